@@ -11,11 +11,14 @@ use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
 mod bus;
+pub mod calls;
 pub mod chains;
+pub mod cuda_code;
 pub mod files;
 pub mod filter;
 pub mod hardware;
 mod input;
+pub mod kernels;
 pub mod machine;
 pub mod maps;
 pub mod messages;
@@ -37,9 +40,11 @@ pub type Target = fn(&[u8]) -> bool;
 pub const TARGETS: &[(&str, Target)] = &[
     ("actions", plans::actions),
     ("buffer_file", files::buffer_file),
+    ("calls", calls::calls),
     ("chains", chains::chains),
     ("container", recordings::container),
     ("container_resealed", recordings::container_resealed),
+    ("cuda_code", cuda_code::cuda_code),
     ("derived", recordings::derived),
     ("device_mali", machine::device_mali),
     ("diff_rules", files::diff_rules),
@@ -59,6 +64,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("map_rnn", maps::map_rnn),
     ("map_svd", maps::map_svd),
     ("mmt", recordings::mmt),
+    ("mneme", kernels::mneme),
     ("npy", files::npy_file),
     ("outcome", messages::outcome),
     ("page_tables", machine::page_tables),
@@ -72,6 +78,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("rd", recordings::rd),
     ("record_changes", recorder::record_changes),
     ("record_machine", recorder::record_machine),
+    ("record_replay", kernels::record_replay),
     ("register_map", machine::register_map),
     ("regs_history", recordings::regs_history),
     ("shader_code", shader_code::shader_code),

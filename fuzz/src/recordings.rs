@@ -111,7 +111,7 @@ fn comes_back(recording: &Recording) {
 }
 
 /// Looks at everything that a recording holds, whether or not it makes sense.
-fn read_all(recording: &Recording) {
+pub(crate) fn read_all(recording: &Recording) {
     let (events, memory) = (&recording.events, &recording.memory);
     let _ = recording.span_ns();
     for i in 0..events.len().min(20_000) {

@@ -6,5 +6,6 @@ pub mod device;
 pub mod plan;
 pub mod run;
 pub mod serve;
+pub mod tune;
 pub mod verify;
 pub mod wire;

@@ -7,6 +7,7 @@
 )]
 
 pub mod board;
+pub mod cuda;
 pub mod monitor;
 pub mod virtio_gpu;
 

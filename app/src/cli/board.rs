@@ -11,7 +11,7 @@ use clap::{Args, ValueEnum};
 use replay_engine::client::boards::{self, Named};
 use replay_engine::client::{ClientError, Lease};
 use replay_engine::device::DeviceInfo;
-use replay_engine::plan::{CompileError, CompileOptions, Compiled, Edits, Effect, Expectation, Pace, compile};
+use replay_engine::plan::{Budgets, CompileError, CompileOptions, Compiled, Edits, Effect, Expectation, Pace, compile};
 use replay_engine::wire::KeyStore;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -53,6 +53,7 @@ impl Keys {
             // These need no keys, and are there even where none can be kept.
             Named::Software(model) => factories().open(&model),
             Named::Qemu(device) => factories().open_qemu(&device),
+            Named::Cuda(number) => factories().open_cuda(number),
             _ => boards::open(name, &factories(), &self.open()?),
         }
         .map_err(failed)
@@ -125,7 +126,7 @@ pub enum PaceArgument {
 pub struct ReplayOf {
     #[command(flatten)]
     source: Source,
-    /// Board: software:MODEL, qemu:DEVICE[,PROPERTY=VALUE...], agent:NAME/DEVICE, agent://HOST:PORT/DEVICE,
+    /// Board: software:MODEL, qemu:DEVICE[,PROPERTY=VALUE...], cuda:N, agent:NAME/DEVICE, agent://HOST:PORT/DEVICE,
     /// agent:///PATH.sock/DEVICE; the verb `boards` lists those there are
     #[arg(long, value_name = "BOARD", required = true)]
     on: Option<String>,
@@ -144,6 +145,19 @@ pub struct ReplayOf {
     /// What becomes of recorded idle time
     #[arg(long, value_enum, default_value_t)]
     pace: PaceArgument,
+    /// End a replay that takes longer than this, in seconds [default: 600]
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=3600))]
+    time_limit: Option<u64>,
+    /// Of a recording of CUDA calls: make the whole range one graph, which is done by one launch
+    #[arg(long)]
+    graph: bool,
+    /// Of a recording of CUDA calls: bring back what memory held behind the recorded range, too, and hold it against the
+    /// recording. Where the program itself brought nothing back that is done in any case
+    #[arg(long)]
+    memory: bool,
+    /// Of a recording of CUDA calls: wait for the device behind each launch, and keep only the first error
+    #[arg(long, conflicts_with = "graph")]
+    step: bool,
     #[command(flatten)]
     keys: Keys,
 }
@@ -196,7 +210,7 @@ impl ReplayOf {
         let expect_screen = self.expect_screen.as_deref().map(replayed_screen::read).transpose()?;
         // Those that are asked for, beside those that the recording itself calls outputs.
         let mut outputs: Vec<String> = Vec::new();
-        if !asked.is_empty() {
+        if !asked.is_empty() && opened.calls.is_none() {
             let own = opened
                 .recording
                 .facts
@@ -224,6 +238,16 @@ impl ReplayOf {
             outputs,
             allow_unknown: self.allow.clone(),
             expect_screen: expect_screen.clone(),
+            graph: self.graph,
+            step: self.step,
+            memory: self.memory,
+            budgets: match self.time_limit {
+                Some(seconds) => Budgets {
+                    time_ns: seconds.saturating_mul(1_000_000_000),
+                    ..Budgets::default()
+                },
+                None => Budgets::default(),
+            },
             screen_source: self
                 .expect_screen
                 .as_ref()

@@ -33,6 +33,7 @@ mod pair;
 mod plan;
 mod ready;
 mod record;
+mod record_calls;
 mod replay;
 mod replayed_screen;
 mod screen;
@@ -42,12 +43,14 @@ mod stats;
 mod stop;
 mod thread;
 mod trim;
+mod tune;
 mod typo;
 mod verify;
 mod waiting;
 mod who;
 
 use crate::commands::COMMANDS;
+use crate::document::boards::PLAY_CALLS;
 use crate::theme::ThemeChoice;
 use crate::window::{Afterwards, NO_FORM, Options, PictureForm, Shot, Studio};
 use clap::{Arg, ArgAction, ArgMatches, Command};
@@ -96,6 +99,7 @@ pub const VERBS: &[Verb] = &[
     boards::VERB,
     plan::VERB,
     replay::VERB,
+    tune::VERB,
     record::VERB,
     pair::VERB,
     agents::VERB,
@@ -199,6 +203,16 @@ pub fn main() -> u8 {
         eprintln!("kinescope: a recording that becomes shorter while it is read will not be named: {e}");
     }
     let arguments: Vec<OsString> = std::env::args_os().collect();
+    // Not a verb for people: another process of this program asks it to play on a CUDA device.
+    if arguments.len() == 2 && arguments.get(1).is_some_and(|a| a == PLAY_CALLS) {
+        return match replay_engine::device::cuda::worker::answer(std::io::stdin(), std::io::stdout()) {
+            Ok(()) => 0,
+            Err(e) => {
+                failure::complain(format_args!("standard input or output: {e}"));
+                2
+            }
+        };
+    }
     if let Some(wrong) = typo::of(arguments.get(1..).unwrap_or_default()) {
         let code = wrong.code();
         failure::complain(wrong);

@@ -2,12 +2,15 @@
 
 use super::out::{counted, duration};
 use super::{Failure, Out, hex};
+use replay_engine::run::calls::CallsOutcome;
 use replay_engine::run::{FaultReport, JobOutcome, Outcome, Verdict};
 use trace_core::jobs::exception_name;
 use trace_core::registers::RegisterMap;
 
 /// Divergences shown; JSON has up to a thousand.
 const SHOWN: usize = 20;
+/// Outputs of a replay of calls that are shown; JSON has all.
+const OUTPUTS_SHOWN: usize = 24;
 
 /// What of the replay an outcome does not tell itself.
 pub struct Of<'a> {
@@ -36,12 +39,20 @@ pub fn print(o: &Outcome, of: &Of<'_>, time: String, out: &mut Out) -> Result<()
         true => "; not all that jobs compute was computed (see Computed)",
         false => "",
     };
+    let what = if o.calls.is_some() {
+        "compared outputs"
+    } else {
+        "compared reads"
+    };
     out.line(format_args!(
-        "{verdict}: {} of {} compared reads as recorded{but}",
+        "{verdict}: {} of {} {what} as recorded{but}",
         o.reads.matched, o.reads.compared
     ))?;
     if let Some(why) = &o.failure {
         out.line(format_args!("  {why}"))?;
+    }
+    if let Some(calls) = &o.calls {
+        return called(o, calls, of, time, out);
     }
     divergences(o, of.map, out)?;
     for e in o.effects.iter().filter(|e| e.matched != Some(true)) {
@@ -59,6 +70,74 @@ pub fn print(o: &Outcome, of: &Of<'_>, time: String, out: &mut Out) -> Result<()
     out.line("")?;
     out.table(&summary(o, of, time))?;
     jobs(o, of.jobs, out)
+}
+
+/// A replay of calls: its outputs, and what it took.
+fn called(o: &Outcome, calls: &CallsOutcome, of: &Of<'_>, time: String, out: &mut Out) -> Result<(), Failure> {
+    let differ = calls.outputs.iter().filter(|s| s.differs_at.is_some());
+    for seen in differ.clone().take(SHOWN) {
+        let largest = seen.largest.map_or_else(String::new, |l| format!(", by {l} at most"));
+        out.line(format_args!(
+            "  event {}: {} differs from byte {} on, {} in all{largest}",
+            seen.event,
+            seen.name,
+            seen.differs_at.unwrap_or(0),
+            counted(seen.differing, "element"),
+        ))?;
+    }
+    let more = differ.count().saturating_sub(SHOWN);
+    if more > 0 {
+        out.line(format_args!("  and {more} more (--json lists them)"))?;
+    }
+    out.line("")?;
+    let row = |name: &str, value: String| vec![name.to_owned(), value];
+    let mut rows = vec![
+        row("Board", of.board.to_owned()),
+        row("Device", o.device.clone()),
+        row(
+            "Launches",
+            format!("{}{}", calls.launches, if calls.graph { ", as one graph" } else { "" }),
+        ),
+        row("Memory", format!("{} mapped", counted(calls.mapped, "byte"))),
+        row("Ready", format!("in {}", duration(calls.ready_ns))),
+        row("Time", time),
+        row("Pushed", counted(o.pushed_bytes, "byte")),
+    ];
+    if let (Some(most), Some(least)) = (calls.restored.iter().max(), calls.restored.iter().min()) {
+        let pages = if most == least {
+            most.to_string()
+        } else {
+            format!("{least} to {most}")
+        };
+        rows.push(row(
+            "Put back",
+            format!("{pages} pages of 4 KiB before each run but the first"),
+        ));
+    }
+    for words in &calls.left_out {
+        rows.push(row("Left out", words.clone()));
+    }
+    for b in o.outputs.iter().take(OUTPUTS_SHOWN) {
+        let seen = calls.outputs.iter().find(|s| s.name == b.name);
+        let how = match seen {
+            Some(s) if s.differs_at.is_some() => "differs",
+            Some(s) if s.held => "as recorded",
+            _ => "not held by the recording",
+        };
+        rows.push(row(
+            &format!("Output {}", b.name),
+            format!(
+                "{}, {how}, blake3 {}",
+                counted(b.data.len() as u64, "byte"),
+                blake3::Hash::from_bytes(b.blake3).to_hex()
+            ),
+        ));
+    }
+    if o.outputs.len() > OUTPUTS_SHOWN {
+        let more = o.outputs.len() - OUTPUTS_SHOWN;
+        rows.push(row("Outputs", format!("{more} more (--json lists them)")));
+    }
+    Ok(out.table(&rows)?)
 }
 
 fn divergences(o: &Outcome, map: Option<&RegisterMap>, out: &mut Out) -> Result<(), Failure> {

@@ -3,6 +3,7 @@
 use super::failure::complain;
 use super::out::counted;
 use super::outputs::Files;
+use super::record_calls::{Wanted, report_calls};
 use super::{Exit, Failure, Out, Verb, hex, stop};
 use crate::document::boards::software;
 use clap::{Args, FromArgMatches as _, ValueEnum};
@@ -66,10 +67,8 @@ struct Arguments {
     /// Software board to run on; CUDA programs run on the device that they choose
     #[arg(long, value_name = "BOARD", default_value = "software:mali-g71")]
     on: String,
-    /// CUDA: what is recorded: whole, first:N for the first N launches, marks for what lies between the program's own
-    /// marks (kinescope_mark)
-    #[arg(long, value_name = "RANGE", default_value = "whole", value_parser = range)]
-    range: String,
+    #[command(flatten)]
+    calls: Wanted,
     /// Folder of a Mesa with the panfrost driver, as installed [default: the one of `make mesa`, or the system's]
     #[arg(long, value_name = "FOLDER", conflicts_with = "no_mesa")]
     mesa: Option<PathBuf>,
@@ -136,8 +135,8 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
         .env("LD_PRELOAD", before(library.as_os_str(), "LD_PRELOAD"))
         .env("KINESCOPE_RECORD_ON", &arguments.on)
         .env("KINESCOPE_RECORD_LIMIT", arguments.limit.to_string())
-        .env("KINESCOPE_CUDA_RANGE", &arguments.range)
         .env("KINESCOPE_RECORD_TO", absolute(&recorded));
+    arguments.calls.tell(&mut command);
     if let Some(mesa) = &mesa {
         let lib = mesa.join("lib");
         command
@@ -185,7 +184,7 @@ fn report(arguments: &Arguments, at: &Path, code: u8, also: &[PathBuf], out: &mu
         .len();
     let identity = &recording.facts.identity;
     if arguments.with == With::Cuda {
-        return report_calls(arguments, &recording, bytes, code, also, out);
+        return report_calls(&arguments.to, &recording, bytes, code, also, out);
     }
     let map = trace_core::registers::RegisterMap::for_gpu(identity.gpu_id);
     let timeline = map.map(|map| trace_core::timeline::derive(&recording, map, &Progress::new()));
@@ -234,75 +233,6 @@ fn report(arguments: &Arguments, at: &Path, code: u8, also: &[PathBuf], out: &mu
     }
     for lost in &recording.facts.lost {
         complain(format_args!("{path}: the recording ends early: {}", lost.reason));
-    }
-    Ok(())
-}
-
-#[derive(Serialize)]
-struct CallsReport {
-    path: String,
-    bytes: u64,
-    events: u64,
-    launches: u64,
-    copies: u64,
-    functions: u64,
-    modules: u64,
-    lost: Vec<String>,
-    not_recorded: Vec<String>,
-    gpu: String,
-    exit_code: u8,
-    also: Vec<String>,
-}
-
-/// The same of a recording of calls.
-fn report_calls(
-    arguments: &Arguments,
-    recording: &trace_core::Recording,
-    bytes: u64,
-    code: u8,
-    also: &[PathBuf],
-    out: &mut Out,
-) -> Result<(), Failure> {
-    let path = arguments.to.display().to_string();
-    let facts = recording.call_facts().unwrap_or_default();
-    let findings = recording.facts.findings.iter();
-    let not_recorded = findings.filter(|f| f.kind == trace_core::check::FindingKind::NotRecorded);
-    let report = CallsReport {
-        path: path.clone(),
-        bytes,
-        events: recording.events.len() as u64,
-        launches: recording.events.launches.len() as u64,
-        copies: recording.events.copies.len() as u64,
-        functions: facts.functions.len() as u64,
-        modules: facts.modules.len() as u64,
-        lost: recording.facts.lost.iter().map(|l| l.reason.clone()).collect(),
-        not_recorded: not_recorded.map(|f| format!("{}: {}", f.place, f.message)).collect(),
-        gpu: recording.facts.identity.gpu_name.clone(),
-        exit_code: code,
-        also: also.iter().map(|p| p.display().to_string()).collect(),
-    };
-    if out.json() {
-        return Ok(out.value(&report)?);
-    }
-    let launches = match report.launches {
-        1 => "1 launch".to_owned(),
-        n => format!("{n} launches"),
-    };
-    complain(format_args!(
-        "{path}: {launches}, {}, {}, {} on {}",
-        counted(report.events, "event"),
-        counted(report.modules, "module"),
-        counted(bytes, "byte"),
-        report.gpu
-    ));
-    for other in &report.also {
-        complain(format_args!("{other}: another process of the program"));
-    }
-    for why in &report.not_recorded {
-        complain(format_args!("{path}: not recorded: {why}"));
-    }
-    for lost in &report.lost {
-        complain(format_args!("{path}: the recording ends early: {lost}"));
     }
     Ok(())
 }
@@ -427,16 +357,6 @@ fn absolute(path: &Path) -> PathBuf {
 /// The folder that this program lies in.
 fn own_folder() -> Option<PathBuf> {
     Some(std::env::current_exe().ok()?.parent()?.to_owned())
-}
-
-/// What of a CUDA program is recorded.
-fn range(text: &str) -> Result<String, String> {
-    let first = text.strip_prefix("first:").and_then(|n| n.parse::<u64>().ok());
-    if matches!(text, "whole" | "marks") || first.is_some_and(|n| n > 0) {
-        Ok(text.to_owned())
-    } else {
-        Err("expected whole, first:N or marks".to_owned())
-    }
 }
 
 /// The recorder's library: beside this program, or where an installation puts libraries.

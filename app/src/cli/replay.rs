@@ -9,11 +9,15 @@ use super::source::Opened;
 use super::{Exit, Failure, Out, Verb, hex, outcome, waiting};
 use crate::buffers;
 use crate::document::computed::why_not;
+use crate::document::transfers::{self, Typed};
+use crate::document::tuning::near::rule_of;
 use clap::{Args, FromArgMatches as _};
 use kinescope_files::output;
 use replay_engine::client::{ClientError, Lease, Stage};
+use replay_engine::device::cuda::worker::Alike;
 use replay_engine::plan::learn::{self, LearnError};
 use replay_engine::plan::{Compiled, EffectSeen, text};
+use replay_engine::run::calls::{CallsOutcome, hold_against};
 use replay_engine::run::{FaultReport, JobOutcome, Outcome, Timing, Verdict};
 use replay_engine::serve::MOST_REPEATS;
 use serde::Serialize;
@@ -57,6 +61,14 @@ struct Arguments {
     /// List every job with its end and its time
     #[arg(long)]
     jobs: bool,
+    /// Of a recording of CUDA calls: how alike outputs have to be, all or the one that is named: f32:1e-5,
+    /// out0=f32:1e-6,1e-4 (absolute, relative), out0=f16:2ulp, exact; may be given more than once
+    #[arg(long = "near", value_name = "[NAME=]RULE", value_parser = near)]
+    near: Vec<(Option<String>, Alike)>,
+    /// Of a recording of CUDA calls: type and shape of a buffer, for .npy files: out0=f32:1x1000; may be given more than
+    /// once
+    #[arg(long = "as", value_name = "NAME=TYPE[:SHAPE]", value_parser = transfers::typed)]
+    types: Vec<Typed>,
     /// Do not check the plan here: the agent checks it in any case
     #[arg(long, hide = true)]
     bypass_check: bool,
@@ -95,6 +107,9 @@ struct Report<'a> {
     allowed: Vec<String>,
     /// Whether the device was let read and write memory by itself; it was stopped again.
     mastered_bus: bool,
+    /// What is told of a replay of calls; absent for one of registers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    calls: Option<&'a CallsOutcome>,
 }
 
 #[derive(Serialize)]
@@ -220,6 +235,11 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
             .accept_no_containment()
             .map_err(|e| Failure::usage(e.to_string()))?;
     }
+    if compiled.plan.calls.is_some() && arguments.learn.is_some() {
+        return Err(Failure::usage(
+            "--learn is for registers: a recording of CUDA calls holds what came back, and a replay is held against it",
+        ));
+    }
     let asked = match &arguments.learn {
         Some(_) => Some(learn::ask(&mut compiled, &arguments.look_at).map_err(|e| not_learned(arguments, e))?),
         None => None,
@@ -236,6 +256,28 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
             false => compiled.to_bytes().map_err(|e| Failure::file(path, e))?,
         };
         waiting::show("writing", |_, _| Ok(output::write(path, &bytes)?))?;
+    }
+    if opened.calls.is_some() {
+        let named = arguments.near.iter().filter_map(|(n, r)| Some((n.clone()?, *r)));
+        let rules: BTreeMap<String, Alike> = named.collect();
+        if let Some(odd) = rules.keys().find(|n| outcome.outputs.iter().all(|o| o.name != **n))
+            && outcome.verdict != Verdict::Failed
+        {
+            opened.buffer(odd)?;
+        }
+        let rule = arguments.near.iter().rev().find(|(n, _)| n.is_none());
+        hold_against(
+            &mut outcome,
+            &opened.recording,
+            &rules,
+            rule.map_or(Alike::Exact, |r| r.1),
+        );
+        for t in &arguments.types {
+            opened.buffer(&t.name)?;
+            for o in outcome.outputs.iter_mut().filter(|o| o.name == t.name) {
+                o.element = t.element;
+            }
+        }
     }
     let compile_ns = u64::try_from(compile_time.as_nanos()).unwrap_or(u64::MAX);
     outcome.timing.plan_ns = outcome.timing.plan_ns.saturating_add(compile_ns);
@@ -257,6 +299,15 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
         outcome::print(&outcome, &of, time_text(&outcome.timing), out)?;
     }
     Ok(Exit::found(!good(arguments, &outcome)))
+}
+
+/// A rule, of an output or of all.
+fn near(text: &str) -> Result<(Option<String>, Alike), String> {
+    match text.split_once('=') {
+        Some((name, rule)) if !name.is_empty() => Ok((Some(name.to_owned()), rule_of(rule)?)),
+        Some(_) => Err(format!("'{text}' names no output (expected NAME=RULE)")),
+        None => Ok((None, rule_of(text)?)),
+    }
 }
 
 /// Why no plan was written.
@@ -318,7 +369,8 @@ fn write(arguments: &Arguments, recording: &Recording, outcome: &Outcome, screen
             output::write(path, &outcome.recording)?;
         }
     }
-    let shapes = recording.buffer_shapes();
+    let mut shapes = recording.buffer_shapes();
+    shapes.extend(arguments.types.iter().map(|t| (t.name.clone(), t.shape.clone())));
     for (name, file) in &arguments.outputs {
         if let Some(o) = outcome.outputs.iter().find(|o| o.name == *name) {
             let shape = shapes.get(name).map_or(&[][..], Vec::as_slice);
@@ -447,6 +499,7 @@ fn report<'a>(o: &'a Outcome, of: &'a ReplayOf, chains: &Chains, screens: &Scree
         board: of.board(),
         allowed: of.allowed(),
         mastered_bus: o.mastered_bus,
+        calls: o.calls.as_ref(),
         failure: o.failure.as_deref(),
         faults: o
             .faults

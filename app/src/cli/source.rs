@@ -3,8 +3,9 @@
 use super::failure::complain;
 use super::out::counted;
 use super::{Failure, waiting};
-use crate::document::source;
+use crate::document::{source, transfers};
 use clap::Args;
+use std::cell::OnceCell;
 use std::path::{Path, PathBuf};
 use trace_core::Recording;
 use trace_core::recording::{AddressSpace, Buffer, CallFacts, DamagedPage, MmuFormat};
@@ -82,9 +83,20 @@ pub struct Opened {
     pub device: Option<RecordedRegisters>,
     /// What it tells of a driver's calls, where it is a recording of these.
     pub calls: Option<CallFacts>,
+    /// What copies carry, as buffers, once somebody asks.
+    called: OnceCell<Vec<Buffer>>,
 }
 
 impl Opened {
+    /// What copies of a recording of calls carry, as buffers by the names that replays give them.
+    #[must_use]
+    pub fn called(&self) -> &[Buffer] {
+        self.called.get_or_init(|| match self.calls {
+            Some(_) => transfers::buffers(&self.recording),
+            None => Vec::new(),
+        })
+    }
+
     /// A recording as it stands, of this file or folder.
     #[must_use]
     pub fn new(file: &Path, recording: Recording) -> Self {
@@ -93,6 +105,7 @@ impl Opened {
             map: RegisterMap::built_in_for(&recording),
             device: RecordedRegisters::new(&recording),
             calls: recording.call_facts(),
+            called: OnceCell::new(),
             recording,
         }
     }
@@ -150,8 +163,10 @@ impl Opened {
 
     /// A buffer of the recording by its name.
     pub fn buffer(&self, name: &str) -> Result<&Buffer, Failure> {
-        self.recording.buffer(name).ok_or_else(|| {
-            let names: Vec<&str> = self.recording.facts.buffers.iter().map(|b| b.name.as_str()).collect();
+        let called = || self.called().iter().find(|b| b.name == name);
+        self.recording.buffer(name).or_else(called).ok_or_else(|| {
+            let all = self.recording.facts.buffers.iter().chain(self.called());
+            let names: Vec<&str> = all.map(|b| b.name.as_str()).collect();
             let known = if names.is_empty() {
                 "none".to_owned()
             } else {

@@ -138,6 +138,7 @@ table! {
     "show-inputs",      "Inputs",                              Panels, ctrl(Num6),          has_doc,            view::show_inputs;
     "show-screen",      "Screen",                              Panels, ctrl_shift(S),       has_doc,            view::show_screen;
     "show-replay",      "Replay",                              Panels, ctrl(Num7),          has_doc,            view::show_replay;
+    "show-tune",        "Tune",                                Panels, None,                has_doc,            view::show_tune;
     "show-compare",     "Compare",                             Panels, None,                has_doc,            view::show_compare;
     "compare-rules",    "What the comparison leaves out",      Panels, None,                has_comparison,     compare::show_rules;
     "show-notebook",    "Notebook",                            Panels, ctrl_shift(M),       has_doc,            view::show_notebook;

@@ -156,6 +156,7 @@ show! {
     show_inputs "inputs"
     show_screen "screen"
     show_replay "replay"
+    show_tune "tune"
     show_compare "compare"
     show_notebook "notebook"
     show_problems "problems"

@@ -6,6 +6,7 @@ use replay_engine::client::{ClientError, Endpoint, Lease};
 use replay_engine::device::{self, Containment, DeviceInfo};
 use replay_engine::wire::KeyStore;
 use std::path::PathBuf;
+use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
@@ -19,10 +20,29 @@ const TICK: Duration = Duration::from_millis(50);
 /// The software boards that this program brings along.
 #[must_use]
 pub fn factories() -> Factories {
-    Model::ALL.into_iter().fold(Factories::new(), |all, model| {
+    let all = Model::ALL.into_iter().fold(Factories::new(), |all, model| {
         let made = move || Ok(Box::new(SoftwareMali::new(model)) as Box<dyn device::Board>);
         all.with(model.data().name, Arc::new(made))
-    })
+    });
+    all.with_cuda(Arc::new(player))
+}
+
+/// The word by which this program is started as the process that plays on a CUDA device.
+pub const PLAY_CALLS: &str = "play-calls";
+/// Names another program for that: one whose own executable is not this program, a test for one.
+pub const PLAYER_VARIABLE: &str = "KINESCOPE_CALLS_PLAYER";
+
+/// The process that plays on a CUDA device: this program again.
+fn player() -> Command {
+    let named = std::env::var_os(PLAYER_VARIABLE).filter(|v| !v.is_empty());
+    let program = named.map_or_else(
+        // One that cannot tell where it is, is looked for by its name.
+        || std::env::current_exe().unwrap_or_else(|_| PathBuf::from("kinescope")),
+        PathBuf::from,
+    );
+    let mut command = Command::new(program);
+    command.arg(PLAY_CALLS);
+    command
 }
 
 /// The same boards without making any: name, `software:MODEL`, and model.
@@ -214,6 +234,7 @@ pub fn contained(c: Containment) -> &'static str {
         Containment::Software => "a software device, which has no memory but its own",
         Containment::Iommu => "contained by an IOMMU",
         Containment::PageTables => "contained by the page tables of the plan",
+        Containment::Driver => "contained by its driver, which keeps a process to its own memory",
         Containment::None => "contained by nothing",
     }
 }
@@ -225,6 +246,7 @@ pub fn contained_briefly(c: Containment) -> &'static str {
         Containment::Software => "software device",
         Containment::Iommu => "behind an IOMMU",
         Containment::PageTables => "contained by page tables",
+        Containment::Driver => "contained by its driver",
         Containment::None => "not contained",
     }
 }
@@ -236,6 +258,7 @@ pub fn contained_by(c: Containment) -> &'static str {
         Containment::Software => "software",
         Containment::Iommu => "IOMMU",
         Containment::PageTables => "page tables",
+        Containment::Driver => "driver",
         Containment::None => "nothing",
     }
 }

@@ -37,7 +37,9 @@ pub mod tables;
 pub mod tensor;
 pub mod touches;
 pub mod trail;
+pub mod transfers;
 pub mod trimmed;
+pub mod tuning;
 pub mod uses;
 pub mod words;
 pub mod writers;
@@ -90,6 +92,8 @@ pub struct Document {
     pub comparing: comparison::State,
     /// Replays in which writes were remembered.
     pub writers: writers::Writers,
+    /// State of tunings.
+    pub tuning: tuning::state::State,
     /// What is being found out of the recording.
     pub finding_out: Option<Progress>,
     /// What touches what is selected.
@@ -202,6 +206,7 @@ impl Document {
             replay: replay::State::of(recording.facts.identity.gpu_id),
             comparing: comparison::State::default(),
             writers: writers::Writers::default(),
+            tuning: tuning::state::State::default(),
             finding_out: None,
             trail: trail::Trail::default(),
             lanes: lanes::Lanes::default(),

@@ -7,14 +7,17 @@ use super::views::Views;
 use crate::document::Document;
 use crate::document::comparison::With;
 use crate::document::debug::Told;
+use crate::document::tuning::table::Columns;
 use crate::theme::palette;
 use device_mali::debug::Writer;
 use egui::{RichText, Ui};
+use replay_engine::tune::{Tune, Tuned};
 use std::path::PathBuf;
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex};
 use trace_core::progress::Progress;
 use trace_core::recording::{Buffer, ElementType};
+use trace_query::Format;
 
 /// The open document and everything around it that panels see.
 pub struct Desk<'a> {
@@ -102,6 +105,24 @@ pub enum Ask {
     },
     /// A place to be chosen and a buffer saved there as the person left it, its elements of this type.
     Save(String, ElementType),
+    /// A launch to be tuned on a board.
+    Tune {
+        /// The board.
+        board: String,
+        /// What is tried.
+        tune: Box<Tune>,
+    },
+    /// A file with code to be chosen, which Tune tries in the place of what was recorded.
+    TuneCode,
+    /// A place to be chosen and what a tuning came to saved there.
+    SaveTuned {
+        /// What it came to.
+        tuned: Arc<Tuned>,
+        /// Which columns the table has.
+        columns: Columns,
+        /// Its format.
+        format: Format,
+    },
     /// Every byte of a buffer to be made zero.
     Clear(String),
 }

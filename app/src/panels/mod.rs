@@ -21,6 +21,7 @@ pub mod replay;
 pub mod screen;
 pub mod shader;
 pub mod timeline;
+pub mod tune;
 pub mod views;
 
 use desk::{Ask, Desk};
@@ -107,6 +108,11 @@ pub static PANELS: &[Panel] = &[
         id: "replay",
         title: "Replay",
         ui: |d, ui| replay::ui(d.doc, d.asks, ui),
+    },
+    Panel {
+        id: "tune",
+        title: "Tune",
+        ui: |d, ui| tune::ui(d.doc, &mut d.views.tune, d.asks, ui),
     },
     Panel {
         id: "notebook",

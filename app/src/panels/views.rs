@@ -14,6 +14,7 @@ use super::register::view as register;
 use super::screen::view as screen;
 use super::shader::view as shader;
 use super::timeline::view as timeline;
+use super::tune::view as tune;
 
 /// What each panel shows.
 #[derive(Default)]
@@ -46,4 +47,6 @@ pub struct Views {
     pub inputs: inputs::View,
     /// Of the Screen panel.
     pub screen: screen::View,
+    /// Of the Tune panel.
+    pub tune: tune::View,
 }

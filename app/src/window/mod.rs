@@ -35,6 +35,7 @@ mod svg;
 pub mod tasks;
 mod top;
 mod tour;
+mod tuning;
 mod typed;
 mod welcome;
 
@@ -107,6 +108,10 @@ fn dialogs() -> Chooser {
                 .add_filter("all files", &["*"])
                 .pick_file(),
             Pick::Rules => rfd::FileDialog::new().set_title("Open rules").pick_file(),
+            Pick::Code => rfd::FileDialog::new()
+                .set_title("Try other code")
+                .add_filter("CUDA code", &["ptx", "cubin", "fatbin", "cu"])
+                .pick_file(),
             Pick::Save(name) => rfd::FileDialog::new().set_title("Save").set_file_name(name).save_file(),
         };
         match chosen {

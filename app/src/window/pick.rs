@@ -16,6 +16,8 @@ pub enum Pick {
     Buffer,
     /// Rules of comparisons.
     Rules,
+    /// Code in the place of what was recorded.
+    Code,
     /// A place to save, with the name that is proposed.
     Save(String),
 }
@@ -78,7 +80,7 @@ impl<A> Typed<A> {
     pub(super) fn new(what: Pick, folder: &Path, act: Act<A>) -> Self {
         let start = match &what {
             Pick::Save(name) => folder.join(name),
-            Pick::Recording | Pick::Folder | Pick::Buffer | Pick::Rules => folder.join(""),
+            Pick::Recording | Pick::Folder | Pick::Buffer | Pick::Rules | Pick::Code => folder.join(""),
         };
         Self {
             what,
@@ -106,8 +108,8 @@ impl<A> Typed<A> {
             Pick::Recording => Can::Nothing("No recording has this name."),
             Pick::Folder if path.is_dir() => Can::Take,
             Pick::Folder => Can::Nothing("No folder has this name."),
-            Pick::Buffer | Pick::Rules if path.is_file() => Can::Take,
-            Pick::Buffer | Pick::Rules => Can::Nothing("No file has this name."),
+            Pick::Buffer | Pick::Rules | Pick::Code if path.is_file() => Can::Take,
+            Pick::Buffer | Pick::Rules | Pick::Code => Can::Nothing("No file has this name."),
             Pick::Save(_) if path.is_dir() => Can::Nothing("This is a folder: add a name."),
             Pick::Save(_) if path.is_file() => Can::Replace,
             Pick::Save(_) if path.parent().is_some_and(Path::is_dir) => Can::Take,
@@ -151,6 +153,7 @@ impl<A> Typed<A> {
             Pick::Folder => "Open folder",
             Pick::Buffer => "Load into buffer",
             Pick::Rules => "Open rules",
+            Pick::Code => "Try other code",
             Pick::Save(_) => "Save",
         }
     }

@@ -154,6 +154,7 @@ fn badge(doc: &Document, ui: &mut Ui) {
         Containment::Software => ("software", p.quiet),
         Containment::Iommu => ("IOMMU", p.quiet),
         Containment::PageTables => ("page tables", p.quiet),
+        Containment::Driver => ("driver", p.quiet),
         Containment::None => ("! not contained", p.warning),
     };
     let (words, colour) = match doc.safety() {

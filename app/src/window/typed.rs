@@ -77,6 +77,7 @@ pub(super) fn draw(app: &mut App, ctx: &Context) {
                     (Pick::Save(_), _) => ("Save", "Save there"),
                     (Pick::Buffer, _) => ("Load", "Load this file"),
                     (Pick::Rules, _) => ("Open", "Open these rules"),
+                    (Pick::Code, _) => ("Try", "Try this code"),
                     _ => ("Open", "Open this path"),
                 };
                 let enabled = !matches!(can, Can::Nothing(_));

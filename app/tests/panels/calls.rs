@@ -19,7 +19,9 @@ fn open(times: u32) -> (Window, Net) {
 /// What the labels of a kind begin with, in the order in which they are drawn.
 fn labels(w: &Window, begin: &str) -> Vec<String> {
     let all = w.harness.query_all_by_label_contains(begin);
-    all.filter_map(|n| n.accesskit_node().label()).filter(|l| l.starts_with(begin)).collect()
+    all.filter_map(|n| n.accesskit_node().label())
+        .filter(|l| l.starts_with(begin))
+        .collect()
 }
 
 #[test]

@@ -23,5 +23,6 @@ mod plots;
 mod recorded;
 mod screen;
 mod shader;
+mod tune;
 mod unkept;
 mod unknown;

@@ -753,6 +753,7 @@ const CHECKS: &[(&str, Check)] = &[
         assert_eq!(w.doc().moment(), n - 2);
     }),
     ("show-replay", shows_panel),
+    ("show-tune", shows_panel),
     ("show-notebook", shows_panel),
     ("show-problems", shows_panel),
     ("show-log", shows_panel),

@@ -1,8 +1,11 @@
 //! Small sound inputs for every target, made here from nothing: what the fuzzer starts from.
 
+mod calls;
+mod cuda_code;
 mod files;
 mod filter;
 mod hardware;
+mod kernels;
 mod machine;
 mod maps;
 mod messages;
@@ -35,9 +38,12 @@ pub struct Seed {
 pub fn all() -> Vec<Seed> {
     let mut seeds = Vec::new();
     let mut add = |target, file, bytes| seeds.push(Seed { target, file, bytes });
+    calls::add(&mut add);
+    cuda_code::add(&mut add);
     files::add(&mut add);
     filter::add(&mut add);
     hardware::add(&mut add);
+    kernels::add(&mut add);
     machine::add(&mut add);
     maps::add(&mut add);
     messages::add(&mut add);

@@ -1,25 +1,23 @@
 //! Code: modules and libraries that the program loads, and the functions in them. Code is stored when a function of it is
 //! first used, and of a container only what the device runs.
 
-use crate::memory_of_host::read_own;
-use crate::recorder::{Recorder, is_ok, lock};
+use crate::images::{Source, code_of, find_source};
+use crate::memory::here;
+use crate::recorder::{ByHandle, Recorder, is_ok, lock};
 use crate::resolve::driver;
-use cuda_code::{Capability, Form, Image, cubin::Cubin, fatbin, ptx::Ptx};
+use cuda_code::{Capability, cubin::Cubin, names::demangled, ptx::Ptx};
 use cuda_driver::{
     CuDevice, CuDevicePtr, CuFunction, CuKernel, CuResult, FUNCTION_LOCAL, FUNCTION_MOST_THREADS, FUNCTION_REGISTERS,
     FUNCTION_SHARED,
 };
 use libc::{c_char, c_void};
+use std::cell::RefCell;
 use std::collections::HashMap;
 use std::ffi::CStr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use trace_core::recording::{CallFunction, CallGlobal, CallModule, CodeKind};
 
-/// Longest text of a module.
-const MOST_TEXT: usize = 256 << 20;
-/// Most bytes of an image that are looked at.
-const MOST_IMAGE: u64 = 4 << 30;
 /// Most parameters that a function is asked for.
 const MOST_PARAMETERS: usize = 4096;
 
@@ -30,19 +28,10 @@ pub(crate) struct Known {
     pub number: u32,
     /// Offset and size of each parameter.
     pub layout: Arc<Vec<[u32; 2]>>,
-}
-
-/// Where the bytes of an image are.
-#[derive(Debug)]
-enum Source {
-    /// In memory that stays as it is while the process runs: a mapped file.
-    Stays(u64, u64),
-    /// In a copy, because the program may reuse the memory.
-    Kept(Vec<u8>),
-    /// In a file that the driver reads.
-    File(String),
-    /// Nowhere that could be found, and why.
-    Nowhere(String),
+    /// Bytes of its parameter buffer.
+    pub bytes: u32,
+    /// Whether its launches are recorded one by one.
+    pub wanted: bool,
 }
 
 #[derive(Debug)]
@@ -56,6 +45,10 @@ struct Loaded {
     variables: Vec<String>,
     /// Variables that the program asked for, until they are told.
     globals: Vec<CallGlobal>,
+    /// Where variables lie: first byte and bytes.
+    places: Vec<(u64, u64)>,
+    /// The context that it was loaded in, where it belongs to one.
+    context: usize,
 }
 
 /// A kernel or a function by its handle.
@@ -72,6 +65,8 @@ pub(crate) struct Code {
     loaded: HashMap<usize, Loaded>,
     named: HashMap<usize, Named>,
     known: HashMap<usize, Known>,
+    /// Variables whose places became known and that nobody asked for yet.
+    fresh: Vec<(u64, u64)>,
 }
 
 type Call<'a> = &'a mut dyn FnMut() -> CuResult;
@@ -131,6 +126,12 @@ fn note(r: &Recorder, handle: *mut *mut c_void, result: CuResult, source: Source
             number: None,
             variables: Vec::new(),
             globals: Vec::new(),
+            places: Vec::new(),
+            context: if library {
+                0
+            } else {
+                here().map_or(0, |(context, _)| context)
+            },
         };
         lock(&r.code).loaded.insert(handle, loaded);
     }
@@ -152,6 +153,7 @@ pub(crate) fn unload(r: &Recorder, call: Call<'_>, name: &'static str, handle: *
             }
             stays
         });
+        r.changed();
     }
     r.hand_call(begun, name, None, &[], result);
     result
@@ -175,7 +177,14 @@ pub(crate) fn named(
             owner: owner as usize,
             kernel,
         };
-        lock(&r.code).named.insert(handle, named);
+        let mut code = lock(&r.code);
+        // A handle may come again for another function.
+        let was = code.named.get(&handle);
+        if was.is_some_and(|was| was.name != named.name || was.owner != named.owner) {
+            code.known.remove(&handle);
+            r.changed();
+        }
+        code.named.insert(handle, named);
     }
     result
 }
@@ -216,6 +225,9 @@ impl Loaded {
         let mut tables = r.session.tables();
         if let Some(m) = tables.facts.modules.get_mut(number as usize) {
             for g in self.globals.drain(..) {
+                if !self.places.contains(&(g.at, g.bytes)) {
+                    self.places.push((g.at, g.bytes));
+                }
                 if !m.globals.iter().any(|known| known.name == g.name) {
                     m.globals.push(g);
                 }
@@ -256,7 +268,7 @@ pub(crate) fn set_attribute(
     let begun = r.session.begun();
     let result = call();
     if is_ok(result) {
-        let known = lock(&r.code).function(r, function);
+        let known = self::function(r, function);
         let mut tables = r.session.tables();
         if let Some(f) = tables.facts.functions.get_mut(known.number as usize) {
             match f.attributes.iter_mut().find(|[a, _]| *a == attribute) {
@@ -272,9 +284,86 @@ pub(crate) fn set_attribute(
     result
 }
 
+/// What is known of a function, asked for when it is new.
+pub(crate) fn function(r: &Recorder, handle: CuFunction) -> Known {
+    thread_local! {
+        /// Functions that this thread launched, as of a state of [`Recorder::changes`].
+        static SEEN: RefCell<(u64, HashMap<usize, Known, ByHandle>)> = RefCell::default();
+    }
+    let changes = r.changes.load(Ordering::Acquire);
+    let seen = SEEN.try_with(|seen| {
+        let seen = seen.borrow();
+        (seen.0 == changes)
+            .then(|| seen.1.get(&(handle as usize)).cloned())
+            .flatten()
+    });
+    if let Ok(Some(known)) = seen {
+        return known;
+    }
+    let mut code = lock(&r.code);
+    let known = code.function(r, handle);
+    let waits = code.waits(handle);
+    let fresh = std::mem::take(&mut code.fresh);
+    drop(code);
+    // What variables hold at the begin of a part of a program is in no call that is recorded.
+    if r.is_part() && r.is_inside() {
+        r.snapshot_variables(fresh);
+    }
+    if !waits {
+        let _ = SEEN.try_with(|seen| {
+            let mut seen = seen.borrow_mut();
+            if seen.0 != changes {
+                *seen = (changes, HashMap::default());
+            }
+            seen.1.insert(handle as usize, known.clone());
+        });
+    }
+    known
+}
+
 impl Code {
-    /// What is known of a function, asked for when it is new.
-    pub fn function(&mut self, r: &Recorder, handle: CuFunction) -> Known {
+    /// Whether something of a function's module is still to be asked for.
+    fn waits(&self, handle: CuFunction) -> bool {
+        let owner = self
+            .named
+            .get(&(handle as usize))
+            .and_then(|n| self.loaded.get(&n.owner));
+        owner.is_some_and(|l| !l.variables.is_empty())
+    }
+
+    /// Where variables of code lie that was used: first byte and bytes.
+    pub fn places(&self) -> Vec<(u64, u64)> {
+        let mut all: Vec<(u64, u64)> = self.loaded.values().flat_map(|l| l.places.iter().copied()).collect();
+        all.retain(|(_, bytes)| *bytes > 0);
+        all.sort_unstable();
+        all.dedup_by_key(|(at, _)| *at);
+        all
+    }
+
+    /// A context is gone: modules that were loaded in it, and where variables of libraries lay in it.
+    pub fn forget_context(&mut self, context: usize) {
+        let gone: Vec<usize> = self
+            .loaded
+            .iter()
+            .filter(|(_, l)| !l.library && l.context == context)
+            .map(|(handle, _)| *handle)
+            .collect();
+        self.loaded.retain(|handle, _| !gone.contains(handle));
+        self.loaded
+            .values_mut()
+            .filter(|l| l.library)
+            .for_each(|l| l.places.clear());
+        let known = &mut self.known;
+        self.named.retain(|function, n| {
+            let stays = !gone.contains(&n.owner);
+            if !stays {
+                known.remove(function);
+            }
+            stays
+        });
+    }
+
+    fn function(&mut self, r: &Recorder, handle: CuFunction) -> Known {
         let key = handle as usize;
         let captured = r.captures.load(Ordering::Relaxed) > 0;
         if let Some(known) = self.known.get(&key) {
@@ -307,7 +396,9 @@ impl Code {
         let layout = layout(handle, kernel);
         let module = self.used(r, owner, captured);
         let attribute = |which| if captured { 0 } else { attribute(handle, kernel, which) };
+        let wanted = r.kernels.as_ref().is_some_and(|k| k.fit(&name));
         let function = CallFunction {
+            demangled: demangled(&name).unwrap_or_default(),
             name: if name.is_empty() {
                 format!("function at {key:#x}")
             } else {
@@ -322,9 +413,12 @@ impl Code {
             ..Default::default()
         };
         let number = r.session.tables().new_function(key, function);
+        let bytes = layout.iter().map(|[at, bytes]| at.saturating_add(*bytes)).max();
         let known = Known {
             number,
             layout: Arc::new(layout),
+            bytes: bytes.unwrap_or(0),
+            wanted,
         };
         self.known.insert(key, known.clone());
         known
@@ -402,6 +496,10 @@ impl Code {
                 }
             };
             if found.is_ok() {
+                if !loaded.places.contains(&(at, bytes as u64)) {
+                    loaded.places.push((at, bytes as u64));
+                    self.fresh.push((at, bytes as u64));
+                }
                 loaded.globals.push(CallGlobal {
                     name,
                     at,
@@ -464,128 +562,4 @@ fn variables(kind: CodeKind, code: &[u8]) -> Vec<String> {
         }
         CodeKind::Fatbin | CodeKind::Unknown => Vec::new(),
     }
-}
-
-/// The code of an image that the device runs.
-fn code_of(source: &Source, device: Capability) -> Result<(CodeKind, Vec<u8>), String> {
-    let read;
-    let bytes: &[u8] = match source {
-        Source::Kept(bytes) => bytes,
-        Source::Stays(at, bytes) => {
-            let length = usize::try_from(*bytes).map_err(|_| "it is too long".to_owned())?;
-            let mut all = vec![0; length];
-            if !read_own(*at, &mut all) {
-                return Err("its memory is gone".to_owned());
-            }
-            read = all;
-            &read
-        }
-        Source::File(path) => {
-            read = std::fs::read(path).map_err(|e| format!("{path}: {e}"))?;
-            &read
-        }
-        Source::Nowhere(why) => return Err(why.clone()),
-    };
-    match Image::of(bytes).code(device) {
-        Ok(found) => Ok((
-            match found.form {
-                Form::Machine => CodeKind::Cubin,
-                Form::Ptx => CodeKind::Ptx,
-            },
-            found.code,
-        )),
-        Err(e) => Err(e.to_string()),
-    }
-}
-
-/// Finds how long an image is and whether it stays where it is.
-fn find_source(at: u64) -> (Source, String) {
-    let nowhere = |why: &str| (Source::Nowhere(why.to_owned()), "memory".to_owned());
-    let mut head = [0u8; 64];
-    // A short text may end before.
-    let known = read_own(at, &mut head) || read_own(at, head.get_mut(..fatbin::WRAPPER_BYTES).unwrap_or_default());
-    if !known {
-        return nowhere("its memory cannot be read");
-    }
-    let mut image = at;
-    if let Ok(wrapper) = fatbin::Wrapper::of(&head) {
-        image = wrapper.data;
-        if !read_own(image, head.get_mut(..fatbin::HEADER_BYTES).unwrap_or_default()) {
-            return nowhere("its container's memory cannot be read");
-        }
-    }
-    let bytes = match length(image, &head) {
-        Some(bytes) if bytes <= MOST_IMAGE => bytes,
-        _ => return nowhere("it is no container that is known"),
-    };
-    match mapped_file(image, bytes) {
-        Some(path) => (Source::Stays(image, bytes), path),
-        None => {
-            let mut all = vec![0; usize::try_from(bytes).unwrap_or(0)];
-            if read_own(image, &mut all) {
-                (Source::Kept(all), "memory".to_owned())
-            } else {
-                nowhere("its memory cannot be read")
-            }
-        }
-    }
-}
-
-/// Bytes of the image that begins with `head`.
-fn length(at: u64, head: &[u8; 64]) -> Option<u64> {
-    if let Ok(bytes) = fatbin::total_bytes(head) {
-        return Some(bytes);
-    }
-    let u16_at = |n: usize| Some(u64::from(u16::from_le_bytes(head.get(n..n + 2)?.try_into().ok()?)));
-    let u64_at = |n: usize| Some(u64::from_le_bytes(head.get(n..n + 8)?.try_into().ok()?));
-    if head.starts_with(b"\x7fELF") {
-        // The tables of sections and segments stand at the end of what the compiler writes.
-        let sections = u64_at(0x28)?.checked_add(u16_at(0x3a)?.checked_mul(u16_at(0x3c)?)?)?;
-        let segments = u64_at(0x20)?.checked_add(u16_at(0x36)?.checked_mul(u16_at(0x38)?)?)?;
-        return Some(sections.max(segments));
-    }
-    // A text ends with a zero.
-    let mut text = 0usize;
-    let mut piece = [0u8; 4096];
-    while text < MOST_TEXT {
-        let from = at.checked_add(text as u64)?;
-        // No further than the page's end, behind which nothing may be.
-        let left = 4096 - (from % 4096) as usize;
-        let part = piece.get_mut(..left)?;
-        if !read_own(from, part) {
-            return None;
-        }
-        match part.iter().position(|b| *b == 0) {
-            Some(n) => return Some((text + n) as u64),
-            None => text += left,
-        }
-    }
-    None
-}
-
-/// The file that a range of memory is mapped from, as it stands in it.
-fn mapped_file(at: u64, bytes: u64) -> Option<String> {
-    let maps = std::fs::read_to_string("/proc/self/maps").ok()?;
-    let end = at.checked_add(bytes)?;
-    let mut reached = at;
-    let mut path = None;
-    for line in maps.lines() {
-        let mut words = line.split_whitespace();
-        let (from, to) = words.next()?.split_once('-')?;
-        let (from, to) = (u64::from_str_radix(from, 16).ok()?, u64::from_str_radix(to, 16).ok()?);
-        if to <= reached || from > reached {
-            continue;
-        }
-        let rights = words.next()?;
-        let file = words.nth(3).filter(|p| p.starts_with('/'))?;
-        if rights.contains('w') {
-            return None;
-        }
-        path.get_or_insert_with(|| file.to_owned());
-        reached = to;
-        if reached >= end {
-            return path;
-        }
-    }
-    None
 }

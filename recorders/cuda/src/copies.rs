@@ -1,14 +1,13 @@
 //! Copies and fills: what came from the host is taken up when the call returns, what goes to the host when it is there.
 
-use crate::memory_of_host::read_own;
+use crate::content::{self, content_at};
+use crate::progress::Reached;
 use crate::recorder::{Form, Recorder, is_ok, lock};
 use cuda_driver::{
     Copy2d, Copy3d, CuDevicePtr, CuResult, CuStream, MEMORY_ARRAY, MEMORY_DEVICE, MEMORY_HOST, MEMORY_UNIFIED,
-    STREAM_LEGACY,
 };
 use cuda_session::{Begun, Slot, With};
 use libc::c_void;
-use std::collections::HashMap;
 use trace_core::recording::{CALL_ASYNC, CallEvent, CopyKind, CopyRow, FillRow};
 
 /// Copies to the host that are not known to be done.
@@ -55,22 +54,6 @@ impl Where {
     }
 }
 
-/// Bytes of memory of this process, of a copy's rows: one after another.
-pub(crate) fn gather(from: u64, pitch: u64, bytes: u64, rows: u64) -> Option<Vec<u8>> {
-    let total = usize::try_from(bytes.checked_mul(rows)?).ok()?;
-    let mut all = vec![0; total];
-    if rows == 1 || pitch == bytes {
-        return read_own(from, &mut all).then_some(all);
-    }
-    for (row, to) in all.chunks_exact_mut(usize::try_from(bytes).ok()?.max(1)).enumerate() {
-        let at = from.checked_add(pitch.checked_mul(row as u64)?)?;
-        if !read_own(at, to) {
-            return None;
-        }
-    }
-    Some(all)
-}
-
 /// A copy of rows.
 pub(crate) fn copy(r: &Recorder, at: Where, call: Call<'_>, row: CopyRow) -> CuResult {
     let begun = r.session.begun();
@@ -102,31 +85,18 @@ pub(crate) fn copy(r: &Recorder, at: Where, call: Call<'_>, row: CopyRow) -> CuR
                 let _ = unsafe { crate::resolve::driver().cuCtxSynchronize() };
                 r.complete_all();
             }
-            let content = gather(row.from, row.from_pitch, row.bytes, row.rows);
-            let with = content.map_or(With::Nothing, With::Content);
+            let with = content_at(r, row.from, row.from_pitch, &row);
             r.hand(begun, CallEvent::Copy(row), with);
         }
         Some(CopyKind::DeviceToHost) if at.waits => {
-            let content = gather(row.to, row.to_pitch, row.bytes, row.rows);
-            r.hand(
-                begun,
-                CallEvent::Copy(row),
-                content.map_or(With::Nothing, With::Content),
-            );
+            let with = content_at(r, row.to, row.to_pitch, &row);
+            r.hand(begun, CallEvent::Copy(row), with);
         }
-        Some(CopyKind::DeviceToHost) => {
-            let slot = r.session.slot();
-            lock(&r.reads).waiting.push(Waiting {
-                stream: key,
-                work,
-                slot,
-                row,
-            });
-            r.hand(begun, CallEvent::Copy(row), With::Awaited(slot));
-        }
+        Some(CopyKind::DeviceToHost) => r.awaits(begun, key, work, row),
         _ => r.hand(begun, CallEvent::Copy(row), With::Nothing),
     }
-    if at.waits {
+    // Copies on the device come back before they are done.
+    if at.waits && matches!(kind, Some(CopyKind::HostToDevice | CopyKind::DeviceToHost)) {
         r.stream_done(key);
     }
     result
@@ -187,6 +157,20 @@ pub(crate) fn on_device(
     bytes: usize,
 ) -> CuResult {
     copy(r, at, call, linear(to, from, bytes, CopyKind::DeviceToDevice))
+}
+
+/// From a device to a device.
+pub(crate) fn of_peer(
+    r: &Recorder,
+    at: Where,
+    call: Call<'_>,
+    to: CuDevicePtr,
+    from: CuDevicePtr,
+    bytes: usize,
+) -> CuResult {
+    let (what, why) = crate::unseen::PEERS;
+    r.not_recorded(what, why);
+    on_device(r, at, call, to, from, bytes)
 }
 
 /// Between addresses of which the driver finds out what they are.
@@ -258,7 +242,8 @@ fn row_of(
     rows: usize,
 ) -> CopyRow {
     let (Some(to), Some(from)) = (to, from) else {
-        array(r);
+        let (what, why) = crate::unseen::ARRAYS;
+        r.not_recorded(what, why);
         return CopyRow {
             bytes: width as u64,
             rows: rows as u64,
@@ -276,14 +261,6 @@ fn row_of(
         kind: way(to.0, from.0) as u32,
         ..Default::default()
     }
-}
-
-/// The program has arrays of texels.
-pub(crate) fn array(r: &Recorder) {
-    r.not_recorded(
-        "arrays",
-        "the program has arrays of texels: what they hold is not in the recording, and launches that read them cannot be replayed",
-    );
 }
 
 /// `cuMemcpy3D`: its slices are told as one copy where they follow each other, otherwise one by one.
@@ -400,26 +377,30 @@ pub(crate) fn element_rows(to: u64, pitch: usize, value: u32, element: u32, widt
 }
 
 impl Recorder {
-    /// A copy to the host that a graph made, which is done when its stream is.
-    pub fn awaits(&self, begun: Begun, key: u64, row: CopyRow) {
-        let work = lock(&self.progress).work(key);
+    /// A copy to the host that is done when its stream has come to the piece of work of this number.
+    pub fn awaits(&self, begun: Begun, key: u64, work: u64, row: CopyRow) {
         let slot = self.session.slot();
-        lock(&self.reads).waiting.push(Waiting {
+        let mut reads = lock(&self.reads);
+        // What it writes over before anybody looked is not known any more.
+        reads.waiting.retain(|w| {
+            let stays = !overlaps(&w.row, row.to, row.to_pitch, &row);
+            if !stays {
+                self.session.supply(w.slot, None);
+            }
+            stays
+        });
+        reads.waiting.push(Waiting {
             stream: key,
             work,
             slot,
             row,
         });
+        drop(reads);
         self.hand(begun, CallEvent::Copy(row), With::Awaited(slot));
     }
 
     /// The host has waited for a stream.
     pub fn stream_done(&self, key: u64) {
-        // The default stream and those that wait for it know of each other's work; which of them do is not known here.
-        if key == STREAM_LEGACY as u64 {
-            self.complete_all();
-            return;
-        }
         let reached = lock(&self.progress).stream_done(key);
         self.complete(&reached);
     }
@@ -438,19 +419,18 @@ impl Recorder {
     }
 
     /// Takes up what copies brought of which streams are known to have done so many pieces of work.
-    fn complete(&self, reached: &HashMap<u64, u64>) {
+    fn complete(&self, reached: &Reached) {
         let mut reads = lock(&self.reads);
         if reads.waiting.is_empty() {
             return;
         }
         let waiting = std::mem::take(&mut reads.waiting);
-        for w in waiting {
-            if reached.get(&w.stream).is_some_and(|n| w.work <= *n) {
-                self.taken_up(&w);
-            } else {
-                reads.waiting.push(w);
-            }
-        }
+        let done = |w: &Waiting| reached.get(&w.stream).is_some_and(|n| w.work <= *n);
+        let (done, waiting): (Vec<_>, Vec<_>) = waiting.into_iter().partition(done);
+        reads.waiting = waiting;
+        // Whoever takes up much may have to wait for room: nobody waits for the list meanwhile.
+        drop(reads);
+        done.iter().for_each(|w| self.taken_up(w));
     }
 
     /// Takes up everything that was awaited.
@@ -459,13 +439,7 @@ impl Recorder {
         waiting.iter().for_each(|w| self.taken_up(w));
     }
 
-    /// Memory of the host goes: what was to come there is taken up as it stands.
-    pub fn forget_host(&self, _at: u64) {
-        self.complete_all();
-    }
-
     fn taken_up(&self, w: &Waiting) {
-        let content = gather(w.row.to, w.row.to_pitch, w.row.bytes, w.row.rows);
-        self.session.supply(w.slot, content);
+        content::supply(self, w.slot, w.row.to, w.row.to_pitch, &w.row);
     }
 }

@@ -21,7 +21,8 @@ const DEEPEST: u32 = 8;
 /// What a node does.
 #[derive(Clone, Debug)]
 enum Node {
-    Launch(LaunchRow, Option<Vec<u8>>),
+    /// A launch, its arguments, and whether launches of its function are recorded one by one.
+    Launch(LaunchRow, Option<Vec<u8>>, bool),
     Copies(Vec<CopyRow>),
     Fill(FillRow),
 }
@@ -69,7 +70,15 @@ pub(crate) fn update(
     if is_ok(result) {
         let mut nodes = Vec::new();
         expand(r, graph, 0, &mut nodes);
-        lock(&r.graphs).ready.insert(exec as usize, nodes);
+        let mut graphs = lock(&r.graphs);
+        // The program goes on to name the nodes of the graph that it was made ready from.
+        for ((handle, _), (known, _)) in nodes
+            .iter_mut()
+            .zip(graphs.ready.get(&(exec as usize)).into_iter().flatten())
+        {
+            *handle = *known;
+        }
+        graphs.ready.insert(exec as usize, nodes);
     }
     r.hand_call(begun, "cuGraphExecUpdate", None, &[], result);
     result
@@ -117,6 +126,17 @@ pub(crate) fn destroy(r: &Recorder, _form: Form, call: Call<'_>, exec: CuGraphEx
 
 /// `cuGraphLaunch`.
 pub(crate) fn launch(r: &Recorder, form: Form, call: Call<'_>, exec: CuGraphExec, stream: CuStream) -> CuResult {
+    if r.kernels.is_some() {
+        let graphs = lock(&r.graphs);
+        let nodes = graphs.ready.get(&(exec as usize));
+        let wanted = |(_, n): &(usize, Node)| matches!(n, Node::Launch(_, _, true));
+        let wanted = nodes.is_some_and(|nodes| nodes.iter().any(wanted));
+        drop(graphs);
+        if wanted {
+            crate::kernels::in_graph(r);
+        }
+        return call();
+    }
     let begun = r.session.begun();
     let number = r.stream(stream, form);
     let captured = r.captured(stream, form);
@@ -136,7 +156,7 @@ pub(crate) fn launch(r: &Recorder, form: Form, call: Call<'_>, exec: CuGraphExec
     let key = Recorder::stream_key(stream, form);
     for (_, node) in nodes {
         match node {
-            Node::Launch(row, buffer) => {
+            Node::Launch(row, buffer, _) => {
                 lock(&r.progress).work(key);
                 let row = LaunchRow {
                     stream: number,
@@ -175,21 +195,14 @@ pub(crate) fn launch(r: &Recorder, form: Form, call: Call<'_>, exec: CuGraphExec
 }
 
 fn copied(r: &Recorder, begun: cuda_session::Begun, key: u64, row: CopyRow) {
+    let work = lock(&r.progress).work(key);
     match CopyKind::from_raw(row.kind) {
-        Some(CopyKind::DeviceToHost) => r.awaits(begun, key, row),
+        Some(CopyKind::DeviceToHost) => r.awaits(begun, key, work, row),
         Some(CopyKind::HostToDevice) => {
-            lock(&r.progress).work(key);
-            let content = crate::copies::gather(row.from, row.from_pitch, row.bytes, row.rows);
-            r.hand(
-                begun,
-                CallEvent::Copy(row),
-                content.map_or(With::Nothing, With::Content),
-            );
+            let with = crate::content::content_at(r, row.from, row.from_pitch, &row);
+            r.hand(begun, CallEvent::Copy(row), with);
         }
-        _ => {
-            lock(&r.progress).work(key);
-            r.hand(begun, CallEvent::Copy(row), With::Nothing);
-        }
+        _ => r.hand(begun, CallEvent::Copy(row), With::Nothing),
     }
 }
 
@@ -341,9 +354,9 @@ unsafe fn launch_of(r: &Recorder, form: &KernelNode) -> Node {
     } else {
         form.function
     };
-    let known = lock(&r.code).function(r, function);
+    let known = crate::code::function(r, function);
     // SAFETY: the caller's promise.
-    let buffer = unsafe { arguments(&known.layout, form.parameters, form.extra) };
+    let buffer = unsafe { arguments(&known, form.parameters, form.extra) };
     let shape = Shape {
         grid: form.grid,
         block: form.block,
@@ -357,5 +370,5 @@ unsafe fn launch_of(r: &Recorder, form: &KernelNode) -> Node {
         shared: shape.shared,
         ..Default::default()
     };
-    Node::Launch(row, buffer)
+    Node::Launch(row, buffer, known.wanted)
 }

@@ -1,5 +1,7 @@
 //! Launches: which function, with which arguments, on how many threads.
 
+use crate::code::{self, Known};
+use crate::kernels;
 use crate::recorder::{Form, Recorder, is_ok, lock};
 use cuda_driver::{
     CuFunction, CuResult, CuStream, EXTRA_BUFFER, EXTRA_END, EXTRA_SIZE, LAUNCH_CLUSTER, LAUNCH_COOPERATIVE,
@@ -44,17 +46,13 @@ impl Shape {
 /// # Safety
 /// The pointers are those of a launch: as many parameters as the function has, each as long as it says.
 pub(crate) unsafe fn arguments(
-    layout: &[[u32; 2]],
+    known: &Known,
     parameters: *mut *mut c_void,
     extra: *mut *mut c_void,
 ) -> Option<Vec<u8>> {
+    let layout = &*known.layout;
     if !parameters.is_null() {
-        let end = layout
-            .iter()
-            .map(|[at, bytes]| at.saturating_add(*bytes))
-            .max()
-            .unwrap_or(0);
-        let mut buffer = vec![0u8; end as usize];
+        let mut buffer = vec![0u8; known.bytes as usize];
         for (n, [at, bytes]) in layout.iter().enumerate() {
             // SAFETY: the caller's promise: there are as many pointers as parameters.
             let from = unsafe { *parameters.add(n) }.cast::<u8>();
@@ -92,6 +90,14 @@ pub(crate) unsafe fn arguments(
     Some(unsafe { std::slice::from_raw_parts(buffer, size) }.to_vec())
 }
 
+/// The arguments of a launch could not be told.
+pub(crate) fn untold(r: &Recorder) {
+    r.not_recorded(
+        "arguments",
+        "a launch's arguments could not be told: the driver does not tell the function's parameters",
+    );
+}
+
 /// A launch.
 ///
 /// # Safety
@@ -107,11 +113,16 @@ pub(crate) unsafe fn launch(
     parameters: *mut *mut c_void,
     extra: *mut *mut c_void,
 ) -> CuResult {
+    if let Some(kernels) = &r.kernels {
+        let known = code::function(r, function);
+        // SAFETY: the caller's promise.
+        return unsafe { kernels::launch(r, kernels, &known, form, call, shape, stream, parameters, extra) };
+    }
     let begun = r.session.begun();
     let captured = r.captured(stream, form);
-    let known = lock(&r.code).function(r, function);
+    let known = code::function(r, function);
     // SAFETY: the caller's promise; the driver reads the same.
-    let buffer = unsafe { arguments(&known.layout, parameters, extra) };
+    let buffer = unsafe { arguments(&known, parameters, extra) };
     let result = call();
     if is_ok(result) && captured == 0 {
         lock(&r.progress).work(Recorder::stream_key(stream, form));
@@ -129,10 +140,7 @@ pub(crate) unsafe fn launch(
         ..Default::default()
     };
     if buffer.is_none() {
-        r.not_recorded(
-            "arguments",
-            "a launch's arguments could not be told: the driver does not tell the function's parameters",
-        );
+        untold(r);
     }
     r.hand(
         begun,

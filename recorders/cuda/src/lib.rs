@@ -12,15 +12,24 @@
     reason = "functions in the place of a driver's are foreign calls on both sides; why each is sound stands at it"
 )]
 
+mod allocations;
 mod code;
+mod content;
 mod copies;
 mod graphs;
+mod hashing;
 mod hooks;
+mod images;
+mod kernels;
 mod launches;
 mod memory;
 mod memory_of_host;
 mod order;
+mod pointers;
 mod process;
 mod progress;
 mod recorder;
 mod resolve;
+mod settings;
+mod snapshot;
+mod unseen;

@@ -1,29 +1,76 @@
 //! Memory of the device: allocations are served from one window of addresses, so that a replay finds the same ones free.
 
-use crate::recorder::{Form, Recorder, is_ok, lock};
+use crate::recorder::Recorder;
 use crate::resolve::driver;
 use cuda_driver::{
-    ACCESS_READ_WRITE, ALLOCATION_PINNED, AccessDescription, AllocationProperties, CuDevice, CuDevicePtr, CuMemPool,
-    CuResult, CuStream, CudaError, DEVICE_VIRTUAL_MEMORY, LOCATION_DEVICE, MEMORY_DEVICE, MemLocation, OUT_OF_MEMORY,
-    POINTER_MEMORY_TYPE, SUCCESS,
+    ACCESS_READ_WRITE, ALLOCATION_PINNED, AccessDescription, AllocationProperties, CuContext, CuDevice, CuEvent,
+    CuMemPool, CudaError, DEVICE_VIRTUAL_MEMORY, LOCATION_DEVICE, MEMORY_DEVICE, MemLocation, POINTER_MEMORY_TYPE,
 };
-use cuda_session::{Backing, Begun, GRANULE, Window, WindowError, With};
-use libc::c_void;
-use std::collections::BTreeMap;
-use std::sync::atomic::Ordering;
-use trace_core::recording::{
-    AllocationKind, AllocationRow, CALL_ASYNC, CallEvent, CallWindow, CopyKind, CopyRow, OrderRow,
-};
+use cuda_session::{Backing, GRANULE, Window, WindowError};
+use std::collections::{BTreeMap, BTreeSet};
+use trace_core::recording::CallWindow;
 
 /// Where the window begins: an address that drivers give to whoever asks for it, and that programs and their libraries
 /// leave alone.
 const WINDOW_BASE: u64 = 0x1539_4000_0000;
 /// How long the window is, where the driver gives as much: addresses cost nothing.
 const WINDOW_BYTES: u64 = 1 << 40;
+/// `CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED`.
+const DEVICE_DIRECT_RDMA: i32 = 110;
 /// The shortest window that is tried.
 const LEAST_WINDOW: u64 = 16 << 30;
-/// Bytes that a snapshot reads at once.
-const PIECE: usize = 64 << 20;
+
+const _: () = assert!(WINDOW_BASE.is_multiple_of(GRANULE));
+
+/// A piece of memory that a snapshot tells.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Piece {
+    /// First byte.
+    pub at: u64,
+    /// Number of bytes.
+    pub bytes: u64,
+    /// Whether it was served from the window.
+    pub in_window: bool,
+}
+
+impl Piece {
+    /// A variable of a module.
+    pub fn variable((at, bytes): (u64, u64)) -> Self {
+        Self {
+            at,
+            bytes,
+            in_window: false,
+        }
+    }
+}
+
+/// What memory is that the driver served itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Served {
+    /// The device's.
+    Plain,
+    /// Memory that host and device share.
+    Managed,
+    /// A graph's own, which is there while the graph runs.
+    OfGraph,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Own {
+    bytes: u64,
+    served: Served,
+    context: usize,
+    device: CuDevice,
+}
+
+/// When memory that the program gave back in a stream's order is free.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Until {
+    /// When the event is done, which is the recorder's own.
+    Event(usize),
+    /// When the device was waited for: no event could be put behind what uses it.
+    Idle,
+}
 
 /// What is known of the device's memory.
 pub(crate) struct Memory {
@@ -31,16 +78,45 @@ pub(crate) struct Memory {
     wanted: bool,
     window: Option<Window>,
     mapped: Mapped,
+    /// The context that each piece of the window was taken in.
+    taken_in: BTreeMap<u64, usize>,
+    /// Pieces of the window that the program has given back and that may still be used.
+    leaving: BTreeMap<u64, Until>,
     /// Allocations that the driver served itself, by first address.
-    own: BTreeMap<u64, u64>,
+    own: BTreeMap<u64, Own>,
+    /// First bytes of what was given back since somebody asked.
+    gone: Vec<u64>,
+    /// Pools whose memory the driver has to serve: they are shared, or not the device's.
+    foreign: BTreeSet<usize>,
     /// Memory of the host that is pinned: first byte and bytes.
-    pinned: BTreeMap<u64, u64>,
+    pub pinned: BTreeMap<u64, u64>,
 }
 
 /// Physical memory behind the window.
 struct Mapped {
     device: CuDevice,
-    handles: BTreeMap<u64, u64>,
+    /// What is mapped: by first byte, bytes and the memory's handle.
+    handles: BTreeMap<u64, (u64, u64)>,
+    /// Other devices that the program lets reach this one's memory.
+    peers: Vec<CuDevice>,
+    /// Whether network cards and the like may reach it too, as they may the driver's own.
+    direct: bool,
+}
+
+impl Mapped {
+    /// Says who may reach a mapping.
+    fn allow(&self, at: u64, bytes: u64) -> Result<(), CudaError> {
+        let of = |id: CuDevice| AccessDescription {
+            location: MemLocation {
+                kind: LOCATION_DEVICE,
+                id,
+            },
+            flags: ACCESS_READ_WRITE,
+        };
+        let all: Vec<AccessDescription> = [self.device].iter().chain(&self.peers).map(|id| of(*id)).collect();
+        // SAFETY: a mapping of the window, and as many forms as are told.
+        unsafe { driver().cuMemSetAccess(at, bytes as usize, all.as_ptr(), all.len()) }
+    }
 }
 
 impl Backing for Mapped {
@@ -58,29 +134,24 @@ impl Backing for Mapped {
             handle_types: 0,
             location,
             win32: std::ptr::null_mut(),
-            flags: [0; 8],
+            flags: [0, u8::from(self.direct), 0, 0, 0, 0, 0, 0],
         };
         let mut handle = 0;
         // SAFETY: forms of this function, and addresses of the window, which is reserved and not mapped there.
         unsafe { d.cuMemCreate(&raw mut handle, length, &raw const properties, 0)? };
-        let access = AccessDescription {
-            location,
-            flags: ACCESS_READ_WRITE,
-        };
         // SAFETY: as above.
-        let mapped = unsafe {
-            d.cuMemMap(at, length, 0, handle, 0).and_then(|()| {
-                d.cuMemSetAccess(at, length, &raw const access, 1).inspect_err(|_| {
-                    let _ = d.cuMemUnmap(at, length);
-                })
+        let mapped = unsafe { d.cuMemMap(at, length, 0, handle, 0) }.and_then(|()| {
+            self.allow(at, bytes).inspect_err(|_| {
+                // SAFETY: what was just mapped.
+                let _ = unsafe { d.cuMemUnmap(at, length) };
             })
-        };
+        });
         if let Err(e) = mapped {
             // SAFETY: the memory is mapped nowhere.
             let _ = unsafe { d.cuMemRelease(handle) };
             return Err(e);
         }
-        self.handles.insert(at, handle);
+        self.handles.insert(at, (bytes, handle));
         Ok(())
     }
 
@@ -90,10 +161,30 @@ impl Backing for Mapped {
         unsafe { d.cuMemUnmap(at, bytes as usize)? };
         match self.handles.remove(&at) {
             // SAFETY: mapped nowhere any more.
-            Some(handle) => unsafe { d.cuMemRelease(handle) },
+            Some((_, handle)) => unsafe { d.cuMemRelease(handle) },
             None => Ok(()),
         }
     }
+}
+
+/// Why an allocation is not served from the window: the driver serves it, and says itself what it has against that.
+pub(crate) enum NotServed {
+    /// There is no window, or it is of another device.
+    NoWindow,
+    /// There is no room or no memory left in it, or the memory could not be mapped.
+    Refused,
+}
+
+/// The context of the calling thread, and its device.
+pub(crate) fn here() -> Option<(usize, CuDevice)> {
+    let d = driver();
+    let (mut device, mut context): (CuDevice, CuContext) = (0, std::ptr::null_mut());
+    // SAFETY: questions with places for the answers.
+    let asked = unsafe {
+        d.cuCtxGetCurrent(&raw mut context)
+            .and_then(|()| d.cuCtxGetDevice(&raw mut device))
+    };
+    (asked.is_ok() && !context.is_null()).then_some((context as usize, device))
 }
 
 impl Memory {
@@ -104,56 +195,260 @@ impl Memory {
             mapped: Mapped {
                 device: -1,
                 handles: BTreeMap::new(),
+                peers: Vec::new(),
+                direct: false,
             },
+            taken_in: BTreeMap::new(),
+            leaving: BTreeMap::new(),
             own: BTreeMap::new(),
+            gone: Vec::new(),
+            foreign: BTreeSet::new(),
             pinned: BTreeMap::new(),
         }
     }
 
-    /// The window, reserved at the first call. `None`: there is none, and the driver serves allocations itself.
-    fn window(&mut self, recorder: &Recorder) -> Option<(&mut Window, &mut Mapped)> {
-        if self.wanted && self.window.is_none() {
-            match reserve() {
-                Ok((window, device)) => {
-                    let (base, bytes) = window.range();
-                    let mut tables = recorder.session.tables();
-                    tables.facts.window = CallWindow { base, bytes };
-                    tables.touch();
-                    self.mapped.device = device;
-                    self.window = Some(window);
-                }
-                Err(why) => {
-                    self.wanted = false;
-                    recorder.not_recorded(
-                        "window",
-                        format!("allocations could not be served from one range of addresses ({why}): they are the driver's own, and a replay may not find their addresses free"),
-                    );
-                }
+    /// Reserves the window, at the first call.
+    fn reserve(&mut self, recorder: &Recorder) {
+        if !self.wanted || self.window.is_some() {
+            return;
+        }
+        match reserve() {
+            Ok((window, device)) => {
+                let mut direct = 0;
+                // SAFETY: a question with a place for the answer.
+                let asked = unsafe { driver().cuDeviceGetAttribute(&raw mut direct, DEVICE_DIRECT_RDMA, device) };
+                self.mapped.direct = asked.is_ok() && direct != 0;
+                let (base, bytes) = window.range();
+                let mut tables = recorder.session.tables();
+                tables.facts.window = CallWindow { base, bytes };
+                tables.touch();
+                self.mapped.device = device;
+                self.window = Some(window);
+            }
+            Err(why) => {
+                self.wanted = false;
+                recorder.not_recorded(
+                    "window",
+                    format!("allocations could not be served from one range of addresses ({why}): they are the driver's own, and a replay may not find their addresses free"),
+                );
             }
         }
-        let mut device = 0;
-        // SAFETY: a question with a place for the answer.
-        let asked = unsafe { driver().cuCtxGetDevice(&raw mut device) };
+    }
+
+    /// `bytes` bytes from the window, at least 1: their address.
+    pub fn take(&mut self, recorder: &Recorder, bytes: u64) -> Result<u64, NotServed> {
+        self.reserve(recorder);
+        self.reclaim(false);
+        let here = here();
+        let window = self.window.as_mut().ok_or(NotServed::NoWindow)?;
         // The window is of the device that was used first.
-        if asked.is_err() || device != self.mapped.device {
-            return None;
+        let (context, _) = here
+            .filter(|(_, device)| *device == self.mapped.device)
+            .ok_or(NotServed::NoWindow)?;
+        match window.take(bytes, &mut self.mapped) {
+            Ok(at) => {
+                self.taken_in.insert(at, context);
+                Ok(at)
+            }
+            Err(WindowError::Full { .. } | WindowError::Backing(_)) => Err(NotServed::Refused),
         }
-        self.window.as_mut().map(|w| (w, &mut self.mapped))
+    }
+
+    /// What of the window begins at an address and is the program's: its bytes, and the context that it was taken in.
+    pub fn piece(&self, at: u64) -> Option<(u64, usize)> {
+        let (first, bytes) = self.window.as_ref()?.of(at)?;
+        let is_taken = first == at && !self.leaving.contains_key(&at);
+        is_taken.then(|| (bytes, self.taken_in.get(&at).copied().unwrap_or(0)))
+    }
+
+    /// The piece of the window that an address lies in: first byte, bytes, context.
+    pub fn around(&self, at: u64) -> Option<(u64, u64, usize)> {
+        let (first, bytes) = self.window.as_ref()?.of(at)?;
+        Some((first, bytes, self.taken_in.get(&first).copied().unwrap_or(0)))
+    }
+
+    /// Whether an address lies in the window, whatever is there.
+    pub fn is_in_window(&self, at: u64) -> bool {
+        self.window.as_ref().is_some_and(|w| w.holds(at))
+    }
+
+    /// Gives back a piece of the window that nothing uses.
+    pub fn give(&mut self, at: u64) -> Result<(), CudaError> {
+        self.gone.push(at);
+        self.taken_in.remove(&at);
+        if let Some(Until::Event(event)) = self.leaving.remove(&at) {
+            // SAFETY: an event of the recorder's own.
+            let _ = unsafe { driver().cuEventDestroy_v2(event as CuEvent) };
+        }
+        match self.window.as_mut().and_then(|w| w.give(at, &mut self.mapped)) {
+            Some(Err(e)) => Err(e),
+            Some(Ok(_)) | None => Ok(()),
+        }
+    }
+
+    /// A piece of the window is the program's no more, and is given back later.
+    pub fn leave(&mut self, at: u64, until: Until) {
+        self.gone.push(at);
+        self.leaving.insert(at, until);
+    }
+
+    /// Gives back what is used no more. `idle`: the device was waited for since it left.
+    pub fn reclaim(&mut self, idle: bool) {
+        if self.leaving.is_empty() {
+            return;
+        }
+        let done: Vec<u64> = self
+            .leaving
+            .iter()
+            .filter(|(_, until)| match until {
+                _ if idle => true,
+                // SAFETY: an event of the recorder's own.
+                Until::Event(event) => unsafe { driver().cuEventQuery(*event as CuEvent) }.is_ok(),
+                Until::Idle => false,
+            })
+            .map(|(at, _)| *at)
+            .collect();
+        for at in done {
+            // What cannot be unmapped stays mapped; its addresses are free.
+            let _ = self.give(at);
+        }
+    }
+
+    /// Whether something leaves that is still used.
+    pub fn is_leaving(&self) -> bool {
+        !self.leaving.is_empty()
+    }
+
+    /// An allocation that the driver served.
+    pub fn served(&mut self, at: u64, bytes: u64, served: Served) {
+        let (context, device) = here().unwrap_or((0, -1));
+        let own = Own {
+            bytes,
+            served,
+            context,
+            device,
+        };
+        self.own.insert(at, own);
+    }
+
+    /// One is given back: its bytes.
+    pub fn unserved(&mut self, at: u64) -> Option<u64> {
+        let own = self.own.remove(&at)?;
+        self.gone.push(at);
+        Some(own.bytes)
+    }
+
+    /// A context is gone, with all that was taken in it.
+    pub fn forget_context(&mut self, context: usize) {
+        let gone: Vec<u64> = self
+            .own
+            .iter()
+            .filter(|(_, o)| o.context == context)
+            .map(|(at, _)| *at)
+            .collect();
+        for at in gone {
+            self.unserved(at);
+        }
+        let gone: Vec<u64> = self
+            .taken_in
+            .iter()
+            .filter(|(_, c)| **c == context)
+            .map(|(at, _)| *at)
+            .collect();
+        for at in gone {
+            // Its event went with the context.
+            self.leaving.remove(&at);
+            let _ = self.give(at);
+        }
+    }
+
+    /// The program lets another device reach memory of this one: it reaches the window's as it does the driver's.
+    pub fn let_reach(&mut self, other: CuDevice, owner: CuDevice) {
+        if owner != self.mapped.device || other == owner || self.mapped.peers.contains(&other) {
+            return;
+        }
+        self.mapped.peers.push(other);
+        let all: Vec<(u64, u64)> = self
+            .mapped
+            .handles
+            .iter()
+            .map(|(at, (bytes, _))| (*at, *bytes))
+            .collect();
+        // Where one is refused, so are the others.
+        let allowed = all.iter().try_for_each(|(at, bytes)| self.mapped.allow(*at, *bytes));
+        if allowed.is_err() {
+            self.mapped.peers.retain(|peer| *peer != other);
+        }
+    }
+
+    /// A pool whose memory the driver has to serve.
+    pub fn is_foreign(&self, pool: CuMemPool) -> bool {
+        self.foreign.contains(&(pool as usize))
+    }
+
+    /// Memory of this pool is the driver's to serve from now on, or no more.
+    pub fn set_foreign(&mut self, pool: CuMemPool, foreign: bool) {
+        if foreign {
+            self.foreign.insert(pool as usize);
+        } else {
+            self.foreign.remove(&(pool as usize));
+        }
+    }
+
+    /// Whether anything is known to be on a device.
+    pub fn knows(&self, device: CuDevice) -> bool {
+        self.mapped.device == device || self.own.values().any(|o| o.device == device)
+    }
+
+    /// The device that the window is of; -1: there is none.
+    pub fn device(&self) -> CuDevice {
+        self.mapped.device
     }
 
     /// Whether an address is of the device's memory, as far as is known here.
     pub fn is_device(&self, at: u64) -> bool {
-        if self.window.as_ref().is_some_and(|w| w.holds(at)) {
+        if self.is_in_window(at) {
             return true;
         }
         let own = self.own.range(..=at).next_back();
-        own.is_some_and(|(first, bytes)| at - first < *bytes)
+        own.is_some_and(|(first, own)| at - first < own.bytes)
     }
 
-    fn all(&self) -> Vec<(u64, u64)> {
+    /// All memory that a snapshot tells, by address: that of the window first.
+    pub fn pieces(&self) -> Vec<Piece> {
         let window = self.window.iter().flat_map(Window::allocations);
-        let own = self.own.iter().map(|(at, bytes)| (*at, *bytes));
+        let window = window
+            .filter(|(at, _)| !self.leaving.contains_key(at))
+            .map(|(at, bytes)| Piece {
+                at,
+                bytes,
+                in_window: true,
+            });
+        let own = self
+            .own
+            .iter()
+            .filter(|(_, o)| o.served != Served::OfGraph && o.bytes > 0);
+        let own = own.map(|(at, o)| Piece {
+            at: *at,
+            bytes: o.bytes,
+            in_window: false,
+        });
         window.chain(own).collect()
+    }
+
+    /// What was given back since this was last asked: first bytes.
+    pub fn gone(&mut self) -> Vec<u64> {
+        std::mem::take(&mut self.gone)
+    }
+
+    /// Whether functions that run in a context of a device reach a piece, word by word to its end.
+    pub fn is_reached(&self, piece: &Piece, (context, device): (usize, CuDevice)) -> bool {
+        if piece.in_window {
+            return device == self.mapped.device;
+        }
+        let whole = piece.at.is_multiple_of(8) && piece.bytes.is_multiple_of(8);
+        let own = self.own.get(&piece.at);
+        whole && own.is_some_and(|o| o.served == Served::Plain && o.context == context)
     }
 }
 
@@ -189,387 +484,10 @@ fn reserve() -> Result<(Window, CuDevice), String> {
     Err(last)
 }
 
-type Call<'a> = &'a mut dyn FnMut() -> CuResult;
-
-fn told(r: &Recorder, begun: Begun, kind: AllocationKind, at: u64, bytes: u64, stream: u32, result: CuResult) {
-    let row = AllocationRow {
-        at,
-        bytes,
-        kind: kind as u32,
-        stream,
-        result,
-        took: begun.took(),
-    };
-    r.hand(begun, CallEvent::Allocation(row), With::Nothing);
-}
-
-/// `bytes` bytes from the window: their address, or what the driver answered. `None`: the driver shall serve them.
-fn take(r: &Recorder, bytes: u64) -> Option<Result<u64, CuResult>> {
-    if bytes == 0 {
-        return None;
-    }
-    let mut memory = lock(&r.memory);
-    let (window, mapped) = memory.window(r)?;
-    match window.take(bytes, mapped) {
-        Ok(at) => Some(Ok(at)),
-        Err(WindowError::Backing(CudaError::Refused { result, .. })) => Some(Err(result)),
-        Err(WindowError::Full { .. }) => Some(Err(OUT_OF_MEMORY)),
-        Err(WindowError::Backing(CudaError::Missing { .. })) => None,
-    }
-}
-
-/// `cuMemAlloc`.
-pub(crate) fn alloc(r: &Recorder, _form: Form, call: Call<'_>, at: *mut CuDevicePtr, bytes: usize) -> CuResult {
-    r.tell_device();
-    let begun = r.session.begun();
-    let served = if at.is_null() { None } else { take(r, bytes as u64) };
-    let result = match served {
-        Some(Ok(address)) => {
-            // SAFETY: the program's place for the answer, which is not null.
-            unsafe { *at = address };
-            SUCCESS
-        }
-        Some(Err(result)) => result,
-        None => own(r, call, at, bytes as u64),
-    };
-    // SAFETY: the place holds the answer where the call succeeded.
-    let address = if is_ok(result) { unsafe { *at } } else { 0 };
-    told(
-        r,
-        begun,
-        AllocationKind::Take,
-        address,
-        bytes as u64,
-        OrderRow::NONE,
-        result,
-    );
-    result
-}
-
-/// An allocation that the driver serves.
-fn own(r: &Recorder, call: Call<'_>, at: *mut CuDevicePtr, bytes: u64) -> CuResult {
-    let result = call();
-    if is_ok(result) && !at.is_null() {
-        // SAFETY: the driver has put the answer there.
-        lock(&r.memory).own.insert(unsafe { *at }, bytes);
-    }
-    result
-}
-
-/// `cuMemAllocPitch`.
-#[allow(clippy::too_many_arguments, reason = "those of the driver's function")]
-pub(crate) fn alloc_pitch(
-    r: &Recorder,
-    _form: Form,
-    call: Call<'_>,
-    at: *mut CuDevicePtr,
-    pitch: *mut usize,
-    width: usize,
-    height: usize,
-    _element: u32,
-) -> CuResult {
-    r.tell_device();
-    let begun = r.session.begun();
-    // Drivers round rows up to this much.
-    let row = width.next_multiple_of(512);
-    let bytes = row.checked_mul(height).filter(|b| *b > 0);
-    let served = match bytes {
-        Some(bytes) if !at.is_null() && !pitch.is_null() => take(r, bytes as u64),
-        _ => None,
-    };
-    let result = match served {
-        Some(Ok(address)) => {
-            // SAFETY: the program's places for the answers, which are not null.
-            unsafe {
-                *at = address;
-                *pitch = row;
-            }
-            SUCCESS
-        }
-        Some(Err(result)) => result,
-        None => own(r, call, at, bytes.unwrap_or(0) as u64),
-    };
-    // SAFETY: the place holds the answer where the call succeeded.
-    let address = if is_ok(result) { unsafe { *at } } else { 0 };
-    let bytes = bytes.unwrap_or(0) as u64;
-    told(r, begun, AllocationKind::Take, address, bytes, OrderRow::NONE, result);
-    result
-}
-
-/// `cuMemAllocManaged`.
-pub(crate) fn alloc_managed(
-    r: &Recorder,
-    _form: Form,
-    call: Call<'_>,
-    at: *mut CuDevicePtr,
-    bytes: usize,
-    _flags: u32,
-) -> CuResult {
-    r.tell_device();
-    let begun = r.session.begun();
-    let result = own(r, call, at, bytes as u64);
-    // SAFETY: the place holds the answer where the call succeeded.
-    let address = if is_ok(result) { unsafe { *at } } else { 0 };
-    r.not_recorded(
-        "managed memory",
-        "the program has memory that host and device share: what the host writes there is not seen, and a replay has it as it was filled by calls alone",
-    );
-    told(
-        r,
-        begun,
-        AllocationKind::TakeManaged,
-        address,
-        bytes as u64,
-        OrderRow::NONE,
-        result,
-    );
-    result
-}
-
-/// `cuMemAllocAsync`.
-pub(crate) fn alloc_async(
-    r: &Recorder,
-    form: Form,
-    call: Call<'_>,
-    at: *mut CuDevicePtr,
-    bytes: usize,
-    stream: CuStream,
-) -> CuResult {
-    r.tell_device();
-    let begun = r.session.begun();
-    // Memory of a graph that is captured is the graph's own.
-    let served = if at.is_null() || r.captured(stream, form) != 0 {
-        None
-    } else {
-        take(r, bytes as u64)
-    };
-    let result = match served {
-        Some(Ok(address)) => {
-            // SAFETY: the program's place for the answer, which is not null.
-            unsafe { *at = address };
-            SUCCESS
-        }
-        Some(Err(result)) => result,
-        None => own(r, call, at, bytes as u64),
-    };
-    // SAFETY: the place holds the answer where the call succeeded.
-    let address = if is_ok(result) { unsafe { *at } } else { 0 };
-    let stream = r.stream(stream, form);
-    told(
-        r,
-        begun,
-        AllocationKind::TakeInOrder,
-        address,
-        bytes as u64,
-        stream,
-        result,
-    );
-    result
-}
-
-/// `cuMemAllocFromPoolAsync`.
-pub(crate) fn alloc_from_pool(
-    r: &Recorder,
-    form: Form,
-    call: Call<'_>,
-    at: *mut CuDevicePtr,
-    bytes: usize,
-    _pool: CuMemPool,
-    stream: CuStream,
-) -> CuResult {
-    alloc_async(r, form, call, at, bytes, stream)
-}
-
-/// `cuMemFree`.
-pub(crate) fn free(r: &Recorder, _form: Form, call: Call<'_>, at: CuDevicePtr) -> CuResult {
-    let begun = r.session.begun();
-    let (result, bytes) = give(r, call, at, || {
-        // SAFETY: waits, as the driver's own function does before it gives memory back.
-        unsafe { driver().cuCtxSynchronize() }
-    });
-    r.all_done(None);
-    if at != 0 {
-        told(r, begun, AllocationKind::Give, at, bytes, OrderRow::NONE, result);
-    }
-    result
-}
-
-/// `cuMemFreeAsync`.
-pub(crate) fn free_async(r: &Recorder, form: Form, call: Call<'_>, at: CuDevicePtr, stream: CuStream) -> CuResult {
-    let begun = r.session.begun();
-    let (result, bytes) = give(r, call, at, || {
-        // What the stream has may still use the memory. Waiting for it is slower than the driver's pools, and safe.
-        // SAFETY: a stream of the program's.
-        unsafe { driver().cuCtxSynchronize() }
-    });
-    let stream = r.stream(stream, form);
-    told(r, begun, AllocationKind::GiveInOrder, at, bytes, stream, result);
-    result
-}
-
-/// Gives memory back: what was answered, and how much it was.
-fn give(r: &Recorder, call: Call<'_>, at: u64, wait: impl FnOnce() -> Result<(), CudaError>) -> (CuResult, u64) {
-    let mut memory = lock(&r.memory);
-    let memory = &mut *memory;
-    let ours = memory
-        .window
-        .as_ref()
-        .and_then(|w| w.of(at))
-        .filter(|(first, _)| *first == at);
-    let Some((_, bytes)) = ours else {
-        let bytes = memory.own.remove(&at).unwrap_or(0);
-        return (call(), bytes);
-    };
-    if let Err(e) = wait() {
-        return (e.result().unwrap_or(SUCCESS), bytes);
-    }
-    let given = memory.window.as_mut().and_then(|w| w.give(at, &mut memory.mapped));
-    let result = match given {
-        Some(Err(e)) => e.result().unwrap_or(SUCCESS),
-        Some(Ok(_)) | None => SUCCESS,
-    };
-    (result, bytes)
-}
-
-/// `cuMemGetAddressRange`: of memory of the window it is the program's own piece, and not what is mapped around it.
-pub(crate) fn address_range(
-    r: &Recorder,
-    _form: Form,
-    call: Call<'_>,
-    base: *mut CuDevicePtr,
-    bytes: *mut usize,
-    at: CuDevicePtr,
-) -> CuResult {
-    let memory = lock(&r.memory);
-    let Some((first, length)) = memory.window.as_ref().and_then(|w| w.of(at)) else {
-        drop(memory);
-        return call();
-    };
-    // SAFETY: the program's places for the answers; null where it does not want one.
-    unsafe {
-        if !base.is_null() {
-            *base = first;
-        }
-        if !bytes.is_null() {
-            *bytes = length as usize;
-        }
-    }
-    SUCCESS
-}
-
-/// `cuMemAllocHost`.
-pub(crate) fn alloc_host(r: &Recorder, _form: Form, call: Call<'_>, at: *mut *mut c_void, bytes: usize) -> CuResult {
-    let begun = r.session.begun();
-    let result = call();
-    pinned(r, begun, at, bytes, result);
-    result
-}
-
-/// `cuMemHostAlloc`.
-pub(crate) fn host_alloc(
-    r: &Recorder,
-    _form: Form,
-    call: Call<'_>,
-    at: *mut *mut c_void,
-    bytes: usize,
-    _flags: u32,
-) -> CuResult {
-    let begun = r.session.begun();
-    let result = call();
-    pinned(r, begun, at, bytes, result);
-    result
-}
-
-fn pinned(r: &Recorder, begun: Begun, at: *mut *mut c_void, bytes: usize, result: CuResult) {
-    let address = if is_ok(result) && !at.is_null() {
-        // SAFETY: the driver has put the answer there.
-        (unsafe { *at }) as u64
-    } else {
-        0
-    };
-    if address != 0 {
-        lock(&r.memory).pinned.insert(address, bytes as u64);
-    }
-    told(
-        r,
-        begun,
-        AllocationKind::TakeHost,
-        address,
-        bytes as u64,
-        OrderRow::NONE,
-        result,
-    );
-}
-
-/// `cuMemFreeHost`.
-pub(crate) fn free_host(r: &Recorder, _form: Form, call: Call<'_>, at: *mut c_void) -> CuResult {
-    let begun = r.session.begun();
-    r.forget_host(at as u64);
-    let bytes = lock(&r.memory).pinned.remove(&(at as u64)).unwrap_or(0);
-    let result = call();
-    told(
-        r,
-        begun,
-        AllocationKind::GiveHost,
-        at as u64,
-        bytes,
-        OrderRow::NONE,
-        result,
-    );
-    result
-}
-
-/// `cuMemHostRegister`.
-pub(crate) fn register_host(
-    r: &Recorder,
-    _form: Form,
-    call: Call<'_>,
-    at: *mut c_void,
-    bytes: usize,
-    _flags: u32,
-) -> CuResult {
-    let begun = r.session.begun();
-    let result = call();
-    if is_ok(result) {
-        lock(&r.memory).pinned.insert(at as u64, bytes as u64);
-    }
-    told(
-        r,
-        begun,
-        AllocationKind::TakeHost,
-        at as u64,
-        bytes as u64,
-        OrderRow::NONE,
-        result,
-    );
-    result
-}
-
-/// `cuMemHostUnregister`.
-pub(crate) fn unregister_host(r: &Recorder, form: Form, call: Call<'_>, at: *mut c_void) -> CuResult {
-    free_host(r, form, call, at)
-}
-
-/// `cuMemHostGetDevicePointer`: the device reaches the host's memory by itself.
-pub(crate) fn host_device_pointer(
-    r: &Recorder,
-    _form: Form,
-    call: Call<'_>,
-    _to: *mut CuDevicePtr,
-    _at: *mut c_void,
-    _flags: u32,
-) -> CuResult {
-    r.not_recorded(
-        "memory of the host",
-        "the program asked for the device's address of memory of the host: what kernels read and write there is not in the recording",
-    );
-    call()
-}
-
 impl Recorder {
     /// Whether an address is of the device's memory; the driver is asked where it is not known here.
     pub fn is_device(&self, at: u64) -> bool {
-        if lock(&self.memory).is_device(at) {
+        if crate::recorder::lock(&self.memory).is_device(at) {
             return true;
         }
         let mut kind = 0u32;
@@ -577,60 +495,4 @@ impl Recorder {
         let asked = unsafe { driver().cuPointerGetAttribute((&raw mut kind).cast(), POINTER_MEMORY_TYPE, at) };
         asked.is_ok() && kind == MEMORY_DEVICE
     }
-
-    /// Records what all allocations hold now, as copies that no call made.
-    pub fn snapshot(&self, why: &'static str) {
-        let d = driver();
-        // SAFETY: waits for the device.
-        if self.captures.load(Ordering::Relaxed) > 0 || unsafe { d.cuCtxSynchronize() }.is_err() {
-            self.not_recorded(
-                "snapshot",
-                "memory could not be read: the device does not answer, or a graph is being captured",
-            );
-            return;
-        }
-        let name = if why == "begin" {
-            "snapshot at the begin"
-        } else {
-            "snapshot at the end"
-        };
-        let all = lock(&self.memory).all();
-        let begun = self.session.begun();
-        let call = {
-            let name = self.session.tables().name(name);
-            trace_core::recording::CallRow {
-                name,
-                about: u32::try_from(all.len()).unwrap_or(u32::MAX),
-                ..Default::default()
-            }
-        };
-        let thread = crate::resolve::thread();
-        self.session.record(begun, thread, CallEvent::Call(call), With::Nothing);
-        for (at, bytes) in all {
-            let mut done = 0;
-            while done < bytes {
-                let length = (bytes - done).min(PIECE as u64) as usize;
-                let mut content = vec![0u8; length];
-                // SAFETY: as many bytes as the place has, of memory that is allocated.
-                if unsafe { d.cuMemcpyDtoH_v2(content.as_mut_ptr().cast(), at + done, length) }.is_err() {
-                    break;
-                }
-                let row = CopyRow {
-                    from: at + done,
-                    bytes: length as u64,
-                    rows: 1,
-                    kind: CopyKind::DeviceToHost as u32,
-                    stream: OrderRow::NONE,
-                    flags: CALL_ASYNC,
-                    ..Default::default()
-                };
-                self.session
-                    .record(begun, thread, CallEvent::Copy(row), With::Content(content));
-                done += length as u64;
-            }
-        }
-    }
 }
-
-/// Bytes that memory comes in; told apart so that a reader of this file finds it.
-const _: () = assert!(WINDOW_BASE.is_multiple_of(GRANULE));

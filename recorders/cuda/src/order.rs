@@ -1,7 +1,7 @@
 //! Streams, events and waits: what is done before what.
 
 use crate::recorder::{Form, Recorder, is_ok, lock};
-use cuda_driver::{CuEvent, CuGraph, CuResult, CuStream};
+use cuda_driver::{CuEvent, CuGraph, CuResult, CuStream, STREAM_NON_BLOCKING};
 use cuda_session::{Begun, With};
 use libc::c_void;
 use std::sync::atomic::Ordering;
@@ -41,6 +41,8 @@ pub(crate) fn stream_create(
                 .tables()
                 .new_stream(handle, flags, priority, |n| format!("stream {n}")),
         );
+        lock(&r.progress).made(handle as u64, flags & STREAM_NON_BLOCKING != 0);
+        r.changed();
     }
     r.hand_call(begun, "cuStreamCreate", number, &[u64::from(flags)], result);
     result

@@ -1,9 +1,14 @@
 //! How far each stream has come, as far as the host knows: which work is done when the host has waited for something.
 
-use std::collections::HashMap;
+use crate::recorder::ByHandle;
+use cuda_driver::STREAM_LEGACY;
+use std::collections::{HashMap, HashSet};
 
 /// How far streams have come: for each the number of its last piece of work that is done.
-type Reached = HashMap<u64, u64>;
+pub(crate) type Reached = HashMap<u64, u64, ByHandle>;
+
+/// The default stream of all threads.
+const LEGACY: u64 = STREAM_LEGACY as u64;
 
 /// Numbers of work in streams, and what events stand behind.
 #[derive(Debug, Default)]
@@ -11,9 +16,11 @@ pub(crate) struct Progress {
     /// Pieces of work that each stream was given.
     given: Reached,
     /// What is done before the next piece of work of a stream begins.
-    behind: HashMap<u64, Reached>,
+    behind: HashMap<u64, Reached, ByHandle>,
     /// What is done when an event is.
-    events: HashMap<usize, Reached>,
+    events: HashMap<usize, Reached, ByHandle>,
+    /// Streams that the default stream does not wait for, and that do not wait for it.
+    apart: HashSet<u64, ByHandle>,
 }
 
 fn join(to: &mut Reached, from: &Reached) {
@@ -24,8 +31,42 @@ fn join(to: &mut Reached, from: &Reached) {
 }
 
 impl Progress {
+    /// A stream was made; `apart`: it and the default stream do not wait for each other.
+    pub fn made(&mut self, stream: u64, apart: bool) {
+        if apart {
+            self.apart.insert(stream);
+        } else {
+            self.apart.remove(&stream);
+        }
+    }
+
+    /// What a stream's next piece of work waits for without being told: the default stream waits for all that are not
+    /// apart from it, and these wait for it.
+    fn imply(&mut self, stream: u64) {
+        let of = |reached: &Reached, stream: u64| reached.get(&stream).copied().unwrap_or(0);
+        if stream == LEGACY {
+            let waited = self.behind.get(&LEGACY);
+            let others = self
+                .given
+                .iter()
+                .filter(|(s, n)| **s != LEGACY && !self.apart.contains(s) && waited.is_none_or(|w| of(w, **s) < **n));
+            let others: Vec<u64> = others.map(|(s, _)| *s).collect();
+            for other in others {
+                let reached = self.of_stream(other);
+                join(self.behind.entry(LEGACY).or_default(), &reached);
+            }
+        } else if !self.apart.contains(&stream)
+            && let Some(given) = self.given.get(&LEGACY)
+            && self.behind.get(&stream).is_none_or(|w| of(w, LEGACY) < *given)
+        {
+            let reached = self.of_stream(LEGACY);
+            join(self.behind.entry(stream).or_default(), &reached);
+        }
+    }
+
     /// A stream is given a piece of work: its number.
     pub fn work(&mut self, stream: u64) -> u64 {
+        self.imply(stream);
         let n = self.given.entry(stream).or_default();
         *n += 1;
         *n
@@ -41,6 +82,7 @@ impl Progress {
 
     /// An event is put behind what a stream has.
     pub fn record(&mut self, event: usize, stream: u64) {
+        self.imply(stream);
         let reached = self.of_stream(stream);
         self.events.insert(event, reached);
     }
@@ -53,7 +95,10 @@ impl Progress {
     }
 
     /// What is done when the host has waited for a stream.
-    pub fn stream_done(&self, stream: u64) -> Reached {
+    pub fn stream_done(&mut self, stream: u64) -> Reached {
+        if stream == LEGACY {
+            self.imply(stream);
+        }
         self.of_stream(stream)
     }
 

@@ -3,20 +3,54 @@
 use crate::code::Code;
 use crate::copies::Reads;
 use crate::graphs::Graphs;
+use crate::kernels::Kernels;
 use crate::memory::Memory;
-use crate::process::{Range, say};
+use crate::process::say;
 use crate::progress::Progress;
 use crate::resolve::{driver, thread};
+use crate::settings::{Range, Settings};
+use crate::snapshot::{Moment, Snapshots};
 use cuda_driver::{
     CuContext, CuDevice, CuResult, CuStream, DEVICE_CAPABILITY_MAJOR, DEVICE_CAPABILITY_MINOR, DEVICE_MULTIPROCESSORS,
     STREAM_LEGACY, STREAM_PER_THREAD, SUCCESS, Uuid,
 };
-use cuda_session::{Begun, Session, SessionError, Settings, With};
+use cuda_session::{Begun, Session, SessionError, With};
+use std::cell::Cell;
+use std::hash::{BuildHasherDefault, Hasher};
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use trace_core::check::{Finding, FindingKind};
 use trace_core::recording::{CALL_CAPTURED, CallDevice, CallEvent, CallRow, OrderRow};
+
+/// Hashes handles and numbers, of which there are few and which nobody chooses: quickly.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct HandleHash(u64);
+
+/// Makes maps of handles quick.
+pub(crate) type ByHandle = BuildHasherDefault<HandleHash>;
+
+impl Hasher for HandleHash {
+    fn write(&mut self, bytes: &[u8]) {
+        for b in bytes {
+            self.write_u64(u64::from(*b));
+        }
+    }
+
+    fn write_u64(&mut self, n: u64) {
+        // The upper bits choose among handles that are multiples of much.
+        let mixed = (self.0 ^ n).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        self.0 = mixed ^ mixed >> 32;
+    }
+
+    fn write_usize(&mut self, n: usize) {
+        self.write_u64(n as u64);
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}
 
 /// Where a stream stands among default streams.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,6 +61,33 @@ pub(crate) enum Form {
     PerThread,
 }
 
+/// When a function is recorded. Where it is not, its call passes through as it came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum When {
+    /// Always: memory of the window is the recorder's own to give back.
+    Always,
+    /// As long as anything may still be recorded: what memory, code, streams and graphs there are has to be known.
+    Known,
+    /// Where launches are wanted.
+    Launch,
+    /// Where everything is recorded.
+    Work,
+}
+
+/// What is recorded now. Each holds what those before it hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
+enum Phase {
+    /// Nothing any more.
+    Over,
+    /// Nothing yet: only what there is has to be known.
+    Outside,
+    /// Launches that are wanted.
+    Launches,
+    /// Everything.
+    All,
+}
+
 /// The recorder of this process.
 pub(crate) struct Recorder {
     pub session: Session,
@@ -35,14 +96,19 @@ pub(crate) struct Recorder {
     pub progress: Mutex<Progress>,
     pub code: Mutex<Code>,
     pub graphs: Mutex<Graphs>,
+    pub snapshots: Mutex<Snapshots>,
+    /// Launches that are recorded one by one, where not everything is.
+    pub kernels: Option<Kernels>,
     /// Streams that are captured into graphs now.
     pub captures: AtomicUsize,
-    /// Whether what is done now is in the range that is recorded.
-    inside: AtomicBool,
+    /// Counts up when handles of functions or streams may have come to stand for others.
+    pub changes: AtomicU64,
+    phase: AtomicU8,
     range: Range,
     launches: AtomicU64,
     device_told: AtomicBool,
     fault_told: AtomicBool,
+    said: AtomicBool,
 }
 
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -50,53 +116,89 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Recorder {
-    pub fn begin(to: &Path, limit: Option<u64>, range: Range, window: bool) -> Result<Self, SessionError> {
-        let session = Session::begin(&Settings {
+    pub fn begin(to: &Path, settings: Settings) -> Result<Self, SessionError> {
+        let session = Session::begin(&cuda_session::Settings {
             to: to.to_owned(),
-            limit,
+            limit: settings.limit,
         })?;
         {
             let mut tables = session.tables();
             tables.facts.api = "cuda".to_owned();
-            tables.facts.range = range.words();
+            tables.facts.range = settings.words();
             tables.identity.source = "cuda".to_owned();
             tables.identity.tool = concat!("kinescope ", env!("CARGO_PKG_VERSION")).to_owned();
             tables.stream(STREAM_LEGACY, |_| "default stream".to_owned());
             tables.touch();
         }
-        Ok(Self {
+        let recorder = Self {
             session,
-            memory: Mutex::new(Memory::new(window)),
+            memory: Mutex::new(Memory::new(settings.window)),
             reads: Mutex::default(),
             progress: Mutex::default(),
             code: Mutex::default(),
             graphs: Mutex::default(),
+            snapshots: Mutex::new(Snapshots::new(settings.hashing, settings.stats)),
+            range: settings.range,
+            kernels: settings.kernels.map(Kernels::new),
             captures: AtomicUsize::new(0),
-            inside: AtomicBool::new(range != Range::Marks),
-            range,
+            changes: AtomicU64::new(0),
+            phase: AtomicU8::new(Phase::Outside as u8),
             launches: AtomicU64::new(0),
             device_told: AtomicBool::new(false),
             fault_told: AtomicBool::new(false),
-        })
+            said: AtomicBool::new(false),
+        };
+        if settings.range != Range::Marks {
+            recorder.enter();
+        }
+        Ok(recorder)
+    }
+
+    /// The range that is recorded begins.
+    fn enter(&self) {
+        let phase = match self.kernels {
+            Some(_) => Phase::Launches,
+            None => Phase::All,
+        };
+        self.phase.store(phase as u8, Ordering::Relaxed);
+    }
+
+    /// Whether a function is recorded now.
+    #[inline]
+    pub fn takes(&self, when: When) -> bool {
+        let least = match when {
+            When::Always => return true,
+            When::Known => Phase::Outside,
+            When::Launch => Phase::Launches,
+            When::Work => Phase::All,
+        };
+        self.phase.load(Ordering::Relaxed) >= least as u8 && self.session.is_going()
     }
 
     /// Whether events and content are recorded now. What memory, streams and code there are is known at any time.
     pub fn is_inside(&self) -> bool {
-        self.inside.load(Ordering::Relaxed) && self.session.is_going()
+        self.takes(When::Work)
+    }
+
+    /// Whether this is a part of a program that began before it.
+    pub fn is_part(&self) -> bool {
+        self.range == Range::Marks
     }
 
     /// A program's mark.
     pub fn mark(&self, text: &str) {
         if self.range == Range::Marks {
+            let is_in = self.takes(When::Launch);
             match text {
-                "begin" if !self.inside.load(Ordering::Relaxed) => {
-                    self.snapshot("begin");
-                    self.inside.store(true, Ordering::Relaxed);
+                "begin" if !is_in => {
+                    if self.kernels.is_none() {
+                        self.snapshot(Moment::Begin);
+                    }
+                    self.enter();
                 }
-                "end" if self.inside.load(Ordering::Relaxed) => {
-                    self.complete_all();
-                    self.snapshot("end");
-                    self.inside.store(false, Ordering::Relaxed);
+                "end" if is_in => {
+                    self.leave();
+                    self.phase.store(Phase::Outside as u8, Ordering::Relaxed);
                 }
                 _ => {}
             }
@@ -104,8 +206,16 @@ impl Recorder {
         self.note(text);
     }
 
+    /// The range that is recorded ends.
+    fn leave(&self) {
+        if self.kernels.is_none() {
+            self.complete_all();
+            self.snapshot(Moment::End);
+        }
+    }
+
     fn note(&self, text: &str) {
-        if !self.is_inside() {
+        if !self.takes(When::Launch) {
             return;
         }
         let begun = self.session.begun();
@@ -123,16 +233,19 @@ impl Recorder {
         );
     }
 
-    /// Counts a launch; behind the last one that is wanted the recording ends.
-    pub fn launched(&self) {
+    /// Counts a launch; behind the last one that is wanted the recording ends. Its number, from 1 on.
+    pub fn launched(&self) -> u64 {
         let n = self.launches.fetch_add(1, Ordering::Relaxed) + 1;
-        if let Range::First(most) = self.range
-            && n == most
-        {
-            self.complete_all();
-            self.snapshot("end");
-            self.inside.store(false, Ordering::Relaxed);
+        if self.range == Range::First(n) {
+            self.leave();
+            self.phase.store(Phase::Over as u8, Ordering::Relaxed);
         }
+        n
+    }
+
+    /// How many launches there were.
+    pub fn launches(&self) -> u64 {
+        self.launches.load(Ordering::Relaxed)
     }
 
     /// Hands a call over.
@@ -165,6 +278,11 @@ impl Recorder {
         self.session.tables().find(finding);
     }
 
+    /// Whether this is the first time that it is asked: whether something is said.
+    pub fn once(&self) -> bool {
+        !self.said.swap(true, Ordering::Relaxed)
+    }
+
     /// The recorder has a fault: the recording ends, and the program goes on.
     pub fn fault(&self) {
         if !self.fault_told.swap(true, Ordering::Relaxed) {
@@ -184,14 +302,32 @@ impl Recorder {
 
     /// Number of a stream in the recording.
     pub fn stream(&self, stream: CuStream, form: Form) -> u32 {
+        thread_local! {
+            /// The stream that this thread asked for last: the state of [`Recorder::changes`], its key, its number.
+            static LAST: Cell<(u64, u64, u32)> = const { Cell::new((u64::MAX, 0, 0)) };
+        }
         let key = Self::stream_key(stream, form);
-        self.session.tables().stream(key as usize, |n| {
+        let changes = self.changes.load(Ordering::Acquire);
+        if let Ok((then, last, number)) = LAST.try_with(Cell::get)
+            && then == changes
+            && last == key
+        {
+            return number;
+        }
+        let number = self.session.tables().stream(key as usize, |n| {
             if key as u32 as usize == STREAM_PER_THREAD && key > u64::from(u32::MAX) {
                 format!("default stream of thread {}", key >> 32)
             } else {
                 format!("stream {n}")
             }
-        })
+        });
+        let _ = LAST.try_with(|last| last.set((changes, key, number)));
+        number
+    }
+
+    /// Handles of functions or streams may stand for others from now on.
+    pub fn changed(&self) {
+        self.changes.fetch_add(1, Ordering::Release);
     }
 
     /// [`CALL_CAPTURED`] where a call on this stream goes into a graph.
@@ -267,15 +403,14 @@ impl Recorder {
         tables.touch();
     }
 
-    /// Ends the recording and writes it.
-    pub fn finish(&self) {
+    /// The program ends: what was awaited is taken up as it stands. On the thread that writes.
+    pub fn at_end(&self) {
         if self.session.is_going() {
             self.complete_all();
         }
-        let why = self.session.why();
-        self.session.end();
-        if let Some(why) = why.or_else(|| self.session.why()) {
-            say(format_args!("the recording ends before the program: {why}"));
+        // Whoever is at a snapshot does not end.
+        if let Ok(snapshots) = self.snapshots.try_lock() {
+            snapshots.tell();
         }
     }
 }

@@ -7,7 +7,7 @@ use libc::{c_char, c_int, c_void};
 use std::collections::HashMap;
 use std::ffi::CStr;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
 
 /// The C library's `dlsym`, once it was looked up.
 static REAL_DLSYM: AtomicUsize = AtomicUsize::new(0);
@@ -45,6 +45,21 @@ fn real_dlsym() -> Option<Dlsym> {
     (at != 0).then(|| unsafe { std::mem::transmute::<usize, Dlsym>(at) })
 }
 
+/// Whether the driver is loaded.
+///
+/// # Safety
+/// Called where the loader may be asked.
+unsafe fn is_loaded() -> bool {
+    static LOADED: AtomicBool = AtomicBool::new(false);
+    if LOADED.load(Ordering::Relaxed) {
+        return true;
+    }
+    // SAFETY: a text that ends in a zero. The handle is kept: the driver is never unloaded.
+    let handle = unsafe { libc::dlopen(DRIVER.as_ptr(), libc::RTLD_NOW | libc::RTLD_NOLOAD) };
+    LOADED.store(!handle.is_null(), Ordering::Relaxed);
+    !handle.is_null()
+}
+
 /// The function of ours that a program gets in the place of one that it asks for; null: it gets what it asked for.
 extern "C" fn instead(handle: *mut c_void, name: *const c_char) -> *mut c_void {
     let Some(real) = real_dlsym() else {
@@ -53,9 +68,14 @@ extern "C" fn instead(handle: *mut c_void, name: *const c_char) -> *mut c_void {
     if name.is_null() {
         return std::ptr::null_mut();
     }
+    // Names of the driver's: `cuInit`, and not `cudaMalloc`, `cublasCreate` or `curl_easy_init`.
     // SAFETY: a name ends in a zero; a byte is looked at only when the one before was none.
-    let is_cuda = unsafe { *name == b'c' as c_char && *name.add(1) == b'u' as c_char };
-    if !is_cuda {
+    let is_cuda = unsafe {
+        *name == b'c' as c_char && *name.add(1) == b'u' as c_char && (*name.add(2) as u8).is_ascii_uppercase()
+    };
+    // Where the driver is not loaded it is not loaded for a question.
+    // SAFETY: a text that ends in a zero; nothing is loaded.
+    if !is_cuda || !unsafe { is_loaded() } {
         return std::ptr::null_mut();
     }
     // SAFETY: as the program called it.

@@ -3,6 +3,7 @@
 use crate::cli::AddressBits;
 use anyhow::{Context as _, Result, bail};
 use device_mali::{Model, SoftwareMali};
+use replay_engine::device::cuda::{self, CudaBoard, Worker, devices_apart};
 use replay_engine::device::guard::{self, Guard};
 use replay_engine::device::host::Host;
 use replay_engine::device::pci::{self, PciBoard};
@@ -16,6 +17,8 @@ use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+/// The verb of the process that plays calls.
+pub const PLAY_CALLS: &str = "play-calls";
 /// The verb of the process that makes devices quiet when the agent ends.
 pub const GUARD: &str = "guard";
 
@@ -108,6 +111,13 @@ pub fn factory(name: &str, hardware: &Hardware) -> Result<Factory> {
         let function = pci::Name::parse(function)?;
         return Ok(PciBoard::factory(&Host::this(), &function, &hardware.of_pci(name)?)?);
     }
+    if let Some(number) = name.strip_prefix("cuda:") {
+        let number = number
+            .parse()
+            .ok()
+            .with_context(|| format!("`{name}` names no CUDA device (expected cuda:N)"))?;
+        return Ok(CudaBoard::factory(number, true, player())?);
+    }
     if let Some(device) = name.strip_prefix("platform:") {
         let device = platform::Name::parse(device)?;
         return Ok(PlatformBoard::factory(
@@ -120,7 +130,7 @@ pub fn factory(name: &str, hardware: &Hardware) -> Result<Factory> {
         let known: Vec<String> = names().collect();
         let known = known.join(", ");
         bail!(
-            "this agent has no device `{name}`; it can own: {known}, {}, {}, {}",
+            "this agent has no device `{name}`; it can own: {known}, cuda:N, {}, {}, {}",
             qemu::FORM,
             pci::FORM,
             platform::FORM
@@ -129,6 +139,35 @@ pub fn factory(name: &str, hardware: &Hardware) -> Result<Factory> {
     Ok(Arc::new(move || {
         Ok(Box::new(SoftwareMali::new(model)) as Box<dyn Board>)
     }))
+}
+
+/// The process that plays on a CUDA device: this program again.
+fn player() -> Worker {
+    Arc::new(|| {
+        // One that cannot tell where it is, is looked for by its name.
+        let program = std::env::current_exe().unwrap_or_else(|_| "kinescope-agent".into());
+        let mut command = Command::new(program);
+        command.arg(PLAY_CALLS);
+        command
+    })
+}
+
+/// Names of the CUDA devices of this machine, `cuda:N`, with what the driver calls them. None where there is no driver; one
+/// that does not answer is told to the log.
+pub fn of_cuda() -> Vec<(String, String)> {
+    if !cuda::is_likely() {
+        return Vec::new();
+    }
+    match devices_apart(&player()) {
+        Ok(all) => all
+            .into_iter()
+            .map(|d| (format!("cuda:{}", d.number), d.name))
+            .collect(),
+        Err(e) => {
+            tracing::warn!("no CUDA device: {e}");
+            Vec::new()
+        }
+    }
 }
 
 /// Hardware of this machine that it can own, a line each: the name, and what it is.

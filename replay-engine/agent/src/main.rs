@@ -72,6 +72,9 @@ fn list_devices() -> Result<()> {
             info.arena.pages >> 8
         ))?;
     }
+    for (name, told) in devices::of_cuda() {
+        say(&format!("{name}\t{told}"))?;
+    }
     for line in devices::of_this_machine() {
         say(&line)?;
     }

@@ -38,10 +38,12 @@ fn cache() -> usize {
 /// When no device can be made, two have one name, or an address cannot be listened on.
 pub fn serve(options: &Serve, keys: &Arc<KeyStore>) -> Result<()> {
     let names: Vec<String> = if options.device.is_empty() {
-        devices::names().collect()
+        let cuda = devices::of_cuda().into_iter().map(|(name, _)| name);
+        devices::names().chain(cuda).collect()
     } else {
         options.device.clone()
     };
+    let of_calls = names.iter().any(|n| n.starts_with("cuda:"));
     let memory = u64::from(options.memory) << 20;
     let hardware = devices::Hardware::new(options.take, memory, &options.address_bits, &names)?;
     let opened = |n: &String| devices::factory(n, &hardware).map_err(|e| format!("{e:#}"));
@@ -52,6 +54,11 @@ pub fn serve(options: &Serve, keys: &Arc<KeyStore>) -> Result<()> {
         Some(Arc::clone(keys)),
         Options {
             cache_bytes,
+            plan_pages: if of_calls {
+                Options::for_calls().plan_pages
+            } else {
+                Options::default().plan_pages
+            },
             ..Options::default()
         },
     )?;

@@ -71,6 +71,8 @@ pub const STREAM_PER_THREAD: usize = 2;
 
 /// `CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT`.
 pub const DEVICE_MULTIPROCESSORS: i32 = 16;
+/// `CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR`.
+pub const DEVICE_MULTIPROCESSOR_THREADS: i32 = 39;
 /// `CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR`.
 pub const DEVICE_CAPABILITY_MAJOR: i32 = 75;
 /// `CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR`.
@@ -88,6 +90,13 @@ pub const FUNCTION_LOCAL: i32 = 3;
 pub const FUNCTION_REGISTERS: i32 = 4;
 /// `CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES`.
 pub const FUNCTION_MOST_DYNAMIC_SHARED: i32 = 8;
+
+/// `CU_JIT_MAX_REGISTERS`.
+pub const JIT_MAX_REGISTERS: i32 = 0;
+/// `CU_JIT_ERROR_LOG_BUFFER`.
+pub const JIT_ERROR_LOG: i32 = 5;
+/// `CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES`.
+pub const JIT_ERROR_LOG_BYTES: i32 = 6;
 
 /// `CU_LAUNCH_ATTRIBUTE_COOPERATIVE`.
 pub const LAUNCH_COOPERATIVE: u32 = 2;
@@ -294,6 +303,16 @@ pub struct KernelNode {
     pub kernel: CuKernel,
     /// The context; null: the current one.
     pub context: CuContext,
+}
+
+/// `CUDA_HOST_NODE_PARAMS`, first version.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct HostNode {
+    /// The function.
+    pub function: *mut c_void,
+    /// What it is called with.
+    pub data: *mut c_void,
 }
 
 /// `CUDA_MEMSET_NODE_PARAMS`, first version.

@@ -10,6 +10,8 @@ macro_rules! functions {
             cuInit [] (flags: u32);
             cuDriverGetVersion [] (version: *mut i32);
             cuGetErrorName [] (error: CuResult, text: *mut *const c_char);
+            cuGetErrorString [] (error: CuResult, text: *mut *const c_char);
+            cuGetExportTable [] (table: *mut *const c_void, of: *const Uuid);
             cuGetProcAddress_v2 [] (symbol: *const c_char, to: *mut *mut c_void, version: i32, flags: u64, status: *mut i32);
             cuGetProcAddress [] (symbol: *const c_char, to: *mut *mut c_void, version: i32, flags: u64);
             cuDeviceGet [] (device: *mut CuDevice, ordinal: i32);
@@ -18,9 +20,12 @@ macro_rules! functions {
             cuDeviceGetAttribute [] (value: *mut i32, attribute: i32, device: CuDevice);
             cuDeviceTotalMem_v2 [] (bytes: *mut usize, device: CuDevice);
             cuDeviceGetUuid_v2 [] (uuid: *mut Uuid, device: CuDevice);
+            cuDeviceGetDefaultMemPool [] (pool: *mut CuMemPool, device: CuDevice);
             cuDevicePrimaryCtxRetain [] (context: *mut CuContext, device: CuDevice);
             cuDevicePrimaryCtxRelease_v2 [] (device: CuDevice);
             cuDevicePrimaryCtxReset_v2 [] (device: CuDevice);
+            cuCtxCreate_v2 [] (context: *mut CuContext, flags: u32, device: CuDevice);
+            cuCtxCreate_v4 [] (context: *mut CuContext, how: *mut c_void, flags: u32, device: CuDevice);
             cuCtxGetCurrent [] (context: *mut CuContext);
             cuCtxSetCurrent [] (context: CuContext);
             cuCtxGetDevice [] (device: *mut CuDevice);
@@ -54,6 +59,9 @@ macro_rules! functions {
             cuFuncGetAttribute [] (value: *mut i32, attribute: i32, function: CuFunction);
             cuFuncSetAttribute [] (function: CuFunction, attribute: i32, value: i32);
             cuFuncSetCacheConfig [] (function: CuFunction, config: u32);
+            cuOccupancyMaxActiveBlocksPerMultiprocessor [] (blocks: *mut i32, function: CuFunction, block: i32, shared: usize);
+            cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags [] (blocks: *mut i32, function: CuFunction, block: i32, shared: usize, flags: u32);
+            cuOccupancyMaxPotentialBlockSize [] (grid: *mut i32, block: *mut i32, function: CuFunction, shared_of: *mut c_void, shared: usize, limit: i32);
             cuMemGetInfo_v2 [] (free: *mut usize, total: *mut usize);
             cuMemAlloc_v2 [] (at: *mut CuDevicePtr, bytes: usize);
             cuMemAllocPitch_v2 [] (at: *mut CuDevicePtr, pitch: *mut usize, width: usize, height: usize, element: u32);
@@ -93,6 +101,10 @@ macro_rules! functions {
             cuMemcpy2DAsync_v2 [cuMemcpy2DAsync_v2_ptsz] (copy: *const Copy2d, stream: CuStream);
             cuMemcpy3D_v2 [cuMemcpy3D_v2_ptds] (copy: *const Copy3d);
             cuMemcpy3DAsync_v2 [cuMemcpy3DAsync_v2_ptsz] (copy: *const Copy3d, stream: CuStream);
+            cuMemcpyHtoA_v2 [] (to: CuArray, offset: usize, from: *const c_void, bytes: usize);
+            cuMemcpyAtoH_v2 [] (to: *mut c_void, from: CuArray, offset: usize, bytes: usize);
+            cuMemcpyDtoA_v2 [] (to: CuArray, offset: usize, from: CuDevicePtr, bytes: usize);
+            cuMemcpyAtoD_v2 [] (to: CuDevicePtr, from: CuArray, offset: usize, bytes: usize);
             cuMemsetD8_v2 [cuMemsetD8_v2_ptds] (to: CuDevicePtr, value: u8, count: usize);
             cuMemsetD16_v2 [cuMemsetD16_v2_ptds] (to: CuDevicePtr, value: u16, count: usize);
             cuMemsetD32_v2 [cuMemsetD32_v2_ptds] (to: CuDevicePtr, value: u32, count: usize);
@@ -114,6 +126,8 @@ macro_rules! functions {
             cuStreamDestroy_v2 [] (stream: CuStream);
             cuStreamSynchronize [cuStreamSynchronize_ptsz] (stream: CuStream);
             cuStreamQuery [cuStreamQuery_ptsz] (stream: CuStream);
+            cuStreamGetFlags [cuStreamGetFlags_ptsz] (stream: CuStream, flags: *mut u32);
+            cuStreamGetPriority [cuStreamGetPriority_ptsz] (stream: CuStream, priority: *mut i32);
             cuStreamWaitEvent [cuStreamWaitEvent_ptsz] (stream: CuStream, event: CuEvent, flags: u32);
             cuStreamBeginCapture_v2 [cuStreamBeginCapture_v2_ptsz] (stream: CuStream, mode: u32);
             cuStreamEndCapture [cuStreamEndCapture_ptsz] (stream: CuStream, graph: *mut CuGraph);
@@ -126,6 +140,13 @@ macro_rules! functions {
             cuEventQuery [] (event: CuEvent);
             cuEventElapsedTime [] (milliseconds: *mut f32, from: CuEvent, to: CuEvent);
             cuEventElapsedTime_v2 [] (milliseconds: *mut f32, from: CuEvent, to: CuEvent);
+            cuGraphCreate [] (graph: *mut CuGraph, flags: u32);
+            cuGraphAddKernelNode_v2 [] (node: *mut CuGraphNode, graph: CuGraph, after: *const CuGraphNode, count: usize, parameters: *const KernelNode);
+            cuGraphAddMemcpyNode [] (node: *mut CuGraphNode, graph: CuGraph, after: *const CuGraphNode, count: usize, copy: *const Copy3d, context: CuContext);
+            cuGraphAddMemsetNode [] (node: *mut CuGraphNode, graph: CuGraph, after: *const CuGraphNode, count: usize, fill: *const FillNode, context: CuContext);
+            cuGraphAddHostNode [] (node: *mut CuGraphNode, graph: CuGraph, after: *const CuGraphNode, count: usize, function: *const HostNode);
+            cuGraphAddChildGraphNode [] (node: *mut CuGraphNode, graph: CuGraph, after: *const CuGraphNode, count: usize, child: CuGraph);
+            cuGraphAddEmptyNode [] (node: *mut CuGraphNode, graph: CuGraph, after: *const CuGraphNode, count: usize);
             cuGraphInstantiate_v2 [] (exec: *mut CuGraphExec, graph: CuGraph, node: *mut CuGraphNode, log: *mut c_char, bytes: usize);
             cuGraphInstantiateWithFlags [] (exec: *mut CuGraphExec, graph: CuGraph, flags: u64);
             cuGraphInstantiateWithParams [cuGraphInstantiateWithParams_ptsz] (exec: *mut CuGraphExec, graph: CuGraph, parameters: *mut c_void);
@@ -138,6 +159,7 @@ macro_rules! functions {
             cuGraphGetEdges_v2 [] (graph: CuGraph, from: *mut CuGraphNode, to: *mut CuGraphNode, data: *mut c_void, count: *mut usize);
             cuGraphNodeGetType [] (node: CuGraphNode, kind: *mut u32);
             cuGraphKernelNodeGetParams_v2 [] (node: CuGraphNode, parameters: *mut KernelNode);
+            cuGraphKernelNodeSetParams_v2 [] (node: CuGraphNode, parameters: *const KernelNode);
             cuGraphMemcpyNodeGetParams [] (node: CuGraphNode, parameters: *mut Copy3d);
             cuGraphMemsetNodeGetParams [] (node: CuGraphNode, parameters: *mut FillNode);
             cuGraphChildGraphNodeGetGraph [] (node: CuGraphNode, graph: *mut CuGraph);

@@ -1,5 +1,6 @@
 //! The CUDA driver's interface as this project uses it: forms, numbers, one list of signatures, and the library loaded at
-//! run time. No toolkit is needed to build it, and where there is no driver, loading says so.
+//! run time. No toolkit is needed to build it, and where there is no driver, loading says so. Beside it stand what tells a
+//! device's clocks (NVML, which the driver brings) and the compiler of CUDA C++ (NVRTC, which toolkits bring).
 //!
 //! Numbers that the driver gives are plain integers here and no Rust enumerations: a later driver may give one that
 //! nobody knows today.
@@ -7,8 +8,12 @@
 mod forms;
 mod functions;
 mod library;
+mod nvml;
+mod nvrtc;
 mod results;
 
 pub use forms::*;
 pub use library::{CudaError, Driver, LIBRARY_VARIABLE, LoadError};
+pub use nvml::{Nvml, NvmlDevice, State};
+pub use nvrtc::{COMPILER_VARIABLE, CompileError, Compiled, Compiler};
 pub use results::result_name;

@@ -4,6 +4,7 @@ use super::error::ClientError;
 use super::lease::Lease;
 use super::session::{Client, Endpoint};
 use crate::device::DeviceInfo;
+use crate::device::cuda::{self, CudaBoard, Worker, devices_apart};
 use crate::device::qemu::{self, QemuBoard};
 use crate::serve::{Factory, Options, Server};
 use crate::wire::{KeyStore, Peer};
@@ -22,6 +23,7 @@ const ASK_LIMIT: Duration = Duration::from_secs(2);
 #[derive(Clone, Default)]
 pub struct Factories {
     made: Vec<(String, Factory)>,
+    cuda: Option<Worker>,
     servers: Arc<Mutex<BTreeMap<String, Server>>>,
 }
 
@@ -43,6 +45,13 @@ impl Factories {
     pub fn with(mut self, model: &str, factory: Factory) -> Self {
         self.made.retain(|(m, _)| m != model);
         self.made.push((model.to_owned(), factory));
+        self
+    }
+
+    /// Adds the CUDA devices of this machine, `cuda:N`; `worker` starts the process that plays on one.
+    #[must_use]
+    pub fn with_cuda(mut self, worker: Worker) -> Self {
+        self.cuda = Some(worker);
         self
     }
 
@@ -130,11 +139,70 @@ impl Factories {
         Self::lease(&self.server_with(&format!("qemu:{}", name.text()), factory)?)
     }
 
+    /// Opens a CUDA device of this machine, in this process; it needs no key store. Whether there is one shows when
+    /// something is played on it.
+    ///
+    /// # Errors
+    /// When this program plays on none, or this process holds it already.
+    pub fn open_cuda(&self, number: u32) -> Result<Lease, ClientError> {
+        let name = format!("cuda:{number}");
+        let missing = || ClientError::NoBoard {
+            name: name.clone(),
+            known: self.names().join(", "),
+        };
+        let worker = self.cuda.as_ref().ok_or_else(missing)?;
+        let mut servers = self.servers.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(server) = servers.get(&name) {
+            return Self::lease(&server.clone());
+        }
+        let out_of_order = |reason: String| ClientError::OutOfOrder {
+            device: name.clone(),
+            reason,
+        };
+        let factory = CudaBoard::factory(number, false, Arc::clone(worker)).map_err(|e| out_of_order(e.to_string()))?;
+        let server = Server::new(&[factory], None, Options::for_calls()).map_err(|e| out_of_order(e.to_string()))?;
+        servers.insert(name.clone(), server.clone());
+        drop(servers);
+        Self::lease(&server)
+    }
+
+    /// The CUDA devices that this machine's driver tells; none where there is no driver.
+    fn cuda(&self) -> Vec<Board> {
+        let Some(worker) = self.cuda.as_ref().filter(|_| cuda::is_likely()) else {
+            return Vec::new();
+        };
+        let told = devices_apart(worker);
+        match told {
+            Ok(all) => all
+                .into_iter()
+                .map(|d| {
+                    let info = replay_device(&CudaBoard::new(d.number, &d.name, Arc::clone(worker)));
+                    Board {
+                        name: format!("cuda:{}", d.number),
+                        description: info.description.clone(),
+                        info: Some(info),
+                        reach: Reach::Here,
+                    }
+                })
+                .collect(),
+            Err(e) => vec![Board {
+                name: "cuda:0".to_owned(),
+                description: "CUDA device 0 of this machine".to_owned(),
+                info: None,
+                reach: Reach::Away(e.to_string()),
+            }],
+        }
+    }
+
     fn lease(server: &Server) -> Result<Lease, ClientError> {
         let client = Client::in_process(server)?;
         let device = client.devices().first().map(|d| d.name.clone()).unwrap_or_default();
         client.lease(&device)
     }
+}
+
+fn replay_device(board: &CudaBoard) -> DeviceInfo {
+    crate::device::Board::info(board)
 }
 
 /// How a board can be had.
@@ -170,6 +238,8 @@ pub enum Named {
     Software(String),
     /// `qemu:DEVICE[,PROPERTY=VALUE…]`.
     Qemu(qemu::Name),
+    /// `cuda:N`.
+    Cuda(u32),
     /// `agent:NAME/DEVICE`.
     Paired {
         /// The agent's name in the key store.
@@ -216,14 +286,15 @@ pub fn parse(name: &str) -> Result<Named, ClientError> {
             Err(e) => Err(e.into()),
         };
     }
-    let rest = name.strip_prefix("agent:").ok_or_else(|| {
-        let kind = name.split(':').next().unwrap_or_default();
-        bad(if kind == "cuda" {
-            "this version has no boards of that kind"
-        } else {
-            "it begins with none of `software:`, `qemu:` and `agent:`"
-        })
-    })?;
+    if let Some(number) = name.strip_prefix("cuda:") {
+        let number = number
+            .parse()
+            .map_err(|_| bad("the device's number is missing: `cuda:0`"))?;
+        return Ok(Named::Cuda(number));
+    }
+    let rest = name
+        .strip_prefix("agent:")
+        .ok_or_else(|| bad("it begins with none of `software:`, `qemu:`, `cuda:` and `agent:`"))?;
     let (place, device) = rest.rsplit_once('/').ok_or_else(|| bad("the device is missing"))?;
     let device = device.to_owned();
     if device.is_empty() {
@@ -255,6 +326,7 @@ pub fn open(name: &str, factories: &Factories, keys: &KeyStore) -> Result<Lease,
     match parse(name)? {
         Named::Software(model) => factories.open(&model),
         Named::Qemu(name) => factories.open_qemu(&name),
+        Named::Cuda(number) => factories.open_cuda(number),
         Named::Paired { agent, device } => paired_with(&agent, keys)?.lease(&device),
         Named::Tcp { address, device } => Client::connect(&Endpoint::Tcp(address), keys, None)?.lease(&device),
         Named::Unix { path, device } => Client::connect(&Endpoint::Unix(path), keys, None)?.lease(&device),
@@ -270,6 +342,7 @@ pub fn ask(name: &str, factories: &Factories, keys: &KeyStore) -> Result<DeviceI
     match parse(name)? {
         Named::Software(model) => Ok(factories.open(&model)?.info().clone()),
         Named::Qemu(name) => Ok(factories.open_qemu(&name)?.info().clone()),
+        Named::Cuda(number) => Ok(factories.open_cuda(number)?.info().clone()),
         Named::Paired { agent, device } => told_by(&paired_with(&agent, keys)?, device),
         Named::Tcp { address, device } => told_by(&Client::connect(&Endpoint::Tcp(address), keys, None)?, device),
         Named::Unix { path, device } => told_by(&Client::connect(&Endpoint::Unix(path), keys, None)?, device),
@@ -314,13 +387,14 @@ fn told_by(client: &Client, device: String) -> Result<DeviceInfo, ClientError> {
     }
 }
 
-/// The software boards. They need no keys.
+/// The software boards and this machine's CUDA devices. They need no keys.
 #[must_use]
 pub fn here(factories: &Factories) -> Vec<Board> {
     factories
         .made
         .iter()
         .map(|(model, _)| software(factories, model))
+        .chain(factories.cuda())
         .collect()
 }
 
@@ -420,6 +494,7 @@ mod tests {
                 device: device()
             }
         );
+        assert_eq!(parse("cuda:3").unwrap(), Named::Cuda(3));
         let edu = qemu::Name::parse("edu,dma_mask=1").unwrap();
         assert_eq!(parse("qemu:edu,dma_mask=1").unwrap(), Named::Qemu(edu));
         let path = PathBuf::from("/run/a.sock");
@@ -434,7 +509,8 @@ mod tests {
             "qemu:",
             "qemu:edu,addr=4",
             "qemu:edu;id",
-            "cuda:0",
+            "cuda:",
+            "cuda:x",
             "agent:",
             "agent:b",
             "agent:b/",

@@ -4,7 +4,7 @@ use super::error::{ClientError, Stage};
 use super::session::Connection;
 use crate::device::{Containment, DeviceInfo};
 use crate::plan::{Body, Compiled, PageSource as _, Plan};
-use crate::run::{Arrived, Left, Outcome};
+use crate::run::{Arrived, Left, Outcome, calls};
 use crate::serve::MAX_BODY;
 use crate::verify::{self, MOST_STEPS, Reason, Work};
 use crate::wire::delta::Outline;
@@ -477,6 +477,18 @@ impl Lease {
         if let Some(left) = left {
             let arrived = Arrived::new(*left, events, &images, screen).map_err(|e| broken(e.to_string()))?;
             arrived.complete(&mut outcome, &compiled.plan, &compiled.pages, &self.info);
+        }
+        if compiled.plan.calls.is_some() && outcome.calls.is_some() {
+            let recording = calls::recording_of(&outcome, &compiled.plan, &compiled.pages, &self.info);
+            let written = recording
+                .map_err(|e| e.to_string())
+                .and_then(|r| trace_core::container::to_bytes(&r).map_err(|e| e.to_string()));
+            match written {
+                Ok(bytes) => outcome.recording = bytes,
+                Err(e) => {
+                    outcome.failure.get_or_insert(e);
+                }
+            }
         }
         meter.to(TOTAL);
         Ok(*outcome)

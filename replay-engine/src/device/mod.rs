@@ -14,6 +14,8 @@ mod windows;
 
 pub use memory::free as free_memory;
 
+use crate::plan::{PageSource, Plan};
+use crate::run::Outcome;
 use serde::{Deserialize, Serialize};
 use trace_core::PhysAddr;
 use trace_core::progress::Progress;
@@ -69,6 +71,8 @@ pub enum Containment {
     PageTables,
     /// Nothing.
     None,
+    /// The device's driver, which gives a process what is the process's own: a CUDA device.
+    Driver,
 }
 
 /// Physical memory that the agent gives a plan to use, in one piece.
@@ -142,6 +146,12 @@ pub(crate) mod hardware_json {
 }
 
 impl DeviceInfo {
+    /// Whether it is given calls of its driver, and no accesses to registers.
+    #[must_use]
+    pub fn takes_calls(&self) -> bool {
+        self.containment == Containment::Driver
+    }
+
     /// Bytes of the register window; 0 where there is none.
     #[must_use]
     pub fn register_bytes(&self) -> u64 {
@@ -276,6 +286,18 @@ pub trait Board: replay_core::Device + Send {
     /// Why the last access ended with [`replay_core::DeviceError::Gone`], in words for a person; `None` where there is
     /// no more to say.
     fn trouble(&self) -> Option<String> {
+        None
+    }
+
+    /// Plays a plan of calls, `repeat` times, in the place of a run of actions: the outcome without its recording. `None`:
+    /// the device takes accesses to registers.
+    fn play_calls(
+        &mut self,
+        _plan: &Plan,
+        _pages: &dyn PageSource,
+        _repeat: u32,
+        _progress: &Progress,
+    ) -> Option<Outcome> {
         None
     }
 

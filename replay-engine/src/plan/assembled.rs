@@ -1,7 +1,7 @@
 //! A plan that is there already, for a device with other memory; and a plan with its page images as one file.
 
 use super::bus::{Ground, Mover, Piece, Trouble, within};
-use super::{BodyBuilder, CompileError, Compiled, Plan, PlanError, PlanMemory, Rewrite, RewriteKind};
+use super::{BodyBuilder, CompileError, Compiled, PageSource, Plan, PlanError, PlanMemory, Rewrite, RewriteKind};
 use crate::device::{DeviceInfo, space};
 use replay_core::{Action, Actions};
 use std::collections::BTreeMap;
@@ -29,6 +29,24 @@ impl Ground for Made<'_, '_> {
     fn holds(&self, at: u64, bytes: u64) -> bool {
         within(&(self.start..self.end), at, bytes)
     }
+}
+
+/// A plan with its page images as the bytes of a file: magic, bytes of the plan, the plan, the images. Images that are
+/// not there are left out.
+///
+/// # Errors
+/// When the plan is too long for a record.
+pub fn whole_bytes(plan: &Plan, pages: &dyn PageSource) -> Result<Vec<u8>, PlanError> {
+    let bytes = plan.to_bytes()?;
+    let digests = plan.digests();
+    let mut out = Vec::with_capacity(16 + bytes.len() + digests.len() * PAGE_SIZE);
+    out.extend_from_slice(&WHOLE_MAGIC);
+    out.extend_from_slice(&(bytes.len() as u64).to_le_bytes());
+    out.extend_from_slice(&bytes);
+    for page in digests.iter().filter_map(|d| pages.page(d)) {
+        out.extend_from_slice(page);
+    }
+    Ok(out)
 }
 
 impl Compiled {
@@ -140,16 +158,7 @@ impl Compiled {
     /// # Errors
     /// When the plan is too long for a record.
     pub fn to_bytes(&self) -> Result<Vec<u8>, PlanError> {
-        let plan = self.plan.to_bytes()?;
-        let digests = self.plan.digests();
-        let mut out = Vec::with_capacity(16 + plan.len() + digests.len() * PAGE_SIZE);
-        out.extend_from_slice(&WHOLE_MAGIC);
-        out.extend_from_slice(&(plan.len() as u64).to_le_bytes());
-        out.extend_from_slice(&plan);
-        for page in digests.iter().filter_map(|d| self.pages.get(d)) {
-            out.extend_from_slice(&**page);
-        }
-        Ok(out)
+        whole_bytes(&self.plan, &self.pages)
     }
 
     /// The plan that such a file holds; one without images may be a bare plan.

@@ -58,6 +58,13 @@ pub struct CompileOptions {
     pub expect_screen: Option<Picture>,
     /// Where that picture comes from, for a person.
     pub screen_source: String,
+    /// Make the range of a recording of calls one graph.
+    pub graph: bool,
+    /// Wait for the device behind each launch of a recording of calls.
+    pub step: bool,
+    /// Bring back what snapshots of a recording of calls took down, too. Where the program itself brought nothing back
+    /// they are brought back in any case.
+    pub memory: bool,
 }
 
 /// A plan with the page images that it names.
@@ -121,6 +128,12 @@ pub fn compile_placed(
     options: &CompileOptions,
     progress: &Progress,
 ) -> Result<Placed, CompileError> {
+    if target.takes_calls() || recording.call_facts().is_some() {
+        return Ok(Placed {
+            compiled: super::calls::compile(recording, edits, target, options, progress)?,
+            frames: HashMap::new(),
+        });
+    }
     let map = RegisterMap::by_name(&target.register_map).ok_or_else(|| CompileError::UnknownMap {
         name: target.register_map.clone(),
     })?;
@@ -208,6 +221,7 @@ fn placed(
             windows: Vec::new(),
             expectations: Vec::new(),
             masters: false,
+            calls: None,
         },
         pages: moved.by_digest,
     };

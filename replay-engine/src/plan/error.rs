@@ -1,6 +1,7 @@
 //! Why a recording cannot become a plan.
 
 use super::BodyError;
+use crate::device::cuda::CudaReplayError;
 use crate::verify::MOST_ALLOWED;
 use trace_core::GpuVa;
 use trace_core::mmu::MmuError;
@@ -30,6 +31,32 @@ pub enum CompileError {
     UnknownMap {
         /// Its name.
         name: String,
+    },
+    /// The recording is of calls, and the device takes registers.
+    #[error(
+        "the recording is of a driver's calls, and {device} takes none: boards that do are called cuda:N, or are of an \
+         agent on a machine with such a device"
+    )]
+    TakesNoCalls {
+        /// The device.
+        device: String,
+    },
+    /// The calls cannot be played again, or an edit of them does not fit.
+    #[error(transparent)]
+    Calls(#[from] CudaReplayError),
+    /// Memory of a recording of calls was changed beside its inputs.
+    #[error("the bytes at {va} were changed: of a recording of calls only what copies carry can be, as inputs")]
+    NoPatches {
+        /// First byte.
+        va: GpuVa,
+    },
+    /// There is no output of the name.
+    #[error("there is no output '{name}' in the recording (there are {known})")]
+    NoOutput {
+        /// The name.
+        name: String,
+        /// Those that there are.
+        known: String,
     },
     /// More events than a plan can number.
     #[error("the recording has {events} events; a plan numbers at most {}", u32::MAX)]

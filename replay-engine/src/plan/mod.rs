@@ -4,6 +4,7 @@ mod ahead;
 mod assembled;
 mod body;
 mod bus;
+pub mod calls;
 mod compile;
 mod dma;
 mod effects;
@@ -19,7 +20,7 @@ mod touch;
 mod untouched;
 mod windows;
 
-pub use assembled::WHOLE_MAGIC;
+pub use assembled::{WHOLE_MAGIC, whole_bytes};
 pub use body::{Body, BodyBuilder, BodyError};
 pub(crate) use bus::{Bus, Ground, Polled, Trouble, within};
 pub use compile::{CompileOptions, Compiled, Edits, Pace, Patch, Placed, compile, compile_placed, compile_with};
@@ -42,7 +43,7 @@ use trace_core::recording::{Digest, ElementType, FrameRole, Hardware, MmuFormat,
 use trace_core::{GpuVa, PhysAddr};
 
 /// Version of the plan format that this code writes; others are refused. `docs/plan.md`.
-pub const PLAN_VERSION: u32 = 4;
+pub const PLAN_VERSION: u32 = 5;
 
 /// First bytes of a plan.
 pub const PLAN_MAGIC: [u8; 8] = *b"KINEPLAN";
@@ -189,7 +190,7 @@ impl Default for Budgets {
 }
 
 /// Actions compiled from a recording and its edits, for one device.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
     /// [`PLAN_VERSION`].
     pub version: u32,
@@ -240,6 +241,9 @@ pub struct Plan {
     /// Whether the device reads and writes the plan's memory by itself (bus mastering), by the addresses that its
     /// register map's [`trace_core::registers::BusMaster`] knows.
     pub masters: bool,
+    /// What a plan of calls says beside its body, which then holds calls in the place of actions.
+    #[serde(with = "calls::calls_json")]
+    pub calls: Option<calls::Calls>,
 }
 
 /// Bytes are not a plan that this code reads.
@@ -274,6 +278,9 @@ impl Plan {
     #[must_use]
     pub fn writes(&self) -> BTreeMap<u64, u64> {
         let mut out = BTreeMap::new();
+        if self.calls.is_some() {
+            return out;
+        }
         for action in Actions::new(&self.body).map_while(Result::ok) {
             if let Action::Write { space, offset, .. } | Action::WriteSlot { space, offset, .. } = action
                 && space != space::ARENA
@@ -315,6 +322,7 @@ impl Plan {
             windows: Vec::new(),
             expectations: Vec::new(),
             masters: false,
+            calls: None,
         }
     }
 

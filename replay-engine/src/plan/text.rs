@@ -124,6 +124,16 @@ fn head(plan: &Plan, out: &mut String) -> std::fmt::Result {
 
 fn body(plan: &Plan, out: &mut String) -> std::fmt::Result {
     writeln!(out, "body")?;
+    if let Some(calls) = &plan.calls {
+        // For people: a plan of calls is read from its bytes alone, and no reader of this text takes these lines.
+        for call in super::calls::body::Calls::new(&plan.body, plan.images.len()) {
+            match call {
+                Ok(c) => writeln!(out, "call {} {}", c.event, c.call.describe(Some(&calls.facts)))?,
+                Err(e) => writeln!(out, "undecodable {e}")?,
+            }
+        }
+        return Ok(());
+    }
     for action in Actions::new(&plan.body) {
         match action {
             Ok(a) => line_of(&a, out)?,

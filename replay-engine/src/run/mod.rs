@@ -1,5 +1,6 @@
 //! Runs a verified plan on a device and writes the outcome.
 
+pub mod calls;
 mod effects;
 mod log;
 mod material;

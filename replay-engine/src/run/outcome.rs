@@ -1,5 +1,6 @@
 //! What a replay did, with every comparison.
 
+use super::calls::{CallsOutcome, calls_json};
 use crate::plan::{EffectSeen, ReadClasses, RewriteKind};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -130,7 +131,7 @@ pub struct Timing {
 }
 
 /// What a replay did.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
     /// How it ended.
     pub verdict: Verdict,
@@ -178,6 +179,9 @@ pub struct Outcome {
     /// Whether the device was let read and write memory by itself while the plan ran. It was stopped again before
     /// anything was looked at.
     pub mastered_bus: bool,
+    /// What is told of a replay of calls beside what is told of every replay.
+    #[serde(with = "calls_json")]
+    pub calls: Option<CallsOutcome>,
 }
 
 impl Outcome {
@@ -217,6 +221,7 @@ impl Outcome {
             effects: Vec::new(),
             unchecked: Vec::new(),
             mastered_bus: false,
+            calls: None,
         }
     }
 }

@@ -69,6 +69,18 @@ impl Default for Options {
     }
 }
 
+impl Options {
+    /// For devices that take calls: what a program copies to them is larger than what registers need.
+    #[must_use]
+    pub fn for_calls() -> Self {
+        Self {
+            cache_bytes: 4 << 30,
+            plan_pages: 1 << 23,
+            ..Self::default()
+        }
+    }
+}
+
 /// Why a server could not start.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {

@@ -2,6 +2,7 @@
 
 mod body;
 mod bus;
+mod calls;
 mod chain;
 mod doing;
 mod limits;
@@ -68,6 +69,9 @@ pub fn verify_within(
     target: &DeviceInfo,
     work: &Work<'_>,
 ) -> Result<Verified, Refusal> {
+    if plan.calls.is_some() || target.takes_calls() {
+        return calls::check(plan, target);
+    }
     let Some(map) = RegisterMap::by_name(&plan.register_map) else {
         return refuse(0, "envelope", other_map(plan, target));
     };

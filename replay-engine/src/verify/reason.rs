@@ -486,4 +486,10 @@ pub enum Reason {
         /// Its kind.
         kind: String,
     },
+    /// A plan of calls does not hold together, or is for another kind of device.
+    #[error("{why}")]
+    Calls {
+        /// Why.
+        why: String,
+    },
 }

@@ -185,7 +185,7 @@ pub enum RunRequest {
 }
 
 /// Agent to client: the run.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum RunReply {
     /// How far it is, millionths.
     Progress(u32),

@@ -10,13 +10,15 @@
 //! LLVM for the flags of a cubin. Everything is little-endian.
 //!
 //! Input is not trusted: counts are checked against the bytes that are left, and nothing takes memory or time beyond
-//! a small multiple of its input, but for unpacked code, which [`MAX_CODE_BYTES`] and its own header limit.
+//! a small multiple of its input, but for unpacked code, which [`MAX_CODE_BYTES`] and its own header limit. [`names`]
+//! tells functions as their authors wrote them.
 
 mod arch;
 pub mod cubin;
 mod error;
 pub mod fatbin;
 mod image;
+pub mod names;
 pub mod ptx;
 mod read;
 

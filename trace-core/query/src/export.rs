@@ -87,7 +87,7 @@ pub fn export_events(
 }
 
 /// A file that is being written.
-struct Writer<'a> {
+pub(crate) struct Writer<'a> {
     format: Format,
     rows: u64,
     state: State<'a>,
@@ -102,7 +102,7 @@ enum State<'a> {
 }
 
 impl<'a> Writer<'a> {
-    fn new(format: Format, to: &'a mut dyn Write) -> Self {
+    pub(crate) fn new(format: Format, to: &'a mut dyn Write) -> Self {
         Self {
             format,
             rows: 0,
@@ -110,7 +110,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    fn batch(&mut self, mut batch: DataFrame) -> Result<(), TableError> {
+    pub(crate) fn batch(&mut self, mut batch: DataFrame) -> Result<(), TableError> {
         if let State::Begin(to) = &mut self.state
             && let Some(to) = to.take()
         {
@@ -140,7 +140,7 @@ impl<'a> Writer<'a> {
     }
 
     /// Ends the file; gives its rows.
-    fn finish(self) -> Result<u64, TableError> {
+    pub(crate) fn finish(self) -> Result<u64, TableError> {
         match self.state {
             State::Parquet(writer) => {
                 writer.finish()?;
@@ -174,6 +174,7 @@ fn csv(table: &DataFrame, out: &mut dyn Write) -> Result<(), TableError> {
                 AnyValue::String(text) => quoted(text, out)?,
                 AnyValue::UInt64(n) => write!(out, "{n}")?,
                 AnyValue::UInt32(n) => write!(out, "{n}")?,
+                AnyValue::Float64(x) => write!(out, "{x}")?,
                 other => quoted(&other.str_value(), out)?,
             }
         }

@@ -5,6 +5,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 mod between;
+mod columns;
 mod export;
 mod lend;
 mod shaders;
@@ -13,6 +14,7 @@ mod table;
 mod tables;
 
 pub use between::{Between, Ends, TimeBin, Times, between};
+pub use columns::{Cells, write_columns};
 pub use export::{Exported, Format, export, export_events};
 pub use statistics::{Bin, By, COMMON, Count, Gaps, Histogram, Usage, histogram, usage};
 pub use table::{QueryError, accesses, accesses_among, register_statistics};

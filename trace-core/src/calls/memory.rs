@@ -80,7 +80,9 @@ impl State {
             }
             Self::Unknown(Why::NotHeld, e) => format!("copied at event {e}; the content is not in the recording"),
             Self::Unknown(Why::Shared, _) => "unknown: the host writes it without a call".to_owned(),
-            Self::Unknown(Why::TooFar, _) => "not looked at: it has too many pieces, or was copied on the device too often".to_owned(),
+            Self::Unknown(Why::TooFar, _) => {
+                "not looked at: it has too many pieces, or was copied on the device too often".to_owned()
+            }
         }
     }
 }

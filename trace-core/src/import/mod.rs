@@ -5,6 +5,7 @@ pub mod chains;
 mod counted;
 mod error;
 pub mod gpureplay;
+pub mod kernels;
 pub(crate) mod made_tables;
 pub mod mmt;
 pub mod panfrostdump;
@@ -79,6 +80,20 @@ pub const IMPORTERS: &[Importer] = &[
         fits: rd::fits,
         parts: |_| Vec::new(),
         reads: Reads::Recording(rd::import),
+    },
+    Importer {
+        name: "record-replay",
+        takes: "a database of RecordReplay (its JSON file, with the snapshots that it names)",
+        fits: kernels::record_replay::fits,
+        parts: kernels::record_replay::parts,
+        reads: Reads::Recording(kernels::record_replay::import),
+    },
+    Importer {
+        name: "mneme",
+        takes: "a database of Mneme (its JSON file, with the snapshots that it names)",
+        fits: kernels::mneme::fits,
+        parts: kernels::mneme::parts,
+        reads: Reads::Recording(kernels::mneme::import),
     },
     Importer {
         name: "valgrind-mmt",

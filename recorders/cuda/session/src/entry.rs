@@ -12,8 +12,21 @@ pub enum With {
     Arguments(Vec<u8>),
     /// What a copy moved, its rows one after another.
     Content(Vec<u8>),
+    /// What a copy moved was handed over in parts ([`crate::Session::part`]).
+    Parts(Slot),
     /// What a copy moves is known later, and is then supplied.
     Awaited(Slot),
+    /// What a range of memory holds, of which the row is a part: bytes by their offsets in the row. Pages that are not
+    /// among them hold what they held in the last snapshot of the range.
+    Snapshot {
+        /// The range: first byte and bytes.
+        range: (u64, u64),
+        /// What is new: where in the row it begins, and the bytes. Each begins and ends where a page does, or the row.
+        parts: Vec<(u64, Vec<u8>)>,
+    },
+    /// Pages that the file has already.
+    #[doc(hidden)]
+    Stored(Vec<u32>),
 }
 
 /// A call, in the order of the host.
@@ -33,8 +46,10 @@ impl Entry {
     /// Bytes that wait with it.
     pub(crate) fn weight(&self) -> u64 {
         let carried = match &self.with {
-            With::Nothing | With::Awaited(_) => 0,
+            With::Nothing | With::Awaited(_) | With::Parts(_) => 0,
             With::Arguments(b) | With::Content(b) => b.len(),
+            With::Snapshot { parts, .. } => parts.iter().map(|(_, b)| b.len()).sum(),
+            With::Stored(ids) => size_of_val(ids.as_slice()),
         };
         carried as u64 + size_of::<Self>() as u64
     }

@@ -3,7 +3,7 @@
 use crate::content::{Content, runs};
 use crate::entry::{Entry, With};
 use crate::error::SessionError;
-use crate::tables::Tables;
+use crate::tables::Told;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use trace_core::PAGE_SIZE;
@@ -50,6 +50,8 @@ pub(crate) struct File {
     told: Option<u64>,
     /// Events that are in the file as of the last commit.
     committed: u64,
+    /// Pages that each range of memory held in its last snapshot: by first byte, bytes and ids.
+    snapshots: BTreeMap<u64, (u64, Vec<u32>)>,
 }
 
 impl std::fmt::Debug for File {
@@ -75,6 +77,7 @@ impl File {
             events: 0,
             told: None,
             committed: 0,
+            snapshots: BTreeMap::new(),
         })
     }
 
@@ -98,15 +101,25 @@ impl File {
     }
 
     /// Whether there is something to commit.
-    pub fn has_more(&self, tables: &Tables) -> bool {
-        self.committed != self.events || self.told != Some(tables.version())
+    pub fn has_more(&self, version: u64) -> bool {
+        self.committed != self.events || self.told != Some(version)
+    }
+
+    /// Number of the tables' state that is in the file.
+    pub fn told(&self) -> Option<u64> {
+        self.told
+    }
+
+    /// Stores bytes that begin `phase` bytes into a page: the ids of the pages.
+    pub fn store(&mut self, phase: usize, bytes: &[u8]) -> Result<Vec<u32>, SessionError> {
+        let ids = self.content.store(phase, bytes).ok_or_else(|| self.many("pages"))?;
+        self.flush_full()?;
+        Ok(ids)
     }
 
     /// Stores code: the runs of pages that hold it.
     pub fn code(&mut self, bytes: &[u8]) -> Result<Vec<[u32; 2]>, SessionError> {
-        let ids = self.content.store(0, bytes).ok_or_else(|| self.many("pages"))?;
-        self.flush_full()?;
-        Ok(runs(&ids))
+        Ok(runs(&self.store(0, bytes)?))
     }
 
     /// Takes up a call. Content that was awaited and never came is not held.
@@ -139,17 +152,24 @@ impl File {
                 self.named.0 += b.len() as u64;
                 self.columns.bytes.extend_from_slice(&b);
             }
-            (CallEvent::Copy(row), With::Content(b)) => {
+            (CallEvent::Copy(row), with) => {
+                let ids = match with {
+                    With::Content(b) if Some(b.len() as u64) == row.total() => {
+                        let phase = (row.device() % PAGE_SIZE as u64) as usize;
+                        let ids = self.content.store(phase, &b);
+                        Some(ids.ok_or_else(|| self.many("pages"))?)
+                    }
+                    With::Stored(ids) if Some(ids.len() as u64) == row.pages() => Some(ids),
+                    With::Snapshot { range, parts } => self.snapshot(row, range, &parts)?,
+                    _ => None,
+                };
                 row.pages_at = NO_CONTENT;
-                if Some(b.len() as u64) == row.total() {
-                    let phase = (row.device() % PAGE_SIZE as u64) as usize;
-                    let ids = self.content.store(phase, &b).ok_or_else(|| self.many("pages"))?;
+                if let Some(ids) = ids {
                     row.pages_at = self.named.1;
                     self.named.1 += ids.len() as u64;
                     self.columns.pages.extend_from_slice(&ids);
                 }
             }
-            (CallEvent::Copy(row), _) => row.pages_at = NO_CONTENT,
             _ => {}
         }
         let c = &mut self.columns;
@@ -195,6 +215,48 @@ impl File {
         self.flush_full()
     }
 
+    /// The pages of a row of a snapshot: those of the range's snapshot before, with what is new in their place. `None`
+    /// where they are not all known.
+    fn snapshot(
+        &mut self,
+        row: &CopyRow,
+        range: (u64, u64),
+        parts: &[(u64, Vec<u8>)],
+    ) -> Result<Option<Vec<u32>>, SessionError> {
+        let page = PAGE_SIZE as u64;
+        let (from, bytes) = range;
+        let end = row.from.checked_add(row.bytes);
+        let inside = row.from >= from && end.is_some_and(|e| from.checked_add(bytes).is_some_and(|all| e <= all));
+        let Some(end) = end.filter(|_| inside && row.rows == 1 && row.bytes > 0) else {
+            return Ok(None);
+        };
+        // Pages by their place in the range, as far as they are known.
+        let mut known = match self.snapshots.remove(&from) {
+            Some((was, ids)) if was == bytes => ids,
+            _ => Vec::new(),
+        };
+        let mut whole = true;
+        for (offset, content) in parts {
+            let at = row.from.saturating_add(*offset);
+            let first = (at / page - from / page) as usize;
+            let ids = self.store((at % page) as usize, content)?;
+            // Pages come in their order: a page behind one that is not known is not known either.
+            whole &= first <= known.len() && at.saturating_add(content.len() as u64) <= end;
+            if whole {
+                for (n, id) in ids.into_iter().enumerate() {
+                    match known.get_mut(first + n) {
+                        Some(known) => *known = id,
+                        None => known.push(id),
+                    }
+                }
+            }
+        }
+        let (first, last) = (row.from / page - from / page, (end - 1) / page - from / page);
+        let ids = known.get(first as usize..=last as usize).map(<[u32]>::to_vec);
+        self.snapshots.insert(from, (bytes, known));
+        Ok(ids.filter(|_| whole))
+    }
+
     fn flush_full(&mut self) -> Result<(), SessionError> {
         let c = &self.columns;
         let gathered = self.content.waiting() + c.bytes.len() + c.kind.len() * 90;
@@ -228,17 +290,18 @@ impl File {
         w.pages(&digests, images.iter().map(|p| &**p))
     }
 
-    /// Makes everything so far durable. `cut` says why the recording ends here, where the program went on.
-    pub fn commit(&mut self, tables: &Tables, cut: Option<&str>) -> Result<(), SessionError> {
+    /// Makes everything so far durable, and what is told where it is given. `cut` says why the recording ends here,
+    /// where the program went on.
+    pub fn commit(&mut self, told: Option<&Told>, cut: Option<&str>) -> Result<(), SessionError> {
         self.flush()?;
-        if self.told != Some(tables.version()) || cut.is_some() {
-            let json = serde_json::to_vec(&tables.facts).map_err(|source| SessionError::Facts {
+        if let Some(told) = told {
+            let json = serde_json::to_vec(&told.facts).map_err(|source| SessionError::Facts {
                 path: self.path.clone(),
                 source,
             })?;
             let mut facts = Facts {
-                identity: tables.identity.clone(),
-                findings: tables.findings.clone(),
+                identity: told.identity.clone(),
+                findings: told.findings.clone(),
                 ..Facts::default()
             };
             facts.identity.clock = Clock::SinceStart;
@@ -254,12 +317,12 @@ impl File {
                     reason: why.to_owned(),
                 });
             }
-            let told = self
+            let written = self
                 .writer
                 .facts(&facts)
                 .and_then(|()| self.writer.extra(CALL_FACTS, &json));
-            told.map_err(|source| self.failed(source))?;
-            self.told = Some(tables.version());
+            written.map_err(|source| self.failed(source))?;
+            self.told = Some(told.version);
         }
         self.writer.watch(&Progress::new());
         self.writer.commit().map_err(|source| self.failed(source))?;

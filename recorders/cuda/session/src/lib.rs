@@ -7,12 +7,17 @@ mod content;
 mod entry;
 mod error;
 mod file;
+mod held;
+mod pick;
 mod session;
 mod tables;
 mod window;
+mod writing;
 
 pub use entry::{Entry, With};
 pub use error::SessionError;
+pub use held::{HASH_FIRST, HASH_PLACE, HASH_SECOND, Held, PageHash, hashes_of, page_hash, pages_of};
+pub use pick::{Launched, Pick};
 pub use session::{Begun, Session, Settings, Slot};
 pub use tables::Tables;
 pub use window::{Backing, GRANULE, Window, WindowError};

@@ -4,6 +4,15 @@ use std::collections::HashMap;
 use trace_core::check::Finding;
 use trace_core::recording::{CallFacts, CallFunction, CallStream, Identity};
 
+/// What of the tables goes into the file, at one state of them.
+#[derive(Debug)]
+pub(crate) struct Told {
+    pub facts: CallFacts,
+    pub identity: Identity,
+    pub findings: Vec<Finding>,
+    pub version: u64,
+}
+
 /// What is known of the program's streams, code and calls so far.
 #[derive(Debug, Default)]
 pub struct Tables {
@@ -31,6 +40,15 @@ impl Tables {
     /// Tells that the facts, the identity or the findings were changed.
     pub fn touch(&mut self) {
         self.version += 1;
+    }
+
+    pub(crate) fn told(&self) -> Told {
+        Told {
+            facts: self.facts.clone(),
+            identity: self.identity.clone(),
+            findings: self.findings.clone(),
+            version: self.version,
+        }
     }
 
     /// Number of the stream with this handle; one that nobody was told of gets a number now.

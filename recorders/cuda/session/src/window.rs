@@ -52,6 +52,8 @@ pub struct Window {
     bytes: u64,
     /// What is taken: first byte and bytes as they were asked for.
     taken: BTreeMap<u64, u64>,
+    /// What nothing is in: first byte and bytes, apart from each other.
+    free: BTreeMap<u64, u64>,
     /// Granules with memory behind them: first byte, and what shares them.
     granules: BTreeMap<u64, Mapped>,
 }
@@ -70,6 +72,7 @@ impl Window {
             base,
             bytes,
             taken: BTreeMap::new(),
+            free: BTreeMap::from([(base, bytes)]),
             granules: BTreeMap::new(),
         }
     }
@@ -108,12 +111,7 @@ impl Window {
             .max(1)
             .checked_next_multiple_of(ALIGN)
             .ok_or(WindowError::Full { bytes })?;
-        let at = if length >= LARGE {
-            self.room_at(length, GRANULE, GRANULE)
-        } else {
-            self.room_at(length, ALIGN, ALIGN)
-        };
-        let at = at.ok_or(full)?;
+        let at = self.room(length).ok_or(full)?;
         let first = at - at % GRANULE;
         let end = at + length;
         let mut made = Vec::new();
@@ -142,6 +140,7 @@ impl Window {
             }
         }
         self.taken.insert(at, bytes.max(1));
+        self.fill(extent(at, bytes.max(1)));
         Ok(at)
     }
 
@@ -163,6 +162,7 @@ impl Window {
     /// When memory could not be taken away; the addresses are free all the same.
     pub fn give<B: Backing>(&mut self, at: u64, backing: &mut B) -> Option<Result<u64, B::Error>> {
         let bytes = self.taken.remove(&at)?;
+        self.clear(extent(at, bytes));
         let end = at + bytes;
         let mut failed = None;
         let mut gone = Vec::new();
@@ -186,24 +186,50 @@ impl Window {
         })
     }
 
-    /// The first place with room. Large pieces take whole granules, and nothing else is put into these.
-    fn room_at(&self, length: u64, align: u64, unit: u64) -> Option<u64> {
-        let large = unit == GRANULE;
+    /// The first place with room for a piece of a length that is a multiple of [`ALIGN`].
+    fn room(&self, length: u64) -> Option<u64> {
+        let unit = if length >= LARGE { GRANULE } else { ALIGN };
         let length = length.checked_next_multiple_of(unit)?;
-        let end = self.base + self.bytes;
-        let mut at = self.base;
-        for (first, bytes) in &self.taken {
-            // Where a piece's own bytes end; a large one keeps its whole granules, a small one does so against large ones.
-            let is_large = bytes.next_multiple_of(ALIGN) >= LARGE;
-            let unit = if is_large || large { GRANULE } else { ALIGN };
-            let begins = first - first % unit;
-            if at.checked_add(length)? <= begins {
-                return Some(at);
-            }
-            at = at.max((first + bytes).next_multiple_of(unit)).next_multiple_of(align);
-        }
-        (at.checked_add(length)? <= end).then_some(at)
+        self.free.iter().find_map(|(first, bytes)| {
+            let at = first.next_multiple_of(unit);
+            (at.checked_add(length)? <= first + bytes).then_some(at)
+        })
     }
+
+    /// A range that lies in one that is free is free no more.
+    fn fill(&mut self, (from, to): (u64, u64)) {
+        let Some((first, bytes)) = self.free.range(..=from).next_back().map(|(a, n)| (*a, *n)) else {
+            return;
+        };
+        self.free.remove(&first);
+        if first < from {
+            self.free.insert(first, from - first);
+        }
+        if to < first + bytes {
+            self.free.insert(to, first + bytes - to);
+        }
+    }
+
+    /// A range is free again.
+    fn clear(&mut self, (mut from, mut to): (u64, u64)) {
+        if let Some((first, bytes)) = self.free.range(..from).next_back().map(|(a, n)| (*a, *n))
+            && first + bytes == from
+        {
+            self.free.remove(&first);
+            from = first;
+        }
+        if let Some(bytes) = self.free.remove(&to) {
+            to += bytes;
+        }
+        self.free.insert(from, to - from);
+    }
+}
+
+/// What a piece keeps others out of: large ones take whole granules, and nothing else is put into these.
+fn extent(at: u64, bytes: u64) -> (u64, u64) {
+    let length = bytes.next_multiple_of(ALIGN);
+    let unit = if length >= LARGE { GRANULE } else { ALIGN };
+    (at, at + length.next_multiple_of(unit))
 }
 
 #[cfg(test)]
@@ -288,6 +314,20 @@ mod tests {
         assert_eq!(w.allocations().collect::<Vec<_>>(), [(one, 100)]);
         assert_eq!(b.mapped.len(), 1);
         assert!(w.take(GRANULE, &mut b).is_ok());
+    }
+
+    /// A list of nodes, each an allocation of its own: as many as a program likes, in a time that grows with them alone.
+    #[test]
+    fn very_many_small_pieces_are_served_quickly() {
+        let mut w = Window::new(BASE, 4096 * GRANULE);
+        let mut b = Counted::default();
+        let all: Vec<u64> = (0..200_000).map(|_| w.take(48, &mut b).unwrap()).collect();
+        assert_eq!(w.free.len(), 1);
+        for at in all.iter().step_by(2).chain(all.iter().skip(1).step_by(2)) {
+            assert_eq!(w.give(*at, &mut b), Some(Ok(48)));
+        }
+        assert_eq!(w.free, BTreeMap::from([(BASE, 4096 * GRANULE)]));
+        assert!(b.mapped.is_empty());
     }
 
     proptest! {

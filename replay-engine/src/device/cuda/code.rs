@@ -1,11 +1,12 @@
 //! Functions of a recording, loaded: modules once each, and where their variables lie now.
 #![allow(unsafe_code, reason = "calls of the driver; why each is sound stands at it")]
 
+use super::contents::Contents;
 use super::error::CudaReplayError;
 use cuda_driver::{CuFunction, CuModule, Driver};
 use std::collections::BTreeSet;
 use std::ffi::CString;
-use trace_core::recording::{CallFacts, CodeKind, Recording};
+use trace_core::recording::{CallFacts, CodeKind};
 
 /// A variable of a module: where it lay, how long it is, where it lies now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,7 +31,7 @@ impl Code {
     /// Loads the modules of the functions that are wanted.
     pub fn load(
         driver: Driver,
-        recording: &Recording,
+        contents: &(impl Contents + ?Sized),
         facts: &CallFacts,
         wanted: &BTreeSet<u32>,
     ) -> Result<Self, CudaReplayError> {
@@ -41,7 +42,7 @@ impl Code {
             moved: Vec::new(),
         };
         for n in wanted {
-            code.function(recording, facts, *n as usize)?;
+            code.function(contents, facts, *n as usize)?;
         }
         // Variables may be copied to before any function of their module runs.
         for module in 0..facts.modules.len() {
@@ -53,7 +54,12 @@ impl Code {
         Ok(code)
     }
 
-    fn function(&mut self, recording: &Recording, facts: &CallFacts, n: usize) -> Result<(), CudaReplayError> {
+    fn function(
+        &mut self,
+        contents: &(impl Contents + ?Sized),
+        facts: &CallFacts,
+        n: usize,
+    ) -> Result<(), CudaReplayError> {
         let Some(function) = facts.functions.get(n) else {
             return Ok(());
         };
@@ -72,7 +78,7 @@ impl Code {
                 if !told.missing.is_empty() {
                     return Err(wrong(format!("its code is not in the recording: {}", told.missing)));
                 }
-                let bytes = recording.module_code(told);
+                let bytes = contents.code(told);
                 let mut bytes = bytes.ok_or_else(|| wrong("its code is not whole in the recording".to_owned()))?;
                 if told.kind == CodeKind::Ptx && bytes.last() != Some(&0) {
                     bytes.push(0);

@@ -51,10 +51,12 @@ pub enum CudaReplayError {
         what: String,
     },
     /// The device or the driver stopped at an event.
-    #[error("event {event}: {}", shown(*result))]
+    #[error("event {event}: {call}: {}", shown(*result))]
     Stopped {
         /// The event.
         event: u64,
+        /// The driver's function that told.
+        call: &'static str,
         /// What the driver answered.
         result: CuResult,
     },
@@ -69,10 +71,23 @@ pub enum CudaReplayError {
         given: u64,
     },
     /// There is no buffer of the name.
-    #[error("there is no input {name} in the recording")]
+    #[error("there is no input '{name}' in the recording (there are {known})")]
     NoInput {
         /// The name.
         name: String,
+        /// Those that there are.
+        known: String,
+    },
+    /// Nobody wants it any more.
+    #[error("it was stopped")]
+    Cancelled,
+    /// The range cannot be made a graph.
+    #[error("the range cannot be made one graph: event {event}: {why}")]
+    NoGraph {
+        /// The event that stands in the way.
+        event: u64,
+        /// Why.
+        why: String,
     },
 }
 

@@ -96,6 +96,8 @@ impl Mapped {
             }
             self.ranges.push((at, bytes, handle));
             d.cuMemSetAccess(at, length, &raw const access, 1)?;
+            // What another process left there is nobody's business, and two replays begin alike.
+            d.cuMemsetD8_v2(at, 0, length)?;
         }
         Ok(())
     }

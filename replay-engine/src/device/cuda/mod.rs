@@ -5,19 +5,39 @@
 //! they were. The default is to do each call in its recorded order; a whole range can be made a graph of its own and run
 //! with one launch.
 
+mod board;
 mod code;
 mod compare;
+mod contents;
+mod context;
 mod error;
+mod graph;
 mod memory;
 mod order;
+mod pages;
 mod player;
 mod script;
+mod stage;
+mod tuner;
+mod variants;
 pub mod worker;
 
+pub use board::{CudaBoard, Worker, devices_apart};
 pub use compare::{Compared, Difference, Rule, compare};
+pub use contents::Contents;
 pub use error::CudaReplayError;
+pub use pages::{Kept, Restored};
 pub use player::{Options, Played, Player};
 pub use script::{Script, Step, Transfer};
+pub use stage::{Stage, StageOptions};
+pub use tuner::{TunerError, tune};
+
+/// Whether it is worth while to ask this machine for a CUDA driver, which takes a moment to begin.
+#[must_use]
+pub fn is_likely() -> bool {
+    let named = std::env::var_os(cuda_driver::LIBRARY_VARIABLE).is_some_and(|v| !v.is_empty());
+    named || std::path::Path::new("/dev/nvidiactl").exists()
+}
 
 /// Devices that the driver has: number and name.
 ///
@@ -35,15 +55,9 @@ pub fn devices() -> Result<Vec<(u32, String)>, CudaReplayError> {
     (0..count)
         .map(|n| {
             let mut device = 0;
-            let mut name = [0u8; 256];
-            // SAFETY: as above; the name's place is longer than is said.
-            unsafe {
-                driver.cuDeviceGet(&raw mut device, n)?;
-                driver.cuDeviceGetName(name.as_mut_ptr().cast(), 255, device)?;
-            }
-            let end = name.iter().position(|b| *b == 0).unwrap_or(0);
-            let name = String::from_utf8_lossy(name.get(..end).unwrap_or_default()).into_owned();
-            Ok((u32::try_from(n).unwrap_or(0), name))
+            // SAFETY: as above.
+            unsafe { driver.cuDeviceGet(&raw mut device, n)? };
+            Ok((u32::try_from(n).unwrap_or(0), context::name_of(&driver, device)))
         })
         .collect()
 }

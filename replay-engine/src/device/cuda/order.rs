@@ -18,8 +18,9 @@ pub(super) struct Streams {
 }
 
 impl Streams {
-    /// The streams of a recording. The first is the default stream.
-    pub fn make(driver: Driver, told: &[CallStream]) -> Result<Self, CudaReplayError> {
+    /// The streams of a recording. The first is the default stream. `graph`: none of them waits for another by itself,
+    /// as it has to be where they are captured.
+    pub fn make(driver: Driver, told: &[CallStream], graph: bool) -> Result<Self, CudaReplayError> {
         let mut all = Self {
             driver,
             streams: Vec::new(),
@@ -27,8 +28,12 @@ impl Streams {
         };
         for (n, s) in told.iter().take(MOST_STREAMS).enumerate() {
             let mut stream = std::ptr::null_mut();
-            if n > 0 {
-                let flags = s.flags & STREAM_NON_BLOCKING;
+            if n > 0 || graph {
+                let flags = if graph {
+                    STREAM_NON_BLOCKING
+                } else {
+                    s.flags & STREAM_NON_BLOCKING
+                };
                 // SAFETY: a place for the answer. A priority out of range is brought into it by the driver.
                 unsafe {
                     all.driver
@@ -45,7 +50,8 @@ impl Streams {
         self.streams.get(n as usize).copied().unwrap_or(std::ptr::null_mut())
     }
 
-    fn event(&mut self, n: u32) -> Result<CuEvent, CudaError> {
+    /// The event of this number, made where there is none.
+    pub fn event(&mut self, n: u32) -> Result<CuEvent, CudaError> {
         if let Some(event) = self.events.get(&n) {
             return Ok(*event);
         }
@@ -83,6 +89,11 @@ impl Streams {
             Some(OrderKind::ContextDone) if waits => unsafe { driver.cuCtxSynchronize() },
             _ => Ok(()),
         }
+    }
+
+    /// The event of this number, where one was made.
+    pub fn known_event(&self, n: u32) -> Option<CuEvent> {
+        self.events.get(&n).copied()
     }
 
     /// How many streams there are.

@@ -1,7 +1,7 @@
 //! What a replay of calls does, step by step, as it follows from a recording; nothing of the device yet.
 
 use super::error::CudaReplayError;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use trace_core::recording::{
     AllocationKind, CALL_ASYNC, CALL_CAPTURED, CallEvent, CallFacts, CopyKind, CopyRow, FillRow, LaunchRow, NO_CONTENT,
     OrderKind, OrderRow, Recording,
@@ -9,6 +9,10 @@ use trace_core::recording::{
 
 /// Bytes that memory is mapped in.
 pub(super) const GRANULE: u64 = 2 << 20;
+/// How inputs are called that a snapshot took down.
+const MEMORY: &str = "memory";
+/// How outputs are called that a snapshot took down.
+const AFTER: &str = "after";
 
 /// What a copy moves between the host and the device.
 #[derive(Clone, Debug)]
@@ -19,6 +23,8 @@ pub struct Transfer {
     pub name: String,
     /// The copy as it was recorded.
     pub row: CopyRow,
+    /// Whether it is what a snapshot took down, and no copy of the program's.
+    pub snapshot: bool,
 }
 
 /// A step.
@@ -38,6 +44,14 @@ pub enum Step {
     Order(OrderRow),
 }
 
+impl Step {
+    /// Whether a function is launched.
+    #[must_use]
+    pub fn is_launch(&self) -> bool {
+        matches!(self, Self::Launch(..))
+    }
+}
+
 /// The steps of a recording of calls.
 #[derive(Clone, Debug, Default)]
 pub struct Script {
@@ -45,6 +59,10 @@ pub struct Script {
     pub facts: CallFacts,
     /// The steps, each with its event.
     pub steps: Vec<(u64, Step)>,
+    /// How many of the first steps put in place what memory holds at first; as many of the first inputs are theirs.
+    pub first: usize,
+    /// How many steps there are before those at the end that take memory down alone.
+    pub last: usize,
     /// Bytes that go to the device, in the order of their events.
     pub inputs: Vec<Transfer>,
     /// Bytes that come from the device, likewise.
@@ -90,7 +108,7 @@ impl Script {
                 }
                 CallEvent::Call(c) => {
                     let name = script.facts.names.get(c.name as usize).map_or("", String::as_str);
-                    at_begin = name == "snapshot at the begin";
+                    at_begin = matches!(name, "snapshot at the begin" | "snapshot before launch");
                 }
                 CallEvent::Copy(c) if c.flags & CALL_CAPTURED != 0 => {}
                 CallEvent::Copy(c) => {
@@ -98,7 +116,9 @@ impl Script {
                     let held = c.pages_at != NO_CONTENT;
                     // A snapshot's copies are of no stream: those at the begin are what memory holds at first.
                     let first = at_begin && c.stream == OrderRow::NONE;
-                    if first {
+                    // Variables lie where their module is loaded.
+                    let mut variables = script.facts.modules.iter().flat_map(|m| &m.globals);
+                    if first && !variables.any(|g| c.from.checked_sub(g.at).is_some_and(|n| n < g.bytes)) {
                         ranges.insert(c.from, c.bytes.max(ranges.get(&c.from).copied().unwrap_or(0)));
                     }
                     match CopyKind::from_raw(c.kind) {
@@ -111,16 +131,18 @@ impl Script {
                                 stream: 0,
                                 ..c
                             };
-                            script.input(event, "memory", row, held, &mut names, &mut unheld);
+                            script.input(event, MEMORY, row, held, &mut names, &mut unheld);
                         }
                         Some(CopyKind::HostToDevice) => script.input(event, "in", c, held, &mut names, &mut unheld),
                         Some(CopyKind::DeviceToHost) => {
-                            let stream = if c.stream == OrderRow::NONE { 0 } else { c.stream };
+                            let snapshot = c.stream == OrderRow::NONE;
+                            let stream = if snapshot { 0 } else { c.stream };
                             let (row, n) = (CopyRow { stream, ..c }, script.outputs.len());
                             script.outputs.push(Transfer {
                                 event,
-                                name: names.of("out", c.from, c.total()),
+                                name: names.each(if snapshot { AFTER } else { "out" }, c.from, c.total()),
                                 row,
+                                snapshot,
                             });
                             script.steps.push((event, Step::Output(n)));
                         }
@@ -156,7 +178,64 @@ impl Script {
         leave(arrays, "copies to or from arrays");
         leave(functions, "functions of the host");
         script.ranges = granules(&ranges);
+        script.first = script.leading();
+        script.last = script.steps.len() - script.trailing();
         Ok(script)
+    }
+
+    /// Inputs in front of everything else that a snapshot took down.
+    fn leading(&self) -> usize {
+        let is_memory = |n: usize| self.inputs.get(n).is_some_and(|t| t.snapshot);
+        let first = |(_, s): &&(u64, Step)| matches!(s, Step::Input(n) if is_memory(*n));
+        self.steps.iter().take_while(first).count()
+    }
+
+    /// Outputs behind everything else that a snapshot took down.
+    fn trailing(&self) -> usize {
+        let is_memory = |n: usize| self.outputs.get(n).is_some_and(|t| t.snapshot);
+        let last = |(_, s): &&(u64, Step)| matches!(s, Step::Output(n) if is_memory(*n));
+        let behind = self.steps.get(self.first..).unwrap_or_default();
+        behind.iter().rev().take_while(last).count()
+    }
+
+    /// Takes away the steps at the end that take memory down alone, with their outputs.
+    pub fn forget_memory_behind(&mut self) {
+        let outputs = self.steps.iter().skip(self.last).filter_map(|(_, s)| match s {
+            Step::Output(n) => Some(*n),
+            _ => None,
+        });
+        // Outputs are numbered in the order of their steps: those at the end are the last ones.
+        if let Some(least) = outputs.min() {
+            self.outputs.truncate(least);
+        }
+        self.steps.truncate(self.last);
+    }
+
+    /// Whether the program itself brought something back.
+    #[must_use]
+    pub fn has_own_outputs(&self) -> bool {
+        self.outputs.iter().any(|t| !t.snapshot)
+    }
+
+    /// Names of inputs, each once, in the order of their first use; what memory holds at first is not among them.
+    #[must_use]
+    pub fn input_names(&self) -> Vec<String> {
+        let mut names: Vec<String> = Vec::new();
+        let mut seen = BTreeSet::new();
+        for t in self.inputs.iter().filter(|t| !t.snapshot) {
+            if seen.insert(t.name.as_str()) {
+                names.push(t.name.clone());
+            }
+        }
+        names
+    }
+
+    /// Numbers of the functions that are launched.
+    pub fn launched(&self) -> impl Iterator<Item = u32> + '_ {
+        self.steps.iter().filter_map(|(_, s)| match s {
+            Step::Launch(l, _) => Some(l.function),
+            _ => None,
+        })
     }
 
     fn input(&mut self, event: u64, word: &str, row: CopyRow, held: bool, names: &mut Names, unheld: &mut u64) {
@@ -168,6 +247,7 @@ impl Script {
         self.inputs.push(Transfer {
             event,
             name: names.of(word, row.to, row.total()),
+            snapshot: word == MEMORY,
             row,
         });
         self.steps.push((event, Step::Input(n)));
@@ -186,11 +266,13 @@ impl Script {
     }
 }
 
-/// Names of transfers: each place on the device is one buffer, numbered in the order of its first use.
+/// Names of transfers: each place on the device is one buffer, numbered in the order of its first use. What goes there
+/// again goes into the same input; what comes from there again is another output.
 #[derive(Default)]
 struct Names {
     known: BTreeMap<(String, u64, Option<u64>), usize>,
     counts: BTreeMap<String, usize>,
+    times: BTreeMap<String, usize>,
 }
 
 impl Names {
@@ -206,6 +288,17 @@ impl Names {
             }
         };
         format!("{word}{n}")
+    }
+
+    /// As [`Names::of`], and told apart from what came from the same place before: `out0`, `out0.1`, `out0.2`.
+    fn each(&mut self, word: &str, at: u64, bytes: Option<u64>) -> String {
+        let name = self.of(word, at, bytes);
+        let times = self.times.entry(name.clone()).or_default();
+        *times += 1;
+        match *times - 1 {
+            0 => name,
+            n => format!("{name}.{n}"),
+        }
     }
 }
 
@@ -244,5 +337,8 @@ mod tests {
         assert_eq!(n.of("out", 0x1000, Some(4)), "out0");
         assert_eq!(n.of("in", 0x1000, Some(4)), "in0");
         assert_eq!(n.of("in", 0x1000, Some(8)), "in2");
+        assert_eq!(n.each("out", 0x3000, Some(4)), "out1");
+        assert_eq!(n.each("out", 0x3000, Some(4)), "out1.1");
+        assert_eq!(n.each("out", 0x3000, Some(4)), "out1.2");
     }
 }

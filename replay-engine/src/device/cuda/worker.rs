@@ -1,18 +1,23 @@
 //! A replay of calls in a process of its own: what the recording's kernels do to the device, or the driver to its process,
-//! ends there. The one side asks with a line of JSON, the other answers with one.
+//! ends there. The one side asks with a line of JSON; the other answers with lines: where it is, and in the end what came.
 
 use super::compare::{Compared, Rule};
 use super::error::CudaReplayError;
 use super::player::{Options, Player};
 use super::script::Script;
+use super::stage::StageOptions;
+use super::tuner::TunerError;
+use crate::plan::{Compiled, WHOLE_MAGIC, calls};
+use crate::tune::{Tune, Tuned};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::io::{Read as _, Write};
-use std::path::PathBuf;
+use std::io::{BufRead as _, BufReader, Read as _, Write};
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use trace_core::progress::Progress;
-use trace_core::recording::ElementType;
+use trace_core::recording::{ElementType, Recording};
 
 /// Longest request or answer, in bytes.
 const MOST_TEXT: u64 = 256 << 20;
@@ -66,7 +71,7 @@ impl From<Alike> for Rule {
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Request {
-    /// The recording.
+    /// The recording, or a plan with its page images. Empty: which devices there are is asked.
     pub file: PathBuf,
     /// Number of the device.
     pub device: u32,
@@ -80,6 +85,12 @@ pub struct Request {
     pub step: bool,
     /// How often.
     pub repeat: u32,
+    /// Make the range one graph.
+    pub graph: bool,
+    /// Bring back what the program itself brought back alone, not what memory held behind everything.
+    pub own: bool,
+    /// A launch to tune in the place of a replay.
+    pub tune: Option<Tune>,
     /// Folder that the bytes of outputs are put into: `0.bin` for the first, and so on.
     pub outputs: Option<PathBuf>,
 }
@@ -119,16 +130,36 @@ pub struct Told {
     pub ready_ns: u64,
     /// Nanoseconds of each time.
     pub runs_ns: Vec<u64>,
+    /// Pages of 4 KiB that were put back before each time but the first.
+    pub restored: Vec<u64>,
     /// Bytes of memory that were mapped.
     pub mapped: u64,
+    /// Whether the range was one graph.
+    pub graph: bool,
     /// What was left out, in words.
     pub left_out: Vec<String>,
+}
+
+/// A device, as it is told.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct DeviceTold {
+    /// Its number.
+    pub number: u32,
+    /// Its name.
+    pub name: String,
 }
 
 /// An answer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Answer {
+    /// It is about to make the launch of this event; more lines follow.
+    At(u64),
+    /// The devices that there are.
+    Devices(Vec<DeviceTold>),
+    /// What a tuning came to.
+    Tuned(Box<Tuned>),
     /// It was played to its end.
     Played(Told),
     /// The device stopped at an event.
@@ -150,20 +181,42 @@ pub fn answer(from: impl std::io::Read, mut to: impl Write) -> std::io::Result<(
     let mut text = String::new();
     from.take(MOST_TEXT).read_to_string(&mut text)?;
     let answer = match serde_json::from_str::<Request>(&text) {
-        Ok(request) => played(&request),
+        Ok(request) if request.file.as_os_str().is_empty() => match super::devices() {
+            Ok(all) => Answer::Devices(
+                all.into_iter()
+                    .map(|(number, name)| DeviceTold { number, name })
+                    .collect(),
+            ),
+            Err(e) => Answer::Failed(e.to_string()),
+        },
+        Ok(request) => played(&request, &mut to),
         Err(e) => Answer::Failed(format!("the request cannot be read: {e}")),
     };
-    serde_json::to_writer(&mut to, &answer)?;
-    to.write_all(b"\n")?;
+    line(&mut to, &answer)?;
+    // Where a launch never ends, ending in good order would wait for it: the driver gives everything back with the process.
+    let is_broken = matches!(&answer, Answer::Tuned(t) if matches!(t.ended, crate::tune::Ended::Broken { .. }));
+    if is_broken {
+        let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL);
+    }
+    Ok(())
+}
+
+fn line(to: &mut impl Write, answer: &Answer) -> std::io::Result<()> {
+    let mut text = serde_json::to_vec(answer)?;
+    text.push(b'\n');
+    to.write_all(&text)?;
     to.flush()
 }
 
-fn played(request: &Request) -> Answer {
-    match play(request) {
-        Ok(told) => Answer::Played(told),
-        Err(Failure::Replay(CudaReplayError::Stopped { event, result })) => Answer::Stopped {
+fn played(request: &Request, to: &mut impl Write) -> Answer {
+    match play(request, to) {
+        Ok(answer) => answer,
+        Err(Failure::Replay(CudaReplayError::Stopped { event, call, result })) => Answer::Stopped {
             event,
-            why: cuda_driver::result_name(result).map_or_else(|| format!("error {result}"), str::to_owned),
+            why: match cuda_driver::result_name(result) {
+                Some(name) => format!("{call}: {name} ({result})"),
+                None => format!("{call}: error {result}"),
+            },
         },
         Err(e) => Answer::Failed(e.to_string()),
     }
@@ -173,21 +226,34 @@ fn played(request: &Request) -> Answer {
 enum Failure {
     #[error(transparent)]
     Replay(#[from] CudaReplayError),
+    #[error(transparent)]
+    Tuner(#[from] TunerError),
     #[error("{}: {why}", path.display())]
     File { path: PathBuf, why: String },
 }
 
-fn play(request: &Request) -> Result<Told, Failure> {
+fn play(request: &Request, to: &mut impl Write) -> Result<Answer, Failure> {
     let file = |path: &PathBuf, e: &dyn std::fmt::Display| Failure::File {
         path: path.clone(),
         why: e.to_string(),
     };
     let progress = Progress::new();
-    let recording = trace_core::import::open(&request.file, &progress).map_err(|e| file(&request.file, &e))?;
-    let script = Script::of(&recording)?;
+    let (recording, mut script) = opened(&request.file, &progress)?;
+    if request.own && script.has_own_outputs() {
+        script.forget_memory_behind();
+    }
     let mut inputs = BTreeMap::new();
     for (name, path) in &request.inputs {
         inputs.insert(name.clone(), std::fs::read(path).map_err(|e| file(path, &e))?);
+    }
+    if let Some(tune) = &request.tune {
+        let options = StageOptions {
+            device: request.device,
+            inputs,
+            graph: false,
+        };
+        let tuned = super::tune(&recording, &script, &options, tune, &progress)?;
+        return Ok(Answer::Tuned(Box::new(tuned)));
     }
     let options = Options {
         device: request.device,
@@ -196,9 +262,16 @@ fn play(request: &Request) -> Result<Told, Failure> {
         rule: request.rule.into(),
         step: request.step,
         repeat: request.repeat,
+        graph: request.graph,
     };
     let mut player = Player::new(&recording, &script, options)?;
-    let done = player.play(&progress)?;
+    let done = player.play(&progress, &mut |event| {
+        // Whoever waits for each launch wants to know which one never ends.
+        match request.step {
+            true => line(to, &Answer::At(event)).map_err(|_| CudaReplayError::Cancelled),
+            false => Ok(()),
+        }
+    })?;
     if let Some(folder) = &request.outputs {
         for (n, bytes) in done.contents.iter().enumerate() {
             let path = folder.join(format!("{n}.bin"));
@@ -216,20 +289,49 @@ fn play(request: &Request) -> Result<Told, Failure> {
         differing: c.difference.as_ref().map_or(0, |d| d.count),
         largest: c.difference.as_ref().and_then(|d| d.largest),
     };
-    Ok(Told {
+    Ok(Answer::Played(Told {
         device: done.device,
         launches: done.launches,
         outputs: done.outputs.iter().zip(&done.contents).map(told).collect(),
         ready_ns: nanos(&done.ready),
         runs_ns: done.runs.iter().map(nanos).collect(),
+        restored: done.restored.iter().map(|r| r.pages).collect(),
+        graph: done.graph,
         mapped: done.mapped,
         left_out: done.left_out,
-    })
+    }))
+}
+
+/// What a file has to be played: it is a recording, or a plan with its page images.
+fn opened(path: &Path, progress: &Progress) -> Result<(Recording, Script), Failure> {
+    let file = |e: &dyn std::fmt::Display| Failure::File {
+        path: path.to_owned(),
+        why: e.to_string(),
+    };
+    let mut start = [0u8; WHOLE_MAGIC.len()];
+    let is_plan = std::fs::File::open(path)
+        .and_then(|mut f| f.read_exact(&mut start))
+        .is_ok_and(|()| start == WHOLE_MAGIC);
+    if !is_plan {
+        let recording = trace_core::import::open(path, progress).map_err(|e| file(&e))?;
+        let script = Script::of(&recording)?;
+        return Ok((recording, script));
+    }
+    let bytes = std::fs::read(path).map_err(|e| file(&e))?;
+    let whole = Compiled::from_bytes(&bytes).map_err(|e| file(&e))?;
+    drop(bytes);
+    let told = calls::Told::of(&whole.plan, &whole.pages).map_err(|e| file(&e))?;
+    let script = told.script().map_err(|e| file(&e))?;
+    Ok((told.recording, script))
 }
 
 /// What a replay in a process of its own came to.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Apart {
+    /// The devices that there are.
+    Devices(Vec<DeviceTold>),
+    /// What a tuning came to.
+    Tuned(Box<Tuned>),
     /// It was played to its end.
     Played(Told),
     /// The device or the driver stopped it.
@@ -242,6 +344,8 @@ pub enum Apart {
     },
     /// It could not be begun.
     Failed(String),
+    /// Nobody wants it any more.
+    Cancelled,
 }
 
 /// Plays in a process of its own: `command` starts a program that calls [`answer`]. A process that takes longer than
@@ -255,37 +359,41 @@ pub fn apart(
     limit: Duration,
     progress: &Progress,
 ) -> std::io::Result<Apart> {
-    match once(&command, request, limit, progress)? {
-        Ended::Answered(Answer::Played(told)) => Ok(Apart::Played(told)),
-        Ended::Answered(Answer::Failed(why)) => Ok(Apart::Failed(why)),
-        Ended::Answered(Answer::Stopped { event, why }) => {
-            let again = Request {
-                step: true,
-                repeat: 1,
-                ..request.clone()
-            };
-            let event = match once(&command, &again, limit, progress)? {
-                Ended::Answered(Answer::Stopped { event, .. }) => event,
-                _ => event,
-            };
-            Ok(Apart::Stopped {
-                event: Some(event),
-                why,
-            })
-        }
-        Ended::TooLong => Ok(Apart::Stopped {
-            event: None,
-            why: format!("it ran for longer than {} s and was ended", limit.as_secs()),
-        }),
-        Ended::Cancelled => Ok(Apart::Stopped {
-            event: None,
-            why: "nobody wants it any more".to_owned(),
-        }),
-        Ended::Died(how) => Ok(Apart::Stopped {
-            event: None,
-            why: format!("the process that played it ended: {how}"),
-        }),
+    let first = once(&command, request, limit, progress)?;
+    let why = match first.ended {
+        Ended::Answered(Answer::Played(told)) => return Ok(Apart::Played(told)),
+        Ended::Answered(Answer::Failed(why)) => return Ok(Apart::Failed(why)),
+        Ended::Answered(Answer::Devices(all)) => return Ok(Apart::Devices(all)),
+        Ended::Answered(Answer::Tuned(tuned)) => return Ok(Apart::Tuned(tuned)),
+        Ended::Answered(Answer::Stopped { ref why, .. }) => why.clone(),
+        Ended::Answered(Answer::At(_)) => "the process that played it ended in the middle of it".to_owned(),
+        Ended::Cancelled => return Ok(Apart::Cancelled),
+        Ended::TooLong => format!("it ran for longer than {} s and was ended", limit.as_secs()),
+        Ended::Died(ref how) => format!("the process that played it ended: {how}"),
+    };
+    let told_at = first.event();
+    // A tuning that ends so is one that its process could not tell of.
+    if request.step || request.tune.is_some() {
+        return Ok(Apart::Stopped { event: told_at, why });
     }
+    // Once more, with a wait behind each launch: the one that stops then is the one that caused it.
+    let again = Request {
+        step: true,
+        repeat: 1,
+        ..request.clone()
+    };
+    let second = once(&command, &again, limit, progress)?;
+    Ok(match second.ended {
+        Ended::Cancelled => Apart::Cancelled,
+        // It did not fail again.
+        Ended::Answered(Answer::Played(_) | Answer::Failed(_) | Answer::Devices(_) | Answer::Tuned(_)) => {
+            Apart::Stopped { event: told_at, why }
+        }
+        _ => Apart::Stopped {
+            event: second.event().or(told_at),
+            why,
+        },
+    })
 }
 
 enum Ended {
@@ -293,6 +401,23 @@ enum Ended {
     TooLong,
     Cancelled,
     Died(String),
+}
+
+/// What one process did.
+struct Once {
+    ended: Ended,
+    /// The launch that it was about to make when it told last.
+    at: Option<u64>,
+}
+
+impl Once {
+    /// The event that it stopped at, as far as it is known.
+    fn event(&self) -> Option<u64> {
+        match self.ended {
+            Ended::Answered(Answer::Stopped { event, .. }) => Some(event),
+            _ => self.at,
+        }
+    }
 }
 
 /// A process that is ended when nobody waits for it any more.
@@ -311,7 +436,7 @@ fn once(
     request: &Request,
     limit: Duration,
     progress: &Progress,
-) -> std::io::Result<Ended> {
+) -> std::io::Result<Once> {
     let begun = Instant::now();
     let mut child = Kept(command().stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?);
     let text = serde_json::to_vec(request)?;
@@ -319,30 +444,46 @@ fn once(
     if let Some(mut to) = child.0.stdin.take() {
         let _ = to.write_all(&text);
     }
-    let from = child.0.stdout.take();
-    let reader = std::thread::spawn(move || {
-        let mut answer = Vec::new();
-        if let Some(from) = from {
+    let told = Arc::new(Mutex::new(None));
+    let reader = child.0.stdout.take().map(|from| {
+        let told = Arc::clone(&told);
+        std::thread::spawn(move || {
+            let lines = BufReader::new(from.take(MOST_TEXT)).lines();
             // What cannot be read is no answer.
-            let _ = from.take(MOST_TEXT).read_to_end(&mut answer);
-        }
-        answer
+            for line in lines.map_while(Result::ok) {
+                if let Ok(answer) = serde_json::from_str::<Answer>(&line) {
+                    *told.lock().unwrap_or_else(PoisonError::into_inner) = Some(answer);
+                }
+            }
+        })
     });
-    let status = loop {
+    let stopped = loop {
         if let Some(status) = child.0.try_wait()? {
-            break status;
+            break Err(status);
         }
         if progress.check().is_err() {
-            return Ok(Ended::Cancelled);
+            break Ok(Ended::Cancelled);
         }
         if begun.elapsed() > limit {
-            return Ok(Ended::TooLong);
+            break Ok(Ended::TooLong);
         }
         std::thread::sleep(TICK);
     };
-    let answer = reader.join().unwrap_or_default();
-    Ok(match serde_json::from_slice(&answer) {
-        Ok(answer) => Ended::Answered(answer),
-        Err(_) => Ended::Died(status.to_string()),
-    })
+    // Ended before its output is waited for.
+    drop(child);
+    if let Some(reader) = reader {
+        // It panics nowhere, and what it left is there in any case.
+        let _ = reader.join();
+    }
+    let last = told.lock().unwrap_or_else(PoisonError::into_inner).take();
+    let at = match last {
+        Some(Answer::At(event)) => Some(event),
+        _ => None,
+    };
+    let ended = match (stopped, last) {
+        (Ok(ended), _) => ended,
+        (Err(_), Some(answer)) if at.is_none() => Ended::Answered(answer),
+        (Err(status), _) => Ended::Died(status.to_string()),
+    };
+    Ok(Once { ended, at })
 }

@@ -1,0 +1,144 @@
+//! What of a CUDA program `record` records, and what it says of such a recording.
+
+use super::failure::complain;
+use super::out::counted;
+use super::{Failure, Out};
+use clap::Args;
+use cuda_code::names::Patterns;
+use serde::Serialize;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// What of a CUDA program is recorded.
+#[derive(Args)]
+pub(super) struct Wanted {
+    /// CUDA: what is recorded: whole, first:N for the first N launches, marks for what lies between the program's own
+    /// marks (kinescope_mark)
+    #[arg(long, value_name = "RANGE", default_value = "whole", value_parser = range)]
+    range: String,
+    /// CUDA: record launches of these functions one by one, with memory before and after each, and nothing else. A
+    /// pattern is part of a name, a whole name with * and ?, or an expression between slashes; names count as they are
+    /// mangled and as their authors wrote them
+    #[arg(long, value_name = "PATTERN,…", value_parser = patterns)]
+    kernels: Option<String>,
+    /// CUDA: which launches of each such function: first, largest (each that has more threads than all before),
+    /// every:N (the first of each N), all
+    #[arg(long, value_name = "WHICH", default_value = "first", value_parser = pick, requires = "kernels")]
+    pick: String,
+    /// CUDA: at most so many launches of each such function
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..), requires = "kernels")]
+    most: Option<u64>,
+}
+
+impl Wanted {
+    /// Tells the recorder, by the program's environment.
+    pub fn tell(&self, command: &mut Command) {
+        command.env("KINESCOPE_CUDA_RANGE", &self.range);
+        let kernels = [
+            ("KINESCOPE_CUDA_KERNELS", self.kernels.clone()),
+            ("KINESCOPE_CUDA_PICK", self.kernels.as_ref().map(|_| self.pick.clone())),
+            ("KINESCOPE_CUDA_MOST", self.most.map(|n| n.to_string())),
+        ];
+        for (name, value) in kernels {
+            match value {
+                Some(value) => command.env(name, value),
+                None => command.env_remove(name),
+            };
+        }
+    }
+}
+
+/// What of a CUDA program is recorded.
+fn range(text: &str) -> Result<String, String> {
+    let first = text.strip_prefix("first:").and_then(|n| n.parse::<u64>().ok());
+    if matches!(text, "whole" | "marks") || first.is_some_and(|n| n > 0) {
+        Ok(text.to_owned())
+    } else {
+        Err("expected whole, first:N or marks".to_owned())
+    }
+}
+
+/// Patterns of names of functions.
+fn patterns(text: &str) -> Result<String, String> {
+    Patterns::of(text).map_err(|e| e.to_string())?;
+    Ok(text.to_owned())
+}
+
+/// Which launches of a function are recorded.
+fn pick(text: &str) -> Result<String, String> {
+    let every = text.strip_prefix("every:").and_then(|n| n.parse::<u64>().ok());
+    if matches!(text, "first" | "largest" | "all") || every.is_some_and(|n| n > 0) {
+        Ok(text.to_owned())
+    } else {
+        Err("expected first, largest, every:N or all".to_owned())
+    }
+}
+
+#[derive(Serialize)]
+struct CallsReport {
+    path: String,
+    bytes: u64,
+    events: u64,
+    launches: u64,
+    copies: u64,
+    functions: u64,
+    modules: u64,
+    lost: Vec<String>,
+    not_recorded: Vec<String>,
+    gpu: String,
+    exit_code: u8,
+    also: Vec<String>,
+}
+
+/// The same of a recording of calls.
+pub(super) fn report_calls(
+    to: &Path,
+    recording: &trace_core::Recording,
+    bytes: u64,
+    code: u8,
+    also: &[PathBuf],
+    out: &mut Out,
+) -> Result<(), Failure> {
+    let path = to.display().to_string();
+    let facts = recording.call_facts().unwrap_or_default();
+    let findings = recording.facts.findings.iter();
+    let not_recorded = findings.filter(|f| f.kind == trace_core::check::FindingKind::NotRecorded);
+    let report = CallsReport {
+        path: path.clone(),
+        bytes,
+        events: recording.events.len() as u64,
+        launches: recording.events.launches.len() as u64,
+        copies: recording.events.copies.len() as u64,
+        functions: facts.functions.len() as u64,
+        modules: facts.modules.len() as u64,
+        lost: recording.facts.lost.iter().map(|l| l.reason.clone()).collect(),
+        not_recorded: not_recorded.map(|f| format!("{}: {}", f.place, f.message)).collect(),
+        gpu: recording.facts.identity.gpu_name.clone(),
+        exit_code: code,
+        also: also.iter().map(|p| p.display().to_string()).collect(),
+    };
+    if out.json() {
+        return Ok(out.value(&report)?);
+    }
+    let launches = match report.launches {
+        1 => "1 launch".to_owned(),
+        n => format!("{n} launches"),
+    };
+    complain(format_args!(
+        "{path}: {launches}, {}, {}, {} on {}",
+        counted(report.events, "event"),
+        counted(report.modules, "module"),
+        counted(bytes, "byte"),
+        report.gpu
+    ));
+    for other in &report.also {
+        complain(format_args!("{other}: another process of the program"));
+    }
+    for why in &report.not_recorded {
+        complain(format_args!("{path}: not recorded: {why}"));
+    }
+    for lost in &report.lost {
+        complain(format_args!("{path}: the recording ends early: {lost}"));
+    }
+    Ok(())
+}

@@ -1,0 +1,108 @@
+//! `tune`: makes a recorded launch again with other dimensions, bounds or code, and says which is the fastest that is right.
+
+mod asking;
+mod report;
+mod text;
+
+use super::board::Keys;
+use super::outputs::Files;
+use super::source::Source;
+use super::{Exit, Failure, Out, Verb, waiting};
+use crate::document::tuning::board;
+use crate::document::tuning::launches::Launches;
+use crate::document::tuning::table::{self, Columns};
+use asking::Asking;
+use clap::{Args, FromArgMatches as _};
+use kinescope_files::output::{self, OutputError};
+use replay_engine::tune::Tuned;
+use std::path::{Path, PathBuf};
+use trace_query::Format;
+
+pub const VERB: Verb = Verb {
+    name: "tune",
+    about: "Try a recorded CUDA launch with other dimensions, bounds or code; exit 1 when nothing is right",
+    args: Arguments::augment_args,
+    run: |matches, out| run(&Arguments::from_arg_matches(matches)?, out),
+};
+
+#[derive(Args)]
+struct Arguments {
+    #[command(flatten)]
+    source: Source,
+    /// Board with a CUDA device: cuda:N, agent:NAME/cudaN; the verb `boards` lists those there are
+    #[arg(long, value_name = "BOARD")]
+    on: String,
+    #[command(flatten)]
+    asking: Asking,
+    /// Write the table to this file, as comma-separated text
+    #[arg(long, value_name = "FILE")]
+    csv: Option<PathBuf>,
+    /// Write it with the columns of RecordReplay's tuner
+    #[arg(long, value_name = "FILE")]
+    csv_recordreplay: Option<PathBuf>,
+    /// Write it as Parquet
+    #[arg(long, value_name = "FILE")]
+    parquet: Option<PathBuf>,
+    /// Show every point, and not the first ones alone
+    #[arg(long)]
+    table: bool,
+    #[command(flatten)]
+    keys: Keys,
+}
+
+fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
+    let files = arguments
+        .asking
+        .modules()
+        .iter()
+        .fold(Files::of(&arguments.source.file), |files, module| {
+            files.reads("--module", module)
+        });
+    files
+        .writes("--csv", arguments.csv.as_deref())
+        .writes("--csv-recordreplay", arguments.csv_recordreplay.as_deref())
+        .writes("--parquet", arguments.parquet.as_deref())
+        .check()?;
+    let opened = arguments.source.open()?;
+    let file = &arguments.source.file;
+    let launches = Launches::of(&opened.recording)
+        .ok_or_else(|| Failure::file(file, "it is no recording of CUDA calls, which is what launches are in"))?;
+    let tune = arguments.asking.tune(file, &opened.recording, &launches)?;
+    let tuned = waiting::show("tuning", |progress, _| {
+        let mut lease = arguments.keys.board(&arguments.on)?;
+        board::at(&mut lease, &opened.recording, &tune, progress)
+            .map_err(|e| Failure::usage(format!("board {}: {e}", arguments.on)))
+    })?;
+    for (path, columns, format) in [
+        (&arguments.csv, Columns::Ours, Format::Csv),
+        (&arguments.csv_recordreplay, Columns::RecordReplay, Format::Csv),
+        (&arguments.parquet, Columns::Ours, Format::Parquet),
+    ] {
+        if let Some(path) = path {
+            write(&tuned, columns, format, path)?;
+        }
+    }
+    if out.json() {
+        out.value(&report::report(&tuned, &arguments.on))?;
+    } else {
+        text::print(&tuned, &arguments.on, arguments.table, out)?;
+    }
+    Ok(Exit::found(tuned.baseline.rejected.is_some() || tuned.best.is_none()))
+}
+
+/// Why no table was written.
+struct Untold(String);
+
+impl From<OutputError> for Untold {
+    fn from(e: OutputError) -> Self {
+        Self(e.to_string())
+    }
+}
+
+fn write(tuned: &Tuned, columns: Columns, format: Format, path: &Path) -> Result<(), Failure> {
+    let written = output::write_with(path, |to| {
+        table::write(tuned, columns, format, to).map_err(|e| Untold(e.to_string()))?;
+        Ok(())
+    });
+    written.map_err(|Untold(why)| Failure::file(path, why))
+}

@@ -1,0 +1,212 @@
+//! What a tuning came to, as JSON.
+
+use crate::document::tuning::table::{Role, Row, code, rows, verdict};
+use replay_engine::tune::{Ended, Health, Phases, Point, Reference, Rejected, Tuned};
+use serde::Serialize;
+
+/// The keys are fixed: scripts read them.
+#[derive(Serialize)]
+pub struct Report<'a> {
+    board: &'a str,
+    device: &'a str,
+    event: u64,
+    kernel: &'a str,
+    reference: &'static str,
+    baseline: Told<'a>,
+    /// Of the recorded launch again, behind the points.
+    baseline_again_ns: Option<u64>,
+    /// How far it moved, as a part of its time.
+    drift: Option<f64>,
+    /// Place among `points`.
+    best: Option<u32>,
+    speed_up: Option<f64>,
+    /// Whether the best differs from the recorded launch by less than both vary.
+    within_spread: bool,
+    space: u64,
+    left_out: u64,
+    launches: u64,
+    processes: u32,
+    memory_bytes: u64,
+    restored_pages: u64,
+    before: State<'a>,
+    after: State<'a>,
+    phases: Took,
+    ended: &'static str,
+    why: Option<&'a str>,
+    points: Vec<Told<'a>>,
+}
+
+#[derive(Serialize)]
+struct Told<'a> {
+    verdict: &'static str,
+    code: Option<&'a str>,
+    grid: [u32; 3],
+    block: [u32; 3],
+    shared: u32,
+    cache: Option<&'static str>,
+    max_registers: Option<u32>,
+    launch_bounds: Option<[u32; 2]>,
+    times_ns: &'a [u64],
+    median_ns: Option<u64>,
+    stdev_ns: Option<f64>,
+    mad_ns: Option<u64>,
+    speed_up: Option<f64>,
+    resources: Option<Used>,
+    why: Option<String>,
+    wrong: Option<Wrong<'a>>,
+}
+
+#[derive(Serialize)]
+struct Used {
+    registers: u32,
+    shared: u32,
+    local: u32,
+    blocks: u32,
+    occupancy: f32,
+}
+
+#[derive(Serialize)]
+struct Wrong<'a> {
+    at: String,
+    count: u64,
+    at_least: bool,
+    wanted: &'a str,
+    got: &'a str,
+    largest: Option<f64>,
+}
+
+#[derive(Serialize)]
+struct State<'a> {
+    celsius: Option<u32>,
+    clock_mhz: Option<u32>,
+    memory_mhz: Option<u32>,
+    watts: Option<u32>,
+    held_back: &'a [String],
+    unknown: Option<&'a str>,
+}
+
+#[derive(Serialize)]
+struct Took {
+    ready_ns: u64,
+    before_ns: u64,
+    code_ns: u64,
+    restore_ns: u64,
+    launch_ns: u64,
+    compare_ns: u64,
+    total_ns: u64,
+}
+
+fn told<'a>(tuned: &'a Tuned, row: &Row<'a>) -> Told<'a> {
+    let spread = row.measured.spread();
+    let point: Point = row.point;
+    Told {
+        verdict: verdict(row.measured),
+        code: Some(code(tuned, &point)).filter(|c| !c.is_empty()),
+        grid: point.grid,
+        block: point.block,
+        shared: point.shared,
+        cache: point.cache.map(|c| c.name()),
+        max_registers: point.max_registers,
+        launch_bounds: point.bounds().map(|b| [b.max_threads, b.min_blocks]),
+        times_ns: &row.measured.times,
+        median_ns: spread.map(|s| s.median),
+        stdev_ns: spread.map(|s| s.stdev),
+        mad_ns: spread.map(|s| s.mad),
+        speed_up: tuned.speed_up(row.measured),
+        resources: row.measured.resources.map(|r| Used {
+            registers: r.registers,
+            shared: r.shared,
+            local: r.local,
+            blocks: r.blocks,
+            occupancy: r.occupancy,
+        }),
+        why: row.measured.rejected.as_ref().map(ToString::to_string),
+        wrong: match &row.measured.rejected {
+            Some(Rejected::Wrong(w)) => Some(Wrong {
+                at: super::super::hex(w.at),
+                count: w.count,
+                at_least: w.at_least,
+                wanted: &w.wanted,
+                got: &w.got,
+                largest: w.largest,
+            }),
+            _ => None,
+        },
+    }
+}
+
+fn state(h: &Health) -> State<'_> {
+    State {
+        celsius: h.celsius,
+        clock_mhz: h.clock_mhz,
+        memory_mhz: h.memory_mhz,
+        watts: h.watts,
+        held_back: &h.held_back,
+        unknown: h.unknown.as_deref(),
+    }
+}
+
+fn took(p: &Phases) -> Took {
+    Took {
+        ready_ns: p.ready,
+        before_ns: p.before,
+        code_ns: p.code,
+        restore_ns: p.restore,
+        launch_ns: p.launch,
+        compare_ns: p.compare,
+        total_ns: p.total,
+    }
+}
+
+/// The points stand in the order in which they were tried.
+pub fn report<'a>(tuned: &'a Tuned, board: &'a str) -> Report<'a> {
+    let mut all: Vec<Row<'a>> = rows(tuned).collect();
+    all.sort_by_key(|r| r.place);
+    let mut told_all = all.iter().map(|r| told(tuned, r));
+    let baseline = told_all.next();
+    let best = tuned.best();
+    Report {
+        board,
+        device: &tuned.device,
+        event: tuned.event,
+        kernel: &tuned.function,
+        reference: match tuned.reference {
+            Reference::Recorded => "recorded",
+            Reference::Device => "device",
+        },
+        baseline: baseline.unwrap_or_else(|| {
+            let row = Row {
+                role: Role::Baseline,
+                point: tuned.recorded,
+                measured: &tuned.baseline,
+                place: None,
+            };
+            told(tuned, &row)
+        }),
+        baseline_again_ns: tuned.baseline_again.as_ref().and_then(|m| m.spread()).map(|s| s.median),
+        drift: tuned.drift(),
+        best: tuned.best,
+        speed_up: best.and_then(|b| tuned.speed_up(&b.measured)),
+        within_spread: tuned.is_unclear(),
+        space: tuned.space,
+        left_out: tuned.left_out,
+        launches: tuned.launches,
+        processes: tuned.processes,
+        memory_bytes: tuned.memory,
+        restored_pages: tuned.restored_pages,
+        before: state(&tuned.before),
+        after: state(&tuned.after),
+        phases: took(&tuned.phases),
+        ended: match tuned.ended {
+            Ended::Done => "done",
+            Ended::TimeOver => "time-over",
+            Ended::Cancelled => "stopped",
+            Ended::Broken { .. } => "broken",
+        },
+        why: match &tuned.ended {
+            Ended::Broken { why } => Some(why),
+            _ => None,
+        },
+        points: told_all.collect(),
+    }
+}

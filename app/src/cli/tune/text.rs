@@ -1,0 +1,401 @@
+//! What a tuning came to, as text.
+
+use super::super::Out;
+use super::super::out::{counted, duration};
+use crate::document::tuning::table::{Role, Row, code, rows, verdict};
+use replay_engine::tune::{Ended, Health, Measured, Point, Rejected, Spread, Tuned};
+use std::collections::BTreeMap;
+use std::io;
+
+/// Points that are shown where not all are asked for.
+const SHOWN: usize = 20;
+/// A recorded launch that moves by more than this between begin and end makes the times of points doubtful.
+const DRIFT: f64 = 0.05;
+
+/// Prints it.
+pub fn print(tuned: &Tuned, board: &str, all: bool, out: &mut Out) -> io::Result<()> {
+    out.line(format_args!("{}, event {}", tuned.function, tuned.event))?;
+    out.line(format_args!("on {board}, {}", tuned.device))?;
+    if let Some(rejected) = &tuned.baseline.rejected {
+        out.line("")?;
+        out.line(format_args!("The recorded launch itself does not count: {rejected}."))?;
+        if let Rejected::Wrong(_) = rejected {
+            out.line(
+                "What it leaves differs from time to time, or from the recording: say with --near how alike memory has to be.",
+            )?;
+        }
+        return Ok(());
+    }
+    out.line("")?;
+    table(tuned, all, out)?;
+    out.line("")?;
+    notes(tuned, out)
+}
+
+/// Whether any row has something to say in a column.
+struct Optional {
+    code: bool,
+    shared: bool,
+    cache: bool,
+    registers: bool,
+    bounds: bool,
+}
+
+impl Optional {
+    fn of(tuned: &Tuned) -> Self {
+        let any = |f: &dyn Fn(&Point) -> bool| tuned.points.iter().any(|t| f(&t.point));
+        Self {
+            code: any(&|p| p.module > 0),
+            shared: any(&|p| p.shared != tuned.recorded.shared) || tuned.recorded.shared > 0,
+            cache: any(&|p| p.cache.is_some()),
+            registers: any(&|p| p.max_registers.is_some()),
+            bounds: any(&|p| p.bounds.is_some()),
+        }
+    }
+}
+
+fn dimensions([x, y, z]: [u32; 3]) -> String {
+    match (y, z) {
+        (1, 1) => x.to_string(),
+        (_, 1) => format!("{x}x{y}"),
+        _ => format!("{x}x{y}x{z}"),
+    }
+}
+
+fn table(tuned: &Tuned, all: bool, out: &mut Out) -> io::Result<()> {
+    let optional = Optional::of(tuned);
+    let mut head = vec!["".to_owned(), "grid".into(), "block".into()];
+    for (there, name) in [
+        (optional.shared, "shared"),
+        (optional.cache, "cache"),
+        (optional.registers, "max regs"),
+        (optional.bounds, "bounds"),
+        (optional.code, "code"),
+    ] {
+        if there {
+            head.push(name.to_owned());
+        }
+    }
+    head.extend(["median", "spread", "speed-up", "regs", "occupancy", ""].map(str::to_owned));
+    let mut lines = vec![head];
+    let most = if all { usize::MAX } else { SHOWN };
+    let mut left_out = 0;
+    for (n, row) in rows(tuned).enumerate() {
+        if n > most {
+            left_out += 1;
+            continue;
+        }
+        lines.push(line(tuned, &row, &optional));
+    }
+    out.table(&lines)?;
+    if left_out > 0 {
+        out.line(format_args!(
+            "and {} more (--table shows all)",
+            counted(left_out, "point")
+        ))?;
+    }
+    Ok(())
+}
+
+fn line(tuned: &Tuned, row: &Row<'_>, optional: &Optional) -> Vec<String> {
+    let (point, measured): (Point, &Measured) = (row.point, row.measured);
+    let spread = measured.spread();
+    let mut cells = vec![
+        row.role.word().to_owned(),
+        dimensions(point.grid),
+        dimensions(point.block),
+    ];
+    if optional.shared {
+        cells.push(point.shared.to_string());
+    }
+    if optional.cache {
+        cells.push(point.cache.map_or("-", |c| c.name()).to_owned());
+    }
+    if optional.registers {
+        cells.push(point.max_registers.map_or_else(|| "-".to_owned(), |n| n.to_string()));
+    }
+    if optional.bounds {
+        let text = point.bounds().map_or_else(
+            || "-".to_owned(),
+            |b| match b.min_blocks {
+                0 => b.max_threads.to_string(),
+                n => format!("{},{n}", b.max_threads),
+            },
+        );
+        cells.push(text);
+    }
+    if optional.code {
+        let name = code(tuned, &point);
+        cells.push(if name.is_empty() { "recorded" } else { name }.to_owned());
+    }
+    let of = |f: &dyn Fn(&Spread) -> String| spread.as_ref().map_or_else(|| "-".to_owned(), f);
+    cells.push(of(&|s| duration(s.median)));
+    cells.push(of(&|s| format!("{} to {}", duration(s.min), duration(s.max))));
+    cells.push(match row.role {
+        Role::Baseline => "1.00".to_owned(),
+        _ => tuned
+            .speed_up(measured)
+            .map_or_else(|| "-".to_owned(), |s| format!("{s:.2}")),
+    });
+    let resources = measured.resources;
+    cells.push(resources.map_or_else(|| "-".to_owned(), |r| r.registers.to_string()));
+    cells.push(resources.map_or_else(|| "-".to_owned(), |r| format!("{:.0} %", r.occupancy * 100.0)));
+    cells.push(match &measured.rejected {
+        Some(why) => first_line(&why.to_string()),
+        None if measured.times.is_empty() => verdict(measured).to_owned(),
+        None => String::new(),
+    });
+    cells
+}
+
+/// The first line of what may be a compiler's log.
+fn first_line(text: &str) -> String {
+    text.lines().next().unwrap_or_default().to_owned()
+}
+
+fn notes(tuned: &Tuned, out: &mut Out) -> io::Result<()> {
+    let tried = tuned.points.len() as u64;
+    let mut rejected: BTreeMap<&str, u64> = BTreeMap::new();
+    for t in tuned.rejected() {
+        if let Some(why) = &t.measured.rejected {
+            *rejected.entry(why.word()).or_default() += 1;
+        }
+    }
+    let mut text = format!("{} of {} tried", counted(tried, "point"), tuned.space);
+    if rejected.is_empty() {
+        text.push_str(", all right");
+    } else {
+        let parts: Vec<String> = rejected.iter().map(|(word, n)| format!("{n} {word}")).collect();
+        text.push_str(&format!(
+            ", {} rejected ({})",
+            rejected.values().sum::<u64>(),
+            parts.join(", ")
+        ));
+    }
+    out.line(format_args!("{text}; compared with {}", tuned.reference.words()))?;
+    if tuned.left_out > 0 {
+        let n = counted(tuned.left_out, "combination");
+        out.line(format_args!(
+            "{n} of the values can be launched on no device and were left out"
+        ))?;
+    }
+    match tuned.best() {
+        None => out.line("Nothing that was tried is right.")?,
+        Some(best) if best.point == tuned.recorded => {
+            out.line("Nothing that was tried is faster than what was recorded.")?
+        }
+        Some(best) => {
+            let speed_up = tuned.speed_up(&best.measured).unwrap_or(1.0);
+            let how = if speed_up >= 1.0 {
+                format!("{speed_up:.2} times as fast as recorded")
+            } else {
+                format!("{:.2} of the speed of what was recorded", speed_up)
+            };
+            out.line(format_args!("Best is {}, {how}.", best.point))?;
+            if tuned.is_unclear() {
+                out.line("The difference is smaller than the spread of the two: more repeats (--repeat) tell more.")?;
+            }
+        }
+    }
+    if let Some(drift) = tuned.drift().filter(|d| d.abs() > DRIFT) {
+        out.line(format_args!(
+            "The recorded launch took {:+.0} % behind the points against before them: clocks or temperature moved.",
+            drift * 100.0
+        ))?;
+    }
+    match &tuned.ended {
+        Ended::Done => {}
+        Ended::TimeOver => out.line("The time was over before all points were tried (--time-limit).")?,
+        Ended::Cancelled => out.line("It was stopped before all points were tried.")?,
+        Ended::Broken { why } => out.line(format_args!("It ended before all points were tried: {why}."))?,
+    }
+    out.line(format_args!("device before  {}", health(&tuned.before)))?;
+    out.line(format_args!("device after   {}", health(&tuned.after)))?;
+    let p = &tuned.phases;
+    let mut parts = format!(
+        "{} in all: ready {}, played up to the launch {}, code {}, put back {}, launches {}, compared {}",
+        duration(p.total),
+        duration(p.ready),
+        duration(p.before),
+        duration(p.code),
+        duration(p.restore),
+        duration(p.launch),
+        duration(p.compare)
+    );
+    if tuned.processes > 1 {
+        parts.push_str(&format!("; {} processes, since points broke one", tuned.processes));
+    }
+    out.line(parts)
+}
+
+fn health(h: &Health) -> String {
+    if let Some(why) = &h.unknown {
+        return format!("clocks and temperature not known: {why}");
+    }
+    let of = |value: Option<u32>, unit: &str| value.map(|v| format!("{v} {unit}"));
+    let parts = [
+        of(h.clock_mhz, "MHz"),
+        of(h.memory_mhz, "MHz memory"),
+        of(h.celsius, "°C"),
+        of(h.watts, "W"),
+        (!h.held_back.is_empty()).then(|| format!("held back by {}", h.held_back.join(", "))),
+    ];
+    parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use replay_engine::tune::{Resources, Tried, Wrong};
+
+    fn measured(times: &[u64]) -> Measured {
+        Measured {
+            times: times.to_vec(),
+            resources: Some(Resources {
+                registers: 24,
+                occupancy: 0.75,
+                ..Resources::default()
+            }),
+            rejected: None,
+        }
+    }
+
+    fn tuned() -> Tuned {
+        let point = |block: u32| Point {
+            grid: [80, 1, 1],
+            block: [block, 1, 1],
+            ..Point::default()
+        };
+        let tried = |block, measured| Tried {
+            point: point(block),
+            measured,
+        };
+        Tuned {
+            device: "Stand-in".into(),
+            function: "add(float*)".into(),
+            event: 12,
+            recorded: point(256),
+            baseline: measured(&[20_000, 20_100, 20_200]),
+            baseline_again: Some(measured(&[24_000])),
+            points: vec![
+                tried(64, measured(&[30_000, 31_000, 32_000])),
+                tried(
+                    512,
+                    Measured::rejected(Rejected::Wrong(Wrong {
+                        at: 0x1000,
+                        count: 1,
+                        wanted: "00".into(),
+                        got: "ff".into(),
+                        ..Wrong::default()
+                    })),
+                ),
+                tried(
+                    1024,
+                    Measured::rejected(Rejected::Code {
+                        why: "ptxas says\nmuch more".into(),
+                    }),
+                ),
+                tried(128, measured(&[10_000, 10_100, 10_200])),
+            ],
+            best: Some(3),
+            space: 4,
+            before: Health {
+                celsius: Some(40),
+                clock_mhz: Some(1980),
+                held_back: vec!["power limit".into()],
+                ..Health::default()
+            },
+            after: Health {
+                unknown: Some("no NVML".into()),
+                ..Health::default()
+            },
+            ..Tuned::default()
+        }
+    }
+
+    fn printed(tuned: &Tuned, all: bool) -> Vec<String> {
+        let text = Out::kept(|out| print(tuned, "cuda:0", all, out).unwrap());
+        text.lines().map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn the_best_stands_first_and_what_is_rejected_last_with_its_reason() {
+        let lines = printed(&tuned(), true);
+        let at = |start: &str| lines.iter().position(|l| l.starts_with(start)).unwrap();
+        assert_eq!(lines[0], "add(float*), event 12");
+        let first = at("recorded");
+        assert!(
+            lines[first].contains("20.1 us") && lines[first].contains("1.00"),
+            "{}",
+            lines[first]
+        );
+        assert!(
+            lines[first + 1].starts_with("best") && lines[first + 1].contains("1.99"),
+            "{}",
+            lines[first + 1]
+        );
+        assert!(
+            lines[first + 2].contains("64") && lines[first + 2].contains("0.65"),
+            "{}",
+            lines[first + 2]
+        );
+        assert!(lines[first + 3].ends_with("wrong at 1 place, first at 0x1000 (ff instead of 00)"));
+        assert!(lines[first + 4].ends_with("the code cannot be had so: ptxas says"));
+        let text = lines.join("\n");
+        assert!(
+            text.contains("4 points of 4 tried, 2 rejected (1 no code, 1 wrong)"),
+            "{text}"
+        );
+        assert!(
+            text.contains("Best is grid 80, block 128, 1.99 times as fast as recorded."),
+            "{text}"
+        );
+        assert!(text.contains("took +19 % behind the points"), "{text}");
+        assert!(
+            text.contains("1980 MHz, 40 °C, held back by power limit") && text.contains("not known: no NVML"),
+            "{text}"
+        );
+        assert!(!text.contains("smaller than the spread"), "{text}");
+    }
+
+    #[test]
+    fn what_is_doubtful_is_said() {
+        let mut t = tuned();
+        t.points[3].measured = measured(&[10_000, 20_050, 30_000]);
+        let text = printed(&t, true).join("\n");
+        assert!(text.contains("smaller than the spread"), "{text}");
+        t.ended = Ended::TimeOver;
+        (t.best, t.left_out) = (None, 2);
+        let text = printed(&t, true).join("\n");
+        assert!(
+            text.contains("Nothing that was tried is right.") && text.contains("--time-limit"),
+            "{text}"
+        );
+        assert!(text.contains("2 combinations of the values"), "{text}");
+        t.baseline = t.points[1].measured.clone();
+        let lines = printed(&t, true);
+        assert!(lines.last().unwrap().contains("--near"), "{lines:?}");
+        assert_eq!(lines.len(), 5);
+    }
+
+    #[test]
+    fn many_points_are_shown_in_part() {
+        let mut t = tuned();
+        t.points = (1..=50)
+            .map(|n| Tried {
+                point: Point {
+                    grid: [n, 1, 1],
+                    ..t.recorded
+                },
+                measured: measured(&[10_000 * u64::from(n)]),
+            })
+            .collect();
+        t.best = Some(0);
+        let lines = printed(&t, false);
+        assert!(
+            lines.contains(&"and 30 points more (--table shows all)".to_owned()),
+            "{lines:?}"
+        );
+        assert!(printed(&t, true).len() > lines.len());
+    }
+}

@@ -1,0 +1,98 @@
+//! Code that a person puts in the place of what was recorded, read from a file.
+
+use replay_engine::tune::{Replaced, ReplacedKind};
+use std::path::{Path, PathBuf};
+
+/// Most bytes of it.
+const MOST: u64 = 32 << 20;
+
+/// Why it is not taken.
+#[derive(Debug, thiserror::Error)]
+pub enum CodeError {
+    /// It cannot be read.
+    #[error("{}: {why}", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        why: std::io::Error,
+    },
+    /// There is too much of it.
+    #[error("{}: {bytes} bytes of code are more than {MOST}", path.display())]
+    TooMuch {
+        /// The file.
+        path: PathBuf,
+        /// How many there are.
+        bytes: u64,
+    },
+    /// The name does not say what it is.
+    #[error("{}: the name does not say what code it is (expected .ptx, .cubin, .fatbin or .cu)", path.display())]
+    Name {
+        /// The file.
+        path: PathBuf,
+    },
+}
+
+/// Reads it; the name says which kind it is.
+///
+/// # Errors
+/// When it cannot be read, is too long, or has another name.
+pub fn read(path: &Path) -> Result<Replaced, CodeError> {
+    let failed = |why| CodeError::Read {
+        path: path.to_owned(),
+        why,
+    };
+    let extension = path.extension().and_then(|e| e.to_str()).unwrap_or_default();
+    let kind = match extension.to_ascii_lowercase().as_str() {
+        "ptx" => ReplacedKind::Ptx,
+        "cubin" => ReplacedKind::Cubin,
+        "fatbin" => ReplacedKind::Fatbin,
+        "cu" | "cpp" | "cxx" | "cc" => ReplacedKind::Source,
+        _ => return Err(CodeError::Name { path: path.to_owned() }),
+    };
+    let bytes = std::fs::metadata(path).map_err(failed)?.len();
+    if bytes > MOST {
+        return Err(CodeError::TooMuch {
+            path: path.to_owned(),
+            bytes,
+        });
+    }
+    let name = path.file_name().map(|n| n.to_string_lossy().into_owned());
+    Ok(Replaced {
+        name: name.unwrap_or_default(),
+        kind,
+        bytes: std::fs::read(path).map_err(failed)?,
+        ..Replaced::default()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_name_says_what_it_is() {
+        let folder = tempfile::tempdir().unwrap();
+        for (name, kind) in [
+            ("a.ptx", ReplacedKind::Ptx),
+            ("b.CUBIN", ReplacedKind::Cubin),
+            ("c.fatbin", ReplacedKind::Fatbin),
+            ("d.cu", ReplacedKind::Source),
+        ] {
+            let path = folder.path().join(name);
+            std::fs::write(&path, name).unwrap();
+            let code = read(&path).unwrap();
+            assert_eq!(
+                (code.kind, code.name.as_str(), code.bytes.as_slice()),
+                (kind, name, name.as_bytes())
+            );
+        }
+        let other = folder.path().join("e.txt");
+        std::fs::write(&other, "x").unwrap();
+        assert!(matches!(read(&other), Err(CodeError::Name { .. })));
+        assert!(matches!(
+            read(&folder.path().join("none.ptx")),
+            Err(CodeError::Read { .. })
+        ));
+    }
+}

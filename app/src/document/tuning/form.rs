@@ -1,0 +1,382 @@
+//! What a person writes into the fields of the Tune panel, as it becomes a request.
+
+use super::launches::{Launch, Launches};
+use super::lists;
+use super::near::{near, rules};
+use replay_engine::tune::{Axes, Bounds, Cache, Limits, Recorded, Replaced, Search, Space, Tune};
+use trace_core::recording::Recording;
+
+/// A field.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Field {
+    /// Threads a block along x, y, z.
+    Block(usize),
+    /// Blocks along x, y, z.
+    Grid(usize),
+    /// Shared memory.
+    Shared,
+    /// Most registers.
+    Registers,
+    /// Launch bounds.
+    Bounds,
+    /// How alike outputs have to be.
+    Near,
+    /// Points that are drawn.
+    Points,
+}
+
+impl Field {
+    /// Its name for the person.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Block(0) => "block x",
+            Self::Block(1) => "block y",
+            Self::Block(_) => "block z",
+            Self::Grid(0) => "grid x",
+            Self::Grid(1) => "grid y",
+            Self::Grid(_) => "grid z",
+            Self::Shared => "shared",
+            Self::Registers => "registers",
+            Self::Bounds => "bounds",
+            Self::Near => "alike",
+            Self::Points => "points",
+        }
+    }
+
+    /// What can be written there.
+    #[must_use]
+    pub fn hint(self) -> &'static str {
+        match self {
+            Self::Block(_) => "threads a block: 32, 64, 128, or 32..1024 for doubling, 64..256+64 for steps",
+            Self::Grid(_) => "blocks, written likewise; without values the grid follows the block, or stays",
+            Self::Shared => "bytes of shared memory beside what the kernel has of its own",
+            Self::Registers => "most registers a thread, where the recording holds PTX; 0 leaves it as it is",
+            Self::Bounds => {
+                "launch bounds, where there is PTX: 256 or 256,4 (threads, blocks a multiprocessor), several with ;"
+            }
+            Self::Near => {
+                "how alike memory has to be: f32:1e-5, f16:2ulp, arg1=f32:1e-3, several with ;. Empty: bit for bit"
+            }
+            Self::Points => "points that are drawn at random; empty for successive halving: all",
+        }
+    }
+}
+
+/// A kind of search.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Kind {
+    /// Every point.
+    #[default]
+    Grid,
+    /// Some, at random.
+    Random,
+    /// Successive halving.
+    Halving,
+}
+
+impl Kind {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Grid, Self::Random, Self::Halving];
+
+    /// Its name.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Grid => "every point",
+            Self::Random => "random",
+            Self::Halving => "halving",
+        }
+    }
+
+    /// What it does.
+    #[must_use]
+    pub fn told(self) -> &'static str {
+        match self {
+            Self::Grid => "every point with all repeats",
+            Self::Random => "so many points, drawn at random",
+            Self::Halving => "all points once, the best third of them more often, until few are left with all repeats",
+        }
+    }
+}
+
+/// The fields.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Form {
+    /// Threads a block, by dimension.
+    pub block: [String; 3],
+    /// Blocks, by dimension.
+    pub grid: [String; 3],
+    /// Whether a grid without values follows the block.
+    pub cover: bool,
+    /// Shared memory.
+    pub shared: String,
+    /// Shares of cache that are tried, in the order of [`Cache::ALL`].
+    pub cache: [bool; 4],
+    /// Most registers.
+    pub registers: String,
+    /// Launch bounds.
+    pub bounds: String,
+    /// How alike outputs have to be.
+    pub near: String,
+    /// The search.
+    pub kind: Kind,
+    /// Points that are drawn.
+    pub points: String,
+    /// Seed of random numbers.
+    pub seed: u64,
+    /// Timed launches of each point.
+    pub repeats: u32,
+    /// Launches before them.
+    pub warm_ups: u32,
+    /// Code in the place of what was recorded.
+    pub modules: Vec<Replaced>,
+}
+
+impl Default for Form {
+    fn default() -> Self {
+        Self {
+            block: Default::default(),
+            grid: Default::default(),
+            cover: true,
+            shared: String::new(),
+            cache: [false; 4],
+            registers: String::new(),
+            bounds: String::new(),
+            near: String::new(),
+            kind: Kind::Grid,
+            points: String::new(),
+            seed: 1,
+            repeats: 5,
+            warm_ups: 1,
+            modules: Vec::new(),
+        }
+    }
+}
+
+/// What the fields come to.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Asked {
+    /// The request, where every field is right.
+    pub tune: Option<Tune>,
+    /// What is wrong with fields, in words.
+    pub wrong: Vec<(Field, String)>,
+    /// What is wrong with all of it, in words.
+    pub why: Option<String>,
+    /// Points that are tried.
+    pub points: u64,
+    /// Combinations that no device launches.
+    pub left_out: u64,
+}
+
+impl Form {
+    /// The fields as they are at first for a launch.
+    #[must_use]
+    pub fn usual(axes: &Axes) -> Self {
+        Self {
+            block: axes.block.clone().map(|v| lists::text(&v)),
+            grid: axes.grid.clone().map(|v| lists::text(&v)),
+            cover: axes.cover,
+            ..Self::default()
+        }
+    }
+
+    /// The field's text.
+    pub fn text(&mut self, field: Field) -> &mut String {
+        match field {
+            Field::Block(0) => &mut self.block[0],
+            Field::Block(1) => &mut self.block[1],
+            Field::Block(_) => &mut self.block[2],
+            Field::Grid(0) => &mut self.grid[0],
+            Field::Grid(1) => &mut self.grid[1],
+            Field::Grid(_) => &mut self.grid[2],
+            Field::Shared => &mut self.shared,
+            Field::Registers => &mut self.registers,
+            Field::Bounds => &mut self.bounds,
+            Field::Near => &mut self.near,
+            Field::Points => &mut self.points,
+        }
+    }
+
+    /// What they come to for a launch.
+    #[must_use]
+    pub fn asked(&self, recording: &Recording, launches: &Launches, launch: &Launch) -> Asked {
+        let mut asked = Asked::default();
+        let mut list = |field: Field, text: &str| {
+            lists::values(text).unwrap_or_else(|why| {
+                asked.wrong.push((field, why));
+                Vec::new()
+            })
+        };
+        let mut axes = Axes {
+            block: [0, 1, 2].map(|d| list(Field::Block(d), &self.block[d])),
+            grid: [0, 1, 2].map(|d| list(Field::Grid(d), &self.grid[d])),
+            cover: self.cover,
+            shared: list(Field::Shared, &self.shared),
+            max_registers: list(Field::Registers, &self.registers),
+            ..Axes::default()
+        };
+        axes.cache = Cache::ALL
+            .into_iter()
+            .zip(self.cache)
+            .filter_map(|(c, wanted)| wanted.then_some(c))
+            .collect();
+        match bounds(&self.bounds) {
+            Ok(b) => axes.bounds = b,
+            Err(why) => asked.wrong.push((Field::Bounds, why)),
+        }
+        let all = self.near.split(';').map(str::trim).filter(|t| !t.is_empty()).map(near);
+        let read = all.collect::<Result<Vec<_>, _>>();
+        let alike = read.and_then(|all| rules(recording, launches, launch, &all));
+        let (rule, areas) = alike.unwrap_or_else(|why| {
+            asked.wrong.push((Field::Near, why));
+            Default::default()
+        });
+        let points = match (self.kind, self.points.trim()) {
+            (Kind::Grid, _) | (Kind::Halving, "") => Some(0),
+            (_, text) => text.parse::<u32>().ok().filter(|n| *n > 0),
+        };
+        if points.is_none() {
+            let why = "a number of points is needed, 1 or more";
+            asked.wrong.push((Field::Points, why.to_owned()));
+        }
+        let (points, seed) = (points.unwrap_or(0), self.seed);
+        let tune = Tune {
+            event: launch.event,
+            axes,
+            modules: self.modules.clone(),
+            search: match self.kind {
+                Kind::Grid => Search::Grid,
+                Kind::Random => Search::Random { points, seed },
+                Kind::Halving => Search::Halving {
+                    points,
+                    seed,
+                    factor: 3,
+                },
+            },
+            repeats: self.repeats.max(1),
+            warm_ups: self.warm_ups,
+            areas,
+            rule,
+            limits: Limits::default(),
+            ..Tune::default()
+        };
+        match Space::of(&tune, &Recorded::from(&launch.row)) {
+            Ok(space) => {
+                let all = space.points.len() as u64;
+                asked.points = match points {
+                    0 => all,
+                    n => all.min(u64::from(n)),
+                };
+                asked.left_out = space.left_out;
+                if asked.wrong.is_empty() {
+                    asked.tune = Some(tune);
+                }
+            }
+            Err(e) => asked.why = Some(e.to_string()),
+        }
+        asked
+    }
+}
+
+/// Launch bounds, several of them with semicolons between.
+fn bounds(text: &str) -> Result<Vec<Bounds>, String> {
+    let one = |item: &str| {
+        let bad = || format!("'{item}' are no launch bounds (expected 256 or 256,4)");
+        let number = |t: &str| t.trim().parse::<u32>().map_err(|_| bad());
+        let (max, min) = match item.split_once(',') {
+            Some((max, min)) => (number(max)?, number(min)?),
+            None => (number(item)?, 0),
+        };
+        Ok(Bounds {
+            max_threads: max,
+            min_blocks: min,
+        })
+    };
+    text.split(';')
+        .map(str::trim)
+        .filter(|t| !t.is_empty())
+        .map(one)
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use trace_core::recording::LaunchRow;
+
+    fn launch() -> Launch {
+        Launch {
+            event: 7,
+            row: LaunchRow {
+                grid: [100, 1, 1],
+                block: [256, 1, 1],
+                ..LaunchRow::default()
+            },
+        }
+    }
+
+    fn asked(form: &Form) -> Asked {
+        form.asked(&Recording::default(), &Launches::default(), &launch())
+    }
+
+    #[test]
+    fn fields_become_a_request() {
+        let mut form = Form::usual(&Recorded::from(&launch().row).usual(1024));
+        assert_eq!(form.block[0], "32, 64, 128, 256, 512, 1024");
+        let first = asked(&form);
+        assert_eq!((first.points, first.wrong.len()), (6, 0));
+        let tune = first.tune.unwrap();
+        assert!(tune.event == 7 && tune.axes.cover && tune.repeats == 5);
+        form.grid[0] = "80..320".into();
+        form.cache = [true, false, true, false];
+        form.bounds = "0,2; 256".into();
+        form.near = "f32:1e-5; 0x10..0x20=exact".into();
+        (form.kind, form.points) = (Kind::Halving, "20".into());
+        let all = asked(&form);
+        assert_eq!((all.points, all.wrong.clone()), (20, vec![]));
+        let tune = all.tune.unwrap();
+        assert_eq!(
+            (tune.axes.cache.len(), tune.axes.bounds.len(), tune.areas.len()),
+            (2, 2, 1)
+        );
+        assert!(matches!(tune.search, Search::Halving { points: 20, .. }));
+    }
+
+    #[test]
+    fn each_field_says_what_is_wrong_with_it() {
+        let mut form = Form::default();
+        for (field, text) in [
+            (Field::Block(1), "x"),
+            (Field::Grid(2), "1.."),
+            (Field::Shared, "?"),
+            (Field::Registers, "-1"),
+            (Field::Bounds, "a"),
+            (Field::Near, "f32"),
+        ] {
+            *form.text(field) = text.into();
+        }
+        form.kind = Kind::Random;
+        let a = asked(&form);
+        let fields: Vec<Field> = a.wrong.iter().map(|(f, _)| *f).collect();
+        assert_eq!(
+            fields,
+            [
+                Field::Block(1),
+                Field::Grid(2),
+                Field::Shared,
+                Field::Registers,
+                Field::Bounds,
+                Field::Near,
+                Field::Points
+            ]
+        );
+        assert_eq!(a.tune, None);
+        let mut form = Form::default();
+        form.block[0] = "2048".into();
+        let a = asked(&form);
+        assert!(a.why.unwrap().contains("1 to 1024") && a.tune.is_none());
+        form.near = "arg0=f32:1".into();
+        assert_eq!(asked(&form).wrong.len(), 1, "the launch has no such parameter");
+    }
+}

@@ -1,0 +1,344 @@
+//! Launches of a recording that can be tuned, how a person names one, and where its pointers point.
+
+use replay_engine::tune::{Axes, Recorded};
+use trace_core::recording::{AllocationKind, CALL_CAPTURED, CallEvent, CallFacts, EventKind, LaunchRow, Recording};
+
+/// A launch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Launch {
+    /// Its event.
+    pub event: u64,
+    /// How it was made.
+    pub row: LaunchRow,
+}
+
+/// The launches of a recording, in order; those that went into a graph that was being captured, and those that failed,
+/// are not among them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Launches {
+    /// What the recording tells of its calls.
+    pub facts: CallFacts,
+    /// The launches.
+    pub list: Vec<Launch>,
+}
+
+/// Why no launch is found.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum FindError {
+    /// There are none.
+    #[error("the recording has no launch")]
+    None,
+    /// None was named, and there are several.
+    #[error("the recording has {launches} launches of {functions}; name one by its event or its kernel")]
+    Several {
+        /// How many there are.
+        launches: usize,
+        /// Of what.
+        functions: String,
+    },
+    /// The event is another.
+    #[error("event {event} is no launch that was made and succeeded{near}")]
+    NotOne {
+        /// The event.
+        event: u64,
+        /// The launch that follows, in words.
+        near: String,
+    },
+    /// No function has the name.
+    #[error("no launched kernel is called '{name}' (launched are {known})")]
+    NoFunction {
+        /// The name.
+        name: String,
+        /// Those that there are.
+        known: String,
+    },
+    /// Several functions have the name in theirs.
+    #[error("several launched kernels have '{name}' in their names: {known}")]
+    Unclear {
+        /// The name.
+        name: String,
+        /// They.
+        known: String,
+    },
+    /// The function was not launched so often.
+    #[error("{name} was launched {count} times, so there is no launch {wanted} of it (they count from 0)")]
+    TooFew {
+        /// The function.
+        name: String,
+        /// How often it was.
+        count: usize,
+        /// The one that was asked for.
+        wanted: usize,
+    },
+}
+
+impl Launches {
+    /// Those of a recording; `None` when it is none of CUDA calls.
+    #[must_use]
+    pub fn of(recording: &Recording) -> Option<Self> {
+        let facts = recording.call_facts().filter(|f| f.api == "cuda")?;
+        let events = &recording.events;
+        let mut list = Vec::new();
+        for at in 0..events.len() {
+            if events.kind(at) != Some(EventKind::Launch) {
+                continue;
+            }
+            if let Some(CallEvent::Launch(row)) = events.call(at)
+                && row.result == 0
+                && row.flags & CALL_CAPTURED == 0
+            {
+                list.push(Launch { event: at as u64, row });
+            }
+        }
+        Some(Self { facts, list })
+    }
+
+    /// Name of a launch's function for a person.
+    #[must_use]
+    pub fn function(&self, launch: &Launch) -> &str {
+        let function = self.facts.functions.get(launch.row.function as usize);
+        function.map_or("", |f| f.shown())
+    }
+
+    /// The launch of an event.
+    #[must_use]
+    pub fn at(&self, event: u64) -> Option<&Launch> {
+        let n = self.list.binary_search_by_key(&event, |l| l.event).ok()?;
+        self.list.get(n)
+    }
+
+    /// The launch that a person names: by its event, or by its kernel and, behind a colon, which of its launches, from 0
+    /// on. The kernel's name may be a part of it that no other has. Without a name the only one.
+    ///
+    /// # Errors
+    /// When there is none of the name, or several.
+    pub fn find(&self, name: Option<&str>) -> Result<&Launch, FindError> {
+        let first = self.list.first().ok_or(FindError::None)?;
+        let Some(name) = name else {
+            return match self.list.len() {
+                1 => Ok(first),
+                n => Err(FindError::Several {
+                    launches: n,
+                    functions: self.names(|_| true),
+                }),
+            };
+        };
+        if let Ok(event) = name.parse::<u64>() {
+            return self.at(event).ok_or_else(|| {
+                let next = self.list.iter().find(|l| l.event > event);
+                FindError::NotOne {
+                    event,
+                    near: next.map_or_else(String::new, |l| format!("; the next one is event {}", l.event)),
+                }
+            });
+        }
+        let (name, wanted) = numbered(name);
+        let function = self.named(name)?;
+        let mut of = self.list.iter().filter(|l| l.row.function == function);
+        of.clone().nth(wanted).ok_or_else(|| FindError::TooFew {
+            name: of.next().map_or_else(String::new, |l| self.function(l).to_owned()),
+            count: self.list.iter().filter(|l| l.row.function == function).count(),
+            wanted,
+        })
+    }
+
+    /// Functions that were launched, each once, by their numbers.
+    fn launched(&self) -> Vec<u32> {
+        let mut all: Vec<u32> = self.list.iter().map(|l| l.row.function).collect();
+        all.sort_unstable();
+        all.dedup();
+        all
+    }
+
+    fn named(&self, name: &str) -> Result<u32, FindError> {
+        let of = |n: &u32| self.facts.functions.get(*n as usize);
+        let exactly = |n: &u32| {
+            of(n).is_some_and(|f| {
+                let base = f.shown().split(['(', '<']).next().unwrap_or_default();
+                f.name == name || f.shown() == name || base == name || base.rsplit([' ', ':']).next() == Some(name)
+            })
+        };
+        let partly = |n: &u32| of(n).is_some_and(|f| f.name.contains(name) || f.shown().contains(name));
+        let launched = self.launched();
+        for matches in [&exactly as &dyn Fn(&u32) -> bool, &partly] {
+            let found: Vec<u32> = launched.iter().copied().filter(|n| matches(n)).collect();
+            match found.as_slice() {
+                [] => {}
+                [one] => return Ok(*one),
+                _ => {
+                    return Err(FindError::Unclear {
+                        name: name.to_owned(),
+                        known: self.names(|n| found.contains(&n)),
+                    });
+                }
+            }
+        }
+        Err(FindError::NoFunction {
+            name: name.to_owned(),
+            known: self.names(|_| true),
+        })
+    }
+
+    /// Names of launched functions, the first few of them.
+    fn names(&self, wanted: impl Fn(u32) -> bool) -> String {
+        const MOST: usize = 8;
+        let all: Vec<u32> = self.launched().into_iter().filter(|n| wanted(*n)).collect();
+        let name = |n: &u32| self.facts.functions.get(*n as usize).map_or("?", |f| f.shown());
+        let mut text = all.iter().take(MOST).map(name).collect::<Vec<_>>().join(", ");
+        if all.len() > MOST {
+            text.push_str(&format!(" and {} more", all.len() - MOST));
+        }
+        text
+    }
+
+    /// What is tried of a launch where a person names nothing.
+    #[must_use]
+    pub fn usual(&self, launch: &Launch) -> Axes {
+        let function = self.facts.functions.get(launch.row.function as usize);
+        Recorded::from(&launch.row).usual(function.map_or(0, |f| f.most_threads))
+    }
+}
+
+/// A name with the number behind its last colon; `ns::kernel` has none.
+fn numbered(name: &str) -> (&str, usize) {
+    let split = name.rsplit_once(':').filter(|(before, _)| !before.ends_with(':'));
+    match split.and_then(|(before, n)| Some((before, n.parse().ok()?))) {
+        Some((before, n)) => (before, n),
+        None => (name, 0),
+    }
+}
+
+/// The allocation that holds an address when an event happens: first byte and bytes.
+#[must_use]
+pub fn allocation(recording: &Recording, event: u64, address: u64) -> Option<(u64, u64)> {
+    let events = &recording.events;
+    let before = usize::try_from(event).unwrap_or(usize::MAX).min(events.len());
+    (0..before).rev().find_map(|at| {
+        if events.kind(at) != Some(EventKind::Allocation) {
+            return None;
+        }
+        match events.call(at) {
+            Some(CallEvent::Allocation(a)) if a.result == 0 => {
+                let takes = AllocationKind::from_raw(a.kind).is_some_and(AllocationKind::takes_device);
+                (takes && address >= a.at && address - a.at < a.bytes).then_some((a.at, a.bytes))
+            }
+            _ => None,
+        }
+    })
+}
+
+/// The value of a launch's parameter, where it is a pointer's eight bytes.
+#[must_use]
+pub fn pointer(recording: &Recording, facts: &CallFacts, launch: &Launch, parameter: usize) -> Option<u64> {
+    let bytes = recording
+        .events
+        .call_arguments(launch.row.arguments_at, launch.row.arguments)?;
+    let [at, length] = *facts
+        .functions
+        .get(launch.row.function as usize)?
+        .parameters
+        .get(parameter)?;
+    let at = at as usize;
+    let word = bytes.get(at..at.checked_add(8)?).filter(|_| length == 8)?;
+    Some(u64::from_le_bytes(word.try_into().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use trace_core::recording::{AllocationRow, CALL_FACTS, CallFunction, EventsBuilder};
+
+    fn recording() -> Recording {
+        let mut b = EventsBuilder::new();
+        let taken = AllocationRow {
+            at: 0x1000,
+            bytes: 256,
+            kind: AllocationKind::Take as u32,
+            ..Default::default()
+        };
+        b.allocation(0, 0, taken);
+        let arguments_at = b.call_bytes(&0x1010u64.to_le_bytes());
+        let row = |function| LaunchRow {
+            function,
+            arguments_at,
+            arguments: 8,
+            grid: [4, 1, 1],
+            block: [256, 1, 1],
+            ..Default::default()
+        };
+        b.launch(1, 0, row(0));
+        b.launch(2, 0, row(1));
+        b.launch(3, 0, LaunchRow { result: 700, ..row(1) });
+        b.launch(
+            4,
+            0,
+            LaunchRow {
+                flags: CALL_CAPTURED,
+                ..row(1)
+            },
+        );
+        b.launch(5, 0, row(1));
+        let function = |name: &str, demangled: &str| CallFunction {
+            name: name.into(),
+            demangled: demangled.into(),
+            parameters: vec![[0, 8]],
+            most_threads: 512,
+            ..Default::default()
+        };
+        let facts = CallFacts {
+            api: "cuda".into(),
+            functions: vec![
+                function("_Z3addPf", "add(float*)"),
+                function("_ZN2ns5scaleIfEEvPT_", "void ns::scale<float>(float*)"),
+            ],
+            ..Default::default()
+        };
+        let mut r = Recording {
+            events: b.finish(),
+            ..Default::default()
+        };
+        r.extras.insert(CALL_FACTS.into(), serde_json::to_vec(&facts).unwrap());
+        r
+    }
+
+    #[test]
+    fn launches_are_named_by_event_or_kernel() {
+        let r = recording();
+        let l = Launches::of(&r).unwrap();
+        assert_eq!(l.list.iter().map(|l| l.event).collect::<Vec<_>>(), [1, 2, 5]);
+        let event = |name: &str| l.find(Some(name)).map(|l| l.event);
+        assert_eq!(event("2"), Ok(2));
+        for name in ["add", "_Z3addPf", "add(float*)", "ad", "add:0"] {
+            assert_eq!(event(name), Ok(1), "{name}");
+        }
+        for name in ["scale:1", "ns::scale:1", "void ns::scale<float>(float*):1"] {
+            assert_eq!(event(name), Ok(5), "{name}");
+        }
+        assert_eq!(event("ns::scale"), Ok(2));
+        let e = event("3").unwrap_err();
+        assert_eq!(
+            e.to_string(),
+            "event 3 is no launch that was made and succeeded; the next one is event 5"
+        );
+        assert!(matches!(event("float"), Err(FindError::Unclear { .. })));
+        assert!(matches!(event("other"), Err(FindError::NoFunction { .. })));
+        let e = event("scale:2").unwrap_err().to_string();
+        assert!(e.contains("was launched 2 times"), "{e}");
+        assert!(matches!(l.find(None), Err(FindError::Several { launches: 3, .. })));
+        assert_eq!(Launches::default().find(None), Err(FindError::None));
+        assert_eq!(Launches::of(&Recording::default()), None);
+    }
+
+    #[test]
+    fn a_parameter_s_buffer_is_the_allocation_that_it_points_into() {
+        let r = recording();
+        let l = Launches::of(&r).unwrap();
+        let launch = l.find(Some("add")).unwrap();
+        assert_eq!(pointer(&r, &l.facts, launch, 0), Some(0x1010));
+        assert_eq!(pointer(&r, &l.facts, launch, 1), None);
+        assert_eq!(allocation(&r, launch.event, 0x1010), Some((0x1000, 256)));
+        assert_eq!(allocation(&r, launch.event, 0x1100), None);
+        assert_eq!(allocation(&r, 0, 0x1010), None, "it is not there yet");
+        assert_eq!(l.usual(launch).block[0], [32, 64, 128, 256, 512]);
+    }
+}

@@ -1,0 +1,84 @@
+//! Lists of values as a person writes them: `32,64,128`, `32..1024` for doubling, `64..256+64` for steps.
+
+/// Most values of one list.
+const MOST: usize = 4096;
+
+/// The values of a list; separated by commas or spaces.
+///
+/// # Errors
+/// When something in it is no value, in words that say what was expected.
+pub fn values(text: &str) -> Result<Vec<u32>, String> {
+    let mut all = Vec::new();
+    let items = text.split([',', ' ', ';']).filter(|t| !t.is_empty());
+    for item in items {
+        let bad = || format!("'{item}' is no value (expected a number, FIRST..LAST for doubling, or FIRST..LAST+STEP)");
+        let number = |t: &str| t.trim().parse::<u32>().map_err(|_| bad());
+        let Some((first, rest)) = item.split_once("..") else {
+            all.push(number(item)?);
+            continue;
+        };
+        let (last, step) = match rest.split_once('+') {
+            Some((last, step)) => (number(last)?, Some(number(step)?)),
+            None => (number(rest)?, None),
+        };
+        let first = number(first)?;
+        if first > last || step == Some(0) || step.is_none() && first == 0 {
+            return Err(bad());
+        }
+        let mut at = Some(first);
+        while let Some(value) = at.filter(|v| *v <= last) {
+            if all.len() >= MOST {
+                return Err(format!("'{item}' makes more than {MOST} values"));
+            }
+            all.push(value);
+            at = match step {
+                Some(step) => value.checked_add(step),
+                None => value.checked_mul(2),
+            };
+        }
+    }
+    if all.len() > MOST {
+        return Err(format!("the list has more than {MOST} values"));
+    }
+    Ok(all)
+}
+
+/// A list as [`values`] reads it.
+#[must_use]
+pub fn text(values: &[u32]) -> String {
+    values.iter().map(u32::to_string).collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_are_read_as_people_write_them() {
+        assert_eq!(values("32,64, 128").unwrap(), [32, 64, 128]);
+        assert_eq!(values("32..1024").unwrap(), [32, 64, 128, 256, 512, 1024]);
+        assert_eq!(values("48..200").unwrap(), [48, 96, 192]);
+        assert_eq!(values("64..256+64,1").unwrap(), [64, 128, 192, 256, 1]);
+        assert_eq!(values("").unwrap(), [0u32; 0]);
+        assert_eq!(values(&text(&[1, 2, 3])).unwrap(), [1, 2, 3]);
+        for bad in [
+            "x",
+            "1..",
+            "..4",
+            "8..4",
+            "0..4",
+            "1..9+0",
+            "-1",
+            "4294967296",
+            "0..4000000000+1",
+            "1.5",
+        ] {
+            assert!(values(bad).is_err(), "{bad}");
+        }
+        assert_eq!(
+            values("2147483648..4294967295").unwrap(),
+            [1 << 31],
+            "no value that does not fit"
+        );
+    }
+}

@@ -1,0 +1,351 @@
+//! What came of a tuning as a map: two of the things that were varied, and in each cell the fastest point that counts.
+
+use replay_engine::tune::{Point, Rejected, Tuned};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Something that was varied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Axis {
+    /// Threads a block.
+    Block,
+    /// Blocks.
+    Grid,
+    /// Launch bounds.
+    Bounds,
+    /// Most registers.
+    Registers,
+    /// Shared memory.
+    Shared,
+    /// Share of cache.
+    Cache,
+    /// The code.
+    Code,
+}
+
+type Key = [u64; 3];
+
+impl Axis {
+    /// All of them, in the order in which they are taken.
+    pub const ALL: [Self; 7] = [
+        Self::Block,
+        Self::Grid,
+        Self::Bounds,
+        Self::Registers,
+        Self::Shared,
+        Self::Cache,
+        Self::Code,
+    ];
+
+    /// Its name.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Block => "block",
+            Self::Grid => "grid",
+            Self::Bounds => "bounds",
+            Self::Registers => "max registers",
+            Self::Shared => "shared",
+            Self::Cache => "cache",
+            Self::Code => "code",
+        }
+    }
+
+    /// What orders points along it; what is not asked for comes first.
+    fn key(self, p: &Point) -> Key {
+        let dims = |[x, y, z]: [u32; 3]| [u64::from(z), u64::from(y), u64::from(x)];
+        let one = |n: u64| [n, 0, 0];
+        match self {
+            Self::Block => dims(p.block),
+            Self::Grid => dims(p.grid),
+            Self::Bounds => p
+                .bounds()
+                .map_or([0; 3], |b| [1, u64::from(b.max_threads), u64::from(b.min_blocks)]),
+            Self::Registers => one(p.max_registers.map_or(0, u64::from)),
+            Self::Shared => one(u64::from(p.shared)),
+            Self::Cache => one(p.cache.map_or(0, |c| 1 + c as u64)),
+            Self::Code => one(u64::from(p.module)),
+        }
+    }
+
+    /// How a point is told along it.
+    #[must_use]
+    pub fn label(self, tuned: &Tuned, p: &Point) -> String {
+        match self {
+            Self::Block => dimensions(p.block),
+            Self::Grid => dimensions(p.grid),
+            Self::Bounds => p.bounds().map_or_else(
+                || "as is".to_owned(),
+                |b| match b.min_blocks {
+                    0 => b.max_threads.to_string(),
+                    n => format!("{}, {n}", b.max_threads),
+                },
+            ),
+            Self::Registers => p.max_registers.map_or_else(|| "as is".to_owned(), |n| n.to_string()),
+            Self::Shared => p.shared.to_string(),
+            Self::Cache => p.cache.map_or("as is", |c| c.name()).to_owned(),
+            Self::Code => match super::table::code(tuned, p) {
+                "" => "recorded".to_owned(),
+                name => name.to_owned(),
+            },
+        }
+    }
+}
+
+/// Dimensions as people write them: `256`, `16×16`, `8×8×4`.
+#[must_use]
+pub fn dimensions([x, y, z]: [u32; 3]) -> String {
+    match (y, z) {
+        (1, 1) => x.to_string(),
+        (_, 1) => format!("{x}×{y}"),
+        _ => format!("{x}×{y}×{z}"),
+    }
+}
+
+/// A cell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cell {
+    /// The point that stands for it, an index into the points: the fastest that counts, or the first of those that do not.
+    pub place: u32,
+    /// Its median, where it counts.
+    pub median: Option<u64>,
+    /// Points of the cell, and how many of them do not count.
+    pub points: u32,
+    /// Those that do not count.
+    pub rejected: u32,
+    /// Whether the recorded point is among them.
+    pub recorded: bool,
+    /// Whether the best point is.
+    pub best: bool,
+}
+
+/// A map.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Map {
+    /// What lies along the horizontal axis.
+    pub x: Option<Axis>,
+    /// What lies along the vertical axis; `None`: one thing alone was varied.
+    pub y: Option<Axis>,
+    /// Labels of the columns.
+    pub columns: Vec<String>,
+    /// Labels of the rows.
+    pub rows: Vec<String>,
+    /// The cells, row by row.
+    pub cells: Vec<Option<Cell>>,
+    /// Medians of the fastest and the slowest cell that counts.
+    pub range: Option<(u64, u64)>,
+}
+
+/// The axes along which points differ, and those of them that follow another: a grid that covers what was recorded has
+/// one value for each block.
+#[must_use]
+pub fn varied(tuned: &Tuned) -> Vec<Axis> {
+    let distinct = |axis: Axis| {
+        let keys: BTreeSet<Key> = tuned.points.iter().map(|t| axis.key(&t.point)).collect();
+        keys.len()
+    };
+    let mut all: Vec<Axis> = Axis::ALL.into_iter().filter(|a| distinct(*a) > 1).collect();
+    if all.contains(&Axis::Block) && all.len() > 1 {
+        let blocks = distinct(Axis::Block);
+        let follows = |axis: Axis| {
+            let pairs: BTreeSet<[Key; 2]> = tuned
+                .points
+                .iter()
+                .map(|t| [Axis::Block.key(&t.point), axis.key(&t.point)])
+                .collect();
+            pairs.len() == blocks
+        };
+        all.retain(|a| !matches!(a, Axis::Grid | Axis::Bounds) || !follows(*a));
+    }
+    all
+}
+
+impl Map {
+    /// The map along two axes.
+    #[must_use]
+    pub fn of(tuned: &Tuned, x: Option<Axis>, y: Option<Axis>) -> Self {
+        let along = |axis: Option<Axis>| -> (BTreeMap<Key, usize>, Vec<String>) {
+            let mut labels: BTreeMap<Key, String> = BTreeMap::new();
+            for t in &tuned.points {
+                let (key, label) = match axis {
+                    Some(a) => (a.key(&t.point), a.label(tuned, &t.point)),
+                    None => ([0; 3], String::new()),
+                };
+                labels.entry(key).or_insert(label);
+            }
+            let places = labels.keys().enumerate().map(|(n, k)| (*k, n)).collect();
+            (places, labels.into_values().collect())
+        };
+        let y = y.filter(|y| Some(*y) != x);
+        let (columns, column_labels) = along(x);
+        let (rows, row_labels) = along(y);
+        let mut map = Self {
+            x,
+            y,
+            cells: vec![None; columns.len() * rows.len()],
+            columns: column_labels,
+            rows: row_labels,
+            range: None,
+        };
+        for (place, t) in (0u32..).zip(&tuned.points) {
+            let key = |axis: Option<Axis>| axis.map_or([0; 3], |a| a.key(&t.point));
+            let (Some(column), Some(row)) = (columns.get(&key(x)), rows.get(&key(y))) else {
+                continue;
+            };
+            let Some(slot) = map.cells.get_mut(row * columns.len() + column) else {
+                continue;
+            };
+            let median = t.measured.spread().map(|s| s.median);
+            let cell = slot.get_or_insert(Cell {
+                place,
+                median: None,
+                points: 0,
+                rejected: 0,
+                recorded: false,
+                best: false,
+            });
+            cell.points += 1;
+            cell.rejected += u32::from(t.measured.rejected.is_some());
+            cell.recorded |= t.point == tuned.recorded;
+            let best = tuned.best == Some(place);
+            cell.best |= best;
+            // Of a point with fewer launches less is known: the best stands for its cell in any case.
+            if let Some(m) = median
+                && (best || !cell.best && cell.median.is_none_or(|c| m < c))
+            {
+                (cell.median, cell.place) = (Some(m), place);
+            }
+        }
+        let medians = || map.cells.iter().flatten().filter_map(|c| c.median);
+        map.range = medians().min().zip(medians().max());
+        map
+    }
+
+    /// The map of the first two axes along which points differ.
+    #[must_use]
+    pub fn usual(tuned: &Tuned) -> Self {
+        let all = varied(tuned);
+        Self::of(tuned, all.first().copied().or(Some(Axis::Block)), all.get(1).copied())
+    }
+
+    /// The cell of a column and a row.
+    #[must_use]
+    pub fn cell(&self, column: usize, row: usize) -> Option<Cell> {
+        let at = row.checked_mul(self.columns.len())?.checked_add(column)?;
+        *self.cells.get(at).filter(|_| column < self.columns.len())?
+    }
+
+    /// How fast a cell is among all: 1 for the fastest, 0 for the slowest, by the ratios of times.
+    #[must_use]
+    pub fn strength(&self, median: u64) -> f32 {
+        let Some((fast, slow)) = self.range else { return 0.0 };
+        let ratio = |n: u64| (n.max(1) as f64).ln();
+        let span = ratio(slow) - ratio(fast);
+        if span <= 0.0 {
+            return 1.0;
+        }
+        ((ratio(slow) - ratio(median)) / span) as f32
+    }
+}
+
+/// Why a cell does not count, in words.
+#[must_use]
+pub fn why(tuned: &Tuned, cell: &Cell) -> Option<String> {
+    let tried = tuned.points.get(cell.place as usize)?;
+    tried.measured.rejected.as_ref().map(Rejected::to_string)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use replay_engine::tune::{Bounds, Measured, Tried};
+
+    fn tuned(points: &[(u32, u32, Option<u64>)]) -> Tuned {
+        let point = |block: u32, grid: u32| Point {
+            grid: [grid, 1, 1],
+            block: [block, 1, 1],
+            ..Point::default()
+        };
+        let points: Vec<Tried> = points
+            .iter()
+            .map(|(block, grid, time)| Tried {
+                point: point(*block, *grid),
+                measured: match time {
+                    Some(t) => Measured {
+                        times: vec![*t],
+                        ..Measured::default()
+                    },
+                    None => Measured::rejected(Rejected::Refused { why: "no".into() }),
+                },
+            })
+            .collect();
+        Tuned {
+            recorded: point(64, 10),
+            best: Some(1),
+            points,
+            ..Tuned::default()
+        }
+    }
+
+    #[test]
+    fn blocks_and_grids_make_a_map_in_rising_order() {
+        let t = tuned(&[
+            (128, 20, Some(400)),
+            (128, 10, Some(100)),
+            (64, 10, Some(200)),
+            (64, 20, None),
+        ]);
+        let m = Map::usual(&t);
+        assert_eq!((m.x, m.y), (Some(Axis::Block), Some(Axis::Grid)));
+        assert_eq!(
+            (m.columns.join(" "), m.rows.join(" ")),
+            ("64 128".into(), "10 20".into())
+        );
+        assert_eq!(m.range, Some((100, 400)));
+        let best = m.cell(1, 0).unwrap();
+        assert!(best.best && best.place == 1 && best.median == Some(100) && !best.recorded);
+        assert!(m.cell(0, 0).unwrap().recorded);
+        let wrong = m.cell(0, 1).unwrap();
+        assert_eq!((wrong.median, wrong.rejected), (None, 1));
+        assert!(why(&t, &wrong).unwrap().contains("refused"));
+        assert_eq!((m.cell(2, 0), m.cell(0, 2), m.cell(0, usize::MAX)), (None, None, None));
+        assert_eq!([100, 200, 400].map(|n| m.strength(n)), [1.0, 0.5, 0.0]);
+    }
+
+    #[test]
+    fn a_grid_that_follows_the_block_is_no_axis() {
+        let mut t = tuned(&[(32, 40, Some(1)), (64, 20, Some(2)), (128, 10, Some(3))]);
+        assert_eq!(varied(&t), [Axis::Block]);
+        let m = Map::usual(&t);
+        assert_eq!((m.y, m.rows.len(), m.columns.len()), (None, 1, 3));
+        for (n, p) in t.points.iter_mut().enumerate() {
+            p.point.bounds = (n > 0).then_some(Bounds {
+                max_threads: 0,
+                min_blocks: 2,
+            });
+        }
+        t.points.push(Tried {
+            point: Point {
+                bounds: None,
+                ..t.points[1].point
+            },
+            measured: Measured::default(),
+        });
+        assert_eq!(varied(&t), [Axis::Block, Axis::Bounds]);
+        let m = Map::usual(&t);
+        assert_eq!(m.rows[0], "as is");
+        assert_eq!(Map::usual(&Tuned::default()).cells, []);
+    }
+
+    #[test]
+    fn of_several_points_the_fastest_that_counts_stands_for_the_cell() {
+        let t = tuned(&[(32, 1, None), (32, 2, Some(9)), (32, 3, Some(5)), (64, 1, Some(7))]);
+        let m = Map::of(&t, Some(Axis::Block), None);
+        let cell = m.cell(0, 0).unwrap();
+        assert_eq!((cell.points, cell.rejected, cell.median), (3, 1, Some(9)));
+        assert_eq!(cell.place, 1, "the best one stands for its cell");
+        let t = Tuned { best: Some(3), ..t };
+        let cell = Map::of(&t, Some(Axis::Block), None).cell(0, 0).unwrap();
+        assert_eq!((cell.place, cell.median), (2, Some(5)));
+        assert_eq!(Map::of(&t, Some(Axis::Block), Some(Axis::Block)).y, None);
+    }
+}

@@ -1,0 +1,11 @@
+//! Tuning of a recorded launch: which launches there are, what is tried, what came of it as a table and as a map.
+
+pub mod board;
+pub mod code;
+pub mod form;
+pub mod launches;
+pub mod lists;
+pub mod map;
+pub mod near;
+pub mod state;
+pub mod table;

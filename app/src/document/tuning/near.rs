@@ -1,0 +1,190 @@
+//! How alike outputs have to be, as a person writes it: `f32:1e-5`, `f16:2ulp`, `arg1=f32:1e-3,1e-2`.
+
+use super::launches::{Launch, Launches, allocation, pointer};
+use replay_engine::device::cuda::worker::Alike;
+use replay_engine::tune::Area;
+use trace_core::recording::{ElementType, Recording};
+
+/// Memory that a rule is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Where {
+    /// All that no other rule is for.
+    Everywhere,
+    /// The allocation that a parameter of the launch points into, from 0 on.
+    Parameter(usize),
+    /// The allocation that holds an address.
+    Address(u64),
+    /// These addresses.
+    Range(u64, u64),
+}
+
+/// A rule, and the memory that it is for.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Near {
+    /// The memory.
+    pub place: Where,
+    /// The rule.
+    pub rule: Alike,
+}
+
+/// Reads `[WHERE=]TYPE:DISTANCE[,RELATIVE]`, `[WHERE=]TYPE:Nulp` or `[WHERE=]exact`. One distance is the absolute and the
+/// relative one. WHERE is `argN`, an address, or `0xFIRST..0xEND`.
+///
+/// # Errors
+/// When it is none of these, in words.
+pub fn near(text: &str) -> Result<Near, String> {
+    let (place, rule) = match text.split_once('=') {
+        Some((place, rule)) => (place_of(place)?, rule),
+        None => (Where::Everywhere, text),
+    };
+    Ok(Near {
+        place,
+        rule: rule_of(rule)?,
+    })
+}
+
+fn place_of(text: &str) -> Result<Where, String> {
+    let bad = || format!("'{text}' names no memory (expected argN, 0xADDRESS or 0xFIRST..0xEND)");
+    let address = |t: &str| {
+        let digits = t.strip_prefix("0x").ok_or_else(bad)?;
+        u64::from_str_radix(digits, 16).map_err(|_| bad())
+    };
+    if let Some(n) = text.strip_prefix("arg") {
+        return n.parse().map(Where::Parameter).map_err(|_| bad());
+    }
+    match text.split_once("..") {
+        Some((first, end)) => {
+            let (first, end) = (address(first)?, address(end)?);
+            if first < end {
+                Ok(Where::Range(first, end))
+            } else {
+                Err(bad())
+            }
+        }
+        None => address(text).map(Where::Address),
+    }
+}
+
+/// Reads a rule alone: `exact`, `TYPE:DISTANCE[,RELATIVE]`, `TYPE:Nulp`.
+///
+/// # Errors
+/// When it is none, in words.
+pub fn rule_of(text: &str) -> Result<Alike, String> {
+    if text == "exact" {
+        return Ok(Alike::Exact);
+    }
+    let bad = || {
+        format!("'{text}' is no rule (expected exact, or a type and a distance: f32:1e-5, f32:1e-6,1e-4 or f16:2ulp)")
+    };
+    let (name, distance) = text.split_once(':').ok_or_else(bad)?;
+    let element = ElementType::ALL
+        .into_iter()
+        .find(|e| e.name() == name)
+        .ok_or_else(bad)?;
+    if let Some(n) = distance.strip_suffix("ulp") {
+        let is_float = matches!(element, ElementType::F16 | ElementType::F32 | ElementType::F64);
+        let most = n.parse().map_err(|_| bad())?;
+        return if is_float {
+            Ok(Alike::Steps { element, most })
+        } else {
+            Err(bad())
+        };
+    }
+    let number = |t: &str| {
+        let value = t.trim().parse::<f64>().ok();
+        value.filter(|v| v.is_finite() && *v >= 0.0).ok_or_else(bad)
+    };
+    let (absolute, relative) = match distance.split_once(',') {
+        Some((a, r)) => (number(a)?, number(r)?),
+        None => (number(distance)?, number(distance)?),
+    };
+    Ok(Alike::Near {
+        element,
+        absolute,
+        relative,
+    })
+}
+
+/// The rules of a launch: how alike all memory has to be, and areas with rules of their own.
+///
+/// # Errors
+/// When a rule is for memory that is not there, or two are for the same, in words.
+pub fn rules(
+    recording: &Recording,
+    launches: &Launches,
+    launch: &Launch,
+    all: &[Near],
+) -> Result<(Alike, Vec<Area>), String> {
+    let mut everywhere = Alike::Exact;
+    let mut areas: Vec<Area> = Vec::new();
+    let holding = |address: u64| {
+        allocation(recording, launch.event, address)
+            .ok_or_else(|| format!("no memory was allocated at {address:#x} before the launch"))
+    };
+    for Near { place, rule } in all {
+        let (at, bytes) = match place {
+            Where::Everywhere => {
+                everywhere = *rule;
+                continue;
+            }
+            Where::Range(first, end) => (*first, end - first),
+            Where::Address(address) => holding(*address)?,
+            Where::Parameter(n) => {
+                let address = pointer(recording, &launches.facts, launch, *n)
+                    .ok_or_else(|| format!("parameter {n} of the launch is no pointer (they count from 0)"))?;
+                holding(address)?
+            }
+        };
+        let area = Area { at, bytes, rule: *rule };
+        let meets = |other: &&Area| at < other.at.saturating_add(other.bytes) && other.at < at.saturating_add(bytes);
+        if let Some(other) = areas.iter().find(meets) {
+            return Err(format!(
+                "two rules are for the same memory, {:#x} and {:#x}; give one of them",
+                other.at.max(at),
+                other.at.saturating_add(other.bytes).min(at.saturating_add(bytes))
+            ));
+        }
+        areas.push(area);
+    }
+    areas.sort_by_key(|a| a.at);
+    Ok((everywhere, areas))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rules_are_read_as_people_write_them() {
+        let f32_near = |absolute, relative| Alike::Near {
+            element: ElementType::F32,
+            absolute,
+            relative,
+        };
+        let rule = |text: &str| near(text).map(|n| (n.place, n.rule));
+        assert_eq!(rule("f32:1e-5"), Ok((Where::Everywhere, f32_near(1e-5, 1e-5))));
+        assert_eq!(rule("arg1=f32:1,0"), Ok((Where::Parameter(1), f32_near(1.0, 0.0))));
+        assert_eq!(rule("0x10..0x20=exact"), Ok((Where::Range(16, 32), Alike::Exact)));
+        let steps = Alike::Steps {
+            element: ElementType::F16,
+            most: 2,
+        };
+        assert_eq!(rule("0x1000=f16:2ulp"), Ok((Where::Address(0x1000), steps)));
+        for bad in [
+            "f32",
+            "f32:",
+            "f33:1",
+            "i32:1ulp",
+            "f32:-1",
+            "f32:nan",
+            "arg=f32:1",
+            "argx=exact",
+            "12=exact",
+            "0x2..0x1=exact",
+            "=exact",
+            "near",
+        ] {
+            assert!(near(bad).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,329 @@
+//! The fields: the launch, what is tried, the search, the board; and the button that runs it.
+
+use super::view::View;
+use crate::document::Document;
+use crate::document::tuning::board;
+use crate::document::tuning::form::{Asked, Field, Kind};
+use crate::document::tuning::launches::Launches;
+use crate::document::tuning::map::dimensions;
+use crate::panels::desk::{Ask, Asks};
+use crate::theme::widgets::{self, Part};
+use crate::theme::{ROW, body, mono, palette, small, text};
+use egui::accesskit::Role;
+use egui::{Align2, RichText, Sense, Ui, WidgetInfo, vec2};
+use replay_engine::tune::Cache;
+use std::sync::Arc;
+
+/// Height of the strip with the button.
+pub(super) const FOOT: f32 = 68.0;
+/// Where fields begin, right of their names.
+const NAME: f32 = 72.0;
+/// The board where none was chosen.
+pub(super) const BOARD: &str = "cuda:0";
+
+/// Draws the fields.
+pub(super) fn draw(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui) {
+    let Some(launches) = view.launches().cloned() else {
+        return;
+    };
+    let Some(launch) = view.meant(doc.moment()) else { return };
+    view.fill(&launch);
+    launch_of(doc, view, &launches, ui);
+    let asked = view.asked(&doc.recording, &launch);
+    widgets::section(ui, "Try");
+    field(view, &asked, Field::Block(0), ui);
+    field(view, &asked, Field::Grid(0), ui);
+    let has_more = [1, 2]
+        .iter()
+        .any(|d| !view.form.block[*d].is_empty() || !view.form.grid[*d].is_empty());
+    let word = if view.more {
+        "Fewer dimensions"
+    } else {
+        "More dimensions"
+    };
+    if view.more || has_more {
+        for d in [1, 2] {
+            field(view, &asked, Field::Block(d), ui);
+            field(view, &asked, Field::Grid(d), ui);
+        }
+    }
+    ui.horizontal(|ui| {
+        ui.add_space(NAME);
+        let r = ui.checkbox(&mut view.form.cover, RichText::new("grid follows block").font(small()));
+        r.on_hover_text("where the grid has no values: as few blocks as have all recorded threads");
+    });
+    if !has_more {
+        ui.horizontal(|ui| {
+            ui.add_space(NAME);
+            if ui.link(RichText::new(word).font(small())).clicked() {
+                view.more = !view.more;
+            }
+        });
+    }
+    for f in [Field::Registers, Field::Bounds, Field::Shared] {
+        field(view, &asked, f, ui);
+    }
+    caches(view, ui);
+    code(view, asks, ui);
+    widgets::section(ui, "Outputs");
+    field(view, &asked, Field::Near, ui);
+    widgets::section(ui, "Search");
+    search(view, &asked, ui);
+    widgets::section(ui, "Board");
+    chosen_board(doc, view, ui);
+}
+
+/// The launch, and the way to others.
+fn launch_of(doc: &mut Document, view: &mut View, launches: &Arc<Launches>, ui: &mut Ui) {
+    let Some(launch) = view.meant(doc.moment()) else { return };
+    let p = palette(ui);
+    widgets::section(ui, "Launch");
+    let name = launches.function(&launch).to_owned();
+    let (rect, r) = ui.allocate_exact_size(vec2(ui.available_width(), ROW), Sense::hover());
+    r.widget_info(|| WidgetInfo::labeled(Role::Label, true, format!("launch of {name}")));
+    if widgets::paint_middle(ui, rect, Align2::LEFT_CENTER, &name, mono(), p.job) {
+        r.on_hover_text(&name);
+    }
+    let told = format!("{} × {}", dimensions(launch.row.grid), dimensions(launch.row.block));
+    widgets::key_value(ui, "grid × block", Part::mono(told));
+    if widgets::key_link(ui, "event", &text::count(launch.event)).clicked() {
+        doc.go(launch.event);
+    }
+    ui.horizontal(|ui| {
+        let at = launches.list.partition_point(|l| l.event < launch.event);
+        let same = |l: &&crate::document::tuning::launches::Launch| l.row.function == launch.row.function;
+        let before = launches.list.get(..at).unwrap_or_default();
+        let behind = launches.list.get(at + 1..).unwrap_or_default();
+        // Looked for only when asked for: there may be many.
+        for (word, label, back) in [
+            ("◂", "Previous launch of the kernel", true),
+            ("▸", "Next launch of the kernel", false),
+        ] {
+            let r = ui.button(word);
+            r.widget_info(|| WidgetInfo::labeled(Role::Button, true, label));
+            if r.on_hover_text(label).clicked() {
+                let found = match back {
+                    true => before.iter().rev().find(same),
+                    false => behind.iter().find(same),
+                };
+                view.chosen = found.map(|l| l.event).or(view.chosen);
+            }
+        }
+        let mut pinned = view.chosen.is_some();
+        let r = ui.checkbox(&mut pinned, RichText::new("stay with this launch").font(small()));
+        let r = r.on_hover_text("otherwise it is the last one up to the moment");
+        if r.changed() {
+            view.chosen = pinned.then_some(launch.event);
+        }
+    });
+}
+
+/// A field with its name, and what is wrong with it below.
+fn field(view: &mut View, asked: &Asked, field: Field, ui: &mut Ui) {
+    let p = palette(ui);
+    let wrong = asked
+        .wrong
+        .iter()
+        .find(|(f, _)| *f == field)
+        .map(|(_, why)| why.as_str());
+    ui.horizontal(|ui| {
+        let (rect, _) = ui.allocate_exact_size(vec2(NAME - 8.0, 22.0), Sense::hover());
+        widgets::paint_text(ui, rect, Align2::LEFT_CENTER, field.name(), body(), p.quiet);
+        let hint = match field {
+            Field::Block(_) | Field::Shared => "as recorded",
+            Field::Grid(_) if view.form.cover => "follows the block",
+            Field::Grid(_) => "as recorded",
+            Field::Registers | Field::Bounds => "as the code has them",
+            Field::Near => "bit for bit",
+            Field::Points => "all",
+        };
+        let hint = RichText::new(hint).font(small()).color(p.quiet);
+        let edit = egui::TextEdit::singleline(view.form.text(field))
+            .font(mono())
+            .desired_width(f32::INFINITY)
+            .hint_text(hint);
+        let edit = match wrong {
+            Some(_) => edit.text_color(p.error),
+            None => edit,
+        };
+        ui.add(edit).accessible_name(field.name()).on_hover_text(field.hint());
+    });
+    if let Some(why) = wrong {
+        let words = RichText::new(format!("▲ {why}")).font(small()).color(p.error);
+        ui.add(egui::Label::new(words).wrap());
+    }
+}
+
+fn caches(view: &mut View, ui: &mut Ui) {
+    let p = palette(ui);
+    ui.horizontal(|ui| {
+        let (rect, _) = ui.allocate_exact_size(vec2(NAME - 8.0, 22.0), Sense::hover());
+        widgets::paint_text(ui, rect, Align2::LEFT_CENTER, "cache", body(), p.quiet);
+        ui.spacing_mut().item_spacing.x = 4.0;
+        for (cache, wanted) in Cache::ALL.into_iter().zip(&mut view.form.cache) {
+            let r = ui.selectable_label(*wanted, RichText::new(cache.name()).font(small()));
+            let on = *wanted;
+            r.widget_info(|| WidgetInfo::selected(Role::Button, true, on, format!("cache {}", cache.name())));
+            let told = "how a multiprocessor's memory is shared out between cache and shared memory; none chosen: as the \
+                        code has it";
+            if r.on_hover_text(told).clicked() {
+                *wanted = !*wanted;
+            }
+        }
+    });
+}
+
+/// Code in the place of what was recorded.
+fn code(view: &mut View, asks: &mut Asks, ui: &mut Ui) {
+    let p = palette(ui);
+    let mut gone = None;
+    for (n, module) in view.form.modules.iter().enumerate() {
+        ui.horizontal(|ui| {
+            let (rect, _) = ui.allocate_exact_size(vec2(NAME - 8.0, 22.0), Sense::hover());
+            widgets::paint_text(ui, rect, Align2::LEFT_CENTER, "code", body(), p.quiet);
+            let told = format!("{} · {}", module.name, module.kind.name());
+            ui.add(egui::Label::new(RichText::new(told).font(small()).color(p.edited)).truncate());
+            if widgets::icon_button(ui, crate::theme::icons::X, &format!("Leave {} out", module.name)).clicked() {
+                gone = Some(n);
+            }
+        });
+    }
+    if let Some(n) = gone {
+        view.form.modules.remove(n);
+    }
+    ui.horizontal(|ui| {
+        ui.add_space(NAME);
+        let r = ui.link(RichText::new("Other code…").font(small()));
+        if r.on_hover_text("PTX, a cubin or CUDA C++ in the place of the recorded code")
+            .clicked()
+        {
+            asks.push(Ask::TuneCode);
+        }
+    });
+}
+
+fn search(view: &mut View, asked: &Asked, ui: &mut Ui) {
+    ui.horizontal(|ui| {
+        ui.spacing_mut().item_spacing.x = 4.0;
+        for kind in Kind::ALL {
+            let r = ui.selectable_label(view.form.kind == kind, RichText::new(kind.name()).font(body()));
+            let on = view.form.kind == kind;
+            r.widget_info(|| WidgetInfo::selected(Role::Button, true, on, format!("search {}", kind.name())));
+            if r.on_hover_text(kind.told()).clicked() {
+                view.form.kind = kind;
+            }
+        }
+    });
+    if view.form.kind != Kind::Grid {
+        field(view, asked, Field::Points, ui);
+    }
+    let p = palette(ui);
+    ui.horizontal(|ui| {
+        let (rect, _) = ui.allocate_exact_size(vec2(NAME - 8.0, 22.0), Sense::hover());
+        widgets::paint_text(ui, rect, Align2::LEFT_CENTER, "repeats", body(), p.quiet);
+        ui.add(egui::DragValue::new(&mut view.form.repeats).range(1..=10_000))
+            .accessible_name("repeats")
+            .on_hover_text("timed launches of each point; the median of them counts");
+        ui.label(RichText::new("behind").font(small()).color(p.quiet));
+        ui.add(egui::DragValue::new(&mut view.form.warm_ups).range(0..=1000))
+            .accessible_name("warm-ups")
+            .on_hover_text("launches of each point before them, which are not timed");
+    });
+}
+
+fn chosen_board(doc: &Document, view: &mut View, ui: &mut Ui) {
+    let p = palette(ui);
+    if view.board.is_empty() {
+        let chosen = doc.replay.board();
+        view.board = if board::tunes(chosen) { chosen } else { BOARD }.to_owned();
+    }
+    ui.horizontal(|ui| {
+        let known: Vec<&str> = doc
+            .replay
+            .boards
+            .iter()
+            .flatten()
+            .map(|b| b.name.as_str())
+            .filter(|n| board::tunes(n))
+            .collect();
+        let room = if known.is_empty() { 0.0 } else { 28.0 };
+        ui.add(
+            egui::TextEdit::singleline(&mut view.board)
+                .font(mono())
+                .desired_width(ui.available_width() - room),
+        )
+        .accessible_name("board")
+        .on_hover_text("cuda:N for a device of this machine, agent:NAME/cudaN for one of a paired agent");
+        if !known.is_empty() {
+            ui.menu_button("▾", |ui| {
+                for name in known {
+                    if ui.button(RichText::new(name).font(mono())).clicked() {
+                        name.clone_into(&mut view.board);
+                        ui.close();
+                    }
+                }
+            });
+        }
+    });
+    if !board::tunes(view.board.trim()) {
+        let words = "▲ this is no board with a CUDA device";
+        ui.label(RichText::new(words).font(small()).color(p.error));
+    }
+}
+
+/// The button, and what it will do; while it runs, how far it is and how to stop it.
+pub(super) fn run(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui) {
+    let p = palette(ui);
+    let Some(launch) = view.meant(doc.moment()) else { return };
+    if let Some(running) = doc.tuning.running() {
+        let part = running.progress.fraction();
+        let told = match part {
+            Some(f) => format!("{:.0} % on {}", f * 100.0, running.board),
+            None => format!("making ready on {}", running.board),
+        };
+        ui.add(
+            egui::ProgressBar::new(part.unwrap_or(0.0))
+                .desired_height(8.0)
+                .fill(p.job),
+        );
+        ui.horizontal(|ui| {
+            let stop = ui.button("Stop");
+            if stop.on_hover_text("what was measured until then is not kept").clicked() {
+                running.progress.cancel();
+            }
+            let passed = format!("{told} · {} s", running.since.elapsed().as_secs());
+            ui.add(egui::Label::new(RichText::new(passed).font(small()).color(p.quiet)).truncate());
+        });
+        return;
+    }
+    let asked = view.asked(&doc.recording, &launch);
+    let board = view.board.trim().to_owned();
+    let can = asked.tune.is_some() && board::tunes(&board);
+    let name = format!("Tune on {board}");
+    let hit = ui
+        .horizontal(|ui| widgets::primary_button(ui, &name, "Run the tuning", can).clicked())
+        .inner;
+    let launches = asked
+        .points
+        .saturating_mul(u64::from(view.form.repeats.max(1)) + u64::from(view.form.warm_ups));
+    let (words, ink) = match &asked.why {
+        Some(why) => (format!("▲ {why}"), p.error),
+        None if !asked.wrong.is_empty() => ("▲ a field is not right".to_owned(), p.error),
+        None => {
+            let points = text::counted(asked.points, "point", "points");
+            let most = match view.form.kind {
+                Kind::Halving => "at most ",
+                Kind::Grid | Kind::Random => "",
+            };
+            (format!("{points}, {most}{} launches", text::count(launches)), p.quiet)
+        }
+    };
+    ui.add(egui::Label::new(RichText::new(&words).font(small()).color(ink)).truncate())
+        .on_hover_text(&words);
+    if let Some(tune) = asked.tune.clone().filter(|_| hit) {
+        asks.push(Ask::Tune {
+            board,
+            tune: Box::new(tune),
+        });
+    }
+}

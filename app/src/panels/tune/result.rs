@@ -1,0 +1,219 @@
+//! What came of it: the answer in words, the map, the table.
+
+use super::heat;
+use super::list;
+use super::view::View;
+use crate::document::Document;
+use crate::document::tuning::table::Columns;
+use crate::panels::desk::{Ask, Asks};
+use crate::theme::{body, icons, palette, small, strong, text, widgets};
+use egui::{Rect, RichText, Stroke, Ui, UiBuilder, pos2, vec2};
+use replay_engine::tune::{Ended, Health, Tuned};
+use std::sync::Arc;
+use trace_query::Format;
+
+/// The part of the height that the map takes at most.
+const MAP: f32 = 0.5;
+/// A recorded launch that moves by more than this makes times doubtful.
+const DRIFT: f64 = 0.05;
+
+/// Draws it.
+pub(super) fn draw(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui) {
+    let p = palette(ui);
+    let full = ui.available_rect_before_wrap();
+    let Some((tuned, board)) = doc.tuning.done.clone() else {
+        nothing(doc, ui);
+        return;
+    };
+    let mut head = ui.new_child(UiBuilder::new().id_salt("head").max_rect(full.shrink2(vec2(12.0, 0.0))));
+    head.spacing_mut().item_spacing.y = 2.0;
+    answer(doc, view, &tuned, &board, asks, &mut head);
+    let mut top = head.min_rect().bottom() + 6.0;
+    ui.painter().hline(full.x_range(), top, Stroke::new(1.0, p.line));
+    if tuned.points.is_empty() {
+        return;
+    }
+    let wanted = {
+        let shown = view.shown(&tuned);
+        heat::height(&shown.map)
+    };
+    let high = wanted.min(((full.bottom() - top) * MAP).max(90.0));
+    let area = Rect::from_min_max(
+        pos2(full.left() + 12.0, top + 2.0),
+        pos2(full.right() - 4.0, top + high),
+    );
+    let mut child = ui.new_child(UiBuilder::new().id_salt("map").max_rect(area));
+    child.shrink_clip_rect(area);
+    heat::draw(view, &tuned, &mut child);
+    top += high + 2.0;
+    ui.painter().hline(full.x_range(), top, Stroke::new(1.0, p.line));
+    let area = Rect::from_min_max(pos2(full.left() + 8.0, top), full.max);
+    let mut child = ui.new_child(UiBuilder::new().id_salt("table").max_rect(area));
+    child.shrink_clip_rect(area);
+    list::draw(view, &tuned, &mut child);
+}
+
+/// Before the first one, or when it came to nothing.
+fn nothing(doc: &Document, ui: &mut Ui) {
+    if doc.tuning.running().is_some() {
+        let told = "The launch is made with one point after the other. What comes of it stands here when it is over.";
+        widgets::empty(ui, icons::HOURGLASS_SIMPLE_MEDIUM, told, None);
+        return;
+    }
+    match &doc.tuning.missed {
+        Some(why) => {
+            widgets::empty(ui, icons::WARNING_CIRCLE, &format!("It was not tuned: {why}."), None);
+        }
+        None => {
+            let told = "Nothing was tried yet. Say on the left what is to be tried, and press Tune: each point is launched \
+                        from the same memory, and counts only if it leaves there what the recorded launch leaves.";
+            widgets::empty(ui, icons::CHART_BAR, told, None);
+        }
+    }
+}
+
+/// The answer in words, and where it goes.
+fn answer(doc: &Document, view: &mut View, tuned: &Arc<Tuned>, board: &str, asks: &mut Asks, ui: &mut Ui) {
+    let p = palette(ui);
+    ui.add_space(6.0);
+    let (words, wrong) = headline(tuned);
+    let ink = if wrong { p.error } else { p.text };
+    ui.horizontal(|ui| {
+        ui.with_layout(egui::Layout::right_to_left(egui::Align::Center), |ui| {
+            exports(tuned, asks, ui);
+            ui.with_layout(egui::Layout::left_to_right(egui::Align::Center), |ui| {
+                let title = RichText::new(&words).font(strong()).size(14.0).color(ink);
+                ui.add(egui::Label::new(title).truncate()).on_hover_text(&words);
+            });
+        });
+    });
+    let rejected = view.shown(tuned).rejected;
+    let mut told = format!(
+        "{} of {} points tried, {} rejected · {} · {} on {board} ({})",
+        text::count(tuned.points.len() as u64),
+        text::count(tuned.space),
+        text::count(rejected),
+        text::duration(tuned.phases.total),
+        tuned.function,
+        tuned.device
+    );
+    if tuned.processes > 1 {
+        told.push_str(&format!(" · {} processes", tuned.processes));
+    }
+    ui.add(egui::Label::new(RichText::new(&told).font(small()).color(p.quiet)).truncate())
+        .on_hover_ui(|ui| phases(ui, tuned));
+    let states = format!("before {} · behind {}", health(&tuned.before), health(&tuned.after));
+    ui.add(egui::Label::new(RichText::new(&states).font(small()).color(p.quiet)).truncate())
+        .on_hover_text(&states);
+    for warning in warnings(doc, tuned) {
+        ui.add(egui::Label::new(RichText::new(format!("! {warning}")).font(body()).color(p.warning)).wrap());
+    }
+}
+
+/// The answer, and whether it is that nothing is right.
+fn headline(tuned: &Tuned) -> (String, bool) {
+    if let Some(why) = &tuned.baseline.rejected {
+        return (format!("▲ The recorded launch itself does not count: {why}"), true);
+    }
+    let wrong = tuned.best.is_none();
+    let words = match tuned.best() {
+        None if tuned.points.is_empty() => "No point was tried".to_owned(),
+        None => "▲ Nothing that was tried is right".to_owned(),
+        Some(best) if best.point == tuned.recorded => "Nothing is faster than what was recorded".to_owned(),
+        Some(best) => {
+            let speed_up = tuned.speed_up(&best.measured).unwrap_or(1.0);
+            format!("{} · {speed_up:.2} times as fast as recorded", best.point)
+        }
+    };
+    (words, wrong)
+}
+
+/// What makes the answer doubtful, or what is missing from it.
+fn warnings(doc: &Document, tuned: &Tuned) -> Vec<String> {
+    let mut all = Vec::new();
+    if tuned.is_unclear() {
+        all.push("the difference is smaller than the spread of the two; more repeats tell more".to_owned());
+    }
+    if let Some(drift) = tuned.drift().filter(|d| d.abs() > DRIFT) {
+        all.push(format!(
+            "the recorded launch took {:+.0} % behind the points against before them: clocks or temperature moved",
+            drift * 100.0
+        ));
+    }
+    match &tuned.ended {
+        Ended::Done => {}
+        Ended::TimeOver => all.push("the time was over before all points were tried".to_owned()),
+        Ended::Cancelled => all.push("it was stopped before all points were tried".to_owned()),
+        Ended::Broken { why } => all.push(format!("it ended before all points were tried: {why}")),
+    }
+    if let Some(why) = &doc.tuning.missed {
+        all.push(format!(
+            "what stands here is older: the last one came to nothing ({why})"
+        ));
+    }
+    all
+}
+
+fn health(h: &Health) -> String {
+    if h.unknown.is_some() {
+        return "clocks not known".to_owned();
+    }
+    let of = |value: Option<u32>, unit: &str| value.map(|v| format!("{v} {unit}"));
+    let parts = [
+        of(h.clock_mhz, "MHz"),
+        of(h.celsius, "°C"),
+        of(h.watts, "W"),
+        (!h.held_back.is_empty()).then(|| format!("held back by {}", h.held_back.join(", "))),
+    ];
+    parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
+}
+
+fn phases(ui: &mut Ui, tuned: &Tuned) {
+    let f = &tuned.phases;
+    ui.label(format!("compared with {}", tuned.reference.words()));
+    for (what, ns) in [
+        ("made ready", f.ready),
+        ("played up to the launch", f.before),
+        ("code compiled and loaded", f.code),
+        ("memory put back", f.restore),
+        ("launches", f.launch),
+        ("outputs compared", f.compare),
+    ] {
+        ui.label(format!("{what} {}", text::duration(ns)));
+    }
+    let pages = text::counted(tuned.restored_pages, "page", "pages");
+    ui.label(format!("{pages} put back of {}", text::bytes(tuned.memory)));
+    if let Some(why) = &tuned.before.unknown {
+        ui.label(format!("clocks and temperature: {why}"));
+    }
+}
+
+/// Where the table can go.
+fn exports(tuned: &Arc<Tuned>, asks: &mut Asks, ui: &mut Ui) {
+    ui.menu_button("Export…", |ui| {
+        for (word, told, columns, format) in [
+            (
+                "CSV",
+                "all columns, as comma-separated text",
+                Columns::Ours,
+                Format::Csv,
+            ),
+            ("Parquet", "all columns", Columns::Ours, Format::Parquet),
+            (
+                "CSV as RecordReplay",
+                "with the columns of RecordReplay's tuner",
+                Columns::RecordReplay,
+                Format::Csv,
+            ),
+        ] {
+            if ui.button(word).on_hover_text(told).clicked() {
+                asks.push(Ask::SaveTuned {
+                    tuned: Arc::clone(tuned),
+                    columns,
+                    format,
+                });
+                ui.close();
+            }
+        }
+    });
+}

@@ -1,0 +1,250 @@
+//! What the Tune panel shows.
+
+use crate::document::tuning::form::{Asked, Form};
+use crate::document::tuning::launches::{Launch, Launches};
+use crate::document::tuning::map::{Axis, Map, varied};
+use crate::theme::rows::Rows;
+use replay_engine::tune::{Point, Tuned};
+use std::sync::Arc;
+use trace_core::recording::Recording;
+
+/// What the table is sorted by.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Sort {
+    /// Those that count by their times, then the others.
+    #[default]
+    Time,
+    /// Blocks.
+    Grid,
+    /// Threads a block.
+    Block,
+    /// Registers a thread.
+    Registers,
+    /// Part of a multiprocessor's threads.
+    Occupancy,
+    /// As they were tried.
+    Order,
+}
+
+/// What is known of the launches.
+#[derive(Clone, Default)]
+pub(super) enum Known {
+    /// Nobody asked yet.
+    #[default]
+    Nothing,
+    /// They are being looked for.
+    Asked,
+    /// There they are; `None`: it is no recording of CUDA calls.
+    Is(Option<Arc<Launches>>),
+}
+
+/// What is drawn of a tuning, made once for it.
+#[derive(Clone)]
+pub(super) struct Shown {
+    pub of: Arc<Tuned>,
+    /// Axes along which points differ.
+    pub varied: Vec<Axis>,
+    pub map: Map,
+    /// The table's order, and what it is sorted by.
+    pub order: Vec<u32>,
+    pub sorted: (Sort, bool),
+    /// Median of the slowest point that counts, the recorded launch among them.
+    pub slowest: u64,
+    pub rejected: u64,
+    /// Whether blocks or grids have more than one dimension, and so long labels.
+    pub long: bool,
+}
+
+/// What the panel shows.
+#[derive(Clone, Default)]
+pub struct View {
+    pub(super) known: Known,
+    /// Recording that what is known is of.
+    pub(super) of: Option<Arc<Recording>>,
+    /// The launch that the person chose; `None`: the one at the moment.
+    pub chosen: Option<u64>,
+    /// What is written in the fields.
+    pub form: Form,
+    /// The launch that the fields were filled for, and as what.
+    pub(super) filled: Option<(u64, Form)>,
+    /// The board.
+    pub board: String,
+    /// Axes of the map that the person chose.
+    pub axes: (Option<Axis>, Option<Axis>),
+    /// What the table is sorted by, and whether the other way round.
+    pub sort: (Sort, bool),
+    /// The point that is selected, an index into the points.
+    pub point: Option<u32>,
+    /// Whether more than the first fields are shown.
+    pub more: bool,
+    pub(super) asked: Option<(Form, u64, Arc<Asked>)>,
+    pub(super) shown: Option<Shown>,
+    pub(super) rows: Rows,
+}
+
+impl View {
+    /// The launches, once they were found.
+    #[must_use]
+    pub fn launches(&self) -> Option<&Arc<Launches>> {
+        match &self.known {
+            Known::Is(Some(l)) => Some(l),
+            _ => None,
+        }
+    }
+
+    /// The launch that is meant: the one that was chosen, or the last one up to the moment, or the first.
+    #[must_use]
+    pub fn meant(&self, moment: u64) -> Option<Launch> {
+        let launches = self.launches()?;
+        if let Some(chosen) = self.chosen.and_then(|e| launches.at(e)) {
+            return Some(*chosen);
+        }
+        let n = launches.list.partition_point(|l| l.event <= moment);
+        launches.list.get(n.saturating_sub(1)).copied()
+    }
+
+    /// Fills the fields anew for another launch, when nothing was written into them.
+    pub(super) fn fill(&mut self, launch: &Launch) {
+        let Some(launches) = self.launches().cloned() else {
+            return;
+        };
+        let untouched = match &self.filled {
+            None => self.form == Form::default(),
+            Some((event, form)) => *event != launch.event && self.form == *form,
+        };
+        if untouched {
+            self.form = Form::usual(&launches.usual(launch));
+            self.filled = Some((launch.event, self.form.clone()));
+        }
+    }
+
+    /// What the fields come to, found out when they change.
+    pub(super) fn asked(&mut self, recording: &Recording, launch: &Launch) -> Arc<Asked> {
+        if let Some((form, event, asked)) = &self.asked
+            && *form == self.form
+            && *event == launch.event
+        {
+            return Arc::clone(asked);
+        }
+        let asked = match self.launches() {
+            Some(launches) => self.form.asked(recording, launches, launch),
+            None => Asked::default(),
+        };
+        let asked = Arc::new(asked);
+        self.asked = Some((self.form.clone(), launch.event, Arc::clone(&asked)));
+        asked
+    }
+
+    /// What is drawn of a tuning, made anew when it is another one, or the person chose other axes or another order.
+    pub(super) fn shown(&mut self, tuned: &Arc<Tuned>) -> &mut Shown {
+        let same = self.shown.as_ref().is_some_and(|s| Arc::ptr_eq(&s.of, tuned));
+        if !same {
+            self.axes = (None, None);
+            self.point = tuned.best;
+            self.rows = Rows::default();
+        }
+        let (axes, sort) = (self.axes, self.sort);
+        let shown = match self.shown.take().filter(|_| same) {
+            Some(shown) => shown,
+            None => Shown::new(tuned),
+        };
+        let shown = self.shown.insert(shown);
+        let first = shown.varied.first().copied().unwrap_or(Axis::Block);
+        let x = axes.0.unwrap_or(first);
+        let y = match axes.1 {
+            Some(y) => Some(y),
+            None => shown.varied.iter().copied().find(|a| *a != x),
+        };
+        let y = y.filter(|y| *y != x);
+        if (shown.map.x, shown.map.y) != (Some(x), y) {
+            shown.map = Map::of(tuned, Some(x), y);
+        }
+        if shown.sorted != sort {
+            shown.order = order(tuned, sort);
+            shown.sorted = sort;
+        }
+        shown
+    }
+}
+
+impl Shown {
+    fn new(tuned: &Arc<Tuned>) -> Self {
+        let medians = tuned.points.iter().map(|t| &t.measured).chain([&tuned.baseline]);
+        Self {
+            of: Arc::clone(tuned),
+            varied: varied(tuned),
+            map: Map::usual(tuned),
+            order: order(tuned, (Sort::Time, false)),
+            sorted: (Sort::Time, false),
+            slowest: medians.filter_map(|m| m.spread()).map(|s| s.median).max().unwrap_or(0),
+            rejected: tuned.rejected().count() as u64,
+            long: tuned.points.iter().map(|t| &t.point).chain([&tuned.recorded]).any(|p| {
+                let [.., a, b] = p.grid;
+                let [.., c, d] = p.block;
+                [a, b, c, d].iter().any(|n| *n > 1)
+            }),
+        }
+    }
+}
+
+/// Points in the table's order.
+fn order(tuned: &Tuned, (sort, back): (Sort, bool)) -> Vec<u32> {
+    let mut order = tuned.ranked();
+    let tried = |n: &u32| tuned.points.get(*n as usize);
+    let dims = |n: &u32, of: fn(&Point) -> [u32; 3]| tried(n).map(|t| of(&t.point)).map(|[x, y, z]| [z, y, x]);
+    let resources = |n: &u32| tried(n).and_then(|t| t.measured.resources);
+    match sort {
+        Sort::Time => {}
+        // Within the same value the fastest come first: sorting keeps the order of equals.
+        Sort::Grid => order.sort_by_cached_key(|n| dims(n, |p| p.grid)),
+        Sort::Block => order.sort_by_cached_key(|n| dims(n, |p| p.block)),
+        Sort::Registers => order.sort_by_cached_key(|n| resources(n).map(|r| r.registers)),
+        Sort::Occupancy => order.sort_by_cached_key(|n| resources(n).map(|r| (r.occupancy * 1e6) as u32)),
+        Sort::Order => order.sort_unstable(),
+    }
+    if back {
+        order.reverse();
+    }
+    order
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use replay_engine::tune::{Measured, Tried};
+
+    #[test]
+    fn the_table_is_sorted_when_asked_and_the_map_follows_its_axes() {
+        let tried = |grid: u32, time: u64| Tried {
+            point: Point {
+                grid: [grid, 1, 1],
+                block: [64, 1, 1],
+                ..Point::default()
+            },
+            measured: Measured {
+                times: vec![time],
+                ..Measured::default()
+            },
+        };
+        let tuned = Arc::new(Tuned {
+            points: vec![tried(3, 50), tried(1, 70), tried(2, 60)],
+            best: Some(0),
+            ..Tuned::default()
+        });
+        let mut view = View::default();
+        let shown = view.shown(&tuned);
+        assert_eq!(shown.order, [0, 2, 1]);
+        assert_eq!((shown.map.x, shown.map.y, shown.slowest), (Some(Axis::Grid), None, 70));
+        view.sort = (Sort::Grid, false);
+        assert_eq!(view.shown(&tuned).order, [1, 2, 0]);
+        view.sort = (Sort::Order, true);
+        assert_eq!(view.shown(&tuned).order, [2, 1, 0]);
+        view.axes = (Some(Axis::Block), Some(Axis::Grid));
+        let shown = view.shown(&tuned);
+        assert_eq!((shown.map.columns.len(), shown.map.rows.len()), (1, 3));
+        assert_eq!(view.point, Some(0));
+        let other = Arc::new(Tuned::default());
+        view.shown(&other);
+        assert_eq!((view.axes, view.point), ((None, None), None));
+    }
+}

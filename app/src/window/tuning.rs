@@ -1,0 +1,96 @@
+//! What the Tune panel asks for: a tuning apart from the interface thread, code that is tried, tables that are saved.
+
+use super::app::App;
+use super::pick::Pick;
+use crate::document::tuning::state::State;
+use crate::document::tuning::table::{self, Columns};
+use crate::document::tuning::{board as boards, code as codes};
+use crate::log::{self, Level};
+use crate::theme::text;
+use egui::Context;
+use kinescope_files::output::{self, OutputError};
+use replay_engine::tune::{Tune, Tuned};
+use std::sync::Arc;
+use trace_query::Format;
+
+/// Tunes a launch of the open recording on a board.
+pub(super) fn run(app: &mut App, ctx: &Context, board: String, tune: Tune) {
+    let Some(doc) = &app.doc else { return };
+    let alive = State::alive();
+    let (known, of, to, held) = (
+        app.boards.clone(),
+        Arc::clone(&doc.recording),
+        board.clone(),
+        Arc::clone(&alive),
+    );
+    let progress = app.tasks.spawn(ctx, format!("tuning on {board}"), move |progress| {
+        let tuned = known
+            .open(&to)
+            .map_err(boards::TuneError::from)
+            .and_then(|mut lease| boards::at(&mut lease, &of, &tune, progress))
+            .map_err(|e| format!("board {to}: {e}"));
+        Box::new(move |app: &mut App| {
+            if let Err(why) = &tuned {
+                log::push(Level::Info, format!("not tuned: {why}"));
+            }
+            if let Some(doc) = app.doc.as_mut().filter(|d| Arc::ptr_eq(&d.recording, &of)) {
+                doc.tuning.end(&to, tuned);
+            }
+            drop(held);
+        })
+    });
+    if let Some(doc) = &mut app.doc {
+        doc.tuning.begin(&board, progress, &alive);
+    }
+}
+
+/// Asks for a file with code, and has it tried.
+pub(super) fn code(app: &mut App, ctx: &Context) {
+    app.pick(ctx, Pick::Code, |app, ctx, path| {
+        app.tasks.spawn(ctx, format!("reading {}", path.display()), move |_| {
+            let read = codes::read(&path);
+            Box::new(move |app| match read {
+                Ok(code) => app.views.tune.form.modules.push(code),
+                Err(e) => app.error("the code was not taken", &e.to_string()),
+            })
+        });
+    });
+}
+
+/// Why nothing was saved, in words.
+struct Untold(String);
+
+impl From<OutputError> for Untold {
+    fn from(e: OutputError) -> Self {
+        Self(e.to_string())
+    }
+}
+
+/// Asks for a place, and saves what a tuning came to there.
+pub(super) fn save(app: &mut App, ctx: &Context, tuned: Arc<Tuned>, columns: Columns, format: Format) {
+    let Some(doc) = &app.doc else { return };
+    let title = doc.title.strip_suffix(".kine").unwrap_or(&doc.title);
+    let ending = match format {
+        Format::Parquet => "parquet",
+        Format::Ipc => "arrow",
+        Format::Csv => "csv",
+    };
+    let name = format!("{title}-tuned.{ending}");
+    app.pick(ctx, Pick::Save(name), move |app, ctx, path| {
+        app.tasks.spawn(ctx, format!("saving {}", path.display()), move |_| {
+            let mut rows = 0;
+            let written = output::write_with(&path, |to| {
+                rows = table::write(&tuned, columns, format, to).map_err(|e| Untold(e.to_string()))?;
+                Ok(())
+            });
+            Box::new(move |app| match written {
+                Ok(()) => app.info(format!(
+                    "saved {}: {}",
+                    path.display(),
+                    text::counted(rows, "row", "rows")
+                )),
+                Err(Untold(why)) => app.error("the table was not saved", &why),
+            })
+        });
+    });
+}

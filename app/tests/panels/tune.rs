@@ -1,0 +1,372 @@
+//! The Tune panel: what it says where there is nothing to tune, its fields, and what came of a tuning as map and table.
+
+use crate::common::{Window, sample};
+use kinescope::document::tuning::form::Kind;
+use kinescope::panels::tune::Sort;
+use kinescope::theme::ThemeChoice;
+use replay_engine::tune::{Ended, Health, Measured, Point, Rejected, Resources, Tried, Tuned, Wrong};
+use std::sync::Arc;
+use trace_core::Recording;
+use trace_core::progress::Progress;
+use trace_core::recording::{
+    AllocationKind, AllocationRow, CALL_FACTS, CallFacts, CallFunction, CallStream, EventsBuilder, LaunchRow,
+};
+
+/// A recording of three launches of two kernels.
+fn recording() -> Recording {
+    let mut b = EventsBuilder::new();
+    b.allocation(
+        0,
+        1,
+        AllocationRow {
+            at: 0x1539_4000_0000,
+            bytes: 4096,
+            kind: AllocationKind::Take as u32,
+            ..Default::default()
+        },
+    );
+    let arguments_at = b.call_bytes(&0x1539_4000_0000u64.to_le_bytes());
+    for (time, function) in [(1000, 0), (2000, 1), (3000, 1)] {
+        b.launch(
+            time,
+            1,
+            LaunchRow {
+                arguments_at,
+                arguments: 8,
+                function,
+                grid: [320, 1, 1],
+                block: [256, 1, 1],
+                ..Default::default()
+            },
+        );
+    }
+    let function = |name: &str| CallFunction {
+        name: name.into(),
+        parameters: vec![[0, 8]],
+        most_threads: 1024,
+        ..Default::default()
+    };
+    let facts = CallFacts {
+        api: "cuda".into(),
+        functions: vec![function("fill"), function("scale_stride")],
+        streams: vec![CallStream {
+            name: "default stream".into(),
+            ..Default::default()
+        }],
+        ..Default::default()
+    };
+    let mut r = Recording {
+        events: b.finish(),
+        ..Default::default()
+    };
+    r.extras.insert(CALL_FACTS.into(), serde_json::to_vec(&facts).unwrap());
+    r
+}
+
+fn point(block: u32, grid: u32) -> Point {
+    Point {
+        grid: [grid, 1, 1],
+        block: [block, 1, 1],
+        ..Point::default()
+    }
+}
+
+fn measured(ns: u64) -> Measured {
+    Measured {
+        times: (0..5).map(|n| ns + n * ns / 50).collect(),
+        resources: Some(Resources {
+            registers: 24,
+            blocks: 8,
+            occupancy: 0.75,
+            ..Resources::default()
+        }),
+        rejected: None,
+    }
+}
+
+/// Six blocks and five grids; blocks of 1024 threads are refused, those of 512 wrong.
+fn tuned() -> Tuned {
+    let mut points = Vec::new();
+    for block in [32, 64, 128, 256, 512, 1024] {
+        for grid in [80, 160, 320, 640, 1280] {
+            let far = |a: u32, b: f64| (f64::from(a).log2() - b.log2()).powi(2);
+            let ns = 20_000.0 * (1.0 + 0.25 * far(block, 128.0) + 0.2 * far(grid, 640.0));
+            let measured = match block {
+                512 => Measured::rejected(Rejected::Wrong(Wrong {
+                    at: 0x1539_4000_0040,
+                    count: 1024,
+                    wanted: "0000803f".into(),
+                    got: "00000000".into(),
+                    ..Wrong::default()
+                })),
+                1024 => Measured::rejected(Rejected::Refused {
+                    why: "cuLaunchKernelEx: CUDA_ERROR_INVALID_VALUE (1)".into(),
+                }),
+                _ => measured(ns as u64),
+            };
+            points.push(Tried {
+                point: point(block, grid),
+                measured,
+            });
+        }
+    }
+    let best = points.iter().position(|t| t.point == point(128, 640));
+    let health = |celsius, mhz| Health {
+        celsius: Some(celsius),
+        clock_mhz: Some(mhz),
+        watts: Some(310),
+        ..Health::default()
+    };
+    let mut t = Tuned {
+        device: "NVIDIA H100 80GB HBM3".into(),
+        function: "scale_stride".into(),
+        event: 2,
+        recorded: point(256, 320),
+        baseline: measured(29_000),
+        baseline_again: Some(measured(29_100)),
+        points,
+        best: best.map(|n| n as u32),
+        space: 30,
+        launches: 168,
+        memory: 64 << 20,
+        restored_pages: 4000,
+        processes: 1,
+        before: health(41, 1980),
+        after: health(44, 1965),
+        ..Tuned::default()
+    };
+    (t.phases.ready, t.phases.total) = (900_000_000, 1_400_000_000);
+    t
+}
+
+/// As high as all fields need.
+fn window() -> Window {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("launches.kine");
+    trace_core::container::write(&recording(), &file, &Progress::new()).unwrap();
+    let mut w = Window::placed(&file, ThemeChoice::Dark, [1280.0, 1600.0], 1.0);
+    w.run("show-tune");
+    w.settle();
+    w
+}
+
+#[test]
+fn a_recording_without_cuda_calls_says_so() {
+    let mut w = Window::with(&sample(), ThemeChoice::Dark, 1.0);
+    w.run("show-tune");
+    w.settle();
+    assert!(w.has_part("This recording holds no CUDA calls"));
+    let mut w = Window::of(Recording {
+        extras: recording().extras,
+        ..Recording::default()
+    });
+    w.run("show-tune");
+    w.settle();
+    assert!(w.has_part("No launch was made in this recording"));
+}
+
+#[test]
+fn the_launch_at_the_moment_is_meant_until_one_is_chosen() {
+    let mut w = window();
+    let meant = |w: &mut Window| {
+        let moment = w.doc().moment();
+        w.views().tune.meant(moment).map(|l| l.event)
+    };
+    w.doc().go(0);
+    w.settle();
+    assert_eq!(meant(&mut w), Some(1), "before the first launch it is the first");
+    assert!(w.has("launch of fill"));
+    w.doc().go(3);
+    w.settle();
+    assert_eq!(meant(&mut w), Some(3));
+    assert!(w.has("launch of scale_stride"));
+    w.click("Previous launch of the kernel");
+    assert_eq!(meant(&mut w), Some(2));
+    w.doc().go(1);
+    w.settle();
+    assert_eq!(meant(&mut w), Some(2), "a chosen launch stays");
+    // There is none before it of its kernel.
+    w.click("Previous launch of the kernel");
+    assert_eq!(meant(&mut w), Some(2));
+    w.click("stay with this launch");
+    assert_eq!(meant(&mut w), Some(1));
+}
+
+#[test]
+fn fields_say_what_they_come_to_and_what_is_wrong_with_them() {
+    let mut w = window();
+    assert_eq!(w.views().tune.form.block[0], "32, 64, 128, 256, 512, 1024");
+    assert!(w.has_part("6 points, 36 launches"));
+    w.views().tune.form.grid[0] = "80..1280".into();
+    w.settle();
+    assert!(w.has_part("30 points, 180 launches"));
+    w.views().tune.form.near = "f32".into();
+    w.settle();
+    assert!(w.has_part("▲ 'f32' is no rule") && w.has_part("▲ a field is not right"));
+    w.views().tune.form.near = "arg0=f32:1e-5".into();
+    w.settle();
+    assert!(!w.has_part("▲"), "a parameter that is a pointer has a buffer");
+    w.click("search halving");
+    assert_eq!(w.views().tune.form.kind, Kind::Halving);
+    assert!(w.has_part("30 points, at most 180 launches"));
+    w.click("cache l1");
+    w.click("cache equal");
+    assert!(w.has_part("60 points"));
+    w.views().tune.form.block[0] = "1..1024+1".into();
+    w.views().tune.form.grid[0] = "1..1024+1".into();
+    w.settle();
+    assert!(w.has_part("▲ the lists of values make"));
+    w.views().tune.board = "software:mali-g71".into();
+    w.settle();
+    assert!(w.has_part("▲ this is no board with a CUDA device"));
+}
+
+#[test]
+fn where_there_is_no_device_that_is_said_and_what_stood_there_stays() {
+    let mut w = window();
+    assert!(w.has_part("Nothing was tried yet"));
+    // No machine has so many.
+    w.views().tune.board = "cuda:4000".into();
+    w.settle();
+    w.click("Run the tuning");
+    assert!(w.doc().tuning.running().is_none());
+    assert!(w.has_part("It was not tuned: "));
+    w.doc().tuning.end("cuda:0", Ok(tuned()));
+    w.settle();
+    assert!(w.has_part("1.45 times as fast as recorded"));
+    w.click("Run the tuning");
+    assert!(w.has_part("what stands here is older"));
+    assert!(w.has_part("1.45 times as fast as recorded"));
+}
+
+#[test]
+fn map_and_table_show_each_point_and_what_is_selected_in_one_is_in_the_other() {
+    let mut w = window();
+    w.doc().tuning.end("cuda:0", Ok(tuned()));
+    w.settle();
+    assert!(w.has_part("30 of 30 points tried, 10 rejected"));
+    assert!(w.has("recorded launch"));
+    assert!(w.has("cell grid 640, block 128") && w.has("cell grid 80, block 1024"));
+    let selected = |w: &mut Window| w.views().tune.point.map(|n| tuned().points[n as usize].point);
+    assert_eq!(selected(&mut w), Some(point(128, 640)), "the best is selected at first");
+    w.click("cell grid 80, block 1024");
+    assert_eq!(selected(&mut w), Some(point(1024, 80)));
+    assert!(w.has("point grid 80, block 1024"), "the table goes there");
+    w.click("Sort by block");
+    assert_eq!(w.views().tune.sort, (Sort::Block, false));
+    w.click("Sort by block");
+    assert_eq!(w.views().tune.sort, (Sort::Block, true));
+}
+
+#[test]
+fn what_makes_an_answer_doubtful_is_said() {
+    let mut w = window();
+    let mut t = tuned();
+    t.baseline_again = Some(measured(40_000));
+    t.ended = Ended::TimeOver;
+    w.doc().tuning.end("cuda:0", Ok(t));
+    w.settle();
+    assert!(w.has_part("clocks or temperature moved") && w.has_part("the time was over"));
+    let mut t = tuned();
+    t.baseline = t.points[25].measured.clone();
+    (t.best, t.points) = (None, Vec::new());
+    w.doc().tuning.end("cuda:0", Ok(t));
+    w.settle();
+    assert!(w.has_part("▲ The recorded launch itself does not count"));
+    let mut t = tuned();
+    t.best = None;
+    w.doc().tuning.end("cuda:0", Ok(t));
+    w.settle();
+    assert!(w.has_part("▲ Nothing that was tried is right"));
+}
+
+#[test]
+fn the_table_is_saved_with_our_columns_and_with_record_replay_s() {
+    let mut w = window();
+    w.doc().tuning.end("cuda:0", Ok(tuned()));
+    w.settle();
+    for (item, name, begins) in [
+        ("CSV", "a.csv", &b"role,verdict,code"[..]),
+        ("CSV as RecordReplay", "b.csv", b"Kernel-Name,GridDim-X"),
+        ("Parquet", "c.parquet", b"PAR1"),
+    ] {
+        let to = w.folder.path().join(name);
+        w.will_choose(&to);
+        w.click("Export…");
+        w.click(item);
+        let written = std::fs::read(&to).unwrap();
+        assert!(written.starts_with(begins), "{name}");
+    }
+}
+
+#[test]
+fn other_code_is_taken_and_left_out_again() {
+    let mut w = window();
+    let code = w.folder.path().join("fast.ptx");
+    std::fs::write(&code, ".version 7.0").unwrap();
+    w.will_choose(&code);
+    w.click("Other code…");
+    assert_eq!(w.views().tune.form.modules.len(), 1);
+    assert!(w.has_part("fast.ptx · PTX"));
+    w.click("Leave fast.ptx out");
+    assert!(w.views().tune.form.modules.is_empty());
+}
+
+/// As many points as there may be: what is drawn of them is what there is room for.
+#[test]
+fn a_frame_draws_what_is_in_view_however_many_points_there_are() {
+    let labelled = |points: u32| {
+        let mut w = window();
+        let points = (0..points).map(|n| Tried {
+            point: point(1 + n % 512, 1 + n / 512),
+            measured: measured(10_000 + u64::from(n)),
+        });
+        let t = Tuned {
+            points: points.collect(),
+            best: Some(0),
+            ..tuned()
+        };
+        w.doc().tuning.end("cuda:0", Ok(t));
+        w.settle();
+        use egui_kittest::kittest::Queryable as _;
+        let cells = w.harness.query_all_by_label_contains("cell grid").count();
+        let rows = w.harness.query_all_by_label_contains("point grid").count();
+        let shown = w.views().tune.clone();
+        assert!(Arc::ptr_eq(
+            &shown.launches().unwrap().clone(),
+            shown.launches().unwrap()
+        ));
+        (cells, rows)
+    };
+    let (cells, rows) = labelled(1 << 16);
+    assert!((20..1500).contains(&cells), "{cells} cells");
+    assert!((3..60).contains(&rows), "{rows} rows");
+    assert_eq!(labelled(1 << 13).1, rows);
+}
+
+/// Pictures for a person to look at, where a folder for them is named.
+#[test]
+fn pictures() {
+    let Some(folder) = std::env::var_os("KINESCOPE_PICTURES") else {
+        return;
+    };
+    for theme in [ThemeChoice::Dark, ThemeChoice::Light, ThemeChoice::Contrast] {
+        let mut w = Window::themed(recording(), theme);
+        w.run("show-tune");
+        w.settle();
+        let take = |w: &mut Window, name: &str| {
+            w.settle();
+            let image = w.harness.render().unwrap();
+            let path = std::path::Path::new(&folder).join(format!("tune-{name}-{}.png", theme.name()));
+            image.save(path).unwrap();
+        };
+        take(&mut w, "empty");
+        w.views().tune.form.grid[0] = "80..1280".into();
+        w.doc().tuning.end("cuda:0", Ok(tuned()));
+        take(&mut w, "done");
+        w.app().torn.clear();
+        w.views().tune.form.near = "f32".into();
+        w.views().tune.form.kind = Kind::Halving;
+        take(&mut w, "wrong");
+    }
+}

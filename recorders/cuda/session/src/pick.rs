@@ -1,0 +1,121 @@
+//! Which launches of a function are recorded, where launches are recorded one by one.
+
+use std::fmt;
+
+/// Which launches of each function that is wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pick {
+    /// The first one.
+    First,
+    /// Each that has more threads than all before it: the last of them is the largest.
+    Largest,
+    /// The first one and every so many after it.
+    Every(u64),
+    /// All.
+    All,
+}
+
+impl Pick {
+    /// Reads `first`, `largest`, `every:N` or `all`.
+    #[must_use]
+    pub fn of(text: &str) -> Option<Self> {
+        match text {
+            "first" => Some(Self::First),
+            "largest" => Some(Self::Largest),
+            "all" => Some(Self::All),
+            _ => {
+                let n: u64 = text.strip_prefix("every:")?.parse().ok()?;
+                (n > 0).then_some(Self::Every(n))
+            }
+        }
+    }
+}
+
+impl fmt::Display for Pick {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::First => f.write_str("the first launch"),
+            Self::Largest => f.write_str("launches larger than all before"),
+            Self::Every(n) => write!(f, "one in {n} launches"),
+            Self::All => f.write_str("all launches"),
+        }
+    }
+}
+
+/// The launches of one function so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Launched {
+    /// How many there were.
+    pub seen: u64,
+    /// How many of them were recorded.
+    pub taken: u64,
+    /// Threads of the largest that was recorded.
+    largest: u64,
+}
+
+impl Launched {
+    /// A launch with this many threads comes: whether it is recorded, of which there are at most so many.
+    pub fn next(&mut self, pick: Pick, most: Option<u64>, threads: u64) -> bool {
+        let n = self.seen;
+        self.seen = n.saturating_add(1);
+        if most.is_some_and(|m| self.taken >= m) {
+            return false;
+        }
+        match pick {
+            Pick::First => self.taken == 0,
+            Pick::Largest => self.taken == 0 || threads > self.largest,
+            Pick::Every(every) => n.is_multiple_of(every),
+            Pick::All => true,
+        }
+    }
+
+    /// The launch that came was recorded.
+    pub fn took(&mut self, threads: u64) {
+        self.taken = self.taken.saturating_add(1);
+        self.largest = self.largest.max(threads);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn taken(pick: &str, most: Option<u64>, threads: &[u64]) -> Vec<usize> {
+        let pick = Pick::of(pick).unwrap();
+        let mut launched = Launched::default();
+        let mut all = Vec::new();
+        for (n, t) in threads.iter().enumerate() {
+            if launched.next(pick, most, *t) {
+                launched.took(*t);
+                all.push(n);
+            }
+        }
+        all
+    }
+
+    #[test]
+    fn launches_are_picked_by_their_order_and_size() {
+        let threads = [64, 32, 128, 128, 256, 1, 300];
+        assert_eq!(taken("first", None, &threads), [0]);
+        assert_eq!(taken("largest", None, &threads), [0, 2, 4, 6]);
+        assert_eq!(taken("largest", Some(2), &threads), [0, 2]);
+        assert_eq!(taken("every:3", None, &threads), [0, 3, 6]);
+        assert_eq!(taken("every:3", Some(2), &threads), [0, 3]);
+        assert_eq!(taken("all", None, &threads), [0, 1, 2, 3, 4, 5, 6]);
+        assert_eq!(taken("all", Some(0), &threads), [0; 0]);
+        for wrong in ["", "every", "every:0", "every:-1", "last", "first "] {
+            assert_eq!(Pick::of(wrong), None, "{wrong}");
+        }
+    }
+
+    /// Where the first launch cannot be recorded, because a graph is captured for one, the next one is the first.
+    #[test]
+    fn a_launch_that_was_not_recorded_does_not_count() {
+        let mut l = Launched::default();
+        assert!(l.next(Pick::First, None, 1));
+        assert!(l.next(Pick::First, None, 1));
+        l.took(1);
+        assert!(!l.next(Pick::First, None, 1));
+        assert_eq!((l.seen, l.taken), (3, 1));
+    }
+}

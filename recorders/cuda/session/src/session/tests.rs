@@ -1,0 +1,341 @@
+//! Recordings that tests hand calls over to.
+
+use super::*;
+use trace_core::progress::Progress;
+use trace_core::recording::{CallModule, CodeKind, CopyKind, CopyRow, LaunchRow, Recording};
+
+fn open(path: &std::path::Path) -> Recording {
+    let report = trace_core::container::verify(path).unwrap();
+    assert_eq!(report.problems, vec![]);
+    trace_core::import::open(path, &Progress::new()).unwrap()
+}
+
+fn copy(kind: CopyKind, bytes: u64) -> CallEvent {
+    CallEvent::Copy(CopyRow {
+        to: 0x1000,
+        from: 0x2000,
+        bytes,
+        rows: 1,
+        kind: kind as u32,
+        ..Default::default()
+    })
+}
+
+fn settings(folder: &tempfile::TempDir) -> Settings {
+    Settings {
+        to: folder.path().join("r.kine"),
+        limit: None,
+    }
+}
+
+#[test]
+fn what_is_handed_over_stands_in_the_file_in_order() {
+    let folder = tempfile::tempdir().unwrap();
+    let s = Session::begin(&settings(&folder)).unwrap();
+    let b = s.begun();
+    let awaited = s.slot();
+    s.record(b, 1, copy(CopyKind::HostToDevice, 9000), With::Content(vec![7; 9000]));
+    s.record(b, 1, copy(CopyKind::DeviceToHost, 5), With::Awaited(awaited));
+    s.record(
+        b,
+        2,
+        CallEvent::Launch(LaunchRow::default()),
+        With::Arguments(vec![1, 2, 3]),
+    );
+    let never = s.slot();
+    s.record(b, 2, copy(CopyKind::DeviceToHost, 5), With::Awaited(never));
+    s.record(b, 2, copy(CopyKind::HostToDevice, 5), With::Content(vec![1; 4]));
+    {
+        let mut t = s.tables();
+        t.facts.api = "cuda".into();
+        t.facts.modules.push(CallModule {
+            kind: CodeKind::Ptx,
+            origin: "memory".into(),
+            ..Default::default()
+        });
+        t.touch();
+    }
+    s.store_code(0, b"\n.version 7.0".repeat(1000));
+    s.supply(awaited, Some(vec![9; 5]));
+    s.end();
+    s.end();
+    let r = open(&folder.path().join("r.kine"));
+    assert!(r.events.kind.iter().eq([10, 10, 9, 10, 10]));
+    let copied = |event| match r.events.call(event) {
+        Some(CallEvent::Copy(c)) => r.copied(&c),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(copied(0), Some(vec![7; 9000]));
+    assert_eq!(copied(1), Some(vec![9; 5]));
+    assert_eq!(
+        (copied(3), copied(4)),
+        (None, None),
+        "never supplied, and of another length"
+    );
+    let Some(CallEvent::Launch(l)) = r.events.call(2) else {
+        panic!()
+    };
+    assert_eq!(
+        r.events.call_arguments(l.arguments_at, l.arguments),
+        Some(vec![1, 2, 3])
+    );
+    assert!(r.events.thread.iter().eq([1, 1, 2, 2, 2]));
+    let facts = r.call_facts().unwrap();
+    assert_eq!(
+        r.module_code(&facts.modules[0]).unwrap(),
+        b"\n.version 7.0".repeat(1000)
+    );
+    assert_eq!(
+        (facts.modules[0].kind, &*facts.modules[0].origin),
+        (CodeKind::Ptx, "memory")
+    );
+}
+
+#[test]
+fn many_threads_lose_nothing_and_the_file_is_whole_before_the_end() {
+    let folder = tempfile::tempdir().unwrap();
+    let s = Session::begin(&settings(&folder)).unwrap();
+    std::thread::scope(|scope| {
+        for thread in 0..4u32 {
+            let s = &s;
+            scope.spawn(move || {
+                for n in 0..5000u32 {
+                    let row = LaunchRow {
+                        function: n,
+                        ..Default::default()
+                    };
+                    s.record(
+                        s.begun(),
+                        thread,
+                        CallEvent::Launch(row),
+                        With::Arguments(n.to_le_bytes().to_vec()),
+                    );
+                }
+            });
+        }
+    });
+    let path = folder.path().join("r.kine");
+    // A reader finds what was committed while the recording goes on.
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while trace_core::container::open(&path).map_or(0, |r| r.events.len()) < 20_000 {
+        assert!(Instant::now() < deadline, "nothing was committed");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    drop(s);
+    let r = open(&path);
+    let mut next = [0u32; 4];
+    for at in 0..r.events.len() {
+        let Some(CallEvent::Launch(l)) = r.events.call(at) else {
+            panic!()
+        };
+        let thread = r.events.thread.get(at).unwrap() as usize;
+        assert_eq!(l.function, next[thread], "calls of a thread keep their order");
+        next[thread] += 1;
+        let arguments = r.events.call_arguments(l.arguments_at, l.arguments).unwrap();
+        assert_eq!(arguments, l.function.to_le_bytes());
+    }
+    assert_eq!(next, [5000; 4]);
+}
+
+#[test]
+fn a_recording_that_stops_says_why_and_the_program_goes_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let s = Session::begin(&settings(&folder)).unwrap();
+    s.record(s.begun(), 1, CallEvent::Launch(LaunchRow::default()), With::Nothing);
+    s.stop("the driver is another one");
+    s.record(s.begun(), 1, CallEvent::Launch(LaunchRow::default()), With::Nothing);
+    s.end();
+    let r = open(&folder.path().join("r.kine"));
+    assert_eq!(r.events.len(), 1);
+    assert_eq!(r.facts.lost[0].reason, "the driver is another one");
+
+    let mut small = settings(&folder);
+    small.to = folder.path().join("small.kine");
+    small.limit = Some(100_000);
+    let s = Session::begin(&small).unwrap();
+    let mut n = 0u64;
+    while s.is_going() {
+        n += 1;
+        let page: Vec<u8> = n.to_le_bytes().repeat(512);
+        s.record(s.begun(), 1, copy(CopyKind::HostToDevice, 4096), With::Content(page));
+        assert!(n < 10_000_000);
+    }
+    assert!(s.why().unwrap().contains("limit of 100000 bytes"));
+    s.end();
+    assert_eq!(open(&small.to).facts.lost.len(), 1);
+}
+
+/// Whoever hands over more than may wait, behind a copy whose content is not known before they go on, must not wait
+/// for themselves.
+#[test]
+fn much_behind_what_is_awaited_does_not_wait_for_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let s = Session::begin(&settings(&folder)).unwrap();
+    let slot = s.slot();
+    s.record(s.begun(), 1, copy(CopyKind::DeviceToHost, 8), With::Awaited(slot));
+    for n in 0..24u8 {
+        let content: Vec<u8> = (0..1u32 << 20).map(|at| (at >> 8) as u8 ^ n).collect();
+        s.record(
+            s.begun(),
+            1,
+            copy(CopyKind::HostToDevice, 1 << 20),
+            With::Content(content),
+        );
+    }
+    s.supply(slot, Some(vec![5; 8]));
+    s.end();
+    let r = open(&folder.path().join("r.kine"));
+    assert_eq!(r.events.len(), 25);
+    let copied = |event| match r.events.call(event) {
+        Some(CallEvent::Copy(c)) => r.copied(&c).unwrap(),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(copied(0), [5; 8]);
+    for n in 0..24usize {
+        let c = copied(n + 1);
+        assert!(
+            c.iter().enumerate().all(|(at, b)| *b == (at >> 8) as u8 ^ n as u8),
+            "{n}"
+        );
+    }
+}
+
+#[test]
+fn content_in_parts_is_one_copy() {
+    let folder = tempfile::tempdir().unwrap();
+    let s = Session::begin(&settings(&folder)).unwrap();
+    let row = |bytes| CopyRow {
+        to: 0x1f00,
+        bytes,
+        rows: 1,
+        kind: CopyKind::HostToDevice as u32,
+        ..Default::default()
+    };
+    let bytes: Vec<u8> = (0..3_000_000u32).map(|n| (n / 3) as u8).collect();
+    let hand = |slot| {
+        s.part(slot, 0x1f00, bytes[..0x100 + 4096 * 300].to_vec());
+        s.part(slot, 0x2000 + 4096 * 300, bytes[0x100 + 4096 * 300..].to_vec());
+    };
+    let whole = s.slot();
+    hand(whole);
+    s.record(s.begun(), 1, CallEvent::Copy(row(3_000_000)), With::Parts(whole));
+    // Of another length than the row, and with nothing handed over.
+    let short = s.slot();
+    s.part(short, 0x1f00, vec![1; 100]);
+    s.record(s.begun(), 1, CallEvent::Copy(row(9000)), With::Parts(short));
+    s.record(s.begun(), 1, CallEvent::Copy(row(9000)), With::Parts(s.slot()));
+    // Known later.
+    let later = s.slot();
+    s.record(s.begun(), 1, CallEvent::Copy(row(3_000_000)), With::Awaited(later));
+    hand(later);
+    s.supply_parts(later);
+    s.end();
+    let r = open(&folder.path().join("r.kine"));
+    let copied = |event| match r.events.call(event) {
+        Some(CallEvent::Copy(c)) => r.copied(&c),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(copied(0).unwrap(), bytes);
+    assert_eq!((copied(1), copied(2)), (None, None));
+    assert_eq!(copied(3).unwrap(), bytes);
+}
+
+/// A range's second snapshot is handed over as what changed; its row holds all of it.
+#[test]
+fn a_snapshot_is_what_changed_since_the_one_before() {
+    let folder = tempfile::tempdir().unwrap();
+    let s = Session::begin(&settings(&folder)).unwrap();
+    let (at, bytes) = (0x1539_4000_0200u64, 20_000u64);
+    let row = |from: u64, bytes| {
+        CallEvent::Copy(CopyRow {
+            from,
+            bytes,
+            rows: 1,
+            kind: CopyKind::DeviceToHost as u32,
+            ..Default::default()
+        })
+    };
+    let give = |from: u64, length: u64, parts| {
+        s.record(
+            s.begun(),
+            1,
+            row(from, length),
+            With::Snapshot {
+                range: (at, bytes),
+                parts,
+            },
+        );
+    };
+    let mut memory: Vec<u8> = (0..bytes as u32).map(|n| (n / 100) as u8).collect();
+    let second = 4096 - 0x200;
+    // In two pieces, then a page of each anew, then nothing.
+    give(at, second + 4096, vec![(0, memory[..second as usize + 4096].to_vec())]);
+    give(
+        at + second + 4096,
+        bytes - second - 4096,
+        vec![(0, memory[second as usize + 4096..].to_vec())],
+    );
+    memory[..second as usize].fill(9);
+    memory[19_999] = 9;
+    let last = second + 4 * 4096;
+    give(
+        at,
+        bytes,
+        vec![
+            (0, memory[..second as usize].to_vec()),
+            (last, memory[last as usize..].to_vec()),
+        ],
+    );
+    give(at, bytes, vec![]);
+    // What is not known is not made up: another range, and more than there is.
+    s.record(
+        s.begun(),
+        1,
+        row(0x9000, 10),
+        With::Snapshot {
+            range: (0x9000, 10),
+            parts: vec![],
+        },
+    );
+    give(at, bytes + 1, vec![]);
+    s.end();
+    let r = open(&folder.path().join("r.kine"));
+    let copied = |event| match r.events.call(event) {
+        Some(CallEvent::Copy(c)) => r.copied(&c),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(copied(2).unwrap(), memory);
+    assert_eq!(copied(3).unwrap(), memory);
+    assert_eq!((copied(4), copied(5)), (None, None));
+}
+
+#[test]
+fn what_was_awaited_is_asked_for_at_the_end() {
+    static SESSION: OnceLock<(Session, Slot)> = OnceLock::new();
+    let folder = tempfile::tempdir().unwrap();
+    let s = Session::begin(&settings(&folder)).unwrap();
+    let slot = s.slot();
+    let (s, _) = SESSION.get_or_init(|| (s, slot));
+    s.at_end(|| {
+        if let Some((s, slot)) = SESSION.get() {
+            s.supply(*slot, Some(vec![3; 5]));
+        }
+    });
+    s.record(s.begun(), 1, copy(CopyKind::DeviceToHost, 5), With::Awaited(slot));
+    s.end();
+    let r = open(&folder.path().join("r.kine"));
+    let Some(CallEvent::Copy(c)) = r.events.call(0) else {
+        panic!()
+    };
+    assert_eq!(r.copied(&c).unwrap(), [3; 5]);
+}
+
+#[test]
+fn a_file_that_is_there_is_not_written_over() {
+    let folder = tempfile::tempdir().unwrap();
+    let s = settings(&folder);
+    std::fs::write(&s.to, b"mine").unwrap();
+    let e = Session::begin(&s).unwrap_err();
+    assert!(e.to_string().contains("r.kine"), "{e}");
+    assert_eq!(std::fs::read(&s.to).unwrap(), b"mine");
+}

@@ -1,0 +1,155 @@
+//! The thread that writes: what it took from the queue goes into the file in the order of the calls.
+
+use crate::entry::{Entry, With};
+use crate::error::SessionError;
+use crate::file::File;
+use crate::session::{Shared, Slot, Supplied, Taken};
+use std::collections::{HashMap, VecDeque};
+use std::time::{Duration, Instant};
+use trace_core::PAGE_SIZE;
+use trace_core::recording::{CallEvent, CallModule};
+
+/// Calls that may wait behind one whose content is awaited; then it is not held.
+const MOST_BEHIND: usize = 1 << 20;
+/// Least time between two commits.
+const COMMIT_EVERY: Duration = Duration::from_millis(500);
+/// A commit takes at most one part of this many of the time.
+const SHARE: u32 = 20;
+/// Bytes after which it is told that there is room again.
+const TELL_EVERY: u64 = 16 << 20;
+
+/// What the thread that writes has at hand.
+pub(crate) struct Writing {
+    file: File,
+    limit: Option<u64>,
+    /// Calls that are not in the file yet: the first one waits for its content.
+    pending: VecDeque<Entry>,
+    supplied: HashMap<Slot, Supplied>,
+    /// Content in parts, stored.
+    parts: HashMap<Slot, Vec<u32>>,
+    /// Calls of `pending` whose content is stored already, from the front on.
+    looked_at: usize,
+    /// Bytes that were stored and not told of.
+    untold: u64,
+}
+
+impl Writing {
+    pub fn new(file: File, limit: Option<u64>) -> Self {
+        Self {
+            file,
+            limit,
+            pending: VecDeque::new(),
+            supplied: HashMap::new(),
+            parts: HashMap::new(),
+            looked_at: 0,
+            untold: 0,
+        }
+    }
+
+    /// Writes until the recording ends.
+    pub fn write(mut self, shared: &Shared) {
+        let mut due = Instant::now();
+        loop {
+            let taken = shared.take();
+            let last = taken.last;
+            let done = self.store(shared, taken).and_then(|()| {
+                let now = Instant::now();
+                // Who calls needs the tables: they are not held while the disk is at work.
+                let version = shared.tables().version();
+                if last || (now >= due && self.file.has_more(version)) {
+                    let told = (last || self.file.told() != Some(version)).then(|| shared.tables().told());
+                    let why = shared.why().filter(|_| last);
+                    self.file.commit(told.as_ref(), why.as_deref())?;
+                    due = now + (now.elapsed() * SHARE).max(COMMIT_EVERY);
+                }
+                Ok(())
+            });
+            if let Err(e) = done {
+                shared.give_up(e.to_string());
+                return;
+            }
+            if last {
+                return;
+            }
+            if let Some(most) = self.limit.filter(|most| self.file.bytes() > *most) {
+                shared.give_up(format!("it reached its limit of {most} bytes"));
+            }
+        }
+    }
+
+    /// Puts what was taken into the file, up to the first call whose content is awaited.
+    fn store(&mut self, shared: &Shared, taken: Taken) -> Result<(), SessionError> {
+        for (module, bytes) in taken.code {
+            let pages = self.file.code(&bytes)?;
+            let digest = blake3::hash(&bytes).to_hex().to_string();
+            let mut tables = shared.tables();
+            if let Some(m) = tables.facts.modules.get_mut(module as usize) {
+                *m = CallModule {
+                    bytes: bytes.len() as u64,
+                    digest,
+                    pages,
+                    ..std::mem::take(m)
+                };
+                tables.touch();
+            }
+            drop(tables);
+            self.count(shared, bytes.len() as u64);
+        }
+        for (slot, at, bytes) in taken.parts {
+            let ids = self.file.store((at % PAGE_SIZE as u64) as usize, &bytes)?;
+            self.parts.entry(slot).or_default().extend(ids);
+            self.count(shared, bytes.len() as u64);
+        }
+        self.supplied.extend(taken.supplied);
+        self.pending.extend(taken.entries);
+        while let Some(mut entry) = self.pending.pop_front() {
+            if let With::Awaited(slot) = entry.with {
+                entry.with = match self.supplied.remove(&slot) {
+                    Some(Supplied::Content(content)) => With::Content(content),
+                    Some(Supplied::Parts) => With::Parts(slot),
+                    Some(Supplied::Nothing) => With::Nothing,
+                    None if taken.last || self.pending.len() > MOST_BEHIND => With::Nothing,
+                    None => {
+                        self.pending.push_front(entry);
+                        break;
+                    }
+                };
+            }
+            self.looked_at = self.looked_at.saturating_sub(1);
+            let weight = entry.weight();
+            if let With::Parts(slot) = entry.with {
+                entry.with = self.parts.remove(&slot).map_or(With::Nothing, With::Stored);
+            }
+            self.file.take(entry)?;
+            self.count(shared, weight);
+        }
+        self.store_behind(shared)?;
+        shared.stored(std::mem::take(&mut self.untold));
+        Ok(())
+    }
+
+    /// Stores the content of calls behind one that waits for its own: it may wait until who calls goes on, who may wait
+    /// for room.
+    fn store_behind(&mut self, shared: &Shared) -> Result<(), SessionError> {
+        for n in self.looked_at..self.pending.len() {
+            let Some(entry) = self.pending.get_mut(n) else { break };
+            if let (CallEvent::Copy(row), With::Content(content)) = (&entry.call, &mut entry.with)
+                && row.total() == Some(content.len() as u64)
+            {
+                let phase = (row.device() % PAGE_SIZE as u64) as usize;
+                let content = std::mem::take(content);
+                entry.with = With::Stored(self.file.store(phase, &content)?);
+                self.count(shared, content.len() as u64);
+            }
+        }
+        self.looked_at = self.pending.len();
+        Ok(())
+    }
+
+    fn count(&mut self, shared: &Shared, bytes: u64) {
+        self.untold += bytes;
+        if self.untold > TELL_EVERY {
+            shared.stored(std::mem::take(&mut self.untold));
+        }
+    }
+}

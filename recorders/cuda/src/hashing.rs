@@ -1,0 +1,429 @@
+//! Hashes of pages, made by the device: what did not change since the last snapshot does not cross the bus.
+//!
+//! A small function of PTX is loaded into the program's context when it is first needed, and runs on a stream of its own
+//! while the context is idle: a snapshot has waited for everything before. What it needs of memory is the driver's own,
+//! outside the window. Where any of that fails, memory is copied and hashed on the host.
+
+use crate::resolve::driver;
+use cuda_driver::{CuDevicePtr, CuFunction, CuModule, CuStream, CudaError, STREAM_NON_BLOCKING};
+use cuda_session::{HASH_FIRST, HASH_PLACE, HASH_SECOND, PageHash, pages_of};
+use libc::c_void;
+use std::collections::HashMap;
+use std::fmt::Write as _;
+
+const PAGE: u64 = trace_core::PAGE_SIZE as u64;
+/// Pages that are hashed at once: 4 GiB of memory, whose hashes take 16 MiB.
+const MOST_PAGES: u64 = 1 << 20;
+/// Ranges that are hashed at once.
+const MOST_RANGES: usize = 1 << 16;
+/// Threads of a block, of which each 32 hash a page at a time.
+const THREADS: u32 = 128;
+/// Most blocks; each takes further pages when it is done.
+const MOST_BLOCKS: u64 = 4096;
+
+/// What hashes memory of each context that was asked for; none where it did not load or did not run.
+#[derive(Debug, Default)]
+pub(crate) struct Hashers {
+    of: HashMap<usize, Option<Hasher>>,
+    why: Option<CudaError>,
+}
+
+/// What is loaded into a context.
+#[derive(Debug)]
+struct Hasher {
+    module: CuModule,
+    function: CuFunction,
+    stream: CuStream,
+    ranges: Buffer,
+    hashes: Buffer,
+}
+
+// SAFETY: handles of the driver's, which any thread may use.
+unsafe impl Send for Hasher {}
+
+/// Memory of the device; none at first.
+#[derive(Clone, Copy, Debug, Default)]
+struct Buffer {
+    at: CuDevicePtr,
+    bytes: usize,
+}
+
+impl Buffer {
+    /// Makes it at least so long. What it held is lost.
+    fn grow(&mut self, bytes: usize) -> Result<(), CudaError> {
+        if self.bytes >= bytes {
+            return Ok(());
+        }
+        self.free();
+        let bytes = bytes.next_power_of_two();
+        // SAFETY: a place for the answer.
+        unsafe { driver().cuMemAlloc_v2(&raw mut self.at, bytes)? };
+        self.bytes = bytes;
+        Ok(())
+    }
+
+    fn free(&mut self) {
+        if self.bytes > 0 {
+            // SAFETY: memory of this value, which nothing uses: every run is waited for.
+            let _ = unsafe { driver().cuMemFree_v2(self.at) };
+        }
+        *self = Self::default();
+    }
+}
+
+/// A range as the device's function reads it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+struct Entry {
+    from: u64,
+    end: u64,
+    /// Number of its first page among those of all ranges.
+    first: u64,
+}
+
+impl Hashers {
+    /// The hashes of the pages of each range: first byte and bytes. All of them are memory that this context reaches, and
+    /// begin at multiples of eight bytes. `None`: the device does not hash.
+    pub fn hash(&mut self, context: usize, ranges: &[(u64, u64)]) -> Option<Vec<Vec<PageHash>>> {
+        let why = &mut self.why;
+        let hasher = self.of.entry(context).or_insert_with(|| match Hasher::load() {
+            Ok(hasher) => Some(hasher),
+            Err(e) => {
+                why.get_or_insert(e);
+                None
+            }
+        });
+        match hasher.as_mut()?.hash(ranges) {
+            Ok(all) => Some(all),
+            Err(e) => {
+                self.why.get_or_insert(e);
+                if let Some(h) = hasher.take() {
+                    h.unload();
+                }
+                None
+            }
+        }
+    }
+
+    /// A context is gone.
+    pub fn forget(&mut self, context: usize) {
+        self.of.remove(&context);
+    }
+
+    /// Why the device did not hash, where it did not.
+    pub fn why(&self) -> Option<&CudaError> {
+        self.why.as_ref()
+    }
+}
+
+impl Hasher {
+    fn load() -> Result<Self, CudaError> {
+        let d = driver();
+        let mut text = code().into_bytes();
+        text.push(0);
+        let mut made = Self {
+            module: std::ptr::null_mut(),
+            function: std::ptr::null_mut(),
+            stream: std::ptr::null_mut(),
+            ranges: Buffer::default(),
+            hashes: Buffer::default(),
+        };
+        // SAFETY: texts that end in zeros, and places for the answers.
+        let loaded = unsafe {
+            d.cuModuleLoadData(&raw mut made.module, text.as_ptr().cast())
+                .and_then(|()| d.cuModuleGetFunction(&raw mut made.function, made.module, c"kinescope_hash".as_ptr()))
+                .and_then(|()| d.cuStreamCreate(&raw mut made.stream, STREAM_NON_BLOCKING))
+        };
+        match loaded {
+            Ok(()) => Ok(made),
+            Err(e) => {
+                made.unload();
+                Err(e)
+            }
+        }
+    }
+
+    fn unload(mut self) {
+        let d = driver();
+        self.ranges.free();
+        self.hashes.free();
+        // SAFETY: handles of this value, where they are any; nothing runs.
+        unsafe {
+            if !self.stream.is_null() {
+                let _ = d.cuStreamDestroy_v2(self.stream);
+            }
+            if !self.module.is_null() {
+                let _ = d.cuModuleUnload(self.module);
+            }
+        }
+    }
+
+    fn hash(&mut self, ranges: &[(u64, u64)]) -> Result<Vec<Vec<PageHash>>, CudaError> {
+        let mut all: Vec<Vec<PageHash>> = ranges.iter().map(|_| Vec::new()).collect();
+        // Parts of ranges, as many as are hashed at once; which range each is of.
+        let (mut entries, mut owners, mut pages) = (Vec::new(), Vec::new(), 0);
+        for (n, (at, bytes)) in ranges.iter().enumerate() {
+            let end = at + bytes;
+            let mut from = *at;
+            while from < end {
+                let room = MOST_PAGES - pages;
+                let to = ((from / PAGE + room) * PAGE).min(end);
+                let count = pages_of(from, to - from);
+                let first = pages;
+                entries.push(Entry { from, end: to, first });
+                owners.push((n, count));
+                pages += count;
+                from = to;
+                if pages == MOST_PAGES || entries.len() == MOST_RANGES {
+                    self.run(&entries, &owners, pages, &mut all)?;
+                    entries.clear();
+                    owners.clear();
+                    pages = 0;
+                }
+            }
+        }
+        if pages > 0 {
+            self.run(&entries, &owners, pages, &mut all)?;
+        }
+        Ok(all)
+    }
+
+    fn run(
+        &mut self,
+        entries: &[Entry],
+        owners: &[(usize, u64)],
+        pages: u64,
+        all: &mut [Vec<PageHash>],
+    ) -> Result<(), CudaError> {
+        let d = driver();
+        let mut hashes: Vec<PageHash> = vec![[0; 2]; pages as usize];
+        self.ranges.grow(size_of_val(entries))?;
+        self.hashes.grow(size_of_val(hashes.as_slice()))?;
+        let (mut table, mut count) = (self.ranges.at, entries.len() as u32);
+        let (mut pages, mut out) = (pages, self.hashes.at);
+        let mut parameters: [*mut c_void; 4] = [
+            (&raw mut table).cast(),
+            (&raw mut count).cast(),
+            (&raw mut pages).cast(),
+            (&raw mut out).cast(),
+        ];
+        let blocks = pages.div_ceil(u64::from(THREADS / 32)).min(MOST_BLOCKS) as u32;
+        // SAFETY: the buffers are as long as what is copied, which stays until the stream is waited for; the function
+        // takes these parameters, and reads no memory but that of the ranges.
+        unsafe {
+            d.cuMemcpyHtoDAsync_v2(table, entries.as_ptr().cast(), size_of_val(entries), self.stream)?;
+            let launched = d.cuLaunchKernel(
+                self.function,
+                blocks,
+                1,
+                1,
+                THREADS,
+                1,
+                1,
+                0,
+                self.stream,
+                parameters.as_mut_ptr(),
+                std::ptr::null_mut(),
+            );
+            let copied = launched.and_then(|()| {
+                let bytes = size_of_val(hashes.as_slice());
+                d.cuMemcpyDtoHAsync_v2(hashes.as_mut_ptr().cast(), out, bytes, self.stream)
+            });
+            // Whatever failed, what was begun is done before its memory goes.
+            let waited = d.cuStreamSynchronize(self.stream);
+            copied.and(waited)?;
+        }
+        let mut rest = hashes.as_slice();
+        for (owner, count) in owners {
+            let Some((own, behind)) = rest.split_at_checked(*count as usize) else {
+                break;
+            };
+            if let Some(to) = all.get_mut(*owner) {
+                to.extend_from_slice(own);
+            }
+            rest = behind;
+        }
+        Ok(())
+    }
+}
+
+/// The function: 32 threads hash a page, word by word as `cuda_session::page_hash` does. Each thread has every 32nd word;
+/// the sums are then added up. A page that its range fills is read without looking at the range's ends.
+fn code() -> String {
+    let mut t = String::from(
+        "\
+.version 6.0
+.target sm_50
+.address_size 64
+.visible .entry kinescope_hash(
+ .param .u64 p_ranges, .param .u32 p_count, .param .u64 p_pages, .param .u64 p_out)
+{
+ .reg .pred %p<8>;
+ .reg .b32 %r<16>;
+ .reg .b64 %d<32>;
+ ld.param.u64 %d0, [p_ranges];
+ ld.param.u32 %r0, [p_count];
+ ld.param.u64 %d1, [p_pages];
+ ld.param.u64 %d2, [p_out];
+ cvta.to.global.u64 %d0, %d0;
+ cvta.to.global.u64 %d2, %d2;
+ mov.u32 %r1, %tid.x;
+ and.b32 %r2, %r1, 31;
+ shr.u32 %r3, %r1, 5;
+ mov.u32 %r4, %ctaid.x;
+ mov.u32 %r5, %ntid.x;
+ shr.u32 %r5, %r5, 5;
+ mad.lo.u32 %r6, %r4, %r5, %r3;
+ cvt.u64.u32 %d3, %r6;
+ mov.u32 %r7, %nctaid.x;
+ mul.lo.u32 %r7, %r7, %r5;
+ cvt.u64.u32 %d4, %r7;
+PAGE:
+ setp.ge.u64 %p0, %d3, %d1;
+ @%p0 bra END;
+ mov.u32 %r8, 0;
+ sub.u32 %r9, %r0, 1;
+SEARCH:
+ setp.ge.u32 %p1, %r8, %r9;
+ @%p1 bra FOUND;
+ add.u32 %r10, %r8, %r9;
+ add.u32 %r10, %r10, 1;
+ shr.u32 %r10, %r10, 1;
+ mul.wide.u32 %d5, %r10, 24;
+ add.u64 %d5, %d0, %d5;
+ ld.global.u64 %d6, [%d5+16];
+ setp.le.u64 %p2, %d6, %d3;
+ @%p2 mov.u32 %r8, %r10;
+ @!%p2 sub.u32 %r9, %r10, 1;
+ bra SEARCH;
+FOUND:
+ mul.wide.u32 %d5, %r8, 24;
+ add.u64 %d5, %d0, %d5;
+ ld.global.u64 %d7, [%d5];
+ ld.global.u64 %d8, [%d5+8];
+ ld.global.u64 %d9, [%d5+16];
+ sub.u64 %d9, %d3, %d9;
+ shl.b64 %d9, %d9, 12;
+ and.b64 %d10, %d7, -4096;
+ add.u64 %d10, %d10, %d9;
+ cvt.u64.u32 %d11, %r2;
+ shl.b64 %d12, %d11, 3;
+ add.u64 %d13, %d10, %d12;
+",
+    );
+    // Writing to a text cannot fail.
+    let _ = write!(
+        t,
+        " add.u64 %d14, %d11, 1;
+ mul.lo.u64 %d14, %d14, {HASH_PLACE:#x};
+ mov.u64 %d15, 0;
+ mov.u64 %d16, 0;
+ setp.lt.u64 %p3, %d10, %d7;
+ add.u64 %d17, %d10, 4096;
+ setp.gt.u64 %p4, %d17, %d8;
+ or.pred %p3, %p3, %p4;
+ @%p3 bra EDGE;
+ mov.u32 %r11, 4;
+WHOLE:
+"
+    );
+    for n in 0..4 {
+        let _ = writeln!(t, " ld.global.u64 %d{}, [%d13+{}];", 20 + n, n * 256);
+    }
+    for n in 0..4 {
+        mix(&mut t, 20 + n);
+    }
+    t.push_str(
+        " add.u64 %d13, %d13, 1024;
+ sub.u32 %r11, %r11, 1;
+ setp.ne.u32 %p5, %r11, 0;
+ @%p5 bra WHOLE;
+ bra SUM;
+EDGE:
+ mov.u32 %r11, 16;
+EDGE_WORD:
+ mov.u64 %d20, 0;
+ setp.ge.u64 %p5, %d13, %d7;
+ setp.lt.u64 %p6, %d13, %d8;
+ and.pred %p5, %p5, %p6;
+ @!%p5 bra EDGE_MIX;
+ ld.global.u64 %d20, [%d13];
+ sub.u64 %d21, %d8, %d13;
+ setp.ge.u64 %p5, %d21, 8;
+ @%p5 bra EDGE_MIX;
+ cvt.u32.u64 %r12, %d21;
+ shl.b32 %r12, %r12, 3;
+ mov.u64 %d22, 1;
+ shl.b64 %d22, %d22, %r12;
+ sub.u64 %d22, %d22, 1;
+ and.b64 %d20, %d20, %d22;
+EDGE_MIX:
+",
+    );
+    mix(&mut t, 20);
+    t.push_str(
+        " add.u64 %d13, %d13, 256;
+ sub.u32 %r11, %r11, 1;
+ setp.ne.u32 %p5, %r11, 0;
+ @%p5 bra EDGE_WORD;
+SUM:
+",
+    );
+    for distance in [16, 8, 4, 2, 1] {
+        for sum in ["%d15", "%d16"] {
+            let _ = write!(
+                t,
+                " mov.b64 {{%r12, %r13}}, {sum};
+ shfl.sync.down.b32 %r12, %r12, {distance}, 31, 0xffffffff;
+ shfl.sync.down.b32 %r13, %r13, {distance}, 31, 0xffffffff;
+ mov.b64 %d20, {{%r12, %r13}};
+ add.u64 {sum}, {sum}, %d20;
+"
+            );
+        }
+    }
+    t.push_str(
+        " setp.ne.u32 %p5, %r2, 0;
+ @%p5 bra NEXT;
+ shl.b64 %d20, %d3, 4;
+ add.u64 %d20, %d2, %d20;
+ st.global.u64 [%d20], %d15;
+ st.global.u64 [%d20+8], %d16;
+NEXT:
+ add.u64 %d3, %d3, %d4;
+ bra PAGE;
+END:
+ ret;
+}
+",
+    );
+    t
+}
+
+/// Adds a word to the two sums, and goes on to the next one's place.
+fn mix(t: &mut String, word: u32) {
+    let [a, b] = HASH_FIRST;
+    let [c, e] = HASH_SECOND;
+    let step = HASH_PLACE.wrapping_mul(32);
+    let _ = write!(
+        t,
+        " xor.b64 %d26, %d{word}, %d14;
+ mul.lo.u64 %d26, %d26, {a:#x};
+ shr.u64 %d27, %d26, 32;
+ xor.b64 %d26, %d26, %d27;
+ mul.lo.u64 %d26, %d26, {b:#x};
+ shr.u64 %d27, %d26, 29;
+ xor.b64 %d26, %d26, %d27;
+ add.u64 %d15, %d15, %d26;
+ add.u64 %d28, %d{word}, %d14;
+ mul.lo.u64 %d28, %d28, {c:#x};
+ shr.u64 %d29, %d28, 31;
+ xor.b64 %d28, %d28, %d29;
+ mul.lo.u64 %d28, %d28, {e:#x};
+ shr.u64 %d29, %d28, 33;
+ xor.b64 %d28, %d28, %d29;
+ add.u64 %d16, %d16, %d28;
+ add.u64 %d14, %d14, {step:#x};
+"
+    );
+}

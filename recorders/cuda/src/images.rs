@@ -1,0 +1,147 @@
+//! Images of code: where their bytes are, how long they are, and what of them the device runs.
+
+use crate::memory_of_host::read_own;
+use cuda_code::{Capability, Form, Image, fatbin};
+use trace_core::recording::CodeKind;
+
+/// Longest text of a module.
+const MOST_TEXT: usize = 256 << 20;
+/// Most bytes of an image that are looked at.
+const MOST_IMAGE: u64 = 4 << 30;
+
+/// Where the bytes of an image are.
+#[derive(Debug)]
+pub(crate) enum Source {
+    /// In memory that stays as it is while the process runs: a mapped file.
+    Stays(u64, u64),
+    /// In a copy, because the program may reuse the memory.
+    Kept(Vec<u8>),
+    /// In a file that the driver reads.
+    File(String),
+    /// Nowhere that could be found, and why.
+    Nowhere(String),
+}
+
+/// The code of an image that the device runs.
+pub(crate) fn code_of(source: &Source, device: Capability) -> Result<(CodeKind, Vec<u8>), String> {
+    let read;
+    let bytes: &[u8] = match source {
+        Source::Kept(bytes) => bytes,
+        Source::Stays(at, bytes) => {
+            let length = usize::try_from(*bytes).map_err(|_| "it is too long".to_owned())?;
+            let mut all = vec![0; length];
+            if !read_own(*at, &mut all) {
+                return Err("its memory is gone".to_owned());
+            }
+            read = all;
+            &read
+        }
+        Source::File(path) => {
+            read = std::fs::read(path).map_err(|e| format!("{path}: {e}"))?;
+            &read
+        }
+        Source::Nowhere(why) => return Err(why.clone()),
+    };
+    match Image::of(bytes).code(device) {
+        Ok(found) => Ok((
+            match found.form {
+                Form::Machine => CodeKind::Cubin,
+                Form::Ptx => CodeKind::Ptx,
+            },
+            found.code,
+        )),
+        Err(e) => Err(e.to_string()),
+    }
+}
+
+/// Finds how long an image is and whether it stays where it is.
+pub(crate) fn find_source(at: u64) -> (Source, String) {
+    let nowhere = |why: &str| (Source::Nowhere(why.to_owned()), "memory".to_owned());
+    let mut head = [0u8; 64];
+    // A short text may end before.
+    let known = read_own(at, &mut head) || read_own(at, head.get_mut(..fatbin::WRAPPER_BYTES).unwrap_or_default());
+    if !known {
+        return nowhere("its memory cannot be read");
+    }
+    let mut image = at;
+    if let Ok(wrapper) = fatbin::Wrapper::of(&head) {
+        image = wrapper.data;
+        if !read_own(image, head.get_mut(..fatbin::HEADER_BYTES).unwrap_or_default()) {
+            return nowhere("its container's memory cannot be read");
+        }
+    }
+    let bytes = match length(image, &head) {
+        Some(bytes) if bytes <= MOST_IMAGE => bytes,
+        _ => return nowhere("it is no container that is known"),
+    };
+    match mapped_file(image, bytes) {
+        Some(path) => (Source::Stays(image, bytes), path),
+        None => {
+            let mut all = vec![0; usize::try_from(bytes).unwrap_or(0)];
+            if read_own(image, &mut all) {
+                (Source::Kept(all), "memory".to_owned())
+            } else {
+                nowhere("its memory cannot be read")
+            }
+        }
+    }
+}
+
+/// Bytes of the image that begins with `head`.
+fn length(at: u64, head: &[u8; 64]) -> Option<u64> {
+    if let Ok(bytes) = fatbin::total_bytes(head) {
+        return Some(bytes);
+    }
+    let u16_at = |n: usize| Some(u64::from(u16::from_le_bytes(head.get(n..n + 2)?.try_into().ok()?)));
+    let u64_at = |n: usize| Some(u64::from_le_bytes(head.get(n..n + 8)?.try_into().ok()?));
+    if head.starts_with(b"\x7fELF") {
+        // The tables of sections and segments stand at the end of what the compiler writes.
+        let sections = u64_at(0x28)?.checked_add(u16_at(0x3a)?.checked_mul(u16_at(0x3c)?)?)?;
+        let segments = u64_at(0x20)?.checked_add(u16_at(0x36)?.checked_mul(u16_at(0x38)?)?)?;
+        return Some(sections.max(segments));
+    }
+    // A text ends with a zero.
+    let mut text = 0usize;
+    let mut piece = [0u8; 4096];
+    while text < MOST_TEXT {
+        let from = at.checked_add(text as u64)?;
+        // No further than the page's end, behind which nothing may be.
+        let left = 4096 - (from % 4096) as usize;
+        let part = piece.get_mut(..left)?;
+        if !read_own(from, part) {
+            return None;
+        }
+        match part.iter().position(|b| *b == 0) {
+            Some(n) => return Some((text + n) as u64),
+            None => text += left,
+        }
+    }
+    None
+}
+
+/// The file that a range of memory is mapped from, as it stands in it.
+fn mapped_file(at: u64, bytes: u64) -> Option<String> {
+    let maps = std::fs::read_to_string("/proc/self/maps").ok()?;
+    let end = at.checked_add(bytes)?;
+    let mut reached = at;
+    let mut path = None;
+    for line in maps.lines() {
+        let mut words = line.split_whitespace();
+        let (from, to) = words.next()?.split_once('-')?;
+        let (from, to) = (u64::from_str_radix(from, 16).ok()?, u64::from_str_radix(to, 16).ok()?);
+        if to <= reached || from > reached {
+            continue;
+        }
+        let rights = words.next()?;
+        let file = words.nth(3).filter(|p| p.starts_with('/'))?;
+        if rights.contains('w') {
+            return None;
+        }
+        path.get_or_insert_with(|| file.to_owned());
+        reached = to;
+        if reached >= end {
+            return path;
+        }
+    }
+    None
+}

@@ -1,0 +1,132 @@
+//! Questions about addresses of the window: they are answered as for memory that the driver serves by itself.
+
+use crate::recorder::{Form, Recorder, is_ok, lock};
+use cuda_driver::{
+    CuDevicePtr, CuMemHandle, CuResult, INVALID_VALUE, POINTER_RANGE_BYTES, POINTER_RANGE_START, SUCCESS,
+};
+use libc::c_void;
+
+type Call<'a> = &'a mut dyn FnMut() -> CuResult;
+
+/// `CU_POINTER_ATTRIBUTE_CONTEXT`.
+const POINTER_CONTEXT: i32 = 1;
+
+/// `cuMemGetAddressRange`: of memory of the window it is the program's own piece, and not what is mapped around it.
+pub(crate) fn address_range(
+    r: &Recorder,
+    _form: Form,
+    call: Call<'_>,
+    base: *mut CuDevicePtr,
+    bytes: *mut usize,
+    at: CuDevicePtr,
+) -> CuResult {
+    let around = lock(&r.memory).around(at);
+    let Some((first, length, _)) = around else {
+        return call();
+    };
+    // SAFETY: the program's places for the answers; null where it does not want one.
+    unsafe {
+        if !base.is_null() {
+            *base = first;
+        }
+        if !bytes.is_null() {
+            *bytes = length as usize;
+        }
+    }
+    SUCCESS
+}
+
+/// Puts what is so of the program's own piece in the place of what the driver says of what is mapped around it.
+///
+/// # Safety
+/// The place is for the value of this attribute.
+unsafe fn correct(piece: (u64, u64, usize), attribute: i32, value: *mut c_void) {
+    let (first, bytes, context) = piece;
+    if value.is_null() {
+        return;
+    }
+    // SAFETY: the caller's promise: values of these attributes are words.
+    unsafe {
+        match attribute {
+            POINTER_RANGE_START => *value.cast::<u64>() = first,
+            POINTER_RANGE_BYTES => *value.cast::<usize>() = bytes as usize,
+            POINTER_CONTEXT => *value.cast::<usize>() = context,
+            _ => {}
+        }
+    }
+}
+
+/// `cuPointerGetAttribute`.
+///
+/// # Safety
+/// The place is for the value of this attribute, as the driver asks for.
+pub(crate) unsafe fn attribute(
+    r: &Recorder,
+    call: Call<'_>,
+    value: *mut c_void,
+    attribute: i32,
+    at: CuDevicePtr,
+) -> CuResult {
+    let result = call();
+    if !matches!(attribute, POINTER_CONTEXT | POINTER_RANGE_START | POINTER_RANGE_BYTES) {
+        return result;
+    }
+    match lock(&r.memory).around(at) {
+        // Memory that is mapped belongs to no context, of which some drivers say that it is no answer.
+        Some(piece) if is_ok(result) || attribute == POINTER_CONTEXT => {
+            // SAFETY: the caller's promise.
+            unsafe { correct(piece, attribute, value) };
+            SUCCESS
+        }
+        _ => result,
+    }
+}
+
+/// `cuPointerGetAttributes`.
+///
+/// # Safety
+/// There are as many attributes and places as are told, as the driver asks for.
+pub(crate) unsafe fn attributes(
+    r: &Recorder,
+    call: Call<'_>,
+    count: u32,
+    attributes: *mut i32,
+    values: *mut *mut c_void,
+    at: CuDevicePtr,
+) -> CuResult {
+    let result = call();
+    if is_ok(result)
+        && !attributes.is_null()
+        && !values.is_null()
+        && let Some(piece) = lock(&r.memory).around(at)
+    {
+        for n in 0..count as usize {
+            // SAFETY: the caller's promise.
+            unsafe { correct(piece, *attributes.add(n), *values.add(n)) };
+        }
+    }
+    result
+}
+
+/// `cuMemRetainAllocationHandle`: memory that the driver serves by itself has none.
+pub(crate) fn handle(r: &Recorder, call: Call<'_>, _handle: *mut CuMemHandle, at: *mut c_void) -> CuResult {
+    if lock(&r.memory).around(at as u64).is_some() {
+        return INVALID_VALUE;
+    }
+    call()
+}
+
+/// `cuIpcGetMemHandle`: memory of the window cannot be shared so.
+pub(crate) fn share(r: &Recorder, call: Call<'_>, at: CuDevicePtr) -> CuResult {
+    r.not_recorded(
+        "shared memory",
+        "the program shares memory with other processes: what these write is not seen",
+    );
+    let result = call();
+    if !is_ok(result) && lock(&r.memory).is_in_window(at) && r.once() {
+        crate::process::say(
+            "the program shares memory with another process, which memory of the recorder's window does not allow: record it with KINESCOPE_CUDA_WINDOW=no in the environment",
+        );
+    }
+    result
+}

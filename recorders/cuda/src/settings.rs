@@ -1,0 +1,160 @@
+//! What of a program is recorded, as the environment says it.
+
+use crate::process::say;
+use cuda_code::names::Patterns;
+use cuda_session::Pick;
+use std::path::PathBuf;
+
+/// Where the recording goes. Without it nothing is recorded, and calls only pass through.
+const RECORD_TO: &str = "KINESCOPE_RECORD_TO";
+/// Bytes, about, at which the recording ends while the program goes on; 0: none.
+const RECORD_LIMIT: &str = "KINESCOPE_RECORD_LIMIT";
+/// `whole`, `first:N` for the first N launches, or `marks` for what lies between two marks.
+const RANGE: &str = "KINESCOPE_CUDA_RANGE";
+/// Patterns of names: launches of such functions are recorded one by one, with memory before and after, and nothing else.
+const KERNELS: &str = "KINESCOPE_CUDA_KERNELS";
+/// Which launches of each such function: `first`, `largest`, `every:N` or `all`.
+const PICK: &str = "KINESCOPE_CUDA_PICK";
+/// At most so many launches of each such function; 0: any number.
+const MOST: &str = "KINESCOPE_CUDA_MOST";
+/// `no`: allocations are the driver's own, and their addresses are told as they are.
+const WINDOW: &str = "KINESCOPE_CUDA_WINDOW";
+/// `no`: memory is copied to the host to see what changed; `check`: both, and the two have to agree.
+const HASH: &str = "KINESCOPE_CUDA_HASH";
+/// `yes`: says at the end what snapshots of memory took.
+const STATS: &str = "KINESCOPE_CUDA_STATS";
+
+/// How much of a program is recorded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Range {
+    /// All of it.
+    Whole,
+    /// Up to and with this many launches.
+    First(u64),
+    /// What lies between the program's marks.
+    Marks,
+}
+
+/// Launches that are recorded one by one.
+#[derive(Debug)]
+pub(crate) struct Wanted {
+    /// Names of functions.
+    pub patterns: Patterns,
+    /// The patterns as they were given.
+    pub text: String,
+    /// Which launches of each.
+    pub pick: Pick,
+    /// At most so many of each.
+    pub most: Option<u64>,
+}
+
+/// Where memory is looked at for changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Hashing {
+    /// On the device, where that is faster.
+    Device,
+    /// On the host.
+    Host,
+    /// On both, and differences are told.
+    Check,
+}
+
+/// What the environment says.
+#[derive(Debug)]
+pub(crate) struct Settings {
+    pub to: PathBuf,
+    pub limit: Option<u64>,
+    pub range: Range,
+    pub kernels: Option<Wanted>,
+    pub window: bool,
+    pub hashing: Hashing,
+    pub stats: bool,
+}
+
+impl Range {
+    fn of(text: &str) -> Option<Self> {
+        match text {
+            "" | "whole" => Some(Self::Whole),
+            "marks" => Some(Self::Marks),
+            _ => text.strip_prefix("first:")?.parse().ok().map(Self::First),
+        }
+    }
+}
+
+impl Settings {
+    /// `None`: nothing is recorded, which is said where something was wanted.
+    pub fn of_environment() -> Option<Self> {
+        let to = std::env::var_os(RECORD_TO)
+            .filter(|v| !v.is_empty())
+            .map(PathBuf::from)?;
+        let text = |name: &str| std::env::var(name).unwrap_or_default();
+        let range = Range::of(&text(RANGE)).unwrap_or_else(|| {
+            say(format_args!(
+                "{RANGE} is '{}' (expected whole, first:N or marks): the whole program is recorded",
+                text(RANGE)
+            ));
+            Range::Whole
+        });
+        let kernels = match text(KERNELS) {
+            none if none.is_empty() => None,
+            patterns => match Wanted::of(patterns, &text(PICK), &text(MOST)) {
+                Ok(wanted) => Some(wanted),
+                Err(why) => {
+                    say(format_args!("nothing is recorded: {why}"));
+                    return None;
+                }
+            },
+        };
+        Some(Self {
+            to,
+            limit: text(RECORD_LIMIT).parse().ok().filter(|n| *n > 0),
+            range,
+            kernels,
+            window: text(WINDOW) != "no",
+            hashing: match &*text(HASH) {
+                "no" => Hashing::Host,
+                "check" => Hashing::Check,
+                _ => Hashing::Device,
+            },
+            stats: text(STATS) == "yes",
+        })
+    }
+
+    /// What is recorded in words, as the recording tells it.
+    pub fn words(&self) -> String {
+        let range = match self.range {
+            Range::Whole => "whole".to_owned(),
+            Range::First(n) => format!("first {n} launches"),
+            Range::Marks => "between marks".to_owned(),
+        };
+        let Some(wanted) = &self.kernels else { return range };
+        let mut words = format!("{} of functions named {}", wanted.pick, wanted.text);
+        if let Some(most) = wanted.most {
+            words.push_str(&format!(", at most {most} of each"));
+        }
+        if self.range != Range::Whole {
+            words.push_str(&format!(", {range}"));
+        }
+        words
+    }
+}
+
+impl Wanted {
+    fn of(text: String, pick: &str, most: &str) -> Result<Self, String> {
+        let patterns = Patterns::of(&text).map_err(|e| format!("{KERNELS}: {e}"))?;
+        let pick = match pick {
+            "" => Some(Pick::First),
+            pick => Pick::of(pick),
+        };
+        let most = match most {
+            "" => Some(0),
+            most => most.parse::<u64>().ok(),
+        };
+        Ok(Self {
+            patterns,
+            text,
+            pick: pick.ok_or_else(|| format!("{PICK} is none of first, largest, every:N, all"))?,
+            most: Some(most.ok_or_else(|| format!("{MOST} is no number"))?).filter(|n| *n > 0),
+        })
+    }
+}

@@ -1,0 +1,530 @@
+//! Snapshots: what memory holds at a moment, as copies that no call made. Of a second snapshot only pages that changed
+//! are copied from the device.
+
+use crate::hashing::Hashers;
+use crate::memory::{Memory, Piece};
+use crate::process::say;
+use crate::recorder::{Recorder, lock};
+use crate::resolve::{driver, thread};
+use crate::settings::Hashing;
+use cuda_session::{Begun, GRANULE, Held, PageHash, With, hashes_of};
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+use trace_core::recording::{
+    AllocationKind, AllocationRow, CALL_ASYNC, CallEvent, CallRow, CopyKind, CopyRow, OrderKind, OrderRow,
+};
+
+/// Bytes of a page.
+const PAGE: u64 = trace_core::PAGE_SIZE as u64;
+/// Bytes that are read at once, and that a row of a snapshot has at most, about.
+const PIECE: u64 = 64 << 20;
+/// Bytes between two places that are read with them: a copy of its own takes longer.
+const NEAR: u64 = 64 << 10;
+/// Less memory than this is copied sooner than it is hashed on the device.
+const LEAST_HASHED: u64 = 1 << 20;
+
+/// A launch that is recorded by itself.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Which {
+    /// The function's number in the recording.
+    pub function: u32,
+    /// The launch's number among all of the program, from 1 on.
+    pub launch: u64,
+    /// And among those of the function.
+    pub own: u64,
+}
+
+/// When a snapshot is taken.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Moment {
+    /// The recorded range begins: everything is told.
+    Begin,
+    /// It ends, likewise.
+    End,
+    /// A launch is about to be made: what changed since the snapshot before is told.
+    Before(Which),
+    /// It is done, likewise.
+    After(Which),
+}
+
+impl Moment {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Begin => "snapshot at the begin",
+            Self::End => "snapshot at the end",
+            Self::Before(_) => "snapshot before launch",
+            Self::After(_) => "snapshot after launch",
+        }
+    }
+
+    fn is_whole(self) -> bool {
+        matches!(self, Self::Begin | Self::End)
+    }
+}
+
+/// What snapshots took, for whoever wants to know.
+#[derive(Clone, Copy, Debug, Default)]
+struct Stats {
+    snapshots: u64,
+    took: Duration,
+    looked_at: u64,
+    hashed: u64,
+    hashing: Duration,
+    copied: u64,
+    copying: Duration,
+}
+
+/// What is known of memory between snapshots.
+#[derive(Debug)]
+pub(crate) struct Snapshots {
+    hashing: Hashing,
+    hashers: Hashers,
+    /// Hashes of what the recording holds.
+    held: Held,
+    /// Allocations that rows have told of.
+    told: BTreeMap<u64, u64>,
+    tells: bool,
+    stats: Stats,
+}
+
+impl Snapshots {
+    pub fn new(hashing: Hashing, tells: bool) -> Self {
+        Self {
+            hashing,
+            hashers: Hashers::default(),
+            held: Held::default(),
+            told: BTreeMap::new(),
+            tells,
+            stats: Stats::default(),
+        }
+    }
+
+    /// A context is gone with all that was made in it.
+    pub fn forget_context(&mut self, context: usize) {
+        self.hashers.forget(context);
+    }
+
+    /// Says what snapshots took, where somebody wants to know.
+    pub fn tell(&self) {
+        let s = &self.stats;
+        if self.tells {
+            let mb = |bytes: u64| bytes as f64 / 1e6;
+            let ms = |time: Duration| time.as_secs_f64() * 1e3;
+            say(format_args!(
+                "{} snapshots took {:.3} ms: {:.3} MB looked at, {:.3} MB hashed on the device in {:.3} ms, {:.3} MB copied to the host in {:.3} ms{}",
+                s.snapshots,
+                ms(s.took),
+                mb(s.looked_at),
+                mb(s.hashed),
+                ms(s.hashing),
+                mb(s.copied),
+                ms(s.copying),
+                self.hashers
+                    .why()
+                    .map_or_else(String::new, |why| format!("; not hashed on the device: {why}")),
+            ));
+        }
+    }
+}
+
+/// A row that is to be told: a part of a piece of memory.
+struct Plan {
+    piece: Piece,
+    /// Its bytes, from the piece's first on.
+    range: Range<u64>,
+    /// What of it has to be read, likewise.
+    needs: Vec<Range<u64>>,
+    /// What is read is looked at for changes, with hashes of the device to compare with.
+    look: Option<Option<Vec<PageHash>>>,
+}
+
+/// Memory that was read: where it begins, and the bytes; none where it could not be read.
+struct Span {
+    at: u64,
+    bytes: u64,
+    content: Option<Vec<u8>>,
+}
+
+impl Recorder {
+    /// Records what memory holds now. `false`: it cannot be read, and nothing is told.
+    pub fn snapshot(&self, moment: Moment) -> bool {
+        let mut snapshots = lock(&self.snapshots);
+        self.snapshot_with(&mut snapshots, moment)
+    }
+
+    /// As [`Recorder::snapshot`].
+    pub fn snapshot_with(&self, snapshots: &mut Snapshots, moment: Moment) -> bool {
+        let begun = self.session.begun();
+        // A wait is not allowed while a graph is captured, and would end the capture.
+        // SAFETY: waits for the device.
+        if self.captures.load(Ordering::Relaxed) > 0 || unsafe { driver().cuCtxSynchronize() }.is_err() {
+            self.not_recorded(
+                "snapshot",
+                "memory could not be read: the device does not answer, or a graph is being captured",
+            );
+            return false;
+        }
+        // What memory holds behind something is read behind it; what it holds before something is there before it.
+        let behind = matches!(moment, Moment::End | Moment::After(_));
+        if behind {
+            self.tell_waited(begun);
+        }
+        let variables = lock(&self.code).places();
+        // Held until all is read: memory that another thread gives back meanwhile waits for that.
+        let mut memory = lock(&self.memory);
+        for gone in memory.gone() {
+            snapshots.held.forget(gone);
+        }
+        let mut pieces = memory.pieces();
+        self.tell_moment(begun, moment, pieces.len());
+        if !moment.is_whole() {
+            self.tell_allocations(begun, snapshots, &pieces);
+        }
+        pieces.extend(variables.into_iter().map(Piece::variable));
+        self.take(begun, snapshots, &memory, &pieces, moment.is_whole());
+        drop(memory);
+        if !behind {
+            self.tell_waited(begun);
+        }
+        snapshots.stats.snapshots += 1;
+        snapshots.stats.took += Duration::from_nanos(begun.took().into());
+        true
+    }
+
+    /// What variables hold at the begin, of code that is first used behind it.
+    pub fn snapshot_variables(&self, variables: Vec<(u64, u64)>) {
+        if variables.is_empty() || self.captures.load(Ordering::Relaxed) > 0 {
+            return;
+        }
+        let begun = self.session.begun();
+        // SAFETY: waits for the device.
+        if unsafe { driver().cuCtxSynchronize() }.is_err() {
+            return;
+        }
+        let mut snapshots = lock(&self.snapshots);
+        let memory = lock(&self.memory);
+        self.tell_moment(begun, Moment::Begin, variables.len());
+        let pieces: Vec<Piece> = variables.into_iter().map(Piece::variable).collect();
+        self.take(begun, &mut snapshots, &memory, &pieces, true);
+        self.tell_waited(begun);
+    }
+
+    /// The host waited for everything.
+    fn tell_waited(&self, begun: Begun) {
+        let order = OrderRow {
+            kind: OrderKind::ContextDone as u32,
+            stream: OrderRow::NONE,
+            event: OrderRow::NONE,
+            took: begun.took(),
+            ..Default::default()
+        };
+        self.session
+            .record(begun, thread(), CallEvent::Order(order), With::Nothing);
+    }
+
+    /// The row that begins a snapshot.
+    fn tell_moment(&self, begun: Begun, moment: Moment, pieces: usize) {
+        let (about, arguments) = match moment {
+            Moment::Begin | Moment::End => (u32::try_from(pieces).unwrap_or(u32::MAX), With::Nothing),
+            Moment::Before(w) | Moment::After(w) => {
+                let arguments = [w.launch, w.own].iter().flat_map(|n| n.to_le_bytes()).collect();
+                (w.function, With::Arguments(arguments))
+            }
+        };
+        let row = CallRow {
+            name: self.session.tables().name(moment.name()),
+            about,
+            ..Default::default()
+        };
+        self.session.record(begun, thread(), CallEvent::Call(row), arguments);
+    }
+
+    /// Tells of allocations that came and went since the last snapshot, where calls that make them are not told.
+    fn tell_allocations(&self, begun: Begun, snapshots: &mut Snapshots, pieces: &[Piece]) {
+        let now: BTreeMap<u64, u64> = pieces.iter().map(|p| (p.at, p.bytes)).collect();
+        let row = |kind: AllocationKind, at: u64, bytes: u64| {
+            let row = AllocationRow {
+                at,
+                bytes,
+                kind: kind as u32,
+                stream: OrderRow::NONE,
+                ..Default::default()
+            };
+            self.session
+                .record(begun, thread(), CallEvent::Allocation(row), With::Nothing);
+        };
+        for (at, bytes) in &snapshots.told {
+            if now.get(at) != Some(bytes) {
+                row(AllocationKind::Give, *at, *bytes);
+            }
+        }
+        for (at, bytes) in &now {
+            if snapshots.told.get(at) != Some(bytes) {
+                row(AllocationKind::Take, *at, *bytes);
+            }
+        }
+        snapshots.told = now;
+    }
+
+    /// Tells what pieces of memory hold: all of it, or what changed.
+    fn take(&self, begun: Begun, snapshots: &mut Snapshots, memory: &Memory, pieces: &[Piece], whole: bool) {
+        // What is held of memory matters where there is another snapshot.
+        let keeps = self.kernels.is_some() || self.is_part();
+        let mut hashes = match snapshots.hashing {
+            Hashing::Host => BTreeMap::new(),
+            _ if !keeps => BTreeMap::new(),
+            Hashing::Device | Hashing::Check => hashes_on_device(snapshots, memory, pieces),
+        };
+        let mut group: Vec<Plan> = Vec::new();
+        let mut weight = 0;
+        let mut put = |snapshots: &mut Snapshots, plan: Plan| {
+            weight += plan.needs.iter().map(|n| n.end - n.start).sum::<u64>();
+            group.push(plan);
+            if weight >= PIECE {
+                self.tell_group(begun, snapshots, std::mem::take(&mut group), whole, keeps);
+                weight = 0;
+            }
+        };
+        for piece in pieces {
+            snapshots.stats.looked_at += piece.bytes;
+            let known = hashes.remove(&piece.at);
+            let changed = match known {
+                Some(known) if snapshots.hashing == Hashing::Device => {
+                    Ok(snapshots.held.update(piece.at, piece.bytes, 0, &known))
+                }
+                other => Err(other),
+            };
+            match changed {
+                Ok(changed) if whole => {
+                    for range in portions(piece.at, &(0..piece.bytes)) {
+                        let needs = changed.iter().filter_map(|c| cut(c, &range)).collect();
+                        let look = None;
+                        put(
+                            snapshots,
+                            Plan {
+                                piece: *piece,
+                                range,
+                                needs,
+                                look,
+                            },
+                        );
+                    }
+                }
+                Ok(changed) => {
+                    for range in changed.iter().flat_map(|c| portions(piece.at, c)) {
+                        let plan = Plan {
+                            piece: *piece,
+                            needs: vec![range.clone()],
+                            range,
+                            look: None,
+                        };
+                        put(snapshots, plan);
+                    }
+                }
+                Err(device) => {
+                    for range in portions(piece.at, &(0..piece.bytes)) {
+                        let first = (piece.at + range.start) / PAGE - piece.at / PAGE;
+                        let pages = cuda_session::pages_of(piece.at + range.start, range.end - range.start);
+                        let device = device
+                            .as_ref()
+                            .and_then(|d| d.get(first as usize..(first + pages) as usize));
+                        let plan = Plan {
+                            piece: *piece,
+                            needs: vec![range.clone()],
+                            range,
+                            look: Some(device.map(<[PageHash]>::to_vec)),
+                        };
+                        put(snapshots, plan);
+                    }
+                }
+            }
+        }
+        self.tell_group(begun, snapshots, group, whole, keeps);
+    }
+
+    /// Reads what rows need, and tells them.
+    fn tell_group(&self, begun: Begun, snapshots: &mut Snapshots, group: Vec<Plan>, whole: bool, keeps: bool) {
+        let mut spans = read(&group, &mut snapshots.stats);
+        for plan in group {
+            let Plan {
+                piece,
+                range,
+                needs,
+                look,
+            } = plan;
+            let mut parts = Vec::new();
+            let mut missing = false;
+            for need in needs {
+                match content(&mut spans, piece.at + need.start, need.end - need.start) {
+                    Some(c) => parts.push((need.start - range.start, c)),
+                    None => missing = true,
+                }
+            }
+            if missing {
+                snapshots.held.forget(piece.at);
+                self.not_recorded(
+                    "snapshot",
+                    "some memory could not be read for a snapshot: it belongs to a graph, to another context or to another process",
+                );
+                if !whole {
+                    continue;
+                }
+            }
+            let row = |range: &Range<u64>| CopyRow {
+                from: piece.at + range.start,
+                bytes: range.end - range.start,
+                rows: 1,
+                kind: CopyKind::DeviceToHost as u32,
+                stream: OrderRow::NONE,
+                flags: CALL_ASYNC,
+                ..Default::default()
+            };
+            let hand = |range: &Range<u64>, with: With| {
+                self.session.record(begun, thread(), CallEvent::Copy(row(range)), with);
+            };
+            if let (Some(device), [(0, all)], true) = (&look, parts.as_mut_slice(), keeps) {
+                let own = hashes_of(piece.at + range.start, all);
+                if let Some(device) = device
+                    && *device != own
+                {
+                    say(format_args!(
+                        "the device's hashes of memory at {:#x} are not the host's",
+                        piece.at
+                    ));
+                    self.not_recorded("hash", "the device's hashes of memory are not the host's");
+                }
+                let first = (piece.at + range.start) / PAGE - piece.at / PAGE;
+                let changed = snapshots.held.update(piece.at, piece.bytes, first, &own);
+                let all = std::mem::take(all);
+                if let [one] = changed.as_slice()
+                    && *one == range
+                {
+                    parts = vec![(0, all)];
+                } else {
+                    parts = changed
+                        .iter()
+                        .filter_map(|c| {
+                            let from = c.start.checked_sub(range.start)?;
+                            let part = all.get(from as usize..)?.get(..(c.end - c.start) as usize)?;
+                            Some((from, part.to_vec()))
+                        })
+                        .collect();
+                }
+            }
+            match (whole, keeps) {
+                (true, _) if missing => hand(&range, With::Nothing),
+                (true, true) => hand(
+                    &range,
+                    With::Snapshot {
+                        range: (piece.at, piece.bytes),
+                        parts,
+                    },
+                ),
+                (true, false) => hand(&range, parts.pop().map_or(With::Nothing, |(_, c)| With::Content(c))),
+                (false, _) => {
+                    for (from, content) in parts {
+                        let from = range.start + from;
+                        hand(&(from..from + content.len() as u64), With::Content(content));
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Hashes of the pieces that the device can hash, by their first bytes.
+fn hashes_on_device(s: &mut Snapshots, memory: &Memory, pieces: &[Piece]) -> BTreeMap<u64, Vec<PageHash>> {
+    let context = crate::memory::here();
+    let able: Vec<(u64, u64)> = pieces
+        .iter()
+        .filter(|p| context.is_some_and(|c| memory.is_reached(p, c)))
+        .map(|p| (p.at, p.bytes))
+        .collect();
+    let total: u64 = able.iter().map(|(_, bytes)| bytes).sum();
+    let Some((context, _)) = context.filter(|_| total >= LEAST_HASHED) else {
+        return BTreeMap::new();
+    };
+    let begun = Instant::now();
+    let all = s.hashers.hash(context, &able);
+    s.stats.hashing += begun.elapsed();
+    match all {
+        Some(all) => {
+            s.stats.hashed += total;
+            able.iter().map(|(at, _)| *at).zip(all).collect()
+        }
+        None => BTreeMap::new(),
+    }
+}
+
+/// A range in portions that are no longer than may be and begin where pages do, but for the first one.
+fn portions(at: u64, range: &Range<u64>) -> Vec<Range<u64>> {
+    let mut all = Vec::new();
+    let mut from = range.start;
+    while from < range.end {
+        let to = (at + from + PIECE) / PAGE * PAGE - at;
+        let to = to.min(range.end);
+        all.push(from..to);
+        from = to;
+    }
+    all
+}
+
+/// What two ranges share.
+fn cut(a: &Range<u64>, b: &Range<u64>) -> Option<Range<u64>> {
+    let both = a.start.max(b.start)..a.end.min(b.end);
+    (both.start < both.end).then_some(both)
+}
+
+/// Reads what rows need: what lies near each other in the same granule at once.
+fn read(group: &[Plan], stats: &mut Stats) -> Vec<Span> {
+    let mut spans: Vec<(Span, bool)> = Vec::new();
+    for plan in group {
+        for need in &plan.needs {
+            let (at, bytes) = (plan.piece.at + need.start, need.end - need.start);
+            match spans.last_mut() {
+                Some((last, true))
+                    if plan.piece.in_window
+                        && at >= last.at + last.bytes
+                        && at - (last.at + last.bytes) <= NEAR
+                        && (last.at + last.bytes - 1) / GRANULE == at / GRANULE
+                        && last.bytes < PIECE =>
+                {
+                    last.bytes = at + bytes - last.at;
+                }
+                _ => {
+                    let content = None;
+                    spans.push((Span { at, bytes, content }, plan.piece.in_window));
+                }
+            }
+        }
+    }
+    let begun = Instant::now();
+    let mut read = Vec::with_capacity(spans.len());
+    for (mut span, _) in spans {
+        let mut content = vec![0u8; span.bytes as usize];
+        // SAFETY: as many bytes as the place has; the driver says of memory that is not there that it is not.
+        let copied = unsafe { driver().cuMemcpyDtoH_v2(content.as_mut_ptr().cast(), span.at, content.len()) };
+        if copied.is_ok() {
+            stats.copied += span.bytes;
+            span.content = Some(content);
+        }
+        read.push(span);
+    }
+    stats.copying += begun.elapsed();
+    read.sort_unstable_by_key(|s| s.at);
+    read
+}
+
+/// Bytes of what was read; they are taken where they are all of it.
+fn content(spans: &mut [Span], at: u64, bytes: u64) -> Option<Vec<u8>> {
+    let n = spans.partition_point(|s| s.at <= at).checked_sub(1)?;
+    let span = spans.get_mut(n).filter(|s| at + bytes <= s.at + s.bytes)?;
+    if span.at == at && span.bytes == bytes {
+        return span.content.take();
+    }
+    let from = (at - span.at) as usize;
+    let part = span.content.as_ref()?.get(from..)?.get(..bytes as usize)?;
+    Some(part.to_vec())
+}

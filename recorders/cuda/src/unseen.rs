@@ -1,0 +1,59 @@
+//! Calls that do something which a recording cannot hold: they go on to the driver, and the recording says so.
+
+use crate::recorder::{Recorder, is_ok};
+use cuda_driver::CuResult;
+
+type Call<'a> = &'a mut dyn FnMut() -> CuResult;
+
+/// Where a finding stands, and why.
+pub(crate) type Unseen = (&'static str, &'static str);
+
+pub(crate) const TEXTURES: Unseen = (
+    "textures",
+    "the program reads memory through textures, which a replay does not make: launches that use them cannot be replayed",
+);
+pub(crate) const SURFACES: Unseen = (
+    "surfaces",
+    "the program reaches memory through surfaces, which a replay does not make: launches that use them cannot be replayed",
+);
+pub(crate) const ARRAYS: Unseen = (
+    "arrays",
+    "the program has arrays of texels: what they hold is not in the recording, and launches that read them cannot be replayed",
+);
+pub(crate) const MAPPED: Unseen = (
+    "mapped memory",
+    "the program maps memory at addresses that it reserves itself: what it holds is recorded by copies alone",
+);
+pub(crate) const IMPORTED: Unseen = (
+    "shared memory",
+    "the program reaches memory of another process, another device or another interface: what is written there by others is not seen, and its addresses may not be free for a replay",
+);
+pub(crate) const POINTER_OF_HOST: Unseen = (
+    "memory of the host",
+    "the program asked for the device's address of memory of the host: what kernels read and write there is not in the recording",
+);
+pub(crate) const PEERS: Unseen = (
+    "another device",
+    "the program copies between devices: a recording is of one, and memory of the others is not replayed",
+);
+pub(crate) const MEMORY_ORDERS: Unseen = (
+    "orders by memory",
+    "streams of the program wait for words in memory or write them: the recording does not hold these orders",
+);
+pub(crate) const BATCHES: Unseen = (
+    "batches of copies",
+    "the program makes copies in batches, whose content is not in the recording",
+);
+pub(crate) const MANY_DEVICES: Unseen = (
+    "another device",
+    "the program launches a function on several devices at once, which is not in the recording",
+);
+
+/// Goes on to the driver, and says what is not in the recording where that succeeded.
+pub(crate) fn forward(r: &Recorder, call: Call<'_>, (what, why): Unseen) -> CuResult {
+    let result = call();
+    if is_ok(result) {
+        r.not_recorded(what, why);
+    }
+    result
+}

@@ -1,0 +1,187 @@
+//! NVML, loaded at run time: temperature, clocks and power of a device, and why its clocks are held back.
+//!
+//! This is one of the modules with `unsafe` in it: a library's functions are what its maker says they are.
+#![allow(unsafe_code)]
+
+use crate::forms::Uuid;
+use libloading::Library;
+use std::ffi::{CString, c_char, c_int, c_uint, c_ulonglong, c_void};
+
+/// The library that the driver brings.
+const NAME: &str = "libnvidia-ml.so.1";
+/// `NVML_TEMPERATURE_GPU`.
+const TEMPERATURE_GPU: c_uint = 0;
+/// `NVML_CLOCK_SM`.
+const CLOCK_SM: c_uint = 1;
+/// `NVML_CLOCK_MEM`.
+const CLOCK_MEMORY: c_uint = 2;
+
+type Device = *mut c_void;
+type Initialise = unsafe extern "C" fn() -> c_int;
+type ByUuid = unsafe extern "C" fn(*const c_char, *mut Device) -> c_int;
+type Sensor = unsafe extern "C" fn(Device, c_uint, *mut c_uint) -> c_int;
+type Power = unsafe extern "C" fn(Device, *mut c_uint) -> c_int;
+type Reasons = unsafe extern "C" fn(Device, *mut c_ulonglong) -> c_int;
+
+/// What holds clocks back, by the library's bits; idleness is none.
+const REASONS: [(u64, &str); 8] = [
+    (0x002, "clocks set for applications"),
+    (0x004, "power limit"),
+    (0x008, "slowed down by the hardware"),
+    (0x010, "kept in step with other devices"),
+    (0x020, "temperature, by the driver"),
+    (0x040, "temperature, by the hardware"),
+    (0x080, "external power brake"),
+    (0x100, "clocks set for the display"),
+];
+
+/// How a device is; what it does not tell is `None`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct State {
+    /// Degrees Celsius.
+    pub celsius: Option<u32>,
+    /// Clock of the multiprocessors, in MHz.
+    pub clock_mhz: Option<u32>,
+    /// Clock of the memory, in MHz.
+    pub memory_mhz: Option<u32>,
+    /// Watts that it takes.
+    pub watts: Option<u32>,
+    /// Why its clocks are held back, in words.
+    pub held_back: Vec<&'static str>,
+}
+
+/// The library, begun. It is never unloaded: it has threads of its own.
+#[derive(Clone, Copy, Debug)]
+pub struct Nvml {
+    by_uuid: ByUuid,
+    temperature: Option<Sensor>,
+    clock: Option<Sensor>,
+    power: Option<Power>,
+    reasons: Option<Reasons>,
+}
+
+/// A device as the library knows it.
+#[derive(Clone, Copy, Debug)]
+pub struct NvmlDevice {
+    nvml: Nvml,
+    device: Device,
+}
+
+impl Nvml {
+    /// Loads the library and begins it.
+    ///
+    /// # Errors
+    /// When there is none, or it does not begin: why, in words.
+    pub fn load() -> Result<Self, String> {
+        // SAFETY: loading the driver's own library runs its initialisers, as every tool that shows devices does.
+        let library = unsafe { Library::new(NAME) }.map_err(|e| format!("NVML cannot be loaded ({e})"))?;
+        let missing = |name: &str| format!("NVML has no {name}: a newer driver is needed");
+        // SAFETY: functions of these names have these signatures in every version of the library.
+        let (initialise, nvml) = unsafe {
+            let initialise = get::<Initialise>(&library, "nvmlInit_v2").ok_or_else(|| missing("nvmlInit_v2"))?;
+            let reasons = get::<Reasons>(&library, "nvmlDeviceGetCurrentClocksEventReasons")
+                .or_else(|| get(&library, "nvmlDeviceGetCurrentClocksThrottleReasons"));
+            let nvml = Self {
+                by_uuid: get(&library, "nvmlDeviceGetHandleByUUID")
+                    .ok_or_else(|| missing("nvmlDeviceGetHandleByUUID"))?,
+                temperature: get(&library, "nvmlDeviceGetTemperature"),
+                clock: get(&library, "nvmlDeviceGetClockInfo"),
+                power: get(&library, "nvmlDeviceGetPowerUsage"),
+                reasons,
+            };
+            (initialise, nvml)
+        };
+        std::mem::forget(library);
+        // SAFETY: takes nothing.
+        match unsafe { initialise() } {
+            0 => Ok(nvml),
+            code => Err(format!("NVML does not begin (it answers {code})")),
+        }
+    }
+
+    /// The device that the driver knows by this identity, however either counts devices.
+    ///
+    /// # Errors
+    /// When the library does not know it: why, in words.
+    pub fn device(&self, uuid: &Uuid) -> Result<NvmlDevice, String> {
+        let name = CString::new(uuid_name(uuid)).map_err(|e| e.to_string())?;
+        let mut device: Device = std::ptr::null_mut();
+        // SAFETY: a text, and a place for the answer.
+        match unsafe { (self.by_uuid)(name.as_ptr(), &raw mut device) } {
+            0 => Ok(NvmlDevice { nvml: *self, device }),
+            code => Err(format!("NVML does not know the device (it answers {code})")),
+        }
+    }
+}
+
+/// A function of a library.
+///
+/// # Safety
+/// `T` is a pointer to a function of the signature that the library's function has.
+unsafe fn get<T: Copy>(library: &Library, name: &str) -> Option<T> {
+    // SAFETY: the caller's promise.
+    unsafe { library.get::<T>(name.as_bytes()) }.ok().map(|s| *s)
+}
+
+/// An identity as the library writes it.
+fn uuid_name(uuid: &Uuid) -> String {
+    let mut text = "GPU".to_owned();
+    for (n, byte) in uuid.bytes.iter().enumerate() {
+        if matches!(n, 0 | 4 | 6 | 8 | 10) {
+            text.push('-');
+        }
+        text.push_str(&format!("{byte:02x}"));
+    }
+    text
+}
+
+impl NvmlDevice {
+    /// How the device is now.
+    #[must_use]
+    pub fn state(&self) -> State {
+        let mut bits: c_ulonglong = 0;
+        let mut milliwatts: c_uint = 0;
+        // SAFETY: a device that the library gave, and places for the answers.
+        let (reasons, power) = unsafe {
+            (
+                self.nvml.reasons.map(|f| f(self.device, &raw mut bits)),
+                self.nvml.power.map(|f| f(self.device, &raw mut milliwatts)),
+            )
+        };
+        let bits = if reasons == Some(0) { bits } else { 0 };
+        State {
+            celsius: self.ask(self.nvml.temperature, TEMPERATURE_GPU),
+            clock_mhz: self.ask(self.nvml.clock, CLOCK_SM),
+            memory_mhz: self.ask(self.nvml.clock, CLOCK_MEMORY),
+            watts: (power == Some(0)).then_some(milliwatts / 1000),
+            held_back: held_back(bits),
+        }
+    }
+
+    fn ask(&self, sensor: Option<Sensor>, which: c_uint) -> Option<u32> {
+        let mut value = 0;
+        // SAFETY: a device that the library gave, and a place for the answer.
+        let answer = unsafe { sensor?(self.device, which, &raw mut value) };
+        (answer == 0).then_some(value)
+    }
+}
+
+fn held_back(bits: u64) -> Vec<&'static str> {
+    let set = REASONS.iter().filter(|(bit, _)| bits & bit != 0);
+    set.map(|(_, words)| *words).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn identities_and_reasons_are_written_as_the_library_does() {
+        let uuid = Uuid {
+            bytes: std::array::from_fn(|n| n as u8 * 17),
+        };
+        assert_eq!(uuid_name(&uuid), "GPU-00112233-4455-6677-8899-aabbccddeeff");
+        assert_eq!(held_back(0x1), [""; 0], "an idle device is not held back");
+        assert_eq!(held_back(0x25), ["power limit", "temperature, by the driver"]);
+    }
+}

@@ -1,0 +1,303 @@
+//! NVRTC, the compiler of CUDA C++, loaded at run time where a toolkit or a package has it.
+//!
+//! This is one of the modules with `unsafe` in it: a library's functions are what its maker says they are.
+#![allow(unsafe_code)]
+
+use libloading::Library;
+use std::ffi::{CStr, CString, c_char, c_int, c_void};
+
+/// Names a compiler for whoever has it in no place where the loader looks.
+pub const COMPILER_VARIABLE: &str = "KINESCOPE_NVRTC_LIBRARY";
+/// Names under which toolkits have it, the newest first.
+const NAMES: [&str; 4] = ["libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so.11.2", "libnvrtc.so"];
+/// Most bytes of code or of a log that are taken.
+const MOST_BYTES: usize = 256 << 20;
+
+type Program = *mut c_void;
+type Create = unsafe extern "C" fn(
+    *mut Program,
+    *const c_char,
+    *const c_char,
+    c_int,
+    *const *const c_char,
+    *const *const c_char,
+) -> c_int;
+type Destroy = unsafe extern "C" fn(*mut Program) -> c_int;
+type Compile = unsafe extern "C" fn(Program, c_int, *const *const c_char) -> c_int;
+type Size = unsafe extern "C" fn(Program, *mut usize) -> c_int;
+type Get = unsafe extern "C" fn(Program, *mut c_char) -> c_int;
+type AddName = unsafe extern "C" fn(Program, *const c_char) -> c_int;
+type LoweredName = unsafe extern "C" fn(Program, *const c_char, *mut *const c_char) -> c_int;
+
+/// Why there is no code.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CompileError {
+    /// There is no compiler.
+    #[error(
+        "there is no compiler of CUDA C++ here: {why} (expected libnvrtc of a CUDA toolkit; {COMPILER_VARIABLE} names it \
+         where the loader does not find it)"
+    )]
+    NoCompiler {
+        /// What the loader said.
+        why: String,
+    },
+    /// The compiler is too old.
+    #[error("the compiler of CUDA C++ has no {name}: a newer one is needed")]
+    Missing {
+        /// The function.
+        name: &'static str,
+    },
+    /// A text holds a zero byte.
+    #[error("{what} holds a zero byte, which no text for a compiler does")]
+    Zero {
+        /// Which text.
+        what: &'static str,
+    },
+    /// The compiler did not take it.
+    #[error("it does not compile (NVRTC answers {code}): {log}")]
+    Refused {
+        /// What the compiler answered.
+        code: i32,
+        /// What it wrote.
+        log: String,
+    },
+}
+
+/// Code that was compiled.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Compiled {
+    /// Its PTX, with a zero behind it.
+    pub ptx: Vec<u8>,
+    /// Machine code, where the compiler makes it.
+    pub cubin: Option<Vec<u8>>,
+    /// The mangled name of the function that was asked for, where one was.
+    pub function: Option<String>,
+}
+
+/// The compiler.
+#[derive(Debug)]
+pub struct Compiler {
+    create: Create,
+    destroy: Destroy,
+    compile: Compile,
+    ptx: (Size, Get),
+    cubin: Option<(Size, Get)>,
+    log: (Size, Get),
+    names: Option<(AddName, LoweredName)>,
+    _library: Library,
+}
+
+impl Compiler {
+    /// Loads the compiler: the one that the environment's `KINESCOPE_NVRTC_LIBRARY` names, or the loader's.
+    ///
+    /// # Errors
+    /// When there is none.
+    pub fn load() -> Result<Self, CompileError> {
+        let given = std::env::var_os(COMPILER_VARIABLE).filter(|v| !v.is_empty());
+        let names: Vec<std::ffi::OsString> = match given {
+            Some(path) => vec![path],
+            None => NAMES.iter().map(Into::into).collect(),
+        };
+        let mut first = None;
+        for name in &names {
+            // SAFETY: loading a compiler runs its initialisers.
+            match unsafe { Library::new(name) } {
+                Ok(library) => return Self::of(library),
+                Err(e) => first = first.or(Some(e.to_string())),
+            }
+        }
+        Err(CompileError::NoCompiler {
+            why: first.unwrap_or_default(),
+        })
+    }
+
+    fn of(library: Library) -> Result<Self, CompileError> {
+        // SAFETY: functions of these names have these signatures in every version of the library.
+        unsafe {
+            let both = |size: &'static str, get: &'static str| {
+                Ok::<(Size, Get), CompileError>((need(&library, size)?, need(&library, get)?))
+            };
+            let names = need(&library, "nvrtcAddNameExpression").and_then(|add| {
+                let lowered = need(&library, "nvrtcGetLoweredName")?;
+                Ok((add, lowered))
+            });
+            Ok(Self {
+                create: need(&library, "nvrtcCreateProgram")?,
+                destroy: need(&library, "nvrtcDestroyProgram")?,
+                compile: need(&library, "nvrtcCompileProgram")?,
+                ptx: both("nvrtcGetPTXSize", "nvrtcGetPTX")?,
+                cubin: both("nvrtcGetCUBINSize", "nvrtcGetCUBIN").ok(),
+                log: both("nvrtcGetProgramLogSize", "nvrtcGetProgramLog")?,
+                names: names.ok(),
+                _library: library,
+            })
+        }
+    }
+
+    /// Compiles a text for a device of this capability. `function` is an expression that names one of its functions
+    /// (`scale<float, 4>`), whose mangled name is then told.
+    ///
+    /// # Errors
+    /// When the compiler does not take it, with what it wrote.
+    pub fn compile(
+        &self,
+        text: &[u8],
+        name: &str,
+        capability: [u32; 2],
+        options: &[String],
+        function: Option<&str>,
+    ) -> Result<Compiled, CompileError> {
+        let source = c_string(text, "the text")?;
+        let name = c_string(name.as_bytes(), "its name")?;
+        let expression = function
+            .map(|f| c_string(f.as_bytes(), "the function's name"))
+            .transpose()?;
+        let mut all = vec![format!("--gpu-architecture=sm_{}{}", capability[0], capability[1])];
+        all.extend(options.iter().cloned());
+        let all = all.iter().map(|o| c_string(o.as_bytes(), "an option"));
+        let all = all.collect::<Result<Vec<_>, _>>()?;
+        let pointers: Vec<*const c_char> = all.iter().map(|o| o.as_ptr()).collect();
+        let mut program: Program = std::ptr::null_mut();
+        // SAFETY: texts that end in zeros and live until the program is gone, no headers, and a place for the answer.
+        let answer = unsafe {
+            (self.create)(
+                &raw mut program,
+                source.as_ptr(),
+                name.as_ptr(),
+                0,
+                std::ptr::null(),
+                std::ptr::null(),
+            )
+        };
+        if answer != 0 {
+            return Err(CompileError::Refused {
+                code: answer,
+                log: String::new(),
+            });
+        }
+        let program = Made {
+            compiler: self,
+            program,
+        };
+        if let Some(expression) = &expression {
+            let (add, _) = self.names.ok_or(CompileError::Missing {
+                name: "nvrtcAddNameExpression",
+            })?;
+            // SAFETY: a program, and a text.
+            program.check(unsafe { add(program.program, expression.as_ptr()) })?;
+        }
+        // SAFETY: a program, and as many texts as is said.
+        let answer = unsafe {
+            (self.compile)(
+                program.program,
+                c_int::try_from(pointers.len()).unwrap_or(0),
+                pointers.as_ptr(),
+            )
+        };
+        program.check(answer)?;
+        let mut lowered = None;
+        if let (Some(expression), Some((_, of))) = (&expression, self.names) {
+            let mut at: *const c_char = std::ptr::null();
+            // SAFETY: a program that is compiled, a text that was added to it, and a place for the answer.
+            program.check(unsafe { of(program.program, expression.as_ptr(), &raw mut at) })?;
+            if !at.is_null() {
+                // SAFETY: a text of the compiler's, which lives as long as the program.
+                let told = unsafe { CStr::from_ptr(at) };
+                lowered = Some(told.to_string_lossy().into_owned());
+            }
+        }
+        Ok(Compiled {
+            ptx: program.bytes(self.ptx)?,
+            cubin: self
+                .cubin
+                .and_then(|of| program.bytes(of).ok())
+                .filter(|code| !code.is_empty()),
+            function: lowered,
+        })
+    }
+}
+
+/// A program of the compiler, given back when dropped.
+struct Made<'a> {
+    compiler: &'a Compiler,
+    program: Program,
+}
+
+impl Made<'_> {
+    fn check(&self, answer: c_int) -> Result<(), CompileError> {
+        if answer == 0 {
+            return Ok(());
+        }
+        let log = self.bytes(self.compiler.log).unwrap_or_default();
+        let log = String::from_utf8_lossy(&log);
+        Err(CompileError::Refused {
+            code: answer,
+            log: log.trim_end_matches('\0').trim().to_owned(),
+        })
+    }
+
+    fn bytes(&self, (size, get): (Size, Get)) -> Result<Vec<u8>, CompileError> {
+        let refused = |code| CompileError::Refused {
+            code,
+            log: String::new(),
+        };
+        let mut bytes = 0;
+        // SAFETY: a program, and a place for the answer.
+        let answer = unsafe { size(self.program, &raw mut bytes) };
+        if answer != 0 || bytes > MOST_BYTES {
+            return Err(refused(answer));
+        }
+        let mut to = vec![0u8; bytes];
+        // SAFETY: a program, and as many bytes as the compiler said that it has.
+        match unsafe { get(self.program, to.as_mut_ptr().cast()) } {
+            0 => Ok(to),
+            code => Err(refused(code)),
+        }
+    }
+}
+
+impl Drop for Made<'_> {
+    fn drop(&mut self) {
+        // SAFETY: made by the compiler, and nobody uses it any more.
+        let _ = unsafe { (self.compiler.destroy)(&raw mut self.program) };
+    }
+}
+
+/// A function of the library.
+///
+/// # Safety
+/// `T` is a pointer to a function of the signature that the library's function has.
+unsafe fn need<T: Copy>(library: &Library, name: &'static str) -> Result<T, CompileError> {
+    // SAFETY: the caller's promise.
+    let found = unsafe { library.get::<T>(name.as_bytes()) };
+    found.map(|s| *s).map_err(|_| CompileError::Missing { name })
+}
+
+fn c_string(bytes: &[u8], what: &'static str) -> Result<CString, CompileError> {
+    // A text from a file may end in zeros.
+    let end = bytes.iter().rposition(|b| *b != 0).map_or(0, |n| n + 1);
+    CString::new(bytes.get(..end).unwrap_or_default()).map_err(|_| CompileError::Zero { what })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_text_is_not_compiled() {
+        assert_eq!(
+            c_string(b"a\0b", "the text"),
+            Err(CompileError::Zero { what: "the text" })
+        );
+        assert_eq!(c_string(b"ab\0\0", "the text").unwrap().to_bytes(), b"ab");
+    }
+
+    #[test]
+    fn where_there_is_no_compiler_that_is_said_with_what_to_do() {
+        let e = CompileError::NoCompiler {
+            why: "not found".into(),
+        };
+        let text = e.to_string();
+        assert!(text.contains("not found") && text.contains(COMPILER_VARIABLE), "{text}");
+    }
+}

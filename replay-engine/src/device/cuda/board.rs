@@ -1,0 +1,320 @@
+//! A CUDA device as a board: each replay is a process of its own, which this one starts, watches and ends.
+
+use super::worker::{Apart, DeviceTold, Request, Told, apart};
+use crate::device::{Arena, Board, BoardError, Containment, DeviceInfo, JobReport};
+use crate::plan::{PageSource, Plan, whole_bytes};
+use crate::run::calls::{CallsOutcome, StoppedAt};
+use crate::run::{FaultReport, Outcome, OutputBuffer, Verdict};
+use crate::serve::Factory;
+use crate::tune::{Ended, Tune, Tuned, resumed};
+use replay_core::{DeviceError, WaitResult};
+use std::collections::{BTreeMap, HashMap};
+use std::path::Path;
+use std::process::Command;
+use std::sync::Arc;
+use std::time::Duration;
+use trace_core::PhysAddr;
+use trace_core::progress::Progress;
+use trace_core::recording::{ElementType, Page};
+
+/// How long the driver may take to tell what devices there are.
+const ASK_LIMIT: Duration = Duration::from_secs(30);
+/// What a board in shared memory lies in, where there is such: a plan is as large as what it copies.
+const SHARED_MEMORY: &str = "/dev/shm";
+
+/// Starts the process that plays: a program that calls [`super::worker::answer`] on its standard input and output.
+pub type Worker = Arc<dyn Fn() -> Command + Send + Sync>;
+
+/// The devices that this machine's driver has, asked in a process of its own: a driver that is begun stays with its
+/// process.
+///
+/// # Errors
+/// When there is no driver, or it does not answer.
+pub fn devices_apart(worker: &Worker) -> Result<Vec<DeviceTold>, BoardError> {
+    let failed = |why: String| BoardError::Failed(why);
+    let asked = apart(|| worker(), &Request::default(), ASK_LIMIT, &Progress::new());
+    match asked.map_err(|e| failed(format!("the process that asks the CUDA driver cannot be started: {e}")))? {
+        Apart::Devices(all) => Ok(all),
+        Apart::Failed(why) | Apart::Stopped { why, .. } => Err(failed(why)),
+        _ => Err(failed("the CUDA driver did not tell its devices".to_owned())),
+    }
+}
+
+/// A CUDA device.
+pub struct CudaBoard {
+    number: u32,
+    info: DeviceInfo,
+    worker: Worker,
+}
+
+impl std::fmt::Debug for CudaBoard {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "CudaBoard({})", self.info.name)
+    }
+}
+
+impl CudaBoard {
+    /// The device of this number. `name` is what the driver calls it, where it was asked; empty where it was not.
+    #[must_use]
+    pub fn new(number: u32, name: &str, worker: Worker) -> Self {
+        let description = match name {
+            "" => format!("CUDA device {number} of this machine"),
+            name => format!("{name}, by NVIDIA's driver"),
+        };
+        let info = DeviceInfo {
+            name: format!("cuda{number}"),
+            description,
+            gpu_id: 0,
+            gpu_name: name.to_owned(),
+            register_map: String::new(),
+            containment: Containment::Driver,
+            hardware: None,
+            windows: Vec::new(),
+            arena: Arena {
+                base: PhysAddr(0),
+                pages: 0,
+            },
+            virtual_time: false,
+            computes: true,
+        };
+        Self { number, info, worker }
+    }
+
+    /// Makes such boards. The driver is asked for the name first when `ask` is set, so that one that is not there is told
+    /// at once.
+    ///
+    /// # Errors
+    /// When the driver was asked and has no such device.
+    pub fn factory(number: u32, ask: bool, worker: Worker) -> Result<Factory, BoardError> {
+        let name = if ask {
+            let all = devices_apart(&worker)?;
+            let count = all.len();
+            let found = all.into_iter().find(|d| d.number == number);
+            let missing = || BoardError::Failed(format!("there is no CUDA device {number} here, there are {count}"));
+            found.ok_or_else(missing)?.name
+        } else {
+            String::new()
+        };
+        Ok(Arc::new(move || {
+            Ok(Box::new(Self::new(number, &name, Arc::clone(&worker))) as Box<dyn Board>)
+        }))
+    }
+
+    /// Plays, or tunes; what cannot be done is an outcome that failed.
+    fn played(&self, plan: &Plan, pages: &dyn PageSource, repeat: u32, progress: &Progress) -> Result<Outcome, String> {
+        let calls = plan.calls.as_ref().ok_or("it is no plan of calls")?;
+        let folder = folder().map_err(|e| format!("a folder for the replay: {e}"))?;
+        let file = folder.path().join("plan");
+        let bytes = whole_bytes(plan, pages).map_err(|e| e.to_string())?;
+        std::fs::write(&file, bytes).map_err(|e| format!("{}: {e}", file.display()))?;
+        let request = Request {
+            file,
+            device: self.number,
+            step: calls.step,
+            graph: calls.graph,
+            repeat,
+            outputs: Some(folder.path().to_owned()),
+            ..Request::default()
+        };
+        let limit = Duration::from_nanos(plan.budgets.time_ns);
+        let mut outcome = Outcome::unfinished(self.info.name.clone());
+        for r in &plan.rewrites {
+            *outcome.rewrites.entry(r.kind).or_insert(0) += 1;
+        }
+        let mut told = CallsOutcome::default();
+        if let Some(tune) = &calls.tune {
+            let tuned = resumed(tune, |next| self.tuned(&request, next, limit, progress))?;
+            outcome.verdict = Verdict::Match;
+            outcome.computed = true;
+            outcome.device.clone_from(&tuned.device);
+            told.tuned = Some(tuned);
+            outcome.calls = Some(told);
+            return Ok(outcome);
+        }
+        let done = apart(|| (self.worker)(), &request, limit, progress)
+            .map_err(|e| format!("the process that plays cannot be started: {e}"))?;
+        match done {
+            Apart::Played(played) => {
+                outcome.outputs = outputs(plan, &played, folder.path())?;
+                outcome.verdict = Verdict::Match;
+                outcome.computed = true;
+                outcome.actions = plan.actions;
+                outcome.timing.runs_ns.clone_from(&played.runs_ns);
+                outcome.device_ns = played.runs_ns.iter().copied().min().unwrap_or(0);
+                outcome.fingerprint = fingerprint(&outcome.outputs);
+                outcome.device = played.device;
+                told.launches = played.launches;
+                told.ready_ns = played.ready_ns;
+                told.mapped = played.mapped;
+                told.graph = played.graph;
+                told.restored = played.restored;
+                told.left_out = played.left_out;
+            }
+            Apart::Stopped { event, why } => {
+                let function = event.and_then(|e| function_at(plan, e));
+                let place = match (&function, event) {
+                    (Some(f), Some(e)) => format!("launch of {f}, event {e}: "),
+                    (None, Some(e)) => format!("event {e}: "),
+                    _ => String::new(),
+                };
+                outcome.failure = Some(format!("{place}{why}"));
+                outcome.faults.push(FaultReport {
+                    job: None,
+                    event: event.unwrap_or(0),
+                    summary: format!("{place}{why}"),
+                    exception: why.clone(),
+                    address: None,
+                    registers: Vec::new(),
+                    walk: Vec::new(),
+                    nearest_buffer: None,
+                });
+                told.stopped = Some(StoppedAt { event, function, why });
+            }
+            Apart::Failed(why) => outcome.failure = Some(why),
+            Apart::Cancelled => outcome.failure = Some("it was stopped".to_owned()),
+            Apart::Devices(_) | Apart::Tuned(_) => {
+                outcome.failure = Some("the process that plays answered something else".to_owned());
+            }
+        }
+        outcome.calls = Some(told);
+        Ok(outcome)
+    }
+
+    fn tuned(&self, request: &Request, tune: &Tune, limit: Duration, progress: &Progress) -> Result<Tuned, String> {
+        let request = Request {
+            tune: Some(tune.clone()),
+            outputs: None,
+            ..request.clone()
+        };
+        let done = apart(|| (self.worker)(), &request, limit, progress);
+        match done.map_err(|e| format!("the process that tunes cannot be started: {e}"))? {
+            Apart::Tuned(tuned) => Ok(*tuned),
+            Apart::Cancelled => Ok(Tuned {
+                ended: Ended::Cancelled,
+                ..Tuned::default()
+            }),
+            Apart::Failed(why) => Err(why),
+            Apart::Stopped { event: Some(e), why } => Err(format!("event {e}: {why}")),
+            Apart::Stopped { why, .. } => Err(why),
+            Apart::Played(_) | Apart::Devices(_) => Err("the process that tunes answered something else".to_owned()),
+        }
+    }
+}
+
+fn folder() -> std::io::Result<tempfile::TempDir> {
+    let mut made = tempfile::Builder::new();
+    made.prefix("kinescope-calls-");
+    match Path::new(SHARED_MEMORY).is_dir() {
+        // Where there is no room, or no right to it, the system's own folder serves.
+        true => made.tempdir_in(SHARED_MEMORY).or_else(|_| made.tempdir()),
+        false => made.tempdir(),
+    }
+}
+
+/// The outputs that the plan asks for, in its order.
+fn outputs(plan: &Plan, played: &Told, folder: &Path) -> Result<Vec<OutputBuffer>, String> {
+    let numbers: HashMap<&str, usize> = played
+        .outputs
+        .iter()
+        .enumerate()
+        .map(|(n, o)| (o.name.as_str(), n))
+        .collect();
+    let mut all = Vec::new();
+    for o in &plan.outputs {
+        let n = numbers
+            .get(o.name.as_str())
+            .ok_or_else(|| format!("the replay brought back no '{}'", o.name))?;
+        let path = folder.join(format!("{n}.bin"));
+        let data = std::fs::read(&path).map_err(|e| format!("{}: {e}", path.display()))?;
+        all.push(OutputBuffer {
+            name: o.name.clone(),
+            element: ElementType::U8,
+            blake3: *blake3::hash(&data).as_bytes(),
+            data,
+        });
+    }
+    Ok(all)
+}
+
+fn fingerprint(outputs: &[OutputBuffer]) -> [u8; 32] {
+    let mut hash = blake3::Hasher::new();
+    for o in outputs {
+        hash.update(&(o.name.len() as u64).to_le_bytes());
+        hash.update(o.name.as_bytes());
+        hash.update(&o.blake3);
+    }
+    *hash.finalize().as_bytes()
+}
+
+/// The function that is launched at an event of the recording.
+fn function_at(plan: &Plan, event: u64) -> Option<String> {
+    let calls = plan.calls.as_ref()?;
+    let all = crate::plan::calls::body::Calls::new(&plan.body, plan.images.len());
+    let found = all.map_while(Result::ok).find(|c| c.event == event)?;
+    match found.call {
+        trace_core::recording::CallEvent::Launch(l) => {
+            Some(calls.facts.functions.get(l.function as usize)?.shown().to_owned())
+        }
+        _ => None,
+    }
+}
+
+impl replay_core::Device for CudaBoard {
+    fn read(&mut self, _space: u8, _offset: u64, _width: u8) -> Result<u64, DeviceError> {
+        Err(DeviceError::Gone)
+    }
+
+    fn write(&mut self, _space: u8, _offset: u64, _width: u8, _value: u64) -> Result<(), DeviceError> {
+        Err(DeviceError::Gone)
+    }
+
+    fn wait_interrupt(&mut self, _lines: u32, _limit_ns: u64) -> Result<WaitResult, DeviceError> {
+        Err(DeviceError::Gone)
+    }
+
+    fn pause(&mut self, _ns: u64) -> Result<(), DeviceError> {
+        Err(DeviceError::Gone)
+    }
+
+    fn now_ns(&mut self) -> u64 {
+        0
+    }
+}
+
+impl Board for CudaBoard {
+    fn info(&self) -> DeviceInfo {
+        self.info.clone()
+    }
+
+    fn reset(&mut self) -> Result<(), BoardError> {
+        // Every replay begins in a process of its own, with nothing of another's.
+        Ok(())
+    }
+
+    fn store_page(&mut self, frame: u64, _page: &Page) -> Result<(), BoardError> {
+        Err(BoardError::OutsideArena { frame })
+    }
+
+    fn load_page(&mut self, frame: u64, _page: &mut Page) -> Result<(), BoardError> {
+        Err(BoardError::OutsideArena { frame })
+    }
+
+    fn trouble(&self) -> Option<String> {
+        Some("a CUDA device takes calls of its driver, no accesses to registers".to_owned())
+    }
+
+    fn take_job_reports(&mut self) -> Vec<JobReport> {
+        Vec::new()
+    }
+
+    fn play_calls(&mut self, plan: &Plan, pages: &dyn PageSource, repeat: u32, progress: &Progress) -> Option<Outcome> {
+        Some(
+            self.played(plan, pages, repeat, progress)
+                .unwrap_or_else(|why| Outcome {
+                    failure: Some(why),
+                    rewrites: BTreeMap::new(),
+                    ..Outcome::unfinished(self.info.name.clone())
+                }),
+        )
+    }
+}

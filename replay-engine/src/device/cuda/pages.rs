@@ -1,0 +1,354 @@
+//! A copy of the device's memory on the device, what has changed since, and putting only that back.
+//!
+//! A kernel of our own compares page by page, so that nothing goes over the bus but a byte a page. Where the driver does
+//! not take it, everything is copied back, and that is told.
+#![allow(unsafe_code, reason = "calls of the driver; why each is sound stands at it")]
+
+use cuda_driver::{
+    CuDevicePtr, CuFunction, CuModule, CudaError, Driver, EXTRA_BUFFER, EXTRA_END, EXTRA_SIZE, OUT_OF_MEMORY,
+};
+use std::ffi::{CString, c_void};
+use trace_core::PAGE_SIZE;
+
+/// Name of the kernel.
+const NAME: &str = "kinescope_pages";
+/// Bytes of its parameters: three addresses and whether to put back.
+const PARAMETERS: usize = 32;
+/// Threads a block: each looks at sixteen bytes, a block at a page.
+const THREADS: u32 = 256;
+/// Most pages of one launch: what a grid takes in its first dimension.
+const MOST_PAGES: u64 = (1 << 31) - 1;
+const PAGE: u64 = PAGE_SIZE as u64;
+/// Targets that the text is tried for: the oldest that drivers still compile for, by their age.
+const TARGETS: [&str; 3] = ["sm_50", "sm_75", "sm_90"];
+
+/// The kernel: a block compares a page of what is with the page that was kept, sets the page's byte when they differ,
+/// and puts back what was kept when that is asked for.
+const TEXT: &str = ".version 6.0
+.target TARGET
+.address_size 64
+.visible .entry kinescope_pages(
+    .param .u64 is, .param .u64 kept, .param .u64 flags, .param .u32 back)
+{
+    .reg .pred %same, %look;
+    .reg .b16 %one;
+    .reg .b32 %page, %thread, %back;
+    .reg .b64 %is, %kept, %flags, %at, %step, %a0, %a1, %b0, %b1, %d0, %d1;
+    ld.param.u64 %is, [is];
+    ld.param.u64 %kept, [kept];
+    ld.param.u64 %flags, [flags];
+    ld.param.u32 %back, [back];
+    cvta.to.global.u64 %is, %is;
+    cvta.to.global.u64 %kept, %kept;
+    cvta.to.global.u64 %flags, %flags;
+    mov.u32 %page, %ctaid.x;
+    mov.u32 %thread, %tid.x;
+    mul.wide.u32 %at, %page, 4096;
+    mul.wide.u32 %step, %thread, 16;
+    add.s64 %at, %at, %step;
+    add.s64 %is, %is, %at;
+    add.s64 %kept, %kept, %at;
+    ld.global.v2.u64 {%a0, %a1}, [%is];
+    ld.global.v2.u64 {%b0, %b1}, [%kept];
+    xor.b64 %d0, %a0, %b0;
+    xor.b64 %d1, %a1, %b1;
+    or.b64 %d0, %d0, %d1;
+    setp.eq.u64 %same, %d0, 0;
+    @%same bra DONE;
+    cvt.u64.u32 %at, %page;
+    add.s64 %flags, %flags, %at;
+    mov.u16 %one, 1;
+    st.global.u8 [%flags], %one;
+    setp.eq.u32 %look, %back, 0;
+    @%look bra DONE;
+    st.global.v2.u64 [%is], {%b0, %b1};
+DONE:
+    ret;
+}
+";
+
+/// The kernel, loaded; or that the driver does not take it.
+#[derive(Debug)]
+pub(super) struct Tools {
+    driver: Driver,
+    loaded: Option<(CuModule, CuFunction)>,
+}
+
+impl Tools {
+    /// Loads the kernel where the driver takes it.
+    pub fn load(driver: Driver) -> Self {
+        let loaded = TARGETS.iter().find_map(|target| {
+            let text = CString::new(TEXT.replace("TARGET", target)).ok()?;
+            let name = CString::new(NAME).ok()?;
+            let (mut module, mut function) = (std::ptr::null_mut(), std::ptr::null_mut());
+            // SAFETY: a text that ends in a zero, and a place for the answer.
+            unsafe { driver.cuModuleLoadData(&raw mut module, text.as_ptr().cast()) }.ok()?;
+            // SAFETY: a module that is loaded, a text, and a place for the answer.
+            match unsafe { driver.cuModuleGetFunction(&raw mut function, module, name.as_ptr()) } {
+                Ok(()) => Some((module, function)),
+                Err(_) => {
+                    // SAFETY: the module that was just loaded.
+                    let _ = unsafe { driver.cuModuleUnload(module) };
+                    None
+                }
+            }
+        });
+        Self { driver, loaded }
+    }
+
+    /// Compares `pages` pages and sets the byte of each that differs; puts back what was kept when `back` is set.
+    /// `false`: there is no kernel.
+    fn compare(&self, is: u64, kept: u64, flags: u64, pages: u64, back: bool) -> Result<bool, CudaError> {
+        let Some((_, function)) = self.loaded else {
+            return Ok(false);
+        };
+        let mut at = 0;
+        while at < pages {
+            let now = (pages - at).min(MOST_PAGES);
+            let mut parameters = [0u8; PARAMETERS];
+            let words = [is + at * PAGE, kept + at * PAGE, flags + at, u64::from(back)];
+            for (to, word) in parameters.as_chunks_mut::<8>().0.iter_mut().zip(words) {
+                *to = word.to_le_bytes();
+            }
+            // The last one is a word of four bytes.
+            let mut size = PARAMETERS - 4;
+            let mut extra: [*mut c_void; 5] = [
+                EXTRA_BUFFER as *mut c_void,
+                parameters.as_mut_ptr().cast(),
+                EXTRA_SIZE as *mut c_void,
+                (&raw mut size).cast(),
+                EXTRA_END as *mut c_void,
+            ];
+            let grid = u32::try_from(now).unwrap_or(u32::MAX);
+            // SAFETY: the kernel reads as many pages of both ranges, which are mapped, and writes a byte for each; the
+            // driver has read the parameters when it is back.
+            unsafe {
+                self.driver.cuLaunchKernel(
+                    function,
+                    grid,
+                    1,
+                    1,
+                    THREADS,
+                    1,
+                    1,
+                    0,
+                    std::ptr::null_mut(),
+                    std::ptr::null_mut(),
+                    extra.as_mut_ptr(),
+                )?;
+            }
+            at += now;
+        }
+        Ok(true)
+    }
+}
+
+impl Drop for Tools {
+    fn drop(&mut self) {
+        if let Some((module, _)) = self.loaded {
+            // SAFETY: loaded by this value, and nothing runs any more.
+            let _ = unsafe { self.driver.cuModuleUnload(module) };
+        }
+    }
+}
+
+/// Memory of the device of our own, given back when dropped.
+#[derive(Debug)]
+struct Own {
+    driver: Driver,
+    at: CuDevicePtr,
+}
+
+impl Own {
+    fn new(driver: Driver, bytes: u64) -> Result<Self, CudaError> {
+        let mut at = 0;
+        // SAFETY: a place for the answer.
+        unsafe { driver.cuMemAlloc_v2(&raw mut at, bytes as usize)? };
+        Ok(Self { driver, at })
+    }
+}
+
+impl Drop for Own {
+    fn drop(&mut self) {
+        // SAFETY: taken by this value, and nothing runs any more.
+        let _ = unsafe { self.driver.cuMemFree_v2(self.at) };
+    }
+}
+
+/// Where the copy of a range is.
+#[derive(Debug)]
+enum Copied {
+    /// On the device, with a byte a page for what differs.
+    Device { copy: Own, flags: Own },
+    /// On the host: it is a range that is no whole number of pages, or the device has no room.
+    Host(Vec<u8>),
+}
+
+/// A copy of memory as it was at one moment.
+#[derive(Debug)]
+pub struct Kept {
+    driver: Driver,
+    ranges: Vec<(u64, u64, Copied)>,
+}
+
+/// What was put back.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Restored {
+    /// Pages of 4 KiB that had changed, or that were put back without being looked at.
+    pub pages: u64,
+    /// Pages that were looked at or put back in all.
+    pub of: u64,
+    /// Whether only pages that had changed were put back.
+    pub changed_alone: bool,
+}
+
+impl Kept {
+    /// Copies ranges of memory: first byte and bytes of each. Waits for what the device does.
+    pub(super) fn of(driver: Driver, ranges: &[(u64, u64)]) -> Result<Self, CudaError> {
+        let mut kept = Self {
+            driver,
+            ranges: Vec::new(),
+        };
+        for (at, bytes) in ranges {
+            let copied = kept.copy(*at, *bytes)?;
+            kept.ranges.push((*at, *bytes, copied));
+        }
+        // SAFETY: waits for all.
+        unsafe { driver.cuCtxSynchronize()? };
+        Ok(kept)
+    }
+
+    fn copy(&self, at: u64, bytes: u64) -> Result<Copied, CudaError> {
+        let d = &self.driver;
+        let length = bytes as usize;
+        if bytes.is_multiple_of(PAGE) && at.is_multiple_of(PAGE) {
+            let both = Own::new(*d, bytes).and_then(|copy| Ok((copy, Own::new(*d, bytes / PAGE)?)));
+            match both {
+                Ok((copy, flags)) => {
+                    // SAFETY: a range that is mapped, and memory as long as it.
+                    unsafe { d.cuMemcpyDtoD_v2(copy.at, at, length)? };
+                    return Ok(Copied::Device { copy, flags });
+                }
+                Err(CudaError::Refused {
+                    result: OUT_OF_MEMORY, ..
+                }) => {}
+                Err(e) => return Err(e),
+            }
+        }
+        let mut bytes = vec![0; length];
+        // SAFETY: as many bytes as the place has.
+        unsafe { d.cuMemcpyDtoH_v2(bytes.as_mut_ptr().cast(), at, length)? };
+        Ok(Copied::Host(bytes))
+    }
+
+    /// Puts back what has changed since.
+    pub(super) fn restore(&self, tools: &Tools) -> Result<Restored, CudaError> {
+        let d = &self.driver;
+        let mut told = Restored {
+            changed_alone: true,
+            ..Default::default()
+        };
+        for (at, bytes, copied) in &self.ranges {
+            let pages = bytes.div_ceil(PAGE);
+            told.of += pages;
+            match copied {
+                Copied::Device { copy, flags } => {
+                    // SAFETY: memory of this value, as long as is said.
+                    unsafe { d.cuMemsetD8_v2(flags.at, 0, pages as usize)? };
+                    if tools.compare(*at, copy.at, flags.at, pages, true)? {
+                        told.pages += self.flags(flags, pages)?.iter().filter(|f| **f != 0).count() as u64;
+                    } else {
+                        // SAFETY: a range that is mapped, and memory as long as it.
+                        unsafe { d.cuMemcpyDtoD_v2(*at, copy.at, *bytes as usize)? };
+                        told.pages += pages;
+                        told.changed_alone = false;
+                    }
+                }
+                Copied::Host(was) => {
+                    // SAFETY: as many bytes as the range has.
+                    unsafe { d.cuMemcpyHtoD_v2(*at, was.as_ptr().cast(), was.len())? };
+                    told.pages += pages;
+                    told.changed_alone &= pages <= 1;
+                }
+            }
+        }
+        // SAFETY: waits for all.
+        unsafe { d.cuCtxSynchronize()? };
+        Ok(told)
+    }
+
+    fn flags(&self, flags: &Own, pages: u64) -> Result<Vec<u8>, CudaError> {
+        let mut set = vec![0u8; pages as usize];
+        // SAFETY: as many bytes as the place has; it waits for the kernel, which runs in the same stream.
+        unsafe {
+            self.driver
+                .cuMemcpyDtoH_v2(set.as_mut_ptr().cast(), flags.at, set.len())?;
+        }
+        Ok(set)
+    }
+
+    /// First bytes of the pages that differ from this copy, rising; the last page of a range may be a part.
+    pub(super) fn differing(&self, tools: &Tools) -> Result<Vec<u64>, CudaError> {
+        let d = &self.driver;
+        let mut different = Vec::new();
+        for (at, bytes, copied) in &self.ranges {
+            let pages = bytes.div_ceil(PAGE);
+            if let Copied::Device { copy, flags } = copied {
+                // SAFETY: memory of this value, as long as is said.
+                unsafe { d.cuMemsetD8_v2(flags.at, 0, pages as usize)? };
+                if tools.compare(*at, copy.at, flags.at, pages, false)? {
+                    let set = self.flags(flags, pages)?;
+                    let set = set.iter().enumerate().filter(|(_, f)| **f != 0);
+                    different.extend(set.map(|(n, _)| at + n as u64 * PAGE));
+                    continue;
+                }
+            }
+            let mut is = vec![0u8; *bytes as usize];
+            // SAFETY: as many bytes as the place has.
+            unsafe { d.cuMemcpyDtoH_v2(is.as_mut_ptr().cast(), *at, is.len())? };
+            let was = match copied {
+                Copied::Host(was) => was.clone(),
+                Copied::Device { copy, .. } => {
+                    let mut was = vec![0u8; is.len()];
+                    // SAFETY: as above.
+                    unsafe { d.cuMemcpyDtoH_v2(was.as_mut_ptr().cast(), copy.at, was.len())? };
+                    was
+                }
+            };
+            let both = is.chunks(PAGE_SIZE).zip(was.chunks(PAGE_SIZE)).enumerate();
+            different.extend(both.filter(|(_, (a, b))| a != b).map(|(n, _)| at + n as u64 * PAGE));
+        }
+        Ok(different)
+    }
+
+    /// What this copy holds of a range of memory. `false`: it does not hold all of it.
+    pub(super) fn read(&self, at: u64, to: &mut [u8]) -> Result<bool, CudaError> {
+        let end = at.saturating_add(to.len() as u64);
+        let found = self
+            .ranges
+            .iter()
+            .find(|(first, bytes, _)| *first <= at && end <= first + bytes);
+        let Some((first, _, copied)) = found else {
+            return Ok(false);
+        };
+        let skip = at - first;
+        match copied {
+            Copied::Device { copy, .. } => {
+                // SAFETY: as many bytes as the place has, of memory that is longer.
+                unsafe {
+                    self.driver
+                        .cuMemcpyDtoH_v2(to.as_mut_ptr().cast(), copy.at + skip, to.len())?;
+                }
+                Ok(true)
+            }
+            Copied::Host(was) => {
+                let from = skip as usize;
+                let held = was.get(from..from + to.len());
+                if let Some(held) = held {
+                    to.copy_from_slice(held);
+                }
+                Ok(held.is_some())
+            }
+        }
+    }
+}

@@ -1,0 +1,623 @@
+//! A recording's work made ready on a device: memory at the recorded addresses, code, streams, what copies carry; and its
+//! steps, done one by one.
+#![allow(unsafe_code, reason = "calls of the driver; why each is sound stands at it")]
+
+use super::code::Code;
+use super::contents::Contents;
+use super::context::{Context, Pinned};
+use super::error::CudaReplayError;
+use super::memory::Mapped;
+use super::order::Streams;
+use super::pages::{Kept, Restored, Tools};
+use super::script::{Script, Step, Transfer};
+use cuda_driver::{
+    Copy2d, CuFunction, CuStream, CudaError, Driver, EXTRA_BUFFER, EXTRA_END, EXTRA_SIZE, LAUNCH_CLUSTER,
+    LAUNCH_COOPERATIVE, LaunchAttribute, LaunchConfig, MEMORY_DEVICE, MEMORY_HOST,
+};
+use std::cell::OnceCell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::c_void;
+use std::time::{Duration, Instant};
+use trace_core::progress::Progress;
+use trace_core::recording::{CopyRow, FillRow, LaunchRow};
+
+/// Steps between two looks whether somebody still wants the replay.
+const LOOK_EVERY: usize = 256;
+
+/// How a stage is made.
+#[derive(Clone, Debug, Default)]
+pub struct StageOptions {
+    /// Number of the device.
+    pub device: u32,
+    /// Bytes in the place of recorded inputs, by name.
+    pub inputs: BTreeMap<String, Vec<u8>>,
+    /// Streams that can be captured into a graph: none of them is a default stream, and what copies carry is pinned.
+    pub graph: bool,
+}
+
+/// Bytes of a copy on the host.
+#[derive(Debug)]
+enum Bytes {
+    Plain(Vec<u8>),
+    Pinned(Pinned),
+}
+
+impl Bytes {
+    fn of(&self) -> &[u8] {
+        match self {
+            Self::Plain(b) => b,
+            Self::Pinned(p) => p.bytes(),
+        }
+    }
+}
+
+/// What is ready on a device.
+///
+/// What is made there is given back when it is dropped. A device that has failed refuses everything until its process
+/// ends: play what is not trusted in a process of its own.
+#[derive(Debug)]
+pub struct Stage<'a> {
+    // Given back in this order: the context goes last.
+    inputs: Vec<Bytes>,
+    outputs: Vec<Bytes>,
+    pub(super) streams: Streams,
+    pub(super) code: Code,
+    tools: OnceCell<Tools>,
+    mapped: Mapped,
+    context: Context,
+    driver: Driver,
+    script: &'a Script,
+    /// The step that is done next.
+    at: usize,
+    /// Wait behind each step.
+    pub(super) step: bool,
+    ready: Duration,
+}
+
+impl<'a> Stage<'a> {
+    /// Makes everything ready.
+    ///
+    /// # Errors
+    /// When there is no driver or device, recorded addresses are taken, code is missing or does not load, or an input
+    /// does not fit.
+    pub fn new(
+        contents: &(impl Contents + ?Sized),
+        script: &'a Script,
+        options: &StageOptions,
+    ) -> Result<Self, CudaReplayError> {
+        let begun = Instant::now();
+        for name in options.inputs.keys() {
+            if !script.inputs.iter().any(|t| t.name == *name) {
+                return Err(CudaReplayError::NoInput {
+                    name: name.clone(),
+                    known: script.input_names().join(", "),
+                });
+            }
+        }
+        let driver = Driver::load()?;
+        let context = Context::of(driver, options.device)?;
+        let mut inputs = Vec::new();
+        for (n, t) in script.inputs.iter().enumerate() {
+            let bytes = input(contents, t, &options.inputs)?;
+            // What memory holds at first goes to the device once, and is no part of a graph.
+            inputs.push(if options.graph && n >= script.first {
+                let mut pinned = Pinned::new(driver, bytes.len())?;
+                pinned.fill(&bytes);
+                Bytes::Pinned(pinned)
+            } else {
+                Bytes::Plain(bytes)
+            });
+        }
+        let mut outputs = Vec::new();
+        for t in &script.outputs {
+            let total = t.row.total().and_then(|n| usize::try_from(n).ok()).unwrap_or(0);
+            outputs.push(if options.graph && !t.snapshot {
+                Bytes::Pinned(Pinned::new(driver, total)?)
+            } else {
+                Bytes::Plain(vec![0; total])
+            });
+        }
+        let mapped = Mapped::at(driver, context.device, script.facts.window, &script.ranges)?;
+        let wanted: BTreeSet<u32> = script.launched().collect();
+        let code = Code::load(driver, contents, &script.facts, &wanted)?;
+        let streams = Streams::make(driver, &script.facts.streams, options.graph)?;
+        Ok(Self {
+            inputs,
+            outputs,
+            streams,
+            code,
+            tools: OnceCell::new(),
+            mapped,
+            context,
+            driver,
+            script,
+            at: 0,
+            step: false,
+            ready: begun.elapsed(),
+        })
+    }
+
+    /// The driver.
+    #[must_use]
+    pub fn driver(&self) -> Driver {
+        self.driver
+    }
+
+    /// The device's name.
+    #[must_use]
+    pub fn device_name(&self) -> String {
+        self.context.name()
+    }
+
+    /// Number of the device, as the driver counts.
+    #[must_use]
+    pub fn device_number(&self) -> i32 {
+        self.context.device
+    }
+
+    /// What is played.
+    #[must_use]
+    pub fn script(&self) -> &'a Script {
+        self.script
+    }
+
+    /// Time that making ready took: the driver begun, memory mapped, code loaded.
+    #[must_use]
+    pub fn ready(&self) -> Duration {
+        self.ready
+    }
+
+    /// Bytes of memory that are mapped.
+    #[must_use]
+    pub fn mapped_bytes(&self) -> u64 {
+        self.mapped.bytes()
+    }
+
+    /// Puts other bytes in the place of an input's.
+    ///
+    /// # Errors
+    /// When there is no input of this name, or it has another length.
+    pub fn set_input(&mut self, name: &str, bytes: &[u8]) -> Result<(), CudaReplayError> {
+        let mut found = false;
+        for (t, slot) in self.script.inputs.iter().zip(&mut self.inputs) {
+            if t.name != name {
+                continue;
+            }
+            found = true;
+            fits(t, bytes.len())?;
+            match slot {
+                Bytes::Plain(b) => bytes.clone_into(b),
+                Bytes::Pinned(p) => p.fill(bytes),
+            }
+        }
+        if found {
+            return Ok(());
+        }
+        Err(CudaReplayError::NoInput {
+            name: name.to_owned(),
+            known: self.script.input_names().join(", "),
+        })
+    }
+
+    /// What came from the device, of the output of this number. Nothing may be under way.
+    #[must_use]
+    pub fn output(&self, n: usize) -> &[u8] {
+        self.outputs.get(n).map_or(&[], Bytes::of)
+    }
+
+    /// Does the steps before the first of an event, from where the last one ended, and waits for them.
+    ///
+    /// # Errors
+    /// When the device or the driver stopped, with the event; or nobody wants it any more.
+    pub fn play_until(&mut self, event: u64, progress: &Progress) -> Result<u64, CudaReplayError> {
+        let end = self.script.steps.partition_point(|(e, _)| *e < event);
+        self.play_steps(end, progress, &mut |_| Ok(()))
+    }
+
+    /// Does what memory holds at first: the steps before everything else.
+    ///
+    /// # Errors
+    /// As [`Stage::play_until`].
+    pub fn play_first(&mut self, progress: &Progress) -> Result<u64, CudaReplayError> {
+        self.play_steps(self.script.first, progress, &mut |_| Ok(()))
+    }
+
+    /// Does all steps that are left but those at the end that take memory down alone, as [`Stage::play_until`]; `told`
+    /// hears of each launch before it is made.
+    ///
+    /// # Errors
+    /// As [`Stage::play_until`], and what `told` answers.
+    pub fn play_rest(
+        &mut self,
+        progress: &Progress,
+        told: &mut dyn FnMut(u64) -> Result<(), CudaReplayError>,
+    ) -> Result<u64, CudaReplayError> {
+        self.play_steps(self.script.last, progress, told)
+    }
+
+    /// Takes memory down as the recording did behind everything else.
+    ///
+    /// # Errors
+    /// As [`Stage::play_until`].
+    pub fn take_down(&mut self, progress: &Progress) -> Result<(), CudaReplayError> {
+        self.at = self.script.last;
+        self.play_steps(self.script.steps.len(), progress, &mut |_| Ok(()))?;
+        Ok(())
+    }
+
+    /// Where it stands is again behind what memory holds at first. Memory stays as it is.
+    pub fn rewind(&mut self) {
+        self.at = self.script.first;
+    }
+
+    fn play_steps(
+        &mut self,
+        end: usize,
+        progress: &Progress,
+        told: &mut dyn FnMut(u64) -> Result<(), CudaReplayError>,
+    ) -> Result<u64, CudaReplayError> {
+        let script = self.script;
+        let mut launches = 0;
+        while let Some((event, step)) = script.steps.get(self.at).filter(|_| self.at < end) {
+            if self.at.is_multiple_of(LOOK_EVERY) && progress.check().is_err() {
+                return Err(CudaReplayError::Cancelled);
+            }
+            if matches!(step, Step::Launch(..)) {
+                launches += 1;
+                told(*event)?;
+            }
+            let done = self.do_step(step).and_then(|()| {
+                if self.step {
+                    // SAFETY: waits for all.
+                    unsafe { self.driver.cuCtxSynchronize() }
+                } else {
+                    Ok(())
+                }
+            });
+            done.map_err(|e| stopped(*event, &e))?;
+            self.at += 1;
+        }
+        let last = self.at.checked_sub(1).and_then(|n| script.steps.get(n));
+        let last = last.map_or(0, |(event, _)| *event);
+        // SAFETY: waits for all.
+        unsafe { self.driver.cuCtxSynchronize() }.map_err(|e| stopped(last, &e))?;
+        Ok(launches)
+    }
+
+    /// Ranges with memory of the recording behind them: what was mapped, and variables of modules.
+    fn ranges(&self) -> Vec<(u64, u64)> {
+        let variables = self.code.moved.iter().map(|m| (m.is, m.bytes));
+        self.script.ranges.iter().copied().chain(variables).collect()
+    }
+
+    /// The kernel that compares memory: the driver compiles it, which takes a while, when it is first needed.
+    fn tools(&self) -> &Tools {
+        self.tools.get_or_init(|| Tools::load(self.driver))
+    }
+
+    /// A copy of all memory as it is now, on the device where there is room.
+    ///
+    /// # Errors
+    /// When the device or the driver refuses.
+    pub fn keep(&self) -> Result<Kept, CudaReplayError> {
+        Ok(Kept::of(self.driver, &self.ranges())?)
+    }
+
+    /// Puts back what has changed since a copy was made.
+    ///
+    /// # Errors
+    /// When the device or the driver refuses.
+    pub fn restore(&self, kept: &Kept) -> Result<Restored, CudaReplayError> {
+        Ok(kept.restore(self.tools())?)
+    }
+
+    /// First bytes of the pages that differ from a copy, rising.
+    ///
+    /// # Errors
+    /// When the device or the driver refuses.
+    pub fn differing(&self, kept: &Kept) -> Result<Vec<u64>, CudaReplayError> {
+        Ok(kept.differing(self.tools())?)
+    }
+
+    /// Memory of the device as it is now.
+    ///
+    /// # Errors
+    /// When the range is not all mapped.
+    pub fn read(&self, at: u64, to: &mut [u8]) -> Result<(), CudaReplayError> {
+        // SAFETY: as many bytes as the place has; the driver checks the range.
+        Ok(unsafe { self.driver.cuMemcpyDtoH_v2(to.as_mut_ptr().cast(), at, to.len())? })
+    }
+
+    /// Memory as a copy holds it. `false`: the copy does not hold the range.
+    ///
+    /// # Errors
+    /// When the device or the driver refuses.
+    pub fn read_kept(&self, kept: &Kept, at: u64, to: &mut [u8]) -> Result<bool, CudaReplayError> {
+        Ok(kept.read(at, to)?)
+    }
+
+    /// Where an address of the recording lies on this device.
+    #[must_use]
+    pub fn moved_to(&self, at: u64) -> u64 {
+        self.code.moved_to(at)
+    }
+
+    /// Where an address of this device lay in the recording: the inverse of [`Stage::moved_to`].
+    #[must_use]
+    pub fn recorded_at(&self, at: u64) -> u64 {
+        let found = self.code.moved.iter().find(|m| at >= m.is && at - m.is < m.bytes);
+        found.map_or(at, |m| m.was.wrapping_add(at - m.is))
+    }
+
+    /// The launch that an event is, with its recorded arguments.
+    #[must_use]
+    pub fn launch_of(&self, event: u64) -> Option<(&'a LaunchRow, &'a [u8])> {
+        let n = self.script.steps.partition_point(|(e, _)| *e < event);
+        let of = self.script.steps.get(n..)?.iter().take_while(|(e, _)| *e == event);
+        of.into_iter().find_map(|(_, s)| match s {
+            Step::Launch(row, arguments) => Some((row, arguments.as_slice())),
+            _ => None,
+        })
+    }
+
+    /// The function of this number of the recording, where it is loaded.
+    #[must_use]
+    pub fn function(&self, n: u32) -> Option<CuFunction> {
+        self.code.get(n)
+    }
+
+    /// The stream of this number of the recording.
+    #[must_use]
+    pub fn stream(&self, n: u32) -> CuStream {
+        self.streams.get(n)
+    }
+
+    /// Does a step. A host that waits, waits.
+    pub(super) fn do_step(&mut self, step: &Step) -> Result<(), CudaError> {
+        match step {
+            Step::Input(n) => self.copy_in(*n),
+            Step::Output(n) => self.copy_out(*n),
+            Step::Copy(row) => self.copy(row),
+            Step::Fill(row) => self.fill(row),
+            Step::Launch(row, arguments) => match self.code.get(row.function) {
+                Some(function) => self.launch(row, arguments, function),
+                None => Err(CudaError::Missing { call: "function" }),
+            },
+            Step::Order(row) => self.streams.order(row, true),
+        }
+    }
+
+    fn copy_in(&self, n: usize) -> Result<(), CudaError> {
+        let (Some(t), Some(bytes)) = (self.script.inputs.get(n), self.inputs.get(n)) else {
+            return Ok(());
+        };
+        let bytes = bytes.of();
+        let to = self.code.moved_to(t.row.to);
+        let stream = self.streams.get(t.row.stream);
+        if t.row.rows == 1 || t.row.to_pitch == t.row.bytes {
+            // SAFETY: as many bytes as the place has that they come from; the driver checks where they go. They are not
+            // pinned, so that the call is back when they were read; pinned ones stay as long as the stage does.
+            return unsafe {
+                self.driver
+                    .cuMemcpyHtoDAsync_v2(to, bytes.as_ptr().cast(), bytes.len(), stream)
+            };
+        }
+        let form = Copy2d {
+            source_kind: MEMORY_HOST,
+            source_host: bytes.as_ptr().cast(),
+            source_pitch: t.row.bytes as usize,
+            to_kind: MEMORY_DEVICE,
+            to_device: to,
+            to_pitch: t.row.to_pitch as usize,
+            width: t.row.bytes as usize,
+            height: t.row.rows as usize,
+            ..NO_COPY
+        };
+        // SAFETY: as above.
+        unsafe { self.driver.cuMemcpy2DAsync_v2(&raw const form, stream) }
+    }
+
+    fn copy_out(&mut self, n: usize) -> Result<(), CudaError> {
+        let (Some(t), Some(slot)) = (self.script.outputs.get(n), self.outputs.get_mut(n)) else {
+            return Ok(());
+        };
+        let (to, total): (*mut c_void, usize) = match slot {
+            Bytes::Plain(b) => (b.as_mut_ptr().cast(), b.len()),
+            Bytes::Pinned(p) => (p.at(), p.bytes().len()),
+        };
+        let from = self.code.moved_to(t.row.from);
+        let stream = self.streams.get(t.row.stream);
+        if t.row.rows == 1 || t.row.from_pitch == t.row.bytes {
+            // SAFETY: the place has as many bytes, and stays until the streams are waited for: nothing resizes it.
+            return unsafe { self.driver.cuMemcpyDtoHAsync_v2(to, from, total, stream) };
+        }
+        let form = Copy2d {
+            source_kind: MEMORY_DEVICE,
+            source_device: from,
+            source_pitch: t.row.from_pitch as usize,
+            to_kind: MEMORY_HOST,
+            to_host: to,
+            to_pitch: t.row.bytes as usize,
+            width: t.row.bytes as usize,
+            height: t.row.rows as usize,
+            ..NO_COPY
+        };
+        // SAFETY: as above.
+        unsafe { self.driver.cuMemcpy2DAsync_v2(&raw const form, stream) }
+    }
+
+    fn copy(&self, row: &CopyRow) -> Result<(), CudaError> {
+        let (to, from) = (self.code.moved_to(row.to), self.code.moved_to(row.from));
+        let stream = self.streams.get(row.stream);
+        let linear = row.rows == 1 || row.to_pitch == row.bytes && row.from_pitch == row.bytes;
+        if linear {
+            let total = usize::try_from(row.total().unwrap_or(0)).unwrap_or(0);
+            // SAFETY: the driver checks both ranges.
+            return unsafe { self.driver.cuMemcpyDtoDAsync_v2(to, from, total, stream) };
+        }
+        let form = Copy2d {
+            source_kind: MEMORY_DEVICE,
+            source_device: from,
+            source_pitch: row.from_pitch as usize,
+            to_kind: MEMORY_DEVICE,
+            to_device: to,
+            to_pitch: row.to_pitch as usize,
+            width: row.bytes as usize,
+            height: row.rows as usize,
+            ..NO_COPY
+        };
+        // SAFETY: as above.
+        unsafe { self.driver.cuMemcpy2DAsync_v2(&raw const form, stream) }
+    }
+
+    fn fill(&self, row: &FillRow) -> Result<(), CudaError> {
+        let d = &self.driver;
+        let to = self.code.moved_to(row.to);
+        let stream = self.streams.get(row.stream);
+        let (width, height, pitch) = (row.elements as usize, row.rows as usize, row.pitch as usize);
+        // SAFETY: the driver checks the range.
+        unsafe {
+            match (row.element, height) {
+                (1, 0 | 1) => d.cuMemsetD8Async(to, row.value as u8, width, stream),
+                (2, 0 | 1) => d.cuMemsetD16Async(to, row.value as u16, width, stream),
+                (_, 0 | 1) => d.cuMemsetD32Async(to, row.value, width, stream),
+                (1, _) => d.cuMemsetD2D8Async(to, pitch, row.value as u8, width, height, stream),
+                (2, _) => d.cuMemsetD2D16Async(to, pitch, row.value as u16, width, height, stream),
+                _ => d.cuMemsetD2D32Async(to, pitch, row.value, width, height, stream),
+            }
+        }
+    }
+
+    /// Launches a function as a row says, with recorded arguments; the function may be another than the row's.
+    ///
+    /// # Errors
+    /// What the driver answers.
+    pub fn launch(&self, row: &LaunchRow, recorded: &[u8], function: CuFunction) -> Result<(), CudaError> {
+        let mut arguments = recorded.to_vec();
+        self.code.move_arguments(&mut arguments);
+        let mut size = arguments.len();
+        let mut extra: [*mut c_void; 5] = [
+            EXTRA_BUFFER as *mut c_void,
+            arguments.as_mut_ptr().cast(),
+            EXTRA_SIZE as *mut c_void,
+            (&raw mut size).cast(),
+            EXTRA_END as *mut c_void,
+        ];
+        // By their addresses where the layout is known: nodes of graphs take cooperative launches in no other form.
+        let base = arguments.as_mut_ptr();
+        let mut addresses: Vec<*mut c_void> = Vec::new();
+        let function_told = self.script.facts.functions.get(row.function as usize);
+        for [offset, bytes] in function_told.map_or(&[][..], |f| &f.parameters) {
+            let end = (*offset as usize).checked_add(*bytes as usize);
+            if end.is_none_or(|end| end > size) {
+                addresses.clear();
+                break;
+            }
+            addresses.push(base.wrapping_add(*offset as usize).cast());
+        }
+        let (parameters, extra) = if arguments.is_empty() {
+            (std::ptr::null_mut(), std::ptr::null_mut())
+        } else if addresses.is_empty() {
+            (std::ptr::null_mut(), extra.as_mut_ptr())
+        } else {
+            (addresses.as_mut_ptr(), std::ptr::null_mut())
+        };
+        let mut attributes = [LaunchAttribute {
+            id: 0,
+            pad: [0; 4],
+            value: [0; 8],
+        }; 2];
+        let mut count = 0;
+        let mut wanted = Vec::new();
+        if row.flags & LaunchRow::COOPERATIVE != 0 {
+            wanted.push((LAUNCH_COOPERATIVE, [1, 0]));
+        }
+        if row.cluster != [0; 3] {
+            let [x, y, z] = row.cluster.map(u64::from);
+            wanted.push((LAUNCH_CLUSTER, [x | y << 32, z]));
+        }
+        for (slot, (id, [low, high])) in attributes.iter_mut().zip(wanted) {
+            slot.id = id;
+            slot.value = [low, high, 0, 0, 0, 0, 0, 0];
+            count += 1;
+        }
+        let config = LaunchConfig {
+            grid: row.grid,
+            block: row.block,
+            shared: row.shared,
+            stream: self.streams.get(row.stream),
+            attributes: attributes.as_ptr(),
+            attribute_count: count,
+        };
+        // SAFETY: forms of this function, which the driver reads before it is back; the arguments are as long as told.
+        unsafe {
+            self.driver
+                .cuLaunchKernelEx(&raw const config, function, parameters, extra)
+        }
+    }
+}
+
+/// The bytes of an input: a person's, or the recorded ones.
+fn input(
+    contents: &(impl Contents + ?Sized),
+    t: &Transfer,
+    given: &BTreeMap<String, Vec<u8>>,
+) -> Result<Vec<u8>, CudaReplayError> {
+    match given.get(&t.name) {
+        Some(given) => {
+            fits(t, given.len())?;
+            Ok(given.clone())
+        }
+        None => contents.copied(&t.row).ok_or_else(|| CudaReplayError::Damaged {
+            event: t.event,
+            what: "the content of a copy is not in the file".to_owned(),
+        }),
+    }
+}
+
+fn fits(t: &Transfer, given: usize) -> Result<(), CudaReplayError> {
+    let wanted = t.row.total().unwrap_or(0);
+    if given as u64 == wanted {
+        return Ok(());
+    }
+    Err(CudaReplayError::Input {
+        name: t.name.clone(),
+        wanted,
+        given: given as u64,
+    })
+}
+
+/// A copy of nothing, to be filled in.
+const NO_COPY: Copy2d = Copy2d {
+    source_x: 0,
+    source_y: 0,
+    source_kind: 0,
+    source_host: std::ptr::null(),
+    source_device: 0,
+    source_array: std::ptr::null_mut(),
+    source_pitch: 0,
+    to_x: 0,
+    to_y: 0,
+    to_kind: 0,
+    to_host: std::ptr::null_mut(),
+    to_device: 0,
+    to_array: std::ptr::null_mut(),
+    to_pitch: 0,
+    width: 0,
+    height: 0,
+};
+
+/// What stopped a step of an event.
+pub(super) fn stopped(event: u64, e: &CudaError) -> CudaReplayError {
+    match e {
+        CudaError::Refused { call, result } => CudaReplayError::Stopped {
+            event,
+            call,
+            result: *result,
+        },
+        CudaError::Missing { call } => CudaReplayError::Damaged {
+            event,
+            what: format!("the driver has no {call}"),
+        },
+    }
+}

@@ -1,0 +1,620 @@
+//! Measures points of a launch on a device: memory is put back as it was before the launch, the launch is made and timed,
+//! and what it leaves is held against what the recorded one leaves.
+#![allow(unsafe_code, reason = "calls of the driver; why each is sound stands at it")]
+
+use super::contents::Contents;
+use super::error::CudaReplayError;
+use super::pages::Kept;
+use super::script::{Script, Step};
+use super::stage::{Stage, StageOptions};
+use super::variants::{Twin, Variants};
+use crate::tune::{
+    Cache, Ended, Evaluator, Health, Measured, Phases, Piece, Point, Recorded, Reference, Rejected, Resources, Stop,
+    Tune, TuneError, Tuned, Wrong, tune as search, wrong,
+};
+use cuda_driver::{
+    CuEvent, CuFunction, CudaError, DEVICE_MULTIPROCESSOR_THREADS, FUNCTION_LOCAL, FUNCTION_MOST_DYNAMIC_SHARED,
+    FUNCTION_REGISTERS, FUNCTION_SHARED, NOT_READY, Nvml, NvmlDevice, Uuid,
+};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+use trace_core::PAGE_SIZE;
+use trace_core::progress::Progress;
+use trace_core::recording::LaunchRow;
+
+const PAGE: u64 = PAGE_SIZE as u64;
+/// Bytes that are read from the device at once for a comparison.
+const PIECE: u64 = 4 << 20;
+/// Bytes after which a launch that is known to be wrong is not looked at further.
+const ENOUGH: u64 = 64 << 20;
+/// Bytes of shared memory that a function may be asked for without saying so before.
+const SHARED_UNSAID: u32 = 48 << 10;
+/// Time for which a launch is waited for without sleeping.
+const AWAKE: Duration = Duration::from_millis(2);
+
+/// Why a launch is not tuned.
+#[derive(Debug, thiserror::Error)]
+pub enum TunerError {
+    /// What comes before the launch cannot be played.
+    #[error(transparent)]
+    Replay(#[from] CudaReplayError),
+    /// What was asked for cannot be.
+    #[error(transparent)]
+    Tune(#[from] TuneError),
+    /// There is no launch there.
+    #[error("event {event} is no launch that can be played again")]
+    NoLaunch {
+        /// The event.
+        event: u64,
+    },
+}
+
+/// Plays a recording up to a launch, and tunes that launch, in this process.
+///
+/// A point that breaks the device ends it early ([`Ended::Broken`]); [`crate::tune::resumed`] goes on in another process.
+///
+/// # Errors
+/// When what was asked for cannot be, or what comes before the launch cannot be played.
+pub fn tune(
+    contents: &(impl Contents + ?Sized),
+    script: &Script,
+    options: &StageOptions,
+    ask: &Tune,
+    progress: &Progress,
+) -> Result<Tuned, TunerError> {
+    let begun = Instant::now();
+    let no_launch = TunerError::NoLaunch { event: ask.event };
+    // It takes its time, beside that of the driver.
+    let nvml = std::thread::spawn(Nvml::load);
+    let mut stage = Stage::new(contents, script, options)?;
+    let Some((row, arguments)) = stage.launch_of(ask.event) else {
+        return Err(no_launch);
+    };
+    let recorded = Recorded::from(row);
+    // Before anything is played: what cannot be takes no time.
+    crate::tune::Space::of(ask, &recorded)?;
+    let facts = &script.facts;
+    let function = facts.functions.get(row.function as usize);
+    let module = function.and_then(|f| facts.modules.get(f.module? as usize));
+    let code = module.and_then(|m| contents.code(m));
+    let mut phases = Phases {
+        ready: nanos(stage.ready()),
+        ..Phases::default()
+    };
+    let at = Instant::now();
+    stage.play_until(ask.event, progress)?;
+    phases.before = nanos(at.elapsed());
+    let variants = Variants::new(&stage, row.function, code, &ask.modules).ok_or(no_launch)?;
+    let sensor = Sensor::of(&stage, nvml);
+    let before_health = sensor.health();
+    let mut tuner = Tuner::new(&stage, variants, *row, arguments, ask, progress, phases)?;
+    tuner.begun = begun;
+    let mut tuned = match tuner.reference(contents) {
+        Ok(None) => search(ask, &recorded, &mut tuner, progress)?,
+        Ok(Some(rejected)) => Tuned {
+            baseline: Measured::rejected(rejected),
+            ..Tuned::default()
+        },
+        Err(Stop::Cancelled) => Tuned {
+            ended: Ended::Cancelled,
+            ..Tuned::default()
+        },
+        Err(Stop::Broken { rejected }) => Tuned {
+            ended: Ended::Broken {
+                why: rejected.to_string(),
+            },
+            baseline: Measured::rejected(rejected),
+            ..Tuned::default()
+        },
+    };
+    tuned.event = ask.event;
+    tuned.recorded = recorded.point();
+    tuned.modules = ask.modules.iter().map(|m| m.name.clone()).collect();
+    tuned.device = stage.device_name();
+    tuned.function = function.map_or_else(String::new, |f| f.shown().to_owned());
+    tuned.reference = match tuner.held {
+        0 => Reference::Device,
+        _ => Reference::Recorded,
+    };
+    tuned.memory = tuner.ranges.iter().map(|r| r.1).sum();
+    tuned.restored_pages = tuner.restored_pages;
+    tuned.launches = tuner.launches;
+    tuned.processes = 1;
+    tuned.before = before_health;
+    tuned.after = sensor.health();
+    tuned.phases = tuner.phases;
+    tuned.phases.total = nanos(begun.elapsed());
+    if matches!(tuned.ended, Ended::Broken { .. }) {
+        // What is given back waits for what runs, and that may never end; it goes with the process.
+        std::mem::forget(tuner);
+        std::mem::forget(stage);
+    }
+    Ok(tuned)
+}
+
+fn nanos(d: Duration) -> u64 {
+    u64::try_from(d.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// A pair of the driver's events around a launch.
+struct Watch {
+    driver: cuda_driver::Driver,
+    from: CuEvent,
+    to: CuEvent,
+}
+
+impl Watch {
+    fn new(driver: cuda_driver::Driver) -> Result<Self, CudaError> {
+        let mut watch = Self {
+            driver,
+            from: std::ptr::null_mut(),
+            to: std::ptr::null_mut(),
+        };
+        // SAFETY: places for the answers.
+        unsafe {
+            driver.cuEventCreate(&raw mut watch.from, 0)?;
+            driver.cuEventCreate(&raw mut watch.to, 0)?;
+        }
+        Ok(watch)
+    }
+
+    /// Nanoseconds between the two, which have both happened.
+    fn between(&self) -> Result<u64, CudaError> {
+        let mut ms = 0f32;
+        // SAFETY: events of this value, and a place for the answer.
+        unsafe {
+            match self.driver.cuEventElapsedTime_v2(&raw mut ms, self.from, self.to) {
+                Err(CudaError::Missing { .. }) => self.driver.cuEventElapsedTime(&raw mut ms, self.from, self.to)?,
+                answer => answer?,
+            }
+        }
+        Ok((f64::from(ms) * 1e6).round().max(0.0) as u64)
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        for event in [self.from, self.to] {
+            if !event.is_null() {
+                // SAFETY: made by this value, and nothing waits for it any more.
+                let _ = unsafe { self.driver.cuEventDestroy_v2(event) };
+            }
+        }
+    }
+}
+
+/// What became of one launch.
+enum Launched {
+    Took(u64),
+    Refused(String),
+}
+
+struct Tuner<'s, 'a> {
+    watch: Watch,
+    variants: Variants<'s>,
+    before: Kept,
+    /// What the recorded launch leaves on this device; there once it was made.
+    after: Option<Kept>,
+    stage: &'s Stage<'a>,
+    row: LaunchRow,
+    arguments: &'s [u8],
+    /// Ranges of memory that copies hold, rising.
+    ranges: Vec<(u64, u64)>,
+    ask: &'s Tune,
+    progress: &'s Progress,
+    begun: Instant,
+    phases: Phases,
+    restored_pages: u64,
+    launches: u64,
+    /// Bytes of recorded outputs that the recorded launch was held against.
+    held: u64,
+    multiprocessor_threads: u32,
+}
+
+impl<'s, 'a> Tuner<'s, 'a> {
+    fn new(
+        stage: &'s Stage<'a>,
+        variants: Variants<'s>,
+        row: LaunchRow,
+        arguments: &'s [u8],
+        ask: &'s Tune,
+        progress: &'s Progress,
+        phases: Phases,
+    ) -> Result<Self, CudaReplayError> {
+        let variables = stage.code.moved.iter().map(|m| (m.is, m.bytes));
+        let mut ranges: Vec<(u64, u64)> = stage.script().ranges.iter().copied().chain(variables).collect();
+        ranges.sort_unstable();
+        let mut threads = 0;
+        // SAFETY: a place for the answer. What is not answered stays 0.
+        let _ = unsafe {
+            stage
+                .driver()
+                .cuDeviceGetAttribute(&raw mut threads, DEVICE_MULTIPROCESSOR_THREADS, stage.device_number())
+        };
+        Ok(Self {
+            watch: Watch::new(stage.driver())?,
+            variants,
+            before: stage.keep()?,
+            after: None,
+            stage,
+            row,
+            arguments,
+            ranges,
+            ask,
+            progress,
+            begun: Instant::now(),
+            phases,
+            restored_pages: 0,
+            launches: 0,
+            held: 0,
+            multiprocessor_threads: u32::try_from(threads).unwrap_or(0),
+        })
+    }
+
+    /// Makes the recorded launch once and keeps what it leaves, which is held against what the recording holds of it. Why
+    /// nothing can be held against it, when nothing can.
+    fn reference(&mut self, contents: &(impl Contents + ?Sized)) -> Result<Option<Rejected>, Stop> {
+        let recorded = Recorded::from(&self.row).point();
+        let function = match self.variants.of(self.stage, &recorded) {
+            Ok(variant) => variant.function,
+            Err(why) => return Ok(Some(Rejected::Code { why })),
+        };
+        if let Launched::Refused(why) = self.launch(&recorded, function, &[])? {
+            return Ok(Some(Rejected::Refused { why }));
+        }
+        self.after = Some(self.stage.keep().map_err(|e| failed(&e))?);
+        let held = self.recorded_outputs(contents).map_err(|e| failed(&e))?;
+        Ok(held.map(Rejected::Wrong))
+    }
+
+    /// Holds memory against copies to the host that the program made right behind the launch.
+    fn recorded_outputs(&mut self, contents: &(impl Contents + ?Sized)) -> Result<Option<Wrong>, CudaReplayError> {
+        let script = self.stage.script();
+        let behind = script.steps.partition_point(|(event, _)| *event <= self.ask.event);
+        let mut all = None;
+        for (_, step) in script.steps.get(behind..).unwrap_or_default() {
+            let n = match step {
+                Step::Output(n) => *n,
+                Step::Order(_) => continue,
+                // From here on memory is not what the launch left.
+                Step::Input(_) | Step::Copy(_) | Step::Fill(_) | Step::Launch(..) => break,
+            };
+            let Some(t) = script.outputs.get(n).filter(|t| t.row.rows == 1) else {
+                continue;
+            };
+            let Some(wanted) = contents.copied(&t.row) else {
+                continue;
+            };
+            let mut got = vec![0; wanted.len()];
+            self.stage.read(self.stage.moved_to(t.row.from), &mut got)?;
+            self.held = self.held.saturating_add(wanted.len() as u64);
+            let piece = Piece {
+                at: t.row.from,
+                wanted: &wanted,
+                got: &got,
+            };
+            Wrong::join(&mut all, wrong(&[piece], &self.ask.areas, self.ask.rule));
+        }
+        Ok(all)
+    }
+
+    /// Makes one launch, and waits for it.
+    fn launch(&mut self, point: &Point, function: CuFunction, twins: &[Twin]) -> Result<Launched, Stop> {
+        let at = Instant::now();
+        let done = self.launch_untimed(point, function, twins);
+        self.phases.launch = self.phases.launch.saturating_add(nanos(at.elapsed()));
+        done
+    }
+
+    fn launch_untimed(&mut self, point: &Point, function: CuFunction, twins: &[Twin]) -> Result<Launched, Stop> {
+        let driver = self.stage.driver();
+        let row = LaunchRow {
+            grid: point.grid,
+            block: point.block,
+            shared: point.shared,
+            ..self.row
+        };
+        let stream = self.stage.stream(row.stream);
+        for twin in twins {
+            // SAFETY: variables of two modules, both as long.
+            unsafe { driver.cuMemcpyDtoD_v2(twin.at, twin.of, twin.bytes) }.map_err(|e| broken(&e))?;
+        }
+        // Copies of the default stream do not wait for streams that do not wait for it.
+        // SAFETY: waits for all; then events and a launch in one stream, with forms that the stage makes.
+        let launched = unsafe {
+            driver.cuCtxSynchronize().map_err(|e| broken(&e))?;
+            driver.cuEventRecord(self.watch.from, stream).map_err(|e| broken(&e))?;
+            let launched = self.stage.launch(&row, self.arguments, function);
+            driver.cuEventRecord(self.watch.to, stream).map_err(|e| broken(&e))?;
+            launched
+        };
+        if let Err(e) = launched {
+            // A device that has failed refuses this too.
+            // SAFETY: waits for all.
+            unsafe { driver.cuCtxSynchronize() }.map_err(|e| broken(&e))?;
+            return Ok(Launched::Refused(e.to_string()));
+        }
+        self.launches += 1;
+        self.wait()?;
+        let took = self.watch.between().map_err(|e| broken(&e))?;
+        for twin in twins {
+            // SAFETY: as above.
+            unsafe { driver.cuMemcpyDtoD_v2(twin.of, twin.at, twin.bytes) }.map_err(|e| broken(&e))?;
+        }
+        Ok(Launched::Took(took))
+    }
+
+    /// Waits for the launch, but not for ever.
+    fn wait(&self) -> Result<(), Stop> {
+        let driver = self.stage.driver();
+        let begun = Instant::now();
+        loop {
+            // SAFETY: an event that was recorded.
+            match unsafe { driver.cuEventQuery(self.watch.to) } {
+                Ok(()) => return Ok(()),
+                Err(CudaError::Refused { result: NOT_READY, .. }) => {}
+                Err(e) => return Err(broken(&e)),
+            }
+            let waited = begun.elapsed();
+            if nanos(waited) > self.ask.limits.stuck_ns {
+                return Err(Stop::Broken {
+                    rejected: Rejected::Stuck { waited: nanos(waited) },
+                });
+            }
+            if waited > AWAKE {
+                if self.progress.check().is_err() {
+                    return Err(Stop::Cancelled);
+                }
+                std::thread::sleep(Duration::from_micros(200));
+            } else {
+                std::hint::spin_loop();
+            }
+        }
+    }
+
+    fn restore(&mut self) -> Result<(), Stop> {
+        let at = Instant::now();
+        let done = self.stage.restore(&self.before).map_err(|e| failed(&e))?;
+        self.restored_pages = self.restored_pages.saturating_add(done.pages);
+        self.phases.restore = self.phases.restore.saturating_add(nanos(at.elapsed()));
+        Ok(())
+    }
+
+    /// What differs from what the recorded launch leaves, beyond the rules.
+    fn verify(&mut self) -> Result<Option<Wrong>, Stop> {
+        let at = Instant::now();
+        let all = self.differing().map_err(|e| failed(&e))?;
+        self.phases.compare = self.phases.compare.saturating_add(nanos(at.elapsed()));
+        Ok(all)
+    }
+
+    fn differing(&self) -> Result<Option<Wrong>, CudaReplayError> {
+        let Some(after) = &self.after else {
+            return Ok(None);
+        };
+        let pages = self.stage.differing(after)?;
+        let mut all: Option<Wrong> = None;
+        let mut looked = 0u64;
+        let (mut wanted, mut got) = (Vec::new(), Vec::new());
+        for (at, bytes) in runs(&pages, &self.ranges) {
+            if let Some(one) = all.as_mut().filter(|_| looked >= ENOUGH) {
+                one.at_least = true;
+                break;
+            }
+            looked += bytes;
+            let length = usize::try_from(bytes).unwrap_or(0);
+            wanted.resize(length, 0);
+            got.resize(length, 0);
+            self.stage.read_kept(after, at, &mut wanted)?;
+            self.stage.read(at, &mut got)?;
+            let piece = Piece {
+                at: self.stage.recorded_at(at),
+                wanted: &wanted,
+                got: &got,
+            };
+            Wrong::join(&mut all, wrong(&[piece], &self.ask.areas, self.ask.rule));
+        }
+        Ok(all)
+    }
+
+    fn resources(&self, point: &Point, function: CuFunction) -> Resources {
+        let driver = self.stage.driver();
+        let attribute = |which| {
+            let mut value = 0;
+            // SAFETY: a function that is loaded, and a place for the answer. What is not answered stays 0.
+            let _ = unsafe { driver.cuFuncGetAttribute(&raw mut value, which, function) };
+            u32::try_from(value).unwrap_or(0)
+        };
+        let threads = u32::try_from(point.threads()).unwrap_or(u32::MAX);
+        let mut blocks = 0;
+        // SAFETY: as above.
+        let _ = unsafe {
+            driver.cuOccupancyMaxActiveBlocksPerMultiprocessor(
+                &raw mut blocks,
+                function,
+                i32::try_from(threads).unwrap_or(i32::MAX),
+                point.shared as usize,
+            )
+        };
+        let blocks = u32::try_from(blocks).unwrap_or(0);
+        let of = match self.multiprocessor_threads {
+            0 => 0.0,
+            most => (f64::from(blocks) * f64::from(threads) / f64::from(most)) as f32,
+        };
+        Resources {
+            registers: attribute(FUNCTION_REGISTERS),
+            shared: attribute(FUNCTION_SHARED).saturating_add(point.shared),
+            local: attribute(FUNCTION_LOCAL),
+            blocks,
+            occupancy: of,
+        }
+    }
+
+    /// Code for a point, with the wishes that a function carries.
+    fn function(&mut self, point: &Point) -> Result<(CuFunction, Vec<Twin>), String> {
+        let at = Instant::now();
+        let driver = self.stage.driver();
+        let found = self.variants.of(self.stage, point).map(|variant| {
+            if point.cache.is_some() || variant.cache_is_set {
+                let wish = match point.cache {
+                    None | Some(Cache::None) => 0,
+                    Some(Cache::Shared) => 1,
+                    Some(Cache::L1) => 2,
+                    Some(Cache::Equal) => 3,
+                };
+                // SAFETY: a function that is loaded. It is a wish, and a device without a choice has none.
+                let _ = unsafe { driver.cuFuncSetCacheConfig(variant.function, wish) };
+                variant.cache_is_set = point.cache.is_some();
+            }
+            if point.shared > SHARED_UNSAID.max(variant.most_shared) {
+                let most = i32::try_from(point.shared).unwrap_or(i32::MAX);
+                // SAFETY: a function that is loaded. More than it can have is refused here and at the launch.
+                let set = unsafe { driver.cuFuncSetAttribute(variant.function, FUNCTION_MOST_DYNAMIC_SHARED, most) };
+                if set.is_ok() {
+                    variant.most_shared = point.shared;
+                }
+            }
+            (variant.function, variant.twins.clone())
+        });
+        self.phases.code = self.phases.code.saturating_add(nanos(at.elapsed()));
+        found
+    }
+}
+
+impl Evaluator for Tuner<'_, '_> {
+    fn measure(&mut self, point: &Point, repeats: u32) -> Result<Measured, Stop> {
+        let (function, twins) = match self.function(point) {
+            Ok(found) => found,
+            Err(why) => return Ok(Measured::rejected(Rejected::Code { why })),
+        };
+        let mut measured = Measured {
+            resources: Some(self.resources(point, function)),
+            ..Measured::default()
+        };
+        let is_recorded = *point == Recorded::from(&self.row).point();
+        for n in 0..self.ask.warm_ups.saturating_add(repeats) {
+            self.progress.check().map_err(|_| Stop::Cancelled)?;
+            self.restore()?;
+            let took = match self.launch(point, function, &twins)? {
+                Launched::Took(took) => took,
+                Launched::Refused(why) => {
+                    measured.rejected = Some(Rejected::Refused { why });
+                    return Ok(measured);
+                }
+            };
+            if let Some(wrong) = self.verify()? {
+                measured.rejected = Some(Rejected::Wrong(wrong));
+                return Ok(measured);
+            }
+            if n >= self.ask.warm_ups {
+                measured.times.push(took);
+            }
+            let limit = self.ask.limits.launch_ns;
+            if took > limit && !is_recorded {
+                measured.rejected = Some(Rejected::TooSlow { took, limit });
+                return Ok(measured);
+            }
+        }
+        Ok(measured)
+    }
+
+    fn elapsed(&self) -> u64 {
+        nanos(self.begun.elapsed())
+    }
+}
+
+/// Pages joined to runs, each within one range and no longer than is read at once: first byte and bytes.
+fn runs(pages: &[u64], ranges: &[(u64, u64)]) -> Vec<(u64, u64)> {
+    let mut joined: Vec<(u64, u64)> = Vec::new();
+    let mut range_before = usize::MAX;
+    for at in pages {
+        let Some(n) = ranges.partition_point(|(first, _)| first <= at).checked_sub(1) else {
+            continue;
+        };
+        let Some((first, bytes)) = ranges.get(n) else { continue };
+        let left = first.saturating_add(*bytes).saturating_sub(*at);
+        let now = left.min(PAGE);
+        match joined.last_mut() {
+            Some((from, length)) if n == range_before && *from + *length == *at && *length + now <= PIECE => {
+                *length += now
+            }
+            _ if now > 0 => joined.push((*at, now)),
+            _ => {}
+        }
+        range_before = n;
+    }
+    joined
+}
+
+fn broken(e: &CudaError) -> Stop {
+    Stop::Broken {
+        rejected: Rejected::Failed { why: e.to_string() },
+    }
+}
+
+fn failed(e: &CudaReplayError) -> Stop {
+    Stop::Broken {
+        rejected: Rejected::Failed { why: e.to_string() },
+    }
+}
+
+/// What tells the device's clocks and temperature.
+struct Sensor(Result<NvmlDevice, String>);
+
+impl Sensor {
+    fn of(stage: &Stage<'_>, nvml: JoinHandle<Result<Nvml, String>>) -> Self {
+        let mut uuid = Uuid::default();
+        // SAFETY: a place for the answer.
+        let told = unsafe { stage.driver().cuDeviceGetUuid_v2(&raw mut uuid, stage.device_number()) };
+        Self(match told {
+            Ok(()) => {
+                let nvml = nvml.join().unwrap_or_else(|_| Err("NVML ended its thread".to_owned()));
+                nvml.and_then(|nvml| nvml.device(&uuid))
+            }
+            Err(e) => Err(e.to_string()),
+        })
+    }
+
+    fn health(&self) -> Health {
+        match &self.0 {
+            Ok(device) => {
+                let state = device.state();
+                Health {
+                    celsius: state.celsius,
+                    clock_mhz: state.clock_mhz,
+                    memory_mhz: state.memory_mhz,
+                    watts: state.watts,
+                    held_back: state.held_back.into_iter().map(str::to_owned).collect(),
+                    unknown: None,
+                }
+            }
+            Err(why) => Health {
+                unknown: Some(why.clone()),
+                ..Health::default()
+            },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pages_are_joined_within_their_range() {
+        let ranges = [(0x10_0000, 3 * PAGE), (0x10_3000, PAGE), (0x20_0010, 100)];
+        let pages = [0x10_0000, 0x10_1000, 0x10_2000, 0x10_3000, 0x20_0010];
+        assert_eq!(
+            runs(&pages, &ranges),
+            [(0x10_0000, 3 * PAGE), (0x10_3000, PAGE), (0x20_0010, 100)]
+        );
+        assert_eq!(
+            runs(&[0x10_0000, 0x10_2000], &ranges),
+            [(0x10_0000, PAGE), (0x10_2000, PAGE)]
+        );
+        assert_eq!(runs(&[0x1000], &ranges), [], "a page of no range is not read");
+        let long = [(0, 4 * PIECE)];
+        let pages: Vec<u64> = (0..PIECE / PAGE + 1).map(|n| n * PAGE).collect();
+        assert_eq!(runs(&pages, &long), [(0, PIECE), (PIECE, PAGE)]);
+    }
+}

@@ -1,0 +1,268 @@
+//! Calls as the bytes of a plan's body, and back. `docs/plan.md` has the form.
+
+use bytemuck::{Pod, Zeroable};
+use trace_core::recording::{CallEvent, EventKind, NO_CONTENT};
+
+/// A call with what it carries.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Carried {
+    /// Event of the recording.
+    pub event: u64,
+    /// Thread that made it.
+    pub thread: u32,
+    /// The row. What says where its arguments or content lie means nothing here.
+    pub call: CallEvent,
+    /// Bytes of the arguments, of a launch or another call.
+    pub arguments: Vec<u8>,
+    /// Numbers of the page images that a copy's content lies in, 0 for the page of zeros; `None`: it carries none.
+    pub pages: Option<Vec<u32>>,
+}
+
+/// The bytes are no calls.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("byte {at} of the body: {what}")]
+pub struct CallsError {
+    /// Where.
+    pub at: u64,
+    /// What is wrong.
+    pub what: String,
+}
+
+/// Adds a call to a body.
+pub fn push(body: &mut Vec<u8>, c: &Carried) {
+    body.extend_from_slice(&c.event.to_le_bytes());
+    body.extend_from_slice(&c.thread.to_le_bytes());
+    let row: (EventKind, &[u8]) = match &c.call {
+        CallEvent::Launch(r) => (EventKind::Launch, bytemuck::bytes_of(r)),
+        CallEvent::Copy(r) => (EventKind::Copy, bytemuck::bytes_of(r)),
+        CallEvent::Fill(r) => (EventKind::Fill, bytemuck::bytes_of(r)),
+        CallEvent::Order(r) => (EventKind::Order, bytemuck::bytes_of(r)),
+        CallEvent::Allocation(r) => (EventKind::Allocation, bytemuck::bytes_of(r)),
+        CallEvent::Call(r) => (EventKind::Call, bytemuck::bytes_of(r)),
+    };
+    body.push(row.0 as u8);
+    body.extend_from_slice(row.1);
+    match &c.call {
+        CallEvent::Launch(_) | CallEvent::Call(_) => {
+            // As long as the row tells: whoever made the row took the length of these.
+            body.extend_from_slice(&c.arguments);
+        }
+        CallEvent::Copy(_) => {
+            body.push(u8::from(c.pages.is_some()));
+            for page in c.pages.iter().flatten() {
+                body.extend_from_slice(&page.to_le_bytes());
+            }
+        }
+        _ => {}
+    }
+}
+
+/// The calls of a body, one after another.
+#[derive(Clone, Debug)]
+pub struct Calls<'a> {
+    body: &'a [u8],
+    at: usize,
+    images: u64,
+    ended: bool,
+}
+
+impl<'a> Calls<'a> {
+    /// Those of a body whose plan has this many page images.
+    #[must_use]
+    pub fn new(body: &'a [u8], images: usize) -> Self {
+        Self {
+            body,
+            at: 0,
+            images: images as u64,
+            ended: false,
+        }
+    }
+
+    fn wrong<T>(&self, what: impl Into<String>) -> Result<T, CallsError> {
+        Err(CallsError {
+            at: self.at as u64,
+            what: what.into(),
+        })
+    }
+
+    fn take(&mut self, bytes: usize) -> Result<&'a [u8], CallsError> {
+        let end = self.at.checked_add(bytes);
+        match end.and_then(|end| self.body.get(self.at..end)) {
+            Some(taken) => {
+                self.at += bytes;
+                Ok(taken)
+            }
+            None => self.wrong(format!(
+                "{bytes} bytes are expected, {} are left",
+                self.body.len().saturating_sub(self.at)
+            )),
+        }
+    }
+
+    fn row<T: Pod + Zeroable>(&mut self) -> Result<T, CallsError> {
+        Ok(bytemuck::pod_read_unaligned(self.take(size_of::<T>())?))
+    }
+
+    fn one(&mut self) -> Result<Carried, CallsError> {
+        let event = self.row::<u64>()?;
+        let thread = self.row::<u32>()?;
+        let kind = self.row::<u8>()?;
+        let call = match EventKind::from_raw(kind) {
+            Some(EventKind::Launch) => CallEvent::Launch(self.row()?),
+            Some(EventKind::Copy) => CallEvent::Copy(self.row()?),
+            Some(EventKind::Fill) => CallEvent::Fill(self.row()?),
+            Some(EventKind::Order) => CallEvent::Order(self.row()?),
+            Some(EventKind::Allocation) => CallEvent::Allocation(self.row()?),
+            Some(EventKind::Call) => CallEvent::Call(self.row()?),
+            _ => return self.wrong(format!("{kind} is no kind of call")),
+        };
+        let mut carried = Carried {
+            event,
+            thread,
+            call,
+            arguments: Vec::new(),
+            pages: None,
+        };
+        match call {
+            CallEvent::Launch(r) => carried.arguments = self.take(r.arguments as usize)?.to_vec(),
+            CallEvent::Call(r) => carried.arguments = self.take(r.arguments as usize)?.to_vec(),
+            CallEvent::Copy(r) if self.row::<u8>()? != 0 => {
+                let Some(count) = r.pages().and_then(|n| usize::try_from(n).ok()) else {
+                    return self.wrong("a copy of more bytes than can be");
+                };
+                let Some(bytes) = count.checked_mul(4) else {
+                    return self.wrong("a copy of more bytes than can be");
+                };
+                let (words, _) = self.take(bytes)?.as_chunks::<4>();
+                let pages: Vec<u32> = words.iter().map(|w| u32::from_le_bytes(*w)).collect();
+                if let Some(odd) = pages.iter().find(|p| u64::from(**p) > self.images) {
+                    return self.wrong(format!(
+                        "page image {odd} of a copy is not among the plan's {}",
+                        self.images
+                    ));
+                }
+                carried.pages = Some(pages);
+            }
+            _ => {}
+        }
+        Ok(carried)
+    }
+}
+
+impl Iterator for Calls<'_> {
+    type Item = Result<Carried, CallsError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.ended || self.at >= self.body.len() {
+            return None;
+        }
+        let one = self.one();
+        self.ended = one.is_err();
+        Some(one)
+    }
+}
+
+/// The call with its content out of the plan's reach: what says where it lies says that there is none.
+#[must_use]
+pub(super) fn bare(call: CallEvent) -> CallEvent {
+    match call {
+        CallEvent::Launch(mut r) => {
+            r.arguments_at = 0;
+            CallEvent::Launch(r)
+        }
+        CallEvent::Copy(mut r) => {
+            r.pages_at = NO_CONTENT;
+            CallEvent::Copy(r)
+        }
+        CallEvent::Call(mut r) => {
+            r.arguments_at = 0;
+            CallEvent::Call(r)
+        }
+        other => other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use trace_core::recording::{CopyKind, CopyRow, LaunchRow, OrderRow};
+
+    fn some() -> Vec<Carried> {
+        let launch = LaunchRow {
+            arguments: 3,
+            function: 1,
+            ..Default::default()
+        };
+        let copy = CopyRow {
+            to: 0x1000_0ff0,
+            bytes: 100,
+            rows: 1,
+            kind: CopyKind::HostToDevice as u32,
+            pages_at: NO_CONTENT,
+            ..Default::default()
+        };
+        let carried = |event, call, arguments: &[u8], pages| Carried {
+            event,
+            thread: 7,
+            call,
+            arguments: arguments.to_vec(),
+            pages,
+        };
+        vec![
+            carried(4, CallEvent::Launch(launch), &[1, 2, 3], None),
+            carried(5, CallEvent::Copy(copy), &[], Some(vec![2, 0])),
+            carried(9, CallEvent::Copy(copy), &[], None),
+            carried(10, CallEvent::Order(OrderRow::default()), &[], None),
+        ]
+    }
+
+    #[test]
+    fn calls_come_back_as_they_went_in() {
+        let mut body = Vec::new();
+        some().iter().for_each(|c| push(&mut body, c));
+        let back: Result<Vec<_>, _> = Calls::new(&body, 2).collect();
+        assert_eq!(back.unwrap(), some());
+    }
+
+    #[test]
+    fn a_body_that_is_cut_or_changed_is_told_with_its_place() {
+        let mut body = Vec::new();
+        some().iter().for_each(|c| push(&mut body, c));
+        let mut ends = 0;
+        for cut in 0..body.len() {
+            let read: Vec<_> = Calls::new(&body[..cut], 2).collect();
+            match read.last() {
+                None | Some(Ok(_)) => ends += 1,
+                Some(Err(e)) => assert!(e.at <= cut as u64, "{e}"),
+            }
+            assert!(read.iter().rev().skip(1).all(Result::is_ok));
+        }
+        // Between calls alone a shorter body is a body.
+        assert_eq!(ends, some().len());
+        let e = Calls::new(&body, 1).find_map(Result::err).unwrap();
+        assert!(e.what.contains("page image 2"), "{e}");
+        let mut other = body.clone();
+        other[12] = 77;
+        let e = Calls::new(&other, 2).next().unwrap().unwrap_err();
+        assert_eq!((e.at, e.what.as_str()), (13, "77 is no kind of call"));
+        // A copy of more bytes than there are: nothing is taken for it.
+        let huge = CopyRow {
+            bytes: 1 << 50,
+            rows: 1,
+            kind: CopyKind::HostToDevice as u32,
+            ..Default::default()
+        };
+        let mut body = Vec::new();
+        push(
+            &mut body,
+            &Carried {
+                event: 0,
+                thread: 0,
+                call: CallEvent::Copy(huge),
+                arguments: Vec::new(),
+                pages: Some(Vec::new()),
+            },
+        );
+        assert!(Calls::new(&body, 2).next().unwrap().is_err());
+    }
+}

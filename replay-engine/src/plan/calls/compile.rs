@@ -1,0 +1,351 @@
+//! From a recording of calls and its edits to a plan for a CUDA device.
+
+use super::body::{Carried, bare, push};
+use super::{Calls, Images};
+use crate::device::DeviceInfo;
+use crate::device::cuda::{CudaReplayError, Script, Transfer};
+use crate::plan::{
+    Budgets, CompileError, CompileOptions, Compiled, Edits, PLAN_VERSION, Plan, PlanBuffer, Rewrite, RewriteKind,
+};
+use std::collections::{BTreeMap, BTreeSet};
+use trace_core::progress::Progress;
+use trace_core::recording::{
+    CALL_CAPTURED, CallEvent, CallModule, Digest, ElementType, NO_CONTENT, Page, PageId, Recording, ZERO_PAGE,
+};
+use trace_core::{GpuVa, PAGE_SIZE};
+
+/// Most pages that a plan of calls may have mapped, in all: 256 GiB.
+const MOST_PAGES: u64 = 1 << 26;
+
+/// Compiles a recording of calls and its edits into a plan for `target`.
+///
+/// What the program did in vain (calls that failed), what went into graphs while they were captured, and what is told for
+/// people alone is left out; what copies brought back is not part of the plan, so that no device can echo it.
+///
+/// # Errors
+/// When it is no recording of CUDA calls, the target takes no calls, or an edit does not fit.
+pub fn compile(
+    recording: &Recording,
+    edits: &Edits,
+    target: &DeviceInfo,
+    options: &CompileOptions,
+    progress: &Progress,
+) -> Result<Compiled, CompileError> {
+    if !target.takes_calls() {
+        return Err(CompileError::TakesNoCalls {
+            device: target.name.clone(),
+        });
+    }
+    if let Some(page) = recording.memory.pages.damaged(progress)? {
+        return Err(CompileError::Damaged { byte: page.byte });
+    }
+    let script = Script::of(recording)?;
+    let edited = edited(&script, edits)?;
+    let mut making = Making {
+        recording,
+        images: Images::default(),
+        pages: BTreeMap::new(),
+        body: Vec::new(),
+        actions: 0,
+    };
+    progress.set_total(recording.events.len() as u64 + 1);
+    let outputs: BTreeSet<u64> = script.outputs.iter().map(|t| t.event).collect();
+    let wants_memory = options.memory || !script.has_own_outputs();
+    let left: BTreeMap<u64, &Transfer> = script
+        .outputs
+        .iter()
+        .filter(|t| t.snapshot && !wants_memory && !options.outputs.contains(&t.name))
+        .map(|t| (t.event, t))
+        .collect();
+    let mut rewrites = Vec::new();
+    for event in 0..recording.events.len() {
+        progress.advance(1)?;
+        let Some(call) = recording.events.call(event).filter(|c| wanted(&script, c)) else {
+            continue;
+        };
+        let at = event as u64;
+        if left.contains_key(&at) {
+            continue;
+        }
+        let content = match edited.get(&at) {
+            Some((t, bytes)) => {
+                rewrites.push(Rewrite {
+                    kind: RewriteKind::Input,
+                    event: Some(at),
+                    detail: format!("{}: {} bytes at {:#x} are a person's", t.name, bytes.len(), t.row.to),
+                });
+                Content::Given(bytes)
+            }
+            None if outputs.contains(&at) => Content::None,
+            None => Content::Recorded,
+        };
+        making.call(at, call, content)?;
+    }
+    if !left.is_empty() {
+        let bytes: u64 = left.values().filter_map(|t| t.row.total()).sum();
+        rewrites.push(Rewrite {
+            kind: RewriteKind::LeftOut,
+            event: None,
+            detail: format!(
+                "what memory held behind the range ({} pieces, {bytes} bytes) is not brought back",
+                left.len()
+            ),
+        });
+    }
+    for words in &script.left_out {
+        rewrites.push(Rewrite {
+            kind: RewriteKind::LeftOut,
+            event: None,
+            detail: words.clone(),
+        });
+    }
+    let mut facts = script.facts.clone();
+    for module in &mut facts.modules {
+        making.module(module)?;
+    }
+    let mapped: u64 = script.ranges.iter().map(|(_, bytes)| bytes / PAGE_SIZE as u64).sum();
+    let outputs = plan_outputs(&script, options, &left)?;
+    rewrites.extend(outputs.iter().map(|o| Rewrite {
+        kind: RewriteKind::Output,
+        event: None,
+        detail: format!("{}: {} bytes at {} are brought back", o.name, o.bytes, o.va),
+    }));
+    rewrites.sort_by_key(|r| (r.event.is_some(), r.event, r.kind));
+    let plan = Plan {
+        title: crate::plan::compile::title(&recording.facts.identity),
+        outputs,
+        rewrites,
+        actions: making.actions,
+        budgets: Budgets {
+            pages: mapped.max(1),
+            ..options.budgets
+        },
+        body: making.body.into(),
+        images: making.images.digests,
+        calls: Some(Calls {
+            facts,
+            graph: options.graph,
+            step: options.step,
+            tune: None,
+        }),
+        ..Plan::empty(PLAN_VERSION)
+    };
+    if mapped > MOST_PAGES {
+        return Err(CompileError::ArenaTooSmall { pages: MOST_PAGES });
+    }
+    Ok(Compiled {
+        plan,
+        pages: making.pages,
+    })
+}
+
+/// Whether a call is done again, or says what memory there is.
+fn wanted(script: &Script, call: &CallEvent) -> bool {
+    if call.result() != 0 {
+        return false;
+    }
+    let flags = match call {
+        CallEvent::Launch(r) => r.flags,
+        CallEvent::Copy(r) => r.flags,
+        CallEvent::Fill(r) => r.flags,
+        CallEvent::Order(r) => r.flags,
+        CallEvent::Allocation(_) => return true,
+        // Of all other calls those alone that tell where memory was taken down.
+        CallEvent::Call(r) => {
+            let name = script.facts.names.get(r.name as usize);
+            return name.is_some_and(|n| n.starts_with("snapshot"));
+        }
+    };
+    flags & CALL_CAPTURED == 0
+}
+
+/// The inputs that a person changed, by event.
+fn edited<'a>(script: &'a Script, edits: &'a Edits) -> Result<BTreeMap<u64, (&'a Transfer, &'a [u8])>, CompileError> {
+    let mut changed = BTreeMap::new();
+    for (name, bytes) in &edits.inputs {
+        let before = changed.len();
+        for t in script.inputs.iter().filter(|t| t.name == *name) {
+            let wanted = t.row.total().unwrap_or(0);
+            if wanted != bytes.len() as u64 {
+                return Err(CudaReplayError::Input {
+                    name: name.clone(),
+                    wanted,
+                    given: bytes.len() as u64,
+                }
+                .into());
+            }
+            changed.insert(t.event, (t, bytes.as_slice()));
+        }
+        if changed.len() == before {
+            let known = script.input_names().join(", ");
+            let name = name.clone();
+            return Err(CudaReplayError::NoInput { name, known }.into());
+        }
+    }
+    if let Some(patch) = edits.patches.first() {
+        return Err(CompileError::NoPatches { va: patch.va });
+    }
+    Ok(changed)
+}
+
+/// The outputs, in the order in which they are brought back: all, or those that are asked for.
+fn plan_outputs(
+    script: &Script,
+    options: &CompileOptions,
+    left: &BTreeMap<u64, &Transfer>,
+) -> Result<Vec<PlanBuffer>, CompileError> {
+    if let Some(name) = options
+        .outputs
+        .iter()
+        .find(|n| script.outputs.iter().all(|t| t.name != **n))
+    {
+        let known: Vec<&str> = script.outputs.iter().map(|t| t.name.as_str()).collect();
+        return Err(CompileError::NoOutput {
+            name: name.clone(),
+            known: known.join(", "),
+        });
+    }
+    let asked = |t: &&Transfer| {
+        !left.contains_key(&t.event) && (options.outputs.is_empty() || options.outputs.contains(&t.name))
+    };
+    let buffer = |t: &Transfer| PlanBuffer {
+        name: t.name.clone(),
+        va: GpuVa(t.row.from),
+        bytes: t.row.total().unwrap_or(0),
+        element: ElementType::U8,
+        space: 0,
+    };
+    Ok(script.outputs.iter().filter(asked).map(buffer).collect())
+}
+
+/// Where the content of a copy comes from.
+enum Content<'a> {
+    /// From the recording.
+    Recorded,
+    /// From a person.
+    Given(&'a [u8]),
+    /// It has none: it is what comes back.
+    None,
+}
+
+struct Making<'a> {
+    recording: &'a Recording,
+    images: Images,
+    pages: BTreeMap<Digest, Box<Page>>,
+    body: Vec<u8>,
+    actions: u64,
+}
+
+impl Making<'_> {
+    fn call(&mut self, event: u64, call: CallEvent, content: Content<'_>) -> Result<(), CompileError> {
+        let damaged = |what: &str| CudaReplayError::Damaged {
+            event,
+            what: what.to_owned(),
+        };
+        let named = |at, bytes| {
+            let found = self.recording.events.call_arguments(at, bytes);
+            found.ok_or_else(|| damaged("arguments that are not in the file"))
+        };
+        let arguments = match &call {
+            CallEvent::Launch(r) => named(r.arguments_at, r.arguments)?,
+            CallEvent::Call(r) => named(r.arguments_at, r.arguments)?,
+            _ => Vec::new(),
+        };
+        let pages = match &call {
+            CallEvent::Copy(r) => match content {
+                Content::None => None,
+                Content::Given(bytes) => {
+                    let phase = (r.device() % PAGE_SIZE as u64) as usize;
+                    Some(self.laid(phase, bytes))
+                }
+                Content::Recorded if r.pages_at == NO_CONTENT => None,
+                Content::Recorded => {
+                    let count = r.pages().and_then(|n| usize::try_from(n).ok());
+                    let first = usize::try_from(r.pages_at).ok();
+                    let all = &self.recording.events.call_pages;
+                    let range = first.zip(count).and_then(|(f, n)| Some(f..f.checked_add(n)?));
+                    let range = range.filter(|r| r.end <= all.len());
+                    let range = range.ok_or_else(|| damaged("the content of a copy is not in the file"))?;
+                    let ids: Vec<u32> = all.iter_range(range).collect();
+                    Some(
+                        self.numbered(&ids)
+                            .ok_or_else(|| damaged("a page that is not in the file"))?,
+                    )
+                }
+            },
+            _ => None,
+        };
+        let thread = self.recording.events.thread.get(event as usize).unwrap_or(0);
+        let carried = Carried {
+            event,
+            thread,
+            call: bare(call),
+            arguments,
+            pages,
+        };
+        push(&mut self.body, &carried);
+        self.actions += 1;
+        Ok(())
+    }
+
+    /// Numbers of pages of the recording; `None` when one is not there.
+    fn numbered(&mut self, ids: &[u32]) -> Option<Vec<u32>> {
+        let store = &self.recording.memory.pages;
+        let mut numbers = Vec::with_capacity(ids.len());
+        for id in ids {
+            let digest = store.digest(PageId(*id))?;
+            let number = self.images.number(digest);
+            if number != 0 && !self.pages.contains_key(&digest) {
+                self.pages.insert(digest, Box::new(*store.page(PageId(*id))?));
+            }
+            numbers.push(number);
+        }
+        Some(numbers)
+    }
+
+    /// Bytes laid into pages, behind so many bytes that are zero.
+    fn laid(&mut self, phase: usize, bytes: &[u8]) -> Vec<u32> {
+        let mut numbers = Vec::new();
+        let mut rest = bytes;
+        let mut skip = phase;
+        while !rest.is_empty() {
+            let mut page = ZERO_PAGE;
+            let (now, behind) = rest.split_at(rest.len().min(PAGE_SIZE - skip));
+            for (to, from) in page.iter_mut().skip(skip).zip(now) {
+                *to = *from;
+            }
+            let digest = *blake3::hash(&page).as_bytes();
+            let number = self.images.number(digest);
+            if number != 0 {
+                self.pages.entry(digest).or_insert_with(|| Box::new(page));
+            }
+            numbers.push(number);
+            rest = behind;
+            skip = 0;
+        }
+        numbers
+    }
+
+    /// The pages of a module become images; one that is not held stays as it is told.
+    fn module(&mut self, module: &mut CallModule) -> Result<(), CompileError> {
+        let ids: u64 = module.pages.iter().map(|[_, n]| u64::from(*n)).sum();
+        if ids > self.recording.memory.pages.len() as u64 + 1 {
+            module.pages.clear();
+            return Ok(());
+        }
+        let ids: Vec<u32> = module
+            .pages
+            .iter()
+            .flat_map(|[first, n]| *first..first.saturating_add(*n))
+            .collect();
+        let numbers = self.numbered(&ids).unwrap_or_default();
+        module.pages.clear();
+        for number in numbers {
+            match module.pages.last_mut() {
+                Some([first, n]) if first.checked_add(*n) == Some(number) => *n += 1,
+                _ => module.pages.push([number, 1]),
+            }
+        }
+        Ok(())
+    }
+}

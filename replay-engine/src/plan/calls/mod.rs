@@ -1,0 +1,186 @@
+//! Plans of calls: what a CUDA device is told to do. Beside the actions of registers they share the envelope alone.
+
+pub mod body;
+mod compile;
+
+pub use body::{CallsError, Carried};
+pub use compile::compile;
+
+use super::{PageSource, Plan};
+use crate::device::cuda::{CudaReplayError, Script};
+use crate::tune::Tune;
+use serde::{Deserialize, Serialize};
+use trace_core::recording::{
+    CALL_FACTS, CallEvent, CallFacts, Digest, EventsBuilder, MemoryBuilder, PageId, Recording,
+};
+
+/// What a plan of calls says beside its body.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Calls {
+    /// Functions, modules, streams, window. The pages of modules are numbers of the plan's images, from 1 on.
+    pub facts: CallFacts,
+    /// Whether the range is made one graph.
+    pub graph: bool,
+    /// Whether the device is waited for behind each launch.
+    pub step: bool,
+    /// A launch that is to be tuned in the place of a replay.
+    pub tune: Option<Tune>,
+}
+
+/// Why a plan of calls is none.
+#[derive(Debug, thiserror::Error)]
+pub enum PlanCallsError {
+    /// It is a plan of something else.
+    #[error("it is no plan of calls")]
+    NotCalls,
+    /// The body.
+    #[error(transparent)]
+    Body(#[from] CallsError),
+    /// An image that the plan names is not there.
+    #[error("page image {number} of the plan is missing")]
+    Image {
+        /// Its number.
+        number: usize,
+    },
+    /// What the calls do together.
+    #[error(transparent)]
+    Script(#[from] CudaReplayError),
+}
+
+/// The calls of a plan as a recording, and which event of the original each of them was.
+#[derive(Debug)]
+pub struct Told {
+    /// The calls with what they carry.
+    pub recording: Recording,
+    /// Event of the original, by event.
+    pub events: Vec<u64>,
+}
+
+impl Told {
+    /// The calls of a plan, with its page images.
+    ///
+    /// # Errors
+    /// When it is none, its body cannot be read, or an image is missing.
+    pub fn of(plan: &Plan, pages: &dyn PageSource) -> Result<Self, PlanCallsError> {
+        let calls = plan.calls.as_ref().ok_or(PlanCallsError::NotCalls)?;
+        let mut memory = MemoryBuilder::new();
+        for (n, digest) in plan.images.iter().enumerate() {
+            let page = pages.page(digest).ok_or(PlanCallsError::Image { number: n + 1 })?;
+            // Images are distinct, so that their numbers stay.
+            if memory.add_page(page) != PageId(u32::try_from(n + 1).unwrap_or(u32::MAX)) {
+                return Err(PlanCallsError::Image { number: n + 1 });
+            }
+        }
+        let (events, original) = events(plan, calls)?;
+        let mut recording = Recording {
+            events,
+            memory: memory.finish(),
+            ..Recording::default()
+        };
+        recording.extras.insert(CALL_FACTS.to_owned(), json(&calls.facts));
+        Ok(Self {
+            recording,
+            events: original,
+        })
+    }
+
+    /// What a replay does, step by step, by the events of the original.
+    ///
+    /// # Errors
+    /// When the calls name what is not there.
+    pub fn script(&self) -> Result<Script, PlanCallsError> {
+        let mut script = Script::of(&self.recording)?;
+        let original = |event: u64| usize::try_from(event).ok().and_then(|n| self.events.get(n)).copied();
+        for (event, _) in &mut script.steps {
+            *event = original(*event).unwrap_or(*event);
+        }
+        for t in script.inputs.iter_mut().chain(&mut script.outputs) {
+            t.event = original(t.event).unwrap_or(t.event);
+        }
+        Ok(script)
+    }
+}
+
+/// What calls there are, without what they carry: for whoever has no images at hand.
+///
+/// # Errors
+/// When the body cannot be read.
+pub(crate) fn outline(plan: &Plan) -> Result<Told, PlanCallsError> {
+    let calls = plan.calls.as_ref().ok_or(PlanCallsError::NotCalls)?;
+    let (events, original) = events(plan, calls)?;
+    let mut recording = Recording {
+        events,
+        ..Recording::default()
+    };
+    recording.extras.insert(CALL_FACTS.to_owned(), json(&calls.facts));
+    Ok(Told {
+        recording,
+        events: original,
+    })
+}
+
+fn json(facts: &CallFacts) -> Vec<u8> {
+    // Plain values under plain names: there is nothing that could not be written.
+    serde_json::to_vec(facts).unwrap_or_default()
+}
+
+fn events(plan: &Plan, _calls: &Calls) -> Result<(trace_core::recording::Events, Vec<u64>), CallsError> {
+    let mut events = EventsBuilder::new();
+    let mut original = Vec::new();
+    for (n, carried) in body::Calls::new(&plan.body, plan.images.len()).enumerate() {
+        let c = carried?;
+        let mut call = body::bare(c.call);
+        match &mut call {
+            CallEvent::Launch(r) => r.arguments_at = events.call_bytes(&c.arguments),
+            CallEvent::Call(r) => r.arguments_at = events.call_bytes(&c.arguments),
+            CallEvent::Copy(r) => {
+                if let Some(pages) = &c.pages {
+                    r.pages_at = events.call_pages(pages);
+                }
+            }
+            _ => {}
+        }
+        events.any_call(n as u64, c.thread, call);
+        original.push(c.event);
+    }
+    Ok((events.finish(), original))
+}
+
+/// Numbers for page images: each content once, from 1 on; the page of zeros is 0.
+#[derive(Debug, Default)]
+struct Images {
+    digests: Vec<Digest>,
+    numbers: std::collections::HashMap<Digest, u32>,
+}
+
+impl Images {
+    fn number(&mut self, digest: Digest) -> u32 {
+        if digest == trace_core::recording::zero_digest() {
+            return 0;
+        }
+        let next = u32::try_from(self.digests.len() + 1).unwrap_or(u32::MAX);
+        let digests = &mut self.digests;
+        *self.numbers.entry(digest).or_insert_with(|| {
+            digests.push(digest);
+            next
+        })
+    }
+}
+
+/// Calls among fixed-width fields: their JSON text, which takes fields that come later.
+pub(super) mod calls_json {
+    use super::Calls;
+    use serde::{Deserialize as _, Deserializer, Serialize as _, Serializer, de, ser};
+
+    pub fn serialize<S: Serializer>(calls: &Option<Calls>, to: S) -> Result<S::Ok, S::Error> {
+        let json = calls.as_ref().map(serde_json::to_string).transpose();
+        json.map_err(ser::Error::custom)?.serialize(to)
+    }
+
+    pub fn deserialize<'a, D: Deserializer<'a>>(from: D) -> Result<Option<Calls>, D::Error> {
+        let json = Option::<String>::deserialize(from)?;
+        let read = json.map(|text| serde_json::from_str(&text)).transpose();
+        read.map_err(de::Error::custom)
+    }
+}

@@ -1,0 +1,236 @@
+//! What a replay of calls did: its outputs beside the recorded ones, and the recording of it.
+
+use super::outcome::{Divergence, Outcome, Verdict};
+use crate::device::DeviceInfo;
+use crate::device::cuda::worker::Alike;
+use crate::device::cuda::{Rule, Script, Transfer, compare};
+use crate::plan::calls::{PlanCallsError, Told};
+use crate::plan::{PageSource, Plan};
+use crate::tune::Tuned;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use trace_core::PAGE_SIZE;
+use trace_core::recording::{
+    CALL_FACTS, CallEvent, Clock, CopyKind, EventsBuilder, Facts, Identity, MemoryBuilder, Recording, ZERO_PAGE,
+};
+
+/// Differences that are kept in full.
+const KEPT: usize = 1000;
+
+/// An output beside the recorded one.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct OutputSeen {
+    /// Event of the recording that brought it back.
+    pub event: u64,
+    /// Its name.
+    pub name: String,
+    /// Bytes.
+    pub bytes: u64,
+    /// Whether the recording holds what it has to be.
+    pub held: bool,
+    /// First byte that differs beyond the rule.
+    pub differs_at: Option<u64>,
+    /// Elements, or bytes where the rule is exact, that differ beyond the rule.
+    pub differing: u64,
+    /// Largest distance of two elements, where the rule tells their type.
+    pub largest: Option<f64>,
+}
+
+/// Where a replay of calls stopped.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct StoppedAt {
+    /// Event of the recording, as far as it is known.
+    pub event: Option<u64>,
+    /// The function that was launched there.
+    pub function: Option<String>,
+    /// What happened, in words.
+    pub why: String,
+}
+
+/// What is told of a replay of calls beside what is told of every replay.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct CallsOutcome {
+    /// Launches of each time.
+    pub launches: u64,
+    /// Nanoseconds until the first step: the driver begun, memory mapped, code loaded.
+    pub ready_ns: u64,
+    /// Bytes of memory that were mapped.
+    pub mapped: u64,
+    /// Whether the range was one graph.
+    pub graph: bool,
+    /// Pages of 4 KiB that were put back before each time but the first.
+    pub restored: Vec<u64>,
+    /// What was left out, in words.
+    pub left_out: Vec<String>,
+    /// Outputs beside the recorded ones; empty until they were held against a recording.
+    pub outputs: Vec<OutputSeen>,
+    /// Where it stopped, when it did.
+    pub stopped: Option<StoppedAt>,
+    /// What a tuning came to, where one was asked for.
+    pub tuned: Option<Tuned>,
+}
+
+/// Holds the outputs of a replay against the recording that it is of. `rules` are by output, `rule` is for all others.
+pub fn hold_against(outcome: &mut Outcome, recording: &Recording, rules: &BTreeMap<String, Alike>, rule: Alike) {
+    let Some(calls) = &mut outcome.calls else { return };
+    // Whoever made the plan has made the script of the same recording before.
+    let Ok(script) = Script::of(recording) else { return };
+    let known: BTreeMap<&str, &Transfer> = script.outputs.iter().map(|t| (t.name.as_str(), t)).collect();
+    calls.outputs.clear();
+    outcome.divergences.clear();
+    outcome.divergence_count = 0;
+    let (mut held, mut alike) = (0, 0);
+    for output in &outcome.outputs {
+        let Some(t) = known.get(output.name.as_str()) else {
+            continue;
+        };
+        let recorded = recording.copied(&t.row);
+        let rule = Rule::from(rules.get(&t.name).copied().unwrap_or(rule));
+        let mut seen = OutputSeen {
+            event: t.event,
+            name: t.name.clone(),
+            bytes: output.data.len() as u64,
+            held: recorded.is_some(),
+            ..OutputSeen::default()
+        };
+        if let Some(recorded) = &recorded {
+            held += 1;
+            match compare(recorded, &output.data, rule) {
+                None => alike += 1,
+                Some(d) => {
+                    seen.differs_at = Some(d.at);
+                    seen.differing = d.count;
+                    seen.largest = d.largest;
+                    outcome.divergence_count += 1;
+                    if outcome.divergences.len() < KEPT {
+                        outcome.divergences.push(Divergence {
+                            event: t.event,
+                            register: format!("{} at byte {}", t.name, d.at),
+                            expected: word(recorded, d.at),
+                            got: word(&output.data, d.at),
+                            class: "equal".to_owned(),
+                            job: None,
+                        });
+                    }
+                }
+            }
+        }
+        calls.outputs.push(seen);
+    }
+    outcome.reads.compared = held;
+    outcome.reads.matched = alike;
+    if outcome.verdict != Verdict::Failed {
+        outcome.verdict = if outcome.divergence_count == 0 {
+            Verdict::Match
+        } else {
+            Verdict::Diverged
+        };
+    }
+}
+
+/// Up to four bytes from a place on, as a number.
+fn word(bytes: &[u8], at: u64) -> u64 {
+    let from = usize::try_from(at)
+        .ok()
+        .and_then(|at| bytes.get(at..))
+        .unwrap_or_default();
+    from.iter().take(4).rev().fold(0, |n, b| n << 8 | u64::from(*b))
+}
+
+/// The recording of a replay of calls: what the plan says, with what came back.
+///
+/// # Errors
+/// When the plan cannot be read.
+pub(crate) fn recording_of(
+    outcome: &Outcome,
+    plan: &Plan,
+    pages: &dyn PageSource,
+    info: &DeviceInfo,
+) -> Result<Recording, PlanCallsError> {
+    let told = Told::of(plan, pages)?;
+    let script = told.script()?;
+    let names: BTreeMap<u64, &str> = script.outputs.iter().map(|t| (t.event, t.name.as_str())).collect();
+    let stopped = outcome.calls.as_ref().and_then(|c| c.stopped.as_ref());
+    let last = stopped.and_then(|s| s.event).unwrap_or(u64::MAX);
+    let was = &told.recording.events;
+    let mut memory = MemoryBuilder::new();
+    for page in told.recording.memory.pages.iter() {
+        memory.add_page(page);
+    }
+    let mut events = EventsBuilder::new();
+    let bytes: Vec<u8> = was.call_bytes.iter().collect();
+    let numbers: Vec<u32> = was.call_pages.iter().collect();
+    // Copied as they are, so that rows go on pointing where they did.
+    events.call_bytes(&bytes);
+    events.call_pages(&numbers);
+    for (n, original) in told.events.iter().enumerate().take_while(|(_, e)| **e <= last) {
+        let Some(mut call) = was.call(n) else { continue };
+        if let CallEvent::Copy(row) = &mut call
+            && let Some(name) = names.get(original)
+            && CopyKind::from_raw(row.kind) == Some(CopyKind::DeviceToHost)
+            && let Some(output) = outcome.outputs.iter().find(|o| o.name == *name)
+        {
+            let phase = (row.device() % PAGE_SIZE as u64) as usize;
+            let ids = laid(&mut memory, phase, &output.data);
+            row.pages_at = events.call_pages(&ids);
+        }
+        let thread = was.thread.get(n).unwrap_or(0);
+        events.any_call(n as u64, thread, call);
+    }
+    let mut recording = Recording {
+        facts: Facts {
+            identity: Identity {
+                gpu_name: outcome.device.clone(),
+                driver: "kinescope replay".to_owned(),
+                board: info.name.clone(),
+                tool: concat!("kinescope ", env!("CARGO_PKG_VERSION")).to_owned(),
+                source: "outcome".to_owned(),
+                clock: Clock::Virtual,
+                ..Identity::default()
+            },
+            ..Facts::default()
+        },
+        events: events.finish(),
+        memory: memory.finish(),
+        ..Recording::default()
+    };
+    if let Some(facts) = told.recording.extras.get(CALL_FACTS) {
+        recording.extras.insert(CALL_FACTS.to_owned(), facts.clone());
+    }
+    Ok(recording)
+}
+
+fn laid(memory: &mut MemoryBuilder, phase: usize, bytes: &[u8]) -> Vec<u32> {
+    let mut ids = Vec::new();
+    let (mut rest, mut skip) = (bytes, phase);
+    while !rest.is_empty() {
+        let mut page = ZERO_PAGE;
+        let (now, behind) = rest.split_at(rest.len().min(PAGE_SIZE - skip));
+        for (to, from) in page.iter_mut().skip(skip).zip(now) {
+            *to = *from;
+        }
+        ids.push(memory.add_page(&page).0);
+        (rest, skip) = (behind, 0);
+    }
+    ids
+}
+
+/// What is told of calls among fixed-width fields: its JSON text, which takes fields that come later.
+pub(super) mod calls_json {
+    use super::CallsOutcome;
+    use serde::{Deserialize as _, Deserializer, Serialize as _, Serializer, de, ser};
+
+    pub fn serialize<S: Serializer>(calls: &Option<CallsOutcome>, to: S) -> Result<S::Ok, S::Error> {
+        let json = calls.as_ref().map(serde_json::to_string).transpose();
+        json.map_err(ser::Error::custom)?.serialize(to)
+    }
+
+    pub fn deserialize<'a, D: Deserializer<'a>>(from: D) -> Result<Option<CallsOutcome>, D::Error> {
+        let json = Option::<String>::deserialize(from)?;
+        let read = json.map(|text| serde_json::from_str(&text)).transpose();
+        read.map_err(de::Error::custom)
+    }
+}

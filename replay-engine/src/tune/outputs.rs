@@ -1,0 +1,187 @@
+//! Whether a launch left in memory what it has to: the parts that differ, by the rules of where they lie.
+
+use super::ask::Area;
+use crate::device::cuda::worker::Alike;
+use crate::device::cuda::{Rule, compare};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// Most bytes of a value that are told.
+const SHOWN: usize = 8;
+
+/// Memory that differs, as it has to be and as it is.
+#[derive(Clone, Copy, Debug)]
+pub struct Piece<'a> {
+    /// Its first address.
+    pub at: u64,
+    /// What has to be there.
+    pub wanted: &'a [u8],
+    /// What is there, as long.
+    pub got: &'a [u8],
+}
+
+/// What differs beyond the rules.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Wrong {
+    /// Address of the first that differs.
+    pub at: u64,
+    /// How many elements do; bytes where the rule is exact.
+    pub count: u64,
+    /// What has to be at the first, its bytes in hexadecimal, lowest address first.
+    pub wanted: String,
+    /// What is there.
+    pub got: String,
+    /// Largest distance of two elements, where a rule tells their type.
+    pub largest: Option<f64>,
+    /// Whether there may be more than were counted: where so much is wrong, the rest is not looked at.
+    pub at_least: bool,
+}
+
+impl Wrong {
+    /// Adds what differs further up.
+    pub fn join(all: &mut Option<Self>, more: Option<Self>) {
+        match (all, more) {
+            (_, None) => {}
+            (all @ None, more) => *all = more,
+            (Some(all), Some(more)) => {
+                all.count = all.count.saturating_add(more.count);
+                all.at_least |= more.at_least;
+                all.largest = match (all.largest, more.largest) {
+                    (Some(a), Some(b)) => Some(a.max(b)),
+                    (a, b) => a.or(b),
+                };
+            }
+        }
+    }
+}
+
+impl fmt::Display for Wrong {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let places = if self.count == 1 { "place" } else { "places" };
+        let least = if self.at_least { "at least " } else { "" };
+        write!(
+            f,
+            "wrong at {least}{} {places}, first at {:#x} ({} instead of {})",
+            self.count, self.at, self.got, self.wanted
+        )?;
+        match self.largest {
+            Some(largest) => write!(f, ", by up to {largest:.3e}"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// What differs beyond the rules in pieces of memory, in the order of their addresses. Areas lie apart; what is in none
+/// is compared by `rule`. Pieces begin and end at whole pages, so that no element lies across two of them.
+#[must_use]
+pub fn wrong(pieces: &[Piece<'_>], areas: &[Area], rule: Alike) -> Option<Wrong> {
+    let mut areas = areas.to_vec();
+    areas.sort_by_key(|a| a.at);
+    let mut all: Option<Wrong> = None;
+    for piece in pieces {
+        let end = piece.at.saturating_add(piece.wanted.len().min(piece.got.len()) as u64);
+        let mut at = piece.at;
+        while at < end {
+            // The area that holds the address, or what is left until the next one begins.
+            let next = areas.partition_point(|a| a.at <= at);
+            let here = next.checked_sub(1).and_then(|n| areas.get(n));
+            let here = here.filter(|a| at - a.at < a.bytes);
+            let (rule, until) = match here {
+                Some(a) => (a.rule, a.at.saturating_add(a.bytes)),
+                None => (rule, areas.get(next).map_or(end, |a| a.at)),
+            };
+            let until = until.min(end);
+            add(&mut all, piece, at, until, rule.into());
+            at = until;
+        }
+    }
+    all
+}
+
+/// Compares the addresses `from` to `to` of a piece.
+fn add(all: &mut Option<Wrong>, piece: &Piece<'_>, from: u64, to: u64, rule: Rule) {
+    let range = |bytes: &[u8]| -> Vec<u8> {
+        let first = usize::try_from(from - piece.at).unwrap_or(usize::MAX);
+        let last = usize::try_from(to - piece.at).unwrap_or(usize::MAX);
+        bytes.get(first..last).unwrap_or_default().to_vec()
+    };
+    let (wanted, got) = (range(piece.wanted), range(piece.got));
+    let Some(difference) = compare(&wanted, &got, rule) else {
+        return;
+    };
+    let shown = |bytes: &[u8]| -> String {
+        let first = usize::try_from(difference.at).unwrap_or(usize::MAX);
+        let most = match rule {
+            Rule::Exact => SHOWN / 2,
+            Rule::Near { element, .. } | Rule::Steps { element, .. } => element.bytes(),
+        };
+        let shown = bytes.iter().skip(first).take(most);
+        shown.map(|b| format!("{b:02x}")).collect()
+    };
+    let one = all.get_or_insert_with(|| Wrong {
+        at: from.saturating_add(difference.at),
+        wanted: shown(&wanted),
+        got: shown(&got),
+        ..Wrong::default()
+    });
+    one.count = one.count.saturating_add(difference.count);
+    // What is no number cannot travel, and tells nothing.
+    if let Some(largest) = difference.largest.filter(|l| l.is_finite()) {
+        one.largest = Some(one.largest.map_or(largest, |l: f64| l.max(largest)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use trace_core::recording::ElementType;
+
+    fn floats(values: &[f32]) -> Vec<u8> {
+        values.iter().flat_map(|v| v.to_le_bytes()).collect()
+    }
+
+    fn near(absolute: f64) -> Alike {
+        Alike::Near {
+            element: ElementType::F32,
+            absolute,
+            relative: 0.0,
+        }
+    }
+
+    #[test]
+    fn every_part_is_held_against_the_rule_of_where_it_lies() {
+        let wanted = floats(&[1.0, 2.0, 3.0, 4.0]);
+        let got = floats(&[1.25, 2.0, 3.0, 4.25]);
+        let pieces = [Piece {
+            at: 0x1000,
+            wanted: &wanted,
+            got: &got,
+        }];
+        let area = |at, bytes, absolute| Area {
+            at,
+            bytes,
+            rule: near(absolute),
+        };
+        assert_eq!(wrong(&pieces, &[], near(0.5)), None);
+        let w = wrong(&pieces, &[], near(0.1)).unwrap();
+        assert_eq!((w.at, w.count, w.largest), (0x1000, 2, Some(0.25)));
+        assert_eq!((w.wanted.as_str(), w.got.as_str()), ("0000803f", "0000a03f"));
+        // The first element lies in an area that is far enough; the last in none, where every byte counts.
+        let w = wrong(&pieces, &[area(0xff0, 0x14, 1.0)], Alike::Exact).unwrap();
+        assert_eq!((w.at, w.count, w.largest), (0x100e, 1, None));
+        assert!(w.to_string().starts_with("wrong at 1 place, first at 0x100e"), "{w}");
+        let areas = [area(0x100c, 4, 1.0), area(0x1000, 4, 1.0)];
+        assert_eq!(wrong(&pieces, &areas, Alike::Exact), None);
+        // An area without bytes, and one beyond the piece, hold nothing.
+        let areas = [area(0x1000, 0, 1.0), area(0x2000, 9, 1.0)];
+        assert_eq!(wrong(&pieces, &areas, Alike::Exact).unwrap().count, 2);
+        assert_eq!(wrong(&[], &areas, Alike::Exact), None);
+        let mut all = None;
+        Wrong::join(&mut all, None);
+        Wrong::join(&mut all, wrong(&pieces, &[], near(0.1)));
+        Wrong::join(&mut all, wrong(&pieces, &[], Alike::Exact));
+        let all = all.unwrap();
+        assert_eq!((all.at, all.count, all.largest), (0x1000, 4, Some(0.25)));
+    }
+}

@@ -1,0 +1,164 @@
+//! A point: everything that a launch is made with and that can be changed.
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// How a multiprocessor's memory is shared out between cache and shared memory, as far as the driver is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Cache {
+    /// No wish.
+    None,
+    /// More shared memory.
+    Shared,
+    /// More cache.
+    L1,
+    /// As much of both.
+    Equal,
+}
+
+impl Cache {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::None, Self::Shared, Self::L1, Self::Equal];
+
+    /// The name that a person types.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Shared => "shared",
+            Self::L1 => "l1",
+            Self::Equal => "equal",
+        }
+    }
+
+    /// The wish of this name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|c| c.name() == name)
+    }
+}
+
+/// Bounds that a compiler is told of launches.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Bounds {
+    /// Most threads that a block has, 1 to 1024; 0: those of the point's block.
+    pub max_threads: u32,
+    /// Blocks that a multiprocessor has to have room for; 0: not said.
+    pub min_blocks: u32,
+}
+
+/// What a launch is made with.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Point {
+    /// Blocks by dimension.
+    pub grid: [u32; 3],
+    /// Threads a block by dimension.
+    pub block: [u32; 3],
+    /// Bytes of shared memory beside what the function has of its own.
+    pub shared: u32,
+    /// Which code: 0 is what was recorded, n the n-th that replaces it, from 1 on.
+    pub module: u32,
+    /// Share of cache and shared memory; `None`: as the code has it.
+    pub cache: Option<Cache>,
+    /// Most registers a thread; `None`: as the code has it.
+    pub max_registers: Option<u32>,
+    /// Launch bounds; `None`: as the code has them.
+    pub bounds: Option<Bounds>,
+}
+
+impl Point {
+    /// Threads of a block.
+    #[must_use]
+    pub fn threads(&self) -> u64 {
+        self.block.iter().fold(1, |n, d| n.saturating_mul(u64::from(*d)))
+    }
+
+    /// Blocks of the grid.
+    #[must_use]
+    pub fn blocks(&self) -> u64 {
+        self.grid.iter().fold(1, |n, d| n.saturating_mul(u64::from(*d)))
+    }
+
+    /// Whether the code has to be compiled anew for it.
+    #[must_use]
+    pub fn is_compiled(&self) -> bool {
+        self.max_registers.is_some() || self.bounds.is_some()
+    }
+
+    /// The launch bounds, with the block's threads where they are to be taken.
+    #[must_use]
+    pub fn bounds(&self) -> Option<Bounds> {
+        self.bounds.map(|b| Bounds {
+            max_threads: if b.max_threads == 0 {
+                u32::try_from(self.threads()).unwrap_or(u32::MAX)
+            } else {
+                b.max_threads
+            },
+            ..b
+        })
+    }
+}
+
+/// Dimensions as people write them: `256`, `16×16`, `8×8×4`.
+pub(super) fn dimensions([x, y, z]: [u32; 3]) -> String {
+    match (y, z) {
+        (1, 1) => x.to_string(),
+        (_, 1) => format!("{x}×{y}"),
+        _ => format!("{x}×{y}×{z}"),
+    }
+}
+
+impl fmt::Display for Point {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "grid {}, block {}", dimensions(self.grid), dimensions(self.block))?;
+        if self.shared > 0 {
+            write!(f, ", {} bytes shared", self.shared)?;
+        }
+        if let Some(cache) = self.cache {
+            write!(f, ", cache {}", cache.name())?;
+        }
+        if let Some(most) = self.max_registers {
+            write!(f, ", at most {most} registers")?;
+        }
+        if let Some(b) = self.bounds() {
+            write!(f, ", bounds {}", b.max_threads)?;
+            if b.min_blocks > 0 {
+                write!(f, "×{}", b.min_blocks)?;
+            }
+        }
+        if self.module > 0 {
+            write!(f, ", code {}", self.module)?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_point_is_told_by_what_differs_from_the_usual() {
+        let mut p = Point {
+            grid: [80, 1, 1],
+            block: [16, 8, 1],
+            ..Default::default()
+        };
+        assert_eq!(p.to_string(), "grid 80, block 16×8");
+        assert_eq!((p.threads(), p.blocks(), p.is_compiled()), (128, 80, false));
+        p.bounds = Some(Bounds {
+            max_threads: 0,
+            min_blocks: 2,
+        });
+        p.cache = Some(Cache::L1);
+        p.max_registers = Some(32);
+        (p.shared, p.module) = (48, 1);
+        assert_eq!(
+            p.to_string(),
+            "grid 80, block 16×8, 48 bytes shared, cache l1, at most 32 registers, bounds 128×2, code 1"
+        );
+        assert!(p.is_compiled());
+        assert!(Cache::ALL.iter().all(|c| Cache::named(c.name()) == Some(*c)));
+    }
+}

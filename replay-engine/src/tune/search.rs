@@ -1,0 +1,274 @@
+//! Searches over the points, whatever measures them.
+
+use super::ask::{Search, Tune};
+use super::error::TuneError;
+use super::measured::{Measured, Rejected};
+use super::point::Point;
+use super::random::Random;
+use super::space::{Recorded, Space};
+use super::told::{Ended, Tried, Tuned};
+use std::collections::BTreeMap;
+use trace_core::progress::Progress;
+
+/// Why nothing more can be measured.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Stop {
+    /// Nobody wants it any more.
+    Cancelled,
+    /// The point broke what measures: nothing more can be done in this process.
+    Broken {
+        /// What is to be told of the point.
+        rejected: Rejected,
+    },
+}
+
+/// Measures points.
+pub trait Evaluator {
+    /// Makes so many timed launches of a point, each from the same memory and each held against what it has to leave.
+    ///
+    /// A point that does not count is no error: that is told in the answer.
+    ///
+    /// # Errors
+    /// When nothing more can be measured.
+    fn measure(&mut self, point: &Point, repeats: u32) -> Result<Measured, Stop>;
+
+    /// Nanoseconds since it began.
+    fn elapsed(&self) -> u64;
+}
+
+/// Measures the recorded launch, searches the points as is asked for, and measures the recorded launch again.
+///
+/// # Errors
+/// When the lists of values make no points, or too many.
+pub fn tune(
+    ask: &Tune,
+    recorded: &Recorded,
+    evaluator: &mut impl Evaluator,
+    progress: &Progress,
+) -> Result<Tuned, TuneError> {
+    let space = Space::of(ask, recorded)?;
+    let repeats = ask.repeats.max(1);
+    let order = match ask.search {
+        Search::Grid => (0..space.points.len()).collect(),
+        Search::Random { points, seed } | Search::Halving { points, seed, .. } => {
+            let wanted = match ask.search {
+                Search::Halving { points: 0, .. } => space.points.len(),
+                _ => points as usize,
+            };
+            Random::new(seed).draw(space.points.len(), wanted)
+        }
+    };
+    let rounds = match ask.search {
+        Search::Halving { factor, .. } => rounds(order.len(), factor, repeats),
+        Search::Grid | Search::Random { .. } => vec![(order.len(), repeats)],
+    };
+    let mut run = Run {
+        evaluator,
+        progress,
+        limit: ask.limits.total_ns,
+        known: ask.known.iter().map(|t| (t.point, &t.measured)).collect(),
+        places: BTreeMap::new(),
+        tuned: Tuned {
+            event: ask.event,
+            modules: ask.modules.iter().map(|m| m.name.clone()).collect(),
+            recorded: recorded.point(),
+            space: space.points.len() as u64,
+            left_out: space.left_out,
+            processes: 1,
+            ..Tuned::default()
+        },
+    };
+    progress.set_total(work(&rounds, repeats));
+    let ended = run.all(ask, &space, order, &rounds, repeats);
+    let mut tuned = run.tuned;
+    tuned.ended = ended;
+    tuned.choose();
+    Ok(tuned)
+}
+
+/// Rounds of a successive halving: points that take part, and the times that each has behind the round. The last round
+/// has at most `factor` points, and all repeats.
+fn rounds(points: usize, factor: u32, repeats: u32) -> Vec<(usize, u32)> {
+    let factor = factor.max(2);
+    let mut counts = vec![points];
+    let mut left = points;
+    while left > factor as usize {
+        left = left.div_ceil(factor as usize);
+        counts.push(left);
+    }
+    let last = counts.len() - 1;
+    let upto = |n: usize| {
+        let mut part = repeats;
+        for _ in n..last {
+            part = part.div_ceil(factor);
+        }
+        part.max(1)
+    };
+    counts
+        .into_iter()
+        .enumerate()
+        .map(|(n, count)| (count, upto(n)))
+        .collect()
+}
+
+/// Launches that rounds take at most, with those of the recorded launch before and behind.
+fn work(rounds: &[(usize, u32)], repeats: u32) -> u64 {
+    let mut before = 0;
+    let mut all = 2 * u64::from(repeats);
+    for (count, upto) in rounds {
+        all = all.saturating_add((*count as u64).saturating_mul(u64::from(upto - before)));
+        before = *upto;
+    }
+    all
+}
+
+/// Why a search ends before its end.
+enum Early {
+    Stop(Stop),
+    TimeOver,
+}
+
+struct Run<'a, E> {
+    evaluator: &'a mut E,
+    progress: &'a Progress,
+    limit: u64,
+    known: BTreeMap<Point, &'a Measured>,
+    /// Where each point is among those that were tried.
+    places: BTreeMap<Point, usize>,
+    tuned: Tuned,
+}
+
+impl<E: Evaluator> Run<'_, E> {
+    fn all(&mut self, ask: &Tune, space: &Space, order: Vec<usize>, rounds: &[(usize, u32)], repeats: u32) -> Ended {
+        match self.search(ask, space, order, rounds, repeats) {
+            Ok(()) => Ended::Done,
+            Err(Early::TimeOver) => Ended::TimeOver,
+            Err(Early::Stop(Stop::Cancelled)) => Ended::Cancelled,
+            Err(Early::Stop(Stop::Broken { rejected })) => Ended::Broken {
+                why: rejected.to_string(),
+            },
+        }
+    }
+
+    fn search(
+        &mut self,
+        ask: &Tune,
+        space: &Space,
+        order: Vec<usize>,
+        rounds: &[(usize, u32)],
+        repeats: u32,
+    ) -> Result<(), Early> {
+        let recorded = self.tuned.recorded;
+        self.tuned.baseline = match &ask.known_baseline {
+            Some(known) => known.clone(),
+            None => match self.evaluator.measure(&recorded, repeats) {
+                Ok(measured) => measured,
+                Err(stop) => {
+                    if let Stop::Broken { rejected } = &stop {
+                        self.tuned.baseline = Measured::rejected(rejected.clone());
+                    }
+                    return Err(Early::Stop(stop));
+                }
+            },
+        };
+        self.advance(u64::from(repeats))?;
+        // Where the recorded launch itself does not leave what it has to, no point can be told right from wrong.
+        if self.tuned.baseline.rejected.is_some() {
+            return Ok(());
+        }
+        let mut left = order;
+        let mut before = 0;
+        for (count, upto) in rounds {
+            left.truncate(*count);
+            for n in &left {
+                let Some(point) = space.points.get(*n) else { continue };
+                self.ensure(point, *upto)?;
+                self.advance(u64::from(upto - before))?;
+            }
+            before = *upto;
+            left = self.ranked(space, &left, *upto);
+        }
+        match self.evaluator.measure(&recorded, repeats) {
+            Ok(measured) => self.tuned.baseline_again = Some(measured),
+            // All that was asked for is there.
+            Err(Stop::Broken { .. }) => {}
+            Err(stop) => return Err(Early::Stop(stop)),
+        }
+        self.advance(u64::from(repeats))
+    }
+
+    /// Those that count, the fastest of them by their first times first.
+    fn ranked(&self, space: &Space, of: &[usize], upto: u32) -> Vec<usize> {
+        let median = |n: &usize| {
+            let place = self.places.get(space.points.get(*n)?)?;
+            self.tuned.points.get(*place)?.measured.median_of(upto)
+        };
+        let mut all: Vec<(u64, usize)> = of.iter().filter_map(|n| Some((median(n)?, *n))).collect();
+        all.sort_by_key(|(median, _)| *median);
+        all.into_iter().map(|(_, n)| n).collect()
+    }
+
+    /// Sees to it that a point has so many times, or does not count.
+    fn ensure(&mut self, point: &Point, upto: u32) -> Result<(), Early> {
+        let place = match self.places.get(point) {
+            Some(place) => *place,
+            None => {
+                let measured = if let Some(known) = self.known.get(point) {
+                    (*known).clone()
+                } else if *point == self.tuned.recorded {
+                    self.tuned.baseline.clone()
+                } else {
+                    Measured::default()
+                };
+                let place = self.tuned.points.len();
+                self.places.insert(*point, place);
+                self.tuned.points.push(Tried {
+                    point: *point,
+                    measured,
+                });
+                place
+            }
+        };
+        let Some(tried) = self.tuned.points.get_mut(place) else {
+            return Ok(());
+        };
+        let have = u32::try_from(tried.measured.times.len()).unwrap_or(u32::MAX);
+        if tried.measured.rejected.is_some() || have >= upto {
+            return Ok(());
+        }
+        if self.evaluator.elapsed() >= self.limit {
+            // A point that was only begun would stand among the others without a time.
+            if have == 0 {
+                self.tuned.points.pop();
+                self.places.remove(point);
+            }
+            return Err(Early::TimeOver);
+        }
+        match self.evaluator.measure(point, upto - have) {
+            Ok(more) => {
+                tried.measured.times.extend(more.times);
+                tried.measured.resources = more.resources.or(tried.measured.resources);
+                tried.measured.rejected = more.rejected;
+                Ok(())
+            }
+            Err(stop) => {
+                match &stop {
+                    Stop::Broken { rejected } => tried.measured.rejected = Some(rejected.clone()),
+                    Stop::Cancelled if have == 0 => {
+                        self.tuned.points.pop();
+                        self.places.remove(point);
+                    }
+                    Stop::Cancelled => {}
+                }
+                Err(Early::Stop(stop))
+            }
+        }
+    }
+
+    fn advance(&self, by: u64) -> Result<(), Early> {
+        self.progress.advance(by).map_err(|_| Early::Stop(Stop::Cancelled))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,380 @@
+//! The points that lists of values make.
+
+use super::ask::{Axes, Tune};
+use super::error::TuneError;
+use super::point::{Bounds, Cache, Point};
+use trace_core::recording::LaunchRow;
+
+/// Most points that are looked at.
+pub const MOST_POINTS: u64 = 1 << 18;
+/// Most threads of a block, in all and by dimension, on every device so far.
+const MOST_THREADS: u64 = 1024;
+const MOST_BLOCK: [u32; 3] = [1024, 1024, 64];
+/// Most blocks by dimension.
+const MOST_GRID: [u32; 3] = [0x7fff_ffff, 65_535, 65_535];
+/// Most registers of a thread.
+const MOST_REGISTERS: u32 = 255;
+
+/// A launch as it was recorded, as far as points depend on it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Recorded {
+    /// Blocks by dimension.
+    pub grid: [u32; 3],
+    /// Threads a block by dimension.
+    pub block: [u32; 3],
+    /// Bytes of shared memory beside what the function has of its own.
+    pub shared: u32,
+}
+
+impl From<&LaunchRow> for Recorded {
+    fn from(row: &LaunchRow) -> Self {
+        Self {
+            grid: row.grid,
+            block: row.block,
+            shared: row.shared,
+        }
+    }
+}
+
+impl Recorded {
+    /// The launch as a point.
+    #[must_use]
+    pub fn point(&self) -> Point {
+        Point {
+            grid: self.grid,
+            block: self.block,
+            shared: self.shared,
+            ..Point::default()
+        }
+    }
+
+    /// Values that are tried where a person names none: blocks of 32 threads to as many as the function takes, powers of
+    /// two in x, and a grid that covers what was recorded.
+    #[must_use]
+    pub fn usual(&self, most_threads: u32) -> Axes {
+        let beside = u64::from(self.block[1].max(1)) * u64::from(self.block[2].max(1));
+        let most = match most_threads {
+            0 => MOST_THREADS,
+            n => u64::from(n).min(MOST_THREADS),
+        };
+        let of = |threads: &u32| {
+            let n = u64::from(*threads) * beside;
+            n <= most && (n >= 32 || *threads == self.block[0])
+        };
+        let mut x: Vec<u32> = (0..=10).map(|n| 1 << n).filter(of).collect();
+        if !x.contains(&self.block[0]) {
+            x.push(self.block[0]);
+            x.sort_unstable();
+        }
+        Axes {
+            block: [x, Vec::new(), Vec::new()],
+            cover: true,
+            ..Axes::default()
+        }
+    }
+}
+
+/// The points of a request.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Space {
+    /// The points, in the order of the lists: the grid's changes fastest, then the block's, then what is compiled.
+    pub points: Vec<Point>,
+    /// Combinations of the lists that no device launches.
+    pub left_out: u64,
+}
+
+impl Space {
+    /// The points that the lists of a request make of a recorded launch.
+    ///
+    /// # Errors
+    /// When a value cannot be, there are more than [`MOST_POINTS`], or none.
+    pub fn of(tune: &Tune, recorded: &Recorded) -> Result<Self, TuneError> {
+        let axes = &tune.axes;
+        check(axes)?;
+        let listed = |values: &[u32], else_: u32| distinct(values).unwrap_or_else(|| vec![else_]);
+        let block: Vec<Vec<u32>> = (0..3).map(|d| listed(&axes.block[d], recorded.block[d])).collect();
+        // An empty list: the grid follows.
+        let grid: Vec<Option<Vec<u32>>> = (0..3).map(|d| distinct(&axes.grid[d])).collect();
+        let shared = listed(&axes.shared, recorded.shared);
+        let modules: Vec<u32> = match tune.modules.len() {
+            0 => vec![0],
+            n => (1..=u32::try_from(n).unwrap_or(u32::MAX)).collect(),
+        };
+        let cache: Vec<Option<Cache>> = optional(&axes.cache, |c| Some(*c));
+        let registers: Vec<Option<u32>> = optional(&axes.max_registers, |n| (*n > 0).then_some(*n));
+        let bounds: Vec<Option<Bounds>> = optional(&axes.bounds, |b| Some(*b));
+        let lengths = block
+            .iter()
+            .map(Vec::len)
+            .chain(grid.iter().map(|g| g.as_ref().map_or(1, Vec::len)))
+            .chain([shared.len(), modules.len(), cache.len(), registers.len(), bounds.len()]);
+        let count = lengths.fold(1u64, |n, l| n.saturating_mul(l as u64));
+        if count > MOST_POINTS {
+            return Err(TuneError::TooMany {
+                points: count,
+                most: MOST_POINTS,
+            });
+        }
+        let mut space = Self::default();
+        let mut odometer = Odometer::new(count);
+        while let Some(mut at) = odometer.next() {
+            let mut point = Point::default();
+            let one_grid = [0, 1, 2].map(|d| grid[d].as_deref().map(|g| at.pick(g)));
+            point.block = [0, 1, 2].map(|d| at.pick(&block[d]));
+            point.shared = at.pick(&shared);
+            point.cache = at.pick(&cache);
+            point.max_registers = at.pick(&registers);
+            point.bounds = at.pick(&bounds);
+            point.module = at.pick(&modules);
+            for d in 0..3 {
+                point.grid[d] = match one_grid[d] {
+                    Some(n) => n,
+                    None if axes.cover => covering(recorded.grid[d], recorded.block[d], point.block[d]),
+                    None => recorded.grid[d],
+                };
+            }
+            if launches(&point) {
+                space.points.push(point);
+            } else {
+                space.left_out += 1;
+            }
+        }
+        if space.points.is_empty() {
+            return Err(TuneError::None);
+        }
+        Ok(space)
+    }
+}
+
+/// Values without those that came before; `None` when there are none.
+fn distinct<T: Copy + PartialEq>(values: &[T]) -> Option<Vec<T>> {
+    let mut out: Vec<T> = Vec::new();
+    for value in values {
+        if !out.contains(value) {
+            out.push(*value);
+        }
+    }
+    (!out.is_empty()).then_some(out)
+}
+
+fn optional<T: Copy + PartialEq, U>(values: &[T], of: impl Fn(&T) -> Option<U>) -> Vec<Option<U>> {
+    match distinct(values) {
+        Some(values) => values.iter().map(of).collect(),
+        None => vec![None],
+    }
+}
+
+/// As few blocks as have at least as many threads as were recorded.
+fn covering(grid: u32, recorded: u32, block: u32) -> u32 {
+    let threads = u64::from(grid) * u64::from(recorded);
+    let blocks = threads.div_ceil(u64::from(block.max(1)));
+    u32::try_from(blocks).unwrap_or(u32::MAX)
+}
+
+/// Whether some device launches it.
+fn launches(p: &Point) -> bool {
+    let within = |d: &[u32; 3], most: &[u32; 3]| d.iter().zip(most).all(|(n, most)| (1..=*most).contains(n));
+    within(&p.block, &MOST_BLOCK) && within(&p.grid, &MOST_GRID) && p.threads() <= MOST_THREADS
+}
+
+/// Values that no compiler takes, and lists that are longer than all points.
+fn check(axes: &Axes) -> Result<(), TuneError> {
+    let lists = [
+        axes.shared.len(),
+        axes.cache.len(),
+        axes.max_registers.len(),
+        axes.bounds.len(),
+    ];
+    let lists = axes.block.iter().chain(&axes.grid).map(Vec::len).chain(lists);
+    if let Some(long) = lists.map(|l| l as u64).find(|l| *l > MOST_POINTS) {
+        return Err(TuneError::TooMany {
+            points: long,
+            most: MOST_POINTS,
+        });
+    }
+    if let Some(n) = axes.max_registers.iter().find(|n| **n > MOST_REGISTERS) {
+        return Err(TuneError::Value {
+            what: "a limit of registers of",
+            value: u64::from(*n),
+            why: "a thread has 1 to 255, and 0 leaves it as the code has it",
+        });
+    }
+    if let Some(b) = axes.bounds.iter().find(|b| u64::from(b.max_threads) > MOST_THREADS) {
+        return Err(TuneError::Value {
+            what: "a launch bound of",
+            value: u64::from(b.max_threads),
+            why: "a block has at most 1024 threads, and 0 takes those of the block",
+        });
+    }
+    Ok(())
+}
+
+/// Counts through all combinations of lists.
+struct Odometer {
+    next: u64,
+    count: u64,
+}
+
+impl Odometer {
+    fn new(count: u64) -> Self {
+        Self { next: 0, count }
+    }
+
+    fn next(&mut self) -> Option<Digits> {
+        let at = self.next;
+        self.next += 1;
+        (at < self.count).then_some(Digits(at))
+    }
+}
+
+/// What is left of a combination's number: each list takes its digit.
+struct Digits(u64);
+
+impl Digits {
+    fn pick<T: Copy + Default>(&mut self, list: &[T]) -> T {
+        let length = (list.len() as u64).max(1);
+        let digit = self.0 % length;
+        self.0 /= length;
+        usize::try_from(digit)
+            .ok()
+            .and_then(|d| list.get(d).copied())
+            .unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RECORDED: Recorded = Recorded {
+        grid: [1000, 2, 1],
+        block: [256, 1, 1],
+        shared: 64,
+    };
+
+    fn of(axes: Axes) -> Result<Space, TuneError> {
+        let tune = Tune {
+            axes,
+            ..Tune::default()
+        };
+        Space::of(&tune, &RECORDED)
+    }
+
+    #[test]
+    fn without_lists_there_is_the_recorded_point_alone() {
+        let space = of(Axes::default()).unwrap();
+        assert_eq!(space.points, [RECORDED.point()]);
+    }
+
+    #[test]
+    fn the_grid_follows_the_block_where_it_has_no_list() {
+        let block = [vec![128, 768, 256, 128], vec![], vec![]];
+        let axes = |grid, cover| Axes {
+            block: block.clone(),
+            grid: [grid, vec![], vec![]],
+            cover,
+            ..Axes::default()
+        };
+        let dims = |space: &Space| -> Vec<[u32; 2]> { space.points.iter().map(|p| [p.grid[0], p.block[0]]).collect() };
+        let space = of(axes(vec![], true)).unwrap();
+        assert_eq!(dims(&space), [[2000, 128], [334, 768], [1000, 256]]);
+        assert!(space.points.iter().all(|p| p.grid[1] == 2 && p.shared == 64));
+        assert_eq!(dims(&of(axes(vec![], false)).unwrap())[1], [1000, 768]);
+        let space = of(axes(vec![80, 160], true)).unwrap();
+        assert_eq!(
+            dims(&space),
+            [[80, 128], [160, 128], [80, 768], [160, 768], [80, 256], [160, 256]]
+        );
+    }
+
+    #[test]
+    fn what_no_device_launches_is_counted_and_left_out() {
+        let axes = Axes {
+            block: [vec![64, 1024], vec![1, 2], vec![]],
+            ..Axes::default()
+        };
+        let space = of(axes).unwrap();
+        assert_eq!((space.points.len(), space.left_out), (3, 1));
+        let none = Axes {
+            block: [vec![0, 2048], vec![], vec![]],
+            ..Axes::default()
+        };
+        assert_eq!(of(none), Err(TuneError::None));
+    }
+
+    #[test]
+    fn all_lists_are_multiplied() {
+        let axes = Axes {
+            shared: vec![0, 64],
+            cache: vec![Cache::L1, Cache::Shared],
+            max_registers: vec![0, 32, 64],
+            bounds: vec![
+                Bounds::default(),
+                Bounds {
+                    max_threads: 256,
+                    min_blocks: 4,
+                },
+            ],
+            ..Axes::default()
+        };
+        let tune = Tune {
+            axes,
+            modules: vec![Default::default(); 2],
+            ..Tune::default()
+        };
+        let space = Space::of(&tune, &RECORDED).unwrap();
+        assert_eq!(space.points.len(), 2 * 2 * 3 * 2 * 2);
+        let mut distinct = space.points.clone();
+        distinct.sort_unstable();
+        distinct.dedup();
+        assert_eq!(distinct.len(), space.points.len());
+        assert_eq!(space.points.iter().filter(|p| p.max_registers.is_none()).count(), 16);
+        assert!(space.points.iter().all(|p| p.module == 1 || p.module == 2));
+    }
+
+    #[test]
+    fn too_many_points_and_values_that_cannot_be_are_refused() {
+        let many: Vec<u32> = (1..=1024).collect();
+        let axes = Axes {
+            block: [many.clone(), many.clone(), vec![]],
+            ..Axes::default()
+        };
+        assert!(matches!(of(axes), Err(TuneError::TooMany { points: 1_048_576, .. })));
+        let axes = Axes {
+            block: [many.clone(), many.clone(), many.clone()],
+            grid: [many.clone(), many.clone(), many.clone()],
+            shared: many.clone(),
+            ..Axes::default()
+        };
+        assert!(matches!(of(axes), Err(TuneError::TooMany { points: u64::MAX, .. })));
+        let axes = Axes {
+            max_registers: vec![32, 256],
+            ..Axes::default()
+        };
+        let e = of(axes).unwrap_err();
+        assert!(e.to_string().contains("registers of 256"), "{e}");
+        let axes = Axes {
+            bounds: vec![Bounds {
+                max_threads: 1025,
+                min_blocks: 0,
+            }],
+            ..Axes::default()
+        };
+        assert!(matches!(of(axes), Err(TuneError::Value { value: 1025, .. })));
+    }
+
+    #[test]
+    fn usual_values_keep_the_shape_of_the_block_and_the_function_s_limit() {
+        let block = |recorded: [u32; 3], most| {
+            let r = Recorded {
+                block: recorded,
+                ..RECORDED
+            };
+            r.usual(most).block[0].clone()
+        };
+        assert_eq!(block([256, 1, 1], 1024), [32, 64, 128, 256, 512, 1024]);
+        assert_eq!(block([100, 1, 1], 256), [32, 64, 100, 128, 256]);
+        assert_eq!(block([16, 16, 1], 0), [2, 4, 8, 16, 32, 64]);
+        assert_eq!(block([1, 1, 1], 0)[..2], [1, 32]);
+    }
+}

@@ -1,0 +1,98 @@
+//! What some measurements come to: the middle and how far they lie from it.
+
+use serde::{Deserialize, Serialize};
+
+/// Statistics of times, in nanoseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Spread {
+    /// How many times there are.
+    pub count: u64,
+    /// The middle one; of an even number the mean of the two in the middle, rounded down.
+    pub median: u64,
+    /// The shortest.
+    pub min: u64,
+    /// The longest.
+    pub max: u64,
+    /// Their mean.
+    pub mean: f64,
+    /// Standard deviation of the sample; 0 for less than two.
+    pub stdev: f64,
+    /// Median of the distances from the median.
+    pub mad: u64,
+}
+
+impl Spread {
+    /// The statistics; `None` for no times.
+    #[must_use]
+    pub fn of(times: &[u64]) -> Option<Self> {
+        let mut sorted = times.to_vec();
+        let middle = median(&mut sorted)?;
+        let (min, max) = (*sorted.first()?, *sorted.last()?);
+        let n = sorted.len() as f64;
+        let mean = sorted.iter().map(|t| *t as f64).sum::<f64>() / n;
+        let squares: f64 = sorted.iter().map(|t| (*t as f64 - mean).powi(2)).sum();
+        let stdev = if sorted.len() > 1 {
+            (squares / (n - 1.0)).sqrt()
+        } else {
+            0.0
+        };
+        let mut distances: Vec<u64> = sorted.iter().map(|t| t.abs_diff(middle)).collect();
+        Some(Self {
+            count: sorted.len() as u64,
+            median: middle,
+            min,
+            max,
+            mean,
+            stdev,
+            mad: median(&mut distances)?,
+        })
+    }
+
+    /// Whether the medians of two differ by less than both vary: the standard deviations together are larger than the
+    /// difference.
+    #[must_use]
+    pub fn is_within(&self, other: &Self) -> bool {
+        (self.median.abs_diff(other.median) as f64) < self.stdev + other.stdev
+    }
+}
+
+/// The median; leaves the values sorted.
+pub(super) fn median(values: &mut [u64]) -> Option<u64> {
+    values.sort_unstable();
+    let half = values.len() / 2;
+    let upper = *values.get(half)?;
+    if values.len() % 2 == 1 {
+        return Some(upper);
+    }
+    let lower = *values.get(half.checked_sub(1)?)?;
+    Some(lower + (upper - lower) / 2)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_middle_and_the_distances_from_it() {
+        let s = Spread::of(&[40, 10, 20, 1000, 30]).unwrap();
+        assert_eq!((s.count, s.median, s.min, s.max, s.mad), (5, 30, 10, 1000, 10));
+        assert_eq!(s.mean, 220.0);
+        assert!((s.stdev - 436.177).abs() < 0.01, "{}", s.stdev);
+        let two = Spread::of(&[u64::MAX, u64::MAX - 3]).unwrap();
+        assert_eq!(two.median, u64::MAX - 2, "no sum that does not fit");
+        let one = Spread::of(&[7]).unwrap();
+        assert_eq!((one.median, one.stdev, one.mad), (7, 0.0, 0));
+        assert_eq!(Spread::of(&[]), None);
+    }
+
+    #[test]
+    fn a_difference_is_held_against_both_spreads() {
+        let of = |times: &[u64]| Spread::of(times).unwrap();
+        assert!(of(&[100, 110, 120]).is_within(&of(&[105, 125, 115])));
+        assert!(!of(&[100, 101, 102]).is_within(&of(&[110, 111, 112])));
+        assert!(
+            !of(&[100]).is_within(&of(&[100])),
+            "without spread nothing is hidden in it"
+        );
+    }
+}

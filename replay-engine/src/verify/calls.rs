@@ -1,0 +1,147 @@
+//! Plans of calls: what they name is there, in the sizes that they say. What kernels do is not looked at: the device's
+//! driver keeps a process from memory that is not its own, and the run is bounded by time.
+
+use super::{MOST, Reason, Refusal, Verified, refuse};
+use crate::device::DeviceInfo;
+use crate::device::cuda::Script;
+use crate::plan::calls::outline;
+use crate::plan::{PLAN_VERSION, Plan};
+use std::collections::BTreeSet;
+use trace_core::PAGE_SIZE;
+use trace_core::recording::CallModule;
+
+/// Most streams, modules and functions of a plan.
+const MOST_LISTED: u64 = 1 << 20;
+/// Most outputs.
+const MOST_OUTPUTS: u64 = 1 << 20;
+/// Most bytes of all outputs together: what a connection carries of one outcome.
+const MOST_OUTPUT_BYTES: u64 = 4 << 30;
+/// Most pages that may be mapped in all: 256 GiB.
+const MOST_MAPPED: u64 = 1 << 26;
+
+fn no<T>(rule: u8, place: &str, why: impl Into<String>) -> Result<T, Refusal> {
+    refuse(rule, place, Reason::Calls { why: why.into() })
+}
+
+/// Proves that a plan of calls may be played on this device.
+pub(super) fn check(plan: &Plan, target: &DeviceInfo) -> Result<Verified, Refusal> {
+    if plan.version != PLAN_VERSION {
+        return refuse(0, "envelope", Reason::Version { found: plan.version });
+    }
+    let Some(calls) = plan.calls.as_ref().filter(|_| target.takes_calls()) else {
+        return no(
+            0,
+            "envelope",
+            match plan.calls {
+                Some(_) => format!(
+                    "it is of a driver's calls, and {} takes accesses to registers",
+                    target.name
+                ),
+                None => format!(
+                    "it is of accesses to registers, and {} takes a driver's calls",
+                    target.name
+                ),
+            },
+        );
+    };
+    if calls.facts.api != "cuda" {
+        return no(
+            0,
+            "envelope",
+            format!("it is of calls of '{}', not of CUDA", calls.facts.api),
+        );
+    }
+    let registers = plan.pages.len() + plan.spaces.len() + plan.jobs.len() + plan.windows.len() + plan.allowed.len();
+    if registers > 0 || plan.arena.pages > 0 || plan.masters || plan.hardware.is_some() || !plan.expectations.is_empty()
+    {
+        return no(0, "envelope", "a plan of calls has nothing of registers");
+    }
+    let listed = calls.facts.streams.len() + calls.facts.modules.len() + calls.facts.functions.len();
+    budget("lists", listed as u64, MOST_LISTED)?;
+    budget("outputs", plan.outputs.len() as u64, MOST_OUTPUTS)?;
+    budget("nanoseconds", plan.budgets.time_ns, MOST.time_ns)?;
+    budget("pages", plan.budgets.pages, MOST_MAPPED)?;
+    let told = match outline(plan) {
+        Ok(told) => told,
+        Err(e) => return no(0, "body", e.to_string()),
+    };
+    let script = match told.script() {
+        Ok(script) => script,
+        Err(e) => return no(0, "body", e.to_string()),
+    };
+    if told.events.len() as u64 != plan.actions {
+        return no(
+            4,
+            "body",
+            format!("it has {} calls, the envelope says {}", told.events.len(), plan.actions),
+        );
+    }
+    budget("actions", plan.actions, plan.budgets.actions)?;
+    let mapped = script
+        .ranges
+        .iter()
+        .try_fold(0u64, |n, (_, bytes)| n.checked_add(*bytes));
+    budget(
+        "pages",
+        mapped.map_or(u64::MAX, |bytes| bytes / PAGE_SIZE as u64),
+        plan.budgets.pages,
+    )?;
+    for (n, module) in calls.facts.modules.iter().enumerate() {
+        modules_images(n, module, plan.images.len())?;
+    }
+    if plan.images.iter().collect::<BTreeSet<_>>().len() != plan.images.len() {
+        return no(2, "images", "an image is named twice");
+    }
+    outputs(plan, &script)?;
+    if let Some(tune) = &calls.tune
+        && !script.steps.iter().any(|(e, s)| *e == tune.event && s.is_launch())
+    {
+        return no(0, "tuning", format!("event {} is no launch", tune.event));
+    }
+    let launches = script.launches();
+    let mut verified = Verified {
+        jobs: launches,
+        ..Verified::default()
+    };
+    if launches > 0 {
+        verified.unproved.push(format!(
+            "{launches} launches: what kernels reach is kept by the device's driver to the process that plays them, which is \
+             ended after {} s",
+            plan.budgets.time_ns / 1_000_000_000
+        ));
+    }
+    Ok(verified)
+}
+
+fn budget(what: &str, needed: u64, most: u64) -> Result<(), Refusal> {
+    if needed > most {
+        return refuse(4, "budgets", super::limits::budget(what, needed, most));
+    }
+    Ok(())
+}
+
+fn modules_images(n: usize, module: &CallModule, images: usize) -> Result<(), Refusal> {
+    let place = format!("module {n}");
+    for [first, count] in &module.pages {
+        if u64::from(*first) + u64::from(*count) > images as u64 + 1 {
+            return no(2, &place, "its code is not among the plan's images");
+        }
+    }
+    Ok(())
+}
+
+/// What is to be brought back is what the calls bring back.
+fn outputs(plan: &Plan, script: &Script) -> Result<(), Refusal> {
+    let mut total = 0u64;
+    for o in &plan.outputs {
+        let place = format!("output {}", o.name);
+        let Some(t) = script.outputs.iter().find(|t| t.name == o.name) else {
+            return no(0, &place, "the calls bring back no such output");
+        };
+        if t.row.total() != Some(o.bytes) {
+            return no(0, &place, format!("it is said to have {} bytes", o.bytes));
+        }
+        total = total.saturating_add(o.bytes);
+    }
+    budget("bytes of outputs", total, MOST_OUTPUT_BYTES)
+}

@@ -1,0 +1,425 @@
+//! Plans of calls: made, checked, pushed to a board in this process, and what comes back.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use replay_engine::client::boards::Factories;
+use replay_engine::client::{ClientError, Lease};
+use replay_engine::device::cuda::worker::Alike;
+use replay_engine::device::cuda::{CudaBoard, Script, Step};
+use replay_engine::device::{Board as _, DeviceInfo};
+use replay_engine::plan::calls::Told;
+use replay_engine::plan::{CompileError, CompileOptions, Compiled, Edits, Plan, compile};
+use replay_engine::run::Verdict;
+use replay_engine::run::calls::hold_against;
+use replay_engine::verify::verify;
+use std::collections::BTreeMap;
+use std::process::Command;
+use std::sync::Arc;
+use trace_core::progress::Progress;
+use trace_core::recording::{
+    AllocationKind, AllocationRow, CALL_FACTS, CallFacts, CallFunction, CallModule, CallRow, CallStream, CallWindow,
+    CodeKind, CopyKind, CopyRow, EventsBuilder, LaunchRow, MemoryBuilder, OrderKind, OrderRow, Recording,
+};
+
+const BASE: u64 = 0x1539_4000_0000;
+
+/// A program: memory, a copy in of 6000 bytes, a launch, a copy out of 5000, and a call that failed.
+fn recording() -> Recording {
+    let mut memory = MemoryBuilder::new();
+    let mut events = EventsBuilder::new();
+    let mut content = |events: &mut EventsBuilder, phase: usize, bytes: &[u8]| {
+        let mut laid = vec![0; phase];
+        laid.extend_from_slice(bytes);
+        laid.resize(laid.len().next_multiple_of(4096), 0);
+        let ids: Vec<u32> = laid
+            .chunks_exact(4096)
+            .map(|p| memory.add_page(p.try_into().unwrap()).0)
+            .collect();
+        (events.call_pages(&ids), ids)
+    };
+    let (_, code) = content(&mut EventsBuilder::new(), 0, b".version 7.0\n// twice the input");
+    events.allocation(
+        1,
+        7,
+        AllocationRow {
+            at: BASE,
+            bytes: 64 << 10,
+            kind: AllocationKind::Take as u32,
+            stream: OrderRow::NONE,
+            ..Default::default()
+        },
+    );
+    let (pages_at, _) = content(&mut events, 256, &input(1));
+    events.copy(
+        2,
+        7,
+        CopyRow {
+            to: BASE + 256,
+            bytes: 6000,
+            rows: 1,
+            kind: CopyKind::HostToDevice as u32,
+            pages_at,
+            ..Default::default()
+        },
+    );
+    let mut failed = CallRow {
+        result: 700,
+        ..Default::default()
+    };
+    failed.arguments_at = events.call_bytes(&[1, 2]);
+    failed.arguments = 2;
+    events.call(3, 7, failed);
+    let arguments_at = events.call_bytes(&BASE.to_le_bytes());
+    events.launch(
+        4,
+        8,
+        LaunchRow {
+            arguments_at,
+            arguments: 8,
+            grid: [4, 1, 1],
+            block: [64, 1, 1],
+            ..Default::default()
+        },
+    );
+    events.order(
+        5,
+        8,
+        OrderRow {
+            kind: OrderKind::ContextDone as u32,
+            stream: OrderRow::NONE,
+            event: OrderRow::NONE,
+            ..Default::default()
+        },
+    );
+    let (pages_at, _) = content(&mut events, 0, &[9; 5000]);
+    events.copy(
+        6,
+        7,
+        CopyRow {
+            from: BASE + 8192,
+            bytes: 5000,
+            rows: 1,
+            kind: CopyKind::DeviceToHost as u32,
+            pages_at,
+            ..Default::default()
+        },
+    );
+    let facts = CallFacts {
+        api: "cuda".into(),
+        names: vec!["cuStreamQuery".into()],
+        window: CallWindow {
+            base: BASE,
+            bytes: 1 << 40,
+        },
+        modules: vec![CallModule {
+            kind: CodeKind::Ptx,
+            bytes: 31,
+            pages: vec![[code[0], 1]],
+            ..Default::default()
+        }],
+        functions: vec![CallFunction {
+            name: "twice".into(),
+            module: Some(0),
+            ..Default::default()
+        }],
+        streams: vec![CallStream::default()],
+        ..Default::default()
+    };
+    let mut r = Recording {
+        events: events.finish(),
+        memory: memory.finish(),
+        ..Default::default()
+    };
+    r.extras.insert(CALL_FACTS.into(), serde_json::to_vec(&facts).unwrap());
+    r
+}
+
+fn input(seed: u8) -> Vec<u8> {
+    (0..6000u32).map(|n| (n as u8).wrapping_mul(seed)).collect()
+}
+
+fn nobody() -> Command {
+    Command::new("/nowhere/player")
+}
+
+fn device() -> DeviceInfo {
+    CudaBoard::new(0, "A device", Arc::new(nobody)).info()
+}
+
+fn made(edits: &Edits) -> Compiled {
+    compile(
+        &recording(),
+        edits,
+        &device(),
+        &CompileOptions::default(),
+        &Progress::new(),
+    )
+    .unwrap()
+}
+
+#[test]
+fn a_plan_holds_what_is_done_and_what_it_carries_and_nothing_that_came_back() {
+    let compiled = made(&Edits::default());
+    let plan = &compiled.plan;
+    assert_eq!(plan.actions, 5, "all but the call that failed");
+    assert_eq!(plan.outputs.len(), 1);
+    assert_eq!((plan.outputs[0].name.as_str(), plan.outputs[0].bytes), ("out0", 5000));
+    // Two pages of the input and one of code; what came back is not among them.
+    assert_eq!(plan.images.len(), 3);
+    assert!(compiled.pages.values().all(|p| p[100] != 9));
+    let verified = verify(plan, &compiled.pages, &device()).unwrap();
+    assert_eq!(verified.jobs, 1);
+    let told = Told::of(plan, &compiled.pages).unwrap();
+    let script = told.script().unwrap();
+    let events: Vec<u64> = script.steps.iter().map(|(e, _)| *e).collect();
+    assert_eq!(events, [1, 3, 4, 5], "by the events of the recording");
+    assert_eq!(told.recording.copied(&script.inputs[0].row).unwrap(), input(1));
+    let Step::Launch(row, arguments) = &script.steps[1].1 else {
+        panic!()
+    };
+    assert_eq!((row.grid, arguments.as_slice()), ([4, 1, 1], &BASE.to_le_bytes()[..]));
+    assert_eq!(
+        told.recording.module_code(&script.facts.modules[0]).unwrap(),
+        b".version 7.0\n// twice the input"
+    );
+    // As bytes and back.
+    let whole = Compiled::from_bytes(&compiled.to_bytes().unwrap()).unwrap();
+    assert_eq!(whole.plan, compiled.plan);
+    assert_eq!(whole.pages, compiled.pages);
+}
+
+#[test]
+fn an_input_of_a_persons_takes_the_place_of_the_recorded_one() {
+    let edits = Edits {
+        inputs: BTreeMap::from([("in0".to_owned(), input(3))]),
+        ..Edits::default()
+    };
+    let compiled = made(&edits);
+    let told = Told::of(&compiled.plan, &compiled.pages).unwrap();
+    let script = told.script().unwrap();
+    assert_eq!(told.recording.copied(&script.inputs[0].row).unwrap(), input(3));
+    assert!(
+        compiled
+            .plan
+            .rewrites
+            .iter()
+            .any(|r| r.detail.starts_with("in0: 6000 bytes"))
+    );
+    let wrong = |name: &str, bytes| {
+        let edits = Edits {
+            inputs: BTreeMap::from([(name.to_owned(), vec![0; bytes])]),
+            ..Edits::default()
+        };
+        let made = compile(
+            &recording(),
+            &edits,
+            &device(),
+            &CompileOptions::default(),
+            &Progress::new(),
+        );
+        made.unwrap_err().to_string()
+    };
+    assert_eq!(wrong("in0", 5), "input in0: it has 5 bytes, the buffer has 6000");
+    assert_eq!(
+        wrong("in7", 5),
+        "there is no input 'in7' in the recording (there are in0)"
+    );
+}
+
+#[test]
+fn calls_and_registers_are_not_taken_for_each_other() {
+    let registers = DeviceInfo {
+        name: "mali".into(),
+        containment: replay_engine::device::Containment::Software,
+        ..device()
+    };
+    let made_for = |info: &DeviceInfo, r: &Recording| {
+        compile(r, &Edits::default(), info, &CompileOptions::default(), &Progress::new())
+    };
+    let e = made_for(&registers, &recording()).unwrap_err();
+    assert!(matches!(e, CompileError::TakesNoCalls { .. }), "{e}");
+    let e = made_for(&device(), &Recording::default()).unwrap_err();
+    assert!(e.to_string().contains("no recording of CUDA calls"), "{e}");
+    let compiled = made(&Edits::default());
+    let e = verify(&compiled.plan, &compiled.pages, &registers).unwrap_err();
+    assert!(e.to_string().contains("takes accesses to registers"), "{e}");
+    let e = verify(&Plan::empty(compiled.plan.version), &compiled.pages, &device()).unwrap_err();
+    assert!(e.to_string().contains("takes a driver's calls"), "{e}");
+}
+
+#[test]
+fn what_a_plan_of_calls_may_not_say_is_refused() {
+    let whole = made(&Edits::default());
+    let refused = |change: &dyn Fn(&mut Plan), words: &str| {
+        let mut plan = whole.plan.clone();
+        change(&mut plan);
+        let e = verify(&plan, &whole.pages, &device()).unwrap_err().to_string();
+        assert!(e.contains(words), "{e} ({words})");
+    };
+    refused(&|p| p.budgets.pages = 1, "pages");
+    refused(&|p| p.actions = 4, "the envelope says 4");
+    refused(&|p| p.outputs[0].bytes = 1, "said to have 1 bytes");
+    refused(&|p| p.outputs[0].name = "out9".into(), "no such output");
+    refused(&|p| p.images.truncate(2), "image");
+    refused(
+        &|p| {
+            let first = p.images[0];
+            p.images[1] = first;
+        },
+        "named twice",
+    );
+    refused(
+        &|p| {
+            let cut = p.body.len() - 3;
+            p.body = p.body[..cut].to_vec().into();
+        },
+        "bytes are expected",
+    );
+    refused(
+        &|p| p.calls.as_mut().unwrap().facts.modules[0].pages = vec![[3, 9]],
+        "not among the plan's images",
+    );
+    refused(&|p| p.calls.as_mut().unwrap().facts.api = "hip".into(), "'hip'");
+    refused(&|p| p.masters = true, "nothing of registers");
+    refused(
+        &|p| {
+            p.calls.as_mut().unwrap().tune = Some(replay_engine::tune::Tune {
+                event: 1,
+                ..Default::default()
+            });
+        },
+        "event 1 is no launch",
+    );
+}
+
+/// A board whose player is a shell script that gets the request as `$request`, and answers.
+fn board(script: &str) -> Lease {
+    let script = format!(
+        "request=$(cat); folder=$(printf %s \"$request\" | sed 's/.*\"outputs\":\"\\([^\"]*\\)\".*/\\1/'); {script}"
+    );
+    let worker = move || {
+        let mut c = Command::new("sh");
+        c.args(["-c", &script]);
+        c
+    };
+    Factories::new().with_cuda(Arc::new(worker)).open_cuda(0).unwrap()
+}
+
+fn replayed(lease: &mut Lease) -> replay_engine::run::Outcome {
+    let compiled = compile(
+        &recording(),
+        &Edits::default(),
+        lease.info(),
+        &CompileOptions::default(),
+        &Progress::new(),
+    )
+    .unwrap();
+    let mut outcome = lease.replay(&compiled, 2, &Progress::new(), false).unwrap();
+    hold_against(&mut outcome, &recording(), &BTreeMap::new(), Alike::Exact);
+    outcome
+}
+
+const TOLD: &str = r#"{"played":{"device":"A device","launches":1,"outputs":[{"event":5,"name":"out0","bytes":5000,"blake3":"","held":false,"differs_at":null,"differing":0,"largest":null}],"ready_ns":5,"runs_ns":[7,8],"restored":[3],"mapped":2097152,"left_out":[]}}"#;
+
+#[test]
+fn what_comes_back_is_held_against_the_recording_and_is_a_recording() {
+    let same = format!("head -c 5000 /dev/zero | tr '\\0' '\\011' >$folder/0.bin; echo '{TOLD}'");
+    let outcome = replayed(&mut board(&same));
+    assert_eq!(outcome.failure, None);
+    assert_eq!((outcome.verdict, outcome.computed), (Verdict::Match, true));
+    assert_eq!((outcome.reads.compared, outcome.reads.matched), (1, 1));
+    assert_eq!(outcome.timing.runs_ns, [7, 8]);
+    assert_eq!(outcome.calls.as_ref().unwrap().restored, [3]);
+    let back = {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("o.kine");
+        std::fs::write(&path, &outcome.recording).unwrap();
+        assert_eq!(trace_core::container::verify(&path).unwrap().problems, vec![]);
+        trace_core::import::open(&path, &Progress::new()).unwrap()
+    };
+    assert_eq!(back.facts.identity.source, "outcome");
+    let script = Script::of(&back).unwrap();
+    assert_eq!(back.copied(&script.outputs[0].row).unwrap(), [9; 5000]);
+    assert_eq!(back.copied(&script.inputs[0].row).unwrap(), input(1));
+
+    let other = format!("head -c 5000 /dev/zero >$folder/0.bin; echo '{TOLD}'");
+    let outcome = replayed(&mut board(&other));
+    assert_eq!(outcome.verdict, Verdict::Diverged);
+    let seen = &outcome.calls.as_ref().unwrap().outputs[0];
+    assert_eq!((seen.differs_at, seen.differing, seen.event), (Some(0), 5000, 5));
+    assert_eq!(outcome.divergences[0].register, "out0 at byte 0");
+}
+
+#[test]
+fn a_device_that_stops_or_a_process_that_dies_is_an_outcome() {
+    let outcome = replayed(&mut board(
+        r#"echo '{"stopped":{"event":3,"why":"cuCtxSynchronize: CUDA_ERROR_ILLEGAL_ADDRESS (700)"}}'"#,
+    ));
+    assert_eq!(outcome.verdict, Verdict::Failed);
+    assert_eq!(
+        outcome.failure.as_deref(),
+        Some("launch of twice, event 3: cuCtxSynchronize: CUDA_ERROR_ILLEGAL_ADDRESS (700)")
+    );
+    let back = trace_core::import::open(
+        {
+            let folder = tempfile::tempdir().unwrap();
+            let path = folder.keep().join("o.kine");
+            std::fs::write(&path, &outcome.recording).unwrap();
+            path
+        }
+        .as_path(),
+        &Progress::new(),
+    )
+    .unwrap();
+    assert_eq!(back.events.len(), 3, "as far as it came");
+    let outcome = replayed(&mut board("kill -9 $$"));
+    assert_eq!(outcome.verdict, Verdict::Failed);
+    assert!(outcome.failure.as_ref().unwrap().contains("signal: 9"), "{outcome:?}");
+    let outcome = replayed(&mut board(r#"echo '{"failed":"there is no CUDA driver here"}'"#));
+    assert_eq!(outcome.failure.as_deref(), Some("there is no CUDA driver here"));
+    // The board is there for the next one.
+    let mut lease = board("exit 0");
+    assert_eq!(replayed(&mut lease).verdict, Verdict::Failed);
+    assert_eq!(replayed(&mut lease).verdict, Verdict::Failed);
+}
+
+#[test]
+fn a_launch_that_never_ends_is_named_and_its_process_is_ended() {
+    // Asked without waits it hangs; asked with waits it tells the launch that it is about to make.
+    let mut lease = board(r#"case $request in *'"step":true'*) echo '{"at":3}';; esac; exec sleep 600"#);
+    let mut compiled = compile(
+        &recording(),
+        &Edits::default(),
+        lease.info(),
+        &CompileOptions::default(),
+        &Progress::new(),
+    )
+    .unwrap();
+    compiled.plan.budgets.time_ns = 1_000_000_000;
+    let outcome = lease.replay(&compiled, 1, &Progress::new(), false).unwrap();
+    let stopped = outcome.calls.unwrap().stopped.unwrap();
+    assert_eq!((stopped.event, stopped.function.as_deref()), (Some(3), Some("twice")));
+    assert!(stopped.why.contains("longer than 1 s"), "{}", stopped.why);
+}
+
+#[test]
+fn a_replay_that_nobody_wants_ends_its_process() {
+    let mut lease = board("exec sleep 600");
+    let compiled = compile(
+        &recording(),
+        &Edits::default(),
+        lease.info(),
+        &CompileOptions::default(),
+        &Progress::new(),
+    )
+    .unwrap();
+    let progress = Progress::new();
+    let other = progress.clone();
+    std::thread::spawn(move || {
+        std::thread::sleep(std::time::Duration::from_millis(400));
+        other.cancel();
+    });
+    let begun = std::time::Instant::now();
+    let e = lease.replay(&compiled, 1, &progress, false).unwrap_err();
+    assert!(matches!(e, ClientError::Cancelled), "{e}");
+    assert!(begun.elapsed() < std::time::Duration::from_secs(20));
+}

@@ -1,0 +1,201 @@
+#!/bin/bash
+# make test-cuda: on a machine with an NVIDIA GPU, the toolkit's nvcc and, for the nets, PyTorch: records CUDA programs,
+# plays them again in new processes, tunes launches, and tells figures. The last line is "N passed, N failed".
+# Use: scripts/test-cuda.sh [PART…]   PARTs: programs failures kernels nets tune neighbours; none: all of them
+# BIN=FOLDER: where kinescope, kinescope-agent and libkinescope_cuda.so are, built elsewhere (default target/release, made
+# here where there is cargo). WORK=FOLDER: where recordings go (default target/cuda-test).
+set -u
+cd "$(dirname "$0")/.." || exit 2
+BIN=${BIN:-target/release}
+WORK=${WORK:-target/cuda-test}
+parts=${*:-programs failures kernels nets tune neighbours}
+passed=0
+failed=0
+ok() { passed=$((passed + 1)); printf 'ok      %s\n' "$*"; }
+bad() { failed=$((failed + 1)); printf 'FAILED  %s\n' "$*"; }
+# check NAME COMMAND…: passes when the command does; its last lines are shown when it does not.
+check() {
+    local what=$1; shift
+    if "$@" >"$WORK/log" 2>&1; then ok "$what"; else bad "$what (exit $?)"; tail -n 12 "$WORK/log" | sed 's/^/        /'; fi
+}
+wants() { case " $parts " in *" $1 "*) return 0 ;; esac; return 1; }
+now() { date +%s%N; }
+# seconds FROM TO
+seconds() { awk "BEGIN { printf \"%.3f\", ($2 - $1) / 1e9 }"; }
+# json FILE EXPRESSION: a value out of a JSON file, by Python.
+json() { python3 -c 'import json,sys; d=json.load(open(sys.argv[1])); print(eval(sys.argv[2]))' "$1" "$2"; }
+
+command -v nvidia-smi >/dev/null || { echo "there is no NVIDIA driver here (nvidia-smi is missing)"; exit 2; }
+mkdir -p "$WORK"
+WORK=$(cd "$WORK" && pwd)
+PROGRAMS=${PROGRAMS:-$WORK/programs}
+if [ ! -x "$BIN/kinescope" ] || [ ! -e "$BIN/libkinescope_cuda.so" ]; then
+    command -v cargo >/dev/null || { echo "$BIN has no kinescope and there is no cargo to build it"; exit 2; }
+    cargo build --locked --release -p kinescope -p kinescope-agent -p kinescope-cuda || exit 2
+fi
+BIN=$(cd "$BIN" && pwd)
+PATH=$BIN:$PATH
+nvidia-smi --query-gpu=name,driver_version --format=csv,noheader
+NVCC=${NVCC:-$(command -v nvcc || echo /usr/local/cuda/bin/nvcc)}
+make -s -j8 -C tests/cuda/programs OUT="$PROGRAMS" NVCC="$NVCC" FLAGS="${FLAGS:-}" >"$WORK/make.log" 2>&1 || { tail -n 20 "$WORK/make.log"; echo "the programs do not build"; exit 2; }
+
+# program NAME [ARGUMENT…]: runs it, records it, replays it in new processes, call by call and as one graph.
+program() {
+    local name=$1; shift
+    file=$WORK/$name.kine
+    plain=$("$PROGRAMS/$name" "$@" --out "$WORK/$name.out" 2>&1) || { bad "$name runs by itself: $plain"; return; }
+    rm -f "$file" "$WORK/$name"-*.kine
+    told=$(kinescope record --with cuda -o "$file" -- "$PROGRAMS/$name" "$@" --out "$WORK/$name.recorded" 2>"$WORK/log")
+    case $told in *"$plain"*) ;; *) bad "$name gives the same when recorded: '$plain', '$told'"; tail -n 3 "$WORK/log"; return ;; esac
+    cmp -s "$WORK/$name.out" "$WORK/$name.recorded" && ok "$name gives the same bytes when recorded" || bad "$name gives other bytes when recorded"
+    check "$name: the recording is sound" kinescope verify "$file"
+    check "$name: replayed in a new process, outputs bit-equal" kinescope replay "$file" --on cuda:0 -o "$WORK/$name.outcome.kine"
+    check "$name: replayed as one graph, three times" kinescope replay "$file" --on cuda:0 --graph --repeat 3
+}
+
+if wants programs; then
+    for p in vector_add reduction linked globals streams graph cooperative gemm thrust_sort stride wrong_for_some fork_and_threads; do program $p; done
+    # Textures are a finding, not a replay.
+    kinescope record --with cuda -o "$WORK/texture.kine" -- "$PROGRAMS/texture" >/dev/null 2>&1
+    kinescope check "$WORK/texture.kine" 2>/dev/null | grep -qi texture && ok "texture: what is not recorded is a finding" || bad "texture: no finding"
+    kinescope record --with cuda -o "$WORK/driver_api.kine" -- "$PROGRAMS/driver_api" >"$WORK/log" 2>&1 && ok "driver_api runs when recorded" || bad "driver_api when recorded: $(tail -n 2 "$WORK/log")"
+fi
+
+if wants failures; then
+    kinescope record --with cuda -o "$WORK/faulty.kine" -- "$PROGRAMS/faulty" >/dev/null 2>&1
+    # The first word of its first copy says what to do: 1 writes to an illegal address, 2 never ends.
+    kinescope plan "$WORK/faulty.kine" --on cuda:0 >"$WORK/faulty.plan.txt" 2>&1
+    for what in 1 2; do
+        printf "\\$(printf '%03o' $what)\0\0\0" >"$WORK/order"
+        head -c 12 /dev/zero >>"$WORK/order"
+        begun=$(now)
+        kinescope replay "$WORK/faulty.kine" --on cuda:0 --input in0="$WORK/order" --time-limit 5 --json >"$WORK/faulty.json" 2>"$WORK/log"
+        code=$?
+        why=$(json "$WORK/faulty.json" "d['failure']" 2>/dev/null)
+        if [ $code = 1 ] && [ "$(json "$WORK/faulty.json" "d['calls']['stopped']['function'] is not None")" = True ]; then
+            ok "faulty $what: $why ($(seconds "$begun" "$(now)") s)"
+        else
+            bad "faulty $what: exit $code, $why $(tail -n 1 "$WORK/log")"
+        fi
+    done
+    check "the device plays on after that" kinescope replay "$WORK/faulty.kine" --on cuda:0
+fi
+
+if wants kernels; then
+    rm -f "$WORK"/k-*.kine
+    check "stride: its kernel recorded by itself" kinescope record --with cuda --kernels scale_add -o "$WORK/k-stride.kine" -- "$PROGRAMS/stride"
+    check "stride: that launch replayed, memory after it bit-equal" kinescope replay "$WORK/k-stride.kine" --on cuda:0
+    check "streams: all launches recorded one by one" kinescope record --with cuda --kernels '*' --pick all -o "$WORK/k-streams.kine" -- "$PROGRAMS/streams"
+    check "streams: each replayed" kinescope replay "$WORK/k-streams.kine" --on cuda:0
+    ls -l "$WORK"/k-*.kine | awk '{print "figure  bytes of " $9 ": " $5}'
+fi
+
+# net NAME: recorded between its marks behind one warm-up, replayed with the recorded and with another input.
+net() {
+    local name=$1
+    script=tests/cuda/torch/$name.py
+    rm -f "$WORK/$name"*.kine
+    # Warm file caches: once without looking.
+    python3 "$script" --warmup 1 >/dev/null 2>"$WORK/log" || { bad "$name runs by itself"; tail -n 3 "$WORK/log"; return; }
+    KINESCOPE_MARKS=1 kinescope record --with cuda --range marks -o "$WORK/$name.kine" -- python3 "$script" --warmup 1 --output "$WORK/$name.1.npy" >"$WORK/log" 2>&1 || { bad "$name recorded"; tail -n 3 "$WORK/log"; return; }
+    python3 "$script" --warmup 1 --seed 2 --output "$WORK/$name.2.npy" --iterations 200 --time >"$WORK/$name.torch" 2>&1
+    python3 - "$script" "$WORK/$name.in.npy" <<'PY'
+import sys, runpy, pathlib
+sys.path.insert(0, str(pathlib.Path(sys.argv[1]).parent))
+import inference, torch
+shape = (1, 3, 224, 224) if "resnet18" in sys.argv[1] else (1, 3, 32, 32)
+made = torch.rand(shape, generator=torch.Generator().manual_seed(2))
+inference.write_npy(sys.argv[2], shape, inference.bytes_of(made.contiguous()))
+PY
+    check "$name: replayed, output and memory behind it bit-equal" kinescope replay "$WORK/$name.kine" --on cuda:0 --memory
+    out=out0
+    shape=$([ "$name" = resnet18 ] && echo 1x1000 || echo 1x10)
+    # Other inputs: the recorded one is told as different, which is what is wanted.
+    kinescope replay "$WORK/$name.kine" --on cuda:0 --input in0="$WORK/$name.in.npy" --as "$out=f32:$shape" --output "$out=$WORK/$name.replayed.npy" >"$WORK/log" 2>&1
+    # Shapes and headers may be written differently: the numbers count.
+    if python3 -c '
+import sys, numpy as n
+a, b = n.load(sys.argv[1]), n.load(sys.argv[2])
+sys.exit(0 if a.tobytes() == b.tobytes() else 1)' "$WORK/$name.2.npy" "$WORK/$name.replayed.npy" 2>>"$WORK/log"; then
+        ok "$name: with a new input bit-identical to PyTorch's output on it"
+    else
+        bad "$name: with a new input other than PyTorch's"; tail -n 4 "$WORK/log"
+    fi
+    # Time from the start of the process to the first output, one after the other, three times each.
+    best_torch=; best_replay=; best_bare=
+    for _ in 1 2 3; do
+        # Python tells by itself when its first output is there; of ours the whole process counts, to its end.
+        first=$(python3 "$script" --time 2>/dev/null | sed -n 's/.*first_output_s=\([0-9.]*\).*/\1/p'); b=$(now)
+        kinescope replay "$WORK/$name.kine" --on cuda:0 --output "$out=$WORK/x.bin" >/dev/null 2>&1; c=$(now)
+        printf '{"file":"%s","outputs":"%s","own":true}' "$WORK/$name.kine" "$WORK" | kinescope-agent play-calls >/dev/null 2>&1; d=$(now)
+        best_torch="$best_torch $first"; best_replay="$best_replay $(seconds "$b" "$c")"; best_bare="$best_bare $(seconds "$c" "$d")"
+    done
+    echo "figure  $name: seconds to the first output: python3$best_torch, kinescope replay$best_replay, the player alone$best_bare"
+    kinescope replay "$WORK/$name.kine" --on cuda:0 --graph --repeat 300 --json >"$WORK/$name.graph.json" 2>"$WORK/log"
+    kinescope replay "$WORK/$name.kine" --on cuda:0 --repeat 100 --json >"$WORK/$name.calls.json" 2>>"$WORK/log"
+    echo "figure  $name: microseconds an inference: as one graph $(json "$WORK/$name.graph.json" "d['timing']['runs']['p50_ns']/1000"), call by call $(json "$WORK/$name.calls.json" "d['timing']['runs']['p50_ns']/1000"); PyTorch: $(grep -o 'inference_us [^,]*\|forward_us.*' "$WORK/$name.torch" | tr '\n' ' ')"
+    [ "$(json "$WORK/$name.graph.json" "d['outcome']")" = match ] && ok "$name: as one graph, 300 times, bit-equal" || bad "$name: as one graph: $(tail -n 2 "$WORK/log")"
+    echo "figure  $name: pages put back before a run: $(json "$WORK/$name.calls.json" "d['calls']['restored'][:3]") of $(json "$WORK/$name.calls.json" "d['calls']['mapped']//4096")"
+    weights=$(python3 -c "
+import sys; sys.path.insert(0, 'tests/cuda/torch')
+import torch, runpy
+m = runpy.run_path('$script', run_name='x')['make_net'](torch)
+print(sum(t.numel() * t.element_size() for t in list(m.parameters()) + list(m.buffers())))" 2>/dev/null)
+    kinescope info "$WORK/$name.kine" --json >"$WORK/info.json" 2>/dev/null
+    code=$(python3 - "$WORK/$name.kine" <<'PY'
+import json, subprocess, sys
+out = subprocess.run(["kinescope", "kernels", sys.argv[1], "--json"], capture_output=True, text=True).stdout
+try:
+    d = json.loads(out)
+    print(sum(m.get("bytes", 0) for m in d.get("modules", [])))
+except Exception:
+    print("unknown")
+PY
+)
+    echo "figure  $name: recording $(stat -c %s "$WORK/$name.kine") bytes; weights $weights, code $code"
+}
+if wants nets; then
+    if python3 -c 'import torch' 2>/dev/null; then net small_net; net resnet18; else echo "skipped: nets (no PyTorch here)"; fi
+fi
+
+if wants tune; then
+    kinescope record --with cuda -o "$WORK/t-stride.kine" -- "$PROGRAMS/stride" >/dev/null 2>&1
+    kinescope record --with cuda -o "$WORK/t-wrong.kine" -- "$PROGRAMS/wrong_for_some" >/dev/null 2>&1
+    a=$(now)
+    kinescope tune "$WORK/t-stride.kine" --on cuda:0 --launch scale_add --block 32,64,128,256,512,1024 --grid 80,160,320,640,1280 --repeat 5 --csv "$WORK/stride.csv" --csv-recordreplay "$WORK/stride.rr.csv" --parquet "$WORK/stride.parquet" --json >"$WORK/tune.json" 2>"$WORK/log"
+    code=$?
+    b=$(now)
+    [ $code = 0 ] && ok "stride: 30 points of 5 repeats tuned" || { bad "stride: tune"; tail -n 5 "$WORK/log"; }
+    # The same points by the program, once each.
+    c=$(now)
+    for block in 32 64 128 256 512 1024; do for grid in 80 160 320 640 1280; do "$PROGRAMS/stride" --block $block --grid $grid >/dev/null; done; done
+    d=$(now)
+    echo "figure  stride: tune $(seconds "$a" "$b") s, the program once a point $(seconds "$c" "$d") s: $(awk "BEGIN { printf \"%.1f\", ($d - $c) / ($b - $a) }") times"
+    head -n 4 "$WORK/stride.csv"
+    head -n 2 "$WORK/stride.rr.csv"
+    kinescope tune "$WORK/t-wrong.kine" --on cuda:0 --launch tile_sums --block 32,48,64,96,128,160,192,256,320,512,1024 --grid 64 --repeat 3 --csv "$WORK/wrong.csv" >"$WORK/wrong.txt" 2>"$WORK/log"
+    rejected=$(python3 - "$WORK/wrong.csv" <<'PY'
+import csv, sys
+rows = list(csv.DictReader(open(sys.argv[1])))
+print(sorted({int(r["block_x"]) for r in rows if r["verdict"] == "wrong"}), sorted({int(r["block_x"]) for r in rows if r["verdict"] == "right"}))
+PY
+)
+    [ "$rejected" = "[48, 96, 160, 192, 320, 512, 1024] [32, 64, 128, 256]" ] && ok "wrong_for_some: exactly the wrong ones are rejected" || { bad "wrong_for_some: $rejected"; tail -n 5 "$WORK/log"; }
+fi
+
+if wants neighbours; then
+    # As RecordReplay and Mneme do it, on the same kernel: all live memory twice, in steps of 2 MiB; a process a point.
+    bytes=$((4194304 * 4))
+    round=$(((bytes + 2097151) / 2097152 * 2097152))
+    echo "figure  neighbours: stride has 3 allocations of $bytes bytes: twice all of it in steps of 2 MiB is $((round * 3 * 2)) bytes; ours (k-stride.kine) $(stat -c %s "$WORK/k-stride.kine" 2>/dev/null)"
+    a=$(now); "$PROGRAMS/stride" >/dev/null; b=$(now)
+    kinescope record --with cuda --kernels scale_add -o "$WORK/n.kine" -- "$PROGRAMS/stride" >/dev/null 2>&1; c=$(now)
+    rm -f "$WORK/n.kine"
+    echo "figure  neighbours: the program $(seconds "$a" "$b") s, recorded $(seconds "$b" "$c") s"
+    a=$(now)
+    for _ in 1 2 3; do kinescope replay "$WORK/k-stride.kine" --on cuda:0 --repeat 5 >/dev/null 2>&1; done
+    b=$(now)
+    echo "figure  neighbours: a process a point (replay --repeat 5): $(awk "BEGIN { printf \"%.3f\", ($b - $a) / 3e9 }") s a point; ours: see tune above, divided by 30"
+fi
+echo "$passed passed, $failed failed"
+[ $failed = 0 ]

@@ -1,0 +1,346 @@
+//! The driver as the programs use it: found, begun, asked. Everything here is one call or two of the driver's.
+
+use crate::options::{Options, Way};
+use cuda_driver::{CuFunction, CuModule, CuStream, CudaError, Driver, EVENT_NO_TIMING, STREAM_NON_BLOCKING};
+use std::ffi::{CStr, CString, c_char, c_int, c_void};
+
+/// What went wrong, for a person.
+pub type Done<T = ()> = Result<T, String>;
+
+/// The interface that is asked for.
+const VERSION: c_int = 13_000;
+/// Stream 0 is the thread's own.
+const PER_THREAD: u64 = 2;
+/// Functions whose newest form is another one than the name says: not to be found by the driver under these names.
+const OTHER_FORMS: [&str; 4] = [
+    "cuGraphInstantiate_v2",
+    "cuCtxCreate_v2",
+    "cuGraphGetEdges",
+    "cuGraphExecKernelNodeSetParams",
+];
+
+type GetProcAddress =
+    unsafe extern "C" fn(*const c_char, *mut *mut c_void, c_int, u64, *mut c_int) -> cuda_driver::CuResult;
+
+/// The device.
+#[derive(Clone, Copy)]
+pub struct Gpu {
+    pub d: Driver,
+    way: Way,
+}
+
+// SAFETY: pointers to functions of a library that stays loaded, which any thread may call.
+unsafe impl Send for Gpu {}
+// SAFETY: as above.
+unsafe impl Sync for Gpu {}
+
+/// Code that is loaded: a module or a library.
+#[derive(Clone, Copy)]
+pub struct Code {
+    handle: *mut c_void,
+    library: bool,
+}
+
+/// An argument of a launch.
+#[derive(Clone, Copy)]
+pub enum Arg {
+    U64(u64),
+    U32(u32),
+    F32(f32),
+    /// A struct of an address and two words.
+    Three(u64, u32, u32),
+}
+
+/// Arguments as the driver wants them: addresses of values.
+pub struct Args {
+    _values: Vec<Box<[u8]>>,
+    pointers: Vec<*mut c_void>,
+}
+
+impl Args {
+    pub fn of(args: &[Arg]) -> Self {
+        let bytes = |arg: &Arg| match arg {
+            Arg::U64(v) => v.to_le_bytes().to_vec(),
+            Arg::U32(v) => v.to_le_bytes().to_vec(),
+            Arg::F32(v) => v.to_le_bytes().to_vec(),
+            Arg::Three(a, b, c) => [&a.to_le_bytes()[..], &b.to_le_bytes(), &c.to_le_bytes()].concat(),
+        };
+        let mut values: Vec<Box<[u8]>> = args.iter().map(|a| bytes(a).into_boxed_slice()).collect();
+        let pointers = values.iter_mut().map(|v| v.as_mut_ptr().cast()).collect();
+        Self {
+            _values: values,
+            pointers,
+        }
+    }
+
+    pub fn pointers(&mut self) -> *mut *mut c_void {
+        self.pointers.as_mut_ptr()
+    }
+}
+
+fn text(e: CudaError) -> String {
+    e.to_string()
+}
+
+fn c(name: &str) -> CString {
+    CString::new(name).unwrap_or_default()
+}
+
+/// Finds the driver as the way says.
+fn driver(way: Way) -> Done<Driver> {
+    // SAFETY: loads the driver, as every program that uses the device does.
+    let library = unsafe { libc::dlopen(c"libcuda.so.1".as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
+    if library.is_null() {
+        // SAFETY: the loader has just failed, and says why.
+        let why = unsafe { CStr::from_ptr(libc::dlerror()) };
+        return Err(format!("there is no CUDA driver: {}", why.to_string_lossy()));
+    }
+    // SAFETY: a handle of the loader's and a text that ends in a zero.
+    let by_name = |name: &str| unsafe { libc::dlsym(library, c(name).as_ptr()) };
+    if way == Way::Loader {
+        let find = |name: &'static str| Some(by_name(name)).filter(|at| !at.is_null());
+        // SAFETY: a library of this name has the driver's functions with their signatures.
+        return Ok(unsafe { Driver::of(find) });
+    }
+    let ask = by_name("cuGetProcAddress_v2");
+    if ask.is_null() {
+        return Err("the driver has no cuGetProcAddress_v2".to_owned());
+    }
+    // SAFETY: the driver's function of this name has this signature.
+    let ask = unsafe { std::mem::transmute::<*mut c_void, GetProcAddress>(ask) };
+    let find = |name: &'static str| {
+        if OTHER_FORMS.contains(&name) {
+            return None;
+        }
+        let first = ["_v2", "_v3", "_v4"]
+            .iter()
+            .find_map(|end| name.strip_suffix(end))
+            .unwrap_or(name);
+        let flags = if way == Way::PerThread { PER_THREAD } else { 0 };
+        let (mut at, mut status) = (std::ptr::null_mut(), 0);
+        // SAFETY: a text, and places for the answers.
+        let asked = unsafe { ask(c(first).as_ptr(), &raw mut at, VERSION, flags, &raw mut status) };
+        (asked == 0 && !at.is_null()).then_some(at)
+    };
+    // SAFETY: the driver gives its functions under their names.
+    Ok(unsafe { Driver::of(find) })
+}
+
+impl Gpu {
+    /// Begins the driver, with the primary context of the first device current.
+    pub fn begin(options: &Options) -> Done<Self> {
+        let gpu = Self {
+            d: driver(options.way)?,
+            way: options.way,
+        };
+        // SAFETY: begins the driver.
+        unsafe { gpu.d.cuInit(0) }.map_err(text)?;
+        gpu.enter()?;
+        Ok(gpu)
+    }
+
+    /// Makes the primary context the thread's.
+    pub fn enter(&self) -> Done {
+        let (mut device, mut context) = (0, std::ptr::null_mut());
+        // SAFETY: places for the answers.
+        unsafe {
+            self.d.cuDeviceGet(&raw mut device, 0).map_err(text)?;
+            self.d
+                .cuDevicePrimaryCtxRetain(&raw mut context, device)
+                .map_err(text)?;
+            self.d.cuCtxSetCurrent(context).map_err(text)
+        }
+    }
+
+    /// Loads PTX.
+    pub fn load(&self, ptx: &str) -> Done<Code> {
+        let image = c(ptx);
+        let (mut handle, none) = (std::ptr::null_mut(), std::ptr::null_mut());
+        let library = self.way == Way::Library;
+        // SAFETY: a text that ends in a zero, and a place for the answer.
+        unsafe {
+            if library {
+                let at = image.as_ptr().cast();
+                let none2 = std::ptr::null_mut();
+                self.d
+                    .cuLibraryLoadData(&raw mut handle, at, none, none2, 0, none, none2, 0)
+            } else {
+                self.d.cuModuleLoadData(&raw mut handle, image.as_ptr().cast())
+            }
+        }
+        .map_err(text)?;
+        Ok(Code { handle, library })
+    }
+
+    /// A function by its name.
+    pub fn function(&self, code: Code, name: &str) -> Done<CuFunction> {
+        let (name, mut function) = (c(name), std::ptr::null_mut());
+        // SAFETY: code that is loaded, a text, and a place for the answer.
+        unsafe {
+            if code.library {
+                self.d.cuLibraryGetKernel(&raw mut function, code.handle, name.as_ptr())
+            } else {
+                self.d
+                    .cuModuleGetFunction(&raw mut function, code.handle, name.as_ptr())
+            }
+        }
+        .map_err(text)?;
+        Ok(function)
+    }
+
+    /// Address and bytes of a variable.
+    pub fn variable(&self, code: Code, name: &str) -> Done<(u64, usize)> {
+        let (name, mut at, mut bytes) = (c(name), 0, 0);
+        // SAFETY: code that is loaded, a text, and places for the answers.
+        unsafe {
+            if code.library {
+                self.d
+                    .cuLibraryGetGlobal(&raw mut at, &raw mut bytes, code.handle, name.as_ptr())
+            } else {
+                self.d
+                    .cuModuleGetGlobal_v2(&raw mut at, &raw mut bytes, code.handle as CuModule, name.as_ptr())
+            }
+        }
+        .map_err(text)?;
+        Ok((at, bytes))
+    }
+
+    /// Memory of the device.
+    pub fn alloc(&self, bytes: usize) -> Done<u64> {
+        let mut at = 0;
+        // SAFETY: a place for the answer.
+        unsafe { self.d.cuMemAlloc_v2(&raw mut at, bytes) }.map_err(text)?;
+        Ok(at)
+    }
+
+    pub fn free(&self, at: u64) -> Done {
+        // SAFETY: the driver checks the address.
+        unsafe { self.d.cuMemFree_v2(at) }.map_err(text)
+    }
+
+    /// Memory of the device with values in it.
+    pub fn with<T: bytemuck::NoUninit>(&self, values: &[T]) -> Done<u64> {
+        let at = self.alloc(size_of_val(values))?;
+        self.put(at, values)?;
+        Ok(at)
+    }
+
+    /// Copies values to the device, and waits.
+    pub fn put<T: bytemuck::NoUninit>(&self, to: u64, values: &[T]) -> Done {
+        // SAFETY: as many bytes as there are.
+        unsafe { self.d.cuMemcpyHtoD_v2(to, values.as_ptr().cast(), size_of_val(values)) }.map_err(text)
+    }
+
+    /// Copies values from the device, and waits.
+    pub fn get<T: bytemuck::AnyBitPattern + bytemuck::NoUninit>(&self, from: u64, n: usize) -> Done<Vec<T>> {
+        let mut values = vec![T::zeroed(); n];
+        // SAFETY: as many bytes as the place has.
+        unsafe {
+            self.d
+                .cuMemcpyDtoH_v2(values.as_mut_ptr().cast(), from, n * size_of::<T>())
+        }
+        .map_err(text)?;
+        Ok(values)
+    }
+
+    /// Sets words of memory, in a stream.
+    pub fn fill(&self, to: u64, value: u32, n: usize, stream: CuStream) -> Done {
+        // SAFETY: the driver checks the addresses.
+        unsafe { self.d.cuMemsetD32Async(to, value, n, stream) }.map_err(text)
+    }
+
+    /// Memory of the host that the driver pinned, as so many words.
+    pub fn pinned(&self, words: usize) -> Done<&'static mut [u32]> {
+        let mut at = std::ptr::null_mut();
+        // SAFETY: a place for the answer.
+        unsafe { self.d.cuMemHostAlloc(&raw mut at, words * 4, 0) }.map_err(text)?;
+        // SAFETY: memory of so many bytes, which is not given back before the process ends.
+        unsafe {
+            std::ptr::write_bytes(at.cast::<u8>(), 0, words * 4);
+            Ok(std::slice::from_raw_parts_mut(at.cast(), words))
+        }
+    }
+
+    /// A launch along x.
+    pub fn launch(&self, function: CuFunction, grid: u32, block: u32, stream: CuStream, args: &[Arg]) -> Done {
+        let mut args = Args::of(args);
+        let none = std::ptr::null_mut();
+        // SAFETY: a function, and as many arguments as it has.
+        unsafe {
+            self.d
+                .cuLaunchKernel(function, grid, 1, 1, block, 1, 1, 0, stream, args.pointers(), none)
+        }
+        .map_err(text)
+    }
+
+    /// A launch of a thread for each of `n` places, in the default stream.
+    pub fn each(&self, function: CuFunction, n: u32, args: &[Arg]) -> Done {
+        self.launch(function, n.div_ceil(128), 128, std::ptr::null_mut(), args)
+    }
+
+    pub fn stream(&self) -> Done<CuStream> {
+        let mut stream = std::ptr::null_mut();
+        // SAFETY: a place for the answer.
+        unsafe { self.d.cuStreamCreate(&raw mut stream, STREAM_NON_BLOCKING) }.map_err(text)?;
+        Ok(stream)
+    }
+
+    pub fn event(&self) -> Done<*mut c_void> {
+        let mut event = std::ptr::null_mut();
+        // SAFETY: a place for the answer.
+        unsafe { self.d.cuEventCreate(&raw mut event, EVENT_NO_TIMING) }.map_err(text)?;
+        Ok(event)
+    }
+
+    pub fn record(&self, event: *mut c_void, stream: CuStream) -> Done {
+        // SAFETY: handles of the driver's.
+        unsafe { self.d.cuEventRecord(event, stream) }.map_err(text)
+    }
+
+    pub fn wait(&self, stream: CuStream, event: *mut c_void) -> Done {
+        // SAFETY: as above.
+        unsafe { self.d.cuStreamWaitEvent(stream, event, 0) }.map_err(text)
+    }
+
+    pub fn finish(&self, stream: CuStream) -> Done {
+        // SAFETY: as above.
+        unsafe { self.d.cuStreamSynchronize(stream) }.map_err(text)
+    }
+
+    pub fn synchronize(&self) -> Done {
+        // SAFETY: waits.
+        unsafe { self.d.cuCtxSynchronize() }.map_err(text)
+    }
+
+    /// Copies words of pinned memory to the device, in a stream.
+    pub fn put_later(&self, to: u64, from: &[u32], stream: CuStream) -> Done {
+        // SAFETY: pinned memory stays until the process ends.
+        unsafe {
+            self.d
+                .cuMemcpyHtoDAsync_v2(to, from.as_ptr().cast(), size_of_val(from), stream)
+        }
+        .map_err(text)
+    }
+
+    /// Copies words of the device to pinned memory, in a stream.
+    pub fn get_later(&self, to: &mut [u32], from: u64, stream: CuStream) -> Done {
+        // SAFETY: as above.
+        unsafe {
+            self.d
+                .cuMemcpyDtoHAsync_v2(to.as_mut_ptr().cast(), from, size_of_val(to), stream)
+        }
+        .map_err(text)
+    }
+}
+
+/// Tells a recorder a mark, where one is there.
+pub fn mark(text: &CStr) {
+    // SAFETY: asks the loader for a function of any library of the process.
+    let at = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"kinescope_mark".as_ptr()) };
+    if !at.is_null() {
+        // SAFETY: a recorder's function of this name has this signature.
+        let mark = unsafe { std::mem::transmute::<*mut c_void, unsafe extern "C" fn(*const c_char) -> c_int>(at) };
+        // SAFETY: with a text.
+        unsafe { mark(text.as_ptr()) };
+    }
+}

@@ -1,0 +1,26 @@
+//! Small CUDA programs on the driver alone, one for each thing that a recorder has to get right. Each checks its own
+//! result on the processor, prints `ok NAME checksum=<16 hex digits>`, and exits with 0, or says what is wrong and exits
+//! with 1. They know nothing of recorders, and run on NVIDIA's driver as on the tests' stand-in.
+#![allow(unsafe_code, clippy::print_stdout, reason = "programs that call a driver, and print")]
+
+mod gpu;
+mod options;
+mod programs;
+mod result;
+
+use options::Options;
+
+fn main() {
+    let options = match Options::read(std::env::args().skip(1)) {
+        Ok(options) => options,
+        Err(why) => {
+            eprintln!("cuda-client: {why}");
+            std::process::exit(2);
+        }
+    };
+    let done = programs::run(&options);
+    if let Err(why) = &done {
+        eprintln!("{}: {why}", options.program);
+    }
+    options.end.now(i32::from(done.is_err()));
+}

@@ -1,0 +1,129 @@
+//! What a program is asked for on its command line.
+
+use std::path::PathBuf;
+use std::str::FromStr;
+
+/// How a program finds the driver's functions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// As CUDA's runtime does: by the driver's own `cuGetProcAddress`.
+    Driver,
+    /// By the loader's `dlsym`.
+    Loader,
+    /// As CUDA's runtime of today: by the driver, and code as libraries whose kernels are launched.
+    Library,
+    /// By the driver, and stream 0 is each thread's own.
+    PerThread,
+}
+
+/// How a program ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// By coming back from its main function.
+    Return,
+    /// By `_exit`.
+    Exit,
+    /// By a signal that it raises.
+    Abort,
+    /// By becoming another program, `true`.
+    Exec,
+}
+
+impl End {
+    /// Ends the process. The code is passed over where the way has none.
+    pub fn now(self, code: i32) -> ! {
+        match self {
+            Self::Return => std::process::exit(code),
+            // SAFETY: ends the process.
+            Self::Exit => unsafe { libc::_exit(code) },
+            Self::Abort => std::process::abort(),
+            Self::Exec => {
+                let error = std::os::unix::process::CommandExt::exec(&mut std::process::Command::new("true"));
+                eprintln!("cuda-client: true: {error}");
+                std::process::exit(127)
+            }
+        }
+    }
+}
+
+/// The options of all programs; each looks at those that it has.
+#[derive(Clone, Debug)]
+pub struct Options {
+    pub program: String,
+    /// How much work, in the program's own measure; `None`: the program's own size.
+    pub size: Option<u32>,
+    /// File for all bytes that came back from the device.
+    pub out: Option<PathBuf>,
+    pub way: Way,
+    pub end: End,
+    /// Other inputs for another seed.
+    pub seed: u32,
+    pub block: Option<u32>,
+    pub grid: Option<u32>,
+    /// Say `begin` and `end` to a recorder around the second half.
+    pub marks: bool,
+    /// Words of a program's own: `--bad`, `--hang`.
+    pub words: Vec<String>,
+}
+
+impl Options {
+    /// Reads `PROGRAM [SIZE] [--out FILE] …`.
+    pub fn read(arguments: impl Iterator<Item = String>) -> Result<Self, String> {
+        let mut arguments = arguments;
+        let program = arguments
+            .next()
+            .ok_or("which program? One of the table in tests/cuda/README.md")?;
+        let mut o = Self {
+            program,
+            size: None,
+            out: None,
+            way: Way::Driver,
+            end: End::Return,
+            seed: 0,
+            block: None,
+            grid: None,
+            marks: false,
+            words: Vec::new(),
+        };
+        while let Some(word) = arguments.next() {
+            let mut value = || arguments.next().ok_or_else(|| format!("{word} wants a value"));
+            match word.as_str() {
+                "--out" => o.out = Some(value()?.into()),
+                "--via" => {
+                    o.way = match value()?.as_str() {
+                        "driver" => Way::Driver,
+                        "dlsym" => Way::Loader,
+                        "library" => Way::Library,
+                        "per-thread" => Way::PerThread,
+                        other => return Err(format!("--via {other} (expected driver, dlsym, library or per-thread)")),
+                    }
+                }
+                "--end" => {
+                    o.end = match value()?.as_str() {
+                        "return" => End::Return,
+                        "_exit" => End::Exit,
+                        "abort" => End::Abort,
+                        "exec" => End::Exec,
+                        other => return Err(format!("--end {other} (expected return, _exit, abort or exec)")),
+                    }
+                }
+                "--seed" => o.seed = number(&value()?)?,
+                "--block" => o.block = Some(number(&value()?)?),
+                "--grid" => o.grid = Some(number(&value()?)?),
+                "--marks" => o.marks = true,
+                _ if word.starts_with("--") => o.words.push(word),
+                _ => o.size = Some(number(&word)?),
+            }
+        }
+        Ok(o)
+    }
+
+    /// Whether a word of the program's own was given.
+    pub fn has(&self, word: &str) -> bool {
+        self.words.iter().any(|w| w == word)
+    }
+}
+
+fn number<T: FromStr>(text: &str) -> Result<T, String> {
+    text.parse().map_err(|_| format!("'{text}' is not a number"))
+}

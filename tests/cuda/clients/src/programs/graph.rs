@@ -1,0 +1,228 @@
+//! Graphs: one captured from two streams, one built of nodes; launched again and again, with changed arguments, and with
+//! copies from pinned memory that changes between launches.
+
+use super::Work;
+use crate::gpu::Arg::{U32, U64};
+use crate::gpu::{Args, Done};
+use crate::result::{check, words};
+use cuda_driver::{Copy3d, CudaError, FillNode, KernelNode, MEMORY_DEVICE, MEMORY_HOST};
+
+fn text(e: CudaError) -> String {
+    e.to_string()
+}
+
+fn mixed(values: &[u32], factor: u32) -> Vec<u32> {
+    values
+        .iter()
+        .zip(0..)
+        .map(|(v, i)| v.wrapping_mul(factor).wrapping_add(i))
+        .collect()
+}
+
+fn joined(a: &[u32], b: &[u32]) -> Vec<u32> {
+    a.iter()
+        .zip(b)
+        .zip(0..)
+        .map(|((a, b), i)| a ^ b.wrapping_add(i))
+        .collect()
+}
+
+pub fn graph(w: &mut Work<'_>) -> Done {
+    captured(w)?;
+    built(w)
+}
+
+/// Two streams: the one copies from pinned memory and mixes, the other mixes with another factor, the first joins both.
+fn captured(w: &mut Work<'_>) -> Done {
+    let n = w.size(2_000);
+    let gpu = w.gpu;
+    let code = gpu.load(include_str!("../../ptx/graph.ptx"))?;
+    let (mix, join) = (gpu.function(code, "mix")?, gpu.function(code, "join")?);
+    let bytes = n as usize * 4;
+    let (input, a, b, out) = (
+        gpu.alloc(bytes)?,
+        gpu.alloc(bytes)?,
+        gpu.alloc(bytes)?,
+        gpu.alloc(bytes)?,
+    );
+    let (staging, result) = (gpu.pinned(n as usize)?, gpu.pinned(n as usize)?);
+    let (one, two) = (gpu.stream()?, gpu.stream()?);
+    let (forked, back) = (gpu.event()?, gpu.event()?);
+    let grid = n.div_ceil(128);
+    let (mut graph, mut exec) = (std::ptr::null_mut(), std::ptr::null_mut());
+    // SAFETY: a stream of the driver's.
+    unsafe { gpu.d.cuStreamBeginCapture_v2(one, 0) }.map_err(text)?;
+    gpu.put_later(input, staging, one)?;
+    gpu.record(forked, one)?;
+    gpu.wait(two, forked)?;
+    gpu.launch(mix, grid, 128, one, &[U64(a), U64(input), U32(n), U32(3)])?;
+    gpu.launch(mix, grid, 128, two, &[U64(b), U64(input), U32(n), U32(5)])?;
+    gpu.record(back, two)?;
+    gpu.wait(one, back)?;
+    gpu.launch(join, grid, 128, one, &[U64(out), U64(a), U64(b), U32(n)])?;
+    gpu.get_later(result, out, one)?;
+    // SAFETY: places for the answers.
+    unsafe {
+        gpu.d.cuStreamEndCapture(one, &raw mut graph).map_err(text)?;
+        gpu.d
+            .cuGraphInstantiateWithFlags(&raw mut exec, graph, 0)
+            .map_err(text)?;
+    }
+    for round in 0..4 {
+        let values = words(w.options.seed.wrapping_mul(31).wrapping_add(round), n);
+        staging.copy_from_slice(&values);
+        // SAFETY: handles of the driver's.
+        unsafe { gpu.d.cuGraphLaunch(exec, one) }.map_err(text)?;
+        gpu.finish(one)?;
+        check(
+            &format!("captured graph, round {round}"),
+            result,
+            &joined(&mixed(&values, 3), &mixed(&values, 5)),
+        )?;
+        w.result.give(result);
+    }
+    // SAFETY: as above.
+    unsafe {
+        gpu.d.cuGraphExecDestroy(exec).map_err(text)?;
+        gpu.d.cuGraphDestroy(graph).map_err(text)
+    }
+}
+
+/// Set, mix twice, join, copy: the factor of one mix changes between launches, in the graph that is ready; then another
+/// graph of the same form takes its place, and the factor changes again.
+fn built(w: &mut Work<'_>) -> Done {
+    let n = w.size(2_000);
+    let gpu = w.gpu;
+    let code = gpu.load(include_str!("../../ptx/graph.ptx"))?;
+    let (mix, join) = (gpu.function(code, "mix")?, gpu.function(code, "join")?);
+    let bytes = n as usize * 4;
+    let values = words(w.options.seed ^ 0xabc, n);
+    let input = gpu.with(&values)?;
+    let (a, b, out) = (gpu.alloc(bytes)?, gpu.alloc(bytes)?, gpu.alloc(bytes)?);
+    let result = gpu.pinned(n as usize)?;
+    let kernel = |function, args: &mut Args| KernelNode {
+        function,
+        grid: [n.div_ceil(128), 1, 1],
+        block: [128, 1, 1],
+        shared: 0,
+        parameters: args.pointers(),
+        extra: std::ptr::null_mut(),
+        kernel: std::ptr::null_mut(),
+        context: std::ptr::null_mut(),
+    };
+    let none = std::ptr::null_mut();
+    let result_at = result.as_mut_ptr();
+    let make = |value: u32, factor: u32| -> Done<(*mut std::ffi::c_void, *mut std::ffi::c_void)> {
+        let mut graph = none;
+        let (mut set, mut one, mut two, mut last, mut copy) = (none, none, none, none, none);
+        let fill = FillNode {
+            to: b,
+            pitch: 0,
+            value,
+            element: 4,
+            width: n as usize,
+            height: 1,
+        };
+        let to_host = Copy3d {
+            source_kind: MEMORY_DEVICE,
+            source_device: out,
+            to_kind: MEMORY_HOST,
+            to_host: result_at.cast(),
+            width: bytes,
+            height: 1,
+            depth: 1,
+            ..NO_COPY
+        };
+        // SAFETY: places for the answers, and forms with as many arguments as the functions have.
+        unsafe {
+            gpu.d.cuGraphCreate(&raw mut graph, 0).map_err(text)?;
+            gpu.d
+                .cuGraphAddMemsetNode(&raw mut set, graph, std::ptr::null(), 0, &fill, none)
+                .map_err(text)?;
+            let mut args = Args::of(&[U64(a), U64(input), U32(n), U32(factor)]);
+            let form = kernel(mix, &mut args);
+            gpu.d
+                .cuGraphAddKernelNode_v2(&raw mut one, graph, std::ptr::null(), 0, &form)
+                .map_err(text)?;
+            let mut args = Args::of(&[U64(b), U64(b), U32(n), U32(11)]);
+            let form = kernel(mix, &mut args);
+            gpu.d
+                .cuGraphAddKernelNode_v2(&raw mut two, graph, &raw const set, 1, &form)
+                .map_err(text)?;
+            let mut args = Args::of(&[U64(out), U64(a), U64(b), U32(n)]);
+            let form = kernel(join, &mut args);
+            gpu.d
+                .cuGraphAddKernelNode_v2(&raw mut last, graph, [one, two].as_ptr(), 2, &form)
+                .map_err(text)?;
+            gpu.d
+                .cuGraphAddMemcpyNode(&raw mut copy, graph, &raw const last, 1, &to_host, none)
+                .map_err(text)?;
+        }
+        Ok((graph, one))
+    };
+    let stream = gpu.stream()?;
+    let (graph, one) = make(0x77, 2)?;
+    let (other, _) = make(0x99, 2)?;
+    let mut exec = none;
+    // SAFETY: a place for the answer.
+    unsafe { gpu.d.cuGraphInstantiateWithFlags(&raw mut exec, graph, 0) }.map_err(text)?;
+    for round in 0..5u32 {
+        let (mut value, mut factor) = (0x77, 2 + round);
+        if round == 3 {
+            let mut told = [0u64; 4];
+            // SAFETY: a place that is longer than what is told.
+            unsafe { gpu.d.cuGraphExecUpdate_v2(exec, other, told.as_mut_ptr().cast()) }.map_err(text)?;
+            factor = 2;
+        }
+        if round > 0 && round != 3 {
+            let mut args = Args::of(&[U64(a), U64(input), U32(n), U32(factor)]);
+            let form = kernel(mix, &mut args);
+            // SAFETY: a node of the graph that it was made ready from.
+            unsafe { gpu.d.cuGraphExecKernelNodeSetParams_v2(exec, one, &form) }.map_err(text)?;
+        }
+        if round >= 3 {
+            value = 0x99;
+        }
+        // SAFETY: handles of the driver's.
+        unsafe { gpu.d.cuGraphLaunch(exec, stream) }.map_err(text)?;
+        gpu.finish(stream)?;
+        let right = joined(&mixed(&values, factor), &mixed(&vec![value; n as usize], 11));
+        check(&format!("built graph, round {round}"), result, &right)?;
+        w.result.give(result);
+    }
+    // SAFETY: as above.
+    unsafe {
+        gpu.d.cuGraphExecDestroy(exec).map_err(text)?;
+        gpu.d.cuGraphDestroy(graph).map_err(text)?;
+        gpu.d.cuGraphDestroy(other).map_err(text)
+    }
+}
+
+/// A copy of nothing, to be filled in.
+const NO_COPY: Copy3d = Copy3d {
+    source_x: 0,
+    source_y: 0,
+    source_z: 0,
+    source_level: 0,
+    source_kind: 0,
+    source_host: std::ptr::null(),
+    source_device: 0,
+    source_array: std::ptr::null_mut(),
+    reserved0: std::ptr::null_mut(),
+    source_pitch: 0,
+    source_height: 0,
+    to_x: 0,
+    to_y: 0,
+    to_z: 0,
+    to_level: 0,
+    to_kind: 0,
+    to_host: std::ptr::null_mut(),
+    to_device: 0,
+    to_array: std::ptr::null_mut(),
+    reserved1: std::ptr::null_mut(),
+    to_pitch: 0,
+    to_height: 0,
+    width: 0,
+    height: 0,
+    depth: 0,
+};

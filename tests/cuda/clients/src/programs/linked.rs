@@ -1,0 +1,110 @@
+//! Pointers in the device's memory: lists linked by a kernel and turned round by one, a search tree built by the host.
+
+use super::{DEFAULT, Work};
+use crate::gpu::Arg::{Three, U32, U64};
+use crate::gpu::Done;
+use crate::result::{check, scramble, words};
+
+/// A node of the tree, as the device has it.
+#[derive(Clone, Copy, bytemuck::Pod, bytemuck::Zeroable)]
+#[repr(C)]
+struct Branch {
+    lower: u64,
+    higher: u64,
+    key: u32,
+    word: u32,
+}
+
+pub fn linked(w: &mut Work<'_>) -> Done {
+    let n = w.size(1_000);
+    let gpu = w.gpu;
+    let code = gpu.load(include_str!("../../ptx/linked.ptx"))?;
+    let link = gpu.function(code, "link")?;
+    let walk = gpu.function(code, "walk")?;
+    let reverse = gpu.function(code, "reverse")?;
+    let find = gpu.function(code, "find")?;
+    // A step that has no part in common with the count comes to every node.
+    let step = (7..).find(|s| gcd(*s, n) == 1).unwrap_or(1);
+    let values = words(w.options.seed, n);
+    let nodes: Vec<[u32; 4]> = values.iter().map(|v| [0, 0, *v, 0]).collect();
+    let nodes = gpu.with(&nodes)?;
+    let place = gpu.with(&[nodes])?;
+    let out = gpu.alloc(n as usize * 4)?;
+    gpu.each(link, n, &[U64(nodes), U32(n), U32(step)])?;
+    let in_order: Vec<u32> = (0..u64::from(n))
+        .map(|i| values[(i * u64::from(step) % u64::from(n)) as usize])
+        .collect();
+    let by = |factor: u32, all: &mut dyn Iterator<Item = &u32>| all.map(|v| v.wrapping_mul(factor)).collect::<Vec<_>>();
+    for (factor, turned) in [(1, false), (5, true)] {
+        if turned {
+            gpu.launch(reverse, 1, 1, DEFAULT, &[U64(place), U32(n)])?;
+        }
+        gpu.launch(walk, 1, 1, DEFAULT, &[U64(out), Three(place, n, factor)])?;
+        let got: Vec<u32> = gpu.get(out, n as usize)?;
+        let right = if turned {
+            by(factor, &mut in_order.iter().rev())
+        } else {
+            by(factor, &mut in_order.iter())
+        };
+        check("words of the list", &got, &right)?;
+        w.result.give(&got);
+    }
+
+    // The tree: a node an allocation, for the first ones, so that links go from one to another.
+    let mut keys: Vec<u32> = (0..n).map(|i| scramble(i ^ 0x5555) % (4 * n)).collect();
+    keys.sort_unstable();
+    keys.dedup();
+    let apart = keys.len().min(40);
+    let rest = gpu.alloc((keys.len() - apart).max(1) * size_of::<Branch>())?;
+    let mut places = Vec::new();
+    for i in 0..keys.len() {
+        places.push(match i.checked_sub(apart) {
+            None => gpu.alloc(size_of::<Branch>())?,
+            Some(i) => rest + (i * size_of::<Branch>()) as u64,
+        });
+    }
+    let mut branches = vec![None; keys.len()];
+    let root = grow(&keys, 0, keys.len(), &places, &mut branches, w.options.seed);
+    let branches: Vec<Branch> = branches.into_iter().flatten().collect();
+    for (at, branch) in places.iter().zip(&branches).take(apart) {
+        gpu.put(*at, &[*branch])?;
+    }
+    gpu.put(
+        rest,
+        branches
+            .get(apart..)
+            .filter(|b| !b.is_empty())
+            .unwrap_or(&branches[..1]),
+    )?;
+    let asked: Vec<u32> = (0..n).map(|i| scramble(i) % (4 * n)).collect();
+    let device_asked = gpu.with(&asked)?;
+    gpu.each(find, n, &[U64(out), U64(root), U64(device_asked), U32(n)])?;
+    let got: Vec<u32> = gpu.get(out, n as usize)?;
+    let right = asked.iter().map(|key| match keys.binary_search(key) {
+        Ok(_) => scramble(key ^ w.options.seed),
+        Err(_) => u32::MAX,
+    });
+    check("words of the tree", &got, &right.collect::<Vec<_>>())?;
+    w.result.give(&got);
+    Ok(())
+}
+
+fn gcd(a: u32, b: u32) -> u32 {
+    if b == 0 { a } else { gcd(b, a % b) }
+}
+
+/// The tree of keys from `from` on: the address of its root.
+fn grow(keys: &[u32], from: usize, to: usize, places: &[u64], out: &mut [Option<Branch>], seed: u32) -> u64 {
+    if from >= to {
+        return 0;
+    }
+    let middle = usize::midpoint(from, to);
+    let branch = Branch {
+        lower: grow(keys, from, middle, places, out, seed),
+        higher: grow(keys, middle + 1, to, places, out, seed),
+        key: keys[middle],
+        word: scramble(keys[middle] ^ seed),
+    };
+    out[middle] = Some(branch);
+    places[middle]
+}

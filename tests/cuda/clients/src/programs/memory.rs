@@ -1,0 +1,162 @@
+//! Kinds of memory: given back and taken again, from the stream's pool, in rows, set, and copied on the device.
+
+use super::{DEFAULT, Work};
+use crate::gpu::Arg::{U32, U64};
+use crate::gpu::Done;
+use crate::result::{check, words};
+use cuda_driver::{Copy2d, CudaError, MEMORY_DEVICE, MEMORY_HOST};
+
+fn text(e: CudaError) -> String {
+    e.to_string()
+}
+
+pub fn memory(w: &mut Work<'_>) -> Done {
+    let n = w.size(1_200) / 4 * 4;
+    let gpu = w.gpu;
+    let code = gpu.load(include_str!("../../ptx/graph.ptx"))?;
+    let (mix, join) = (gpu.function(code, "mix")?, gpu.function(code, "join")?);
+    let values = words(w.options.seed, n);
+    let bytes = n as usize * 4;
+
+    // Given back and taken again: the same addresses for other things.
+    let mut right = values.clone();
+    let mut at = gpu.with(&values)?;
+    for factor in [3, 5, 7] {
+        let next = gpu.alloc(bytes)?;
+        gpu.each(mix, n, &[U64(next), U64(at), U32(n), U32(factor)])?;
+        gpu.free(at)?;
+        at = next;
+        right = right
+            .iter()
+            .zip(0..)
+            .map(|(v, i)| v.wrapping_mul(factor).wrapping_add(i))
+            .collect();
+    }
+    let got: Vec<u32> = gpu.get(at, n as usize)?;
+    check("words", &got, &right)?;
+    w.result.give(&got);
+
+    // From the stream's pool, and given back before anything has run.
+    let stream = gpu.stream()?;
+    let result = gpu.pinned(n as usize)?;
+    let input = gpu.with(&values)?;
+    gpu.synchronize()?;
+    let mut from = input;
+    let mut right = values.clone();
+    for factor in [11, 13] {
+        let mut next = 0;
+        // SAFETY: a place for the answer.
+        unsafe { gpu.d.cuMemAllocAsync(&raw mut next, bytes, stream) }.map_err(text)?;
+        gpu.launch(
+            mix,
+            n.div_ceil(128),
+            128,
+            stream,
+            &[U64(next), U64(from), U32(n), U32(factor)],
+        )?;
+        if from != input {
+            // SAFETY: memory of the pool's.
+            unsafe { gpu.d.cuMemFreeAsync(from, stream) }.map_err(text)?;
+        }
+        from = next;
+        right = right
+            .iter()
+            .zip(0..)
+            .map(|(v, i)| v.wrapping_mul(factor).wrapping_add(i))
+            .collect();
+    }
+    gpu.get_later(result, from, stream)?;
+    // SAFETY: as above.
+    unsafe { gpu.d.cuMemFreeAsync(from, stream) }.map_err(text)?;
+    gpu.finish(stream)?;
+    check("words of the pool", result, &right)?;
+    w.result.give(result);
+
+    // Rows with space behind them, there and back, and parts set to a value.
+    let (rows, row) = (4, bytes / 4);
+    let (mut at, mut pitch) = (0, 0);
+    // SAFETY: places for the answers.
+    unsafe { gpu.d.cuMemAllocPitch_v2(&raw mut at, &raw mut pitch, row, rows, 4) }.map_err(text)?;
+    let to_device = Copy2d {
+        source_kind: MEMORY_HOST,
+        source_host: values.as_ptr().cast(),
+        source_pitch: row,
+        to_kind: MEMORY_DEVICE,
+        to_device: at,
+        to_pitch: pitch,
+        width: row,
+        height: rows,
+        ..NO_COPY
+    };
+    let mut got = vec![0u32; n as usize];
+    let to_host = Copy2d {
+        source_kind: MEMORY_DEVICE,
+        source_device: at,
+        source_pitch: pitch,
+        to_kind: MEMORY_HOST,
+        to_host: got.as_mut_ptr().cast(),
+        to_pitch: row,
+        width: row,
+        height: rows,
+        ..NO_COPY
+    };
+    // SAFETY: forms of these functions, with as many bytes as there are.
+    unsafe {
+        gpu.d.cuMemcpy2D_v2(&to_device).map_err(text)?;
+        gpu.d
+            .cuMemsetD2D32_v2(at + 4, pitch, 0xdeca_de00, 2, rows)
+            .map_err(text)?;
+        gpu.d.cuMemsetD8_v2(at + 16, 0x5a, 3).map_err(text)?;
+        gpu.d.cuMemsetD16_v2(at + 20, 0xabcd, 2).map_err(text)?;
+        gpu.d.cuMemcpy2D_v2(&to_host).map_err(text)?;
+    }
+    let mut right = values.clone();
+    for line in right.chunks_mut(n as usize / rows) {
+        line[1] = 0xdeca_de00;
+        line[2] = 0xdeca_de00;
+    }
+    right[4] = right[4] & 0xff00_0000 | 0x005a_5a5a;
+    right[5] = 0xabcd_abcd;
+    check("rows", &got, &right)?;
+    w.result.give(&got);
+
+    // On the device: halves change places; then between addresses of which the driver finds out what they are.
+    let swapped = gpu.alloc(bytes)?;
+    let half = bytes / 2;
+    // SAFETY: addresses of the device's memory, and of a place that is as long.
+    unsafe {
+        gpu.d
+            .cuMemcpyDtoDAsync_v2(swapped, input + half as u64, half, DEFAULT)
+            .map_err(text)?;
+        gpu.d
+            .cuMemcpyDtoDAsync_v2(swapped + half as u64, input, half, DEFAULT)
+            .map_err(text)?;
+    }
+    gpu.each(join, n, &[U64(swapped), U64(swapped), U64(input), U32(n)])?;
+    // SAFETY: as above.
+    unsafe { gpu.d.cuMemcpy(got.as_mut_ptr() as u64, swapped, bytes) }.map_err(text)?;
+    let turned = (0..n as usize).map(|i| values[(i + n as usize / 2) % n as usize] ^ values[i].wrapping_add(i as u32));
+    check("halves", &got, &turned.collect::<Vec<_>>())?;
+    w.result.give(&got);
+    Ok(())
+}
+
+/// A copy of nothing, to be filled in.
+const NO_COPY: Copy2d = Copy2d {
+    source_x: 0,
+    source_y: 0,
+    source_kind: 0,
+    source_host: std::ptr::null(),
+    source_device: 0,
+    source_array: std::ptr::null_mut(),
+    source_pitch: 0,
+    to_x: 0,
+    to_y: 0,
+    to_kind: 0,
+    to_host: std::ptr::null_mut(),
+    to_device: 0,
+    to_array: std::ptr::null_mut(),
+    to_pitch: 0,
+    width: 0,
+    height: 0,
+};

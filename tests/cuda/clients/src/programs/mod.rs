@@ -1,0 +1,63 @@
+//! The programs, by name.
+
+mod graph;
+mod linked;
+mod memory;
+mod net;
+mod simple;
+mod streams;
+mod threads;
+
+use crate::gpu::{Done, Gpu};
+use crate::options::Options;
+use crate::result::Result;
+
+/// What a program has: the device, what it is asked for, and where its result goes.
+pub struct Work<'a> {
+    gpu: Gpu,
+    options: &'a Options,
+    result: Result,
+}
+
+type Program = fn(&mut Work<'_>) -> Done;
+
+const PROGRAMS: [(&str, Program); 14] = [
+    ("vector_add", simple::vector_add),
+    ("reduction", simple::reduction),
+    ("globals", simple::globals),
+    ("stride", simple::stride),
+    ("wrong_for_some", simple::wrong_for_some),
+    ("faulty", simple::faulty),
+    ("cooperative", simple::cooperative),
+    ("linked", linked::linked),
+    ("streams", streams::streams),
+    ("early", streams::early),
+    ("graph", graph::graph),
+    ("net", net::net),
+    ("threads", threads::threads),
+    ("memory", memory::memory),
+];
+
+/// Runs one.
+pub fn run(options: &Options) -> Done {
+    let known = PROGRAMS.iter().find(|(name, _)| *name == options.program);
+    let (name, program) = known.ok_or_else(|| {
+        let names: Vec<&str> = PROGRAMS.iter().map(|(name, _)| *name).collect();
+        format!("there is no such program (expected {})", names.join(", "))
+    })?;
+    let mut work = Work {
+        gpu: Gpu::begin(options)?,
+        options,
+        result: Result::default(),
+    };
+    program(&mut work)?;
+    work.result.finish(name, options.out.as_ref())
+}
+
+impl Work<'_> {
+    fn size(&self, otherwise: u32) -> u32 {
+        self.options.size.unwrap_or(otherwise)
+    }
+}
+
+const DEFAULT: cuda_driver::CuStream = std::ptr::null_mut();

@@ -1,0 +1,174 @@
+//! Streams that wait for each other by events, and copies from and to pinned memory that is used again.
+
+use super::{DEFAULT, Work};
+use crate::gpu::Arg::{U32, U64};
+use crate::gpu::Done;
+use crate::result::{check, words};
+use std::ffi::c_void;
+
+const STEPS: u32 = 200;
+
+fn churn(mut x: u32) -> u32 {
+    for _ in 0..STEPS {
+        x = x
+            .wrapping_mul(1_664_525)
+            .wrapping_add(1_013_904_223)
+            .wrapping_add(x >> 16);
+    }
+    x
+}
+
+/// A function that fills the staging memory, in the stream.
+struct Filling {
+    staging: *mut u32,
+    values: Vec<u32>,
+}
+
+unsafe extern "C" fn fill(data: *mut c_void) {
+    // SAFETY: what was handed over with the function, which stays until the streams are waited for.
+    let filling = unsafe { &*data.cast::<Filling>() };
+    // SAFETY: pinned memory of as many words, which nobody else looks at in between.
+    unsafe { std::ptr::copy_nonoverlapping(filling.values.as_ptr(), filling.staging, filling.values.len()) };
+}
+
+/// Another order gives another result. `--host-function`: the staging memory is filled in the stream.
+pub fn streams(w: &mut Work<'_>) -> Done {
+    const ROUNDS: u32 = 8;
+    let n = w.size(1_500);
+    let words_of = |round: u32, seed: u32| words(seed.wrapping_mul(977).wrapping_add(round + 1), n);
+    let late = w.options.has("--host-function");
+    let gpu = w.gpu;
+    let code = gpu.load(include_str!("../../ptx/streams.ptx"))?;
+    let (first, second) = (gpu.function(code, "first")?, gpu.function(code, "second")?);
+    let staging = gpu.pinned(n as usize)?;
+    let results = gpu.pinned((n * ROUNDS) as usize)?;
+    let bytes = n as usize * 4;
+    let (input, state, sum) = (gpu.alloc(bytes)?, gpu.alloc(bytes)?, gpu.alloc(bytes)?);
+    let (one, two) = (gpu.stream()?, gpu.stream()?);
+    let (zeroed, copied, stated, summed) = (gpu.event()?, gpu.event()?, gpu.event()?, gpu.event()?);
+    gpu.fill(state, 0, n as usize, two)?;
+    gpu.fill(sum, 0x5a5a_5a5a, n as usize, two)?;
+    gpu.record(zeroed, two)?;
+    gpu.wait(one, zeroed)?;
+    let mut fillings = Vec::new();
+    for (round, result) in (0..ROUNDS).zip(results.chunks_mut(n as usize)) {
+        let values = words_of(round, w.options.seed);
+        if late {
+            let filling = Box::new(Filling {
+                staging: staging.as_mut_ptr(),
+                values,
+            });
+            let data = (&raw const *filling).cast_mut().cast();
+            fillings.push(filling);
+            // SAFETY: a function, and what it is called with, which is kept.
+            unsafe { gpu.d.cuLaunchHostFunc(one, fill as *mut c_void, data) }.map_err(|e| e.to_string())?;
+        } else {
+            if round > 0 {
+                // SAFETY: an event of the driver's.
+                unsafe { gpu.d.cuEventSynchronize(copied) }.map_err(|e| e.to_string())?;
+            }
+            staging.copy_from_slice(&values);
+        }
+        gpu.put_later(input, staging, one)?;
+        gpu.record(copied, one)?;
+        if round > 0 {
+            gpu.wait(one, summed)?;
+        }
+        let args = [U64(state), U64(input), U32(n), U32(STEPS)];
+        gpu.launch(first, n.div_ceil(256), 256, one, &args)?;
+        gpu.record(stated, one)?;
+        gpu.wait(two, stated)?;
+        let args = [U64(sum), U64(state), U32(n), U32(round), U32(STEPS)];
+        gpu.launch(second, n.div_ceil(256), 256, two, &args)?;
+        gpu.record(summed, two)?;
+        gpu.get_later(result, sum, two)?;
+    }
+    gpu.finish(two)?;
+    gpu.finish(one)?;
+    let (mut right_state, mut right_sum) = (vec![0u32; n as usize], vec![0x5a5a_5a5au32; n as usize]);
+    for (round, got) in (0..ROUNDS).zip(results.chunks(n as usize)) {
+        let values = words_of(round, w.options.seed);
+        for (s, v) in right_state.iter_mut().zip(values) {
+            *s = churn(s.wrapping_mul(31).wrapping_add(v));
+        }
+        for (i, s) in right_sum.iter_mut().enumerate() {
+            *s = churn(*s ^ right_state[(i + 1) % n as usize]).wrapping_add(round);
+        }
+        check(&format!("round {round}"), got, &right_sum)?;
+    }
+    w.result.give(results);
+    Ok(())
+}
+
+/// Copies to the host on their way in one stream while others are waited for. Of what a stream apart brings nothing is
+/// there yet; what streams bring that wait for the default stream, or are waited for by it, is, and its place is used
+/// again at once.
+pub fn early(w: &mut Work<'_>) -> Done {
+    let n = w.size(1_000);
+    let gpu = w.gpu;
+    let slow = gpu.load(include_str!("../../ptx/faulty.ptx"))?;
+    let slow = gpu.function(slow, "slow")?;
+    let graph = gpu.load(include_str!("../../ptx/graph.ptx"))?;
+    let mix = gpu.function(graph, "mix")?;
+    let values = words(w.options.seed, n);
+    let bytes = n as usize * 4;
+    let (input, out, other) = (gpu.with(&values)?, gpu.alloc(bytes)?, gpu.alloc(bytes)?);
+    let (brought, fourth) = (gpu.alloc(bytes)?, gpu.alloc(bytes)?);
+    let right = |factor: u32| -> Vec<u32> {
+        (0..n)
+            .zip(&values)
+            .map(|(i, v)| v.wrapping_mul(factor).wrapping_add(i))
+            .collect()
+    };
+    let (result, second, third) = (
+        gpu.pinned(n as usize)?,
+        gpu.pinned(n as usize)?,
+        gpu.pinned(n as usize)?,
+    );
+    let apart = gpu.stream()?;
+    let mut joined = DEFAULT;
+    // SAFETY: a place for the answer.
+    unsafe { gpu.d.cuStreamCreate(&raw mut joined, 0) }.map_err(|e| e.to_string())?;
+    gpu.synchronize()?;
+    let mixed = |to: u64, factor: u32, stream| {
+        gpu.launch(
+            mix,
+            n.div_ceil(128),
+            128,
+            stream,
+            &[U64(to), U64(input), U32(n), U32(factor)],
+        )
+    };
+    gpu.launch(slow, 1, 1, apart, &[U64(200_000_000)])?;
+    mixed(out, 9, apart)?;
+    gpu.get_later(result, out, apart)?;
+    // None of these waits for the stream apart, which does not wait for the default stream either.
+    // SAFETY: addresses of the device's memory.
+    unsafe { gpu.d.cuMemcpyDtoD_v2(other, input, bytes) }.map_err(|e| e.to_string())?;
+    gpu.finish(DEFAULT)?;
+    // The default stream's copy waits for the stream that is joined to it.
+    gpu.launch(slow, 1, 1, joined, &[U64(10_000_000)])?;
+    mixed(brought, 13, joined)?;
+    gpu.get_later(second, brought, joined)?;
+    let back: Vec<u32> = gpu.get(other, n as usize)?;
+    check("copied words", &back, &values)?;
+    check("words that were waited for", second, &right(13))?;
+    let second_was = second.to_vec();
+    second.fill(0);
+    // What the joined stream does waits for the default stream.
+    mixed(fourth, 17, DEFAULT)?;
+    gpu.get_later(third, fourth, DEFAULT)?;
+    mixed(brought, 19, joined)?;
+    gpu.finish(joined)?;
+    check("words of the default stream", third, &right(17))?;
+    let third_was = third.to_vec();
+    third.fill(0);
+    gpu.finish(apart)?;
+    check("words", result, &right(9))?;
+    // In the order in which they were asked for.
+    w.result.give(result);
+    w.result.give(&second_was);
+    w.result.give(&back);
+    w.result.give(&third_was);
+    Ok(())
+}

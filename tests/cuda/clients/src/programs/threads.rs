@@ -1,0 +1,117 @@
+//! Threads that launch, each in a stream of its own, while the main thread forks.
+
+use super::Work;
+use crate::gpu::Arg::{U32, U64};
+use crate::gpu::{Done, Gpu};
+use crate::result::{check, words};
+use cuda_driver::CuFunction;
+
+const THREADS: u32 = 4;
+const ROUNDS: u32 = 100;
+const CHILDREN: u32 = 4;
+
+/// A function of the driver's, for another thread.
+#[derive(Clone, Copy)]
+struct Function(CuFunction);
+
+// SAFETY: a handle of the driver's, which any thread may use.
+unsafe impl Send for Function {}
+
+impl Function {
+    fn handle(self) -> CuFunction {
+        self.0
+    }
+}
+
+fn work(gpu: Gpu, turn: CuFunction, thread: u32, device: u64, pinned: &mut [u32], seed: u32) -> Done {
+    gpu.enter()?;
+    let stream = gpu.stream()?;
+    let n = pinned.len() as u32;
+    pinned.copy_from_slice(&words(seed.wrapping_mul(4).wrapping_add(thread), n));
+    gpu.put_later(device, pinned, stream)?;
+    for round in 0..ROUNDS {
+        let args = [U64(device), U32(n), U32(thread), U32(round)];
+        gpu.launch(turn, n.div_ceil(128), 128, stream, &args)?;
+        if round % 25 == 24 {
+            gpu.finish(stream)?;
+        }
+    }
+    gpu.finish(stream)?;
+    // SAFETY: a stream of this thread's.
+    unsafe { gpu.d.cuStreamDestroy_v2(stream) }.map_err(|e| e.to_string())
+}
+
+/// A child that asks the driver, which refuses, and becomes `true` or ends.
+fn child(gpu: Gpu, exec: bool) -> Done {
+    // SAFETY: the child makes plain system calls, and calls of the driver's that lock nothing there.
+    let child = unsafe { libc::fork() };
+    if child < 0 {
+        return Err(std::io::Error::last_os_error().to_string());
+    }
+    if child == 0 {
+        let mut at = 0;
+        // SAFETY: a place for the answer.
+        let refused = unsafe { gpu.d.cuMemAlloc_v2(&raw mut at, 4096) }.is_err();
+        if exec {
+            let arguments = [c"/bin/true".as_ptr(), std::ptr::null()];
+            // SAFETY: texts that end in zeros, in a list that does.
+            unsafe { libc::execv(c"/bin/true".as_ptr(), arguments.as_ptr()) };
+        }
+        // SAFETY: ends the child.
+        unsafe { libc::_exit(if exec { 127 } else { i32::from(!refused) }) };
+    }
+    let mut status = 0;
+    loop {
+        // SAFETY: a place for the answer.
+        let ended = unsafe { libc::waitpid(child, &raw mut status, 0) };
+        if ended == child {
+            break;
+        }
+        if std::io::Error::last_os_error().kind() != std::io::ErrorKind::Interrupted {
+            return Err("the child is gone".to_owned());
+        }
+    }
+    if status == 0 {
+        Ok(())
+    } else {
+        Err(format!("a child ended with status {status:#x}"))
+    }
+}
+
+pub fn threads(w: &mut Work<'_>) -> Done {
+    let n = w.size(1_000);
+    let gpu = w.gpu;
+    let code = gpu.load(include_str!("../../ptx/threads.ptx"))?;
+    let turn = Function(gpu.function(code, "turn")?);
+    let all = (THREADS * n) as usize;
+    let device = gpu.alloc(all * 4)?;
+    let pinned = gpu.pinned(all)?;
+    let seed = w.options.seed;
+    std::thread::scope(|scope| {
+        let mut threads = Vec::new();
+        for (thread, part) in (0..THREADS).zip(pinned.chunks_mut(n as usize)) {
+            let device = device + u64::from(thread * n) * 4;
+            threads.push(scope.spawn(move || work(gpu, turn.handle(), thread, device, part, seed)));
+        }
+        for n in 0..CHILDREN {
+            child(gpu, n % 2 == 0)?;
+        }
+        for thread in threads {
+            thread.join().map_err(|_| "a thread died".to_owned())??;
+        }
+        Ok::<(), String>(())
+    })?;
+    let got: Vec<u32> = gpu.get(device, all)?;
+    for (thread, got) in (0..THREADS).zip(got.chunks(n as usize)) {
+        let mut right = words(seed.wrapping_mul(4).wrapping_add(thread), n);
+        for round in 0..ROUNDS {
+            let more = thread.wrapping_mul(1_000_003).wrapping_add(round);
+            right
+                .iter_mut()
+                .for_each(|v| *v = v.wrapping_mul(1_664_525).wrapping_add(more));
+        }
+        check(&format!("thread {thread}"), got, &right)?;
+    }
+    w.result.give(&got);
+    Ok(())
+}

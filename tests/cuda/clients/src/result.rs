@@ -1,0 +1,54 @@
+//! A program's result: bytes that came back from the device, into a checksum and a file; and where inputs come from.
+
+use std::path::PathBuf;
+
+/// What came back so far.
+#[derive(Debug, Default)]
+pub struct Result {
+    bytes: Vec<u8>,
+}
+
+impl Result {
+    /// Takes what came back, in the order in which it did.
+    pub fn give<T: bytemuck::NoUninit>(&mut self, values: &[T]) {
+        self.bytes.extend_from_slice(bytemuck::cast_slice(values));
+    }
+
+    /// Writes the file, and prints the last line of a program whose result is right.
+    pub fn finish(&self, name: &str, out: Option<&PathBuf>) -> std::result::Result<(), String> {
+        if let Some(path) = out {
+            std::fs::write(path, &self.bytes).map_err(|e| format!("{}: {e}", path.display()))?;
+        }
+        // FNV-1a, 64 bits.
+        let step = |sum: u64, byte: &u8| (sum ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3);
+        let checksum = self.bytes.iter().fold(0xcbf2_9ce4_8422_2325, step);
+        println!("ok {name} checksum={checksum:016x}");
+        Ok(())
+    }
+}
+
+/// The same number for the same place, everywhere: what inputs are made from.
+pub fn scramble(place: u32) -> u32 {
+    let mut x = place.wrapping_add(0x9e37_79b9);
+    x = (x ^ (x >> 16)).wrapping_mul(0x85eb_ca6b);
+    x = (x ^ (x >> 13)).wrapping_mul(0xc2b2_ae35);
+    x ^ (x >> 16)
+}
+
+/// So many words for a seed.
+pub fn words(seed: u32, n: u32) -> Vec<u32> {
+    (0..n)
+        .map(|i| scramble(seed.wrapping_mul(0x0100_0193).wrapping_add(i)))
+        .collect()
+}
+
+/// Whether what came is what has to come.
+pub fn check<T: PartialEq + std::fmt::Debug>(what: &str, got: &[T], right: &[T]) -> std::result::Result<(), String> {
+    if got.len() != right.len() {
+        return Err(format!("{what}: {} values in the place of {}", got.len(), right.len()));
+    }
+    match got.iter().zip(right).enumerate().find(|(_, (a, b))| a != b) {
+        None => Ok(()),
+        Some((n, (a, b))) => Err(format!("{what}: value {n} is {a:?}, not {b:?}")),
+    }
+}

@@ -1,0 +1,78 @@
+//! What every call does before its own work: the driver has to be begun, the thread may call it, and no test wants the
+//! call to fail.
+
+use crate::codes::{NOT_INITIALIZED, NOT_PERMITTED, SUCCESS, is_sticky};
+use crate::context::{self, Context};
+use crate::settings::settings;
+use crate::streams::{self, Stream};
+use crate::{Answer, device};
+use cuda_driver::{CuResult, CuStream};
+use std::cell::Cell;
+use std::sync::Arc;
+
+/// Functions that answer before `cuInit`, inside of a host function, and in the child of a process that used the device.
+const ALWAYS: [&str; 6] = [
+    "cuDriverGetVersion",
+    "cuGetErrorName",
+    "cuGetErrorString",
+    "cuGetExportTable",
+    "cuGetProcAddress",
+    "cuGetProcAddress_v2",
+];
+
+thread_local! {
+    static HOST_FUNCTION: Cell<bool> = const { Cell::new(false) };
+}
+
+/// A call of one of the driver's functions.
+pub struct Call {
+    /// The default stream is the thread's own.
+    pub per_thread: bool,
+}
+
+impl Call {
+    /// The thread's context, which has to be in order.
+    pub fn context(&self) -> Answer<Arc<Context>> {
+        let context = context::current()?;
+        context.check()?;
+        Ok(context)
+    }
+
+    /// The thread's context, and a stream of it.
+    pub fn stream(&self, handle: CuStream) -> Answer<(Arc<Context>, Arc<Stream>)> {
+        let context = self.context()?;
+        let stream = streams::find(&context, handle, self.per_thread)?;
+        Ok((context, stream))
+    }
+
+    /// The thread's context, and the default stream of this form of the function.
+    pub fn default_stream(&self) -> Answer<(Arc<Context>, Arc<Stream>)> {
+        self.stream(std::ptr::null_mut())
+    }
+}
+
+/// Makes a call.
+pub fn answer(function: &'static str, per_thread: bool, work: impl FnOnce(&Call) -> Answer) -> CuResult {
+    if !ALWAYS.contains(&function) {
+        if device::is_child() || (!device::begun() && function != "cuInit") {
+            return NOT_INITIALIZED;
+        }
+        if HOST_FUNCTION.try_with(Cell::get).unwrap_or(false) {
+            return NOT_PERMITTED;
+        }
+        if let Some(code) = settings().due_call(function) {
+            if is_sticky(code) {
+                context::hurt_current(code);
+            }
+            return code;
+        }
+    }
+    work(&Call { per_thread }).map_or_else(|code| code, |()| SUCCESS)
+}
+
+/// Runs a program's host function, which may not call the driver.
+pub fn in_host_function(function: impl FnOnce()) {
+    let _ = HOST_FUNCTION.try_with(|inside| inside.set(true));
+    function();
+    let _ = HOST_FUNCTION.try_with(|inside| inside.set(false));
+}

@@ -1,0 +1,234 @@
+//! Contexts: the device's primary one, those that a program makes, and which threads have which.
+
+use crate::call::Call;
+use crate::codes::{CONTEXT_IS_DESTROYED, INVALID_CONTEXT, SUCCESS, is_sticky};
+use crate::graphs::capture::{Capture, refuse_any_capture};
+use crate::handles::{Handles, pointer};
+use crate::pointers::{give, give_if_wanted};
+use crate::streams::{self, Order};
+use crate::{Answer, code, device, lock, memory};
+use cuda_driver::{CuContext, CuDevice, CuResult};
+use std::cell::RefCell;
+use std::ffi::c_void;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
+
+/// A context.
+pub struct Context {
+    /// Its handle, which tells what belongs to it.
+    pub handle: usize,
+    /// What went wrong for good.
+    hurt: AtomicU32,
+    /// It ended: nothing begins any more.
+    ended: AtomicBool,
+    /// Streams, and what was put into them last.
+    pub order: Mutex<Order>,
+    /// Captures that have not ended.
+    pub captures: Mutex<Vec<Arc<Capture>>>,
+}
+
+/// The primary context, and how many hold it.
+struct Primary {
+    retained: u32,
+    context: Option<Arc<Context>>,
+    /// The last one ended hurt: a real device has no next one in the same process.
+    broken: Option<CuResult>,
+}
+
+static CONTEXTS: Handles<Context> = Handles::new(1);
+static PRIMARY: Mutex<Primary> = Mutex::new(Primary {
+    retained: 0,
+    context: None,
+    broken: None,
+});
+
+thread_local! {
+    static STACK: RefCell<Vec<Arc<Context>>> = const { RefCell::new(Vec::new()) };
+}
+
+impl Context {
+    fn make() -> Arc<Self> {
+        CONTEXTS.put(|handle| Self {
+            handle,
+            hurt: AtomicU32::new(SUCCESS),
+            ended: AtomicBool::new(false),
+            order: Mutex::new(Order::new()),
+            captures: Mutex::new(Vec::new()),
+        })
+    }
+
+    /// Whether it is in order.
+    pub fn check(&self) -> Answer {
+        match self.hurt.load(Ordering::Acquire) {
+            SUCCESS => Ok(()),
+            code => Err(code),
+        }
+    }
+
+    /// Takes note of what went wrong, where it is for good; the first counts.
+    pub fn hurt(&self, code: CuResult) {
+        if is_sticky(code) {
+            let _ = self
+                .hurt
+                .compare_exchange(SUCCESS, code, Ordering::AcqRel, Ordering::Acquire);
+        }
+    }
+
+    /// Whether it ended.
+    pub fn is_ended(&self) -> bool {
+        self.ended.load(Ordering::Acquire)
+    }
+
+    /// Waits for all that was begun, in all streams, and says how it went.
+    pub fn synchronize(&self) -> Answer {
+        let all = lock(&self.order).all();
+        for done in all {
+            done.wait();
+        }
+        self.check()
+    }
+
+    /// Ends it: waits for what was begun, and forgets all that belongs to it.
+    fn end(&self) -> Answer {
+        self.ended.store(true, Ordering::Release);
+        let how = self.synchronize();
+        lock(&self.captures).clear();
+        streams::forget(self.handle);
+        code::forget(self.handle);
+        memory::forget(self.handle);
+        // Somebody else may have ended it already.
+        let _ = CONTEXTS.take(pointer(self.handle));
+        how
+    }
+}
+
+/// The thread's context.
+pub fn current() -> Answer<Arc<Context>> {
+    let top = STACK.try_with(|stack| stack.borrow().last().cloned()).unwrap_or(None);
+    let context = top.ok_or(INVALID_CONTEXT)?;
+    if context.is_ended() {
+        return Err(CONTEXT_IS_DESTROYED);
+    }
+    Ok(context)
+}
+
+/// As if this had gone wrong on the device.
+pub fn hurt_current(code: CuResult) {
+    if let Ok(context) = current() {
+        context.hurt(code);
+    }
+}
+
+fn change<T>(change: impl FnOnce(&mut Vec<Arc<Context>>) -> T) -> Answer<T> {
+    STACK
+        .try_with(|stack| change(&mut stack.borrow_mut()))
+        .map_err(|_| INVALID_CONTEXT)
+}
+
+fn find(handle: CuContext) -> Answer<Arc<Context>> {
+    CONTEXTS.get(handle).map_err(|_| INVALID_CONTEXT)
+}
+
+pub fn cuDevicePrimaryCtxRetain(_: &Call, to: *mut CuContext, device: CuDevice) -> Answer {
+    device::check(device)?;
+    let mut primary = lock(&PRIMARY);
+    if let Some(code) = primary.broken {
+        return Err(code);
+    }
+    let handle = primary.context.get_or_insert_with(Context::make).handle;
+    give(to, pointer(handle))?;
+    primary.retained += 1;
+    Ok(())
+}
+
+pub fn cuDevicePrimaryCtxRelease_v2(call: &Call, device: CuDevice) -> Answer {
+    device::check(device)?;
+    let last = {
+        let mut primary = lock(&PRIMARY);
+        primary.retained = primary.retained.checked_sub(1).ok_or(INVALID_CONTEXT)?;
+        primary.retained == 0
+    };
+    if last {
+        cuDevicePrimaryCtxReset_v2(call, device)
+    } else {
+        Ok(())
+    }
+}
+
+pub fn cuDevicePrimaryCtxReset_v2(_: &Call, device: CuDevice) -> Answer {
+    device::check(device)?;
+    let context = lock(&PRIMARY).context.take();
+    if let Some(context) = context
+        && let Err(code) = context.end()
+    {
+        lock(&PRIMARY).broken = Some(code);
+    }
+    Ok(())
+}
+
+pub fn cuCtxCreate_v2(_: &Call, to: *mut CuContext, _flags: u32, device: CuDevice) -> Answer {
+    device::check(device)?;
+    let context = Context::make();
+    give(to, pointer(context.handle))?;
+    change(|stack| stack.push(context))
+}
+
+pub fn cuCtxCreate_v4(call: &Call, to: *mut CuContext, _how: *mut c_void, flags: u32, device: CuDevice) -> Answer {
+    cuCtxCreate_v2(call, to, flags, device)
+}
+
+/// The primary context is not the program's to destroy.
+pub fn cuCtxDestroy_v2(_: &Call, context: CuContext) -> Answer {
+    let context = find(context)?;
+    if lock(&PRIMARY)
+        .context
+        .as_ref()
+        .is_some_and(|p| p.handle == context.handle)
+    {
+        return Err(INVALID_CONTEXT);
+    }
+    change(|stack| {
+        if stack.last().is_some_and(|top| top.handle == context.handle) {
+            stack.pop();
+        }
+    })?;
+    // How it went is told by calls that waited.
+    let _ = context.end();
+    Ok(())
+}
+
+pub fn cuCtxGetCurrent(_: &Call, to: *mut CuContext) -> Answer {
+    let top = change(|stack| stack.last().map(|c| c.handle))?;
+    give(to, top.map_or(std::ptr::null_mut(), pointer))
+}
+
+/// Puts a context in the place of the current one.
+pub fn cuCtxSetCurrent(_: &Call, context: CuContext) -> Answer {
+    let context = if context.is_null() { None } else { Some(find(context)?) };
+    change(|stack| {
+        stack.pop();
+        stack.extend(context);
+    })
+}
+
+pub fn cuCtxGetDevice(_: &Call, to: *mut CuDevice) -> Answer {
+    current()?;
+    give(to, 0)
+}
+
+pub fn cuCtxPushCurrent_v2(_: &Call, context: CuContext) -> Answer {
+    let context = find(context)?;
+    change(|stack| stack.push(context))
+}
+
+pub fn cuCtxPopCurrent_v2(_: &Call, to: *mut CuContext) -> Answer {
+    let gone = change(Vec::pop)?.ok_or(INVALID_CONTEXT)?;
+    give_if_wanted(to, pointer(gone.handle));
+    Ok(())
+}
+
+pub fn cuCtxSynchronize(call: &Call) -> Answer {
+    let context = call.context()?;
+    refuse_any_capture(&context)?;
+    context.synchronize()
+}

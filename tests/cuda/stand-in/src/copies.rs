@@ -1,0 +1,442 @@
+//! Copies: between host and device, of rows and slices, at once or in a stream's order.
+
+use crate::call::Call;
+use crate::codes::{ILLEGAL_ADDRESS, INVALID_VALUE};
+use crate::context::Context;
+use crate::graphs::capture;
+use crate::graphs::nodes::Work;
+use crate::memory::arrays::ARRAYS;
+use crate::memory::{Span, around, ranges, spans};
+use crate::pointers::get;
+use crate::streams::{Stream, submit};
+use crate::{Answer, memory};
+use cuda_driver::{
+    Copy2d, Copy3d, CuArray, CuDevicePtr, CuStream, MEMORY_ARRAY, MEMORY_DEVICE, MEMORY_HOST, MEMORY_UNIFIED,
+};
+use std::ffi::c_void;
+use std::sync::Arc;
+
+/// One side of a copy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Side {
+    /// Memory that the device knows; otherwise the program's own.
+    device: bool,
+    /// Address of the first byte.
+    at: u64,
+    /// Bytes from one row to the next.
+    pitch: u64,
+    /// Bytes from one slice to the next.
+    slice: u64,
+}
+
+/// A copy.
+#[derive(Clone, Debug)]
+pub struct Transfer {
+    to: Side,
+    from: Side,
+    width: u64,
+    height: u64,
+    depth: u64,
+}
+
+impl Side {
+    fn linear(device: bool, at: u64) -> Self {
+        Self {
+            device,
+            at,
+            pitch: 0,
+            slice: 0,
+        }
+    }
+
+    /// An address of which the driver finds out what it is.
+    fn any(at: u64) -> Self {
+        Self::linear(around(&ranges(), at).is_some(), at)
+    }
+
+    fn row(&self, y: u64, z: u64) -> Option<u64> {
+        let rows = self.pitch.checked_mul(y)?;
+        let slices = self.slice.checked_mul(z)?;
+        self.at.checked_add(rows)?.checked_add(slices)
+    }
+
+    /// Where a row lies in this process.
+    fn spans(
+        &self,
+        ranges: &memory::Ranges,
+        y: u64,
+        z: u64,
+        width: u64,
+        write: bool,
+        otherwise: u32,
+    ) -> Answer<Vec<Span>> {
+        let at = self.row(y, z).ok_or(INVALID_VALUE)?;
+        if self.device {
+            spans(ranges, at, width, write, otherwise)
+        } else {
+            Ok(vec![Span::of_process(at, width)])
+        }
+    }
+}
+
+impl Transfer {
+    fn linear(to: Side, from: Side, bytes: usize) -> Self {
+        Self {
+            to,
+            from,
+            width: bytes as u64,
+            height: 1,
+            depth: 1,
+        }
+    }
+
+    /// Of slices, as the driver's form tells it.
+    pub fn of(c: &Copy3d) -> Answer<Self> {
+        let side = |kind: u32, host: u64, device: u64, array: CuArray, pitch: usize, height: usize, at: [usize; 3]| {
+            let (pitch, height) = (pitch as u64, height as u64);
+            let base = match kind {
+                MEMORY_HOST => Side::linear(false, host),
+                MEMORY_DEVICE => Side::linear(true, device),
+                MEMORY_UNIFIED => Side::any(device),
+                MEMORY_ARRAY => {
+                    let array = ARRAYS.get(array)?;
+                    return Ok(Side {
+                        pitch: array.row,
+                        at: array.at() + at[0] as u64 + at[1] as u64 * array.row,
+                        ..Side::linear(false, 0)
+                    });
+                }
+                _ => return Err(INVALID_VALUE),
+            };
+            let whole = Side {
+                pitch,
+                slice: pitch.checked_mul(height).ok_or(INVALID_VALUE)?,
+                ..base
+            };
+            let at = whole
+                .row(at[1] as u64, at[2] as u64)
+                .and_then(|row| row.checked_add(at[0] as u64));
+            Ok(Side {
+                at: at.ok_or(INVALID_VALUE)?,
+                ..whole
+            })
+        };
+        let transfer = Self {
+            from: side(
+                c.source_kind,
+                c.source_host as u64,
+                c.source_device,
+                c.source_array,
+                c.source_pitch,
+                c.source_height,
+                [c.source_x, c.source_y, c.source_z],
+            )?,
+            to: side(
+                c.to_kind,
+                c.to_host as u64,
+                c.to_device,
+                c.to_array,
+                c.to_pitch,
+                c.to_height,
+                [c.to_x, c.to_y, c.to_z],
+            )?,
+            width: c.width as u64,
+            height: c.height as u64,
+            depth: c.depth as u64,
+        };
+        Ok(transfer)
+    }
+
+    /// As a node of a graph tells it.
+    pub fn form(&self) -> Copy3d {
+        let kind = |side: &Side| if side.device { MEMORY_DEVICE } else { MEMORY_HOST };
+        let host = |side: &Side| if side.device { 0 } else { side.at as usize };
+        let device = |side: &Side| if side.device { side.at } else { 0 };
+        let height = |side: &Side| {
+            if side.pitch == 0 {
+                0
+            } else {
+                (side.slice / side.pitch) as usize
+            }
+        };
+        Copy3d {
+            source_x: 0,
+            source_y: 0,
+            source_z: 0,
+            source_level: 0,
+            source_kind: kind(&self.from),
+            source_host: std::ptr::with_exposed_provenance(host(&self.from)),
+            source_device: device(&self.from),
+            source_array: std::ptr::null_mut(),
+            reserved0: std::ptr::null_mut(),
+            source_pitch: self.from.pitch as usize,
+            source_height: height(&self.from),
+            to_x: 0,
+            to_y: 0,
+            to_z: 0,
+            to_level: 0,
+            to_kind: kind(&self.to),
+            to_host: std::ptr::with_exposed_provenance_mut(host(&self.to)),
+            to_device: device(&self.to),
+            to_array: std::ptr::null_mut(),
+            reserved1: std::ptr::null_mut(),
+            to_pitch: self.to.pitch as usize,
+            to_height: height(&self.to),
+            width: self.width as usize,
+            height: self.height as usize,
+            depth: self.depth as usize,
+        }
+    }
+
+    fn rows(&self) -> impl Iterator<Item = (u64, u64)> + use<> {
+        let height = if self.width == 0 { 0 } else { self.height };
+        (0..self.depth).flat_map(move |z| (0..height).map(move |y| (y, z)))
+    }
+
+    /// Whether all of it can be reached now.
+    fn check(&self) -> Answer {
+        let ranges = ranges();
+        for (y, z) in self.rows() {
+            self.to.spans(&ranges, y, z, self.width, true, INVALID_VALUE)?;
+            self.from.spans(&ranges, y, z, self.width, false, INVALID_VALUE)?;
+        }
+        Ok(())
+    }
+
+    /// Does it.
+    pub fn run(&self) -> Answer {
+        // Held while bytes are moved: what is given back meanwhile waits.
+        let ranges = ranges();
+        for (y, z) in self.rows() {
+            let to = self.to.spans(&ranges, y, z, self.width, true, ILLEGAL_ADDRESS)?;
+            let from = self.from.spans(&ranges, y, z, self.width, false, ILLEGAL_ADDRESS)?;
+            move_bytes(&to, &from);
+        }
+        Ok(())
+    }
+
+    /// The program's bytes as they are now, in the place of its memory: rows one after another.
+    fn stage(&self) -> (Vec<u8>, Self) {
+        let mut bytes = Vec::new();
+        for (y, z) in self.rows() {
+            let at = Span::of_process(self.from.row(y, z).unwrap_or(0), self.width);
+            // SAFETY: the program says that so many bytes may be read there.
+            bytes.extend_from_slice(unsafe { std::slice::from_raw_parts(at.pointer(), self.width as usize) });
+        }
+        let from = Side {
+            device: false,
+            at: bytes.as_ptr().expose_provenance() as u64,
+            pitch: self.width,
+            slice: self.width * self.height,
+        };
+        (bytes, Self { from, ..self.clone() })
+    }
+
+    /// Whether one side is memory of the program's that the driver does not know.
+    fn is_pageable(side: &Side) -> bool {
+        !side.device && around(&ranges(), side.at).is_none_or(|r| !r.kind.is_host())
+    }
+}
+
+/// Moves bytes between spans of the same length.
+fn move_bytes(to: &[Span], from: &[Span]) {
+    let (mut to, mut from) = (to.iter().copied(), from.iter().copied());
+    let (mut t, mut f) = (to.next(), from.next());
+    while let (Some(into), Some(out)) = (t, f) {
+        let bytes = into.bytes.min(out.bytes);
+        // SAFETY: both lie in memory that the table of ranges holds, or that the program says may be reached.
+        unsafe { std::ptr::copy(out.pointer(), into.pointer(), bytes as usize) };
+        t = if into.bytes > bytes {
+            Some(into.behind(bytes))
+        } else {
+            to.next()
+        };
+        f = if out.bytes > bytes {
+            Some(out.behind(bytes))
+        } else {
+            from.next()
+        };
+    }
+}
+
+/// When a call is back.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Back {
+    /// When the copy is done, where the host's memory is part of it.
+    Done,
+    /// When the copy is asked for, where the driver knows the host's memory.
+    Asked,
+}
+
+fn copy(context: &Arc<Context>, stream: &Arc<Stream>, transfer: Transfer, back: Back) -> Answer {
+    if back == Back::Done {
+        capture::refuse_capturing(stream)?;
+    }
+    transfer.check()?;
+    if capture::takes(context, stream, || Work::Copy(transfer.clone()))? {
+        return Ok(());
+    }
+    let to_pageable = Transfer::is_pageable(&transfer.to);
+    let waits = to_pageable || back == Back::Done && !(transfer.to.device && transfer.from.device);
+    let done = if !waits && Transfer::is_pageable(&transfer.from) {
+        // The driver takes the bytes before the call is back.
+        let (bytes, staged) = transfer.stage();
+        submit(context, stream, Vec::new(), move |_| {
+            let done = staged.run();
+            drop(bytes);
+            done
+        })
+    } else {
+        submit(context, stream, Vec::new(), move |_| transfer.run())
+    };
+    if waits {
+        done.wait();
+        context.check()?;
+    }
+    Ok(())
+}
+
+fn now(call: &Call, transfer: Transfer) -> Answer {
+    let (context, stream) = call.default_stream()?;
+    copy(&context, &stream, transfer, Back::Done)
+}
+
+fn later(call: &Call, transfer: Transfer, stream: CuStream) -> Answer {
+    let (context, stream) = call.stream(stream)?;
+    copy(&context, &stream, transfer, Back::Asked)
+}
+
+fn any(to: CuDevicePtr, from: CuDevicePtr, bytes: usize) -> Transfer {
+    Transfer::linear(Side::any(to), Side::any(from), bytes)
+}
+
+fn to_device(to: CuDevicePtr, from: *const c_void, bytes: usize) -> Transfer {
+    Transfer::linear(Side::linear(true, to), Side::linear(false, from as u64), bytes)
+}
+
+fn to_host(to: *mut c_void, from: CuDevicePtr, bytes: usize) -> Transfer {
+    Transfer::linear(Side::linear(false, to as u64), Side::linear(true, from), bytes)
+}
+
+fn on_device(to: CuDevicePtr, from: CuDevicePtr, bytes: usize) -> Transfer {
+    Transfer::linear(Side::linear(true, to), Side::linear(true, from), bytes)
+}
+
+fn rows(c: *const Copy2d) -> Answer<Transfer> {
+    let c = get(c)?;
+    Transfer::of(&Copy3d {
+        source_x: c.source_x,
+        source_y: c.source_y,
+        source_z: 0,
+        source_level: 0,
+        source_kind: c.source_kind,
+        source_host: c.source_host,
+        source_device: c.source_device,
+        source_array: c.source_array,
+        reserved0: std::ptr::null_mut(),
+        source_pitch: c.source_pitch,
+        source_height: 0,
+        to_x: c.to_x,
+        to_y: c.to_y,
+        to_z: 0,
+        to_level: 0,
+        to_kind: c.to_kind,
+        to_host: c.to_host,
+        to_device: c.to_device,
+        to_array: c.to_array,
+        reserved1: std::ptr::null_mut(),
+        to_pitch: c.to_pitch,
+        to_height: 0,
+        width: c.width,
+        height: c.height,
+        depth: 1,
+    })
+}
+
+pub fn cuMemcpy(call: &Call, to: CuDevicePtr, from: CuDevicePtr, bytes: usize) -> Answer {
+    now(call, any(to, from, bytes))
+}
+
+pub fn cuMemcpyAsync(call: &Call, to: CuDevicePtr, from: CuDevicePtr, bytes: usize, stream: CuStream) -> Answer {
+    later(call, any(to, from, bytes), stream)
+}
+
+pub fn cuMemcpyHtoD_v2(call: &Call, to: CuDevicePtr, from: *const c_void, bytes: usize) -> Answer {
+    now(call, to_device(to, from, bytes))
+}
+
+pub fn cuMemcpyHtoDAsync_v2(
+    call: &Call,
+    to: CuDevicePtr,
+    from: *const c_void,
+    bytes: usize,
+    stream: CuStream,
+) -> Answer {
+    later(call, to_device(to, from, bytes), stream)
+}
+
+pub fn cuMemcpyDtoH_v2(call: &Call, to: *mut c_void, from: CuDevicePtr, bytes: usize) -> Answer {
+    now(call, to_host(to, from, bytes))
+}
+
+pub fn cuMemcpyDtoHAsync_v2(call: &Call, to: *mut c_void, from: CuDevicePtr, bytes: usize, stream: CuStream) -> Answer {
+    later(call, to_host(to, from, bytes), stream)
+}
+
+pub fn cuMemcpyDtoD_v2(call: &Call, to: CuDevicePtr, from: CuDevicePtr, bytes: usize) -> Answer {
+    now(call, on_device(to, from, bytes))
+}
+
+pub fn cuMemcpyDtoDAsync_v2(call: &Call, to: CuDevicePtr, from: CuDevicePtr, bytes: usize, stream: CuStream) -> Answer {
+    later(call, on_device(to, from, bytes), stream)
+}
+
+pub fn cuMemcpy2D_v2(call: &Call, c: *const Copy2d) -> Answer {
+    now(call, rows(c)?)
+}
+
+pub fn cuMemcpy2DUnaligned_v2(call: &Call, c: *const Copy2d) -> Answer {
+    now(call, rows(c)?)
+}
+
+pub fn cuMemcpy2DAsync_v2(call: &Call, c: *const Copy2d, stream: CuStream) -> Answer {
+    later(call, rows(c)?, stream)
+}
+
+pub fn cuMemcpy3D_v2(call: &Call, c: *const Copy3d) -> Answer {
+    now(call, Transfer::of(&get(c)?)?)
+}
+
+pub fn cuMemcpy3DAsync_v2(call: &Call, c: *const Copy3d, stream: CuStream) -> Answer {
+    later(call, Transfer::of(&get(c)?)?, stream)
+}
+
+/// A place in an array, where it has so many bytes.
+fn in_array(array: CuArray, offset: usize, bytes: usize) -> Answer<Side> {
+    let array = ARRAYS.get(array)?;
+    let end = (offset as u64)
+        .checked_add(bytes as u64)
+        .filter(|end| *end <= array.bytes);
+    end.ok_or(INVALID_VALUE)?;
+    Ok(Side::linear(false, array.at() + offset as u64))
+}
+
+pub fn cuMemcpyHtoA_v2(call: &Call, to: CuArray, offset: usize, from: *const c_void, bytes: usize) -> Answer {
+    let from = Side::linear(false, from as u64);
+    now(call, Transfer::linear(in_array(to, offset, bytes)?, from, bytes))
+}
+
+pub fn cuMemcpyAtoH_v2(call: &Call, to: *mut c_void, from: CuArray, offset: usize, bytes: usize) -> Answer {
+    let to = Side::linear(false, to as u64);
+    now(call, Transfer::linear(to, in_array(from, offset, bytes)?, bytes))
+}
+
+pub fn cuMemcpyDtoA_v2(call: &Call, to: CuArray, offset: usize, from: CuDevicePtr, bytes: usize) -> Answer {
+    let from = Side::linear(true, from);
+    now(call, Transfer::linear(in_array(to, offset, bytes)?, from, bytes))
+}
+
+pub fn cuMemcpyAtoD_v2(call: &Call, to: CuDevicePtr, from: CuArray, offset: usize, bytes: usize) -> Answer {
+    let to = Side::linear(true, to);
+    now(call, Transfer::linear(to, in_array(from, offset, bytes)?, bytes))
+}

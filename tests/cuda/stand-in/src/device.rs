@@ -1,0 +1,154 @@
+//! The device: one, as large as a test needs; and the beginning of the driver.
+
+use crate::Answer;
+use crate::call::Call;
+use crate::codes::{INVALID_DEVICE, INVALID_VALUE};
+use crate::memory::allocation::POOL;
+use crate::pointers::give;
+use crate::settings::settings;
+use cuda_driver::{CuDevice, CuMemPool, Uuid};
+use std::ffi::c_char;
+use std::sync::Once;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Version of the interface.
+const VERSION: i32 = 13_000;
+/// Compute capability.
+pub const CAPABILITY: (u32, u32) = (9, 0);
+/// Multiprocessors.
+pub const MULTIPROCESSORS: u32 = 16;
+/// Threads that one of them holds.
+pub const THREADS: u32 = 2048;
+/// Blocks that one of them holds.
+pub const BLOCKS: u32 = 32;
+/// Registers that one of them has.
+pub const REGISTERS: u32 = 65_536;
+/// Threads of a block.
+pub const BLOCK_THREADS: u32 = 1024;
+/// Bytes of shared memory that a block has unasked.
+pub const SHARED: u32 = 48 << 10;
+/// Bytes of shared memory that a function may ask for.
+pub const MOST_SHARED: u32 = 227 << 10;
+
+const NAME: &[u8] = b"Stand-in GPU\0";
+const UUID: Uuid = Uuid {
+    bytes: *b"kinescope-stand-",
+};
+/// Numbers of attributes end before this.
+const ATTRIBUTES: i32 = 148;
+
+static BEGUN: AtomicBool = AtomicBool::new(false);
+/// This process is a child of the one that began the driver: its threads and locks are the parent's.
+static CHILD: AtomicBool = AtomicBool::new(false);
+
+/// Whether `cuInit` was called.
+pub fn begun() -> bool {
+    BEGUN.load(Ordering::Acquire)
+}
+
+/// Whether this process is a fork of one that began the driver.
+pub fn is_child() -> bool {
+    CHILD.load(Ordering::Relaxed)
+}
+
+extern "C" fn in_child() {
+    CHILD.store(true, Ordering::Relaxed);
+}
+
+/// Whether this is the device.
+pub fn check(device: CuDevice) -> Answer {
+    if device == 0 { Ok(()) } else { Err(INVALID_DEVICE) }
+}
+
+/// Attributes that are not zero.
+fn attribute(number: i32) -> i32 {
+    match number {
+        1..=3 => BLOCK_THREADS as i32,
+        4 => 64,
+        5 | 11 => i32::MAX,
+        6 | 7 => 65_535,
+        8 => SHARED as i32,
+        9 | 12 | 82 => REGISTERS as i32,
+        10 | 51 => 32,
+        13 => 1_980_000,
+        14 => 512,
+        16 => MULTIPROCESSORS as i32,
+        36 => 3_201_000,
+        37 => 6_144,
+        38 => 60 << 20,
+        39 => THREADS as i32,
+        40 => 3,
+        75 => CAPABILITY.0 as i32,
+        76 => CAPABILITY.1 as i32,
+        81 => 228 << 10,
+        97 => MOST_SHARED as i32,
+        106 => BLOCKS as i32,
+        111 => 1 << 10,
+        // What can be done here: concurrent kernels, mapped host memory, unified addresses, managed memory, priorities,
+        // launches together, virtual memory, pools, clusters.
+        15 | 19 | 31 | 32 | 33 | 41 | 78 | 83 | 90 | 91 | 95 | 99 | 102 | 115 | 120 => 1,
+        _ => 0,
+    }
+}
+
+pub fn cuInit(_: &Call, flags: u32) -> Answer {
+    static ONCE: Once = Once::new();
+    if flags != 0 {
+        return Err(INVALID_VALUE);
+    }
+    // SAFETY: a function of this library, which a program that began the driver keeps loaded.
+    ONCE.call_once(|| unsafe {
+        libc::pthread_atfork(None, None, Some(in_child));
+    });
+    BEGUN.store(true, Ordering::Release);
+    Ok(())
+}
+
+pub fn cuDriverGetVersion(_: &Call, to: *mut i32) -> Answer {
+    give(to, VERSION)
+}
+
+pub fn cuDeviceGet(_: &Call, to: *mut CuDevice, ordinal: i32) -> Answer {
+    check(ordinal)?;
+    give(to, ordinal)
+}
+
+pub fn cuDeviceGetCount(_: &Call, to: *mut i32) -> Answer {
+    give(to, 1)
+}
+
+pub fn cuDeviceGetName(_: &Call, to: *mut c_char, bytes: i32, device: CuDevice) -> Answer {
+    check(device)?;
+    let room = usize::try_from(bytes)
+        .ok()
+        .filter(|room| *room > 0)
+        .ok_or(INVALID_VALUE)?;
+    for (place, byte) in NAME.iter().take(room).enumerate() {
+        let last = place + 1 == room;
+        give(to.wrapping_add(place), if last { 0 } else { *byte as c_char })?;
+    }
+    Ok(())
+}
+
+pub fn cuDeviceGetAttribute(_: &Call, to: *mut i32, number: i32, device: CuDevice) -> Answer {
+    check(device)?;
+    if !(1..ATTRIBUTES).contains(&number) {
+        return Err(INVALID_VALUE);
+    }
+    give(to, attribute(number))
+}
+
+pub fn cuDeviceTotalMem_v2(_: &Call, to: *mut usize, device: CuDevice) -> Answer {
+    check(device)?;
+    give(to, settings().memory as usize)
+}
+
+pub fn cuDeviceGetUuid_v2(_: &Call, to: *mut Uuid, device: CuDevice) -> Answer {
+    check(device)?;
+    give(to, UUID)
+}
+
+pub fn cuDeviceGetDefaultMemPool(_: &Call, to: *mut CuMemPool, device: CuDevice) -> Answer {
+    check(device)?;
+    give(to, crate::handles::pointer(POOL))
+}

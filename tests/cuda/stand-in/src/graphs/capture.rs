@@ -1,0 +1,219 @@
+//! Streams captured into graphs: what would be done becomes nodes, and what cannot be part of a graph ends the capture.
+
+use super::nodes::{Graph, Work};
+use crate::call::Call;
+use crate::codes::{
+    CAPTURE_IMPLICIT, CAPTURE_INVALIDATED, CAPTURE_ISOLATION, CAPTURE_UNJOINED, CAPTURE_UNMATCHED, INVALID_VALUE,
+    STREAM_CAPTURE_UNSUPPORTED,
+};
+use crate::context::Context;
+use crate::handles::pointer;
+use crate::pointers::give;
+use crate::streams::Stream;
+use crate::{Answer, lock};
+use cuda_driver::{CuGraph, CuResult, CuStream};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex};
+use std::thread::ThreadId;
+
+/// Calls of any thread may end the capture.
+const GLOBAL: u32 = 0;
+/// Those of the thread that began it may.
+const THREAD: u32 = 1;
+/// None may.
+const RELAXED: u32 = 2;
+
+/// A capture.
+pub struct Capture {
+    graph: Arc<Graph>,
+    /// Number of the stream that it was begun on.
+    origin: u64,
+    mode: u32,
+    thread: ThreadId,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// What the next node of each stream waits for.
+    heads: BTreeMap<u64, Vec<usize>>,
+    streams: Vec<Arc<Stream>>,
+    invalid: bool,
+}
+
+impl Capture {
+    /// What the next node of a stream waits for.
+    pub fn heads(&self, stream: &Stream) -> Vec<usize> {
+        lock(&self.state).heads.get(&stream.id).cloned().unwrap_or_default()
+    }
+
+    fn invalidate(&self) {
+        lock(&self.state).invalid = true;
+    }
+
+    fn check(&self) -> Answer {
+        if lock(&self.state).invalid {
+            Err(CAPTURE_INVALIDATED)
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Whether all that was captured comes before the end of the stream that it was begun on.
+    fn is_joined(&self) -> bool {
+        let nodes = lock(&self.graph.nodes);
+        let state = lock(&self.state);
+        let mut reached: BTreeSet<usize> = state.heads.get(&self.origin).into_iter().flatten().copied().collect();
+        for node in nodes.iter().rev() {
+            if reached.contains(&node.handle) {
+                reached.extend(&node.after);
+            }
+        }
+        state.heads.values().flatten().all(|head| reached.contains(head))
+    }
+}
+
+/// The capture that a stream is part of.
+fn of(stream: &Stream) -> Option<Arc<Capture>> {
+    lock(&stream.capture).clone()
+}
+
+fn refuse(capture: &Capture, code: CuResult) -> Answer {
+    capture.invalidate();
+    Err(code)
+}
+
+/// Takes work into the graph that a stream is captured into; `false` where it is not, and the work is to be done.
+pub fn takes(context: &Context, stream: &Stream, work: impl FnOnce() -> Work) -> Answer<bool> {
+    let Some(capture) = of(stream) else {
+        refuse_implicit(context, stream)?;
+        return Ok(false);
+    };
+    capture.check()?;
+    let node = capture.graph.add(work(), capture.heads(stream));
+    lock(&capture.state).heads.insert(stream.id, vec![node]);
+    Ok(true)
+}
+
+/// For calls that cannot be part of a graph.
+pub fn refuse_capturing(stream: &Stream) -> Answer {
+    of(stream).map_or(Ok(()), |capture| refuse(&capture, STREAM_CAPTURE_UNSUPPORTED))
+}
+
+/// For waits of a captured stream for what is in no graph.
+pub fn refuse_outside(stream: &Stream) -> Answer {
+    of(stream).map_or(Ok(()), |capture| refuse(&capture, CAPTURE_ISOLATION))
+}
+
+/// For calls that wait for all streams.
+pub fn refuse_any_capture(context: &Context) -> Answer {
+    let all = lock(&context.captures);
+    all.iter().for_each(|capture| capture.invalidate());
+    if all.is_empty() {
+        Ok(())
+    } else {
+        Err(STREAM_CAPTURE_UNSUPPORTED)
+    }
+}
+
+/// For calls that may wait for what is captured without being asked to.
+pub fn refuse_unsafe(context: &Context) -> Answer {
+    let own = std::thread::current().id();
+    let all = lock(&context.captures);
+    let forbids = |c: &&Arc<Capture>| c.mode == GLOBAL || c.mode == THREAD && c.thread == own;
+    let mut forbidden = Ok(());
+    for capture in all.iter().filter(forbids) {
+        forbidden = refuse(capture, STREAM_CAPTURE_UNSUPPORTED);
+    }
+    forbidden
+}
+
+/// For work of the default stream, which would wait for streams that are captured.
+pub fn refuse_implicit(context: &Context, stream: &Stream) -> Answer {
+    if !stream.legacy {
+        return Ok(());
+    }
+    let all = lock(&context.captures);
+    let waits = |c: &&Arc<Capture>| lock(&c.state).streams.iter().any(|s| s.is_blocking());
+    all.iter()
+        .find(waits)
+        .map_or(Ok(()), |capture| refuse(capture, CAPTURE_IMPLICIT))
+}
+
+/// A stream waits for an event of a capture, and is part of it from then on.
+pub fn join(stream: &Arc<Stream>, capture: &Arc<Capture>, nodes: &[usize]) -> Answer {
+    capture.check()?;
+    match of(stream) {
+        Some(own) if !Arc::ptr_eq(&own, capture) => return refuse(&own, CAPTURE_ISOLATION),
+        Some(_) => {}
+        None => {
+            *lock(&stream.capture) = Some(Arc::clone(capture));
+            lock(&capture.state).streams.push(Arc::clone(stream));
+        }
+    }
+    let mut state = lock(&capture.state);
+    let heads = state.heads.entry(stream.id).or_default();
+    for node in nodes {
+        if !heads.contains(node) {
+            heads.push(*node);
+        }
+    }
+    Ok(())
+}
+
+pub fn cuStreamBeginCapture_v2(call: &Call, stream: CuStream, mode: u32) -> Answer {
+    let (context, stream) = call.stream(stream)?;
+    if mode > RELAXED {
+        return Err(INVALID_VALUE);
+    }
+    if stream.legacy {
+        return Err(STREAM_CAPTURE_UNSUPPORTED);
+    }
+    let mut own = lock(&stream.capture);
+    if own.is_some() {
+        return Err(STREAM_CAPTURE_UNSUPPORTED);
+    }
+    let capture = Arc::new(Capture {
+        graph: Graph::make(),
+        origin: stream.id,
+        mode,
+        thread: std::thread::current().id(),
+        state: Mutex::new(State {
+            streams: vec![Arc::clone(&stream)],
+            ..State::default()
+        }),
+    });
+    *own = Some(Arc::clone(&capture));
+    lock(&context.captures).push(capture);
+    Ok(())
+}
+
+pub fn cuStreamEndCapture(call: &Call, stream: CuStream, to: *mut CuGraph) -> Answer {
+    let (context, stream) = call.stream(stream)?;
+    let capture = of(&stream).filter(|c| c.origin == stream.id).ok_or(CAPTURE_UNMATCHED)?;
+    lock(&context.captures).retain(|c| !Arc::ptr_eq(c, &capture));
+    for stream in std::mem::take(&mut lock(&capture.state).streams) {
+        *lock(&stream.capture) = None;
+    }
+    let whole = if capture.is_joined() {
+        capture.check()
+    } else {
+        Err(CAPTURE_UNJOINED)
+    };
+    if whole.is_err() {
+        capture.graph.end();
+        give(to, std::ptr::null_mut())?;
+        return whole;
+    }
+    give(to, pointer(capture.graph.handle))
+}
+
+pub fn cuStreamIsCapturing(call: &Call, stream: CuStream, to: *mut u32) -> Answer {
+    let (context, stream) = call.stream(stream)?;
+    refuse_implicit(&context, &stream)?;
+    // None, active, invalid.
+    give(
+        to,
+        of(&stream).map_or(0, |capture| if capture.check().is_ok() { 1 } else { 2 }),
+    )
+}

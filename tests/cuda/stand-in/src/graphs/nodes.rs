@@ -1,0 +1,317 @@
+//! Graphs and their nodes: built, looked at, changed.
+
+use crate::call::Call;
+use crate::codes::{INVALID_HANDLE, INVALID_VALUE};
+use crate::copies::Transfer;
+use crate::fills::Fill;
+use crate::handles::{Handles, pointer};
+use crate::launch::Launch;
+use crate::pointers::{get, get_at, give, give_list};
+use crate::streams::calls::HostFunction;
+use crate::{Answer, lock};
+use cuda_driver::{
+    Copy3d, CuContext, CuGraph, CuGraphNode, FillNode, HostNode, KernelNode, NODE_COPY, NODE_EMPTY, NODE_FILL,
+    NODE_GRAPH, NODE_HOST, NODE_KERNEL,
+};
+use std::ffi::c_void;
+use std::sync::{Arc, Mutex};
+
+/// What a node does.
+#[derive(Clone)]
+pub enum Work {
+    Launch(Launch),
+    Copy(Transfer),
+    Fill(Fill),
+    Host(HostFunction),
+    Child(Arc<Graph>),
+    Empty,
+}
+
+/// A node.
+pub struct Node {
+    pub handle: usize,
+    pub work: Mutex<Work>,
+    /// Handles of those that it waits for; they were made before it.
+    pub after: Vec<usize>,
+}
+
+/// A graph: its nodes in the order in which they were made, which keeps the edges.
+pub struct Graph {
+    pub handle: usize,
+    pub nodes: Mutex<Vec<Arc<Node>>>,
+}
+
+static GRAPHS: Handles<Graph> = Handles::new(6);
+static NODES: Handles<Node> = Handles::new(7);
+
+impl Graph {
+    /// A graph of nothing.
+    pub fn make() -> Arc<Self> {
+        GRAPHS.put(|handle| Self {
+            handle,
+            nodes: Mutex::default(),
+        })
+    }
+
+    /// The graph of a handle.
+    pub fn of(handle: CuGraph) -> Answer<Arc<Self>> {
+        GRAPHS.get(handle)
+    }
+
+    /// Adds a node behind others.
+    pub fn add(&self, work: Work, after: Vec<usize>) -> usize {
+        let node = NODES.put(|handle| Node {
+            handle,
+            work: Mutex::new(work),
+            after,
+        });
+        let handle = node.handle;
+        lock(&self.nodes).push(node);
+        handle
+    }
+
+    /// Ends it. What is ready to be launched of it stays.
+    pub fn end(&self) {
+        for node in lock(&self.nodes).iter() {
+            // A graph that was ended twice has none any more.
+            let _ = NODES.take(pointer(node.handle));
+        }
+        let _ = GRAPHS.take(pointer(self.handle));
+    }
+
+    /// Its edges, from what comes first to what waits.
+    fn edges(&self) -> Vec<(usize, usize)> {
+        let nodes = lock(&self.nodes);
+        let of = |node: &Arc<Node>| node.after.iter().map(|from| (*from, node.handle)).collect::<Vec<_>>();
+        nodes.iter().flat_map(of).collect()
+    }
+}
+
+fn add(to: *mut CuGraphNode, graph: CuGraph, after: *const CuGraphNode, count: usize, work: Work) -> Answer {
+    let graph = Graph::of(graph)?;
+    let after = (0..count).map(|n| get_at(after, n).map(|node| node as usize));
+    let after = after.collect::<Answer<Vec<_>>>()?;
+    let known = lock(&graph.nodes);
+    if to.is_null()
+        || after
+            .iter()
+            .any(|handle| !known.iter().any(|node| node.handle == *handle))
+    {
+        return Err(INVALID_VALUE);
+    }
+    drop(known);
+    give(to, pointer(graph.add(work, after)))
+}
+
+pub fn cuGraphCreate(call: &Call, to: *mut CuGraph, flags: u32) -> Answer {
+    call.context()?;
+    if to.is_null() || flags != 0 {
+        return Err(INVALID_VALUE);
+    }
+    give(to, pointer(Graph::make().handle))
+}
+
+pub fn cuGraphDestroy(_: &Call, graph: CuGraph) -> Answer {
+    Graph::of(graph)?.end();
+    Ok(())
+}
+
+pub fn cuGraphAddKernelNode_v2(
+    call: &Call,
+    to: *mut CuGraphNode,
+    graph: CuGraph,
+    after: *const CuGraphNode,
+    count: usize,
+    form: *const KernelNode,
+) -> Answer {
+    let context = call.context()?;
+    let launch = Launch::of_node(&context, &get(form)?)?;
+    add(to, graph, after, count, Work::Launch(launch))
+}
+
+pub fn cuGraphAddMemcpyNode(
+    call: &Call,
+    to: *mut CuGraphNode,
+    graph: CuGraph,
+    after: *const CuGraphNode,
+    count: usize,
+    form: *const Copy3d,
+    _context: CuContext,
+) -> Answer {
+    call.context()?;
+    add(to, graph, after, count, Work::Copy(Transfer::of(&get(form)?)?))
+}
+
+pub fn cuGraphAddMemsetNode(
+    call: &Call,
+    to: *mut CuGraphNode,
+    graph: CuGraph,
+    after: *const CuGraphNode,
+    count: usize,
+    form: *const FillNode,
+    _context: CuContext,
+) -> Answer {
+    call.context()?;
+    add(to, graph, after, count, Work::Fill(Fill::of(&get(form)?)?))
+}
+
+pub fn cuGraphAddHostNode(
+    call: &Call,
+    to: *mut CuGraphNode,
+    graph: CuGraph,
+    after: *const CuGraphNode,
+    count: usize,
+    form: *const HostNode,
+) -> Answer {
+    call.context()?;
+    let form = get(form)?;
+    let function = HostFunction::of(form.function, form.data).ok_or(INVALID_VALUE)?;
+    add(to, graph, after, count, Work::Host(function))
+}
+
+pub fn cuGraphAddChildGraphNode(
+    call: &Call,
+    to: *mut CuGraphNode,
+    graph: CuGraph,
+    after: *const CuGraphNode,
+    count: usize,
+    child: CuGraph,
+) -> Answer {
+    call.context()?;
+    // A copy: what becomes of the child is its own affair.
+    let child = Graph::of(child)?;
+    let own = Graph::make();
+    let mut handles = Vec::new();
+    for node in lock(&child.nodes).iter() {
+        let after = node
+            .after
+            .iter()
+            .filter_map(|a| handles.iter().find(|(from, _)| from == a))
+            .map(|(_, to)| *to);
+        let made = own.add(lock(&node.work).clone(), after.collect());
+        handles.push((node.handle, made));
+    }
+    add(to, graph, after, count, Work::Child(own))
+}
+
+pub fn cuGraphAddEmptyNode(
+    call: &Call,
+    to: *mut CuGraphNode,
+    graph: CuGraph,
+    after: *const CuGraphNode,
+    count: usize,
+) -> Answer {
+    call.context()?;
+    add(to, graph, after, count, Work::Empty)
+}
+
+/// A driver may list nodes in any order: this one begins with the last.
+pub fn cuGraphGetNodes(_: &Call, graph: CuGraph, to: *mut CuGraphNode, count: *mut usize) -> Answer {
+    let graph = Graph::of(graph)?;
+    let nodes: Vec<CuGraphNode> = lock(&graph.nodes)
+        .iter()
+        .rev()
+        .map(|node| pointer(node.handle))
+        .collect();
+    list(to, count, &nodes, std::ptr::null_mut())
+}
+
+/// Writes a list into as many places as `count` says, or tells how long it is where there are none.
+fn list<T: Copy>(to: *mut T, count: *mut usize, all: &[T], rest: T) -> Answer {
+    let room = get(count.cast_const())?;
+    if to.is_null() {
+        return give(count, all.len());
+    }
+    give_list(to, all, room, rest)?;
+    give(count, all.len().min(room))
+}
+
+pub fn cuGraphGetEdges_v2(
+    call: &Call,
+    graph: CuGraph,
+    from: *mut CuGraphNode,
+    to: *mut CuGraphNode,
+    data: *mut c_void,
+    count: *mut usize,
+) -> Answer {
+    if !data.is_null() {
+        let room = get(count.cast_const())?;
+        give_list(data.cast::<u64>(), &[], room, 0)?;
+    }
+    cuGraphGetEdges(call, graph, from, to, count)
+}
+
+pub fn cuGraphGetEdges(
+    _: &Call,
+    graph: CuGraph,
+    from: *mut CuGraphNode,
+    to: *mut CuGraphNode,
+    count: *mut usize,
+) -> Answer {
+    if from.is_null() != to.is_null() {
+        return Err(INVALID_VALUE);
+    }
+    let edges = Graph::of(graph)?.edges();
+    let starts: Vec<CuGraphNode> = edges.iter().map(|(from, _)| pointer(*from)).collect();
+    let ends: Vec<CuGraphNode> = edges.iter().map(|(_, to)| pointer(*to)).collect();
+    let mut room = get(count.cast_const())?;
+    list(to, &raw mut room, &ends, std::ptr::null_mut())?;
+    list(from, count, &starts, std::ptr::null_mut())
+}
+
+fn node(handle: CuGraphNode) -> Answer<Arc<Node>> {
+    NODES.get(handle)
+}
+
+pub fn cuGraphNodeGetType(_: &Call, of: CuGraphNode, to: *mut u32) -> Answer {
+    let node = node(of)?;
+    let kind = match &*lock(&node.work) {
+        Work::Launch(_) => NODE_KERNEL,
+        Work::Copy(_) => NODE_COPY,
+        Work::Fill(_) => NODE_FILL,
+        Work::Host(_) => NODE_HOST,
+        Work::Child(_) => NODE_GRAPH,
+        Work::Empty => NODE_EMPTY,
+    };
+    give(to, kind)
+}
+
+pub fn cuGraphKernelNodeGetParams_v2(_: &Call, of: CuGraphNode, to: *mut KernelNode) -> Answer {
+    match &*lock(&node(of)?.work) {
+        Work::Launch(launch) => give(to, launch.form()),
+        _ => Err(INVALID_HANDLE),
+    }
+}
+
+pub fn cuGraphKernelNodeSetParams_v2(call: &Call, of: CuGraphNode, form: *const KernelNode) -> Answer {
+    let context = call.context()?;
+    let launch = Launch::of_node(&context, &get(form)?)?;
+    match &mut *lock(&node(of)?.work) {
+        Work::Launch(old) => {
+            *old = launch;
+            Ok(())
+        }
+        _ => Err(INVALID_HANDLE),
+    }
+}
+
+pub fn cuGraphMemcpyNodeGetParams(_: &Call, of: CuGraphNode, to: *mut Copy3d) -> Answer {
+    match &*lock(&node(of)?.work) {
+        Work::Copy(transfer) => give(to, transfer.form()),
+        _ => Err(INVALID_HANDLE),
+    }
+}
+
+pub fn cuGraphMemsetNodeGetParams(_: &Call, of: CuGraphNode, to: *mut FillNode) -> Answer {
+    match &*lock(&node(of)?.work) {
+        Work::Fill(fill) => give(to, fill.form()),
+        _ => Err(INVALID_HANDLE),
+    }
+}
+
+pub fn cuGraphChildGraphNodeGetGraph(_: &Call, of: CuGraphNode, to: *mut CuGraph) -> Answer {
+    match &*lock(&node(of)?.work) {
+        Work::Child(graph) => give(to, pointer(graph.handle)),
+        _ => Err(INVALID_HANDLE),
+    }
+}

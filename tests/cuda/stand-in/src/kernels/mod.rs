@@ -1,0 +1,159 @@
+//! Kernels: what a program's text calls by a name is done by a function of this name here, block by block and thread by
+//! thread as its text says. The texts lie with the programs, `tests/cuda/clients/ptx/` and `programs/driver_api.c`.
+
+mod linked;
+mod numbers;
+mod orders;
+mod tools;
+mod variables;
+
+use crate::Answer;
+use crate::codes::{INVALID_VALUE, NOT_FOUND};
+use crate::context::Context;
+use crate::memory::view::View;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// What a kernel does.
+pub type Body = fn(&Run<'_>) -> Answer;
+
+/// A kernel that is known here.
+struct Known {
+    name: &'static str,
+    body: Body,
+    /// Registers of a thread, as a compiler would take them unasked.
+    registers: u32,
+    /// Bytes of shared memory of its own.
+    shared: u32,
+}
+
+const fn known(name: &'static str, body: Body, registers: u32, shared: u32) -> Known {
+    Known {
+        name,
+        body,
+        registers,
+        shared,
+    }
+}
+
+const KNOWN: [Known; 21] = [
+    known("vector_add", numbers::vector_add, 16, 0),
+    known("stride", numbers::stride, 24, 0),
+    known("reduce", numbers::reduce, 20, 0),
+    known("tile_sums", numbers::tile_sums, 28, 1024),
+    known("matmul", numbers::matmul, 40, 0),
+    known("layer", numbers::layer, 40, 0),
+    known("mix", numbers::mix, 14, 0),
+    known("join", numbers::join, 14, 0),
+    known("first", numbers::first, 16, 0),
+    known("second", numbers::second, 16, 0),
+    known("turn", numbers::turn, 12, 0),
+    known("together", numbers::together, 22, 0),
+    known("scale_add", numbers::scale_add, 14, 0),
+    known("link", linked::link, 14, 0),
+    known("walk", linked::walk, 18, 0),
+    known("reverse", linked::reverse, 18, 0),
+    known("find", linked::find, 18, 0),
+    known("weigh_globals", variables::weigh_globals, 18, 0),
+    known("count_up", variables::count_up, 12, 0),
+    known("through", variables::through, 14, 0),
+    known("weigh", variables::weigh, 16, 0),
+];
+const ORDERS: [Known; 4] = [
+    known("kinescope_pages", tools::pages, 24, 0),
+    known("kinescope_hash", tools::hash, 32, 0),
+    known("obey", orders::obey, 14, 0),
+    known("slow", orders::slow, 10, 0),
+];
+/// Registers of a kernel that is not known here.
+const REGISTERS: u32 = 32;
+
+fn find(name: &str) -> Option<&'static Known> {
+    const BOTH: [&[Known]; 2] = [&KNOWN, &ORDERS];
+    BOTH.iter().flat_map(|all| all.iter()).find(|known| known.name == name)
+}
+
+/// What the kernel of this name does, where that is known.
+pub fn named(name: &str) -> Option<Body> {
+    find(name).map(|known| known.body)
+}
+
+/// Registers of a thread, as a compiler takes them unasked.
+pub fn registers(name: &str) -> u32 {
+    find(name).map_or(REGISTERS, |known| known.registers)
+}
+
+/// Bytes of shared memory of its own.
+pub fn shared(name: &str) -> u32 {
+    find(name).map_or(0, |known| known.shared)
+}
+
+/// Bytes of local memory that a thread needs for what does not fit into so many registers.
+pub fn spilled(name: &str, given: u32) -> u32 {
+    registers(name).saturating_sub(given) * 4
+}
+
+/// A kernel that runs: what it was launched with, and the memory that it reaches.
+pub struct Run<'a> {
+    pub grid: [u32; 3],
+    pub block: [u32; 3],
+    pub arguments: &'a [u8],
+    pub layout: &'a [[usize; 2]],
+    pub variables: &'a BTreeMap<String, (u64, u64)>,
+    pub memory: View,
+    pub context: &'a Context,
+}
+
+impl Run<'_> {
+    /// The bytes of an argument.
+    pub fn argument(&self, n: usize) -> Answer<&[u8]> {
+        let [at, bytes] = self.layout.get(n).ok_or(INVALID_VALUE)?;
+        self.arguments.get(*at..at + bytes).ok_or(INVALID_VALUE)
+    }
+
+    /// An argument of eight bytes: an address, or a number.
+    pub fn u64(&self, n: usize) -> Answer<u64> {
+        let bytes = self.argument(n)?.try_into().map_err(|_| INVALID_VALUE)?;
+        Ok(u64::from_le_bytes(bytes))
+    }
+
+    /// An argument of four bytes.
+    pub fn u32(&self, n: usize) -> Answer<u32> {
+        let bytes = self.argument(n)?.try_into().map_err(|_| INVALID_VALUE)?;
+        Ok(u32::from_le_bytes(bytes))
+    }
+
+    /// Address of a variable of the module.
+    pub fn variable(&self, name: &str) -> Answer<u64> {
+        self.variables.get(name).map(|(at, _)| *at).ok_or(NOT_FOUND)
+    }
+
+    /// Blocks along x.
+    pub fn blocks(&self) -> u64 {
+        u64::from(self.grid[0])
+    }
+
+    /// Threads along x, of a block.
+    pub fn block_threads(&self) -> u64 {
+        u64::from(self.block[0])
+    }
+
+    /// Threads along x, of all blocks.
+    pub fn threads(&self) -> u64 {
+        self.blocks() * self.block_threads()
+    }
+
+    /// The places below `n` that have a thread each: those of a kernel whose threads look at one place.
+    pub fn places(&self, n: u64) -> std::ops::Range<u64> {
+        0..n.min(self.threads())
+    }
+
+    /// Takes a time that falls with the number of threads, up to as many as the device holds; whole warps are better.
+    pub fn pace(&self) {
+        const ALONE: u64 = 40_000;
+        const MOST: u64 = 8192;
+        let odd = if self.block[0].is_multiple_of(32) { 1 } else { 2 };
+        let micros = 200 + odd * ALONE * 32 / self.threads().clamp(32, MOST);
+        std::thread::sleep(Duration::from_micros(micros));
+    }
+}

@@ -1,0 +1,295 @@
+//! Launches: which function, with which arguments, on how many threads.
+
+use crate::Answer;
+use crate::call::Call;
+use crate::code::functions::Function;
+use crate::codes::{INVALID_CLUSTER, INVALID_VALUE, NOT_SUPPORTED, TOO_MANY_BLOCKS};
+use crate::context::Context;
+use crate::device::MULTIPROCESSORS;
+use crate::graphs::capture;
+use crate::graphs::nodes::Work;
+use crate::handles::pointer;
+use crate::kernels::Run;
+use crate::memory::view::View;
+use crate::pointers::{bytes, get, get_at};
+use crate::settings::settings;
+use crate::streams::submit;
+use cuda_driver::{
+    CuFunction, CuStream, EXTRA_BUFFER, EXTRA_END, EXTRA_SIZE, FUNCTION_MOST_DYNAMIC_SHARED, KernelNode,
+    LAUNCH_CLUSTER, LAUNCH_COOPERATIVE, LaunchConfig,
+};
+use std::ffi::c_void;
+use std::sync::Arc;
+
+/// Longest buffer of arguments.
+const MOST_ARGUMENTS: usize = 32_764;
+/// Blocks of a grid by dimension.
+const MOST_BLOCKS: [u32; 3] = [i32::MAX as u32, 65_535, 65_535];
+/// Threads of a block by dimension.
+const MOST_THREADS: [u32; 3] = [1024, 1024, 64];
+
+/// Arguments, as the function's parameters are laid out, and where each begins: what a graph's node tells.
+struct Arguments {
+    buffer: Box<[u8]>,
+    each: Box<[usize]>,
+}
+
+/// A launch.
+#[derive(Clone)]
+pub struct Launch {
+    function: Arc<Function>,
+    grid: [u32; 3],
+    block: [u32; 3],
+    shared: u32,
+    arguments: Arc<Arguments>,
+}
+
+/// How a launch is shaped.
+#[derive(Clone, Copy)]
+struct Shape {
+    grid: [u32; 3],
+    block: [u32; 3],
+    cluster: [u32; 3],
+    shared: u32,
+    cooperative: bool,
+}
+
+impl Arguments {
+    fn of(function: &Function, parameters: *mut *mut c_void, extra: *mut *mut c_void) -> Answer<Self> {
+        let layout = &function.entry.layout;
+        let whole = layout.iter().map(|[at, bytes]| at + bytes).max().unwrap_or(0);
+        let mut buffer = vec![0u8; whole];
+        if !parameters.is_null() {
+            for (n, [at, length]) in layout.iter().enumerate() {
+                let from = get_at(parameters.cast_const(), n)?;
+                let argument = bytes(from, *length)?;
+                if let Some(to) = buffer.get_mut(*at..at + length) {
+                    to.copy_from_slice(&argument);
+                }
+            }
+        } else if !extra.is_null() {
+            let (mut from, mut length) = (std::ptr::null_mut(), 0);
+            for n in 0.. {
+                let key = get_at(extra.cast_const(), 2 * n)? as usize;
+                if key == EXTRA_END {
+                    break;
+                }
+                let value = get_at(extra.cast_const(), 2 * n + 1)?;
+                match key {
+                    EXTRA_BUFFER => from = value,
+                    EXTRA_SIZE => length = get(value.cast::<usize>().cast_const())?,
+                    _ => return Err(INVALID_VALUE),
+                }
+            }
+            if length > MOST_ARGUMENTS || length < whole {
+                return Err(INVALID_VALUE);
+            }
+            let given = bytes(from, length)?;
+            buffer.copy_from_slice(given.get(..whole).ok_or(INVALID_VALUE)?);
+        } else if whole > 0 {
+            return Err(INVALID_VALUE);
+        }
+        let buffer = buffer.into_boxed_slice();
+        let base = buffer.as_ptr().expose_provenance();
+        let each = layout.iter().map(|[at, _]| base + at).collect();
+        Ok(Self { buffer, each })
+    }
+}
+
+impl Launch {
+    fn of(
+        context: &Context,
+        function: CuFunction,
+        shape: Shape,
+        parameters: *mut *mut c_void,
+        extra: *mut *mut c_void,
+    ) -> Answer<Self> {
+        let function = Function::of(context, function)?;
+        let is_within =
+            |sizes: [u32; 3], most: [u32; 3]| sizes.iter().zip(most).all(|(n, most)| (1..=most).contains(n));
+        let threads = shape.block.iter().fold(1u32, |n, d| n.saturating_mul(*d));
+        let most_shared = function.attribute(FUNCTION_MOST_DYNAMIC_SHARED)? as u32;
+        if !is_within(shape.grid, MOST_BLOCKS)
+            || !is_within(shape.block, MOST_THREADS)
+            || threads > function.entry.most_threads
+            || shape.shared > most_shared
+        {
+            return Err(INVALID_VALUE);
+        }
+        if shape.cluster != [0; 3] {
+            let fits = shape
+                .grid
+                .iter()
+                .zip(shape.cluster)
+                .all(|(n, c)| c > 0 && n.is_multiple_of(c));
+            if !fits || shape.cluster.iter().product::<u32>() > 8 {
+                return Err(INVALID_CLUSTER);
+            }
+        }
+        let blocks = shape.grid.iter().fold(1u64, |n, d| n.saturating_mul(u64::from(*d)));
+        let held = u64::from(function.held(threads, shape.shared)) * u64::from(MULTIPROCESSORS);
+        if shape.cooperative && blocks > held {
+            return Err(TOO_MANY_BLOCKS);
+        }
+        let arguments = Arc::new(Arguments::of(&function, parameters, extra)?);
+        Ok(Self {
+            function,
+            grid: shape.grid,
+            block: shape.block,
+            shared: shape.shared,
+            arguments,
+        })
+    }
+
+    /// The launch that a graph's node is.
+    pub fn of_node(context: &Context, form: &KernelNode) -> Answer<Self> {
+        let function = if form.function.is_null() {
+            form.kernel
+        } else {
+            form.function
+        };
+        let shape = Shape {
+            grid: form.grid,
+            block: form.block,
+            cluster: [0; 3],
+            shared: form.shared,
+            cooperative: false,
+        };
+        Self::of(context, function, shape, form.parameters, form.extra)
+    }
+
+    /// As a graph's node tells it: the arguments are the node's own, and stay as long as it.
+    pub fn form(&self) -> KernelNode {
+        let each = self.arguments.each.as_ptr().cast::<*mut c_void>().cast_mut();
+        KernelNode {
+            function: pointer(self.function.handle),
+            grid: self.grid,
+            block: self.block,
+            shared: self.shared,
+            parameters: if self.arguments.each.is_empty() {
+                std::ptr::null_mut()
+            } else {
+                each
+            },
+            extra: std::ptr::null_mut(),
+            kernel: std::ptr::null_mut(),
+            context: std::ptr::null_mut(),
+        }
+    }
+
+    /// Does it.
+    pub fn run(&self, context: &Context) -> Answer {
+        if let Some(code) = settings().due_kernel() {
+            return Err(code);
+        }
+        let run = Run {
+            grid: self.grid,
+            block: self.block,
+            arguments: &self.arguments.buffer,
+            layout: &self.function.entry.layout,
+            variables: &self.function.variables,
+            memory: View::now(),
+            context,
+        };
+        let body = self.function.body.ok_or(NOT_SUPPORTED)?;
+        if settings().pace {
+            run.pace();
+        }
+        body(&run)
+    }
+}
+
+fn launch(
+    call: &Call,
+    function: CuFunction,
+    shape: Shape,
+    stream: CuStream,
+    parameters: *mut *mut c_void,
+    extra: *mut *mut c_void,
+) -> Answer {
+    let (context, stream) = call.stream(stream)?;
+    let launch = Launch::of(&context, function, shape, parameters, extra)?;
+    // Said at once, and not by a device that fails: a test that needs a kernel which is not here wants to know.
+    launch.function.body.ok_or(NOT_SUPPORTED)?;
+    if capture::takes(&context, &stream, || Work::Launch(launch.clone()))? {
+        return Ok(());
+    }
+    submit(&context, &stream, Vec::new(), move |context| launch.run(context));
+    Ok(())
+}
+
+#[allow(clippy::too_many_arguments, reason = "the driver's own")]
+pub fn cuLaunchKernel(
+    call: &Call,
+    function: CuFunction,
+    grid_x: u32,
+    grid_y: u32,
+    grid_z: u32,
+    block_x: u32,
+    block_y: u32,
+    block_z: u32,
+    shared: u32,
+    stream: CuStream,
+    parameters: *mut *mut c_void,
+    extra: *mut *mut c_void,
+) -> Answer {
+    let shape = Shape {
+        grid: [grid_x, grid_y, grid_z],
+        block: [block_x, block_y, block_z],
+        cluster: [0; 3],
+        shared,
+        cooperative: false,
+    };
+    launch(call, function, shape, stream, parameters, extra)
+}
+
+#[allow(clippy::too_many_arguments, reason = "the driver's own")]
+pub fn cuLaunchCooperativeKernel(
+    call: &Call,
+    function: CuFunction,
+    grid_x: u32,
+    grid_y: u32,
+    grid_z: u32,
+    block_x: u32,
+    block_y: u32,
+    block_z: u32,
+    shared: u32,
+    stream: CuStream,
+    parameters: *mut *mut c_void,
+) -> Answer {
+    let shape = Shape {
+        grid: [grid_x, grid_y, grid_z],
+        block: [block_x, block_y, block_z],
+        cluster: [0; 3],
+        shared,
+        cooperative: true,
+    };
+    launch(call, function, shape, stream, parameters, std::ptr::null_mut())
+}
+
+pub fn cuLaunchKernelEx(
+    call: &Call,
+    config: *const LaunchConfig,
+    function: CuFunction,
+    parameters: *mut *mut c_void,
+    extra: *mut *mut c_void,
+) -> Answer {
+    let config = get(config)?;
+    let mut shape = Shape {
+        grid: config.grid,
+        block: config.block,
+        cluster: [0; 3],
+        shared: config.shared,
+        cooperative: false,
+    };
+    for n in 0..config.attribute_count as usize {
+        let attribute = get_at(config.attributes, n)?;
+        let [low, high, ..] = attribute.value;
+        match attribute.id {
+            LAUNCH_COOPERATIVE => shape.cooperative = low as u32 != 0,
+            LAUNCH_CLUSTER => shape.cluster = [low as u32, (low >> 32) as u32, high as u32],
+            _ => {}
+        }
+    }
+    launch(call, function, shape, config.stream, parameters, extra)
+}

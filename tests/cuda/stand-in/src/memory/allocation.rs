@@ -1,0 +1,201 @@
+//! `cuMemAlloc` and its kin: the device's memory taken and given back, at once or in a stream's order.
+
+use super::piece::Piece;
+use super::table::{Kind, READ_WRITE, Range, find, insert, ranges_mut};
+use crate::call::Call;
+use crate::codes::{INVALID_HANDLE, INVALID_VALUE, OUT_OF_MEMORY};
+use crate::graphs::capture::{refuse_capturing, refuse_unsafe};
+use crate::pointers::give;
+use crate::streams;
+use crate::{Answer, lock};
+use cuda_driver::{CuDevicePtr, CuMemPool, CuStream};
+use std::collections::BTreeMap;
+use std::ffi::c_void;
+use std::sync::{Arc, Mutex};
+
+/// The pool that `cuMemAllocAsync` takes from.
+pub const POOL: usize = 0x5100_ffff_0040;
+/// From one row to the next of what `cuMemAllocPitch` gives.
+const PITCH: usize = 512;
+/// What addresses of allocations are multiples of.
+const STEP: u64 = 512;
+/// Addresses that allocations have.
+const ARENA: u64 = 64 << 30;
+
+/// Addresses for allocations: nobody reaches them but through the table.
+struct Arena {
+    addresses: Option<Piece>,
+    /// Parts in use by where they begin.
+    used: BTreeMap<u64, u64>,
+}
+
+static PLACES: Mutex<Arena> = Mutex::new(Arena {
+    addresses: None,
+    used: BTreeMap::new(),
+});
+
+impl Arena {
+    /// The first gap of so many bytes, so that addresses that were given back are given again.
+    fn take(&mut self, bytes: u64) -> Answer<u64> {
+        if self.addresses.is_none() {
+            self.addresses = Piece::addresses(ARENA, super::GRANULE);
+        }
+        let base = self.addresses.as_ref().ok_or(OUT_OF_MEMORY)?.at();
+        let mut from = base;
+        for (at, used) in &self.used {
+            if at - from >= bytes {
+                break;
+            }
+            from = at + used;
+        }
+        if base + ARENA - from < bytes {
+            return Err(OUT_OF_MEMORY);
+        }
+        self.used.insert(from, bytes);
+        Ok(from)
+    }
+}
+
+/// Takes memory of the device.
+pub fn take(kind: Kind, bytes: u64, context: usize) -> Answer<u64> {
+    let memory = Arc::new(Piece::of_device(bytes)?);
+    let host = memory.at();
+    // Managed memory is the host's as well, at the same address.
+    let at = if kind == Kind::Managed {
+        host
+    } else {
+        let whole = bytes.max(1).checked_next_multiple_of(STEP).ok_or(OUT_OF_MEMORY)?;
+        lock(&PLACES).take(whole)?
+    };
+    insert(Range {
+        at,
+        bytes: bytes.max(1),
+        kind,
+        host,
+        memory: Some(memory),
+        access: READ_WRITE,
+        context,
+        going: false,
+    });
+    Ok(at)
+}
+
+/// A range is gone from the table: its address is free again.
+pub fn end(range: &Range) {
+    lock(&PLACES).used.remove(&range.at);
+}
+
+/// Removes an allocation.
+pub fn give_back(at: u64) {
+    let gone = ranges_mut().remove(&at);
+    if let Some(range) = gone {
+        end(&range);
+    }
+}
+
+fn is_allocation(range: &Range, at: u64) -> bool {
+    range.at == at && matches!(range.kind, Kind::Plain | Kind::Pool | Kind::Managed)
+}
+
+pub fn cuMemAlloc_v2(call: &Call, to: *mut CuDevicePtr, bytes: usize) -> Answer {
+    let context = call.context()?;
+    refuse_unsafe(&context)?;
+    if to.is_null() || bytes == 0 {
+        return Err(INVALID_VALUE);
+    }
+    give(to, take(Kind::Plain, bytes as u64, context.handle)?)
+}
+
+pub fn cuMemAllocPitch_v2(
+    call: &Call,
+    to: *mut CuDevicePtr,
+    pitch: *mut usize,
+    width: usize,
+    height: usize,
+    element: u32,
+) -> Answer {
+    let context = call.context()?;
+    refuse_unsafe(&context)?;
+    if to.is_null() || pitch.is_null() || width == 0 || height == 0 || !matches!(element, 4 | 8 | 16) {
+        return Err(INVALID_VALUE);
+    }
+    let row = width.checked_next_multiple_of(PITCH).ok_or(OUT_OF_MEMORY)?;
+    let bytes = row.checked_mul(height).ok_or(OUT_OF_MEMORY)?;
+    give(to, take(Kind::Plain, bytes as u64, context.handle)?)?;
+    give(pitch, row)
+}
+
+pub fn cuMemAllocManaged(call: &Call, to: *mut CuDevicePtr, bytes: usize, flags: u32) -> Answer {
+    let context = call.context()?;
+    refuse_unsafe(&context)?;
+    if to.is_null() || bytes == 0 || !matches!(flags, 1 | 2) {
+        return Err(INVALID_VALUE);
+    }
+    give(to, take(Kind::Managed, bytes as u64, context.handle)?)
+}
+
+pub fn cuMemFree_v2(call: &Call, at: CuDevicePtr) -> Answer {
+    let context = call.context()?;
+    refuse_unsafe(&context)?;
+    if at == 0 {
+        return Ok(());
+    }
+    find(at).filter(|range| is_allocation(range, at)).ok_or(INVALID_VALUE)?;
+    // Nothing reaches it any more when the device is done with all that was begun.
+    context.synchronize()?;
+    give_back(at);
+    Ok(())
+}
+
+pub fn cuMemAllocAsync(call: &Call, to: *mut CuDevicePtr, bytes: usize, stream: CuStream) -> Answer {
+    let (context, stream) = call.stream(stream)?;
+    refuse_capturing(&stream)?;
+    if to.is_null() {
+        return Err(INVALID_VALUE);
+    }
+    // The address is good at once; what uses it before the stream's turn is the program's own mistake.
+    give(
+        to,
+        if bytes == 0 {
+            0
+        } else {
+            take(Kind::Pool, bytes as u64, context.handle)?
+        },
+    )
+}
+
+pub fn cuMemAllocFromPoolAsync(
+    call: &Call,
+    to: *mut CuDevicePtr,
+    bytes: usize,
+    from: CuMemPool,
+    stream: CuStream,
+) -> Answer {
+    if from as usize != POOL {
+        return Err(INVALID_HANDLE);
+    }
+    cuMemAllocAsync(call, to, bytes, stream)
+}
+
+pub fn cuMemFreeAsync(call: &Call, at: CuDevicePtr, stream: CuStream) -> Answer {
+    let (context, stream) = call.stream(stream)?;
+    refuse_capturing(&stream)?;
+    if at == 0 {
+        return Ok(());
+    }
+    {
+        let mut ranges = ranges_mut();
+        let range = ranges.get_mut(&at).filter(|r| !r.going && is_allocation(r, at));
+        range.ok_or(INVALID_VALUE)?.going = true;
+    }
+    streams::submit(&context, &stream, Vec::new(), move |_| {
+        give_back(at);
+        Ok(())
+    });
+    Ok(())
+}
+
+/// Memory is not shared with other processes here.
+pub fn cuIpcGetMemHandle(_: &Call, _handle: *mut c_void, _at: CuDevicePtr) -> Answer {
+    Err(crate::codes::NOT_SUPPORTED)
+}

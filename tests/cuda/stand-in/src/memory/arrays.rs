@@ -1,0 +1,93 @@
+//! Arrays of texels: memory that has no address on the device. Textures and surfaces are not to be had here.
+
+use super::piece::Piece;
+use crate::Answer;
+use crate::call::Call;
+use crate::codes::{INVALID_VALUE, NOT_SUPPORTED, OUT_OF_MEMORY};
+use crate::handles::{Handles, pointer};
+use crate::pointers::{get, give};
+use cuda_driver::{CuArray, CuObject};
+use std::ffi::c_void;
+
+/// `CUDA_ARRAY_DESCRIPTOR`.
+#[derive(Clone, Copy)]
+#[repr(C)]
+struct Description {
+    width: usize,
+    height: usize,
+    format: u32,
+    channels: u32,
+}
+
+/// An array.
+pub struct Array {
+    handle: usize,
+    memory: Piece,
+    /// Bytes of a row.
+    pub row: u64,
+    /// Bytes of all.
+    pub bytes: u64,
+}
+
+impl Array {
+    /// Where its first byte lies in this process.
+    pub fn at(&self) -> u64 {
+        self.memory.at()
+    }
+}
+
+/// All arrays.
+pub static ARRAYS: Handles<Array> = Handles::new(3);
+
+pub fn cuArrayCreate_v2(call: &Call, to: *mut CuArray, description: *const c_void) -> Answer {
+    call.context()?;
+    let d = get(description.cast::<Description>())?;
+    let element = match d.format {
+        1 | 8 => 1,
+        2 | 9 | 16 => 2,
+        3 | 10 | 32 => 4,
+        _ => return Err(INVALID_VALUE),
+    };
+    if d.width == 0 || !matches!(d.channels, 1 | 2 | 4) {
+        return Err(INVALID_VALUE);
+    }
+    let row = (d.width as u64)
+        .checked_mul(element * u64::from(d.channels))
+        .ok_or(OUT_OF_MEMORY)?;
+    let bytes = row.checked_mul(d.height.max(1) as u64).ok_or(OUT_OF_MEMORY)?;
+    let memory = Piece::of_device(bytes)?;
+    let array = ARRAYS.put(|handle| Array {
+        handle,
+        memory,
+        row,
+        bytes,
+    });
+    give(to, pointer(array.handle))
+}
+
+pub fn cuArray3DCreate_v2(_: &Call, _to: *mut CuArray, _description: *const c_void) -> Answer {
+    Err(NOT_SUPPORTED)
+}
+
+pub fn cuArrayDestroy(call: &Call, array: CuArray) -> Answer {
+    call.context()?.synchronize()?;
+    ARRAYS.take(array).map(drop)
+}
+
+pub fn cuTexObjectCreate(
+    _: &Call,
+    _to: *mut CuObject,
+    _resource: *const c_void,
+    _texture: *const c_void,
+    _view: *const c_void,
+) -> Answer {
+    Err(NOT_SUPPORTED)
+}
+
+pub fn cuTexObjectDestroy(_: &Call, _object: CuObject) -> Answer {
+    Err(NOT_SUPPORTED)
+}
+
+pub fn cuSurfObjectCreate(_: &Call, _to: *mut CuObject, _resource: *const c_void) -> Answer {
+    Err(NOT_SUPPORTED)
+}

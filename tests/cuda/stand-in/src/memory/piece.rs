@@ -1,0 +1,101 @@
+//! Pieces of this process's own memory, mapped and unmapped, and how much of the device's memory they stand for.
+
+use crate::Answer;
+use crate::codes::OUT_OF_MEMORY;
+use crate::settings::settings;
+use std::ffi::c_void;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Bytes of a page of the host.
+pub const PAGE: u64 = 4096;
+
+/// Bytes of the device's memory that are in use.
+static USED: AtomicU64 = AtomicU64::new(0);
+
+/// Bytes of the device's memory that are free.
+pub fn free_bytes() -> u64 {
+    settings().memory.saturating_sub(USED.load(Ordering::Relaxed))
+}
+
+/// A piece of memory or of addresses; dropping it gives it back.
+#[derive(Debug)]
+pub struct Piece {
+    at: u64,
+    bytes: u64,
+    charged: u64,
+}
+
+impl Piece {
+    fn map(at: u64, bytes: u64, rights: i32, further: i32) -> Option<Self> {
+        let length = usize::try_from(bytes).ok()?;
+        let wanted = std::ptr::with_exposed_provenance_mut::<c_void>(usize::try_from(at).ok()?);
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | further;
+        // SAFETY: new memory at a place that is free: no mapping that is there is replaced.
+        let got = unsafe { libc::mmap(wanted, length, rights, flags, -1, 0) };
+        (got != libc::MAP_FAILED).then(|| Self {
+            at: got.expose_provenance() as u64,
+            bytes,
+            charged: 0,
+        })
+    }
+
+    /// Addresses that nobody reaches: at this place, if nothing is there.
+    pub fn addresses_at(at: u64, bytes: u64) -> Option<Self> {
+        let piece = Self::map(at, bytes, libc::PROT_NONE, libc::MAP_FIXED_NOREPLACE)?;
+        // Kernels that do not know the flag take the place for a wish.
+        (piece.at == at).then_some(piece)
+    }
+
+    /// Addresses that nobody reaches, anywhere, which are a multiple of `alignment`.
+    pub fn addresses(bytes: u64, alignment: u64) -> Option<Self> {
+        // A place is found with room around it, given back, and taken again as it is wanted: another thread may be quicker.
+        for _ in 0..16 {
+            let room = Self::map(0, bytes.checked_add(alignment)?, libc::PROT_NONE, 0)?;
+            let at = room.at.checked_next_multiple_of(alignment)?;
+            drop(room);
+            if let Some(piece) = Self::addresses_at(at, bytes) {
+                return Some(piece);
+            }
+        }
+        None
+    }
+
+    /// Memory of the host that the device reaches too.
+    pub fn of_host(bytes: u64) -> Answer<Self> {
+        let bytes = bytes.max(1).checked_next_multiple_of(PAGE).ok_or(OUT_OF_MEMORY)?;
+        Self::map(0, bytes, libc::PROT_READ | libc::PROT_WRITE, 0).ok_or(OUT_OF_MEMORY)
+    }
+
+    /// Memory of the device, which holds what fresh memory holds.
+    pub fn of_device(bytes: u64) -> Answer<Self> {
+        let mut piece = Self::of_host(bytes)?;
+        let most = settings().memory;
+        let take = |used: u64| used.checked_add(piece.bytes).filter(|all| *all <= most);
+        USED.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take)
+            .map_err(|_| OUT_OF_MEMORY)?;
+        piece.charged = piece.bytes;
+        if let Some(byte) = settings().poison {
+            // SAFETY: memory of this piece, which nobody else knows yet.
+            unsafe { std::ptr::write_bytes(pointer(piece.at), byte, piece.bytes as usize) };
+        }
+        Ok(piece)
+    }
+
+    /// Its first address.
+    pub fn at(&self) -> u64 {
+        self.at
+    }
+}
+
+impl Drop for Piece {
+    fn drop(&mut self) {
+        USED.fetch_sub(self.charged, Ordering::Relaxed);
+        // SAFETY: a mapping of this value's own, which nothing reaches when it is dropped.
+        unsafe { libc::munmap(pointer(self.at).cast(), self.bytes as usize) };
+    }
+}
+
+/// An address of this process as a pointer.
+pub fn pointer(at: u64) -> *mut u8 {
+    std::ptr::with_exposed_provenance_mut(at as usize)
+}

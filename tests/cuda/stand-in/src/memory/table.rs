@@ -1,0 +1,162 @@
+//! The table of what the device can reach.
+
+use super::piece::{Piece, pointer};
+use crate::Answer;
+use std::collections::BTreeMap;
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+/// What a range is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Of `cuMemAlloc`.
+    Plain,
+    /// Of `cuMemAllocAsync`.
+    Pool,
+    /// Of `cuMemAllocManaged`.
+    Managed,
+    /// Of `cuMemMap`.
+    Mapped,
+    /// A variable of a module.
+    Variable,
+    /// Of `cuMemAllocHost`.
+    Pinned,
+    /// The program's own memory, told to the driver.
+    Registered,
+}
+
+impl Kind {
+    /// Whether it is host memory.
+    pub fn is_host(self) -> bool {
+        matches!(self, Self::Pinned | Self::Registered)
+    }
+}
+
+/// Nobody reaches it.
+pub const NOBODY: u32 = 0;
+/// It is read.
+pub const READ: u32 = 1;
+/// It is read and written.
+pub const READ_WRITE: u32 = 3;
+
+/// A range of addresses that the device can reach.
+#[derive(Clone, Debug)]
+pub struct Range {
+    pub at: u64,
+    pub bytes: u64,
+    pub kind: Kind,
+    /// Where its first byte lies in this process.
+    pub host: u64,
+    /// What keeps the bytes; none for the program's own.
+    pub memory: Option<Arc<Piece>>,
+    /// [`NOBODY`], [`READ`] or [`READ_WRITE`].
+    pub access: u32,
+    /// Handle of the context that it ends with; 0: with none.
+    pub context: usize,
+    /// It was freed in a stream whose turn has not come: calls do not find it any more, what was begun before does.
+    pub going: bool,
+}
+
+impl Range {
+    /// Behind its last address.
+    pub fn end(&self) -> u64 {
+        self.at + self.bytes
+    }
+}
+
+/// All ranges by where they begin; none overlaps another.
+pub type Ranges = BTreeMap<u64, Range>;
+
+static RANGES: RwLock<Ranges> = RwLock::new(BTreeMap::new());
+
+/// To look at. Held while bytes are moved, so that they are not given back meanwhile.
+pub fn ranges() -> RwLockReadGuard<'static, Ranges> {
+    RANGES.read().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// To change.
+pub fn ranges_mut() -> RwLockWriteGuard<'static, Ranges> {
+    RANGES.write().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The range that an address is in, those that go included.
+pub fn around(ranges: &Ranges, at: u64) -> Option<&Range> {
+    let (_, range) = ranges.range(..=at).next_back()?;
+    (at < range.end()).then_some(range)
+}
+
+/// The range that an address is in, as calls find it.
+pub fn find(at: u64) -> Option<Range> {
+    around(&ranges(), at).filter(|range| !range.going).cloned()
+}
+
+/// Whether any of these addresses is in a range.
+pub fn overlaps(ranges: &Ranges, at: u64, bytes: u64) -> bool {
+    let end = at.saturating_add(bytes);
+    ranges
+        .range(..end)
+        .next_back()
+        .is_some_and(|(_, range)| range.end() > at)
+}
+
+/// Adds a range.
+pub fn insert(range: Range) {
+    ranges_mut().insert(range.at, range);
+}
+
+/// Removes all that ends with a context.
+pub fn forget(context: usize) {
+    let gone: Vec<Range> = {
+        let mut ranges = ranges_mut();
+        let all: Vec<u64> = ranges.values().filter(|r| r.context == context).map(|r| r.at).collect();
+        all.iter().filter_map(|at| ranges.remove(at)).collect()
+    };
+    for range in gone {
+        super::allocation::end(&range);
+    }
+}
+
+/// Bytes that follow each other in this process.
+#[derive(Clone, Copy, Debug)]
+pub struct Span {
+    host: u64,
+    pub bytes: u64,
+}
+
+impl Span {
+    /// Bytes of this process's own.
+    pub fn of_process(at: u64, bytes: u64) -> Self {
+        Self { host: at, bytes }
+    }
+
+    /// What is left of it behind its first bytes.
+    pub fn behind(self, bytes: u64) -> Self {
+        Self {
+            host: self.host + bytes,
+            bytes: self.bytes - bytes,
+        }
+    }
+
+    /// Its first byte.
+    pub fn pointer(self) -> *mut u8 {
+        pointer(self.host)
+    }
+}
+
+/// Where addresses of the device lie in this process; `Err` with `otherwise` where not all of them are to be reached.
+pub fn spans(ranges: &Ranges, at: u64, bytes: u64, write: bool, otherwise: u32) -> Answer<Vec<Span>> {
+    let mut all = Vec::with_capacity(1);
+    let (mut at, mut left) = (at, bytes);
+    let wanted = if write { READ_WRITE } else { READ };
+    while left > 0 {
+        let range = around(ranges, at)
+            .filter(|r| r.access & wanted == wanted)
+            .ok_or(otherwise)?;
+        let here = left.min(range.end() - at);
+        all.push(Span {
+            host: range.host + (at - range.at),
+            bytes: here,
+        });
+        (at, left) = (at + here, left - here);
+    }
+    Ok(all)
+}

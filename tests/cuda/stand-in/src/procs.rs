@@ -1,0 +1,106 @@
+//! How programs find the driver's functions through the driver, and what its errors are called.
+
+use crate::call::Call;
+use crate::calls::exported;
+use crate::codes::{INVALID_VALUE, NOT_FOUND};
+use crate::pointers::{give, give_if_wanted, text};
+use crate::{Answer, lock};
+use cuda_driver::{CuResult, Uuid};
+use std::ffi::{CString, c_char, c_void};
+use std::sync::Mutex;
+
+/// Stream 0 is the calling thread's own.
+const PER_THREAD: u64 = 2;
+/// The name is none of the driver's.
+const SYMBOL_NOT_FOUND: i32 = 1;
+
+/// Names that became another function's in a version.
+const RENAMED: [(&str, i32, &str); 1] = [("cuGraphInstantiate", 12_000, "cuGraphInstantiateWithFlags")];
+
+fn find(name: &str, version: i32, flags: u64) -> Option<*mut c_void> {
+    // Programs ask for the first version's name; the driver chooses among all that are as old as they say.
+    if name.ends_with("_v2") {
+        return None;
+    }
+    let renamed = RENAMED
+        .iter()
+        .find(|(from, since, _)| *from == name && version >= *since);
+    let name = renamed.map_or(name, |(_, _, to)| to);
+    let newest = ["_v4", "_v3", "_v2", ""]
+        .iter()
+        .find_map(|end| exported(&format!("{name}{end}")));
+    let (legacy, per_thread) = newest?;
+    Some(per_thread.filter(|_| flags & PER_THREAD != 0).unwrap_or(legacy))
+}
+
+pub fn cuGetProcAddress_v2(
+    call: &Call,
+    symbol: *const c_char,
+    to: *mut *mut c_void,
+    version: i32,
+    flags: u64,
+    status: *mut i32,
+) -> Answer {
+    let found = cuGetProcAddress(call, symbol, to, version, flags);
+    give_if_wanted(status, if found.is_err() { SYMBOL_NOT_FOUND } else { 0 });
+    found
+}
+
+pub fn cuGetProcAddress(_: &Call, symbol: *const c_char, to: *mut *mut c_void, version: i32, flags: u64) -> Answer {
+    let name = text(symbol)?;
+    let found = name.to_str().ok().and_then(|name| find(name, version, flags));
+    give(to, found.unwrap_or(std::ptr::null_mut()))?;
+    found.map(|_| ()).ok_or(NOT_FOUND)
+}
+
+/// There are no private tables here.
+pub fn cuGetExportTable(_: &Call, to: *mut *const c_void, _of: *const Uuid) -> Answer {
+    give_if_wanted(to, std::ptr::null());
+    Err(NOT_FOUND)
+}
+
+/// Texts that programs hold pointers to: made once, and never freed.
+static TEXTS: Mutex<Vec<(CuResult, CString)>> = Mutex::new(Vec::new());
+
+pub fn cuGetErrorName(_: &Call, error: CuResult, to: *mut *const c_char) -> Answer {
+    let mut texts = lock(&TEXTS);
+    if let Some(name) = cuda_driver::result_name(error)
+        && !texts.iter().any(|(code, _)| *code == error)
+    {
+        texts.push((error, CString::new(name).map_err(|_| INVALID_VALUE)?));
+    }
+    // The text itself lies on the heap, and stays where it is when the list grows.
+    let found = texts
+        .iter()
+        .find(|(code, _)| *code == error)
+        .map(|(_, text)| text.as_ptr());
+    give(to, found.unwrap_or(std::ptr::null()))?;
+    found.map(|_| ()).ok_or(INVALID_VALUE)
+}
+
+/// The name stands for the description too.
+pub fn cuGetErrorString(call: &Call, error: CuResult, to: *mut *const c_char) -> Answer {
+    cuGetErrorName(call, error, to)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_newest_function_of_a_name_is_found() {
+        let of = |name: &str| exported(name).map(|(at, _)| at);
+        assert_eq!(find("cuMemAlloc", 13_000, 0), of("cuMemAlloc_v2"));
+        assert_eq!(find("cuGetProcAddress", 13_000, 0), of("cuGetProcAddress_v2"));
+        assert_eq!(find("cuLaunchKernel", 13_000, 0), of("cuLaunchKernel"));
+        assert_eq!(
+            find("cuLaunchKernel", 13_000, PER_THREAD),
+            exported("cuLaunchKernel").and_then(|(_, o)| o)
+        );
+        assert_ne!(find("cuLaunchKernel", 13_000, PER_THREAD), of("cuLaunchKernel"));
+        assert_eq!(find("cuGraphInstantiate", 11_000, 0), of("cuGraphInstantiate_v2"));
+        assert_eq!(find("cuGraphInstantiate", 12_000, 0), of("cuGraphInstantiateWithFlags"));
+        assert_eq!(find("cuMemAlloc_v2", 13_000, 0), None);
+        assert_eq!(find("cuNothing", 13_000, 0), None);
+    }
+}

@@ -1,0 +1,190 @@
+//! What a test asks for by variables of the environment: failures, dirty or little memory, slow work.
+
+use crate::codes::{DEVICE_UNAVAILABLE, ILLEGAL_ADDRESS, OUT_OF_MEMORY};
+use cuda_driver::CuResult;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+/// `cuMemCreate:3,cuLaunchKernel:2=719,kernel:5,device:40=999`: see `README.md`.
+const FAIL: &str = "STAND_IN_FAIL";
+/// Bytes of memory that the device has.
+const MEMORY: &str = "STAND_IN_MEMORY";
+/// What each byte of fresh memory is; without it fresh memory is zero.
+const POISON: &str = "STAND_IN_POISON";
+/// `no`: wishes for addresses are passed over. `long`: those for less than 32 MiB are, as a real device does.
+const HINTS: &str = "STAND_IN_HINTS";
+/// Microseconds that each piece of work of a stream takes before it begins.
+const SLOW: &str = "STAND_IN_SLOW";
+/// `1`: kernels take a time that falls with the number of their threads, so that a tuner has something to find.
+const PACE: &str = "STAND_IN_PACE";
+
+/// Each kernel that runs, in the list of failures.
+const KERNEL: &str = "kernel";
+/// All calls from one on, in the list of failures.
+const DEVICE: &str = "device";
+
+/// Which wishes for addresses are fulfilled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Hints {
+    All,
+    Long,
+    None,
+}
+
+/// A failure that is asked for.
+#[derive(Debug)]
+struct Failure {
+    function: String,
+    call: u64,
+    code: CuResult,
+    so_far: AtomicU64,
+}
+
+/// All that is asked for.
+#[derive(Debug)]
+pub struct Settings {
+    failures: Vec<Failure>,
+    pub memory: u64,
+    pub poison: Option<u8>,
+    pub hints: Hints,
+    pub slow: Duration,
+    pub pace: bool,
+}
+
+/// Those of this process.
+pub fn settings() -> &'static Settings {
+    static OWN: OnceLock<Settings> = OnceLock::new();
+    OWN.get_or_init(|| Settings::of(|name| std::env::var(name).ok().filter(|v| !v.is_empty())))
+}
+
+/// A number as people write it: decimal, or hexadecimal behind `0x`.
+fn number(text: &str) -> Option<u64> {
+    match text.strip_prefix("0x") {
+        Some(digits) => u64::from_str_radix(digits, 16).ok(),
+        None => text.parse().ok(),
+    }
+}
+
+/// A test that misspells what it wants must not pass by chance.
+fn wrong(name: &str, value: &str) -> ! {
+    eprintln!("the stand-in for the CUDA driver does not know {name}={value}");
+    std::process::exit(86)
+}
+
+impl Settings {
+    fn of(get: impl Fn(&str) -> Option<String>) -> Self {
+        let numbered = |name: &str| get(name).map(|text| number(text.trim()).unwrap_or_else(|| wrong(name, &text)));
+        let hints = match get(HINTS).as_deref() {
+            None | Some("all") => Hints::All,
+            Some("long") => Hints::Long,
+            Some("no") => Hints::None,
+            Some(other) => wrong(HINTS, other),
+        };
+        let text = get(FAIL).unwrap_or_default();
+        let parts = text.split(',').map(str::trim).filter(|p| !p.is_empty());
+        Self {
+            failures: parts
+                .map(|p| Failure::of(p).unwrap_or_else(|| wrong(FAIL, p)))
+                .collect(),
+            memory: numbered(MEMORY).unwrap_or(1 << 30),
+            poison: numbered(POISON).map(|n| n as u8),
+            hints,
+            slow: Duration::from_micros(numbered(SLOW).unwrap_or(0)),
+            pace: numbered(PACE).is_some_and(|n| n != 0),
+        }
+    }
+
+    fn due(&self, function: &str) -> Option<CuResult> {
+        let all = self.failures.iter().filter(|f| f.function == function);
+        let due = all.filter(|f| f.so_far.fetch_add(1, Ordering::Relaxed) + 1 == f.call);
+        // Each is counted, whatever the others are.
+        due.map(|f| f.code).last()
+    }
+
+    /// What this call of a function has to answer in the place of doing its work.
+    pub fn due_call(&self, function: &str) -> Option<CuResult> {
+        if self.failures.is_empty() {
+            return None;
+        }
+        self.due(function).or_else(|| self.device_gone())
+    }
+
+    /// What the kernel that is about to run has to end with.
+    pub fn due_kernel(&self) -> Option<CuResult> {
+        self.due(KERNEL)
+    }
+
+    /// Whether the device is lost, which it stays.
+    fn device_gone(&self) -> Option<CuResult> {
+        let device = self.failures.iter().find(|f| f.function == DEVICE)?;
+        (device.so_far.fetch_add(1, Ordering::Relaxed) + 1 >= device.call).then_some(device.code)
+    }
+}
+
+impl Failure {
+    fn of(text: &str) -> Option<Self> {
+        let (function, rest) = text.split_once(':')?;
+        let (call, code) = match rest.split_once('=') {
+            Some((call, code)) => (call, Some(code.parse().ok()?)),
+            None => (rest, None),
+        };
+        let otherwise = match function {
+            KERNEL => ILLEGAL_ADDRESS,
+            DEVICE => DEVICE_UNAVAILABLE,
+            _ => OUT_OF_MEMORY,
+        };
+        let known = matches!(function, KERNEL | DEVICE) || crate::calls::exported(function).is_some();
+        let call = call.parse().ok().filter(|n| *n > 0)?;
+        known.then(|| Self {
+            function: function.to_owned(),
+            call,
+            code: code.unwrap_or(otherwise),
+            so_far: AtomicU64::new(0),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_asked_for_is_read() {
+        let s = Settings::of(|name| {
+            let text = match name {
+                FAIL => "cuMemCreate:3, cuLaunchKernel:1=719,kernel:2,device:9=999",
+                MEMORY => "0x200000",
+                POISON => "165",
+                SLOW => "250",
+                HINTS => "long",
+                _ => return None,
+            };
+            Some(text.to_owned())
+        });
+        assert_eq!(
+            (s.memory, s.poison, s.hints, s.pace),
+            (2 << 20, Some(165), Hints::Long, false)
+        );
+        assert_eq!(s.slow, Duration::from_micros(250));
+        let of = |name: &str, times: usize| (0..times).map(|_| s.due(name)).collect::<Vec<_>>();
+        assert_eq!(of("cuMemCreate", 4), [None, None, Some(2), None]);
+        assert_eq!(of("cuLaunchKernel", 2), [Some(719), None]);
+        assert_eq!(
+            (s.due_kernel(), s.due_kernel(), s.due_kernel()),
+            (None, Some(700), None)
+        );
+        let gone: Vec<_> = (0..11).map(|_| s.due_call("cuMemFree_v2").is_some()).collect();
+        assert_eq!(gone.iter().position(|g| *g), Some(8), "and it stays so");
+        assert!(gone[8..].iter().all(|g| *g));
+        for text in [
+            "cuMemCreate",
+            "cuMemCreate:0",
+            "cuMemCreate:x",
+            "cuNothing:1",
+            "kernel:1=x",
+        ] {
+            assert!(Failure::of(text).is_none(), "{text}");
+        }
+    }
+}

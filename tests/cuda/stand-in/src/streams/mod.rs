@@ -1,0 +1,308 @@
+//! Streams: queues with a thread each, and what orders the work in them.
+
+pub mod calls;
+pub mod events;
+
+use crate::codes::INVALID_HANDLE;
+use crate::context::Context;
+use crate::graphs::capture::Capture;
+use crate::handles::Handles;
+use crate::settings::settings;
+use crate::{Answer, lock};
+use cuda_driver::{CuStream, STREAM_LEGACY, STREAM_NON_BLOCKING, STREAM_PER_THREAD};
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// How long a stream's thread waits for more before it ends.
+const LINGER: Duration = Duration::from_millis(200);
+
+/// A piece of work that is done, or not yet.
+#[derive(Default)]
+pub struct Done {
+    at: Mutex<Option<Instant>>,
+    told: Condvar,
+}
+
+impl Done {
+    /// When it was done.
+    pub fn at(&self) -> Option<Instant> {
+        *lock(&self.at)
+    }
+
+    fn tell(&self) {
+        *lock(&self.at) = Some(Instant::now());
+        self.told.notify_all();
+    }
+
+    /// Waits until it is done.
+    pub fn wait(&self) {
+        let mut at = lock(&self.at);
+        while at.is_none() {
+            at = self.told.wait(at).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+}
+
+type Work = Box<dyn FnOnce(&Context) -> Answer + Send>;
+
+struct Job {
+    context: Arc<Context>,
+    after: Vec<Arc<Done>>,
+    work: Work,
+    done: Arc<Done>,
+}
+
+#[derive(Default)]
+struct Queue {
+    jobs: VecDeque<Job>,
+    /// A thread is at work on it, or waits for more.
+    attended: bool,
+}
+
+/// A stream.
+pub struct Stream {
+    /// Its handle; 0 for default streams, which have numbers of their own.
+    pub handle: usize,
+    /// Tells it from every other stream of the process.
+    pub id: u64,
+    pub flags: u32,
+    pub priority: i32,
+    /// The default stream of all threads.
+    pub legacy: bool,
+    /// Handle of its context.
+    context: usize,
+    queue: Mutex<Queue>,
+    more: Condvar,
+    /// What it is captured into.
+    pub capture: Mutex<Option<Arc<Capture>>>,
+}
+
+impl Stream {
+    fn new(handle: usize, context: usize, flags: u32, priority: i32, legacy: bool) -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        Self {
+            handle,
+            id: NEXT.fetch_add(1, Ordering::Relaxed),
+            flags,
+            priority,
+            legacy,
+            context,
+            queue: Mutex::default(),
+            more: Condvar::new(),
+            capture: Mutex::default(),
+        }
+    }
+
+    /// Whether it and the default stream wait for each other.
+    pub fn is_blocking(&self) -> bool {
+        self.flags & STREAM_NON_BLOCKING == 0
+    }
+
+    fn push(self: &Arc<Self>, job: Job) {
+        let mut queue = lock(&self.queue);
+        queue.jobs.push_back(job);
+        if queue.attended {
+            self.more.notify_one();
+            return;
+        }
+        queue.attended = true;
+        drop(queue);
+        let stream = Arc::clone(self);
+        let name = format!("stream {}", self.id);
+        let begun = std::thread::Builder::new().name(name).spawn(move || stream.attend());
+        if begun.is_err() {
+            // No thread is to be had: the work is done at once, which is slower and no less right.
+            self.attend();
+        }
+    }
+
+    /// Does what is in the queue until there is nothing for a while.
+    fn attend(&self) {
+        let mut queue = lock(&self.queue);
+        loop {
+            if let Some(job) = queue.jobs.pop_front() {
+                drop(queue);
+                job.run();
+                queue = lock(&self.queue);
+                continue;
+            }
+            let (woken, wait) = self
+                .more
+                .wait_timeout(queue, LINGER)
+                .unwrap_or_else(PoisonError::into_inner);
+            queue = woken;
+            if wait.timed_out() && queue.jobs.is_empty() {
+                queue.attended = false;
+                return;
+            }
+        }
+    }
+}
+
+impl Job {
+    fn run(self) {
+        for done in &self.after {
+            done.wait();
+        }
+        let slow = settings().slow;
+        if !slow.is_zero() {
+            std::thread::sleep(slow);
+        }
+        // A context that was hurt does nothing more.
+        if self.context.check().is_ok()
+            && let Err(code) = (self.work)(&self.context)
+        {
+            self.context.hurt(code);
+        }
+        self.done.tell();
+    }
+}
+
+/// The streams of a context, and the last piece of work of each.
+pub struct Order {
+    legacy: Option<Arc<Stream>>,
+    per_thread: BTreeMap<u64, Arc<Stream>>,
+    /// By the stream's number: whether it waits for the default stream, and its last work.
+    last: BTreeMap<u64, (bool, Arc<Done>)>,
+    /// The default stream's number.
+    legacy_id: u64,
+}
+
+impl Order {
+    pub fn new() -> Self {
+        Self {
+            legacy: None,
+            per_thread: BTreeMap::new(),
+            last: BTreeMap::new(),
+            legacy_id: 0,
+        }
+    }
+
+    fn legacy(&mut self, context: &Context) -> Arc<Stream> {
+        let make = || Arc::new(Stream::new(0, context.handle, 0, 0, true));
+        let stream = Arc::clone(self.legacy.get_or_insert_with(make));
+        self.legacy_id = stream.id;
+        stream
+    }
+
+    /// What a stream's next work waits for beside the stream's own.
+    fn before(&self, stream: &Stream) -> Vec<Arc<Done>> {
+        if !stream.is_blocking() {
+            return Vec::new();
+        }
+        let waits = |id: u64, blocking: bool| if stream.legacy { blocking } else { id == self.legacy_id };
+        let all = self
+            .last
+            .iter()
+            .filter(|(id, (blocking, _))| **id != stream.id && waits(**id, *blocking));
+        all.map(|(_, (_, done))| Arc::clone(done))
+            .filter(|done| done.at().is_none())
+            .collect()
+    }
+
+    /// The last work of every stream.
+    pub fn all(&self) -> Vec<Arc<Done>> {
+        self.last.values().map(|(_, done)| Arc::clone(done)).collect()
+    }
+
+    /// The last work of a stream, where it has any.
+    pub fn last(&self, stream: &Stream) -> Option<Arc<Done>> {
+        self.last.get(&stream.id).map(|(_, done)| Arc::clone(done))
+    }
+
+    fn put(&mut self, stream: &Stream, done: Arc<Done>) {
+        const MANY: usize = 64;
+        if self.last.len() > MANY {
+            self.last.retain(|_, (_, done)| done.at().is_none());
+        }
+        self.last.insert(stream.id, (stream.is_blocking(), done));
+    }
+}
+
+/// Streams that programs made.
+static STREAMS: Handles<Stream> = Handles::new(4);
+
+/// A number of the calling thread that no other thread of the process has had.
+fn thread_number() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    thread_local! {
+        static OWN: u64 = NEXT.fetch_add(1, Ordering::Relaxed);
+    }
+    OWN.try_with(|own| *own).unwrap_or(0)
+}
+
+/// The stream that a call names.
+pub fn find(context: &Context, handle: CuStream, per_thread: bool) -> Answer<Arc<Stream>> {
+    match (handle as usize, per_thread) {
+        (0, false) | (STREAM_LEGACY, _) => Ok(lock(&context.order).legacy(context)),
+        (0, true) | (STREAM_PER_THREAD, _) => {
+            let make = || Arc::new(Stream::new(0, context.handle, 0, 0, false));
+            let mut order = lock(&context.order);
+            Ok(Arc::clone(order.per_thread.entry(thread_number()).or_insert_with(make)))
+        }
+        _ => STREAMS.get(handle).and_then(|stream| {
+            if stream.context == context.handle {
+                Ok(stream)
+            } else {
+                Err(INVALID_HANDLE)
+            }
+        }),
+    }
+}
+
+/// Puts work into a stream: it begins when what the stream has before is done, and all of `after`.
+pub fn submit(
+    context: &Arc<Context>,
+    stream: &Arc<Stream>,
+    mut after: Vec<Arc<Done>>,
+    work: impl FnOnce(&Context) -> Answer + Send + 'static,
+) -> Arc<Done> {
+    let mut order = lock(&context.order);
+    after.extend(order.before(stream));
+    let done = Arc::new(Done::default());
+    order.put(stream, Arc::clone(&done));
+    // Under the lock, so that the queue has the order that others were told.
+    stream.push(Job {
+        context: Arc::clone(context),
+        after,
+        work: Box::new(work),
+        done: Arc::clone(&done),
+    });
+    done
+}
+
+/// Waits for all that a stream has, and for what the default stream waits for.
+pub fn synchronize(context: &Arc<Context>, stream: &Arc<Stream>) -> Answer {
+    if stream.legacy {
+        // All streams that wait for the default stream are waited for with it.
+        submit(context, stream, Vec::new(), |_| Ok(())).wait();
+    } else {
+        let last = lock(&context.order).last(stream);
+        if let Some(done) = last {
+            done.wait();
+        }
+    }
+    context.check()
+}
+
+/// Whether all that a stream has is done.
+pub fn is_done(context: &Context, stream: &Stream) -> bool {
+    let order = lock(&context.order);
+    let own = order.last(stream).is_none_or(|done| done.at().is_some());
+    own && (!stream.legacy || order.before(stream).is_empty())
+}
+
+/// Forgets the streams and events of a context that ends.
+pub fn forget(context: usize) {
+    for stream in STREAMS.all().iter().filter(|s| s.context == context) {
+        // Somebody else may have destroyed it already.
+        let _ = STREAMS.take(crate::handles::pointer(stream.handle));
+    }
+}
+
+/// Makes a stream.
+fn make(context: &Context, flags: u32, priority: i32) -> Arc<Stream> {
+    STREAMS.put(|handle| Stream::new(handle, context.handle, flags, priority, false))
+}

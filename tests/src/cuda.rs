@@ -1,0 +1,232 @@
+//! CUDA without a GPU: the stand-in for the driver under the name that programs ask for, the programs that run on it,
+//! their recordings, and the process that plays these.
+
+use crate::{Ended, program, run};
+use serde_json::{Value, json};
+use std::ffi::OsStr;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+use trace_core::Recording;
+use trace_core::progress::Progress;
+
+/// The longest that any process here may take.
+pub const LIMIT: Duration = Duration::from_secs(120);
+
+/// A folder with the stand-in in it, gone when this is dropped.
+#[derive(Debug)]
+pub struct Cuda {
+    folder: TempDir,
+}
+
+/// A recording of one of the programs, and what the program itself gave.
+#[derive(Debug)]
+pub struct Recorded {
+    /// The recording.
+    pub path: PathBuf,
+    /// How `kinescope record` ended.
+    pub ended: Ended,
+    /// The bytes that came back from the device while it was recorded.
+    pub out: Vec<u8>,
+}
+
+impl Recorded {
+    /// The recording, opened.
+    #[must_use]
+    pub fn open(&self) -> Recording {
+        open(&self.path)
+    }
+}
+
+/// A recording, opened.
+#[must_use]
+pub fn open(path: &Path) -> Recording {
+    trace_core::import::open(path, &Progress::new()).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
+}
+
+impl Default for Cuda {
+    fn default() -> Self {
+        let folder = tempfile::tempdir().unwrap_or_else(|e| panic!("no temporary folder: {e}"));
+        let library = program("libcuda_stand_in.so");
+        std::os::unix::fs::symlink(library, folder.path().join("libcuda.so.1")).unwrap_or_else(|e| panic!("{e}"));
+        // The recorder's library lies beside the program that starts others with it.
+        let _ = program("libkinescope_cuda.so");
+        Self { folder }
+    }
+}
+
+impl Cuda {
+    /// A file in the folder.
+    #[must_use]
+    pub fn file(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// The environment in which programs find the stand-in.
+    pub fn around<'a>(&self, command: &'a mut Command) -> &'a mut Command {
+        command
+            .env("LD_LIBRARY_PATH", self.folder.path())
+            .env("KINESCOPE_CUDA_LIBRARY", self.file("libcuda.so.1"))
+            .env("RUST_BACKTRACE", "0")
+    }
+
+    /// One of the programs.
+    #[must_use]
+    pub fn client(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(program("cuda-client"));
+        self.around(command.args(arguments));
+        command
+    }
+
+    /// Runs one of the programs by itself: how it ended, and the bytes that came back from the device.
+    pub fn alone(&self, arguments: &[&str]) -> (Ended, Vec<u8>) {
+        let out = self.file("alone.bin");
+        // A program that fails writes none, and must not be given another's.
+        let _ = std::fs::remove_file(&out);
+        let mut command = self.client(arguments);
+        let ended = ended(command.arg("--out").arg(&out));
+        (ended, std::fs::read(&out).unwrap_or_default())
+    }
+
+    /// `kinescope record --with cuda` of a command, with options before it.
+    #[must_use]
+    pub fn recorder(&self, to: &Path, options: &[&str], command: &[&OsStr]) -> Command {
+        let mut recorder = Command::new(program("kinescope"));
+        recorder.args(["record", "--with", "cuda"]).args(options);
+        recorder.arg("-o").arg(to).arg("--").args(command);
+        self.around(recorder.env("KINESCOPE_KEYS", self.folder.path()));
+        recorder
+    }
+
+    /// Records one of the programs; variables of the environment are the program's too.
+    pub fn record(&self, name: &str, options: &[&str], arguments: &[&str], set: &[(&str, &str)]) -> Recorded {
+        let path = self.file(&format!("{name}.kine"));
+        let out = self.file(&format!("{name}.bin"));
+        let client = program("cuda-client");
+        let mut command = vec![client.as_os_str()];
+        command.extend(arguments.iter().map(OsStr::new));
+        command.extend([OsStr::new("--out"), out.as_os_str()]);
+        let mut recorder = self.recorder(&path, options, &command);
+        let ended = ended(recorder.envs(set.iter().copied()));
+        Recorded {
+            path,
+            ended,
+            out: std::fs::read(&out).unwrap_or_default(),
+        }
+    }
+
+    /// Records one of the programs, which has to end well as it does by itself, with a sound recording.
+    pub fn recorded_well(&self, name: &str, options: &[&str], arguments: &[&str]) -> Recorded {
+        let (alone, bytes) = self.alone(arguments);
+        assert_eq!(alone.code, Some(0), "{arguments:?}: {alone:?}");
+        let recorded = self.record(name, options, arguments, &[]);
+        assert_eq!(recorded.ended.code, Some(0), "{arguments:?}: {:?}", recorded.ended);
+        assert_eq!(
+            recorded.ended.out, alone.out,
+            "a recorded program prints what it prints"
+        );
+        assert_eq!(recorded.out, bytes, "{arguments:?}: its results are the same");
+        let verified = run([OsStr::new("verify"), recorded.path.as_os_str()]);
+        assert_eq!(verified.code, Some(0), "{verified:?}");
+        recorded
+    }
+
+    /// Plays a recording in a process of its own, as the agent does: its answer, and the outputs one behind the other.
+    pub fn play(&self, path: &Path, more: &Value, set: &[(&str, &str)]) -> (Value, Vec<u8>) {
+        let folder = self.folder.path().join("outputs");
+        let _ = std::fs::remove_dir_all(&folder);
+        std::fs::create_dir(&folder).unwrap_or_else(|e| panic!("{e}"));
+        let mut request = json!({"file": path, "outputs": folder});
+        if let (Some(all), Some(more)) = (request.as_object_mut(), more.as_object()) {
+            all.extend(more.clone());
+        }
+        let mut player = self.player();
+        player.envs(set.iter().copied());
+        let ended = asked(&mut player, &request);
+        let mut answers = ended.out.lines().map(|line| serde_json::from_str::<Value>(line));
+        let answer = answers.next_back().and_then(Result::ok);
+        let answer = answer.unwrap_or_else(|| panic!("no answer: {ended:?}"));
+        let outputs = answer["played"]["outputs"].as_array().map_or(0, Vec::len);
+        let mut bytes = Vec::new();
+        for n in 0..outputs {
+            let path = folder.join(format!("{n}.bin"));
+            bytes.extend(std::fs::read(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display())));
+        }
+        (answer, bytes)
+    }
+
+    /// The process that plays recordings.
+    #[must_use]
+    pub fn player(&self) -> Command {
+        let mut player = Command::new(program("kinescope-agent"));
+        self.around(player.arg("play-calls"));
+        player
+    }
+
+    /// Plays a recording, which has to give the recorded outputs, bit for bit, and these bytes.
+    pub fn plays_well(&self, recorded: &Recorded, more: &Value, set: &[(&str, &str)]) -> Value {
+        let (answer, bytes) = self.play(&recorded.path, more, set);
+        let played = &answer["played"];
+        let outputs = played["outputs"].as_array().unwrap_or_else(|| panic!("{answer}"));
+        for output in outputs {
+            assert_eq!(output["held"], true, "{output}");
+            assert_eq!(output["differs_at"], Value::Null, "{output}");
+        }
+        assert_eq!(bytes, recorded.out, "{more} {set:?}: outputs are what the program got");
+        played.clone()
+    }
+}
+
+/// Runs a command to its end, and ends it when it takes too long.
+pub fn ended(command: &mut Command) -> Ended {
+    let mut child = command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap_or_else(|e| panic!("{command:?}: {e}"));
+    let begun = Instant::now();
+    // Both are read apart, so that neither is full while the other is waited for.
+    let read = |from: Option<Box<dyn std::io::Read + Send>>| {
+        std::thread::spawn(move || {
+            let mut all = Vec::new();
+            if let Some(mut from) = from {
+                let _ = from.read_to_end(&mut all);
+            }
+            all
+        })
+    };
+    let out = read(child.stdout.take().map(|o| Box::new(o) as _));
+    let err = read(child.stderr.take().map(|o| Box::new(o) as _));
+    let status = loop {
+        match child.try_wait() {
+            Ok(Some(status)) => break status,
+            Ok(None) if begun.elapsed() < LIMIT => std::thread::sleep(Duration::from_millis(5)),
+            _ => {
+                let _ = child.kill();
+                panic!("{command:?} takes too long");
+            }
+        }
+    };
+    std::process::Output {
+        status,
+        stdout: out.join().unwrap_or_default(),
+        stderr: err.join().unwrap_or_default(),
+    }
+    .into()
+}
+
+/// Asks a process by a line of JSON, and waits for its end.
+fn asked(command: &mut Command, request: &Value) -> Ended {
+    let mut input = tempfile::tempfile().unwrap_or_else(|e| panic!("{e}"));
+    let written = writeln!(input, "{request}").and_then(|()| std::io::Seek::rewind(&mut input));
+    written.unwrap_or_else(|e| panic!("{e}"));
+    let spawned = command
+        .stdin(input)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .output();
+    spawned.unwrap_or_else(|e| panic!("{command:?}: {e}")).into()
+}

@@ -1,0 +1,324 @@
+//! CUDA devices as boards, on the stand-in for the driver: `replay`, `plan` and `tune` on `cuda:N` and on the device of an
+//! agent in another process; outcomes, inputs, outputs and what goes wrong.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
+
+use serde_json::Value;
+use std::ffi::OsStr;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+use whole_program_tests::cuda::{Cuda, Recorded, ended, open};
+use whole_program_tests::{Ended, program};
+
+/// `kinescope` where the stand-in is the driver.
+fn kinescope<S: AsRef<OsStr>>(cuda: &Cuda, arguments: &[S]) -> Ended {
+    let mut command = Command::new(program("kinescope"));
+    cuda.around(command.args(arguments))
+        .env("KINESCOPE_KEYS", cuda.file("keys"));
+    ended(&mut command)
+}
+
+fn replay(cuda: &Cuda, recorded: &Recorded, more: &[&str]) -> Ended {
+    let path = recorded.path.to_str().unwrap();
+    kinescope(cuda, &[&["replay", path, "--on", "cuda:0", "--json"], more].concat())
+}
+
+#[test]
+fn a_recording_is_replayed_and_its_outcome_is_a_recording_like_it() {
+    let cuda = Cuda::default();
+    let recorded = cuda.recorded_well("streams", &[], &["streams"]);
+    let outcome = cuda.file("outcome.kine");
+    let done = replay(&cuda, &recorded, &["-o", outcome.to_str().unwrap()]);
+    assert_eq!(done.code, Some(0), "{done:?}");
+    let told = done.json();
+    assert_eq!(told["outcome"], "match");
+    assert_eq!(told["reads_compared"], told["reads_matched"]);
+    assert!(told["reads_compared"].as_u64().unwrap() > 0);
+    assert_eq!(told["calls"]["graph"], false);
+    let verified = kinescope(&cuda, &["verify", outcome.to_str().unwrap()]);
+    assert_eq!(verified.code, Some(0), "{verified:?}");
+    // It can be replayed again, with the same outputs.
+    let again = Recorded {
+        path: outcome.clone(),
+        ended: done,
+        out: Vec::new(),
+    };
+    let again = replay(&cuda, &again, &[]);
+    assert_eq!(again.code, Some(0), "{again:?}");
+    assert_eq!(again.json()["fingerprint"], told["fingerprint"]);
+    let r = open(&outcome);
+    assert_eq!(r.facts.identity.source, "outcome");
+    let graph = replay(&cuda, &recorded, &["--graph", "--repeat", "4"]);
+    assert_eq!(graph.code, Some(0), "{graph:?}");
+    let graph = graph.json();
+    assert_eq!(
+        (&graph["calls"]["graph"], &graph["outcome"]),
+        (&Value::Bool(true), &told["outcome"])
+    );
+    assert_eq!(graph["timing"]["runs"]["count"], 4);
+    assert_eq!(graph["fingerprint"], told["fingerprint"]);
+}
+
+#[test]
+fn another_input_gives_what_the_program_gives_on_it() {
+    let cuda = Cuda::default();
+    let first = cuda.recorded_well("first", &[], &["vector_add", "--seed", "1"]);
+    let second = cuda.recorded_well("second", &[], &["vector_add", "--seed", "2"]);
+    let script = replay_engine::device::cuda::Script::of(&second.open()).unwrap();
+    let mut arguments = Vec::new();
+    for t in &script.inputs {
+        let file = cuda.file(&format!("{}.bin", t.name));
+        std::fs::write(&file, second.open().copied(&t.row).unwrap()).unwrap();
+        arguments.extend(["--input".to_owned(), format!("{}={}", t.name, file.display())]);
+    }
+    let out = cuda.file("out.npy");
+    arguments.extend(["--as".to_owned(), "out0=f32".to_owned()]);
+    arguments.extend(["--output".to_owned(), format!("out0={}", out.display())]);
+    let given: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let done = replay(&cuda, &first, &given);
+    assert_eq!(done.code, Some(1), "it differs from what was recorded: {done:?}");
+    assert_eq!(done.json()["outcome"], "diverged");
+    let seen = &done.json()["calls"]["outputs"][0];
+    assert!(seen["differs_at"].is_u64(), "{seen}");
+    let npy = std::fs::read(&out).unwrap();
+    assert!(npy.starts_with(b"\x93NUMPY") && npy.ends_with(&second.out));
+    // A rule that lets everything pass, and one that is for no output.
+    let near = replay(&cuda, &first, &[&given[..], &["--near", "f32:1e30"]].concat());
+    assert_eq!(near.code, Some(0), "{near:?}");
+    for (wrong, words) in [
+        (["--near", "out9=exact"], "no buffer 'out9'"),
+        (["--near", "f33:1"], "is no rule"),
+        (["--as", "out0=x"], "expected NAME=TYPE"),
+        (["--output", "nothing=/tmp/x.bin"], "no buffer 'nothing'"),
+    ] {
+        let refused = replay(&cuda, &first, &wrong);
+        assert_eq!(refused.code, Some(2), "{refused:?}");
+        assert!(refused.err.contains(words), "{}", refused.err);
+    }
+}
+
+#[test]
+fn a_plan_in_a_file_is_replayed_without_its_recording() {
+    let cuda = Cuda::default();
+    let recorded = cuda.recorded_well("linked", &[], &["linked"]);
+    let plan = cuda.file("linked.plan");
+    let path = recorded.path.to_str().unwrap();
+    let made = kinescope(&cuda, &["plan", path, "--on", "cuda:0", "-o", plan.to_str().unwrap()]);
+    assert_eq!(made.code, Some(0), "{made:?}");
+    let done = kinescope(&cuda, &["replay", plan.to_str().unwrap(), "--on", "cuda:0", "--json"]);
+    assert_eq!(done.code, Some(0), "{done:?}");
+    let whole = replay(&cuda, &recorded, &[]);
+    assert_eq!(done.json()["fingerprint"], whole.json()["fingerprint"]);
+}
+
+#[test]
+fn what_goes_wrong_is_told_with_its_launch_and_ends_nobody_else() {
+    let cuda = Cuda::default();
+    let recorded = cuda.recorded_well("faulty", &[], &["faulty"]);
+    let order = |what: u32| {
+        let path = cuda.file("order.bin");
+        let mut bytes = what.to_le_bytes().to_vec();
+        bytes.resize(16, 0);
+        std::fs::write(&path, bytes).unwrap();
+        format!("in0={}", path.display())
+    };
+    let bad = replay(&cuda, &recorded, &["--input", &order(1)]);
+    assert_eq!(bad.code, Some(1), "{bad:?}");
+    let told = bad.json();
+    assert_eq!(told["outcome"], "failed");
+    let why = told["failure"].as_str().unwrap();
+    assert!(
+        why.contains("CUDA_ERROR_ILLEGAL_ADDRESS") && why.contains("obey"),
+        "{why}"
+    );
+    let event = told["calls"]["stopped"]["event"].as_u64().unwrap();
+    let is_launch = matches!(
+        recorded.open().events.call(event as usize),
+        Some(trace_core::recording::CallEvent::Launch(_))
+    );
+    assert!(is_launch, "event {event} is the launch that caused it");
+    let begun = Instant::now();
+    let hangs = replay(&cuda, &recorded, &["--input", &order(2), "--time-limit", "1"]);
+    assert_eq!(hangs.code, Some(1), "{hangs:?}");
+    let told = hangs.json();
+    assert!(told["failure"].as_str().unwrap().contains("longer than 1 s"), "{told}");
+    assert_eq!(told["calls"]["stopped"]["event"].as_u64(), Some(event));
+    assert!(begun.elapsed() < Duration::from_secs(60));
+    let none = kinescope(
+        &cuda,
+        &["replay", recorded.path.to_str().unwrap(), "--on", "cuda:7", "--json"],
+    );
+    assert_eq!(none.code, Some(1), "{none:?}");
+    assert!(
+        none.json()["failure"].as_str().unwrap().contains("no CUDA device 7"),
+        "{none:?}"
+    );
+    let software = kinescope(
+        &cuda,
+        &["replay", recorded.path.to_str().unwrap(), "--on", "software:mali-g71"],
+    );
+    assert_eq!(software.code, Some(2), "{software:?}");
+    assert!(software.err.contains("cuda:N"), "{}", software.err);
+    let boards = kinescope(&cuda, &["boards", "--json"]);
+    assert!(
+        boards.out.contains("cuda:0") && boards.out.contains("Stand-in GPU"),
+        "{boards:?}"
+    );
+}
+
+/// An agent beside the stand-in, ended when it is dropped.
+struct Agent {
+    child: Child,
+    socket: PathBuf,
+}
+
+impl Agent {
+    fn start(cuda: &Cuda) -> Self {
+        let socket = cuda.file("agent.sock");
+        let mut command = Command::new(program("kinescope-agent"));
+        command.arg("--keys").arg(cuda.file("agent-keys"));
+        command
+            .args(["serve", "--listen", "127.0.0.1:0", "--pair", "--unix"])
+            .arg(&socket);
+        let mut child = cuda
+            .around(&mut command)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        child.stdin.as_mut().unwrap().write_all(b"y\n").unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap())
+            .lines()
+            .map_while(Result::ok);
+        let address = lines.find_map(|l| l.strip_prefix("listening on ").map(str::to_owned));
+        let address = address.expect("the agent tells where it listens");
+        std::thread::spawn(move || lines.count());
+        let mut pair = Command::new(program("kinescope"));
+        pair.args(["pair", &address, "lab"])
+            .env("KINESCOPE_KEYS", cuda.file("keys"))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped());
+        let mut pair = pair.spawn().unwrap();
+        pair.stdin.as_mut().unwrap().write_all(b"y\n").unwrap();
+        let paired = pair.wait_with_output().unwrap();
+        assert!(paired.status.success(), "{paired:?}");
+        Self { child, socket }
+    }
+}
+
+impl Drop for Agent {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn an_agent_plays_on_its_device_and_outlives_what_happens_there() {
+    let cuda = Cuda::default();
+    let recorded = cuda.recorded_well("net", &[], &["net", "2"]);
+    let faulty = cuda.recorded_well("faulty", &[], &["faulty"]);
+    let agent = Agent::start(&cuda);
+    assert!(agent.socket.exists());
+    let on = |file: &Recorded, more: &[&str]| {
+        let path = file.path.to_str().unwrap();
+        // Here there is no driver: it is the agent's.
+        let mut command = Command::new(program("kinescope"));
+        command
+            .args(["replay", path, "--on", "agent:lab/cuda0", "--json"])
+            .args(more)
+            .env("KINESCOPE_KEYS", cuda.file("keys"))
+            .env("KINESCOPE_CUDA_LIBRARY", "/nowhere/libcuda.so.1");
+        ended(&mut command)
+    };
+    let first = on(&recorded, &[]);
+    assert_eq!(first.code, Some(0), "{first:?}");
+    assert_eq!(first.json()["outcome"], "match");
+    let second = on(&recorded, &["--repeat", "3"]);
+    assert_eq!(second.code, Some(0), "{second:?}");
+    let sent = |e: &Ended| e.json()["pushed_bytes"].as_u64().unwrap();
+    assert!(sent(&second) < sent(&first) / 4, "what is there is not sent again");
+    let order = cuda.file("order.bin");
+    std::fs::write(&order, [1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]).unwrap();
+    let bad = on(&faulty, &["--input", &format!("in0={}", order.display())]);
+    assert_eq!(bad.code, Some(1), "{bad:?}");
+    assert!(bad.json()["failure"].as_str().unwrap().contains("ILLEGAL_ADDRESS"));
+    let after = on(&recorded, &["--graph"]);
+    assert_eq!(after.code, Some(0), "{after:?}");
+    let boards = kinescope(&cuda, &["boards", "--json"]);
+    assert!(boards.out.contains("agent:lab/cuda0"), "{boards:?}");
+}
+
+#[test]
+fn an_agent_that_is_killed_in_the_middle_is_told() {
+    let cuda = Cuda::default();
+    let recorded = cuda.recorded_well("faulty", &[], &["faulty"]);
+    let mut agent = Agent::start(&cuda);
+    let order = cuda.file("order.bin");
+    std::fs::write(&order, [2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]).unwrap();
+    let mut command = Command::new(program("kinescope"));
+    command
+        .args([
+            "replay",
+            recorded.path.to_str().unwrap(),
+            "--on",
+            "agent:lab/cuda0",
+            "--json",
+        ])
+        .args(["--input", &format!("in0={}", order.display())])
+        .env("KINESCOPE_KEYS", cuda.file("keys"))
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    let client = command.spawn().unwrap();
+    std::thread::sleep(Duration::from_secs(3));
+    agent.child.kill().unwrap();
+    agent.child.wait().unwrap();
+    let out = client.wait_with_output().unwrap();
+    let ended = Ended::from(out);
+    assert!(matches!(ended.code, Some(1 | 2)), "{ended:?}");
+    let words = format!("{}{}", ended.out, ended.err);
+    assert!(words.contains("lost") || words.contains("closed"), "{words}");
+}
+
+#[test]
+fn a_launch_is_tuned_on_a_board_and_what_is_wrong_is_rejected() {
+    let cuda = Cuda::default();
+    let recorded = cuda.recorded_well("wrong", &[], &["wrong_for_some"]);
+    let csv = cuda.file("points.csv");
+    let tuned = kinescope(
+        &cuda,
+        &[
+            "tune",
+            recorded.path.to_str().unwrap(),
+            "--on",
+            "cuda:0",
+            "--launch",
+            "tile_sums",
+            "--block",
+            "32,48,64,96,128,256,320",
+            "--grid",
+            "64",
+            "--repeat",
+            "2",
+            "--csv",
+            csv.to_str().unwrap(),
+            "--json",
+        ],
+    );
+    assert_eq!(tuned.code, Some(0), "{tuned:?}");
+    let text = std::fs::read_to_string(&csv).unwrap();
+    let mut lines = text.lines();
+    let head: Vec<&str> = lines.next().unwrap().split(',').collect();
+    let at = |name: &str| head.iter().position(|h| *h == name).unwrap();
+    let mut wrong = Vec::new();
+    for line in lines {
+        let cells: Vec<&str> = line.split(',').collect();
+        if cells[at("verdict")] == "wrong" {
+            wrong.push(cells[at("block_x")].parse::<u32>().unwrap());
+        }
+    }
+    wrong.sort_unstable();
+    assert_eq!(wrong, [48, 96, 320]);
+}

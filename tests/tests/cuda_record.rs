@@ -1,0 +1,270 @@
+//! CUDA programs recorded on the stand-in for the driver when things go wrong: no memory, no addresses, a full disk, a
+//! program that is killed, forks, ends in its own ways or has no driver. The program goes on as if nobody recorded it, and
+//! the file opens and says what it does not hold.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
+
+use serde_json::json;
+use std::ffi::OsStr;
+use std::io::{BufRead as _, BufReader};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+use trace_core::recording::CallEvent;
+use whole_program_tests::cuda::{Cuda, LIMIT, Recorded, ended, open};
+use whole_program_tests::{program, run};
+
+fn launches(path: &Path) -> usize {
+    let r = open(path);
+    (0..r.events.len())
+        .filter(|at| matches!(r.events.call(*at), Some(CallEvent::Launch(_))))
+        .count()
+}
+
+/// What a recording says that it does not hold.
+fn findings(path: &Path) -> Vec<String> {
+    open(path)
+        .facts
+        .findings
+        .iter()
+        .map(|f| format!("{}: {}", f.place, f.message))
+        .collect()
+}
+
+/// Why recordings ended early.
+fn lost(path: &Path) -> Vec<String> {
+    open(path).facts.lost.iter().map(|l| l.reason.clone()).collect()
+}
+
+/// Records a program while the driver fails as `set` says: the program's result is what it is without a recorder.
+fn goes_on(name: &str, options: &[&str], arguments: &[&str], set: &[(&str, &str)]) -> (Cuda, Recorded) {
+    let cuda = Cuda::default();
+    let (alone, bytes) = cuda.alone(arguments);
+    assert_eq!(alone.code, Some(0), "{alone:?}");
+    let recorded = cuda.record(name, options, arguments, set);
+    assert_eq!(recorded.ended.code, Some(0), "{set:?}: {:?}", recorded.ended);
+    assert_eq!(recorded.ended.out, alone.out, "{set:?}");
+    assert_eq!(recorded.out, bytes, "{set:?}");
+    let verified = run([OsStr::new("verify"), recorded.path.as_os_str()]);
+    assert_eq!(verified.code, Some(0), "{verified:?}");
+    (cuda, recorded)
+}
+
+#[test]
+fn memory_that_the_window_does_not_get_is_the_drivers() {
+    for fail in ["cuMemCreate:1", "cuMemMap:1=999", "cuMemSetAccess:1", "cuMemCreate:2"] {
+        // Allocations of more than a granule each have memory of their own.
+        let (_, recorded) = goes_on("memory", &[], &["vector_add", "600000"], &[("STAND_IN_FAIL", fail)]);
+        assert_eq!(launches(&recorded.path), 1, "{fail}");
+    }
+}
+
+#[test]
+fn addresses_that_are_refused_are_told_and_the_program_goes_on() {
+    let (_, recorded) = goes_on("hints", &[], &["linked", "300"], &[("STAND_IN_HINTS", "no")]);
+    assert_eq!(launches(&recorded.path), 5);
+    assert_eq!(open(&recorded.path).call_facts().unwrap().window.bytes, 0);
+    let told = findings(&recorded.path);
+    assert!(told.iter().any(|f| f.contains("0x153940000000")), "{told:?}");
+    // Long wishes alone are fulfilled: that is enough.
+    let (cuda, recorded) = goes_on("long", &[], &["linked", "300"], &[("STAND_IN_HINTS", "long")]);
+    assert_eq!(findings(&recorded.path), [""; 0]);
+    cuda.plays_well(&recorded, &json!({}), &[]);
+}
+
+#[test]
+fn a_window_that_nobody_wants_is_not_taken() {
+    let (_, recorded) = goes_on("window", &[], &["vector_add"], &[("KINESCOPE_CUDA_WINDOW", "no")]);
+    assert_eq!(open(&recorded.path).call_facts().unwrap().window.bytes, 0);
+    assert_eq!(launches(&recorded.path), 1);
+}
+
+#[test]
+fn fresh_memory_that_is_dirty_and_work_that_begins_late_change_nothing() {
+    for (program, set) in [
+        ("memory", ("STAND_IN_POISON", "0xa5")),
+        ("streams", ("STAND_IN_SLOW", "2000")),
+        ("early", ("STAND_IN_SLOW", "3000")),
+        ("graph", ("STAND_IN_SLOW", "3000")),
+    ] {
+        let (cuda, recorded) = goes_on("dirty", &[], &[program], &[set]);
+        assert_eq!(findings(&recorded.path), [""; 0]);
+        cuda.plays_well(&recorded, &json!({}), &[set]);
+    }
+}
+
+#[test]
+fn a_limit_ends_the_recording_and_not_the_program() {
+    let (_, recorded) = goes_on("limit", &["--limit", "300000"], &["net", "400"], &[]);
+    assert!(!lost(&recorded.path).is_empty(), "{:?}", recorded.ended);
+    assert!(recorded.ended.err.contains("ends"), "{:?}", recorded.ended);
+    let made = launches(&recorded.path);
+    assert!(made > 0 && made < 1600, "{made} launches");
+}
+
+#[test]
+fn a_full_disk_ends_the_recording_and_not_the_program() {
+    let cuda = Cuda::default();
+    let (alone, _) = cuda.alone(&["net", "400"]);
+    let path = cuda.file("full.kine");
+    // No file of the program's may be longer than 100 KiB; where it would be, writing fails instead of killing it.
+    let client = program("cuda-client");
+    let script = format!("trap '' XFSZ; ulimit -f 100; exec {} net 400", client.display());
+    let command = [OsStr::new("bash"), OsStr::new("-c"), OsStr::new(&script)];
+    let ended = ended(&mut cuda.recorder(&path, &[], &command));
+    assert_eq!((ended.code, &ended.out), (Some(0), &alone.out), "{ended:?}");
+    assert!(ended.err.contains("kinescope: "), "{ended:?}");
+    let made = launches(&path);
+    assert!(made < 1600, "{made} launches");
+}
+
+#[test]
+fn a_program_that_is_killed_leaves_a_recording_that_opens() {
+    let cuda = Cuda::default();
+    let path = cuda.file("killed.kine");
+    let client = program("cuda-client");
+    let command = [client.as_os_str(), OsStr::new("faulty"), OsStr::new("--hang")];
+    let mut recorder = cuda.recorder(&path, &[], &command);
+    let mut recorder = recorder.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(recorder.stdout.take().unwrap())
+        .read_line(&mut line)
+        .unwrap();
+    assert_eq!(line, "faulty: hanging now\n");
+    // The launch is in the file within two commits.
+    std::thread::sleep(Duration::from_millis(1500));
+    let children = std::fs::read_to_string(format!("/proc/{0}/task/{0}/children", recorder.id())).unwrap();
+    let child = children.split_whitespace().next().unwrap().to_owned();
+    assert!(Command::new("kill").args(["-9", &child]).status().unwrap().success());
+    let begun = Instant::now();
+    while recorder.try_wait().unwrap().is_none() {
+        assert!(begun.elapsed() < LIMIT);
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let ended = recorder.wait_with_output().unwrap();
+    assert_eq!(ended.status.code(), Some(128 + 9), "{ended:?}");
+    assert_eq!(launches(&path), 1);
+    let verified = run([OsStr::new("verify"), path.as_os_str()]);
+    assert_eq!(verified.code, Some(0), "{verified:?}");
+    let r = open(&path);
+    let facts = r.call_facts().unwrap();
+    assert_eq!(facts.functions[0].name, "obey");
+    assert!(r.module_code(&facts.modules[0]).is_some(), "its code is in the file");
+}
+
+#[test]
+fn every_way_to_end_leaves_a_recording() {
+    for (way, code) in [("return", 0), ("_exit", 0), ("abort", 128 + 6), ("exec", 0)] {
+        let cuda = Cuda::default();
+        let recorded = cuda.record("end", &[], &["reduction", "--end", way], &[]);
+        assert_eq!(recorded.ended.code, Some(code), "{way}: {:?}", recorded.ended);
+        assert!(
+            recorded.ended.out.starts_with("ok reduction"),
+            "{way}: {:?}",
+            recorded.ended
+        );
+        assert_eq!(launches(&recorded.path), 1, "{way}");
+        if way != "abort" {
+            cuda.plays_well(&recorded, &json!({}), &[]);
+        }
+    }
+}
+
+#[test]
+fn a_program_that_fails_keeps_its_code_and_its_recording_tells_where() {
+    let cuda = Cuda::default();
+    let (alone, _) = cuda.alone(&["faulty", "--bad"]);
+    assert_eq!(alone.code, Some(1));
+    assert!(alone.err.contains("CUDA_ERROR_ILLEGAL_ADDRESS"), "{alone:?}");
+    let recorded = cuda.record("bad", &[], &["faulty", "--bad"], &[]);
+    assert_eq!(recorded.ended.code, Some(1), "{:?}", recorded.ended);
+    let told = recorded.ended.err.lines().next().unwrap();
+    assert_eq!(told, alone.err.trim_end(), "it says what it says");
+    let r = recorded.open();
+    let results: Vec<u32> = (0..r.events.len())
+        .filter_map(|at| Some(r.events.call(at)?.result()))
+        .collect();
+    assert!(results.contains(&700), "{results:?}");
+    assert_eq!(launches(&recorded.path), 1);
+    // Played again it goes wrong again, and in the same place.
+    let (answer, _) = cuda.play(&recorded.path, &json!({"step": true}), &[]);
+    assert!(
+        answer["stopped"]["why"]
+            .as_str()
+            .unwrap()
+            .contains("CUDA_ERROR_ILLEGAL_ADDRESS"),
+        "{answer}"
+    );
+}
+
+#[test]
+fn calls_that_fail_fail_as_they_do_without_a_recorder() {
+    let cuda = Cuda::default();
+    for fail in [
+        "cuMemAlloc_v2:1",
+        "cuLaunchKernel:1=701",
+        "cuModuleLoadData:1=218",
+        "cuStreamSynchronize:2=702",
+    ] {
+        let arguments = ["streams", "--via", "dlsym"];
+        let mut command = cuda.client(&arguments);
+        let alone = ended(command.env("STAND_IN_FAIL", fail));
+        assert_eq!(alone.code, Some(1), "{fail}: {alone:?}");
+        // The recorder serves memory by other calls of the driver's.
+        let set = if fail.starts_with("cuMemAlloc") {
+            "cuMemCreate:1,cuMemAlloc_v2:1"
+        } else {
+            fail
+        };
+        let recorded = cuda.record("fails", &[], &arguments, &[("STAND_IN_FAIL", set)]);
+        assert_eq!(recorded.ended.code, Some(1), "{fail}: {:?}", recorded.ended);
+        let told = recorded.ended.err.lines().next().unwrap_or_default();
+        assert_eq!(told, alone.err.trim_end(), "{fail}");
+        open(&recorded.path);
+    }
+}
+
+#[test]
+fn a_program_without_a_driver_is_told_and_nothing_is_written() {
+    let cuda = Cuda::default();
+    let path = cuda.file("none.kine");
+    let client = program("cuda-client");
+    let command = [client.as_os_str(), OsStr::new("vector_add")];
+    let ended = ended(cuda.recorder(&path, &[], &command).env("LD_LIBRARY_PATH", "/nowhere"));
+    assert_eq!(ended.code, Some(1), "{ended:?}");
+    assert!(ended.err.contains("there is no CUDA driver"), "{ended:?}");
+    assert!(ended.err.contains("not written"), "{ended:?}");
+    assert!(!path.exists());
+}
+
+#[test]
+fn another_process_of_the_program_has_a_file_of_its_own() {
+    let cuda = Cuda::default();
+    let path = cuda.file("two.kine");
+    let client = program("cuda-client");
+    let script = format!("{0} reduction && {0} linked 100", client.display());
+    let ended = ended(&mut cuda.recorder(&path, &[], &["sh".as_ref(), "-c".as_ref(), script.as_ref()]));
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    assert_eq!(launches(&path), 1);
+    let others: Vec<_> = std::fs::read_dir(path.parent().unwrap())
+        .unwrap()
+        .map(|e| e.unwrap().path())
+        .filter(|p| p.extension().is_some_and(|e| e == "kine") && *p != path)
+        .collect();
+    assert_eq!(others.len(), 1, "{others:?}");
+    assert_eq!(launches(&others[0]), 5);
+}
+
+#[test]
+fn a_graph_that_takes_anothers_place_keeps_its_own_nodes() {
+    // The last two launches of the graph: one as the other graph is, one with its first graph's node changed again.
+    let cuda = Cuda::default();
+    let recorded = cuda.recorded_well("update", &[], &["graph", "500"]);
+    cuda.plays_well(&recorded, &json!({}), &[]);
+}
+
+#[test]
+fn a_copy_that_nobody_waited_for_is_not_read_too_early() {
+    let cuda = Cuda::default();
+    let recorded = cuda.recorded_well("early", &[], &["early", "700"]);
+    cuda.plays_well(&recorded, &json!({}), &[]);
+}

@@ -1,0 +1,424 @@
+//! CUDA programs on the stand-in for the driver: run alone, recorded, and played in a new process without the program, by
+//! calls, again and again, as one graph and launch by launch; with other inputs; and on devices and drivers that fail.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
+
+use serde_json::{Value, json};
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::process::Stdio;
+use trace_core::recording::{CallEvent, CopyKind};
+use whole_program_tests::cuda::{Cuda, Recorded, ended};
+
+/// What memory holds that no call has written.
+const DIRTY: [(&str, &str); 1] = [("STAND_IN_POISON", "0xa5")];
+/// Work that begins late, so that whoever does not wait for it comes too early.
+const LATE: [(&str, &str); 1] = [("STAND_IN_SLOW", "1000")];
+
+/// Events of a kind of a recording.
+fn launches(recorded: &Recorded) -> Vec<u64> {
+    let r = recorded.open();
+    let is_launch = |at: &usize| matches!(r.events.call(*at), Some(CallEvent::Launch(_)));
+    (0..r.events.len()).filter(is_launch).map(|at| at as u64).collect()
+}
+
+/// The bytes of a recording's copies to the device, in order.
+fn inputs(recorded: &Recorded) -> Vec<Vec<u8>> {
+    let r = recorded.open();
+    let calls = (0..r.events.len()).filter_map(|at| r.events.call(at));
+    let copies = calls.filter_map(|call| match call {
+        CallEvent::Copy(c) if CopyKind::from_raw(c.kind) == Some(CopyKind::HostToDevice) => r.copied(&c),
+        _ => None,
+    });
+    copies.collect()
+}
+
+/// Records a program that finds its driver in one way, and plays the recording in every way.
+fn played_in_every_way(arguments: &[&str], way: &str) {
+    let cuda = Cuda::default();
+    let arguments = [arguments, &["--via", way]].concat();
+    let recorded = cuda.recorded_well("program", &[], &arguments);
+    let played = cuda.plays_well(&recorded, &json!({}), &[]);
+    assert_eq!(played["left_out"], json!([]), "{played}");
+    assert!(!launches(&recorded).is_empty());
+    if way == "dlsym" || way == "per-thread" {
+        return;
+    }
+    let again = cuda.plays_well(&recorded, &json!({"repeat": 3}), &DIRTY);
+    assert_eq!(again["runs_ns"].as_array().map(Vec::len), Some(3), "{again}");
+    assert_eq!(again["launches"], played["launches"]);
+    cuda.plays_well(&recorded, &json!({"step": true}), &LATE);
+    let graph = cuda.plays_well(&recorded, &json!({"graph": true, "repeat": 2}), &DIRTY);
+    assert_eq!(graph["graph"], true, "{graph}");
+}
+
+macro_rules! programs {
+    ($($test:ident: $arguments:expr;)*) => { $(
+        mod $test {
+            use super::played_in_every_way;
+
+            #[test]
+            fn found_by_the_driver() {
+                played_in_every_way(&$arguments, "driver");
+            }
+
+            #[test]
+            fn found_by_the_loader() {
+                played_in_every_way(&$arguments, "dlsym");
+            }
+
+            #[test]
+            fn of_a_library() {
+                played_in_every_way(&$arguments, "library");
+            }
+
+            #[test]
+            fn with_streams_of_threads() {
+                played_in_every_way(&$arguments, "per-thread");
+            }
+        }
+    )* };
+}
+
+programs! {
+    vector_add: ["vector_add"];
+    reduction: ["reduction"];
+    linked: ["linked"];
+    globals: ["globals"];
+    streams: ["streams"];
+    early: ["early"];
+    graph: ["graph"];
+    cooperative: ["cooperative"];
+    net: ["net"];
+    threads: ["threads"];
+    memory: ["memory"];
+    stride: ["stride"];
+    wrong_for_some: ["wrong_for_some"];
+    faulty: ["faulty"];
+}
+
+/// Plays with the inputs of another run of the program in the place of its own: outputs are those of the other run.
+fn played_with_other_inputs(arguments: &[&str], which: &[usize]) {
+    let cuda = Cuda::default();
+    let first = cuda.recorded_well("first", &[], &[arguments, &["--seed", "1"]].concat());
+    let second = cuda.recorded_well("second", &[], &[arguments, &["--seed", "2"]].concat());
+    assert_ne!(first.out, second.out);
+    let other = inputs(&second);
+    let mut given = serde_json::Map::new();
+    for n in which {
+        let path = cuda.file(&format!("input{n}.bin"));
+        std::fs::write(&path, &other[*n]).unwrap();
+        given.insert(format!("in{n}"), json!(path));
+    }
+    for more in [json!({}), json!({"graph": true}), json!({"repeat": 2})] {
+        let mut request = json!({"inputs": given});
+        request
+            .as_object_mut()
+            .unwrap()
+            .extend(more.as_object().unwrap().clone());
+        let (answer, bytes) = cuda.play(&first.path, &request, &DIRTY);
+        assert!(answer["played"].is_object(), "{answer}");
+        assert_eq!(bytes, second.out, "{more}: what the program itself gives");
+        let differs = |o: &Value| o["differs_at"].is_u64();
+        let outputs = answer["played"]["outputs"].as_array().unwrap();
+        assert!(outputs.iter().any(differs), "it is not what was recorded");
+    }
+}
+
+#[test]
+fn other_inputs_of_a_sum_give_its_other_result() {
+    played_with_other_inputs(&["vector_add"], &[0, 1]);
+}
+
+#[test]
+fn other_inputs_of_atomics_give_their_other_result() {
+    played_with_other_inputs(&["reduction"], &[0]);
+}
+
+#[test]
+fn another_input_of_a_net_gives_its_other_scores() {
+    // Layers have weights and biases, the last product has its own: seven copies before the first input.
+    played_with_other_inputs(&["net", "1"], &[7]);
+}
+
+#[test]
+fn an_input_that_does_not_fit_is_refused() {
+    let cuda = Cuda::default();
+    let recorded = cuda.recorded_well("short", &[], &["reduction", "100"]);
+    let path = cuda.file("short.bin");
+    std::fs::write(&path, [0; 12]).unwrap();
+    for (name, needle) in [("in0", "12 bytes"), ("in7", "in7")] {
+        let (answer, _) = cuda.play(&recorded.path, &json!({"inputs": {name: path}}), &[]);
+        let why = answer["failed"].as_str().unwrap_or_else(|| panic!("{answer}"));
+        assert!(why.contains(needle), "{why}");
+    }
+}
+
+#[test]
+fn a_range_ends_behind_its_launches() {
+    let cuda = Cuda::default();
+    let (alone, whole) = cuda.alone(&["net", "4"]);
+    assert_eq!(alone.code, Some(0), "{alone:?}");
+    // Four launches an inference: two inferences, and what memory holds then.
+    let recorded = cuda.record("range", &["--range", "first:8"], &["net", "4"], &[]);
+    assert_eq!(
+        (recorded.ended.code, &recorded.out),
+        (Some(0), &whole),
+        "{:?}",
+        recorded.ended
+    );
+    assert_eq!(launches(&recorded).len(), 8);
+    assert_eq!(recorded.open().call_facts().unwrap().range, "first 8 launches");
+    let (answer, bytes) = cuda.play(&recorded.path, &json!({}), &DIRTY);
+    let outputs = answer["played"]["outputs"]
+        .as_array()
+        .unwrap_or_else(|| panic!("{answer}"));
+    assert!(outputs.iter().all(|o| o["differs_at"].is_null()), "{answer}");
+    // The first inference's scores come back in the range; the second's are in memory at the end.
+    let scores = whole.len() / 4;
+    assert_eq!(bytes[..scores], whole[..scores]);
+    let second = &whole[scores..2 * scores];
+    assert!(
+        bytes.windows(scores).any(|w| w == second),
+        "memory at the end holds the second's scores"
+    );
+}
+
+#[test]
+fn what_lies_between_marks_is_played_with_the_memory_at_the_begin() {
+    let cuda = Cuda::default();
+    for (program, size, parts) in [("net", "5", 5), ("vector_add", "3000", 2)] {
+        let arguments = [program, size, "--marks"];
+        let (alone, whole) = cuda.alone(&arguments);
+        assert_eq!(alone.code, Some(0), "{alone:?}");
+        let recorded = cuda.record(program, &["--range", "marks"], &arguments, &[]);
+        assert_eq!(
+            (recorded.ended.code, &recorded.out),
+            (Some(0), &whole),
+            "{:?}",
+            recorded.ended
+        );
+        let all = launches(&recorded).len();
+        assert_eq!(all, if program == "net" { 4 } else { 1 }, "{program}");
+        let (answer, bytes) = cuda.play(&recorded.path, &json!({}), &DIRTY);
+        let outputs = answer["played"]["outputs"]
+            .as_array()
+            .unwrap_or_else(|| panic!("{answer}"));
+        assert!(outputs.iter().all(|o| o["differs_at"].is_null()), "{answer}");
+        let last = &whole[whole.len() / parts * (parts - 1)..];
+        assert_eq!(
+            &bytes[..last.len()],
+            last,
+            "{program}: what came back between the marks"
+        );
+    }
+}
+
+/// A recording of the program that does what its input says.
+fn obedient(cuda: &Cuda) -> (Recorded, u64) {
+    let recorded = cuda.recorded_well("obedient", &[], &["faulty"]);
+    let launch = launches(&recorded);
+    assert_eq!(launch.len(), 1);
+    let launch = launch[0];
+    (recorded, launch)
+}
+
+/// What to do, and an address.
+fn order(cuda: &Cuda, what: u32) -> Value {
+    let path = cuda.file("order.bin");
+    let bytes: Vec<u8> = [what, 0, 0x10, 0].iter().flat_map(|w| w.to_le_bytes()).collect();
+    std::fs::write(&path, bytes).unwrap();
+    json!({"in0": path})
+}
+
+#[test]
+fn an_illegal_address_ends_in_an_answer_that_names_its_launch() {
+    let cuda = Cuda::default();
+    let (recorded, launch) = obedient(&cuda);
+    let request = json!({"inputs": order(&cuda, 1), "step": true});
+    let (answer, _) = cuda.play(&recorded.path, &request, &[]);
+    let stopped = &answer["stopped"];
+    assert_eq!(stopped["event"], launch, "{answer}");
+    assert!(
+        stopped["why"].as_str().unwrap().contains("CUDA_ERROR_ILLEGAL_ADDRESS"),
+        "{answer}"
+    );
+    // Without waiting it is told somewhere behind.
+    let (answer, _) = cuda.play(&recorded.path, &json!({"inputs": order(&cuda, 1)}), &[]);
+    assert!(answer["stopped"]["event"].as_u64().unwrap() >= launch, "{answer}");
+    // And the recording plays as before: nothing of that is left.
+    cuda.plays_well(&recorded, &json!({}), &[]);
+}
+
+#[test]
+fn a_launch_that_never_ends_is_told_before_it_is_made() {
+    let cuda = Cuda::default();
+    let (recorded, launch) = obedient(&cuda);
+    let request = json!({"file": recorded.path, "inputs": order(&cuda, 2), "step": true});
+    let mut player = cuda.player();
+    let mut child = player.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut to = child.stdin.take().unwrap();
+    writeln!(to, "{request}").unwrap();
+    drop(to);
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().unwrap())
+        .read_line(&mut line)
+        .unwrap();
+    assert_eq!(serde_json::from_str::<Value>(&line).unwrap(), json!({"at": launch}));
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    assert!(child.try_wait().unwrap().is_none(), "it hangs");
+    child.kill().unwrap();
+    child.wait().unwrap();
+}
+
+#[test]
+fn the_launch_that_fails_is_the_one_that_is_named() {
+    let cuda = Cuda::default();
+    let recorded = cuda.recorded_well("third", &[], &["net", "3"]);
+    let launches = launches(&recorded);
+    for (fail, nth, name) in [
+        ("kernel:3", 2, "CUDA_ERROR_ILLEGAL_ADDRESS"),
+        ("kernel:7=719", 6, "CUDA_ERROR_LAUNCH_FAILED"),
+        ("kernel:12=716", 11, "CUDA_ERROR_MISALIGNED_ADDRESS"),
+        ("cuLaunchKernelEx:5=701", 4, "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES"),
+    ] {
+        let (answer, _) = cuda.play(&recorded.path, &json!({"step": true}), &[("STAND_IN_FAIL", fail)]);
+        let stopped = &answer["stopped"];
+        assert_eq!(stopped["event"], launches[nth], "{fail}: {answer}");
+        assert!(stopped["why"].as_str().unwrap().contains(name), "{fail}: {answer}");
+    }
+}
+
+#[test]
+fn a_device_that_is_lost_ends_in_an_answer_wherever_it_is() {
+    let cuda = Cuda::default();
+    let recorded = cuda.recorded_well("lost", &[], &["linked", "200"]);
+    let (mut told, mut played) = (0, 0);
+    for call in (1..400).step_by(13) {
+        let fail = format!("device:{call}");
+        let (answer, bytes) = cuda.play(&recorded.path, &json!({}), &[("STAND_IN_FAIL", &fail)]);
+        if answer["played"].is_object() {
+            assert_eq!(bytes, recorded.out, "{fail}");
+            played += 1;
+        } else {
+            let text = answer.to_string();
+            assert!(text.contains("CUDA_ERROR_DEVICE_UNAVAILABLE"), "{fail}: {answer}");
+            told += 1;
+        }
+    }
+    assert!(told > 5 && played > 0, "{told} told, {played} played");
+}
+
+#[test]
+fn a_device_without_room_is_told() {
+    let cuda = Cuda::default();
+    let recorded = cuda.recorded_well("room", &[], &["vector_add"]);
+    for set in [("STAND_IN_MEMORY", "1048576"), ("STAND_IN_FAIL", "cuMemCreate:1")] {
+        let (answer, _) = cuda.play(&recorded.path, &json!({}), &[set]);
+        let why = answer["failed"].as_str().unwrap_or_else(|| panic!("{answer}"));
+        assert!(why.contains("CUDA_ERROR_OUT_OF_MEMORY"), "{why}");
+    }
+}
+
+#[test]
+fn addresses_that_are_not_to_be_had_are_told() {
+    let cuda = Cuda::default();
+    let recorded = cuda.recorded_well("hints", &[], &["vector_add"]);
+    let (answer, _) = cuda.play(&recorded.path, &json!({}), &[("STAND_IN_HINTS", "no")]);
+    let why = answer["failed"].as_str().unwrap_or_else(|| panic!("{answer}"));
+    assert!(why.contains("0x153940000000") && why.contains("not free"), "{why}");
+    // A driver that fulfils wishes for long ranges alone is what real ones are.
+    cuda.plays_well(&recorded, &json!({}), &[("STAND_IN_HINTS", "long")]);
+}
+
+#[test]
+fn a_missing_driver_is_told() {
+    let cuda = Cuda::default();
+    let recorded = cuda.recorded_well("none", &[], &["vector_add"]);
+    let nowhere = [("KINESCOPE_CUDA_LIBRARY", "/nowhere/libcuda.so.1")];
+    let (answer, _) = cuda.play(&recorded.path, &json!({}), &nowhere);
+    let why = answer["failed"].as_str().unwrap_or_else(|| panic!("{answer}"));
+    assert!(why.contains("no CUDA driver") && why.contains("libcuda.so.1"), "{why}");
+}
+
+#[test]
+fn code_that_does_not_load_is_told_with_its_function() {
+    let cuda = Cuda::default();
+    let recorded = cuda.recorded_well("code", &[], &["vector_add"]);
+    let (answer, _) = cuda.play(
+        &recorded.path,
+        &json!({}),
+        &[("STAND_IN_FAIL", "cuModuleLoadData:1=218")],
+    );
+    let why = answer["failed"].as_str().unwrap_or_else(|| panic!("{answer}"));
+    assert!(
+        why.contains("vector_add") && why.contains("CUDA_ERROR_INVALID_PTX"),
+        "{why}"
+    );
+}
+
+#[test]
+fn what_is_no_recording_of_calls_is_refused() {
+    let cuda = Cuda::default();
+    let sample = whole_program_tests::root().join("sample-traces/vecadd.kine");
+    let (answer, _) = cuda.play(&sample, &json!({}), &[]);
+    assert!(answer["failed"].as_str().is_some(), "{answer}");
+    let (answer, _) = cuda.play(&cuda.file("none.kine"), &json!({}), &[]);
+    assert!(answer["failed"].as_str().unwrap().contains("none.kine"), "{answer}");
+}
+
+#[test]
+fn a_program_in_c_on_the_driver_alone_is_recorded_and_played() {
+    let cuda = Cuda::default();
+    let root = whole_program_tests::root().join("tests/cuda");
+    let exe = cuda.file("driver_api");
+    let mut cc = std::process::Command::new("cc");
+    cc.args(["-O1", "-Wall", "-o"])
+        .arg(&exe)
+        .arg(root.join("programs/driver_api.c"));
+    cc.arg("-I").arg(root.join("stand-in/include")).arg("-ldl");
+    match cc.output() {
+        Err(e) => {
+            println!("skipped: a program in C ({e}: cc)");
+            return;
+        }
+        Ok(o) => assert!(o.status.success(), "{}", String::from_utf8_lossy(&o.stderr)),
+    }
+    let run = |arguments: &[&str]| {
+        let mut command = std::process::Command::new(&exe);
+        ended(cuda.around(command.args(arguments)))
+    };
+    let all = run(&["512"]);
+    assert_eq!(all.code, Some(0), "{all:?}");
+    // What the recorder says that it does not hold is left out of what is played.
+    let (path, out) = (cuda.file("c.kine"), cuda.file("c.bin"));
+    let mut command = vec![exe.as_os_str()];
+    let skipped = ["managed", "registered", "pinned", "virtual", "array"];
+    let options: Vec<&str> = skipped
+        .iter()
+        .flat_map(|part| ["--skip", part])
+        .chain(["512", "--out"])
+        .collect();
+    command.extend(options.iter().map(std::ffi::OsStr::new));
+    command.push(out.as_os_str());
+    let recorded = Recorded {
+        ended: ended(&mut cuda.recorder(&path, &[], &command)),
+        out: std::fs::read(&out).unwrap_or_default(),
+        path,
+    };
+    assert_eq!(recorded.ended.code, Some(0), "{:?}", recorded.ended);
+    assert!(
+        recorded.ended.out.starts_with("ok driver_api checksum="),
+        "{:?}",
+        recorded.ended
+    );
+    cuda.plays_well(&recorded, &json!({}), &[]);
+    cuda.plays_well(&recorded, &json!({"graph": true, "repeat": 2}), &[]);
+    // All of it, recorded: the program goes on as it is, and what is not in the file is said.
+    let path = cuda.file("whole.kine");
+    let whole = ended(&mut cuda.recorder(&path, &["--json"], &[exe.as_os_str(), "512".as_ref()]));
+    assert_eq!(whole.code, Some(0), "{whole:?}");
+    let told = whole_program_tests::cuda::open(&path);
+    let findings: Vec<&str> = told.facts.findings.iter().map(|f| f.place.as_str()).collect();
+    for what in ["managed memory", "arrays", "memory of the host"] {
+        assert!(findings.iter().any(|f| f.contains(what)), "{what}: {findings:?}");
+    }
+}

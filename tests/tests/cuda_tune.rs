@@ -1,0 +1,281 @@
+//! A recorded launch is tuned on the stand-in: what is right, what is wrong, what is refused, and what breaks a process.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "tests fail and tell in these ways"
+)]
+
+use serde_json::Value;
+use std::path::Path;
+use std::process::Command;
+use whole_program_tests::cuda::{Cuda, Recorded, ended};
+use whole_program_tests::{Ended, program, root};
+
+/// Runs `kinescope tune` on the stand-in.
+fn tune(cuda: &Cuda, file: &Path, arguments: &[&str], set: &[(&str, &str)]) -> Ended {
+    let mut command = Command::new(program("kinescope"));
+    let _ = program("kinescope-agent");
+    command.arg("tune").arg(file).args(["--on", "cuda:0"]).args(arguments);
+    command
+        .env("KINESCOPE_KEYS", cuda.file("keys"))
+        .envs(set.iter().copied());
+    ended(cuda.around(&mut command))
+}
+
+fn json(cuda: &Cuda, file: &Path, arguments: &[&str], set: &[(&str, &str)], code: i32) -> Value {
+    let all: Vec<&str> = arguments.iter().copied().chain(["--json"]).collect();
+    let ended = tune(cuda, file, &all, set);
+    assert_eq!(ended.code, Some(code), "{arguments:?}: {ended:?}");
+    ended.json()
+}
+
+fn recorded(cuda: &Cuda, arguments: &[&str]) -> Recorded {
+    let recorded = cuda.record(arguments[0], &[], arguments, &[]);
+    assert_eq!(recorded.ended.code, Some(0), "{:?}", recorded.ended);
+    recorded
+}
+
+/// Block, grid and verdict of each point.
+fn verdicts(tuned: &Value) -> Vec<(u64, u64, String)> {
+    let first = |p: &Value, key: &str| p[key][0].as_u64().unwrap();
+    let points = tuned["points"].as_array().unwrap().iter();
+    points
+        .map(|p| {
+            (
+                first(p, "block"),
+                first(p, "grid"),
+                p["verdict"].as_str().unwrap().to_owned(),
+            )
+        })
+        .collect()
+}
+
+#[test]
+fn a_kernel_that_strides_over_its_data_is_right_for_every_block_and_grid_and_the_most_threads_are_the_fastest() {
+    let cuda = Cuda::default();
+    let stride = recorded(&cuda, &["stride"]);
+    let axes = ["--block", "32..1024", "--grid", "1,2,4,8,16", "--repeat", "3"];
+    let pace = [("STAND_IN_PACE", "1")];
+    let tuned = json(&cuda, &stride.path, &axes, &pace, 0);
+    let all = verdicts(&tuned);
+    assert_eq!(all.len(), 30);
+    assert!(all.iter().all(|(_, _, verdict)| verdict == "right"), "{all:?}");
+    assert_eq!(
+        tuned["reference"], "recorded",
+        "the program copied the output back right behind the launch"
+    );
+    assert_eq!(tuned["kernel"], "stride");
+    let best = &tuned["points"][tuned["best"].as_u64().unwrap() as usize];
+    let threads = best["block"][0].as_u64().unwrap() * best["grid"][0].as_u64().unwrap();
+    assert!(threads >= 8192, "{best}");
+    assert!(tuned["speed_up"].as_f64().unwrap() > 2.0, "{}", tuned["speed_up"]);
+    assert_eq!(tuned["baseline"]["block"][0], 64);
+    // The recorded point is among the points and not measured once more for itself.
+    let launches = 1 + 4 * (30 + 1);
+    assert_eq!(
+        tuned["launches"], launches,
+        "one for reference, a warm-up and three times for each, the recorded twice"
+    );
+    assert!(tuned["restored_pages"].as_u64().unwrap() > 30);
+    // Halving finds one as good with fewer launches.
+    let halved = json(
+        &cuda,
+        &stride.path,
+        &[&axes[..], &["--search", "halving"]].concat(),
+        &pace,
+        0,
+    );
+    let best = &halved["points"][halved["best"].as_u64().unwrap() as usize];
+    assert!(
+        best["block"][0].as_u64().unwrap() * best["grid"][0].as_u64().unwrap() >= 8192,
+        "{best}"
+    );
+    assert!(halved["launches"].as_u64().unwrap() < launches);
+}
+
+#[test]
+fn a_kernel_that_is_wrong_for_some_blocks_has_exactly_these_rejected() {
+    let cuda = Cuda::default();
+    let wrong = recorded(&cuda, &["wrong_for_some"]);
+    let blocks = "1,16,32,48,64,96,128,200,256,320,512,1024";
+    let tuned = json(
+        &cuda,
+        &wrong.path,
+        &["--launch", "tile_sums", "--block", blocks, "--grid", "8,16"],
+        &[],
+        0,
+    );
+    for (block, grid, verdict) in verdicts(&tuned) {
+        let right = block.is_power_of_two() && block <= 256;
+        assert_eq!(
+            verdict,
+            if right { "right" } else { "wrong" },
+            "block {block}, grid {grid}"
+        );
+    }
+    assert_eq!(verdicts(&tuned).len(), 24);
+    let a_wrong = tuned["points"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|p| p["verdict"] == "wrong")
+        .unwrap();
+    assert!(a_wrong["wrong"]["at"].as_str().unwrap().starts_with("0x"), "{a_wrong}");
+    assert!(a_wrong["median_ns"].is_null() && a_wrong["speed_up"].is_null());
+    let best = &tuned["points"][tuned["best"].as_u64().unwrap() as usize];
+    assert_eq!(best["verdict"], "right");
+}
+
+#[test]
+fn bounds_and_registers_are_compiled_into_the_recorded_ptx_and_other_code_takes_its_place() {
+    let cuda = Cuda::default();
+    let stride = recorded(&cuda, &["stride"]);
+    let bounds = [
+        "--block",
+        "64,128,256",
+        "--launch-bounds",
+        "128",
+        "--launch-bounds",
+        "0,2",
+        "--repeat",
+        "1",
+    ];
+    let tuned = json(&cuda, &stride.path, &bounds, &[], 0);
+    for p in tuned["points"].as_array().unwrap() {
+        let refused = p["block"][0] == 256 && p["launch_bounds"][0] == 128;
+        assert_eq!(p["verdict"], if refused { "refused" } else { "right" }, "{p}");
+    }
+    let registers = ["--block", "64", "--max-registers", "0,16", "--repeat", "1"];
+    let tuned = json(&cuda, &stride.path, &registers, &[], 0);
+    let points = tuned["points"].as_array().unwrap();
+    let of = |n: usize| points[n]["resources"]["registers"].as_u64().unwrap();
+    assert!(of(1) <= 16 && of(0) > of(1), "{points:?}");
+    // The same text as other code is right; one without the kernel, and a kind that nothing here compiles, are not.
+    let text = root().join("tests/cuda/clients/ptx/stride.ptx");
+    let other = cuda.file("other.ptx");
+    std::fs::write(
+        &other,
+        std::fs::read_to_string(&text).unwrap().replace("stride(", "stridden("),
+    )
+    .unwrap();
+    let source = cuda.file("stride.cu");
+    std::fs::write(&source, "extern \"C\" __global__ void stride() {}").unwrap();
+    let [text, other, source] = [&text, &other, &source].map(|p| p.to_str().unwrap());
+    let nowhere = [("KINESCOPE_NVRTC_LIBRARY", "/nowhere/libnvrtc.so")];
+    let modules = [
+        "--module", text, "--module", other, "--module", source, "--block", "64", "--repeat", "1",
+    ];
+    let tuned = json(&cuda, &stride.path, &modules, &nowhere, 0);
+    let told: Vec<(&str, &str)> = tuned["points"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|p| (p["code"].as_str().unwrap(), p["verdict"].as_str().unwrap()))
+        .collect();
+    let expected = [
+        ("stride.ptx", "right"),
+        ("other.ptx", "no code"),
+        ("stride.cu", "no code"),
+    ];
+    assert_eq!(told, expected);
+    let why = tuned["points"][2]["why"].as_str().unwrap();
+    assert!(why.contains("KINESCOPE_NVRTC_LIBRARY"), "{why}");
+}
+
+#[test]
+fn a_point_that_breaks_the_device_costs_its_process_and_the_others_are_measured_in_the_next() {
+    let cuda = Cuda::default();
+    let stride = recorded(&cuda, &["stride"]);
+    // In every process the device fails at some launch, those that put memory back and compare it among them.
+    let fails = [("STAND_IN_FAIL", "cuLaunchKernelEx:9=700")];
+    let tuned = json(
+        &cuda,
+        &stride.path,
+        &["--block", "32..1024", "--repeat", "1"],
+        &fails,
+        0,
+    );
+    let all = verdicts(&tuned);
+    assert_eq!(all.len(), 6, "{all:?}");
+    assert!(tuned["processes"].as_u64().unwrap() >= 1, "{tuned}");
+    assert!(all.iter().any(|(_, _, v)| v == "right"));
+    assert!(all.iter().any(|(_, _, v)| v != "right"), "{all:?}");
+}
+
+#[test]
+fn tables_are_written_and_what_cannot_be_is_refused() {
+    let cuda = Cuda::default();
+    let stride = recorded(&cuda, &["stride"]);
+    let [csv, replay, parquet] = ["a.csv", "b.csv", "c.parquet"].map(|n| cuda.file(n));
+    let files = [
+        "--csv",
+        csv.to_str().unwrap(),
+        "--csv-recordreplay",
+        replay.to_str().unwrap(),
+        "--parquet",
+        parquet.to_str().unwrap(),
+    ];
+    let text = tune(&cuda, &stride.path, &files, &[]);
+    assert_eq!(text.code, Some(0), "{text:?}");
+    assert!(
+        text.out.contains("6 points of 6 tried, all right; compared with"),
+        "{}",
+        text.out
+    );
+    let lines = std::fs::read_to_string(&replay).unwrap();
+    let head =
+        "Kernel-Name,GridDim-X,BlockDim-X,MaxThreads,MinBlock,Duration (ms),Duration (stdev),Verify (0 means correct)";
+    assert_eq!(lines.lines().next(), Some(head));
+    assert_eq!(lines.lines().count(), 8, "the recorded launch and six points");
+    assert_eq!(std::fs::read_to_string(&csv).unwrap().lines().count(), 8);
+    assert!(std::fs::read(&parquet).unwrap().starts_with(b"PAR1"));
+    for (arguments, needle) in [
+        (&["--launch", "other"][..], "no launched kernel is called 'other'"),
+        (&["--launch", "0"], "event 0 is no launch"),
+        (&["--block", "2048"], "1 to 1024 threads"),
+        (&["--near", "arg9=f32:1"], "parameter 9 of the launch is no pointer"),
+        (&["--module", "/nowhere/x.ptx"], "/nowhere/x.ptx"),
+    ] {
+        tune(&cuda, &stride.path, arguments, &[]).assert_refused(needle);
+    }
+    let sample = root().join("sample-traces/vecadd.kine");
+    tune(&cuda, &sample, &[], &[]).assert_refused("no recording of CUDA calls");
+    let mut nowhere = Command::new(program("kinescope"));
+    nowhere.arg("tune").arg(&stride.path).args(["--on", "cuda:7"]);
+    ended(cuda.around(&mut nowhere)).assert_refused("no CUDA device 7");
+}
+
+/// Exactly these keys, because scripts rely on them; all of them are in `docs/json.md`.
+#[test]
+fn the_json_has_the_documented_keys() {
+    let cuda = Cuda::default();
+    let wrong = recorded(&cuda, &["wrong_for_some"]);
+    let tuned = json(&cuda, &wrong.path, &["--block", "32,48"], &[], 0);
+    let page = std::fs::read_to_string(root().join("docs/json.md")).unwrap();
+    let keys = |v: &Value| -> Vec<String> { v.as_object().unwrap().keys().cloned().collect() };
+    let point = &tuned["points"][1];
+    for object in [
+        &tuned,
+        point,
+        &point["wrong"],
+        &point["resources"],
+        &tuned["phases"],
+        &tuned["before"],
+    ] {
+        for key in keys(object) {
+            assert!(
+                page.contains(&format!("`{key}`")) || page.contains(&format!("`{key}[]`")),
+                "{key}"
+            );
+        }
+    }
+    let mut top = keys(&tuned);
+    top.sort_unstable();
+    assert_eq!(
+        top.join(" "),
+        "after baseline baseline_again_ns before best board device drift ended event kernel launches left_out \
+         memory_bytes phases points processes reference restored_pages space speed_up why within_spread"
+    );
+}

@@ -1,0 +1,256 @@
+//! Names of functions: as their authors wrote them, and patterns that pick some of them.
+
+use cpp_demangle::{BorrowedSymbol, DemangleOptions, ParseOptions};
+use regex::Regex;
+use std::fmt;
+
+/// Longest mangled name that is read. Templates of matrix libraries have names of some thousand bytes.
+const LONGEST_MANGLED: usize = 64 << 10;
+/// Longest text that a name becomes: a short name can stand for a very long text.
+const LONGEST: usize = 64 << 10;
+/// Deepest nesting of a name.
+const DEEPEST: u32 = 128;
+
+/// Text up to a length; what would be longer is an error of the one who writes.
+struct Bounded(String);
+
+impl fmt::Write for Bounded {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        if text.len() > LONGEST - self.0.len() {
+            return Err(fmt::Error);
+        }
+        self.0.push_str(text);
+        Ok(())
+    }
+}
+
+fn written(mangled: &str, options: DemangleOptions) -> Option<String> {
+    if !mangled.starts_with("_Z") || mangled.len() > LONGEST_MANGLED {
+        return None;
+    }
+    let parse = ParseOptions::default().recursion_limit(DEEPEST);
+    let (symbol, rest) = BorrowedSymbol::with_tail_and_options(mangled.as_bytes(), &parse).ok()?;
+    // A name of which a part alone can be read is shown as it is.
+    if !rest.is_empty() {
+        return None;
+    }
+    let mut text = Bounded(String::new());
+    symbol
+        .structured_demangle(&mut text, &options.recursion_limit(DEEPEST))
+        .ok()?;
+    Some(text.0)
+}
+
+/// A mangled name of C++ as its author wrote it: `add(float*)` for `_Z3addPf`. `None` where it is none, or one that
+/// cannot be told in [a bounded text](LONGEST).
+#[must_use]
+pub fn demangled(mangled: &str) -> Option<String> {
+    written(mangled, DemangleOptions::new())
+}
+
+/// As [`demangled`] without what a function takes and gives: `ns::add<float>`.
+#[must_use]
+pub fn without_parameters(mangled: &str) -> Option<String> {
+    written(mangled, DemangleOptions::new().no_params().no_return_type())
+}
+
+/// Why a list of patterns is none.
+#[derive(Debug, thiserror::Error)]
+pub enum PatternError {
+    /// There is nothing between two commas.
+    #[error("pattern {number} is empty (expected part of a name, a name with * and ?, or /expression/)")]
+    Empty {
+        /// Which of the list, from 1 on.
+        number: usize,
+    },
+    /// An expression cannot be read.
+    #[error("pattern {number}, '{text}', is no expression that can be read: {why}")]
+    Expression {
+        /// Which of the list, from 1 on.
+        number: usize,
+        /// The expression.
+        text: String,
+        /// What is wrong with it.
+        why: String,
+    },
+}
+
+#[derive(Clone, Debug)]
+enum Pattern {
+    /// Part of a name.
+    Part(String),
+    /// A whole name, or a part of one, by an expression.
+    Expression(Regex),
+}
+
+/// Patterns of names, of which one has to fit.
+#[derive(Clone, Debug)]
+pub struct Patterns {
+    all: Vec<Pattern>,
+}
+
+impl Patterns {
+    /// Reads a list with commas between the patterns: part of a name (`gemm`), a whole name with `*` and `?` for what may
+    /// be anything (`add<*>`), or an expression between slashes (`/^gemm_[0-9]+/`). Commas in brackets of any kind belong
+    /// to a name.
+    ///
+    /// # Errors
+    /// When a pattern is empty, or an expression cannot be read.
+    pub fn of(text: &str) -> Result<Self, PatternError> {
+        let mut all = Vec::new();
+        for (n, one) in pieces(text).into_iter().enumerate() {
+            let number = n + 1;
+            let one = one.trim();
+            let expression = |text: &str| {
+                Regex::new(text).map_err(|e| PatternError::Expression {
+                    number,
+                    text: text.to_owned(),
+                    // The last line says what is wrong; those before point at it.
+                    why: e
+                        .to_string()
+                        .lines()
+                        .last()
+                        .map_or("", |l| l.trim_start_matches("error: "))
+                        .to_owned(),
+                })
+            };
+            let inside = one.strip_prefix('/').and_then(|o| o.strip_suffix('/'));
+            all.push(match inside {
+                Some("") => return Err(PatternError::Empty { number }),
+                Some(inside) => Pattern::Expression(expression(inside)?),
+                None if one.is_empty() => return Err(PatternError::Empty { number }),
+                None if one.contains(['*', '?']) => Pattern::Expression(expression(&whole(one))?),
+                None => Pattern::Part(one.to_owned()),
+            });
+        }
+        Ok(Self { all })
+    }
+
+    /// Whether a function of this mangled name is one of them: its mangled name fits, or the name that its author wrote,
+    /// with parameters or without.
+    #[must_use]
+    pub fn fit(&self, mangled: &str) -> bool {
+        let written = [demangled(mangled), without_parameters(mangled)];
+        let names = || {
+            [mangled]
+                .into_iter()
+                .chain(written.iter().flatten().map(String::as_str))
+        };
+        self.all.iter().any(|p| match p {
+            Pattern::Part(part) => names().any(|n| n.contains(part.as_str())),
+            Pattern::Expression(e) => names().any(|n| e.is_match(n)),
+        })
+    }
+}
+
+/// The expression of a whole name with `*` and `?`.
+fn whole(glob: &str) -> String {
+    let mut text = String::from("(?s)^");
+    for c in glob.chars() {
+        match c {
+            '*' => text.push_str(".*"),
+            '?' => text.push('.'),
+            c => text.push_str(&regex::escape(c.encode_utf8(&mut [0; 4]))),
+        }
+    }
+    text.push('$');
+    text
+}
+
+/// The pieces between commas that stand in no bracket and in no expression.
+fn pieces(text: &str) -> Vec<&str> {
+    let (mut all, mut begins, mut depth) = (Vec::new(), 0, 0u32);
+    let (mut inside, mut escaped) = (false, false);
+    for (at, c) in text.char_indices() {
+        let first = text.get(begins..at).is_some_and(|t| t.trim().is_empty());
+        match c {
+            '/' if first && !inside => inside = true,
+            '/' if inside && !escaped => inside = false,
+            '(' | '<' | '[' if !inside => depth += 1,
+            ')' | '>' | ']' if !inside => depth = depth.saturating_sub(1),
+            ',' if !inside && depth == 0 => {
+                all.extend(text.get(begins..at));
+                begins = at + 1;
+            }
+            _ => {}
+        }
+        escaped = inside && c == '\\' && !escaped;
+    }
+    all.extend(text.get(begins..));
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn names_are_told_as_they_were_written() {
+        assert_eq!(demangled("_Z3addPf").as_deref(), Some("add(float*)"));
+        assert_eq!(
+            demangled("_ZN2ns5scaleIfEEvPT_i").as_deref(),
+            Some("void ns::scale<float>(float*, int)")
+        );
+        assert_eq!(
+            without_parameters("_ZN2ns5scaleIfEEvPT_i").as_deref(),
+            Some("ns::scale<float>")
+        );
+        for none in ["add", "", "_Z", "_Z3addPf and more", "_Z99999999999999999999x"] {
+            assert_eq!(demangled(none), None, "{none}");
+        }
+        assert_eq!(demangled(&format!("_Z{}", "P".repeat(1 << 20))), None);
+    }
+
+    /// Each substitution doubles what it stands for: 60 of them would fill the memory of any machine.
+    #[test]
+    fn a_name_that_grows_without_end_has_an_end() {
+        let mut name = String::from("_Z1fSt4pairIiiE");
+        for n in 0..60u32 {
+            let s = std::char::from_digit(n % 36, 36).unwrap().to_ascii_uppercase();
+            name.push_str(&format!("St4pairIS{s}_S{s}_E"));
+        }
+        assert!(demangled(&name).is_none_or(|n| n.len() <= LONGEST));
+    }
+
+    #[test]
+    fn patterns_fit_parts_whole_names_and_expressions() {
+        let scale = "_ZN2ns5scaleIfEEvPT_i";
+        for (patterns, fits) in [
+            ("scale", true),
+            ("ns::scale", true),
+            ("5scaleI", true),
+            ("scale<double>", false),
+            ("add, scale", true),
+            ("*scale*", true),
+            ("scale*", false),
+            ("ns::scale<*>", true),
+            ("ns::scale<????>", false),
+            ("void ns::scale<float>(float*, int)", true),
+            ("other(int, int),_ZN2ns5*", true),
+            ("/^ns::sc[a,b]le/", true),
+            ("/^scale/", false),
+            ("/a{1,2}b/,/float.,/", true),
+            (r"/\/,/,add", false),
+        ] {
+            assert_eq!(Patterns::of(patterns).unwrap().fit(scale), fits, "{patterns}");
+        }
+        assert!(matches!(Patterns::of("a,,b"), Err(PatternError::Empty { number: 2 })));
+        assert!(matches!(Patterns::of(""), Err(PatternError::Empty { number: 1 })));
+        assert!(matches!(Patterns::of("//"), Err(PatternError::Empty { number: 1 })));
+        let wrong = Patterns::of("a,/(/").unwrap_err();
+        assert_eq!(
+            wrong.to_string(),
+            "pattern 2, '(', is no expression that can be read: unclosed group"
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_a_pattern_or_says_why_not(text in "\\PC{0,40}", name in "[_ZNSPIEvif0-9Kst]{0,60}") {
+            if let Ok(p) = Patterns::of(&text) {
+                let _ = p.fit(&format!("_Z{name}"));
+            }
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! A table that somebody else made, written in the formats of exports: named columns of cells, some of which are empty.
+
+use crate::export::{Format, Writer};
+use crate::tables::{TableError, frame};
+use polars::prelude::Column;
+use std::io::Write;
+
+/// The cells of a column; `None` is an empty one.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Cells {
+    /// Whole numbers.
+    Whole(Vec<Option<u64>>),
+    /// Numbers with a fraction.
+    Real(Vec<Option<f64>>),
+    /// Words.
+    Text(Vec<Option<String>>),
+}
+
+impl Cells {
+    /// How many there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        match self {
+            Self::Whole(c) => c.len(),
+            Self::Real(c) => c.len(),
+            Self::Text(c) => c.len(),
+        }
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// Writes columns, all as long as the first, under their names. Gives the number of rows.
+///
+/// # Errors
+/// When `to` cannot be written, or the columns are not all as long.
+pub fn write_columns(columns: Vec<(&str, Cells)>, format: Format, to: &mut dyn Write) -> Result<u64, TableError> {
+    let rows = columns.first().map_or(0, |(_, c)| c.len());
+    let columns = columns.into_iter().map(|(name, cells)| match cells {
+        Cells::Whole(c) => Column::new(name.into(), c),
+        Cells::Real(c) => Column::new(name.into(), c),
+        Cells::Text(c) => Column::new(name.into(), c),
+    });
+    let mut writer = Writer::new(format, to);
+    writer.batch(frame(rows, columns.collect())?)?;
+    writer.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use polars_io::SerReader;
+    use std::io::Cursor;
+
+    fn columns() -> Vec<(&'static str, Cells)> {
+        vec![
+            ("block", Cells::Whole(vec![Some(32), None])),
+            ("mean", Cells::Real(vec![Some(0.1), Some(12_345.678_901_234)])),
+            ("why", Cells::Text(vec![None, Some("a, b".into())])),
+        ]
+    }
+
+    #[test]
+    fn cells_come_back_as_they_were_given() {
+        let mut out = Vec::new();
+        assert_eq!(write_columns(columns(), Format::Csv, &mut out).unwrap(), 2);
+        let text = String::from_utf8(out).unwrap();
+        assert_eq!(text, "block,mean,why\n32,0.1,\n,12345.678901234,\"a, b\"\n");
+        let mut out = Vec::new();
+        write_columns(columns(), Format::Parquet, &mut out).unwrap();
+        let read = polars_io::parquet::read::ParquetReader::new(Cursor::new(out))
+            .finish()
+            .unwrap();
+        assert_eq!(read.shape(), (2, 3));
+        assert_eq!(read.column("block").unwrap().u64().unwrap().get(0), Some(32));
+        assert_eq!(read.column("block").unwrap().u64().unwrap().get(1), None);
+        assert_eq!(
+            read.column("mean").unwrap().f64().unwrap().get(1),
+            Some(12_345.678_901_234)
+        );
+    }
+
+    #[test]
+    fn columns_of_several_lengths_are_refused() {
+        let mut columns = columns();
+        columns.push(("short", Cells::Whole(vec![Some(1)])));
+        assert!(write_columns(columns, Format::Csv, &mut Vec::new()).is_err());
+        let none = write_columns(vec![("a", Cells::Whole(Vec::new()))], Format::Csv, &mut Vec::new());
+        assert_eq!(none.unwrap(), 0);
+    }
+}

@@ -1,0 +1,309 @@
+//! The code of a database: LLVM bitcode, which no driver loads, or a module that lies beside it and that one does.
+
+use super::Database;
+use super::mneme::before_internal;
+use crate::import::error::ImportError;
+use crate::recording::CodeKind;
+use cuda_code::cubin::Cubin;
+use cuda_code::fatbin::images;
+use cuda_code::ptx::Ptx;
+use cuda_code::{Form, Image, ImageKind};
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+/// Bytes of a module at most.
+const MOST_BYTES: u64 = 256 << 20;
+/// Bytes that the code in a module may unpack to, all of it together.
+const MOST_UNPACKED: u64 = 512 << 20;
+/// What modules that a driver loads are named by.
+const ENDINGS: [&str; 3] = ["cubin", "fatbin", "ptx"];
+
+/// For each module of a database, and one more where it names none, the files that would be taken in its place, in this
+/// order: beside the bitcode, beside the database, and for a single module one that is named as the database is.
+pub(super) fn beside(database: &Database) -> Vec<Vec<PathBuf>> {
+    let folder = database.path.parent().unwrap_or(Path::new(""));
+    let own = |only: bool| if only { database.path.file_stem() } else { None };
+    let mut all = Vec::new();
+    for told in &database.modules {
+        let told = Path::new(told);
+        let mut files = Vec::new();
+        if let Some(stem) = told.file_stem() {
+            let apart = folder.join(told).parent().map(Path::to_owned);
+            for place in apart.iter().map(PathBuf::as_path).chain([folder]) {
+                files.extend(named(place, stem));
+            }
+        }
+        files.extend(
+            own(database.modules.len() == 1)
+                .into_iter()
+                .flat_map(|s| named(folder, s)),
+        );
+        files.dedup();
+        all.push(files);
+    }
+    if database.modules.is_empty() {
+        all.push(own(true).into_iter().flat_map(|s| named(folder, s)).collect());
+    }
+    all
+}
+
+/// Files of a stem in a folder.
+fn named(folder: &Path, stem: &std::ffi::OsStr) -> Vec<PathBuf> {
+    let file = |ending: &str| {
+        let mut name = stem.to_owned();
+        name.push(".");
+        name.push(ending);
+        folder.join(name)
+    };
+    ENDINGS.iter().map(|e| file(e)).collect()
+}
+
+/// A module that a driver loads.
+pub(super) struct Loadable {
+    /// Its file.
+    pub path: PathBuf,
+    /// Its form.
+    pub kind: CodeKind,
+    /// Its bytes.
+    pub bytes: Vec<u8>,
+    /// The code in it, unpacked where it is a container of several.
+    codes: Vec<(Form, Vec<u8>)>,
+    /// Variables in any of it, with their bytes where these are told.
+    variables: BTreeMap<String, Option<u64>>,
+}
+
+/// What code tells of a kernel.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Told {
+    /// The kernel's name in the module.
+    pub name: String,
+    /// Offset and size of each parameter.
+    pub parameters: Vec<[u32; 2]>,
+    /// Registers a thread; 0: not told.
+    pub registers: u32,
+    /// Bytes of shared memory of its own.
+    pub shared: u32,
+    /// Bytes of local memory a thread.
+    pub local: u32,
+}
+
+impl Loadable {
+    /// The module in a file; `None` where the file is none, or not there.
+    pub fn read(path: &Path) -> Result<Option<Self>, ImportError> {
+        if !path.is_file() {
+            return Ok(None);
+        }
+        let io = |e| ImportError::io(path, e);
+        let mut bytes = Vec::new();
+        let file = File::open(path).map_err(io)?;
+        file.take(MOST_BYTES + 1).read_to_end(&mut bytes).map_err(io)?;
+        let (kind, codes) = match Image::of(&bytes).kind {
+            _ if bytes.len() as u64 > MOST_BYTES => return Ok(None),
+            ImageKind::Cubin => (CodeKind::Cubin, Vec::new()),
+            ImageKind::Ptx => (CodeKind::Ptx, Vec::new()),
+            ImageKind::Fatbin => (CodeKind::Fatbin, unpacked(&bytes)),
+            ImageKind::Unknown => return Ok(None),
+        };
+        let mut module = Self {
+            path: path.to_owned(),
+            kind,
+            bytes,
+            codes,
+            variables: BTreeMap::new(),
+        };
+        let variables = module.all().into_iter().flat_map(|(form, code)| match form {
+            Form::Machine => variables_of_cubin(code),
+            Form::Ptx => variables_of_ptx(code),
+        });
+        module.variables = variables.collect();
+        Ok(Some(module))
+    }
+
+    /// The code in it.
+    fn all(&self) -> Vec<(Form, &[u8])> {
+        let own = match self.kind {
+            CodeKind::Cubin => Some((Form::Machine, self.bytes.as_slice())),
+            CodeKind::Ptx => Some((Form::Ptx, self.bytes.as_slice())),
+            _ => None,
+        };
+        let packed = self.codes.iter().map(|(form, code)| (*form, code.as_slice()));
+        own.into_iter().chain(packed).collect()
+    }
+
+    /// Whether the module has a variable of this name and size.
+    pub fn has_variable(&self, name: &str, bytes: u64) -> bool {
+        let known = self.variables.get(name);
+        known.is_some_and(|size| size.is_none_or(|s| s == bytes))
+    }
+
+    /// What the module tells of a kernel; `None` where it has none of the name. One that was made internal for a
+    /// recording is looked for by the name that it had before as well.
+    pub fn kernel(&self, name: &str) -> Option<Told> {
+        let all = self.all();
+        let names = [Some(name), before_internal(name)];
+        let mut found = names.iter().flatten().flat_map(|n| all.iter().map(move |c| (n, c)));
+        found.find_map(|(name, (form, code))| match form {
+            Form::Machine => in_cubin(code, name),
+            Form::Ptx => in_ptx(code, name),
+        })
+    }
+}
+
+/// The code of a fatbin; what does not unpack is left out, the driver says more of it.
+fn unpacked(bytes: &[u8]) -> Vec<(Form, Vec<u8>)> {
+    let mut left = MOST_UNPACKED;
+    let mut codes = Vec::new();
+    let entries = images(bytes).map_while(Result::ok).flat_map(|image| image.entries());
+    for entry in entries.map_while(Result::ok) {
+        let size = entry.unpacked_bytes.max(entry.padded_bytes);
+        let Some(form) = entry.form().filter(|_| size <= left) else {
+            continue;
+        };
+        left -= size;
+        if let Ok(code) = entry.code() {
+            codes.push((form, code.into_owned()));
+        }
+    }
+    codes
+}
+
+fn variables_of_cubin(code: &[u8]) -> Vec<(String, Option<u64>)> {
+    let variables = Cubin::of(code).and_then(|c| c.variables()).unwrap_or_default();
+    variables.iter().map(|v| (v.name.to_owned(), Some(v.bytes))).collect()
+}
+
+fn variables_of_ptx(code: &[u8]) -> Vec<(String, Option<u64>)> {
+    let variables = Ptx::of(code).map(|p| p.variables).unwrap_or_default();
+    variables.iter().map(|v| (v.name.to_owned(), v.bytes)).collect()
+}
+
+fn in_cubin(code: &[u8], name: &str) -> Option<Told> {
+    let kernel = Cubin::of(code).ok()?.kernel(name).ok()??;
+    let small = |n: u64| u32::try_from(n).unwrap_or(u32::MAX);
+    let parameters = kernel.parameters.iter();
+    Some(Told {
+        name: name.to_owned(),
+        parameters: parameters.map(|p| [p.offset.into(), p.bytes.into()]).collect(),
+        registers: kernel.registers.unwrap_or(0),
+        shared: small(kernel.static_shared_bytes),
+        local: small(kernel.stack_bytes),
+    })
+}
+
+fn in_ptx(code: &[u8], name: &str) -> Option<Told> {
+    let ptx = Ptx::of(code).ok()?;
+    let parameters = ptx.entry(name)?.parameters.iter();
+    let small = |n: u64| u32::try_from(n).unwrap_or(u32::MAX);
+    Some(Told {
+        name: name.to_owned(),
+        parameters: parameters.map(|p| [small(p.offset), small(p.bytes)]).collect(),
+        ..Told::default()
+    })
+}
+
+/// The parameter buffer of a launch: the values at the offsets that code tells, or by the sizes alone where it tells none
+/// that fit them.
+pub(super) struct Laid {
+    /// Offset and size of each parameter.
+    pub parameters: Vec<[u32; 2]>,
+    /// The buffer.
+    pub bytes: Vec<u8>,
+    /// What was taken for granted or passed over, in words.
+    pub note: Option<&'static str>,
+}
+
+/// Lays values out.
+pub(super) fn lay_out(values: &[Vec<u8>], told: Option<&Told>) -> Laid {
+    let sizes = || values.iter().map(|v| v.len() as u64);
+    let fitting = told.filter(|t| {
+        let same = t.parameters.iter().map(|p| u64::from(p[1])).eq(sizes());
+        // Parameters of code that means harm may lie anywhere.
+        same && t.parameters.iter().all(|p| u64::from(p[0]) < u64::from(u16::MAX))
+    });
+    let (parameters, note) = match (fitting, told) {
+        (Some(t), _) => (t.parameters.clone(), None),
+        (None, told) => {
+            let mut at = 0u64;
+            let mut parameters = Vec::new();
+            for size in sizes() {
+                // A number lies at a multiple of its own size, other things at that of their largest number.
+                let aligned = at.next_multiple_of(alignment(size));
+                parameters.push([aligned as u32, size as u32]);
+                at = aligned + size;
+            }
+            let numbers = sizes().all(|s| matches!(s, 1 | 2 | 4 | 8));
+            let note = match (told, numbers) {
+                (Some(_), _) => {
+                    Some("the module tells other parameters than were recorded; these were laid out by size")
+                }
+                (None, false) => Some(
+                    "the database does not tell how arguments are aligned; each was put at a multiple of what divides its \
+                     size, eight at most",
+                ),
+                (None, true) => None,
+            };
+            (parameters, note)
+        }
+    };
+    let end = parameters.iter().map(|[at, size]| at + size).max().unwrap_or(0);
+    let mut bytes = vec![0; end as usize];
+    for (value, [at, _]) in values.iter().zip(&parameters) {
+        let at = *at as usize;
+        if let Some(to) = bytes.get_mut(at..at + value.len()) {
+            to.copy_from_slice(value);
+        }
+    }
+    Laid {
+        parameters,
+        bytes,
+        note,
+    }
+}
+
+/// The greatest power of two up to eight that divides a size.
+fn alignment(size: u64) -> u64 {
+    1 << size.trailing_zeros().min(3)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arguments_are_laid_out_by_size_where_nothing_else_is_told() {
+        let values = [vec![1; 4], vec![2; 8], vec![3; 1], vec![4; 2]];
+        let laid = lay_out(&values, None);
+        assert_eq!(laid.parameters, [[0, 4], [8, 8], [16, 1], [18, 2]]);
+        assert_eq!(laid.note, None);
+        assert_eq!(laid.bytes, [1, 1, 1, 1, 0, 0, 0, 0, 2, 2, 2, 2, 2, 2, 2, 2, 3, 0, 4, 4]);
+        // 12 bytes may be three words, or something that begins at a multiple of 16.
+        let laid = lay_out(&[vec![1; 1], vec![2; 12]], None);
+        assert_eq!(laid.parameters, [[0, 1], [4, 12]]);
+        assert!(laid.note.is_some());
+        assert_eq!((alignment(0), alignment(24), alignment(6)), (8, 8, 2));
+        assert!(lay_out(&[], None).bytes.is_empty());
+    }
+
+    #[test]
+    fn code_that_fits_tells_where_arguments_lie() {
+        let values = [vec![1; 4], vec![2; 12]];
+        let told = Told {
+            parameters: vec![[0, 4], [16, 12]],
+            ..Told::default()
+        };
+        let laid = lay_out(&values, Some(&told));
+        assert_eq!((laid.parameters.as_slice(), laid.note), (&[[0, 4], [16, 12]][..], None));
+        assert_eq!((laid.bytes.len(), laid.bytes[15], laid.bytes[16]), (28, 0, 2));
+        for wrong in [vec![[0, 4]], vec![[0, 4], [16, 8]], vec![[0, 4], [1 << 30, 12]]] {
+            let told = Told {
+                parameters: wrong,
+                ..Told::default()
+            };
+            let laid = lay_out(&values, Some(&told));
+            assert_eq!(laid.parameters, [[0, 4], [4, 12]]);
+            assert!(laid.note.is_some_and(|n| n.contains("other parameters")));
+        }
+    }
+}

@@ -1,0 +1,178 @@
+//! The files of a database: modules that a driver loads in the place of bitcode, and launches whose memory is at hand.
+
+use super::code::{self, Loadable, Told};
+use super::recording::{Work, kernel, shown};
+use super::{Launch, MOST_LAUNCHES, State, Variable};
+use crate::PAGE_SIZE;
+use crate::check::FindingKind;
+use crate::import::error::ImportError;
+use crate::recording::{CallModule, CodeKind, MemoryBuilder};
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+impl<'a> Work<'a> {
+    /// Lists the modules: those that a driver loads with their code, the others with why they have none.
+    pub(super) fn modules(&mut self) -> Result<(), ImportError> {
+        let database = self.database;
+        for (n, files) in code::beside(database).into_iter().enumerate() {
+            let told = database.modules.get(n).map(String::as_str);
+            let told = told.map(|t| shown(Path::new(t)));
+            let mut found = None;
+            for file in files {
+                // What stands for one module stands for no other: no file is read twice.
+                if self.code.iter().flatten().any(|c| c.path == file) {
+                    continue;
+                }
+                found = Loadable::read(&file)?;
+                if found.is_some() {
+                    break;
+                }
+                if file.is_file() {
+                    let message =
+                        "it is neither a cubin, a fatbin nor PTX of a size that is read; it was not taken for the code";
+                    self.note(FindingKind::NotUsed, shown(&file), message);
+                }
+            }
+            let module = match &found {
+                Some(code) => {
+                    let message = match &told {
+                        Some(bitcode) => format!("it is taken for the code in the place of {bitcode}, LLVM bitcode"),
+                        None => "it is taken for the code, of which the database names none".to_owned(),
+                    };
+                    self.note(FindingKind::Assumed, shown(&code.path), message);
+                    CallModule {
+                        origin: shown(&code.path),
+                        kind: code.kind,
+                        bytes: code.bytes.len() as u64,
+                        digest: blake3::hash(&code.bytes).to_hex().to_string(),
+                        pages: runs(&pages_of(&mut self.store, &code.bytes)),
+                        ..CallModule::default()
+                    }
+                }
+                None => {
+                    let (place, missing) = match told {
+                        Some(bitcode) => {
+                            let why = format!(
+                                "LLVM bitcode of {bitcode} cannot be loaded by a driver; put a cubin, fatbin or PTX of the \
+                                 same name beside the database to replay it"
+                            );
+                            (bitcode, why)
+                        }
+                        None => {
+                            let why = "the database names no code; put a cubin, fatbin or PTX of its name beside it to \
+                                       replay it";
+                            (shown(&database.path), why.to_owned())
+                        }
+                    };
+                    self.note(FindingKind::NotRecorded, place.clone(), missing.clone());
+                    CallModule {
+                        origin: place,
+                        kind: CodeKind::Unknown,
+                        missing,
+                        ..CallModule::default()
+                    }
+                }
+            };
+            self.facts.modules.push(module);
+            self.code.push(found);
+        }
+        Ok(())
+    }
+
+    /// Launches whose memory is at hand, and the files that have it.
+    pub(super) fn at_hand(&mut self) -> Vec<(&'a Launch, PathBuf, Option<PathBuf>)> {
+        let database = self.database;
+        let mut used = BTreeSet::new();
+        let mut out = Vec::new();
+        for launch in database.launches.iter().take(MOST_LAUNCHES) {
+            let name = kernel(launch);
+            let before = database.file(&launch.before);
+            if !before.is_file() {
+                let message = format!(
+                    "the launch of {name} is left out: its memory before it is not there; put {:?} beside the database",
+                    launch.before
+                );
+                self.note(FindingKind::NotRecorded, shown(&before), message);
+                continue;
+            }
+            // A file that is named again and again costs no more than once.
+            if !used.insert(before.canonicalize().unwrap_or_else(|_| before.clone())) {
+                let message = format!("the launch of {name} is left out: its memory is told to be another launch's");
+                self.note(FindingKind::NotUsed, shown(&before), message);
+                continue;
+            }
+            let after = database.file(&launch.after);
+            let after = if launch.after.is_empty() || !after.is_file() {
+                let place = if launch.after.is_empty() { &before } else { &after };
+                let message =
+                    format!("the memory behind the launch of {name} is not there: nothing tells what it made");
+                self.note(FindingKind::NotRecorded, shown(place), message);
+                None
+            } else if used.insert(after.canonicalize().unwrap_or_else(|_| after.clone())) {
+                Some(after)
+            } else {
+                let message = format!("the memory behind the launch of {name} is told to be that of another place");
+                self.note(FindingKind::NotUsed, shown(&after), message);
+                None
+            };
+            out.push((launch, before, after));
+        }
+        let more = database.launches.len().saturating_sub(MOST_LAUNCHES);
+        if more > 0 {
+            let message = format!("{more} launches are left out: there are more than {MOST_LAUNCHES}");
+            self.note(FindingKind::NotUsed, shown(&database.path), message);
+        }
+        out
+    }
+
+    /// The module of a function, and what its code tells of it.
+    pub(super) fn code_of(&mut self, name: &Arc<str>) -> (u32, Option<Told>) {
+        if let Some(known) = self.known.get(name) {
+            return known.clone();
+        }
+        let mut all = (0..).zip(&self.code);
+        let found = all.find_map(|(n, code)| Some((n, Some(code.as_ref()?.kernel(name)?))));
+        // Where none has it, one that cannot be loaded may: what it lacks is what the replay lacks.
+        let found = found.unwrap_or_else(|| {
+            let lacking = self.code.iter().position(Option::is_none);
+            (u32::try_from(lacking.unwrap_or(0)).unwrap_or(0), None)
+        });
+        self.known.insert(Arc::clone(name), found.clone());
+        found
+    }
+
+    /// Variables of a launch that a module at hand does not have.
+    pub(super) fn lacking(&self, module: u32, state: &State) -> BTreeSet<String> {
+        let Some(Some(code)) = self.code.get(module as usize) else {
+            return BTreeSet::new();
+        };
+        let lacks = |(name, v): &(&String, &Variable)| !code.has_variable(name, v.content.bytes);
+        let lacking = state.variables.iter().filter(lacks);
+        lacking.map(|(name, _)| name.clone()).collect()
+    }
+}
+
+/// Stores code in pages, the last one filled up with zeros.
+fn pages_of(store: &mut MemoryBuilder, code: &[u8]) -> Vec<u32> {
+    let page = |part: &[u8]| {
+        let mut image = [0; PAGE_SIZE];
+        if let Some(to) = image.get_mut(..part.len()) {
+            to.copy_from_slice(part);
+        }
+        store.add_page(&image).0
+    };
+    code.chunks(PAGE_SIZE).map(page).collect()
+}
+
+/// Pages as runs: the first one, and how many follow each other.
+fn runs(pages: &[u32]) -> Vec<[u32; 2]> {
+    let mut out: Vec<[u32; 2]> = Vec::new();
+    for id in pages {
+        match out.last_mut() {
+            Some([first, count]) if *first + *count == *id => *count += 1,
+            _ => out.push([*id, 1]),
+        }
+    }
+    out
+}

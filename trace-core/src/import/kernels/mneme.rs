@@ -1,0 +1,316 @@
+//! Databases of Mneme: one JSON file a kernel, and for each recorded launch the memory of the device before it and,
+//! whole or as what changed, behind it.
+//!
+//! The form is that of github.com/Olympus-HPC/Mneme, commit 4442a49: `include/mneme/MnemeSnapshot.hpp` writes JSON and
+//! snapshots, `MnemeMemory.hpp` an allocation, `src/MnemeAnnotationInternal.cpp` what is told of one;
+//! `python/mneme/recorded_execution.py` writes the JSON again, with other spaces, when a database is moved. Numbers have
+//! 64 bits and are little-endian where nothing else is said. A whole snapshot:
+//!
+//! - the number of variables, and for each the length of its name, the name, its size, its address, its bytes
+//! - the number of allocations, and for each the bytes that were taken, the bytes that were asked for, the address, the
+//!   bytes that were asked for themselves, and a label: type of the elements (8 bits), threshold (binary64), whether it
+//!   is absolute or relative (8 bits), a norm (8 bits), the length of a tag, the tag
+//! - the number of arguments, and for each its size and its value
+//!
+//! What changed begins with [`DIFF`]. Then come all variables and all allocations again, without their bytes: in their
+//! place stand, behind an allocation's label, the number of ranges and for each offset, length and bytes. There are no
+//! arguments. Files that the database names lie beside it, or where an absolute path says.
+//!
+//! Launches that differ in nothing but arguments and memory are one to Mneme: the first is recorded, the others counted.
+
+use super::reading::Snapshot;
+use super::{Blob, Database, Dimensions, Form, Label, Launch, State, Variable, hexadecimal};
+use crate::PAGE_SIZE;
+use crate::import::ImportError;
+use crate::progress::Progress;
+use crate::recording::{CallWindow, ElementType, MemoryBuilder, Recording};
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// What [`crate::recording::Identity::source`] says of a recording made of such a database.
+pub const SOURCE: &str = "mneme";
+/// The first bytes of a snapshot that tells what changed.
+pub const DIFF: &[u8; 13] = b"MNEME_DIFF_V1";
+/// Bytes of a tag at most.
+const MOST_TAG: u64 = 1 << 16;
+/// What the names of kernels have behind them that were made internal to their module.
+const INTERNAL: &str = "__intern__";
+
+/// The JSON file.
+#[derive(Deserialize)]
+struct Told {
+    #[serde(rename = "StaticHash")]
+    static_hash: Hash,
+    #[serde(rename = "VAddr")]
+    start: String,
+    #[serde(rename = "VASize")]
+    bytes: u64,
+    #[serde(rename = "KernelName")]
+    kernel: String,
+    #[serde(rename = "DemangledName", default)]
+    demangled: String,
+    #[serde(rename = "Modules", default)]
+    modules: Vec<String>,
+    #[serde(rename = "ArgNames", default)]
+    arguments: Vec<String>,
+    /// By dynamic hash.
+    instances: BTreeMap<String, Instance>,
+}
+
+/// A hash, written as a number or as a text.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Hash {
+    Number(u64),
+    Text(String),
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct Instance {
+    grid_dims: Dimensions,
+    block_dims: Dimensions,
+    shared_mem: u32,
+    prologue: String,
+    #[serde(default)]
+    epilogue: String,
+    #[serde(default)]
+    occurrences: Option<u64>,
+}
+
+/// Whether a path looks like such a database: a JSON file with its keys.
+#[must_use]
+pub fn fits(path: &Path) -> bool {
+    let has_both = |text: &[u8]| {
+        let has = |word: &str| memchr::memmem::find(text, word.as_bytes()).is_some();
+        has("\"KernelName\"") && (has("\"BinaryBlobs\"") || has("\"StaticHash\""))
+    };
+    super::begins_as_json(path, has_both)
+}
+
+/// The files that a database names, and modules that would be taken in the place of its bitcode.
+#[must_use]
+pub fn parts(path: &Path) -> Vec<PathBuf> {
+    database(path).map_or_else(|_| Vec::new(), |d| d.parts())
+}
+
+/// Imports a database.
+///
+/// # Errors
+/// When a file cannot be read or does not hold what its form says, no launch of the database has its memory at hand, or
+/// the work was cancelled.
+pub fn import(path: &Path, progress: &Progress) -> Result<Recording, ImportError> {
+    let form = Form {
+        before: whole,
+        after: behind,
+    };
+    super::make(database(path)?, &form, progress)
+}
+
+fn database(path: &Path) -> Result<Database, ImportError> {
+    let told: Told = super::read_json(path)?;
+    let start = hexadecimal(path, "VAddr", &told.start)?;
+    let hash = match told.static_hash {
+        Hash::Number(n) => n.to_string(),
+        Hash::Text(t) => t,
+    };
+    let plain = told.kernel.split(INTERNAL).next().unwrap_or_default();
+    let demangled: Arc<str> = Some(told.demangled).filter(|d| *d != plain).unwrap_or_default().into();
+    let name: Arc<str> = told.kernel.as_str().into();
+    let launches = told.instances.into_iter().map(|(dynamic, i)| Launch {
+        name: Arc::clone(&name),
+        demangled: Arc::clone(&demangled),
+        grid: i.grid_dims.into(),
+        block: i.block_dims.into(),
+        shared: i.shared_mem,
+        before: i.prologue,
+        after: i.epilogue,
+        dynamic_hash: Some(dynamic),
+        occurrences: i.occurrences,
+    });
+    let launches = launches.collect();
+    let database = Database {
+        path: path.to_owned(),
+        source: SOURCE,
+        tool: "Mneme",
+        window: CallWindow {
+            base: start,
+            bytes: told.bytes,
+        },
+        modules: told.modules,
+        launches,
+        argument_names: told.arguments,
+        static_hash: Some(hash),
+    };
+    database.checked()
+}
+
+/// The name of a kernel before it was made internal; `None` where it was not.
+pub(super) fn before_internal(name: &str) -> Option<&str> {
+    name.split_once(INTERNAL).map(|(plain, _)| plain)
+}
+
+/// A whole snapshot.
+fn whole(file: &mut Snapshot<'_>, store: &mut MemoryBuilder) -> Result<State, ImportError> {
+    let first = file.u64("the number of variables")?;
+    whole_from(file, first, store)
+}
+
+/// A whole snapshot whose first number was read.
+fn whole_from(file: &mut Snapshot<'_>, variables: u64, store: &mut MemoryBuilder) -> Result<State, ImportError> {
+    let mut state = State::default();
+    file.holds(0, variables, 24, "the number of variables")?;
+    for _ in 0..variables {
+        let at = file.at();
+        let (name, bytes, address) = variable(file)?;
+        let field = file.at();
+        let phase = (address % PAGE_SIZE as u64) as usize;
+        let content = file.content(field, bytes, phase, store, "a variable")?;
+        let variable = Variable {
+            at: Some(address),
+            content,
+        };
+        state.add_variable(file, at, name, variable)?;
+    }
+    for _ in 0..file.count(43, "the number of allocations")? {
+        let at = file.at();
+        let (_, bytes, address) = allocation(file)?;
+        let field = file.at();
+        let phase = (address % PAGE_SIZE as u64) as usize;
+        let content = file.content(field, bytes, phase, store, "an allocation")?;
+        let label = label(file)?;
+        state.add_blob(file, at, address, Blob { content, label })?;
+    }
+    state.arguments = file.arguments()?;
+    file.end()?;
+    Ok(state)
+}
+
+/// The memory behind a launch: whole, or what changed since before it.
+fn behind(file: &mut Snapshot<'_>, before: &State, store: &mut MemoryBuilder) -> Result<State, ImportError> {
+    let first = file.u64("the first bytes of a snapshot")?.to_le_bytes();
+    let Some((head, tail)) = DIFF.split_first_chunk::<8>() else {
+        return Err(file.wrong(0, "no such snapshot is known"));
+    };
+    if first != *head {
+        return whole_from(file, u64::from_le_bytes(first), store);
+    }
+    for expected in tail {
+        if file.u8("the first bytes of a snapshot")? != *expected {
+            return Err(file.wrong(8, "the snapshot is of another version than MNEME_DIFF_V1"));
+        }
+    }
+    let mut state = State::default();
+    let at = file.at();
+    let count = file.count(32, "the number of variables")?;
+    if count != before.variables.len() as u64 {
+        let known = before.variables.len();
+        return Err(file.wrong(
+            at,
+            format!("{count} variables are told, there were {known} before the launch"),
+        ));
+    }
+    for _ in 0..count {
+        let at = file.at();
+        let (name, bytes, address) = variable(file)?;
+        let known = before.variables.get(&name);
+        let Some(known) = known.filter(|v| v.content.bytes == bytes && v.at == Some(address)) else {
+            let message =
+                format!("the variable {name}, {bytes} bytes at {address:#x}, was not there before the launch");
+            return Err(file.wrong(at, message));
+        };
+        let content = file.changed(&known.content, store, &name)?;
+        let variable = Variable {
+            at: Some(address),
+            content,
+        };
+        state.add_variable(file, at, name, variable)?;
+    }
+    let at = file.at();
+    let count = file.count(51, "the number of allocations")?;
+    if count != before.blobs.len() as u64 {
+        let known = before.blobs.len();
+        return Err(file.wrong(
+            at,
+            format!("{count} allocations are told, there were {known} before the launch"),
+        ));
+    }
+    for _ in 0..count {
+        let at = file.at();
+        let (_, bytes, address) = allocation(file)?;
+        let label = label(file)?;
+        let Some(known) = before.blobs.get(&address).filter(|b| b.content.bytes == bytes) else {
+            let message = format!("{bytes} bytes at {address:#x} were not allocated before the launch");
+            return Err(file.wrong(at, message));
+        };
+        let content = file.changed(&known.content, store, "an allocation")?;
+        state.add_blob(file, at, address, Blob { content, label })?;
+    }
+    file.end()?;
+    Ok(state)
+}
+
+/// Name, size and address of a variable.
+fn variable(file: &mut Snapshot<'_>) -> Result<(String, u64, u64), ImportError> {
+    let name = file.name("the name of a variable")?;
+    let field = file.at();
+    let bytes = file.u64("the size of a variable")?;
+    let address = file.u64("the address of a variable")?;
+    file.range(field, address, bytes, "a variable")?;
+    Ok((name, bytes, address))
+}
+
+/// Bytes that were taken, bytes that were asked for, and the address of an allocation.
+fn allocation(file: &mut Snapshot<'_>) -> Result<(u64, u64, u64), ImportError> {
+    let taken = file.u64("the size of an allocation")?;
+    let field = file.at();
+    let bytes = file.u64("the size of an allocation")?;
+    let address = file.u64("the address of an allocation")?;
+    file.range(field, address, bytes, "an allocation")?;
+    Ok((taken, bytes, address))
+}
+
+/// What the program told of an allocation; `None` for what all have of which it told nothing.
+fn label(file: &mut Snapshot<'_>) -> Result<Option<Label>, ImportError> {
+    let at = file.at();
+    let element = file.u8("the type of an allocation")?;
+    let threshold = f64::from_bits(file.u64("the threshold of an allocation")?);
+    let kind = file.u8("the threshold of an allocation")?;
+    let norm = file.u8("the norm of an allocation")?;
+    let tag = file.sized(MOST_TAG, "the tag of an allocation")?;
+    use ElementType as E;
+    let types = [
+        E::U8,
+        E::I8,
+        E::U16,
+        E::I16,
+        E::U32,
+        E::I32,
+        E::U64,
+        E::I64,
+        E::F16,
+        E::F32,
+        E::F64,
+    ];
+    let Some(known) = types.get(usize::from(element)) else {
+        return Err(file.wrong(at, format!("no type of elements has the number {element}")));
+    };
+    let kinds = ["absolute", "relative"];
+    let Some(threshold_kind) = kinds.get(usize::from(kind)) else {
+        return Err(file.wrong(at + 9, format!("no kind of threshold has the number {kind}")));
+    };
+    let norms = ["none", "l1", "l2", "linf"];
+    let Some(norm_name) = norms.get(usize::from(norm)) else {
+        return Err(file.wrong(at + 10, format!("no norm has the number {norm}")));
+    };
+    let told = element != 0 || threshold != 0.0 || kind != 0 || norm != 0 || !tag.is_empty();
+    Ok(told.then(|| Label {
+        element: *known,
+        threshold,
+        threshold_kind,
+        norm: norm_name,
+        tag: String::from_utf8_lossy(&tag).into_owned(),
+    }))
+}

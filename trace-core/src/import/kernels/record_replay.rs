@@ -1,0 +1,139 @@
+//! Databases of RecordReplay, the first form of what is Mneme now: one JSON file, and for each kernel the memory of the
+//! device before and behind one launch.
+//!
+//! The form is that of github.com/koparasy/Mneme, commit d9627fa: `src/record.cpp` writes the JSON (keys in the order of
+//! the alphabet) and the head of a snapshot, `src/memory.cpp` its allocations, `src/replay.cpp` reads both. A snapshot
+//! has no magic and no version. In it are, little-endian, numbers of 64 bits:
+//!
+//! - the number of arguments, their sizes, their values one behind the other
+//! - the number of variables, and for each the length of its name, the name, its size, its bytes
+//! - to the end of the file allocations: address, size, bytes. The size is rounded up to what the driver maps, 2 MiB
+//!
+//! Not told are the addresses of variables, the order of kernels, the device, times and threads.
+
+use super::reading::Snapshot;
+use super::{Blob, Database, Dimensions, Form, Launch, State, Variable, hexadecimal};
+use crate::import::ImportError;
+use crate::progress::Progress;
+use crate::recording::{CallWindow, MemoryBuilder, Recording};
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// What [`crate::recording::Identity::source`] says of a recording made of such a database.
+pub const SOURCE: &str = "record-replay";
+
+/// The JSON file.
+#[derive(Deserialize)]
+struct Told {
+    /// Hexadecimal, without `0x`.
+    #[serde(rename = "StartVAAddr")]
+    start: String,
+    #[serde(rename = "TotalSize")]
+    bytes: u64,
+    /// By mangled name.
+    #[serde(rename = "Kernels")]
+    kernels: BTreeMap<String, Kernel>,
+    #[serde(rename = "Modules", default)]
+    modules: Vec<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct Kernel {
+    name: String,
+    grid: Dimensions,
+    block: Dimensions,
+    shared_memory: u32,
+    input_data: String,
+    output_data: String,
+}
+
+/// Whether a path looks like such a database: a JSON file with its keys.
+#[must_use]
+pub fn fits(path: &Path) -> bool {
+    let has_both = |text: &[u8]| {
+        let has = |word: &str| memchr::memmem::find(text, word.as_bytes()).is_some();
+        has("\"Kernels\"") && (has("\"StartVAAddr\"") || has("\"InputData\""))
+    };
+    super::begins_as_json(path, has_both)
+}
+
+/// The files that a database names, and modules that would be taken in the place of its bitcode.
+#[must_use]
+pub fn parts(path: &Path) -> Vec<PathBuf> {
+    database(path).map_or_else(|_| Vec::new(), |d| d.parts())
+}
+
+/// Imports a database.
+///
+/// # Errors
+/// When a file cannot be read or does not hold what its form says, no launch of the database has its memory at hand, or
+/// the work was cancelled.
+pub fn import(path: &Path, progress: &Progress) -> Result<Recording, ImportError> {
+    let form = Form { before, after };
+    super::make(database(path)?, &form, progress)
+}
+
+fn database(path: &Path) -> Result<Database, ImportError> {
+    let told: Told = super::read_json(path)?;
+    let start = hexadecimal(path, "StartVAAddr", &told.start)?;
+    let launches = told.kernels.into_iter().map(|(key, k)| Launch {
+        demangled: "".into(),
+        grid: k.grid.into(),
+        block: k.block.into(),
+        shared: k.shared_memory,
+        before: k.input_data,
+        after: k.output_data,
+        dynamic_hash: None,
+        occurrences: None,
+        name: if k.name.is_empty() { key.into() } else { k.name.into() },
+    });
+    let database = Database {
+        path: path.to_owned(),
+        source: SOURCE,
+        tool: "RecordReplay",
+        window: CallWindow {
+            base: start,
+            bytes: told.bytes,
+        },
+        modules: told.modules,
+        launches: launches.collect(),
+        argument_names: Vec::new(),
+        static_hash: None,
+    };
+    database.checked()
+}
+
+/// The memory before a launch.
+fn before(file: &mut Snapshot<'_>, store: &mut MemoryBuilder) -> Result<State, ImportError> {
+    let mut state = State {
+        arguments: file.arguments_apart()?,
+        ..State::default()
+    };
+    for _ in 0..file.count(16, "the number of variables")? {
+        let at = file.at();
+        let name = file.name("the name of a variable")?;
+        let field = file.at();
+        let bytes = file.u64("the size of a variable")?;
+        // Where it lay is not told; it gets pages of its own.
+        let content = file.content(field, bytes, 0, store, "a variable")?;
+        state.add_variable(file, at, name, Variable { at: None, content })?;
+    }
+    while file.at() < file.bytes() {
+        let at = file.at();
+        let address = file.u64("the address of an allocation")?;
+        let field = file.at();
+        let bytes = file.u64("the size of an allocation")?;
+        file.range(field, address, bytes, "an allocation")?;
+        let phase = (address % crate::PAGE_SIZE as u64) as usize;
+        let content = file.content(field, bytes, phase, store, "an allocation")?;
+        state.add_blob(file, at, address, Blob { content, label: None })?;
+    }
+    Ok(state)
+}
+
+/// The memory behind a launch has the same form, whatever was before.
+fn after(file: &mut Snapshot<'_>, _before: &State, store: &mut MemoryBuilder) -> Result<State, ImportError> {
+    before(file, store)
+}

@@ -1,0 +1,174 @@
+//! Databases of RecordReplay and Mneme that an independent program wrote and read (`kernels/make.py`): the importers find
+//! the same in them.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests fail in these ways")]
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use trace_core::import;
+use trace_core::progress::Progress;
+use trace_core::recording::{CallEvent, CopyKind, OrderRow, Recording};
+
+fn here(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/kernels").join(name)
+}
+
+fn open(path: &Path) -> Recording {
+    import::open(path, &Progress::new()).unwrap()
+}
+
+/// What is known of bytes: how many, and their checksum.
+fn summed(bytes: &[u8]) -> serde_json::Value {
+    let mut crc = flate2::Crc::new();
+    crc.update(bytes);
+    serde_json::json!({ "bytes": bytes.len(), "crc32": crc.sum() })
+}
+
+/// Launches with the memory before and behind each, in the form of `expected.json`.
+fn told(r: &Recording) -> serde_json::Value {
+    let facts = r.call_facts().unwrap();
+    let names: BTreeMap<u64, &str> = facts.modules[0].globals.iter().map(|g| (g.at, &*g.name)).collect();
+    let mut launches: Vec<serde_json::Value> = Vec::new();
+    let mut state = serde_json::json!({ "memory": {}, "variables": {} });
+    for at in 0..r.events.len() {
+        match r.events.call(at) {
+            Some(CallEvent::Call(_)) => state = serde_json::json!({ "memory": {}, "variables": {} }),
+            Some(CallEvent::Copy(c)) => {
+                let bytes = summed(&r.copied(&c).unwrap());
+                assert_eq!((c.kind, c.stream), (CopyKind::DeviceToHost as u32, OrderRow::NONE));
+                let device = c.from;
+                match names.get(&device) {
+                    Some(name) => state["variables"][*name] = bytes,
+                    None => state["memory"][format!("{device:#x}")] = bytes,
+                }
+                if let Some(last) = launches.last_mut().filter(|l| l["ended"] == false) {
+                    last["after"] = state.clone();
+                }
+            }
+            Some(CallEvent::Launch(l)) => {
+                let function = &facts.functions[l.function as usize];
+                let buffer = r.events.call_arguments(l.arguments_at, l.arguments).unwrap();
+                let one = |[at, size]: &[u32; 2]| hex(&buffer[*at as usize..(*at + *size) as usize]);
+                let arguments: Vec<String> = function.parameters.iter().map(one).collect();
+                launches.push(serde_json::json!({
+                    "kernel": function.name, "grid": l.grid, "block": l.block, "arguments": arguments,
+                    "before": state, "after": null, "ended": false,
+                }));
+            }
+            None => launches.iter_mut().for_each(|l| l["ended"] = true.into()),
+            _ => {}
+        }
+    }
+    launches.iter_mut().for_each(|l| {
+        l.as_object_mut().unwrap().remove("ended");
+    });
+    launches.into()
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|b| format!("{b:02x}")).collect()
+}
+
+fn database(name: &str) -> PathBuf {
+    let files = std::fs::read_dir(here(name)).unwrap().map(|e| e.unwrap().path());
+    let mut found: Vec<PathBuf> = files.filter(|p| p.extension().is_some_and(|e| e == "json")).collect();
+    assert_eq!(found.len(), 1);
+    found.remove(0)
+}
+
+#[test]
+fn an_independent_reader_finds_the_same() {
+    let expected: serde_json::Value = serde_json::from_slice(&std::fs::read(here("expected.json")).unwrap()).unwrap();
+    for (name, launches) in [("record-replay", 1), ("mneme", 2)] {
+        let found = told(&open(&database(name)));
+        assert_eq!(found, expected[name], "{name}");
+        assert_eq!(found.as_array().unwrap().len(), launches);
+    }
+}
+
+#[test]
+fn a_moved_database_with_its_code_beside_it_can_be_played() {
+    let moved = tempfile::tempdir().unwrap();
+    let code = Path::new(env!("CARGO_MANIFEST_DIR")).join("cuda-code/tests/fixtures");
+    for (name, module, fixture) in [
+        ("record-replay", "runglobals.ptx", "globals.compute_80.ptx"),
+        (
+            "mneme",
+            "RecordedIR_17293822569102704642.cubin",
+            "vecadd.cuda12.sm_90a.cubin",
+        ),
+    ] {
+        let from = database(name);
+        for entry in std::fs::read_dir(from.parent().unwrap()).unwrap() {
+            let path = entry.unwrap().path();
+            std::fs::copy(&path, moved.path().join(path.file_name().unwrap())).unwrap();
+        }
+        std::fs::copy(code.join(fixture), moved.path().join(module)).unwrap();
+        let r = open(&moved.path().join(from.file_name().unwrap()));
+        let facts = r.call_facts().unwrap();
+        assert_eq!((facts.modules.len(), facts.modules[0].origin.as_str()), (1, module));
+        assert_eq!(facts.modules[0].missing, "");
+        assert_eq!(
+            r.module_code(&facts.modules[0]).unwrap(),
+            std::fs::read(code.join(fixture)).unwrap()
+        );
+        let parameters = &facts.functions[0].parameters;
+        let expected: &[[u32; 2]] = match name {
+            "mneme" => &[[0, 8], [8, 8], [16, 8], [24, 4]],
+            _ => &[[0, 8]],
+        };
+        assert_eq!(parameters, expected);
+        let variables: Vec<&str> = facts.modules[0].globals.iter().map(|g| &*g.name).collect();
+        // vecadd has no variable: what the database tells of one is left out.
+        let expected: &[&str] = match name {
+            "mneme" => &[],
+            _ => &["counter", "scratch", "table"],
+        };
+        assert_eq!(variables, expected);
+        // Written and read again it is the same, and a difference in memory is found.
+        let kine = moved.path().join("x.kine");
+        import::import_file_to_kine(&moved.path().join(from.file_name().unwrap()), &kine, &Progress::new()).unwrap();
+        let again = open(&kine);
+        assert!(trace_core::diff::diff(&r, &again).is_empty());
+        let bare = open(&from);
+        assert!(
+            trace_core::diff::diff(&r, &bare).pages.list.is_empty(),
+            "its memory is that of the one without code"
+        );
+        let mut lines = Vec::new();
+        trace_core::export::json_lines(&again, &mut lines, &Progress::new()).unwrap();
+        assert_eq!(
+            lines.split(|b| *b == b'\n').filter(|l| !l.is_empty()).count(),
+            again.events.len()
+        );
+    }
+}
+
+#[test]
+fn databases_of_the_same_kernel_compare_by_buffer() {
+    let moved = tempfile::tempdir().unwrap();
+    let from = database("mneme");
+    for entry in std::fs::read_dir(from.parent().unwrap()).unwrap() {
+        let path = entry.unwrap().path();
+        std::fs::copy(&path, moved.path().join(path.file_name().unwrap())).unwrap();
+    }
+    // One element of the result of the last launch is another one: the changed ranges begin with its bytes.
+    let name = "DeviceState.epilogue.17293822569102704642.9001.mneme";
+    let mut bytes = std::fs::read(moved.path().join(name)).unwrap();
+    let at = bytes
+        .windows(8)
+        .position(|w| w == 0x1539_4000_0800u64.to_le_bytes())
+        .unwrap();
+    // Address, label with a tag of three bytes, number of ranges, offset and length of the first.
+    let first = at + 8 + 19 + 3 + 24;
+    bytes[first] ^= 0x40;
+    std::fs::write(moved.path().join(name), bytes).unwrap();
+    let other = open(&moved.path().join(from.file_name().unwrap()));
+    let diff = trace_core::diff::diff(&open(&from), &other);
+    let differ: Vec<(&str, u64)> = diff
+        .buffers
+        .iter()
+        .filter(|b| b.bytes_differ > 0)
+        .map(|b| (&*b.name, b.bytes_differ))
+        .collect();
+    assert_eq!(differ, [("sum (2)", 1)]);
+}
