@@ -337,6 +337,32 @@ fn table_costs(tables: u64) -> BTreeMap<String, u64> {
     out
 }
 
+/// KiB touched by a frame of each panel of a recording of calls, still and going from launch to launch.
+fn call_costs(runs: u32) -> BTreeMap<String, u64> {
+    let n = common::net::net(runs);
+    let mut w = Window::of(n.recording);
+    let mut out = BTreeMap::new();
+    for panel in ["show-launches", "show-kernel", "show-memory"] {
+        w.run(panel);
+        for stepping in [false, true] {
+            let middle = n.launches[n.launches.len() / 2];
+            w.doc().go(middle);
+            w.settle();
+            let least = (1..10).filter_map(|_| {
+                if stepping {
+                    w.run("next-launch");
+                }
+                touched(|| w.harness.step())
+            });
+            if let Some(kib) = least.min() {
+                let how = if stepping { "stepping" } else { "still" };
+                out.insert(format!("{panel}, {how}"), kib);
+            }
+        }
+    }
+    out
+}
+
 #[test]
 fn a_frame_touches_as_little_memory_for_millions_of_events_as_for_thousands() {
     // That the measure tells a walk: a list of a million numbers is 4 MiB, and all of it is touched.
@@ -381,6 +407,7 @@ fn a_frame_touches_as_little_memory_for_millions_of_events_as_for_thousands() {
             compare_costs(3_000_000),
             ("10 000 events", "3 000 000"),
         ),
+        ("calls", call_costs(50), call_costs(20_000), ("200 launches", "80 000")),
         (
             "page tables",
             table_costs(125),

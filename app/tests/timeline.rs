@@ -4,6 +4,7 @@
 
 mod common;
 
+use common::net::net;
 use common::{Window, long};
 use egui::{
     Event, Key, Modifiers, MouseWheelSource, MouseWheelUnit, PointerButton, Pos2, Rect, Shape, TouchPhase, pos2, vec2,
@@ -773,4 +774,78 @@ fn the_outline_leads_to_phases_jobs_buffers_spaces_and_notes() {
     assert_eq!(*w.doc().selection(), Selection::Note(60));
     w.click("more notes");
     assert!(matches!(w.doc().selection(), Selection::Note(e) if *e != 60));
+}
+
+#[test]
+fn streams_have_lanes_with_launches_copies_and_what_waits_for_what() {
+    let n = net(2);
+    let mut w = Window::of(n.recording.clone());
+    for name in ["default stream", "stream 1", "stream 2", "memory", "failed"] {
+        assert!(w.has(&format!("Lane {name}")), "{name}");
+    }
+    assert!(
+        !w.has("Lane stream 0") && !w.has("Lane launches 2"),
+        "no lane of the counts behind them"
+    );
+    let p = Palette::of(ThemeChoice::Dark);
+    // Each launch is a block of its colour in the lane of its stream, and none in another's.
+    let blocks = |w: &Window, lane: Rect| {
+        let job = p.job.gamma_multiply(kinescope::theme::SOFT);
+        let shapes = w.harness.output().shapes.iter();
+        let hit = |s: &&egui::epaint::ClippedShape| matches!(&s.shape, Shape::Rect(r) if r.fill == job && lane.contains(r.rect.center()));
+        shapes.filter(hit).count()
+    };
+    assert_eq!(blocks(&w, lane(&w, "stream 2")), n.launches.len());
+    assert_eq!(blocks(&w, lane(&w, "stream 1")), 0);
+    // A line leads from the event that stream 1 recorded to where stream 2 waits.
+    let (from, to) = (lane(&w, "stream 1").center().y, lane(&w, "stream 2").center().y);
+    let crosses = w.harness.output().shapes.iter().any(|s| match &s.shape {
+        Shape::Path(path) if path.points.len() == 4 => path.points[0].y == from && path.points[3].y == to,
+        _ => false,
+    });
+    assert!(crosses, "an order between streams is drawn");
+    // A click on a block goes to its launch.
+    let axis = w.views().timeline.axis;
+    let place = {
+        let d = w.doc();
+        d.facts.axis.position(axis, n.launches[2])
+    };
+    let part = w.timeline_part();
+    let row = lane(&w, "stream 2");
+    let x = row.left() + ((place - part.0) / (part.1 - part.0)) as f32 * row.width() + 2.0;
+    click_at(&mut w, pos2(x, row.center().y));
+    w.settle();
+    assert_eq!(w.doc().moment(), n.launches[2]);
+    // The trail of a byte marks what wrote it.
+    w.doc().select(Selection::Memory {
+        space: 0,
+        va: n.image,
+        bytes: 1,
+    });
+    w.settle();
+    let writes = w
+        .doc()
+        .trail
+        .touches()
+        .iter()
+        .filter(|t| t.deed == Deed::Writes)
+        .count();
+    assert_eq!(writes, 3, "it was taken, and copied to in each run");
+}
+
+#[test]
+fn many_launches_share_pixels_and_a_single_failure_stays() {
+    let n = net(2000);
+    let mut w = Window::of(n.recording.clone());
+    let row = lane(&w, "stream 2");
+    let job = Palette::of(ThemeChoice::Dark).job;
+    let meshes = w.harness.output().shapes.iter().filter(|s| {
+        matches!(&s.shape, Shape::Mesh(m) if m.vertices.iter().any(|v| row.contains(v.pos) && v.color == job.gamma_multiply(kinescope::theme::SOFT)))
+    });
+    assert_eq!(meshes.count(), 1, "one mesh for all launches of the lane");
+    let failed = lane(&w, "failed");
+    let mark = w.harness.output().shapes.iter().any(|s| {
+        matches!(&s.shape, Shape::Text(t) if t.galley.text() == "▲" && failed.contains(t.visual_bounding_rect().center()))
+    });
+    assert!(mark, "the one call that failed is seen among {}", w.doc().len());
 }

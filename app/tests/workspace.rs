@@ -140,7 +140,10 @@ fn a_damaged_file_is_told_and_put_aside() {
         let (what, details) = w.app().notice.clone().expect("the person is told");
         assert!(what.contains("damaged") && details.contains(reason), "{details}");
         assert!(details.contains(&aside.display().to_string()), "{details}");
-        assert_eq!(layout::dock(&w.app().dock), Some(layout::at_first(false)));
+        assert_eq!(
+            layout::dock(&w.app().dock),
+            Some(layout::at_first(layout::Holds::Accesses))
+        );
         // And a new one is kept in its place.
         w.doc().go(5);
         again(&mut w);

@@ -3,13 +3,14 @@
 use crate::{in_folder, parts, seeds};
 use std::ops::ControlFlow;
 use std::path::Path;
+use trace_core::calls::Calls;
 use trace_core::container::{KineFile, MemorySink, Writer};
 use trace_core::import::{
     ImportError, gpureplay, mmt as valgrind, panfrostdump as panfrost, raw_memory as raw, rd as freedreno, trace,
 };
 use trace_core::memory::GpuMemoryView;
 use trace_core::progress::Progress;
-use trace_core::recording::{MmuFormat, PageId};
+use trace_core::recording::{CallEvent, MmuFormat, PageId};
 use trace_core::registers::RegisterMap;
 use trace_core::timeline::{AxisKind, Pyramid, Timeline};
 use trace_core::{PhysAddr, Recording, container as kine, diff, export, jobs, mmu, timeline};
@@ -44,10 +45,39 @@ fn ask_everything(recording: &Recording) {
         });
     }
     let _ = trace_core::check::check(recording);
+    calls(recording);
     for buffer in recording.facts.buffers.iter().take(4) {
         if let Some(space) = recording.facts.address_spaces.get(buffer.address_space as usize) {
             let _ = GpuMemoryView::new(view, space).read_range(buffer.va, buffer.bytes.min(1 << 16));
         }
+    }
+}
+
+/// What is asked of a recording of calls.
+fn calls(recording: &Recording) {
+    let Ok(Some(calls)) = Calls::of(recording, &Progress::new()) else {
+        return;
+    };
+    let end = recording.events.len() as u64;
+    for (n, l) in (0u32..).zip(calls.launches()).take(64) {
+        let _ = (calls.function_name(l.function), calls.stream_name(l.stream), calls.launch_at(l.event));
+        if let Some(CallEvent::Launch(row)) = usize::try_from(l.event).ok().and_then(|e| recording.events.call(e)) {
+            for a in calls.arguments(recording, l.event, &row) {
+                let _ = a.words(&calls);
+            }
+        }
+        if n < 4 {
+            let _ = calls.kernel(recording, l.function);
+        }
+    }
+    for b in calls.buffers().list().iter().take(16) {
+        for event in [0, end / 2, end] {
+            let _ = calls.read(recording, b.at..b.at.saturating_add(b.bytes.min(4096)), event);
+            let _ = calls.who(recording, b.at, event);
+        }
+    }
+    for e in calls.order().edges().iter().take(16) {
+        let _ = calls.order().is_before((e.from, e.from_stream), (e.to, e.to_stream));
     }
 }
 

@@ -8,6 +8,9 @@
     reason = "tests fail and tell in these ways"
 )]
 
+#[path = "../../trace-core/tests/calls/net.rs"]
+mod net;
+
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -661,4 +664,130 @@ fn replay() {
         &other["divergences"],
         "event:n register:s expected:h got:h class:s job:n?",
     );
+}
+
+/// A recording of calls in a file.
+fn of_calls(folder: &tempfile::TempDir) -> (String, net::Net) {
+    let n = net::net(2);
+    let path = folder.path().join("calls.kine");
+    trace_core::container::write(&n.recording, &path, &Progress::new()).unwrap();
+    (path.to_str().unwrap().to_owned(), n)
+}
+
+#[test]
+fn calls() {
+    let folder = tempfile::tempdir().unwrap();
+    let (file, n) = of_calls(&folder);
+    let launches = json(&["launches", &file], 0);
+    each(
+        &launches,
+        "launch:n event:n kernel:s function:n grid:a block:a cluster:a? shared:n stream:n stream_name:s cooperative:b \
+         of_graph:b took_ns:n result:n arguments:a",
+    );
+    let list = launches.as_array().unwrap();
+    let events: Vec<u64> = list.iter().map(|l| l["event"].as_u64().unwrap()).collect();
+    assert_eq!(events, n.launches);
+    let arguments = &list[0]["arguments"];
+    each(arguments, "offset:n bytes:n type:s value:s pointers:a");
+    each(&arguments[0]["pointers"], "at:n va:h buffer:s buffer_offset:n");
+    assert_eq!(
+        (&arguments[0]["type"], &arguments[0]["value"]),
+        (&"float const*".into(), &"in2".into())
+    );
+    let relu = json(&["launches", &file, "--kernel", "RELU"], 0);
+    assert_eq!(relu.as_array().unwrap().len(), 2);
+
+    let kernels = json(&["kernels", &file], 0);
+    each(
+        &kernels,
+        "function:n kernel:s name:s module:n? code:s arch:s ptx:b launches:n first_event:n? registers:n? shared:n? \
+         local:n? constant:n? max_threads:n? parameters:a held:a problem:s?",
+    );
+    each(&kernels[0]["parameters"], "offset:n bytes:n type:s");
+    let ptx = json(&["kernels", &file, "--ptx", "relu"], 0);
+    form(&ptx, "kernel:s entry_line:n? ptx:s? problem:s?");
+    let line = ptx["entry_line"].as_u64().unwrap() as usize;
+    assert!(
+        ptx["ptx"]
+            .as_str()
+            .unwrap()
+            .lines()
+            .nth(line - 1)
+            .unwrap()
+            .contains("_Z4reluPfi")
+    );
+    let none = json(&["kernels", &file, "--ptx", "Gemm"], 1);
+    assert!(none["ptx"].is_null() && none["problem"].as_str().unwrap().contains("its memory is gone"));
+
+    let end = (n.scores_out).to_string();
+    let who = json(&["who", &file, "out0+0x4", "--at", &end], 0);
+    let keys = "va:h at_event:n buffer:s? buffer_offset:n? byte:h? known:b state:s writer:o? launches:a readers:n \
+                other_launches:n taken_event:n?";
+    form(&who, keys);
+    each(&who["launches"], "launch:n event:n kernel:s certain:b how:s");
+    assert_eq!(who["launches"][0]["event"], n.around);
+    let address = format!("{:#x}", n.image);
+    let who = json(&["who", &file, &address], 0);
+    form(&who["writer"], "event:n kind:s from_va:h?");
+    assert_eq!(who["writer"]["kind"], "copy-from-host");
+
+    let buffers = json(&["memory", &file], 0);
+    each(
+        &buffers,
+        "name:s also:s? va:h bytes:n kind:s from_event:n to_event:n? live:b known_bytes:n",
+    );
+    let after = (n.around + 1).to_string();
+    let read = json(
+        &["memory", &file, "--buffer", "out0", "--type", "f32", "--event", &after],
+        0,
+    );
+    form(&read, "va:h bytes:n type:s elements:a holes:a");
+    assert_eq!(read["elements"].as_array().unwrap().len(), 10);
+    let unknown = json(
+        &["memory", &file, "alloc 0+0x10", "--bytes", "32", "--event", &after],
+        0,
+    );
+    form(&unknown, "va:h bytes:n type:s hex:s holes:a");
+    each(&unknown["holes"], "va:h bytes:n state:s event:n?");
+    assert!(
+        unknown["holes"][0]["state"]
+            .as_str()
+            .unwrap()
+            .contains("unknown since the launch")
+    );
+}
+
+#[test]
+fn calls_in_words() {
+    let folder = tempfile::tempdir().unwrap();
+    let (file, n) = of_calls(&folder);
+    let text = |arguments: &[&str]| {
+        let ended = run(arguments);
+        assert_eq!(ended.code, Some(0), "{arguments:?}: {}", ended.err);
+        ended.out
+    };
+    let launches = text(&["launches", &file]);
+    assert!(
+        launches.lines().nth(1).unwrap().ends_with("in2, in0, alloc 0, 784, 28"),
+        "{launches}"
+    );
+    let memory = text(&["memory", &file, "alloc 0", "--event", &(n.around).to_string()]);
+    assert!(
+        memory.contains("16384 bytes unknown since the launch at event"),
+        "{memory}"
+    );
+    let who = text(&["who", &file, "in0"]);
+    assert!(who.contains("for certain it was written at event"), "{who}");
+    assert!(text(&["kernels", &file, "--ptx", "softmax"]).starts_with("//"));
+    // What no recording of calls can be asked says so, and the other way round.
+    for wrong in [
+        ["launches", &sample("vecadd.kine")].as_slice(),
+        &["who", &file, "nothing"],
+        &["who", &sample("vecadd.kine"), "0x1000", "--at", "4"],
+        &["memory", &sample("vecadd.kine")],
+    ] {
+        let ended = run(wrong);
+        assert_eq!(ended.code, Some(2), "{wrong:?}");
+        assert_eq!(ended.err.lines().count(), 1, "{}", ended.err);
+    }
 }

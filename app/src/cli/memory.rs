@@ -3,8 +3,8 @@
 use super::failure::complain;
 use super::out::counted;
 use super::outputs::Files;
-use super::source::{Source, number};
-use super::{Exit, Failure, Out, Verb, hex, waiting};
+use super::source::{Opened, Source, number};
+use super::{Exit, Failure, Out, Verb, called, hex, waiting};
 use crate::buffers;
 use crate::document::pattern;
 use clap::{Args, FromArgMatches as _};
@@ -28,9 +28,9 @@ const MOST_HOLES: usize = 20;
 struct Arguments {
     #[command(flatten)]
     source: Source,
-    /// First GPU address
-    #[arg(value_name = "ADDRESS", value_parser = number, required_unless_present_any = ["buffer", "search"])]
-    address: Option<u64>,
+    /// First GPU address; in a recording of calls also NAME+OFFSET, and without one the buffers are listed
+    #[arg(value_name = "ADDRESS")]
+    address: Option<String>,
     /// Bytes to show, at most 1 GiB (default: 256, or the whole buffer)
     #[arg(long, value_name = "N", value_parser = number)]
     bytes: Option<u64>,
@@ -89,6 +89,14 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
     }
     let opened = arguments.source.open_memory()?;
     let recording = &opened.recording;
+    if opened.calls.is_some() {
+        return of_calls(arguments, &opened, out);
+    }
+    let address = arguments.address.as_deref().map(number).transpose();
+    let address = address.map_err(Failure::usage)?;
+    if address.is_none() && arguments.buffer.is_none() && arguments.search.is_none() {
+        return Err(Failure::usage("an address, --buffer or --search is needed"));
+    }
     let space_index = match &arguments.buffer {
         Some(name) => recording.buffer(name).map_or(arguments.space, |b| b.address_space),
         None => arguments.space,
@@ -98,7 +106,7 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
     if let Some(pattern) = &arguments.search {
         return search(&view, pattern, &recording.facts.buffers, out);
     }
-    let (va, bytes, own) = match (&arguments.buffer, arguments.address) {
+    let (va, bytes, own) = match (&arguments.buffer, address) {
         (Some(name), _) => {
             let b = opened.buffer(name)?;
             (
@@ -145,6 +153,37 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
         })?;
     }
     Ok(Exit::Good)
+}
+
+/// Bytes of the device's memory, or the list of its buffers.
+fn of_calls(arguments: &Arguments, opened: &Opened, out: &mut Out) -> Result<Exit, Failure> {
+    if arguments.search.is_some() {
+        return Err(Failure::usage("--search is not for recordings of calls"));
+    }
+    let calls = called::of(opened)?;
+    let event = opened
+        .before(arguments.event)?
+        .min(opened.recording.events.len() as u64);
+    let text = match (&arguments.buffer, &arguments.address) {
+        (Some(name), _) => name,
+        (None, Some(address)) => address,
+        (None, None) => return called::list(opened, &calls, event, out),
+    };
+    let va = called::address(opened, &calls, text)?;
+    // Of a name all of the buffer is meant, of an address what the person asks for.
+    let named = calls.buffers().named(text).and_then(|n| calls.buffers().get(n));
+    let bytes = match named {
+        Some(b) => arguments.bytes.map_or(b.bytes, |n| n.min(b.bytes)),
+        None => arguments.bytes.unwrap_or(256),
+    };
+    called::memory(
+        opened,
+        &calls,
+        (va, bytes, event),
+        arguments.element,
+        arguments.to.as_deref(),
+        out,
+    )
 }
 
 fn state_name(state: ByteState) -> &'static str {

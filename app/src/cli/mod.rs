@@ -6,6 +6,7 @@ mod agents;
 mod bisect;
 mod board;
 mod boards;
+mod called;
 mod check;
 mod compared_screen;
 mod diff;
@@ -18,6 +19,8 @@ mod guess;
 mod import;
 mod info;
 mod jobs;
+mod kernels;
+mod launches;
 mod link;
 mod map;
 mod maps;
@@ -76,6 +79,8 @@ pub const VERBS: &[Verb] = &[
     events::VERB,
     stats::VERB,
     jobs::VERB,
+    launches::VERB,
+    kernels::VERB,
     shader::VERB,
     who::VERB,
     map::VERB,

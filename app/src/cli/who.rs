@@ -3,7 +3,7 @@
 use super::board::Inputs;
 use super::source::{Source, number};
 use super::thread::AccessRow;
-use super::{Exit, Failure, Out, Verb, hex, waiting};
+use super::{Exit, Failure, Out, Verb, called, hex, waiting};
 use crate::document::debug::{self, Ready, Told};
 use clap::{Args, FromArgMatches as _};
 use device_mali::debug::{Place, Writer};
@@ -11,7 +11,7 @@ use serde::Serialize;
 
 pub const VERB: Verb = Verb {
     name: "who",
-    about: "Who wrote a byte last: replayed on the software GPU with every write remembered",
+    about: "Who wrote a byte last: on the software GPU with every write remembered; in calls by copies, fills and launches",
     args: Arguments::augment_args,
     run: |matches, out| run(&Arguments::from_arg_matches(matches)?, out),
 };
@@ -21,9 +21,15 @@ pub const VERB: Verb = Verb {
 struct Arguments {
     #[command(flatten)]
     source: Source,
+    /// The byte's GPU address; in a recording of calls also a buffer, or NAME+OFFSET
+    #[arg(value_name = "ADDRESS", required_unless_present = "va")]
+    address: Option<String>,
     /// The byte's GPU address
-    #[arg(long, value_name = "ADDRESS", value_parser = number)]
-    va: u64,
+    #[arg(long, value_name = "ADDRESS", value_parser = number, conflicts_with = "address")]
+    va: Option<u64>,
+    /// In a recording of calls: as the byte stands before this event (default: at the end)
+    #[arg(long, visible_alias = "event", value_name = "EVENT")]
+    at: Option<u64>,
     /// Index of the address space in the recording's list
     #[arg(long, value_name = "N", default_value_t = 0)]
     space: u32,
@@ -69,6 +75,24 @@ struct ReadRow {
 
 fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
     let opened = arguments.source.open()?;
+    if opened.calls.is_some() {
+        let calls = called::of(&opened)?;
+        let va = match (&arguments.address, arguments.va) {
+            (Some(text), _) => called::address(&opened, &calls, text)?,
+            (None, va) => va.unwrap_or(0),
+        };
+        let event = opened.before(arguments.at)?.min(opened.recording.events.len() as u64);
+        return called::who(&opened, &calls, va, event, out);
+    }
+    if arguments.at.is_some() {
+        return Err(Failure::usage(
+            "--at is for recordings of calls; here the byte is told as a whole replay leaves it",
+        ));
+    }
+    let va = match (&arguments.address, arguments.va) {
+        (Some(text), _) => number(text).map_err(Failure::usage)?,
+        (None, va) => va.unwrap_or(0),
+    };
     opened.address_space(arguments.space)?;
     let file = &arguments.source.file;
     let edits = arguments.inputs.edits(&opened)?;
@@ -76,7 +100,7 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
         let fail = |e: debug::Trouble| Failure::file(file, e);
         let ready = Ready::new(&opened.recording, &edits, progress).map_err(fail)?;
         ready
-            .who(&opened.recording, arguments.space, arguments.va, progress)
+            .who(&opened.recording, arguments.space, va, progress)
             .map_err(fail)
     })?;
     if out.json() {

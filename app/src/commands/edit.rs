@@ -118,6 +118,13 @@ pub fn copy_as_json(app: &mut App, ctx: &Context) {
     copy(app, ctx, Form::Json);
 }
 
+/// Copies all of the PTX that the Kernel panel shows.
+pub fn copy_ptx(app: &mut App, ctx: &Context) {
+    if let Some(text) = app.views.kernel.code.as_ref().and_then(|c| c.ptx.clone()) {
+        ctx.copy_text(text);
+    }
+}
+
 pub fn restore_edits(app: &mut App, _: &Context) {
     with(app, Document::accept_offered);
 }

@@ -54,6 +54,19 @@ pub fn previous_job(app: &mut App, _: &Context) {
     });
 }
 
+pub fn next_launch(app: &mut App, _: &Context) {
+    with(app, |d| d.go_launch(true));
+}
+
+pub fn previous_launch(app: &mut App, _: &Context) {
+    with(app, |d| d.go_launch(false));
+}
+
+pub fn filter_launches(app: &mut App, _: &Context) {
+    layout::show(&mut app.dock, "launches");
+    app.views.launches.focus = true;
+}
+
 fn write(app: &mut App, forward: bool) {
     with(app, |d| {
         if let (Some(e), Some(r)) = (d.neighbour(forward, true), d.register()) {

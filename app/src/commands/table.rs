@@ -58,6 +58,7 @@ table! {
     "copy-selection",   "Copy what is selected",               Edit,   None,                has_doc,            edit::copy_selection;
     "copy-as-c",        "Copy what is selected as C",          Edit,   None,                has_c,              edit::copy_as_c;
     "copy-as-json",     "Copy what is selected as JSON",       Edit,   None,                has_doc,            edit::copy_as_json;
+    "copy-ptx",         "Copy the PTX of the kernel",          Edit,   None,                has_ptx,            edit::copy_ptx;
     "copy-link",        "Copy a link to this moment",          Edit,   ctrl_shift(C),       has_events,         notebook::copy_link;
     "leave-out",        "Leave out what differs here",         Edit,   None,                has_comparison,     compare::leave_out;
     "restore-edits",    "Take up the changes left behind",     Edit,   None,                has_offer,          edit::restore_edits;
@@ -70,6 +71,9 @@ table! {
     "previous-event",   "Previous event",                      Go,     key(Comma),          has_events,         go::previous_event;
     "next-job",         "Next job",                            Go,     key(J),              has_jobs,           go::next_job;
     "previous-job",     "Previous job",                        Go,     key(K),              has_jobs,           go::previous_job;
+    "next-launch",      "Next launch",                         Go,     key(L),              has_launches,       go::next_launch;
+    "previous-launch",  "Previous launch",                     Go,     shift(L),            has_launches,       go::previous_launch;
+    "filter-launches",  "Find launches by name…",              Go,     ctrl(L),             has_launches,       go::filter_launches;
     "next-touch",       "Next use of the selection",           Go,     key(CloseBracket),   has_next_touch,     go::next_touch;
     "previous-touch",   "Previous use of the selection",       Go,     key(OpenBracket), has_previous_touch, go::previous_touch;
     "last-writer",      "Last writer of the selection",        Go,     alt(OpenBracket),    has_last_writer,    go::last_writer;
@@ -92,7 +96,7 @@ table! {
     "previous-pixel-store", "Previous store to the pixel",     Go,     shift(N),            has_previous_store, screen::previous_store;
     "first-event",      "First event",                         Go,     key(Home),           has_events,         go::first_event;
     "last-event",       "Last event",                          Go,     key(End),            has_events,         go::last_event;
-    "go-address",       "Go to address…",                      Go,     ctrl(G),             has_spaces,         go::go_address;
+    "go-address",       "Go to address…",                      Go,     ctrl(G),             has_memory,         go::go_address;
     "filter",           "Filter events…",                      Go,     ctrl(F),             has_events,         go::filter;
     "clear-filter",     "Clear filter",                        Go,     None,                has_filter,         go::clear_filter;
     "save-filter",      "Save filter, or remove it",           Edit,   None,                has_filter,         edit::save_filter;
@@ -116,12 +120,15 @@ table! {
     "toggle-inspector", "Inspector on or off",                 View,   ctrl_shift(B),       always,             view::toggle_inspector;
     "page-map",         "Page tables as a map or a list",      View,   None,                has_spaces,         view::page_map;
     "structure",        "Structure over memory on or off",     View,   None,                has_spaces,         view::structure;
+    "before-after",     "Memory before and after the event, or before", View, key(B),       has_buffers_of_calls, view::before_after;
     "tear-off",         "Panel into a window of its own",      View,   None,                can_tear,           view::tear_off;
     "dock-back",        "Panels back into this window",        View,   None,                has_torn,           view::dock_back;
     "reset-layout",     "Panels as at first",                  View,   None,                has_doc,            view::reset_layout;
 
     "show-timeline",    "Timeline",                            Panels, None,                has_doc,            view::show_timeline;
     "show-events",      "Events",                              Panels, ctrl(Num1),          has_doc,            view::show_events;
+    "show-launches",    "Launches",                            Panels, alt(L),              has_doc,            view::show_launches;
+    "show-kernel",      "Kernel",                              Panels, alt(K),              has_doc,            view::show_kernel;
     "show-register",    "Register",                            Panels, ctrl(Num2),          has_doc,            view::show_register;
     "show-plots",       "Plots",                               Panels, ctrl_shift(P),       has_doc,            view::show_plots;
     "show-memory",      "Memory",                              Panels, ctrl(Num3),          has_doc,            view::show_memory;

@@ -3,6 +3,7 @@
 use super::{at_desk, with};
 use crate::document::axis::AxisKind;
 use crate::panels;
+use crate::panels::memory::Side;
 use crate::theme::ThemeChoice;
 use crate::window::layout::Torn;
 use crate::window::{App, layout};
@@ -108,6 +109,16 @@ pub fn structure(app: &mut App, _: &Context) {
     at_desk(app, |d| panels::memory::toggle_structure(d.doc, &mut d.views.memory));
 }
 
+/// Memory of the device on both sides of the event at the moment, or before it alone.
+pub fn before_after(app: &mut App, _: &Context) {
+    let side = &mut app.views.memory.device.side;
+    *side = match side {
+        Side::Both => Side::Before,
+        _ => Side::Both,
+    };
+    layout::show(&mut app.dock, "memory");
+}
+
 pub fn page_map(app: &mut App, _: &Context) {
     app.views.tables.as_map ^= true;
     layout::show(&mut app.dock, "page-tables");
@@ -134,6 +145,8 @@ macro_rules! show {
 show! {
     show_timeline "timeline"
     show_events "events"
+    show_launches "launches"
+    show_kernel "kernel"
     show_register "register"
     show_plots "plots"
     show_memory "memory"

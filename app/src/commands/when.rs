@@ -54,6 +54,25 @@ pub fn has_spaces(app: &App) -> bool {
     doc(app).is_some_and(|d| !d.facts.spaces.is_empty())
 }
 
+pub fn has_launches(app: &App) -> bool {
+    doc(app).is_some_and(|d| d.facts.called.as_ref().is_some_and(|c| !c.launches().is_empty()))
+}
+
+/// Whether there is memory of a device that calls took.
+pub fn has_buffers_of_calls(app: &App) -> bool {
+    doc(app).is_some_and(|d| d.facts.called.as_ref().is_some_and(|c| !c.buffers().list().is_empty()))
+}
+
+/// Whether the Kernel panel has PTX.
+pub fn has_ptx(app: &App) -> bool {
+    app.doc.is_some() && app.views.kernel.code.as_ref().is_some_and(|c| c.ptx.is_some())
+}
+
+/// Whether there is memory by address.
+pub fn has_memory(app: &App) -> bool {
+    has_spaces(app) || has_buffers_of_calls(app)
+}
+
 pub fn has_register(app: &App) -> bool {
     doc(app).is_some_and(|d| d.register().is_some())
 }

@@ -2,10 +2,10 @@
 //! and from memory.
 
 use super::moment::Selection;
-use super::{Document, entries, lookup, values, words};
+use super::{Document, called, entries, lookup, values, words};
 use crate::theme::text;
 use serde_json::{Value, json};
-use trace_core::recording::ElementType;
+use trace_core::recording::{ElementType, EventKind};
 
 /// Most bytes of memory or of a buffer that are copied at once.
 pub const MOST_BYTES: usize = 1 << 16;
@@ -180,11 +180,30 @@ pub fn event(doc: &Document, event: u64, form: Form) -> Option<String> {
                     put(&mut out, "means", json!(means));
                 }
             } else {
+                if let Some(word) = doc.recording.events.kind(at).and_then(EventKind::call_word) {
+                    put(&mut out, "kind", json!(word));
+                    launch(doc, event, &mut out);
+                }
                 put(&mut out, "means", json!(words::line(doc, event)));
             }
             Some(out.to_string())
         }
     }
+}
+
+/// What a launch was given, where the event is one.
+fn launch(doc: &Document, event: u64, out: &mut Value) {
+    let (Some(calls), Some(l)) = (doc.called(), called::launch(&doc.recording, event)) else {
+        return;
+    };
+    let arguments = calls.arguments(&doc.recording, event, &l);
+    let words: Vec<String> = arguments.iter().map(|a| a.words(&calls)).collect();
+    put(out, "kernel", json!(calls.function_name(l.function)));
+    put(out, "grid", json!(l.grid));
+    put(out, "block", json!(l.block));
+    put(out, "shared", json!(l.shared));
+    put(out, "stream", json!(calls.stream_name(l.stream)));
+    put(out, "arguments", json!(words));
 }
 
 /// A register with what it holds at the moment, where that is known, in a form.

@@ -9,6 +9,7 @@ use super::uses::JobPlaces;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
+use trace_core::calls::Calls;
 use trace_core::check::{Finding, FindingKind};
 use trace_core::container::ContainerError;
 use trace_core::progress::{Cancelled, Progress};
@@ -56,7 +57,7 @@ pub fn first(
     facts.shapes = recording.buffer_shapes();
     facts.calls = recording.call_facts();
     facts.rank_buffers(recording);
-    if map.is_none() && !recording.events.is_empty() {
+    if map.is_none() && !recording.events.is_empty() && facts.calls.is_none() {
         let gap = if facts.device.is_some() { OWN_NAMES } else { NO_NAMES };
         facts.gaps_in_knowledge.push(gap.into());
     }
@@ -153,6 +154,7 @@ pub fn find_out(
                 (None, None) => Part::Timeline(Box::default()),
             }
         }
+        Stage::Calls => Part::Calls(Calls::of(recording, progress)?.map(Arc::new)),
         Stage::Registers => Part::Registers(by_register(recording, progress)?),
         Stage::Chains => {
             let chains = jobs::chains(recording, &facts.jobs, progress)?;

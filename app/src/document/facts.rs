@@ -13,6 +13,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
+use trace_core::calls::Calls;
 use trace_core::check::{Finding, Severity};
 use trace_core::filter::{self, Derived, JobEnds};
 use trace_core::recording::{Access, BufferRole, CallFacts, ChainReport, InterruptLine, Recording};
@@ -73,6 +74,8 @@ pub struct RegisterFact {
 pub enum Stage {
     /// Polls, interrupts, jobs, phases.
     Timeline,
+    /// Buffers, launches and who touches what, of a recording of calls.
+    Calls,
     /// Which events access which register.
     Registers,
     /// What jobs do.
@@ -87,8 +90,9 @@ pub enum Stage {
 
 impl Stage {
     /// All stages, in the order in which they are found out.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::Timeline,
+        Self::Calls,
         Self::Registers,
         Self::Chains,
         Self::Spaces,
@@ -101,6 +105,7 @@ impl Stage {
     pub fn title(self) -> &'static str {
         match self {
             Self::Timeline => "finding jobs, interrupts and polls",
+            Self::Calls => "following buffers through the calls",
             Self::Registers => "sorting accesses by register",
             Self::Chains => "decoding job chains",
             Self::Spaces => "walking page tables",
@@ -115,6 +120,8 @@ impl Stage {
 pub enum Part {
     /// Of [`Stage::Timeline`].
     Timeline(Box<TimelinePart>),
+    /// Of [`Stage::Calls`]; `None` where it is no recording of calls.
+    Calls(Option<Arc<Calls>>),
     /// Of [`Stage::Registers`].
     Registers(BTreeMap<u32, RegisterFact>),
     /// Of [`Stage::Chains`]: for each job; and how those ended that the recording tells of.
@@ -177,6 +184,8 @@ pub struct Facts {
     pub lane_totals: Vec<(u32, u32)>,
     /// What it tells of a driver's calls, where it is a recording of these.
     pub calls: Option<CallFacts>,
+    /// What follows from these calls, once it is found out.
+    pub called: Option<Arc<Calls>>,
     /// What is not found out yet, in the order in which it will be.
     pub pending: Vec<Stage>,
     /// The timeline that the file keeps, until it is read.
@@ -239,6 +248,10 @@ impl Facts {
             Part::Timeline(t) => {
                 self.take_timeline(*t);
                 Stage::Timeline
+            }
+            Part::Calls(c) => {
+                self.called = c;
+                Stage::Calls
             }
             Part::Registers(r) => {
                 self.registers = r;

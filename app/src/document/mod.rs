@@ -4,6 +4,7 @@ pub mod address_map;
 pub mod axis;
 pub mod bisect;
 pub mod boards;
+pub mod called;
 pub mod captured;
 pub mod code;
 pub mod compared;
@@ -237,10 +238,17 @@ impl Document {
             derive::name_registers(facts);
         }
         if self.jumps == 0
-            && let Some(first) = self.facts.jobs.first().map(|j| j.submit)
+            && let Some(first) = self.first_work()
         {
             self.go(first);
         }
+    }
+
+    /// The event of the first job or launch.
+    #[must_use]
+    pub fn first_work(&self) -> Option<u64> {
+        let launch = || Some(self.facts.called.as_ref()?.launches().first()?.event);
+        self.facts.jobs.first().map(|j| j.submit).or_else(launch)
     }
 
     /// Takes up that the person's register maps changed. `false`: the recording has to be read again.

@@ -1,6 +1,7 @@
 //! Everything in a recording that is known to touch a byte: register writes that carried its address, jobs whose
 //! headers, descriptors or shaders stand there or point there, page-table entries, snapshots, buffers, findings.
 
+use super::called;
 use super::facts::Facts;
 use super::jobs::JobFact;
 use super::lookup;
@@ -81,6 +82,9 @@ pub fn find(
     progress: &Progress,
 ) -> Result<Vec<Touch>, Cancelled> {
     let bytes = bytes.clamp(1, MOST_BYTES);
+    if let Some(calls) = &facts.called {
+        return called::find(recording, calls, va, event, progress);
+    }
     let mut out = Vec::new();
     buffers(recording, space, va, &mut out);
     tables(recording, facts, space, va, event, &mut out);

@@ -182,6 +182,9 @@ impl Document {
         };
         Some(match self.followed()? {
             Followed::Register(r) => self.facts.register_name(r),
+            Followed::Bytes { va, .. } if self.facts.called.is_some() => {
+                super::called::place(&self.facts, va, self.moment()).unwrap_or_else(|| format!("{va:#x}"))
+            }
             Followed::Bytes { space, va, bytes } => {
                 let holds = |b: &&trace_core::recording::Buffer| {
                     b.address_space == space && va.checked_sub(b.va.0).is_some_and(|by| by < b.bytes)

@@ -44,6 +44,9 @@ fn means_of(recording: &Recording, facts: &Facts, event: u64) -> String {
             return events.dma_map(at).map(|d| d.describe()).unwrap_or_default();
         }
         Some(kind) if kind.is_call() => {
+            if let Some(calls) = &facts.called {
+                return super::called::means(calls, recording, event);
+            }
             return events
                 .call(at)
                 .map(|c| c.describe(facts.calls.as_ref()))
@@ -136,6 +139,9 @@ pub fn selected(doc: &Document, selection: &Selection) -> String {
         Selection::Buffer(b) => format!("buffer {b}"),
         Selection::Memory { space, va, bytes } => {
             let count = text::counted(*bytes, "byte", "bytes");
+            if let Some(place) = super::called::place(&doc.facts, *va, doc.moment()) {
+                return format!("{count} at {place}");
+            }
             let of = if doc.facts.spaces.len() > 1 {
                 format!(" of address space {space}")
             } else {

@@ -90,6 +90,10 @@ pub enum Ask {
         /// The step, counted from the thread's begin.
         step: u64,
     },
+    /// A function of the device to be shown in Kernel, by its index.
+    Kernel(u32),
+    /// Memory of the device before and after the event at the moment, side by side.
+    BeforeAfter,
     /// Pages to be shown in Page tables.
     Pages(Pages),
     /// A file to be chosen and taken into a buffer.

@@ -1,5 +1,6 @@
 //! Inspector: explains the one thing selected, at the right.
 
+mod call;
 mod entry;
 mod pixel;
 mod trail;
@@ -20,10 +21,14 @@ pub fn ui(doc: &mut Document, asks: &mut Asks, views: &Views, ui: &mut Ui) {
     match doc.selection().clone() {
         Selection::Event | Selection::Register(_) => match doc.register() {
             Some(r) => register::details(doc, asks, ui, r),
+            None if call::ui(doc, asks, ui) => {}
             None => event(doc, ui),
         },
         Selection::Job(j) => jobs::details(doc, asks, ui, j),
         Selection::Buffer(name) => buffer(doc, asks, ui, &name),
+        Selection::Memory { .. } if doc.facts.called.is_some() => {
+            super::memory::who(doc, asks, ui, views.memory.device.side);
+        }
         Selection::Memory { space, va, bytes } => memory(doc, asks, views, ui, (space, va, bytes)),
         Selection::Entry { space, va, level } => entry::ui(doc, asks, ui, (space, va, level)),
         Selection::Framebuffer { space, offset, bytes } => {

@@ -68,12 +68,21 @@ pub fn meant(doc: &Document) -> Option<u32> {
 pub fn ui(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui) {
     let p = palette(ui);
     if doc.facts.jobs.is_empty() {
-        let (icon, told) = if doc.facts.knows(Stage::Timeline) {
+        let (icon, told) = if doc.facts.calls.is_some() {
+            (
+                icons::LIGHTNING,
+                "Jobs are what a driver hands to a GPU by registers. This is a recording of calls: its work is the \
+                 launches of kernels in Launches.",
+            )
+        } else if doc.facts.knows(Stage::Timeline) {
             (icons::LIGHTNING, "No job was submitted in this recording.")
         } else {
             (icons::HOURGLASS_SIMPLE_MEDIUM, "Looking for jobs among the events…")
         };
-        widgets::empty(ui, icon, told, None);
+        let action = doc.facts.calls.is_some().then_some("Show launches");
+        if widgets::empty(ui, icon, told, action) {
+            asks.command("show-launches");
+        }
         return;
     }
     let full = ui.available_rect_before_wrap();

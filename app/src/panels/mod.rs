@@ -7,6 +7,8 @@ pub mod events;
 pub mod inputs;
 pub mod inspector;
 pub mod jobs;
+pub mod kernel;
+pub mod launches;
 pub mod log;
 pub mod memory;
 pub mod notebook;
@@ -46,6 +48,16 @@ pub static PANELS: &[Panel] = &[
         id: "events",
         title: "Events",
         ui: |d, ui| events::ui(d.doc, &mut d.views.events, d.asks, ui),
+    },
+    Panel {
+        id: "launches",
+        title: "Launches",
+        ui: |d, ui| launches::ui(d.doc, &mut d.views.launches, d.asks, ui),
+    },
+    Panel {
+        id: "kernel",
+        title: "Kernel",
+        ui: |d, ui| kernel::ui(d.doc, &mut d.views.kernel, d.asks, ui),
     },
     Panel {
         id: "register",
@@ -169,6 +181,8 @@ pub fn show(desk: &mut Desk<'_>, ask: &Ask) {
             views.shader.want(job, entry);
             views.shader.thread.choose(workgroup, thread, step);
         }
+        Ask::Kernel(function) => views.kernel.meant(doc, function),
+        Ask::BeforeAfter => views.memory.device.side = memory::Side::Both,
         Ask::Pages(pages) => views.tables.show(pages.space, pages.frame, pages.at),
         _ => {}
     }

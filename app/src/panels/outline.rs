@@ -1,5 +1,7 @@
 //! Outline: what there is in the recording, at the left.
 
+mod calls;
+
 use crate::document::Document;
 use crate::document::facts::{SEVERITIES, Stage};
 use crate::document::moment::Selection;
@@ -25,6 +27,7 @@ const CAPTURED: usize = 15;
 pub fn ui(doc: &mut Document, asks: &mut Asks, ui: &mut Ui) {
     ui.spacing_mut().item_spacing.y = 0.0;
     phases(doc, asks, ui);
+    calls::ui(doc, asks, ui);
     buffers(doc, asks, ui);
     spaces(doc, asks, ui);
     problems(doc, asks, ui);

@@ -20,6 +20,7 @@ mod minimap;
 mod ruler;
 mod scale;
 mod spans;
+mod streams;
 mod trail;
 pub mod view;
 
@@ -98,9 +99,13 @@ pub fn ui(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui) {
     let single = scale.single(doc);
     let mut under = None;
     let pointer = response.interact_pointer_pos().or(response.hover_pos());
+    let mut rows = Vec::new();
     for (i, lane) in list.iter().enumerate() {
         let top = lanes_area.top() + i as f32 * LANE - view.scroll;
         let rect = Rect::from_min_max(pos2(full.left(), top), pos2(area.right(), top + LANE));
+        if let Lane::Stream(n) = lane {
+            rows.push((*n, rect.center().y));
+        }
         if rect.bottom() < lanes_area.top() || rect.top() > lanes_area.bottom() {
             continue;
         }
@@ -108,6 +113,15 @@ pub fn ui(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui) {
         if pointer.is_some_and(|q| rect.y_range().contains(q.y)) {
             under = Some(lane.clone());
         }
+    }
+    if !single.is_empty() && !rows.is_empty() {
+        let inner = Rect::from_min_max(
+            pos2(area.left(), lanes_area.top()),
+            pos2(area.right(), lanes_area.bottom()),
+        );
+        ui.set_clip_rect(clip.intersect(inner));
+        streams::edges(doc, ui, &scale, &rows);
+        ui.set_clip_rect(clip.intersect(lanes_area));
     }
     measure::overlay(doc, view, ui, &scale, lanes_area);
     ui.set_clip_rect(clip);

@@ -4,6 +4,8 @@ use super::compare::view as compare;
 use super::events::view as events;
 use super::inputs::view as inputs;
 use super::jobs::view as jobs;
+use super::kernel::view as kernel;
+use super::launches::view as launches;
 use super::memory::view as memory;
 use super::notebook;
 use super::page_tables::view as page_tables;
@@ -35,6 +37,10 @@ pub struct Views {
     pub compare: compare::View,
     /// Of the Jobs panel.
     pub jobs: jobs::View,
+    /// Of the Launches panel.
+    pub launches: launches::View,
+    /// Of the Kernel panel.
+    pub kernel: kernel::View,
     /// Of the Shader panel.
     pub shader: shader::View,
     /// Of the Inputs panel.

@@ -143,7 +143,7 @@ impl App {
             views: Views::default(),
             tasks: Tasks::default(),
             asks: Asks::new(setup.commands.iter().map(item).collect()),
-            dock: layout::tree(&layout::at_first(false)),
+            dock: layout::tree(&layout::at_first(layout::Holds::Accesses)),
             torn: Vec::new(),
             palette: None,
             typed: None,

@@ -4,7 +4,7 @@
 use super::app::App;
 use super::crash;
 use super::keep::{Keeper, Places};
-use super::layout::{self, Place, Sides, Torn};
+use super::layout::{self, Holds, Place, Sides, Torn};
 use super::leaving::Leave;
 use crate::document::Document;
 use crate::document::screen::has_framebuffer;
@@ -16,6 +16,15 @@ use egui::Context;
 
 /// How often what would be kept is looked at, seconds.
 const LOOK_S: f64 = 2.0;
+
+/// What a document's recording is of.
+fn holds(doc: &Document) -> Holds {
+    match (doc.facts.calls.is_some(), has_framebuffer(&doc.recording)) {
+        (true, _) => Holds::Calls,
+        (_, true) => Holds::Screen,
+        _ => Holds::Accesses,
+    }
+}
 
 impl App {
     /// Shows a document; the one that was open is closed in good order, or the person asked when that cannot be.
@@ -40,7 +49,7 @@ impl App {
         if let Some(b) = &self.board {
             doc.replay.choose(b);
         }
-        self.arrange_at_first(has_framebuffer(&doc.recording));
+        self.arrange_at_first(holds(&doc));
         self.views = Views::default();
         self.settings.opened(&doc.path);
         self.keeper = Keeper {
@@ -54,7 +63,7 @@ impl App {
                     log::push(Level::Warning, format!("the workspace file is damaged: {e}"));
                     self.notice = Some(("The workspace file is damaged".into(), e.to_string()));
                 }
-                if let Some(first) = doc.facts.jobs.first().map(|j| j.submit) {
+                if let Some(first) = doc.first_work() {
                     doc.go(first);
                 }
             }
@@ -65,12 +74,12 @@ impl App {
 
     /// Arranges the panels as at first.
     pub fn as_at_first(&mut self) {
-        let screen = self.doc.as_ref().is_some_and(|d| has_framebuffer(&d.recording));
-        self.arrange_at_first(screen);
+        let holds = self.doc.as_ref().map_or(Holds::Accesses, holds);
+        self.arrange_at_first(holds);
     }
 
-    fn arrange_at_first(&mut self, screen: bool) {
-        self.dock = layout::tree(&layout::at_first(screen));
+    fn arrange_at_first(&mut self, holds: Holds) {
+        self.dock = layout::tree(&layout::at_first(holds));
         self.fitted = None;
         self.torn.clear();
         self.outline = true;

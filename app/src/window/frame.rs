@@ -104,7 +104,13 @@ impl App {
             Ask::Tune { board, tune } => tuning::run(self, ctx, board, *tune),
             Ask::TuneCode => tuning::code(self, ctx),
             Ask::SaveTuned { tuned, columns, format } => tuning::save(self, ctx, tuned, columns, format),
-            Ask::Memory { .. } | Ask::Touch { .. } | Ask::Shader { .. } | Ask::Thread { .. } | Ask::Pages(_) => {
+            Ask::Memory { .. }
+            | Ask::Touch { .. }
+            | Ask::Shader { .. }
+            | Ask::Thread { .. }
+            | Ask::Kernel(_)
+            | Ask::BeforeAfter
+            | Ask::Pages(_) => {
                 if let Some(mut desk) = self.desk() {
                     panels::show(&mut desk, &ask);
                 }

@@ -134,9 +134,21 @@ pub fn chosen(tree: &Tree<Pane>, fitted: Option<f32>) -> Option<Dock> {
     Some(dock)
 }
 
-/// The dock as it is at first: the timeline over the tabs. `screen`: there is a framebuffer to be shown.
+/// What a recording is of, as far as it decides which panels are there at first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Holds {
+    /// Accesses to registers.
+    #[default]
+    Accesses,
+    /// These, and a framebuffer to be shown.
+    Screen,
+    /// Calls of a driver: it has no registers and no page tables.
+    Calls,
+}
+
+/// The dock as it is at first: the timeline over the tabs.
 #[must_use]
-pub fn at_first(screen: bool) -> Dock {
+pub fn at_first(holds: Holds) -> Dock {
     let panel = |id: &str| Dock::Panel { id: id.into() };
     let mut tabs = vec![
         "events",
@@ -151,8 +163,14 @@ pub fn at_first(screen: bool) -> Dock {
         "problems",
         "log",
     ];
-    if screen {
-        tabs.insert(1, "screen");
+    match holds {
+        Holds::Accesses => {}
+        Holds::Screen => tabs.insert(1, "screen"),
+        Holds::Calls => {
+            tabs = vec![
+                "launches", "events", "kernel", "memory", "tune", "replay", "notebook", "problems", "log",
+            ];
+        }
     }
     Dock::Column {
         shares: AT_FIRST.to_vec(),
@@ -216,7 +234,7 @@ pub fn tree(dock: &Dock) -> Tree<Pane> {
     let mut tiles = Tiles::default();
     match add(&mut tiles, dock, &mut Vec::new()) {
         Some(root) => Tree::new(egui::Id::unique("dock"), root, tiles),
-        None if *dock != at_first(false) => tree(&at_first(false)),
+        None if *dock != at_first(Holds::Accesses) => tree(&at_first(Holds::Accesses)),
         None => Tree::empty(egui::Id::unique("dock")),
     }
 }
@@ -275,7 +293,7 @@ pub fn show(tree: &mut Tree<Pane>, id: &str) -> bool {
             .find_map(|(i, t)| matches!(t, Tile::Container(Container::Tabs(_))).then_some(*i));
         match tabs.and_then(|t| tree.tiles.get_mut(t)) {
             Some(Tile::Container(c)) => c.add_child(new),
-            _ => *tree = self::tree(&at_first(false)),
+            _ => *tree = self::tree(&at_first(Holds::Accesses)),
         }
     }
     tree.make_active(|_, t| matches!(t, Tile::Pane(p) if *p == panel.id));
@@ -314,13 +332,13 @@ mod tests {
 
     #[test]
     fn the_dock_survives_the_way_through_the_tiles() {
-        let first = at_first(false);
+        let first = at_first(Holds::Accesses);
         assert_eq!(dock(&tree(&first)), Some(first));
     }
 
     #[test]
     fn a_tall_window_gives_the_timeline_what_it_needs_until_somebody_moves_the_border() {
-        let (mut t, mut fitted) = (tree(&at_first(false)), None);
+        let (mut t, mut fitted) = (tree(&at_first(Holds::Accesses)), None);
         let shares = |t: &Tree<Pane>| match dock(t) {
             Some(Dock::Column { shares, .. }) => shares,
             other => panic!("{other:?}"),
@@ -331,7 +349,7 @@ mod tests {
         assert_eq!(shares(&t), [0.5, 1.5]);
         assert_eq!(
             chosen(&t, fitted),
-            Some(at_first(false)),
+            Some(at_first(Holds::Accesses)),
             "another window fits by itself"
         );
         fit(&mut t, 1200.0, 5000.0, &mut fitted);
@@ -351,7 +369,7 @@ mod tests {
 
     #[test]
     fn a_closed_panel_comes_back_to_the_tabs() {
-        let mut t = tree(&at_first(false));
+        let mut t = tree(&at_first(Holds::Accesses));
         assert!(close(&mut t, "jobs"));
         assert!(t.tiles.find_pane(&"jobs").is_none());
         assert!(show(&mut t, "jobs"));

@@ -2,8 +2,8 @@
 
 use super::app::App;
 use super::layout;
-use crate::document::Document;
 use crate::document::moment::Selection;
+use crate::document::{Document, called};
 use crate::theme::{body, mono, palette as colours, small, text, widgets};
 use egui::accesskit::Role;
 use egui::{Align2, Key, Rect, RichText, Sense, Ui, WidgetInfo, pos2, vec2};
@@ -30,6 +30,10 @@ pub enum Entry {
     Job(u32),
     /// A buffer.
     Buffer(String),
+    /// A function of the device, by its index.
+    Kernel(u32),
+    /// A launch, by its number.
+    Launch(u32),
     /// A file or folder: one that was open before, or one whose path was typed.
     File(PathBuf),
     /// A link to a moment of a recording, as it was typed.
@@ -124,6 +128,8 @@ fn things(doc: &Document, wanted: &str, out: &mut Vec<(u32, String, String, Entr
         if mapped || number.starts_with("0x") {
             let told = if mapped {
                 "go to memory"
+            } else if doc.facts.calls.is_some() {
+                "go to memory of the device"
             } else {
                 "go to memory, not mapped"
             };
@@ -135,9 +141,18 @@ fn things(doc: &Document, wanted: &str, out: &mut Vec<(u32, String, String, Entr
     {
         out.push((0, format!("Job {j}"), "go to its submit".into(), Entry::Job(j)));
     }
+    if let Some(calls) = doc.called() {
+        let launch = wanted
+            .strip_prefix("launch ")
+            .and_then(|n| n.trim().parse::<u32>().ok());
+        if let Some(n) = launch.filter(|n| calls.launches().get(*n as usize).is_some()) {
+            out.push((0, format!("Launch {n}"), "go to it".into(), Entry::Launch(n)));
+        }
+    }
     if wanted.len() < 2 {
         return;
     }
+    calls(doc, wanted, out);
     for b in &doc.recording.facts.buffers {
         if let Some(rank) = fits(&b.name, wanted).filter(|r| *r < 100) {
             out.push((
@@ -162,6 +177,28 @@ fn things(doc: &Document, wanted: &str, out: &mut Vec<(u32, String, String, Entr
                 text::counted(r.accesses.len() as u64, "access", "accesses")
             );
             out.push((rank + 3, r.name.clone(), told, Entry::Register(*offset)));
+        }
+    }
+}
+
+/// Most buffers and kernels that are looked through for a name.
+const MOST_NAMES: usize = 20_000;
+
+/// Kernels and buffers of a recording of calls.
+fn calls(doc: &Document, wanted: &str, out: &mut Vec<(u32, String, String, Entry)>) {
+    let Some(calls) = doc.called() else { return };
+    for f in 0..calls.facts().functions.len().min(MOST_NAMES) as u32 {
+        let name = called::short(calls.function_name(f));
+        if let Some(rank) = fits(name, wanted).filter(|r| *r < 100) {
+            let n = calls.launches_of(f).len() as u64;
+            let told = format!("kernel, {}", text::counted(n, "launch", "launches"));
+            out.push((rank + 2, text::middle(name, 60), told, Entry::Kernel(f)));
+        }
+    }
+    for b in calls.buffers().list().iter().take(MOST_NAMES) {
+        if let Some(rank) = fits(&b.name, wanted).filter(|r| *r < 100) {
+            let told = format!("{} of the device", text::bytes(b.bytes));
+            out.push((rank + 3, b.name.clone(), told, Entry::Range(0, b.at, 1)));
         }
     }
 }
@@ -208,6 +245,17 @@ pub fn act(app: &mut App, ctx: &egui::Context, entry: &Entry) {
         Entry::Job(j) => {
             doc.go_job(*j);
             "jobs"
+        }
+        Entry::Kernel(f) => {
+            desk.views.kernel.meant(doc, *f);
+            "kernel"
+        }
+        Entry::Launch(n) => {
+            let launch = doc.called().and_then(|c| c.launches().get(*n as usize).copied());
+            if let Some(l) = launch {
+                doc.go(l.event);
+            }
+            "launches"
         }
         Entry::Buffer(b) => {
             doc.select(Selection::Buffer(b.clone()));

@@ -5,6 +5,8 @@
 pub mod drawn;
 pub mod keys;
 pub mod long;
+#[path = "../../../trace-core/tests/calls/net.rs"]
+pub mod net;
 
 use egui_kittest::Harness;
 use egui_kittest::kittest::Queryable as _;

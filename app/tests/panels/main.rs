@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
 mod beside_inputs;
+mod calls;
 mod causes;
 mod chains;
 #[path = "../common/mod.rs"]

@@ -2,15 +2,18 @@
 
 use super::compare;
 use crate::common::drawn::{TWICE, drawn};
+use crate::common::net::{Net, net};
 use crate::common::{Window, busiest, diverging, sample, samples};
 use egui_kittest::kittest::Queryable as _;
 use kinescope::commands::COMMANDS;
 use kinescope::document::axis::AxisKind;
 use kinescope::document::facts::RegisterFact;
 use kinescope::document::moment::Selection;
+use kinescope::panels::memory::Side;
 use kinescope::theme::ThemeChoice;
 use kinescope::window::layout;
 use std::time::Duration;
+use trace_core::progress::Progress;
 
 /// What a command changed, told by a check that runs it.
 pub type Check = fn(&mut Window, &str);
@@ -74,6 +77,15 @@ fn opens(w: &mut Window, id: &str) {
 fn planned(w: &mut Window) {
     ran(w, "plan");
     assert!(w.doc().replay.plan.is_some(), "{:?}", w.doc().replay.error);
+}
+
+/// A recording of calls in place of the sample.
+fn called(w: &mut Window) -> Net {
+    let n = net(2);
+    let file = w.folder.path().join("calls.kine");
+    trace_core::container::write(&n.recording, &file, &Progress::new()).unwrap();
+    w.start(&file);
+    n
 }
 
 /// The sum of two vectors, its code in view.
@@ -467,6 +479,39 @@ const CHECKS: &[(&str, Check)] = &[
         ran(w, id);
         assert_eq!(*w.doc().selection(), Selection::Job(last));
     }),
+    ("next-launch", |w, id| {
+        let n = called(w);
+        ran(w, id);
+        assert_eq!(w.doc().moment(), n.launches[1]);
+    }),
+    ("previous-launch", |w, id| {
+        let n = called(w);
+        w.run("last-event");
+        ran(w, id);
+        assert_eq!(w.doc().moment(), *n.launches.last().unwrap());
+    }),
+    ("filter-launches", |w, id| {
+        called(w);
+        ran(w, id);
+        assert!(w.shows("launches"));
+        assert!(w.harness.get_by_label("Filter launches by name").is_focused());
+    }),
+    ("before-after", |w, id| {
+        called(w);
+        ran(w, id);
+        assert!(w.shows("memory"));
+        assert_eq!(w.views().memory.device.side, Side::Both);
+        ran(w, id);
+        assert_eq!(w.views().memory.device.side, Side::Before);
+    }),
+    ("copy-ptx", |w, id| {
+        called(w);
+        ran(w, "show-kernel");
+        let copied = w.copied(id);
+        assert!(copied.contains(".entry _Z6conv2dPKfS0_Pfii"), "{copied}");
+    }),
+    ("show-launches", shows_panel),
+    ("show-kernel", shows_panel),
     ("select-entry", |w, id| {
         let b = w.doc().recording.facts.buffers[0].clone();
         w.doc().select(Selection::Buffer(b.name));

@@ -2,10 +2,12 @@
 
 use crate::common::Window;
 use crate::common::drawn::{TWICE, drawn};
+use crate::common::net::net;
 use kinescope::document::moment::Selection;
 use kinescope::panels::inputs::Show;
 use kinescope::panels::screen::What;
 use kinescope::theme::ThemeChoice;
+use trace_core::recording::ElementType;
 
 fn picture(name: &str, panel: &str, theme: ThemeChoice) {
     let mut w = Window::open_with(theme, 1.0);
@@ -48,6 +50,56 @@ fn screen(name: &str, what: What, theme: ThemeChoice) {
     w.views().screen.what = what;
     w.settle();
     w.harness.snapshot(name);
+}
+
+/// A recording of calls: a launch with memory on both sides, and a panel in front.
+fn calls(name: &str, panel: &str, theme: ThemeChoice) {
+    let n = net(3);
+    let mut w = Window::themed(n.recording, theme);
+    w.app().settings.hints_read = 9;
+    w.doc().go(n.around);
+    if panel == "show-memory" {
+        w.doc().select(Selection::Memory {
+            space: 0,
+            va: n.scores,
+            bytes: 4,
+        });
+        w.views().memory.element = Some(ElementType::F32);
+        w.run("before-after");
+    }
+    w.run(panel);
+    w.settle();
+    w.harness.snapshot(name);
+}
+
+#[test]
+fn launches_dark() {
+    calls("launches_dark", "show-launches", ThemeChoice::Dark);
+}
+
+#[test]
+fn launches_light() {
+    calls("launches_light", "show-launches", ThemeChoice::Light);
+}
+
+#[test]
+fn kernel_dark() {
+    calls("kernel_dark", "show-kernel", ThemeChoice::Dark);
+}
+
+#[test]
+fn kernel_light() {
+    calls("kernel_light", "show-kernel", ThemeChoice::Light);
+}
+
+#[test]
+fn device_memory_dark() {
+    calls("device_memory_dark", "show-memory", ThemeChoice::Dark);
+}
+
+#[test]
+fn device_memory_light() {
+    calls("device_memory_light", "show-memory", ThemeChoice::Light);
 }
 
 #[test]

@@ -46,7 +46,12 @@ pub fn ui(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui) {
     let p = palette(ui);
     view.follow(doc);
     let Some(buffer) = view.meant(doc) else {
-        let told = "This recording names no buffers, so there is none to edit. Memory shows what the GPU could reach.";
+        let told = if doc.facts.calls.is_some() {
+            "Inputs shows and edits the named buffers of recordings of jobs. This is a recording of calls: Memory shows \
+             its buffers, and a replay takes other inputs by their names."
+        } else {
+            "This recording names no buffers, so there is none to edit. Memory shows what the GPU could reach."
+        };
         if widgets::empty(ui, icons::PENCIL_SIMPLE, told, Some("Show memory")) {
             asks.command("show-memory");
         }

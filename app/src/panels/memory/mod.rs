@@ -1,5 +1,6 @@
 //! Memory: GPU memory by address, as hex and ASCII or as elements, at the moment.
 
+mod device;
 mod fold;
 mod pane;
 mod rows;
@@ -8,6 +9,8 @@ mod structure;
 pub mod view;
 mod writer;
 
+pub use device::view::Side;
+pub use device::who;
 pub use pane::touch;
 pub use structure::{Structure, toggle as toggle_structure};
 pub use view::{Touched, View};
@@ -24,6 +27,9 @@ use trace_core::recording::ElementType;
 
 /// Draws the panel.
 pub fn ui(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui) {
+    if let Some(calls) = doc.called() {
+        return device::ui(doc, view, asks, ui, &calls);
+    }
     if doc.facts.spaces.is_empty() {
         if !doc.facts.knows(facts::Stage::Spaces) {
             widgets::empty(ui, icons::HOURGLASS_SIMPLE_MEDIUM, "Walking the page tables …", None);

@@ -1,5 +1,6 @@
 //! What the panel shows of memory, and how it follows what is selected elsewhere.
 
+use super::device::view::Device;
 use super::structure::Structure;
 use crate::document::debug::Told;
 use crate::document::moment::Selection;
@@ -84,6 +85,8 @@ pub struct View {
     pub(super) plotted: Option<Plotted>,
     /// A layout laid over memory.
     pub structure: Option<Structure>,
+    /// What is shown of the device's memory in a recording of calls.
+    pub device: Device,
     pub(super) fields: Rows,
     pub(super) list: Rows,
     /// Bytes between which the pointer selects: where it began, where it is.

@@ -32,7 +32,12 @@ pub fn ui(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui) {
             widgets::empty(ui, icons::HOURGLASS_SIMPLE_MEDIUM, "Walking the page tables …", None);
             return;
         }
-        let told = "This recording holds no page tables: no address space was set up in it.";
+        let told = if doc.facts.calls.is_some() {
+            "This is a recording of a driver's calls: it holds no page tables, which the driver keeps to itself. Memory \
+             shows the buffers that the calls took."
+        } else {
+            "This recording holds no page tables: no address space was set up in it."
+        };
         if widgets::empty(ui, icons::TREE_STRUCTURE, told, Some("Show events")) {
             asks.command("show-events");
         }

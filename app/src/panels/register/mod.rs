@@ -176,7 +176,12 @@ fn choose(doc: &mut Document, view: &mut View, ui: &mut Ui) {
             widgets::empty(ui, icons::HOURGLASS_SIMPLE_MEDIUM, told, None);
             return;
         }
-        let told = "No register is accessed in this recording. Events holds what happened in it.";
+        let told = if doc.facts.calls.is_some() {
+            "This is a recording of a driver's calls: it accesses no registers. Register shows those of recordings that \
+             were taken beneath a driver; here Launches and Events hold what happened."
+        } else {
+            "No register is accessed in this recording. Events holds what happened in it."
+        };
         widgets::empty(ui, icons::CPU, told, None);
         return;
     }

@@ -89,6 +89,12 @@ fn shown(doc: &Document, view: &mut View) -> Result<(u32, Arc<Vec<Runs>>), Nothi
                 "Looking for jobs and their shaders…",
                 None,
             ),
+            false if doc.facts.calls.is_some() => nothing(
+                icons::CPU,
+                "Shader shows the code of jobs of Mali GPUs. This is a recording of calls: Kernel shows the code of its \
+                 kernels.",
+                Some(("Show kernel", "show-kernel")),
+            ),
             false => nothing(
                 icons::CPU,
                 "No job was submitted in this recording, so no shader runs.",

@@ -3,7 +3,7 @@
 use super::label::number;
 use super::lane::Lane;
 use super::scale::{Scale, Single, x_of};
-use super::trail;
+use super::{streams, trail};
 use crate::document::Document;
 use crate::document::moment::Selection;
 use crate::theme::{Palette, SOFT, mono_small, palette, small, text, widgets};
@@ -12,7 +12,7 @@ use trace_core::check::Severity;
 use trace_core::timeline::merge_spans;
 
 /// Points that no words go into: thousands of such runs a frame are not measured.
-const SHORTEST: f32 = 16.0;
+pub(super) const SHORTEST: f32 = 16.0;
 
 /// The colour of findings of a severity.
 #[must_use]
@@ -34,6 +34,21 @@ pub fn lane(doc: &Document, ui: &Ui, scale: &Scale, single: &[Single], lane: &La
         Lane::Interrupts => pins(ui, scale, row, p),
         Lane::Polls => polls(doc, ui, scale, row, p),
         Lane::Block(i) => block(doc, ui, scale, single, row, *i),
+        Lane::Stream(n) => {
+            if let Some(lanes) = streams::of(doc).get(*n).copied() {
+                streams::stream(doc, ui, scale, single, lanes, row);
+            }
+        }
+        Lane::Taken => streams::taken(doc, ui, scale, row),
+        Lane::Failed => {
+            let list = doc.facts.called.as_ref().map_or(&[][..], |c| c.failed());
+            let merged = merge_spans(list, &scale.pixels.edges, |e| (*e, *e));
+            for m in &merged {
+                let x = x_of(doc, scale, m.first);
+                ui.painter()
+                    .text(pos2(x, row.center().y), Align2::CENTER_CENTER, "▲", small(), p.error);
+            }
+        }
         Lane::Pin(r) => values(ui, scale, row, *r, p),
         Lane::Divergences => {
             let list = doc.replay.outcome.as_ref().map_or(&[][..], |o| &o.divergences);

@@ -1,6 +1,7 @@
 //! Which lanes the timeline has, and what each is called.
 
 use super::scale::Scale;
+use super::streams;
 use crate::document::Document;
 
 /// A lane.
@@ -18,6 +19,12 @@ pub enum Lane {
     Polls,
     /// Accesses of a block of registers, by its index in the pyramid.
     Block(usize),
+    /// Launches, copies and orders of a stream, by its number.
+    Stream(usize),
+    /// Memory of the device that is taken.
+    Taken,
+    /// Calls that failed.
+    Failed,
     /// Values of one register.
     Pin(u32),
     /// Divergences of the last replay.
@@ -57,7 +64,24 @@ pub fn visible(doc: &Document, scale: &Scale) -> Vec<Lane> {
     if !scale.spans.polls.is_empty() {
         out.push(Lane::Polls);
     }
-    let blocks = (0..f.pyramid.lanes().len()).filter(|lane| scale.pixels.total(*lane) != (0, 0));
+    let streams = streams::of(doc);
+    for (n, lanes) in streams.iter().enumerate() {
+        let seen = |lane: Option<usize>| lane.is_some_and(|l| scale.pixels.total(l) != (0, 0));
+        if seen(lanes.copies) || seen(lanes.launches) {
+            out.push(Lane::Stream(n));
+        }
+    }
+    if let Some(calls) = &f.called {
+        if !calls.taken().is_empty() {
+            out.push(Lane::Taken);
+        }
+        if !calls.failed().is_empty() {
+            out.push(Lane::Failed);
+        }
+    }
+    let own = streams::own(doc);
+    let blocks = (0..f.pyramid.lanes().len()).filter(|lane| !own.contains(lane));
+    let blocks = blocks.filter(|lane| scale.pixels.total(*lane) != (0, 0));
     out.extend(blocks.map(Lane::Block));
     out
 }
@@ -82,6 +106,13 @@ pub fn name(doc: &Document, lane: &Lane) -> (String, &'static str) {
             };
             (name, kind)
         }
+        Lane::Stream(n) => {
+            let told = doc.facts.calls.as_ref().and_then(|c| c.streams.get(*n));
+            let name = told.map(|s| s.name.clone()).filter(|n| !n.is_empty());
+            (name.unwrap_or_else(|| format!("stream {n}")), "")
+        }
+        Lane::Taken => ("memory".into(), "taken"),
+        Lane::Failed => ("failed".into(), "calls"),
         Lane::Pin(r) => (doc.facts.register_name(*r), ""),
         Lane::Divergences => ("differs".into(), ""),
         Lane::Differences => ("A ≠ B".into(), ""),

@@ -4,6 +4,7 @@ use super::draw;
 use super::label::{lane_font, number};
 use super::lane::{Lane, name};
 use super::scale::{Scale, Single, x_of};
+use super::streams;
 use crate::document::Document;
 use crate::document::changes::SavedFilter;
 use crate::document::jobs::JobFact;
@@ -167,6 +168,25 @@ pub fn clicked(doc: &mut Document, scale: &Scale, lane: Option<&Lane>, x: f32) {
                 doc.go(e);
             }
         }
+        Some(Lane::Stream(n)) => {
+            let at = doc.facts.axis.nearest(scale.axis, scale.position(x));
+            let lanes = streams::of(doc).get(*n).copied().unwrap_or_default();
+            let found = [lanes.launches, lanes.copies].into_iter().flatten();
+            let found = found.filter_map(|lane| {
+                in_pixel(doc, scale, lane, x).or_else(|| doc.facts.pyramid.nearest(&doc.recording.events, lane, at))
+            });
+            let away = |e: &u64| (x_of(doc, scale, *e) - x).abs();
+            if let Some(e) = found.min_by(|a, b| away(a).total_cmp(&away(b))) {
+                doc.go(e);
+            }
+        }
+        Some(Lane::Failed) => {
+            let calls = doc.facts.called.clone();
+            let hit = calls.and_then(|c| nearest(doc, scale, c.failed(), x, |e| *e).map(|(_, e)| *e));
+            if let Some(e) = hit {
+                doc.go(e);
+            }
+        }
         Some(Lane::Trail) => {
             if let Some(e) = super::trail::nearest(doc, scale, x) {
                 let selection = match doc.followed() {
@@ -266,6 +286,23 @@ pub fn told(doc: &Document, scale: &Scale, lane: Option<&Lane>, x: f32) -> Strin
             let count = found.map_or(0, |(rows, (a, b))| rows.rank(*b).saturating_sub(rows.rank(*a)));
             if count > 1 {
                 return format!("{} here", number(count, "event"));
+            }
+        }
+        Some(Lane::Stream(n)) => {
+            let lanes = streams::of(doc).get(*n).copied().unwrap_or_default();
+            let pixel = ((x - scale.area.left()) / scale.area.width() * scale.pixels.len() as f32) as usize;
+            if let Some(told) = streams::told(scale, lanes, pixel) {
+                return told;
+            }
+            let one = [lanes.launches, lanes.copies].into_iter().flatten();
+            if let Some(e) = one.filter_map(|lane| in_pixel(doc, scale, lane, x)).next() {
+                return event(doc, e);
+            }
+        }
+        Some(Lane::Taken) => {
+            if let Some(calls) = &doc.facts.called {
+                let at = axis.event_at(scale.axis, scale.position(x));
+                return streams::taken_words(calls, at);
             }
         }
         Some(Lane::Phases) => {

@@ -1,0 +1,388 @@
+//! What verbs ask of recordings of calls: memory of the device, and who wrote a byte of it.
+
+use super::failure::complain;
+use super::out::counted;
+use super::source::{Opened, number};
+use super::{Exit, Failure, Out, hex, waiting};
+use crate::buffers;
+use crate::document::called as words;
+use serde::Serialize;
+use std::path::Path;
+use trace_core::calls::{Calls, DeviceBytes, MOST_READ, State, Who, Writer};
+use trace_core::memory::elements_text;
+use trace_core::recording::ElementType;
+
+/// Stretches that are not known that text lists; JSON lists all.
+const MOST_HOLES: usize = 20;
+
+/// What is known of the calls of a recording.
+///
+/// # Errors
+/// When it is no recording of calls.
+pub fn of(opened: &Opened) -> Result<Calls, Failure> {
+    let found = waiting::show("following buffers through the calls", |progress, _| {
+        Calls::of(&opened.recording, progress).map_err(|e| Failure::file(&opened.file, e))
+    })?;
+    found.ok_or_else(|| {
+        Failure::file(
+            &opened.file,
+            "this is no recording of a driver's calls (`kinescope record --with cuda` makes one)",
+        )
+    })
+}
+
+/// An address as a person gives it: a number, a buffer's name, `NAME+OFFSET`.
+///
+/// # Errors
+/// When it is none of these.
+pub fn address(opened: &Opened, calls: &Calls, text: &str) -> Result<u64, Failure> {
+    let named = |name: &str| {
+        let index = calls.buffers().named(name.trim())?;
+        calls.buffers().get(index).map(|b| b.at)
+    };
+    let with_offset = || {
+        let (name, by) = text.rsplit_once('+')?;
+        named(name)?.checked_add(number(by.trim()).ok()?)
+    };
+    let found = named(text).or_else(with_offset).or_else(|| number(text).ok());
+    found.ok_or_else(|| {
+        Failure::file(
+            &opened.file,
+            format!("'{text}' is neither an address nor a buffer (`kinescope memory` without one lists the buffers)"),
+        )
+    })
+}
+
+#[derive(Serialize)]
+struct BufferRow {
+    name: String,
+    also: Option<String>,
+    va: String,
+    bytes: u64,
+    kind: &'static str,
+    from_event: u64,
+    to_event: Option<u64>,
+    live: bool,
+    known_bytes: u64,
+}
+
+/// Lists the buffers, and how much of each is known before an event.
+///
+/// # Errors
+/// When the output is closed or full.
+pub fn list(opened: &Opened, calls: &Calls, event: u64, out: &mut Out) -> Result<Exit, Failure> {
+    let rows = calls.buffers().list().iter().map(|b| {
+        let live = b.lives_at(event);
+        let pieces = if live {
+            calls.pieces(&opened.recording, b.at..b.end(), event)
+        } else {
+            Vec::new()
+        };
+        let known = pieces.iter().filter(|p| p.state.is_known());
+        BufferRow {
+            name: b.name.clone(),
+            also: b.also.clone(),
+            va: hex(b.at),
+            bytes: b.bytes,
+            kind: b.kind.name(),
+            from_event: b.from,
+            to_event: b.to,
+            live,
+            known_bytes: known.map(|p| p.range.end - p.range.start).sum(),
+        }
+    });
+    if out.json() {
+        out.array(rows)?;
+        return Ok(Exit::Good);
+    }
+    let mut table = vec![
+        ["Buffer", "Address", "Bytes", "Known", "Kind", "From", "To"]
+            .map(str::to_owned)
+            .to_vec(),
+    ];
+    for r in rows {
+        table.push(vec![
+            r.name,
+            r.va,
+            r.bytes.to_string(),
+            if r.live {
+                r.known_bytes.to_string()
+            } else {
+                "not there".to_owned()
+            },
+            r.kind.to_owned(),
+            r.from_event.to_string(),
+            r.to_event.map_or_else(|| "-".to_owned(), |e| e.to_string()),
+        ]);
+    }
+    out.table(&table)?;
+    Ok(Exit::Good)
+}
+
+#[derive(Serialize)]
+struct Report {
+    va: String,
+    bytes: u64,
+    #[serde(rename = "type")]
+    element: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    hex: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    elements: Option<Vec<String>>,
+    holes: Vec<Hole>,
+}
+
+#[derive(Serialize)]
+struct Hole {
+    va: String,
+    bytes: u64,
+    state: String,
+    event: Option<u64>,
+}
+
+fn holes(read: &DeviceBytes) -> Vec<Hole> {
+    let unknown = read.pieces.iter().filter(|p| !p.state.is_known());
+    let hole = |p: &trace_core::calls::Piece| Hole {
+        va: hex(p.range.start),
+        bytes: p.range.end - p.range.start,
+        state: p.state.words(),
+        event: match p.state {
+            State::Unknown(_, e) if e > 0 => Some(e),
+            _ => None,
+        },
+    };
+    unknown.map(hole).collect()
+}
+
+/// Shows bytes of the device's memory before an event, or writes them to a file.
+///
+/// # Errors
+/// When they are too many, or cannot be written.
+pub fn memory(
+    opened: &Opened,
+    calls: &Calls,
+    (va, bytes, event): (u64, u64, u64),
+    element: Option<ElementType>,
+    to: Option<&Path>,
+    out: &mut Out,
+) -> Result<Exit, Failure> {
+    if bytes > MOST_READ {
+        return Err(Failure::usage(format!(
+            "{bytes} bytes are more than are read at once: {MOST_READ} (1 GiB; read it in parts, with an address and \
+             --bytes)"
+        )));
+    }
+    let read = calls.read(&opened.recording, va..va.saturating_add(bytes), event);
+    if !out.json() && (to.is_some() || element.is_some()) {
+        let list = holes(&read);
+        for h in list.iter().take(MOST_HOLES) {
+            complain(format_args!(
+                "{}: {} {}, given as 0",
+                h.va,
+                counted(h.bytes, "byte"),
+                h.state
+            ));
+        }
+        if list.len() > MOST_HOLES {
+            complain(format_args!(
+                "and {} more such stretches (--json lists all)",
+                list.len() - MOST_HOLES
+            ));
+        }
+    }
+    if let Some(path) = to {
+        let element = element.unwrap_or(ElementType::U8);
+        buffers::write_file(path, element, &[], &read.bytes).map_err(|e| Failure::usage(e.to_string()))?;
+    } else if !out.json() {
+        text(va, &read, element, out)?;
+    }
+    if out.json() {
+        out.value(&Report {
+            va: hex(va),
+            bytes: read.bytes.len() as u64,
+            element: element.unwrap_or(ElementType::U8).name(),
+            hex: (element.is_none() && to.is_none()).then(|| read.bytes.iter().map(|b| format!("{b:02x}")).collect()),
+            elements: element
+                .filter(|_| to.is_none())
+                .map(|e| elements_text(e, &read.bytes).collect()),
+            holes: holes(&read),
+        })?;
+    }
+    Ok(Exit::Good)
+}
+
+/// Lines of sixteen bytes; stretches that are not known are a line that says why.
+fn text(va: u64, read: &DeviceBytes, element: Option<ElementType>, out: &mut Out) -> Result<(), Failure> {
+    let piece = |at: u64| read.pieces.get(read.pieces.partition_point(|p| p.range.end <= at));
+    let mut skip = 0;
+    for (row, chunk) in read.bytes.chunks(16).enumerate() {
+        let here = va.saturating_add(row as u64 * 16);
+        if here < skip {
+            continue;
+        }
+        if let Some(p) = piece(here).filter(|p| !p.state.is_known() && p.range.end >= here + chunk.len() as u64) {
+            let end = here + (p.range.end - here) / 16 * 16;
+            let end = if p.range.end == va + read.bytes.len() as u64 {
+                p.range.end
+            } else {
+                end
+            };
+            out.line(format_args!(
+                "{here:#014x}  {} {}",
+                counted(end - here, "byte"),
+                p.state.words()
+            ))?;
+            skip = end;
+            continue;
+        }
+        if let Some(element) = element {
+            let values: Vec<String> = elements_text(element, chunk).collect();
+            out.line(format_args!("{here:#014x}  {}", values.join("  ")))?;
+            continue;
+        }
+        let (mut digits, mut letters) = (String::new(), String::new());
+        for (at, b) in (here..).zip(chunk) {
+            let known = piece(at).is_some_and(|p| p.state.is_known());
+            digits.push_str(&if known { format!("{b:02x} ") } else { "-- ".to_owned() });
+            let shown = known && (b.is_ascii_graphic() || *b == b' ');
+            letters.push(if shown { char::from(*b) } else { '.' });
+        }
+        out.line(format_args!("{here:#014x}  {digits:<48} {letters}"))?;
+    }
+    Ok(())
+}
+
+#[derive(Serialize)]
+struct WhoReport {
+    va: String,
+    at_event: u64,
+    buffer: Option<String>,
+    buffer_offset: Option<u64>,
+    byte: Option<String>,
+    known: bool,
+    state: String,
+    writer: Option<WriterRow>,
+    launches: Vec<LaunchWho>,
+    readers: u64,
+    other_launches: u64,
+    taken_event: Option<u64>,
+}
+
+#[derive(Serialize)]
+struct WriterRow {
+    event: u64,
+    kind: &'static str,
+    from_va: Option<String>,
+}
+
+#[derive(Serialize)]
+struct LaunchWho {
+    launch: u32,
+    event: u64,
+    kernel: String,
+    certain: bool,
+    how: &'static str,
+}
+
+/// Tells who wrote a byte, as it stands before an event.
+///
+/// # Errors
+/// When the output is closed or full.
+pub fn who(opened: &Opened, calls: &Calls, va: u64, event: u64, out: &mut Out) -> Result<Exit, Failure> {
+    let who = calls.who(&opened.recording, va, event);
+    if out.json() {
+        out.value(&report(calls, &who, event))?;
+        return Ok(Exit::Good);
+    }
+    let place = match who.place {
+        Some(p) => format!("{va:#x} ({})", calls.buffers().place_words(p)),
+        None => format!("{va:#x} (no buffer that is known)"),
+    };
+    match who.byte {
+        Some(b) => out.line(format_args!("{place} holds {b:#04x}: {}", who.state.words()))?,
+        None => out.line(format_args!("{place}: {}", who.state.words()))?,
+    }
+    for l in &who.launches {
+        let name = launch_name(calls, l.launch);
+        let sure = if l.reach.is_certain() {
+            "may have written it"
+        } else {
+            "possibly wrote it"
+        };
+        out.line(format_args!(
+            "launch {} at event {}, {}, {sure}: {}",
+            l.launch,
+            l.event,
+            words::short(&name),
+            l.reach.words()
+        ))?;
+    }
+    match who.certain {
+        Some((e, _)) => {
+            let told = words::means(calls, &opened.recording, e);
+            out.line(format_args!("for certain it was written at event {e}: {told}"))?;
+        }
+        None if who.launches.is_empty() => match who.taken {
+            Some(e) => out.line(format_args!("nobody wrote it since it was taken at event {e}"))?,
+            None => out.line("nobody wrote it in this recording")?,
+        },
+        None => {}
+    }
+    if who.readers > 0 {
+        out.line(format_args!(
+            "{} since with its address, to read it by their signatures",
+            counted(who.readers, "launch").replace("launchs", "launches")
+        ))?;
+    }
+    if who.others > 0 {
+        let n = counted(who.others, "other launch").replace("launchs", "launches");
+        out.line(format_args!(
+            "{n} since, with no address in this buffer among their arguments"
+        ))?;
+    }
+    Ok(Exit::Good)
+}
+
+fn launch_name(calls: &Calls, launch: u32) -> String {
+    let l = calls.launches().get(launch as usize);
+    l.map_or_else(String::new, |l| calls.function_name(l.function).to_owned())
+}
+
+fn report(calls: &Calls, who: &Who, event: u64) -> WhoReport {
+    let buffer = who.place.and_then(|p| calls.buffers().get(p.buffer));
+    WhoReport {
+        va: hex(who.address),
+        at_event: event,
+        buffer: buffer.map(|b| b.name.clone()),
+        buffer_offset: who.place.map(|p| p.offset),
+        byte: who.byte.map(|b| hex(u64::from(b))),
+        known: who.state.is_known(),
+        state: who.state.words(),
+        writer: who.certain.map(|(event, w)| WriterRow {
+            event,
+            kind: match w {
+                Writer::Copy => "copy-from-host",
+                Writer::Fill => "fill",
+                Writer::CopyFrom(_) => "copy-on-device",
+            },
+            from_va: match w {
+                Writer::CopyFrom(from) => Some(hex(from)),
+                _ => None,
+            },
+        }),
+        launches: who
+            .launches
+            .iter()
+            .map(|l| LaunchWho {
+                launch: l.launch,
+                event: l.event,
+                kernel: launch_name(calls, l.launch),
+                certain: l.reach.is_certain(),
+                how: l.reach.words(),
+            })
+            .collect(),
+        readers: who.readers,
+        other_launches: who.others,
+        taken_event: who.taken,
+    }
+}

@@ -1,0 +1,210 @@
+//! `kernels`: the functions of a recording of calls, what a launch of each takes, and their PTX.
+
+use super::source::Source;
+use super::{Exit, Failure, Out, Verb, called};
+use clap::{Args, FromArgMatches as _};
+use serde::Serialize;
+use trace_core::calls::{Calls, KernelCode};
+use trace_core::recording::{CodeKind, Recording};
+
+pub const VERB: Verb = Verb {
+    name: "kernels",
+    about: "The kernels of a recording of calls: launches, registers, shared memory; --ptx prints the code of one",
+    args: Arguments::augment_args,
+    run: |matches, out| run(&Arguments::from_arg_matches(matches)?, out),
+};
+
+#[derive(Args)]
+struct Arguments {
+    #[command(flatten)]
+    source: Source,
+    /// Print the PTX that holds this kernel: its name, or a part of it that no other has; exit 1 when there is none
+    #[arg(long, value_name = "NAME")]
+    ptx: Option<String>,
+}
+
+#[derive(Serialize)]
+struct Row {
+    function: u32,
+    kernel: String,
+    name: String,
+    module: Option<u32>,
+    code: &'static str,
+    arch: String,
+    ptx: bool,
+    launches: usize,
+    first_event: Option<u64>,
+    registers: Option<u32>,
+    shared: Option<u64>,
+    local: Option<u64>,
+    constant: Option<u64>,
+    max_threads: Option<u32>,
+    parameters: Vec<ParameterRow>,
+    held: Vec<HeldRow>,
+    problem: Option<String>,
+}
+
+#[derive(Serialize)]
+struct ParameterRow {
+    offset: u32,
+    bytes: u32,
+    #[serde(rename = "type")]
+    kind: String,
+}
+
+#[derive(Serialize)]
+struct HeldRow {
+    code: &'static str,
+    arch: String,
+    bytes: u64,
+    compressed: bool,
+    taken: bool,
+}
+
+fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
+    let opened = arguments.source.open()?;
+    let calls = called::of(&opened)?;
+    if let Some(name) = &arguments.ptx {
+        return ptx(&opened.recording, &calls, name, arguments, out);
+    }
+    let all = 0..calls.facts().functions.len() as u32;
+    let rows = all.map(|f| row(&calls, &calls.kernel(&opened.recording, f)));
+    if out.json() {
+        out.array(rows)?;
+        return Ok(Exit::Good);
+    }
+    let mut table = vec![
+        [
+            "Launches",
+            "Kernel",
+            "Code",
+            "Arch",
+            "Registers",
+            "Shared",
+            "Local",
+            "Threads",
+            "Module",
+        ]
+        .map(str::to_owned)
+        .to_vec(),
+    ];
+    let mut problems = Vec::new();
+    for r in rows {
+        let told = |n: Option<u64>| n.map_or_else(|| "-".to_owned(), |n| n.to_string());
+        table.push(vec![
+            r.launches.to_string(),
+            r.kernel.clone(),
+            if r.ptx && r.code != "ptx" {
+                format!("{}, ptx", r.code)
+            } else {
+                r.code.to_owned()
+            },
+            if r.arch.is_empty() { "-".to_owned() } else { r.arch },
+            told(r.registers.map(u64::from)),
+            told(r.shared),
+            told(r.local),
+            told(r.max_threads.map(u64::from)),
+            told(r.module.map(u64::from)),
+        ]);
+        problems.extend(r.problem.map(|why| format!("{}: {why}", r.kernel)));
+    }
+    out.table(&table)?;
+    for p in problems {
+        out.line(p)?;
+    }
+    Ok(Exit::Good)
+}
+
+/// Prints the PTX of a kernel.
+fn ptx(
+    recording: &Recording,
+    calls: &Calls,
+    name: &str,
+    arguments: &Arguments,
+    out: &mut Out,
+) -> Result<Exit, Failure> {
+    let fail = |why: String| Failure::file(&arguments.source.file, why);
+    let Some(f) = calls.function_named(name) else {
+        return Err(fail(format!(
+            "no kernel, or more than one, is called '{name}' (`kinescope kernels` lists them)"
+        )));
+    };
+    let code = calls.kernel(recording, f);
+    if out.json() {
+        let ptx = code.ptx.clone();
+        out.value(&serde_json::json!({
+            "kernel": calls.function_name(f),
+            "entry_line": code.ptx.as_ref().map(|_| code.entry_line + 1),
+            "ptx": ptx,
+            "problem": code.problem,
+        }))?;
+        return Ok(Exit::found(code.ptx.is_none()));
+    }
+    match &code.ptx {
+        Some(text) => {
+            out.line(text)?;
+            Ok(Exit::Good)
+        }
+        None => {
+            let why = match &code.problem {
+                Some(why) => why.clone(),
+                None => format!("its module holds machine code for {} and no PTX", code.arch),
+            };
+            out.line(format_args!("{}: {why}", calls.function_name(f)))?;
+            Ok(Exit::found(true))
+        }
+    }
+}
+
+fn code_word(kind: CodeKind) -> &'static str {
+    match kind {
+        CodeKind::Ptx => "ptx",
+        CodeKind::Cubin => "cubin",
+        CodeKind::Fatbin => "fatbin",
+        CodeKind::Unknown => "unknown",
+    }
+}
+
+fn row(calls: &Calls, code: &KernelCode) -> Row {
+    let f = calls.facts().functions.get(code.function as usize);
+    let launches = calls.launches_of(code.function);
+    let first = launches.first().and_then(|n| calls.launches().get(*n as usize));
+    let r = &code.resources;
+    Row {
+        function: code.function,
+        kernel: calls.function_name(code.function).to_owned(),
+        name: f.map_or_else(String::new, |f| f.name.clone()),
+        module: f.and_then(|f| f.module),
+        code: code_word(code.kind),
+        arch: code.arch.clone(),
+        ptx: code.ptx.is_some(),
+        launches: launches.len(),
+        first_event: first.map(|l| l.event),
+        registers: r.registers,
+        shared: r.shared,
+        local: r.local,
+        constant: r.constant,
+        max_threads: r.most_threads,
+        parameters: calls
+            .parameters(code.function)
+            .iter()
+            .map(|p| ParameterRow {
+                offset: p.offset,
+                bytes: p.bytes,
+                kind: p.name.clone(),
+            })
+            .collect(),
+        held: code
+            .held
+            .iter()
+            .map(|h| HeldRow {
+                code: code_word(h.kind),
+                arch: h.arch.clone(),
+                bytes: h.bytes,
+                compressed: h.compressed,
+                taken: h.taken,
+            })
+            .collect(),
+        problem: code.problem.clone(),
+    }
+}

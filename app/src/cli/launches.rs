@@ -1,0 +1,175 @@
+//! `launches`: every launch of a recording of calls, with its arguments decoded.
+
+use super::out::duration;
+use super::source::Source;
+use super::{Exit, Failure, Out, Verb, called, hex};
+use crate::document::called as words;
+use clap::{Args, FromArgMatches as _};
+use serde::Serialize;
+use trace_core::calls::{Argument, Calls, Value};
+use trace_core::recording::{CALL_OF_GRAPH, LaunchRow};
+
+pub const VERB: Verb = Verb {
+    name: "launches",
+    about: "Every launch of a recording of calls: kernel, grid and block, stream, arguments by buffer",
+    args: Arguments::augment_args,
+    run: |matches, out| run(&Arguments::from_arg_matches(matches)?, out),
+};
+
+#[derive(Args)]
+struct Arguments {
+    #[command(flatten)]
+    source: Source,
+    /// Only launches of kernels whose name holds this, letters of either case alike
+    #[arg(long, value_name = "NAME")]
+    kernel: Option<String>,
+}
+
+#[derive(Serialize)]
+struct Row {
+    launch: u32,
+    event: u64,
+    kernel: String,
+    function: u32,
+    grid: [u32; 3],
+    block: [u32; 3],
+    cluster: Option<[u32; 3]>,
+    shared: u32,
+    stream: u32,
+    stream_name: String,
+    cooperative: bool,
+    of_graph: bool,
+    took_ns: u32,
+    result: u32,
+    arguments: Vec<ArgumentRow>,
+}
+
+#[derive(Serialize)]
+struct ArgumentRow {
+    offset: u32,
+    bytes: u32,
+    #[serde(rename = "type")]
+    kind: String,
+    value: String,
+    pointers: Vec<PointerRow>,
+}
+
+#[derive(Serialize)]
+struct PointerRow {
+    /// Offset in the argument.
+    at: u32,
+    va: String,
+    buffer: String,
+    buffer_offset: u64,
+}
+
+fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
+    let opened = arguments.source.open()?;
+    let calls = called::of(&opened)?;
+    let wanted = arguments.kernel.as_deref().unwrap_or_default();
+    let functions = words::matching(&calls, wanted);
+    let passes = |f: u32| functions.get(f as usize).copied().unwrap_or(wanted.trim().is_empty());
+    let chosen = (0u32..).zip(calls.launches()).filter(|(_, l)| passes(l.function));
+    let rows = chosen.filter_map(|(n, l)| {
+        let row = words::launch(&opened.recording, l.event)?;
+        let list = calls.arguments(&opened.recording, l.event, &row);
+        Some(report(&calls, n, l.event, &row, &list))
+    });
+    if out.json() {
+        out.array(rows)?;
+        return Ok(Exit::Good);
+    }
+    let mut table = vec![
+        [
+            "Launch",
+            "Event",
+            "Kernel",
+            "Grid",
+            "Block",
+            "Shared",
+            "Stream",
+            "Host",
+            "Result",
+            "Arguments",
+        ]
+        .map(str::to_owned)
+        .to_vec(),
+    ];
+    for r in rows {
+        let told: Vec<&str> = r.arguments.iter().map(|a| a.value.as_str()).collect();
+        table.push(vec![
+            r.launch.to_string(),
+            r.event.to_string(),
+            words::short(&r.kernel).to_owned(),
+            three(r.grid),
+            three(r.block),
+            r.shared.to_string(),
+            r.stream_name,
+            duration(u64::from(r.took_ns)),
+            if r.result == 0 {
+                "ok".to_owned()
+            } else {
+                format!("failed {}", r.result)
+            },
+            told.join(", "),
+        ]);
+    }
+    out.table(&table)?;
+    Ok(Exit::Good)
+}
+
+fn three(d: [u32; 3]) -> String {
+    format!("{}x{}x{}", d[0], d[1], d[2])
+}
+
+fn report(calls: &Calls, n: u32, event: u64, l: &LaunchRow, arguments: &[Argument]) -> Row {
+    Row {
+        launch: n,
+        event,
+        kernel: calls.function_name(l.function).to_owned(),
+        function: l.function,
+        grid: l.grid,
+        block: l.block,
+        cluster: (l.cluster != [0; 3]).then_some(l.cluster),
+        shared: l.shared,
+        stream: l.stream,
+        stream_name: calls.stream_name(l.stream),
+        cooperative: l.flags & LaunchRow::COOPERATIVE != 0,
+        of_graph: l.flags & CALL_OF_GRAPH != 0,
+        took_ns: l.took,
+        result: l.result,
+        arguments: arguments.iter().map(|a| argument(calls, a)).collect(),
+    }
+}
+
+fn argument(calls: &Calls, a: &Argument) -> ArgumentRow {
+    let name = |place: trace_core::calls::Place| {
+        let b = calls.buffers().get(place.buffer);
+        b.map_or_else(String::new, |b| b.name.clone())
+    };
+    let pointers = match &a.value {
+        Value::Pointer { to, place: Some(p), .. } => vec![PointerRow {
+            at: 0,
+            va: hex(*to),
+            buffer: name(*p),
+            buffer_offset: p.offset,
+        }],
+        Value::Bytes(list) => list
+            .iter()
+            .map(|(at, to, p)| PointerRow {
+                at: *at,
+                va: hex(*to),
+                buffer: name(*p),
+                buffer_offset: p.offset,
+            })
+            .collect(),
+        _ => Vec::new(),
+    };
+    ArgumentRow {
+        offset: a.parameter.offset,
+        bytes: a.parameter.bytes,
+        kind: a.parameter.name.clone(),
+        value: a.words(calls),
+        pointers,
+    }
+}

@@ -1,0 +1,190 @@
+//! A call of a driver: a launch with its arguments, a copy, a fill, an order, memory taken or given back.
+
+use crate::document::Document;
+use crate::document::called;
+use crate::panels::desk::Asks;
+use crate::panels::launches;
+use crate::theme::widgets::{self, Part};
+use crate::theme::{palette, text};
+use egui::Ui;
+use trace_core::calls::Calls;
+use trace_core::recording::{
+    AllocationKind, CALL_ASYNC, CALL_CAPTURED, CALL_OF_GRAPH, CallEvent, CopyKind, CopyRow, NO_CONTENT, OrderKind,
+    OrderRow,
+};
+
+/// Draws what is known of the call at the moment; `false`: it is none.
+pub(super) fn ui(doc: &mut Document, asks: &mut Asks, ui: &mut Ui) -> bool {
+    let event = doc.moment();
+    let (Some(calls), Ok(at)) = (doc.called(), usize::try_from(event)) else {
+        return false;
+    };
+    let Some(call) = doc.recording.events.call(at) else {
+        return false;
+    };
+    if let Some(n) = calls.launch_at(event) {
+        launches::details(doc, asks, ui, n);
+        return true;
+    }
+    let p = palette(ui);
+    let title = match call {
+        CallEvent::Launch(_) => "Launch into a graph",
+        CallEvent::Copy(c) if c.stream == OrderRow::NONE => "Snapshot of memory",
+        CallEvent::Copy(_) => "Copy",
+        CallEvent::Fill(_) => "Fill",
+        CallEvent::Order(_) => "Order",
+        CallEvent::Allocation(_) => "Memory",
+        CallEvent::Call(_) => "Call",
+    };
+    widgets::section(ui, title);
+    match &call {
+        CallEvent::Launch(l) => {
+            widgets::key_value(ui, "kernel", Part::mono(called::short(calls.function_name(l.function))));
+        }
+        CallEvent::Copy(c) => copy(asks, ui, &calls, c, event),
+        CallEvent::Fill(f) => {
+            place(asks, ui, &calls, "to", f.to, event);
+            let bytes = f.row_bytes().and_then(|b| b.checked_mul(f.rows));
+            widgets::key_value(
+                ui,
+                "size",
+                Part::mono(bytes.map_or_else(|| "too large".into(), text::bytes)),
+            );
+            let value = text::hex(u64::from(f.value), f.element.clamp(1, 4) as u8);
+            widgets::key_value(ui, "value", Part::mono(format!("{value}, {} bytes each", f.element)));
+            rows(ui, f.rows, f.pitch);
+        }
+        CallEvent::Order(o) => order(doc, ui, &calls, o, event),
+        CallEvent::Allocation(a) => {
+            let takes = AllocationKind::from_raw(a.kind);
+            let there = takes.is_some_and(|k| k.takes_device() || k == AllocationKind::TakeHost);
+            place(asks, ui, &calls, "at", a.at, if there { event + 1 } else { event });
+            widgets::key_value(ui, "size", Part::mono(text::bytes(a.bytes)));
+        }
+        CallEvent::Call(_) => {
+            widgets::key_value(ui, "what", Part::mono(call.describe(Some(calls.facts()))));
+        }
+    }
+    if let Some(s) = call.stream() {
+        widgets::key_value(ui, "stream", Part::words(calls.stream_name(s)));
+    }
+    let flags = match call {
+        CallEvent::Launch(l) => l.flags,
+        CallEvent::Copy(c) => c.flags,
+        CallEvent::Fill(f) => f.flags,
+        CallEvent::Order(o) => o.flags,
+        CallEvent::Allocation(_) | CallEvent::Call(_) => 0,
+    };
+    for (bit, told) in [
+        (CALL_CAPTURED, "went into a graph; the device did not do it then"),
+        (CALL_OF_GRAPH, "a launch of a graph did this"),
+        (CALL_ASYNC, "returned before it was done"),
+    ] {
+        if flags & bit != 0 {
+            widgets::key_wrapped(ui, "how", Part::words(told).colour(p.quiet));
+        }
+    }
+    match call.result() {
+        0 => {}
+        code => {
+            widgets::key_value(
+                ui,
+                "result",
+                Part::words(format!("▲ failed with {code}")).colour(p.error),
+            );
+        }
+    }
+    widgets::key_value(ui, "on the host", Part::mono(text::duration(u64::from(call.took()))));
+    widgets::key_value(ui, "event", Part::mono(text::count(event)));
+    widgets::key_value(ui, "time", Part::mono(text::seconds(doc.ns(event))));
+    true
+}
+
+/// An address of the device, which leads to memory.
+fn place(asks: &mut Asks, ui: &mut Ui, calls: &Calls, key: &str, at: u64, event: u64) {
+    let r = widgets::key_link(ui, key, &calls.buffers().words(at, event));
+    let r = r.on_hover_text(format!("{at:#x}"));
+    widgets::copies(&r, &[("address", format!("{at:#x}"))]);
+    if r.clicked() {
+        asks.memory(Some(0), at, 16);
+        asks.command("show-memory");
+    }
+}
+
+fn copy(asks: &mut Asks, ui: &mut Ui, calls: &Calls, c: &CopyRow, event: u64) {
+    let p = palette(ui);
+    let way = CopyKind::from_raw(c.kind);
+    let host = |ui: &mut Ui, key: &str, at: u64| {
+        let told = if at == 0 {
+            "host".to_owned()
+        } else {
+            format!("host {at:#x}")
+        };
+        widgets::key_value(ui, key, Part::mono(told).colour(p.quiet));
+    };
+    match way {
+        Some(CopyKind::HostToDevice) => {
+            host(ui, "from", c.from);
+            place(asks, ui, calls, "to", c.to, event);
+        }
+        Some(CopyKind::DeviceToHost) => {
+            place(asks, ui, calls, "from", c.from, event);
+            host(ui, "to", c.to);
+        }
+        Some(CopyKind::DeviceToDevice) => {
+            place(asks, ui, calls, "from", c.from, event);
+            place(asks, ui, calls, "to", c.to, event);
+        }
+        Some(CopyKind::Other) | None => {
+            widgets::key_value(ui, "way", Part::words("to or from an array"));
+        }
+    }
+    widgets::key_value(
+        ui,
+        "size",
+        Part::mono(c.total().map_or_else(|| "too large".into(), text::bytes)),
+    );
+    rows(
+        ui,
+        c.rows,
+        if way == Some(CopyKind::DeviceToHost) {
+            c.from_pitch
+        } else {
+            c.to_pitch
+        },
+    );
+    if way != Some(CopyKind::DeviceToDevice) && c.pages_at == NO_CONTENT {
+        widgets::key_value(ui, "content", Part::words("! not in the recording").colour(p.warning));
+    }
+}
+
+fn rows(ui: &mut Ui, rows: u64, pitch: u64) {
+    if rows > 1 {
+        let told = format!("{}, {} apart", text::counted(rows, "row", "rows"), text::bytes(pitch));
+        widgets::key_value(ui, "rows", Part::mono(told));
+    }
+}
+
+/// An order, and what it makes wait for what.
+fn order(doc: &mut Document, ui: &mut Ui, calls: &Calls, o: &OrderRow, event: u64) {
+    let told = match OrderKind::from_raw(o.kind) {
+        Some(OrderKind::Record) => "an event behind what the stream has",
+        Some(OrderKind::StreamWaits) => "the stream waits for an event",
+        Some(OrderKind::StreamDone) => "the host waits for the stream",
+        Some(OrderKind::EventDone) => "the host waits for an event",
+        Some(OrderKind::ContextDone) => "the host waits for all streams",
+        Some(OrderKind::HostFunction) => "a function of the host in the stream",
+        None => "of an unknown kind",
+    };
+    widgets::key_wrapped(ui, "what", Part::words(told));
+    if o.event != OrderRow::NONE {
+        widgets::key_value(ui, "event no.", Part::mono(o.event.to_string()));
+    }
+    let waits = calls.order().edges_in(event..event + 1).first().copied();
+    if let Some(e) = waits {
+        let told = format!("event {}, {}", text::count(e.from), calls.stream_name(e.from_stream));
+        if widgets::key_link(ui, "waits for", &told).clicked() {
+            doc.go(e.from);
+        }
+    }
+}

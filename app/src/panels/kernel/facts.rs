@@ -1,0 +1,167 @@
+//! What stands beside a kernel's code: what a launch of it takes, where its code came from, and all its launches.
+
+use super::view::View;
+use crate::document::Document;
+use crate::document::called;
+use crate::theme::widgets::{self, Part, paint_text};
+use crate::theme::{mono, palette, small, text};
+use egui::accesskit::Role;
+use egui::{Align2, Rect, RichText, Sense, Ui, WidgetInfo, pos2};
+use trace_core::calls::Calls;
+use trace_core::recording::CodeKind;
+
+/// Draws it.
+pub(super) fn ui(doc: &mut Document, view: &mut View, ui: &mut Ui, calls: &Calls, function: u32) {
+    ui.spacing_mut().item_spacing.y = 0.0;
+    takes(view, ui);
+    module(view, ui, calls, function);
+    launches(doc, view, ui, calls, function);
+}
+
+fn takes(view: &View, ui: &mut Ui) {
+    let p = palette(ui);
+    widgets::section(ui, "Takes");
+    let Some(code) = &view.code else {
+        ui.label(RichText::new("reading…").font(small()).color(p.quiet));
+        return;
+    };
+    let r = &code.resources;
+    let mut any = false;
+    let mut tell = |ui: &mut Ui, key: &str, told: Option<String>| {
+        if let Some(told) = told {
+            any = true;
+            widgets::key_value(ui, key, Part::mono(told));
+        }
+    };
+    tell(ui, "registers", r.registers.map(|n| format!("{n} a thread")));
+    tell(ui, "shared", r.shared.map(|n| format!("{} a block", text::bytes(n))));
+    tell(ui, "local", r.local.map(|n| format!("{} a thread", text::bytes(n))));
+    tell(ui, "constant", r.constant.map(text::bytes));
+    tell(
+        ui,
+        "threads",
+        r.most_threads.map(|n| format!("{} at most", text::count(u64::from(n)))),
+    );
+    tell(
+        ui,
+        "bound",
+        r.bound.map(|d| format!("{} by its source", called::dims(d))),
+    );
+    tell(ui, "required", r.required.map(called::dims));
+    tell(ui, "cluster", r.cluster.map(called::dims));
+    tell(ui, "barriers", r.barriers.filter(|n| *n > 0).map(|n| n.to_string()));
+    tell(ui, "instructions", r.code.map(text::bytes));
+    if !any {
+        ui.label(
+            RichText::new("the recording does not tell")
+                .font(small())
+                .color(p.quiet),
+        );
+    }
+}
+
+fn module(view: &View, ui: &mut Ui, calls: &Calls, function: u32) {
+    let p = palette(ui);
+    let facts = calls.facts();
+    let Some(f) = facts.functions.get(function as usize) else {
+        return;
+    };
+    widgets::section(ui, "Module");
+    if let Some((n, m)) = f.module.and_then(|n| Some((n, facts.modules.get(n as usize)?))) {
+        let kind = match m.kind {
+            CodeKind::Ptx => "PTX",
+            CodeKind::Cubin => "machine code",
+            CodeKind::Fatbin => "container",
+            CodeKind::Unknown => "unknown",
+        };
+        widgets::key_value(ui, "module", Part::mono(n.to_string()));
+        widgets::key_value(ui, "form", Part::words(kind));
+        widgets::key_value(ui, "from", Part::words(&m.origin));
+        if m.bytes > 0 {
+            widgets::key_value(ui, "size", Part::mono(text::bytes(m.bytes)));
+        }
+        if !m.missing.is_empty() {
+            let told = Part::words(format!("! not stored: {}", m.missing)).colour(p.warning);
+            widgets::key_wrapped(ui, "code", told);
+        }
+        if !m.globals.is_empty() {
+            let told = text::counted(m.globals.len() as u64, "variable", "variables");
+            let names: Vec<&str> = m.globals.iter().take(40).map(|g| g.name.as_str()).collect();
+            widgets::key_value(ui, "holds", Part::words(told)).on_hover_text(names.join("\n"));
+        }
+    }
+    if let Some(code) = view.code.as_ref().filter(|c| !c.arch.is_empty()) {
+        let device = &facts.device;
+        widgets::key_value(ui, "made for", Part::mono(&code.arch)).on_hover_text(format!(
+            "recorded on {} of capability {}.{}",
+            device.name, device.capability[0], device.capability[1]
+        ));
+    }
+    let name = widgets::key_value(ui, "name", Part::mono(&f.name));
+    widgets::copies(
+        &name,
+        &[
+            ("mangled name", f.name.clone()),
+            ("name", calls.function_name(function).to_owned()),
+        ],
+    );
+}
+
+fn launches(doc: &mut Document, view: &mut View, ui: &mut Ui, calls: &Calls, function: u32) {
+    let p = palette(ui);
+    let all = calls.launches_of(function);
+    widgets::section(ui, &text::counted(all.len() as u64, "launch", "launches"));
+    if all.is_empty() {
+        let told = "never launched in this recording";
+        ui.label(RichText::new(told).font(small()).color(p.quiet));
+        return;
+    }
+    let meant = doc.launch_meant();
+    let mut go = None;
+    let mut rows = view.launches;
+    rows.show(ui, "Launches of the kernel", all.len() as u64, |ui, row, rect| {
+        let Some((n, l)) = all
+            .get(row as usize)
+            .and_then(|n| Some((*n, calls.launches().get(*n as usize)?)))
+        else {
+            return;
+        };
+        let Some(launch) = called::launch(&doc.recording, l.event) else {
+            return;
+        };
+        let r = ui.interact(rect, ui.scope_id().with(("of kernel", n)), Sense::click());
+        let selected = meant == Some(n);
+        r.widget_info(|| WidgetInfo::selected(Role::Row, true, selected, format!("launch {n} of the kernel")));
+        if selected {
+            widgets::select(ui, rect);
+        } else if r.hovered() {
+            ui.painter().rect_filled(rect, 0.0, p.raised);
+        }
+        let number = Rect::from_min_max(rect.min, pos2(rect.left() + 44.0, rect.bottom()));
+        paint_text(
+            ui,
+            number,
+            Align2::RIGHT_CENTER,
+            &text::count(u64::from(n)),
+            mono(),
+            p.read,
+        );
+        let at = Rect::from_min_max(
+            pos2(number.right() + 10.0, rect.top()),
+            pos2(rect.right() - 92.0, rect.bottom()),
+        );
+        let told = format!("{} in {}", called::dims(launch.grid), called::dims(launch.block));
+        paint_text(ui, at, Align2::LEFT_CENTER, &told, mono(), p.text);
+        let event = Rect::from_min_max(pos2(rect.right() - 90.0, rect.top()), rect.max);
+        let told = format!("event {}", text::count(l.event));
+        paint_text(ui, event, Align2::RIGHT_CENTER, &told, small(), p.quiet);
+        let r = r.on_hover_text(format!("grid and block, {}", calls.stream_name(l.stream)));
+        if r.clicked() {
+            go = Some(l.event);
+        }
+    });
+    view.launches = rows;
+    if let Some(event) = go {
+        doc.go(event);
+    }
+}

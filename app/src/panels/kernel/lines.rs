@@ -1,0 +1,133 @@
+//! The PTX of a kernel, line by line; or what its module holds in place of it.
+
+use super::view::View;
+use crate::panels::desk::Asks;
+use crate::theme::widgets::{self, paint_text};
+use crate::theme::{icons, mono, mono_small, palette, small, text};
+use egui::accesskit::Role;
+use egui::{Align2, Rect, RichText, Sense, Ui, WidgetInfo, pos2};
+use trace_core::calls::{Calls, KernelCode};
+use trace_core::recording::CodeKind;
+
+/// Width of the line numbers, points.
+const NUMBERS: f32 = 52.0;
+
+/// Draws it.
+pub(super) fn ui(view: &mut View, asks: &mut Asks, ui: &mut Ui, calls: &Calls, function: u32) {
+    let Some(code) = view.code.clone() else {
+        widgets::empty(ui, icons::HOURGLASS_SIMPLE_MEDIUM, "Reading the kernel's code…", None);
+        return;
+    };
+    if code.ptx.is_none() {
+        without(ui, &code, calls, function);
+        return;
+    }
+    let p = palette(ui);
+    let mut list = view.list;
+    let mut clicked = None;
+    list.show(ui, "PTX", code.lines() as u64, |ui, row, rect| {
+        let line = code.line(row as usize);
+        let r = ui.interact(rect, ui.scope_id().with(("ptx", row)), Sense::click());
+        r.widget_info(|| WidgetInfo::labeled(Role::Row, true, format!("line {} {line}", row + 1)));
+        let here = view.line == Some(row as u32);
+        if here {
+            widgets::select(ui, rect);
+        } else if r.hovered() {
+            ui.painter().rect_filled(rect, 0.0, p.raised);
+        }
+        let entry = row as usize == code.entry_line;
+        if entry {
+            let bar = Rect::from_min_size(rect.min, egui::vec2(3.0, rect.height()));
+            ui.painter().rect_filled(bar, 0.0, p.job);
+        }
+        if view.hits.1.binary_search(&(row as u32)).is_ok() {
+            let mark = Rect::from_min_size(pos2(rect.left() + 5.0, rect.center().y - 3.0), egui::vec2(4.0, 6.0));
+            ui.painter().rect_filled(mark, 1.0, p.text);
+        }
+        let number = Rect::from_min_max(rect.min, pos2(rect.left() + NUMBERS - 10.0, rect.bottom()));
+        paint_text(
+            ui,
+            number,
+            Align2::RIGHT_CENTER,
+            &(row + 1).to_string(),
+            mono_small(),
+            p.quiet,
+        );
+        let place = Rect::from_min_max(pos2(rect.left() + NUMBERS, rect.top()), rect.max);
+        let told = line.replace('\t', "    ");
+        let words = told.trim_start();
+        let ink = match words {
+            _ if entry => p.job,
+            w if w.starts_with("//") || w.starts_with('.') => p.quiet,
+            _ => p.text,
+        };
+        paint_text(ui, place, Align2::LEFT_CENTER, &told, mono(), ink);
+        r.context_menu(|ui| {
+            if ui.button("Copy the line").clicked() {
+                ui.ctx().copy_text(line.to_owned());
+                ui.close();
+            }
+            asks.menu_item(ui, "copy-ptx");
+        });
+        if r.clicked() {
+            clicked = Some(row as u32);
+        }
+    });
+    view.list = list;
+    if clicked.is_some() {
+        view.line = clicked;
+    }
+}
+
+/// What a module holds that has no PTX of the kernel, and how to get some.
+fn without(ui: &mut Ui, code: &KernelCode, calls: &Calls, function: u32) {
+    let p = palette(ui);
+    egui::ScrollArea::vertical().id_salt("code").auto_shrink(false).show(ui, |ui| {
+        ui.add_space(12.0);
+        ui.horizontal(|ui| {
+            ui.add_space(12.0);
+            ui.vertical(|ui| {
+                ui.set_max_width((ui.available_width() - 16.0).clamp(120.0, 560.0));
+                let told = match (code.kind, &code.problem) {
+                    (_, Some(why)) => format!("The kernel's code cannot be shown: {why}."),
+                    (CodeKind::Cubin, None) => {
+                        let of = if code.arch.is_empty() { String::new() } else { format!(" for {}", code.arch) };
+                        format!("The module holds machine code{of} and no PTX.")
+                    }
+                    _ => "The module holds no PTX of this kernel.".to_owned(),
+                };
+                ui.add(egui::Label::new(RichText::new(told).color(p.text)).wrap());
+                if code.problem.is_none() {
+                    ui.add_space(6.0);
+                    let told = "A program keeps PTX beside machine code when it is compiled for a virtual architecture \
+                                too, as with -gencode arch=compute_80,code=compute_80. The machine code is printed by \
+                                NVIDIA's tool, cuobjdump --dump-sass, from the program or library that it came from.";
+                    ui.add(egui::Label::new(RichText::new(told).color(p.quiet)).wrap());
+                }
+                let module = calls
+                    .facts()
+                    .functions
+                    .get(function as usize)
+                    .and_then(|f| calls.facts().modules.get(f.module? as usize));
+                if let Some(m) = module.filter(|m| !m.origin.is_empty() && m.origin != "memory") {
+                    ui.add_space(6.0);
+                    ui.add(egui::Label::new(RichText::new(format!("It came from {}.", m.origin)).color(p.quiet)).wrap());
+                }
+                if !code.held.is_empty() {
+                    widgets::section(ui, "The container holds");
+                    for h in &code.held {
+                        let word = match h.kind {
+                            CodeKind::Ptx => "PTX",
+                            CodeKind::Cubin => "machine code",
+                            _ => "unknown",
+                        };
+                        let taken = if h.taken { ", taken by the driver" } else { "" };
+                        let packed = if h.compressed { ", compressed" } else { "" };
+                        let told = format!("{word} for {}{packed}, {}{taken}", h.arch, text::bytes(h.bytes));
+                        ui.label(RichText::new(told).font(small()).color(if h.taken { p.text } else { p.quiet }));
+                    }
+                }
+            });
+        });
+    });
+}

@@ -1,0 +1,208 @@
+//! Kernel: the function that a launch runs: its PTX where the module holds it, what a launch of it takes, its launches.
+
+mod facts;
+mod lines;
+pub mod view;
+
+pub use view::View;
+
+use super::launches;
+use crate::document::Document;
+use crate::document::called;
+use crate::panels::desk::Asks;
+use crate::theme::{body, icons, mono, palette, small, text, widgets};
+use egui::{Key, Modifiers, Rect, RichText, Stroke, Ui, pos2, vec2};
+use std::sync::Arc;
+use trace_core::calls::{Calls, KernelCode};
+
+/// Width of what stands beside the code, points.
+const SIDE: f32 = 300.0;
+/// Width below which the code goes under the facts.
+const NARROW: f32 = 620.0;
+
+/// Draws the panel.
+pub fn ui(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui) {
+    let Some(calls) = doc.called() else {
+        return launches::nothing(doc, asks, ui, "kernels with their PTX and what a launch of them takes");
+    };
+    follow(doc, view, &calls);
+    let Some(function) = view.function else {
+        let told = "This recording holds calls, and no function of the device among them.";
+        if widgets::empty(ui, icons::CPU, told, Some("Show events")) {
+            asks.command("show-events");
+        }
+        return;
+    };
+    read(doc, view, asks, &calls, function);
+    bar(view, asks, ui, &calls, function);
+    let p = palette(ui);
+    let full = ui.available_rect_before_wrap();
+    if full.width() < NARROW {
+        // What a launch takes and who launches it come first; the code needs room.
+        let top = Rect::from_min_max(full.min, pos2(full.right(), full.top() + (full.height() * 0.45)));
+        let mut child = ui.new_child(egui::UiBuilder::new().max_rect(top.shrink2(vec2(12.0, 0.0))));
+        child.shrink_clip_rect(top);
+        facts::ui(doc, view, &mut child, &calls, function);
+        let below = Rect::from_min_max(pos2(full.left(), top.bottom()), full.max);
+        ui.painter()
+            .hline(below.x_range(), below.top(), Stroke::new(1.0, p.line));
+        let mut child = ui.new_child(egui::UiBuilder::new().max_rect(below));
+        child.shrink_clip_rect(below);
+        lines::ui(view, asks, &mut child, &calls, function);
+    } else {
+        let left = Rect::from_min_max(full.min, pos2(full.right() - SIDE, full.bottom()));
+        let mut child = ui.new_child(egui::UiBuilder::new().max_rect(left));
+        child.shrink_clip_rect(left);
+        lines::ui(view, asks, &mut child, &calls, function);
+        let right = Rect::from_min_max(pos2(left.right(), full.top()), full.max);
+        ui.painter()
+            .vline(right.left(), right.y_range(), Stroke::new(1.0, p.line));
+        let mut child = ui.new_child(egui::UiBuilder::new().max_rect(right.shrink2(vec2(12.0, 0.0))));
+        child.shrink_clip_rect(right);
+        facts::ui(doc, view, &mut child, &calls, function);
+    }
+    ui.advance_cursor_after_rect(full);
+}
+
+/// The function of the launch that the person went to; at first the first one that is launched.
+fn follow(doc: &Document, view: &mut View, calls: &Calls) {
+    let of = |n: u32| calls.launches().get(n as usize).map(|l| l.function);
+    if view.seen_jump != doc.jumps || view.function.is_none() {
+        view.seen_jump = doc.jumps;
+        if let Some(f) = doc.launch_meant().and_then(of) {
+            view.function = Some(f);
+        }
+    }
+    if view.function.is_none() {
+        let any = || (!calls.facts().functions.is_empty()).then_some(0);
+        view.function = of(0).or_else(any);
+    }
+}
+
+/// Reads the code where it is another function's than the one that is shown.
+fn read(doc: &Document, view: &mut View, asks: &mut Asks, calls: &Arc<Calls>, function: u32) {
+    let of = (Arc::as_ptr(calls) as usize, function);
+    if view.of == Some(of) {
+        return;
+    }
+    if let Some(before) = view.reading.take() {
+        before.cancel();
+    }
+    view.of = Some(of);
+    view.code = None;
+    view.line = None;
+    view.list.top = 0.0;
+    view.launches.top = 0.0;
+    let (calls, recording) = (Arc::clone(calls), Arc::clone(&doc.recording));
+    let name = called::short(calls.function_name(function)).to_owned();
+    view.reading = Some(asks.work(format!("reading the code of {name}"), move |_| {
+        let code = Arc::new(calls.kernel(&recording, function));
+        Box::new(move |desk| {
+            let view = &mut desk.views.kernel;
+            if view.of == Some(of) {
+                view.reading = None;
+                view.take(code);
+            }
+        })
+    }));
+}
+
+impl View {
+    /// The code was read: its function comes into view.
+    fn take(&mut self, code: Arc<KernelCode>) {
+        self.hits = (String::new(), Arc::default());
+        if code.ptx.is_some() {
+            self.list.top = (code.entry_line as f64 - 2.0).max(0.0);
+        }
+        self.code = Some(code);
+    }
+}
+
+fn bar(view: &mut View, asks: &mut Asks, ui: &mut Ui, calls: &Calls, function: u32) {
+    let p = palette(ui);
+    ui.horizontal(|ui| {
+        ui.set_height(28.0);
+        ui.add_space(8.0);
+        let name = calls.function_name(function).to_owned();
+        let n = calls.facts().functions.len();
+        let wide = (ui.available_width() - 330.0).clamp(120.0, 460.0);
+        let shown = widgets::cut_middle(ui, wide - 34.0, called::short(&name), &mono());
+        let combo = egui::ComboBox::from_id_salt("kernel-function")
+            .selected_text(RichText::new(shown).font(mono()))
+            .width(wide)
+            .height(360.0)
+            .show_ui(ui, |ui| {
+                let area = egui::ScrollArea::vertical().max_height(320.0);
+                area.show_rows(ui, 20.0, n, |ui, rows| {
+                    for f in rows {
+                        let f = f as u32;
+                        let told = text::middle(called::short(calls.function_name(f)), 64);
+                        let told = RichText::new(told).font(mono());
+                        if ui.selectable_label(view.function == Some(f), told).clicked() {
+                            view.function = Some(f);
+                            ui.close();
+                        }
+                    }
+                });
+            });
+        combo
+            .response
+            .widget_info(|| egui::WidgetInfo::labeled(egui::accesskit::Role::ComboBox, true, "Kernel"));
+        combo.response.on_hover_text(&name);
+        let Some(code) = view.code.clone().filter(|c| c.ptx.is_some()) else {
+            return;
+        };
+        search(view, &code, ui);
+        ui.with_layout(egui::Layout::right_to_left(egui::Align::Center), |ui| {
+            ui.add_space(8.0);
+            if widgets::icon_button(ui, icons::COPY, "Copy the PTX").clicked() {
+                asks.command("copy-ptx");
+            }
+            let told = text::counted(code.lines() as u64, "line", "lines");
+            ui.add(egui::Label::new(RichText::new(told).font(small()).color(p.quiet)).truncate());
+        });
+    });
+}
+
+fn search(view: &mut View, code: &KernelCode, ui: &mut Ui) {
+    let p = palette(ui);
+    let hint = RichText::new("search the PTX").font(body()).color(p.quiet);
+    let edit = egui::TextEdit::singleline(&mut view.search)
+        .id(egui::Id::unique("kernel-search"))
+        .font(mono())
+        .desired_width((ui.available_width() - 170.0).clamp(60.0, 160.0))
+        .hint_text(hint);
+    let r = ui.add(edit).accessible_name("Search the PTX");
+    if std::mem::take(&mut view.focus) {
+        r.request_focus();
+    }
+    let wanted = view.search.trim().to_lowercase();
+    if view.hits.0 != wanted {
+        let hit = |n: &u32| !wanted.is_empty() && code.line(*n as usize).to_lowercase().contains(&wanted);
+        let lines: Vec<u32> = (0..code.lines() as u32).filter(hit).collect();
+        let first = lines.iter().find(|l| **l as usize >= code.entry_line).or(lines.first());
+        if let Some(first) = first.copied() {
+            view.go_line(first);
+        }
+        view.hits = (wanted.clone(), Arc::new(lines));
+    }
+    if r.lost_focus() && ui.input(|i| i.key_pressed(Key::Enter)) {
+        let back = ui.input(|i| i.modifiers.matches_exact(Modifiers::SHIFT));
+        let (lines, here) = (Arc::clone(&view.hits.1), view.line.unwrap_or(0));
+        let next = match back {
+            false => lines.iter().find(|l| **l > here).or(lines.first()),
+            true => lines.iter().rev().find(|l| **l < here).or(lines.last()),
+        };
+        if let Some(line) = next.copied() {
+            view.go_line(line);
+        }
+        r.request_focus();
+    }
+    if !wanted.is_empty() {
+        let told = match view.hits.1.len() {
+            0 => RichText::new("not found").color(p.warning),
+            n => RichText::new(text::counted(n as u64, "line", "lines")).color(p.quiet),
+        };
+        ui.label(told.font(small()));
+    }
+}

@@ -1,0 +1,168 @@
+//! Launches: every launch of a recording of calls, by name, sorted, each with its arguments decoded.
+
+mod details;
+mod list;
+pub mod view;
+
+pub use details::details;
+pub use view::View;
+
+use crate::document::Document;
+use crate::document::called::{self, Sort};
+use crate::document::facts::Stage;
+use crate::panels::desk::Asks;
+use crate::theme::{body, icons, mono, palette, small, text, widgets};
+use egui::{Key, Rect, RichText, Stroke, Ui, pos2, vec2};
+use std::sync::Arc;
+use trace_core::calls::Calls;
+use trace_core::progress::Progress;
+
+/// Width from which the panel explains the launch beside the list, points.
+const WIDE: f32 = 980.0;
+/// Launches up to which they are sorted at once; more are a piece of work of their own.
+const AT_ONCE: usize = 20_000;
+
+/// Draws the panel.
+pub fn ui(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui) {
+    let Some(calls) = doc.called() else {
+        return nothing(doc, asks, ui, "launches of kernels with their arguments");
+    };
+    if calls.launches().is_empty() {
+        let told = "This recording holds calls, and none of them launched a kernel.";
+        if widgets::empty(ui, icons::LIGHTNING, told, Some("Show events")) {
+            asks.command("show-events");
+        }
+        return;
+    }
+    choose(doc, view, asks, &calls);
+    bar(view, &calls, ui);
+    let p = palette(ui);
+    let full = ui.available_rect_before_wrap();
+    // The inspector explains the launch; the panel does too where there is room for both.
+    let side = if full.width() < WIDE || asks.inspector {
+        0.0
+    } else {
+        (full.width() * 0.34).min(380.0)
+    };
+    let left = Rect::from_min_max(full.min, pos2(full.right() - side, full.bottom()));
+    let mut child = ui.new_child(egui::UiBuilder::new().max_rect(left));
+    child.shrink_clip_rect(left);
+    list::ui(doc, view, asks, &mut child, &calls);
+    if side > 0.0 {
+        let right = Rect::from_min_max(pos2(left.right(), full.top()), full.max);
+        ui.painter()
+            .vline(right.left(), right.y_range(), Stroke::new(1.0, p.line));
+        let mut child = ui.new_child(egui::UiBuilder::new().max_rect(right.shrink2(vec2(12.0, 0.0))));
+        egui::ScrollArea::vertical()
+            .id_salt("launch")
+            .auto_shrink(false)
+            .show(&mut child, |ui| match doc.launch_meant() {
+                Some(n) => details(doc, asks, ui, n),
+                None => {
+                    widgets::empty(ui, icons::LIGHTNING, "Select a launch to see its arguments.", None);
+                }
+            });
+    }
+    ui.advance_cursor_after_rect(full);
+}
+
+/// What a panel of calls says where there are none.
+pub(super) fn nothing(doc: &Document, asks: &mut Asks, ui: &mut Ui, what: &str) {
+    if doc.facts.calls.is_some() && !doc.facts.knows(Stage::Calls) && doc.finding_out.is_some() {
+        widgets::empty(
+            ui,
+            icons::HOURGLASS_SIMPLE_MEDIUM,
+            "Following buffers through the calls…",
+            None,
+        );
+        return;
+    }
+    let told = format!(
+        "This recording holds no calls of a driver. Of a CUDA program recorded with `kinescope record --with cuda` there \
+         are {what} here."
+    );
+    if widgets::empty(ui, icons::LIGHTNING, &told, Some("Show events")) {
+        asks.command("show-events");
+    }
+}
+
+/// Has the launches chosen and sorted where the person asked for others than before.
+fn choose(doc: &Document, view: &mut View, asks: &mut Asks, calls: &Arc<Calls>) {
+    let wanted = (view.filter.trim().to_owned(), view.sort, view.falling);
+    let of = Arc::as_ptr(calls) as usize;
+    if view.made == Some((of, wanted.clone())) {
+        return;
+    }
+    if let Some(before) = view.choosing.take() {
+        before.cancel();
+    }
+    view.made = Some((of, wanted.clone()));
+    let (filter, sort, falling) = wanted.clone();
+    if calls.launches().len() <= AT_ONCE {
+        if let Ok(rows) = called::chosen(calls, &doc.recording, &filter, (sort, falling), &Progress::new()) {
+            view.take(rows);
+        }
+        return;
+    }
+    let (calls, recording) = (Arc::clone(calls), Arc::clone(&doc.recording));
+    view.choosing = Some(asks.work("sorting launches", move |progress| {
+        let found = called::chosen(&calls, &recording, &filter, (sort, falling), progress);
+        Box::new(move |desk| {
+            let view = &mut desk.views.launches;
+            if let Ok(rows) = found
+                && view.made == Some((of, wanted))
+            {
+                view.choosing = None;
+                view.take(rows);
+            }
+        })
+    }));
+}
+
+/// Where the keyboard goes to write a filter.
+fn filter_id() -> egui::Id {
+    egui::Id::unique("launches-filter")
+}
+
+fn bar(view: &mut View, calls: &Calls, ui: &mut Ui) {
+    let p = palette(ui);
+    ui.horizontal(|ui| {
+        ui.set_height(28.0);
+        ui.add_space(8.0);
+        let hint = RichText::new("name of a kernel").font(body()).color(p.quiet);
+        let edit = egui::TextEdit::singleline(&mut view.filter)
+            .id(filter_id())
+            .font(mono())
+            .desired_width((ui.available_width() - 240.0).clamp(90.0, 320.0))
+            .hint_text(hint);
+        let r = ui.add(edit).accessible_name("Filter launches by name");
+        if std::mem::take(&mut view.focus) {
+            r.request_focus();
+        }
+        if r.has_focus() && ui.input(|i| i.key_pressed(Key::Escape)) {
+            view.filter.clear();
+        }
+        if !view.filter.is_empty() && widgets::icon_button(ui, icons::X, "All launches").clicked() {
+            view.filter.clear();
+        }
+        if view.sort != Sort::Order || view.falling {
+            let told = RichText::new("in order").font(small());
+            let r = ui.add(egui::Button::new(told).frame_when_inactive(false));
+            if r.on_hover_text("sorts the launches by when they were made").clicked() {
+                (view.sort, view.falling) = (Sort::Order, false);
+            }
+        }
+        ui.with_layout(egui::Layout::right_to_left(egui::Align::Center), |ui| {
+            ui.add_space(10.0);
+            let all = calls.launches().len() as u64;
+            let told = match &view.rows {
+                _ if view.choosing.is_some() => "sorting…".to_owned(),
+                Some(rows) if rows.len() as u64 != all => {
+                    format!("{} of {}", text::count(rows.len() as u64), text::count(all))
+                }
+                _ => text::counted(all, "launch", "launches"),
+            };
+            ui.add(egui::Label::new(RichText::new(told).color(p.quiet).font(mono())).truncate());
+        });
+    });
+}

@@ -1,0 +1,67 @@
+//! What the Launches panel shows.
+
+use crate::document::called::Sort;
+use crate::theme::rows::Rows;
+use std::sync::Arc;
+use trace_core::progress::Progress;
+
+/// What rows were chosen by: the facts, and the text, the order and its way.
+pub(super) type Made = (usize, (String, Sort, bool));
+
+/// What the panel shows.
+#[derive(Clone, Default)]
+pub struct View {
+    /// Text that names of kernels hold.
+    pub filter: String,
+    /// What launches are sorted by.
+    pub sort: Sort,
+    /// Whether the largest comes first.
+    pub falling: bool,
+    /// The launches that are shown; `None`: all, in their order.
+    pub rows: Option<Arc<Vec<u32>>>,
+    /// The filter wants the keyboard.
+    pub focus: bool,
+    pub(super) made: Option<Made>,
+    pub(super) choosing: Option<Progress>,
+    pub(super) list: Rows,
+    pub(super) seen_jump: u64,
+}
+
+impl View {
+    /// Rows were chosen.
+    pub(super) fn take(&mut self, rows: Option<Vec<u32>>) {
+        self.rows = rows.map(Arc::new);
+        self.list.top = 0.0;
+        // The launch that is meant is brought into view.
+        self.seen_jump = u64::MAX;
+    }
+
+    /// The launch in a row.
+    #[must_use]
+    pub fn launch(&self, row: u64) -> Option<u32> {
+        let row = usize::try_from(row).ok()?;
+        match &self.rows {
+            Some(rows) => rows.get(row).copied(),
+            None => u32::try_from(row).ok(),
+        }
+    }
+
+    /// The row of a launch. Of a sorted list it is looked for in all of it.
+    pub(super) fn row_of(&self, launch: u32) -> Option<u64> {
+        match &self.rows {
+            Some(rows) => rows.iter().position(|l| *l == launch).map(|n| n as u64),
+            None => Some(u64::from(launch)),
+        }
+    }
+
+    /// Sorts by something, or the other way round where it is sorted so already.
+    pub fn sort_by(&mut self, sort: Sort) {
+        if self.sort == sort {
+            self.falling ^= true;
+        } else {
+            // Of sizes and times the largest are looked for, of names the first.
+            self.falling = matches!(sort, Sort::Grid | Sort::Block | Sort::Shared | Sort::Took);
+            self.sort = sort;
+        }
+    }
+}

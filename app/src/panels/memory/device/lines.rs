@@ -1,0 +1,475 @@
+//! A buffer line by line: what is known of it as hex and letters or as elements; what is not known is a line that says
+//! since when.
+
+use super::super::View;
+use super::view::{Made, Side, Stretch};
+use super::{event_of, state_words};
+use crate::document::moment::Selection;
+use crate::document::{Document, copies, values};
+use crate::theme::widgets::paint_text;
+use crate::theme::{mono, palette, small, text};
+use egui::accesskit::Role;
+use egui::{Align2, EventFilter, Key, Rect, Sense, Stroke, Ui, WidgetInfo, pos2};
+use std::sync::Arc;
+use trace_core::calls::{Calls, DeviceBytes, Piece};
+use trace_core::recording::ElementType;
+
+/// Bytes of an unknown stretch from which on it is one line.
+const LEAST: u64 = 64;
+/// Pieces that a buffer is told in at most, so that a frame stays short.
+const MOST_PIECES: usize = 20_000;
+/// Width of the addresses, points.
+const ADDRESS: f32 = 132.0;
+
+/// Where bytes stand in a line.
+struct Columns {
+    /// Left edges of the sides.
+    sides: Vec<f32>,
+    /// Bytes of a line.
+    bytes: u64,
+    digit: f32,
+    /// Width of an element, where bytes are shown as some.
+    element: Option<(ElementType, f32)>,
+    letters: bool,
+}
+
+impl Columns {
+    fn new(width: f32, digit: f32, element: Option<ElementType>, both: bool) -> Self {
+        let room = width - ADDRESS - 12.0;
+        let sides = if both { 2.0 } else { 1.0 };
+        let each = room / sides;
+        let whole = digit * (16.0 * 3.0 + 1.0);
+        let letters = element.is_none() && each >= whole + digit * 18.0;
+        let bytes = match element {
+            None if each < whole => 8,
+            Some(e) if each / (16 / e.bytes()) as f32 <= digit * 9.0 && e.bytes() < 8 => 8,
+            _ => 16,
+        };
+        let element = element.map(|e| {
+            let n = (bytes as usize / e.bytes()).max(1);
+            (e, ((each - 8.0) / n as f32).min(132.0))
+        });
+        let block = match element {
+            Some((e, w)) => w * (bytes as usize / e.bytes()).max(1) as f32,
+            None if letters => digit * (bytes as f32 * 4.0 + 2.0),
+            None => digit * (bytes as f32 * 3.0),
+        };
+        let second = ADDRESS + (block + digit * 3.0).min(each);
+        Self {
+            sides: if both { vec![ADDRESS, second] } else { vec![ADDRESS] },
+            bytes,
+            digit,
+            element,
+            letters,
+        }
+    }
+
+    fn step(&self) -> u64 {
+        self.element.map_or(1, |(e, _)| e.bytes() as u64)
+    }
+
+    /// The byte of a line at a place, from the left edge of the list.
+    fn byte_at(&self, x: f32) -> u64 {
+        let side = self.sides.iter().rev().find(|s| x >= **s - self.digit).copied();
+        let x = (x - side.unwrap_or(ADDRESS)).max(0.0);
+        let n = match self.element {
+            Some((_, wide)) => (x / wide).floor(),
+            None if self.letters && x > self.digit * (self.bytes as f32 * 3.0 + 0.5) => {
+                x / self.digit - self.bytes as f32 * 3.0 - 1.0
+            }
+            None => (x / (self.digit * 3.0)).floor(),
+        };
+        let last = self.bytes / self.step() - 1;
+        (n.max(0.0) as u64).min(last) * self.step()
+    }
+}
+
+/// Draws it.
+pub(super) fn ui(doc: &mut Document, view: &mut View, ui: &mut Ui, calls: &Arc<Calls>) {
+    let p = palette(ui);
+    let Some((index, b)) = view
+        .device
+        .buffer
+        .and_then(|n| Some((n, calls.buffers().get(n)?.clone())))
+    else {
+        return;
+    };
+    let digit = ui.painter().layout_no_wrap("0".into(), mono(), p.text).size().x;
+    let both = view.device.side == Side::Both;
+    let c = Columns::new(ui.available_width(), digit, view.element, both);
+    // Of a buffer that is not there at the moment what it held last, or first, is shown.
+    let clamped = |e: u64| {
+        e.clamp(
+            b.from.saturating_add(u64::from(b.kind.is_taken())),
+            b.to.unwrap_or(u64::MAX),
+        )
+    };
+    let events = match view.device.side {
+        Side::Before => [clamped(doc.moment()); 2],
+        Side::After => [clamped(doc.moment().saturating_add(1)); 2],
+        Side::Both => [clamped(doc.moment()), clamped(doc.moment().saturating_add(1))],
+    };
+    let made: Made = (Arc::as_ptr(calls) as usize, index, events[0], c.bytes, both);
+    if view.device.made.as_ref().is_none_or(|m| m.0 != made) {
+        let (stretches, rows) = stretches(doc, calls, b.at..b.end(), &events, c.bytes);
+        view.device.made = Some((made, Arc::new(stretches), rows));
+    }
+    let Some((_, stretches, count)) = view.device.made.clone() else {
+        return;
+    };
+    if let Some(va) = view.device.reveal.take() {
+        view.device.lines.reveal(row_of(&stretches, va, c.bytes));
+    }
+    let selected = match *doc.selection() {
+        Selection::Memory { va, bytes, .. } => Some((va, bytes.max(1))),
+        _ => None,
+    };
+    keyed(doc, view, ui, &c, selected, b.at..b.end());
+    let (mut chosen, mut go) = (None, None);
+    let mut rows = view.device.lines;
+    rows.show(ui, "Device memory", count, |ui, row, rect| {
+        let n = stretches.partition_point(|s| s.row <= row);
+        let Some(s) = n.checked_sub(1).and_then(|n| stretches.get(n)) else {
+            return;
+        };
+        let at = s.at + (row - s.row) * c.bytes;
+        let r = ui.interact(rect, ui.scope_id().with(("line", row)), Sense::click());
+        r.widget_info(|| WidgetInfo::labeled(Role::Row, true, format!("device memory {at:#x}")));
+        if r.hovered() {
+            ui.painter().rect_filled(rect, 0.0, p.raised);
+        }
+        let address = format!("{at:#014x}");
+        ui.painter().text(
+            pos2(rect.left() + 16.0, rect.center().y),
+            Align2::LEFT_CENTER,
+            address,
+            mono(),
+            p.quiet,
+        );
+        if let Some(pieces) = &s.folded {
+            if selected.is_some_and(|(from, len)| from < s.end && from.saturating_add(len) > s.at) {
+                ui.painter().rect_filled(rect, 0.0, p.selection);
+            }
+            if let Some(event) = folded(ui, calls, s, pieces, rect) {
+                go = Some(event);
+            }
+            if r.clicked() {
+                chosen = Some((s.at, s.end - s.at));
+            }
+            return;
+        }
+        let end = (at + c.bytes).min(s.end);
+        let read = |event| calls.read(&doc.recording, at..end, event);
+        let (before, after) = (read(events[0]), both.then(|| read(events[1])));
+        if let Some((from, len)) = selected {
+            highlight(ui, &c, at, rect, from, len);
+        }
+        let differs = |n: usize| after.as_ref().is_some_and(|a| differ(&before, a, at, n));
+        if (0..before.bytes.len()).any(differs) {
+            ui.painter().text(
+                pos2(rect.left() + 4.0, rect.center().y),
+                Align2::LEFT_CENTER,
+                "▲",
+                small(),
+                p.error,
+            );
+        }
+        side(ui, &c, at, &before, 0, rect, &|_| false);
+        if let Some(after) = &after {
+            side(ui, &c, at, after, 1, rect, &differs);
+        }
+        if let Some(q) = r.interact_pointer_pos().filter(|_| r.clicked()) {
+            let byte = at + c.byte_at(q.x - rect.left());
+            chosen = Some((byte.min(end - 1), c.step()));
+        }
+        line_menu(&r, &before, at, view.element);
+    });
+    view.device.lines = rows;
+    if let Some(event) = go {
+        doc.go_following(event);
+    } else if let Some((va, bytes)) = chosen {
+        let shift = ui.input(|i| i.modifiers.shift);
+        let (va, bytes) = match selected {
+            Some((from, len)) if shift => {
+                let first = from.min(va);
+                (first, (va + bytes).max(from.saturating_add(len)) - first)
+            }
+            _ => (va, bytes),
+        };
+        doc.select(Selection::Memory { space: 0, va, bytes });
+        view.device.seen_jump = doc.jumps;
+        ui.memory_mut(|m| m.request_focus(keys_id()));
+    }
+}
+
+/// Whether a byte is another one on the other side, or known on one side alone.
+fn differ(before: &DeviceBytes, after: &DeviceBytes, at: u64, n: usize) -> bool {
+    let known = |d: &DeviceBytes| is_known(d, at + n as u64);
+    let (a, b) = (known(before), known(after));
+    a && b && before.bytes.get(n) != after.bytes.get(n)
+}
+
+fn is_known(d: &DeviceBytes, at: u64) -> bool {
+    let n = d.pieces.partition_point(|p| p.range.end <= at);
+    d.pieces.get(n).is_some_and(|p| p.state.is_known())
+}
+
+/// The lines of a buffer: stretches of which nothing is known on either side are one row each.
+fn stretches(
+    doc: &Document,
+    calls: &Calls,
+    range: std::ops::Range<u64>,
+    events: &[u64; 2],
+    bytes: u64,
+) -> (Vec<Stretch>, u64) {
+    let both = [0, 1].map(|n| calls.first_pieces(&doc.recording, range.clone(), events[n], MOST_PIECES));
+    let (mut out, mut row, mut at) = (Vec::<Stretch>::new(), 0, range.start);
+    let find = |list: &Vec<Piece>, at: u64| {
+        let n = list.partition_point(|p| p.range.end <= at);
+        list.get(n).cloned()
+    };
+    while at < range.end {
+        let (Some(a), Some(b)) = (find(&both[0], at), find(&both[1], at)) else {
+            break;
+        };
+        let end = a.range.end.min(b.range.end);
+        let unknown = !a.state.is_known() && !b.state.is_known();
+        // Whole lines are folded, so that those around them keep their places.
+        let first = range.start + (at - range.start).next_multiple_of(bytes);
+        let last = if end == range.end {
+            end
+        } else {
+            end - (end - range.start) % bytes
+        };
+        if unknown && first == at && last.saturating_sub(at) >= LEAST {
+            let mut folded = [a, b];
+            for p in &mut folded {
+                p.range = at..last;
+            }
+            out.push(Stretch {
+                row,
+                at,
+                end: last,
+                folded: Some(folded),
+            });
+            (row, at) = (row + 1, last);
+            continue;
+        }
+        // What is not folded goes on to the next whole line behind the piece.
+        let to = if unknown && first < last && last - first >= LEAST {
+            first
+        } else {
+            (range.start + (end - range.start).next_multiple_of(bytes)).min(range.end)
+        };
+        let to = to.max(at + 1);
+        match out.last_mut() {
+            Some(s) if s.folded.is_none() && s.end == at => s.end = to,
+            _ => out.push(Stretch {
+                row,
+                at,
+                end: to,
+                folded: None,
+            }),
+        }
+        let s = out.last().map_or((0, at), |s| (s.row, s.at));
+        row = s.0 + (to - s.1).div_ceil(bytes);
+        at = to;
+    }
+    (out, row)
+}
+
+/// The row of an address.
+fn row_of(stretches: &[Stretch], va: u64, bytes: u64) -> u64 {
+    let n = stretches.partition_point(|s| s.at <= va);
+    let Some(s) = n.checked_sub(1).and_then(|n| stretches.get(n)) else {
+        return 0;
+    };
+    match s.folded {
+        Some(_) => s.row,
+        None => s.row + (va - s.at) / bytes,
+    }
+}
+
+/// A stretch of which nothing is known. Gives the event that somebody goes to.
+fn folded(ui: &mut Ui, calls: &Calls, s: &Stretch, pieces: &[Piece; 2], rect: Rect) -> Option<u64> {
+    let p = palette(ui);
+    let state = pieces[0].state;
+    let mut told = format!("{} · {}", text::bytes(s.end - s.at), state_words(calls, state));
+    if pieces[1].state != state {
+        told.push_str(&format!(" | {}", state_words(calls, pieces[1].state)));
+    }
+    let at = Rect::from_min_max(
+        pos2(rect.left() + ADDRESS, rect.top()),
+        pos2(rect.right() - 8.0, rect.bottom()),
+    );
+    // A hatch says that nothing is known here, as it does elsewhere of what is folded.
+    let hatch = Rect::from_min_size(pos2(at.left(), at.center().y - 5.0), egui::vec2(14.0, 10.0));
+    let painter = ui.painter().with_clip_rect(hatch.intersect(ui.clip_rect()));
+    for n in 0..6 {
+        let x = hatch.left() - 10.0 + n as f32 * 4.0;
+        let line = [pos2(x, hatch.bottom()), pos2(x + 10.0, hatch.top())];
+        painter.line_segment(line, Stroke::new(1.0, p.poll));
+    }
+    let words = Rect::from_min_max(pos2(hatch.right() + 8.0, at.top()), at.max);
+    let used = paint_text(ui, words, Align2::LEFT_CENTER, &told, small(), p.quiet);
+    let event = event_of(pieces[1].state)?;
+    let link = Rect::from_min_max(pos2(words.left() + used + 12.0, at.top()), at.max);
+    let word = format!("go to event {}", text::count(event));
+    let galley = ui.painter().layout_no_wrap(word, small(), p.read);
+    if galley.size().x > link.width() {
+        return None;
+    }
+    let place = Rect::from_min_size(
+        pos2(link.left(), link.center().y - galley.size().y / 2.0),
+        galley.size(),
+    );
+    let r = ui.interact(place.expand(3.0), ui.scope_id().with(("since", s.at)), Sense::click());
+    r.widget_info(|| WidgetInfo::labeled(Role::Link, true, format!("unknown since event {event}")));
+    ui.painter().galley(place.min, galley, p.read);
+    if r.hovered() || r.has_focus() {
+        ui.painter()
+            .hline(place.x_range(), place.bottom(), Stroke::new(1.0, p.read));
+    }
+    r.on_hover_cursor(egui::CursorIcon::PointingHand)
+        .clicked()
+        .then_some(event)
+}
+
+/// The ground of what is selected.
+fn highlight(ui: &Ui, c: &Columns, at: u64, rect: Rect, from: u64, len: u64) {
+    let p = palette(ui);
+    let (a, b) = (from.max(at), from.saturating_add(len).min(at + c.bytes));
+    if a >= b {
+        return;
+    }
+    for left in &c.sides {
+        let x = |n: u64| {
+            let n = n as f32;
+            let by = match c.element {
+                Some((e, wide)) => (n / e.bytes() as f32).floor() * wide,
+                None => n * c.digit * 3.0 - c.digit * 0.5,
+            };
+            rect.left() + left + by
+        };
+        let last = if c.element.is_some() {
+            b.next_multiple_of(c.step()) - at
+        } else {
+            b - at
+        };
+        let r = Rect::from_min_max(
+            pos2(x(a - at), rect.top() + 1.0),
+            pos2(x(last.min(c.bytes)), rect.bottom() - 1.0),
+        );
+        ui.painter().rect_filled(r, 2.0, p.selection);
+    }
+}
+
+/// One side of a line.
+fn side(ui: &Ui, c: &Columns, at: u64, read: &DeviceBytes, n: usize, rect: Rect, differs: &dyn Fn(usize) -> bool) {
+    let p = palette(ui);
+    let left = rect.left() + c.sides.get(n).copied().unwrap_or(ADDRESS);
+    let y = rect.center().y;
+    if let Some((e, wide)) = c.element {
+        for (i, part) in read.bytes.chunks(e.bytes()).enumerate() {
+            let first = i * e.bytes();
+            let cell = Rect::from_min_max(
+                pos2(left + i as f32 * wide, rect.top()),
+                pos2(left + (i + 1) as f32 * wide - 8.0, rect.bottom()),
+            );
+            let known = (first..first + part.len()).all(|n| is_known(read, at + n as u64));
+            let (told, ink) = match known && part.len() == e.bytes() {
+                true if (first..first + part.len()).any(differs) => (values::element_text(e, part), p.error),
+                true if part.iter().all(|b| *b == 0) => (values::element_text(e, part), p.quiet),
+                true => (values::element_text(e, part), p.text),
+                false => ("·".to_owned(), p.quiet),
+            };
+            paint_text(ui, cell, Align2::RIGHT_CENTER, &told, mono(), ink);
+        }
+        return;
+    }
+    for (i, b) in read.bytes.iter().enumerate() {
+        let known = is_known(read, at + i as u64);
+        let (told, ink) = match known {
+            true if differs(i) => (format!("{b:02x}"), p.error),
+            true if *b == 0 => ("00".to_owned(), p.quiet),
+            true => (format!("{b:02x}"), p.text),
+            false => ("··".to_owned(), p.quiet),
+        };
+        let x = left + i as f32 * c.digit * 3.0;
+        ui.painter().text(pos2(x, y), Align2::LEFT_CENTER, told, mono(), ink);
+        if c.letters && known {
+            let letter = if b.is_ascii_graphic() { char::from(*b) } else { '.' };
+            let ink = if b.is_ascii_graphic() { p.text } else { p.quiet };
+            let x = left + (c.bytes as f32 * 3.0 + 1.0 + i as f32) * c.digit;
+            ui.painter().text(pos2(x, y), Align2::LEFT_CENTER, letter, mono(), ink);
+        }
+    }
+}
+
+/// What can be copied of a line.
+fn line_menu(r: &egui::Response, read: &DeviceBytes, at: u64, element: Option<ElementType>) {
+    r.context_menu(|ui| {
+        let known: Vec<Option<u8>> = (at..)
+            .zip(&read.bytes)
+            .map(|(a, b)| is_known(read, a).then_some(*b))
+            .collect();
+        for (what, text) in copies::bytes(at, &known, element) {
+            if ui.button(format!("Copy {what}")).clicked() {
+                ui.ctx().copy_text(text);
+                ui.close();
+            }
+        }
+    });
+}
+
+fn keys_id() -> egui::Id {
+    egui::Id::unique("device-memory-keys")
+}
+
+/// Arrows move the selected byte, Page Up and Page Down by what fits.
+fn keyed(
+    doc: &mut Document,
+    view: &mut View,
+    ui: &Ui,
+    c: &Columns,
+    selected: Option<(u64, u64)>,
+    range: std::ops::Range<u64>,
+) {
+    let id = keys_id();
+    let area = ui.available_rect_before_wrap();
+    let r = ui.interact(area, id, Sense::focusable_noninteractive());
+    r.widget_info(|| WidgetInfo::labeled(Role::Table, true, "Device memory by keys"));
+    if !ui.memory(|m| m.focused() == Some(id)) {
+        return;
+    }
+    let filter = EventFilter {
+        horizontal_arrows: true,
+        vertical_arrows: true,
+        ..Default::default()
+    };
+    ui.memory_mut(|m| m.set_focus_lock_filter(id, filter));
+    let pressed = |k: Key| ui.input(|i| i.key_pressed(k) && i.modifiers.is_none());
+    let page = ((area.height() / crate::theme::ROW) as i64).max(1) * c.bytes as i64;
+    let moves = [
+        (Key::ArrowLeft, -(c.step() as i64)),
+        (Key::ArrowRight, c.step() as i64),
+        (Key::ArrowUp, -(c.bytes as i64)),
+        (Key::ArrowDown, c.bytes as i64),
+        (Key::PageUp, -page),
+        (Key::PageDown, page),
+    ];
+    let Some((_, by)) = moves.into_iter().find(|(k, _)| pressed(*k)) else {
+        return;
+    };
+    let from = selected.map_or(range.start, |s| s.0);
+    let to = from
+        .saturating_add_signed(by)
+        .clamp(range.start, range.end.saturating_sub(1));
+    doc.select(Selection::Memory {
+        space: 0,
+        va: to,
+        bytes: c.step(),
+    });
+    view.device.seen_jump = doc.jumps;
+    view.device.reveal = Some(to);
+}

@@ -1,0 +1,243 @@
+//! Memory of the device in a recording of calls: by buffer, at the moment, before and after a launch; who wrote a byte.
+
+mod lines;
+mod list;
+pub mod view;
+mod who;
+
+pub use who::who;
+
+use super::View;
+use crate::document::Document;
+use crate::document::called;
+use crate::document::moment::Selection;
+use crate::panels::desk::Asks;
+use crate::theme::widgets::{self, paint_text};
+use crate::theme::{body, field, icons, mono, palette, small, text};
+use egui::accesskit::Role;
+use egui::{Align2, Rect, RichText, Sense, Stroke, Ui, WidgetInfo, pos2, vec2};
+use std::sync::Arc;
+use trace_core::calls::{Calls, DeviceBuffer, State};
+use trace_core::recording::ElementType;
+use view::Side;
+
+/// Width of the list of buffers, points, and the width of the panel from which on it stands there.
+const LIST: f32 = 210.0;
+const WIDE: f32 = 640.0;
+/// Height of what tells who wrote the selected byte, where no inspector does.
+const WHO: f32 = 132.0;
+
+/// Draws the panel.
+pub fn ui(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui, calls: &Arc<Calls>) {
+    if calls.buffers().list().is_empty() {
+        let told = "No memory of the device was taken in this recording.";
+        if widgets::empty(ui, icons::SQUARES_FOUR, told, Some("Show events")) {
+            asks.command("show-events");
+        }
+        return;
+    }
+    follow(doc, view, calls);
+    bar(doc, view, ui, calls);
+    let p = palette(ui);
+    let full = ui.available_rect_before_wrap();
+    let wide = if full.width() < WIDE { 0.0 } else { LIST };
+    if wide > 0.0 {
+        let left = Rect::from_min_max(full.min, pos2(full.left() + wide, full.bottom()));
+        let mut child = ui.new_child(egui::UiBuilder::new().max_rect(left));
+        child.shrink_clip_rect(left);
+        list::ui(doc, view, &mut child, calls);
+        ui.painter()
+            .vline(left.right(), left.y_range(), Stroke::new(1.0, p.line));
+    }
+    let below = if !asks.inspector && matches!(doc.selection(), Selection::Memory { .. }) {
+        WHO.min(full.height() * 0.4)
+    } else {
+        0.0
+    };
+    let right = Rect::from_min_max(
+        pos2(full.left() + wide, full.top()),
+        pos2(full.right(), full.bottom() - below),
+    );
+    let mut child = ui.new_child(egui::UiBuilder::new().max_rect(right));
+    child.shrink_clip_rect(right);
+    head(doc, view, &mut child, calls);
+    lines::ui(doc, view, &mut child, calls);
+    if below > 0.0 {
+        let area = Rect::from_min_max(pos2(right.left(), right.bottom()), full.max);
+        ui.painter().hline(area.x_range(), area.top(), Stroke::new(1.0, p.line));
+        let mut child = ui.new_child(egui::UiBuilder::new().max_rect(area.shrink2(vec2(12.0, 2.0))));
+        child.shrink_clip_rect(area);
+        egui::ScrollArea::vertical()
+            .id_salt("who")
+            .auto_shrink(false)
+            .show(&mut child, |ui| who(doc, asks, ui, view.device.side));
+    }
+    ui.advance_cursor_after_rect(full);
+}
+
+/// Shows the buffer of what was selected elsewhere; at first the first one that something is moved to.
+fn follow(doc: &Document, view: &mut View, calls: &Calls) {
+    let d = &mut view.device;
+    if d.seen_jump != doc.jumps {
+        d.seen_jump = doc.jumps;
+        if let Selection::Memory { va, .. } = *doc.selection() {
+            let at = moment(doc, d.side);
+            if let Some(place) = calls.buffers().near(va, at) {
+                d.buffer = Some(place.buffer);
+                d.reveal = Some(va);
+                d.list.reveal(u64::from(place.buffer));
+            }
+        }
+    }
+    if d.buffer.is_none() {
+        let moved = |b: &DeviceBuffer| b.name.starts_with("in") || b.name.starts_with("memory");
+        let first = calls.buffers().list().iter().position(moved).unwrap_or(0);
+        d.buffer = u32::try_from(first).ok();
+    }
+}
+
+/// The event before which memory is shown: the moment, or the event behind it.
+fn moment(doc: &Document, side: Side) -> u64 {
+    match side {
+        Side::Before | Side::Both => doc.moment(),
+        Side::After => doc.moment().saturating_add(1),
+    }
+}
+
+fn bar(doc: &mut Document, view: &mut View, ui: &mut Ui, calls: &Calls) {
+    let p = palette(ui);
+    ui.horizontal(|ui| {
+        ui.set_height(28.0);
+        ui.add_space(8.0);
+        let id = egui::Id::unique("memory-address");
+        let hint = RichText::new("address or buffer").font(body()).color(p.quiet);
+        let field = field::value(ui, id, "Go to address", &mut view.go_to, None, |text| {
+            egui::TextEdit::singleline(text)
+                .font(mono())
+                .desired_width(140.0)
+                .hint_text(hint)
+        });
+        if std::mem::take(&mut view.focus) {
+            field.take();
+        }
+        if field.enter {
+            match place(calls, &view.go_to) {
+                Some(va) => {
+                    view.wrong = None;
+                    doc.select(Selection::Memory { space: 0, va, bytes: 1 });
+                }
+                None => {
+                    view.wrong = Some(format!("{:?} is neither an address nor a buffer", view.go_to.trim()));
+                    field.take();
+                }
+            }
+        }
+        let chosen = view.element.map_or("hex", ElementType::name);
+        let combo = egui::ComboBox::from_id_salt("memory-type")
+            .selected_text(chosen)
+            .width(48.0)
+            .height(360.0)
+            .show_ui(ui, |ui| {
+                ui.selectable_value(&mut view.element, None, "hex and ASCII");
+                for e in ElementType::ALL {
+                    ui.selectable_value(&mut view.element, Some(e), e.name());
+                }
+            });
+        combo
+            .response
+            .widget_info(|| WidgetInfo::labeled(Role::ComboBox, true, "View as"));
+        let launch = doc.launch_meant().is_some();
+        let of = if launch { "launch" } else { "event" };
+        for (side, word, told) in [
+            (Side::Before, "before", format!("memory as it is before this {of}")),
+            (Side::After, "after", format!("memory as it is after this {of}")),
+            (
+                Side::Both,
+                "both",
+                format!("before and after this {of}, side by side; what differs is marked"),
+            ),
+        ] {
+            let on = view.device.side == side;
+            let r = ui.selectable_label(on, word);
+            r.widget_info(|| WidgetInfo::selected(Role::Button, true, on, format!("Memory {word}")));
+            if r.on_hover_text(told).clicked() {
+                view.device.side = side;
+            }
+        }
+        if let Some(why) = &view.wrong {
+            let told = RichText::new(format!("▲ {why}")).font(small()).color(p.error);
+            ui.add(egui::Label::new(told).truncate());
+        }
+    });
+}
+
+/// The address that a text names: `in0`, `in0 + 0x40`, `0x…`.
+fn place(calls: &Calls, wanted: &str) -> Option<u64> {
+    let wanted = wanted.trim();
+    let named = |name: &str| {
+        let index = calls.buffers().named(name.trim())?;
+        calls.buffers().get(index).map(|b| b.at)
+    };
+    if let Some(at) = named(wanted).or_else(|| text::parse_number(wanted)) {
+        return Some(at);
+    }
+    let (name, offset) = wanted.rsplit_once('+')?;
+    named(name)?.checked_add(text::parse_number(offset)?)
+}
+
+fn head(doc: &mut Document, view: &mut View, ui: &mut Ui, calls: &Calls) {
+    let p = palette(ui);
+    let (rect, response) = ui.allocate_exact_size(vec2(ui.available_width(), 22.0), Sense::hover());
+    let Some(b) = view.device.buffer.and_then(|n| calls.buffers().get(n)) else {
+        return;
+    };
+    let mut parts = vec![b.name.clone()];
+    parts.extend(b.also.clone());
+    parts.push(format!("{} at {:#x}", text::bytes(b.bytes), b.at));
+    parts.push(b.kind.name().to_owned());
+    let at = moment(doc, view.device.side);
+    if !b.lives_at(at) {
+        let when = match b.to {
+            Some(to) if at > to => format!("given back at event {}", text::count(to)),
+            _ => format!("taken at event {}", text::count(b.from)),
+        };
+        parts.push(format!("not there at the moment, {when}"));
+    }
+    let side = match view.device.side {
+        Side::Before => "before",
+        Side::After => "after",
+        Side::Both => "before | after",
+    };
+    parts.push(format!("{side} event {}", text::count(doc.moment())));
+    let told = parts.join(" · ");
+    response.widget_info(|| WidgetInfo::labeled(Role::Label, true, format!("place {told}")));
+    paint_text(
+        ui,
+        rect.shrink2(vec2(12.0, 0.0)),
+        Align2::LEFT_CENTER,
+        &told,
+        small(),
+        p.quiet,
+    );
+    ui.painter()
+        .hline(rect.x_range(), rect.bottom(), Stroke::new(1.0, p.line));
+    response.on_hover_text(told);
+}
+
+/// The event that a state goes back to, to be gone to.
+fn event_of(state: State) -> Option<u64> {
+    match state {
+        State::Known(_, e) => Some(e),
+        State::Unknown(_, e) => Some(e).filter(|e| *e > 0),
+    }
+}
+
+/// A state in words, with the kernel's name where it is a launch's.
+fn state_words(calls: &Calls, state: State) -> String {
+    let told = text::grouped(&state.words());
+    let launch = event_of(state).and_then(|e| calls.launch_at(e));
+    match (state, launch.and_then(|n| calls.launches().get(n as usize))) {
+        (State::Unknown(..), Some(l)) => format!("{told}, {}", called::short(calls.function_name(l.function))),
+        _ => told,
+    }
+}

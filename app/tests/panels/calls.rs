@@ -1,0 +1,290 @@
+//! Recordings of calls: Launches, Kernel, Memory, the inspector and the outline, by pointer and keyboard; and panels that
+//! have nothing to show of them.
+
+use crate::common::Window;
+use crate::common::net::{Net, net};
+use egui_kittest::kittest::{NodeT as _, Queryable as _};
+use kinescope::document::called::{self, Sort};
+use kinescope::document::moment::Selection;
+use kinescope::document::trail::Deeds;
+use kinescope::panels::memory::Side;
+use trace_core::recording::Recording;
+
+fn open(times: u32) -> (Window, Net) {
+    let n = net(times);
+    let w = Window::of(n.recording.clone());
+    (w, n)
+}
+
+/// What the labels of a kind begin with, in the order in which they are drawn.
+fn labels(w: &Window, begin: &str) -> Vec<String> {
+    let all = w.harness.query_all_by_label_contains(begin);
+    all.filter_map(|n| n.accesskit_node().label())
+        .filter(|l| l.starts_with(begin))
+        .collect()
+}
+
+#[test]
+fn a_recording_of_calls_opens_with_its_launches_at_the_first_one() {
+    let (mut w, n) = open(2);
+    assert!(w.shows("launches") && !w.shows("register"));
+    assert_eq!(w.doc().moment(), n.launches[0]);
+    assert_eq!(
+        labels(&w, "launch ")[..5],
+        [
+            "launch 0 conv2d",
+            "launch 1 relu",
+            "launch 2 cutlass::Kernel<Gemm>",
+            "launch 3 softmax",
+            "launch 4 conv2d"
+        ]
+    );
+    // The inspector tells its arguments, addresses by buffer.
+    for told in [
+        "0 in2",
+        "1 in0",
+        "2 alloc 0",
+        "3 784",
+        "4 28",
+        "grid 16",
+        "stream stream 2",
+    ] {
+        assert!(w.has(told), "{told}");
+    }
+}
+
+#[test]
+fn launches_are_found_by_name_and_sorted() {
+    let (mut w, n) = open(3);
+    w.run("filter-launches");
+    assert!(w.harness.get_by_label("Filter launches by name").is_focused());
+    w.types("SOFT");
+    let rows = w.views().launches.rows.clone().unwrap();
+    assert_eq!(*rows, [3, 7, 11]);
+    w.click("All launches");
+    assert!(w.views().launches.rows.is_none());
+    w.click("Sort by grid");
+    let rows = w.views().launches.rows.clone().unwrap();
+    let doc = w.doc();
+    let calls = doc.called().unwrap();
+    let blocks = |l: &u32| {
+        let event = calls.launches()[*l as usize].event;
+        called::launch(&doc.recording, event)
+            .unwrap()
+            .grid
+            .iter()
+            .product::<u32>()
+    };
+    let sizes: Vec<u32> = rows.iter().map(blocks).collect();
+    assert!(sizes.windows(2).all(|w| w[0] >= w[1]) && sizes[0] == 32, "{sizes:?}");
+    w.click("Sort by grid");
+    assert!(!w.views().launches.falling);
+    assert_eq!(w.views().launches.sort, Sort::Grid);
+    // A click goes to the launch; the arrows go on as they are listed.
+    w.click("launch 3 softmax");
+    assert_eq!(w.doc().moment(), n.around);
+    w.harness.key_press(egui::Key::ArrowDown);
+    w.settle();
+    let next = w.views().launches.rows.clone().unwrap();
+    let at = next.iter().position(|l| *l == 3).unwrap();
+    let event = n.launches[next[at + 1] as usize];
+    assert_eq!(w.doc().moment(), event);
+    w.views().launches.filter = "nothing like it".into();
+    w.settle();
+    assert!(w.has_part("No kernel of that name"));
+}
+
+#[test]
+fn a_kernel_is_shown_with_its_code_and_leads_to_its_launches() {
+    let (mut w, n) = open(2);
+    w.click("kernel of launch 1");
+    assert!(w.shows("kernel"));
+    assert_eq!(w.doc().moment(), n.launches[1]);
+    assert!(
+        w.has_part(".visible .entry _Z4reluPfi("),
+        "the code begins at the kernel"
+    );
+    assert!(w.has("registers 24 a thread") && w.has("form PTX") && w.has("made for sm_80"));
+    w.click("launch 5 of the kernel");
+    assert_eq!(w.doc().moment(), n.launches[5]);
+    // Another launch shows another kernel, whose module is not stored.
+    w.doc().go(n.launches[2]);
+    w.settle();
+    assert!(w.has_part("its memory is gone"));
+    assert!(w.has("registers 168 a thread"));
+    w.doc().go(n.launches[0]);
+    w.settle();
+    w.harness.get_by_label("Search the PTX").focus();
+    w.settle();
+    w.types("ld.const");
+    assert!(w.has("1 line"), "what was found is counted");
+    let copied = w.copied("copy-ptx");
+    assert!(copied.contains(".version 8.0") && copied.contains("_Z7softmaxPKfPfif"));
+}
+
+#[test]
+fn memory_is_told_before_and_after_a_launch() {
+    let (mut w, n) = open(1);
+    w.doc().go(n.around);
+    w.settle();
+    w.click("memory before and after the launch");
+    assert!(w.shows("memory"));
+    assert_eq!(w.views().memory.device.side, Side::Both);
+    // The softmax's result: what it writes differs, and is marked so.
+    assert_eq!(
+        *w.doc().selection(),
+        Selection::Memory {
+            space: 0,
+            va: n.scores,
+            bytes: 16
+        }
+    );
+    assert!(w.has_part("out0 · 40 B"));
+    let marks = |w: &Window| {
+        let red = kinescope::theme::Palette::of(kinescope::theme::ThemeChoice::Dark).error;
+        w.harness.output().shapes.iter().filter(|s| matches!(&s.shape, egui::Shape::Text(t) if t.galley.job.sections.iter().any(|x| x.format.color == red))).count()
+    };
+    assert!(marks(&w) > 10, "{}", marks(&w));
+    w.click("Memory before");
+    assert_eq!(marks(&w), 0);
+    // The features are unknown since the kernel that wrote them, and the line leads there.
+    w.click("device buffer alloc 0");
+    assert!(w.has_part("unknown since event"));
+    let since = n.launches[1];
+    w.click(&format!("unknown since event {since}"));
+    assert_eq!(w.doc().moment(), since);
+    assert!(
+        matches!(w.doc().selection(), Selection::Memory { .. }),
+        "what is selected stays"
+    );
+}
+
+#[test]
+fn who_wrote_a_byte_leads_to_the_launch() {
+    let (mut w, n) = open(1);
+    w.run("last-event");
+    let end = w.doc().moment() - 2;
+    w.doc().go_with(
+        end,
+        Selection::Memory {
+            space: 0,
+            va: n.scores + 8,
+            bytes: 1,
+        },
+    );
+    w.run("show-memory");
+    assert!(w.has("may have launch 3 softmax"), "the last one first");
+    assert!(w.has("possibly launch 2 cutlass::Kernel<Gemm>"));
+    w.click("may have launch 3 softmax");
+    assert_eq!(w.doc().moment(), n.around);
+    // The same by the keyboard: the trail of the byte.
+    w.doc().go_with(
+        end,
+        Selection::Memory {
+            space: 0,
+            va: n.image,
+            bytes: 1,
+        },
+    );
+    w.settle();
+    assert!(w.has_part("for certain event"));
+    assert_eq!(w.doc().along(false, Deeds::Writes), Some(n.image_in));
+    w.run("last-writer");
+    assert_eq!(w.doc().moment(), n.image_in);
+}
+
+#[test]
+fn the_outline_lists_kernels_streams_buffers_and_modules() {
+    let (mut w, n) = open(2);
+    for label in [
+        "outline kernel conv2d",
+        "outline stream 2",
+        "outline buffer in0",
+        "outline module 0",
+        "outline device",
+    ] {
+        assert!(w.has(label), "{label}");
+    }
+    w.click("outline kernel softmax");
+    assert!(w.shows("kernel"));
+    assert_eq!(w.doc().moment(), n.around);
+    w.click("outline buffer in0");
+    assert_eq!(
+        *w.doc().selection(),
+        Selection::Memory {
+            space: 0,
+            va: n.weights,
+            bytes: 1
+        }
+    );
+    assert!(w.shows("memory") && w.has_part("copied from the host at event"));
+    w.doc().go(0);
+    w.settle();
+    w.click("outline stream 1");
+    assert_eq!(w.doc().moment(), n.image_in, "the first that goes to it");
+}
+
+#[test]
+fn the_inspector_tells_of_every_kind_of_call() {
+    let (mut w, n) = open(1);
+    w.doc().go(n.image_in);
+    w.settle();
+    assert!(w.has("to in2") && w.has("size 3 KiB"), "{:?}", labels(&w, "size"));
+    w.doc().go(n.image_in + 1);
+    w.settle();
+    assert!(w.has_part("an event behind what the stream has"));
+    w.doc().go(n.image_in + 3);
+    w.settle();
+    let record = n.image_in + 1;
+    w.click(&format!("waits for event {record}, stream 1"));
+    assert_eq!(w.doc().moment(), record);
+    w.doc().go(4);
+    w.settle();
+    assert!(w.has("at in0"), "memory that is taken has its name");
+}
+
+#[test]
+fn the_palette_goes_to_kernels_and_buffers() {
+    let (mut w, n) = open(1);
+    w.run("palette");
+    w.types("relu\n");
+    assert!(w.shows("kernel"));
+    assert_eq!(w.views().kernel.function, Some(1));
+    w.run("palette");
+    w.types("launch 3\n");
+    assert_eq!(w.doc().moment(), n.around);
+    w.run("palette");
+    w.types("alloc 0\n");
+    assert_eq!(
+        *w.doc().selection(),
+        Selection::Memory {
+            space: 0,
+            va: n.features,
+            bytes: 1
+        }
+    );
+}
+
+#[test]
+fn panels_without_calls_say_what_they_would_show_and_others_say_what_they_are_for() {
+    let mut w = Window::of(Recording::default());
+    for (panel, what) in [
+        ("show-launches", "launches of kernels"),
+        ("show-kernel", "kernels with their PTX"),
+    ] {
+        w.run(panel);
+        assert!(w.has_part(what), "{panel} says {what}");
+        assert!(w.has_part("kinescope record --with cuda"));
+    }
+    let (mut w, _) = open(1);
+    for (panel, what) in [
+        ("show-register", "no registers"),
+        ("show-page-tables", "no page tables"),
+        ("show-jobs", "launches of kernels"),
+        ("show-shader", "kernels"),
+        ("show-inputs", "calls"),
+    ] {
+        w.run(panel);
+        assert!(w.has_part(what), "{panel} says {what}");
+    }
+}
