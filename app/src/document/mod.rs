@@ -203,7 +203,10 @@ impl Document {
             notice: None,
             numbers: Numbers::default(),
             jumps: 0,
-            replay: replay::State::of(recording.facts.identity.gpu_id),
+            replay: match recording.call_facts() {
+                Some(_) => replay::State::of_calls(),
+                None => replay::State::of(recording.facts.identity.gpu_id),
+            },
             comparing: comparison::State::default(),
             writers: writers::Writers::default(),
             tuning: tuning::state::State::default(),

@@ -4,14 +4,17 @@ use super::boards::{self, Boards};
 use super::compared::{OutputDiff, compare};
 use super::contents::Contents;
 use super::reach::Reach;
+use super::transfers;
 use crate::theme::text;
 use replay_engine::client::boards::Board;
 use replay_engine::client::{ClientError, Lease, Phase};
+use replay_engine::device::cuda::worker::Alike;
 use replay_engine::device::{Containment, DeviceInfo};
 use replay_engine::plan::{CompileError, CompileOptions, Compiled, Edits, Pace, compile};
+use replay_engine::run::calls::hold_against;
 use replay_engine::run::{Outcome, Verdict};
 use replay_engine::verify::{MOST_STEPS, Reason, Refusal, Verified, Work, verify_within};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::{Arc, Mutex};
 use trace_core::progress::Progress;
@@ -20,6 +23,9 @@ use trace_core::registers::RegisterMap;
 
 /// The board that is there without any hardware.
 pub const SOFTWARE: &str = "software:mali-g71";
+
+/// The board that recordings of calls are played on where a person says nothing.
+pub const CUDA: &str = "cuda:0";
 
 /// State of replays of a document.
 #[derive(Default)]
@@ -147,6 +153,15 @@ impl State {
         let fits = boards::software().find(|(_, model)| same(model.gpu_id));
         Self {
             software: fits.map(|(name, _)| name).unwrap_or_default(),
+            ..Self::default()
+        }
+    }
+
+    /// Of a recording of calls: it is played on a CUDA device.
+    #[must_use]
+    pub fn of_calls() -> Self {
+        Self {
+            board: CUDA.to_owned(),
             ..Self::default()
         }
     }
@@ -407,11 +422,13 @@ fn run(
     let mut outcome = lease.replay(&planned.compiled, order.repeat, progress, false)?;
     outcome.timing.plan_ns = planned.plan_ns;
     order.say("comparing outputs");
-    let compared = outcome
-        .outputs
-        .iter()
-        .filter_map(|o| compare(&order.recording, o))
-        .collect();
+    let compared = if outcome.calls.is_some() {
+        hold_against(&mut outcome, &order.recording, &BTreeMap::new(), Alike::Exact);
+        transfers::compared(&order.recording, &mut outcome.outputs)
+    } else {
+        let all = outcome.outputs.iter();
+        all.filter_map(|o| compare(&order.recording, o)).collect()
+    };
     Ok((Arc::new(outcome), compared))
 }
 
@@ -435,6 +452,14 @@ pub fn summary(outcome: &Outcome) -> String {
 /// What of a replay was compared: reads, interrupts.
 #[must_use]
 pub fn compared(outcome: &Outcome) -> String {
+    if let Some(calls) = &outcome.calls {
+        return format!(
+            "{} of {} outputs · {} launches",
+            text::count(outcome.reads.matched),
+            text::count(outcome.reads.compared),
+            text::count(calls.launches),
+        );
+    }
     format!(
         "{} of {} reads · {} interrupts",
         text::count(outcome.reads.matched),

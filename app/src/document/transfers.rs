@@ -1,6 +1,8 @@
 //! Recordings of calls as replays see them: what goes to the device and comes back as buffers by name.
 
+use super::compared::{OutputDiff, SHOWN};
 use replay_engine::device::cuda::{Script, Transfer};
+use replay_engine::run::OutputBuffer;
 use trace_core::GpuVa;
 use trace_core::recording::{Buffer, BufferRole, ElementType, Recording};
 
@@ -27,6 +29,59 @@ pub fn buffers(recording: &Recording) -> Vec<Buffer> {
     }
     all.extend(script.outputs.iter().map(|t| buffer(t, BufferRole::Output, t.row.from)));
     all
+}
+
+/// Outputs beside the recorded ones. Types are not recorded: elements are floats where all of them look like ordinary ones,
+/// bytes elsewhere.
+#[must_use]
+pub fn compared(recording: &Recording, outputs: &mut [OutputBuffer]) -> Vec<OutputDiff> {
+    let Ok(script) = Script::of(recording) else {
+        return Vec::new();
+    };
+    let mut all = Vec::new();
+    for output in outputs {
+        if looks_like_floats(&output.data) {
+            output.element = ElementType::F32;
+        }
+        let t = script.outputs.iter().find(|t| t.name == output.name);
+        let Some(recorded) = t.and_then(|t| recording.copied(&t.row)) else {
+            continue;
+        };
+        let size = output.element.bytes().max(1);
+        let mut diff = OutputDiff {
+            name: output.name.clone(),
+            differ: 0,
+            elements: 0,
+            unknown: 0,
+            first: None,
+            recorded: Vec::new(),
+        };
+        for (i, (now, then)) in output.data.chunks(size).zip(recorded.chunks(size)).enumerate() {
+            diff.elements += 1;
+            if now != then {
+                diff.differ += 1;
+                diff.first.get_or_insert(i as u64);
+            }
+            if i < SHOWN {
+                diff.recorded.push(Some(then.to_vec()));
+            }
+        }
+        all.push(diff);
+    }
+    all
+}
+
+/// Whether bytes are floats, as far as their sizes tell: whole numbers that are small and texts are denormal or huge ones.
+fn looks_like_floats(bytes: &[u8]) -> bool {
+    /// Looked at, at most: what is so long is of one kind from its beginning on.
+    const LOOK: usize = 4096;
+    let (words, rest) = bytes.as_chunks::<4>();
+    let ordinary = |w: &[u8; 4]| {
+        let size = f32::from_le_bytes(*w).abs();
+        size == 0.0 || (1e-20..1e20).contains(&size)
+    };
+    let any = words.iter().take(LOOK).any(|w| *w != [0; 4]);
+    rest.is_empty() && any && words.iter().take(LOOK).all(ordinary)
 }
 
 /// The name that a buffer has, its type and its shape, as a person writes them: `out0=f32:1x1000`, `in0=u8`.
@@ -69,6 +124,16 @@ pub fn typed(text: &str) -> Result<Typed, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn floats_are_told_from_whole_numbers() {
+        let floats: Vec<u8> = [0.5f32, -3e7, 0.0, 1e-9].iter().flat_map(|f| f.to_le_bytes()).collect();
+        let whole: Vec<u8> = [1u32, 2, 3, 70_000].iter().flat_map(|n| n.to_le_bytes()).collect();
+        assert!(looks_like_floats(&floats));
+        for other in [&whole[..], &floats[..7], &[0; 16], &[], &[0xff; 8]] {
+            assert!(!looks_like_floats(other), "{other:?}");
+        }
+    }
 
     #[test]
     fn types_of_buffers_are_read_and_others_told() {
