@@ -278,12 +278,9 @@ impl Capture<'_, '_> {
         self.ready(script, n)?;
         self.stage.do_step(step)?;
         self.worked(n)?;
-        // A copy to the host that the program waited for.
-        match step {
-            Step::Output(o) if script.outputs.get(*o).is_some_and(|t| !Script::is_async(&t.row)) => {
-                self.host_waits_for(n)
-            }
-            _ => Ok(()),
+        match script.waited(step) {
+            Some(_) => self.host_waits_for(n),
+            None => Ok(()),
         }
     }
 

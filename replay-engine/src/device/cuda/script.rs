@@ -259,10 +259,15 @@ impl Script {
         self.steps.iter().filter(|(_, s)| matches!(s, Step::Launch(..))).count() as u64
     }
 
-    /// Whether a step's call came back before its work was done.
+    /// The stream of a copy between host and device that the program's call waited for; `None` for all other steps.
     #[must_use]
-    pub fn is_async(row: &CopyRow) -> bool {
-        row.flags & CALL_ASYNC != 0
+    pub fn waited(&self, step: &Step) -> Option<u32> {
+        let transfer = match step {
+            Step::Input(n) => self.inputs.get(*n),
+            Step::Output(n) => self.outputs.get(*n),
+            _ => None,
+        };
+        transfer.filter(|t| t.row.flags & CALL_ASYNC == 0).map(|t| t.row.stream)
     }
 }
 

@@ -271,7 +271,7 @@ impl<'a> Stage<'a> {
                     // SAFETY: waits for all.
                     unsafe { self.driver.cuCtxSynchronize() }
                 } else {
-                    Ok(())
+                    self.wait(step)
                 }
             });
             done.map_err(|e| stopped(*event, &e))?;
@@ -384,6 +384,15 @@ impl<'a> Stage<'a> {
                 None => Err(CudaError::Missing { call: "function" }),
             },
             Step::Order(row) => self.streams.order(row, true),
+        }
+    }
+
+    /// Waits for a copy that the program's call waited for: it is done before what follows, in other streams too.
+    fn wait(&self, step: &Step) -> Result<(), CudaError> {
+        match self.script.waited(step) {
+            // SAFETY: a stream of this value.
+            Some(stream) => unsafe { self.driver.cuStreamSynchronize(self.streams.get(stream)) },
+            None => Ok(()),
         }
     }
 
