@@ -142,16 +142,10 @@ import torch, runpy
 m = runpy.run_path('$script', run_name='x')['make_net'](torch)
 print(sum(t.numel() * t.element_size() for t in list(m.parameters()) + list(m.buffers())))" 2>/dev/null)
     kinescope info "$WORK/$name.kine" --json >"$WORK/info.json" 2>/dev/null
-    code=$(python3 - "$WORK/$name.kine" <<'PY'
-import json, subprocess, sys
-out = subprocess.run(["kinescope", "kernels", sys.argv[1], "--json"], capture_output=True, text=True).stdout
-try:
-    d = json.loads(out)
-    print(sum(m.get("bytes", 0) for m in d.get("modules", [])))
-except Exception:
-    print("unknown")
-PY
-)
+    code=$(kinescope kernels "$WORK/$name.kine" --json 2>/dev/null | python3 -c '
+import json, sys
+d = json.load(sys.stdin)
+print(sum(m.get("bytes", 0) for m in d.get("modules", [])) or "not told")' 2>/dev/null)
     echo "figure  $name: recording $(stat -c %s "$WORK/$name.kine") bytes; weights $weights, code $code"
 }
 if wants nets; then
