@@ -60,7 +60,11 @@ fn calls(recording: &Recording) {
     };
     let end = recording.events.len() as u64;
     for (n, l) in (0u32..).zip(calls.launches()).take(64) {
-        let _ = (calls.function_name(l.function), calls.stream_name(l.stream), calls.launch_at(l.event));
+        let _ = (
+            calls.function_name(l.function),
+            calls.stream_name(l.stream),
+            calls.launch_at(l.event),
+        );
         if let Some(CallEvent::Launch(row)) = usize::try_from(l.event).ok().and_then(|e| recording.events.call(e)) {
             for a in calls.arguments(recording, l.event, &row) {
                 let _ = a.words(&calls);

@@ -53,14 +53,14 @@ fn goes_on(name: &str, options: &[&str], arguments: &[&str], set: &[(&str, &str)
 fn memory_that_the_window_does_not_get_is_the_drivers() {
     for fail in ["cuMemCreate:1", "cuMemMap:1=205", "cuMemSetAccess:1", "cuMemCreate:2"] {
         // Allocations of more than a granule each have memory of their own.
-        let (_, recorded) = goes_on("memory", &[], &["vector_add", "600000"], &[("STAND_IN_FAIL", fail)]);
+        let (_folder, recorded) = goes_on("memory", &[], &["vector_add", "600000"], &[("STAND_IN_FAIL", fail)]);
         assert_eq!(launches(&recorded.path), 1, "{fail}");
     }
 }
 
 #[test]
 fn addresses_that_are_refused_are_told_and_the_program_goes_on() {
-    let (_, recorded) = goes_on("hints", &[], &["linked", "300"], &[("STAND_IN_HINTS", "no")]);
+    let (_folder, recorded) = goes_on("hints", &[], &["linked", "300"], &[("STAND_IN_HINTS", "no")]);
     assert_eq!(launches(&recorded.path), 5);
     assert_eq!(open(&recorded.path).call_facts().unwrap().window.bytes, 0);
     let told = findings(&recorded.path);
@@ -73,7 +73,7 @@ fn addresses_that_are_refused_are_told_and_the_program_goes_on() {
 
 #[test]
 fn a_window_that_nobody_wants_is_not_taken() {
-    let (_, recorded) = goes_on("window", &[], &["vector_add"], &[("KINESCOPE_CUDA_WINDOW", "no")]);
+    let (_folder, recorded) = goes_on("window", &[], &["vector_add"], &[("KINESCOPE_CUDA_WINDOW", "no")]);
     assert_eq!(open(&recorded.path).call_facts().unwrap().window.bytes, 0);
     assert_eq!(launches(&recorded.path), 1);
 }
@@ -94,7 +94,7 @@ fn fresh_memory_that_is_dirty_and_work_that_begins_late_change_nothing() {
 
 #[test]
 fn a_limit_ends_the_recording_and_not_the_program() {
-    let (_, recorded) = goes_on("limit", &["--limit", "300000"], &["net", "400"], &[]);
+    let (_folder, recorded) = goes_on("limit", &["--limit", "300000"], &["net", "400"], &[]);
     assert!(!lost(&recorded.path).is_empty(), "{:?}", recorded.ended);
     assert!(recorded.ended.err.contains("ends"), "{:?}", recorded.ended);
     let made = launches(&recorded.path);
@@ -227,7 +227,7 @@ fn calls_that_fail_fail_as_they_do_without_a_recorder() {
         assert_eq!(recorded.ended.code, Some(1), "{fail}: {:?}", recorded.ended);
         let told = recorded.ended.err.lines().next().unwrap_or_default();
         assert_eq!(told, alone.err.trim_end(), "{fail}");
-        open(&recorded.path);
+        let _ = open(&recorded.path);
     }
 }
 

@@ -65,6 +65,9 @@ pub struct CompileOptions {
     /// Bring back what snapshots of a recording of calls took down, too. Where the program itself brought nothing back
     /// they are brought back in any case.
     pub memory: bool,
+    /// Put into the plan what copies brought back when the calls were recorded: a tuning holds what a launch leaves
+    /// against it where it is done. A replay has no use for it.
+    pub held: bool,
 }
 
 /// A plan with the page images that it names.

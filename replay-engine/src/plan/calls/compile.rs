@@ -76,7 +76,7 @@ pub fn compile(
                 });
                 Content::Given(bytes)
             }
-            None if outputs.contains(&at) => Content::None,
+            None if outputs.contains(&at) && !options.held => Content::None,
             None => Content::Recorded,
         };
         making.call(at, call, content)?;

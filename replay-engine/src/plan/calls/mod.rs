@@ -106,7 +106,9 @@ impl Told {
     /// # Errors
     /// As [`Told::of`], and when the bytes are no such file.
     pub fn of_whole(bytes: Vec<u8>) -> Result<Self, PlanCallsError> {
-        let rest = bytes.strip_prefix(&WHOLE_MAGIC).and_then(|r| r.split_first_chunk::<8>());
+        let rest = bytes
+            .strip_prefix(&WHOLE_MAGIC)
+            .and_then(|r| r.split_first_chunk::<8>());
         let (length, rest) = rest.ok_or(PlanCallsError::NotCalls)?;
         let length = usize::try_from(u64::from_le_bytes(*length)).ok();
         let (record, _) = length
