@@ -145,7 +145,7 @@ impl Cuda {
         let mut player = self.player();
         player.envs(set.iter().copied());
         let ended = asked(&mut player, &request);
-        let mut answers = ended.out.lines().map(|line| serde_json::from_str::<Value>(line));
+        let mut answers = ended.out.lines().map(serde_json::from_str::<Value>);
         let answer = answers.next_back().and_then(Result::ok);
         let answer = answer.unwrap_or_else(|| panic!("no answer: {ended:?}"));
         let outputs = answer["played"]["outputs"].as_array().map_or(0, Vec::len);

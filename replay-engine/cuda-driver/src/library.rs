@@ -109,7 +109,8 @@ crate::functions!(driver);
 /// The driver, loaded. Its functions have the driver's own names and rules; each is `unsafe` as it is in C.
 #[derive(Clone, Copy)]
 pub struct Driver {
-    pointers: Pointers,
+    // Of a library that is never unloaded, and so never given back.
+    pointers: &'static Pointers,
 }
 
 impl fmt::Debug for Driver {
@@ -156,7 +157,9 @@ impl Driver {
         let pointers = unsafe { Pointers::of(find) };
         // A driver has threads of its own and is never unloaded.
         std::mem::forget(library);
-        Ok(Self { pointers })
+        Ok(Self {
+            pointers: Box::leak(Box::new(pointers)),
+        })
     }
 
     /// The driver's functions as whoever replaces them knows them.
@@ -167,7 +170,9 @@ impl Driver {
     pub unsafe fn of(find: impl Fn(&'static str) -> Option<*mut c_void>) -> Self {
         // SAFETY: the caller's promise.
         let pointers = unsafe { Pointers::of(find) };
-        Self { pointers }
+        Self {
+            pointers: Box::leak(Box::new(pointers)),
+        }
     }
 }
 

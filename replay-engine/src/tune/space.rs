@@ -126,13 +126,11 @@ impl Space {
             point.max_registers = at.pick(&registers);
             point.bounds = at.pick(&bounds);
             point.module = at.pick(&modules);
-            for d in 0..3 {
-                point.grid[d] = match one_grid[d] {
-                    Some(n) => n,
-                    None if axes.cover => covering(recorded.grid[d], recorded.block[d], point.block[d]),
-                    None => recorded.grid[d],
-                };
-            }
+            point.grid = [0, 1, 2].map(|d| match one_grid[d] {
+                Some(n) => n,
+                None if axes.cover => covering(recorded.grid[d], recorded.block[d], point.block[d]),
+                None => recorded.grid[d],
+            });
             if launches(&point) {
                 space.points.push(point);
             } else {

@@ -48,7 +48,12 @@ pub fn at(lease: &mut Lease, recording: &Recording, ask: &Tune, progress: &Progr
         recording,
         &Edits::default(),
         &device,
-        &CompileOptions::default(),
+        &CompileOptions {
+            // What the recording holds of memory behind the launch is what the recorded launch has to leave here, too.
+            memory: true,
+            held: true,
+            ..CompileOptions::default()
+        },
         progress,
     )?;
     let time = ask.limits.total_ns.saturating_add(BESIDE).min(MOST);

@@ -325,7 +325,8 @@ impl<'a> Stage<'a> {
     /// When the range is not all mapped.
     pub fn read(&self, at: u64, to: &mut [u8]) -> Result<(), CudaReplayError> {
         // SAFETY: as many bytes as the place has; the driver checks the range.
-        Ok(unsafe { self.driver.cuMemcpyDtoH_v2(to.as_mut_ptr().cast(), at, to.len())? })
+        unsafe { self.driver.cuMemcpyDtoH_v2(to.as_mut_ptr().cast(), at, to.len()) }?;
+        Ok(())
     }
 
     /// Memory as a copy holds it. `false`: the copy does not hold the range.
@@ -501,7 +502,7 @@ impl<'a> Stage<'a> {
     ///
     /// # Errors
     /// What the driver answers.
-    pub fn launch(&self, row: &LaunchRow, recorded: &[u8], function: CuFunction) -> Result<(), CudaError> {
+    pub(super) fn launch(&self, row: &LaunchRow, recorded: &[u8], function: CuFunction) -> Result<(), CudaError> {
         let mut arguments = recorded.to_vec();
         self.code.move_arguments(&mut arguments);
         let mut size = arguments.len();

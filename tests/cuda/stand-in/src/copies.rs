@@ -152,13 +152,7 @@ impl Transfer {
         let kind = |side: &Side| if side.device { MEMORY_DEVICE } else { MEMORY_HOST };
         let host = |side: &Side| if side.device { 0 } else { side.at as usize };
         let device = |side: &Side| if side.device { side.at } else { 0 };
-        let height = |side: &Side| {
-            if side.pitch == 0 {
-                0
-            } else {
-                (side.slice / side.pitch) as usize
-            }
-        };
+        let height = |side: &Side| side.slice.checked_div(side.pitch).unwrap_or(0) as usize;
         Copy3d {
             source_x: 0,
             source_y: 0,

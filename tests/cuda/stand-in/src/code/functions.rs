@@ -84,7 +84,7 @@ impl Function {
         }
         let warps = threads.div_ceil(32) * 32;
         let own = kernels::shared(&self.entry.name).saturating_add(shared);
-        let by_shared = if own == 0 { BLOCKS } else { MOST_SHARED / own };
+        let by_shared = MOST_SHARED.checked_div(own).unwrap_or(BLOCKS);
         BLOCKS
             .min(THREADS / warps)
             .min(REGISTERS / (self.entry.registers.max(1) * warps))
