@@ -190,11 +190,11 @@ fn make(steps: &[Step]) -> (Recording, Vec<BTreeMap<u64, u8>>) {
             }
             2 => {
                 let content: Vec<u8> = (0..bytes).map(|n| value.wrapping_add(n as u8)).collect();
-                b.to_device(at, &content, (1, bytes), 0, *held_content);
+                b.copy_in(at, &content, (1, bytes), 0, *held_content);
             }
             3 => {
                 let content: Vec<u8> = (0..6).map(|n| value.wrapping_add(n)).collect();
-                b.to_device(at, &content, (3, 2 + two % 4), 0, true);
+                b.copy_in(at, &content, (3, 2 + two % 4), 0, true);
             }
             4 => b.fill(
                 at,
@@ -207,9 +207,9 @@ fn make(steps: &[Step]) -> (Recording, Vec<BTreeMap<u64, u8>>) {
             6 => {
                 // A snapshot tells of memory that no call took: that is another test's.
                 let snapshot = !held_content && holds(&live, at).is_some();
-                b.to_host(at, bytes, if snapshot { OrderRow::NONE } else { 0 }, true);
+                b.copy_out(at, bytes, if snapshot { OrderRow::NONE } else { 0 }, true);
             }
-            7 => b.to_host(at, bytes, 0, *held_content),
+            7 => b.copy_out(at, bytes, 0, *held_content),
             _ => {
                 let function = (*value % 4) as u32;
                 let mut arguments = at.to_le_bytes().to_vec();

@@ -242,7 +242,7 @@ impl Build {
     }
 
     /// Bytes go to the device, rows apart from each other where there are several. `held`: with their content.
-    pub fn to_device(&mut self, at: u64, bytes: &[u8], (rows, pitch): (u64, u64), stream: u32, held: bool) {
+    pub fn copy_in(&mut self, at: u64, bytes: &[u8], (rows, pitch): (u64, u64), stream: u32, held: bool) {
         let width = bytes.len() as u64 / rows;
         let pages_at = if held { self.content(at, bytes) } else { NO_CONTENT };
         let row = CopyRow {
@@ -268,7 +268,7 @@ impl Build {
     }
 
     /// Bytes come from the device.
-    pub fn to_host(&mut self, at: u64, bytes: u64, stream: u32, held: bool) {
+    pub fn copy_out(&mut self, at: u64, bytes: u64, stream: u32, held: bool) {
         let content = self.held(at, bytes);
         let pages_at = if held { self.content(at, &content) } else { NO_CONTENT };
         let row = CopyRow {
@@ -377,7 +377,7 @@ impl Build {
     pub fn snapshot(&mut self, name: &str, ranges: &[(u64, u64)]) {
         self.call(name, 0);
         for (at, bytes) in ranges {
-            self.to_host(*at, *bytes, OrderRow::NONE, true);
+            self.copy_out(*at, *bytes, OrderRow::NONE, true);
         }
     }
 
@@ -506,14 +506,14 @@ pub fn net(times: u32) -> Net {
     let dense = b.take(10 * 256 * 4);
     let scores = b.take(10 * 4);
     let scratch = b.take(64 << 10);
-    b.to_device(
+    b.copy_in(
         weights,
         &floats((0..144).map(|n| (n as f32 - 72.0) / 144.0)),
         (1, 576),
         0,
         true,
     );
-    b.to_device(
+    b.copy_in(
         dense,
         &floats((0..2560).map(|n| (n % 17) as f32 / 17.0)),
         (1, 10_240),
@@ -529,7 +529,7 @@ pub fn net(times: u32) -> Net {
         if run == 0 {
             image_in = b.event();
         }
-        b.to_device(image, &picture, (1, 3136), copies, true);
+        b.copy_in(image, &picture, (1, 3136), copies, true);
         b.order(OrderKind::Record, copies, 2 * run);
         b.fill(scratch, (4096, 4), 0, (1, 16_384), work);
         b.order(OrderKind::StreamWaits, work, 2 * run);
@@ -567,7 +567,7 @@ pub fn net(times: u32) -> Net {
         if run == 0 {
             scores_out = b.event();
         }
-        b.to_host(scores, 40, copies, true);
+        b.copy_out(scores, 40, copies, true);
         b.order(OrderKind::StreamDone, copies, OrderRow::NONE);
     }
     b.give(scratch, 64 << 10);

@@ -197,7 +197,7 @@ fn a_place_that_is_taken_again_is_another_buffer_and_snapshots_tell_what_was_the
     let early = 0x1539_5000_0000;
     b.snapshot("snapshot at the begin", &[(early, 256)]);
     let at = b.take(64);
-    b.to_device(at, &[1; 64], (1, 64), 0, true);
+    b.copy_in(at, &[1; 64], (1, 64), 0, true);
     b.give(at, 64);
     b.take_at(at, 64);
     b.allocation(AllocationKind::TakeManaged, 0x1539_6000_0000, 4096);

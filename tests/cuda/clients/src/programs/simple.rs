@@ -222,7 +222,7 @@ pub fn cooperative(w: &mut Work<'_>) -> Done {
             .cuLaunchCooperativeKernel(together, 4, 1, 1, 128, 1, 1, 0, DEFAULT, pointers)
     }
     .map_err(|e| e.to_string())?;
-    let got: Vec<u32> = gpu.get(if ROUNDS % 2 == 0 { a } else { b }, n as usize)?;
+    let got: Vec<u32> = gpu.get(if ROUNDS.is_multiple_of(2) { a } else { b }, n as usize)?;
     for _ in 0..ROUNDS {
         let next = (0..n as usize).map(|i| values[i].wrapping_mul(3).wrapping_add(values[(i + 1) % n as usize]));
         values = next.collect();
