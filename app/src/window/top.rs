@@ -40,7 +40,10 @@ pub(super) fn top(app: &mut App, ui: &mut Ui) {
             let told = format!(
                 "{gpu} · {} · {} · {}",
                 text::counted(doc.len(), "event", "events"),
-                text::counted(doc.facts.jobs.len() as u64, "job", "jobs"),
+                match &doc.facts.called {
+                    Some(calls) => text::counted(calls.launches().len() as u64, "launch", "launches"),
+                    None => text::counted(doc.facts.jobs.len() as u64, "job", "jobs"),
+                },
                 text::duration(span)
             );
             let room = (middle - search / 2.0 - ui.cursor().left() - 8.0).max(0.0);

@@ -341,7 +341,12 @@ fn a_frame_draws_what_is_in_view_however_many_points_there_are() {
     let (cells, rows) = labelled(1 << 16);
     assert!((20..1500).contains(&cells), "{cells} cells");
     assert!((3..60).contains(&rows), "{rows} rows");
-    assert_eq!(labelled(1 << 13).1, rows);
+    // The map of fewer points is lower, and leaves the table more room.
+    let fewer = labelled(1 << 13).1;
+    assert!(
+        (rows..60).contains(&fewer),
+        "{fewer} rows of fewer points, {rows} of more"
+    );
 }
 
 /// Pictures for a person to look at, where a folder for them is named.

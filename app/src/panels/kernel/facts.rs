@@ -13,8 +13,21 @@ use trace_core::recording::CodeKind;
 /// Draws it.
 pub(super) fn ui(doc: &mut Document, view: &mut View, ui: &mut Ui, calls: &Calls, function: u32) {
     ui.spacing_mut().item_spacing.y = 0.0;
-    takes(view, ui);
-    module(view, ui, calls, function);
+    // Launches have a third of the height; what stands above them scrolls where it has no room.
+    let full = ui.available_rect_before_wrap();
+    let below = (full.height() * 0.36).max(90.0).min(full.height());
+    let top = Rect::from_min_max(full.min, pos2(full.right(), full.bottom() - below));
+    let mut child = ui.new_child(egui::UiBuilder::new().max_rect(top));
+    child.shrink_clip_rect(top);
+    egui::ScrollArea::vertical()
+        .id_salt("kernel facts")
+        .auto_shrink(false)
+        .show(&mut child, |ui| {
+            ui.spacing_mut().item_spacing.y = 0.0;
+            takes(view, ui);
+            module(view, ui, calls, function);
+        });
+    ui.advance_cursor_after_rect(top);
     launches(doc, view, ui, calls, function);
 }
 

@@ -101,7 +101,7 @@ pub fn name(doc: &Document, lane: &Lane) -> (String, &'static str) {
             let name = doc.facts.pyramid.lanes().get(*i).cloned().unwrap_or_default();
             let kind = match doc.facts.lane_totals.get(*i) {
                 Some((0, _)) => "writes",
-                Some((_, 0)) if name != "marks" => "reads",
+                Some((_, 0)) if name != "marks" && name != "other calls" => "reads",
                 _ => "",
             };
             (name, kind)

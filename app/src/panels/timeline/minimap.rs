@@ -20,7 +20,7 @@ pub fn ui(doc: &mut Document, view: &mut View, ui: &mut Ui, rect: Rect, range: (
     let response = ui.interact(rect, ui.scope_id().with("minimap"), Sense::click_and_drag());
     response.widget_info(|| WidgetInfo::labeled(Role::ScrollBar, true, "Minimap"));
     interact(doc, view, ui, &scale, &response);
-    bars(ui, &scale, rect);
+    bars(doc, ui, &scale, rect);
     marks(doc, ui, &scale, rect);
     let p = palette(ui);
     let x = x_of(doc, &scale, doc.moment()).round() + 0.5;
@@ -77,10 +77,21 @@ fn interact(doc: &mut Document, view: &mut View, ui: &Ui, scale: &Scale, respons
     }
 }
 
-/// Writes as bars, reads as lower ones behind them, jobs as a row beneath.
-fn bars(ui: &Ui, scale: &Scale, rect: Rect) {
+/// Writes as bars, reads as lower ones behind them, jobs as a row beneath; of calls launches are a row beneath too.
+fn bars(doc: &Document, ui: &Ui, scale: &Scale, rect: Rect) {
     let p = palette(ui);
-    let sums: Vec<(u32, u32)> = (0..scale.pixels.len()).map(|i| scale.pixels.sum(i)).collect();
+    let launches: Vec<usize> = super::streams::of(doc).iter().filter_map(|s| s.launches).collect();
+    let launched = |i: usize| {
+        launches
+            .iter()
+            .map(|l| scale.pixels.count(i, *l).1)
+            .fold(0, u32::saturating_add)
+    };
+    let sum = |i: usize| {
+        let (reads, writes) = scale.pixels.sum(i);
+        (reads, writes.saturating_sub(launched(i)))
+    };
+    let sums: Vec<(u32, u32)> = (0..scale.pixels.len()).map(sum).collect();
     let order = scale.axis == AxisKind::Order;
     let tallest = sums.iter().map(|s| if order { s.1 } else { s.0.max(s.1) });
     let most = tallest.max().unwrap_or(1).max(1) as f32;
@@ -101,6 +112,10 @@ fn bars(ui: &Ui, scale: &Scale, rect: Rect) {
             bar(reads, p.read.gamma_multiply(SOFT));
         }
         bar(writes, p.write.gamma_multiply(SOFT));
+        if launched(i) > 0 {
+            let bar = Rect::from_min_max(pos2(x0, base + 3.0), pos2(x1.max(x0 + 1.0), base + 6.0));
+            mesh.add_colored_rect(bar, p.job);
+        }
     }
     for m in scale.spans.jobs.iter().flatten() {
         let x0 = scale.x(m.from);

@@ -311,18 +311,21 @@ fn folded(ui: &mut Ui, calls: &Calls, s: &Stretch, pieces: &[Piece; 2], rect: Re
         painter.line_segment(line, Stroke::new(1.0, p.poll));
     }
     let words = Rect::from_min_max(pos2(hatch.right() + 8.0, at.top()), at.max);
-    let used = paint_text(ui, words, Align2::LEFT_CENTER, &told, small(), p.quiet);
-    let event = event_of(pieces[1].state)?;
-    let link = Rect::from_min_max(pos2(words.left() + used + 12.0, at.top()), at.max);
-    let word = format!("go to event {}", text::count(event));
-    let galley = ui.painter().layout_no_wrap(word, small(), p.read);
-    if galley.size().x > link.width() {
-        return None;
-    }
-    let place = Rect::from_min_size(
-        pos2(link.left(), link.center().y - galley.size().y / 2.0),
-        galley.size(),
+    let event = event_of(pieces[1].state);
+    let link = event.map(|e| {
+        let word = format!("go to event {}", text::count(e));
+        ui.painter().layout_no_wrap(word, small(), p.read)
+    });
+    // The way there comes first: words are cut where both have no room.
+    let kept = link.as_ref().map_or(0.0, |g| g.size().x + 12.0);
+    let room = Rect::from_min_max(
+        words.min,
+        pos2((words.right() - kept).max(words.left()), words.bottom()),
     );
+    let used = paint_text(ui, room, Align2::LEFT_CENTER, &told, small(), p.quiet);
+    let (event, galley) = event.zip(link)?;
+    let left = pos2(room.left() + used + 12.0, room.center().y - galley.size().y / 2.0);
+    let place = Rect::from_min_size(left, galley.size());
     let r = ui.interact(place.expand(3.0), ui.scope_id().with(("since", s.at)), Sense::click());
     r.widget_info(|| WidgetInfo::labeled(Role::Link, true, format!("unknown since event {event}")));
     ui.painter().galley(place.min, galley, p.read);
