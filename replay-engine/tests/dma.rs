@@ -363,7 +363,7 @@ fn errors_of_the_text_name_line_and_column() {
             "the line `arena` is to come before",
         ),
         (
-            "kinescope plan 4",
+            "kinescope plan 5",
             "kinescope plan 3",
             "line 1, column 16",
             "reads version 4",

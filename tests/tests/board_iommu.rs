@@ -209,7 +209,7 @@ fn a_device_whose_addresses_are_too_narrow_for_the_boards_memory_gets_none_and_s
 /// A plan for edu that masters the bus and does nothing for so long.
 fn idle(folder: &Path, milliseconds: u64) -> PathBuf {
     let text = format!(
-        "kinescope plan 4\n\
+        "kinescope plan 5\n\
          title \"edu: bus mastering and nothing else\"\n\
          gpu 0x0 map \"edu\"\n\
          arena 0x2000000 pages 16384 used 1\n\

@@ -188,7 +188,7 @@ fn read(text: &str, files: &dyn Files) -> Result<Compiled, TextError> {
     let missing = |what: &str| lacking(text, what);
     let (line, first) = rows
         .next()
-        .ok_or_else(|| missing("the first line, `kinescope plan 4`,"))?;
+        .ok_or_else(|| missing("the first line, `kinescope plan 5`,"))?;
     let mut f = Fields::new(line, first, None);
     f.word("kinescope")?;
     f.word("plan")?;

@@ -47,7 +47,7 @@ fn rings(body: &str) -> Compiled {
     let hardware = serde_json::to_string(&virtio().hardware.unwrap()).unwrap();
     let lines: String = body.lines().map(|l| format!("1 {l}\n")).collect();
     let text = format!(
-        "kinescope plan 4\ntitle \"hostile\"\ngpu 0x0 map \"virtio-gpu\"\narena {BASE:#x} pages 64 used {USED}\n\
+        "kinescope plan 5\ntitle \"hostile\"\ngpu 0x0 map \"virtio-gpu\"\narena {BASE:#x} pages 64 used {USED}\n\
          hardware {hardware:?}\nbus-mastering\nwindow 0 \"bar4\" registers bytes 16384\nbody\n{lines}"
     );
     assemble(&text, &NoFiles).unwrap_or_else(|e| panic!("{e}\n{text}"))
