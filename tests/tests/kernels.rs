@@ -29,11 +29,11 @@ fn a_database_is_looked_at_exported_and_compared_like_any_recording() {
         assert_eq!(events.code, Some(0), "{events:?}");
         assert_eq!(events.json().as_array().unwrap().len(), launches, "{events:?}");
         let csv = folder.path().join("events.csv");
-        let exported = of("export", &path, &["--to", "csv", "-o", csv.to_str().unwrap()]);
+        let exported = of("export", &path, &["-o", csv.to_str().unwrap()]);
         assert_eq!(exported.code, Some(0), "{exported:?}");
         let text = std::fs::read_to_string(&csv).unwrap();
         assert_eq!(
-            text.lines().filter(|l| l.contains("launch")).count(),
+            text.lines().filter(|l| l.contains(",launch,")).count(),
             launches,
             "{text}"
         );

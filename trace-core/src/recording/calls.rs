@@ -397,6 +397,7 @@ impl CallEvent {
     pub fn describe(&self, facts: Option<&CallFacts>) -> String {
         let stream = |n: u32| match facts.and_then(|f| f.streams.get(n as usize)) {
             Some(s) => s.name.clone(),
+            None if n == OrderRow::NONE => "no stream".to_owned(),
             None => format!("stream {n}"),
         };
         let mut text = match self {
