@@ -4,7 +4,7 @@
 use replay_engine::client::boards::Factories;
 use replay_engine::client::{ClientError, Lease};
 use replay_engine::device::cuda::worker::Alike;
-use replay_engine::device::cuda::{CudaBoard, Script, Step};
+use replay_engine::device::cuda::{CudaBoard, Players, Script, Step};
 use replay_engine::device::{Board as _, DeviceInfo};
 use replay_engine::plan::calls::Told;
 use replay_engine::plan::{CompileError, CompileOptions, Compiled, Edits, Plan, compile};
@@ -142,7 +142,7 @@ fn nobody() -> Command {
 }
 
 fn device() -> DeviceInfo {
-    CudaBoard::new(0, "A device", Arc::new(nobody)).info()
+    CudaBoard::new(0, "A device", Arc::new(Players::new(nobody))).info()
 }
 
 fn made(edits: &Edits) -> Compiled {
@@ -313,7 +313,7 @@ fn board(script: &str) -> Lease {
         c.args(["-c", &script]);
         c
     };
-    Factories::new().with_cuda(Arc::new(worker)).open_cuda(0).unwrap()
+    Factories::new().with_cuda(Arc::new(Players::new(worker))).open_cuda(0).unwrap()
 }
 
 fn replayed(lease: &mut Lease) -> replay_engine::run::Outcome {

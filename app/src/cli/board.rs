@@ -151,6 +151,10 @@ pub struct ReplayOf {
     /// Of a recording of CUDA calls: make the whole range one graph, which is done by one launch
     #[arg(long)]
     graph: bool,
+    /// Of a recording of CUDA calls: put nothing back between runs that are repeated, each goes on with memory as the one
+    /// before left it: what a server does that is asked again and again
+    #[arg(long)]
+    no_restore: bool,
     /// Of a recording of CUDA calls: bring back what memory held behind the recorded range, too, and hold it against the
     /// recording. Where the program itself brought nothing back that is done in any case
     #[arg(long)]
@@ -200,6 +204,7 @@ pub fn assignment(text: &str) -> Result<(String, PathBuf), String> {
 impl ReplayOf {
     /// Opens recording and board and compiles the plan, with the buffers that are asked for as outputs.
     pub fn prepare<'a>(&self, asked: impl Iterator<Item = &'a str>) -> Result<Ready, Failure> {
+        factories().start_ahead(self.board());
         let mut asked: Vec<&str> = asked.collect();
         asked.extend(self.expect.iter().map(|(name, _)| name.as_str()));
         if let Some(whole) = ready::read(&self.source.file)? {
@@ -239,6 +244,7 @@ impl ReplayOf {
             allow_unknown: self.allow.clone(),
             expect_screen: expect_screen.clone(),
             graph: self.graph,
+            no_restore: self.no_restore,
             step: self.step,
             memory: self.memory,
             budgets: match self.time_limit {

@@ -3,11 +3,12 @@
 use device_mali::{Model, ModelData, SoftwareMali};
 use replay_engine::client::boards::{self, Board, Factories, Named};
 use replay_engine::client::{ClientError, Endpoint, Lease};
+use replay_engine::device::cuda::Players;
 use replay_engine::device::{self, Containment, DeviceInfo};
 use replay_engine::wire::KeyStore;
 use std::path::PathBuf;
 use std::process::Command;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
@@ -24,7 +25,9 @@ pub fn factories() -> Factories {
         let made = move || Ok(Box::new(SoftwareMali::new(model)) as Box<dyn device::Board>);
         all.with(model.data().name, Arc::new(made))
     });
-    all.with_cuda(Arc::new(player))
+    // One for the whole program, so that what was started ahead is found.
+    static PLAYERS: OnceLock<Arc<Players>> = OnceLock::new();
+    all.with_cuda(Arc::clone(PLAYERS.get_or_init(|| Arc::new(Players::new(player)))))
 }
 
 /// The word by which this program is started as the process that plays on a CUDA device.
@@ -105,8 +108,14 @@ impl Boards {
         match boards::parse(name)? {
             Named::Software(model) => self.factories.open(&model),
             Named::Qemu(device) => self.factories.open_qemu(&device),
+            Named::Cuda(number) => self.factories.open_cuda(number),
             _ => boards::open(name, &self.factories, &self.keys()?),
         }
+    }
+
+    /// A replay on this board will be asked for: what takes a while to begin there begins now.
+    pub fn start_ahead(&self, name: &str) {
+        self.factories.start_ahead(name);
     }
 
     /// What a board says of itself, without holding it.

@@ -332,6 +332,7 @@ pub fn plan(order: &Order, progress: &Progress) -> Result<Planned, Trouble> {
 fn planned(order: &Order, device: &DeviceInfo, progress: &Progress) -> Result<Planned, Trouble> {
     let made_on = &order.recording.facts.identity;
     order.boards.fits(made_on, &order.board, device)?;
+    order.boards.start_ahead(&order.board);
     order.say("compiling the plan");
     let since = std::time::Instant::now();
     let options = CompileOptions {

@@ -3,7 +3,7 @@
 use crate::cli::AddressBits;
 use anyhow::{Context as _, Result, bail};
 use device_mali::{Model, SoftwareMali};
-use replay_engine::device::cuda::{self, CudaBoard, Worker, devices_apart};
+use replay_engine::device::cuda::{self, CudaBoard, Players, devices_apart};
 use replay_engine::device::guard::{self, Guard};
 use replay_engine::device::host::Host;
 use replay_engine::device::pci::{self, PciBoard};
@@ -141,15 +141,15 @@ pub fn factory(name: &str, hardware: &Hardware) -> Result<Factory> {
     }))
 }
 
-/// The process that plays on a CUDA device: this program again.
-fn player() -> Worker {
-    Arc::new(|| {
+/// The processes that play on a CUDA device: this program again.
+fn player() -> Arc<Players> {
+    Arc::new(Players::new(|| {
         // One that cannot tell where it is, is looked for by its name.
         let program = std::env::current_exe().unwrap_or_else(|_| "kinescope-agent".into());
         let mut command = Command::new(program);
         command.arg(PLAY_CALLS);
         command
-    })
+    }))
 }
 
 /// Names of the CUDA devices of this machine, `cuda:N`, with what the driver calls them. None where there is no driver; one

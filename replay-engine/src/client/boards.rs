@@ -4,7 +4,7 @@ use super::error::ClientError;
 use super::lease::Lease;
 use super::session::{Client, Endpoint};
 use crate::device::DeviceInfo;
-use crate::device::cuda::{self, CudaBoard, Worker, devices_apart};
+use crate::device::cuda::{self, CudaBoard, Players, devices_apart};
 use crate::device::qemu::{self, QemuBoard};
 use crate::serve::{Factory, Options, Server};
 use crate::wire::{KeyStore, Peer};
@@ -23,7 +23,7 @@ const ASK_LIMIT: Duration = Duration::from_secs(2);
 #[derive(Clone, Default)]
 pub struct Factories {
     made: Vec<(String, Factory)>,
-    cuda: Option<Worker>,
+    cuda: Option<Arc<Players>>,
     servers: Arc<Mutex<BTreeMap<String, Server>>>,
 }
 
@@ -48,11 +48,20 @@ impl Factories {
         self
     }
 
-    /// Adds the CUDA devices of this machine, `cuda:N`; `worker` starts the process that plays on one.
+    /// Adds the CUDA devices of this machine, `cuda:N`; `players` starts the processes that play on one.
     #[must_use]
-    pub fn with_cuda(mut self, worker: Worker) -> Self {
-        self.cuda = Some(worker);
+    pub fn with_cuda(mut self, players: Arc<Players>) -> Self {
+        self.cuda = Some(players);
         self
+    }
+
+    /// A replay on the board of this name will be asked for: what takes a while to begin there begins now. Boards that
+    /// need no such thing, and those elsewhere, are left alone.
+    pub fn start_ahead(&self, board: &str) {
+        let number = board.strip_prefix("cuda:").and_then(|n| n.parse().ok());
+        if let (Some(players), Some(number)) = (&self.cuda, number) {
+            players.start_ahead(number);
+        }
     }
 
     /// Names of the boards, `software:…`, in the order in which they were added.
@@ -150,7 +159,7 @@ impl Factories {
             name: name.clone(),
             known: self.names().join(", "),
         };
-        let worker = self.cuda.as_ref().ok_or_else(missing)?;
+        let players = self.cuda.as_ref().ok_or_else(missing)?;
         let mut servers = self.servers.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(server) = servers.get(&name) {
             return Self::lease(&server.clone());
@@ -159,7 +168,7 @@ impl Factories {
             device: name.clone(),
             reason,
         };
-        let factory = CudaBoard::factory(number, false, Arc::clone(worker)).map_err(|e| out_of_order(e.to_string()))?;
+        let factory = CudaBoard::factory(number, false, Arc::clone(players)).map_err(|e| out_of_order(e.to_string()))?;
         let server = Server::new(&[factory], None, Options::for_calls()).map_err(|e| out_of_order(e.to_string()))?;
         servers.insert(name.clone(), server.clone());
         drop(servers);
@@ -168,15 +177,15 @@ impl Factories {
 
     /// The CUDA devices that this machine's driver tells; none where there is no driver.
     fn cuda(&self) -> Vec<Board> {
-        let Some(worker) = self.cuda.as_ref().filter(|_| cuda::is_likely()) else {
+        let Some(players) = self.cuda.as_ref().filter(|_| cuda::is_likely()) else {
             return Vec::new();
         };
-        let told = devices_apart(worker);
+        let told = devices_apart(players);
         match told {
             Ok(all) => all
                 .into_iter()
                 .map(|d| {
-                    let info = replay_device(&CudaBoard::new(d.number, &d.name, Arc::clone(worker)));
+                    let info = replay_device(&CudaBoard::new(d.number, &d.name, Arc::clone(players)));
                     Board {
                         name: format!("cuda:{}", d.number),
                         description: info.description.clone(),

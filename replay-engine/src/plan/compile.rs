@@ -60,6 +60,8 @@ pub struct CompileOptions {
     pub screen_source: String,
     /// Make the range of a recording of calls one graph.
     pub graph: bool,
+    /// Put nothing back between repeated runs of a recording of calls.
+    pub no_restore: bool,
     /// Wait for the device behind each launch of a recording of calls.
     pub step: bool,
     /// Bring back what snapshots of a recording of calls took down, too. Where the program itself brought nothing back

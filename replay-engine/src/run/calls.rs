@@ -2,7 +2,7 @@
 
 use super::outcome::{Divergence, Outcome, Verdict};
 use crate::device::DeviceInfo;
-use crate::device::cuda::worker::Alike;
+use crate::device::cuda::worker::{Alike, Parts};
 use crate::device::cuda::{Rule, Script, Transfer, compare};
 use crate::plan::calls::{PlanCallsError, Told};
 use crate::plan::{PageSource, Plan};
@@ -57,6 +57,8 @@ pub struct CallsOutcome {
     pub launches: u64,
     /// Nanoseconds until the first step: the driver begun, memory mapped, code loaded.
     pub ready_ns: u64,
+    /// What these, and what was done between them and the first run, went to.
+    pub parts: Parts,
     /// Bytes of memory that were mapped.
     pub mapped: u64,
     /// Whether the range was one graph.

@@ -8,6 +8,7 @@ use super::board::Keys;
 use super::outputs::Files;
 use super::source::Source;
 use super::{Exit, Failure, Out, Verb, waiting};
+use crate::document::boards::factories;
 use crate::document::tuning::board;
 use crate::document::tuning::launches::Launches;
 use crate::document::tuning::table::{self, Columns};
@@ -63,6 +64,7 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
         .writes("--csv-recordreplay", arguments.csv_recordreplay.as_deref())
         .writes("--parquet", arguments.parquet.as_deref())
         .check()?;
+    factories().start_ahead(&arguments.on);
     let opened = arguments.source.open()?;
     let file = &arguments.source.file;
     let launches = Launches::of(&opened.recording)

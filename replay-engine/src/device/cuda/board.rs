@@ -1,6 +1,7 @@
 //! A CUDA device as a board: each replay is a process of its own, which this one starts, watches and ends.
 
-use super::worker::{Apart, DeviceTold, Request, Told, apart};
+use super::apart::{Apart, Players, apart};
+use super::worker::{DeviceTold, Request, Told};
 use crate::device::{Arena, Board, BoardError, Containment, DeviceInfo, JobReport};
 use crate::plan::{PageSource, Plan, whole_bytes};
 use crate::run::calls::{CallsOutcome, StoppedAt};
@@ -10,7 +11,6 @@ use crate::tune::{Ended, Tune, Tuned, resumed};
 use replay_core::{DeviceError, WaitResult};
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
-use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 use trace_core::PhysAddr;
@@ -22,17 +22,14 @@ const ASK_LIMIT: Duration = Duration::from_secs(30);
 /// What a board in shared memory lies in, where there is such: a plan is as large as what it copies.
 const SHARED_MEMORY: &str = "/dev/shm";
 
-/// Starts the process that plays: a program that calls [`super::worker::answer`] on its standard input and output.
-pub type Worker = Arc<dyn Fn() -> Command + Send + Sync>;
-
 /// The devices that this machine's driver has, asked in a process of its own: a driver that is begun stays with its
 /// process.
 ///
 /// # Errors
 /// When there is no driver, or it does not answer.
-pub fn devices_apart(worker: &Worker) -> Result<Vec<DeviceTold>, BoardError> {
+pub fn devices_apart(players: &Players) -> Result<Vec<DeviceTold>, BoardError> {
     let failed = |why: String| BoardError::Failed(why);
-    let asked = apart(|| worker(), &Request::default(), ASK_LIMIT, &Progress::new());
+    let asked = apart(players, &Request::default(), ASK_LIMIT, &Progress::new());
     match asked.map_err(|e| failed(format!("the process that asks the CUDA driver cannot be started: {e}")))? {
         Apart::Devices(all) => Ok(all),
         Apart::Failed(why) | Apart::Stopped { why, .. } => Err(failed(why)),
@@ -44,7 +41,7 @@ pub fn devices_apart(worker: &Worker) -> Result<Vec<DeviceTold>, BoardError> {
 pub struct CudaBoard {
     number: u32,
     info: DeviceInfo,
-    worker: Worker,
+    players: Arc<Players>,
 }
 
 impl std::fmt::Debug for CudaBoard {
@@ -56,7 +53,7 @@ impl std::fmt::Debug for CudaBoard {
 impl CudaBoard {
     /// The device of this number. `name` is what the driver calls it, where it was asked; empty where it was not.
     #[must_use]
-    pub fn new(number: u32, name: &str, worker: Worker) -> Self {
+    pub fn new(number: u32, name: &str, players: Arc<Players>) -> Self {
         let description = match name {
             "" => format!("CUDA device {number} of this machine"),
             name => format!("{name}, by NVIDIA's driver"),
@@ -77,7 +74,7 @@ impl CudaBoard {
             virtual_time: false,
             computes: true,
         };
-        Self { number, info, worker }
+        Self { number, info, players }
     }
 
     /// Makes such boards. The driver is asked for the name first when `ask` is set, so that one that is not there is told
@@ -85,9 +82,9 @@ impl CudaBoard {
     ///
     /// # Errors
     /// When the driver was asked and has no such device.
-    pub fn factory(number: u32, ask: bool, worker: Worker) -> Result<Factory, BoardError> {
+    pub fn factory(number: u32, ask: bool, players: Arc<Players>) -> Result<Factory, BoardError> {
         let name = if ask {
-            let all = devices_apart(&worker)?;
+            let all = devices_apart(&players)?;
             let count = all.len();
             let found = all.into_iter().find(|d| d.number == number);
             let missing = || BoardError::Failed(format!("there is no CUDA device {number} here, there are {count}"));
@@ -96,7 +93,7 @@ impl CudaBoard {
             String::new()
         };
         Ok(Arc::new(move || {
-            Ok(Box::new(Self::new(number, &name, Arc::clone(&worker))) as Box<dyn Board>)
+            Ok(Box::new(Self::new(number, &name, Arc::clone(&players))) as Box<dyn Board>)
         }))
     }
 
@@ -112,6 +109,7 @@ impl CudaBoard {
             device: self.number,
             step: calls.step,
             graph: calls.graph,
+            no_restore: calls.no_restore,
             repeat,
             outputs: Some(folder.path().to_owned()),
             ..Request::default()
@@ -131,7 +129,7 @@ impl CudaBoard {
             outcome.calls = Some(told);
             return Ok(outcome);
         }
-        let done = apart(|| (self.worker)(), &request, limit, progress)
+        let done = apart(&self.players, &request, limit, progress)
             .map_err(|e| format!("the process that plays cannot be started: {e}"))?;
         match done {
             Apart::Played(played) => {
@@ -145,6 +143,7 @@ impl CudaBoard {
                 outcome.device = played.device;
                 told.launches = played.launches;
                 told.ready_ns = played.ready_ns;
+                told.parts = played.parts;
                 told.mapped = played.mapped;
                 told.graph = played.graph;
                 told.restored = played.restored;
@@ -186,7 +185,7 @@ impl CudaBoard {
             outputs: None,
             ..request.clone()
         };
-        let done = apart(|| (self.worker)(), &request, limit, progress);
+        let done = apart(&self.players, &request, limit, progress);
         match done.map_err(|e| format!("the process that tunes cannot be started: {e}"))? {
             Apart::Tuned(tuned) => Ok(*tuned),
             Apart::Cancelled => Ok(Tuned {

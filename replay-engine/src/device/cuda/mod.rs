@@ -5,6 +5,7 @@
 //! they were. The default is to do each call in its recorded order; a whole range can be made a graph of its own and run
 //! with one launch.
 
+mod apart;
 mod board;
 mod code;
 mod compare;
@@ -22,14 +23,15 @@ mod tuner;
 mod variants;
 pub mod worker;
 
-pub use board::{CudaBoard, Worker, devices_apart};
+pub use apart::{Apart, Players, apart};
+pub use board::{CudaBoard, devices_apart};
 pub use compare::{Compared, Difference, Rule, compare};
 pub use contents::Contents;
 pub use error::CudaReplayError;
 pub use pages::{Kept, Restored};
 pub use player::{Options, Played, Player};
 pub use script::{Script, Step, Transfer};
-pub use stage::{Stage, StageOptions};
+pub use stage::{Readied, Stage, StageOptions};
 pub use tuner::{TunerError, tune};
 
 /// Whether it is worth while to ask this machine for a CUDA driver, which takes a moment to begin.

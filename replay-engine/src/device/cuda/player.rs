@@ -6,7 +6,7 @@ use super::error::CudaReplayError;
 use super::graph::Graph;
 use super::pages::Restored;
 use super::script::Script;
-use super::stage::{Stage, StageOptions};
+use super::stage::{Readied, Stage, StageOptions};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 use trace_core::progress::Progress;
@@ -28,6 +28,8 @@ pub struct Options {
     pub repeat: u32,
     /// Make the range one graph and launch that.
     pub graph: bool,
+    /// Put nothing back between the times: each goes on with memory as the one before left it.
+    pub no_restore: bool,
 }
 
 /// What a replay did.
@@ -41,8 +43,12 @@ pub struct Played {
     pub outputs: Vec<Compared>,
     /// Their bytes.
     pub contents: Vec<Vec<u8>>,
-    /// Time until the first step: the driver begun, memory mapped, code loaded.
-    pub ready: Duration,
+    /// What was done until the first step.
+    pub ready: Readied,
+    /// Time in which memory got what it holds at first.
+    pub first: Duration,
+    /// Time in which the range became a graph and memory was copied to be put back.
+    pub prepared: Duration,
     /// Time of the steps, of each time.
     pub runs: Vec<Duration>,
     /// What was put back before each time but the first.
@@ -104,13 +110,21 @@ impl<'a, C: Contents + ?Sized> Player<'a, C> {
         let repeat = self.options.repeat.max(1);
         let stage = &mut self.stage;
         let is_graph = self.options.graph && !self.options.step;
+        let begun = Instant::now();
         stage.play_first(progress)?;
+        let first = begun.elapsed();
+        let begun = Instant::now();
         let graph = if is_graph {
             Some(Graph::of(stage, progress)?)
         } else {
             None
         };
-        let kept = if repeat > 1 { Some(stage.keep()?) } else { None };
+        let kept = if repeat > 1 && !self.options.no_restore {
+            Some(stage.keep()?)
+        } else {
+            None
+        };
+        let prepared = begun.elapsed();
         let ready = stage.ready();
         let mut runs = Vec::new();
         let mut restored = Vec::new();
@@ -160,6 +174,8 @@ impl<'a, C: Contents + ?Sized> Player<'a, C> {
             outputs,
             contents,
             ready,
+            first,
+            prepared,
             runs,
             restored,
             mapped: stage.mapped_bytes(),

@@ -35,6 +35,25 @@ pub struct StageOptions {
     pub graph: bool,
 }
 
+/// How long each part of making ready took.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Readied {
+    /// The driver and the device's context begun.
+    pub driver: Duration,
+    /// Room on the host for what copies carry, and memory of the device mapped.
+    pub memory: Duration,
+    /// Modules loaded, streams made.
+    pub code: Duration,
+}
+
+impl Readied {
+    /// All of it.
+    #[must_use]
+    pub fn total(&self) -> Duration {
+        self.driver + self.memory + self.code
+    }
+}
+
 /// Bytes of a copy on the host.
 #[derive(Debug)]
 enum Bytes {
@@ -71,7 +90,7 @@ pub struct Stage<'a> {
     at: usize,
     /// Wait behind each step.
     pub(super) step: bool,
-    ready: Duration,
+    ready: Readied,
 }
 
 impl<'a> Stage<'a> {
@@ -85,7 +104,6 @@ impl<'a> Stage<'a> {
         script: &'a Script,
         options: &StageOptions,
     ) -> Result<Self, CudaReplayError> {
-        let begun = Instant::now();
         for name in options.inputs.keys() {
             if !script.inputs.iter().any(|t| t.name == *name) {
                 return Err(CudaReplayError::NoInput {
@@ -94,8 +112,12 @@ impl<'a> Stage<'a> {
                 });
             }
         }
+        let mut ready = Readied::default();
+        let mut begun = Instant::now();
+        let mut part = || std::mem::replace(&mut begun, Instant::now()).elapsed();
         let driver = Driver::load()?;
         let context = Context::of(driver, options.device)?;
+        ready.driver = part();
         let mut inputs = Vec::new();
         for (n, t) in script.inputs.iter().enumerate() {
             let bytes = input(contents, t, &options.inputs)?;
@@ -118,9 +140,11 @@ impl<'a> Stage<'a> {
             });
         }
         let mapped = Mapped::at(driver, context.device, script.facts.window, &script.ranges)?;
+        ready.memory = part();
         let wanted: BTreeSet<u32> = script.launched().collect();
         let code = Code::load(driver, contents, &script.facts, &wanted)?;
         let streams = Streams::make(driver, &script.facts.streams, options.graph)?;
+        ready.code = part();
         Ok(Self {
             inputs,
             outputs,
@@ -133,7 +157,7 @@ impl<'a> Stage<'a> {
             script,
             at: 0,
             step: false,
-            ready: begun.elapsed(),
+            ready,
         })
     }
 
@@ -161,9 +185,9 @@ impl<'a> Stage<'a> {
         self.script
     }
 
-    /// Time that making ready took: the driver begun, memory mapped, code loaded.
+    /// Time that making ready took.
     #[must_use]
-    pub fn ready(&self) -> Duration {
+    pub fn ready(&self) -> Readied {
         self.ready
     }
 

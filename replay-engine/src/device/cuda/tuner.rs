@@ -78,7 +78,7 @@ pub fn tune(
     let module = function.and_then(|f| facts.modules.get(f.module? as usize));
     let code = module.and_then(|m| contents.code(m));
     let mut phases = Phases {
-        ready: nanos(stage.ready()),
+        ready: nanos(stage.ready().total()),
         ..Phases::default()
     };
     let at = Instant::now();

@@ -1,7 +1,8 @@
-//! A replay of calls in a process of its own: what the recording's kernels do to the device, or the driver to its process,
-//! ends there. The one side asks with a line of JSON; the other answers with lines: where it is, and in the end what came.
+//! The process that plays calls: what the recording's kernels do to the device, or the driver to its process, ends there.
+//! It is asked with a line of JSON, and answers with lines: where it is, and in the end what came.
 
 use super::compare::{Compared, Rule};
+use super::context::Context;
 use super::error::CudaReplayError;
 use super::player::{Options, Player};
 use super::script::Script;
@@ -11,18 +12,17 @@ use crate::plan::{WHOLE_MAGIC, calls};
 use crate::tune::{Tune, Tuned};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::io::{BufRead as _, BufReader, Read as _, Write};
+use std::io::{Read as _, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use trace_core::progress::Progress;
 use trace_core::recording::{ElementType, Recording};
 
 /// Longest request or answer, in bytes.
-const MOST_TEXT: u64 = 256 << 20;
-/// Time between two looks at the process.
-const TICK: Duration = Duration::from_millis(5);
+pub(super) const MOST_TEXT: u64 = 256 << 20;
+/// Number of the device whose context is begun before the request is there.
+pub(super) const AHEAD_VARIABLE: &str = "KINESCOPE_CUDA_AHEAD";
 
 /// How alike outputs have to be, as it is written down.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -87,6 +87,8 @@ pub struct Request {
     pub repeat: u32,
     /// Make the range one graph.
     pub graph: bool,
+    /// Put nothing back between the times.
+    pub no_restore: bool,
     /// Bring back what the program itself brought back alone, not what memory held behind everything.
     pub own: bool,
     /// A launch to tune in the place of a replay.
@@ -116,6 +118,24 @@ pub struct ToldOutput {
     pub largest: Option<f64>,
 }
 
+/// Nanoseconds that the parts of a replay took before it was first played.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Parts {
+    /// The file read.
+    pub read_ns: u64,
+    /// The driver and the device's context begun, as far as that was waited for.
+    pub driver_ns: u64,
+    /// Memory mapped.
+    pub memory_ns: u64,
+    /// Code loaded.
+    pub code_ns: u64,
+    /// Memory filled with what it holds at first.
+    pub first_ns: u64,
+    /// The range made a graph, memory copied to be put back.
+    pub prepared_ns: u64,
+}
+
 /// What the process did.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
@@ -128,6 +148,8 @@ pub struct Told {
     pub outputs: Vec<ToldOutput>,
     /// Nanoseconds until the first step.
     pub ready_ns: u64,
+    /// What they, and those until the first time, went to.
+    pub parts: Parts,
     /// Nanoseconds of each time.
     pub runs_ns: Vec<u64>,
     /// Pages of 4 KiB that were put back before each time but the first.
@@ -178,27 +200,45 @@ pub enum Answer {
 /// # Errors
 /// When the request cannot be read or the answer not written.
 pub fn answer(from: impl std::io::Read, mut to: impl Write) -> std::io::Result<()> {
+    let ahead = begun_ahead();
     let mut text = String::new();
     from.take(MOST_TEXT).read_to_string(&mut text)?;
-    let answer = match serde_json::from_str::<Request>(&text) {
-        Ok(request) if request.file.as_os_str().is_empty() => match super::devices() {
+    let mut ended = false;
+    let mut last = |answer: &Answer| {
+        // Where a launch never ends, ending in good order would wait for it: the driver gives everything back with the
+        // process.
+        ended = matches!(answer, Answer::Tuned(t) if matches!(t.ended, crate::tune::Ended::Broken { .. }));
+        line(&mut to, answer)
+    };
+    match serde_json::from_str::<Request>(&text) {
+        // Started ahead for a request that never came.
+        Err(_) if text.is_empty() => {}
+        Ok(request) if request.file.as_os_str().is_empty() => last(&match super::devices() {
             Ok(all) => Answer::Devices(
                 all.into_iter()
                     .map(|(number, name)| DeviceTold { number, name })
                     .collect(),
             ),
             Err(e) => Answer::Failed(e.to_string()),
-        },
-        Ok(request) => played(&request, &mut to),
-        Err(e) => Answer::Failed(format!("the request cannot be read: {e}")),
-    };
-    line(&mut to, &answer)?;
-    // Where a launch never ends, ending in good order would wait for it: the driver gives everything back with the process.
-    let is_broken = matches!(&answer, Answer::Tuned(t) if matches!(t.ended, crate::tune::Ended::Broken { .. }));
-    if is_broken {
+        })?,
+        Ok(request) => played(&request, &mut last)?,
+        Err(e) => last(&Answer::Failed(format!("the request cannot be read: {e}")))?,
+    }
+    if ended {
         let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL);
     }
+    if let Some(ahead) = ahead {
+        // What it could not begin was told by whoever needed it.
+        let _ = ahead.join();
+    }
     Ok(())
+}
+
+/// Begins the driver and the context of a device beside the wait for the request, where that is wanted.
+fn begun_ahead() -> Option<JoinHandle<Option<Context>>> {
+    let device = std::env::var(AHEAD_VARIABLE).ok()?.parse().ok()?;
+    let begin = move || Context::of(cuda_driver::Driver::load().ok()?, device).ok();
+    std::thread::Builder::new().name("kinescope-ahead".into()).spawn(begin).ok()
 }
 
 fn line(to: &mut impl Write, answer: &Answer) -> std::io::Result<()> {
@@ -208,9 +248,10 @@ fn line(to: &mut impl Write, answer: &Answer) -> std::io::Result<()> {
     to.flush()
 }
 
-fn played(request: &Request, to: &mut impl Write) -> Answer {
-    match play(request, to) {
-        Ok(answer) => answer,
+fn played(request: &Request, to: &mut dyn FnMut(&Answer) -> std::io::Result<()>) -> std::io::Result<()> {
+    let why = match play(request, to) {
+        Ok(()) => return Ok(()),
+        Err(Failure::Told(e)) => return Err(e),
         Err(Failure::Replay(CudaReplayError::Stopped { event, call, result })) => Answer::Stopped {
             event,
             why: match cuda_driver::result_name(result) {
@@ -219,7 +260,8 @@ fn played(request: &Request, to: &mut impl Write) -> Answer {
             },
         },
         Err(e) => Answer::Failed(e.to_string()),
-    }
+    };
+    to(&why)
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -230,15 +272,20 @@ enum Failure {
     Tuner(#[from] TunerError),
     #[error("{}: {why}", path.display())]
     File { path: PathBuf, why: String },
+    #[error("the answer cannot be written: {0}")]
+    Told(std::io::Error),
 }
 
-fn play(request: &Request, to: &mut impl Write) -> Result<Answer, Failure> {
+/// Plays, and tells what came of it before the device is given back, which takes a while and which nobody waits for.
+fn play(request: &Request, to: &mut dyn FnMut(&Answer) -> std::io::Result<()>) -> Result<(), Failure> {
     let file = |path: &PathBuf, e: &dyn std::fmt::Display| Failure::File {
         path: path.clone(),
         why: e.to_string(),
     };
     let progress = Progress::new();
+    let begun = Instant::now();
     let (recording, mut script) = opened(&request.file, &progress)?;
+    let read = begun.elapsed();
     if request.own && script.has_own_outputs() {
         script.forget_memory_behind();
     }
@@ -253,7 +300,7 @@ fn play(request: &Request, to: &mut impl Write) -> Result<Answer, Failure> {
             graph: false,
         };
         let tuned = super::tune(&recording, &script, &options, tune, &progress)?;
-        return Ok(Answer::Tuned(Box::new(tuned)));
+        return to(&Answer::Tuned(Box::new(tuned))).map_err(Failure::Told);
     }
     let options = Options {
         device: request.device,
@@ -263,12 +310,13 @@ fn play(request: &Request, to: &mut impl Write) -> Result<Answer, Failure> {
         step: request.step,
         repeat: request.repeat,
         graph: request.graph,
+        no_restore: request.no_restore,
     };
     let mut player = Player::new(&recording, &script, options)?;
     let done = player.play(&progress, &mut |event| {
         // Whoever waits for each launch wants to know which one never ends.
         match request.step {
-            true => line(to, &Answer::At(event)).map_err(|_| CudaReplayError::Cancelled),
+            true => to(&Answer::At(event)).map_err(|_| CudaReplayError::Cancelled),
             false => Ok(()),
         }
     })?;
@@ -279,7 +327,7 @@ fn play(request: &Request, to: &mut impl Write) -> Result<Answer, Failure> {
         }
     }
     let nanos = |d: &Duration| u64::try_from(d.as_nanos()).unwrap_or(u64::MAX);
-    let told = |(c, bytes): (&Compared, &Vec<u8>)| ToldOutput {
+    let output = |(c, bytes): (&Compared, &Vec<u8>)| ToldOutput {
         event: c.event,
         name: c.name.clone(),
         bytes: c.bytes,
@@ -289,17 +337,26 @@ fn play(request: &Request, to: &mut impl Write) -> Result<Answer, Failure> {
         differing: c.difference.as_ref().map_or(0, |d| d.count),
         largest: c.difference.as_ref().and_then(|d| d.largest),
     };
-    Ok(Answer::Played(Told {
+    let told = Told {
         device: done.device,
         launches: done.launches,
-        outputs: done.outputs.iter().zip(&done.contents).map(told).collect(),
-        ready_ns: nanos(&done.ready),
+        outputs: done.outputs.iter().zip(&done.contents).map(output).collect(),
+        ready_ns: nanos(&done.ready.total()),
+        parts: Parts {
+            read_ns: nanos(&read),
+            driver_ns: nanos(&done.ready.driver),
+            memory_ns: nanos(&done.ready.memory),
+            code_ns: nanos(&done.ready.code),
+            first_ns: nanos(&done.first),
+            prepared_ns: nanos(&done.prepared),
+        },
         runs_ns: done.runs.iter().map(nanos).collect(),
         restored: done.restored.iter().map(|r| r.pages).collect(),
         graph: done.graph,
         mapped: done.mapped,
         left_out: done.left_out,
-    }))
+    };
+    to(&Answer::Played(told)).map_err(Failure::Told)
 }
 
 /// What a file has to be played: it is a recording, or a plan with its page images.
@@ -321,167 +378,4 @@ fn opened(path: &Path, progress: &Progress) -> Result<(Recording, Script), Failu
     let told = calls::Told::of_whole(bytes).map_err(|e| file(&e))?;
     let script = told.script().map_err(|e| file(&e))?;
     Ok((told.recording, script))
-}
-
-/// What a replay in a process of its own came to.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Apart {
-    /// The devices that there are.
-    Devices(Vec<DeviceTold>),
-    /// What a tuning came to.
-    Tuned(Box<Tuned>),
-    /// It was played to its end.
-    Played(Told),
-    /// The device or the driver stopped it.
-    Stopped {
-        /// The event that caused it, found by waiting behind each launch; where that did not fail again, the event at
-        /// which the driver told.
-        event: Option<u64>,
-        /// What happened, in words.
-        why: String,
-    },
-    /// It could not be begun.
-    Failed(String),
-    /// Nobody wants it any more.
-    Cancelled,
-}
-
-/// Plays in a process of its own: `command` starts a program that calls [`answer`]. A process that takes longer than
-/// `limit` is ended. What stopped is played once more, waiting behind each launch, to find which one it was.
-///
-/// # Errors
-/// When the process cannot be started.
-pub fn apart(
-    command: impl Fn() -> Command,
-    request: &Request,
-    limit: Duration,
-    progress: &Progress,
-) -> std::io::Result<Apart> {
-    let first = once(&command, request, limit, progress)?;
-    let why = match first.ended {
-        Ended::Answered(Answer::Played(told)) => return Ok(Apart::Played(told)),
-        Ended::Answered(Answer::Failed(why)) => return Ok(Apart::Failed(why)),
-        Ended::Answered(Answer::Devices(all)) => return Ok(Apart::Devices(all)),
-        Ended::Answered(Answer::Tuned(tuned)) => return Ok(Apart::Tuned(tuned)),
-        Ended::Answered(Answer::Stopped { ref why, .. }) => why.clone(),
-        Ended::Answered(Answer::At(_)) => "the process that played it ended in the middle of it".to_owned(),
-        Ended::Cancelled => return Ok(Apart::Cancelled),
-        Ended::TooLong => format!("it ran for longer than {} s and was ended", limit.as_secs()),
-        Ended::Died(ref how) => format!("the process that played it ended: {how}"),
-    };
-    let told_at = first.event();
-    // A tuning that ends so is one that its process could not tell of.
-    if request.step || request.tune.is_some() {
-        return Ok(Apart::Stopped { event: told_at, why });
-    }
-    // Once more, with a wait behind each launch: the one that stops then is the one that caused it.
-    let again = Request {
-        step: true,
-        repeat: 1,
-        ..request.clone()
-    };
-    let second = once(&command, &again, limit, progress)?;
-    Ok(match second.ended {
-        Ended::Cancelled => Apart::Cancelled,
-        // It did not fail again.
-        Ended::Answered(Answer::Played(_) | Answer::Failed(_) | Answer::Devices(_) | Answer::Tuned(_)) => {
-            Apart::Stopped { event: told_at, why }
-        }
-        _ => Apart::Stopped {
-            event: second.event().or(told_at),
-            why,
-        },
-    })
-}
-
-enum Ended {
-    Answered(Answer),
-    TooLong,
-    Cancelled,
-    Died(String),
-}
-
-/// What one process did.
-struct Once {
-    ended: Ended,
-    /// The launch that it was about to make when it told last.
-    at: Option<u64>,
-}
-
-impl Once {
-    /// The event that it stopped at, as far as it is known.
-    fn event(&self) -> Option<u64> {
-        match self.ended {
-            Ended::Answered(Answer::Stopped { event, .. }) => Some(event),
-            _ => self.at,
-        }
-    }
-}
-
-/// A process that is ended when nobody waits for it any more.
-struct Kept(Child);
-
-impl Drop for Kept {
-    fn drop(&mut self) {
-        // It may have ended by itself; then both do nothing.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-fn once(
-    command: &impl Fn() -> Command,
-    request: &Request,
-    limit: Duration,
-    progress: &Progress,
-) -> std::io::Result<Once> {
-    let begun = Instant::now();
-    let mut child = Kept(command().stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?);
-    let text = serde_json::to_vec(request)?;
-    // Taken, so that the end of the request is the end of its input. A process that does not read it tells by its end.
-    if let Some(mut to) = child.0.stdin.take() {
-        let _ = to.write_all(&text);
-    }
-    let told = Arc::new(Mutex::new(None));
-    let reader = child.0.stdout.take().map(|from| {
-        let told = Arc::clone(&told);
-        std::thread::spawn(move || {
-            let lines = BufReader::new(from.take(MOST_TEXT)).lines();
-            // What cannot be read is no answer.
-            for line in lines.map_while(Result::ok) {
-                if let Ok(answer) = serde_json::from_str::<Answer>(&line) {
-                    *told.lock().unwrap_or_else(PoisonError::into_inner) = Some(answer);
-                }
-            }
-        })
-    });
-    let stopped = loop {
-        if let Some(status) = child.0.try_wait()? {
-            break Err(status);
-        }
-        if progress.check().is_err() {
-            break Ok(Ended::Cancelled);
-        }
-        if begun.elapsed() > limit {
-            break Ok(Ended::TooLong);
-        }
-        std::thread::sleep(TICK);
-    };
-    // Ended before its output is waited for.
-    drop(child);
-    if let Some(reader) = reader {
-        // It panics nowhere, and what it left is there in any case.
-        let _ = reader.join();
-    }
-    let last = told.lock().unwrap_or_else(PoisonError::into_inner).take();
-    let at = match last {
-        Some(Answer::At(event)) => Some(event),
-        _ => None,
-    };
-    let ended = match (stopped, last) {
-        (Ok(ended), _) => ended,
-        (Err(_), Some(answer)) if at.is_none() => Ended::Answered(answer),
-        (Err(status), _) => Ended::Died(status.to_string()),
-    };
-    Ok(Once { ended, at })
 }

@@ -125,6 +125,7 @@ pub fn compile(
         calls: Some(Calls {
             facts,
             graph: options.graph,
+            no_restore: options.no_restore,
             step: options.step,
             tune: None,
         }),

@@ -25,6 +25,8 @@ pub struct Calls {
     pub facts: CallFacts,
     /// Whether the range is made one graph.
     pub graph: bool,
+    /// Whether nothing is put back between repeated runs: each goes on with memory as the one before left it.
+    pub no_restore: bool,
     /// Whether the device is waited for behind each launch.
     pub step: bool,
     /// A launch that is to be tuned in the place of a replay.

@@ -1,0 +1,260 @@
+//! Processes that play calls, from the side that asks: started, also ahead of their request; watched, and ended.
+
+use super::worker::{AHEAD_VARIABLE, Answer, DeviceTold, MOST_TEXT, Request, Told};
+use crate::tune::Tuned;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::sync::{Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+use trace_core::progress::Progress;
+
+/// Time between two looks whether somebody still waits.
+const TICK: Duration = Duration::from_millis(5);
+/// How long a process that has answered may take to give the device back.
+const END_LIMIT: Duration = Duration::from_secs(20);
+
+/// Starts processes that play: a program that calls [`super::worker::answer`] on its standard input and output.
+pub struct Players {
+    command: Box<dyn Fn() -> Command + Send + Sync>,
+    /// One that waits for its request already, and the device that it has begun.
+    ahead: Mutex<Option<(u32, Kept)>>,
+    /// Those that have answered and give the device back.
+    ending: Mutex<Vec<JoinHandle<()>>>,
+}
+
+impl std::fmt::Debug for Players {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Players({:?})", (self.command)())
+    }
+}
+
+impl Players {
+    /// `command` starts the program.
+    #[must_use]
+    pub fn new(command: impl Fn() -> Command + Send + Sync + 'static) -> Self {
+        Self {
+            command: Box::new(command),
+            ahead: Mutex::new(None),
+            ending: Mutex::default(),
+        }
+    }
+
+    /// Starts the next process now: it begins the driver and a device's context while its request is still being made,
+    /// and ends by itself when none comes. What goes wrong is told where the process is needed.
+    pub fn start_ahead(&self, device: u32) {
+        let mut ahead = self.ahead.lock().unwrap_or_else(PoisonError::into_inner);
+        if ahead.as_ref().is_none_or(|(n, _)| *n != device) {
+            *ahead = self.start(Some(device)).ok().map(|child| (device, child));
+        }
+    }
+
+    fn start(&self, ahead: Option<u32>) -> std::io::Result<Kept> {
+        let mut command = (self.command)();
+        if let Some(device) = ahead {
+            command.env(AHEAD_VARIABLE, device.to_string());
+        }
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        Ok(Kept(Some(command.spawn()?)))
+    }
+
+    /// A process for a request: the one that was started ahead, where it is for this device and still there.
+    fn next(&self, request: &Request) -> std::io::Result<Kept> {
+        let ahead = self.ahead.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some((device, mut kept)) = ahead
+            && device == request.device
+            && kept.ended()?.is_none()
+        {
+            return Ok(kept);
+        }
+        self.start(None)
+    }
+
+    /// Waits until what played before has given the device back: its memory may be needed.
+    fn settle(&self) {
+        let all = std::mem::take(&mut *self.ending.lock().unwrap_or_else(PoisonError::into_inner));
+        for one in all {
+            // It panics nowhere.
+            let _ = one.join();
+        }
+    }
+
+    /// A process that has answered: nobody waits for its end but the next one.
+    fn ends(&self, mut kept: Kept) {
+        let watch = move || {
+            let begun = Instant::now();
+            // What cannot be asked is ended.
+            while matches!(kept.ended(), Ok(None)) && begun.elapsed() < END_LIMIT {
+                std::thread::sleep(TICK);
+            }
+        };
+        // Where there is no thread to be had, the process is ended here.
+        if let Ok(watch) = std::thread::Builder::new().name("kinescope-ending".into()).spawn(watch) {
+            self.ending.lock().unwrap_or_else(PoisonError::into_inner).push(watch);
+        }
+    }
+}
+
+/// What a replay in a process of its own came to.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Apart {
+    /// The devices that there are.
+    Devices(Vec<DeviceTold>),
+    /// What a tuning came to.
+    Tuned(Box<Tuned>),
+    /// It was played to its end.
+    Played(Told),
+    /// The device or the driver stopped it.
+    Stopped {
+        /// The event that caused it, found by waiting behind each launch; where that did not fail again, the event at
+        /// which the driver told.
+        event: Option<u64>,
+        /// What happened, in words.
+        why: String,
+    },
+    /// It could not be begun.
+    Failed(String),
+    /// Nobody wants it any more.
+    Cancelled,
+}
+
+/// Plays in a process of its own. A process that takes longer than
+/// `limit` is ended. What stopped is played once more, waiting behind each launch, to find which one it was.
+///
+/// # Errors
+/// When the process cannot be started.
+pub fn apart(
+    players: &Players,
+    request: &Request,
+    limit: Duration,
+    progress: &Progress,
+) -> std::io::Result<Apart> {
+    let first = once(players, request, limit, progress)?;
+    let why = match first.ended {
+        Ended::Answered(Answer::Played(told)) => return Ok(Apart::Played(told)),
+        Ended::Answered(Answer::Failed(why)) => return Ok(Apart::Failed(why)),
+        Ended::Answered(Answer::Devices(all)) => return Ok(Apart::Devices(all)),
+        Ended::Answered(Answer::Tuned(tuned)) => return Ok(Apart::Tuned(tuned)),
+        Ended::Answered(Answer::Stopped { ref why, .. }) => why.clone(),
+        Ended::Answered(Answer::At(_)) => "the process that played it ended in the middle of it".to_owned(),
+        Ended::Cancelled => return Ok(Apart::Cancelled),
+        Ended::TooLong => format!("it ran for longer than {} s and was ended", limit.as_secs()),
+        Ended::Died(ref how) => format!("the process that played it ended: {how}"),
+    };
+    let told_at = first.event();
+    // A tuning that ends so is one that its process could not tell of.
+    if request.step || request.tune.is_some() {
+        return Ok(Apart::Stopped { event: told_at, why });
+    }
+    // Once more, with a wait behind each launch: the one that stops then is the one that caused it.
+    let again = Request {
+        step: true,
+        repeat: 1,
+        ..request.clone()
+    };
+    let second = once(players, &again, limit, progress)?;
+    Ok(match second.ended {
+        Ended::Cancelled => Apart::Cancelled,
+        // It did not fail again.
+        Ended::Answered(Answer::Played(_) | Answer::Failed(_) | Answer::Devices(_) | Answer::Tuned(_)) => {
+            Apart::Stopped { event: told_at, why }
+        }
+        _ => Apart::Stopped {
+            event: second.event().or(told_at),
+            why,
+        },
+    })
+}
+
+enum Ended {
+    Answered(Answer),
+    TooLong,
+    Cancelled,
+    Died(String),
+}
+
+/// What one process did.
+struct Once {
+    ended: Ended,
+    /// The launch that it was about to make when it told last.
+    at: Option<u64>,
+}
+
+impl Once {
+    /// The event that it stopped at, as far as it is known.
+    fn event(&self) -> Option<u64> {
+        match self.ended {
+            Ended::Answered(Answer::Stopped { event, .. }) => Some(event),
+            _ => self.at,
+        }
+    }
+}
+
+/// A process that is ended when nobody waits for it any more.
+struct Kept(Option<Child>);
+
+impl Kept {
+    /// How it ended, when it has.
+    fn ended(&mut self) -> std::io::Result<Option<ExitStatus>> {
+        self.0.as_mut().map_or(Ok(None), Child::try_wait)
+    }
+}
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        if let Some(mut child) = self.0.take() {
+            // It may have ended by itself; then both do nothing.
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+fn once(players: &Players, request: &Request, limit: Duration, progress: &Progress) -> std::io::Result<Once> {
+    let begun = Instant::now();
+    let text = serde_json::to_vec(request)?;
+    let mut kept = players.next(request)?;
+    players.settle();
+    // Taken, so that the end of the request is the end of its input. A process that does not read it tells by its end.
+    if let Some(mut to) = kept.0.as_mut().and_then(|c| c.stdin.take()) {
+        let _ = to.write_all(&text);
+    }
+    let (tell, told) = channel();
+    if let Some(from) = kept.0.as_mut().and_then(|c| c.stdout.take()) {
+        let read = move || {
+            let lines = BufReader::new(from.take(MOST_TEXT)).lines();
+            // What cannot be read is no answer.
+            let answers = lines.map_while(Result::ok).filter_map(|l| serde_json::from_str::<Answer>(&l).ok());
+            for answer in answers {
+                if tell.send(answer).is_err() {
+                    break;
+                }
+            }
+        };
+        std::thread::Builder::new().name("kinescope-answers".into()).spawn(read)?;
+    }
+    let mut at = None;
+    let ended = loop {
+        match told.recv_timeout(TICK) {
+            Ok(Answer::At(event)) => at = Some(event),
+            Ok(answer) => {
+                players.ends(kept);
+                break Ended::Answered(answer);
+            }
+            // Its output has ended, and so does it.
+            Err(RecvTimeoutError::Disconnected) => match kept.ended()? {
+                Some(status) => break Ended::Died(status.to_string()),
+                None => std::thread::sleep(TICK),
+            },
+            Err(RecvTimeoutError::Timeout) => {}
+        }
+        if progress.check().is_err() {
+            break Ended::Cancelled;
+        }
+        if begun.elapsed() > limit {
+            break Ended::TooLong;
+        }
+    };
+    Ok(Once { ended, at })
+}
