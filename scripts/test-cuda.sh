@@ -126,14 +126,21 @@ sys.exit(0 if a.tobytes() == b.tobytes() else 1)' "$WORK/$name.2.npy" "$WORK/$na
     for _ in 1 2 3; do
         # Python tells by itself when its first output is there; of ours the whole process counts, to its end.
         first=$(python3 "$script" --time 2>/dev/null | sed -n 's/.*first_output_s=\([0-9.]*\).*/\1/p'); b=$(now)
-        kinescope replay "$WORK/$name.kine" --on cuda:0 --output "$out=$WORK/x.bin" >/dev/null 2>&1; c=$(now)
+        rm -f "$WORK/x.bin"
+        kinescope replay "$WORK/$name.kine" --on cuda:0 --output "$out=$WORK/x.bin" >"$WORK/$name.first" 2>&1; c=$(now)
         printf '{"file":"%s","outputs":"%s","own":true}' "$WORK/$name.kine" "$WORK" | kinescope-agent play-calls >/dev/null 2>&1; d=$(now)
         best_torch="$best_torch $first"; best_replay="$best_replay $(seconds "$b" "$c")"; best_bare="$best_bare $(seconds "$c" "$d")"
     done
     echo "figure  $name: seconds to the first output: python3$best_torch, kinescope replay$best_replay, the player alone$best_bare"
-    kinescope replay "$WORK/$name.kine" --on cuda:0 --graph --repeat 300 --json >"$WORK/$name.graph.json" 2>"$WORK/log"
+    # What the time went to, of the last of these.
+    grep -E '^(Ready|Time|Pushed)' "$WORK/$name.first" | sed "s/^/figure  $name: /"
+    kinescope replay "$WORK/$name.kine" --on cuda:0 --graph --no-restore --repeat 300 --json >"$WORK/$name.steady.json" 2>"$WORK/log"
+    [ "$(json "$WORK/$name.steady.json" "d['outcome']")" = match ] && ok "$name: as one graph, 300 times, nothing put back, the last one bit-equal" || bad "$name: as one graph without putting back: $(tail -n 2 "$WORK/log")"
+    kinescope replay "$WORK/$name.kine" --on cuda:0 --no-restore --repeat 300 --json >"$WORK/$name.own.json" 2>>"$WORK/log"
+    kinescope replay "$WORK/$name.kine" --on cuda:0 --graph --repeat 300 --json >"$WORK/$name.graph.json" 2>>"$WORK/log"
     kinescope replay "$WORK/$name.kine" --on cuda:0 --repeat 100 --json >"$WORK/$name.calls.json" 2>>"$WORK/log"
-    echo "figure  $name: microseconds an inference: as one graph $(json "$WORK/$name.graph.json" "d['timing']['runs']['p50_ns']/1000"), call by call $(json "$WORK/$name.calls.json" "d['timing']['runs']['p50_ns']/1000"); PyTorch: $(grep -o 'inference_us [^,]*\|forward_us.*' "$WORK/$name.torch" | tr '\n' ' ')"
+    echo "figure  $name: microseconds an inference, nothing put back: as one graph $(json "$WORK/$name.steady.json" "d['timing']['runs']['p50_ns']/1000"), call by call $(json "$WORK/$name.own.json" "d['timing']['runs']['p50_ns']/1000")"
+    echo "figure  $name: microseconds an inference behind putting back: as one graph $(json "$WORK/$name.graph.json" "d['timing']['runs']['p50_ns']/1000"), call by call $(json "$WORK/$name.calls.json" "d['timing']['runs']['p50_ns']/1000"); PyTorch: $(grep -o 'inference_us [^,]*\|forward_us.*' "$WORK/$name.torch" | tr '\n' ' ')"
     [ "$(json "$WORK/$name.graph.json" "d['outcome']")" = match ] && ok "$name: as one graph, 300 times, bit-equal" || bad "$name: as one graph: $(tail -n 2 "$WORK/log")"
     echo "figure  $name: pages put back before a run: $(json "$WORK/$name.calls.json" "d['calls']['restored'][:3]") of $(json "$WORK/$name.calls.json" "d['calls']['mapped']//4096")"
     weights=$(python3 -c "

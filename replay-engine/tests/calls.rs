@@ -313,7 +313,10 @@ fn board(script: &str) -> Lease {
         c.args(["-c", &script]);
         c
     };
-    Factories::new().with_cuda(Arc::new(Players::new(worker))).open_cuda(0).unwrap()
+    Factories::new()
+        .with_cuda(Arc::new(Players::new(worker)))
+        .open_cuda(0)
+        .unwrap()
 }
 
 fn replayed(lease: &mut Lease) -> replay_engine::run::Outcome {

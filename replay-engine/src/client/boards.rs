@@ -168,7 +168,8 @@ impl Factories {
             device: name.clone(),
             reason,
         };
-        let factory = CudaBoard::factory(number, false, Arc::clone(players)).map_err(|e| out_of_order(e.to_string()))?;
+        let factory =
+            CudaBoard::factory(number, false, Arc::clone(players)).map_err(|e| out_of_order(e.to_string()))?;
         let server = Server::new(&[factory], None, Options::for_calls()).map_err(|e| out_of_order(e.to_string()))?;
         servers.insert(name.clone(), server.clone());
         drop(servers);

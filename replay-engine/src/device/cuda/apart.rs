@@ -124,12 +124,7 @@ pub enum Apart {
 ///
 /// # Errors
 /// When the process cannot be started.
-pub fn apart(
-    players: &Players,
-    request: &Request,
-    limit: Duration,
-    progress: &Progress,
-) -> std::io::Result<Apart> {
+pub fn apart(players: &Players, request: &Request, limit: Duration, progress: &Progress) -> std::io::Result<Apart> {
     let first = once(players, request, limit, progress)?;
     let why = match first.ended {
         Ended::Answered(Answer::Played(told)) => return Ok(Apart::Played(told)),
@@ -225,14 +220,18 @@ fn once(players: &Players, request: &Request, limit: Duration, progress: &Progre
         let read = move || {
             let lines = BufReader::new(from.take(MOST_TEXT)).lines();
             // What cannot be read is no answer.
-            let answers = lines.map_while(Result::ok).filter_map(|l| serde_json::from_str::<Answer>(&l).ok());
+            let answers = lines
+                .map_while(Result::ok)
+                .filter_map(|l| serde_json::from_str::<Answer>(&l).ok());
             for answer in answers {
                 if tell.send(answer).is_err() {
                     break;
                 }
             }
         };
-        std::thread::Builder::new().name("kinescope-answers".into()).spawn(read)?;
+        std::thread::Builder::new()
+            .name("kinescope-answers".into())
+            .spawn(read)?;
     }
     let mut at = None;
     let ended = loop {

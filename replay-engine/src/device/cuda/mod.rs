@@ -13,6 +13,7 @@ mod contents;
 mod context;
 mod error;
 mod graph;
+mod hoist;
 mod memory;
 mod order;
 mod pages;

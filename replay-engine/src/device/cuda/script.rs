@@ -178,13 +178,14 @@ impl Script {
         leave(arrays, "copies to or from arrays");
         leave(functions, "functions of the host");
         script.ranges = granules(&ranges);
+        script.hoist_variables();
         script.first = script.leading();
         script.last = script.steps.len() - script.trailing();
         Ok(script)
     }
 
     /// Inputs in front of everything else that a snapshot took down.
-    fn leading(&self) -> usize {
+    pub(super) fn leading(&self) -> usize {
         let is_memory = |n: usize| self.inputs.get(n).is_some_and(|t| t.snapshot);
         let first = |(_, s): &&(u64, Step)| matches!(s, Step::Input(n) if is_memory(*n));
         self.steps.iter().take_while(first).count()

@@ -238,7 +238,10 @@ pub fn answer(from: impl std::io::Read, mut to: impl Write) -> std::io::Result<(
 fn begun_ahead() -> Option<JoinHandle<Option<Context>>> {
     let device = std::env::var(AHEAD_VARIABLE).ok()?.parse().ok()?;
     let begin = move || Context::of(cuda_driver::Driver::load().ok()?, device).ok();
-    std::thread::Builder::new().name("kinescope-ahead".into()).spawn(begin).ok()
+    std::thread::Builder::new()
+        .name("kinescope-ahead".into())
+        .spawn(begin)
+        .ok()
 }
 
 fn line(to: &mut impl Write, answer: &Answer) -> std::io::Result<()> {

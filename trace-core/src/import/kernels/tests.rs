@@ -203,20 +203,14 @@ fn a_database_of_record_replay_is_a_recording_of_calls() {
             format!("allocated 4096 bytes at {:#x}", BASE + 16384),
             "snapshot before launch".into(),
             format!("8192 bytes device to host, {BASE:#x} → 0x0, no stream"),
-            format!(
-                "4096 bytes device to host, {:#x} → 0x0, no stream",
-                BASE + 16384
-            ),
+            format!("4096 bytes device to host, {:#x} → 0x0, no stream", BASE + 16384),
             format!("4 bytes device to host, {variable:#x} → 0x0, no stream"),
             "host waits for all streams".into(),
             "other, grid 3×1×1, block 64×2×1, 256 bytes of shared memory, default stream".into(),
             "host waits for all streams".into(),
             "snapshot after launch".into(),
             format!("8192 bytes device to host, {BASE:#x} → 0x0, no stream"),
-            format!(
-                "4096 bytes device to host, {:#x} → 0x0, no stream",
-                BASE + 16384
-            ),
+            format!("4096 bytes device to host, {:#x} → 0x0, no stream", BASE + 16384),
             format!("4 bytes device to host, {variable:#x} → 0x0, no stream"),
         ]
     );

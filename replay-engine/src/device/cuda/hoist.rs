@@ -1,0 +1,259 @@
+//! What variables of modules hold at first, moved in front of everything else.
+//!
+//! A program's libraries load their code when it is first used, so that the recorder meets some modules in the middle of
+//! the range, and takes their variables down there. For a replay that is memory as any other that was there before the
+//! range: it is filled once, and is no part of what is done again.
+
+use super::script::{Script, Step, Transfer};
+use trace_core::recording::{CopyRow, FillRow, OrderKind};
+
+impl Script {
+    /// Moves those inputs to the front that a snapshot took down of variables which nothing before them can have
+    /// touched: no copy or fill went there, and no launch had an address in them among its arguments.
+    pub(super) fn hoist_variables(&mut self) {
+        let lead = self.leading();
+        let event = self.steps.get(..lead).and_then(<[_]>::last).map_or(0, |s| s.0);
+        let mut variables = Variables::of(self);
+        if variables.all.is_empty() {
+            return;
+        }
+        let (mut front, mut rest) = (Vec::new(), Vec::new());
+        // Whether the steps just seen were a snapshot's, all of which move.
+        let mut moves = false;
+        let steps = std::mem::take(&mut self.steps);
+        for (n, (at, step)) in steps.into_iter().enumerate() {
+            if n < lead {
+                front.push((at, step));
+                continue;
+            }
+            let snapshot = match &step {
+                Step::Input(i) => self.inputs.get(*i).filter(|t| t.snapshot),
+                _ => None,
+            };
+            if let Some(t) = snapshot {
+                moves = variables.is_untouched(t.row.to) && (moves || !behind_snapshot(&rest, &self.inputs));
+                match moves {
+                    true => front.push((event, step)),
+                    false => rest.push((at, step)),
+                }
+                continue;
+            }
+            let was_moving = std::mem::take(&mut moves);
+            if let Step::Order(row) = &step
+                && was_moving
+                && OrderKind::from_raw(row.kind) == Some(OrderKind::ContextDone)
+            {
+                // The recorder waited for its own copies, not the program.
+                continue;
+            }
+            variables.step(self, &step);
+            rest.push((at, step));
+        }
+        front.append(&mut rest);
+        self.steps = front;
+        self.renumber_inputs();
+    }
+
+    /// Numbers inputs anew, in the order of their steps.
+    fn renumber_inputs(&mut self) {
+        let mut inputs: Vec<Transfer> = Vec::with_capacity(self.inputs.len());
+        for (_, step) in &mut self.steps {
+            if let Step::Input(n) = step
+                && let Some(t) = self.inputs.get(*n)
+            {
+                *n = inputs.len();
+                inputs.push(t.clone());
+            }
+        }
+        self.inputs = inputs;
+    }
+}
+
+/// Whether the last of these steps is a snapshot's that stays: what belongs to it stays too.
+fn behind_snapshot(steps: &[(u64, Step)], inputs: &[Transfer]) -> bool {
+    match steps.last() {
+        Some((_, Step::Input(n))) => inputs.get(*n).is_some_and(|t| t.snapshot),
+        _ => false,
+    }
+}
+
+/// Variables of modules, and what may have been done to them.
+struct Variables {
+    /// First byte, bytes, and whether it may have been touched; by their first byte.
+    all: Vec<(u64, u64, bool)>,
+}
+
+impl Variables {
+    fn of(script: &Script) -> Self {
+        let globals = script.facts.modules.iter().flat_map(|m| &m.globals);
+        let mut all: Vec<_> = globals
+            .filter(|g| g.bytes > 0)
+            .map(|g| (g.at, g.bytes, false))
+            .collect();
+        all.sort_unstable();
+        Self { all }
+    }
+
+    /// Whether an address is one of a variable that nothing can have touched.
+    fn is_untouched(&self, at: u64) -> bool {
+        let n = self.all.partition_point(|v| v.0 <= at);
+        let found = n.checked_sub(1).and_then(|n| self.all.get(n));
+        found.is_some_and(|(first, bytes, touched)| at - first < *bytes && !touched)
+    }
+
+    fn step(&mut self, script: &Script, step: &Step) {
+        match step {
+            Step::Input(n) => {
+                if let Some(t) = script.inputs.get(*n) {
+                    self.touch(t.row.to, extent(&t.row));
+                }
+            }
+            Step::Copy(row) => self.touch(row.to, extent(row)),
+            Step::Fill(row) => self.touch(row.to, filled(row)),
+            Step::Launch(_, arguments) => {
+                for word in arguments.as_chunks::<8>().0 {
+                    self.touch(u64::from_le_bytes(*word), 1);
+                }
+            }
+            Step::Output(_) | Step::Order(_) => {}
+        }
+    }
+
+    fn touch(&mut self, at: u64, bytes: u64) {
+        let end = at.saturating_add(bytes);
+        // They do not overlap, so that one alone can begin before and reach in.
+        let from = self.all.partition_point(|v| v.0 <= at).saturating_sub(1);
+        for (first, length, touched) in self.all.iter_mut().skip(from) {
+            if *first >= end {
+                break;
+            }
+            *touched |= first.saturating_add(*length) > at;
+        }
+    }
+}
+
+fn extent(row: &CopyRow) -> u64 {
+    row.rows
+        .saturating_sub(1)
+        .saturating_mul(row.to_pitch)
+        .saturating_add(row.bytes)
+}
+
+fn filled(row: &FillRow) -> u64 {
+    let width = row.elements.saturating_mul(u64::from(row.element));
+    row.rows
+        .saturating_sub(1)
+        .saturating_mul(row.pitch)
+        .saturating_add(width)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests fail in this way")]
+mod tests {
+    use super::*;
+    use trace_core::recording::{CallFacts, CallGlobal, CallModule, LaunchRow, OrderRow};
+
+    const VARIABLE: u64 = 0x7000_0000;
+
+    fn transfer(to: u64, snapshot: bool) -> Transfer {
+        Transfer {
+            event: 0,
+            name: format!("{to:x}"),
+            row: CopyRow {
+                to,
+                bytes: 8,
+                rows: 1,
+                ..CopyRow::default()
+            },
+            snapshot,
+        }
+    }
+
+    /// Memory, a launch with an argument, then a snapshot of two variables with the recorder's wait, and a launch.
+    fn script(argument: u64, copied_to: u64) -> Script {
+        let global = |n: u64| CallGlobal {
+            at: VARIABLE + n * 256,
+            bytes: 8,
+            ..CallGlobal::default()
+        };
+        let wait = || {
+            Step::Order(OrderRow {
+                kind: OrderKind::ContextDone as u32,
+                ..OrderRow::default()
+            })
+        };
+        let launch = |argument: u64| Step::Launch(LaunchRow::default(), argument.to_le_bytes().to_vec());
+        Script {
+            facts: CallFacts {
+                modules: vec![CallModule {
+                    globals: vec![global(0), global(1)],
+                    ..CallModule::default()
+                }],
+                ..CallFacts::default()
+            },
+            inputs: vec![
+                transfer(0x1000, true),
+                transfer(copied_to, false),
+                transfer(VARIABLE, true),
+                transfer(VARIABLE + 256, true),
+            ],
+            steps: vec![
+                (3, Step::Input(0)),
+                (4, wait()),
+                (5, Step::Input(1)),
+                (6, launch(argument)),
+                (7, Step::Input(2)),
+                (8, Step::Input(3)),
+                (9, wait()),
+                (10, launch(0)),
+            ],
+            ..Script::default()
+        }
+    }
+
+    fn events(s: &Script) -> Vec<u64> {
+        s.steps.iter().map(|s| s.0).collect()
+    }
+
+    #[test]
+    fn variables_of_a_module_that_is_loaded_late_are_filled_in_front() {
+        let mut s = script(0x1000, 0x2000);
+        s.hoist_variables();
+        assert_eq!(s.leading(), 3);
+        assert_eq!(
+            events(&s),
+            [3, 3, 3, 4, 5, 6, 10],
+            "events rise, and the recorder's wait has gone"
+        );
+        let names: Vec<&str> = s.inputs.iter().map(|t| t.name.as_str()).collect();
+        assert_eq!(
+            names,
+            ["1000", "70000000", "70000100", "2000"],
+            "in the order of their steps"
+        );
+        let numbers: Vec<usize> = s
+            .steps
+            .iter()
+            .filter_map(|(_, s)| match s {
+                Step::Input(n) => Some(*n),
+                _ => None,
+            })
+            .collect();
+        assert_eq!(numbers, [0, 1, 2, 3]);
+    }
+
+    #[test]
+    fn what_may_have_been_touched_before_stays_where_it_is() {
+        for (argument, copied_to) in [(VARIABLE + 7, 0x2000), (0x1000, VARIABLE - 4)] {
+            let mut s = script(argument, copied_to);
+            s.hoist_variables();
+            assert_eq!(s.leading(), 1, "{argument:x} {copied_to:x}");
+            assert_eq!(events(&s), [3, 4, 5, 6, 7, 8, 9, 10]);
+        }
+        // The second one alone was touched: the first moves, the wait stays.
+        let mut s = script(VARIABLE + 256, 0x2000);
+        s.hoist_variables();
+        assert_eq!(s.leading(), 2);
+        assert_eq!(events(&s), [3, 3, 4, 5, 6, 8, 9, 10]);
+    }
+}
