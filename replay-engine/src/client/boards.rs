@@ -207,7 +207,7 @@ impl Factories {
     fn lease(server: &Server) -> Result<Lease, ClientError> {
         let client = Client::in_process(server)?;
         let device = client.devices().first().map(|d| d.name.clone()).unwrap_or_default();
-        client.lease(&device)
+        Ok(client.lease(&device)?.beside(server))
     }
 }
 

@@ -5,7 +5,7 @@ use super::session::Connection;
 use crate::device::{Containment, DeviceInfo};
 use crate::plan::{Body, Compiled, PageSource as _, Plan};
 use crate::run::{Arrived, Left, Outcome, calls};
-use crate::serve::MAX_BODY;
+use crate::serve::{MAX_BODY, Server};
 use crate::verify::{self, MOST_STEPS, Reason, Work};
 use crate::wire::delta::Outline;
 use crate::wire::message::{LeaseReply, LeaseRequest, PagesReply, PagesRequest, Part, Run, RunReply, RunRequest};
@@ -76,6 +76,8 @@ pub struct Lease {
     pushed: Pushed,
     sent_pages: Vec<Digest>,
     watch: Option<Box<dyn Fn(Phase) + Send>>,
+    /// The server, where it is in this process: large plans need not go through a connection.
+    beside: Option<Server>,
     /// Whether the agent knows that the person accepts that nothing contains the device.
     uncontained: bool,
 }
@@ -120,6 +122,7 @@ impl Lease {
             pushed: Pushed::default(),
             sent_pages: Vec::new(),
             watch: None,
+            beside: None,
             uncontained: false,
         }
     }
@@ -175,6 +178,14 @@ impl Lease {
     fn enter(&self, phase: Phase) {
         if let Some(watch) = &self.watch {
             watch(phase);
+        }
+    }
+
+    /// The same lease of a board whose server is in this process.
+    pub(super) fn beside(self, server: &Server) -> Self {
+        Self {
+            beside: Some(server.clone()),
+            ..self
         }
     }
 
@@ -241,6 +252,9 @@ impl Lease {
             return Err(ClientError::TooLarge(format!("{head_bytes} + {body_bytes} bytes")));
         }
         let wanted: Vec<Digest> = compiled.plan.digests().into_iter().collect();
+        if let Some(server) = self.beside.as_ref().filter(|_| self.info.takes_calls()) {
+            server.keep_pages(&wanted, &compiled.pages);
+        }
         let part = |bytes: &[u8]| Part {
             bytes: bytes.len() as u64,
             digest: *blake3::hash(bytes).as_bytes(),

@@ -5,6 +5,9 @@ use super::{BodyBuilder, CompileError, Compiled, PageSource, Plan, PlanError, Pl
 use crate::device::{DeviceInfo, space};
 use replay_core::{Action, Actions};
 use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::Path;
 use trace_core::recording::{Page, zero_digest};
 use trace_core::registers::RegisterMap;
 use trace_core::{GpuVa, PAGE_SIZE, PhysAddr};
@@ -38,15 +41,43 @@ impl Ground for Made<'_, '_> {
 /// When the plan is too long for a record.
 pub fn whole_bytes(plan: &Plan, pages: &dyn PageSource) -> Result<Vec<u8>, PlanError> {
     let bytes = plan.to_bytes()?;
-    let digests = plan.digests();
-    let mut out = Vec::with_capacity(16 + bytes.len() + digests.len() * PAGE_SIZE);
-    out.extend_from_slice(&WHOLE_MAGIC);
-    out.extend_from_slice(&(bytes.len() as u64).to_le_bytes());
-    out.extend_from_slice(&bytes);
-    for page in digests.iter().filter_map(|d| pages.page(d)) {
-        out.extend_from_slice(page);
-    }
+    let mut out = Vec::with_capacity(16 + bytes.len() + plan.images.len() * PAGE_SIZE);
+    // A vector takes whatever is written.
+    let _ = put_whole(&bytes, plan, pages, &mut out);
     Ok(out)
+}
+
+/// As [`whole_bytes`], into a file that is made.
+///
+/// # Errors
+/// As there, and when the file cannot be written.
+pub fn write_whole(plan: &Plan, pages: &dyn PageSource, to: &Path) -> Result<(), WholeError> {
+    let bytes = plan.to_bytes()?;
+    let mut out = BufWriter::with_capacity(1 << 20, File::create(to)?);
+    put_whole(&bytes, plan, pages, &mut out)?;
+    Ok(out.flush()?)
+}
+
+fn put_whole(bytes: &[u8], plan: &Plan, pages: &dyn PageSource, out: &mut impl Write) -> std::io::Result<()> {
+    out.write_all(&WHOLE_MAGIC)?;
+    out.write_all(&(bytes.len() as u64).to_le_bytes())?;
+    out.write_all(bytes)?;
+    let digests = plan.digests();
+    digests
+        .iter()
+        .filter_map(|d| pages.page(d))
+        .try_for_each(|page| out.write_all(page))
+}
+
+/// Why a plan's file was not written.
+#[derive(Debug, thiserror::Error)]
+pub enum WholeError {
+    /// The plan.
+    #[error(transparent)]
+    Plan(#[from] PlanError),
+    /// The file.
+    #[error(transparent)]
+    File(#[from] std::io::Error),
 }
 
 impl Compiled {

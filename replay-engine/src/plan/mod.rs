@@ -20,7 +20,7 @@ mod touch;
 mod untouched;
 mod windows;
 
-pub use assembled::{WHOLE_MAGIC, whole_bytes};
+pub use assembled::{WHOLE_MAGIC, WholeError, whole_bytes, write_whole};
 pub use body::{Body, BodyBuilder, BodyError};
 pub(crate) use bus::{Bus, Ground, Polled, Trouble, within};
 pub use compile::{CompileOptions, Compiled, Edits, Pace, Patch, Placed, compile, compile_placed, compile_with};

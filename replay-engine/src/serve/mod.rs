@@ -13,6 +13,7 @@ pub use pairing::{ANSWER_LIMIT, PairingRequest, PairingWindow};
 pub(crate) use push::MAX_BODY;
 
 use crate::device::{Board, BoardError, DeviceInfo};
+use crate::plan::PageSource;
 use crate::wire::message::DeviceState;
 use crate::wire::{KeyError, KeyPair, KeyStore, PublicKey, Stream};
 use cache::Cache;
@@ -22,10 +23,14 @@ use std::io;
 use std::net::TcpListener;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 use strangers::Strangers;
+use trace_core::recording::Digest;
+
+/// Fewest page images that are worth a thread of their own to check.
+const SHARE: usize = 1024;
 
 /// Makes a board, and makes it anew after a panic.
 pub type Factory = Arc<dyn Fn() -> Result<Box<dyn Board>, BoardError> + Send + Sync>;
@@ -225,13 +230,36 @@ impl Server {
         self.shared.slots.iter().map(|s| s.info().clone()).collect()
     }
 
+    /// Keeps page images for clients in this process, as if they had sent them: an offer of a plan with them finds them
+    /// here. One that does not have its digest is left out, and then asked for as any other.
+    pub(crate) fn keep_pages(&self, digests: &[Digest], pages: &(impl PageSource + Sync)) {
+        let client = self.shared.local.public();
+        let sound = |digest: &Digest| {
+            let page = pages.page(digest)?;
+            (blake3::hash(page).as_bytes() == digest).then(|| (*digest, Arc::new(*page)))
+        };
+        let workers = thread::available_parallelism().map_or(1, usize::from);
+        let share = digests.len().div_ceil(workers).max(SHARE);
+        thread::scope(|scope| {
+            for some in digests.chunks(share) {
+                scope.spawn(move || {
+                    let all: Vec<_> = some.iter().filter_map(sound).collect();
+                    let mut cache = self.shared.cache.lock().unwrap_or_else(PoisonError::into_inner);
+                    for (digest, page) in &all {
+                        cache.keep_page(client, *digest, page);
+                    }
+                });
+            }
+        });
+    }
+
     /// Opens pairing for one unknown client: see [`PairingWindow`].
     pub fn open_pairing(&self, window: PairingWindow) {
         *self
             .shared
             .pairing
             .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner) = Some(window);
+            .unwrap_or_else(PoisonError::into_inner) = Some(window);
     }
 
     /// Serves a TCP listener in this thread until [`Server::stop`].

@@ -3,7 +3,7 @@
 use super::apart::{Apart, Players, apart};
 use super::worker::{DeviceTold, Request, Told};
 use crate::device::{Arena, Board, BoardError, Containment, DeviceInfo, JobReport};
-use crate::plan::{PageSource, Plan, whole_bytes};
+use crate::plan::{PageSource, Plan, write_whole};
 use crate::run::calls::{CallsOutcome, StoppedAt};
 use crate::run::{FaultReport, Outcome, OutputBuffer, Verdict};
 use crate::serve::Factory;
@@ -102,8 +102,7 @@ impl CudaBoard {
         let calls = plan.calls.as_ref().ok_or("it is no plan of calls")?;
         let folder = folder().map_err(|e| format!("a folder for the replay: {e}"))?;
         let file = folder.path().join("plan");
-        let bytes = whole_bytes(plan, pages).map_err(|e| e.to_string())?;
-        std::fs::write(&file, bytes).map_err(|e| format!("{}: {e}", file.display()))?;
+        write_whole(plan, pages, &file).map_err(|e| format!("{}: {e}", file.display()))?;
         let request = Request {
             file,
             device: self.number,
