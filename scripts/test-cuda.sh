@@ -151,9 +151,8 @@ print(sum(t.numel() * t.element_size() for t in list(m.parameters()) + list(m.bu
     kinescope info "$WORK/$name.kine" --json >"$WORK/info.json" 2>/dev/null
     code=$(kinescope kernels "$WORK/$name.kine" --json 2>/dev/null | python3 -c '
 import json, sys
-d = json.load(sys.stdin)
-print(sum(m.get("bytes", 0) for m in d.get("modules", [])) or "not told")' 2>/dev/null)
-    echo "figure  $name: recording $(stat -c %s "$WORK/$name.kine") bytes; weights $weights, code $code"
+print(sum({k["module"]: k["module_bytes"] for k in json.load(sys.stdin)}.values()))' 2>/dev/null)
+    echo "figure  $name: recording $(stat -c %s "$WORK/$name.kine") bytes; weights $weights, modules of launched kernels $code"
 }
 if wants nets; then
     if python3 -c 'import torch' 2>/dev/null; then net small_net; net resnet18; else echo "skipped: nets (no PyTorch here)"; fi

@@ -29,6 +29,8 @@ struct Row {
     kernel: String,
     name: String,
     module: Option<u32>,
+    /// Bytes of the module as the recording holds it.
+    module_bytes: u64,
     code: &'static str,
     arch: String,
     ptx: bool,
@@ -175,6 +177,9 @@ fn row(calls: &Calls, code: &KernelCode) -> Row {
         kernel: calls.function_name(code.function).to_owned(),
         name: f.map_or_else(String::new, |f| f.name.clone()),
         module: f.and_then(|f| f.module),
+        module_bytes: f
+            .and_then(|f| calls.facts().modules.get(f.module? as usize))
+            .map_or(0, |m| m.bytes),
         code: code_word(code.kind),
         arch: code.arch.clone(),
         ptx: code.ptx.is_some(),

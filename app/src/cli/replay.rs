@@ -235,6 +235,9 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
             .accept_no_containment()
             .map_err(|e| Failure::usage(e.to_string()))?;
     }
+    if arguments.outcome.is_none() {
+        lease.leave_unrecorded();
+    }
     if compiled.plan.calls.is_some() && arguments.learn.is_some() {
         return Err(Failure::usage(
             "--learn is for registers: a recording of CUDA calls holds what came back, and a replay is held against it",

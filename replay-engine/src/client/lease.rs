@@ -78,6 +78,8 @@ pub struct Lease {
     watch: Option<Box<dyn Fn(Phase) + Send>>,
     /// The server, where it is in this process: large plans need not go through a connection.
     beside: Option<Server>,
+    /// Whether nobody wants the outcome of a replay of calls as a recording.
+    unrecorded: bool,
     /// Whether the agent knows that the person accepts that nothing contains the device.
     uncontained: bool,
 }
@@ -123,6 +125,7 @@ impl Lease {
             sent_pages: Vec::new(),
             watch: None,
             beside: None,
+            unrecorded: false,
             uncontained: false,
         }
     }
@@ -187,6 +190,12 @@ impl Lease {
             beside: Some(server.clone()),
             ..self
         }
+    }
+
+    /// Outcomes of replays of calls are not made recordings from now on, which takes as long as a copy of what the plan
+    /// carries: [`Outcome::recording`] is empty then.
+    pub fn leave_unrecorded(&mut self) {
+        self.unrecorded = true;
     }
 
     /// Checks the plan, pushes what the agent lacks, runs it `repeat` times (0 counts as 1) and fetches the outcome.
@@ -492,7 +501,9 @@ impl Lease {
             let arrived = Arrived::new(*left, events, &images, screen).map_err(|e| broken(e.to_string()))?;
             arrived.complete(&mut outcome, &compiled.plan, &compiled.pages, &self.info);
         }
-        if compiled.plan.calls.is_some() && outcome.calls.is_some() {
+        // A tuning leaves nothing that could be one.
+        let played = compiled.plan.calls.as_ref().is_some_and(|c| c.tune.is_none());
+        if played && !self.unrecorded && outcome.calls.is_some() {
             let recording = calls::recording_of(&outcome, &compiled.plan, &compiled.pages, &self.info);
             let written = recording
                 .map_err(|e| e.to_string())

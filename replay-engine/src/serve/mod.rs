@@ -255,11 +255,7 @@ impl Server {
 
     /// Opens pairing for one unknown client: see [`PairingWindow`].
     pub fn open_pairing(&self, window: PairingWindow) {
-        *self
-            .shared
-            .pairing
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner) = Some(window);
+        *self.shared.pairing.lock().unwrap_or_else(PoisonError::into_inner) = Some(window);
     }
 
     /// Serves a TCP listener in this thread until [`Server::stop`].
