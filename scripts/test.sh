@@ -106,7 +106,7 @@ if cargo clippy --version >/dev/null 2>&1; then
 else
     say "skipped: lints (no clippy)"
 fi
-for kine in sample-traces/*.kine; do
+for kine in sample-traces/*.kine sample-traces/cuda/*.kine; do
     [ -e "$kine" ] || continue
     step "a reader written from docs/format.md reads $kine" python3 tests/format_reader.py "$kine"
 done

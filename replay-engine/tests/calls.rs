@@ -438,3 +438,71 @@ fn a_replay_that_nobody_wants_ends_its_process() {
     assert!(matches!(e, ClientError::Cancelled), "{e}");
     assert!(begun.elapsed() < std::time::Duration::from_secs(20));
 }
+
+/// Boards whose player notes each of its starts, with the device that it was to begin, and then answers as `answer` says.
+fn noting(notes: &std::path::Path, answer: &str) -> Factories {
+    let script = format!(
+        "echo \"${{KINESCOPE_CUDA_AHEAD:-none}}\" >>{}; request=$(cat); test -n \"$request\" || exit 0; \
+         folder=$(printf %s \"$request\" | sed 's/.*\"outputs\":\"\\([^\"]*\\)\".*/\\1/'); \
+         head -c 5000 /dev/zero | tr '\\0' '\\011' >$folder/0.bin; {answer}",
+        notes.display()
+    );
+    let command = move || {
+        let mut c = Command::new("sh");
+        c.args(["-c", &script]);
+        c
+    };
+    Factories::new().with_cuda(Arc::new(Players::new(command)))
+}
+
+#[test]
+fn a_process_that_was_started_ahead_is_the_one_that_plays() {
+    let folder = tempfile::tempdir().unwrap();
+    let notes = folder.path().join("notes");
+    let boards = noting(&notes, &format!("echo '{TOLD}'"));
+    boards.start_ahead("software:mali-g71");
+    boards.start_ahead("agent:lab/cuda0");
+    boards.start_ahead("cuda:0");
+    boards.start_ahead("cuda:0");
+    let mut lease = boards.open_cuda(0).unwrap();
+    assert_eq!(replayed(&mut lease).verdict, Verdict::Match);
+    assert_eq!(
+        std::fs::read_to_string(&notes).unwrap(),
+        "0\n",
+        "one process, begun ahead"
+    );
+    // The next one is a new one; what is begun for another device is not taken.
+    assert_eq!(replayed(&mut lease).verdict, Verdict::Match);
+    boards.start_ahead("cuda:1");
+    assert_eq!(replayed(&mut lease).verdict, Verdict::Match);
+    let all = std::fs::read_to_string(&notes).unwrap();
+    assert_eq!(all.lines().filter(|l| *l == "none").count(), 2, "{all}");
+}
+
+#[test]
+fn an_answer_counts_before_its_process_has_ended_and_the_next_one_waits_for_that() {
+    let folder = tempfile::tempdir().unwrap();
+    let (notes, end) = (folder.path().join("notes"), folder.path().join("end"));
+    let boards = noting(
+        &notes,
+        &format!("echo '{TOLD}'; sleep 1; echo ended >>{}", end.display()),
+    );
+    let mut lease = boards.open_cuda(0).unwrap();
+    assert_eq!(replayed(&mut lease).verdict, Verdict::Match);
+    assert!(!end.exists(), "it is still giving the device back");
+    assert_eq!(replayed(&mut lease).verdict, Verdict::Match);
+    assert_eq!(
+        std::fs::read_to_string(&end).unwrap(),
+        "ended\n",
+        "the first one, and not the second"
+    );
+}
+
+#[test]
+fn a_lease_that_is_told_so_makes_no_recording_of_a_replay() {
+    let mut lease = board(&format!("head -c 5000 /dev/zero >$folder/0.bin; echo '{TOLD}'"));
+    lease.leave_unrecorded();
+    let outcome = replayed(&mut lease);
+    assert_eq!((outcome.verdict, outcome.recording.len()), (Verdict::Diverged, 0));
+    assert_eq!(outcome.outputs[0].data, [0; 5000]);
+}

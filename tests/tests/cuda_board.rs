@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use whole_program_tests::cuda::{Cuda, Recorded, ended, open};
-use whole_program_tests::{Ended, program};
+use whole_program_tests::{Ended, program, root};
 
 /// `kinescope` where the stand-in is the driver.
 fn kinescope<S: AsRef<OsStr>>(cuda: &Cuda, arguments: &[S]) -> Ended {
@@ -321,4 +321,29 @@ fn a_launch_is_tuned_on_a_board_and_what_is_wrong_is_rejected() {
     }
     wrong.sort_unstable();
     assert_eq!(wrong, [48, 96, 320]);
+}
+
+/// A recording that lies with the project: what is written today is played by what comes later.
+#[test]
+fn the_sample_of_a_cuda_program_is_replayed_and_repeats_without_putting_back() {
+    let cuda = Cuda::default();
+    let sample = root().join("sample-traces/cuda/net.kine");
+    let sample = sample.to_str().unwrap();
+    for more in [
+        &[][..],
+        &["--graph", "--no-restore", "--repeat", "3"],
+        &["--repeat", "3"],
+    ] {
+        let mut arguments = vec!["replay", sample, "--on", "cuda:0", "--json"];
+        arguments.extend(more);
+        let done = kinescope(&cuda, &arguments);
+        assert_eq!(done.code, Some(0), "{done:?}");
+        let told = done.json();
+        assert_eq!(told["outcome"], "match", "{told}");
+        assert_eq!(told["reads_compared"], 2, "{told}");
+        let restored = told["calls"]["restored"].as_array().unwrap().len();
+        let puts_back = more.contains(&"--repeat") && !more.contains(&"--no-restore");
+        assert_eq!(restored, if puts_back { 2 } else { 0 }, "{told}");
+        assert!(told["calls"]["parts"]["read_ns"].as_u64().unwrap() > 0, "{told}");
+    }
 }
