@@ -700,7 +700,7 @@ fn calls() {
     let kernels = json(&["kernels", &file], 0);
     each(
         &kernels,
-        "function:n kernel:s name:s module:n? code:s arch:s ptx:b launches:n first_event:n? registers:n? shared:n? \
+        "function:n kernel:s name:s module:n? module_bytes:n code:s arch:s ptx:b launches:n first_event:n? registers:n? shared:n? \
          local:n? constant:n? max_threads:n? parameters:a held:a problem:s?",
     );
     each(&kernels[0]["parameters"], "offset:n bytes:n type:s");

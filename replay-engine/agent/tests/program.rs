@@ -208,7 +208,7 @@ fn it_lists_its_devices_and_says_what_is_wrong() {
     let names: Vec<&str> = text.lines().filter_map(|l| l.split('\t').next()).collect();
     // Behind these comes what this machine has.
     assert_eq!(names[..2], ["software:mali-g71", "software:mali-g52"]);
-    let hardware = |n: &&str| n.starts_with("pci:") || n.starts_with("platform:");
+    let hardware = |n: &&str| ["pci:", "platform:", "cuda:"].iter().any(|bus| n.starts_with(bus));
     assert!(names[2..].iter().all(hardware), "{names:?}");
     let wrong = agent(&["serve", "--device", "toaster"], folder.path());
     let text = String::from_utf8(wrong.stderr).unwrap();
