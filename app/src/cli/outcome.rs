@@ -330,6 +330,27 @@ fn jobs(o: &Outcome, all: bool, out: &mut Out) -> Result<(), Failure> {
     Ok(())
 }
 
+/// How long it took until a device was ready to play, and on what.
+fn ready(calls: &CallsOutcome) -> String {
+    let p = calls.parts;
+    let parts = [
+        ("the driver", p.driver_ns),
+        ("memory", p.memory_ns.saturating_add(p.first_ns)),
+        ("code", p.code_ns),
+        ("the plan", p.read_ns),
+    ];
+    // What took no time, or came from an agent that does not tell, is left out.
+    let told: Vec<String> = parts
+        .iter()
+        .filter(|(_, ns)| *ns > 0)
+        .map(|(what, ns)| format!("{what} {}", duration(*ns)))
+        .collect();
+    match told.is_empty() {
+        true => format!("in {}", duration(calls.ready_ns)),
+        false => format!("in {}: {}", duration(calls.ready_ns), told.join(", ")),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -418,26 +439,5 @@ mod tests {
             all.lines().last().is_some_and(|l| l.starts_with('4')) && all.contains("40.2 us"),
             "{all}"
         );
-    }
-}
-
-/// How long it took until a device was ready to play, and on what.
-fn ready(calls: &CallsOutcome) -> String {
-    let p = calls.parts;
-    let parts = [
-        ("the driver", p.driver_ns),
-        ("memory", p.memory_ns.saturating_add(p.first_ns)),
-        ("code", p.code_ns),
-        ("the plan", p.read_ns),
-    ];
-    // What took no time, or came from an agent that does not tell, is left out.
-    let told: Vec<String> = parts
-        .iter()
-        .filter(|(_, ns)| *ns > 0)
-        .map(|(what, ns)| format!("{what} {}", duration(*ns)))
-        .collect();
-    match told.is_empty() {
-        true => format!("in {}", duration(calls.ready_ns)),
-        false => format!("in {}: {}", duration(calls.ready_ns), told.join(", ")),
     }
 }
