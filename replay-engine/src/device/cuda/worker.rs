@@ -21,6 +21,8 @@ use trace_core::recording::{ElementType, Recording};
 
 /// Longest request or answer, in bytes.
 pub(super) const MOST_TEXT: u64 = 256 << 20;
+/// Time between two looks whether the process that asks is still there.
+const PARENT_TICK: Duration = Duration::from_millis(500);
 /// Number of the device whose context is begun before the request is there.
 pub(super) const AHEAD_VARIABLE: &str = "KINESCOPE_CUDA_AHEAD";
 
@@ -200,6 +202,7 @@ pub enum Answer {
 /// # Errors
 /// When the request cannot be read or the answer not written.
 pub fn answer(from: impl std::io::Read, mut to: impl Write) -> std::io::Result<()> {
+    end_with_parent();
     let ahead = begun_ahead();
     let mut text = String::new();
     from.take(MOST_TEXT).read_to_string(&mut text)?;
@@ -232,6 +235,19 @@ pub fn answer(from: impl std::io::Read, mut to: impl Write) -> std::io::Result<(
         let _ = ahead.join();
     }
     Ok(())
+}
+
+/// Ends this process when the one that asks is gone: a launch that never ends would keep the device for ever.
+fn end_with_parent() {
+    let parent = rustix::process::getppid();
+    let watch = move || {
+        while rustix::process::getppid() == parent {
+            std::thread::sleep(PARENT_TICK);
+        }
+        let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL);
+    };
+    // Without a thread nobody looks, and the process ends by itself in most cases.
+    let _ = std::thread::Builder::new().name("kinescope-parent".into()).spawn(watch);
 }
 
 /// Begins the driver and the context of a device beside the wait for the request, where that is wanted.
