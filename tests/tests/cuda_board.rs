@@ -77,10 +77,23 @@ fn another_input_gives_what_the_program_gives_on_it() {
     arguments.extend(["--output".to_owned(), format!("out0={}", out.display())]);
     let given: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let done = replay(&cuda, &first, &given);
-    assert_eq!(done.code, Some(1), "it differs from what was recorded: {done:?}");
-    assert_eq!(done.json()["outcome"], "diverged");
+    assert_eq!(done.code, Some(0), "another input, another output: {done:?}");
+    assert_eq!(done.json()["outcome"], "match");
+    assert_eq!(done.json()["reads_compared"], 0);
     let seen = &done.json()["calls"]["outputs"][0];
-    assert!(seen["differs_at"].is_u64(), "{seen}");
+    assert!(seen["differs_at"].is_u64() && seen["expected"] == false, "{seen}");
+    let path = first.path.to_str().unwrap();
+    let text = kinescope(&cuda, &[&["replay", path, "--on", "cuda:0"], &given[..]].concat());
+    assert!(
+        text.out
+            .contains("match: with your inputs 1 of 1 output differs from the recording"),
+        "{text:?}"
+    );
+    // Where the person says how near it has to come, it has to.
+    let exact = replay(&cuda, &first, &[&given[..], &["--near", "out0=exact"]].concat());
+    assert_eq!(exact.code, Some(1), "{exact:?}");
+    assert_eq!(exact.json()["outcome"], "diverged");
+    assert_eq!(exact.json()["calls"]["outputs"][0]["expected"], true);
     let npy = std::fs::read(&out).unwrap();
     assert!(npy.starts_with(b"\x93NUMPY") && npy.ends_with(&second.out));
     // A rule that lets everything pass, and one that is for no output.
@@ -273,6 +286,8 @@ fn an_agent_that_is_killed_in_the_middle_is_told() {
         .stderr(Stdio::piped());
     let client = command.spawn().unwrap();
     std::thread::sleep(Duration::from_secs(3));
+    let players = players_of(&cuda);
+    assert!(!players.is_empty(), "a process plays");
     agent.child.kill().unwrap();
     agent.child.wait().unwrap();
     let out = client.wait_with_output().unwrap();
@@ -280,6 +295,27 @@ fn an_agent_that_is_killed_in_the_middle_is_told() {
     assert!(matches!(ended.code, Some(1 | 2)), "{ended:?}");
     let words = format!("{}{}", ended.out, ended.err);
     assert!(words.contains("lost") || words.contains("closed"), "{words}");
+    // What played does not outlive who asked for it, also where its kernel has no end.
+    let since = Instant::now();
+    while !players_of(&cuda).is_empty() {
+        assert!(since.elapsed() < Duration::from_secs(20), "{:?}", players_of(&cuda));
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+/// Processes that play on the stand-in of this folder, by their numbers.
+fn players_of(cuda: &Cuda) -> Vec<u32> {
+    let library = format!("KINESCOPE_CUDA_LIBRARY={}", cuda.file("libcuda.so.1").display());
+    let has = |file: PathBuf, what: &str| {
+        let bytes = std::fs::read(file).unwrap_or_default();
+        bytes.split(|b| *b == 0).any(|part| part == what.as_bytes())
+    };
+    let all = std::fs::read_dir("/proc").unwrap().flatten();
+    let plays =
+        |e: &std::fs::DirEntry| has(e.path().join("cmdline"), "play-calls") && has(e.path().join("environ"), &library);
+    all.filter(plays)
+        .filter_map(|e| e.file_name().to_str()?.parse().ok())
+        .collect()
 }
 
 #[test]

@@ -1,51 +1,19 @@
 //! What a buffer holds: as recorded, and as the person left it. Reads any part without the whole, on any thread.
 
-use crate::changes::{Piece, Recorded};
+use crate::changes::Piece;
 use crate::edited::{Edited, differences};
+use crate::recorded::Buffers;
 use std::sync::Arc;
-use trace_core::memory::GpuMemoryView;
 use trace_core::progress::{Cancelled, Progress};
-use trace_core::recording::{Buffer, Recording};
+use trace_core::recording::Buffer;
 
 /// Bytes that are worked on between two looks at whether somebody still wants the result.
 pub const CHUNK: u64 = 1 << 18;
 
-impl Recorded for Recording {
-    fn extent(&self, buffer: &str) -> Option<(u64, u64)> {
-        let b = self.buffer(buffer)?;
-        self.facts.address_spaces.get(b.address_space as usize)?;
-        Some((b.va.0, b.bytes))
-    }
-
-    fn read(&self, buffer: &str, offset: u64, out: &mut [u8]) {
-        if let Some(b) = self.buffer(buffer) {
-            read_recorded(self, b, offset, out);
-        }
-    }
-}
-
-/// Fills `out` with the buffer's bytes as recorded and gives how many of them the recording does not hold; those are 0.
-fn read_recorded(recording: &Recording, b: &Buffer, offset: u64, out: &mut [u8]) -> u64 {
-    out.fill(0);
-    let unknown = out.len() as u64;
-    let Some(va) = b.va.checked_add(offset) else {
-        return unknown;
-    };
-    let Some(space) = recording.facts.address_spaces.get(b.address_space as usize) else {
-        return unknown;
-    };
-    let view = GpuMemoryView::new(recording.memory.at(0), space);
-    let read = view.read_range(va, unknown);
-    if let Some(to) = out.get_mut(..read.bytes.len()) {
-        to.copy_from_slice(&read.bytes);
-    }
-    read.holes.iter().map(|(r, _)| r.end - r.start).sum()
-}
-
 /// A buffer with what was edited of it. Cheap to clone and to send to another thread.
 #[derive(Clone, Debug)]
 pub struct Contents {
-    recording: Arc<Recording>,
+    all: Arc<Buffers>,
     buffer: Buffer,
     edited: Option<Edited>,
 }
@@ -54,20 +22,27 @@ impl Contents {
     /// The buffer of this name with these edits. `None`: there is no such buffer, or its address space is not in the
     /// recording.
     #[must_use]
-    pub fn new(recording: Arc<Recording>, name: &str, edited: Option<Edited>) -> Option<Self> {
-        recording.extent(name)?;
-        let buffer = recording.buffer(name)?.clone();
-        Some(Self {
-            recording,
-            buffer,
-            edited,
-        })
+    pub fn new(all: Arc<Buffers>, name: &str, edited: Option<Edited>) -> Option<Self> {
+        let buffer = all.get(name).filter(|_| all.is_held(name))?.clone();
+        Some(Self { all, buffer, edited })
     }
 
     /// The buffer.
     #[must_use]
     pub fn buffer(&self) -> &Buffer {
         &self.buffer
+    }
+
+    /// Whether it may be edited.
+    #[must_use]
+    pub fn takes_edits(&self) -> bool {
+        self.all.takes_edits(&self.buffer.name)
+    }
+
+    /// Where a byte of it lies.
+    #[must_use]
+    pub fn place(&self, offset: u64) -> Option<trace_core::GpuVa> {
+        self.all.place(&self.buffer.name, offset)
     }
 
     /// Whether it differs from the recording.
@@ -78,7 +53,7 @@ impl Contents {
 
     /// Fills `out` from `offset` on as recorded, and gives how many of the bytes the recording does not hold.
     pub fn recorded(&self, offset: u64, out: &mut [u8]) -> u64 {
-        read_recorded(&self.recording, &self.buffer, offset, out)
+        self.all.read(&self.buffer.name, offset, out)
     }
 
     /// Fills `out` from `offset` on as the person left it.

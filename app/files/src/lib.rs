@@ -15,6 +15,7 @@ pub mod link;
 pub mod numbers;
 pub mod output;
 pub mod place;
+pub mod recorded;
 pub mod rules;
 pub mod values;
 pub mod workspace;

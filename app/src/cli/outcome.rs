@@ -44,10 +44,16 @@ pub fn print(o: &Outcome, of: &Of<'_>, time: String, out: &mut Out) -> Result<()
     } else {
         "compared reads"
     };
-    out.line(format_args!(
-        "{verdict}: {} of {} {what} as recorded{but}",
-        o.reads.matched, o.reads.compared
-    ))?;
+    match o.calls.as_ref().and_then(free) {
+        Some(told) if o.reads.compared == 0 => out.line(format_args!("{verdict}: {told}"))?,
+        told => {
+            let told = told.map_or_else(String::new, |t| format!("; {t}"));
+            out.line(format_args!(
+                "{verdict}: {} of {} {what} as recorded{told}{but}",
+                o.reads.matched, o.reads.compared
+            ))?;
+        }
+    }
     if let Some(why) = &o.failure {
         out.line(format_args!("  {why}"))?;
     }
@@ -70,6 +76,18 @@ pub fn print(o: &Outcome, of: &Of<'_>, time: String, out: &mut Out) -> Result<()
     out.line("")?;
     out.table(&summary(o, of, time))?;
     jobs(o, of.jobs, out)
+}
+
+/// What is told of outputs of which nothing is expected, because inputs are the person's; `None` where there are none.
+fn free(calls: &CallsOutcome) -> Option<String> {
+    let (differ, all) = calls.free_outputs();
+    let verb = if differ == 1 { "differs" } else { "differ" };
+    (all > 0).then(|| {
+        format!(
+            "with your inputs {differ} of {} {verb} from the recording",
+            counted(all, "output")
+        )
+    })
 }
 
 /// A replay of calls: its outputs, and what it took.

@@ -269,12 +269,7 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
             opened.buffer(odd)?;
         }
         let rule = arguments.near.iter().rev().find(|(n, _)| n.is_none());
-        hold_against(
-            &mut outcome,
-            &opened.recording,
-            &rules,
-            rule.map_or(Alike::Exact, |r| r.1),
-        );
+        hold_against(&mut outcome, &opened.recording, &rules, rule.map(|r| r.1));
         for t in &arguments.types {
             opened.buffer(&t.name)?;
             for o in outcome.outputs.iter_mut().filter(|o| o.name == t.name) {

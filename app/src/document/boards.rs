@@ -91,6 +91,13 @@ impl Boards {
         Self::new(std::env::var_os("KINESCOPE_KEYS").map(PathBuf::from))
     }
 
+    /// The same boards, with CUDA devices that another program plays on.
+    #[must_use]
+    pub fn played_by(mut self, player: impl Fn() -> Command + Send + Sync + 'static) -> Self {
+        self.factories = self.factories.with_cuda(Arc::new(Players::new(player)));
+        self
+    }
+
     fn keys(&self) -> Result<KeyStore, ClientError> {
         let folder = match &self.keys {
             Some(f) => f.clone(),

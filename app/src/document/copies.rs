@@ -261,7 +261,7 @@ fn job(doc: &Document, index: u32, form: Form) -> Option<String> {
 }
 
 fn buffer(doc: &Document, name: &str, form: Form) -> Option<String> {
-    let b = doc.recording.buffer(name)?;
+    let b = doc.buffers.get(name)?;
     if form == Form::Text {
         return Some(name.to_owned());
     }

@@ -44,7 +44,7 @@ pub mod uses;
 pub mod words;
 pub mod writers;
 
-pub use kinescope_files::{changes, contents, edited, journal, values, workspace};
+pub use kinescope_files::{changes, contents, edited, journal, recorded, values, workspace};
 
 pub use kinescope_files::numbers::Numbers;
 
@@ -53,6 +53,7 @@ use contents::Contents;
 use facts::{Facts, Part};
 use journal::{Found, Journal, Keeping, Of};
 use moment::{History, Place, Selection};
+use recorded::Buffers;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use trace_core::progress::Progress;
@@ -71,6 +72,8 @@ pub struct Document {
     pub recording: Arc<Recording>,
     /// What is known of it.
     pub facts: Arc<Facts>,
+    /// Its buffers by name, and where their recorded bytes are.
+    pub buffers: Arc<Buffers>,
     moment: u64,
     selection: Selection,
     history: History,
@@ -134,6 +137,7 @@ impl Document {
     #[must_use]
     pub fn kept(path: PathBuf, elsewhere: Option<PathBuf>, recording: Arc<Recording>, facts: Arc<Facts>) -> Self {
         let of = of(&recording);
+        let buffers = Arc::new(transfers::editable(&recording));
         let journal_path = journal::path_for(&path);
         let mut journal = Journal::new(journal_path.clone(), of.clone()).or_in(elsewhere.clone());
         let (mut changes, mut offered, mut notice) = (Changes::default(), None, None);
@@ -141,14 +145,14 @@ impl Document {
             Ok(true) => {
                 let resumed = journal.resume().zip(elsewhere.clone());
                 let resumed = resumed.and_then(|(text, path)| {
-                    let found = journal::parse(&text, &of, &*recording)?;
+                    let found = journal::parse(&text, &of, &*buffers)?;
                     let beneath = Some(journal_path.clone());
                     Some(Found { path, beneath, ..found })
                 });
                 let resumes = resumed.is_some();
                 let read = match resumed {
                     Some(found) => Ok(Some(found)),
-                    None => journal::read(&journal_path, &of, &*recording),
+                    None => journal::read(&journal_path, &of, &*buffers),
                 };
                 match read {
                     Ok(Some(found)) if found.closed => changes = found.changes,
@@ -157,11 +161,11 @@ impl Document {
                     Err(e) => notice = Some(not_read(&journal_path, &e)),
                 }
                 if offered.is_none() {
-                    offered = journal::read_aside(&journal_path, &of, &*recording);
+                    offered = journal::read_aside(&journal_path, &of, &*buffers);
                 }
                 // One that tells another story than the journal beside the recording is not lost either.
                 if let Some(p) = elsewhere.filter(|_| offered.is_none() && !resumes) {
-                    offered = journal::read_free(&p, &of, &*recording);
+                    offered = journal::read_free(&p, &of, &*buffers);
                 }
             }
             Ok(false) => {
@@ -177,12 +181,18 @@ impl Document {
             changes,
             offered,
             notice,
-            ..Self::bare(path, journal, recording, facts)
+            ..Self::bare(path, journal, recording, facts, buffers)
         }
     }
 
     /// A document with no changes.
-    fn bare(path: PathBuf, journal: Journal, recording: Arc<Recording>, facts: Arc<Facts>) -> Self {
+    fn bare(
+        path: PathBuf,
+        journal: Journal,
+        recording: Arc<Recording>,
+        facts: Arc<Facts>,
+        buffers: Arc<Buffers>,
+    ) -> Self {
         let title = path
             .file_name()
             .map_or_else(|| "recording".into(), |n| n.to_string_lossy().into_owned());
@@ -216,6 +226,7 @@ impl Document {
             path,
             recording,
             facts,
+            buffers,
         }
     }
 
@@ -224,8 +235,8 @@ impl Document {
     pub fn copy(&self) -> Self {
         let path = self.path.clone();
         let nowhere = Journal::new(PathBuf::from("/dev/null"), of(&self.recording));
-        let facts = Arc::clone(&self.facts);
-        let mut copy = Self::bare(path, nowhere, Arc::clone(&self.recording), facts);
+        let (facts, buffers) = (Arc::clone(&self.facts), Arc::clone(&self.buffers));
+        let mut copy = Self::bare(path, nowhere, Arc::clone(&self.recording), facts, buffers);
         copy.changes = self.changes.clone();
         copy
     }
@@ -385,7 +396,14 @@ impl Document {
     #[must_use]
     pub fn contents(&self, buffer: &str) -> Option<Contents> {
         let edited = self.changes.inputs().get(buffer).cloned();
-        Contents::new(Arc::clone(&self.recording), buffer, edited)
+        Contents::new(Arc::clone(&self.buffers), buffer, edited)
+    }
+
+    /// The buffer that an address is in, and the byte of it. Of several, the one of the name `liked` is meant, else the
+    /// shortest.
+    #[must_use]
+    pub fn buffer_at(&self, space: u32, va: u64, liked: &str) -> Option<(&Buffer, u64)> {
+        self.buffers.at(space, va, liked)
     }
 
     /// What the person made.
@@ -396,8 +414,7 @@ impl Document {
 
     /// Does a change, and journals it. `false`: it does not fit, and nothing was done.
     pub fn change(&mut self, change: Change) -> bool {
-        let recording = Arc::clone(&self.recording);
-        if !self.changes.apply(change.clone(), &*recording) {
+        if !self.changes.apply(change.clone(), &*self.buffers) {
             return false;
         }
         self.before_journal();
@@ -438,8 +455,7 @@ impl Document {
 
     /// Does the change again that was taken back last.
     pub fn redo(&mut self) -> Option<Change> {
-        let recording = Arc::clone(&self.recording);
-        let c = self.changes.redo(&*recording)?;
+        let c = self.changes.redo(&*self.buffers)?;
         self.before_journal();
         self.journal.redone();
         Some(c)

@@ -8,7 +8,6 @@ use super::transfers;
 use crate::theme::text;
 use replay_engine::client::boards::Board;
 use replay_engine::client::{ClientError, Lease, Phase};
-use replay_engine::device::cuda::worker::Alike;
 use replay_engine::device::{Containment, DeviceInfo};
 use replay_engine::plan::{CompileError, CompileOptions, Compiled, Edits, Pace, compile};
 use replay_engine::run::calls::hold_against;
@@ -70,6 +69,8 @@ pub struct State {
     pub silent: Option<String>,
     /// Boards of which the person has accepted, since this recording was opened, that nothing contains them.
     pub uncontained: BTreeSet<String>,
+    /// Boards whose driver contains what is played, that the person has let replays on since this recording was opened.
+    pub let_on: BTreeSet<String>,
     /// Outputs beside the recorded ones.
     pub compared: Vec<OutputDiff>,
     /// Why the last plan or replay could not be made.
@@ -230,6 +231,29 @@ impl State {
     #[must_use]
     pub fn unasked(&self) -> bool {
         self.info().is_none() && self.real()
+    }
+
+    /// Whether the driver of the chosen board contains what is played on it, as far as is known.
+    #[must_use]
+    pub fn is_driven(&self) -> bool {
+        self.info().is_some_and(|i| i.containment == Containment::Driver)
+    }
+
+    /// Whether the person is asked before a replay: every time for hardware, once where its driver contains replays as it
+    /// does every other program.
+    #[must_use]
+    pub fn asks(&self) -> bool {
+        self.real() && !(self.is_driven() && self.let_on.contains(self.board()))
+    }
+
+    /// The person said yes to the question.
+    pub fn let_on(&mut self) {
+        let board = self.board().to_owned();
+        if self.asks_for_containment() {
+            self.uncontained.insert(board);
+        } else if self.is_driven() {
+            self.let_on.insert(board);
+        }
     }
 
     /// Whether nothing contains the chosen board, as far as is known, and the person has not accepted that yet.
@@ -424,7 +448,7 @@ fn run(
     outcome.timing.plan_ns = planned.plan_ns;
     order.say("comparing outputs");
     let compared = if outcome.calls.is_some() {
-        hold_against(&mut outcome, &order.recording, &BTreeMap::new(), Alike::Exact);
+        hold_against(&mut outcome, &order.recording, &BTreeMap::new(), None);
         transfers::compared(&order.recording, &mut outcome.outputs)
     } else {
         let all = outcome.outputs.iter();
@@ -454,12 +478,20 @@ pub fn summary(outcome: &Outcome) -> String {
 #[must_use]
 pub fn compared(outcome: &Outcome) -> String {
     if let Some(calls) = &outcome.calls {
-        return format!(
-            "{} of {} outputs · {} launches",
-            text::count(outcome.reads.matched),
-            text::count(outcome.reads.compared),
-            text::count(calls.launches),
-        );
+        let launches = text::counted(calls.launches, "launch", "launches");
+        let outputs = match calls.free_outputs() {
+            (differ, all) if all > 0 => format!(
+                "with your inputs {} of {} differ",
+                text::count(differ),
+                text::counted(all, "output", "outputs")
+            ),
+            _ => format!(
+                "{} of {} outputs",
+                text::count(outcome.reads.matched),
+                text::count(outcome.reads.compared)
+            ),
+        };
+        return format!("{outputs} · {launches}");
     }
     format!(
         "{} of {} reads · {} interrupts",

@@ -160,7 +160,7 @@ impl Document {
                 Some(Followed::Bytes { space, va, bytes })
             }
             Selection::Buffer(ref name) => {
-                let b = self.recording.buffer(name)?;
+                let b = self.buffers.get(name)?;
                 Some(Followed::Bytes {
                     space: b.address_space,
                     va: b.va.0,
@@ -282,7 +282,7 @@ impl Document {
             Selection::Entry { space, va, level } => (*space, *va, level.checked_sub(1).or_else(|| last(*space, *va))?),
             Selection::Memory { space, va, .. } => (*space, *va, last(*space, *va)?),
             Selection::Buffer(name) => {
-                let b = self.recording.buffer(name)?;
+                let b = self.buffers.get(name)?;
                 (b.address_space, b.va.0, last(b.address_space, b.va.0)?)
             }
             Selection::Job(j) => {

@@ -1,33 +1,80 @@
 //! Recordings of calls as replays see them: what goes to the device and comes back as buffers by name.
 
 use super::compared::{OutputDiff, SHOWN};
+use super::recorded::{Buffers, Carried, Carries};
 use replay_engine::device::cuda::{Script, Transfer};
 use replay_engine::run::OutputBuffer;
+use std::collections::HashMap;
+use std::sync::Arc;
 use trace_core::GpuVa;
 use trace_core::recording::{Buffer, BufferRole, ElementType, Recording};
 
-/// What copies carry, as buffers: each input once, each output; none where it is no recording of calls. Their type is not
-/// recorded: they are bytes.
+/// What copies carry and what memory held at the begin, as buffers: each input once, each output; none where it is no
+/// recording of calls. Their type is not recorded: they are bytes.
 #[must_use]
 pub fn buffers(recording: &Recording) -> Vec<Buffer> {
+    carried(recording).into_iter().map(|(b, _)| b).collect()
+}
+
+/// What a person may look at and edit of a recording: its named buffers, or, of a recording of calls, what copies carry and
+/// what memory held when the range began. Elements of those are floats where they look like it, else bytes.
+#[must_use]
+pub fn editable(recording: &Arc<Recording>) -> Buffers {
+    if recording.call_facts().is_none() {
+        return Buffers::named(Arc::clone(recording));
+    }
+    let mut all = carried(recording);
+    for (b, c) in &mut all {
+        let mut begin = vec![0; usize::try_from(b.bytes).unwrap_or(0).min(LOOK * 4)];
+        if b.bytes.is_multiple_of(4) && recording.copied_part(&c.row, 0, &mut begin) && looks_like_floats(&begin) {
+            b.element = ElementType::F32;
+        }
+    }
+    Buffers::carried(Arc::clone(recording), all)
+}
+
+/// What copies carry and what memory held at the begin, each with the first copy that carries it.
+fn carried(recording: &Recording) -> Vec<(Buffer, Carried)> {
     let Ok(script) = Script::of(recording) else {
         return Vec::new();
     };
-    let buffer = |t: &Transfer, role, at| Buffer {
-        name: t.name.clone(),
-        role,
-        address_space: 0,
-        va: GpuVa(at),
-        bytes: t.row.total().unwrap_or(0),
-        element: ElementType::U8,
+    let one = |t: &Transfer, carries: Carries| {
+        let role = match carries {
+            Carries::In => BufferRole::Input,
+            Carries::Before => BufferRole::Shared,
+            Carries::Out | Carries::After => BufferRole::Output,
+        };
+        let buffer = Buffer {
+            name: t.name.clone(),
+            role,
+            address_space: 0,
+            va: GpuVa(t.row.device()),
+            bytes: t.row.total().unwrap_or(0),
+            element: ElementType::U8,
+        };
+        let carried = Carried {
+            carries,
+            row: t.row,
+            event: t.event,
+            times: 1,
+        };
+        (buffer, carried)
     };
-    let mut all: Vec<Buffer> = Vec::new();
-    for t in script.inputs.iter().skip(script.first) {
-        if !all.iter().any(|b| b.name == t.name) {
-            all.push(buffer(t, BufferRole::Input, t.row.to));
+    let mut all: Vec<(Buffer, Carried)> = Vec::new();
+    let mut known: HashMap<&str, usize> = HashMap::new();
+    for t in &script.inputs {
+        if let Some((_, c)) = known.get(&*t.name).and_then(|n| all.get_mut(*n)) {
+            c.times += 1;
+            continue;
         }
+        known.insert(&t.name, all.len());
+        all.push(one(t, if t.snapshot { Carries::Before } else { Carries::In }));
     }
-    all.extend(script.outputs.iter().map(|t| buffer(t, BufferRole::Output, t.row.from)));
+    // What the program itself wanted comes first.
+    for (snapshot, carries) in [(false, Carries::Out), (true, Carries::After)] {
+        let outputs = script.outputs.iter().filter(|t| t.snapshot == snapshot);
+        all.extend(outputs.map(|t| one(t, carries)));
+    }
     all
 }
 
@@ -71,10 +118,11 @@ pub fn compared(recording: &Recording, outputs: &mut [OutputBuffer]) -> Vec<Outp
     all
 }
 
+/// Words that are looked at, at most: what is so long is of one kind from its beginning on.
+const LOOK: usize = 4096;
+
 /// Whether bytes are floats, as far as their sizes tell: whole numbers that are small and texts are denormal or huge ones.
 fn looks_like_floats(bytes: &[u8]) -> bool {
-    /// Looked at, at most: what is so long is of one kind from its beginning on.
-    const LOOK: usize = 4096;
     let (words, rest) = bytes.as_chunks::<4>();
     let ordinary = |w: &[u8; 4]| {
         let size = f32::from_le_bytes(*w).abs();

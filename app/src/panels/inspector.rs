@@ -7,13 +7,14 @@ mod trail;
 
 use super::{copy_menu, jobs, notebook, problems, register, replay};
 use crate::document::moment::Selection;
+use crate::document::recorded::Carried;
 use crate::document::{Document, entries, facts, lookup, runs, tables, touches, values, words};
 use crate::panels::desk::{Ask, Asks, Pages};
 use crate::panels::views::Views;
 use crate::theme::widgets::{self, Part};
 use crate::theme::{mono, palette, small, text};
 use egui::{RichText, Ui};
-use trace_core::recording::ElementType;
+use trace_core::recording::{Buffer, ElementType};
 
 /// Draws the inspector; `views` tell which pixel of a picture is selected.
 pub fn ui(doc: &mut Document, asks: &mut Asks, views: &Views, ui: &mut Ui) {
@@ -62,12 +63,14 @@ fn event(doc: &mut Document, ui: &mut Ui) {
 
 fn buffer(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, name: &str) {
     let p = palette(ui);
-    let Some(b) = doc.recording.buffer(name).cloned() else {
+    let Some(b) = doc.buffers.get(name).cloned() else {
         return;
     };
+    let carrier = doc.buffers.carrier(name).copied();
+    let what = carrier.map_or(b.role.name(), |c| c.carries.name());
     widgets::section(ui, "Buffer");
     ui.label(RichText::new(&b.name).font(mono()));
-    ui.label(RichText::new(format!("{} · {}", b.role.name(), words::buffer_kind(doc, &b))).color(p.quiet));
+    ui.label(RichText::new(format!("{what} · {}", words::buffer_kind(doc, &b))).color(p.quiet));
     ui.add_space(4.0);
     let at = widgets::key_link(ui, "address", &b.va.to_string());
     let own = [("address", b.va.to_string()), ("name", b.name.clone())];
@@ -77,14 +80,10 @@ fn buffer(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, name: &str) {
         asks.command("show-memory");
     }
     widgets::key_value(ui, "size", Part::mono(text::bytes(b.bytes)));
-    let mapping = doc
-        .facts
-        .spaces
-        .get(b.address_space as usize)
-        .and_then(|s| s.mapping_at(b.va.0))
-        .copied();
-    let rights = mapping.map_or_else(|| "not mapped".into(), |m| runs::rights_text(m.rights));
-    widgets::key_value(ui, "rights", Part::mono(rights));
+    match carrier {
+        Some(c) => carried(doc, ui, &b, &c),
+        None => rights(doc, ui, &b),
+    }
     let edited = doc.changes().inputs().contains_key(&b.name);
     let state = if edited {
         Part::words("● edited by you").colour(p.edited)
@@ -94,10 +93,15 @@ fn buffer(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, name: &str) {
     widgets::key_value(ui, "content", state);
     ui.add_space(8.0);
     ui.horizontal_wrapped(|ui| {
-        if ui.button("Edit values").clicked() {
+        let values = if doc.buffers.takes_edits(&b.name) {
+            "Edit values"
+        } else {
+            "Show values"
+        };
+        if ui.button(values).clicked() {
             asks.command("show-inputs");
         }
-        if ui.button("Show pages").clicked() {
+        if carrier.is_none() && ui.button("Show pages").clicked() {
             asks.push(Ask::Pages(Pages {
                 space: Some(b.address_space),
                 frame: Some((b.va.0, b.bytes.div_ceil(4096))),
@@ -106,6 +110,27 @@ fn buffer(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, name: &str) {
             asks.command("show-page-tables");
         }
     });
+}
+
+/// What the mapping of a buffer allows.
+fn rights(doc: &Document, ui: &mut Ui, b: &Buffer) {
+    let space = doc.facts.spaces.get(b.address_space as usize);
+    let mapping = space.and_then(|s| s.mapping_at(b.va.0));
+    let rights = mapping.map_or_else(|| "not mapped".into(), |m| runs::rights_text(m.rights));
+    widgets::key_value(ui, "rights", Part::mono(rights));
+}
+
+/// The copies that carry a buffer of a recording of calls.
+fn carried(doc: &mut Document, ui: &mut Ui, b: &Buffer, c: &Carried) {
+    let told = format!("event {}", text::count(c.event));
+    if widgets::key_link(ui, "copy", &told).clicked() {
+        doc.go_with(c.event, Selection::Buffer(b.name.clone()));
+    }
+    if c.times > 1 {
+        let told = text::counted(c.times, "copy", "copies");
+        widgets::key_value(ui, "in all", Part::words(told))
+            .on_hover_text("a replay gives all of them what you make of it");
+    }
 }
 
 fn memory(doc: &mut Document, asks: &mut Asks, views: &Views, ui: &mut Ui, (space, va, bytes): (u32, u64, u64)) {

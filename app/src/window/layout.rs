@@ -168,7 +168,7 @@ pub fn at_first(holds: Holds) -> Dock {
         Holds::Screen => tabs.insert(1, "screen"),
         Holds::Calls => {
             tabs = vec![
-                "launches", "events", "kernel", "memory", "tune", "replay", "notebook", "problems", "log",
+                "launches", "events", "kernel", "memory", "inputs", "tune", "replay", "notebook", "problems", "log",
             ];
         }
     }

@@ -153,14 +153,13 @@ fn things(doc: &Document, wanted: &str, out: &mut Vec<(u32, String, String, Entr
         return;
     }
     calls(doc, wanted, out);
-    for b in &doc.recording.facts.buffers {
+    for b in doc.buffers.list().iter().take(MOST_NAMES) {
         if let Some(rank) = fits(&b.name, wanted).filter(|r| *r < 100) {
-            out.push((
-                rank + 2,
-                b.name.clone(),
-                format!("{} buffer", b.role.name()),
-                Entry::Buffer(b.name.clone()),
-            ));
+            let told = match doc.buffers.carrier(&b.name) {
+                Some(c) => format!("values, {}", c.carries.name()),
+                None => format!("{} buffer", b.role.name()),
+            };
+            out.push((rank + 2, b.name.clone(), told, Entry::Buffer(b.name.clone())));
         }
     }
     for m in doc.facts.device.iter().flat_map(|d| d.map().memory()) {

@@ -69,14 +69,13 @@ impl App {
             self.ask_board(ctx, command);
             return;
         }
-        if !answered && doc.replay.real() {
+        if !answered && doc.replay.asks() {
             self.confirm = Some(command);
             return;
         }
         // The question that was answered has said so.
-        if self.confirm.take().is_some() && doc.replay.asks_for_containment() {
-            let board = doc.replay.board().to_owned();
-            doc.replay.uncontained.insert(board);
+        if self.confirm.take().is_some() {
+            doc.replay.let_on();
         }
         doc.replay.repeat = times;
         doc.replay.begin();
@@ -116,7 +115,7 @@ impl App {
                         let Some(doc) = doc else { return };
                         doc.replay.silent = None;
                         doc.replay.asked = Some(info);
-                        if doc.replay.real() {
+                        if doc.replay.asks() {
                             app.confirm = Some(command);
                         } else {
                             app.asks.command(command);

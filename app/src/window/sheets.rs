@@ -123,7 +123,13 @@ pub(super) fn confirm(app: &mut App, ctx: &Context) {
         return;
     };
     let board = doc.replay.board().to_owned();
+    let driven = doc.replay.is_driven();
     let what = match &doc.replay.plan {
+        Some((c, _)) if driven => format!(
+            "{}, {} of memory",
+            text::counted(c.plan.actions, "call", "calls"),
+            text::bytes(c.plan.budgets.pages.saturating_mul(4096))
+        ),
         Some((c, _)) => format!(
             "{}, {}, {} of the agent's memory",
             text::counted(c.plan.actions, "action", "actions"),
@@ -134,9 +140,10 @@ pub(super) fn confirm(app: &mut App, ctx: &Context) {
     };
     let told = doc.replay.info().map(|i| i.description.clone());
     let uncontained = doc.replay.asks_for_containment();
-    let title = match uncontained {
-        true => "Replay on hardware that nothing contains?",
-        false => "Replay on real hardware?",
+    let title = match (uncontained, driven) {
+        (true, _) => "Replay on hardware that nothing contains?",
+        (_, true) => "Replay on this GPU?",
+        _ => "Replay on real hardware?",
     };
     let mut answer = None;
     let modal = egui::Modal::new(egui::Id::unique("confirm")).show(ctx, |ui| {
@@ -156,10 +163,17 @@ pub(super) fn confirm(app: &mut App, ctx: &Context) {
                          recording is closed.";
             ui.label(RichText::new(words).color(p.warning));
         }
-        ui.label(RichText::new("The agent checks the plan again before anything is touched.").color(p.quiet));
+        let more = if driven {
+            "A process of its own does it, and the driver keeps it from the memory of others; whoever else uses the GPU \
+             shares its time. Your yes counts for this board until the recording is closed."
+        } else {
+            "The agent checks the plan again before anything is touched."
+        };
+        ui.label(RichText::new(more).color(p.quiet));
         ui.add_space(10.0);
         ui.horizontal(|ui| {
-            let yes = widgets::primary_button(ui, "Replay on hardware", "Touch the hardware", true);
+            let words = if driven { "Replay" } else { "Replay on hardware" };
+            let yes = widgets::primary_button(ui, words, "Touch the hardware", true);
             let no = ui.button("Do not");
             if yes.clicked() {
                 answer = Some(true);

@@ -234,9 +234,9 @@ impl Window {
             gpu: self.doc().recording.facts.identity.gpu_id,
             source: self.doc().recording.facts.identity.source.clone(),
         };
-        let recording = Arc::clone(&self.doc().recording);
+        let buffers = Arc::clone(&self.doc().buffers);
         let since = Instant::now();
-        while journal::read(&file, &of, &*recording)
+        while journal::read(&file, &of, &*buffers)
             .ok()
             .flatten()
             .is_none_or(|f| f.changes.len() < wanted)

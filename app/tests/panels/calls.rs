@@ -283,7 +283,6 @@ fn panels_without_calls_say_what_they_would_show_and_others_say_what_they_are_fo
         ("show-page-tables", "no page tables"),
         ("show-jobs", "launches of kernels"),
         ("show-shader", "kernels"),
-        ("show-inputs", "calls"),
     ] {
         w.run(panel);
         assert!(w.has_part(what), "{panel} says {what}");

@@ -13,6 +13,7 @@ mod copying;
 mod digits;
 mod hands;
 mod inputs;
+mod inputs_of_calls;
 mod left_behind;
 mod lists;
 mod memory;

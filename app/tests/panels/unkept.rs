@@ -65,8 +65,8 @@ fn changes(path: &std::path::Path, w: &mut Window) -> Option<usize> {
         gpu: w.doc().recording.facts.identity.gpu_id,
         source: w.doc().recording.facts.identity.source.clone(),
     };
-    let recording = w.doc().recording.clone();
-    let found = journal::read(path, &of, &*recording).ok().flatten()?;
+    let buffers = std::sync::Arc::clone(&w.doc().buffers);
+    let found = journal::read(path, &of, &*buffers).ok().flatten()?;
     Some(found.changes.len())
 }
 

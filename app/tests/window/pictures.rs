@@ -67,9 +67,27 @@ fn calls(name: &str, panel: &str, theme: ThemeChoice) {
         w.views().memory.element = Some(ElementType::F32);
         w.run("before-after");
     }
+    if panel == "show-inputs" {
+        // The image of all runs, with a few of its pixels made white.
+        let white = [1f32; 6].iter().flat_map(|f| f.to_le_bytes()).collect::<Vec<u8>>();
+        for row in 4..9 {
+            assert!(w.doc().edit("in2", (row * 28 + 6) * 4, white.clone()));
+        }
+        w.doc().select(Selection::Buffer("in2".into()));
+    }
     w.run(panel);
     w.settle();
     w.harness.snapshot(name);
+}
+
+#[test]
+fn inputs_of_calls_dark() {
+    calls("inputs_of_calls_dark", "show-inputs", ThemeChoice::Dark);
+}
+
+#[test]
+fn inputs_of_calls_light() {
+    calls("inputs_of_calls_light", "show-inputs", ThemeChoice::Light);
 }
 
 #[test]

@@ -5,7 +5,7 @@ use crate::device::DeviceInfo;
 use crate::device::cuda::worker::{Alike, Parts};
 use crate::device::cuda::{Rule, Script, Transfer, compare};
 use crate::plan::calls::{PlanCallsError, Told};
-use crate::plan::{PageSource, Plan};
+use crate::plan::{PageSource, Plan, RewriteKind};
 use crate::tune::Tuned;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -29,6 +29,8 @@ pub struct OutputSeen {
     pub bytes: u64,
     /// Whether the recording holds what it has to be.
     pub held: bool,
+    /// Whether it has to be as recorded: with inputs of the person's, and no rule for it, it has not.
+    pub expected: bool,
     /// First byte that differs beyond the rule.
     pub differs_at: Option<u64>,
     /// Elements, or bytes where the rule is exact, that differ beyond the rule.
@@ -75,8 +77,28 @@ pub struct CallsOutcome {
     pub tuned: Option<Tuned>,
 }
 
+impl CallsOutcome {
+    /// Outputs of which nothing was expected because inputs were the person's: how many differ from the recorded ones,
+    /// and how many there are.
+    #[must_use]
+    pub fn free_outputs(&self) -> (u64, u64) {
+        let free = || self.outputs.iter().filter(|s| s.held && !s.expected);
+        let differ = free().filter(|s| s.differs_at.is_some()).count();
+        (differ as u64, free().count() as u64)
+    }
+}
+
 /// Holds the outputs of a replay against the recording that it is of. `rules` are by output, `rule` is for all others.
-pub fn hold_against(outcome: &mut Outcome, recording: &Recording, rules: &BTreeMap<String, Alike>, rule: Alike) {
+///
+/// Without a rule an output has to be exactly as recorded. Where the replay ran with inputs of the person's nothing is
+/// expected of an output that no rule is for: what differs is told, and is no divergence.
+pub fn hold_against(
+    outcome: &mut Outcome,
+    recording: &Recording,
+    rules: &BTreeMap<String, Alike>,
+    rule: Option<Alike>,
+) {
+    let given = outcome.rewrites.get(&RewriteKind::Input).is_some_and(|n| *n > 0);
     let Some(calls) = &mut outcome.calls else { return };
     // Whoever made the plan has made the script of the same recording before.
     let Ok(script) = Script::of(recording) else { return };
@@ -90,24 +112,27 @@ pub fn hold_against(outcome: &mut Outcome, recording: &Recording, rules: &BTreeM
             continue;
         };
         let recorded = recording.copied(&t.row);
-        let rule = Rule::from(rules.get(&t.name).copied().unwrap_or(rule));
+        let asked = rules.get(&t.name).copied().or(rule);
+        let expected = asked.is_some() || !given;
+        let rule = Rule::from(asked.unwrap_or(Alike::Exact));
         let mut seen = OutputSeen {
             event: t.event,
             name: t.name.clone(),
             bytes: output.data.len() as u64,
             held: recorded.is_some(),
+            expected,
             ..OutputSeen::default()
         };
         if let Some(recorded) = &recorded {
-            held += 1;
+            held += u64::from(expected);
             match compare(recorded, &output.data, rule) {
-                None => alike += 1,
+                None => alike += u64::from(expected),
                 Some(d) => {
                     seen.differs_at = Some(d.at);
                     seen.differing = d.count;
                     seen.largest = d.largest;
-                    outcome.divergence_count += 1;
-                    if outcome.divergences.len() < KEPT {
+                    outcome.divergence_count += u64::from(expected);
+                    if expected && outcome.divergences.len() < KEPT {
                         outcome.divergences.push(Divergence {
                             event: t.event,
                             register: format!("{} at byte {}", t.name, d.at),

@@ -9,7 +9,23 @@ __global__ void scale_add(float *out, const float *x, const float *y, float fact
     for (size_t i = (size_t)blockIdx.x * blockDim.x + threadIdx.x; i < n; i += all) out[i] = fmaf(factor, x[i], y[i]);
 }
 
+// What the neighbours do around a launch: all memory of the device in whole steps of 2 MiB, to the host and into a file.
+static void dump(const char *folder, const char *name, void *const *at, size_t count, size_t bytes) {
+    const size_t step = 2u << 20, whole = (bytes + step - 1) / step * step;
+    std::vector<char> host(whole);
+    char path[4096];
+    snprintf(path, sizeof path, "%s/%s.bin", folder, name);
+    FILE *file = fopen(path, "wb");
+    if (!file) fail("%s cannot be written", path);
+    for (size_t i = 0; i < count; i++) {
+        CHECK(cudaMemcpy(host.data(), at[i], bytes, cudaMemcpyDeviceToHost));
+        if (fwrite(host.data(), 1, whole, file) != whole) fail("%s cannot be written", path);
+    }
+    if (fclose(file) != 0) fail("%s cannot be written", path);
+}
+
 int main(int argc, char **argv) {
+    const char *folder = option(&argc, argv, "--dump");
     const unsigned block = (unsigned)number_option(&argc, argv, "--block", 64, 1, 1024);
     const unsigned grid = (unsigned)number_option(&argc, argv, "--grid", 32, 1, 1 << 20);
     const bool timed = flag(&argc, argv, "--time");
@@ -29,8 +45,11 @@ int main(int argc, char **argv) {
     CHECK(cudaMemcpy(device_x, x.data(), bytes, cudaMemcpyHostToDevice));
     CHECK(cudaMemcpy(device_y, y.data(), bytes, cudaMemcpyHostToDevice));
     CHECK(cudaMemset(device_out, 0, bytes));
+    void *const all[] = {device_x, device_y, device_out};
+    if (folder) dump(folder, "before", all, 3, bytes);
     scale_add<<<grid, block>>>(device_out, device_x, device_y, factor, n);
     CHECK(cudaGetLastError());
+    if (folder) dump(folder, "after", all, 3, bytes);
     CHECK(cudaMemcpy(out.data(), device_out, bytes, cudaMemcpyDeviceToHost));
     if (timed) {
         const double time = time_of([&] {

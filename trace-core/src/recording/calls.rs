@@ -6,6 +6,7 @@
 use super::events::{EventKind, Events};
 use bytemuck::{Pod, Zeroable};
 use serde::{Deserialize, Serialize};
+use std::ops::Range;
 
 /// A launch of a function on the device. 72 bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
@@ -704,21 +705,53 @@ impl super::Recording {
     /// The bytes that a copy moved, its rows one after another; `None` when the recording does not hold them.
     #[must_use]
     pub fn copied(&self, row: &CopyRow) -> Option<Vec<u8>> {
+        // No more is taken than the pages that the file holds can name.
+        self.pages_of(row)?;
+        let mut bytes = vec![0; usize::try_from(row.total()?).ok()?];
+        self.copied_part(row, 0, &mut bytes).then_some(bytes)
+    }
+
+    /// Fills `out` with what a copy moved, its rows one after another, from byte `offset` of that on. Takes time by what is
+    /// asked for, not by what was moved. `false`: the recording does not hold all of it, or it ends before; what `out`
+    /// holds then is not told.
+    #[must_use]
+    pub fn copied_part(&self, row: &CopyRow, offset: u64, out: &mut [u8]) -> bool {
+        const PAGE: u64 = crate::PAGE_SIZE as u64;
+        let fill = || {
+            let pages = self.pages_of(row)?;
+            if offset.checked_add(out.len() as u64)? > row.total()? {
+                return None;
+            }
+            let begin = (row.device() % PAGE).checked_add(offset)?;
+            let first = pages.start.checked_add(usize::try_from(begin / PAGE).ok()?)?;
+            let mut skip = (begin % PAGE) as usize;
+            let mut left = out;
+            for id in self.events.call_pages.iter_range(first..pages.end) {
+                if left.is_empty() {
+                    break;
+                }
+                let from = self.memory.pages.page(super::PageId(id))?.get(skip..)?;
+                let (now, rest) = left.split_at_mut(from.len().min(left.len()));
+                now.copy_from_slice(from.get(..now.len())?);
+                (left, skip) = (rest, 0);
+            }
+            left.is_empty().then_some(())
+        };
+        fill().is_some()
+    }
+
+    /// Whether the recording names a page for each byte that a copy moved.
+    #[must_use]
+    pub fn holds_copy(&self, row: &CopyRow) -> bool {
+        self.pages_of(row).is_some()
+    }
+
+    /// Which of [`super::Events::call_pages`] hold what a copy moved; `None` where there are not as many.
+    fn pages_of(&self, row: &CopyRow) -> Option<Range<usize>> {
         let pages = usize::try_from(row.pages()?).ok()?;
         let first = usize::try_from(row.pages_at).ok()?;
-        let end = first
-            .checked_add(pages)
-            .filter(|e| *e <= self.events.call_pages.len())?;
-        let skip = (row.device() % crate::PAGE_SIZE as u64) as usize;
-        let total = usize::try_from(row.total()?).ok()?;
-        // No more is taken than the pages that the file holds can name.
-        let mut bytes = Vec::with_capacity(pages.checked_mul(crate::PAGE_SIZE)?);
-        for id in self.events.call_pages.iter_range(first..end) {
-            bytes.extend_from_slice(self.memory.pages.page(super::PageId(id))?);
-        }
-        bytes.drain(..skip.min(bytes.len()));
-        bytes.truncate(total);
-        (bytes.len() == total).then_some(bytes)
+        let end = first.checked_add(pages)?;
+        (end <= self.events.call_pages.len()).then_some(first..end)
     }
 }
 
@@ -769,6 +802,24 @@ mod tests {
         };
         assert_eq!(row.pages(), Some(3));
         assert_eq!(r.copied(&row).unwrap(), bytes);
+        // Parts are as the whole: within a page, over the end of one, at both ends, nothing at all.
+        for (from, to) in [
+            (0, 1),
+            (99, 101),
+            (100, 4196),
+            (4195, 5000),
+            (0, 5000),
+            (17, 17),
+            (5000, 5000),
+        ] {
+            let mut part = vec![0xee; to - from];
+            assert!(r.copied_part(&row, from as u64, &mut part), "{from}..{to}");
+            assert_eq!(part, bytes[from..to], "{from}..{to}");
+        }
+        assert!(r.holds_copy(&row));
+        let mut two = [0; 2];
+        assert!(!r.copied_part(&row, 4999, &mut two), "past its end");
+        assert!(!r.copied_part(&row, u64::MAX, &mut two), "past all that can be counted");
         assert_eq!(r.events.call(0), Some(CallEvent::Copy(row)));
         // What names more than the file holds is not there.
         for wrong in [
@@ -781,6 +832,10 @@ mod tests {
             },
         ] {
             assert_eq!(r.copied(&wrong), None, "{wrong:?}");
+            assert!(
+                !r.holds_copy(&wrong) && !r.copied_part(&wrong, 0, &mut two),
+                "{wrong:?}"
+            );
         }
         let module = CallModule {
             bytes: 5000,

@@ -1,5 +1,6 @@
 //! The elements as a table of numbers or hex digits, and the field that edits them.
 
+use super::pixel;
 use super::view::View;
 use crate::document::contents::Contents;
 use crate::document::moment::Selection;
@@ -39,6 +40,10 @@ pub fn start_editing(doc: &mut Document, view: &mut View, contents: &Contents, e
     if b.len() != size {
         return;
     }
+    if !contents.takes_edits() {
+        pixel::choose_element(doc, view, contents, element, index);
+        return;
+    }
     view.editing = Some(index);
     view.field = field_text(view.hex, element, &b);
     view.was.clone_from(&view.field);
@@ -48,7 +53,7 @@ pub fn start_editing(doc: &mut Document, view: &mut View, contents: &Contents, e
     let buffer = contents.buffer();
     doc.select(Selection::Memory {
         space: buffer.address_space,
-        va: buffer.va.0.saturating_add(offset),
+        va: contents.place(offset).unwrap_or(buffer.va).0,
         bytes: size as u64,
     });
     view.seen_jump = doc.jumps;
@@ -60,7 +65,11 @@ pub fn editor(doc: &mut Document, view: &mut View, ui: &mut Ui, contents: &Conte
     let Some(index) = view.editing else {
         ui.horizontal(|ui| {
             ui.set_height(24.0);
-            let told = "Click a value to edit it; write several with spaces between.";
+            let told = if contents.takes_edits() {
+                "Click a value to edit it; write several with spaces between."
+            } else {
+                "A replay makes these values itself: edit an input and replay."
+            };
             ui.label(RichText::new(told).font(small()).color(p.quiet));
         });
         return;

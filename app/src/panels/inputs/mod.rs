@@ -1,6 +1,7 @@
 //! Inputs: the buffers of a recording, what is in them, and what the person makes of them.
 
 mod grid;
+mod list;
 mod picture;
 pub mod pixel;
 mod plots;
@@ -15,13 +16,13 @@ pub use grid::parse_field;
 pub use replayed::shows as shows_outputs;
 pub use view::{Brush, Show, View};
 
+use crate::document::Document;
 use crate::document::changes::Change;
 use crate::document::contents::{CHUNK, Contents};
 use crate::document::moment::Selection;
-use crate::document::{Document, words};
 use crate::panels::copy_menu;
 use crate::panels::desk::{Ask, Asks};
-use crate::theme::widgets::{self, Part};
+use crate::theme::widgets;
 use crate::theme::{icons, palette, small, text};
 use egui::accesskit::Role;
 use egui::{Rect, RichText, Stroke, Ui, WidgetInfo, pos2, vec2};
@@ -29,7 +30,10 @@ use shape::Layout;
 use std::sync::Arc;
 use summary::{Key, Summary};
 use trace_core::progress::Progress;
-use trace_core::recording::{Buffer, BufferRole, ElementType};
+use trace_core::recording::{Buffer, ElementType};
+
+/// Why what comes back from the device is not edited.
+const MADE: &str = "a replay makes these values itself";
 
 /// Begins to edit an element of the buffer that is meant, as a click on it does.
 pub fn edit_element(doc: &mut Document, view: &mut View, index: u64) {
@@ -47,8 +51,8 @@ pub fn ui(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui) {
     view.follow(doc);
     let Some(buffer) = view.meant(doc) else {
         let told = if doc.facts.calls.is_some() {
-            "Inputs shows and edits the named buffers of recordings of jobs. This is a recording of calls: Memory shows \
-             its buffers, and a replay takes other inputs by their names."
+            "This recording of calls holds no copies between host and device, so there is none to edit. Memory shows \
+             its buffers."
         } else {
             "This recording names no buffers, so there is none to edit. Memory shows what the GPU could reach."
         };
@@ -68,46 +72,11 @@ pub fn ui(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui) {
     egui::ScrollArea::vertical()
         .id_salt("buffers")
         .auto_shrink(false)
-        .show(&mut child, |ui| buffers(doc, ui, &buffer));
+        .show(&mut child, |ui| list::ui(doc, view, ui, &buffer));
     let mut child = ui.new_child(egui::UiBuilder::new().max_rect(right.shrink2(vec2(12.0, 6.0))));
     child.shrink_clip_rect(right);
     content(doc, view, asks, &mut child, &buffer);
     ui.advance_cursor_after_rect(full);
-}
-
-fn buffers(doc: &mut Document, ui: &mut Ui, now: &Buffer) {
-    let p = palette(ui);
-    ui.spacing_mut().item_spacing.y = 0.0;
-    let all = view::ordered(doc);
-    for (role, title) in [
-        (Some(BufferRole::Input), "Inputs"),
-        (Some(BufferRole::Output), "Outputs"),
-        (None, "Other buffers"),
-    ] {
-        let mine = |b: &&Buffer| match role {
-            Some(r) => b.role == r,
-            None => !matches!(b.role, BufferRole::Input | BufferRole::Output),
-        };
-        if !all.iter().any(|b| mine(&b)) {
-            continue;
-        }
-        widgets::section(ui, title);
-        for b in all.iter().filter(mine) {
-            let edited = doc.changes().inputs().contains_key(&b.name);
-            let left = if edited {
-                Part::words(format!("● {}", b.name)).colour(p.edited)
-            } else {
-                Part::words(&b.name)
-            };
-            let right = Part::mono(words::buffer_kind(doc, b));
-            let on = now.name == b.name;
-            if widgets::list_row(ui, &format!("input {}", b.name), on, 0.0, left, right).clicked() {
-                doc.select(Selection::Buffer(b.name.clone()));
-            }
-            replayed::ui(doc, ui, &b.name);
-        }
-    }
-    ui.add_space(12.0);
 }
 
 /// The summary of a buffer: made at once where that is quick, else apart from the interface thread. An older one is
@@ -216,7 +185,21 @@ fn head(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, contents: &Contents) {
             .size(13.0)
             .color(ink);
         ui.label(name);
-        ui.label(RichText::new(b.role.name()).color(p.quiet));
+        let carrier = doc.buffers.carrier(&b.name).copied();
+        let what = carrier.map_or(b.role.name(), |c| c.carries.name());
+        ui.label(RichText::new(what).color(p.quiet));
+        if let Some(c) = carrier {
+            let words = format!("event {}", text::count(c.event));
+            let r = widgets::link(ui, "event of the copy", &words);
+            if r.on_hover_text("goes to the copy").clicked() {
+                doc.go_with(c.event, Selection::Buffer(b.name.clone()));
+            }
+            if c.times > 1 {
+                let words = RichText::new(format!("{} copies", text::count(c.times))).color(p.quiet);
+                ui.label(words)
+                    .on_hover_text("the first one is shown; a replay gives all of them what you make of it");
+            }
+        }
         let at = widgets::link(ui, "address of the buffer", &format!("{:#x}", b.va.0));
         let own = [("address", format!("{:#x}", b.va.0)), ("name", b.name.clone())];
         copy_menu::of(&at, doc, asks, &own, &Selection::Buffer(b.name.clone()));
@@ -235,8 +218,10 @@ fn tools(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui, cont
     let b = contents.buffer();
     ui.horizontal(|ui| {
         ui.set_height(28.0);
+        let may = contents.takes_edits();
         let what = "a raw, NPY, PNG or CSV file; floating-point values of a picture go from 0 to 1";
-        if ui.button("Load…").on_hover_text(what).clicked() {
+        let load = ui.add_enabled(may, egui::Button::new("Load…"));
+        if load.on_hover_text(what).on_disabled_hover_text(MADE).clicked() {
             let mut buffer = b.clone();
             buffer.element = element;
             let shape = view.shape_of(doc, &buffer, element);
@@ -252,7 +237,12 @@ fn tools(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui, cont
         {
             asks.command("revert-input");
         }
-        if ui.button("Clear").on_hover_text("make every byte zero").clicked() {
+        let clear = ui.add_enabled(may, egui::Button::new("Clear"));
+        if clear
+            .on_hover_text("make every byte zero")
+            .on_disabled_hover_text(MADE)
+            .clicked()
+        {
             asks.push(Ask::Clear(b.name.clone()));
         }
         let mut next = element;

@@ -15,7 +15,8 @@ use std::sync::Arc;
 use trace_core::recording::ElementType;
 
 /// What chooses the picture's shape, and the brush.
-pub fn shape_bar(view: &mut View, ui: &mut Ui, s: &Summary, count: u64, shapes: &[Shape]) {
+/// `may`: whether it may be painted on.
+pub fn shape_bar(view: &mut View, ui: &mut Ui, s: &Summary, count: u64, shapes: &[Shape], may: bool) {
     let painting = view.brush.is_some();
     let bar = |ui: &mut Ui| {
         let now = s.key.shape;
@@ -45,9 +46,11 @@ pub fn shape_bar(view: &mut View, ui: &mut Ui, s: &Summary, count: u64, shapes: 
         if let Some(shape) = next.filter(|n| Some(*n) != now) {
             view.shape = Some((s.key.name.clone(), shape));
         }
-        let r = ui.selectable_label(painting, "Paint");
-        r.widget_info(|| WidgetInfo::selected(Role::Button, true, painting, "Paint"));
+        let paint = ui.add_enabled_ui(may, |ui| ui.selectable_label(painting, "Paint"));
+        let r = paint.inner;
+        r.widget_info(|| WidgetInfo::selected(Role::Button, may, painting, "Paint"));
         if r.on_hover_text("drag over the picture, with the right button to erase; a stroke is one change")
+            .on_disabled_hover_text(super::MADE)
             .clicked()
         {
             view.chosen = true;

@@ -2,11 +2,11 @@
 
 use super::shape::{Layout, Shape};
 use super::view::{Show, View};
+use crate::document::Document;
 use crate::document::contents::Contents;
 use crate::document::moment::Selection;
-use crate::document::{Document, facts};
 use egui::{EventFilter, Key, Response, Ui};
-use trace_core::recording::{Buffer, ElementType};
+use trace_core::recording::ElementType;
 
 /// Channels of a coloured pixel, in the order of its elements.
 const CHANNELS: [&str; 3] = ["red", "green", "blue"];
@@ -45,7 +45,7 @@ pub fn choose(
     if offset.saturating_add(bytes) > buffer.bytes {
         return;
     }
-    select(doc, view, buffer, first, (offset, bytes));
+    select(doc, view, contents, first, (offset, bytes));
 }
 
 /// Selects the bytes of one element.
@@ -53,18 +53,19 @@ pub fn choose_element(doc: &mut Document, view: &mut View, contents: &Contents, 
     let (size, buffer) = (element.bytes() as u64, contents.buffer());
     let offset = index.saturating_mul(size);
     if offset.saturating_add(size) <= buffer.bytes {
-        select(doc, view, buffer, index, (offset, size));
+        select(doc, view, contents, index, (offset, size));
     }
 }
 
-fn select(doc: &mut Document, view: &mut View, buffer: &Buffer, index: u64, (offset, bytes): (u64, u64)) {
+fn select(doc: &mut Document, view: &mut View, contents: &Contents, index: u64, (offset, bytes): (u64, u64)) {
+    let buffer = contents.buffer();
     view.seen = Some(index);
     view.reveal = Some(index);
     view.editing = None;
     view.wrong = None;
     doc.select(Selection::Memory {
         space: buffer.address_space,
-        va: buffer.va.0.saturating_add(offset),
+        va: contents.place(offset).unwrap_or(buffer.va).0,
         bytes,
     });
     view.seen_jump = doc.jumps;
@@ -124,8 +125,9 @@ impl View {
         }
         let key = &self.summary()?.key;
         let shape = key.shape?;
-        let (name, at) = facts::buffer_at(&doc.recording, space, va)?;
-        let buffer = doc.recording.buffer(name).filter(|b| b.name == key.name)?;
+        let (buffer, at) = doc
+            .buffer_at(space, va, &key.name)
+            .filter(|(b, _)| b.name == key.name)?;
         let size = key.element.bytes() as u64;
         let index = at / size;
         let [x, y] = shape.pixel(index)?;
@@ -134,7 +136,8 @@ impl View {
         let place = |n: usize| {
             let e = elements.get(n).copied().unwrap_or_default();
             let channel = CHANNELS.get(n).copied().unwrap_or_default();
-            (channel, buffer.va.0.saturating_add(e.saturating_mul(size)))
+            let place = doc.buffers.place(&key.name, e.saturating_mul(size));
+            (channel, place.unwrap_or(buffer.va).0)
         };
         let others = which.filter(|_| shape.layout == Layout::Planes).map(|w| match w {
             0 => [place(1), place(2)],

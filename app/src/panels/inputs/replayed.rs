@@ -13,13 +13,8 @@ use trace_core::recording::{Buffer, BufferRole};
 #[must_use]
 pub fn shows(doc: &Document) -> bool {
     let few = |b: &Buffer| (1..=SHOWN as u64).contains(&(b.bytes / b.element.bytes().max(1) as u64));
-    let mut outputs = doc
-        .recording
-        .facts
-        .buffers
-        .iter()
-        .filter(|b| b.role == BufferRole::Output);
-    outputs.any(few)
+    let all = doc.buffers.list().iter();
+    all.filter(|b| b.role == BufferRole::Output).any(few)
 }
 
 /// The output of this name, where it has as few values as are shown.

@@ -3,8 +3,8 @@
 use super::shape::{self, Layout, Shape};
 use super::summary::{Key, Summary};
 use super::tensor;
+use crate::document::Document;
 use crate::document::moment::Selection;
-use crate::document::{Document, facts};
 use crate::theme::rows::Rows;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -90,6 +90,9 @@ pub struct View {
     pub(super) working: Option<(Key, Progress)>,
     pub(super) stopped: Option<Key>,
     pub(super) focus: bool,
+    /// What the names of listed buffers contain.
+    pub find: String,
+    pub(super) listing: Option<super::list::Listing>,
     pub(super) seen_jump: u64,
 }
 
@@ -130,10 +133,8 @@ impl View {
             Selection::Buffer(n) => n,
             _ => &self.buffer,
         };
-        doc.recording
-            .buffer(name)
-            .cloned()
-            .or_else(|| ordered(doc).into_iter().next())
+        let all = &doc.buffers;
+        all.get(name).or_else(|| all.list().first()).cloned()
     }
 
     /// Selecting bytes anywhere selects their element here.
@@ -145,13 +146,11 @@ impl View {
         let Selection::Memory { space, va, .. } = *doc.selection() else {
             return;
         };
-        let Some((name, at)) = facts::buffer_at(&doc.recording, space, va).map(|(n, a)| (n.to_owned(), a)) else {
+        let Some((buffer, at)) = doc.buffer_at(space, va, &self.buffer) else {
             return;
         };
-        let Some(element) = doc.recording.buffer(&name).map(|b| doc.element(b)) else {
-            return;
-        };
-        self.change_to(&name);
+        let element = doc.element(buffer);
+        self.change_to(&buffer.name);
         let index = at / element.bytes() as u64;
         self.seen = Some(index);
         self.reveal = Some(index);
@@ -180,15 +179,4 @@ impl View {
         self.chosen = false;
         self.grid = Rows::default();
     }
-}
-
-/// The buffers in the order in which they are listed: inputs, outputs, the others.
-pub(super) fn ordered(doc: &Document) -> Vec<Buffer> {
-    let mut list = doc.recording.facts.buffers.clone();
-    list.sort_by_key(|b| match b.role {
-        BufferRole::Input => 0,
-        BufferRole::Output => 1,
-        _ => 2,
-    });
-    list
 }

@@ -54,7 +54,7 @@ pub fn ui(
             if let Some(shape) = &s.key.shape {
                 view.offer_brush(contents.buffer(), shape, s.levels().1);
             }
-            picture::shape_bar(view, ui, s, count, &shapes);
+            picture::shape_bar(view, ui, s, count, &shapes, contents.takes_edits());
             picture::picture(doc, view, ui, contents, element, s);
         }
         Show::Plot => plots::plot(doc, view, ui, contents, element, s),

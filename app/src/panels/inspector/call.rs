@@ -2,6 +2,7 @@
 
 use crate::document::Document;
 use crate::document::called;
+use crate::document::moment::Selection;
 use crate::panels::desk::Asks;
 use crate::panels::launches;
 use crate::theme::widgets::{self, Part};
@@ -41,7 +42,7 @@ pub(super) fn ui(doc: &mut Document, asks: &mut Asks, ui: &mut Ui) -> bool {
         CallEvent::Launch(l) => {
             widgets::key_value(ui, "kernel", Part::mono(called::short(calls.function_name(l.function))));
         }
-        CallEvent::Copy(c) => copy(asks, ui, &calls, c, event),
+        CallEvent::Copy(c) => copy(doc, asks, ui, &calls, c, event),
         CallEvent::Fill(f) => {
             place(asks, ui, &calls, "to", f.to, event);
             let bytes = f.row_bytes().and_then(|b| b.checked_mul(f.rows));
@@ -111,7 +112,7 @@ fn place(asks: &mut Asks, ui: &mut Ui, calls: &Calls, key: &str, at: u64, event:
     }
 }
 
-fn copy(asks: &mut Asks, ui: &mut Ui, calls: &Calls, c: &CopyRow, event: u64) {
+fn copy(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, calls: &Calls, c: &CopyRow, event: u64) {
     let p = palette(ui);
     let way = CopyKind::from_raw(c.kind);
     let host = |ui: &mut Ui, key: &str, at: u64| {
@@ -144,6 +145,18 @@ fn copy(asks: &mut Asks, ui: &mut Ui, calls: &Calls, c: &CopyRow, event: u64) {
         "size",
         Part::mono(c.total().map_or_else(|| "too large".into(), text::bytes)),
     );
+    let carried = doc.buffers.of_copy(event, c).map(|b| b.name.clone());
+    if let Some(name) = carried {
+        let edited = doc.changes().inputs().contains_key(&name);
+        let words = if edited { format!("● {name}") } else { name.clone() };
+        let r = widgets::key_link(ui, "carries", &words);
+        if r.on_hover_text("shows its values, to edit where they go to the device")
+            .clicked()
+        {
+            doc.select(Selection::Buffer(name));
+            asks.command("show-inputs");
+        }
+    }
     rows(
         ui,
         c.rows,

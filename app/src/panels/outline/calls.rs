@@ -135,7 +135,9 @@ fn buffers(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, calls: &Calls) {
     for (n, b) in (0u32..).zip(all).take(BUFFERS) {
         let p = palette(ui);
         let mut name = Part::words(&b.name);
-        if !b.lives_at(at) {
+        if doc.changes().inputs().contains_key(&b.name) {
+            name = Part::words(format!("{}  ●", b.name)).colour(p.edited);
+        } else if !b.lives_at(at) {
             name = name.colour(p.quiet);
         }
         let label = format!("outline buffer {}", b.name);

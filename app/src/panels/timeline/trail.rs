@@ -107,6 +107,9 @@ pub fn marks(doc: &Document, pixels: &Pixels) -> Vec<Mark> {
 pub fn draw(doc: &Document, ui: &Ui, scale: &Scale, row: Rect) {
     let p = palette(ui);
     let told = match doc.followed() {
+        None if doc.facts.calls.is_some() => {
+            "select a buffer or a byte of the device, and the copies and launches that touch it light up here"
+        }
         None => "select a register, a byte, a pixel or a page-table entry, and what reads and writes it lights up here",
         Some(_) if doc.trail.is_looked_for() => "looking for what touches it…",
         Some(_) => "",

@@ -80,7 +80,12 @@ fn follow(doc: &Document, view: &mut View, calls: &Calls) {
     let d = &mut view.device;
     if d.seen_jump != doc.jumps {
         d.seen_jump = doc.jumps;
-        if let Selection::Memory { va, .. } = *doc.selection() {
+        let va = match doc.selection() {
+            Selection::Memory { va, .. } => Some(*va),
+            Selection::Buffer(name) => doc.buffers.get(name).map(|b| b.va.0),
+            _ => None,
+        };
+        if let Some(va) = va {
             let at = moment(doc, d.side);
             if let Some(place) = calls.buffers().near(va, at) {
                 d.buffer = Some(place.buffer);

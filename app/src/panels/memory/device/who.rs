@@ -65,6 +65,7 @@ pub fn who(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, side: Side) {
             doc.go_following(b.from);
         }
     }
+    input(doc, asks, ui, va);
     widgets::key_value(
         ui,
         "as it is",
@@ -80,6 +81,20 @@ pub fn who(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, side: Side) {
     }
     widgets::key_wrapped(ui, "known", Part::words(state_words(&calls, who.state)).colour(p.quiet));
     writers(doc, asks, ui, &calls, &who);
+}
+
+/// The input that the byte was given with, which may be edited.
+fn input(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, va: u64) {
+    let Some((name, by)) = doc.buffers.input_at(0, va).map(|(b, by)| (b.name.clone(), by)) else {
+        return;
+    };
+    let edited = doc.changes().inputs().get(&name).is_some_and(|e| e.touches(by));
+    let mark = if edited { "● " } else { "" };
+    let r = widgets::key_link(ui, "input", &format!("{mark}{name} + {by:#x}"));
+    if r.on_hover_text("shows the values of the input, to edit them").clicked() {
+        doc.select(Selection::Buffer(name));
+        asks.command("show-inputs");
+    }
 }
 
 fn writers(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, calls: &Calls, who: &Who) {

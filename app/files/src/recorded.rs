@@ -1,0 +1,427 @@
+//! The buffers of a recording that a person looks at and edits by name, and where their recorded bytes are: mapped
+//! memory in a recording of jobs, what copies carried in a recording of calls.
+
+use crate::changes::Recorded;
+use std::collections::HashMap;
+use std::sync::Arc;
+use trace_core::GpuVa;
+use trace_core::memory::GpuMemoryView;
+use trace_core::recording::{Buffer, BufferRole, CopyKind, CopyRow, Recording};
+
+/// What a buffer of a recording of calls is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Carries {
+    /// What the program copied to the device.
+    In,
+    /// What memory held when the recorded range began.
+    Before,
+    /// What the program copied back.
+    Out,
+    /// What memory held when the recorded range ended.
+    After,
+}
+
+impl Carries {
+    /// In words.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::In => "copied to the device",
+            Self::Before => "held at the begin",
+            Self::Out => "copied back",
+            Self::After => "held at the end",
+        }
+    }
+
+    /// Whether a replay takes other bytes in its place. It makes what comes back itself.
+    #[must_use]
+    pub fn is_given(self) -> bool {
+        matches!(self, Self::In | Self::Before)
+    }
+}
+
+/// How a buffer of a recording of calls came to be.
+#[derive(Clone, Copy, Debug)]
+pub struct Carried {
+    /// What it is.
+    pub carries: Carries,
+    /// The first copy that carries it. Its device's side is where the buffer lies.
+    pub row: CopyRow,
+    /// The event of that copy.
+    pub event: u64,
+    /// How many copies carry a buffer of this name: a replay gives all of them the same bytes where a person edits it.
+    pub times: u64,
+}
+
+/// All of them.
+#[derive(Debug)]
+pub struct Buffers {
+    recording: Arc<Recording>,
+    list: Vec<Buffer>,
+    /// As long as the list in a recording of calls, else empty.
+    carried: Vec<Carried>,
+    by_name: HashMap<String, usize>,
+    /// What goes to the device, by address and bytes.
+    inputs: HashMap<(u64, u64), usize>,
+    /// What comes back, by the event of its copy.
+    outputs: HashMap<u64, usize>,
+    places: Vec<Place>,
+}
+
+/// Addresses from a buffer's first byte up to the one behind its last, gaps between rows included.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    from: u64,
+    to: u64,
+    /// The furthest end of those up to this one, which are ordered by where they begin.
+    furthest: u64,
+    /// The buffer's place in the list.
+    buffer: usize,
+}
+
+/// Where buffers lie, by address.
+fn places(list: &[Buffer], carried: &[Carried]) -> Vec<Place> {
+    let place = |(buffer, b): (usize, &Buffer)| {
+        let row = carried.get(buffer).map(|c| c.row).filter(|r| r.rows > 1);
+        let bytes = row.map_or(b.bytes, |r| {
+            let before = pitch(&r).saturating_mul(r.rows - 1);
+            before.saturating_add(r.bytes)
+        });
+        Place {
+            from: b.va.0,
+            to: b.va.0.saturating_add(bytes),
+            furthest: 0,
+            buffer,
+        }
+    };
+    let mut all: Vec<Place> = list.iter().enumerate().map(place).collect();
+    all.sort_by_key(|p| p.from);
+    let mut furthest = 0;
+    for p in &mut all {
+        furthest = furthest.max(p.to);
+        p.furthest = furthest;
+    }
+    all
+}
+
+impl Buffers {
+    /// Those that a recording of jobs names.
+    #[must_use]
+    pub fn named(recording: Arc<Recording>) -> Self {
+        let list = recording.facts.buffers.clone();
+        Self::listed(recording, list.into_iter().map(|b| (b, None)).collect())
+    }
+
+    /// Those of a recording of calls. What the recording does not hold the bytes of is left out.
+    #[must_use]
+    pub fn carried(recording: Arc<Recording>, mut all: Vec<(Buffer, Carried)>) -> Self {
+        all.retain(|(b, c)| recording.holds_copy(&c.row) && c.row.total() == Some(b.bytes));
+        Self::listed(recording, all.into_iter().map(|(b, c)| (b, Some(c))).collect())
+    }
+
+    /// In the order in which they are listed: inputs, outputs, the others. Of several of one name the first one is meant.
+    fn listed(recording: Arc<Recording>, mut all: Vec<(Buffer, Option<Carried>)>) -> Self {
+        all.sort_by_key(|(b, _)| match b.role {
+            BufferRole::Input => 0,
+            BufferRole::Output => 1,
+            _ => 2,
+        });
+        let mut by_name = HashMap::new();
+        for (n, (b, _)) in all.iter().enumerate() {
+            by_name.entry(b.name.clone()).or_insert(n);
+        }
+        let carried: Vec<Carried> = all.iter().filter_map(|(_, c)| *c).collect();
+        let (mut inputs, mut outputs) = (HashMap::new(), HashMap::new());
+        for (n, (c, (b, _))) in carried.iter().zip(&all).enumerate() {
+            match c.carries {
+                Carries::In => drop(inputs.insert((b.va.0, b.bytes), n)),
+                Carries::Out => drop(outputs.insert(c.event, n)),
+                Carries::Before | Carries::After => {}
+            }
+        }
+        let list: Vec<Buffer> = all.into_iter().map(|(b, _)| b).collect();
+        Self {
+            places: places(&list, &carried),
+            recording,
+            list,
+            carried,
+            by_name,
+            inputs,
+            outputs,
+        }
+    }
+
+    /// All of them: inputs, outputs, the others.
+    #[must_use]
+    pub fn list(&self) -> &[Buffer] {
+        &self.list
+    }
+
+    /// The buffer of this name.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<&Buffer> {
+        self.list.get(*self.by_name.get(name)?)
+    }
+
+    /// How the buffer of this name came to be; `None` where it is none of a recording of calls.
+    #[must_use]
+    pub fn carrier(&self, name: &str) -> Option<&Carried> {
+        self.carried.get(*self.by_name.get(name)?)
+    }
+
+    /// The buffer that a copy between host and device carries, an event of the recording.
+    #[must_use]
+    pub fn of_copy(&self, event: u64, row: &CopyRow) -> Option<&Buffer> {
+        let n = match CopyKind::from_raw(row.kind) {
+            Some(CopyKind::HostToDevice) => self.inputs.get(&(row.to, row.total()?)),
+            Some(CopyKind::DeviceToHost) => self.outputs.get(&event),
+            _ => None,
+        };
+        self.list.get(*n?)
+    }
+
+    /// Whether the buffer of this name may be edited: a replay of calls makes what comes back itself.
+    #[must_use]
+    pub fn takes_edits(&self, name: &str) -> bool {
+        self.extent(name).is_some()
+    }
+
+    /// Where byte `offset` of a buffer lies; copies of rows have gaps between them.
+    #[must_use]
+    pub fn place(&self, name: &str, offset: u64) -> Option<GpuVa> {
+        let buffer = self.get(name)?;
+        let Some(Carried { row, .. }) = self.carrier(name) else {
+            return buffer.va.checked_add(offset);
+        };
+        let by = offset.checked_div(row.bytes)?.checked_mul(pitch(row))?;
+        buffer.va.checked_add(by.checked_add(offset % row.bytes)?)
+    }
+
+    /// The buffer that an address of a space is in, and the byte of it. Of several, `liked` is given where it is among
+    /// them, else the shortest, and of these the first in the list.
+    #[must_use]
+    pub fn at(&self, space: u32, va: u64, liked: &str) -> Option<(&Buffer, u64)> {
+        let liked = self.by_name.get(liked).and_then(|n| self.within(*n, space, va));
+        liked.or_else(|| self.nearest(space, va, |_| true))
+    }
+
+    /// The same of those alone that may be edited.
+    #[must_use]
+    pub fn input_at(&self, space: u32, va: u64) -> Option<(&Buffer, u64)> {
+        self.nearest(space, va, |b| self.takes_edits(&b.name))
+    }
+
+    fn nearest(&self, space: u32, va: u64, wanted: impl Fn(&Buffer) -> bool) -> Option<(&Buffer, u64)> {
+        let before = self.places.partition_point(|p| p.from <= va);
+        let before = self.places.get(..before).unwrap_or_default().iter().rev();
+        let near = before.take_while(|p| p.furthest > va).filter(|p| p.to > va);
+        let found = near.filter_map(|p| Some((p.buffer, self.within(p.buffer, space, va)?)));
+        let found = found.filter(|(_, (b, _))| wanted(b));
+        found.min_by_key(|(n, (b, _))| (b.bytes, *n)).map(|(_, at)| at)
+    }
+
+    /// The buffer at a place of the list and the byte of it that lies at an address; `None`: it does not lie there.
+    fn within(&self, n: usize, space: u32, va: u64) -> Option<(&Buffer, u64)> {
+        let b = self.list.get(n).filter(|b| b.address_space == space)?;
+        let by = va.checked_sub(b.va.0)?;
+        let offset = match self.carried.get(n).map(|c| c.row) {
+            Some(row) if row.rows > 1 => {
+                let in_row = Some(by.checked_rem(pitch(&row))?).filter(|i| *i < row.bytes)?;
+                (by / pitch(&row)).checked_mul(row.bytes)?.checked_add(in_row)?
+            }
+            _ => by,
+        };
+        (offset < b.bytes).then_some((b, offset))
+    }
+
+    /// Fills `out` with the buffer's bytes as recorded, from `offset` on, and gives how many of them the recording does not
+    /// hold; those are 0.
+    pub fn read(&self, name: &str, offset: u64, out: &mut [u8]) -> u64 {
+        out.fill(0);
+        let unknown = out.len() as u64;
+        let Some(buffer) = self.get(name) else { return unknown };
+        if let Some(carried) = self.carrier(name) {
+            if self.recording.copied_part(&carried.row, offset, out) {
+                return 0;
+            }
+            out.fill(0);
+            return unknown;
+        }
+        let space = self.recording.facts.address_spaces.get(buffer.address_space as usize);
+        let (Some(va), Some(space)) = (buffer.va.checked_add(offset), space) else {
+            return unknown;
+        };
+        let view = GpuMemoryView::new(self.recording.memory.at(0), space);
+        let read = view.read_range(va, unknown);
+        if let Some(to) = out.get_mut(..read.bytes.len()) {
+            to.copy_from_slice(&read.bytes);
+        }
+        read.holes.iter().map(|(r, _)| r.end - r.start).sum()
+    }
+
+    /// Whether anything can be read of the buffer of this name: its address space is in the recording.
+    #[must_use]
+    pub fn is_held(&self, name: &str) -> bool {
+        let space = |b: &Buffer| self.recording.facts.address_spaces.get(b.address_space as usize);
+        self.carrier(name).is_some() || self.get(name).and_then(space).is_some()
+    }
+}
+
+/// Bytes from one row of a copy to the next on the device.
+fn pitch(row: &CopyRow) -> u64 {
+    let pitch = match CopyKind::from_raw(row.kind) {
+        Some(CopyKind::DeviceToHost) => row.from_pitch,
+        _ => row.to_pitch,
+    };
+    if row.rows > 1 { pitch.max(row.bytes) } else { row.bytes }
+}
+
+impl Recorded for Buffers {
+    fn extent(&self, buffer: &str) -> Option<(u64, u64)> {
+        let b = self.get(buffer).filter(|_| self.is_held(buffer))?;
+        let given = self.carrier(buffer).is_none_or(|c| c.carries.is_given());
+        given.then_some((b.va.0, b.bytes))
+    }
+
+    fn read(&self, buffer: &str, offset: u64, out: &mut [u8]) {
+        let _ = Self::read(self, buffer, offset, out);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use trace_core::PAGE_SIZE;
+    use trace_core::recording::{ElementType, EventsBuilder, MemoryBuilder};
+
+    const AT: u64 = 0x1539_4000_0000;
+
+    /// A recording of one page, and a buffer of a copy of it.
+    fn copied(row: CopyRow, carries: Carries) -> (Arc<Recording>, (Buffer, Carried)) {
+        let mut pages = MemoryBuilder::new();
+        let page: [u8; PAGE_SIZE] = std::array::from_fn(|n| n as u8);
+        let id = pages.add_page(&page).0;
+        let mut events = EventsBuilder::new();
+        let pages_at = events.call_pages(&[id]);
+        let row = CopyRow { pages_at, ..row };
+        events.copy(5, 1, row);
+        let recording = Recording {
+            events: events.finish(),
+            memory: pages.finish(),
+            ..Recording::default()
+        };
+        let input = carries.is_given();
+        let buffer = Buffer {
+            name: if input { "in0" } else { "out0" }.to_owned(),
+            role: if input { BufferRole::Input } else { BufferRole::Output },
+            address_space: 0,
+            va: GpuVa(row.device()),
+            bytes: row.total().unwrap(),
+            element: ElementType::U8,
+        };
+        let carried = Carried {
+            carries,
+            row,
+            event: 0,
+            times: 1,
+        };
+        (recording.into(), (buffer, carried))
+    }
+
+    fn to_device() -> CopyRow {
+        CopyRow {
+            to: AT,
+            bytes: 100,
+            rows: 1,
+            kind: CopyKind::HostToDevice as u32,
+            ..CopyRow::default()
+        }
+    }
+
+    #[test]
+    fn what_a_copy_carried_is_read_in_parts_and_has_a_place_on_the_device() {
+        let (recording, one) = copied(to_device(), Carries::In);
+        let all = Buffers::carried(recording, vec![one]);
+        let mut out = [0xee; 3];
+        assert_eq!(all.read("in0", 97, &mut out), 0);
+        assert_eq!(out, [97, 98, 99]);
+        assert_eq!(all.read("in0", 98, &mut out), 3, "past its end nothing is known");
+        assert_eq!(out, [0; 3]);
+        assert_eq!(all.extent("in0"), Some((AT, 100)));
+        let again = all.of_copy(77, &to_device()).map(|b| &*b.name);
+        assert_eq!(again, Some("in0"), "each copy of it carries it");
+        let other = CopyRow {
+            bytes: 99,
+            ..to_device()
+        };
+        assert!(all.of_copy(0, &other).is_none());
+        assert_eq!(all.place("in0", 97), Some(GpuVa(AT + 97)));
+        assert_eq!(all.at(0, AT + 97, "").map(|(b, n)| (&*b.name, n)), Some(("in0", 97)));
+        assert!(all.at(0, AT + 100, "in0").is_none() && all.at(1, AT, "in0").is_none());
+        assert!(all.get("in1").is_none() && !all.takes_edits("in1") && all.place("in1", 0).is_none());
+    }
+
+    #[test]
+    fn rows_lie_apart_on_the_device_and_follow_each_other_in_the_buffer() {
+        let row = CopyRow {
+            bytes: 10,
+            rows: 4,
+            to_pitch: 64,
+            from_pitch: 10,
+            ..to_device()
+        };
+        let (recording, one) = copied(row, Carries::In);
+        let all = Buffers::carried(recording, vec![one]);
+        assert_eq!(all.place("in0", 9), Some(GpuVa(AT + 9)));
+        assert_eq!(all.place("in0", 10), Some(GpuVa(AT + 64)));
+        assert_eq!(all.at(0, AT + 65, "").map(|(_, n)| n), Some(11));
+        assert!(all.at(0, AT + 10, "").is_none(), "between two rows");
+        assert!(all.at(0, AT + 4 * 64, "").is_none(), "behind the last one");
+    }
+
+    #[test]
+    fn what_comes_back_is_looked_at_and_not_edited() {
+        let row = CopyRow {
+            from: AT,
+            to: 0x7000,
+            kind: CopyKind::DeviceToHost as u32,
+            ..to_device()
+        };
+        let (recording, one) = copied(row, Carries::Out);
+        let all = Buffers::carried(recording, vec![one]);
+        assert!(all.is_held("out0") && !all.takes_edits("out0"));
+        assert_eq!(all.of_copy(0, &row).map(|b| &*b.name), Some("out0"));
+        assert!(all.of_copy(1, &row).is_none(), "another event's");
+        assert_eq!(all.place("out0", 1), Some(GpuVa(AT + 1)));
+        assert!(all.at(0, AT, "").is_some() && all.input_at(0, AT).is_none());
+        let mut out = [0; 1];
+        assert_eq!((all.read("out0", 7, &mut out), out), (0, [7]));
+    }
+
+    #[test]
+    fn what_the_file_has_no_bytes_of_is_left_out() {
+        for wrong in [1 << 50, u64::MAX] {
+            let (recording, (mut b, mut c)) = copied(to_device(), Carries::In);
+            (b.bytes, c.row.bytes) = (wrong, wrong);
+            assert!(Buffers::carried(recording, vec![(b, c)]).list().is_empty(), "{wrong}");
+        }
+        let (recording, (mut b, c)) = copied(to_device(), Carries::In);
+        b.bytes = 4096;
+        assert!(
+            Buffers::carried(recording, vec![(b, c)]).list().is_empty(),
+            "longer than its copy"
+        );
+    }
+
+    #[test]
+    fn the_buffer_that_is_looked_at_is_meant_before_a_shorter_one() {
+        let (recording, (b, c)) = copied(to_device(), Carries::In);
+        let (mut short, mut few) = (b.clone(), c);
+        short.name = "in1".into();
+        (short.bytes, few.row.bytes) = (10, 10);
+        let all = Buffers::carried(recording, vec![(b, c), (short, few)]);
+        assert_eq!(all.at(0, AT + 4, "").map(|(b, _)| &*b.name), Some("in1"));
+        assert_eq!(all.at(0, AT + 4, "in0").map(|(b, _)| &*b.name), Some("in0"));
+        assert_eq!(all.at(0, AT + 40, "in1").map(|(b, _)| &*b.name), Some("in0"));
+    }
+}

@@ -1,0 +1,149 @@
+//! The list of buffers: inputs, outputs, the others. A recording of calls has thousands: as many as fit a glance are listed,
+//! and the others are found by their names.
+
+use super::replayed;
+use super::view::View;
+use crate::document::moment::Selection;
+use crate::document::recorded::Buffers;
+use crate::document::{Document, words};
+use crate::theme::widgets::{self, Part};
+use crate::theme::{body, icons, mono, palette, text};
+use egui::{Key, RichText, Ui};
+use std::sync::Arc;
+use trace_core::recording::{Buffer, BufferRole};
+
+/// Buffers of one kind that are listed.
+const LISTED: usize = 24;
+
+/// What is listed, found once for what the person looks for.
+#[derive(Clone)]
+pub(super) struct Listing {
+    of: usize,
+    find: String,
+    sections: [Section; 3],
+}
+
+/// Buffers of one kind.
+#[derive(Clone, Default)]
+struct Section {
+    /// Places of those that are listed, in the list of all.
+    shown: Vec<usize>,
+    /// How many there are.
+    fit: usize,
+}
+
+impl Listing {
+    fn new(all: &Arc<Buffers>, find: &str) -> Self {
+        let wanted = find.trim().to_lowercase();
+        let mut sections: [Section; 3] = Default::default();
+        for (n, b) in all.list().iter().enumerate() {
+            if !b.name.to_lowercase().contains(&wanted) {
+                continue;
+            }
+            let [inputs, outputs, others] = &mut sections;
+            let section = match b.role {
+                BufferRole::Input => inputs,
+                BufferRole::Output => outputs,
+                _ => others,
+            };
+            section.fit += 1;
+            if section.shown.len() < LISTED {
+                section.shown.push(n);
+            }
+        }
+        Self {
+            of: Arc::as_ptr(all) as usize,
+            find: find.to_owned(),
+            sections,
+        }
+    }
+}
+
+/// Draws it; `now` is the buffer that is shown.
+pub(super) fn ui(doc: &mut Document, view: &mut View, ui: &mut Ui, now: &Buffer) {
+    let p = palette(ui);
+    ui.spacing_mut().item_spacing.y = 0.0;
+    let all = Arc::clone(&doc.buffers);
+    if all.list().len() > LISTED {
+        find(view, ui);
+    }
+    let listed = |l: &&Listing| l.of == Arc::as_ptr(&all) as usize && l.find == view.find;
+    let listing = match view.listing.as_ref().filter(listed) {
+        Some(l) => l.clone(),
+        None => Listing::new(&all, &view.find),
+    };
+    let calls = doc.facts.calls.is_some();
+    let others = if calls { "Memory at the begin" } else { "Other buffers" };
+    let mut any = false;
+    for (section, title) in listing.sections.iter().zip(["Inputs", "Outputs", others]) {
+        if section.fit == 0 {
+            continue;
+        }
+        any = true;
+        widgets::section(ui, title);
+        for b in section.shown.iter().filter_map(|n| all.list().get(*n)) {
+            row(doc, ui, b, now);
+        }
+        let more = section.fit - section.shown.len();
+        if more > 0 {
+            let told = format!("{} more, found by name", text::count(more as u64));
+            ui.label(RichText::new(told).color(p.quiet));
+        }
+    }
+    if !any {
+        ui.add_space(8.0);
+        ui.label(RichText::new("No buffer is called so.").color(p.quiet));
+    }
+    // What is shown has its row, wherever it stands among the others.
+    let shown = |s: &Section| {
+        s.shown
+            .iter()
+            .any(|n| all.list().get(*n).is_some_and(|b| b.name == now.name))
+    };
+    if !listing.sections.iter().any(shown) {
+        widgets::section(ui, "Shown");
+        row(doc, ui, now, now);
+    }
+    view.listing = Some(listing);
+    ui.add_space(12.0);
+}
+
+/// The field that finds buffers.
+fn find(view: &mut View, ui: &mut Ui) {
+    let p = palette(ui);
+    ui.add_space(6.0);
+    ui.horizontal(|ui| {
+        ui.set_height(28.0);
+        let clears = !view.find.is_empty();
+        let room = if clears { 34.0 } else { 2.0 };
+        let hint = RichText::new("name of a buffer").font(body()).color(p.quiet);
+        let edit = egui::TextEdit::singleline(&mut view.find)
+            .font(mono())
+            .desired_width(ui.available_width() - room)
+            .hint_text(hint);
+        let r = ui.add(edit);
+        r.widget_info(|| egui::WidgetInfo::labeled(egui::accesskit::Role::TextInput, true, "Find buffers by name"));
+        if r.has_focus() && ui.input(|i| i.key_pressed(Key::Escape)) {
+            view.find.clear();
+        }
+        if clears && widgets::icon_button(ui, icons::X, "All buffers").clicked() {
+            view.find.clear();
+        }
+    });
+}
+
+fn row(doc: &mut Document, ui: &mut Ui, b: &Buffer, now: &Buffer) {
+    let p = palette(ui);
+    let edited = doc.changes().inputs().contains_key(&b.name);
+    let left = if edited {
+        Part::words(format!("● {}", b.name)).colour(p.edited)
+    } else {
+        Part::words(&b.name)
+    };
+    let right = Part::mono(words::buffer_kind(doc, b));
+    let on = now.name == b.name;
+    if widgets::list_row(ui, &format!("input {}", b.name), on, 0.0, left, right).clicked() {
+        doc.select(Selection::Buffer(b.name.clone()));
+    }
+    replayed::ui(doc, ui, &b.name);
+}
