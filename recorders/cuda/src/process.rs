@@ -124,6 +124,56 @@ extern "C" fn in_child() {
     }
 }
 
+/// Signals that end a process that does nothing about them.
+const ENDING: [c_int; 10] = [
+    libc::SIGHUP,
+    libc::SIGINT,
+    libc::SIGQUIT,
+    libc::SIGILL,
+    libc::SIGABRT,
+    libc::SIGBUS,
+    libc::SIGFPE,
+    libc::SIGSEGV,
+    libc::SIGPIPE,
+    libc::SIGTERM,
+];
+
+/// A signal ends the process: the recording is written, and then the signal does what it does by default. What the
+/// program did last before it crashed is what its recording is looked at for.
+///
+/// # Safety
+/// Called by the kernel alone.
+unsafe extern "C" fn at_signal(signal: c_int, info: *mut libc::siginfo_t, _: *mut libc::c_void) {
+    finish();
+    // The default is back (SA_RESETHAND). A fault comes again where it was; what was sent has to be sent again.
+    // SAFETY: the kernel's, which lies there while the handler runs.
+    let sent = unsafe { info.as_ref() }.is_none_or(|i| i.si_code <= 0);
+    if sent || !matches!(signal, libc::SIGILL | libc::SIGBUS | libc::SIGFPE | libc::SIGSEGV) {
+        // SAFETY: sends a signal to this thread.
+        unsafe { libc::raise(signal) };
+    }
+}
+
+/// Takes the signals that end the process, and that the program does nothing about. Those that it takes up later are its
+/// own, and those that it has taken up are left alone: what it does about them is not known.
+fn take_signals() {
+    for signal in ENDING {
+        // SAFETY: the actions are whole; the function is of this library, which stays loaded, and takes neither locks
+        // nor memory.
+        unsafe {
+            let mut was: libc::sigaction = std::mem::zeroed();
+            if libc::sigaction(signal, std::ptr::null(), &raw mut was) != 0 || was.sa_sigaction != libc::SIG_DFL {
+                continue;
+            }
+            let mut own: libc::sigaction = std::mem::zeroed();
+            own.sa_sigaction = at_signal as unsafe extern "C" fn(c_int, *mut libc::siginfo_t, *mut libc::c_void) as usize;
+            own.sa_flags = libc::SA_SIGINFO | libc::SA_RESETHAND | libc::SA_NODEFER;
+            libc::sigemptyset(&raw mut own.sa_mask);
+            libc::sigaction(signal, &raw const own, std::ptr::null_mut());
+        }
+    }
+}
+
 /// Sees to it that the end of the process is the end of the recording.
 fn at_ends() {
     static ONCE: Once = Once::new();
@@ -133,6 +183,7 @@ fn at_ends() {
             libc::atexit(at_exit);
             libc::pthread_atfork(None, None, Some(in_child));
         }
+        take_signals();
     });
 }
 

@@ -296,11 +296,15 @@ impl Shared {
         lock(&self.tables)
     }
 
-    /// Waits for a while for something to write, and takes it all.
+    /// Waits for a while for something to write, and takes it all. The first time it does not wait: the file is to be one
+    /// that opens as soon as it is there.
     pub fn take(&self) -> Taken {
-        self.step();
+        let first_time = self.steps.fetch_add(1, Ordering::Relaxed) == 0;
         let mut q = lock(&self.queue);
-        if q.waiting < MOST_WAITING / 16 && !self.ending.load(Ordering::Acquire) {
+        if !first_time
+            && q.waiting < MOST_WAITING / 16
+            && !self.ending.load(Ordering::Acquire)
+        {
             q = match self.more.wait_timeout(q, TICK) {
                 Ok((q, _)) => q,
                 Err(poisoned) => poisoned.into_inner().0,

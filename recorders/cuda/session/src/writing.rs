@@ -11,8 +11,11 @@ use trace_core::recording::{CallEvent, CallModule};
 
 /// Calls that may wait behind one whose content is awaited; then it is not held.
 const MOST_BEHIND: usize = 1 << 20;
-/// Least time between two commits.
+/// Least time between two commits, once a recording goes on for a while.
 const COMMIT_EVERY: Duration = Duration::from_millis(500);
+/// Least time between the first two; from then on it doubles. A program that is killed soon after its start has something
+/// in its file.
+const COMMIT_FIRST: Duration = Duration::from_millis(20);
 /// A commit takes at most one part of this many of the time.
 const SHARE: u32 = 20;
 /// Bytes after which it is told that there is room again.
@@ -48,7 +51,7 @@ impl Writing {
 
     /// Writes until the recording ends.
     pub fn write(mut self, shared: &Shared) {
-        let mut due = Instant::now();
+        let (mut due, mut every) = (Instant::now(), COMMIT_FIRST);
         loop {
             let taken = shared.take();
             let last = taken.last;
@@ -60,7 +63,8 @@ impl Writing {
                     let told = (last || self.file.told() != Some(version)).then(|| shared.tables().told());
                     let why = shared.why().filter(|_| last);
                     self.file.commit(told.as_ref(), why.as_deref())?;
-                    due = now + (now.elapsed() * SHARE).max(COMMIT_EVERY);
+                    due = now + (now.elapsed() * SHARE).max(every);
+                    every = (every * 2).min(COMMIT_EVERY);
                 }
                 Ok(())
             });

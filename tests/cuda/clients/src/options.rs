@@ -25,6 +25,8 @@ pub enum End {
     Exit,
     /// By a signal that it raises.
     Abort,
+    /// By a signal that somebody sends.
+    Terminated,
     /// By becoming another program, `true`.
     Exec,
 }
@@ -37,6 +39,11 @@ impl End {
             // SAFETY: ends the process.
             Self::Exit => unsafe { libc::_exit(code) },
             Self::Abort => std::process::abort(),
+            Self::Terminated => loop {
+                // SAFETY: sends a signal to this process.
+                unsafe { libc::kill(libc::getpid(), libc::SIGTERM) };
+                std::thread::sleep(std::time::Duration::from_millis(100));
+            },
             Self::Exec => {
                 let error = std::os::unix::process::CommandExt::exec(&mut std::process::Command::new("true"));
                 eprintln!("cuda-client: true: {error}");
@@ -103,8 +110,9 @@ impl Options {
                         "return" => End::Return,
                         "_exit" => End::Exit,
                         "abort" => End::Abort,
+                        "term" => End::Terminated,
                         "exec" => End::Exec,
-                        other => return Err(format!("--end {other} (expected return, _exit, abort or exec)")),
+                        other => return Err(format!("--end {other} (expected return, _exit, abort, term or exec)")),
                     }
                 }
                 "--seed" => o.seed = number(&value()?)?,
