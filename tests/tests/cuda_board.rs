@@ -188,6 +188,15 @@ struct Agent {
 
 impl Agent {
     fn start(cuda: &Cuda) -> Self {
+        Self::begin(cuda, "0")
+    }
+
+    /// Beside a device that takes a while for all that it does.
+    fn start_slow(cuda: &Cuda) -> Self {
+        Self::begin(cuda, "4000")
+    }
+
+    fn begin(cuda: &Cuda, slow: &str) -> Self {
         let socket = cuda.file("agent.sock");
         let mut command = Command::new(program("kinescope-agent"));
         command.arg("--keys").arg(cuda.file("agent-keys"));
@@ -196,6 +205,7 @@ impl Agent {
             .arg(&socket);
         let mut child = cuda
             .around(&mut command)
+            .env("STAND_IN_SLOW", slow)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
@@ -357,6 +367,43 @@ fn a_launch_is_tuned_on_a_board_and_what_is_wrong_is_rejected() {
     }
     wrong.sort_unstable();
     assert_eq!(wrong, [48, 96, 320]);
+}
+
+#[test]
+fn a_tuning_that_is_interrupted_keeps_what_was_tried() {
+    let cuda = Cuda::default();
+    let recorded = cuda.recorded_well("stride", &[], &["stride"]);
+    let agent = Agent::start_slow(&cuda);
+    for board in ["cuda:0", "agent:lab/cuda0"] {
+        let csv = cuda.file(&format!("points-{}.csv", board.len()));
+        let mut command = Command::new(program("kinescope"));
+        cuda.around(&mut command)
+            .args(["tune", recorded.path.to_str().unwrap(), "--on", board, "--json"])
+            .args(["--launch", "stride", "--block", "32..1024+32", "--grid", "1..64+1"])
+            .args(["--repeat", "5", "--csv", csv.to_str().unwrap()])
+            .env("KINESCOPE_KEYS", cuda.file("keys"))
+            // Of 2048 points, each some tenths of a second.
+            .env("STAND_IN_SLOW", "4000")
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        let tuning = command.spawn().unwrap();
+        std::thread::sleep(Duration::from_secs(4));
+        let sent = Command::new("kill")
+            .args(["-INT", &tuning.id().to_string()])
+            .status()
+            .unwrap();
+        assert!(sent.success());
+        let ended = Ended::from(tuning.wait_with_output().unwrap());
+        assert_eq!(ended.code, Some(130), "{board}: {ended:?}");
+        let told = ended.json();
+        assert_eq!(told["ended"], "stopped", "{board}: {told}");
+        let points = told["points"].as_array().unwrap().len();
+        assert!((2..1000).contains(&points), "{board}: {points} points");
+        let lines = std::fs::read_to_string(&csv).unwrap().lines().count();
+        assert_eq!(lines, points + 2, "{board}: a head, the recorded launch, the points");
+        assert!(told["best"].is_u64(), "{board}: the fastest of those is told: {told}");
+    }
+    drop(agent);
 }
 
 /// A recording that lies with the project: what is written today is played by what comes later.

@@ -166,7 +166,8 @@ fn take_signals() {
                 continue;
             }
             let mut own: libc::sigaction = std::mem::zeroed();
-            own.sa_sigaction = at_signal as unsafe extern "C" fn(c_int, *mut libc::siginfo_t, *mut libc::c_void) as usize;
+            own.sa_sigaction =
+                at_signal as unsafe extern "C" fn(c_int, *mut libc::siginfo_t, *mut libc::c_void) as usize;
             own.sa_flags = libc::SA_SIGINFO | libc::SA_RESETHAND | libc::SA_NODEFER;
             libc::sigemptyset(&raw mut own.sa_mask);
             libc::sigaction(signal, &raw const own, std::ptr::null_mut());

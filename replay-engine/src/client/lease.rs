@@ -4,7 +4,8 @@ use super::error::{ClientError, Stage};
 use super::session::Connection;
 use crate::device::{Containment, DeviceInfo};
 use crate::plan::{Body, Compiled, PageSource as _, Plan};
-use crate::run::{Arrived, Left, Outcome, calls};
+use crate::run::calls::{self, CallsOutcome};
+use crate::run::{Arrived, Left, Outcome};
 use crate::serve::{MAX_BODY, Server};
 use crate::verify::{self, MOST_STEPS, Reason, Work};
 use crate::wire::delta::Outline;
@@ -205,7 +206,7 @@ impl Lease {
     /// # Errors
     /// When the plan is refused, the device fails, the connection is lost, or the person cancels. A replay that
     /// diverges or faults is no error: its outcome says so. After a lost connection or a broken protocol the lease is
-    /// over: every later replay fails at once.
+    /// over: every later replay fails at once. Of a tuning that is cancelled comes what was tried until then.
     pub fn replay(
         &mut self,
         compiled: &Compiled,
@@ -241,7 +242,8 @@ impl Lease {
         let done = self.run(repeat.max(1), &mut meter)?;
         self.enter(Phase::Downloading);
         let mut outcome = self.download(done, compiled, &mut meter)?;
-        if progress.check().is_err() {
+        let tried = outcome.calls.as_ref().is_some_and(CallsOutcome::has_tried);
+        if progress.check().is_err() && !tried {
             return Err(ClientError::Cancelled);
         }
         outcome.timing.push_ns = push_ns;

@@ -78,6 +78,12 @@ pub struct CallsOutcome {
 }
 
 impl CallsOutcome {
+    /// Whether a tuning tried any points, also one that was stopped.
+    #[must_use]
+    pub fn has_tried(&self) -> bool {
+        self.tuned.as_ref().is_some_and(|t| !t.points.is_empty())
+    }
+
     /// Outputs of which nothing was expected because inputs were the person's: how many differ from the recorded ones,
     /// and how many there are.
     #[must_use]

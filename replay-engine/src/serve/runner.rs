@@ -4,6 +4,7 @@ use super::cache::Held;
 use super::slot::panic_text;
 use crate::device::Board;
 use crate::plan::Plan;
+use crate::run::calls::CallsOutcome;
 use crate::run::{self, Material, Outcome, Verdict};
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -113,7 +114,9 @@ fn repeated(ready: &Ready, board: &mut dyn Board, control: &Control) -> Option<B
         let progress = control.next()?;
         let began = Instant::now();
         let played = board.play_calls(&ready.plan, &ready.pages, control.repeat, &progress);
-        if control.is_cancelled() {
+        // What a tuning found out until it was stopped is not lost.
+        let tried = |o: &Outcome| o.calls.as_ref().is_some_and(CallsOutcome::has_tried);
+        if control.is_cancelled() && !played.as_ref().is_some_and(tried) {
             return None;
         }
         let mut outcome = played.unwrap_or_else(|| Outcome {

@@ -7,7 +7,7 @@ mod text;
 use super::board::Keys;
 use super::outputs::Files;
 use super::source::Source;
-use super::{Exit, Failure, Out, Verb, waiting};
+use super::{Exit, Failure, Out, Verb, stop, waiting};
 use crate::document::boards::factories;
 use crate::document::tuning::board;
 use crate::document::tuning::launches::Launches;
@@ -88,6 +88,10 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
         out.value(&report::report(&tuned, &arguments.on))?;
     } else {
         text::print(&tuned, &arguments.on, arguments.table, out)?;
+    }
+    // What was tried until then is told all the same.
+    if let Some(code) = stop::asked() {
+        return Ok(Exit::Program(code));
     }
     Ok(Exit::found(tuned.baseline.rejected.is_some() || tuned.best.is_none()))
 }

@@ -301,10 +301,7 @@ impl Shared {
     pub fn take(&self) -> Taken {
         let first_time = self.steps.fetch_add(1, Ordering::Relaxed) == 0;
         let mut q = lock(&self.queue);
-        if !first_time
-            && q.waiting < MOST_WAITING / 16
-            && !self.ending.load(Ordering::Acquire)
-        {
+        if !first_time && q.waiting < MOST_WAITING / 16 && !self.ending.load(Ordering::Acquire) {
             q = match self.more.wait_timeout(q, TICK) {
                 Ok((q, _)) => q,
                 Err(poisoned) => poisoned.into_inner().0,

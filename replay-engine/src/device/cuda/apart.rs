@@ -1,6 +1,6 @@
 //! Processes that play calls, from the side that asks: started, also ahead of their request; watched, and ended.
 
-use super::worker::{AHEAD_VARIABLE, Answer, DeviceTold, MOST_TEXT, Request, Told};
+use super::worker::{AHEAD_LIMIT, AHEAD_VARIABLE, Answer, DeviceTold, MOST_TEXT, Request, Told};
 use crate::tune::Tuned;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -12,6 +12,10 @@ use trace_core::progress::Progress;
 
 /// Time between two looks whether somebody still waits.
 const TICK: Duration = Duration::from_millis(5);
+/// A process that ends by itself sooner than this is not given a request any more.
+const AHEAD_MARGIN: Duration = Duration::from_secs(10);
+/// How long a process that was asked to stop may take to tell what it has.
+const STOP_LIMIT: Duration = Duration::from_secs(5);
 /// How long a process that has answered may take to give the device back.
 const END_LIMIT: Duration = Duration::from_secs(20);
 
@@ -19,9 +23,25 @@ const END_LIMIT: Duration = Duration::from_secs(20);
 pub struct Players {
     command: Box<dyn Fn() -> Command + Send + Sync>,
     /// One that waits for its request already, and the device that it has begun.
-    ahead: Mutex<Option<(u32, Kept)>>,
+    ahead: Mutex<Option<Ahead>>,
     /// Those that have answered and give the device back.
     ending: Mutex<Vec<JoinHandle<()>>>,
+}
+
+/// A process that waits for its request.
+struct Ahead {
+    device: u32,
+    since: Instant,
+    kept: Kept,
+}
+
+impl Ahead {
+    /// Whether it is there for this device, and will be for long enough to read a request.
+    fn serves(&mut self, device: u32) -> bool {
+        self.device == device
+            && self.since.elapsed() + AHEAD_MARGIN < AHEAD_LIMIT
+            && matches!(self.kept.ended(), Ok(None))
+    }
 }
 
 impl std::fmt::Debug for Players {
@@ -42,11 +62,12 @@ impl Players {
     }
 
     /// Starts the next process now: it begins the driver and a device's context while its request is still being made,
-    /// and ends by itself when none comes. What goes wrong is told where the process is needed.
+    /// and ends by itself when none comes within two minutes. What goes wrong is told where the process is needed.
     pub fn start_ahead(&self, device: u32) {
         let mut ahead = self.ahead.lock().unwrap_or_else(PoisonError::into_inner);
-        if ahead.as_ref().is_none_or(|(n, _)| *n != device) {
-            *ahead = self.start(Some(device)).ok().map(|child| (device, child));
+        if !ahead.as_mut().is_some_and(|a| a.serves(device)) {
+            let since = Instant::now();
+            *ahead = self.start(Some(device)).ok().map(|kept| Ahead { device, since, kept });
         }
     }
 
@@ -56,19 +77,18 @@ impl Players {
             command.env(AHEAD_VARIABLE, device.to_string());
         }
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        // An interrupt from a terminal is for who asked, who then says what becomes of this one.
+        std::os::unix::process::CommandExt::process_group(&mut command, 0);
         Ok(Kept(Some(command.spawn()?)))
     }
 
     /// A process for a request: the one that was started ahead, where it is for this device and still there.
     fn next(&self, request: &Request) -> std::io::Result<Kept> {
         let ahead = self.ahead.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some((device, mut kept)) = ahead
-            && device == request.device
-            && kept.ended()?.is_none()
-        {
-            return Ok(kept);
+        match ahead.and_then(|mut a| a.serves(request.device).then_some(a.kept)) {
+            Some(kept) => Ok(kept),
+            None => self.start(None),
         }
-        self.start(None)
     }
 
     /// Waits until what played before has given the device back: its memory may be needed.
@@ -120,7 +140,8 @@ pub enum Apart {
 }
 
 /// Plays in a process of its own. A process that takes longer than
-/// `limit` is ended. What stopped is played once more, waiting behind each launch, to find which one it was.
+/// `limit` is ended. What stopped is played once more, waiting behind each launch, to find which one it was. A tuning that
+/// nobody wants any more tells what it has, where the request says how it is asked to stop.
 ///
 /// # Errors
 /// When the process cannot be started.
@@ -132,7 +153,9 @@ pub fn apart(players: &Players, request: &Request, limit: Duration, progress: &P
         Ended::Answered(Answer::Devices(all)) => return Ok(Apart::Devices(all)),
         Ended::Answered(Answer::Tuned(tuned)) => return Ok(Apart::Tuned(tuned)),
         Ended::Answered(Answer::Stopped { ref why, .. }) => why.clone(),
-        Ended::Answered(Answer::At(_)) => "the process that played it ended in the middle of it".to_owned(),
+        Ended::Answered(Answer::At(_) | Answer::Part(_)) => {
+            "the process that played it ended in the middle of it".to_owned()
+        }
         Ended::Cancelled => return Ok(Apart::Cancelled),
         Ended::TooLong => format!("it ran for longer than {} s and was ended", limit.as_secs()),
         Ended::Died(ref how) => format!("the process that played it ended: {how}"),
@@ -233,10 +256,19 @@ fn once(players: &Players, request: &Request, limit: Duration, progress: &Progre
             .name("kinescope-answers".into())
             .spawn(read)?;
     }
-    let mut at = None;
+    let (mut at, mut parts) = (None, 0);
+    let mut stop_by: Option<Instant> = None;
     let ended = loop {
         match told.recv_timeout(TICK) {
             Ok(Answer::At(event)) => at = Some(event),
+            Ok(Answer::Part(millionths)) => {
+                if parts == 0 {
+                    progress.set_total(1_000_000);
+                }
+                // Whether it is cancelled is looked at below.
+                let _ = progress.advance(u64::from(millionths.saturating_sub(parts)));
+                parts = parts.max(millionths);
+            }
             Ok(answer) => {
                 players.ends(kept);
                 break Ended::Answered(answer);
@@ -249,7 +281,12 @@ fn once(players: &Players, request: &Request, limit: Duration, progress: &Progre
             Err(RecvTimeoutError::Timeout) => {}
         }
         if progress.check().is_err() {
-            break Ended::Cancelled;
+            let asked = || request.stop.as_ref().filter(|path| std::fs::File::create(path).is_ok());
+            match stop_by {
+                Some(by) if Instant::now() < by => {}
+                None if asked().is_some() => stop_by = Some(Instant::now() + STOP_LIMIT),
+                _ => break Ended::Cancelled,
+            }
         }
         if begun.elapsed() > limit {
             break Ended::TooLong;

@@ -181,6 +181,7 @@ impl CudaBoard {
     fn tuned(&self, request: &Request, tune: &Tune, limit: Duration, progress: &Progress) -> Result<Tuned, String> {
         let request = Request {
             tune: Some(tune.clone()),
+            stop: request.outputs.as_ref().map(|folder| folder.join("stop")),
             outputs: None,
             ..request.clone()
         };

@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::io::{Read as _, Write};
 use std::path::{Path, PathBuf};
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use trace_core::progress::Progress;
@@ -23,6 +24,10 @@ use trace_core::recording::{ElementType, Recording};
 pub(super) const MOST_TEXT: u64 = 256 << 20;
 /// Time between two looks whether the process that asks is still there.
 const PARENT_TICK: Duration = Duration::from_millis(500);
+/// Time between two looks how far a tuning is, and whether it is to end.
+const PART_TICK: Duration = Duration::from_millis(50);
+/// How long a process that was started ahead waits for its request: it holds memory of the device meanwhile.
+pub(super) const AHEAD_LIMIT: Duration = Duration::from_secs(120);
 /// Number of the device whose context is begun before the request is there.
 pub(super) const AHEAD_VARIABLE: &str = "KINESCOPE_CUDA_AHEAD";
 
@@ -95,6 +100,8 @@ pub struct Request {
     pub own: bool,
     /// A launch to tune in the place of a replay.
     pub tune: Option<Tune>,
+    /// A file that is not there yet: once it is, a tuning ends behind the launch that it is at, and tells what it has.
+    pub stop: Option<PathBuf>,
     /// Folder that the bytes of outputs are put into: `0.bin` for the first, and so on.
     pub outputs: Option<PathBuf>,
 }
@@ -180,6 +187,8 @@ pub struct DeviceTold {
 pub enum Answer {
     /// It is about to make the launch of this event; more lines follow.
     At(u64),
+    /// So much of a tuning is done, in millionths; more lines follow.
+    Part(u32),
     /// The devices that there are.
     Devices(Vec<DeviceTold>),
     /// What a tuning came to.
@@ -201,11 +210,13 @@ pub enum Answer {
 ///
 /// # Errors
 /// When the request cannot be read or the answer not written.
-pub fn answer(from: impl std::io::Read, mut to: impl Write) -> std::io::Result<()> {
+pub fn answer(from: impl std::io::Read, mut to: impl Write + Send) -> std::io::Result<()> {
     end_with_parent();
     let ahead = begun_ahead();
+    let asked = ahead.is_some().then(|| end_unasked(AHEAD_LIMIT));
     let mut text = String::new();
     from.take(MOST_TEXT).read_to_string(&mut text)?;
+    drop(asked);
     let mut ended = false;
     let mut last = |answer: &Answer| {
         // Where a launch never ends, ending in good order would wait for it: the driver gives everything back with the
@@ -250,6 +261,21 @@ fn end_with_parent() {
     let _ = std::thread::Builder::new().name("kinescope-parent".into()).spawn(watch);
 }
 
+/// Ends this process when what is given back is not dropped for so long.
+fn end_unasked(limit: Duration) -> Sender<()> {
+    let (asked, wait) = channel();
+    let watch = move || {
+        if let Err(RecvTimeoutError::Timeout) = wait.recv_timeout(limit) {
+            let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL);
+        }
+    };
+    // Without a thread it waits for as long as who started it.
+    let _ = std::thread::Builder::new()
+        .name("kinescope-unasked".into())
+        .spawn(watch);
+    asked
+}
+
 /// Begins the driver and the context of a device beside the wait for the request, where that is wanted.
 fn begun_ahead() -> Option<JoinHandle<Option<Context>>> {
     let device = std::env::var(AHEAD_VARIABLE).ok()?.parse().ok()?;
@@ -267,7 +293,10 @@ fn line(to: &mut impl Write, answer: &Answer) -> std::io::Result<()> {
     to.flush()
 }
 
-fn played(request: &Request, to: &mut dyn FnMut(&Answer) -> std::io::Result<()>) -> std::io::Result<()> {
+/// Where answers go.
+type To<'a> = &'a mut (dyn FnMut(&Answer) -> std::io::Result<()> + Send);
+
+fn played(request: &Request, to: To<'_>) -> std::io::Result<()> {
     let why = match play(request, to) {
         Ok(()) => return Ok(()),
         Err(Failure::Told(e)) => return Err(e),
@@ -296,7 +325,7 @@ enum Failure {
 }
 
 /// Plays, and tells what came of it before the device is given back, which takes a while and which nobody waits for.
-fn play(request: &Request, to: &mut dyn FnMut(&Answer) -> std::io::Result<()>) -> Result<(), Failure> {
+fn play(request: &Request, to: To<'_>) -> Result<(), Failure> {
     let file = |path: &PathBuf, e: &dyn std::fmt::Display| Failure::File {
         path: path.clone(),
         why: e.to_string(),
@@ -318,7 +347,8 @@ fn play(request: &Request, to: &mut dyn FnMut(&Answer) -> std::io::Result<()>) -
             inputs,
             graph: false,
         };
-        let tuned = super::tune(&recording, &script, &options, tune, &progress)?;
+        let work = || super::tune(&recording, &script, &options, tune, &progress);
+        let tuned = watched(work, &progress, request.stop.as_deref(), to)?;
         return to(&Answer::Tuned(Box::new(tuned))).map_err(Failure::Told);
     }
     let options = Options {
@@ -376,6 +406,37 @@ fn play(request: &Request, to: &mut dyn FnMut(&Answer) -> std::io::Result<()>) -
         left_out: done.left_out,
     };
     to(&Answer::Played(told)).map_err(Failure::Told)
+}
+
+/// Does some work; tells meanwhile how far it is, and cancels it once the file is there that asks for its end.
+fn watched<T>(work: impl FnOnce() -> T, progress: &Progress, stop: Option<&Path>, to: To<'_>) -> T {
+    let (over, wait) = channel::<()>();
+    std::thread::scope(|scope| {
+        let watch = move || {
+            let mut told = 0;
+            while let Err(RecvTimeoutError::Timeout) = wait.recv_timeout(PART_TICK) {
+                if stop.is_some_and(Path::exists) {
+                    progress.cancel();
+                }
+                let now = (progress.fraction().unwrap_or(0.0) * 1e6) as u32;
+                // Whoever does not hear how far it is hears what it came to, or is gone.
+                if now > told && to(&Answer::Part(now)).is_ok() {
+                    told = now;
+                }
+            }
+        };
+        // Without a thread nobody hears how far it is, and it is not stopped before its end.
+        let watching = std::thread::Builder::new()
+            .name("kinescope-part".into())
+            .spawn_scoped(scope, watch);
+        let done = work();
+        drop(over);
+        if let Ok(watching) = watching {
+            // It panics nowhere; what it had to tell is told before the answer is.
+            let _ = watching.join();
+        }
+        done
+    })
 }
 
 /// What a file has to be played: it is a recording, or a plan with its page images.
