@@ -2,9 +2,10 @@
 
 use super::lookup::map_of;
 use replay_engine::plan::Plan;
+use replay_engine::plan::calls::body::Calls;
 use std::collections::BTreeMap;
 use trace_core::PhysAddr;
-use trace_core::recording::Recording;
+use trace_core::recording::{CallEvent, CopyKind, Recording};
 
 /// What a plan may touch. Counted once, when the plan is made: a plan has as many actions as its recording has events.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -15,6 +16,64 @@ pub struct Reach {
     pub memory: Option<(PhysAddr, PhysAddr)>,
     /// Offsets of registers that the map does not know and that a person allowed: start, end (not included).
     pub allowed: Vec<(u32, u32)>,
+    /// What a plan of calls does; `None` for one of accesses to registers.
+    pub calls: Option<CallReach>,
+}
+
+/// What a plan of calls does, counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CallReach {
+    /// Launches of kernels.
+    pub launches: u64,
+    /// Copies to the device, and their bytes.
+    pub inward: (u64, u64),
+    /// Copies back, and their bytes.
+    pub back: (u64, u64),
+    /// Copies and fills on the device.
+    pub within: u64,
+    /// Orders between streams, and waits of the host.
+    pub orders: u64,
+    /// Modules of code, and their bytes.
+    pub modules: (u64, u64),
+    /// Bytes of memory that are mapped.
+    pub mapped: u64,
+}
+
+impl CallReach {
+    fn of(plan: &Plan) -> Option<Self> {
+        let facts = &plan.calls.as_ref()?.facts;
+        let held = facts.modules.iter().filter(|m| m.bytes > 0);
+        let mut reach = Self {
+            modules: held.fold((0, 0), |(n, bytes), m| (n + 1, m.bytes.saturating_add(bytes))),
+            mapped: plan.budgets.pages.saturating_mul(4096),
+            ..Self::default()
+        };
+        // The check of the plan says what cannot be read.
+        for c in Calls::new(&plan.body, plan.images.len()).map_while(Result::ok) {
+            match c.call {
+                CallEvent::Launch(_) => reach.launches += 1,
+                CallEvent::Copy(row) => {
+                    let bytes = row.total().unwrap_or(0);
+                    let counted = match CopyKind::from_raw(row.kind) {
+                        Some(CopyKind::HostToDevice) => &mut reach.inward,
+                        // Memory at the begin is recorded as it was read, and goes to the device.
+                        Some(CopyKind::DeviceToHost) if c.pages.is_some() => &mut reach.inward,
+                        Some(CopyKind::DeviceToHost) => &mut reach.back,
+                        _ => {
+                            reach.within += 1;
+                            continue;
+                        }
+                    };
+                    counted.0 += 1;
+                    counted.1 = counted.1.saturating_add(bytes);
+                }
+                CallEvent::Fill(_) => reach.within += 1,
+                CallEvent::Order(_) => reach.orders += 1,
+                CallEvent::Allocation(_) | CallEvent::Call(_) => {}
+            }
+        }
+        Some(reach)
+    }
 }
 
 impl Reach {
@@ -36,6 +95,7 @@ impl Reach {
             writes,
             memory: (bytes > 0).then(|| (base, PhysAddr(base.0.saturating_add(bytes)))),
             allowed: plan.allowed.clone(),
+            calls: CallReach::of(plan),
         }
     }
 }

@@ -39,6 +39,8 @@ pub struct State {
     pub boards: Option<Vec<Board>>,
     /// Whether recorded idle time is kept.
     pub keep_gaps: bool,
+    /// How calls are done again.
+    pub how: How,
     /// Registers that the map does not know and that the person allows, byte offsets.
     pub allowed: Vec<Range<u32>>,
     /// Runs of one replay.
@@ -75,6 +77,17 @@ pub struct State {
     pub compared: Vec<OutputDiff>,
     /// Why the last plan or replay could not be made.
     pub error: Option<Trouble>,
+}
+
+/// How the calls of a recording are done again.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct How {
+    /// As one graph.
+    pub graph: bool,
+    /// The device is waited for behind each launch.
+    pub step: bool,
+    /// Nothing is put back between repeats.
+    pub no_restore: bool,
 }
 
 /// Why a plan or a replay could not be made.
@@ -290,6 +303,7 @@ pub struct Order {
     /// Whether the person has accepted that nothing contains the board.
     pub(super) uncontained: bool,
     pub(super) pace: Pace,
+    pub(super) how: How,
     /// Unknown registers that the person allows, byte offsets.
     pub(super) allowed: Vec<Range<u32>>,
     pub(super) repeat: u32,
@@ -362,6 +376,9 @@ fn planned(order: &Order, device: &DeviceInfo, progress: &Progress) -> Result<Pl
     let options = CompileOptions {
         pace: order.pace,
         allow_unknown: order.allowed.clone(),
+        graph: order.how.graph,
+        step: order.how.step,
+        no_restore: order.how.no_restore,
         ..Default::default()
     };
     let edits = Edits {

@@ -78,6 +78,13 @@ impl Document {
         let mut told = format!("{name}: {by}.");
         match &replay.verified {
             Some(Err(why)) => told += &format!(" The plan may not run: {why}."),
+            Some(Ok(v)) if self.plan_is_fresh() && self.facts.calls.is_some() => {
+                told += " The plan was checked: the calls that it makes, the memory that it maps and the code that it \
+                         loads are in it, and are as long as it says.";
+                for u in &v.unproved {
+                    told += &format!("\nNot proved: {u}.");
+                }
+            }
             Some(Ok(v)) if self.plan_is_fresh() => {
                 told += &format!(
                     " The plan was walked after relocation: {} pages of tables, {} leaves, {} job chains. Every \
@@ -116,6 +123,7 @@ impl Document {
             } else {
                 Pace::Fast
             },
+            how: self.replay.how,
             allowed: self.replay.allowed.clone(),
             repeat: self.replay.repeat.max(1),
             revision: self.changes().revision(),

@@ -17,7 +17,7 @@ pub fn buffers(recording: &Recording) -> Vec<Buffer> {
 }
 
 /// What a person may look at and edit of a recording: its named buffers, or, of a recording of calls, what copies carry and
-/// what memory held when the range began. Elements of those are floats where they look like it, else bytes.
+/// what memory held when the range began. Their elements are of the type that they look like.
 #[must_use]
 pub fn editable(recording: &Arc<Recording>) -> Buffers {
     if recording.call_facts().is_none() {
@@ -26,8 +26,8 @@ pub fn editable(recording: &Arc<Recording>) -> Buffers {
     let mut all = carried(recording);
     for (b, c) in &mut all {
         let mut begin = vec![0; usize::try_from(b.bytes).unwrap_or(0).min(LOOK * 4)];
-        if b.bytes.is_multiple_of(4) && recording.copied_part(&c.row, 0, &mut begin) && looks_like_floats(&begin) {
-            b.element = ElementType::F32;
+        if b.bytes.is_multiple_of(4) && recording.copied_part(&c.row, 0, &mut begin) {
+            b.element = likely(&begin);
         }
     }
     Buffers::carried(Arc::clone(recording), all)
@@ -78,8 +78,7 @@ fn carried(recording: &Recording) -> Vec<(Buffer, Carried)> {
     all
 }
 
-/// Outputs beside the recorded ones. Types are not recorded: elements are floats where all of them look like ordinary ones,
-/// bytes elsewhere.
+/// Outputs beside the recorded ones. Types are not recorded: elements are of the type that they look like.
 #[must_use]
 pub fn compared(recording: &Recording, outputs: &mut [OutputBuffer]) -> Vec<OutputDiff> {
     let Ok(script) = Script::of(recording) else {
@@ -87,9 +86,7 @@ pub fn compared(recording: &Recording, outputs: &mut [OutputBuffer]) -> Vec<Outp
     };
     let mut all = Vec::new();
     for output in outputs {
-        if looks_like_floats(&output.data) {
-            output.element = ElementType::F32;
-        }
+        output.element = likely(&output.data);
         let t = script.outputs.iter().find(|t| t.name == output.name);
         let Some(recorded) = t.and_then(|t| recording.copied(&t.row)) else {
             continue;
@@ -120,16 +117,24 @@ pub fn compared(recording: &Recording, outputs: &mut [OutputBuffer]) -> Vec<Outp
 
 /// Words that are looked at, at most: what is so long is of one kind from its beginning on.
 const LOOK: usize = 4096;
+/// Whole numbers of 32 bits that are as large as this are taken for something else: four bytes of a picture, a text.
+const LARGE: u32 = 1 << 24;
 
-/// Whether bytes are floats, as far as their sizes tell: whole numbers that are small and texts are denormal or huge ones.
-fn looks_like_floats(bytes: &[u8]) -> bool {
+/// The type that bytes seem to have, by the sizes of their words: floats are neither tiny nor huge, whole numbers are small
+/// on either side of zero, and each of them looks like no other. All others are bytes.
+fn likely(bytes: &[u8]) -> ElementType {
     let (words, rest) = bytes.as_chunks::<4>();
-    let ordinary = |w: &[u8; 4]| {
+    let words = words.get(..LOOK).unwrap_or(words);
+    let float = |w: &[u8; 4]| {
         let size = f32::from_le_bytes(*w).abs();
         size == 0.0 || (1e-20..1e20).contains(&size)
     };
-    let any = words.iter().take(LOOK).any(|w| *w != [0; 4]);
-    rest.is_empty() && any && words.iter().take(LOOK).all(ordinary)
+    let whole = |w: &[u8; 4]| i32::from_le_bytes(*w).unsigned_abs() < LARGE;
+    match words.iter().any(|w| *w != [0; 4]) && rest.is_empty() {
+        true if words.iter().all(float) => ElementType::F32,
+        true if words.iter().all(whole) => ElementType::I32,
+        _ => ElementType::U8,
+    }
 }
 
 /// The name that a buffer has, its type and its shape, as a person writes them: `out0=f32:1x1000`, `in0=u8`.
@@ -174,12 +179,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn floats_are_told_from_whole_numbers() {
+    fn floats_and_whole_numbers_are_told_from_bytes() {
         let floats: Vec<u8> = [0.5f32, -3e7, 0.0, 1e-9].iter().flat_map(|f| f.to_le_bytes()).collect();
-        let whole: Vec<u8> = [1u32, 2, 3, 70_000].iter().flat_map(|n| n.to_le_bytes()).collect();
-        assert!(looks_like_floats(&floats));
-        for other in [&whole[..], &floats[..7], &[0; 16], &[], &[0xff; 8]] {
-            assert!(!looks_like_floats(other), "{other:?}");
+        let whole: Vec<u8> = [1i32, -2, 3, 70_000].iter().flat_map(|n| n.to_le_bytes()).collect();
+        assert_eq!(likely(&floats), ElementType::F32);
+        assert_eq!(likely(&whole), ElementType::I32);
+        let text = b"four by four is sixteen.";
+        for other in [&text[..], &floats[..7], &[0; 16], &[], &[0xff, 0xfe, 0x7f, 0x80]] {
+            assert_eq!(likely(other), ElementType::U8, "{other:?}");
         }
     }
 

@@ -166,6 +166,8 @@ fn badge(doc: &Document, ui: &mut Ui) {
         Safety::Proved(Containment::None) | Safety::Bounded(Containment::None, _) => {
             ("! not contained".to_owned(), p.warning)
         }
+        // What kernels do is the driver's to contain, whatever is known of the plan.
+        Safety::Bounded(c @ Containment::Driver, _) => (by(c).0.to_owned(), by(c).1),
         Safety::Proved(_) => (format!("{} proved", icons::CHECK_CIRCLE), p.job),
         Safety::Bounded(..) => ("! partly proved".to_owned(), p.warning),
         Safety::Refused => ("▲ refused".to_owned(), p.error),

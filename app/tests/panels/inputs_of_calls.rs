@@ -221,7 +221,27 @@ fn a_replay_computes_with_the_edit_and_without_it_as_recorded() {
         let mut given = inputs.filter(|b| doc.buffers.carrier(&b.name).is_some_and(|c| c.carries == Carries::In));
         given.next_back().unwrap().name.clone()
     };
+    // The panel is about calls: no registers, no boards that take these, no idle time.
+    w.run("show-replay");
+    assert!(w.has("board cuda:0") && !w.has_part("board software:") && !w.has("Pace"));
     assert_eq!(replay(&mut w), Verdict::Match);
+    w.run("show-replay");
+    for told in [
+        "8 launches",
+        "2 copies back, 320 B",
+        "Safety: driver",
+        "Replay on the GPU",
+    ] {
+        assert!(w.has(told), "{told}");
+    }
+    // As one graph it is another plan, and the same answer.
+    w.click("as one graph");
+    assert!(w.doc().replay.plan.is_none() && w.doc().replay.how.graph);
+    assert_eq!(replay(&mut w), Verdict::Match);
+    assert!(w.doc().replay.outcome.as_ref().unwrap().calls.as_ref().unwrap().graph);
+    w.click("wait behind each launch");
+    assert!(!w.doc().replay.how.graph && w.doc().replay.how.step, "one or the other");
+    w.click("wait behind each launch");
     let outputs = |w: &mut Window| -> Vec<Vec<u8>> {
         let o = w.doc().replay.outcome.clone().unwrap();
         o.outputs.iter().map(|o| o.data.clone()).collect()

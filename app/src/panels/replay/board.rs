@@ -51,9 +51,12 @@ fn row(b: &Board) -> Row {
 }
 
 fn rows(doc: &Document) -> Vec<Row> {
-    let mut rows: Vec<Row> = doc.replay.boards.iter().flatten().map(row).collect();
+    // Of boards that say what they are, those alone that take what the recording holds.
+    let calls = doc.facts.calls.is_some();
+    let takes = |b: &&Board| b.info.as_ref().is_none_or(|i| i.takes_calls() == calls);
+    let mut rows: Vec<Row> = doc.replay.boards.iter().flatten().filter(takes).map(row).collect();
     // Those of this program are there before anybody looked for boards.
-    for (at, (name, model)) in software().enumerate() {
+    for (at, (name, model)) in software().filter(|_| !calls).enumerate() {
         if !rows.iter().any(|r| r.name == name) {
             let row = Row {
                 told: format!("{} · in this program", model.gpu_name),
@@ -71,7 +74,10 @@ fn rows(doc: &Document) -> Vec<Row> {
             told: doc
                 .replay
                 .info()
-                .map_or("by its address, not asked yet".into(), |i| i.gpu_name.clone()),
+                .map_or("not asked yet".into(), |i| match i.gpu_name.as_str() {
+                    "" => i.description.clone(),
+                    gpu => gpu.to_owned(),
+                }),
             more: now.into(),
             free: true,
         });
@@ -165,6 +171,37 @@ pub(super) fn draw(doc: &mut Document, asks: &mut Asks, ui: &mut Ui) {
             asks.command("pair");
         }
     });
+    if doc.facts.calls.is_some() {
+        ways(doc, ui);
+    } else {
+        pace(doc, asks, ui);
+    }
+}
+
+/// How calls are done again.
+fn ways(doc: &mut Document, ui: &mut Ui) {
+    widgets::section(ui, "How");
+    let was = doc.replay.how;
+    let mut now = was;
+    let graph = ui.checkbox(&mut now.graph, "as one graph");
+    graph.on_hover_text("the range is captured into one graph: doing it again is one launch");
+    let step = ui.checkbox(&mut now.step, "wait behind each launch");
+    step.on_hover_text("a launch that fails is found by that");
+    let keep = ui.checkbox(&mut now.no_restore, "put nothing back");
+    keep.on_hover_text("repeats go on with memory as the one before left it, as the program itself does");
+    // Waits within a graph are none of the host's.
+    if now.graph && now.step {
+        (now.graph, now.step) = (!was.graph, !was.step);
+    }
+    if now != was {
+        doc.replay.how = now;
+        doc.replay.plan = None;
+        doc.replay.verified = None;
+    }
+}
+
+fn pace(doc: &mut Document, asks: &mut Asks, ui: &mut Ui) {
+    let p = palette(ui);
     widgets::section(ui, "Pace");
     ui.horizontal(|ui| {
         for (keep, word) in [(false, "fast"), (true, "as recorded")] {

@@ -17,7 +17,11 @@ pub(super) fn draw(doc: &mut Document, asks: &mut Asks, ui: &mut Ui) {
     let p = palette(ui);
     let Some(o) = doc.replay.outcome.clone() else {
         widgets::section(ui, "Outcome");
-        let words = "Nothing was replayed yet. Replay runs the recorded work again and compares every read.";
+        let words = if doc.facts.calls.is_some() {
+            "Nothing was replayed yet. Replay runs the recorded work again and compares what comes back."
+        } else {
+            "Nothing was replayed yet. Replay runs the recorded work again and compares every read."
+        };
         told(ui, words, p.quiet);
         ui.add_space(6.0);
         if doc.replay.running.is_none() && ui.button("Replay now").clicked() {

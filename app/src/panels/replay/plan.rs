@@ -3,6 +3,7 @@
 use super::say::{COUNT, MARK, aside, count_row, told};
 use crate::document::Document;
 use crate::document::boards::contained_briefly;
+use crate::document::reach::CallReach;
 use crate::document::replay::TroubleKind;
 use crate::panels::desk::Asks;
 use crate::theme::rows::Rows;
@@ -34,8 +35,11 @@ pub(super) fn draw(doc: &mut Document, asks: &mut Asks, ui: &mut Ui) {
     trouble(doc, asks, ui);
     let Some((compiled, _)) = doc.replay.plan.clone() else {
         if doc.replay.error.is_none() {
-            let words = "A plan lists every write, every comparison and every change before anything is sent to the \
-                         board.";
+            let words = if doc.facts.calls.is_some() {
+                "A plan lists every launch, every copy and every change before anything is sent to the board."
+            } else {
+                "A plan lists every write, every comparison and every change before anything is sent to the board."
+            };
             told(ui, words, p.quiet);
             ui.add_space(6.0);
             if doc.replay.running.is_none() && ui.button("Make plan").clicked() {
@@ -45,7 +49,11 @@ pub(super) fn draw(doc: &mut Document, asks: &mut Asks, ui: &mut Ui) {
         return;
     };
     if let Some(d) = &doc.replay.device {
-        aside(ui, format!("on {} · {}", d.gpu_name, contained_briefly(d.containment)));
+        let name = [&d.gpu_name, &d.description, &d.name]
+            .into_iter()
+            .find(|n| !n.is_empty());
+        let name = name.map_or("", String::as_str);
+        aside(ui, format!("on {name} · {}", contained_briefly(d.containment)));
     }
     if !doc.plan_is_fresh() {
         told(
@@ -94,6 +102,63 @@ fn trouble(doc: &mut Document, asks: &mut Asks, ui: &mut Ui) {
 
 fn planned(doc: &mut Document, ui: &mut Ui, plan: &Plan) {
     let p = palette(ui);
+    match doc.replay.reach.calls {
+        Some(calls) => calls_planned(ui, &calls, plan.budgets.time_ns),
+        None => accesses_planned(doc, ui, plan),
+    }
+    match &doc.replay.verified {
+        Some(Err(e)) => {
+            told(ui, format!("▲ {e}. Nothing is sent."), p.error);
+        }
+        Some(Ok(v)) if !v.unproved.is_empty() => unproved(ui, &v.unproved),
+        _ => {}
+    }
+    widgets::section(ui, "Rewrites");
+    // What the person did comes first.
+    let mine = |k: &RewriteKind| *k == RewriteKind::Input;
+    let kinds = RewriteKind::ALL.into_iter().filter(mine);
+    for kind in kinds.chain(RewriteKind::ALL.into_iter().filter(|k| !mine(k))) {
+        rewrites(doc, ui, plan, kind);
+    }
+}
+
+/// What a plan of calls does; `limit`: nanoseconds that it may take.
+fn calls_planned(ui: &mut Ui, c: &CallReach, limit: u64) {
+    let none = ("", palette(ui).quiet);
+    let with = |what: &str, bytes: u64| match bytes {
+        0 => what.to_owned(),
+        n => format!("{what}, {}", text::bytes(n)),
+    };
+    for (n, what, hover) in [
+        (c.launches, "launches".to_owned(), ""),
+        (
+            c.inward.0,
+            with("copies to the device", c.inward.1),
+            "what memory held when the recorded range began is among them",
+        ),
+        (
+            c.back.0,
+            with("copies back", c.back.1),
+            "held against what the recording holds",
+        ),
+        (c.within, "copies and fills on the device".to_owned(), ""),
+        (
+            c.orders,
+            "orders".to_owned(),
+            "what waits for what: between streams, and the host for them",
+        ),
+        (c.modules.0, with("modules", c.modules.1), "code that the driver loads"),
+    ] {
+        if n > 0 || what == "launches" {
+            count_row(ui, n, &what, none, None, hover);
+        }
+    }
+    let limit = text::duration(limit);
+    under(ui, "", &format!("{} mapped, limit {limit}", text::bytes(c.mapped)));
+}
+
+fn accesses_planned(doc: &Document, ui: &mut Ui, plan: &Plan) {
+    let p = palette(ui);
     let none = ("", p.quiet);
     let what = "register accesses, waits and pauses";
     count_row(ui, plan.actions, "actions", none, None, what);
@@ -110,20 +175,6 @@ fn planned(doc: &mut Document, ui: &mut Ui, plan: &Plan) {
     let inside = doc.safety_told();
     count_row(ui, plan.used_pages, "pages, all its own", word, None, &inside);
     memory(doc, ui);
-    match &doc.replay.verified {
-        Some(Err(e)) => {
-            told(ui, format!("▲ {e}. Nothing is sent."), p.error);
-        }
-        Some(Ok(v)) if !v.unproved.is_empty() => unproved(ui, &v.unproved),
-        _ => {}
-    }
-    widgets::section(ui, "Rewrites");
-    // What the person did comes first.
-    let mine = |k: &RewriteKind| *k == RewriteKind::Input;
-    let kinds = RewriteKind::ALL.into_iter().filter(mine);
-    for kind in kinds.chain(RewriteKind::ALL.into_iter().filter(|k| !mine(k))) {
-        rewrites(doc, ui, plan, kind);
-    }
 }
 
 /// That something of the plan is only bounded by time, and on demand what.
@@ -290,9 +341,10 @@ pub(super) fn actions(doc: &mut Document, asks: &mut Asks, ui: &mut Ui) {
     }
     ui.horizontal_wrapped(|ui| {
         ui.spacing_mut().item_spacing.y = 6.0;
-        let (word, label) = match doc.replay.real() {
-            true => ("Replay on hardware", "Replay on hardware"),
-            false => ("Replay", "Run replay"),
+        let (word, label) = match (doc.replay.real(), doc.facts.calls.is_some()) {
+            (true, true) => ("Replay on the GPU", "Replay on the GPU"),
+            (true, false) => ("Replay on hardware", "Replay on hardware"),
+            (false, _) => ("Replay", "Run replay"),
         };
         let words = format!("{} {word}", icons::PLAY);
         if widgets::primary_button(ui, &words, label, true)
