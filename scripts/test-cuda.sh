@@ -90,15 +90,15 @@ if wants kernels; then
     ls -l "$WORK"/k-*.kine | awk '{print "figure  bytes of " $9 ": " $5}'
 fi
 
-# net NAME: recorded between its marks behind one warm-up, replayed with the recorded and with another input.
+# net NAME [PRECISION]: recorded between its marks behind one warm-up, replayed with the recorded and with another input.
 net() {
-    local name=$1
-    script=tests/cuda/torch/$name.py
+    local name=$1${2:+-$2} how="--precision ${2:-ieee}"
+    script=tests/cuda/torch/$1.py
     rm -f "$WORK/$name"*.kine
     # Warm file caches: once without looking.
-    python3 "$script" --warmup 1 >/dev/null 2>"$WORK/log" || { bad "$name runs by itself"; tail -n 3 "$WORK/log"; return; }
-    KINESCOPE_MARKS=1 kinescope record --with cuda --range marks -o "$WORK/$name.kine" -- python3 "$script" --warmup 1 --output "$WORK/$name.1.npy" >"$WORK/log" 2>&1 || { bad "$name recorded"; tail -n 3 "$WORK/log"; return; }
-    python3 "$script" --warmup 1 --seed 2 --output "$WORK/$name.2.npy" --iterations 200 --time >"$WORK/$name.torch" 2>&1
+    python3 "$script" $how --warmup 1 >/dev/null 2>"$WORK/log" || { bad "$name runs by itself"; tail -n 3 "$WORK/log"; return; }
+    KINESCOPE_MARKS=1 kinescope record --with cuda --range marks -o "$WORK/$name.kine" -- python3 "$script" $how --warmup 1 --output "$WORK/$name.1.npy" >"$WORK/log" 2>&1 || { bad "$name recorded"; tail -n 3 "$WORK/log"; return; }
+    python3 "$script" $how --warmup 1 --seed 2 --output "$WORK/$name.2.npy" --iterations 200 --time >"$WORK/$name.torch" 2>&1
     python3 - "$script" "$WORK/$name.in.npy" <<'PY'
 import sys, runpy, pathlib
 sys.path.insert(0, str(pathlib.Path(sys.argv[1]).parent))
@@ -109,7 +109,7 @@ inference.write_npy(sys.argv[2], shape, inference.bytes_of(made.contiguous()))
 PY
     check "$name: replayed, output and memory behind it bit-equal" kinescope replay "$WORK/$name.kine" --on cuda:0 --memory
     out=out0
-    shape=$([ "$name" = resnet18 ] && echo 1x1000 || echo 1x10)
+    shape=$([ "$1" = resnet18 ] && echo 1x1000 || echo 1x10)
     # Other inputs: the recorded one is told as different, which is what is wanted.
     kinescope replay "$WORK/$name.kine" --on cuda:0 --input in0="$WORK/$name.in.npy" --as "$out=f32:$shape" --output "$out=$WORK/$name.replayed.npy" >"$WORK/log" 2>&1
     # Shapes and headers may be written differently: the numbers count.
@@ -125,7 +125,7 @@ sys.exit(0 if a.tobytes() == b.tobytes() else 1)' "$WORK/$name.2.npy" "$WORK/$na
     best_torch=; best_replay=; best_bare=
     for _ in 1 2 3; do
         # Python tells by itself when its first output is there; of ours the whole process counts, to its end.
-        first=$(python3 "$script" --time 2>/dev/null | sed -n 's/.*first_output_s=\([0-9.]*\).*/\1/p'); b=$(now)
+        first=$(python3 "$script" $how --time 2>/dev/null | sed -n 's/.*first_output_s=\([0-9.]*\).*/\1/p'); b=$(now)
         rm -f "$WORK/x.bin"
         kinescope replay "$WORK/$name.kine" --on cuda:0 --output "$out=$WORK/x.bin" >"$WORK/$name.first" 2>&1; c=$(now)
         printf '{"file":"%s","outputs":"%s","own":true}' "$WORK/$name.kine" "$WORK" | kinescope-agent play-calls >/dev/null 2>&1; d=$(now)
@@ -155,7 +155,7 @@ print(sum({k["module"]: k["module_bytes"] for k in json.load(sys.stdin)}.values(
     echo "figure  $name: recording $(stat -c %s "$WORK/$name.kine") bytes; weights $weights, modules of launched kernels $code"
 }
 if wants nets; then
-    if python3 -c 'import torch' 2>/dev/null; then net small_net; net resnet18; else echo "skipped: nets (no PyTorch here)"; fi
+    if python3 -c 'import torch' 2>/dev/null; then net small_net; net resnet18; net resnet18 tf32; else echo "skipped: nets (no PyTorch here)"; fi
 fi
 
 if wants tune; then

@@ -27,6 +27,12 @@ def options_of(name):
     parser.add_argument("--seed", type=int, default=1, help="makes the input (1)")
     parser.add_argument("--iterations", type=int, default=1, metavar="N", help="inferences, the marked one first (1)")
     parser.add_argument("--warmup", type=int, default=0, metavar="N", help="inferences before the marked one (0)")
+    parser.add_argument(
+        "--precision",
+        choices=["ieee", "tf32"],
+        default="ieee",
+        help="of convolutions: single precision as IEEE has it (ieee), or rounded to TF32, PyTorch's own choice",
+    )
     parser.add_argument("--pinned", action="store_true", help="input and output in pinned memory of the host")
     parser.add_argument("--time", action="store_true", help="say how long it took; wants some iterations")
     parser.add_argument("--check", action="store_true", help="compare with the same net on the processor")
@@ -93,18 +99,18 @@ def marker():
     return lambda text: 0
 
 
-def same_each_time(torch):
-    """No choice of algorithms by their speed, none whose result depends on order, no rounding to TF32."""
+def same_each_time(torch, precision):
+    """No choice of algorithms by their speed, none whose result depends on order; rounding to TF32 where it is asked for."""
     backends = torch.backends
     backends.cudnn.deterministic = True
     backends.cudnn.benchmark = False
     # The old names first, then the new ones where there are some: what asks by an old name finds both agree.
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        backends.cudnn.allow_tf32 = False
+        backends.cudnn.allow_tf32 = precision == "tf32"
         backends.cuda.matmul.allow_tf32 = False
     if hasattr(backends.cudnn, "conv"):
-        backends.cudnn.conv.fp32_precision = "ieee"
+        backends.cudnn.conv.fp32_precision = precision
         backends.cudnn.rnn.fp32_precision = "ieee"
         backends.cuda.matmul.fp32_precision = "ieee"
 
@@ -136,7 +142,7 @@ def run(name, make_net, input_shape, output_shape):
     imported = since_process_start()
     if not torch.cuda.is_available():
         fail(name, "PyTorch finds no CUDA device")
-    same_each_time(torch)
+    same_each_time(torch, options.precision)
     mark = marker()
 
     def new_net():
