@@ -3,7 +3,6 @@
 
 use replay_engine::client::boards::Factories;
 use replay_engine::client::{ClientError, Lease};
-use replay_engine::device::cuda::worker::Alike;
 use replay_engine::device::cuda::{CudaBoard, Players, Script, Step};
 use replay_engine::device::{Board as _, DeviceInfo};
 use replay_engine::plan::calls::Told;
