@@ -49,10 +49,11 @@ pub(super) fn draw(doc: &mut Document, asks: &mut Asks, ui: &mut Ui) {
         return;
     };
     if let Some(d) = &doc.replay.device {
-        let name = [&d.gpu_name, &d.description, &d.name]
-            .into_iter()
-            .find(|n| !n.is_empty());
-        let name = name.map_or("", String::as_str);
+        // A CUDA device has no name before it was played on: until then the board's stands for it.
+        let name = match d.gpu_name.as_str() {
+            "" => doc.replay.board(),
+            gpu => gpu,
+        };
         aside(ui, format!("on {name} · {}", contained_briefly(d.containment)));
     }
     if !doc.plan_is_fresh() {
@@ -153,8 +154,8 @@ fn calls_planned(ui: &mut Ui, c: &CallReach, limit: u64) {
             count_row(ui, n, &what, none, None, hover);
         }
     }
-    let limit = text::duration(limit);
-    under(ui, "", &format!("{} mapped, limit {limit}", text::bytes(c.mapped)));
+    under(ui, "", &format!("{} mapped", text::bytes(c.mapped)));
+    under(ui, "", &format!("{} at most", text::duration(limit)));
 }
 
 fn accesses_planned(doc: &Document, ui: &mut Ui, plan: &Plan) {

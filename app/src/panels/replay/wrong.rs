@@ -28,6 +28,10 @@ pub(super) fn faults(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, o: &Outco
             doc.go_with(f.event, Selection::Fault(i));
         }
         told(ui, &f.summary, p.text);
+        // A fault of a driver's call has neither.
+        if f.registers.is_empty() && f.walk.is_empty() && f.address.is_none() {
+            continue;
+        }
         // The inspector explains the one that is selected.
         ui.push_id(("fault", i), |ui| {
             egui::CollapsingHeader::new(RichText::new("registers and walk").font(small()).color(p.quiet))
@@ -70,7 +74,9 @@ fn place(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, f: &FaultReport) {
         doc.go_job(j);
         asks.command("show-jobs");
     }
-    widgets::key_wrapped(ui, "exception", Part::mono(&f.exception));
+    if f.exception != f.summary {
+        widgets::key_wrapped(ui, "exception", Part::mono(&f.exception));
+    }
     if let Some(a) = f.address
         && widgets::key_link(ui, "address", &a.to_string()).clicked()
     {
