@@ -91,8 +91,9 @@ if wants kernels; then
 fi
 
 # net NAME [PRECISION]: recorded between its marks behind one warm-up, replayed with the recorded and with another input.
+# The precision is that of convolutions: PyTorch's own choice (tf32), or ieee.
 net() {
-    local name=$1${2:+-$2} how="--precision ${2:-ieee}"
+    local name=$1${2:+-$2} how="--precision ${2:-tf32}"
     script=tests/cuda/torch/$1.py
     rm -f "$WORK/$name"*.kine
     # Warm file caches: once without looking.
@@ -132,6 +133,7 @@ sys.exit(0 if a.tobytes() == b.tobytes() else 1)' "$WORK/$name.2.npy" "$WORK/$na
         best_torch="$best_torch $first"; best_replay="$best_replay $(seconds "$b" "$c")"; best_bare="$best_bare $(seconds "$c" "$d")"
     done
     echo "figure  $name: seconds to the first output: python3$best_torch, kinescope replay$best_replay, the player alone$best_bare"
+    echo "figure  $name: first output, python3 to replay, shortest of each: $(awk -v t="$best_torch" -v r="$best_replay" 'function least(s, a, n, i, m) { n = split(s, a, " "); m = a[1]; for (i = 2; i <= n; i++) if (a[i] < m) m = a[i]; return m + 0 } BEGIN { printf "%.1f", least(t) / least(r) }') times (aim 10)"
     # What the time went to, of the last of these.
     grep -E '^(Ready|Time|Pushed)' "$WORK/$name.first" | sed "s/^/figure  $name: /"
     kinescope replay "$WORK/$name.kine" --on cuda:0 --graph --no-restore --repeat 300 --json >"$WORK/$name.steady.json" 2>"$WORK/log"
@@ -140,6 +142,8 @@ sys.exit(0 if a.tobytes() == b.tobytes() else 1)' "$WORK/$name.2.npy" "$WORK/$na
     kinescope replay "$WORK/$name.kine" --on cuda:0 --graph --repeat 300 --json >"$WORK/$name.graph.json" 2>>"$WORK/log"
     kinescope replay "$WORK/$name.kine" --on cuda:0 --repeat 100 --json >"$WORK/$name.calls.json" 2>>"$WORK/log"
     echo "figure  $name: microseconds an inference, nothing put back: as one graph $(json "$WORK/$name.steady.json" "d['timing']['runs']['p50_ns']/1000"), call by call $(json "$WORK/$name.own.json" "d['timing']['runs']['p50_ns']/1000")"
+    eager=$(sed -n 's/.*inference_us mean=[0-9.]* median=\([0-9.]*\).*/\1/p' "$WORK/$name.torch")
+    echo "figure  $name: one graph to PyTorch's eager mode, medians: $(json "$WORK/$name.steady.json" "round(d['timing']['runs']['p50_ns'] / 1000 / ${eager:-0}, 3)") (aim 0.5)"
     echo "figure  $name: microseconds an inference behind putting back: as one graph $(json "$WORK/$name.graph.json" "d['timing']['runs']['p50_ns']/1000"), call by call $(json "$WORK/$name.calls.json" "d['timing']['runs']['p50_ns']/1000"); PyTorch: $(grep -o 'inference_us [^,]*\|forward_us.*' "$WORK/$name.torch" | tr '\n' ' ')"
     [ "$(json "$WORK/$name.graph.json" "d['outcome']")" = match ] && ok "$name: as one graph, 300 times, bit-equal" || bad "$name: as one graph: $(tail -n 2 "$WORK/log")"
     echo "figure  $name: pages put back before a run: $(json "$WORK/$name.calls.json" "d['calls']['restored'][:3]") of $(json "$WORK/$name.calls.json" "d['calls']['mapped']//4096")"
@@ -155,7 +159,7 @@ print(sum({k["module"]: k["module_bytes"] for k in json.load(sys.stdin)}.values(
     echo "figure  $name: recording $(stat -c %s "$WORK/$name.kine") bytes; weights $weights, modules of launched kernels $code"
 }
 if wants nets; then
-    if python3 -c 'import torch' 2>/dev/null; then net small_net; net resnet18; net resnet18 tf32; else echo "skipped: nets (no PyTorch here)"; fi
+    if python3 -c 'import torch' 2>/dev/null; then net small_net; net resnet18; net resnet18 ieee; else echo "skipped: nets (no PyTorch here)"; fi
 fi
 
 if wants tune; then
@@ -196,6 +200,15 @@ if wants neighbours; then
     d=$(now); "$PROGRAMS/stride" --dump "$WORK/dumped" >/dev/null; e=$(now)
     echo "figure  neighbours: the program $(seconds "$a" "$b") s, recorded $(seconds "$b" "$c") s; with all memory written twice instead, $(cat "$WORK/dumped"/* | wc -c) bytes, $(seconds "$d" "$e") s"
     rm -rf "$WORK/dumped"
+    # Each of their points is compiled again, down to machine code; of that the last step alone, and the whole with its front.
+    "$NVCC" -arch=native -ptx -o "$WORK/stride.ptx" tests/cuda/programs/stride.cu 2>/dev/null
+    ptxas=$(dirname "$(readlink -f "$NVCC")")/ptxas
+    a=$(now)
+    "$ptxas" -arch="$(sed -n 's/^\.target *\([a-z0-9_]*\).*/\1/p' "$WORK/stride.ptx")" -o "$WORK/stride.cubin" "$WORK/stride.ptx" 2>"$WORK/log" || bad "neighbours: ptxas: $(tail -n 1 "$WORK/log")"
+    b=$(now)
+    "$NVCC" -arch=native -cubin -o "$WORK/stride.cubin" tests/cuda/programs/stride.cu 2>"$WORK/log" || bad "neighbours: nvcc: $(tail -n 1 "$WORK/log")"
+    c=$(now)
+    echo "figure  neighbours: the kernel compiled once more: ptxas alone $(seconds "$a" "$b") s, nvcc to machine code $(seconds "$b" "$c") s"
     a=$(now)
     for _ in 1 2 3; do kinescope replay "$WORK/k-stride.kine" --on cuda:0 --repeat 5 >/dev/null 2>&1; done
     b=$(now)

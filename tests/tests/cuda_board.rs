@@ -313,6 +313,30 @@ fn an_agent_that_is_killed_in_the_middle_is_told() {
     }
 }
 
+#[test]
+fn a_process_that_was_started_ahead_ends_by_itself_when_no_request_comes() {
+    let cuda = Cuda::default();
+    let mut player = cuda.player();
+    player.env("KINESCOPE_CUDA_AHEAD", "0,1");
+    let mut player = player.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    // The request stays open: nothing but its own clock ends it.
+    let request = player.stdin.take();
+    let since = Instant::now();
+    let ended = loop {
+        if let Some(status) = player.try_wait().unwrap() {
+            break status;
+        }
+        if since.elapsed() > Duration::from_secs(30) {
+            player.kill().unwrap();
+            panic!("it still waits");
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    };
+    drop(request);
+    assert!(since.elapsed() >= Duration::from_secs(1), "it gave a request a second");
+    assert!(!ended.success(), "{ended}");
+}
+
 /// Processes that play on the stand-in of this folder, by their numbers.
 fn players_of(cuda: &Cuda) -> Vec<u32> {
     let library = format!("KINESCOPE_CUDA_LIBRARY={}", cuda.file("libcuda.so.1").display());

@@ -100,6 +100,26 @@ pub struct Torn {
     pub size: [f32; 2],
 }
 
+/// How the calls of a recording are done again.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct How {
+    /// As one graph.
+    pub graph: bool,
+    /// The device is waited for behind each launch; not within a graph, where no host waits.
+    pub step: bool,
+    /// Nothing is put back between repeats.
+    pub no_restore: bool,
+}
+
+impl How {
+    /// Whether the calls are done again as anybody does them who chose nothing.
+    #[must_use]
+    pub fn is_usual(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
 /// The workspace of one recording.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -126,6 +146,9 @@ pub struct Workspace {
     /// Whether replays keep recorded idle time.
     #[serde(default)]
     pub keep_gaps: bool,
+    /// How replays do calls again.
+    #[serde(default, skip_serializing_if = "How::is_usual")]
+    pub calls: How,
     /// The outline.
     #[serde(default)]
     pub outline: Side,
@@ -190,6 +213,7 @@ impl Workspace {
             // Far outside every desktop is nowhere.
             t.at = t.at.filter(|a| a.iter().all(|x| x.abs() <= 32768.0));
         }
+        w.calls.step &= !w.calls.graph;
         Ok(w)
     }
 
@@ -219,6 +243,11 @@ mod tests {
             numbers: Numbers::Float,
             view: Some([0.5, 100.0]),
             keep_gaps: true,
+            calls: How {
+                graph: true,
+                step: false,
+                no_restore: true,
+            },
             outline: Side {
                 shown: false,
                 width: Some(200.0),
@@ -251,6 +280,12 @@ mod tests {
     fn a_workspace_comes_back() {
         let w = sample();
         assert_eq!(parse(&w.text()).unwrap(), w, "{}", w.text());
+    }
+
+    #[test]
+    fn a_graph_waits_behind_no_launch() {
+        let w = parse("version = 1\nmoment = 0\ncalls = { graph = true, step = true }").unwrap();
+        assert!(w.calls.graph && !w.calls.step);
     }
 
     #[test]

@@ -35,6 +35,7 @@ filter = "job = 1 and not poll"
 board = "software:mali-g71"
 view = [10.0, 90.5]
 keep_gaps = true
+calls = { graph = true, no_restore = true }
 outline = { shown = false, width = 200.0 }
 inspector = { shown = true }
 torn = [{ panel = "memory", at = [-40.0, 12.5], size = [720.0, 460.0] }]

@@ -14,7 +14,7 @@ use crate::document::tuning::near::rule_of;
 use clap::{Args, FromArgMatches as _};
 use kinescope_files::output;
 use replay_engine::client::{ClientError, Lease, Stage};
-use replay_engine::device::cuda::worker::Alike;
+use replay_engine::device::cuda::Rule;
 use replay_engine::plan::learn::{self, LearnError};
 use replay_engine::plan::{Compiled, EffectSeen, text};
 use replay_engine::run::calls::{CallsOutcome, hold_against};
@@ -64,7 +64,7 @@ struct Arguments {
     /// Of a recording of CUDA calls: how alike outputs have to be, all or the one that is named: f32:1e-5,
     /// out0=f32:1e-6,1e-4 (absolute, relative), out0=f16:2ulp, exact; may be given more than once
     #[arg(long = "near", value_name = "[NAME=]RULE", value_parser = near)]
-    near: Vec<(Option<String>, Alike)>,
+    near: Vec<(Option<String>, Rule)>,
     /// Of a recording of CUDA calls: type and shape of a buffer, for .npy files: out0=f32:1x1000; may be given more than
     /// once
     #[arg(long = "as", value_name = "NAME=TYPE[:SHAPE]", value_parser = transfers::typed)]
@@ -262,7 +262,7 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
     }
     if opened.calls.is_some() {
         let named = arguments.near.iter().filter_map(|(n, r)| Some((n.clone()?, *r)));
-        let rules: BTreeMap<String, Alike> = named.collect();
+        let rules: BTreeMap<String, Rule> = named.collect();
         if let Some(odd) = rules.keys().find(|n| outcome.outputs.iter().all(|o| o.name != **n))
             && outcome.verdict != Verdict::Failed
         {
@@ -300,7 +300,7 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
 }
 
 /// A rule, of an output or of all.
-fn near(text: &str) -> Result<(Option<String>, Alike), String> {
+fn near(text: &str) -> Result<(Option<String>, Rule), String> {
     match text.split_once('=') {
         Some((name, rule)) if !name.is_empty() => Ok((Some(name.to_owned()), rule_of(rule)?)),
         Some(_) => Err(format!("'{text}' names no output (expected NAME=RULE)")),

@@ -5,6 +5,7 @@ use super::compared::{OutputDiff, compare};
 use super::contents::Contents;
 use super::reach::Reach;
 use super::transfers;
+use super::workspace::How;
 use crate::theme::text;
 use replay_engine::client::boards::Board;
 use replay_engine::client::{ClientError, Lease, Phase};
@@ -77,17 +78,6 @@ pub struct State {
     pub compared: Vec<OutputDiff>,
     /// Why the last plan or replay could not be made.
     pub error: Option<Trouble>,
-}
-
-/// How the calls of a recording are done again.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct How {
-    /// As one graph.
-    pub graph: bool,
-    /// The device is waited for behind each launch.
-    pub step: bool,
-    /// Nothing is put back between repeats.
-    pub no_restore: bool,
 }
 
 /// Why a plan or a replay could not be made.

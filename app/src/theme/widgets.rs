@@ -2,10 +2,38 @@
 
 use super::{ROW, body, mono, palette, small, strong};
 use egui::accesskit::Role;
-use egui::{Align2, Color32, FontId, Rect, Response, RichText, Sense, Stroke, Ui, WidgetInfo, pos2, vec2};
+use egui::{
+    Align2, Color32, FontId, Rect, Response, RichText, ScrollArea, Sense, Stroke, Ui, UiBuilder, WidgetInfo, pos2, vec2,
+};
 
 /// Room above the head of a group, points.
 pub const HEAD: f32 = super::GROUP - 4.0;
+
+/// Room beside the parts of a panel, points.
+pub const PAD: f32 = 12.0;
+
+/// A part of a panel that scrolls by itself.
+pub fn part(ui: &mut Ui, name: &str, rect: Rect, draw: impl FnOnce(&mut Ui)) {
+    let inner = UiBuilder::new().id_salt(name).max_rect(rect.shrink2(vec2(PAD, 0.0)));
+    let mut child = ui.new_child(inner);
+    child.shrink_clip_rect(rect);
+    ScrollArea::vertical()
+        .id_salt(name)
+        .auto_shrink(false)
+        .show(&mut child, |ui| {
+            ui.spacing_mut().item_spacing.y = 2.0;
+            draw(ui);
+            ui.add_space(8.0);
+        });
+}
+
+/// The row of a call that failed: the driver's number.
+pub fn failed_call(ui: &mut Ui, result: u32) {
+    if result != 0 {
+        let told = Part::words(format!("▲ failed with {result}")).colour(palette(ui).error);
+        key_value(ui, "result", told);
+    }
+}
 
 /// The head of a group.
 pub fn section(ui: &mut Ui, title: &str) {

@@ -92,6 +92,7 @@ impl App {
         self.views.timeline.range = w.view.map(|v| (v[0], v[1]));
         self.views.events.filter.clone_from(&w.filter);
         doc.replay.keep_gaps = w.keep_gaps;
+        doc.replay.how = w.calls;
         doc.numbers = w.numbers;
         if self.board.is_none() && !w.board.is_empty() {
             doc.replay.choose(&w.board);
@@ -132,6 +133,7 @@ impl App {
             filter: self.views.events.filter.clone(),
             board: doc.replay.board().to_owned(),
             keep_gaps: doc.replay.keep_gaps,
+            calls: doc.replay.how,
             axis: self.views.timeline.axis,
             numbers: doc.numbers,
             view: self.views.timeline.range.map(|r| [r.0, r.1]),

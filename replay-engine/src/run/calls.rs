@@ -2,7 +2,7 @@
 
 use super::outcome::{Divergence, Outcome, Verdict};
 use crate::device::DeviceInfo;
-use crate::device::cuda::worker::{Alike, Parts};
+use crate::device::cuda::worker::Parts;
 use crate::device::cuda::{Rule, Script, Transfer, compare};
 use crate::plan::calls::{PlanCallsError, Told};
 use crate::plan::{PageSource, Plan, RewriteKind};
@@ -98,12 +98,7 @@ impl CallsOutcome {
 ///
 /// Without a rule an output has to be exactly as recorded. Where the replay ran with inputs of the person's nothing is
 /// expected of an output that no rule is for: what differs is told, and is no divergence.
-pub fn hold_against(
-    outcome: &mut Outcome,
-    recording: &Recording,
-    rules: &BTreeMap<String, Alike>,
-    rule: Option<Alike>,
-) {
+pub fn hold_against(outcome: &mut Outcome, recording: &Recording, rules: &BTreeMap<String, Rule>, rule: Option<Rule>) {
     let given = outcome.rewrites.get(&RewriteKind::Input).is_some_and(|n| *n > 0);
     let Some(calls) = &mut outcome.calls else { return };
     // Whoever made the plan has made the script of the same recording before.
@@ -120,7 +115,7 @@ pub fn hold_against(
         let recorded = recording.copied(&t.row);
         let asked = rules.get(&t.name).copied().or(rule);
         let expected = asked.is_some() || !given;
-        let rule = Rule::from(asked.unwrap_or(Alike::Exact));
+        let rule = asked.unwrap_or_default();
         let mut seen = OutputSeen {
             event: t.event,
             name: t.name.clone(),

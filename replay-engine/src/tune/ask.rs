@@ -1,7 +1,7 @@
 //! What is asked for: the launch, the values to try, how they are searched, how alike outputs have to be.
 
 use super::point::{Bounds, Cache};
-use crate::device::cuda::worker::Alike;
+use crate::device::cuda::Rule;
 use serde::{Deserialize, Serialize};
 
 /// Values to try, by what they are of. A list without values leaves what was recorded.
@@ -136,7 +136,7 @@ pub struct Area {
     /// Bytes.
     pub bytes: u64,
     /// How alike its elements have to be.
-    pub rule: Alike,
+    pub rule: Rule,
 }
 
 /// A launch, and what to try with it.
@@ -158,7 +158,7 @@ pub struct Tune {
     /// How alike memory has to be in some ranges. They lie apart.
     pub areas: Vec<Area>,
     /// How alike all other memory has to be.
-    pub rule: Alike,
+    pub rule: Rule,
     /// Most time that is taken.
     pub limits: Limits,
     /// What is known already, from a process that ended before it was through: it is not measured again.
@@ -177,7 +177,7 @@ impl Default for Tune {
             repeats: 5,
             warm_ups: 1,
             areas: Vec::new(),
-            rule: Alike::Exact,
+            rule: Rule::Exact,
             limits: Limits::default(),
             known: Vec::new(),
             known_baseline: None,

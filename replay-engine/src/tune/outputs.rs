@@ -1,7 +1,6 @@
 //! Whether a launch left in memory what it has to: the parts that differ, by the rules of where they lie.
 
 use super::ask::Area;
-use crate::device::cuda::worker::Alike;
 use crate::device::cuda::{Rule, compare};
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -75,7 +74,7 @@ impl fmt::Display for Wrong {
 /// What differs beyond the rules in pieces of memory, in the order of their addresses. Areas lie apart; what is in none
 /// is compared by `rule`. Pieces begin and end at whole pages, so that no element lies across two of them.
 #[must_use]
-pub fn wrong(pieces: &[Piece<'_>], areas: &[Area], rule: Alike) -> Option<Wrong> {
+pub fn wrong(pieces: &[Piece<'_>], areas: &[Area], rule: Rule) -> Option<Wrong> {
     let mut areas = areas.to_vec();
     areas.sort_by_key(|a| a.at);
     let mut all: Option<Wrong> = None;
@@ -92,7 +91,7 @@ pub fn wrong(pieces: &[Piece<'_>], areas: &[Area], rule: Alike) -> Option<Wrong>
                 None => (rule, areas.get(next).map_or(end, |a| a.at)),
             };
             let until = until.min(end);
-            add(&mut all, piece, at, until, rule.into());
+            add(&mut all, piece, at, until, rule);
             at = until;
         }
     }
@@ -141,8 +140,8 @@ mod tests {
         values.iter().flat_map(|v| v.to_le_bytes()).collect()
     }
 
-    fn near(absolute: f64) -> Alike {
-        Alike::Near {
+    fn near(absolute: f64) -> Rule {
+        Rule::Near {
             element: ElementType::F32,
             absolute,
             relative: 0.0,
@@ -168,19 +167,19 @@ mod tests {
         assert_eq!((w.at, w.count, w.largest), (0x1000, 2, Some(0.25)));
         assert_eq!((w.wanted.as_str(), w.got.as_str()), ("0000803f", "0000a03f"));
         // The first element lies in an area that is far enough; the last in none, where every byte counts.
-        let w = wrong(&pieces, &[area(0xff0, 0x14, 1.0)], Alike::Exact).unwrap();
+        let w = wrong(&pieces, &[area(0xff0, 0x14, 1.0)], Rule::Exact).unwrap();
         assert_eq!((w.at, w.count, w.largest), (0x100e, 1, None));
         assert!(w.to_string().starts_with("wrong at 1 place, first at 0x100e"), "{w}");
         let areas = [area(0x100c, 4, 1.0), area(0x1000, 4, 1.0)];
-        assert_eq!(wrong(&pieces, &areas, Alike::Exact), None);
+        assert_eq!(wrong(&pieces, &areas, Rule::Exact), None);
         // An area without bytes, and one beyond the piece, hold nothing.
         let areas = [area(0x1000, 0, 1.0), area(0x2000, 9, 1.0)];
-        assert_eq!(wrong(&pieces, &areas, Alike::Exact).unwrap().count, 2);
-        assert_eq!(wrong(&[], &areas, Alike::Exact), None);
+        assert_eq!(wrong(&pieces, &areas, Rule::Exact).unwrap().count, 2);
+        assert_eq!(wrong(&[], &areas, Rule::Exact), None);
         let mut all = None;
         Wrong::join(&mut all, None);
         Wrong::join(&mut all, wrong(&pieces, &[], near(0.1)));
-        Wrong::join(&mut all, wrong(&pieces, &[], Alike::Exact));
+        Wrong::join(&mut all, wrong(&pieces, &[], Rule::Exact));
         let all = all.unwrap();
         assert_eq!((all.at, all.count, all.largest), (0x1000, 4, Some(0.25)));
     }

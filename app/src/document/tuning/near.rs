@@ -1,7 +1,7 @@
 //! How alike outputs have to be, as a person writes it: `f32:1e-5`, `f16:2ulp`, `arg1=f32:1e-3,1e-2`.
 
 use super::launches::{Launch, Launches, allocation, pointer};
-use replay_engine::device::cuda::worker::Alike;
+use replay_engine::device::cuda::Rule;
 use replay_engine::tune::Area;
 use trace_core::recording::{ElementType, Recording};
 
@@ -24,7 +24,7 @@ pub struct Near {
     /// The memory.
     pub place: Where,
     /// The rule.
-    pub rule: Alike,
+    pub rule: Rule,
 }
 
 /// Reads `[WHERE=]TYPE:DISTANCE[,RELATIVE]`, `[WHERE=]TYPE:Nulp` or `[WHERE=]exact`. One distance is the absolute and the
@@ -69,9 +69,9 @@ fn place_of(text: &str) -> Result<Where, String> {
 ///
 /// # Errors
 /// When it is none, in words.
-pub fn rule_of(text: &str) -> Result<Alike, String> {
+pub fn rule_of(text: &str) -> Result<Rule, String> {
     if text == "exact" {
-        return Ok(Alike::Exact);
+        return Ok(Rule::Exact);
     }
     let bad = || {
         format!("'{text}' is no rule (expected exact, or a type and a distance: f32:1e-5, f32:1e-6,1e-4 or f16:2ulp)")
@@ -85,7 +85,7 @@ pub fn rule_of(text: &str) -> Result<Alike, String> {
         let is_float = matches!(element, ElementType::F16 | ElementType::F32 | ElementType::F64);
         let most = n.parse().map_err(|_| bad())?;
         return if is_float {
-            Ok(Alike::Steps { element, most })
+            Ok(Rule::Steps { element, most })
         } else {
             Err(bad())
         };
@@ -98,7 +98,7 @@ pub fn rule_of(text: &str) -> Result<Alike, String> {
         Some((a, r)) => (number(a)?, number(r)?),
         None => (number(distance)?, number(distance)?),
     };
-    Ok(Alike::Near {
+    Ok(Rule::Near {
         element,
         absolute,
         relative,
@@ -114,8 +114,8 @@ pub fn rules(
     launches: &Launches,
     launch: &Launch,
     all: &[Near],
-) -> Result<(Alike, Vec<Area>), String> {
-    let mut everywhere = Alike::Exact;
+) -> Result<(Rule, Vec<Area>), String> {
+    let mut everywhere = Rule::Exact;
     let mut areas: Vec<Area> = Vec::new();
     let holding = |address: u64| {
         allocation(recording, launch.event, address)
@@ -156,7 +156,7 @@ mod tests {
 
     #[test]
     fn rules_are_read_as_people_write_them() {
-        let f32_near = |absolute, relative| Alike::Near {
+        let f32_near = |absolute, relative| Rule::Near {
             element: ElementType::F32,
             absolute,
             relative,
@@ -164,8 +164,8 @@ mod tests {
         let rule = |text: &str| near(text).map(|n| (n.place, n.rule));
         assert_eq!(rule("f32:1e-5"), Ok((Where::Everywhere, f32_near(1e-5, 1e-5))));
         assert_eq!(rule("arg1=f32:1,0"), Ok((Where::Parameter(1), f32_near(1.0, 0.0))));
-        assert_eq!(rule("0x10..0x20=exact"), Ok((Where::Range(16, 32), Alike::Exact)));
-        let steps = Alike::Steps {
+        assert_eq!(rule("0x10..0x20=exact"), Ok((Where::Range(16, 32), Rule::Exact)));
+        let steps = Rule::Steps {
             element: ElementType::F16,
             most: 2,
         };

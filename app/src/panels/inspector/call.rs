@@ -85,16 +85,7 @@ pub(super) fn ui(doc: &mut Document, asks: &mut Asks, ui: &mut Ui) -> bool {
             widgets::key_wrapped(ui, "how", Part::words(told).colour(p.quiet));
         }
     }
-    match call.result() {
-        0 => {}
-        code => {
-            widgets::key_value(
-                ui,
-                "result",
-                Part::words(format!("▲ failed with {code}")).colour(p.error),
-            );
-        }
-    }
+    widgets::failed_call(ui, call.result());
     widgets::key_value(ui, "on the host", Part::mono(text::duration(u64::from(call.took()))));
     widgets::key_value(ui, "event", Part::mono(text::count(event)));
     widgets::key_value(ui, "time", Part::mono(text::seconds(doc.ns(event))));

@@ -34,16 +34,7 @@ pub fn details(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, launch: u32) {
         doc.go(l.event);
     }
     dimensions(ui, &calls, &row);
-    match row.result {
-        0 => {}
-        code => {
-            widgets::key_value(
-                ui,
-                "result",
-                Part::words(format!("▲ failed with {code}")).colour(p.error),
-            );
-        }
-    }
+    widgets::failed_call(ui, row.result);
     widgets::key_value(ui, "on the host", Part::mono(text::duration(u64::from(row.took))));
     let arguments = calls.arguments(&doc.recording, l.event, &row);
     widgets::section(ui, "Arguments");

@@ -103,8 +103,55 @@ pub fn place(doc: &Document, space: u32, wanted: &str) -> Result<(u32, u64), Str
     Err(format!("{wanted:?} is neither an address, a buffer nor a job"))
 }
 
+/// The field that takes an address or a name: the place that `find` finds for what was entered. What is wrong with the
+/// text stays in the view, and the keyboard in the field.
+fn go_to<T>(view: &mut View, ui: &mut Ui, find: impl FnOnce(&View, &str) -> Result<T, String>) -> Option<T> {
+    let id = egui::Id::unique("memory-address");
+    let hint = RichText::new("address or buffer").font(body()).color(palette(ui).quiet);
+    let field = field::value(ui, id, "Go to address", &mut view.go_to, None, |text| {
+        egui::TextEdit::singleline(text)
+            .font(mono())
+            .desired_width(140.0)
+            .hint_text(hint)
+    });
+    if std::mem::take(&mut view.focus) {
+        field.take();
+    }
+    if !field.enter {
+        return None;
+    }
+    match find(view, &view.go_to) {
+        Ok(found) => {
+            view.wrong = None;
+            Some(found)
+        }
+        Err(why) => {
+            view.wrong = Some(why);
+            field.take();
+            None
+        }
+    }
+}
+
+/// What bytes are shown as: hex and ASCII, or elements of a type.
+fn view_as(view: &mut View, ui: &mut Ui) {
+    let chosen = view.element.map_or("hex", ElementType::name);
+    let combo = egui::ComboBox::from_id_salt("memory-type")
+        .selected_text(chosen)
+        .width(48.0)
+        .height(360.0)
+        .show_ui(ui, |ui| {
+            ui.selectable_value(&mut view.element, None, "hex and ASCII");
+            for e in ElementType::ALL {
+                ui.selectable_value(&mut view.element, Some(e), e.name());
+            }
+        });
+    combo
+        .response
+        .widget_info(|| WidgetInfo::labeled(Role::ComboBox, true, "View as"));
+}
+
 fn bar(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui) {
-    let p = palette(ui);
     ui.horizontal(|ui| {
         ui.set_height(28.0);
         ui.add_space(8.0);
@@ -121,43 +168,11 @@ fn bar(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui) {
                     }
                 });
         }
-        let id = egui::Id::unique("memory-address");
-        let hint = RichText::new("address or buffer").font(body()).color(p.quiet);
-        let field = field::value(ui, id, "Go to address", &mut view.go_to, None, |text| {
-            egui::TextEdit::singleline(text)
-                .font(mono())
-                .desired_width(140.0)
-                .hint_text(hint)
-        });
-        if std::mem::take(&mut view.focus) {
-            field.take();
+        let found = go_to(view, ui, |view, wanted| place(doc, view.space, wanted));
+        if let Some((space, va)) = found {
+            view.show_first(doc, space, va, 1);
         }
-        if field.enter {
-            match place(doc, view.space, &view.go_to) {
-                Ok((space, va)) => {
-                    view.wrong = None;
-                    view.show_first(doc, space, va, 1);
-                }
-                Err(e) => {
-                    view.wrong = Some(e);
-                    field.take();
-                }
-            }
-        }
-        let chosen = view.element.map_or("hex", ElementType::name);
-        let combo = egui::ComboBox::from_id_salt("memory-type")
-            .selected_text(chosen)
-            .width(48.0)
-            .height(360.0)
-            .show_ui(ui, |ui| {
-                ui.selectable_value(&mut view.element, None, "hex and ASCII");
-                for e in ElementType::ALL {
-                    ui.selectable_value(&mut view.element, Some(e), e.name());
-                }
-            });
-        combo
-            .response
-            .widget_info(|| WidgetInfo::labeled(Role::ComboBox, true, "View as"));
+        view_as(view, ui);
         let on = view.structure.is_some();
         let r = ui.selectable_label(on, "structure");
         r.widget_info(|| WidgetInfo::selected(Role::Button, true, on, "Structure over memory"));

@@ -12,15 +12,14 @@ pub use wrong::fault;
 
 use crate::document::Document;
 use crate::panels::desk::Asks;
-use crate::theme::{icons, palette, widgets};
-use egui::{Rect, ScrollArea, Stroke, Ui, UiBuilder, pos2, vec2};
+use crate::theme::widgets::{self, PAD, part};
+use crate::theme::{icons, palette};
+use egui::{Rect, Stroke, Ui, UiBuilder, pos2, vec2};
 
 /// Narrower than this the three parts lie one below the other.
 const THREE_ABREAST: f32 = 560.0;
 /// Widest that the part about boards gets, points; plan and outcome share the rest.
 const BOARD: f32 = 200.0;
-/// Room beside and between parts, points.
-const PAD: f32 = 12.0;
 /// Height of the strip with the buttons.
 const ACTIONS: f32 = 42.0;
 
@@ -109,19 +108,4 @@ fn below_each_other(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, full: Rect
         outcome::draw(doc, asks, ui);
         board::draw(doc, asks, ui);
     });
-}
-
-/// A part of the panel that scrolls by itself.
-fn part(ui: &mut Ui, name: &str, rect: Rect, draw: impl FnOnce(&mut Ui)) {
-    let inner = UiBuilder::new().id_salt(name).max_rect(rect.shrink2(vec2(PAD, 0.0)));
-    let mut child = ui.new_child(inner);
-    child.shrink_clip_rect(rect);
-    ScrollArea::vertical()
-        .id_salt(name)
-        .auto_shrink(false)
-        .show(&mut child, |ui| {
-            ui.spacing_mut().item_spacing.y = 2.0;
-            draw(ui);
-            ui.add_space(8.0);
-        });
 }

@@ -11,8 +11,9 @@ pub use view::{Sort, View};
 use crate::document::Document;
 use crate::document::tuning::launches::Launches;
 use crate::panels::desk::Asks;
-use crate::theme::{icons, palette, widgets};
-use egui::{Rect, ScrollArea, Stroke, Ui, UiBuilder, pos2, vec2};
+use crate::theme::widgets::{self, PAD, part};
+use crate::theme::{icons, palette};
+use egui::{Rect, Stroke, Ui, UiBuilder, pos2, vec2};
 use std::sync::Arc;
 use view::Known;
 
@@ -20,8 +21,6 @@ use view::Known;
 const ABREAST: f32 = 620.0;
 /// Width of the fields, points.
 const FIELDS: f32 = 284.0;
-/// Room beside parts, points.
-const PAD: f32 = 12.0;
 
 /// Draws the panel.
 pub fn ui(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui) {
@@ -107,19 +106,4 @@ fn below_each_other(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &m
     let mut child = ui.new_child(UiBuilder::new().id_salt("came").max_rect(lower));
     child.shrink_clip_rect(lower);
     result::draw(doc, view, asks, &mut child);
-}
-
-/// A part of the panel that scrolls by itself.
-fn part(ui: &mut Ui, name: &str, rect: Rect, draw: impl FnOnce(&mut Ui)) {
-    let inner = UiBuilder::new().id_salt(name).max_rect(rect.shrink2(vec2(PAD, 0.0)));
-    let mut child = ui.new_child(inner);
-    child.shrink_clip_rect(rect);
-    ScrollArea::vertical()
-        .id_salt(name)
-        .auto_shrink(false)
-        .show(&mut child, |ui| {
-            ui.spacing_mut().item_spacing.y = 2.0;
-            draw(ui);
-            ui.add_space(8.0);
-        });
 }

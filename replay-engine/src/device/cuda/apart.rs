@@ -1,6 +1,6 @@
 //! Processes that play calls, from the side that asks: started, also ahead of their request; watched, and ended.
 
-use super::worker::{AHEAD_LIMIT, AHEAD_VARIABLE, Answer, DeviceTold, MOST_TEXT, Request, Told};
+use super::worker::{AHEAD_VARIABLE, Answer, DeviceTold, MOST_TEXT, Request, Told};
 use crate::tune::Tuned;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -12,6 +12,8 @@ use trace_core::progress::Progress;
 
 /// Time between two looks whether somebody still waits.
 const TICK: Duration = Duration::from_millis(5);
+/// How long a process that was started ahead waits for its request.
+const AHEAD_LIMIT: Duration = Duration::from_secs(120);
 /// A process that ends by itself sooner than this is not given a request any more.
 const AHEAD_MARGIN: Duration = Duration::from_secs(10);
 /// How long a process that was asked to stop may take to tell what it has.
@@ -74,7 +76,7 @@ impl Players {
     fn start(&self, ahead: Option<u32>) -> std::io::Result<Kept> {
         let mut command = (self.command)();
         if let Some(device) = ahead {
-            command.env(AHEAD_VARIABLE, device.to_string());
+            command.env(AHEAD_VARIABLE, format!("{device},{}", AHEAD_LIMIT.as_secs()));
         }
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         // An interrupt from a terminal is for who asked, who then says what becomes of this one.

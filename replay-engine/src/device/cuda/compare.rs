@@ -1,9 +1,11 @@
 //! What came from the device against what came when it was recorded.
 
+use serde::{Deserialize, Serialize};
 use trace_core::recording::ElementType;
 
 /// How alike two outputs have to be.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Rule {
     /// Bit for bit.
     #[default]

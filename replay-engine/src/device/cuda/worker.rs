@@ -18,7 +18,7 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use trace_core::progress::Progress;
-use trace_core::recording::{ElementType, Recording};
+use trace_core::recording::Recording;
 
 /// Longest request or answer, in bytes.
 pub(super) const MOST_TEXT: u64 = 256 << 20;
@@ -26,53 +26,9 @@ pub(super) const MOST_TEXT: u64 = 256 << 20;
 const PARENT_TICK: Duration = Duration::from_millis(500);
 /// Time between two looks how far a tuning is, and whether it is to end.
 const PART_TICK: Duration = Duration::from_millis(50);
-/// How long a process that was started ahead waits for its request: it holds memory of the device meanwhile.
-pub(super) const AHEAD_LIMIT: Duration = Duration::from_secs(120);
-/// Number of the device whose context is begun before the request is there.
+/// Number of the device whose context is begun before the request is there and, behind a comma, how many seconds the
+/// process waits for its request: it holds memory of the device meanwhile.
 pub(super) const AHEAD_VARIABLE: &str = "KINESCOPE_CUDA_AHEAD";
-
-/// How alike outputs have to be, as it is written down.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Alike {
-    /// Bit for bit.
-    #[default]
-    Exact,
-    /// Elements within a distance.
-    Near {
-        /// Type of the elements.
-        element: ElementType,
-        /// Largest absolute distance.
-        absolute: f64,
-        /// Largest distance as a part of the recorded value.
-        relative: f64,
-    },
-    /// Floating-point elements within so many steps.
-    Steps {
-        /// Type of the elements.
-        element: ElementType,
-        /// Most steps.
-        most: u64,
-    },
-}
-
-impl From<Alike> for Rule {
-    fn from(alike: Alike) -> Self {
-        match alike {
-            Alike::Exact => Self::Exact,
-            Alike::Near {
-                element,
-                absolute,
-                relative,
-            } => Self::Near {
-                element,
-                absolute,
-                relative,
-            },
-            Alike::Steps { element, most } => Self::Steps { element, most },
-        }
-    }
-}
 
 /// What the process is asked for.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -85,9 +41,9 @@ pub struct Request {
     /// Files with the bytes of inputs, by name.
     pub inputs: BTreeMap<String, PathBuf>,
     /// How alike outputs have to be, by name.
-    pub rules: BTreeMap<String, Alike>,
+    pub rules: BTreeMap<String, Rule>,
     /// How alike all others have to be.
-    pub rule: Alike,
+    pub rule: Rule,
     /// Wait behind each launch.
     pub step: bool,
     /// How often.
@@ -213,7 +169,7 @@ pub enum Answer {
 pub fn answer(from: impl std::io::Read, mut to: impl Write + Send) -> std::io::Result<()> {
     end_with_parent();
     let ahead = begun_ahead();
-    let asked = ahead.is_some().then(|| end_unasked(AHEAD_LIMIT));
+    let asked = ahead.as_ref().map(|a| end_unasked(a.wait));
     let mut text = String::new();
     from.take(MOST_TEXT).read_to_string(&mut text)?;
     drop(asked);
@@ -243,7 +199,7 @@ pub fn answer(from: impl std::io::Read, mut to: impl Write + Send) -> std::io::R
     }
     if let Some(ahead) = ahead {
         // What it could not begin was told by whoever needed it.
-        let _ = ahead.join();
+        let _ = ahead.began.join();
     }
     Ok(())
 }
@@ -276,14 +232,22 @@ fn end_unasked(limit: Duration) -> Sender<()> {
     asked
 }
 
+/// What is begun before the request is there.
+struct Ahead {
+    began: JoinHandle<Option<Context>>,
+    wait: Duration,
+}
+
 /// Begins the driver and the context of a device beside the wait for the request, where that is wanted.
-fn begun_ahead() -> Option<JoinHandle<Option<Context>>> {
-    let device = std::env::var(AHEAD_VARIABLE).ok()?.parse().ok()?;
+fn begun_ahead() -> Option<Ahead> {
+    let asked = std::env::var(AHEAD_VARIABLE).ok()?;
+    let (device, wait) = asked.split_once(',')?;
+    let (device, wait) = (device.parse().ok()?, wait.parse().ok()?);
     let begin = move || Context::of(cuda_driver::Driver::load().ok()?, device).ok();
-    std::thread::Builder::new()
-        .name("kinescope-ahead".into())
-        .spawn(begin)
-        .ok()
+    let thread = std::thread::Builder::new().name("kinescope-ahead".into());
+    let began = thread.spawn(begin).ok()?;
+    let wait = Duration::from_secs(wait);
+    Some(Ahead { began, wait })
 }
 
 fn line(to: &mut impl Write, answer: &Answer) -> std::io::Result<()> {
@@ -354,8 +318,8 @@ fn play(request: &Request, to: To<'_>) -> Result<(), Failure> {
     let options = Options {
         device: request.device,
         inputs,
-        rules: request.rules.iter().map(|(n, r)| (n.clone(), (*r).into())).collect(),
-        rule: request.rule.into(),
+        rules: request.rules.clone(),
+        rule: request.rule,
         step: request.step,
         repeat: request.repeat,
         graph: request.graph,

@@ -7,18 +7,17 @@ mod who;
 
 pub use who::who;
 
-use super::View;
+use super::{View, go_to, view_as};
 use crate::document::Document;
 use crate::document::called;
 use crate::document::moment::Selection;
 use crate::panels::desk::Asks;
 use crate::theme::widgets::{self, paint_text};
-use crate::theme::{body, field, icons, mono, palette, small, text};
+use crate::theme::{icons, palette, small, text};
 use egui::accesskit::Role;
 use egui::{Align2, Rect, RichText, Sense, Stroke, Ui, WidgetInfo, pos2, vec2};
 use std::sync::Arc;
 use trace_core::calls::{Calls, DeviceBuffer, State};
-use trace_core::recording::ElementType;
 use view::Side;
 
 /// Width of the list of buffers, points, and the width of the panel from which on it stands there.
@@ -114,43 +113,11 @@ fn bar(doc: &mut Document, view: &mut View, ui: &mut Ui, calls: &Calls) {
     ui.horizontal(|ui| {
         ui.set_height(28.0);
         ui.add_space(8.0);
-        let id = egui::Id::unique("memory-address");
-        let hint = RichText::new("address or buffer").font(body()).color(p.quiet);
-        let field = field::value(ui, id, "Go to address", &mut view.go_to, None, |text| {
-            egui::TextEdit::singleline(text)
-                .font(mono())
-                .desired_width(140.0)
-                .hint_text(hint)
-        });
-        if std::mem::take(&mut view.focus) {
-            field.take();
+        let found = go_to(view, ui, |_, wanted| place(calls, wanted));
+        if let Some(va) = found {
+            doc.select(Selection::Memory { space: 0, va, bytes: 1 });
         }
-        if field.enter {
-            match place(calls, &view.go_to) {
-                Some(va) => {
-                    view.wrong = None;
-                    doc.select(Selection::Memory { space: 0, va, bytes: 1 });
-                }
-                None => {
-                    view.wrong = Some(format!("{:?} is neither an address nor a buffer", view.go_to.trim()));
-                    field.take();
-                }
-            }
-        }
-        let chosen = view.element.map_or("hex", ElementType::name);
-        let combo = egui::ComboBox::from_id_salt("memory-type")
-            .selected_text(chosen)
-            .width(48.0)
-            .height(360.0)
-            .show_ui(ui, |ui| {
-                ui.selectable_value(&mut view.element, None, "hex and ASCII");
-                for e in ElementType::ALL {
-                    ui.selectable_value(&mut view.element, Some(e), e.name());
-                }
-            });
-        combo
-            .response
-            .widget_info(|| WidgetInfo::labeled(Role::ComboBox, true, "View as"));
+        view_as(view, ui);
         let launch = doc.launch_meant().is_some();
         let of = if launch { "launch" } else { "event" };
         for (side, word, told) in [
@@ -177,17 +144,21 @@ fn bar(doc: &mut Document, view: &mut View, ui: &mut Ui, calls: &Calls) {
 }
 
 /// The address that a text names: `in0`, `in0 + 0x40`, `0x…`.
-fn place(calls: &Calls, wanted: &str) -> Option<u64> {
+///
+/// # Errors
+/// What is wrong with it, in words.
+fn place(calls: &Calls, wanted: &str) -> Result<u64, String> {
     let wanted = wanted.trim();
     let named = |name: &str| {
         let index = calls.buffers().named(name.trim())?;
         calls.buffers().get(index).map(|b| b.at)
     };
     if let Some(at) = named(wanted).or_else(|| text::parse_number(wanted)) {
-        return Some(at);
+        return Ok(at);
     }
-    let (name, offset) = wanted.rsplit_once('+')?;
-    named(name)?.checked_add(text::parse_number(offset)?)
+    let behind = |(name, offset)| named(name)?.checked_add(text::parse_number(offset)?);
+    let found = wanted.rsplit_once('+').and_then(behind);
+    found.ok_or_else(|| format!("{wanted:?} is neither an address nor a buffer"))
 }
 
 fn head(doc: &mut Document, view: &mut View, ui: &mut Ui, calls: &Calls) {

@@ -2,6 +2,8 @@
 //! and what it leaves is held against what the recorded one leaves.
 #![allow(unsafe_code, reason = "calls of the driver; why each is sound stands at it")]
 
+mod measured;
+
 use super::contents::Contents;
 use super::error::CudaReplayError;
 use super::pages::Kept;
@@ -9,14 +11,14 @@ use super::script::{Script, Step};
 use super::stage::{Stage, StageOptions};
 use super::variants::{Twin, Variants};
 use crate::tune::{
-    Cache, Ended, Evaluator, Health, Measured, Phases, Piece, Point, Recorded, Reference, Rejected, Resources, Stop,
-    Tune, TuneError, Tuned, Wrong, tune as search, wrong,
+    Cache, Ended, Evaluator, Measured, Phases, Piece, Point, Recorded, Reference, Rejected, Resources, Stop, Tune,
+    TuneError, Tuned, Wrong, tune as search, wrong,
 };
 use cuda_driver::{
-    CuEvent, CuFunction, CudaError, DEVICE_MULTIPROCESSOR_THREADS, FUNCTION_LOCAL, FUNCTION_MOST_DYNAMIC_SHARED,
-    FUNCTION_REGISTERS, FUNCTION_SHARED, NOT_READY, Nvml, NvmlDevice, Uuid,
+    CuFunction, CudaError, DEVICE_MULTIPROCESSOR_THREADS, FUNCTION_LOCAL, FUNCTION_MOST_DYNAMIC_SHARED,
+    FUNCTION_REGISTERS, FUNCTION_SHARED, NOT_READY, Nvml,
 };
-use std::thread::JoinHandle;
+use measured::{Sensor, Watch};
 use std::time::{Duration, Instant};
 use trace_core::PAGE_SIZE;
 use trace_core::progress::Progress;
@@ -134,53 +136,6 @@ pub fn tune(
 
 fn nanos(d: Duration) -> u64 {
     u64::try_from(d.as_nanos()).unwrap_or(u64::MAX)
-}
-
-/// A pair of the driver's events around a launch.
-struct Watch {
-    driver: cuda_driver::Driver,
-    from: CuEvent,
-    to: CuEvent,
-}
-
-impl Watch {
-    fn new(driver: cuda_driver::Driver) -> Result<Self, CudaError> {
-        let mut watch = Self {
-            driver,
-            from: std::ptr::null_mut(),
-            to: std::ptr::null_mut(),
-        };
-        // SAFETY: places for the answers.
-        unsafe {
-            driver.cuEventCreate(&raw mut watch.from, 0)?;
-            driver.cuEventCreate(&raw mut watch.to, 0)?;
-        }
-        Ok(watch)
-    }
-
-    /// Nanoseconds between the two, which have both happened.
-    fn between(&self) -> Result<u64, CudaError> {
-        let mut ms = 0f32;
-        // SAFETY: events of this value, and a place for the answer.
-        unsafe {
-            match self.driver.cuEventElapsedTime_v2(&raw mut ms, self.from, self.to) {
-                Err(CudaError::Missing { .. }) => self.driver.cuEventElapsedTime(&raw mut ms, self.from, self.to)?,
-                answer => answer?,
-            }
-        }
-        Ok((f64::from(ms) * 1e6).round().max(0.0) as u64)
-    }
-}
-
-impl Drop for Watch {
-    fn drop(&mut self) {
-        for event in [self.from, self.to] {
-            if !event.is_null() {
-                // SAFETY: made by this value, and nothing waits for it any more.
-                let _ = unsafe { self.driver.cuEventDestroy_v2(event) };
-            }
-        }
-    }
 }
 
 /// What became of one launch.
@@ -555,44 +510,6 @@ fn broken(e: &CudaError) -> Stop {
 fn failed(e: &CudaReplayError) -> Stop {
     Stop::Broken {
         rejected: Rejected::Failed { why: e.to_string() },
-    }
-}
-
-/// What tells the device's clocks and temperature.
-struct Sensor(Result<NvmlDevice, String>);
-
-impl Sensor {
-    fn of(stage: &Stage<'_>, nvml: JoinHandle<Result<Nvml, String>>) -> Self {
-        let mut uuid = Uuid::default();
-        // SAFETY: a place for the answer.
-        let told = unsafe { stage.driver().cuDeviceGetUuid_v2(&raw mut uuid, stage.device_number()) };
-        Self(match told {
-            Ok(()) => {
-                let nvml = nvml.join().unwrap_or_else(|_| Err("NVML ended its thread".to_owned()));
-                nvml.and_then(|nvml| nvml.device(&uuid))
-            }
-            Err(e) => Err(e.to_string()),
-        })
-    }
-
-    fn health(&self) -> Health {
-        match &self.0 {
-            Ok(device) => {
-                let state = device.state();
-                Health {
-                    celsius: state.celsius,
-                    clock_mhz: state.clock_mhz,
-                    memory_mhz: state.memory_mhz,
-                    watts: state.watts,
-                    held_back: state.held_back.into_iter().map(str::to_owned).collect(),
-                    unknown: None,
-                }
-            }
-            Err(why) => Health {
-                unknown: Some(why.clone()),
-                ..Health::default()
-            },
-        }
     }
 }
 

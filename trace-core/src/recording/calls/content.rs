@@ -1,0 +1,83 @@
+//! What a recording holds for its calls: code of modules, and the bytes that copies moved.
+
+use super::{CALL_FACTS, CallFacts, CallModule, CopyRow};
+use crate::recording::{PageId, Recording};
+use std::ops::Range;
+
+impl Recording {
+    /// What the recording tells of calls; `None` where it is no recording of calls, or tells what cannot be read.
+    #[must_use]
+    pub fn call_facts(&self) -> Option<CallFacts> {
+        serde_json::from_slice(self.extras.get(CALL_FACTS)?).ok()
+    }
+
+    /// The bytes of a module, put together from its pages; `None` when they are not all there.
+    #[must_use]
+    pub fn module_code(&self, module: &CallModule) -> Option<Vec<u8>> {
+        let pages: u64 = module.pages.iter().map(|[_, n]| u64::from(*n)).sum();
+        let page = crate::PAGE_SIZE as u64;
+        if module.bytes == 0 || module.bytes.div_ceil(page) != pages || pages > self.memory.pages.len() as u64 + 1 {
+            return None;
+        }
+        let mut code = Vec::with_capacity(usize::try_from(pages.checked_mul(page)?).ok()?);
+        for [first, count] in &module.pages {
+            for id in *first..first.checked_add(*count)? {
+                code.extend_from_slice(self.memory.pages.page(PageId(id))?);
+            }
+        }
+        code.truncate(usize::try_from(module.bytes).ok()?);
+        Some(code)
+    }
+
+    /// The bytes that a copy moved, its rows one after another; `None` when the recording does not hold them.
+    #[must_use]
+    pub fn copied(&self, row: &CopyRow) -> Option<Vec<u8>> {
+        // No more is taken than the pages that the file holds can name.
+        self.pages_of(row)?;
+        let mut bytes = vec![0; usize::try_from(row.total()?).ok()?];
+        self.copied_part(row, 0, &mut bytes).then_some(bytes)
+    }
+
+    /// Fills `out` with what a copy moved, its rows one after another, from byte `offset` of that on. Takes time by what is
+    /// asked for, not by what was moved. `false`: the recording does not hold all of it, or it ends before; what `out`
+    /// holds then is not told.
+    #[must_use]
+    pub fn copied_part(&self, row: &CopyRow, offset: u64, out: &mut [u8]) -> bool {
+        const PAGE: u64 = crate::PAGE_SIZE as u64;
+        let fill = || {
+            let pages = self.pages_of(row)?;
+            if offset.checked_add(out.len() as u64)? > row.total()? {
+                return None;
+            }
+            let begin = (row.device() % PAGE).checked_add(offset)?;
+            let first = pages.start.checked_add(usize::try_from(begin / PAGE).ok()?)?;
+            let mut skip = (begin % PAGE) as usize;
+            let mut left = out;
+            for id in self.events.call_pages.iter_range(first..pages.end) {
+                if left.is_empty() {
+                    break;
+                }
+                let from = self.memory.pages.page(PageId(id))?.get(skip..)?;
+                let (now, rest) = left.split_at_mut(from.len().min(left.len()));
+                now.copy_from_slice(from.get(..now.len())?);
+                (left, skip) = (rest, 0);
+            }
+            left.is_empty().then_some(())
+        };
+        fill().is_some()
+    }
+
+    /// Whether the recording names a page for each byte that a copy moved.
+    #[must_use]
+    pub fn holds_copy(&self, row: &CopyRow) -> bool {
+        self.pages_of(row).is_some()
+    }
+
+    /// Which of [`crate::recording::Events::call_pages`] hold what a copy moved; `None` where there are not as many.
+    fn pages_of(&self, row: &CopyRow) -> Option<Range<usize>> {
+        let pages = usize::try_from(row.pages()?).ok()?;
+        let first = usize::try_from(row.pages_at).ok()?;
+        let end = first.checked_add(pages)?;
+        (end <= self.events.call_pages.len()).then_some(first..end)
+    }
+}
