@@ -35,6 +35,7 @@ fn it_lies_beside_the_recording_and_everything_comes_back() {
     w.views().events.filter = "write".into();
     w.doc().replay.keep_gaps = true;
     w.doc().replay.how.graph = true;
+    w.doc().replay.alike = "f32:1e-5".into();
     w.doc().go(11);
     w.app().sides.inspector = 340.0;
     w.app().sides.set = true;
@@ -48,6 +49,7 @@ fn it_lies_beside_the_recording_and_everything_comes_back() {
     assert_eq!(w.views().events.filter, "write");
     assert!(w.doc().replay.keep_gaps);
     assert!(w.doc().replay.how.graph && !w.doc().replay.how.step);
+    assert_eq!(w.doc().replay.alike, "f32:1e-5");
     assert_eq!(w.app().sides.inspector, 340.0, "the width is drawn as it was left");
     let folder = w.folder.path().join("settings/workspaces");
     assert!(!folder.exists(), "nothing is kept elsewhere");

@@ -8,7 +8,7 @@ use replay_engine::device::{Board as _, DeviceInfo};
 use replay_engine::plan::calls::Told;
 use replay_engine::plan::{CompileError, CompileOptions, Compiled, Edits, Plan, compile};
 use replay_engine::run::Verdict;
-use replay_engine::run::calls::hold_against;
+use replay_engine::run::calls::{Against, hold_against};
 use replay_engine::verify::verify;
 use std::collections::BTreeMap;
 use std::process::Command;
@@ -328,7 +328,7 @@ fn replayed(lease: &mut Lease) -> replay_engine::run::Outcome {
     )
     .unwrap();
     let mut outcome = lease.replay(&compiled, 2, &Progress::new(), false).unwrap();
-    hold_against(&mut outcome, &recording(), &BTreeMap::new(), None);
+    hold_against(&mut outcome, &recording(), &Against::default());
     outcome
 }
 

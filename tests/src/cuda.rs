@@ -165,6 +165,23 @@ impl Cuda {
         player
     }
 
+    /// Processes that play on the stand-in of this folder now, by their numbers.
+    #[must_use]
+    pub fn players(&self) -> Vec<u32> {
+        let library = format!("KINESCOPE_CUDA_LIBRARY={}", self.file("libcuda.so.1").display());
+        let has = |file: PathBuf, what: &str| {
+            let bytes = std::fs::read(file).unwrap_or_default();
+            bytes.split(|b| *b == 0).any(|part| part == what.as_bytes())
+        };
+        let plays = |e: &std::fs::DirEntry| {
+            has(e.path().join("cmdline"), "play-calls") && has(e.path().join("environ"), &library)
+        };
+        let all = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+        all.filter(plays)
+            .filter_map(|e| e.file_name().to_str()?.parse().ok())
+            .collect()
+    }
+
     /// Plays a recording, which has to give the recorded outputs, bit for bit, and these bytes.
     pub fn plays_well(&self, recorded: &Recorded, more: &Value, set: &[(&str, &str)]) -> Value {
         let (answer, bytes) = self.play(&recorded.path, more, set);

@@ -296,7 +296,7 @@ fn an_agent_that_is_killed_in_the_middle_is_told() {
         .stderr(Stdio::piped());
     let client = command.spawn().unwrap();
     std::thread::sleep(Duration::from_secs(3));
-    let players = players_of(&cuda);
+    let players = cuda.players();
     assert!(!players.is_empty(), "a process plays");
     agent.child.kill().unwrap();
     agent.child.wait().unwrap();
@@ -307,8 +307,8 @@ fn an_agent_that_is_killed_in_the_middle_is_told() {
     assert!(words.contains("lost") || words.contains("closed"), "{words}");
     // What played does not outlive who asked for it, also where its kernel has no end.
     let since = Instant::now();
-    while !players_of(&cuda).is_empty() {
-        assert!(since.elapsed() < Duration::from_secs(20), "{:?}", players_of(&cuda));
+    while !cuda.players().is_empty() {
+        assert!(since.elapsed() < Duration::from_secs(20), "{:?}", cuda.players());
         std::thread::sleep(Duration::from_millis(50));
     }
 }
@@ -335,21 +335,6 @@ fn a_process_that_was_started_ahead_ends_by_itself_when_no_request_comes() {
     drop(request);
     assert!(since.elapsed() >= Duration::from_secs(1), "it gave a request a second");
     assert!(!ended.success(), "{ended}");
-}
-
-/// Processes that play on the stand-in of this folder, by their numbers.
-fn players_of(cuda: &Cuda) -> Vec<u32> {
-    let library = format!("KINESCOPE_CUDA_LIBRARY={}", cuda.file("libcuda.so.1").display());
-    let has = |file: PathBuf, what: &str| {
-        let bytes = std::fs::read(file).unwrap_or_default();
-        bytes.split(|b| *b == 0).any(|part| part == what.as_bytes())
-    };
-    let all = std::fs::read_dir("/proc").unwrap().flatten();
-    let plays =
-        |e: &std::fs::DirEntry| has(e.path().join("cmdline"), "play-calls") && has(e.path().join("environ"), &library);
-    all.filter(plays)
-        .filter_map(|e| e.file_name().to_str()?.parse().ok())
-        .collect()
 }
 
 #[test]

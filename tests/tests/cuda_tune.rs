@@ -284,7 +284,7 @@ fn the_json_has_the_documented_keys() {
     top.sort_unstable();
     assert_eq!(
         top.join(" "),
-        "after baseline baseline_again_ns before best board device drift ended event kernel launches left_out \
+        "after baseline baseline_again_ns before best board device drift ended event kernel launches left_out load \
          memory_bytes phases points processes reference restored_pages space speed_up why within_spread"
     );
 }

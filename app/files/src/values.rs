@@ -70,12 +70,6 @@ pub fn element_bytes(element: ElementType, v: f64) -> Vec<u8> {
     }
 }
 
-/// Whether the elements are floating-point numbers.
-#[must_use]
-pub fn is_float(element: ElementType) -> bool {
-    matches!(element, ElementType::F16 | ElementType::F32 | ElementType::F64)
-}
-
 /// Largest file brought into a buffer.
 const MOST_FILE: u64 = 1 << 32;
 
@@ -172,7 +166,7 @@ fn png(data: &[u8], element: ElementType, planes: bool, wanted: u64) -> Result<(
     } else {
         image.into_luma16().into_raw()
     };
-    let scale = if is_float(element) { 65535.0 } else { 257.0 };
+    let scale = if element.is_float() { 65535.0 } else { 257.0 };
     let told = format!(
         "holds {w}×{h} pixels of {channels} channels, {} values",
         pixels * channels

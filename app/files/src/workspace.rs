@@ -110,6 +110,8 @@ pub struct How {
     pub step: bool,
     /// Nothing is put back between repeats.
     pub no_restore: bool,
+    /// What memory held behind the recorded range is brought back and compared, too.
+    pub memory: bool,
 }
 
 impl How {
@@ -149,6 +151,9 @@ pub struct Workspace {
     /// How replays do calls again.
     #[serde(default, skip_serializing_if = "How::is_usual")]
     pub calls: How,
+    /// How alike outputs of calls have to be, as the person wrote it.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub alike: String,
     /// The outline.
     #[serde(default)]
     pub outline: Side,
@@ -247,7 +252,9 @@ mod tests {
                 graph: true,
                 step: false,
                 no_restore: true,
+                memory: false,
             },
+            alike: "out0=f32:1e-5".into(),
             outline: Side {
                 shown: false,
                 width: Some(200.0),

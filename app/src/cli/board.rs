@@ -13,6 +13,7 @@ use replay_engine::client::{ClientError, Lease};
 use replay_engine::device::DeviceInfo;
 use replay_engine::plan::{Budgets, CompileError, CompileOptions, Compiled, Edits, Effect, Expectation, Pace, compile};
 use replay_engine::wire::KeyStore;
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -69,6 +70,12 @@ pub struct Inputs {
 }
 
 impl Inputs {
+    /// Their files, beside others.
+    pub fn files(&self, others: Files) -> Files {
+        let add = |files: Files, (name, file): &(String, PathBuf)| files.reads(format!("--input {name}"), file);
+        self.inputs.iter().fold(others, add)
+    }
+
     /// Whether nothing is given.
     pub fn is_empty(&self) -> bool {
         self.inputs.is_empty()
@@ -180,6 +187,8 @@ pub struct Ready {
     pub opened: Opened,
     /// The picture that a person expects at the end.
     pub expect_screen: Option<Picture>,
+    /// Of calls: what outputs have to hold, by their names. Of registers the plan says so itself.
+    pub expected: BTreeMap<String, Vec<u8>>,
 }
 
 /// Byte offsets of registers, `0x3f00..0x3f10`.
@@ -270,7 +279,7 @@ impl ReplayOf {
                 Failure::file(&self.source.file, format!("no plan for {}: {e}{how}", self.board()))
             })
         })?;
-        self.expected(&mut compiled)?;
+        let expected = self.expected(&mut compiled)?;
         Ok(Ready {
             lease,
             device,
@@ -278,6 +287,7 @@ impl ReplayOf {
             compile_time: start.elapsed(),
             opened,
             expect_screen,
+            expected,
         })
     }
 
@@ -298,10 +308,11 @@ impl ReplayOf {
         let start = Instant::now();
         let failed = |e: CompileError| Failure::file(self.file(), format!("no plan for {}: {e}", self.board()));
         let mut compiled = whole.moved_to(&device).map_err(failed)?;
-        self.expected(&mut compiled)?;
+        let expected = self.expected(&mut compiled)?;
         Ok(Ready {
             lease,
             device,
+            expected,
             opened: ready::opened(self.file(), &compiled.plan),
             compiled,
             compile_time: start.elapsed(),
@@ -309,9 +320,11 @@ impl ReplayOf {
         })
     }
 
-    /// What outputs must hold, as files that a person gives.
-    fn expected(&self, compiled: &mut Compiled) -> Result<(), Failure> {
+    /// What outputs must hold, as files that a person gives: it goes into a plan of registers, and is handed back for one
+    /// of calls, whose outputs are compared here.
+    fn expected(&self, compiled: &mut Compiled) -> Result<BTreeMap<String, Vec<u8>>, Failure> {
         let plan = &mut compiled.plan;
+        let mut of_calls = BTreeMap::new();
         for (name, file) in &self.expect {
             let bytes = std::fs::read(file).map_err(|e| Failure::file(file, e))?;
             let output = plan.outputs.iter().find(|o| o.name == *name);
@@ -325,6 +338,13 @@ impl ReplayOf {
                     output.bytes
                 )));
             }
+            if plan.calls.is_some() {
+                if of_calls.insert(name.clone(), bytes).is_some() {
+                    let twice = format!("--expect {name} is given twice; give one file for it");
+                    return Err(Failure::usage(twice));
+                }
+                continue;
+            }
             plan.expectations.push(Expectation {
                 effect: Effect::Output {
                     name: name.clone(),
@@ -333,7 +353,7 @@ impl ReplayOf {
                 source: file.display().to_string(),
             });
         }
-        Ok(())
+        Ok(of_calls)
     }
 
     /// The board as the person named it; empty where none is.
@@ -359,13 +379,7 @@ impl ReplayOf {
 
     /// The files that are read.
     pub fn files(&self) -> Files {
-        let files = self
-            .inputs
-            .inputs
-            .iter()
-            .fold(Files::of(self.file()), |files, (name, file)| {
-                files.reads(format!("--input {name}"), file)
-            });
+        let files = self.inputs.files(Files::of(self.file()));
         let files = self.expect.iter().fold(files, |files, (name, file)| {
             files.reads(format!("--expect {name}"), file)
         });

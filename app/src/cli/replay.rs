@@ -10,14 +10,14 @@ use super::{Exit, Failure, Out, Verb, hex, outcome, waiting};
 use crate::buffers;
 use crate::document::computed::why_not;
 use crate::document::transfers::{self, Typed};
-use crate::document::tuning::near::rule_of;
+use crate::document::tuning::near::output_near;
 use clap::{Args, FromArgMatches as _};
 use kinescope_files::output;
 use replay_engine::client::{ClientError, Lease, Stage};
 use replay_engine::device::cuda::Rule;
 use replay_engine::plan::learn::{self, LearnError};
 use replay_engine::plan::{Compiled, EffectSeen, text};
-use replay_engine::run::calls::{CallsOutcome, hold_against};
+use replay_engine::run::calls::{Against, CallsOutcome, hold_against};
 use replay_engine::run::{FaultReport, JobOutcome, Outcome, Timing, Verdict};
 use replay_engine::serve::MOST_REPEATS;
 use serde::Serialize;
@@ -63,7 +63,7 @@ struct Arguments {
     jobs: bool,
     /// Of a recording of CUDA calls: how alike outputs have to be, all or the one that is named: f32:1e-5,
     /// out0=f32:1e-6,1e-4 (absolute, relative), out0=f16:2ulp, exact; may be given more than once
-    #[arg(long = "near", value_name = "[NAME=]RULE", value_parser = near)]
+    #[arg(long = "near", value_name = "[NAME=]RULE", value_parser = output_near)]
     near: Vec<(Option<String>, Rule)>,
     /// Of a recording of CUDA calls: type and shape of a buffer, for .npy files: out0=f32:1x1000; may be given more than
     /// once
@@ -227,6 +227,7 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
         compile_time,
         opened,
         expect_screen,
+        expected,
     } = arguments
         .of
         .prepare(arguments.outputs.iter().map(|(name, _)| name.as_str()))?;
@@ -260,7 +261,7 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
         };
         waiting::show("writing", |_, _| Ok(output::write(path, &bytes)?))?;
     }
-    if opened.calls.is_some() {
+    if opened.calls.is_some() || !expected.is_empty() {
         let named = arguments.near.iter().filter_map(|(n, r)| Some((n.clone()?, *r)));
         let rules: BTreeMap<String, Rule> = named.collect();
         if let Some(odd) = rules.keys().find(|n| outcome.outputs.iter().all(|o| o.name != **n))
@@ -268,8 +269,9 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
         {
             opened.buffer(odd)?;
         }
-        let rule = arguments.near.iter().rev().find(|(n, _)| n.is_none());
-        hold_against(&mut outcome, &opened.recording, &rules, rule.map(|r| r.1));
+        let rule = arguments.near.iter().rev().find(|(n, _)| n.is_none()).map(|r| r.1);
+        let against = Against { rules, rule, expected };
+        hold_against(&mut outcome, &opened.recording, &against);
         for t in &arguments.types {
             opened.buffer(&t.name)?;
             for o in outcome.outputs.iter_mut().filter(|o| o.name == t.name) {
@@ -297,15 +299,6 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
         outcome::print(&outcome, &of, time_text(&outcome.timing), out)?;
     }
     Ok(Exit::found(!good(arguments, &outcome)))
-}
-
-/// A rule, of an output or of all.
-fn near(text: &str) -> Result<(Option<String>, Rule), String> {
-    match text.split_once('=') {
-        Some((name, rule)) if !name.is_empty() => Ok((Some(name.to_owned()), rule_of(rule)?)),
-        Some(_) => Err(format!("'{text}' names no output (expected NAME=RULE)")),
-        None => Ok((None, rule_of(text)?)),
-    }
 }
 
 /// Why no plan was written.

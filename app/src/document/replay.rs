@@ -4,17 +4,19 @@ use super::boards::{self, Boards};
 use super::compared::{OutputDiff, compare};
 use super::contents::Contents;
 use super::reach::Reach;
+use super::recorded::Buffers;
 use super::transfers;
+use super::tuning::near::outputs_near;
 use super::workspace::How;
 use crate::theme::text;
 use replay_engine::client::boards::Board;
 use replay_engine::client::{ClientError, Lease, Phase};
 use replay_engine::device::{Containment, DeviceInfo};
 use replay_engine::plan::{CompileError, CompileOptions, Compiled, Edits, Pace, compile};
-use replay_engine::run::calls::hold_against;
+use replay_engine::run::calls::{Against, hold_against};
 use replay_engine::run::{Outcome, Verdict};
 use replay_engine::verify::{MOST_STEPS, Reason, Refusal, Verified, Work, verify_within};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::{Arc, Mutex};
 use trace_core::progress::Progress;
@@ -42,6 +44,8 @@ pub struct State {
     pub keep_gaps: bool,
     /// How calls are done again.
     pub how: How,
+    /// How alike outputs of calls have to be, as the person writes it; empty: bit for bit.
+    pub alike: String,
     /// Registers that the map does not know and that the person allows, byte offsets.
     pub allowed: Vec<Range<u32>>,
     /// Runs of one replay.
@@ -186,6 +190,23 @@ impl State {
         !self.software.is_empty()
     }
 
+    /// What outputs of calls are held against.
+    ///
+    /// # Errors
+    /// What is wrong with the text that says how alike they have to be, in words.
+    pub fn against(&self, known: &Buffers) -> Result<Against, String> {
+        let (rules, rule) = outputs_near(&self.alike)?;
+        let back = |name: &String| known.carrier(name).is_some_and(|c| !c.carries.is_given());
+        match rules.keys().find(|name| !back(name)) {
+            Some(odd) => Err(format!("the recording brings back no '{odd}'")),
+            None => Ok(Against {
+                rules,
+                rule,
+                ..Against::default()
+            }),
+        }
+    }
+
     /// The board chosen.
     #[must_use]
     pub fn board(&self) -> &str {
@@ -294,6 +315,8 @@ pub struct Order {
     pub(super) uncontained: bool,
     pub(super) pace: Pace,
     pub(super) how: How,
+    /// What outputs of calls are held against.
+    pub(super) against: Against,
     /// Unknown registers that the person allows, byte offsets.
     pub(super) allowed: Vec<Range<u32>>,
     pub(super) repeat: u32,
@@ -357,6 +380,16 @@ pub fn plan(order: &Order, progress: &Progress) -> Result<Planned, Trouble> {
     planned(order, lease.info(), progress)
 }
 
+/// What a plan is told of a person's inputs.
+#[must_use]
+pub fn edits_of(edited: &[Contents]) -> Edits {
+    let inputs = edited.iter().map(|c| (c.buffer().name.clone(), c.whole()));
+    Edits {
+        inputs: inputs.collect(),
+        ..Edits::default()
+    }
+}
+
 fn planned(order: &Order, device: &DeviceInfo, progress: &Progress) -> Result<Planned, Trouble> {
     let made_on = &order.recording.facts.identity;
     order.boards.fits(made_on, &order.board, device)?;
@@ -369,17 +402,10 @@ fn planned(order: &Order, device: &DeviceInfo, progress: &Progress) -> Result<Pl
         graph: order.how.graph,
         step: order.how.step,
         no_restore: order.how.no_restore,
+        memory: order.how.memory,
         ..Default::default()
     };
-    let edits = Edits {
-        inputs: order
-            .edited
-            .iter()
-            .map(|c| (c.buffer().name.clone(), c.whole()))
-            .collect(),
-        ..Default::default()
-    };
-    let compiled = compile(&order.recording, &edits, device, &options, progress)?;
+    let compiled = compile(&order.recording, &edits_of(&order.edited), device, &options, progress)?;
     order.say("checking the plan");
     let verified = checked(&compiled, device, progress)?;
     let reach = Reach::of(&compiled.plan, &order.recording);
@@ -455,7 +481,7 @@ fn run(
     outcome.timing.plan_ns = planned.plan_ns;
     order.say("comparing outputs");
     let compared = if outcome.calls.is_some() {
-        hold_against(&mut outcome, &order.recording, &BTreeMap::new(), None);
+        hold_against(&mut outcome, &order.recording, &order.against);
         transfers::compared(&order.recording, &mut outcome.outputs)
     } else {
         let all = outcome.outputs.iter();

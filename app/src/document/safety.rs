@@ -2,6 +2,7 @@
 
 use super::Document;
 use super::boards::{self, Boards, contained};
+use super::contents::Contents;
 use super::moment::Selection;
 use super::replay::Order;
 use crate::theme::text;
@@ -103,17 +104,19 @@ impl Document {
         told
     }
 
+    /// What the person put in the place of recorded bytes.
+    #[must_use]
+    pub fn edited(&self) -> Vec<Contents> {
+        let changed = self.changes().inputs();
+        changed.keys().filter_map(|n| self.contents(n)).collect()
+    }
+
     /// What a plan is made of now.
     #[must_use]
     pub fn order(&self, boards: &Boards) -> Order {
         Order {
             recording: Arc::clone(&self.recording),
-            edited: self
-                .changes()
-                .inputs()
-                .keys()
-                .filter_map(|n| self.contents(n))
-                .collect(),
+            edited: self.edited(),
             boards: boards.clone(),
             board: self.replay.board().to_owned(),
             real: self.replay.real(),
@@ -124,6 +127,7 @@ impl Document {
                 Pace::Fast
             },
             how: self.replay.how,
+            against: self.replay.against(&self.buffers).unwrap_or_default(),
             allowed: self.replay.allowed.clone(),
             repeat: self.replay.repeat.max(1),
             revision: self.changes().revision(),

@@ -93,6 +93,7 @@ impl App {
         self.views.events.filter.clone_from(&w.filter);
         doc.replay.keep_gaps = w.keep_gaps;
         doc.replay.how = w.calls;
+        doc.replay.alike.clone_from(&w.alike);
         doc.numbers = w.numbers;
         if self.board.is_none() && !w.board.is_empty() {
             doc.replay.choose(&w.board);
@@ -134,6 +135,7 @@ impl App {
             board: doc.replay.board().to_owned(),
             keep_gaps: doc.replay.keep_gaps,
             calls: doc.replay.how,
+            alike: doc.replay.alike.clone(),
             axis: self.views.timeline.axis,
             numbers: doc.numbers,
             view: self.views.timeline.range.map(|r| [r.0, r.1]),

@@ -79,6 +79,16 @@ impl App {
         }
         doc.replay.repeat = times;
         doc.replay.begin();
+        if let Err(why) = doc.replay.against(&doc.buffers) {
+            doc.replay.error = Some(Trouble {
+                kind: TroubleKind::Plan,
+                text: format!("What outputs are held against is not right: {why}"),
+                silent: false,
+                allow: None,
+            });
+            self.turn_to_replay();
+            return;
+        }
         let (order, of) = (doc.order(&self.boards), Arc::clone(&doc.recording));
         let board = doc.replay.board().to_owned();
         let again = ctx.clone();

@@ -2,6 +2,7 @@
 
 use super::app::App;
 use super::pick::Pick;
+use crate::document::replay::edits_of;
 use crate::document::tuning::state::State;
 use crate::document::tuning::table::{self, Columns};
 use crate::document::tuning::{board as boards, code as codes};
@@ -17,6 +18,7 @@ use trace_query::Format;
 pub(super) fn run(app: &mut App, ctx: &Context, board: String, tune: Tune) {
     let Some(doc) = &app.doc else { return };
     let alive = State::alive();
+    let edited = doc.edited();
     let (known, of, to, held) = (
         app.boards.clone(),
         Arc::clone(&doc.recording),
@@ -27,7 +29,7 @@ pub(super) fn run(app: &mut App, ctx: &Context, board: String, tune: Tune) {
         let tuned = known
             .open(&to)
             .map_err(boards::TuneError::from)
-            .and_then(|mut lease| boards::at(&mut lease, &of, &tune, progress))
+            .and_then(|mut lease| boards::at(&mut lease, &of, &edits_of(&edited), &tune, progress))
             .map_err(|e| format!("board {to}: {e}"));
         Box::new(move |app: &mut App| {
             if let Err(why) = &tuned {

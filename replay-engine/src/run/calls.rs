@@ -8,6 +8,7 @@ use crate::plan::calls::{PlanCallsError, Told};
 use crate::plan::{PageSource, Plan, RewriteKind};
 use crate::tune::Tuned;
 use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use trace_core::PAGE_SIZE;
 use trace_core::recording::{
@@ -45,6 +46,8 @@ pub struct OutputSeen {
 pub struct StoppedAt {
     /// Event of the recording, as far as it is known.
     pub event: Option<u64>,
+    /// Whether that event is known to be the cause; otherwise it was this one or an earlier one.
+    pub sure: bool,
     /// The function that was launched there.
     pub function: Option<String>,
     /// What happened, in words.
@@ -94,31 +97,49 @@ impl CallsOutcome {
     }
 }
 
-/// Holds the outputs of a replay against the recording that it is of. `rules` are by output, `rule` is for all others.
+/// What outputs are held against, beside what was recorded.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Against {
+    /// How alike outputs have to be, by their names.
+    pub rules: BTreeMap<String, Rule>,
+    /// How alike all others have to be.
+    pub rule: Option<Rule>,
+    /// What outputs have to hold in the place of what was recorded, by their names.
+    pub expected: BTreeMap<String, Vec<u8>>,
+}
+
+/// Holds the outputs of a replay against the recording that it is of, or against what a person expects of them.
 ///
 /// Without a rule an output has to be exactly as recorded. Where the replay ran with inputs of the person's nothing is
-/// expected of an output that no rule is for: what differs is told, and is no divergence.
-pub fn hold_against(outcome: &mut Outcome, recording: &Recording, rules: &BTreeMap<String, Rule>, rule: Option<Rule>) {
+/// expected of an output that no rule is for and that the person does not give: what differs is told, and is no divergence.
+/// A plan without its recording holds nothing but what is given.
+pub fn hold_against(outcome: &mut Outcome, recording: &Recording, against: &Against) {
     let given = outcome.rewrites.get(&RewriteKind::Input).is_some_and(|n| *n > 0);
     let Some(calls) = &mut outcome.calls else { return };
     // Whoever made the plan has made the script of the same recording before.
-    let Ok(script) = Script::of(recording) else { return };
+    let script = Script::of(recording).unwrap_or_default();
     let known: BTreeMap<&str, &Transfer> = script.outputs.iter().map(|t| (t.name.as_str(), t)).collect();
     calls.outputs.clear();
     outcome.divergences.clear();
     outcome.divergence_count = 0;
     let (mut held, mut alike) = (0, 0);
     for output in &outcome.outputs {
-        let Some(t) = known.get(output.name.as_str()) else {
+        let wanted = against.expected.get(&output.name);
+        let t = known.get(output.name.as_str());
+        if t.is_none() && wanted.is_none() {
             continue;
+        }
+        let recorded = match wanted {
+            Some(bytes) => Some(Cow::Borrowed(bytes.as_slice())),
+            None => t.and_then(|t| recording.copied(&t.row)).map(Cow::Owned),
         };
-        let recorded = recording.copied(&t.row);
-        let asked = rules.get(&t.name).copied().or(rule);
-        let expected = asked.is_some() || !given;
+        let event = t.map_or(0, |t| t.event);
+        let asked = against.rules.get(&output.name).copied().or(against.rule);
+        let expected = asked.is_some() || wanted.is_some() || !given;
         let rule = asked.unwrap_or_default();
         let mut seen = OutputSeen {
-            event: t.event,
-            name: t.name.clone(),
+            event,
+            name: output.name.clone(),
             bytes: output.data.len() as u64,
             held: recorded.is_some(),
             expected,
@@ -135,8 +156,8 @@ pub fn hold_against(outcome: &mut Outcome, recording: &Recording, rules: &BTreeM
                     outcome.divergence_count += u64::from(expected);
                     if expected && outcome.divergences.len() < KEPT {
                         outcome.divergences.push(Divergence {
-                            event: t.event,
-                            register: format!("{} at byte {}", t.name, d.at),
+                            event,
+                            register: format!("{} at byte {}", output.name, d.at),
                             expected: word(recorded, d.at),
                             got: word(&output.data, d.at),
                             class: "equal".to_owned(),

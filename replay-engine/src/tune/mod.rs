@@ -15,11 +15,11 @@ mod told;
 
 pub use ask::{Area, Axes, Limits, Replaced, ReplacedKind, Search, Tune};
 pub use error::TuneError;
-pub use known::{Resumed, resumed};
+pub use known::{Heard, Resumed, Sofar, resumed};
 pub use measured::{Measured, Rejected, Resources};
 pub use outputs::{Piece, Wrong, wrong};
 pub use point::{Bounds, Cache, Point};
 pub use search::{Evaluator, Stop, tune};
 pub use space::{MOST_POINTS, Recorded, Space};
 pub use spread::Spread;
-pub use told::{Ended, Health, Phases, Reference, Tried, Tuned};
+pub use told::{Ended, Health, Load, Phases, Reference, Tried, Tuned};

@@ -2,6 +2,7 @@
 
 use super::ask::{Search, Tune};
 use super::error::TuneError;
+use super::known::Sofar;
 use super::measured::{Measured, Rejected};
 use super::point::Point;
 use super::random::Random;
@@ -34,6 +35,9 @@ pub trait Evaluator {
 
     /// Nanoseconds since it began.
     fn elapsed(&self) -> u64;
+
+    /// Hears how far the search is, for whoever has to know it when this process ends in the middle.
+    fn told(&mut self, _so_far: Sofar) {}
 }
 
 /// Measures the recorded launch, searches the points as is asked for, and measures the recorded launch again.
@@ -176,6 +180,7 @@ impl<E: Evaluator> Run<'_, E> {
         if self.tuned.baseline.rejected.is_some() {
             return Ok(());
         }
+        self.evaluator.told(Sofar::Begun(Box::new(self.tuned.clone())));
         let mut left = order;
         let mut before = 0;
         for (count, upto) in rounds {
@@ -244,11 +249,13 @@ impl<E: Evaluator> Run<'_, E> {
             }
             return Err(Early::TimeOver);
         }
+        self.evaluator.told(Sofar::Next(*point));
         match self.evaluator.measure(point, upto - have) {
             Ok(more) => {
                 tried.measured.times.extend(more.times);
                 tried.measured.resources = more.resources.or(tried.measured.resources);
                 tried.measured.rejected = more.rejected;
+                self.evaluator.told(Sofar::Tried(Box::new(tried.clone())));
                 Ok(())
             }
             Err(stop) => {

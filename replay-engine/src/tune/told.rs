@@ -55,6 +55,63 @@ pub struct Health {
     pub unknown: Option<String>,
 }
 
+/// How a device was while points were measured: the lowest and the highest of what was seen.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Load {
+    /// How often it was looked at, right behind launches.
+    pub samples: u32,
+    /// Degrees Celsius.
+    pub celsius: Option<[u32; 2]>,
+    /// Clock of the multiprocessors, in MHz.
+    pub clock_mhz: Option<[u32; 2]>,
+    /// Clock of the memory, in MHz.
+    pub memory_mhz: Option<[u32; 2]>,
+    /// Watts that it took.
+    pub watts: Option<[u32; 2]>,
+    /// Why its clocks were held back at some time, in words.
+    pub held_back: Vec<String>,
+}
+
+impl Load {
+    /// Takes one more look in.
+    pub fn add(&mut self, seen: &Health) {
+        if seen.unknown.is_some() {
+            return;
+        }
+        let both = |one: Option<u32>| one.map(|n| [n, n]);
+        self.join(&Self {
+            samples: 1,
+            celsius: both(seen.celsius),
+            clock_mhz: both(seen.clock_mhz),
+            memory_mhz: both(seen.memory_mhz),
+            watts: both(seen.watts),
+            held_back: seen.held_back.clone(),
+        });
+    }
+
+    /// Takes in what another process saw.
+    pub(super) fn join(&mut self, other: &Self) {
+        self.samples = self.samples.saturating_add(other.samples);
+        for (all, more) in [
+            (&mut self.celsius, other.celsius),
+            (&mut self.clock_mhz, other.clock_mhz),
+            (&mut self.memory_mhz, other.memory_mhz),
+            (&mut self.watts, other.watts),
+        ] {
+            *all = match (*all, more) {
+                (Some([a, b]), Some([c, d])) => Some([a.min(c), b.max(d)]),
+                (one, other) => one.or(other),
+            };
+        }
+        for word in &other.held_back {
+            if !self.held_back.contains(word) {
+                self.held_back.push(word.clone());
+            }
+        }
+    }
+}
+
 /// Where the time went, in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
@@ -144,6 +201,8 @@ pub struct Tuned {
     pub processes: u32,
     /// The device before.
     pub before: Health,
+    /// The device while points were measured.
+    pub load: Load,
     /// The device behind.
     pub after: Health,
     /// Where the time went.

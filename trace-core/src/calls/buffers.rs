@@ -1,7 +1,8 @@
 //! Memory of the device over time: what was taken and given back, variables of modules, each with a name.
 
 use super::ranges::{Entry, Ranges};
-use crate::recording::{AllocationKind, AllocationRow, CallFacts, CopyKind, CopyRow};
+use super::{is_done, is_snapshot};
+use crate::recording::{AllocationKind, AllocationRow, CallEvent, CallFacts, CopyKind, CopyRow, EventKind, Recording};
 use std::collections::{BTreeMap, HashMap};
 
 /// Bytes of a piece of a snapshot: of a longer buffer several pieces follow each other.
@@ -101,6 +102,22 @@ pub struct Buffers {
 }
 
 impl Buffers {
+    /// The buffers of a recording of calls, without what calls do with them: [`super::Calls::of`] knows both.
+    #[must_use]
+    pub fn of(recording: &Recording, facts: &CallFacts) -> Self {
+        let mut tracker = Tracker::new(facts);
+        let events = &recording.events;
+        let of_memory = |at: &usize| matches!(events.kind(*at), Some(EventKind::Allocation | EventKind::Copy));
+        for at in (0..events.len()).filter(of_memory) {
+            match events.call(at).filter(is_done) {
+                Some(CallEvent::Allocation(row)) => tracker.allocation(at as u64, &row),
+                Some(CallEvent::Copy(row)) if is_snapshot(&row) => tracker.snapshot(&row, false),
+                _ => {}
+            }
+        }
+        tracker.finish()
+    }
+
     /// The buffers, in the order in which they came.
     #[must_use]
     pub fn list(&self) -> &[DeviceBuffer] {

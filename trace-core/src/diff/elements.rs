@@ -107,12 +107,14 @@ impl ElementDiff {
 }
 
 /// What an element is worth: as a number, and on the line of representable numbers.
-#[derive(Clone, Copy)]
-struct Worth {
-    value: f64,
-    finite: bool,
-    /// Its place among the representable numbers; both zeros of a float are 0.
-    place: i128,
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Worth {
+    /// As a number, which of an integer beyond 53 bits is the nearest one.
+    pub value: f64,
+    /// Whether it is a number that is finite.
+    pub finite: bool,
+    /// Its place among the representable numbers; both zeros of a float are 0. Of an integer it is the integer.
+    pub place: i128,
 }
 
 /// The place of a float among the representable ones: sign and magnitude made one line.
@@ -124,7 +126,9 @@ fn place(magnitude: u64, negative: bool) -> i128 {
     }
 }
 
-fn worth(element: ElementType, bits: u64) -> Worth {
+/// What an element of these bits, the low ones, is worth.
+#[must_use]
+pub fn worth(element: ElementType, bits: u64) -> Worth {
     let whole = |v: i128| Worth {
         value: v as f64,
         finite: true,

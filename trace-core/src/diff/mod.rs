@@ -29,7 +29,7 @@ pub(crate) use align::{Step, align};
 pub use aligned::{Aligned, Become, Block, Course, Which};
 pub use beside::{Beside, BytePair, byte_differs};
 pub use causes::{Cause, Effect, Link, Step as CauseStep, causes, first_byte, mapping, why};
-pub use elements::{Decade, ElementDiff, ElementPair, Errors, Tolerance};
+pub use elements::{Decade, ElementDiff, ElementPair, Errors, Tolerance, Worth, worth};
 pub use images::{ImageDiff, ImageError, ImageRange, images};
 pub use rules::{Pattern, Rule, RuleError, Rules, kind_name};
 

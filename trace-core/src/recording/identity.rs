@@ -172,6 +172,12 @@ impl ElementType {
         }
     }
 
+    /// Whether it is a floating-point type.
+    #[must_use]
+    pub fn is_float(self) -> bool {
+        matches!(self, Self::F16 | Self::F32 | Self::F64)
+    }
+
     /// Short name: `f32`.
     #[must_use]
     pub fn name(self) -> &'static str {

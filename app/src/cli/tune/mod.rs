@@ -4,7 +4,7 @@ mod asking;
 mod report;
 mod text;
 
-use super::board::Keys;
+use super::board::{Inputs, Keys};
 use super::outputs::Files;
 use super::source::Source;
 use super::{Exit, Failure, Out, Verb, stop, waiting};
@@ -35,6 +35,8 @@ struct Arguments {
     on: String,
     #[command(flatten)]
     asking: Asking,
+    #[command(flatten)]
+    inputs: Inputs,
     /// Write the table to this file, as comma-separated text
     #[arg(long, value_name = "FILE")]
     csv: Option<PathBuf>,
@@ -59,7 +61,9 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
         .fold(Files::of(&arguments.source.file), |files, module| {
             files.reads("--module", module)
         });
-    files
+    arguments
+        .inputs
+        .files(files)
         .writes("--csv", arguments.csv.as_deref())
         .writes("--csv-recordreplay", arguments.csv_recordreplay.as_deref())
         .writes("--parquet", arguments.parquet.as_deref())
@@ -70,9 +74,10 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
     let launches = Launches::of(&opened.recording)
         .ok_or_else(|| Failure::file(file, "it is no recording of CUDA calls, which is what launches are in"))?;
     let tune = arguments.asking.tune(file, &opened.recording, &launches)?;
+    let edits = arguments.inputs.edits(&opened)?;
     let tuned = waiting::show("tuning", |progress, _| {
         let mut lease = arguments.keys.board(&arguments.on)?;
-        board::at(&mut lease, &opened.recording, &tune, progress)
+        board::at(&mut lease, &opened.recording, &edits, &tune, progress)
             .map_err(|e| Failure::usage(format!("board {}: {e}", arguments.on)))
     })?;
     for (path, columns, format) in [

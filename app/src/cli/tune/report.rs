@@ -1,7 +1,7 @@
 //! What a tuning came to, as JSON.
 
 use crate::document::tuning::table::{Role, Row, code, rows, verdict};
-use replay_engine::tune::{Ended, Health, Phases, Point, Reference, Rejected, Tuned};
+use replay_engine::tune::{Ended, Health, Load, Phases, Point, Reference, Rejected, Tuned};
 use serde::Serialize;
 
 /// The keys are fixed: scripts read them.
@@ -30,6 +30,8 @@ pub struct Report<'a> {
     restored_pages: u64,
     before: State<'a>,
     after: State<'a>,
+    /// The lowest and the highest of what was seen right behind launches.
+    load: &'a Load,
     phases: Took,
     ended: &'static str,
     why: Option<&'a str>,
@@ -196,6 +198,7 @@ pub fn report<'a>(tuned: &'a Tuned, board: &'a str) -> Report<'a> {
         restored_pages: tuned.restored_pages,
         before: state(&tuned.before),
         after: state(&tuned.after),
+        load: &tuned.load,
         phases: took(&tuned.phases),
         ended: match tuned.ended {
             Ended::Done => "done",

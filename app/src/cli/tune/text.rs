@@ -2,6 +2,7 @@
 
 use super::super::Out;
 use super::super::out::{counted, duration};
+use crate::document::tuning::clocks;
 use crate::document::tuning::table::{Role, Row, code, rows, verdict};
 use replay_engine::tune::{Ended, Health, Measured, Point, Rejected, Spread, Tuned};
 use std::collections::BTreeMap;
@@ -210,6 +211,9 @@ fn notes(tuned: &Tuned, out: &mut Out) -> io::Result<()> {
         Ended::Broken { why } => out.line(format_args!("It ended before all points were tried: {why}."))?,
     }
     out.line(format_args!("device before  {}", health(&tuned.before)))?;
+    if let Some(load) = clocks::under_load(&tuned.load) {
+        out.line(format_args!("device working {load}"))?;
+    }
     out.line(format_args!("device after   {}", health(&tuned.after)))?;
     let p = &tuned.phases;
     let mut parts = format!(
@@ -229,18 +233,10 @@ fn notes(tuned: &Tuned, out: &mut Out) -> io::Result<()> {
 }
 
 fn health(h: &Health) -> String {
-    if let Some(why) = &h.unknown {
-        return format!("clocks and temperature not known: {why}");
-    }
-    let of = |value: Option<u32>, unit: &str| value.map(|v| format!("{v} {unit}"));
-    let parts = [
-        of(h.clock_mhz, "MHz"),
-        of(h.memory_mhz, "MHz memory"),
-        of(h.celsius, "°C"),
-        of(h.watts, "W"),
-        (!h.held_back.is_empty()).then(|| format!("held back by {}", h.held_back.join(", "))),
-    ];
-    parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
+    clocks::at(h).unwrap_or_else(|| {
+        let why = h.unknown.as_deref().unwrap_or_default();
+        format!("clocks and temperature not known: {why}")
+    })
 }
 
 #[cfg(test)]

@@ -35,23 +35,30 @@ pub fn tunes(board: &str) -> bool {
     board.contains("cuda")
 }
 
-/// Tunes a launch of a recording on a board.
+/// Tunes a launch of a recording on a board, with a person's inputs where there are some: then points are held against
+/// what the recorded launch leaves on the device, not against what the recording holds.
 ///
 /// # Errors
 /// When the recording is no plan for the board, or the board cannot do it.
-pub fn at(lease: &mut Lease, recording: &Recording, ask: &Tune, progress: &Progress) -> Result<Tuned, TuneError> {
+pub fn at(
+    lease: &mut Lease,
+    recording: &Recording,
+    edits: &Edits,
+    ask: &Tune,
+    progress: &Progress,
+) -> Result<Tuned, TuneError> {
     let device = lease.info().clone();
     if !device.takes_calls() {
         return Err(TuneError::NotCuda);
     }
     let mut compiled = compile(
         recording,
-        &Edits::default(),
+        edits,
         &device,
         &CompileOptions {
             // What the recording holds of memory behind the launch is what the recorded launch has to leave here, too.
             memory: true,
-            held: true,
+            held: edits.inputs.is_empty(),
             ..CompileOptions::default()
         },
         progress,

@@ -1,7 +1,8 @@
 //! Launches of a recording that can be tuned, how a person names one, and where its pointers point.
 
 use replay_engine::tune::{Axes, Recorded};
-use trace_core::recording::{AllocationKind, CALL_CAPTURED, CallEvent, CallFacts, EventKind, LaunchRow, Recording};
+use trace_core::calls::Buffers;
+use trace_core::recording::{CALL_CAPTURED, CallEvent, CallFacts, EventKind, LaunchRow, Recording};
 
 /// A launch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -208,23 +209,13 @@ fn numbered(name: &str) -> (&str, usize) {
     }
 }
 
-/// The allocation that holds an address when an event happens: first byte and bytes.
+/// The memory that holds an address when an event happens, taken by the program, there when the recorded range began, or a
+/// variable of a module: first byte and bytes.
 #[must_use]
-pub fn allocation(recording: &Recording, event: u64, address: u64) -> Option<(u64, u64)> {
-    let events = &recording.events;
-    let before = usize::try_from(event).unwrap_or(usize::MAX).min(events.len());
-    (0..before).rev().find_map(|at| {
-        if events.kind(at) != Some(EventKind::Allocation) {
-            return None;
-        }
-        match events.call(at) {
-            Some(CallEvent::Allocation(a)) if a.result == 0 => {
-                let takes = AllocationKind::from_raw(a.kind).is_some_and(AllocationKind::takes_device);
-                (takes && address >= a.at && address - a.at < a.bytes).then_some((a.at, a.bytes))
-            }
-            _ => None,
-        }
-    })
+pub fn allocation(buffers: &Buffers, event: u64, address: u64) -> Option<(u64, u64)> {
+    let place = buffers.at(address, event)?;
+    let buffer = buffers.get(place.buffer)?;
+    Some((buffer.at, buffer.bytes))
 }
 
 /// The value of a launch's parameter, where it is a pointer's eight bytes.
@@ -246,7 +237,10 @@ pub fn pointer(recording: &Recording, facts: &CallFacts, launch: &Launch, parame
 #[cfg(test)]
 mod tests {
     use super::*;
-    use trace_core::recording::{AllocationRow, CALL_FACTS, CallFunction, EventsBuilder};
+    use trace_core::recording::{
+        AllocationKind, AllocationRow, CALL_FACTS, CallFunction, CallGlobal, CallModule, CopyKind, CopyRow,
+        EventsBuilder, NO_CONTENT, OrderRow,
+    };
 
     fn recording() -> Recording {
         let mut b = EventsBuilder::new();
@@ -336,9 +330,39 @@ mod tests {
         let launch = l.find(Some("add")).unwrap();
         assert_eq!(pointer(&r, &l.facts, launch, 0), Some(0x1010));
         assert_eq!(pointer(&r, &l.facts, launch, 1), None);
-        assert_eq!(allocation(&r, launch.event, 0x1010), Some((0x1000, 256)));
-        assert_eq!(allocation(&r, launch.event, 0x1100), None);
-        assert_eq!(allocation(&r, 0, 0x1010), None, "it is not there yet");
+        let buffers = Buffers::of(&r, &l.facts);
+        assert_eq!(allocation(&buffers, launch.event, 0x1010), Some((0x1000, 256)));
+        assert_eq!(allocation(&buffers, launch.event, 0x1100), None);
         assert_eq!(l.usual(launch).block[0], [32, 64, 128, 256, 512]);
+    }
+
+    #[test]
+    fn memory_from_before_the_range_and_variables_are_buffers_too() {
+        let mut r = recording();
+        let mut b = EventsBuilder::new();
+        let piece = CopyRow {
+            from: 0x5000,
+            bytes: 4096,
+            rows: 1,
+            kind: CopyKind::DeviceToHost as u32,
+            stream: OrderRow::NONE,
+            pages_at: NO_CONTENT,
+            ..Default::default()
+        };
+        b.copy(0, 0, piece);
+        r.events = b.finish();
+        let mut facts = r.call_facts().unwrap();
+        facts.modules.push(CallModule {
+            globals: vec![CallGlobal {
+                name: "table".into(),
+                at: 0x9000,
+                bytes: 64,
+            }],
+            ..Default::default()
+        });
+        let buffers = Buffers::of(&r, &facts);
+        assert_eq!(allocation(&buffers, 1, 0x5800), Some((0x5000, 4096)));
+        assert_eq!(allocation(&buffers, 1, 0x9004), Some((0x9000, 64)));
+        assert_eq!(allocation(&buffers, 1, 0x9040), None);
     }
 }

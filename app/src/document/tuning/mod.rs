@@ -1,6 +1,7 @@
 //! Tuning of a recorded launch: which launches there are, what is tried, what came of it as a table and as a map.
 
 pub mod board;
+pub mod clocks;
 pub mod code;
 pub mod form;
 pub mod launches;

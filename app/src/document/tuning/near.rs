@@ -3,6 +3,9 @@
 use super::launches::{Launch, Launches, allocation, pointer};
 use replay_engine::device::cuda::Rule;
 use replay_engine::tune::Area;
+use std::cell::OnceCell;
+use std::collections::BTreeMap;
+use trace_core::calls::Buffers;
 use trace_core::recording::{ElementType, Recording};
 
 /// Memory that a rule is for.
@@ -65,6 +68,40 @@ fn place_of(text: &str) -> Result<Where, String> {
     }
 }
 
+/// A rule for an output of a replay, or for all of them: `out0=f32:1e-5`, `f16:2ulp`, `exact`.
+///
+/// # Errors
+/// When it is none, in words.
+pub fn output_near(text: &str) -> Result<(Option<String>, Rule), String> {
+    match text.split_once('=') {
+        Some((name, rule)) if !name.trim().is_empty() => Ok((Some(name.trim().to_owned()), rule_of(rule.trim())?)),
+        Some(_) => Err(format!("'{text}' names no output (expected NAME=RULE)")),
+        None => Ok((None, rule_of(text)?)),
+    }
+}
+
+/// Rules for outputs with semicolons between: those by name, and the one for all others.
+///
+/// # Errors
+/// When one is none, or two are for the same, in words.
+pub fn outputs_near(text: &str) -> Result<(BTreeMap<String, Rule>, Option<Rule>), String> {
+    let (mut named, mut others) = (BTreeMap::new(), None);
+    for part in text.split(';').map(str::trim).filter(|t| !t.is_empty()) {
+        let (name, rule) = output_near(part)?;
+        let before = match &name {
+            Some(name) => named.insert(name.clone(), rule),
+            None => others.replace(rule),
+        };
+        if before.is_some() {
+            return Err(format!(
+                "two rules are for {}",
+                name.as_deref().unwrap_or("all outputs")
+            ));
+        }
+    }
+    Ok((named, others))
+}
+
 /// Reads a rule alone: `exact`, `TYPE:DISTANCE[,RELATIVE]`, `TYPE:Nulp`.
 ///
 /// # Errors
@@ -82,9 +119,8 @@ pub fn rule_of(text: &str) -> Result<Rule, String> {
         .find(|e| e.name() == name)
         .ok_or_else(bad)?;
     if let Some(n) = distance.strip_suffix("ulp") {
-        let is_float = matches!(element, ElementType::F16 | ElementType::F32 | ElementType::F64);
         let most = n.parse().map_err(|_| bad())?;
-        return if is_float {
+        return if element.is_float() {
             Ok(Rule::Steps { element, most })
         } else {
             Err(bad())
@@ -117,9 +153,12 @@ pub fn rules(
 ) -> Result<(Rule, Vec<Area>), String> {
     let mut everywhere = Rule::Exact;
     let mut areas: Vec<Area> = Vec::new();
+    // Only a rule for some of the memory has to know what there is.
+    let buffers = OnceCell::new();
     let holding = |address: u64| {
-        allocation(recording, launch.event, address)
-            .ok_or_else(|| format!("no memory was allocated at {address:#x} before the launch"))
+        let buffers = buffers.get_or_init(|| Buffers::of(recording, &launches.facts));
+        allocation(buffers, launch.event, address)
+            .ok_or_else(|| format!("there is no memory at {address:#x} before the launch"))
     };
     for Near { place, rule } in all {
         let (at, bytes) = match place {
@@ -185,6 +224,17 @@ mod tests {
             "near",
         ] {
             assert!(near(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn rules_for_outputs_are_by_name_or_for_all_others() {
+        let (named, others) = outputs_near("out0=exact; f16:2ulp").unwrap();
+        assert_eq!(named.get("out0"), Some(&Rule::Exact));
+        assert!(matches!(others, Some(Rule::Steps { most: 2, .. })));
+        assert_eq!(outputs_near(" ; "), Ok((BTreeMap::new(), None)));
+        for bad in ["=exact", "out0=f32", "exact; exact", "out0=exact;out0=f32:1"] {
+            assert!(outputs_near(bad).is_err(), "{bad}");
         }
     }
 }

@@ -15,7 +15,7 @@ fn shown(hex: bool, element: ElementType, b: &[u8]) -> String {
     if hex {
         return field_text(true, element, b);
     }
-    if values::is_float(element) {
+    if element.is_float() {
         values::element_f64(element, b).map(text::short).unwrap_or_default()
     } else {
         values::element_text(element, b)

@@ -189,6 +189,8 @@ fn ways(doc: &mut Document, ui: &mut Ui) {
     step.on_hover_text("a launch that fails is found by that");
     let keep = ui.checkbox(&mut now.no_restore, "put nothing back");
     keep.on_hover_text("repeats go on with memory as the one before left it, as the program itself does");
+    let memory = ui.checkbox(&mut now.memory, "memory behind it, too");
+    memory.on_hover_text("what memory held behind the recorded range is brought back and compared as outputs are");
     // Waits within a graph are none of the host's.
     if now.graph && now.step {
         (now.graph, now.step) = (!was.graph, !was.step);
@@ -197,6 +199,31 @@ fn ways(doc: &mut Document, ui: &mut Ui) {
         doc.replay.how = now;
         doc.replay.plan = None;
         doc.replay.verified = None;
+    }
+    alike(doc, ui);
+}
+
+/// How alike outputs have to be, and what is wrong with it below.
+fn alike(doc: &mut Document, ui: &mut Ui) {
+    let p = palette(ui);
+    widgets::section(ui, "Outputs alike");
+    let wrong = doc.replay.against(&doc.buffers).err();
+    let hint = RichText::new("bit for bit").font(small()).color(p.quiet);
+    let edit = egui::TextEdit::singleline(&mut doc.replay.alike)
+        .font(mono())
+        .desired_width(f32::INFINITY)
+        .hint_text(hint);
+    let edit = match wrong {
+        Some(_) => edit.text_color(p.error),
+        None => edit,
+    };
+    ui.add(edit).accessible_name("Outputs alike").on_hover_text(
+        "f32:1e-5 (absolute and relative), f32:1e-6,1e-4, f16:2ulp, exact; for one output out0=RULE; several with semicolons \
+         between",
+    );
+    if let Some(why) = wrong {
+        let words = RichText::new(format!("▲ {why}")).font(small()).color(p.error);
+        ui.add(egui::Label::new(words).wrap());
     }
 }
 

@@ -288,7 +288,7 @@ pub(super) fn run(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut
         );
         ui.horizontal(|ui| {
             let stop = ui.button("Stop");
-            if stop.on_hover_text("what was measured until then is not kept").clicked() {
+            if stop.on_hover_text("what was measured until then is kept").clicked() {
                 running.progress.cancel();
             }
             let passed = format!("{told} · {} s", running.since.elapsed().as_secs());

@@ -4,6 +4,7 @@ use super::heat;
 use super::list;
 use super::view::View;
 use crate::document::Document;
+use crate::document::tuning::clocks;
 use crate::document::tuning::table::Columns;
 use crate::panels::desk::{Ask, Asks};
 use crate::theme::{body, icons, palette, small, strong, text, widgets};
@@ -102,7 +103,13 @@ fn answer(doc: &Document, view: &mut View, tuned: &Arc<Tuned>, board: &str, asks
     }
     ui.add(egui::Label::new(RichText::new(&told).font(small()).color(p.quiet)).truncate())
         .on_hover_ui(|ui| phases(ui, tuned));
-    let states = format!("before {} · behind {}", health(&tuned.before), health(&tuned.after));
+    let working = clocks::under_load(&tuned.load).map(|load| format!("working {load} · "));
+    let states = format!(
+        "{}before {} · behind {}",
+        working.unwrap_or_default(),
+        health(&tuned.before),
+        health(&tuned.after)
+    );
     ui.add(egui::Label::new(RichText::new(&states).font(small()).color(p.quiet)).truncate())
         .on_hover_text(&states);
     for warning in warnings(doc, tuned) {
@@ -155,17 +162,7 @@ fn warnings(doc: &Document, tuned: &Tuned) -> Vec<String> {
 }
 
 fn health(h: &Health) -> String {
-    if h.unknown.is_some() {
-        return "clocks not known".to_owned();
-    }
-    let of = |value: Option<u32>, unit: &str| value.map(|v| format!("{v} {unit}"));
-    let parts = [
-        of(h.clock_mhz, "MHz"),
-        of(h.celsius, "°C"),
-        of(h.watts, "W"),
-        (!h.held_back.is_empty()).then(|| format!("held back by {}", h.held_back.join(", "))),
-    ];
-    parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
+    clocks::at(h).unwrap_or_else(|| "clocks not known".to_owned())
 }
 
 fn phases(ui: &mut Ui, tuned: &Tuned) {

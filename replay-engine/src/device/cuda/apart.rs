@@ -1,7 +1,7 @@
 //! Processes that play calls, from the side that asks: started, also ahead of their request; watched, and ended.
 
 use super::worker::{AHEAD_VARIABLE, Answer, DeviceTold, MOST_TEXT, Request, Told};
-use crate::tune::Tuned;
+use crate::tune::{Heard, Tuned};
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{RecvTimeoutError, channel};
@@ -132,6 +132,8 @@ pub enum Apart {
         /// The event that caused it, found by waiting behind each launch; where that did not fail again, the event at
         /// which the driver told.
         event: Option<u64>,
+        /// Whether that event is known to be the cause. Otherwise it was this one or an earlier one.
+        sure: bool,
         /// What happened, in words.
         why: String,
     },
@@ -155,7 +157,7 @@ pub fn apart(players: &Players, request: &Request, limit: Duration, progress: &P
         Ended::Answered(Answer::Devices(all)) => return Ok(Apart::Devices(all)),
         Ended::Answered(Answer::Tuned(tuned)) => return Ok(Apart::Tuned(tuned)),
         Ended::Answered(Answer::Stopped { ref why, .. }) => why.clone(),
-        Ended::Answered(Answer::At(_) | Answer::Part(_)) => {
+        Ended::Answered(Answer::At(_) | Answer::Part(_) | Answer::Sofar(_)) => {
             "the process that played it ended in the middle of it".to_owned()
         }
         Ended::Cancelled => return Ok(Apart::Cancelled),
@@ -163,14 +165,30 @@ pub fn apart(players: &Players, request: &Request, limit: Duration, progress: &P
         Ended::Died(ref how) => format!("the process that played it ended: {how}"),
     };
     let told_at = first.event();
-    // A tuning that ends so is one that its process could not tell of.
-    if request.step || request.tune.is_some() {
-        return Ok(Apart::Stopped { event: told_at, why });
+    if request.tune.is_some() {
+        // The process could not tell it any more: what it had told before stands.
+        return Ok(match first.heard.broken(&why) {
+            Some(tuned) => Apart::Tuned(Box::new(tuned)),
+            None => Apart::Stopped {
+                event: told_at,
+                sure: false,
+                why,
+            },
+        });
     }
-    // Once more, with a wait behind each launch: the one that stops then is the one that caused it.
+    if request.step {
+        let sure = first.is_sure(limit);
+        return Ok(Apart::Stopped {
+            event: told_at,
+            sure,
+            why,
+        });
+    }
+    // Once more, as often as before, with a wait behind each launch: the one that stops then is the one that caused it. A
+    // graph has no waits within.
     let again = Request {
         step: true,
-        repeat: 1,
+        graph: false,
         ..request.clone()
     };
     let second = once(players, &again, limit, progress)?;
@@ -178,10 +196,15 @@ pub fn apart(players: &Players, request: &Request, limit: Duration, progress: &P
         Ended::Cancelled => Apart::Cancelled,
         // It did not fail again.
         Ended::Answered(Answer::Played(_) | Answer::Failed(_) | Answer::Devices(_) | Answer::Tuned(_)) => {
-            Apart::Stopped { event: told_at, why }
+            Apart::Stopped {
+                event: told_at,
+                sure: false,
+                why,
+            }
         }
         _ => Apart::Stopped {
             event: second.event().or(told_at),
+            sure: second.is_sure(limit),
             why,
         },
     })
@@ -199,6 +222,10 @@ struct Once {
     ended: Ended,
     /// The launch that it was about to make when it told last.
     at: Option<u64>,
+    /// How long it was silent at its end.
+    silent: Duration,
+    /// What it told of a tuning.
+    heard: Heard,
 }
 
 impl Once {
@@ -207,6 +234,15 @@ impl Once {
         match self.ended {
             Ended::Answered(Answer::Stopped { event, .. }) => Some(event),
             _ => self.at,
+        }
+    }
+
+    /// Whether a process that waited behind each launch stopped at the one that caused it. One that was ended because all
+    /// of it took too long did so only where it stood there for most of its time.
+    fn is_sure(&self, limit: Duration) -> bool {
+        match self.ended {
+            Ended::TooLong => self.at.is_some() && self.silent >= limit / 2,
+            _ => self.event().is_some(),
         }
     }
 }
@@ -259,10 +295,13 @@ fn once(players: &Players, request: &Request, limit: Duration, progress: &Progre
             .spawn(read)?;
     }
     let (mut at, mut parts) = (None, 0);
+    let mut told_last = begun;
     let mut stop_by: Option<Instant> = None;
+    let mut heard = Heard::default();
     let ended = loop {
         match told.recv_timeout(TICK) {
-            Ok(Answer::At(event)) => at = Some(event),
+            Ok(Answer::At(event)) => (at, told_last) = (Some(event), Instant::now()),
+            Ok(Answer::Sofar(so_far)) => heard.hear(so_far),
             Ok(Answer::Part(millionths)) => {
                 if parts == 0 {
                     progress.set_total(1_000_000);
@@ -294,5 +333,11 @@ fn once(players: &Players, request: &Request, limit: Duration, progress: &Progre
             break Ended::TooLong;
         }
     };
-    Ok(Once { ended, at })
+    let silent = told_last.elapsed();
+    Ok(Once {
+        ended,
+        at,
+        silent,
+        heard,
+    })
 }

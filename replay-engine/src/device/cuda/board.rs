@@ -148,11 +148,12 @@ impl CudaBoard {
                 told.restored = played.restored;
                 told.left_out = played.left_out;
             }
-            Apart::Stopped { event, why } => {
+            Apart::Stopped { event, sure, why } => {
                 let function = event.and_then(|e| function_at(plan, e));
+                let or_before = if sure { "" } else { " or before it" };
                 let place = match (&function, event) {
-                    (Some(f), Some(e)) => format!("launch of {f}, event {e}: "),
-                    (None, Some(e)) => format!("event {e}: "),
+                    (Some(f), Some(e)) => format!("launch of {f}, event {e}{or_before}: "),
+                    (None, Some(e)) => format!("event {e}{or_before}: "),
                     _ => String::new(),
                 };
                 outcome.failure = Some(format!("{place}{why}"));
@@ -166,7 +167,12 @@ impl CudaBoard {
                     walk: Vec::new(),
                     nearest_buffer: None,
                 });
-                told.stopped = Some(StoppedAt { event, function, why });
+                told.stopped = Some(StoppedAt {
+                    event,
+                    sure,
+                    function,
+                    why,
+                });
             }
             Apart::Failed(why) => outcome.failure = Some(why),
             Apart::Cancelled => outcome.failure = Some("it was stopped".to_owned()),
@@ -193,7 +199,9 @@ impl CudaBoard {
                 ..Tuned::default()
             }),
             Apart::Failed(why) => Err(why),
-            Apart::Stopped { event: Some(e), why } => Err(format!("event {e}: {why}")),
+            Apart::Stopped {
+                event: Some(e), why, ..
+            } => Err(format!("event {e}: {why}")),
             Apart::Stopped { why, .. } => Err(why),
             Apart::Played(_) | Apart::Devices(_) => Err("the process that tunes answered something else".to_owned()),
         }

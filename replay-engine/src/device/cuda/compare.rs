@@ -1,6 +1,7 @@
 //! What came from the device against what came when it was recorded.
 
 use serde::{Deserialize, Serialize};
+use trace_core::diff::{Worth, worth};
 use trace_core::recording::ElementType;
 
 /// How alike two outputs have to be.
@@ -68,21 +69,22 @@ pub fn compare(recorded: &[u8], got: &[u8], rule: Rule) -> Option<Difference> {
             relative,
         } => {
             let near = move |a: &[u8], b: &[u8]| {
-                let (Some(a), Some(b)) = (value(element, a), value(element, b)) else {
+                let (Some(a), Some(b)) = (of(element, a), of(element, b)) else {
                     return false;
                 };
-                let close = || (a - b).abs() <= absolute.max(relative * a.abs());
-                a == b || a.is_nan() && b.is_nan() || a.is_finite() && b.is_finite() && close()
+                let close = || distance(element, a, b) <= absolute.max(relative * a.value.abs());
+                a.place == b.place || a.value.is_nan() && b.value.is_nan() || a.finite && b.finite && close()
             };
             (element, Box::new(near))
         }
         Rule::Steps { element, most } => {
             let near = move |a: &[u8], b: &[u8]| {
-                let nan = |v: &[u8]| value(element, v).is_none_or(f64::is_nan);
-                match (steps(element, a), steps(element, b)) {
-                    _ if nan(a) || nan(b) => nan(a) && nan(b),
-                    (Some(a), Some(b)) => a.abs_diff(b) <= most,
-                    _ => a == b,
+                let (Some(a), Some(b)) = (of(element, a), of(element, b)) else {
+                    return false;
+                };
+                match (a.value.is_nan(), b.value.is_nan()) {
+                    (false, false) => (a.place - b.place).unsigned_abs() <= u128::from(most),
+                    (a, b) => a && b,
                 }
             };
             (element, Box::new(near))
@@ -104,9 +106,9 @@ pub fn compare(recorded: &[u8], got: &[u8], rule: Rule) -> Option<Difference> {
             count += 1;
         }
         if rule != Rule::Exact
-            && let (Some(a), Some(b)) = (value(element, a), value(element, b))
+            && let (Some(a), Some(b)) = (of(element, a), of(element, b))
         {
-            let distance = (a - b).abs();
+            let distance = distance(element, a, b);
             largest = Some(largest.map_or(distance, |l: f64| l.max(distance)));
         }
     }
@@ -119,50 +121,19 @@ pub fn compare(recorded: &[u8], got: &[u8], rule: Rule) -> Option<Difference> {
     first.map(|at| Difference { at, count, largest })
 }
 
-fn value(element: ElementType, bytes: &[u8]) -> Option<f64> {
-    use ElementType as E;
-    Some(match element {
-        E::U8 => f64::from(*bytes.first()?),
-        E::I8 => f64::from(*bytes.first()? as i8),
-        E::U16 => f64::from(u16::from_le_bytes(bytes.try_into().ok()?)),
-        E::I16 => f64::from(i16::from_le_bytes(bytes.try_into().ok()?)),
-        E::U32 => f64::from(u32::from_le_bytes(bytes.try_into().ok()?)),
-        E::I32 => f64::from(i32::from_le_bytes(bytes.try_into().ok()?)),
-        E::U64 => u64::from_le_bytes(bytes.try_into().ok()?) as f64,
-        E::I64 => i64::from_le_bytes(bytes.try_into().ok()?) as f64,
-        E::F16 => half(u16::from_le_bytes(bytes.try_into().ok()?)),
-        E::F32 => f64::from(f32::from_le_bytes(bytes.try_into().ok()?)),
-        E::F64 => f64::from_le_bytes(bytes.try_into().ok()?),
-    })
+/// What an element is worth; `None` where there are not as many bytes.
+fn of(element: ElementType, bytes: &[u8]) -> Option<Worth> {
+    let mut word = [0; 8];
+    word.get_mut(..element.bytes())?
+        .copy_from_slice(bytes.get(..element.bytes())?);
+    Some(worth(element, u64::from_le_bytes(word)))
 }
 
-/// The value of an IEEE binary16.
-fn half(bits: u16) -> f64 {
-    let sign = if bits & 0x8000 == 0 { 1.0 } else { -1.0 };
-    let (exponent, fraction) = (i32::from(bits >> 10 & 0x1f), f64::from(bits & 0x3ff));
-    sign * match exponent {
-        0 => fraction * 2f64.powi(-24),
-        31 if fraction == 0.0 => f64::INFINITY,
-        31 => f64::NAN,
-        e => (1.0 + fraction / 1024.0) * 2f64.powi(e - 15),
-    }
-}
-
-/// The place of a floating-point number among all that its type can tell, in rising order.
-fn steps(element: ElementType, bytes: &[u8]) -> Option<i64> {
-    let ordered = |bits: u64, width: u32| {
-        let magnitude = (bits & ((1 << (width - 1)) - 1)) as i64;
-        if bits >> (width - 1) & 1 == 0 {
-            magnitude
-        } else {
-            -magnitude
-        }
-    };
-    match element {
-        ElementType::F16 => Some(ordered(u64::from(u16::from_le_bytes(bytes.try_into().ok()?)), 16)),
-        ElementType::F32 => Some(ordered(u64::from(u32::from_le_bytes(bytes.try_into().ok()?)), 32)),
-        ElementType::F64 => Some(ordered(u64::from_le_bytes(bytes.try_into().ok()?), 64)),
-        _ => None,
+/// How far two numbers lie apart. Integers are told apart beyond what a floating-point number holds, too.
+fn distance(element: ElementType, a: Worth, b: Worth) -> f64 {
+    match element.is_float() {
+        true => (a.value - b.value).abs(),
+        false => (a.place - b.place).unsigned_abs() as f64,
     }
 }
 
@@ -206,6 +177,19 @@ mod tests {
         assert_eq!((d.at, d.count), (16, 1));
         assert!(compare(&floats(&[f32::NAN]), &floats(&[1.0]), near(1e9, 1.0)).is_some());
         assert!(compare(&floats(&[f32::INFINITY]), &floats(&[f32::MAX]), near(1.0, 0.5)).is_some());
-        assert_eq!((half(0x3c00), half(0xc000), half(1)), (1.0, -2.0, 2f64.powi(-24)));
+    }
+
+    #[test]
+    fn integers_are_told_apart_beyond_what_a_floating_point_number_holds() {
+        let rule = |element| Rule::Near {
+            element,
+            absolute: 0.0,
+            relative: 0.0,
+        };
+        let (a, b) = (1u64 << 53, (1u64 << 53) + 1);
+        let d = compare(&a.to_le_bytes(), &b.to_le_bytes(), rule(ElementType::U64)).unwrap();
+        assert_eq!((d.count, d.largest), (1, Some(1.0)));
+        let (a, b) = (i64::MIN, i64::MIN + 1);
+        assert!(compare(&a.to_le_bytes(), &b.to_le_bytes(), rule(ElementType::I64)).is_some());
     }
 }

@@ -8,6 +8,9 @@ use cuda_driver::{
 };
 use trace_core::recording::CallWindow;
 
+/// What is reserved around a range outside of the window that is not granted by itself: 64 GiB, at a multiple of that.
+const AROUND: u64 = 64 << 30;
+
 /// Ranges of addresses with memory of the device behind them. Given back when dropped.
 #[derive(Debug)]
 pub(super) struct Mapped {
@@ -41,11 +44,32 @@ impl Mapped {
         }
         for (at, bytes) in ranges {
             if !is_in(*at, *bytes) {
-                all.reserve(*at, *bytes)?;
+                all.reserve_outside(*at, *bytes)?;
             }
             all.map(*at, *bytes)?;
         }
         Ok(all)
+    }
+
+    /// Reserves a range outside of the window: by itself or, where the driver puts it elsewhere, with so much around it that
+    /// the driver heeds where it is asked for.
+    fn reserve_outside(&mut self, at: u64, bytes: u64) -> Result<(), CudaReplayError> {
+        let end = at.saturating_add(bytes);
+        let over = |from: u64, to: u64| {
+            move |(first, length): &(u64, u64)| *first < to && from < first.saturating_add(*length)
+        };
+        let holds = |(first, length): &(u64, u64)| *first <= at && end <= first.saturating_add(*length);
+        if self.reserved.iter().any(holds) {
+            return Ok(());
+        }
+        let Err(e) = self.reserve(at, bytes) else { return Ok(()) };
+        let from = at - at % AROUND;
+        let to = end.checked_next_multiple_of(AROUND);
+        match to.filter(|to| !self.reserved.iter().any(over(from, *to))) {
+            // What is told is that the range itself is not to be had.
+            Some(to) => self.reserve(from, to - from).map_err(|_| e),
+            None => Err(e),
+        }
     }
 
     fn reserve(&mut self, at: u64, bytes: u64) -> Result<(), CudaReplayError> {

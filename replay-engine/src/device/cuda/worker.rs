@@ -9,12 +9,13 @@ use super::script::Script;
 use super::stage::StageOptions;
 use super::tuner::TunerError;
 use crate::plan::{WHOLE_MAGIC, calls};
-use crate::tune::{Tune, Tuned};
+use crate::tune::{Sofar, Tune, Tuned};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::io::{Read as _, Write};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::sync::{Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use trace_core::progress::Progress;
@@ -145,6 +146,8 @@ pub enum Answer {
     At(u64),
     /// So much of a tuning is done, in millionths; more lines follow.
     Part(u32),
+    /// What a tuning came to so far; more lines follow.
+    Sofar(Sofar),
     /// The devices that there are.
     Devices(Vec<DeviceTold>),
     /// What a tuning came to.
@@ -311,8 +314,14 @@ fn play(request: &Request, to: To<'_>) -> Result<(), Failure> {
             inputs,
             graph: false,
         };
-        let work = || super::tune(&recording, &script, &options, tune, &progress);
-        let tuned = watched(work, &progress, request.stop.as_deref(), to)?;
+        let to_both = Mutex::new(to);
+        let mut told = |so_far| {
+            // Whoever does not hear it hears what it came to, or is gone.
+            let _ = tell(&to_both, &Answer::Sofar(so_far));
+        };
+        let work = || super::tune(&recording, &script, &options, tune, &progress, &mut told);
+        let tuned = watched(work, &progress, request.stop.as_deref(), &to_both)?;
+        let to = to_both.into_inner().unwrap_or_else(PoisonError::into_inner);
         return to(&Answer::Tuned(Box::new(tuned))).map_err(Failure::Told);
     }
     let options = Options {
@@ -372,8 +381,14 @@ fn play(request: &Request, to: To<'_>) -> Result<(), Failure> {
     to(&Answer::Played(told)).map_err(Failure::Told)
 }
 
+/// Writes a line where two threads write.
+fn tell(to: &Mutex<To<'_>>, answer: &Answer) -> std::io::Result<()> {
+    let mut to = to.lock().unwrap_or_else(PoisonError::into_inner);
+    to(answer)
+}
+
 /// Does some work; tells meanwhile how far it is, and cancels it once the file is there that asks for its end.
-fn watched<T>(work: impl FnOnce() -> T, progress: &Progress, stop: Option<&Path>, to: To<'_>) -> T {
+fn watched<T>(work: impl FnOnce() -> T, progress: &Progress, stop: Option<&Path>, to: &Mutex<To<'_>>) -> T {
     let (over, wait) = channel::<()>();
     std::thread::scope(|scope| {
         let watch = move || {
@@ -384,7 +399,7 @@ fn watched<T>(work: impl FnOnce() -> T, progress: &Progress, stop: Option<&Path>
                 }
                 let now = (progress.fraction().unwrap_or(0.0) * 1e6) as u32;
                 // Whoever does not hear how far it is hears what it came to, or is gone.
-                if now > told && to(&Answer::Part(now)).is_ok() {
+                if now > told && tell(to, &Answer::Part(now)).is_ok() {
                     told = now;
                 }
             }

@@ -50,11 +50,13 @@ pub fn compile(
     };
     progress.set_total(recording.events.len() as u64 + 1);
     let outputs: BTreeSet<u64> = script.outputs.iter().map(|t| t.event).collect();
-    let wants_memory = options.memory || !script.has_own_outputs();
+    // A piece of memory that is asked for keeps its name only among all of them.
+    let asked = |t: &Transfer| t.snapshot && options.outputs.contains(&t.name);
+    let wants_memory = options.memory || !script.has_own_outputs() || script.outputs.iter().any(asked);
     let left: BTreeMap<u64, &Transfer> = script
         .outputs
         .iter()
-        .filter(|t| t.snapshot && !wants_memory && !options.outputs.contains(&t.name))
+        .filter(|t| t.snapshot && !wants_memory)
         .map(|t| (t.event, t))
         .collect();
     let mut rewrites = Vec::new();
@@ -189,7 +191,8 @@ fn edited<'a>(script: &'a Script, edits: &'a Edits) -> Result<BTreeMap<u64, (&'a
     Ok(changed)
 }
 
-/// The outputs, in the order in which they are brought back: all, or those that are asked for.
+/// The outputs, in the order in which they are brought back: the program's own, all of which are compared; and of memory
+/// behind the range all, or the pieces that are asked for.
 fn plan_outputs(
     script: &Script,
     options: &CompileOptions,
@@ -206,9 +209,9 @@ fn plan_outputs(
             known: known.join(", "),
         });
     }
-    let asked = |t: &&Transfer| {
-        !left.contains_key(&t.event) && (options.outputs.is_empty() || options.outputs.contains(&t.name))
-    };
+    let all = options.memory || !script.has_own_outputs();
+    let asked =
+        |t: &&Transfer| !left.contains_key(&t.event) && (!t.snapshot || all || options.outputs.contains(&t.name));
     let buffer = |t: &Transfer| PlanBuffer {
         name: t.name.clone(),
         va: GpuVa(t.row.from),

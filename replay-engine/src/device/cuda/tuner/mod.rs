@@ -11,8 +11,8 @@ use super::script::{Script, Step};
 use super::stage::{Stage, StageOptions};
 use super::variants::{Twin, Variants};
 use crate::tune::{
-    Cache, Ended, Evaluator, Measured, Phases, Piece, Point, Recorded, Reference, Rejected, Resources, Stop, Tune,
-    TuneError, Tuned, Wrong, tune as search, wrong,
+    Cache, Ended, Evaluator, Load, Measured, Phases, Piece, Point, Recorded, Reference, Rejected, Resources, Sofar,
+    Stop, Tune, TuneError, Tuned, Wrong, tune as search, wrong,
 };
 use cuda_driver::{
     CuFunction, CudaError, DEVICE_MULTIPROCESSOR_THREADS, FUNCTION_LOCAL, FUNCTION_MOST_DYNAMIC_SHARED,
@@ -31,6 +31,8 @@ const PIECE: u64 = 4 << 20;
 const ENOUGH: u64 = 64 << 20;
 /// Bytes of shared memory that a function may be asked for without saying so before.
 const SHARED_UNSAID: u32 = 48 << 10;
+/// Time between two looks at the device's clocks.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// Time for which a launch is waited for without sleeping.
 const AWAKE: Duration = Duration::from_millis(2);
 
@@ -53,7 +55,7 @@ pub enum TunerError {
 
 /// Plays a recording up to a launch, and tunes that launch, in this process.
 ///
-/// A point that breaks the device ends it early ([`Ended::Broken`]); [`crate::tune::resumed`] goes on in another process.
+/// How far it is goes to `told`. A point that breaks the device ends it early ([`Ended::Broken`]); [`crate::tune::resumed`] goes on in another process.
 ///
 /// # Errors
 /// When what was asked for cannot be, or what comes before the launch cannot be played.
@@ -63,6 +65,7 @@ pub fn tune(
     options: &StageOptions,
     ask: &Tune,
     progress: &Progress,
+    told: &mut dyn FnMut(Sofar),
 ) -> Result<Tuned, TunerError> {
     let begun = Instant::now();
     let no_launch = TunerError::NoLaunch { event: ask.event };
@@ -89,8 +92,21 @@ pub fn tune(
     let variants = Variants::new(&stage, row.function, code, &ask.modules).ok_or(no_launch)?;
     let sensor = Sensor::of(&stage, nvml);
     let before_health = sensor.health();
+    let shown = function.map_or_else(String::new, |f| f.shown().to_owned());
+    let mut named = |so_far: Sofar| {
+        told(match so_far {
+            Sofar::Begun(mut tuned) => {
+                (tuned.device, tuned.function) = (stage.device_name(), shown.clone());
+                tuned.before = before_health.clone();
+                Sofar::Begun(tuned)
+            }
+            other => other,
+        });
+    };
     let mut tuner = Tuner::new(&stage, variants, *row, arguments, ask, progress, phases)?;
     tuner.begun = begun;
+    tuner.told = Some(&mut named);
+    tuner.sensor = Some(&sensor);
     let mut tuned = match tuner.reference(contents) {
         Ok(None) => search(ask, &recorded, &mut tuner, progress)?,
         Ok(Some(rejected)) => Tuned {
@@ -113,7 +129,7 @@ pub fn tune(
     tuned.recorded = recorded.point();
     tuned.modules = ask.modules.iter().map(|m| m.name.clone()).collect();
     tuned.device = stage.device_name();
-    tuned.function = function.map_or_else(String::new, |f| f.shown().to_owned());
+    tuned.function = shown.clone();
     tuned.reference = match tuner.held {
         0 => Reference::Device,
         _ => Reference::Recorded,
@@ -122,7 +138,8 @@ pub fn tune(
     tuned.restored_pages = tuner.restored_pages;
     tuned.launches = tuner.launches;
     tuned.processes = 1;
-    tuned.before = before_health;
+    tuned.before = before_health.clone();
+    tuned.load = std::mem::take(&mut tuner.load);
     tuned.after = sensor.health();
     tuned.phases = tuner.phases;
     tuned.phases.total = nanos(begun.elapsed());
@@ -164,6 +181,12 @@ struct Tuner<'s, 'a> {
     /// Bytes of recorded outputs that the recorded launch was held against.
     held: u64,
     multiprocessor_threads: u32,
+    /// Who hears how far it is.
+    told: Option<&'s mut dyn FnMut(Sofar)>,
+    sensor: Option<&'s Sensor>,
+    load: Load,
+    /// When the device was looked at last.
+    looked: Option<Instant>,
 }
 
 impl<'s, 'a> Tuner<'s, 'a> {
@@ -203,6 +226,10 @@ impl<'s, 'a> Tuner<'s, 'a> {
             launches: 0,
             held: 0,
             multiprocessor_threads: u32::try_from(threads).unwrap_or(0),
+            told: None,
+            sensor: None,
+            load: Load::default(),
+            looked: None,
         })
     }
 
@@ -324,6 +351,15 @@ impl<'s, 'a> Tuner<'s, 'a> {
             } else {
                 std::hint::spin_loop();
             }
+        }
+    }
+
+    /// Looks at the device's clocks right behind a launch, now and then: before and behind all of them it rests.
+    fn look(&mut self) {
+        let soon = self.looked.is_some_and(|at| at.elapsed() < LOOK_EVERY);
+        if let Some(sensor) = self.sensor.filter(|_| !soon) {
+            self.load.add(&sensor.health());
+            self.looked = Some(Instant::now());
         }
     }
 
@@ -457,6 +493,7 @@ impl Evaluator for Tuner<'_, '_> {
                     return Ok(measured);
                 }
             };
+            self.look();
             if let Some(wrong) = self.verify()? {
                 measured.rejected = Some(Rejected::Wrong(wrong));
                 return Ok(measured);
@@ -475,6 +512,12 @@ impl Evaluator for Tuner<'_, '_> {
 
     fn elapsed(&self) -> u64 {
         nanos(self.begun.elapsed())
+    }
+
+    fn told(&mut self, so_far: Sofar) {
+        if let Some(told) = &mut self.told {
+            told(so_far);
+        }
     }
 }
 

@@ -1,0 +1,67 @@
+//! How a device was while a launch was tuned, in words.
+
+use replay_engine::tune::{Health, Load};
+
+/// Clocks, temperature and power at a moment; `None` where nothing of them is known.
+#[must_use]
+pub fn at(h: &Health) -> Option<String> {
+    if h.unknown.is_some() {
+        return None;
+    }
+    let of = |value: Option<u32>| value.map(|v| v.to_string());
+    Some(words(
+        [of(h.clock_mhz), of(h.memory_mhz), of(h.celsius), of(h.watts)],
+        &h.held_back,
+    ))
+}
+
+/// The lowest and the highest of them right behind launches; `None` where none was seen.
+#[must_use]
+pub fn under_load(l: &Load) -> Option<String> {
+    let of = |range: Option<[u32; 2]>| {
+        range.map(|[least, most]| match least == most {
+            true => least.to_string(),
+            false => format!("{least} to {most}"),
+        })
+    };
+    let seen = [of(l.clock_mhz), of(l.memory_mhz), of(l.celsius), of(l.watts)];
+    (l.samples > 0).then(|| words(seen, &l.held_back))
+}
+
+fn words(seen: [Option<String>; 4], held_back: &[String]) -> String {
+    let units = ["MHz", "MHz memory", "°C", "W"];
+    let seen = seen.into_iter().zip(units);
+    let mut parts: Vec<String> = seen.filter_map(|(v, unit)| Some(format!("{} {unit}", v?))).collect();
+    if !held_back.is_empty() {
+        parts.push(format!("held back by {}", held_back.join(", ")));
+    }
+    parts.join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_seen_under_load_is_told_from_the_lowest_to_the_highest() {
+        let mut load = Load::default();
+        assert_eq!(under_load(&load), None);
+        for (clock, celsius) in [(1755, 41), (1980, 41), (1800, 41)] {
+            load.add(&Health {
+                clock_mhz: Some(clock),
+                celsius: Some(celsius),
+                held_back: vec!["power".into()],
+                ..Health::default()
+            });
+        }
+        load.add(&Health {
+            unknown: Some("lost".into()),
+            ..Health::default()
+        });
+        assert_eq!(load.samples, 3);
+        assert_eq!(
+            under_load(&load).as_deref(),
+            Some("1755 to 1980 MHz, 41 °C, held back by power")
+        );
+    }
+}

@@ -1,0 +1,263 @@
+//! What a person asks of replays and tunings of CUDA recordings, on the stand-in for the driver: which outputs, how alike,
+//! against which bytes, with which inputs; and which launch is named when one fails.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use serde_json::Value;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+use whole_program_tests::cuda::{Cuda, Recorded, ended};
+use whole_program_tests::{Ended, program};
+
+fn asked(cuda: &Cuda, arguments: &[&str], set: &[(&str, &str)]) -> Ended {
+    let mut command = Command::new(program("kinescope"));
+    let _ = program("kinescope-agent");
+    command
+        .args(arguments)
+        .env("KINESCOPE_KEYS", cuda.file("keys"))
+        .envs(set.iter().copied());
+    ended(cuda.around(&mut command))
+}
+
+fn replay(cuda: &Cuda, recorded: &Recorded, more: &[&str], set: &[(&str, &str)]) -> Ended {
+    let path = recorded.path.to_str().unwrap();
+    asked(
+        cuda,
+        &[&["replay", path, "--on", "cuda:0", "--json"], more].concat(),
+        set,
+    )
+}
+
+fn tune(cuda: &Cuda, recorded: &Recorded, more: &[&str]) -> Ended {
+    let path = recorded.path.to_str().unwrap();
+    asked(cuda, &[&["tune", path, "--on", "cuda:0", "--json"], more].concat(), &[])
+}
+
+fn outputs(told: &Value) -> Vec<String> {
+    let all = told["calls"]["outputs"].as_array().unwrap();
+    all.iter().map(|o| o["name"].as_str().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn an_output_that_is_asked_for_leaves_the_others_compared() {
+    let cuda = Cuda::default();
+    let recorded = cuda.recorded_well("net", &[], &["net", "5"]);
+    let whole = replay(&cuda, &recorded, &[], &[]).json();
+    let all = outputs(&whole);
+    assert!(all.len() > 1, "{all:?}");
+    let file = cuda.file("out0.bin");
+    let one = format!("out0={}", file.display());
+    let done = replay(&cuda, &recorded, &["--output", &one], &[]);
+    assert_eq!(done.code, Some(0), "{done:?}");
+    assert_eq!(outputs(&done.json()), all);
+    assert!(file.is_file());
+    // A rule for another one is heeded beside it.
+    let other = format!("{}=exact", all.last().unwrap());
+    let done = replay(&cuda, &recorded, &["--output", &one, "--near", &other], &[]);
+    assert_eq!(done.code, Some(0), "{done:?}");
+}
+
+#[test]
+fn a_piece_of_memory_behind_the_range_is_brought_back_by_its_own_name() {
+    let cuda = Cuda::default();
+    let recorded = cuda.recorded_well("marks", &["--range", "marks"], &["net", "--marks"]);
+    let whole = replay(&cuda, &recorded, &["--memory"], &[]).json();
+    let after: Vec<String> = outputs(&whole).into_iter().filter(|n| n.starts_with("after")).collect();
+    assert!(after.len() > 1, "{after:?}");
+    for name in &after {
+        let file = cuda.file(name);
+        let given = format!("{name}={}", file.display());
+        let done = replay(&cuda, &recorded, &["--output", &given], &[]);
+        assert_eq!(done.code, Some(0), "{name}: {done:?}");
+        let mut only = outputs(&done.json());
+        only.retain(|n| n.starts_with("after"));
+        assert_eq!(only, [name.clone()]);
+        let script = replay_engine::device::cuda::Script::of(&recorded.open()).unwrap();
+        let transfer = script.outputs.iter().find(|t| t.name == *name).unwrap();
+        assert_eq!(
+            std::fs::read(&file).unwrap(),
+            recorded.open().copied(&transfer.row).unwrap()
+        );
+    }
+}
+
+#[test]
+fn outputs_are_held_against_bytes_that_a_person_expects() {
+    let cuda = Cuda::default();
+    let first = cuda.recorded_well("first", &[], &["vector_add", "--seed", "1"]);
+    let second = cuda.recorded_well("second", &[], &["vector_add", "--seed", "2"]);
+    let of = |recorded: &Recorded, name: &str| {
+        let file = cuda.file(name);
+        std::fs::write(&file, &recorded.out).unwrap();
+        format!("out0={}", file.display())
+    };
+    let (right, wrong) = (of(&first, "right.bin"), of(&second, "wrong.bin"));
+    let done = replay(&cuda, &first, &["--expect", &right], &[]);
+    assert_eq!(
+        (done.code, &done.json()["outcome"]),
+        (Some(0), &Value::from("match")),
+        "{done:?}"
+    );
+    let done = replay(&cuda, &first, &["--expect", &wrong], &[]);
+    assert_eq!(done.code, Some(1), "{done:?}");
+    let seen = &done.json()["calls"]["outputs"][0];
+    assert!(seen["differs_at"].is_u64() && seen["expected"] == true, "{seen}");
+    // With other inputs, what a person expects is what counts.
+    let script = replay_engine::device::cuda::Script::of(&second.open()).unwrap();
+    let mut arguments = vec!["--expect".to_owned(), wrong];
+    for t in &script.inputs {
+        let file = cuda.file(&t.name);
+        std::fs::write(&file, second.open().copied(&t.row).unwrap()).unwrap();
+        arguments.extend(["--input".to_owned(), format!("{}={}", t.name, file.display())]);
+    }
+    let given: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let done = replay(&cuda, &first, &given, &[]);
+    assert_eq!(done.code, Some(0), "{done:?}");
+    assert_eq!(done.json()["reads_matched"], 1);
+    // A plan has no recording beside it, and is held against the same.
+    let plan = cuda.file("a.plan");
+    let made = asked(
+        &cuda,
+        &[
+            "plan",
+            first.path.to_str().unwrap(),
+            "--on",
+            "cuda:0",
+            "-o",
+            plan.to_str().unwrap(),
+        ],
+        &[],
+    );
+    assert_eq!(made.code, Some(0), "{made:?}");
+    let right = of(&first, "right.bin");
+    for (expect, code) in [(&right, 0), (&of(&second, "wrong.bin"), 1)] {
+        let done = asked(
+            &cuda,
+            &[
+                "replay",
+                plan.to_str().unwrap(),
+                "--on",
+                "cuda:0",
+                "--expect",
+                expect,
+                "--json",
+            ],
+            &[],
+        );
+        assert_eq!(done.code, Some(code), "{done:?}");
+    }
+}
+
+#[test]
+fn a_launch_that_fails_in_a_later_run_is_named() {
+    let cuda = Cuda::default();
+    let recorded = cuda.recorded_well("net", &[], &["net", "1"]);
+    let launches = {
+        let script = replay_engine::device::cuda::Script::of(&recorded.open()).unwrap();
+        script.launches()
+    };
+    // The second launch of the second run.
+    let fails = format!("kernel:{}", launches + 2);
+    let set = [("STAND_IN_FAIL", fails.as_str())];
+    for more in [
+        &["--repeat", "3", "--no-restore"][..],
+        &["--repeat", "3", "--no-restore", "--graph"],
+    ] {
+        let done = replay(&cuda, &recorded, more, &set);
+        assert_eq!(done.code, Some(1), "{done:?}");
+        let stopped = &done.json()["calls"]["stopped"];
+        assert!(
+            stopped["function"].is_string() && stopped["sure"] == true,
+            "{more:?}: {stopped}"
+        );
+    }
+}
+
+#[test]
+fn memory_outside_of_the_window_is_put_at_its_addresses_by_drivers_that_heed_long_ranges_alone() {
+    let cuda = Cuda::default();
+    let set = [("KINESCOPE_CUDA_WINDOW", "no")];
+    let recorded = cuda.record("outside", &[], &["vector_add"], &set);
+    assert_eq!(recorded.ended.code, Some(0), "{:?}", recorded.ended);
+    cuda.plays_well(&recorded, &serde_json::json!({}), &[("STAND_IN_HINTS", "long")]);
+}
+
+#[test]
+fn a_rule_for_a_parameter_is_for_memory_from_before_the_range_too() {
+    let cuda = Cuda::default();
+    let recorded = cuda.recorded_well("marks", &["--range", "marks"], &["net", "--marks"]);
+    let script = replay_engine::device::cuda::Script::of(&recorded.open()).unwrap();
+    assert!(script.first > 0, "memory is there when the range begins");
+    let launch = script.steps.iter().find(|(_, s)| s.is_launch()).unwrap().0.to_string();
+    let done = tune(
+        &cuda,
+        &recorded,
+        &["--launch", &launch, "--near", "arg0=f32:1e-3", "--repeat", "1"],
+    );
+    assert_eq!(done.code, Some(0), "{done:?}");
+}
+
+#[test]
+fn a_tuning_is_of_the_inputs_that_a_person_gives() {
+    let cuda = Cuda::default();
+    let recorded = cuda.recorded_well("first", &[], &["vector_add", "--seed", "1"]);
+    let script = replay_engine::device::cuda::Script::of(&recorded.open()).unwrap();
+    let input = &script.inputs[0];
+    let file = cuda.file("zeros.bin");
+    std::fs::write(&file, vec![0; usize::try_from(input.row.total().unwrap()).unwrap()]).unwrap();
+    let given = format!("{}={}", input.name, file.display());
+    let recorded_reference = tune(&cuda, &recorded, &["--repeat", "1"]);
+    assert_eq!(recorded_reference.code, Some(0), "{recorded_reference:?}");
+    let done = tune(&cuda, &recorded, &["--repeat", "1", "--input", &given]);
+    assert_eq!(done.code, Some(0), "{done:?}");
+    assert_eq!(
+        done.json()["reference"],
+        "device",
+        "what was recorded says nothing of these inputs"
+    );
+}
+
+#[test]
+fn a_tuning_whose_process_is_killed_goes_on_behind_the_point() {
+    let cuda = Cuda::default();
+    let recorded = cuda.recorded_well("stride", &[], &["stride"]);
+    let mut command = Command::new(program("kinescope"));
+    cuda.around(&mut command)
+        .args(["tune", recorded.path.to_str().unwrap(), "--on", "cuda:0", "--json"])
+        .args([
+            "--launch",
+            "stride",
+            "--block",
+            "32..256+32",
+            "--grid",
+            "1..4+1",
+            "--repeat",
+            "3",
+        ])
+        .env("KINESCOPE_KEYS", cuda.file("keys"))
+        // Of 32 points, each some tenths of a second.
+        .env("STAND_IN_SLOW", "20000")
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    let tuning = command.spawn().unwrap();
+    std::thread::sleep(Duration::from_secs(3));
+    for player in cuda.players() {
+        let killed = Command::new("kill")
+            .args(["-KILL", &player.to_string()])
+            .status()
+            .unwrap();
+        assert!(killed.success());
+    }
+    let done = Ended::from(tuning.wait_with_output().unwrap());
+    assert_eq!(done.code, Some(0), "{done:?}");
+    let told = done.json();
+    assert_eq!(
+        (&told["ended"], &told["processes"]),
+        (&Value::from("done"), &Value::from(2)),
+        "{told}"
+    );
+    let points = told["points"].as_array().unwrap();
+    assert_eq!(points.len(), 32);
+    let failed: Vec<&Value> = points.iter().filter(|p| p["verdict"] == "failed").collect();
+    assert_eq!(failed.len(), 1, "{told}");
+    assert!(failed[0]["why"].as_str().unwrap().contains("ended"), "{}", failed[0]);
+}
