@@ -467,7 +467,7 @@ fn a_process_that_was_started_ahead_is_the_one_that_plays() {
     assert_eq!(replayed(&mut lease).verdict, Verdict::Match);
     assert_eq!(
         std::fs::read_to_string(&notes).unwrap(),
-        "0\n",
+        "0,120\n",
         "one process, begun ahead"
     );
     // The next one is a new one; what is begun for another device is not taken.

@@ -9,6 +9,7 @@ use kinescope::document::moment::Selection;
 use kinescope::document::recorded::Carries;
 use kinescope::theme::ThemeChoice;
 use replay_engine::run::Verdict;
+use replay_engine::tune::Reference;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -257,8 +258,61 @@ fn a_replay_computes_with_the_edit_and_without_it_as_recorded() {
     assert!(differ > 0 && differ <= all && outcome.reads.compared == 0);
     w.run("show-replay");
     assert!(w.has_part("with your inputs"), "the panel says so");
+    // Where the person says how near it has to come, it has to.
+    for (alike, verdict) in [("exact", Verdict::Diverged), ("i32:1e9", Verdict::Match)] {
+        w.doc().replay.alike = alike.into();
+        assert_eq!(replay(&mut w), verdict, "{alike}");
+    }
+    for wrong in ["in0=exact", "near"] {
+        w.doc().replay.alike = wrong.into();
+        w.run("replay");
+        assert!(w.has_part("▲"), "{wrong}");
+        let error = w.doc().replay.error.clone().unwrap().text;
+        assert!(
+            error.starts_with("What outputs are held against is not right"),
+            "{error}"
+        );
+    }
+    w.doc().replay.alike.clear();
     w.run("undo");
     assert_eq!(replay(&mut w), Verdict::Match);
     assert_eq!(outputs(&mut w), recorded);
     assert_eq!(w.doc().replay.outcome.as_ref().unwrap().reads.compared, all);
+}
+
+#[test]
+fn a_launch_is_tuned_from_the_window_on_the_inputs_as_they_are_edited() {
+    let mut w = sample();
+    w.app().boards = stand_in(w.folder.path());
+    w.run("show-tune");
+    let mut references = Vec::new();
+    for edit in [false, true] {
+        if edit {
+            let first = w.doc().buffers.list()[0].name.clone();
+            assert!(w.doc().edit(&first, 0, vec![3, 0, 0, 0]));
+        }
+        w.views().tune.board = "cuda:0".into();
+        w.views().tune.form.repeats = 2;
+        w.settle();
+        w.doc().tuning.done = None;
+        w.click("Run the tuning");
+        let since = Instant::now();
+        while w.doc().tuning.done.is_none() {
+            assert_eq!(w.doc().tuning.missed, None);
+            w.harness.step();
+            assert!(since.elapsed() < Duration::from_secs(60), "no answer came");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        w.settle();
+        let (tuned, board) = w.doc().tuning.done.clone().unwrap();
+        assert_eq!(board, "cuda:0");
+        assert!(tuned.baseline.rejected.is_none(), "{tuned:?}");
+        assert!(tuned.best.is_some() && !tuned.points.is_empty());
+        references.push(tuned.reference);
+    }
+    assert_eq!(
+        references[1],
+        Reference::Device,
+        "what was recorded says nothing of these inputs"
+    );
 }

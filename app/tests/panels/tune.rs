@@ -1,6 +1,7 @@
 //! The Tune panel: what it says where there is nothing to tune, its fields, and what came of a tuning as map and table.
 
 use crate::common::{Window, sample};
+use egui_kittest::kittest::Queryable as _;
 use kinescope::document::tuning::form::Kind;
 use kinescope::panels::tune::Sort;
 use kinescope::theme::ThemeChoice;
@@ -308,6 +309,20 @@ fn other_code_is_taken_and_left_out_again() {
     w.click("Other code…");
     assert_eq!(w.views().tune.form.modules.len(), 1);
     assert!(w.has_part("fast.ptx · PTX"));
+    assert!(w.has("function of fast.ptx") && !w.has("options of fast.ptx"));
+    let source = w.folder.path().join("fast.cu");
+    std::fs::write(&source, "__global__ void add() {}").unwrap();
+    w.will_choose(&source);
+    w.click("Other code…");
+    w.harness.get_by_label("function of fast.cu").focus();
+    w.settle();
+    w.types("add4");
+    w.harness.get_by_label("options of fast.cu").focus();
+    w.settle();
+    w.types("-dlto");
+    let module = w.views().tune.form.modules[1].clone();
+    assert_eq!((module.function.as_str(), module.options.len()), ("add4", 1));
+    w.click("Leave fast.cu out");
     w.click("Leave fast.ptx out");
     assert!(w.views().tune.form.modules.is_empty());
 }
@@ -328,7 +343,6 @@ fn a_frame_draws_what_is_in_view_however_many_points_there_are() {
         };
         w.doc().tuning.end("cuda:0", Ok(t));
         w.settle();
-        use egui_kittest::kittest::Queryable as _;
         let cells = w.harness.query_all_by_label_contains("cell grid").count();
         let rows = w.harness.query_all_by_label_contains("point grid").count();
         let shown = w.views().tune.clone();

@@ -244,7 +244,7 @@ impl Form {
         let tune = Tune {
             event: launch.event,
             axes,
-            modules: self.modules.clone(),
+            modules: self.modules.iter().map(replaced).collect(),
             search: match self.kind {
                 Kind::Grid => Search::Grid,
                 Kind::Random => Search::Random { points, seed },
@@ -276,6 +276,15 @@ impl Form {
             Err(e) => asked.why = Some(e.to_string()),
         }
         asked
+    }
+}
+
+/// Code with its options one by one: in the field they are one text.
+fn replaced(code: &Replaced) -> Replaced {
+    let text = code.options.join(" ");
+    Replaced {
+        options: text.split_whitespace().map(str::to_owned).collect(),
+        ..code.clone()
     }
 }
 

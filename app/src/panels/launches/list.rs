@@ -13,6 +13,9 @@ use egui::{Align2, EventFilter, Key, Rect, Sense, Stroke, Ui, WidgetInfo, pos2, 
 use trace_core::calls::Calls;
 use trace_core::recording::{CALL_OF_GRAPH, LaunchRow};
 
+/// Arguments of a launch that the list tells.
+const MOST_ARGUMENTS: usize = 12;
+
 /// A column: its head, where it is, whether numbers stand in it, what it is sorted by.
 struct Column {
     head: &'static str,
@@ -24,23 +27,26 @@ struct Column {
 
 /// The columns of a list of this width: what matters least goes first where there is little room.
 fn columns(width: f32) -> Vec<Column> {
-    let plan: [(&str, f32, bool, Option<Sort>, f32); 9] = [
+    // Negative: a part of what is left.
+    let plan: [(&str, f32, bool, Option<Sort>, f32); 10] = [
         ("launch", 44.0, true, Some(Sort::Order), 0.0),
         ("event", 52.0, true, None, 520.0),
-        ("kernel", 0.0, false, Some(Sort::Kernel), 0.0),
+        ("kernel", -1.0, false, Some(Sort::Kernel), 0.0),
         ("grid", 74.0, true, Some(Sort::Grid), 0.0),
         ("block", 64.0, true, Some(Sort::Block), 380.0),
         ("shared", 58.0, true, Some(Sort::Shared), 640.0),
         ("stream", 92.0, false, Some(Sort::Stream), 460.0),
         ("on the host", 70.0, true, Some(Sort::Took), 580.0),
-        ("result", 56.0, false, None, 860.0),
+        ("result", 56.0, false, None, 1080.0),
+        ("arguments", -1.4, false, None, 860.0),
     ];
     let shown: Vec<_> = plan.into_iter().filter(|c| width >= c.4).collect();
-    let fixed: f32 = shown.iter().map(|c| c.1 + 12.0).sum();
+    let fixed: f32 = shown.iter().map(|c| c.1.max(0.0) + 12.0).sum();
+    let parts: f32 = shown.iter().map(|c| (-c.1).max(0.0)).sum();
     let rest = (width - fixed - 16.0).max(60.0);
     let mut at = 8.0;
     let of = |(head, wide, number, sort, _): (&'static str, f32, bool, Option<Sort>, f32)| {
-        let wide = if wide == 0.0 { rest } else { wide };
+        let wide = if wide < 0.0 { rest * -wide / parts } else { wide };
         let from = at;
         at += wide + 12.0;
         Column {
@@ -122,6 +128,11 @@ pub(super) fn ui(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut 
                 }
                 continue;
             }
+            if c.head == "arguments" {
+                let told = arguments(doc, calls, l.event, &launch);
+                paint_text(ui, cell, align, &told, mono(), p.quiet);
+                continue;
+            }
             let (told, ink) = cell_text(calls, c.head, n, l.event, &launch, p);
             paint_text(
                 ui,
@@ -157,6 +168,14 @@ pub(super) fn ui(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut 
         view.seen_jump = doc.jumps;
         ui.memory_mut(|m| m.request_focus(keys_id()));
     }
+}
+
+/// The arguments of a launch on one line, pointers by their buffers: as many as anybody reads in a list.
+fn arguments(doc: &Document, calls: &Calls, event: u64, l: &LaunchRow) -> String {
+    let all = calls.arguments(&doc.recording, event, l);
+    let told: Vec<String> = all.iter().take(MOST_ARGUMENTS).map(|a| a.words(calls)).collect();
+    let more = if all.len() > MOST_ARGUMENTS { ", …" } else { "" };
+    format!("{}{more}", told.join(", "))
 }
 
 /// What a cell says, and in which colour.

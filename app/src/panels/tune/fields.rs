@@ -11,7 +11,7 @@ use crate::theme::widgets::{self, Part};
 use crate::theme::{ROW, body, mono, palette, small, text};
 use egui::accesskit::Role;
 use egui::{Align2, RichText, Sense, Ui, WidgetInfo, vec2};
-use replay_engine::tune::Cache;
+use replay_engine::tune::{Cache, ReplacedKind};
 use std::sync::Arc;
 
 /// Height of the strip with the button.
@@ -177,7 +177,7 @@ fn caches(view: &mut View, ui: &mut Ui) {
 fn code(view: &mut View, asks: &mut Asks, ui: &mut Ui) {
     let p = palette(ui);
     let mut gone = None;
-    for (n, module) in view.form.modules.iter().enumerate() {
+    for (n, module) in view.form.modules.iter_mut().enumerate() {
         ui.horizontal(|ui| {
             let (rect, _) = ui.allocate_exact_size(vec2(NAME - 8.0, 22.0), Sense::hover());
             widgets::paint_text(ui, rect, Align2::LEFT_CENTER, "code", body(), p.quiet);
@@ -187,6 +187,22 @@ fn code(view: &mut View, asks: &mut Asks, ui: &mut Ui) {
                 gone = Some(n);
             }
         });
+        let told = "the function in it, mangled or, for CUDA C++, an expression like scale<float, 4>";
+        of_code(
+            ui,
+            &module.name,
+            ("function", "named as the recorded one", told),
+            &mut module.function,
+        );
+        if module.kind == ReplacedKind::Source {
+            if module.options.is_empty() {
+                module.options.push(String::new());
+            }
+            let told = "options of the compiler of CUDA C++, with spaces between, as --use_fast_math";
+            for text in module.options.iter_mut().take(1) {
+                of_code(ui, &module.name, ("options", "none", told), text);
+            }
+        }
     }
     if let Some(n) = gone {
         view.form.modules.remove(n);
@@ -199,6 +215,22 @@ fn code(view: &mut View, asks: &mut Asks, ui: &mut Ui) {
         {
             asks.push(Ask::TuneCode);
         }
+    });
+}
+
+/// A field of code that is tried: what it is for, what is meant where it is empty, and what can stand in it.
+fn of_code(ui: &mut Ui, code: &str, (what, empty, told): (&str, &str, &str), text: &mut String) {
+    let p = palette(ui);
+    ui.horizontal(|ui| {
+        let (rect, _) = ui.allocate_exact_size(vec2(NAME - 8.0, 22.0), Sense::hover());
+        widgets::paint_text(ui, rect, Align2::RIGHT_CENTER, what, small(), p.quiet);
+        let edit = egui::TextEdit::singleline(text)
+            .font(mono())
+            .desired_width(f32::INFINITY)
+            .hint_text(RichText::new(empty).font(small()).color(p.quiet));
+        ui.add(edit)
+            .accessible_name(format!("{what} of {code}"))
+            .on_hover_text(told);
     });
 }
 
