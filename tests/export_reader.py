@@ -35,7 +35,7 @@ def run(*arguments):
 
 def buffers(kinescope, recording, folder):
     """Every buffer as NPY: its type, its shape, and each of its bytes."""
-    known = {"f16": "<f2", "f32": "<f4", "f64": "<f8"} | {
+    known = {"bf16": "V2", "f16": "<f2", "f32": "<f4", "f64": "<f8"} | {
         f"{sign}{bits}": f"<{sign}{bits // 8}" for sign in "iu" for bits in (8, 16, 32, 64)
     }
     elements = 0

@@ -3,6 +3,7 @@
 use std::path::Path;
 use trace_core::recording::{Buffer, ElementType};
 
+use trace_core::memory::bf16_to_f32;
 pub use trace_core::memory::f16_to_f32;
 
 /// Bytes that a string of hex digits spells; white space between bytes is allowed.
@@ -34,6 +35,7 @@ pub fn element_f64(element: ElementType, bytes: &[u8]) -> Option<f64> {
         ElementType::U64 => u64::from_le_bytes(bytes.get(..8)?.try_into().ok()?) as f64,
         ElementType::I64 => i64::from_le_bytes(bytes.get(..8)?.try_into().ok()?) as f64,
         ElementType::F64 => f64::from_le_bytes(bytes.get(..8)?.try_into().ok()?),
+        ElementType::BF16 => f64::from(bf16_to_f32(u16::from_le_bytes(bytes.get(..2)?.try_into().ok()?))),
     })
 }
 
@@ -67,6 +69,7 @@ pub fn element_bytes(element: ElementType, v: f64) -> Vec<u8> {
         ElementType::U64 => (r as u64).to_le_bytes().to_vec(),
         ElementType::I64 => (r as i64).to_le_bytes().to_vec(),
         ElementType::F64 => v.to_le_bytes().to_vec(),
+        ElementType::BF16 => trace_core::memory::f64_to_bf16(v).to_le_bytes().to_vec(),
     }
 }
 

@@ -1,6 +1,6 @@
 //! Elements of two buffers compared: how many differ and by how much, and the first that differs by more than is allowed.
 
-use crate::memory::f16_to_f32;
+use crate::memory::{bf16_to_f32, f16_to_f32};
 use crate::recording::ElementType;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -152,6 +152,7 @@ pub fn worth(element: ElementType, bits: u64) -> Worth {
             bits >> 31 & 1 == 1,
         ),
         ElementType::F64 => float(f64::from_bits(bits), bits & (u64::MAX >> 1), bits >> 63 == 1),
+        ElementType::BF16 => float(f64::from(bf16_to_f32(bits as u16)), bits & 0x7fff, bits >> 15 & 1 == 1),
     }
 }
 

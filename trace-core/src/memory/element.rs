@@ -98,6 +98,31 @@ pub fn f64_to_f16(value: f64) -> u16 {
     sign | (base + kept + u64::from(up)) as u16
 }
 
+/// The value of a brain float, every one of which a binary32 holds.
+#[must_use]
+pub fn bf16_to_f32(bits: u16) -> f32 {
+    f32::from_bits(u32::from(bits) << 16)
+}
+
+/// The nearest brain float, ties to even; what is too large becomes infinite, NaN stays NaN.
+#[must_use]
+pub fn f64_to_bf16(value: f64) -> u16 {
+    if value.is_nan() {
+        let sign = (value.to_bits() >> 48 & 0x8000) as u16;
+        return sign | 0x7fc0;
+    }
+    let near = value as f32;
+    let mut bits = near.to_bits();
+    // Rounded to odd first: then the second rounding sees that something was left, and on which side.
+    if f64::from(near) != value {
+        if f64::from(near).abs() > value.abs() {
+            bits -= 1;
+        }
+        bits |= 1;
+    }
+    ((bits + 0x7fff + (bits >> 16 & 1)) >> 16) as u16
+}
+
 /// Reads the element at the start of `bytes`; bytes past the end read as 0.
 fn raw(element: ElementType, bytes: &[u8]) -> u64 {
     let mut word = [0; 8];
@@ -121,9 +146,10 @@ pub fn element_text(element: ElementType, bytes: &[u8]) -> Option<String> {
         ElementType::I16 => (v as i16).to_string(),
         ElementType::I32 => (v as i32).to_string(),
         ElementType::I64 => (v as i64).to_string(),
-        ElementType::F16 => f16_text(v as u16),
+        ElementType::F16 => short_text(f16_to_f32(v as u16), |text| f64_to_f16(text) == v as u16),
         ElementType::F32 => float_text(f32::from_bits(v as u32)),
         ElementType::F64 => float_text(f64::from_bits(v)),
+        ElementType::BF16 => short_text(bf16_to_f32(v as u16), |text| f64_to_bf16(text) == v as u16),
     })
 }
 
@@ -132,15 +158,14 @@ fn float_text<F: num::Float>(value: F) -> String {
     value.text()
 }
 
-/// The shortest decimal that reads back to the same half.
-fn f16_text(bits: u16) -> String {
-    let value = f16_to_f32(bits);
+/// The shortest decimal of a value of 16 bits that reads back as the same.
+fn short_text(value: f32, is_same: impl Fn(f64) -> bool) -> String {
     if !value.is_finite() {
         return float_text(value);
     }
     for digits in 0..5 {
         let text = format!("{value:.digits$e}");
-        if text.parse::<f64>().is_ok_and(|v| f64_to_f16(v) == bits) {
+        if text.parse::<f64>().is_ok_and(&is_same) {
             return text.parse::<f32>().map_or(text, float_text);
         }
     }
@@ -209,7 +234,7 @@ pub fn parse_element(element: ElementType, text: &str) -> Result<Vec<u8>, Elemen
         v
     } else {
         match element {
-            ElementType::F16 | ElementType::F32 | ElementType::F64 => {
+            e if e.is_float() => {
                 let v: f64 = t.parse().map_err(|_| not())?;
                 let infinite = v.is_infinite() && t.chars().any(|c| c.is_ascii_digit());
                 match element {
@@ -219,6 +244,13 @@ pub fn parse_element(element: ElementType, text: &str) -> Result<Vec<u8>, Elemen
                             return Err(out_of_range());
                         }
                         u64::from(h)
+                    }
+                    ElementType::BF16 => {
+                        let b = f64_to_bf16(v);
+                        if infinite || v.is_finite() && b & 0x7fff == 0x7f80 {
+                            return Err(out_of_range());
+                        }
+                        u64::from(b)
                     }
                     ElementType::F32 => {
                         // Parsed as f32 itself: through f64 it would be rounded twice.

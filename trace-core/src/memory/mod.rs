@@ -7,8 +7,8 @@ mod tests;
 mod view;
 
 pub use element::{
-    ElementError, element_text, elements_text, f16_to_f32, f32_to_f16, f64_to_f16, parse_element, parse_elements,
-    parse_hex,
+    ElementError, bf16_to_f32, element_text, elements_text, f16_to_f32, f32_to_f16, f64_to_bf16, f64_to_f16,
+    parse_element, parse_elements, parse_hex,
 };
 pub use search::{Hit, LONGEST_MATCH, MAX_HITS, Pattern, SearchError};
 pub use view::{BufferBytes, ByteState, GpuMemoryView, MAX_READ};

@@ -211,6 +211,38 @@ fn every_half_is_exact_both_ways() {
 }
 
 #[test]
+fn every_brain_float_is_exact_both_ways_and_rounds_to_nearest_even() {
+    for bits in 0..=u16::MAX {
+        let value = bf16_to_f32(bits);
+        if value.is_nan() {
+            assert!(bf16_to_f32(f64_to_bf16(f64::from(value))).is_nan());
+            continue;
+        }
+        assert_eq!(f64_to_bf16(f64::from(value)), bits, "{bits:#x}");
+        let text = element_text(ElementType::BF16, &bits.to_le_bytes()).unwrap();
+        assert_eq!(
+            parse_element(ElementType::BF16, &text).unwrap(),
+            bits.to_le_bytes(),
+            "{text}"
+        );
+    }
+    for (value, bits) in [
+        (1.0 + 2f64.powi(-8), 0x3f80),
+        (1.0 + 3.0 * 2f64.powi(-8), 0x3f82),
+        // Twice rounded, by way of a binary32, it would be the even one.
+        (1.0 + 2f64.powi(-8) + 2f64.powi(-40), 0x3f81),
+        (1.0 + 2f64.powi(-8) - 2f64.powi(-40), 0x3f80),
+        (3.4e38, 0x7f80),
+        (-1e300, 0xff80),
+        (1e-300, 0),
+        (-0.0, 0x8000),
+    ] {
+        assert_eq!(f64_to_bf16(value), bits, "{value}");
+    }
+    assert!(parse_element(ElementType::BF16, "1e39").is_err());
+}
+
+#[test]
 fn halves_round_to_nearest_even() {
     for (value, bits) in [
         (65504.0, 0x7bff),

@@ -143,11 +143,13 @@ pub enum ElementType {
     F32,
     /// IEEE binary64.
     F64,
+    /// Brain floating point: the upper 16 bits of a binary32.
+    BF16,
 }
 
 impl ElementType {
     /// All types, in the order in which a person is offered them.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::U8,
         Self::I8,
         Self::U16,
@@ -159,6 +161,7 @@ impl ElementType {
         Self::F16,
         Self::F32,
         Self::F64,
+        Self::BF16,
     ];
 
     /// Bytes an element.
@@ -166,7 +169,7 @@ impl ElementType {
     pub fn bytes(self) -> usize {
         match self {
             Self::U8 | Self::I8 => 1,
-            Self::U16 | Self::I16 | Self::F16 => 2,
+            Self::U16 | Self::I16 | Self::F16 | Self::BF16 => 2,
             Self::U32 | Self::I32 | Self::F32 => 4,
             Self::U64 | Self::I64 | Self::F64 => 8,
         }
@@ -175,7 +178,7 @@ impl ElementType {
     /// Whether it is a floating-point type.
     #[must_use]
     pub fn is_float(self) -> bool {
-        matches!(self, Self::F16 | Self::F32 | Self::F64)
+        matches!(self, Self::F16 | Self::BF16 | Self::F32 | Self::F64)
     }
 
     /// Short name: `f32`.
@@ -193,6 +196,7 @@ impl ElementType {
             Self::F16 => "f16",
             Self::F32 => "f32",
             Self::F64 => "f64",
+            Self::BF16 => "bf16",
         }
     }
 }

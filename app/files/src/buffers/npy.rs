@@ -191,6 +191,7 @@ fn element_of(descr: &str) -> Result<ElementType, NpyError> {
         "<f2" => ElementType::F16,
         "<f4" => ElementType::F32,
         "<f8" => ElementType::F64,
+        "|V2" => ElementType::BF16,
         other => return Err(NpyError::Element(other.chars().take(16).collect())),
     })
 }
@@ -208,6 +209,8 @@ fn descr_of(element: ElementType) -> &'static str {
         ElementType::F16 => "<f2",
         ElementType::F32 => "<f4",
         ElementType::F64 => "<f8",
+        // NumPy has no such type: its bits, as two bytes without a meaning.
+        ElementType::BF16 => "|V2",
     }
 }
 

@@ -189,7 +189,7 @@ fn ways(doc: &mut Document, ui: &mut Ui) {
     step.on_hover_text("a launch that fails is found by that");
     let keep = ui.checkbox(&mut now.no_restore, "put nothing back");
     keep.on_hover_text("repeats go on with memory as the one before left it, as the program itself does");
-    let memory = ui.checkbox(&mut now.memory, "memory behind it, too");
+    let memory = ui.checkbox(&mut now.memory, "memory at the end, too");
     memory.on_hover_text("what memory held behind the recorded range is brought back and compared as outputs are");
     // Waits within a graph are none of the host's.
     if now.graph && now.step {

@@ -46,11 +46,11 @@ impl Column {
             Self::Axis(Axis::Code) => 110.0,
             Self::Axis(_) => 66.0,
             Self::Median => 78.0,
-            Self::Spread => 126.0,
+            Self::Spread => 92.0,
             Self::SpeedUp => 70.0,
             Self::Registers => 70.0,
             Self::Occupancy => 78.0,
-            Self::Why => 56.0,
+            Self::Why => 90.0,
         }
     }
 

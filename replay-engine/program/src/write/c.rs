@@ -36,8 +36,8 @@ fn element(e: ElementType) -> &'static str {
     match e {
         ElementType::U8 => "uint8_t",
         ElementType::I8 => "int8_t",
-        // Half floats have no type in C99: their bits.
-        ElementType::U16 | ElementType::F16 => "uint16_t",
+        // Floats of 16 bits have no type in C99: their bits.
+        ElementType::U16 | ElementType::F16 | ElementType::BF16 => "uint16_t",
         ElementType::I16 => "int16_t",
         ElementType::U32 => "uint32_t",
         ElementType::I32 => "int32_t",
