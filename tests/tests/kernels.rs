@@ -1,8 +1,11 @@
 //! Databases of RecordReplay and Mneme through the command line, like any recording.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests fail in these ways")]
 
+use serde_json::json;
 use std::path::{Path, PathBuf};
-use whole_program_tests::{Ended, root, run};
+use std::process::Command;
+use whole_program_tests::cuda::{Cuda, ended};
+use whole_program_tests::{Ended, program, root, run};
 
 fn database(name: &str) -> PathBuf {
     root().join("trace-core/tests/kernels").join(name)
@@ -66,4 +69,140 @@ fn a_database_that_cannot_be_read_is_refused_with_its_place() {
     of("info", &path, &[]).assert_refused("Before1234.bin");
     std::fs::write(folder.path().join("Before1234.bin"), [1, 0, 0, 0, 0, 0, 0, 0, 8]).unwrap();
     of("info", &path, &[]).assert_refused("Before1234.bin, byte 0x0: the number of arguments is 1");
+}
+
+/// Where memory of the databases made here lies, and the room that an array has there.
+const BASE: u64 = 0x1539_4000_0000;
+const ROOM: u64 = 2 << 20;
+const COUNT: u64 = 3000;
+
+/// Three arrays, one behind the other in memory: what comes out, and what goes in.
+fn arrays(done: bool) -> [Vec<u8>; 3] {
+    let floats = |of: &dyn Fn(u64) -> f32| -> Vec<u8> {
+        let mut all: Vec<u8> = (0..COUNT).flat_map(|n| of(n).to_le_bytes()).collect();
+        all.resize(ROOM as usize, 0);
+        all
+    };
+    let (a, b) = (|n: u64| n as f32 * 0.5, |n: u64| 100.0 - n as f32);
+    let sum = move |n: u64| if done { a(n) + b(n) } else { 0.0 };
+    [floats(&sum), floats(&a), floats(&b)]
+}
+
+/// The arguments of vector_add: where the arrays lie, and how many numbers each has.
+fn arguments() -> Vec<[u8; 8]> {
+    let places = (0..3).map(|n| BASE + n * ROOM);
+    places.chain([COUNT]).map(u64::to_le_bytes).collect()
+}
+
+fn word(to: &mut Vec<u8>, value: u64) {
+    to.extend(value.to_le_bytes());
+}
+
+fn record_replay(folder: &Path) -> PathBuf {
+    for (name, done) in [("before.bin", false), ("after.bin", true)] {
+        let mut file = Vec::new();
+        let arguments = arguments();
+        word(&mut file, arguments.len() as u64);
+        arguments.iter().for_each(|_| word(&mut file, 8));
+        file.extend(arguments.concat());
+        // No variables.
+        word(&mut file, 0);
+        for (n, bytes) in arrays(done).iter().enumerate() {
+            word(&mut file, BASE + n as u64 * ROOM);
+            word(&mut file, ROOM);
+            file.extend(bytes);
+        }
+        std::fs::write(folder.join(name), file).unwrap();
+    }
+    let size = |x: u64| json!({"x": x, "y": 1, "z": 1});
+    let told = json!({
+        "StartVAAddr": format!("{BASE:x}"),
+        "TotalSize": 1u64 << 30,
+        "Modules": ["add.bc"],
+        "Kernels": {"vector_add": {
+            "Name": "vector_add", "Grid": size(24), "Block": size(128), "SharedMemory": 0,
+            "InputData": "before.bin", "OutputData": "after.bin",
+        }},
+    });
+    let path = folder.join("record_replay.json");
+    std::fs::write(&path, told.to_string()).unwrap();
+    path
+}
+
+fn mneme(folder: &Path) -> PathBuf {
+    for (name, done) in [("prologue", false), ("epilogue", true)] {
+        let mut file = Vec::new();
+        // No variables.
+        word(&mut file, 0);
+        word(&mut file, 3);
+        for (n, bytes) in arrays(done).iter().enumerate() {
+            word(&mut file, COUNT * 4);
+            word(&mut file, ROOM);
+            word(&mut file, BASE + n as u64 * ROOM);
+            file.extend(bytes);
+            // Bytes, no threshold, absolute, no norm, no tag.
+            file.push(0);
+            file.extend(0f64.to_le_bytes());
+            file.extend([0, 0]);
+            word(&mut file, 0);
+        }
+        word(&mut file, 4);
+        for argument in arguments() {
+            word(&mut file, 8);
+            file.extend(argument);
+        }
+        std::fs::write(folder.join(format!("DeviceState.{name}.5.7.mneme")), file).unwrap();
+    }
+    let size = |x: u64| json!({"x": x, "y": 1, "z": 1});
+    let told = json!({
+        "StaticHash": 5, "VAddr": format!("{BASE:#018x}"), "VASize": 1u64 << 32,
+        "KernelName": "vector_add", "DemangledName": "vector_add",
+        "Modules": ["add.bc"], "ArgNames": ["c", "a", "b", "n"], "Specializations": [false, false, false, false],
+        "BinaryBlobs": [],
+        "instances": {"7": {
+            "Args": [], "GridDims": size(24), "BlockDims": size(128), "SharedMem": 0, "Occurrences": 1,
+            "Prologue": "DeviceState.prologue.5.7.mneme", "Epilogue": "DeviceState.epilogue.5.7.mneme",
+        }},
+    });
+    let path = folder.join("5.json");
+    std::fs::write(&path, told.to_string()).unwrap();
+    path
+}
+
+#[test]
+fn a_database_with_a_module_beside_it_is_played_again_and_tuned() {
+    let cuda = Cuda::default();
+    let on_board = |verb: &str, path: &Path, more: &[&str]| {
+        let mut command = Command::new(program("kinescope"));
+        let _ = program("kinescope-agent");
+        command
+            .arg(verb)
+            .arg(path)
+            .args(["--on", "cuda:0", "--json"])
+            .args(more)
+            .env("KINESCOPE_KEYS", cuda.file("keys"));
+        ended(cuda.around(&mut command))
+    };
+    for make in [record_replay, mneme] {
+        let folder = tempfile::tempdir().unwrap();
+        let path = make(folder.path());
+        let without = on_board("replay", &path, &[]);
+        assert_ne!(without.code, Some(0), "bitcode is not played: {without:?}");
+        let code = root().join("tests/cuda/clients/ptx/vector_add.ptx");
+        std::fs::copy(code, folder.path().join("add.ptx")).unwrap();
+        let played = on_board("replay", &path, &[]);
+        assert_eq!(played.code, Some(0), "{played:?}");
+        let told = played.json();
+        assert_eq!(told["outcome"], "match", "{told}");
+        assert!(told["reads_compared"].as_u64().unwrap() > 0, "{told}");
+        assert_eq!(told["reads_compared"], told["reads_matched"]);
+        let tuned = on_board("tune", &path, &["--block", "64,128,256", "--repeat", "2"]);
+        assert_eq!(tuned.code, Some(0), "{tuned:?}");
+        let told = tuned.json();
+        assert_eq!(told["points"].as_array().unwrap().len(), 3, "{told}");
+        assert_eq!(
+            told["reference"], "recorded",
+            "what the database holds is what it is held against"
+        );
+    }
 }
