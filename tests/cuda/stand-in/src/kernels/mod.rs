@@ -150,7 +150,7 @@ impl Run<'_> {
 
     /// Takes a time that falls with the number of threads, up to as many as the device holds; whole warps are better.
     pub fn pace(&self) {
-        const ALONE: u64 = 40_000;
+        const ALONE: u64 = 400_000;
         const MOST: u64 = 8192;
         let odd = if self.block[0].is_multiple_of(32) { 1 } else { 2 };
         let micros = 200 + odd * ALONE * 32 / self.threads().clamp(32, MOST);
