@@ -14,6 +14,8 @@ use trace_core::recording::{CALL_ASYNC, CallEvent, CopyKind, CopyRow, FillRow};
 #[derive(Debug, Default)]
 pub(crate) struct Reads {
     waiting: Vec<Waiting>,
+    /// What was awaited when the program ended, last one first.
+    last: Option<Vec<Waiting>>,
 }
 
 #[derive(Debug)]
@@ -23,6 +25,9 @@ struct Waiting {
     slot: Slot,
     row: CopyRow,
 }
+
+/// Bytes of what is awaited that are taken up at once when the program ends.
+const AT_ONCE: u64 = 64 << 20;
 
 type Call<'a> = &'a mut dyn FnMut() -> CuResult;
 
@@ -437,6 +442,27 @@ impl Recorder {
     pub fn complete_all(&self) {
         let waiting = std::mem::take(&mut lock(&self.reads).waiting);
         waiting.iter().for_each(|w| self.taken_up(w));
+    }
+
+    /// The program ends: takes up some of what was awaited then. Whether there is more: not all of it is held at once.
+    pub fn complete_last(&self) -> bool {
+        let mut reads = lock(&self.reads);
+        let mut last = match reads.last.take() {
+            Some(last) => last,
+            // What other threads go on to do is not theirs to lengthen the end with.
+            None => std::mem::take(&mut reads.waiting).into_iter().rev().collect(),
+        };
+        drop(reads);
+        let mut bytes = 0u64;
+        while bytes < AT_ONCE
+            && let Some(w) = last.pop()
+        {
+            bytes = bytes.saturating_add(w.row.total().unwrap_or(0));
+            self.taken_up(&w);
+        }
+        let more = !last.is_empty();
+        lock(&self.reads).last = Some(last);
+        more
     }
 
     fn taken_up(&self, w: &Waiting) {

@@ -91,11 +91,9 @@ fn free_name(to: &Path) -> PathBuf {
     to.with_file_name(format!("{stem}-{}.kine", std::process::id()))
 }
 
-/// What the thread that writes does first when the program ends.
-fn at_end() {
-    if let Some(recorder) = recorder() {
-        recorder.at_end();
-    }
+/// What the thread that writes does first when the program ends: whether there is more of it.
+fn at_end() -> bool {
+    recorder().is_some_and(Recorder::at_end)
 }
 
 /// Ends the recording and writes it. Called again it does nothing. It takes neither locks nor memory: a program may end

@@ -403,15 +403,17 @@ impl Recorder {
         tables.touch();
     }
 
-    /// The program ends: what was awaited is taken up as it stands. On the thread that writes.
-    pub fn at_end(&self) {
-        if self.session.is_going() {
-            self.complete_all();
+    /// The program ends: what was awaited is taken up as it stands, some of it each time. Whether there is more. On the
+    /// thread that writes.
+    pub fn at_end(&self) -> bool {
+        if self.session.is_going() && self.complete_last() {
+            return true;
         }
         // Whoever is at a snapshot does not end.
         if let Ok(snapshots) = self.snapshots.try_lock() {
             snapshots.tell();
         }
+        false
     }
 }
 

@@ -46,10 +46,9 @@ impl Entry {
     /// Bytes that wait with it.
     pub(crate) fn weight(&self) -> u64 {
         let carried = match &self.with {
-            With::Nothing | With::Awaited(_) | With::Parts(_) => 0,
+            With::Nothing | With::Awaited(_) | With::Parts(_) | With::Stored(_) => 0,
             With::Arguments(b) | With::Content(b) => b.len(),
             With::Snapshot { parts, .. } => parts.iter().map(|(_, b)| b.len()).sum(),
-            With::Stored(ids) => size_of_val(ids.as_slice()),
         };
         carried as u64 + size_of::<Self>() as u64
     }

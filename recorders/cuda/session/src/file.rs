@@ -122,6 +122,28 @@ impl File {
         Ok(runs(&self.store(0, bytes)?))
     }
 
+    /// Stores the arguments of a launch or another call, which may come into the file later than they do.
+    pub fn arguments(&mut self, call: &mut CallEvent, bytes: &[u8]) -> Result<(), SessionError> {
+        let (at, count) = match call {
+            CallEvent::Launch(LaunchRow {
+                arguments_at,
+                arguments,
+                ..
+            })
+            | CallEvent::Call(CallRow {
+                arguments_at,
+                arguments,
+                ..
+            }) => (arguments_at, arguments),
+            _ => return Ok(()),
+        };
+        let length = u32::try_from(bytes.len()).map_err(|_| self.many("bytes of arguments"))?;
+        (*at, *count) = (self.named.0, length);
+        self.named.0 += bytes.len() as u64;
+        self.columns.bytes.extend_from_slice(bytes);
+        self.flush_full()
+    }
+
     /// Takes up a call. Content that was awaited and never came is not held.
     pub fn take(&mut self, entry: Entry) -> Result<(), SessionError> {
         let Entry {
@@ -131,27 +153,7 @@ impl File {
             with,
         } = entry;
         match (&mut call, with) {
-            (
-                CallEvent::Launch(LaunchRow {
-                    arguments_at,
-                    arguments,
-                    ..
-                }),
-                With::Arguments(b),
-            )
-            | (
-                CallEvent::Call(CallRow {
-                    arguments_at,
-                    arguments,
-                    ..
-                }),
-                With::Arguments(b),
-            ) => {
-                *arguments_at = self.named.0;
-                *arguments = u32::try_from(b.len()).map_err(|_| self.many("bytes of arguments"))?;
-                self.named.0 += b.len() as u64;
-                self.columns.bytes.extend_from_slice(&b);
-            }
+            (CallEvent::Launch(_) | CallEvent::Call(_), With::Arguments(b)) => self.arguments(&mut call, &b)?,
             (CallEvent::Copy(row), with) => {
                 let ids = match with {
                     With::Content(b) if Some(b.len() as u64) == row.total() => {

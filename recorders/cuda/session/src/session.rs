@@ -5,6 +5,7 @@ use crate::error::SessionError;
 use crate::file::File;
 use crate::tables::Tables;
 use crate::writing::Writing;
+use std::cell::Cell;
 use std::collections::{HashMap, VecDeque};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -13,7 +14,7 @@ use std::time::{Duration, Instant};
 use trace_core::recording::CallEvent;
 
 /// Bytes that may wait for the thread that writes; then whoever calls waits.
-const MOST_WAITING: u64 = if cfg!(test) { 4 << 20 } else { 512 << 20 };
+pub(crate) const MOST_WAITING: u64 = if cfg!(test) { 4 << 20 } else { 512 << 20 };
 /// How long the thread that writes waits for more.
 const TICK: Duration = Duration::from_millis(50);
 /// Who waits for the end of a recording that does not get on for this long goes without it.
@@ -53,6 +54,11 @@ pub(crate) enum Supplied {
     Content(Vec<u8>),
     /// It was handed over in parts.
     Parts,
+}
+
+thread_local! {
+    /// Whether this thread is one that writes.
+    static WRITES: Cell<bool> = const { Cell::new(false) };
 }
 
 #[derive(Debug, Default)]
@@ -100,7 +106,7 @@ pub(crate) struct Shared {
     /// Why it ended before the program.
     why: Mutex<Option<String>>,
     /// What the thread that writes does first when the program ends.
-    at_end: OnceLock<fn()>,
+    at_end: OnceLock<fn() -> bool>,
 }
 
 /// The recording of one process.
@@ -138,6 +144,7 @@ impl Session {
         std::thread::Builder::new()
             .name("kinescope-write".to_owned())
             .spawn(move || {
+                WRITES.set(true);
                 // Whatever happens in it: nobody may wait for a thread that is no more.
                 let write = std::panic::AssertUnwindSafe(|| Writing::new(file, limit).write(&own));
                 if std::panic::catch_unwind(write).is_err() {
@@ -163,8 +170,9 @@ impl Session {
         lock(&self.shared.why).clone()
     }
 
-    /// What the thread that writes is to do first when the program ends: what was awaited may be there by then.
-    pub fn at_end(&self, first: fn()) {
+    /// What the thread that writes is to do first when the program ends: what was awaited may be there by then. It is
+    /// asked again, once what it handed over is written, as long as it says that there is more.
+    pub fn at_end(&self, first: fn() -> bool) {
         let _ = self.shared.at_end.set(first);
     }
 
@@ -194,10 +202,11 @@ impl Session {
         self.put(weight, |q| q.entries.push_back(entry));
     }
 
-    /// Puts something into the queue, once there is room.
+    /// Puts something into the queue, once there is room. The thread that writes is the one that makes room: it does not
+    /// wait.
     fn put(&self, weight: u64, into: impl FnOnce(&mut Queue)) {
         let mut q = lock(&self.shared.queue);
-        while q.waiting > MOST_WAITING && self.is_going() {
+        while q.waiting > MOST_WAITING && self.is_going() && !WRITES.get() {
             q = match self.shared.room.wait_timeout(q, TICK) {
                 Ok((q, _)) => q,
                 Err(poisoned) => poisoned.into_inner().0,
@@ -308,10 +317,10 @@ impl Shared {
             };
         }
         // Looked at before what was awaited is asked for: nothing that is handed over later is lost.
-        let ending = self.ending.load(Ordering::Acquire);
+        let mut ending = self.ending.load(Ordering::Acquire);
         if ending && let Some(first) = self.at_end.get() {
             drop(q);
-            first();
+            ending = !first();
             q = lock(&self.queue);
         }
         let q = &mut *q;

@@ -3,14 +3,16 @@
 use crate::entry::{Entry, With};
 use crate::error::SessionError;
 use crate::file::File;
-use crate::session::{Shared, Slot, Supplied, Taken};
-use std::collections::{HashMap, VecDeque};
+use crate::session::{MOST_WAITING, Shared, Slot, Supplied, Taken};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::time::{Duration, Instant};
 use trace_core::PAGE_SIZE;
+use trace_core::check::{Finding, FindingKind};
 use trace_core::recording::{CallEvent, CallModule};
 
-/// Calls that may wait behind one whose content is awaited; then it is not held.
-const MOST_BEHIND: usize = 1 << 20;
+/// Bytes that may wait behind a call whose content is awaited; then it is not held. Less than may wait in all: who calls
+/// is the one who would have to go on for the content to be known, and must not be made to wait for it.
+const MOST_BEHIND: u64 = MOST_WAITING / 2;
 /// Least time between two commits, once a recording goes on for a while.
 const COMMIT_EVERY: Duration = Duration::from_millis(500);
 /// Least time between the first two; from then on it doubles. A program that is killed soon after its start has something
@@ -30,6 +32,12 @@ pub(crate) struct Writing {
     supplied: HashMap<Slot, Supplied>,
     /// Content in parts, stored.
     parts: HashMap<Slot, Vec<u32>>,
+    /// Copies of `pending` whose content is awaited: where in its page it begins, and how long it is.
+    behind: HashMap<Slot, (usize, Option<u64>)>,
+    /// Content that was awaited for too long: whatever comes of it now is passed over.
+    given_up: HashSet<Slot>,
+    /// Bytes of `pending`.
+    held: u64,
     /// Calls of `pending` whose content is stored already, from the front on.
     looked_at: usize,
     /// Bytes that were stored and not told of.
@@ -44,6 +52,9 @@ impl Writing {
             pending: VecDeque::new(),
             supplied: HashMap::new(),
             parts: HashMap::new(),
+            behind: HashMap::new(),
+            given_up: HashSet::new(),
+            held: 0,
             looked_at: 0,
             untold: 0,
         }
@@ -104,22 +115,73 @@ impl Writing {
             self.parts.entry(slot).or_default().extend(ids);
             self.count(shared, bytes.len() as u64);
         }
-        self.supplied.extend(taken.supplied);
+        for (slot, supplied) in taken.supplied {
+            self.supply(shared, slot, supplied)?;
+        }
+        self.held += taken.entries.iter().map(Entry::weight).sum::<u64>();
         self.pending.extend(taken.entries);
+        self.take_up(shared, taken.last, false)?;
+        self.store_behind(shared)?;
+        if self.held > MOST_BEHIND {
+            self.take_up(shared, taken.last, true)?;
+        }
+        shared.stored(std::mem::take(&mut self.untold));
+        Ok(())
+    }
+
+    /// Takes up what was awaited. Where its call waits behind another one it is stored at once: it may be much.
+    fn supply(&mut self, shared: &Shared, slot: Slot, supplied: Supplied) -> Result<(), SessionError> {
+        let bytes = match &supplied {
+            Supplied::Content(content) => content.len() as u64,
+            Supplied::Nothing | Supplied::Parts => 0,
+        };
+        if self.given_up.remove(&slot) {
+            self.parts.remove(&slot);
+            self.count(shared, bytes);
+            return Ok(());
+        }
+        let supplied = match (supplied, self.behind.remove(&slot)) {
+            (Supplied::Content(content), Some((phase, total))) if total == Some(bytes) => {
+                let ids = self.file.store(phase, &content)?;
+                self.parts.insert(slot, ids);
+                self.count(shared, bytes);
+                Supplied::Parts
+            }
+            (supplied, _) => supplied,
+        };
+        self.supplied.insert(slot, supplied);
+        Ok(())
+    }
+
+    /// Puts calls into the file up to the first one whose content is awaited. `last`: it will not come any more; `tired`:
+    /// it is not awaited longer while too much waits behind it.
+    fn take_up(&mut self, shared: &Shared, last: bool, tired: bool) -> Result<(), SessionError> {
         while let Some(mut entry) = self.pending.pop_front() {
+            let was = entry.weight();
             if let With::Awaited(slot) = entry.with {
                 entry.with = match self.supplied.remove(&slot) {
                     Some(Supplied::Content(content)) => With::Content(content),
                     Some(Supplied::Parts) => With::Parts(slot),
                     Some(Supplied::Nothing) => With::Nothing,
-                    None if taken.last || self.pending.len() > MOST_BEHIND => With::Nothing,
+                    None if last => With::Nothing,
+                    None if tired && self.held > MOST_BEHIND => {
+                        self.given_up.insert(slot);
+                        shared.tables().find(Finding::new(
+                            FindingKind::NotRecorded,
+                            "copies",
+                            "the program did not wait for some of its copies to the host for a long time: what these brought is not in the recording",
+                        ));
+                        With::Nothing
+                    }
                     None => {
                         self.pending.push_front(entry);
                         break;
                     }
                 };
+                self.behind.remove(&slot);
             }
             self.looked_at = self.looked_at.saturating_sub(1);
+            self.held = self.held.saturating_sub(was);
             let weight = entry.weight();
             if let With::Parts(slot) = entry.with {
                 entry.with = self.parts.remove(&slot).map_or(With::Nothing, With::Stored);
@@ -127,24 +189,39 @@ impl Writing {
             self.file.take(entry)?;
             self.count(shared, weight);
         }
-        self.store_behind(shared)?;
-        shared.stored(std::mem::take(&mut self.untold));
         Ok(())
     }
 
-    /// Stores the content of calls behind one that waits for its own: it may wait until who calls goes on, who may wait
+    /// Stores what calls carry behind one that waits for its content: it may wait until who calls goes on, who may wait
     /// for room.
     fn store_behind(&mut self, shared: &Shared) -> Result<(), SessionError> {
         for n in self.looked_at..self.pending.len() {
             let Some(entry) = self.pending.get_mut(n) else { break };
-            if let (CallEvent::Copy(row), With::Content(content)) = (&entry.call, &mut entry.with)
-                && row.total() == Some(content.len() as u64)
-            {
-                let phase = (row.device() % PAGE_SIZE as u64) as usize;
-                let content = std::mem::take(content);
-                entry.with = With::Stored(self.file.store(phase, &content)?);
-                self.count(shared, content.len() as u64);
+            let was = entry.weight();
+            match (&mut entry.call, &mut entry.with) {
+                (CallEvent::Copy(row), With::Content(content)) if row.total() == Some(content.len() as u64) => {
+                    let phase = (row.device() % PAGE_SIZE as u64) as usize;
+                    let content = std::mem::take(content);
+                    entry.with = With::Stored(self.file.store(phase, &content)?);
+                }
+                (CallEvent::Copy(row), With::Awaited(slot)) => {
+                    let (slot, phase) = (*slot, (row.device() % PAGE_SIZE as u64) as usize);
+                    self.behind.insert(slot, (phase, row.total()));
+                    if let Some(supplied) = self.supplied.remove(&slot) {
+                        self.supply(shared, slot, supplied)?;
+                    }
+                    continue;
+                }
+                (call, With::Arguments(bytes)) => {
+                    let bytes = std::mem::take(bytes);
+                    self.file.arguments(call, &bytes)?;
+                    entry.with = With::Nothing;
+                }
+                _ => continue,
             }
+            let stored = was.saturating_sub(entry.weight());
+            self.held = self.held.saturating_sub(stored);
+            self.count(shared, stored);
         }
         self.looked_at = self.pending.len();
         Ok(())

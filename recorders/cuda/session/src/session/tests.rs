@@ -200,6 +200,70 @@ fn much_behind_what_is_awaited_does_not_wait_for_it() {
     }
 }
 
+/// Nobody but the caller could make a copy's content known: they must not be made to wait for it, whatever they hand over
+/// behind it.
+#[test]
+fn arguments_behind_a_copy_that_nobody_waits_for_do_not_stop_the_program() {
+    let folder = tempfile::tempdir().unwrap();
+    let s = Session::begin(&settings(&folder)).unwrap();
+    let slot = s.slot();
+    s.record(s.begun(), 1, copy(CopyKind::DeviceToHost, 8), With::Awaited(slot));
+    let begun = Instant::now();
+    for n in 0..40_000u32 {
+        let row = LaunchRow {
+            function: n,
+            ..Default::default()
+        };
+        let arguments = n.to_le_bytes().repeat(256);
+        s.record(s.begun(), 1, CallEvent::Launch(row), With::Arguments(arguments));
+        assert!(begun.elapsed() < Duration::from_secs(60), "call {n} waits");
+    }
+    // Too late by now.
+    s.supply(slot, Some(vec![5; 8]));
+    s.end();
+    let r = open(&folder.path().join("r.kine"));
+    assert_eq!(r.events.len(), 40_001);
+    for at in 1..r.events.len() {
+        let Some(CallEvent::Launch(l)) = r.events.call(at) else {
+            panic!()
+        };
+        let arguments = r.events.call_arguments(l.arguments_at, l.arguments).unwrap();
+        assert_eq!(arguments, l.function.to_le_bytes().repeat(256));
+        assert_eq!(l.function as usize, at - 1);
+    }
+    let told: Vec<&str> = r.facts.findings.iter().map(|f| f.message.as_str()).collect();
+    assert!(
+        told.iter().any(|f| f.contains("did not wait for some of its copies")),
+        "{told:?}"
+    );
+}
+
+/// As above, where it is content that comes behind the copy: of copies that are known to be done.
+#[test]
+fn much_that_is_supplied_behind_a_copy_that_nobody_waits_for_is_stored() {
+    let folder = tempfile::tempdir().unwrap();
+    let s = Session::begin(&settings(&folder)).unwrap();
+    let never = s.slot();
+    s.record(s.begun(), 1, copy(CopyKind::DeviceToHost, 8), With::Awaited(never));
+    for n in 0..24u8 {
+        let slot = s.slot();
+        let bytes = 1 << 20;
+        s.record(s.begun(), 1, copy(CopyKind::DeviceToHost, bytes), With::Awaited(slot));
+        s.supply(slot, Some(vec![n; bytes as usize]));
+    }
+    s.supply(never, Some(vec![99; 8]));
+    s.end();
+    let r = open(&folder.path().join("r.kine"));
+    assert_eq!(r.events.len(), 25);
+    for n in 0..25usize {
+        let Some(CallEvent::Copy(c)) = r.events.call(n) else {
+            panic!()
+        };
+        let (bytes, value) = if n == 0 { (8, 99) } else { (1 << 20, n as u8 - 1) };
+        assert_eq!(r.copied(&c).unwrap(), vec![value; bytes]);
+    }
+}
+
 #[test]
 fn content_in_parts_is_one_copy() {
     let folder = tempfile::tempdir().unwrap();
@@ -320,6 +384,7 @@ fn what_was_awaited_is_asked_for_at_the_end() {
         if let Some((s, slot)) = SESSION.get() {
             s.supply(*slot, Some(vec![3; 5]));
         }
+        false
     });
     s.record(s.begun(), 1, copy(CopyKind::DeviceToHost, 5), With::Awaited(slot));
     s.end();
@@ -328,6 +393,50 @@ fn what_was_awaited_is_asked_for_at_the_end() {
         panic!()
     };
     assert_eq!(r.copied(&c).unwrap(), [3; 5]);
+}
+
+/// What is handed over at the end is handed over by the thread that writes: it does not wait for itself, and it is asked
+/// again, so that it need not hold everything at once.
+#[test]
+fn more_than_may_wait_is_handed_over_at_the_end() {
+    const COPIES: u64 = 6;
+    static SESSION: OnceLock<(Session, Vec<Slot>)> = OnceLock::new();
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    let folder = tempfile::tempdir().unwrap();
+    let s = Session::begin(&settings(&folder)).unwrap();
+    let slots = (0..COPIES).map(|_| s.slot()).collect();
+    let (s, slots) = SESSION.get_or_init(|| (s, slots));
+    s.at_end(|| {
+        let n = NEXT.fetch_add(1, Ordering::Relaxed);
+        if let Some((s, slots)) = SESSION.get()
+            && let Some(slot) = slots.get(n as usize)
+        {
+            for part in 0..8 {
+                s.part(*slot, 0x2000 + (part << 20), vec![n as u8 + 1; 1 << 20]);
+            }
+            s.supply_parts(*slot);
+        }
+        n + 1 < COPIES
+    });
+    for slot in slots {
+        s.record(
+            s.begun(),
+            1,
+            copy(CopyKind::DeviceToHost, 8 << 20),
+            With::Awaited(*slot),
+        );
+    }
+    let begun = Instant::now();
+    s.end();
+    assert!(begun.elapsed() < PATIENCE, "it waited for itself");
+    let r = open(&folder.path().join("r.kine"));
+    assert_eq!(r.events.len() as u64, COPIES);
+    for n in 0..COPIES {
+        let Some(CallEvent::Copy(c)) = r.events.call(n as usize) else {
+            panic!()
+        };
+        assert_eq!(r.copied(&c).unwrap(), vec![n as u8 + 1; 8 << 20]);
+    }
 }
 
 #[test]
