@@ -283,3 +283,85 @@ fn a_copy_that_nobody_waited_for_is_not_read_too_early() {
     let recorded = cuda.recorded_well("early", &[], &["early", "700"]);
     cuda.plays_well(&recorded, &json!({}), &[]);
 }
+
+/// Records a corner of what programs may do on a device that is slow to begin, and plays it: the recording has what the
+/// program got.
+fn corner(word: &str, way: &str) -> Recorded {
+    let (cuda, recorded) = goes_on(
+        "corner",
+        &[],
+        &["corners", word, "--via", way],
+        &[("STAND_IN_SLOW", "20000")],
+    );
+    cuda.plays_well(&recorded, &json!({}), &[]);
+    recorded
+}
+
+#[test]
+fn memory_of_the_host_that_is_given_back_does_not_end_copies_to_other_memory() {
+    let recorded = corner("--other-freed", "driver");
+    assert_eq!(findings(&recorded.path), [""; 0]);
+}
+
+#[test]
+fn a_copy_to_memory_of_the_host_that_is_given_back_is_read_before_it_is_gone() {
+    corner("--freed-early", "driver");
+}
+
+#[test]
+fn a_copy_to_memory_that_the_driver_does_not_know_is_read_at_once() {
+    corner("--pageable", "driver");
+}
+
+#[test]
+fn an_event_that_is_made_again_stands_behind_nothing() {
+    corner("--event-again", "driver");
+}
+
+#[test]
+fn what_a_function_of_the_host_puts_into_memory_before_a_copy_is_what_the_copy_brought() {
+    let recorded = corner("--host-fill", "driver");
+    assert_eq!(findings(&recorded.path), [""; 0]);
+    let cuda = Cuda::default();
+    let recorded = cuda.recorded_well("streams", &[], &["streams", "--host-function"]);
+    cuda.plays_well(&recorded, &json!({}), &[]);
+}
+
+#[test]
+fn a_function_of_the_host_that_waits_for_the_program_is_not_waited_for_long() {
+    let (_folder, recorded) = goes_on("waits", &[], &["corners", "--host-waits"], &[]);
+    let told = findings(&recorded.path);
+    assert!(told.iter().any(|f| f.contains("could not be waited for")), "{told:?}");
+}
+
+#[test]
+fn memory_that_work_of_another_context_uses_stays_until_that_is_done() {
+    corner("--two-contexts", "driver");
+}
+
+#[test]
+fn memory_is_given_back_in_the_order_of_a_stream_of_another_context() {
+    corner("--elsewhere", "driver");
+}
+
+#[test]
+fn captures_are_not_ended_by_the_recorder() {
+    for way in ["driver", "dlsym"] {
+        corner("--capture", way);
+        // Behind the range that is recorded captures are captures too.
+        let set = [("KINESCOPE_CUDA_RANGE", "first:1"), ("STAND_IN_SLOW", "20000")];
+        goes_on("range", &[], &["corners", "--capture", "--via", way], &set);
+    }
+}
+
+#[test]
+fn pools_of_memory_that_the_host_reaches_are_the_drivers() {
+    let (_folder, recorded) = goes_on("pools", &[], &["corners", "--managed-pool"], &[]);
+    let told = findings(&recorded.path);
+    assert!(told.iter().any(|f| f.starts_with("pools: ")), "{told:?}");
+}
+
+#[test]
+fn a_signal_that_the_program_waits_for_is_not_taken_by_the_recorder() {
+    goes_on("signal", &[], &["corners", "--signal"], &[]);
+}

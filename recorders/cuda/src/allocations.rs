@@ -1,14 +1,15 @@
 //! Calls that take and give back memory of the device, and contexts that take theirs with them.
 
-use crate::memory::{NotServed, Served, Until};
+use crate::leaving::Until;
+use crate::memory::{NotServed, Served};
+use crate::pools;
 use crate::recorder::{Form, Recorder, When, is_ok, lock};
 use crate::resolve::driver;
 use cuda_driver::{
-    CuContext, CuDevice, CuDevicePtr, CuEvent, CuMemPool, CuResult, CuStream, CudaError, EVENT_NO_TIMING,
-    LOCATION_DEVICE, OUT_OF_MEMORY, STREAM_PER_THREAD, SUCCESS,
+    CuContext, CuDevicePtr, CuEvent, CuMemPool, CuResult, CuStream, CudaError, EVENT_NO_TIMING, INVALID_HANDLE,
+    OUT_OF_MEMORY, SUCCESS,
 };
 use cuda_session::{Begun, With};
-use libc::c_void;
 use std::sync::atomic::Ordering;
 use trace_core::recording::{AllocationKind, AllocationRow, CallEvent, OrderRow};
 
@@ -41,14 +42,20 @@ fn wait_for(context: Option<usize>) -> Result<(), CudaError> {
         // SAFETY: waits, as the driver's own function does before it gives memory back.
         return unsafe { d.cuCtxSynchronize() };
     };
+    // SAFETY: as above.
+    within(context, || unsafe { d.cuCtxSynchronize() })
+}
+
+/// Does something with a context as the thread's.
+fn within<T>(context: usize, work: impl FnOnce() -> Result<T, CudaError>) -> Result<T, CudaError> {
+    let d = driver();
     let mut before: CuContext = std::ptr::null_mut();
-    // SAFETY: a context that is not destroyed, as far as is known; the thread's own comes back.
-    unsafe {
-        d.cuCtxPushCurrent_v2(context as CuContext)?;
-        let waited = d.cuCtxSynchronize();
-        let _ = d.cuCtxPopCurrent_v2(&raw mut before);
-        waited
-    }
+    // SAFETY: a context that is not destroyed, as far as is known.
+    unsafe { d.cuCtxPushCurrent_v2(context as CuContext)? };
+    let done = work();
+    // SAFETY: the thread's own comes back.
+    let _ = unsafe { d.cuCtxPopCurrent_v2(&raw mut before) };
+    done
 }
 
 /// `bytes` bytes from the window: their address. `None`: the driver shall serve them.
@@ -62,12 +69,15 @@ fn take(r: &Recorder, bytes: u64) -> Option<u64> {
         Err(NotServed::NoWindow) => None,
         Err(NotServed::Refused) => {
             // What leaves may be enough.
-            let leaving = lock(&r.memory).is_leaving() && r.captures.load(Ordering::Relaxed) == 0;
-            if !leaving || wait_for(None).is_err() {
+            let here = crate::memory::context();
+            let memory = lock(&r.memory);
+            let (leaving, idle) = (memory.is_leaving(), memory.idle_in(here));
+            drop(memory);
+            if !leaving || r.captures.load(Ordering::Relaxed) > 0 || wait_for(None).is_err() {
                 return None;
             }
             let mut memory = lock(&r.memory);
-            memory.reclaim(true);
+            memory.reclaim(r, &idle);
             memory.take(r, bytes).ok()
         }
     }
@@ -193,7 +203,7 @@ pub(crate) fn alloc_async(
     bytes: usize,
     stream: CuStream,
 ) -> CuResult {
-    taken_in_order(r, form, call, at, bytes, stream, true)
+    taken_in_order(r, form, call, at, bytes, stream, None)
 }
 
 /// `cuMemAllocFromPoolAsync`.
@@ -206,8 +216,7 @@ pub(crate) fn alloc_from_pool(
     pool: CuMemPool,
     stream: CuStream,
 ) -> CuResult {
-    let wanted = !lock(&r.memory).is_foreign(pool);
-    taken_in_order(r, form, call, at, bytes, stream, wanted)
+    taken_in_order(r, form, call, at, bytes, stream, Some(pool))
 }
 
 fn taken_in_order(
@@ -217,14 +226,14 @@ fn taken_in_order(
     at: *mut CuDevicePtr,
     bytes: usize,
     stream: CuStream,
-    wanted: bool,
+    pool: Option<CuMemPool>,
 ) -> CuResult {
     r.tell_device();
     let begun = r.session.begun();
     let bytes = bytes as u64;
     // Memory of a graph that is captured is the graph's own.
     let result = if r.captured(stream, form) == 0 {
-        serve(r, call, at, bytes, wanted)
+        serve(r, call, at, bytes, pools::may_serve(r, pool))
     } else {
         r.not_recorded(
             "memory of graphs",
@@ -235,35 +244,6 @@ fn taken_in_order(
     let address = address_of(at, result);
     let stream = r.stream(stream, form);
     told(r, begun, AllocationKind::TakeInOrder, address, bytes, stream, result);
-    result
-}
-
-/// `cuMemPoolCreate`: memory of pools that other processes share, or that is not the device's, is the driver's to serve.
-///
-/// # Safety
-/// The form is the program's, which the driver reads too.
-pub(crate) unsafe fn pool_create(
-    r: &Recorder,
-    call: Call<'_>,
-    pool: *mut CuMemPool,
-    properties: *const [u32; 4],
-) -> CuResult {
-    let result = call();
-    if is_ok(result) && !pool.is_null() && !properties.is_null() {
-        // SAFETY: the caller's promise: a form that begins with these four words, and the driver's answer.
-        let ([_, shared, kind, device], pool) = unsafe { (*properties, *pool) };
-        let mut memory = lock(&r.memory);
-        let here = crate::memory::here().map_or(0, |(_, device)| device);
-        let foreign = shared != 0 || kind != LOCATION_DEVICE || device != here as u32;
-        memory.set_foreign(pool, foreign);
-        drop(memory);
-        if shared != 0 {
-            r.not_recorded(
-                "shared memory",
-                "the program has pools of memory that other processes can share: what these write is not seen",
-            );
-        }
-    }
     result
 }
 
@@ -287,18 +267,17 @@ pub(crate) fn free(r: &Recorder, _form: Form, call: Call<'_>, at: CuDevicePtr) -
         memory.leave(at, Until::Idle);
         SUCCESS
     } else {
+        let idle = memory.idle_in(context);
         // Nobody waits for the lock while this waits for the device.
         drop(memory);
-        let other = crate::memory::here().map_or(0, |(here, _)| here) != context;
+        let other = crate::memory::context() != context;
         match wait_for((other && context != 0).then_some(context)) {
             Ok(()) => {
                 let mut memory = lock(&r.memory);
-                if !other {
-                    memory.reclaim(true);
-                }
+                memory.reclaim(r, &idle);
                 let given = memory.give(at);
                 drop(memory);
-                r.complete_all();
+                r.context_done(context);
                 given.err().and_then(|e| e.result()).unwrap_or(SUCCESS)
             }
             Err(e) => e.result().unwrap_or(SUCCESS),
@@ -313,7 +292,7 @@ pub(crate) fn free_async(r: &Recorder, form: Form, call: Call<'_>, at: CuDeviceP
     let begun = r.session.begun();
     let piece = lock(&r.memory).piece(at);
     let (result, bytes) = match piece {
-        Some((bytes, _)) if r.captured(stream, form) == 0 => (leave(r, form, at, stream), bytes),
+        Some((bytes, context)) if r.captured(stream, form) == 0 => (leave(r, form, at, context, stream), bytes),
         _ => {
             let bytes = lock(&r.memory).unserved(at).unwrap_or(0);
             (call(), bytes)
@@ -327,128 +306,32 @@ pub(crate) fn free_async(r: &Recorder, form: Form, call: Call<'_>, at: CuDeviceP
 }
 
 /// Memory of the window goes when a stream has done what it has now.
-fn leave(r: &Recorder, form: Form, at: u64, stream: CuStream) -> CuResult {
-    let d = driver();
-    let real = match (stream as usize, form) {
-        (0, Form::PerThread) => STREAM_PER_THREAD as CuStream,
-        _ => stream,
+fn leave(r: &Recorder, form: Form, at: u64, context: usize, stream: CuStream) -> CuResult {
+    let real = Recorder::real_stream(stream, form);
+    let until = match put_event(real) {
+        Ok(event) => Until::Event(event),
+        // The stream may be of another context than the calling thread's: of the memory's own, most likely.
+        Err(e) if e.result() == Some(INVALID_HANDLE) && context != crate::memory::context() => {
+            within(context, || put_event(real)).map_or(Until::Gone, Until::Event)
+        }
+        Err(e) => return e.result().unwrap_or(OUT_OF_MEMORY),
     };
+    let mut memory = lock(&r.memory);
+    memory.reclaim(r, &[]);
+    memory.leave(at, until);
+    SUCCESS
+}
+
+/// Puts an event of the recorder's own behind what a stream has.
+fn put_event(stream: CuStream) -> Result<usize, CudaError> {
+    let d = driver();
     let mut event: CuEvent = std::ptr::null_mut();
     // SAFETY: a place for the answer, and a stream of the program's.
-    let put = unsafe {
-        d.cuEventCreate(&raw mut event, EVENT_NO_TIMING).and_then(|()| {
-            d.cuEventRecord(event, real).inspect_err(|_| {
-                let _ = d.cuEventDestroy_v2(event);
-            })
-        })
-    };
-    match put {
-        Ok(()) => {
-            let mut memory = lock(&r.memory);
-            memory.reclaim(false);
-            memory.leave(at, Until::Event(event as usize));
-            SUCCESS
-        }
-        Err(e) => e.result().unwrap_or(OUT_OF_MEMORY),
+    unsafe {
+        d.cuEventCreate(&raw mut event, EVENT_NO_TIMING)?;
+        d.cuEventRecord(event, stream).inspect_err(|_| {
+            let _ = d.cuEventDestroy_v2(event);
+        })?;
     }
-}
-
-/// `cuCtxEnablePeerAccess`: functions of this context may reach memory of another one.
-pub(crate) fn reach_peer(r: &Recorder, call: Call<'_>, peer: CuContext) -> CuResult {
-    let result = call();
-    let here = crate::memory::here();
-    let (d, mut owner, mut popped): (_, CuDevice, CuContext) = (driver(), 0, std::ptr::null_mut());
-    // SAFETY: a context that the program has just named; the thread's own comes back.
-    let asked = is_ok(result)
-        && unsafe {
-            d.cuCtxPushCurrent_v2(peer).is_ok() && {
-                let asked = d.cuCtxGetDevice(&raw mut owner).is_ok();
-                let _ = d.cuCtxPopCurrent_v2(&raw mut popped);
-                asked
-            }
-        };
-    if let Some((_, device)) = here.filter(|_| asked) {
-        lock(&r.memory).let_reach(device, owner);
-    }
-    result
-}
-
-/// A context is destroyed.
-pub(crate) fn context_destroy(r: &Recorder, call: Call<'_>, context: CuContext) -> CuResult {
-    let result = call();
-    if is_ok(result) {
-        context_gone(r, context as usize);
-    }
-    result
-}
-
-/// The context that the runtime uses is reset.
-pub(crate) fn context_reset(r: &Recorder, call: Call<'_>, device: CuDevice) -> CuResult {
-    let d = driver();
-    let mut context: CuContext = std::ptr::null_mut();
-    // Asking makes the context where there is none: not of a device of which nothing is known.
-    let known = lock(&r.memory).knows(device);
-    // SAFETY: asks which one it is, and leaves it retained as often as it was.
-    let asked = known
-        && unsafe {
-            d.cuDevicePrimaryCtxRetain(&raw mut context, device)
-                .and_then(|()| d.cuDevicePrimaryCtxRelease_v2(device))
-                .is_ok()
-        };
-    let result = call();
-    if is_ok(result) && asked {
-        context_gone(r, context as usize);
-    }
-    result
-}
-
-/// A context is gone: what was awaited is taken up as it stands, and what was made in it is no more.
-fn context_gone(r: &Recorder, context: usize) {
-    r.complete_all();
-    lock(&r.snapshots).forget_context(context);
-    lock(&r.memory).forget_context(context);
-    lock(&r.code).forget_context(context);
-    r.changed();
-}
-
-/// Memory of the host: pinned, or registered.
-pub(crate) fn alloc_host(r: &Recorder, call: Call<'_>, at: *mut *mut c_void, bytes: usize) -> CuResult {
-    let begun = r.session.begun();
-    let result = call();
-    let address = if is_ok(result) && !at.is_null() {
-        // SAFETY: the driver has put the answer there.
-        (unsafe { *at }) as u64
-    } else {
-        0
-    };
-    pinned(r, begun, address, bytes, result);
-    result
-}
-
-/// `cuMemHostRegister`.
-pub(crate) fn register_host(r: &Recorder, call: Call<'_>, at: *mut c_void, bytes: usize) -> CuResult {
-    let begun = r.session.begun();
-    let result = call();
-    pinned(r, begun, if is_ok(result) { at as u64 } else { 0 }, bytes, result);
-    result
-}
-
-fn pinned(r: &Recorder, begun: Begun, at: u64, bytes: usize, result: CuResult) {
-    if at != 0 {
-        lock(&r.memory).pinned.insert(at, bytes as u64);
-    }
-    let kind = AllocationKind::TakeHost;
-    told(r, begun, kind, at, bytes as u64, OrderRow::NONE, result);
-}
-
-/// `cuMemFreeHost` and `cuMemHostUnregister`.
-pub(crate) fn free_host(r: &Recorder, call: Call<'_>, at: *mut c_void) -> CuResult {
-    let begun = r.session.begun();
-    // What was to come there is taken up as it stands.
-    r.complete_all();
-    let bytes = lock(&r.memory).pinned.remove(&(at as u64)).unwrap_or(0);
-    let result = call();
-    let kind = AllocationKind::GiveHost;
-    told(r, begun, kind, at as u64, bytes, OrderRow::NONE, result);
-    result
+    Ok(event as usize)
 }

@@ -1,33 +1,13 @@
 //! Copies and fills: what came from the host is taken up when the call returns, what goes to the host when it is there.
 
-use crate::content::{self, content_at};
-use crate::progress::Reached;
+use crate::content::content_at;
 use crate::recorder::{Form, Recorder, is_ok, lock};
 use cuda_driver::{
     Copy2d, Copy3d, CuDevicePtr, CuResult, CuStream, MEMORY_ARRAY, MEMORY_DEVICE, MEMORY_HOST, MEMORY_UNIFIED,
 };
-use cuda_session::{Begun, Slot, With};
+use cuda_session::With;
 use libc::c_void;
 use trace_core::recording::{CALL_ASYNC, CallEvent, CopyKind, CopyRow, FillRow};
-
-/// Copies to the host that are not known to be done.
-#[derive(Debug, Default)]
-pub(crate) struct Reads {
-    waiting: Vec<Waiting>,
-    /// What was awaited when the program ended, last one first.
-    last: Option<Vec<Waiting>>,
-}
-
-#[derive(Debug)]
-struct Waiting {
-    stream: u64,
-    work: u64,
-    slot: Slot,
-    row: CopyRow,
-}
-
-/// Bytes of what is awaited that are taken up at once when the program ends.
-const AT_ONCE: u64 = 64 << 20;
 
 type Call<'a> = &'a mut dyn FnMut() -> CuResult;
 
@@ -78,41 +58,32 @@ pub(crate) fn copy(r: &Recorder, at: Where, call: Call<'_>, row: CopyRow) -> CuR
         return result;
     }
     let work = lock(&r.progress).work(key);
+    // Copies on the device come back before they are done; those to memory that the driver does not know are done then.
+    let done = match kind {
+        Some(CopyKind::HostToDevice) => at.waits,
+        Some(CopyKind::DeviceToHost) => at.waits || !r.is_pinned(row.to, row.to_pitch, &row),
+        _ => false,
+    };
     match kind {
         Some(CopyKind::HostToDevice) => {
-            // Pinned memory is read when the copy's turn comes, and may be what an earlier copy has yet to bring.
-            let pending = lock(&r.reads)
-                .waiting
-                .iter()
-                .any(|w| overlaps(&w.row, row.from, row.from_pitch, &row));
-            if pending {
-                // SAFETY: waits for the device.
-                let _ = unsafe { crate::resolve::driver().cuCtxSynchronize() };
-                r.complete_all();
-            }
-            let with = content_at(r, row.from, row.from_pitch, &row);
+            let with = if at.waits || r.is_there(at.stream, at.form, row.from, row.from_pitch, &row) {
+                content_at(r, row.from, row.from_pitch, &row)
+            } else {
+                With::Nothing
+            };
             r.hand(begun, CallEvent::Copy(row), with);
         }
-        Some(CopyKind::DeviceToHost) if at.waits => {
+        Some(CopyKind::DeviceToHost) if done => {
             let with = content_at(r, row.to, row.to_pitch, &row);
             r.hand(begun, CallEvent::Copy(row), with);
         }
         Some(CopyKind::DeviceToHost) => r.awaits(begun, key, work, row),
         _ => r.hand(begun, CallEvent::Copy(row), With::Nothing),
     }
-    // Copies on the device come back before they are done.
-    if at.waits && matches!(kind, Some(CopyKind::HostToDevice | CopyKind::DeviceToHost)) {
+    if done {
         r.stream_done(key);
     }
     result
-}
-
-fn overlaps(read: &CopyRow, from: u64, pitch: u64, row: &CopyRow) -> bool {
-    let end = |at: u64, pitch: u64, c: &CopyRow| {
-        at.saturating_add(pitch.max(c.bytes).saturating_mul(c.rows.saturating_sub(1)))
-            .saturating_add(c.bytes)
-    };
-    read.to < end(from, pitch, row) && from < end(read.to, read.to_pitch, read)
 }
 
 fn linear(to: u64, from: u64, bytes: usize, kind: CopyKind) -> CopyRow {
@@ -307,7 +278,7 @@ pub(crate) fn flattened(r: &Recorder, c: &Copy3d) -> Vec<CopyRow> {
     } else {
         (c.depth, c.height)
     };
-    (0..slices.min(1 << 16))
+    (0..slices)
         .map(|z| {
             let y = |first: usize, own: usize, height: usize| {
                 first.wrapping_add((own.wrapping_add(z)).wrapping_mul(height))
@@ -378,94 +349,5 @@ pub(crate) fn element_rows(to: u64, pitch: usize, value: u32, element: u32, widt
         value,
         element,
         ..Default::default()
-    }
-}
-
-impl Recorder {
-    /// A copy to the host that is done when its stream has come to the piece of work of this number.
-    pub fn awaits(&self, begun: Begun, key: u64, work: u64, row: CopyRow) {
-        let slot = self.session.slot();
-        let mut reads = lock(&self.reads);
-        // What it writes over before anybody looked is not known any more.
-        reads.waiting.retain(|w| {
-            let stays = !overlaps(&w.row, row.to, row.to_pitch, &row);
-            if !stays {
-                self.session.supply(w.slot, None);
-            }
-            stays
-        });
-        reads.waiting.push(Waiting {
-            stream: key,
-            work,
-            slot,
-            row,
-        });
-        drop(reads);
-        self.hand(begun, CallEvent::Copy(row), With::Awaited(slot));
-    }
-
-    /// The host has waited for a stream.
-    pub fn stream_done(&self, key: u64) {
-        let reached = lock(&self.progress).stream_done(key);
-        self.complete(&reached);
-    }
-
-    /// The host has waited for an event.
-    pub fn event_done(&self, event: usize) {
-        let reached = lock(&self.progress).event_done(event);
-        self.complete(&reached);
-    }
-
-    /// The host has waited for the device, or for all but what `result` says failed.
-    pub fn all_done(&self, result: Option<CuResult>) {
-        if result.is_none_or(is_ok) {
-            self.complete_all();
-        }
-    }
-
-    /// Takes up what copies brought of which streams are known to have done so many pieces of work.
-    fn complete(&self, reached: &Reached) {
-        let mut reads = lock(&self.reads);
-        if reads.waiting.is_empty() {
-            return;
-        }
-        let waiting = std::mem::take(&mut reads.waiting);
-        let done = |w: &Waiting| reached.get(&w.stream).is_some_and(|n| w.work <= *n);
-        let (done, waiting): (Vec<_>, Vec<_>) = waiting.into_iter().partition(done);
-        reads.waiting = waiting;
-        // Whoever takes up much may have to wait for room: nobody waits for the list meanwhile.
-        drop(reads);
-        done.iter().for_each(|w| self.taken_up(w));
-    }
-
-    /// Takes up everything that was awaited.
-    pub fn complete_all(&self) {
-        let waiting = std::mem::take(&mut lock(&self.reads).waiting);
-        waiting.iter().for_each(|w| self.taken_up(w));
-    }
-
-    /// The program ends: takes up some of what was awaited then. Whether there is more: not all of it is held at once.
-    pub fn complete_last(&self) -> bool {
-        let mut reads = lock(&self.reads);
-        let mut last = match reads.last.take() {
-            Some(last) => last,
-            // What other threads go on to do is not theirs to lengthen the end with.
-            None => std::mem::take(&mut reads.waiting).into_iter().rev().collect(),
-        };
-        drop(reads);
-        let mut bytes = 0u64;
-        while bytes < AT_ONCE
-            && let Some(w) = last.pop()
-        {
-            bytes = bytes.saturating_add(w.row.total().unwrap_or(0));
-            self.taken_up(&w);
-        }
-        let more = !last.is_empty();
-        lock(&self.reads).last = Some(last);
-        more
-    }
-
-    fn taken_up(&self, w: &Waiting) {
-        content::supply(self, w.slot, w.row.to, w.row.to_pitch, &w.row);
     }
 }

@@ -3,7 +3,9 @@
 
 use crate::recorder::{Form, Recorder, When, is_ok};
 use crate::resolve::{Hook, real, replaced};
-use crate::{allocations, code, copies, graphs, launches, order, pointers, process, unseen};
+use crate::{
+    allocations, code, contexts, copies, graphs, host_memory, launches, order, pointers, pools, process, unseen,
+};
 use cuda_driver::*;
 use libc::{c_char, c_int, c_void};
 use std::cell::Cell;
@@ -127,20 +129,22 @@ hooks! {
     cuMemAllocFromPoolAsync_ptsz, Known, PerThread (at: *mut CuDevicePtr, bytes: usize, pool: CuMemPool, stream: CuStream) => |r, f, call| allocations::alloc_from_pool(r, f, call, at, bytes, pool, stream);
     cuMemFreeAsync, Always, Legacy (at: CuDevicePtr, stream: CuStream) => |r, f, call| allocations::free_async(r, f, call, at, stream);
     cuMemFreeAsync_ptsz, Always, PerThread (at: CuDevicePtr, stream: CuStream) => |r, f, call| allocations::free_async(r, f, call, at, stream);
-    cuMemAllocHost_v2, Known, Legacy (at: *mut *mut c_void, bytes: usize) => |r, _f, call| allocations::alloc_host(r, call, at, bytes);
-    cuMemHostAlloc, Known, Legacy (at: *mut *mut c_void, bytes: usize, flags: u32) => |r, _f, call| { let _ = flags; allocations::alloc_host(r, call, at, bytes) };
-    cuMemFreeHost, Known, Legacy (at: *mut c_void) => |r, _f, call| allocations::free_host(r, call, at);
-    cuMemHostRegister_v2, Known, Legacy (at: *mut c_void, bytes: usize, flags: u32) => |r, _f, call| { let _ = flags; allocations::register_host(r, call, at, bytes) };
-    cuMemHostUnregister, Known, Legacy (at: *mut c_void) => |r, _f, call| allocations::free_host(r, call, at);
+    cuMemAllocHost_v2, Known, Legacy (at: *mut *mut c_void, bytes: usize) => |r, _f, call| host_memory::alloc(r, call, at, bytes);
+    cuMemHostAlloc, Known, Legacy (at: *mut *mut c_void, bytes: usize, flags: u32) => |r, _f, call| { let _ = flags; host_memory::alloc(r, call, at, bytes) };
+    cuMemFreeHost, Known, Legacy (at: *mut c_void) => |r, _f, call| host_memory::free(r, call, at, false);
+    cuMemHostRegister_v2, Known, Legacy (at: *mut c_void, bytes: usize, flags: u32) => |r, _f, call| { let _ = flags; host_memory::register(r, call, at, bytes) };
+    cuMemHostUnregister, Known, Legacy (at: *mut c_void) => |r, _f, call| host_memory::free(r, call, at, true);
     cuMemHostGetDevicePointer_v2, Known, Legacy (to: *mut CuDevicePtr, at: *mut c_void, flags: u32) => |r, _f, call| { let _ = (to, at, flags); unseen::forward(r, call, unseen::POINTER_OF_HOST) };
     cuMemGetAddressRange_v2, Always, Legacy (base: *mut CuDevicePtr, bytes: *mut usize, at: CuDevicePtr) => |r, f, call| pointers::address_range(r, f, call, base, bytes, at);
     cuPointerGetAttribute, Always, Legacy (value: *mut c_void, attribute: i32, at: CuDevicePtr) => |r, _f, call| pointers::attribute(r, call, value, attribute, at);
     cuPointerGetAttributes, Always, Legacy (count: u32, attributes: *mut i32, values: *mut *mut c_void, at: CuDevicePtr) => |r, _f, call| pointers::attributes(r, call, count, attributes, values, at);
     cuMemRetainAllocationHandle, Always, Legacy (handle: *mut CuMemHandle, at: *mut c_void) => |r, _f, call| pointers::handle(r, call, handle, at);
-    cuMemPoolCreate, Known, Legacy (pool: *mut CuMemPool, properties: *const c_void) => |r, _f, call| allocations::pool_create(r, call, pool, properties.cast());
-    cuCtxDestroy_v2, Known, Legacy (context: CuContext) => |r, _f, call| allocations::context_destroy(r, call, context);
-    cuCtxEnablePeerAccess, Always, Legacy (peer: CuContext, flags: u32) => |r, _f, call| { let _ = flags; allocations::reach_peer(r, call, peer) };
-    cuDevicePrimaryCtxReset_v2, Known, Legacy (device: CuDevice) => |r, _f, call| allocations::context_reset(r, call, device);
+    cuMemPoolCreate, Known, Legacy (pool: *mut CuMemPool, properties: *const c_void) => |r, _f, call| pools::create(r, call, pool, properties.cast());
+    cuDeviceSetMemPool, Known, Legacy (device: CuDevice, pool: CuMemPool) => |r, _f, call| pools::set_current(r, call, device, pool);
+    cuMemSetMemPool, Known, Legacy (place: *mut MemLocation, kind: u32, pool: CuMemPool) => |r, _f, call| pools::set_of_place(r, call, place, kind, pool);
+    cuCtxDestroy_v2, Always, Legacy (context: CuContext) => |r, _f, call| contexts::destroy(r, call, context);
+    cuCtxEnablePeerAccess, Always, Legacy (peer: CuContext, flags: u32) => |r, _f, call| { let _ = flags; contexts::reach_peer(r, call, peer) };
+    cuDevicePrimaryCtxReset_v2, Always, Legacy (device: CuDevice) => |r, _f, call| contexts::reset(r, call, device);
     cuMemcpy, Work, Legacy (to: CuDevicePtr, from: CuDevicePtr, bytes: usize) => |r, f, call| copies::unified(r, copies::Where::now(f), call, to, from, bytes);
     cuMemcpy_ptds, Work, PerThread (to: CuDevicePtr, from: CuDevicePtr, bytes: usize) => |r, f, call| copies::unified(r, copies::Where::now(f), call, to, from, bytes);
     cuMemcpyAsync, Work, Legacy (to: CuDevicePtr, from: CuDevicePtr, bytes: usize, stream: CuStream) => |r, f, call| copies::unified(r, copies::Where::later(stream, f), call, to, from, bytes);
@@ -255,11 +259,16 @@ hooks! {
     cuStreamBatchMemOp_v2_ptsz, Work, Legacy (stream: CuStream, count: u32, operations: *mut c_void, flags: u32) => |r, _f, call| { let _ = (stream, count, operations, flags); unseen::forward(r, call, unseen::MEMORY_ORDERS) };
     cuStreamBatchMemOp, Work, Legacy (stream: CuStream, count: u32, operations: *mut c_void, flags: u32) => |r, _f, call| { let _ = (stream, count, operations, flags); unseen::forward(r, call, unseen::MEMORY_ORDERS) };
     cuStreamBatchMemOp_ptsz, Work, Legacy (stream: CuStream, count: u32, operations: *mut c_void, flags: u32) => |r, _f, call| { let _ = (stream, count, operations, flags); unseen::forward(r, call, unseen::MEMORY_ORDERS) };
-    cuStreamBeginCapture_v2, Known, Legacy (stream: CuStream, mode: u32) => |r, f, call| order::capture_begin(r, f, call, stream, mode);
-    cuStreamBeginCapture_v2_ptsz, Known, PerThread (stream: CuStream, mode: u32) => |r, f, call| order::capture_begin(r, f, call, stream, mode);
-    cuStreamEndCapture, Known, Legacy (stream: CuStream, graph: *mut CuGraph) => |r, f, call| order::capture_end(r, f, call, stream, graph);
-    cuStreamEndCapture_ptsz, Known, PerThread (stream: CuStream, graph: *mut CuGraph) => |r, f, call| order::capture_end(r, f, call, stream, graph);
+    cuStreamBeginCapture_v2, Always, Legacy (stream: CuStream, mode: u32) => |r, f, call| order::capture_begin(r, f, call, stream, mode);
+    cuStreamBeginCapture_v2_ptsz, Always, PerThread (stream: CuStream, mode: u32) => |r, f, call| order::capture_begin(r, f, call, stream, mode);
+    cuStreamBeginCapture, Always, Legacy (stream: CuStream) => |r, f, call| order::capture_begin(r, f, call, stream, 0);
+    cuStreamBeginCapture_ptsz, Always, PerThread (stream: CuStream) => |r, f, call| order::capture_begin(r, f, call, stream, 0);
+    cuStreamBeginCaptureToGraph, Always, Legacy (stream: CuStream, graph: CuGraph, after: *const CuGraphNode, data: *const c_void, count: usize, mode: u32) => |r, f, call| { let _ = (graph, after, data, count); order::capture_begin(r, f, call, stream, mode) };
+    cuStreamBeginCaptureToGraph_ptsz, Always, PerThread (stream: CuStream, graph: CuGraph, after: *const CuGraphNode, data: *const c_void, count: usize, mode: u32) => |r, f, call| { let _ = (graph, after, data, count); order::capture_begin(r, f, call, stream, mode) };
+    cuStreamEndCapture, Always, Legacy (stream: CuStream, graph: *mut CuGraph) => |r, f, call| order::capture_end(r, f, call, stream, graph);
+    cuStreamEndCapture_ptsz, Always, PerThread (stream: CuStream, graph: *mut CuGraph) => |r, f, call| order::capture_end(r, f, call, stream, graph);
     cuEventCreate, Known, Legacy (event: *mut CuEvent, flags: u32) => |r, f, call| order::event_create(r, f, call, event, flags);
+    cuEventDestroy_v2, Known, Legacy (event: CuEvent) => |r, _f, call| order::event_destroy(r, call, event);
     cuEventRecord, Work, Legacy (event: CuEvent, stream: CuStream) => |r, f, call| order::event_record(r, f, call, event, stream);
     cuEventRecord_ptsz, Work, PerThread (event: CuEvent, stream: CuStream) => |r, f, call| order::event_record(r, f, call, event, stream);
     cuEventRecordWithFlags, Work, Legacy (event: CuEvent, stream: CuStream, flags: u32) => |r, f, call| order::event_record_with(r, f, call, event, stream, flags);

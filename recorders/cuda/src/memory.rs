@@ -1,13 +1,15 @@
 //! Memory of the device: allocations are served from one window of addresses, so that a replay finds the same ones free.
 
+use crate::leaving::{Leaver, Leaving, Until};
 use crate::recorder::Recorder;
 use crate::resolve::driver;
 use cuda_driver::{
-    ACCESS_READ_WRITE, ALLOCATION_PINNED, AccessDescription, AllocationProperties, CuContext, CuDevice, CuEvent,
-    CuMemPool, CudaError, DEVICE_VIRTUAL_MEMORY, LOCATION_DEVICE, MEMORY_DEVICE, MemLocation, POINTER_MEMORY_TYPE,
+    ACCESS_READ_WRITE, ALLOCATION_PINNED, AccessDescription, AllocationProperties, CuContext, CuDevice, CudaError,
+    DEVICE_VIRTUAL_MEMORY, LOCATION_DEVICE, MEMORY_DEVICE, MemLocation, POINTER_MEMORY_TYPE,
 };
 use cuda_session::{Backing, GRANULE, Window, WindowError};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
+use std::sync::atomic::Ordering;
 use trace_core::recording::CallWindow;
 
 /// Where the window begins: an address that drivers give to whoever asks for it, and that programs and their libraries
@@ -63,15 +65,6 @@ struct Own {
     device: CuDevice,
 }
 
-/// When memory that the program gave back in a stream's order is free.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Until {
-    /// When the event is done, which is the recorder's own.
-    Event(usize),
-    /// When the device was waited for: no event could be put behind what uses it.
-    Idle,
-}
-
 /// What is known of the device's memory.
 pub(crate) struct Memory {
     /// Whether a window is wanted.
@@ -81,13 +74,11 @@ pub(crate) struct Memory {
     /// The context that each piece of the window was taken in.
     taken_in: BTreeMap<u64, usize>,
     /// Pieces of the window that the program has given back and that may still be used.
-    leaving: BTreeMap<u64, Until>,
+    leaving: Leaving,
     /// Allocations that the driver served itself, by first address.
     own: BTreeMap<u64, Own>,
     /// First bytes of what was given back since somebody asked.
     gone: Vec<u64>,
-    /// Pools whose memory the driver has to serve: they are shared, or not the device's.
-    foreign: BTreeSet<usize>,
     /// Memory of the host that is pinned: first byte and bytes.
     pub pinned: BTreeMap<u64, u64>,
 }
@@ -187,6 +178,14 @@ pub(crate) fn here() -> Option<(usize, CuDevice)> {
     (asked.is_ok() && !context.is_null()).then_some((context as usize, device))
 }
 
+/// The context of the calling thread; 0: none.
+pub(crate) fn context() -> usize {
+    let mut context: CuContext = std::ptr::null_mut();
+    // SAFETY: a question with a place for the answer.
+    let asked = unsafe { driver().cuCtxGetCurrent(&raw mut context) };
+    asked.map_or(0, |()| context as usize)
+}
+
 impl Memory {
     pub fn new(wanted: bool) -> Self {
         Self {
@@ -199,10 +198,9 @@ impl Memory {
                 direct: false,
             },
             taken_in: BTreeMap::new(),
-            leaving: BTreeMap::new(),
+            leaving: Leaving::default(),
             own: BTreeMap::new(),
             gone: Vec::new(),
-            foreign: BTreeSet::new(),
             pinned: BTreeMap::new(),
         }
     }
@@ -238,7 +236,7 @@ impl Memory {
     /// `bytes` bytes from the window, at least 1: their address.
     pub fn take(&mut self, recorder: &Recorder, bytes: u64) -> Result<u64, NotServed> {
         self.reserve(recorder);
-        self.reclaim(false);
+        self.reclaim(recorder, &[]);
         let here = here();
         let window = self.window.as_mut().ok_or(NotServed::NoWindow)?;
         // The window is of the device that was used first.
@@ -257,7 +255,7 @@ impl Memory {
     /// What of the window begins at an address and is the program's: its bytes, and the context that it was taken in.
     pub fn piece(&self, at: u64) -> Option<(u64, usize)> {
         let (first, bytes) = self.window.as_ref()?.of(at)?;
-        let is_taken = first == at && !self.leaving.contains_key(&at);
+        let is_taken = first == at && !self.leaving.holds(at);
         is_taken.then(|| (bytes, self.taken_in.get(&at).copied().unwrap_or(0)))
     }
 
@@ -276,10 +274,7 @@ impl Memory {
     pub fn give(&mut self, at: u64) -> Result<(), CudaError> {
         self.gone.push(at);
         self.taken_in.remove(&at);
-        if let Some(Until::Event(event)) = self.leaving.remove(&at) {
-            // SAFETY: an event of the recorder's own.
-            let _ = unsafe { driver().cuEventDestroy_v2(event as CuEvent) };
-        }
+        self.leaving.remove(at, false);
         match self.window.as_mut().and_then(|w| w.give(at, &mut self.mapped)) {
             Some(Err(e)) => Err(e),
             Some(Ok(_)) | None => Ok(()),
@@ -289,25 +284,26 @@ impl Memory {
     /// A piece of the window is the program's no more, and is given back later.
     pub fn leave(&mut self, at: u64, until: Until) {
         self.gone.push(at);
-        self.leaving.insert(at, until);
+        let context = self.taken_in.get(&at).copied().unwrap_or(0);
+        self.leaving.put(at, until, context);
     }
 
-    /// Gives back what is used no more. `idle`: the device was waited for since it left.
-    pub fn reclaim(&mut self, idle: bool) {
+    /// What is free once a context was waited for: asked before the wait, since more may leave meanwhile.
+    pub fn idle_in(&self, context: usize) -> Vec<Leaver> {
+        self.leaving.idle_in(context)
+    }
+
+    /// Gives back what is used no more: pieces whose context was waited for since they left, and those whose events are
+    /// done.
+    pub fn reclaim(&mut self, recorder: &Recorder, idle: &[Leaver]) {
         if self.leaving.is_empty() {
             return;
         }
-        let done: Vec<u64> = self
-            .leaving
-            .iter()
-            .filter(|(_, until)| match until {
-                _ if idle => true,
-                // SAFETY: an event of the recorder's own.
-                Until::Event(event) => unsafe { driver().cuEventQuery(*event as CuEvent) }.is_ok(),
-                Until::Idle => false,
-            })
-            .map(|(at, _)| *at)
-            .collect();
+        let idle = idle.iter().filter(|leaver| self.leaving.is_one(**leaver));
+        let mut done: Vec<u64> = idle.map(|(at, _)| *at).collect();
+        if recorder.captures.load(Ordering::Relaxed) == 0 {
+            done.extend(self.leaving.done());
+        }
         for at in done {
             // What cannot be unmapped stays mapped; its addresses are free.
             let _ = self.give(at);
@@ -357,7 +353,7 @@ impl Memory {
             .collect();
         for at in gone {
             // Its event went with the context.
-            self.leaving.remove(&at);
+            self.leaving.remove(at, true);
             let _ = self.give(at);
         }
     }
@@ -378,20 +374,6 @@ impl Memory {
         let allowed = all.iter().try_for_each(|(at, bytes)| self.mapped.allow(*at, *bytes));
         if allowed.is_err() {
             self.mapped.peers.retain(|peer| *peer != other);
-        }
-    }
-
-    /// A pool whose memory the driver has to serve.
-    pub fn is_foreign(&self, pool: CuMemPool) -> bool {
-        self.foreign.contains(&(pool as usize))
-    }
-
-    /// Memory of this pool is the driver's to serve from now on, or no more.
-    pub fn set_foreign(&mut self, pool: CuMemPool, foreign: bool) {
-        if foreign {
-            self.foreign.insert(pool as usize);
-        } else {
-            self.foreign.remove(&(pool as usize));
         }
     }
 
@@ -418,7 +400,7 @@ impl Memory {
     pub fn pieces(&self) -> Vec<Piece> {
         let window = self.window.iter().flat_map(Window::allocations);
         let window = window
-            .filter(|(at, _)| !self.leaving.contains_key(at))
+            .filter(|(at, _)| !self.leaving.holds(*at))
             .map(|(at, bytes)| Piece {
                 at,
                 bytes,

@@ -109,8 +109,16 @@ pub(crate) fn event_create(r: &Recorder, _form: Form, call: Call<'_>, event: *mu
         // SAFETY: the driver has put the answer there.
         let handle = unsafe { *event } as usize;
         r.session.tables().new_event(handle);
+        lock(&r.progress).forget_event(handle);
     }
     result
+}
+
+/// `cuEventDestroy`.
+pub(crate) fn event_destroy(r: &Recorder, call: Call<'_>, event: CuEvent) -> CuResult {
+    // Before another event of another thread can have its handle.
+    lock(&r.progress).forget_event(event as usize);
+    call()
 }
 
 /// `cuEventRecord`.
@@ -164,8 +172,12 @@ pub(crate) fn event_query(r: &Recorder, form: Form, call: Call<'_>, event: CuEve
 /// `cuCtxSynchronize`.
 pub(crate) fn context_wait(r: &Recorder, _form: Form, call: Call<'_>) -> CuResult {
     let begun = r.session.begun();
+    let host = lock(&r.progress).host_of(crate::memory::context());
     let result = call();
     r.all_done(Some(result));
+    if is_ok(result) {
+        lock(&r.progress).known(&host);
+    }
     told(
         r,
         begun,
@@ -192,7 +204,7 @@ pub(crate) fn host_function(
     let number = r.stream(stream, form);
     let result = call();
     if is_ok(result) && captured == 0 {
-        lock(&r.progress).work(Recorder::stream_key(stream, form));
+        lock(&r.progress).host_work(Recorder::stream_key(stream, form), crate::memory::context());
     }
     told(
         r,
@@ -206,7 +218,7 @@ pub(crate) fn host_function(
     result
 }
 
-/// `cuStreamBeginCapture`.
+/// `cuStreamBeginCapture`, and into a graph that is there.
 pub(crate) fn capture_begin(r: &Recorder, form: Form, call: Call<'_>, stream: CuStream, mode: u32) -> CuResult {
     let begun = r.session.begun();
     let number = r.stream(stream, form);
@@ -230,11 +242,14 @@ pub(crate) fn capture_end(
 ) -> CuResult {
     let begun = r.session.begun();
     let number = r.stream(stream, form);
+    let was = r.captured(stream, form) != 0;
     let result = call();
-    // Whatever it answers, the stream is captured no more.
-    let _ = r
-        .captures
-        .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |n| Some(n.saturating_sub(1)));
+    // It may fail and end the capture, or fail and leave it.
+    if is_ok(result) || (was && r.captured(stream, form) == 0) {
+        let _ = r
+            .captures
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |n| Some(n.saturating_sub(1)));
+    }
     r.hand_call(begun, "cuStreamEndCapture", Some(number), &[], result);
     result
 }

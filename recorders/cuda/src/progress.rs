@@ -10,6 +10,14 @@ pub(crate) type Reached = HashMap<u64, u64, ByHandle>;
 /// The default stream of all threads.
 const LEGACY: u64 = STREAM_LEGACY as u64;
 
+/// Functions of the host in a stream: the numbers of the first and the last one, and the context that they were given in.
+#[derive(Clone, Copy, Debug)]
+struct HostWork {
+    first: u64,
+    last: u64,
+    context: usize,
+}
+
 /// Numbers of work in streams, and what events stand behind.
 #[derive(Debug, Default)]
 pub(crate) struct Progress {
@@ -19,6 +27,8 @@ pub(crate) struct Progress {
     behind: HashMap<u64, Reached, ByHandle>,
     /// What is done when an event is.
     events: HashMap<usize, Reached, ByHandle>,
+    /// Functions of the host that streams may not have done yet.
+    host: HashMap<u64, HostWork, ByHandle>,
     /// Streams that the default stream does not wait for, and that do not wait for it.
     apart: HashSet<u64, ByHandle>,
 }
@@ -72,6 +82,40 @@ impl Progress {
         *n
     }
 
+    /// A stream is given a function of the host to call.
+    pub fn host_work(&mut self, stream: u64, context: usize) {
+        let n = self.work(stream);
+        let first = self.host.get(&stream).map_or(n, |h| h.first);
+        let last = n;
+        self.host.insert(stream, HostWork { first, last, context });
+    }
+
+    /// How far streams of a context have come with functions of the host once it was waited for. Asked before the wait.
+    pub fn host_of(&self, context: usize) -> Reached {
+        let of = self.host.iter().filter(|(_, h)| h.context == context);
+        of.map(|(stream, h)| (*stream, h.last)).collect()
+    }
+
+    /// Whether a stream's last piece of work may wait for a function of the host that is not known to be done.
+    pub fn is_behind_host(&self, stream: u64) -> bool {
+        if self.host.is_empty() {
+            return false;
+        }
+        let reached = self.of_stream(stream);
+        self.host
+            .iter()
+            .any(|(s, h)| reached.get(s).is_some_and(|n| *n >= h.first))
+    }
+
+    /// The host knows how far streams have come.
+    pub fn known(&mut self, reached: &Reached) {
+        self.host.retain(|stream, h| {
+            let done = reached.get(stream).copied().unwrap_or(0);
+            h.first = h.first.max(done.saturating_add(1));
+            h.first <= h.last
+        });
+    }
+
     fn of_stream(&self, stream: u64) -> Reached {
         let mut reached = self.behind.get(&stream).cloned().unwrap_or_default();
         if let Some(n) = self.given.get(&stream) {
@@ -99,11 +143,20 @@ impl Progress {
         if stream == LEGACY {
             self.imply(stream);
         }
-        self.of_stream(stream)
+        let reached = self.of_stream(stream);
+        self.known(&reached);
+        reached
     }
 
     /// What is done when the host has waited for an event.
-    pub fn event_done(&self, event: usize) -> Reached {
-        self.events.get(&event).cloned().unwrap_or_default()
+    pub fn event_done(&mut self, event: usize) -> Reached {
+        let reached = self.events.get(&event).cloned().unwrap_or_default();
+        self.known(&reached);
+        reached
+    }
+
+    /// An event stands behind nothing: it was made, or it is no more and another one may come to have its handle.
+    pub fn forget_event(&mut self, event: usize) {
+        self.events.remove(&event);
     }
 }

@@ -1,14 +1,16 @@
 //! The recorder of this process: its session, what it knows of memory, streams and code, and how calls go into the file.
 
 use crate::code::Code;
-use crate::copies::Reads;
 use crate::graphs::Graphs;
 use crate::kernels::Kernels;
 use crate::memory::Memory;
+use crate::pools::Pools;
 use crate::process::say;
 use crate::progress::Progress;
+use crate::reads::Reads;
 use crate::resolve::{driver, thread};
 use crate::settings::{Range, Settings};
+use crate::signals::without_signals;
 use crate::snapshot::{Moment, Snapshots};
 use cuda_driver::{
     CuContext, CuDevice, CuResult, CuStream, DEVICE_CAPABILITY_MAJOR, DEVICE_CAPABILITY_MINOR, DEVICE_MULTIPROCESSORS,
@@ -92,6 +94,7 @@ enum Phase {
 pub(crate) struct Recorder {
     pub session: Session,
     pub memory: Mutex<Memory>,
+    pub pools: Mutex<Pools>,
     pub reads: Mutex<Reads>,
     pub progress: Mutex<Progress>,
     pub code: Mutex<Code>,
@@ -117,10 +120,11 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Recorder {
     pub fn begin(to: &Path, settings: Settings) -> Result<Self, SessionError> {
-        let session = Session::begin(&cuda_session::Settings {
+        let own = cuda_session::Settings {
             to: to.to_owned(),
             limit: settings.limit,
-        })?;
+        };
+        let session = without_signals(|| Session::begin(&own))?;
         {
             let mut tables = session.tables();
             tables.facts.api = "cuda".to_owned();
@@ -133,6 +137,7 @@ impl Recorder {
         let recorder = Self {
             session,
             memory: Mutex::new(Memory::new(settings.window)),
+            pools: Mutex::default(),
             reads: Mutex::default(),
             progress: Mutex::default(),
             code: Mutex::default(),
@@ -209,7 +214,11 @@ impl Recorder {
     /// The range that is recorded ends.
     fn leave(&self) {
         if self.kernels.is_none() {
-            self.complete_all();
+            // SAFETY: waits for the device; not while a graph is captured, which that would end.
+            if self.captures.load(Ordering::Relaxed) == 0 && unsafe { driver().cuCtxSynchronize() }.is_ok() {
+                self.all_done(None);
+            }
+            self.forget_awaited();
             self.snapshot(Moment::End);
         }
     }
@@ -300,6 +309,14 @@ impl Recorder {
         }
     }
 
+    /// A stream for the recorder's own calls, which are of the usual form.
+    pub fn real_stream(stream: CuStream, form: Form) -> CuStream {
+        match (stream as usize, form) {
+            (0, Form::PerThread) => STREAM_PER_THREAD as CuStream,
+            _ => stream,
+        }
+    }
+
     /// Number of a stream in the recording.
     pub fn stream(&self, stream: CuStream, form: Form) -> u32 {
         thread_local! {
@@ -335,10 +352,7 @@ impl Recorder {
         if self.captures.load(Ordering::Relaxed) == 0 {
             return 0;
         }
-        let real = match (stream as usize, form) {
-            (0, Form::PerThread) => STREAM_PER_THREAD as CuStream,
-            _ => stream,
-        };
+        let real = Self::real_stream(stream, form);
         let mut status = 0;
         // SAFETY: a question about a stream that the program has just used.
         let asked = unsafe { driver().cuStreamIsCapturing(real, &raw mut status) };

@@ -49,6 +49,8 @@ pub const NOT_INITIALIZED: CuResult = 3;
 pub const DEINITIALIZED: CuResult = 4;
 /// There is no device.
 pub const NO_DEVICE: CuResult = 100;
+/// A handle is of nothing, or of another context than the thread's.
+pub const INVALID_HANDLE: CuResult = 400;
 /// A name was not found.
 pub const NOT_FOUND: CuResult = 500;
 /// The work is not done yet.

@@ -23,6 +23,8 @@ macro_rules! functions {
             cuDeviceGetDefaultMemPool [] (pool: *mut CuMemPool, device: CuDevice);
             cuDevicePrimaryCtxRetain [] (context: *mut CuContext, device: CuDevice);
             cuDevicePrimaryCtxRelease_v2 [] (device: CuDevice);
+            cuDeviceSetMemPool [] (device: CuDevice, pool: CuMemPool);
+            cuDevicePrimaryCtxGetState [] (device: CuDevice, flags: *mut u32, active: *mut i32);
             cuDevicePrimaryCtxReset_v2 [] (device: CuDevice);
             cuCtxCreate_v2 [] (context: *mut CuContext, flags: u32, device: CuDevice);
             cuCtxCreate_v4 [] (context: *mut CuContext, how: *mut c_void, flags: u32, device: CuDevice);
@@ -67,6 +69,7 @@ macro_rules! functions {
             cuMemAllocPitch_v2 [] (at: *mut CuDevicePtr, pitch: *mut usize, width: usize, height: usize, element: u32);
             cuMemAllocManaged [] (at: *mut CuDevicePtr, bytes: usize, flags: u32);
             cuMemFree_v2 [] (at: CuDevicePtr);
+            cuMemPoolCreate [] (pool: *mut CuMemPool, properties: *const c_void);
             cuMemAllocAsync [cuMemAllocAsync_ptsz] (at: *mut CuDevicePtr, bytes: usize, stream: CuStream);
             cuMemAllocFromPoolAsync [cuMemAllocFromPoolAsync_ptsz] (at: *mut CuDevicePtr, bytes: usize, pool: CuMemPool, stream: CuStream);
             cuMemFreeAsync [cuMemFreeAsync_ptsz] (at: CuDevicePtr, stream: CuStream);
@@ -130,6 +133,8 @@ macro_rules! functions {
             cuStreamGetPriority [cuStreamGetPriority_ptsz] (stream: CuStream, priority: *mut i32);
             cuStreamWaitEvent [cuStreamWaitEvent_ptsz] (stream: CuStream, event: CuEvent, flags: u32);
             cuStreamBeginCapture_v2 [cuStreamBeginCapture_v2_ptsz] (stream: CuStream, mode: u32);
+            cuStreamBeginCapture [cuStreamBeginCapture_ptsz] (stream: CuStream);
+            cuStreamBeginCaptureToGraph [cuStreamBeginCaptureToGraph_ptsz] (stream: CuStream, graph: CuGraph, after: *const CuGraphNode, data: *const c_void, count: usize, mode: u32);
             cuStreamEndCapture [cuStreamEndCapture_ptsz] (stream: CuStream, graph: *mut CuGraph);
             cuStreamIsCapturing [cuStreamIsCapturing_ptsz] (stream: CuStream, status: *mut u32);
             cuEventCreate [] (event: *mut CuEvent, flags: u32);

@@ -12,11 +12,12 @@ const VERSION: c_int = 13_000;
 /// Stream 0 is the thread's own.
 const PER_THREAD: u64 = 2;
 /// Functions whose newest form is another one than the name says: not to be found by the driver under these names.
-const OTHER_FORMS: [&str; 4] = [
+const OTHER_FORMS: [&str; 5] = [
     "cuGraphInstantiate_v2",
     "cuCtxCreate_v2",
     "cuGraphGetEdges",
     "cuGraphExecKernelNodeSetParams",
+    "cuStreamBeginCapture",
 ];
 
 type GetProcAddress =

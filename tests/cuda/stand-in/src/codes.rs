@@ -1,8 +1,8 @@
 //! Numbers of results, and which of them a context never gets rid of.
 
 pub use cuda_driver::{
-    ILLEGAL_ADDRESS, INVALID_VALUE, LAUNCH_TIMEOUT, NOT_FOUND, NOT_INITIALIZED, NOT_READY, NOT_SUPPORTED,
-    OUT_OF_MEMORY, STREAM_CAPTURE_UNSUPPORTED, SUCCESS,
+    ILLEGAL_ADDRESS, INVALID_HANDLE, INVALID_VALUE, LAUNCH_TIMEOUT, NOT_FOUND, NOT_INITIALIZED, NOT_READY,
+    NOT_SUPPORTED, OUT_OF_MEMORY, STREAM_CAPTURE_UNSUPPORTED, SUCCESS,
 };
 
 use cuda_driver::CuResult;
@@ -14,7 +14,6 @@ pub const INVALID_CONTEXT: CuResult = 201;
 pub const NO_BINARY: CuResult = 209;
 pub const INVALID_PTX: CuResult = 218;
 pub const FILE_NOT_FOUND: CuResult = 301;
-pub const INVALID_HANDLE: CuResult = 400;
 pub const CONTEXT_IS_DESTROYED: CuResult = 709;
 pub const ALREADY_REGISTERED: CuResult = 712;
 pub const NOT_REGISTERED: CuResult = 713;

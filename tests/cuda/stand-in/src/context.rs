@@ -155,6 +155,12 @@ pub fn cuDevicePrimaryCtxRelease_v2(call: &Call, device: CuDevice) -> Answer {
     }
 }
 
+pub fn cuDevicePrimaryCtxGetState(_: &Call, device: CuDevice, flags: *mut u32, active: *mut i32) -> Answer {
+    device::check(device)?;
+    give(flags, 0)?;
+    give(active, i32::from(lock(&PRIMARY).context.is_some()))
+}
+
 pub fn cuDevicePrimaryCtxReset_v2(_: &Call, device: CuDevice) -> Answer {
     device::check(device)?;
     let context = lock(&PRIMARY).context.take();

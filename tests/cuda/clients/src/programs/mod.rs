@@ -1,5 +1,6 @@
 //! The programs, by name.
 
+mod corners;
 mod graph;
 mod linked;
 mod memory;
@@ -21,7 +22,7 @@ pub struct Work<'a> {
 
 type Program = fn(&mut Work<'_>) -> Done;
 
-const PROGRAMS: [(&str, Program); 14] = [
+const PROGRAMS: [(&str, Program); 15] = [
     ("vector_add", simple::vector_add),
     ("reduction", simple::reduction),
     ("globals", simple::globals),
@@ -36,6 +37,7 @@ const PROGRAMS: [(&str, Program); 14] = [
     ("net", net::net),
     ("threads", threads::threads),
     ("memory", memory::memory),
+    ("corners", corners::corners),
 ];
 
 /// Runs one.

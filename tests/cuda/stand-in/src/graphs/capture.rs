@@ -8,11 +8,12 @@ use crate::codes::{
 };
 use crate::context::Context;
 use crate::handles::pointer;
-use crate::pointers::give;
+use crate::pointers::{get_at, give};
 use crate::streams::Stream;
 use crate::{Answer, lock};
-use cuda_driver::{CuGraph, CuResult, CuStream};
+use cuda_driver::{CuGraph, CuGraphNode, CuResult, CuStream};
 use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::c_void;
 use std::sync::{Arc, Mutex};
 use std::thread::ThreadId;
 
@@ -161,7 +162,30 @@ pub fn join(stream: &Arc<Stream>, capture: &Arc<Capture>, nodes: &[usize]) -> An
     Ok(())
 }
 
+/// The first form of the function: calls of any thread may end the capture.
+pub fn cuStreamBeginCapture(call: &Call, stream: CuStream) -> Answer {
+    begin(call, stream, GLOBAL, Graph::make(), Vec::new())
+}
+
 pub fn cuStreamBeginCapture_v2(call: &Call, stream: CuStream, mode: u32) -> Answer {
+    begin(call, stream, mode, Graph::make(), Vec::new())
+}
+
+/// Into a graph that is there, behind some of its nodes.
+pub fn cuStreamBeginCaptureToGraph(
+    call: &Call,
+    stream: CuStream,
+    graph: CuGraph,
+    after: *const CuGraphNode,
+    _data: *const c_void,
+    count: usize,
+    mode: u32,
+) -> Answer {
+    let after = (0..count).map(|n| get_at(after, n).map(|node| node as usize));
+    begin(call, stream, mode, Graph::of(graph)?, after.collect::<Answer<_>>()?)
+}
+
+fn begin(call: &Call, stream: CuStream, mode: u32, graph: Arc<Graph>, after: Vec<usize>) -> Answer {
     let (context, stream) = call.stream(stream)?;
     if mode > RELAXED {
         return Err(INVALID_VALUE);
@@ -174,11 +198,12 @@ pub fn cuStreamBeginCapture_v2(call: &Call, stream: CuStream, mode: u32) -> Answ
         return Err(STREAM_CAPTURE_UNSUPPORTED);
     }
     let capture = Arc::new(Capture {
-        graph: Graph::make(),
+        graph,
         origin: stream.id,
         mode,
         thread: std::thread::current().id(),
         state: Mutex::new(State {
+            heads: BTreeMap::from([(stream.id, after)]),
             streams: vec![Arc::clone(&stream)],
             ..State::default()
         }),

@@ -1,9 +1,10 @@
 //! `cuMemAlloc` and its kin: the device's memory taken and given back, at once or in a stream's order.
 
 use super::piece::Piece;
+use super::pools;
 use super::table::{Kind, READ_WRITE, Range, find, insert, ranges_mut};
 use crate::call::Call;
-use crate::codes::{INVALID_HANDLE, INVALID_VALUE, OUT_OF_MEMORY};
+use crate::codes::{INVALID_VALUE, OUT_OF_MEMORY};
 use crate::graphs::capture::{refuse_capturing, refuse_unsafe};
 use crate::pointers::give;
 use crate::streams;
@@ -148,6 +149,20 @@ pub fn cuMemFree_v2(call: &Call, at: CuDevicePtr) -> Answer {
 }
 
 pub fn cuMemAllocAsync(call: &Call, to: *mut CuDevicePtr, bytes: usize, stream: CuStream) -> Answer {
+    take_in_order(call, to, bytes, pools::kind_of(None)?, stream)
+}
+
+pub fn cuMemAllocFromPoolAsync(
+    call: &Call,
+    to: *mut CuDevicePtr,
+    bytes: usize,
+    from: CuMemPool,
+    stream: CuStream,
+) -> Answer {
+    take_in_order(call, to, bytes, pools::kind_of(Some(from))?, stream)
+}
+
+fn take_in_order(call: &Call, to: *mut CuDevicePtr, bytes: usize, kind: Kind, stream: CuStream) -> Answer {
     let (context, stream) = call.stream(stream)?;
     refuse_capturing(&stream)?;
     if to.is_null() {
@@ -159,22 +174,9 @@ pub fn cuMemAllocAsync(call: &Call, to: *mut CuDevicePtr, bytes: usize, stream: 
         if bytes == 0 {
             0
         } else {
-            take(Kind::Pool, bytes as u64, context.handle)?
+            take(kind, bytes as u64, context.handle)?
         },
     )
-}
-
-pub fn cuMemAllocFromPoolAsync(
-    call: &Call,
-    to: *mut CuDevicePtr,
-    bytes: usize,
-    from: CuMemPool,
-    stream: CuStream,
-) -> Answer {
-    if from as usize != POOL {
-        return Err(INVALID_HANDLE);
-    }
-    cuMemAllocAsync(call, to, bytes, stream)
 }
 
 pub fn cuMemFreeAsync(call: &Call, at: CuDevicePtr, stream: CuStream) -> Answer {

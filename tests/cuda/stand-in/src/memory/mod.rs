@@ -5,6 +5,7 @@ pub mod allocation;
 pub mod arrays;
 pub mod host;
 mod piece;
+pub mod pools;
 pub mod questions;
 mod table;
 pub mod view;

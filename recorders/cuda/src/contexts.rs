@@ -1,0 +1,65 @@
+//! Contexts that take what was made in them with them, and that reach memory of each other.
+
+use crate::recorder::{Recorder, is_ok, lock};
+use crate::resolve::driver;
+use cuda_driver::{CuContext, CuDevice, CuResult};
+
+type Call<'a> = &'a mut dyn FnMut() -> CuResult;
+
+/// `cuCtxEnablePeerAccess`: functions of this context may reach memory of another one.
+pub(crate) fn reach_peer(r: &Recorder, call: Call<'_>, peer: CuContext) -> CuResult {
+    let result = call();
+    let here = crate::memory::here();
+    let (d, mut owner, mut popped): (_, CuDevice, CuContext) = (driver(), 0, std::ptr::null_mut());
+    // SAFETY: a context that the program has just named; the thread's own comes back.
+    let asked = is_ok(result)
+        && unsafe {
+            d.cuCtxPushCurrent_v2(peer).is_ok() && {
+                let asked = d.cuCtxGetDevice(&raw mut owner).is_ok();
+                let _ = d.cuCtxPopCurrent_v2(&raw mut popped);
+                asked
+            }
+        };
+    if let Some((_, device)) = here.filter(|_| asked) {
+        lock(&r.memory).let_reach(device, owner);
+    }
+    result
+}
+
+/// A context is destroyed.
+pub(crate) fn destroy(r: &Recorder, call: Call<'_>, context: CuContext) -> CuResult {
+    let result = call();
+    if is_ok(result) {
+        gone(r, context as usize);
+    }
+    result
+}
+
+/// The context that the runtime uses is reset.
+pub(crate) fn reset(r: &Recorder, call: Call<'_>, device: CuDevice) -> CuResult {
+    let d = driver();
+    let mut context: CuContext = std::ptr::null_mut();
+    // Asking makes the context where there is none: not of a device of which nothing is known.
+    let known = lock(&r.memory).knows(device);
+    // SAFETY: asks which one it is, and leaves it retained as often as it was.
+    let asked = known
+        && unsafe {
+            d.cuDevicePrimaryCtxRetain(&raw mut context, device)
+                .and_then(|()| d.cuDevicePrimaryCtxRelease_v2(device))
+                .is_ok()
+        };
+    let result = call();
+    if is_ok(result) && asked {
+        gone(r, context as usize);
+    }
+    result
+}
+
+/// A context is gone: what was awaited in it is taken up as it stands, and what was made in it is no more.
+fn gone(r: &Recorder, context: usize) {
+    r.context_done(context);
+    lock(&r.snapshots).forget_context(context);
+    lock(&r.memory).forget_context(context);
+    lock(&r.code).forget_context(context);
+    r.changed();
+}

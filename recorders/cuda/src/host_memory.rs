@@ -1,0 +1,68 @@
+//! Memory of the host that the driver knows: pinned, or registered. Copies from and to it go on while the program does.
+
+use crate::recorder::{Recorder, is_ok, lock};
+use cuda_driver::CuResult;
+use cuda_session::Begun;
+use libc::c_void;
+use std::sync::atomic::Ordering;
+use trace_core::recording::{AllocationKind, OrderRow};
+
+type Call<'a> = &'a mut dyn FnMut() -> CuResult;
+
+/// `cuMemAllocHost` and `cuMemHostAlloc`.
+pub(crate) fn alloc(r: &Recorder, call: Call<'_>, at: *mut *mut c_void, bytes: usize) -> CuResult {
+    let begun = r.session.begun();
+    let result = call();
+    let address = if is_ok(result) && !at.is_null() {
+        // SAFETY: the driver has put the answer there.
+        (unsafe { *at }) as u64
+    } else {
+        0
+    };
+    pinned(r, begun, address, bytes, result);
+    result
+}
+
+/// `cuMemHostRegister`.
+pub(crate) fn register(r: &Recorder, call: Call<'_>, at: *mut c_void, bytes: usize) -> CuResult {
+    let begun = r.session.begun();
+    let result = call();
+    pinned(r, begun, if is_ok(result) { at as u64 } else { 0 }, bytes, result);
+    result
+}
+
+fn pinned(r: &Recorder, begun: Begun, at: u64, bytes: usize, result: CuResult) {
+    if at != 0 {
+        lock(&r.memory).pinned.insert(at, bytes as u64);
+    }
+    let kind = AllocationKind::TakeHost;
+    crate::allocations::told(r, begun, kind, at, bytes as u64, OrderRow::NONE, result);
+}
+
+/// `cuMemFreeHost` and `cuMemHostUnregister`; `stays`: the memory is there behind the call.
+///
+/// What copies were to bring there is read when they have: before the memory is gone.
+pub(crate) fn free(r: &Recorder, call: Call<'_>, at: *mut c_void, stays: bool) -> CuResult {
+    let begun = r.session.begun();
+    let at = at as u64;
+    let bytes = lock(&r.memory).pinned.get(&at).copied();
+    let awaited = bytes.is_some_and(|bytes| r.is_awaited(at, bytes));
+    // The driver waits as well, before it gives the memory back.
+    // SAFETY: waits for the device; not while a graph is captured, which that would end.
+    let waited = awaited
+        && r.captures.load(Ordering::Relaxed) == 0
+        && unsafe { crate::resolve::driver().cuCtxSynchronize() }.is_ok();
+    if let Some(bytes) = bytes.filter(|_| waited) {
+        r.complete_at(at, bytes, true);
+    }
+    let result = call();
+    if is_ok(result)
+        && let Some(bytes) = bytes
+    {
+        r.complete_at(at, bytes, stays);
+        lock(&r.memory).pinned.remove(&at);
+    }
+    let kind = AllocationKind::GiveHost;
+    crate::allocations::told(r, begun, kind, at, bytes.unwrap_or(0), OrderRow::NONE, result);
+    result
+}

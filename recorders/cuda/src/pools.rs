@@ -1,0 +1,125 @@
+//! Pools of memory: which ones give plain memory of a device, so that the window may serve in their place.
+
+use crate::recorder::{Recorder, is_ok, lock};
+use crate::resolve::driver;
+use cuda_driver::{ALLOCATION_PINNED, CuDevice, CuMemPool, CuResult, LOCATION_DEVICE, MemLocation};
+use std::collections::BTreeSet;
+
+type Call<'a> = &'a mut dyn FnMut() -> CuResult;
+
+/// What is known of pools.
+#[derive(Debug, Default)]
+pub(crate) struct Pools {
+    /// Pools of plain memory of a device, which nobody else shares.
+    plain: BTreeSet<(usize, CuDevice)>,
+    /// Devices whose `cuMemAllocAsync` takes from a pool that is not known to be plain.
+    others: BTreeSet<CuDevice>,
+}
+
+impl Pools {
+    /// Whether a pool gives plain memory of a device. A device's default pool does.
+    fn is_plain(&mut self, pool: CuMemPool, device: CuDevice) -> bool {
+        let key = (pool as usize, device);
+        if self.plain.contains(&key) {
+            return true;
+        }
+        let mut default: CuMemPool = std::ptr::null_mut();
+        // SAFETY: a question with a place for the answer.
+        let asked = unsafe { driver().cuDeviceGetDefaultMemPool(&raw mut default, device) };
+        let is_default = asked.is_ok() && default == pool && !pool.is_null();
+        if is_default {
+            self.plain.insert(key);
+        }
+        is_default
+    }
+}
+
+/// Whether the window may serve in the place of a pool, for the calling thread's device; `None`: of the device's own
+/// pool. Where it may not, the recording says so.
+pub(crate) fn may_serve(r: &Recorder, pool: Option<CuMemPool>) -> bool {
+    let Some((_, device)) = crate::memory::here() else {
+        return true;
+    };
+    let mut pools = lock(&r.pools);
+    let may = match pool {
+        Some(pool) => pools.is_plain(pool, device),
+        None => !pools.others.contains(&device),
+    };
+    drop(pools);
+    if !may {
+        r.not_recorded(
+            "pools",
+            "the program takes memory from pools that are shared, managed or not known to be of the device alone: the driver serves it, what others write there is not seen, and a replay may not find its addresses free",
+        );
+    }
+    may
+}
+
+/// `cuMemPoolCreate`: memory of pools that other processes share, or that is not the device's alone, is the driver's to
+/// serve.
+///
+/// # Safety
+/// The form is the program's, which the driver reads too.
+pub(crate) unsafe fn create(
+    r: &Recorder,
+    call: Call<'_>,
+    pool: *mut CuMemPool,
+    properties: *const [u32; 4],
+) -> CuResult {
+    let result = call();
+    if is_ok(result) && !pool.is_null() && !properties.is_null() {
+        // SAFETY: the caller's promise: a form that begins with these four words, and the driver's answer.
+        let ([kind, shared, location, device], pool) = unsafe { (*properties, *pool) };
+        let mut pools = lock(&r.pools);
+        // The handle may have been another pool's.
+        pools.plain.retain(|(known, _)| *known != pool as usize);
+        if kind == ALLOCATION_PINNED && shared == 0 && location == LOCATION_DEVICE {
+            pools.plain.insert((pool as usize, device as CuDevice));
+        }
+        drop(pools);
+        if shared != 0 {
+            r.not_recorded(
+                "shared memory",
+                "the program has pools of memory that other processes can share: what these write is not seen",
+            );
+        }
+    }
+    result
+}
+
+/// `cuDeviceSetMemPool`: `cuMemAllocAsync` takes from this pool from now on.
+pub(crate) fn set_current(r: &Recorder, call: Call<'_>, device: CuDevice, pool: CuMemPool) -> CuResult {
+    let result = call();
+    if is_ok(result) {
+        let mut pools = lock(&r.pools);
+        if pools.is_plain(pool, device) {
+            pools.others.remove(&device);
+        } else {
+            pools.others.insert(device);
+        }
+    }
+    result
+}
+
+/// `cuMemSetMemPool`: the same by a place and a kind of memory.
+///
+/// # Safety
+/// The place is the program's, which the driver reads too.
+pub(crate) unsafe fn set_of_place(
+    r: &Recorder,
+    call: Call<'_>,
+    place: *const MemLocation,
+    kind: u32,
+    pool: CuMemPool,
+) -> CuResult {
+    if place.is_null() {
+        return call();
+    }
+    // SAFETY: the caller's promise.
+    let MemLocation { kind: location, id } = unsafe { *place };
+    if location == LOCATION_DEVICE && kind == ALLOCATION_PINNED {
+        set_current(r, call, id, pool)
+    } else {
+        call()
+    }
+}
