@@ -115,6 +115,8 @@ fn a_full_disk_ends_the_recording_and_not_the_program() {
     let ended = ended(recorder.env("STAND_IN_SLOW", "800"));
     assert_eq!((ended.code, &ended.out), (Some(0), &alone.out), "{ended:?}");
     assert!(ended.err.contains("File too large"), "{ended:?}");
+    let told = lost(&path);
+    assert!(told.iter().any(|why| why.contains("File too large")), "{told:?}");
     let made = launches(&path);
     assert!(made > 0 && made < 1600, "{made} launches");
     let verified = run([OsStr::new("verify"), path.as_os_str()]);
@@ -364,4 +366,15 @@ fn pools_of_memory_that_the_host_reaches_are_the_drivers() {
 #[test]
 fn a_signal_that_the_program_waits_for_is_not_taken_by_the_recorder() {
     goes_on("signal", &[], &["corners", "--signal"], &[]);
+}
+
+#[test]
+fn every_slice_of_a_copy_is_recorded() {
+    corner("--slices", "driver");
+}
+
+#[test]
+fn a_context_that_is_released_for_the_last_time_takes_its_memory_with_it() {
+    let (_folder, recorded) = goes_on("released", &[], &["corners", "--released"], &[]);
+    assert_eq!(findings(&recorded.path), [""; 0]);
 }

@@ -36,7 +36,7 @@ pub(crate) fn told(
 }
 
 /// Waits for what a context has; `None`: for the calling thread's.
-fn wait_for(context: Option<usize>) -> Result<(), CudaError> {
+pub(crate) fn wait_for(context: Option<usize>) -> Result<(), CudaError> {
     let d = driver();
     let Some(context) = context else {
         // SAFETY: waits, as the driver's own function does before it gives memory back.

@@ -35,22 +35,46 @@ pub(crate) fn destroy(r: &Recorder, call: Call<'_>, context: CuContext) -> CuRes
     result
 }
 
-/// The context that the runtime uses is reset.
-pub(crate) fn reset(r: &Recorder, call: Call<'_>, device: CuDevice) -> CuResult {
+/// A device's primary context, which the runtime uses; `None`: there is none, or nothing is known of the device.
+fn primary(r: &Recorder, device: CuDevice) -> Option<usize> {
+    // Asking makes the context where there is none: not of a device of which nothing is known.
+    if !lock(&r.memory).knows(device) || !is_active(device) {
+        return None;
+    }
     let d = driver();
     let mut context: CuContext = std::ptr::null_mut();
-    // Asking makes the context where there is none: not of a device of which nothing is known.
-    let known = lock(&r.memory).knows(device);
     // SAFETY: asks which one it is, and leaves it retained as often as it was.
-    let asked = known
-        && unsafe {
-            d.cuDevicePrimaryCtxRetain(&raw mut context, device)
-                .and_then(|()| d.cuDevicePrimaryCtxRelease_v2(device))
-                .is_ok()
-        };
+    let asked = unsafe {
+        d.cuDevicePrimaryCtxRetain(&raw mut context, device)
+            .and_then(|()| d.cuDevicePrimaryCtxRelease_v2(device))
+    };
+    asked.is_ok().then_some(context as usize)
+}
+
+/// Whether a device has its primary context; a driver that does not say so is taken to have it.
+fn is_active(device: CuDevice) -> bool {
+    let (mut flags, mut active) = (0, 0);
+    // SAFETY: a question with places for the answers.
+    let asked = unsafe { driver().cuDevicePrimaryCtxGetState(device, &raw mut flags, &raw mut active) };
+    asked.is_err() || active != 0
+}
+
+/// The primary context is reset.
+pub(crate) fn reset(r: &Recorder, call: Call<'_>, device: CuDevice) -> CuResult {
+    let context = primary(r, device);
     let result = call();
-    if is_ok(result) && asked {
-        gone(r, context as usize);
+    if let Some(context) = context.filter(|_| is_ok(result)) {
+        gone(r, context);
+    }
+    result
+}
+
+/// The primary context is released: where that was the last time, it is no more.
+pub(crate) fn release(r: &Recorder, call: Call<'_>, device: CuDevice) -> CuResult {
+    let context = primary(r, device);
+    let result = call();
+    if let Some(context) = context.filter(|_| is_ok(result) && !is_active(device)) {
+        gone(r, context);
     }
     result
 }

@@ -144,6 +144,7 @@ hooks! {
     cuMemSetMemPool, Known, Legacy (place: *mut MemLocation, kind: u32, pool: CuMemPool) => |r, _f, call| pools::set_of_place(r, call, place, kind, pool);
     cuCtxDestroy_v2, Always, Legacy (context: CuContext) => |r, _f, call| contexts::destroy(r, call, context);
     cuCtxEnablePeerAccess, Always, Legacy (peer: CuContext, flags: u32) => |r, _f, call| { let _ = flags; contexts::reach_peer(r, call, peer) };
+    cuDevicePrimaryCtxRelease_v2, Always, Legacy (device: CuDevice) => |r, _f, call| contexts::release(r, call, device);
     cuDevicePrimaryCtxReset_v2, Always, Legacy (device: CuDevice) => |r, _f, call| contexts::reset(r, call, device);
     cuMemcpy, Work, Legacy (to: CuDevicePtr, from: CuDevicePtr, bytes: usize) => |r, f, call| copies::unified(r, copies::Where::now(f), call, to, from, bytes);
     cuMemcpy_ptds, Work, PerThread (to: CuDevicePtr, from: CuDevicePtr, bytes: usize) => |r, f, call| copies::unified(r, copies::Where::now(f), call, to, from, bytes);

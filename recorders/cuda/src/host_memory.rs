@@ -4,7 +4,6 @@ use crate::recorder::{Recorder, is_ok, lock};
 use cuda_driver::CuResult;
 use cuda_session::Begun;
 use libc::c_void;
-use std::sync::atomic::Ordering;
 use trace_core::recording::{AllocationKind, OrderRow};
 
 type Call<'a> = &'a mut dyn FnMut() -> CuResult;
@@ -46,14 +45,9 @@ pub(crate) fn free(r: &Recorder, call: Call<'_>, at: *mut c_void, stays: bool) -
     let begun = r.session.begun();
     let at = at as u64;
     let bytes = lock(&r.memory).pinned.get(&at).copied();
-    let awaited = bytes.is_some_and(|bytes| r.is_awaited(at, bytes));
     // The driver waits as well, before it gives the memory back.
-    // SAFETY: waits for the device; not while a graph is captured, which that would end.
-    let waited = awaited
-        && r.captures.load(Ordering::Relaxed) == 0
-        && unsafe { crate::resolve::driver().cuCtxSynchronize() }.is_ok();
-    if let Some(bytes) = bytes.filter(|_| waited) {
-        r.complete_at(at, bytes, true);
+    if let Some(bytes) = bytes {
+        r.wait_for_awaited(Some((at, bytes)));
     }
     let result = call();
     if is_ok(result)

@@ -1,6 +1,7 @@
 //! What copies between host and device bring, where it is not there when the call is back: copies to the host are read
 //! when they are known to be done.
 
+use crate::allocations::wait_for;
 use crate::content;
 use crate::progress::Reached;
 use crate::recorder::{Form, Recorder, is_ok, lock};
@@ -20,6 +21,7 @@ const LONGEST_WAIT: Duration = Duration::from_secs(5);
 #[derive(Debug, Default)]
 pub(crate) struct Reads {
     waiting: Vec<Waiting>,
+    next: u64,
     /// What was awaited when the program ended, last one first.
     last: Option<Vec<Waiting>>,
 }
@@ -32,6 +34,8 @@ struct Waiting {
     work: u64,
     slot: Slot,
     row: CopyRow,
+    /// Counts up from one to the next.
+    number: u64,
 }
 
 impl Waiting {
@@ -63,12 +67,15 @@ impl Recorder {
             }
             stays
         });
+        let number = reads.next;
+        reads.next += 1;
         reads.waiting.push(Waiting {
             stream: key,
             context: crate::memory::context(),
             work,
             slot,
             row,
+            number,
         });
         drop(reads);
         self.hand(begun, CallEvent::Copy(row), With::Awaited(slot));
@@ -159,9 +166,26 @@ impl Recorder {
         self.complete_those(|w| w.is_at(at, bytes), there);
     }
 
-    /// Whether a copy to a range of the host's memory is not known to be done.
-    pub fn is_awaited(&self, at: u64, bytes: u64) -> bool {
-        lock(&self.reads).waiting.iter().any(|w| w.is_at(at, bytes))
+    /// Waits for the contexts of copies to the host that are not known to be done, of those to a range of its memory or of
+    /// all, and takes up what they brought. A wait is not allowed while a graph is captured.
+    pub fn wait_for_awaited(&self, range: Option<(u64, u64)>) {
+        let is_one = |w: &Waiting| range.is_none_or(|(at, bytes)| w.is_at(at, bytes));
+        let mut contexts: Vec<usize> = lock(&self.reads)
+            .waiting
+            .iter()
+            .filter(|w| is_one(w))
+            .map(|w| w.context)
+            .collect();
+        contexts.sort_unstable();
+        contexts.dedup();
+        for context in contexts {
+            // What comes meanwhile was not waited for.
+            let so_far = lock(&self.reads).waiting.last().map_or(0, |w| w.number);
+            let waited = self.captures.load(Ordering::Relaxed) == 0 && wait_for(Some(context)).is_ok();
+            if waited {
+                self.complete_those(|w| w.context == context && w.number <= so_far && is_one(w), true);
+            }
+        }
     }
 
     /// Takes up what copies brought of which streams are known to have done so many pieces of work.

@@ -214,10 +214,7 @@ impl Recorder {
     /// The range that is recorded ends.
     fn leave(&self) {
         if self.kernels.is_none() {
-            // SAFETY: waits for the device; not while a graph is captured, which that would end.
-            if self.captures.load(Ordering::Relaxed) == 0 && unsafe { driver().cuCtxSynchronize() }.is_ok() {
-                self.all_done(None);
-            }
+            self.wait_for_awaited(None);
             self.forget_awaited();
             self.snapshot(Moment::End);
         }

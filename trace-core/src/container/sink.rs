@@ -33,6 +33,10 @@ impl FileSink {
     pub(super) fn new(file: File, folder: Option<File>) -> Self {
         Self { file, folder }
     }
+
+    pub(super) fn file(&self) -> &File {
+        &self.file
+    }
 }
 
 impl AsRawFd for FileSink {

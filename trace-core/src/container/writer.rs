@@ -17,6 +17,7 @@ use std::path::Path;
 use std::time::Duration;
 
 mod records;
+mod room;
 
 /// Bytes hashed, written and reported at once.
 const PIECE: usize = 1 << 20;
@@ -42,6 +43,8 @@ pub struct Writer<S: Sink> {
     /// Tables since the last complete one, that one counted.
     tables: usize,
     poisoned: bool,
+    /// Room behind a commit.
+    room: Option<room::Room>,
     progress: Progress,
 }
 
@@ -133,6 +136,7 @@ impl Writer<FileSink> {
             sequence: kine.state.record.sequence,
             tables: kine.state.tables,
             poisoned: false,
+            room: None,
             progress: Progress::new(),
         })
     }
@@ -191,6 +195,7 @@ impl<S: Sink> Writer<S> {
             sequence: 0,
             tables: 0,
             poisoned: false,
+            room: None,
             progress: Progress::new(),
         };
         writer.write(0, &header())?;

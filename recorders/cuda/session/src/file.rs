@@ -17,6 +17,8 @@ use trace_core::recording::{
 
 /// Bytes of columns and pages that are gathered before they are written.
 const GATHER: usize = 16 << 20;
+/// Bytes that are kept behind each commit, so that the file can say why it ends there when the disk is full.
+const ROOM: usize = 64 << 10;
 
 /// Columns of events that are not in the file yet.
 #[derive(Debug, Default)]
@@ -50,6 +52,8 @@ pub(crate) struct File {
     told: Option<u64>,
     /// Events that are in the file as of the last commit.
     committed: u64,
+    /// Events of the last commit that room was kept behind.
+    safe: u64,
     /// Pages that each range of memory held in its last snapshot: by first byte, bytes and ids.
     snapshots: BTreeMap<u64, (u64, Vec<u32>)>,
 }
@@ -77,6 +81,7 @@ impl File {
             events: 0,
             told: None,
             committed: 0,
+            safe: 0,
             snapshots: BTreeMap::new(),
         })
     }
@@ -292,33 +297,16 @@ impl File {
         w.pages(&digests, images.iter().map(|p| &**p))
     }
 
-    /// Makes everything so far durable, and what is told where it is given. `cut` says why the recording ends here,
-    /// where the program went on.
-    pub fn commit(&mut self, told: Option<&Told>, cut: Option<&str>) -> Result<(), SessionError> {
+    /// Makes everything so far durable, and what is told where it is given. `last`: nothing comes behind it; why the
+    /// recording ends here, where the program went on.
+    pub fn commit(&mut self, told: Option<&Told>, last: Option<Option<&str>>) -> Result<(), SessionError> {
         self.flush()?;
         if let Some(told) = told {
             let json = serde_json::to_vec(&told.facts).map_err(|source| SessionError::Facts {
                 path: self.path.clone(),
                 source,
             })?;
-            let mut facts = Facts {
-                identity: told.identity.clone(),
-                findings: told.findings.clone(),
-                ..Facts::default()
-            };
-            facts.identity.clock = Clock::SinceStart;
-            if let Some(why) = cut {
-                let event = self.events;
-                let place = format!("event {event}");
-                facts
-                    .findings
-                    .push(Finding::new(FindingKind::LostEvents, place, why).at_event(event.saturating_sub(1)));
-                facts.lost.push(trace_core::recording::LostEvents {
-                    before_event: event,
-                    count: None,
-                    reason: why.to_owned(),
-                });
-            }
+            let facts = facts_of(told, last.flatten(), self.events);
             let written = self
                 .writer
                 .facts(&facts)
@@ -329,6 +317,48 @@ impl File {
         self.writer.watch(&Progress::new());
         self.writer.commit().map_err(|source| self.failed(source))?;
         self.committed = self.events;
+        if last.is_some() {
+            // What was kept and is not needed does no harm.
+            let _ = self.writer.drop_room();
+            return Ok(());
+        }
+        self.writer.keep_room(ROOM).map_err(|source| self.failed(source))?;
+        self.safe = self.committed;
         Ok(())
     }
+
+    /// What was to be written could not be: the file ends with what it had a little before, and says why.
+    pub fn cut(&mut self, told: &Told, why: &str) -> Result<(), SessionError> {
+        let facts = facts_of(told, Some(why), self.safe);
+        let writer = &mut self.writer;
+        let written = writer
+            .go_back()
+            .and_then(|()| writer.facts(&facts))
+            .and_then(|()| writer.commit());
+        written.map_err(|source| self.failed(source))?;
+        let _ = self.writer.drop_room();
+        Ok(())
+    }
+}
+
+/// What is told of a recording; `cut` says why it ends behind so many events, where the program went on.
+fn facts_of(told: &Told, cut: Option<&str>, events: u64) -> Facts {
+    let mut facts = Facts {
+        identity: told.identity.clone(),
+        findings: told.findings.clone(),
+        ..Facts::default()
+    };
+    facts.identity.clock = Clock::SinceStart;
+    if let Some(why) = cut {
+        let place = format!("event {events}");
+        facts
+            .findings
+            .push(Finding::new(FindingKind::LostEvents, place, why).at_event(events.saturating_sub(1)));
+        facts.lost.push(trace_core::recording::LostEvents {
+            before_event: events,
+            count: None,
+            reason: why.to_owned(),
+        });
+    }
+    facts
 }

@@ -4,7 +4,7 @@ use crate::entry::{Entry, With};
 use crate::error::SessionError;
 use crate::file::File;
 use crate::tables::Tables;
-use crate::writing::Writing;
+use crate::writing::{Writing, give_up};
 use std::cell::Cell;
 use std::collections::{HashMap, VecDeque};
 use std::path::PathBuf;
@@ -125,7 +125,7 @@ impl Session {
     /// # Errors
     /// When there is a file of the name already, or one of them cannot be made.
     pub fn begin(settings: &Settings) -> Result<Self, SessionError> {
-        let file = File::begin(&settings.to)?;
+        let mut file = File::begin(&settings.to)?;
         let shared = Arc::new(Shared {
             begun: Instant::now(),
             queue: Mutex::default(),
@@ -146,9 +146,10 @@ impl Session {
             .spawn(move || {
                 WRITES.set(true);
                 // Whatever happens in it: nobody may wait for a thread that is no more.
-                let write = std::panic::AssertUnwindSafe(|| Writing::new(file, limit).write(&own));
+                let write = std::panic::AssertUnwindSafe(|| Writing::new(&mut file, limit).write(&own));
                 if std::panic::catch_unwind(write).is_err() {
-                    own.give_up("the recorder's writer had a fault");
+                    let tell = || give_up(&mut file, &own, "the recorder's writer had a fault");
+                    let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(tell));
                 }
                 own.going.store(false, Ordering::Relaxed);
                 own.done.store(true, Ordering::Release);

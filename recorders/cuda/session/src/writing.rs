@@ -23,9 +23,17 @@ const SHARE: u32 = 20;
 /// Bytes after which it is told that there is room again.
 const TELL_EVERY: u64 = 16 << 20;
 
+/// Ends a recording that cannot be written any more, and says so in the file where that is possible.
+pub(crate) fn give_up(file: &mut File, shared: &Shared, why: &str) {
+    shared.give_up(why);
+    let told = shared.tables().told();
+    // Nothing more can be done where that fails as well: the file has what it had.
+    let _ = file.cut(&told, why);
+}
+
 /// What the thread that writes has at hand.
-pub(crate) struct Writing {
-    file: File,
+pub(crate) struct Writing<'a> {
+    file: &'a mut File,
     limit: Option<u64>,
     /// Calls that are not in the file yet: the first one waits for its content.
     pending: VecDeque<Entry>,
@@ -44,8 +52,8 @@ pub(crate) struct Writing {
     untold: u64,
 }
 
-impl Writing {
-    pub fn new(file: File, limit: Option<u64>) -> Self {
+impl<'a> Writing<'a> {
+    pub fn new(file: &'a mut File, limit: Option<u64>) -> Self {
         Self {
             file,
             limit,
@@ -73,14 +81,14 @@ impl Writing {
                 if last || (now >= due && self.file.has_more(version)) {
                     let told = (last || self.file.told() != Some(version)).then(|| shared.tables().told());
                     let why = shared.why().filter(|_| last);
-                    self.file.commit(told.as_ref(), why.as_deref())?;
+                    self.file.commit(told.as_ref(), last.then_some(why.as_deref()))?;
                     due = now + (now.elapsed() * SHARE).max(every);
                     every = (every * 2).min(COMMIT_EVERY);
                 }
                 Ok(())
             });
             if let Err(e) = done {
-                shared.give_up(e.to_string());
+                give_up(self.file, shared, &e.to_string());
                 return;
             }
             if last {

@@ -125,7 +125,8 @@ fn change<T>(change: impl FnOnce(&mut Vec<Arc<Context>>) -> T) -> Answer<T> {
         .map_err(|_| INVALID_CONTEXT)
 }
 
-fn find(handle: CuContext) -> Answer<Arc<Context>> {
+/// The context of a handle.
+pub fn find(handle: CuContext) -> Answer<Arc<Context>> {
     CONTEXTS.get(handle).map_err(|_| INVALID_CONTEXT)
 }
 

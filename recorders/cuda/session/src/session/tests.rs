@@ -440,6 +440,24 @@ fn more_than_may_wait_is_handed_over_at_the_end() {
 }
 
 #[test]
+fn a_fault_of_the_thread_that_writes_is_told_in_the_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let s = Session::begin(&settings(&folder)).unwrap();
+    s.record(s.begun(), 1, CallEvent::Launch(LaunchRow::default()), With::Nothing);
+    let path = folder.path().join("r.kine");
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while trace_core::container::open(&path).map_or(0, |r| r.events.len()) < 1 {
+        assert!(Instant::now() < deadline, "nothing was committed");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    s.at_end(|| panic!("a fault, for a test"));
+    s.end();
+    let r = open(&path);
+    assert_eq!(r.events.len(), 1);
+    assert_eq!(r.facts.lost[0].reason, "the recorder's writer had a fault");
+}
+
+#[test]
 fn a_file_that_is_there_is_not_written_over() {
     let folder = tempfile::tempdir().unwrap();
     let s = settings(&folder);

@@ -1,17 +1,18 @@
 //! What programs may do and seldom do: each a word of the one program `corners`.
 
+use super::graph::NO_COPY;
 use super::{DEFAULT, Work};
 use crate::gpu::Arg::{U32, U64};
 use crate::gpu::{Code, Done, Gpu};
 use crate::options::Way;
 use crate::result::{check, words};
-use cuda_driver::{ALLOCATION_PINNED, CuStream, CudaError, LOCATION_DEVICE};
+use cuda_driver::{ALLOCATION_PINNED, Copy3d, CuStream, CudaError, LOCATION_DEVICE, MEMORY_DEVICE, MEMORY_HOST};
 use std::ffi::c_void;
 use std::ptr::null_mut;
 
 type Corner = fn(&mut Work<'_>) -> Done;
 
-const CORNERS: [(&str, Corner); 11] = [
+const CORNERS: [(&str, Corner); 13] = [
     ("--other-freed", other_freed),
     ("--freed-early", freed_early),
     ("--pageable", pageable),
@@ -23,6 +24,8 @@ const CORNERS: [(&str, Corner); 11] = [
     ("--capture", capture),
     ("--managed-pool", managed_pool),
     ("--signal", signal),
+    ("--slices", slices),
+    ("--released", released),
 ];
 
 fn text(e: CudaError) -> String {
@@ -340,6 +343,55 @@ fn managed_pool(w: &mut Work<'_>) -> Done {
         }
     }
     gpu.finish(stream)
+}
+
+/// A copy of very many slices, which do not follow each other.
+fn slices(w: &mut Work<'_>) -> Done {
+    let (gpu, depth) = (w.gpu, 70_000);
+    let values = words(w.options.seed, depth * 2);
+    let to = gpu.alloc(depth as usize * 8)?;
+    gpu.fill(to, 0, depth as usize * 2, DEFAULT)?;
+    let copy = Copy3d {
+        source_kind: MEMORY_HOST,
+        source_host: values.as_ptr().cast(),
+        source_pitch: 4,
+        source_height: 2,
+        to_kind: MEMORY_DEVICE,
+        to_device: to,
+        to_pitch: 4,
+        to_height: 2,
+        width: 4,
+        height: 1,
+        depth: depth as usize,
+        ..NO_COPY
+    };
+    // SAFETY: a form of the driver's, of memory that is there.
+    unsafe { gpu.d.cuMemcpy3D_v2(&raw const copy) }.map_err(text)?;
+    let got: Vec<u32> = gpu.get(to, depth as usize * 2)?;
+    let right: Vec<u32> = values
+        .iter()
+        .enumerate()
+        .map(|(n, v)| if n % 2 == 0 { *v } else { 0 })
+        .collect();
+    check("words", &got, &right)?;
+    w.result.give(&got);
+    Ok(())
+}
+
+/// The context is released and taken again: what was made in it is gone, and there is room for as much.
+fn released(w: &mut Work<'_>) -> Done {
+    const LARGE: usize = 600 << 20;
+    for value in [3, 5] {
+        let at = w.gpu.alloc(LARGE)?;
+        w.gpu.fill(at, value, 1024, DEFAULT)?;
+        let got: Vec<u32> = w.gpu.get(at, 1024)?;
+        check("words", &got, &[value; 1024])?;
+        w.result.give(&got);
+        // SAFETY: the context that this thread retained, whose memory is not used any more.
+        unsafe { w.gpu.d.cuDevicePrimaryCtxRelease_v2(0) }.map_err(text)?;
+        w.gpu.enter()?;
+    }
+    Ok(())
 }
 
 /// A program that waits for a signal gets it, whatever threads there are beside its own.

@@ -199,7 +199,7 @@ fn built(w: &mut Work<'_>) -> Done {
 }
 
 /// A copy of nothing, to be filled in.
-const NO_COPY: Copy3d = Copy3d {
+pub(super) const NO_COPY: Copy3d = Copy3d {
     source_x: 0,
     source_y: 0,
     source_z: 0,

@@ -180,7 +180,7 @@ fn take_in_order(call: &Call, to: *mut CuDevicePtr, bytes: usize, kind: Kind, st
 }
 
 pub fn cuMemFreeAsync(call: &Call, at: CuDevicePtr, stream: CuStream) -> Answer {
-    let (context, stream) = call.stream(stream)?;
+    let (context, stream) = streams::find_anywhere(call, stream)?;
     refuse_capturing(&stream)?;
     if at == 0 {
         return Ok(());

@@ -3,10 +3,11 @@
 pub mod calls;
 pub mod events;
 
+use crate::call::Call;
 use crate::codes::INVALID_HANDLE;
-use crate::context::Context;
+use crate::context::{self, Context};
 use crate::graphs::capture::Capture;
-use crate::handles::Handles;
+use crate::handles::{Handles, pointer};
 use crate::settings::settings;
 use crate::{Answer, lock};
 use cuda_driver::{CuStream, STREAM_LEGACY, STREAM_NON_BLOCKING, STREAM_PER_THREAD};
@@ -252,6 +253,14 @@ pub fn find(context: &Context, handle: CuStream, per_thread: bool) -> Answer<Arc
     }
 }
 
+/// The stream that a call names which may be of another context than the thread's, and its context.
+pub fn find_anywhere(call: &Call, handle: CuStream) -> Answer<(Arc<Context>, Arc<Stream>)> {
+    match STREAMS.get(handle) {
+        Ok(stream) => Ok((context::find(pointer(stream.context))?, stream)),
+        Err(_) => call.stream(handle),
+    }
+}
+
 /// Puts work into a stream: it begins when what the stream has before is done, and all of `after`.
 pub fn submit(
     context: &Arc<Context>,
@@ -298,7 +307,7 @@ pub fn is_done(context: &Context, stream: &Stream) -> bool {
 pub fn forget(context: usize) {
     for stream in STREAMS.all().iter().filter(|s| s.context == context) {
         // Somebody else may have destroyed it already.
-        let _ = STREAMS.take(crate::handles::pointer(stream.handle));
+        let _ = STREAMS.take(pointer(stream.handle));
     }
 }
 
