@@ -288,7 +288,7 @@ fn a_copy_that_nobody_waited_for_is_not_read_too_early() {
 
 /// Records a corner of what programs may do on a device that is slow to begin, and plays it: the recording has what the
 /// program got.
-fn corner(word: &str, way: &str) -> Recorded {
+fn corner(word: &str, way: &str) -> (Cuda, Recorded) {
     let (cuda, recorded) = goes_on(
         "corner",
         &[],
@@ -296,12 +296,12 @@ fn corner(word: &str, way: &str) -> Recorded {
         &[("STAND_IN_SLOW", "20000")],
     );
     cuda.plays_well(&recorded, &json!({}), &[]);
-    recorded
+    (cuda, recorded)
 }
 
 #[test]
 fn memory_of_the_host_that_is_given_back_does_not_end_copies_to_other_memory() {
-    let recorded = corner("--other-freed", "driver");
+    let (_folder, recorded) = corner("--other-freed", "driver");
     assert_eq!(findings(&recorded.path), [""; 0]);
 }
 
@@ -322,7 +322,7 @@ fn an_event_that_is_made_again_stands_behind_nothing() {
 
 #[test]
 fn what_a_function_of_the_host_puts_into_memory_before_a_copy_is_what_the_copy_brought() {
-    let recorded = corner("--host-fill", "driver");
+    let (_folder, recorded) = corner("--host-fill", "driver");
     assert_eq!(findings(&recorded.path), [""; 0]);
     let cuda = Cuda::default();
     let recorded = cuda.recorded_well("streams", &[], &["streams", "--host-function"]);

@@ -100,9 +100,10 @@ impl File {
         }
     }
 
-    /// Bytes that the file has on the disk, about.
+    /// Bytes that the file has on the disk or will have, about.
     pub fn bytes(&self) -> u64 {
-        self.writer.rows(SectionKind::PageImages) * PAGE_SIZE as u64 + self.events * 90
+        let pages = self.writer.rows(SectionKind::PageImages) * PAGE_SIZE as u64;
+        pages + self.content.waiting() as u64 + self.events * 90
     }
 
     /// Whether there is something to commit.

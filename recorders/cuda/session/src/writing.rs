@@ -94,9 +94,7 @@ impl<'a> Writing<'a> {
             if last {
                 return;
             }
-            if let Some(most) = self.limit.filter(|most| self.file.bytes() > *most) {
-                shared.give_up(format!("it reached its limit of {most} bytes"));
-            }
+            self.is_over(shared);
         }
     }
 
@@ -135,6 +133,15 @@ impl<'a> Writing<'a> {
         }
         shared.stored(std::mem::take(&mut self.untold));
         Ok(())
+    }
+
+    /// Whether the file is as long as it may be: then the recording ends.
+    fn is_over(&self, shared: &Shared) -> bool {
+        let over = self.limit.filter(|most| self.file.bytes() > *most);
+        if let Some(most) = over {
+            shared.give_up(format!("it reached its limit of {most} bytes"));
+        }
+        over.is_some()
     }
 
     /// Takes up what was awaited. Where its call waits behind another one it is stored at once: it may be much.
@@ -196,6 +203,11 @@ impl<'a> Writing<'a> {
             }
             self.file.take(entry)?;
             self.count(shared, weight);
+            if self.is_over(shared) {
+                // However much was handed over meanwhile.
+                self.pending.clear();
+                break;
+            }
         }
         Ok(())
     }

@@ -1,6 +1,6 @@
 //! Room that a writer keeps behind its last commit: what is most needed can still be said when the disk is full.
 
-use super::{Writer, KineFile, Source};
+use super::{KineFile, Source, Writer};
 use crate::container::error::ContainerError;
 use crate::container::sink::FileSink;
 use crate::progress::Progress;
@@ -55,7 +55,8 @@ impl Writer<FileSink> {
         let file = self.sink.file().try_clone().map_err(io)?;
         // Nothing of what was begun since may pass for a commit.
         file.set_len(end.saturating_add(bytes)).map_err(io)?;
-        let length = usize::try_from(bytes).map_err(|_| ContainerError::Refused("there is too much room".to_owned()))?;
+        let length =
+            usize::try_from(bytes).map_err(|_| ContainerError::Refused("there is too much room".to_owned()))?;
         file.write_all_at(&vec![0; length], end).map_err(io)?;
         let kine = KineFile::of(Source::of(file, self.place.clone())?, &Progress::new())?;
         let (_, snapshots) = kine.snapshots()?;
