@@ -7,6 +7,7 @@ use replay_engine::run::OutputBuffer;
 use std::collections::HashMap;
 use std::sync::Arc;
 use trace_core::GpuVa;
+use trace_core::memory::{LOOKED_AT, likely_element};
 use trace_core::recording::{Buffer, BufferRole, ElementType, Recording};
 
 /// What copies carry and what memory held at the begin, as buffers: each input once, each output; none where it is no
@@ -25,9 +26,9 @@ pub fn editable(recording: &Arc<Recording>) -> Buffers {
     }
     let mut all = carried(recording);
     for (b, c) in &mut all {
-        let mut begin = vec![0; usize::try_from(b.bytes).unwrap_or(0).min(LOOK * 4)];
+        let mut begin = vec![0; usize::try_from(b.bytes).unwrap_or(0).min(LOOKED_AT)];
         if b.bytes.is_multiple_of(4) && recording.copied_part(&c.row, 0, &mut begin) {
-            b.element = likely(&begin);
+            b.element = likely_element(&begin);
         }
     }
     Buffers::carried(Arc::clone(recording), all)
@@ -86,7 +87,7 @@ pub fn compared(recording: &Recording, outputs: &mut [OutputBuffer]) -> Vec<Outp
     };
     let mut all = Vec::new();
     for output in outputs {
-        output.element = likely(&output.data);
+        output.element = likely_element(&output.data);
         let t = script.outputs.iter().find(|t| t.name == output.name);
         let Some(recorded) = t.and_then(|t| recording.copied(&t.row)) else {
             continue;
@@ -113,28 +114,6 @@ pub fn compared(recording: &Recording, outputs: &mut [OutputBuffer]) -> Vec<Outp
         all.push(diff);
     }
     all
-}
-
-/// Words that are looked at, at most: what is so long is of one kind from its beginning on.
-const LOOK: usize = 4096;
-/// Whole numbers of 32 bits that are as large as this are taken for something else: four bytes of a picture, a text.
-const LARGE: u32 = 1 << 24;
-
-/// The type that bytes seem to have, by the sizes of their words: floats are neither tiny nor huge, whole numbers are small
-/// on either side of zero, and each of them looks like no other. All others are bytes.
-fn likely(bytes: &[u8]) -> ElementType {
-    let (words, rest) = bytes.as_chunks::<4>();
-    let words = words.get(..LOOK).unwrap_or(words);
-    let float = |w: &[u8; 4]| {
-        let size = f32::from_le_bytes(*w).abs();
-        size == 0.0 || (1e-20..1e20).contains(&size)
-    };
-    let whole = |w: &[u8; 4]| i32::from_le_bytes(*w).unsigned_abs() < LARGE;
-    match words.iter().any(|w| *w != [0; 4]) && rest.is_empty() {
-        true if words.iter().all(float) => ElementType::F32,
-        true if words.iter().all(whole) => ElementType::I32,
-        _ => ElementType::U8,
-    }
 }
 
 /// The name that a buffer has, its type and its shape, as a person writes them: `out0=f32:1x1000`, `in0=u8`.
@@ -177,18 +156,6 @@ pub fn typed(text: &str) -> Result<Typed, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn floats_and_whole_numbers_are_told_from_bytes() {
-        let floats: Vec<u8> = [0.5f32, -3e7, 0.0, 1e-9].iter().flat_map(|f| f.to_le_bytes()).collect();
-        let whole: Vec<u8> = [1i32, -2, 3, 70_000].iter().flat_map(|n| n.to_le_bytes()).collect();
-        assert_eq!(likely(&floats), ElementType::F32);
-        assert_eq!(likely(&whole), ElementType::I32);
-        let text = b"four by four is sixteen.";
-        for other in [&text[..], &floats[..7], &[0; 16], &[], &[0xff, 0xfe, 0x7f, 0x80]] {
-            assert_eq!(likely(other), ElementType::U8, "{other:?}");
-        }
-    }
 
     #[test]
     fn types_of_buffers_are_read_and_others_told() {

@@ -3,6 +3,7 @@
 use super::align::{Common, Step};
 use super::aligned::{Aligned, Become, Block, Course};
 use super::anchors::align_long;
+use super::calls::{self, CallDiff, Judge};
 use super::moved::{self, Moved};
 use super::relocation::Relocations;
 use super::rules::Rules;
@@ -18,6 +19,7 @@ use std::ops::Range;
 pub(super) struct Compared {
     pub events: EventDiff,
     pub registers: Vec<RegisterDiff>,
+    pub calls: CallDiff,
     /// Number of jobs on each side.
     pub jobs: (u64, u64),
     pub aligned: Aligned,
@@ -29,6 +31,7 @@ impl Compared {
         Self {
             events: self.events.swapped(),
             registers: self.registers.into_iter().map(RegisterDiff::swapped).collect(),
+            calls: self.calls.swapped(),
             jobs: (self.jobs.1, self.jobs.0),
             aligned: self.aligned.swapped(),
         }
@@ -49,16 +52,18 @@ pub(super) fn diff(a: &Recording, b: &Recording, rules: &Rules, progress: &Progr
             one_sided.push(OneSided { kind, a: x, b: y });
         }
     }
-    let side_a = Side::new(a, map, names_a, both, rules);
-    let side_b = Side::new(b, map, names_b, both, rules);
+    let known = calls::known(a, b, progress)?;
+    let (known_a, known_b) = (known.as_ref().map(|k| &k.0), known.as_ref().map(|k| &k.1));
+    let side_a = Side::new(a, map, names_a, both, rules, known_a);
+    let side_b = Side::new(b, map, names_b, both, rules, known_b);
     let (of_a, of_b) = rayon::join(|| stream::read(&side_a, progress), || stream::read(&side_b, progress));
     let (of_a, of_b) = (of_a?, of_b?);
     // Where several alignments are as good, which one is found depends on which side is first. It is always the same
     // one that is, so that the answer does not depend on the order in which the recordings are given.
     let mut found = if (&of_a.tokens, &of_a.events) <= (&of_b.tokens, &of_b.events) {
-        compare((&side_a, of_a), (&side_b, of_b), progress)?
+        compare((&side_a, of_a), (&side_b, of_b), rules, progress)?
     } else {
-        compare((&side_b, of_b), (&side_a, of_a), progress)?.swapped()
+        compare((&side_b, of_b), (&side_a, of_a), rules, progress)?.swapped()
     };
     found.events.one_sided = one_sided;
     Ok(found)
@@ -128,7 +133,12 @@ fn pairs(a: &Stream, b: &Stream, progress: &Progress) -> Result<Vec<CoursePair>,
     Ok(out)
 }
 
-fn compare(a: (&Side<'_>, Stream), b: (&Side<'_>, Stream), progress: &Progress) -> Result<Compared, Cancelled> {
+fn compare(
+    a: (&Side<'_>, Stream),
+    b: (&Side<'_>, Stream),
+    rules: &Rules,
+    progress: &Progress,
+) -> Result<Compared, Cancelled> {
     let paired = pairs(&a.1, &b.1, progress)?;
     progress.set_total(paired.len() as u64);
     let mut work = Work {
@@ -159,6 +169,7 @@ fn compare(a: (&Side<'_>, Stream), b: (&Side<'_>, Stream), progress: &Progress) 
         });
         work.course(job, (i, j), progress)?;
     }
+    let calls = work.judge_calls(rules, progress)?;
     let moved = work.find_moved();
     let registers = work.tell(&moved, progress)?;
     let Work { a, b, blocks, .. } = work;
@@ -168,6 +179,7 @@ fn compare(a: (&Side<'_>, Stream), b: (&Side<'_>, Stream), progress: &Progress) 
     Ok(Compared {
         events,
         registers,
+        calls,
         jobs: (a.1.courses.len() as u64 - 1, b.1.courses.len() as u64 - 1),
         aligned: Aligned {
             courses,
@@ -176,6 +188,15 @@ fn compare(a: (&Side<'_>, Stream), b: (&Side<'_>, Stream), progress: &Progress) 
             blocks,
         },
     })
+}
+
+/// What events in a gap are aligned by.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum By {
+    /// What they are and their value, without what they carry.
+    Value,
+    /// What they are.
+    Key,
 }
 
 /// Two streams, and what has been found of them.
@@ -236,7 +257,8 @@ impl Work<'_, '_> {
         let (mut from_a, mut from_b) = (of_a.start, of_b.start);
         for c in found.common.into_iter().chain([end]) {
             let (to_a, to_b) = (of_a.start + c.a, of_b.start + c.b);
-            cut_short |= self.gap(from_a..to_a, from_b..to_b, progress)?;
+            let by = if self.a.0.calls.is_some() { By::Value } else { By::Key };
+            cut_short |= self.gap(from_a..to_a, from_b..to_b, by, progress)?;
             self.push(Become::Equal, to_a, to_b, c.len);
             (from_a, from_b) = (to_a + c.len, to_b + c.len);
         }
@@ -247,21 +269,25 @@ impl Work<'_, '_> {
     }
 
     /// What lies between two equal runs: the same accesses with other values, and what one side has alone.
-    fn gap(&mut self, of_a: Range<usize>, of_b: Range<usize>, progress: &Progress) -> Result<bool, Cancelled> {
+    fn gap(&mut self, of_a: Range<usize>, of_b: Range<usize>, by: By, progress: &Progress) -> Result<bool, Cancelled> {
         if of_a.is_empty() || of_b.is_empty() {
             self.push(Become::Deleted, of_a.start, of_b.start, of_a.len());
             self.push(Become::Inserted, of_a.end, of_b.start, of_b.len());
             return Ok(false);
         }
+        // Calls first by what they are apart from what they carry, then by their kind alone.
+        let calls = by == By::Value;
         let keys = |(side, stream): &(&Side<'_>, Stream), range: &Range<usize>| -> Vec<u64> {
             let of = |t: usize| stream.event(t).and_then(|e| side.item(e));
-            range
-                .clone()
-                .map(|t| of(t).map_or(0, |i| stream::key_token(i.key)))
-                .collect()
+            let digest = |i: Item| match by {
+                By::Value => stream::item_token(i),
+                By::Key => stream::key_token(i.key),
+            };
+            range.clone().map(|t| of(t).map_or(0, digest)).collect()
         };
         let (keys_a, keys_b) = (keys(&self.a, &of_a), keys(&self.b, &of_b));
         let found = align_long(&keys_a, &keys_b, progress)?;
+        let mut cut_short = found.cut_short;
         let end = Common {
             a: keys_a.len(),
             b: keys_b.len(),
@@ -270,8 +296,12 @@ impl Work<'_, '_> {
         let (mut from_a, mut from_b) = (of_a.start, of_b.start);
         for c in found.common.into_iter().chain([end]) {
             let (to_a, to_b) = (of_a.start + c.a, of_b.start + c.b);
-            self.push(Become::Deleted, from_a, from_b, to_a - from_a);
-            self.push(Become::Inserted, to_a, from_b, to_b - from_b);
+            if calls {
+                cut_short |= self.gap(from_a..to_a, from_b..to_b, By::Key, progress)?;
+            } else {
+                self.push(Become::Deleted, from_a, from_b, to_a - from_a);
+                self.push(Become::Inserted, to_a, from_b, to_b - from_b);
+            }
             for n in 0..c.len {
                 // Aligned by what they access, two may turn out to be equal all the same.
                 let (i, j) = (to_a + n, to_b + n);
@@ -282,7 +312,7 @@ impl Work<'_, '_> {
             }
             (from_a, from_b) = (to_a + c.len, to_b + c.len);
         }
-        Ok(found.cut_short)
+        Ok(cut_short)
     }
 
     fn items(&self, i: usize, j: usize) -> Option<(Item, Item)> {
@@ -304,6 +334,56 @@ impl Work<'_, '_> {
             (self.a.0.rule(&access) == Rule::Address && part.whole()).then_some(part.register.pair)
         });
         found.is_some_and(|half| self.relocations.relocated(half, (x.value, y.value)))
+    }
+
+    /// Holds calls that go together against each other: those that are the same but for what they carry were changed.
+    fn judge_calls(&mut self, rules: &Rules, progress: &Progress) -> Result<CallDiff, Cancelled> {
+        let (Some(of_a), Some(of_b)) = (self.a.0.calls, self.b.0.calls) else {
+            return Ok(CallDiff::default());
+        };
+        let mut judge = Judge::new((self.a.0.recording, of_a), (self.b.0.recording, of_b), rules);
+        let both = |b: &&Block| matches!(b.what, Become::Equal | Become::Changed);
+        let pairs = |b: &Block| {
+            let (a, b, len) = (b.a as usize, b.b as usize, b.len as usize);
+            (0..len).map(move |n| (a + n, b + n))
+        };
+        let event = |stream: &Stream, token: usize| stream.event(token).map(|e| e as u64);
+        let total: u64 = self.blocks.iter().filter(both).map(|b| u64::from(b.len)).sum();
+        progress.set_total(total.saturating_mul(2));
+        for block in self.blocks.iter().filter(both) {
+            for (i, j) in pairs(block) {
+                progress.advance(1)?;
+                if let (Some(x), Some(y)) = (event(&self.a.1, i), event(&self.b.1, j)) {
+                    judge.meet(x, y);
+                }
+            }
+        }
+        judge.all_met();
+        let old = std::mem::take(&mut self.blocks);
+        let mut jobs = std::mem::take(&mut self.jobs).into_iter().peekable();
+        for (n, block) in old.into_iter().enumerate() {
+            while let Some((_, job)) = jobs.next_if(|(at, _)| *at <= n) {
+                self.jobs.push((self.blocks.len(), job));
+            }
+            if !both(&&block) {
+                self.blocks.push(block);
+                continue;
+            }
+            for (i, j) in pairs(&block) {
+                progress.advance(1)?;
+                let alike = self.a.1.tokens.get(i) == self.b.1.tokens.get(j);
+                let differs = match (event(&self.a.1, i), event(&self.b.1, j)) {
+                    (Some(x), Some(y)) => judge.differs(x, y, alike, progress)?,
+                    _ => false,
+                };
+                let what = if differs { Become::Changed } else { block.what };
+                self.push(what, i, j, 1);
+            }
+        }
+        for (_, job) in jobs {
+            self.jobs.push((self.blocks.len(), job));
+        }
+        judge.finish(progress)
     }
 
     /// Finds what was moved, and cuts it out of what either side has alone.

@@ -8,6 +8,7 @@ mod aligned;
 mod anchors;
 mod beside;
 mod buffers;
+mod calls;
 mod causes;
 mod descriptors;
 mod elements;
@@ -28,6 +29,7 @@ mod tests;
 pub(crate) use align::{Step, align};
 pub use aligned::{Aligned, Become, Block, Course, Which};
 pub use beside::{Beside, BytePair, byte_differs};
+pub use calls::{CallDiff, CallDifference, CallPart, CodeDifference, ContentDiff, TypeFrom};
 pub use causes::{Cause, Effect, Link, Step as CauseStep, causes, first_byte, mapping, why};
 pub use elements::{Decade, ElementDiff, ElementPair, Errors, Tolerance, Worth, worth};
 pub use images::{ImageDiff, ImageError, ImageRange, images};
@@ -61,6 +63,9 @@ pub struct Diff {
     /// Named buffers at the end, by name.
     #[serde(default)]
     pub buffers: Vec<BufferDiff>,
+    /// Calls of a driver that go together.
+    #[serde(default)]
+    pub calls: CallDiff,
     /// Number of jobs on each side.
     pub jobs: (u64, u64),
 }
@@ -453,12 +458,14 @@ impl Diff {
             && m.changed + m.only_a + m.only_b + m.moved == 0
             && self.jobs.0 == self.jobs.1
             && !self.buffers.iter().any(BufferDiff::differs)
+            && self.calls.differ() == 0
     }
 
     /// The same comparison with the sides swapped.
     #[must_use]
     pub fn swapped(mut self) -> Self {
         self.events = self.events.swapped();
+        self.calls = self.calls.swapped();
         self.descriptors = self.descriptors.swapped();
         self.registers = self.registers.into_iter().map(RegisterDiff::swapped).collect();
         std::mem::swap(&mut self.pages.only_a, &mut self.pages.only_b);
@@ -525,6 +532,7 @@ pub fn compare(a: &Recording, b: &Recording, rules: &Rules, progress: &Progress)
         mappings,
         pages,
         buffers,
+        calls: found.calls,
         jobs: found.jobs,
     };
     Ok((diff, found.aligned))

@@ -1,6 +1,7 @@
 //! What of a recording is aligned: its events as a stream of digests, without what every run has for itself, cut into
 //! the courses of its jobs.
 
+use super::calls::{self, Known};
 use super::rules::Rules;
 use super::spaces::{self, Roots};
 use crate::progress::{Cancelled, Progress};
@@ -80,21 +81,32 @@ impl Names {
 /// those of the other are not compared.
 pub(super) const SEEN_BY_SOME: [EventKind; 3] = [EventKind::Interrupt, EventKind::Undecoded, EventKind::DmaMap];
 
-/// What is compared of a call: (number in a table of the facts, what tells it from others of its kind, its value).
-/// Addresses are every run's own; what is done with how much of it is not.
-fn called(call: &CallEvent) -> Option<(u8, u32, u64)> {
+/// What a call is aligned by: (number in a table of the facts, what tells it from others of its kind, its value). Addresses
+/// are every run's own; what is done with how much of it, and what came of it, is not.
+fn called(call: &CallEvent, known: Option<&Known>) -> Option<(u8, u32, u64)> {
     let mixed = |words: &[u32]| words.iter().fold(0u64, |h, w| h.rotate_left(11) ^ u64::from(*w));
-    Some(match call {
+    let (number, offset, value) = match call {
         CallEvent::Launch(l) => {
             let dims = [l.grid, l.block, l.cluster].concat();
-            (0, l.function, mixed(&dims).rotate_left(11) ^ u64::from(l.shared))
+            let function = known.map_or(l.function, |k| k.function(l.function));
+            (0, function, mixed(&dims).rotate_left(11) ^ u64::from(l.shared))
         }
+        // A snapshot has its pieces in the order of addresses, which is every run's own.
+        CallEvent::Copy(c) if known.is_some() && calls::is_piece(c) => (1, c.kind, 0),
         CallEvent::Copy(c) => (0, c.kind, c.total()?),
-        CallEvent::Fill(f) => (0, f.value, f.row_bytes()?.checked_mul(f.rows)?),
+        CallEvent::Fill(f) => {
+            let bytes = f.row_bytes()?.checked_mul(f.rows)?;
+            (0, f.element, mix(bytes, u64::from(f.value)))
+        }
         CallEvent::Order(o) => (0, o.kind, u64::from(o.stream)),
         CallEvent::Allocation(a) => (0, a.kind, a.bytes),
-        CallEvent::Call(c) => (0, c.name, u64::from(c.result)),
-    })
+        CallEvent::Call(c) => (0, known.map_or(c.name, |k| k.call_name(c.name)), 0),
+    };
+    let value = match call.result() {
+        0 => value,
+        result => mix(value, u64::from(result)),
+    };
+    Some((number, offset, value))
 }
 
 /// How many events of each of the kinds of [`SEEN_BY_SOME`] a recording has.
@@ -119,6 +131,8 @@ pub(super) struct Side<'a> {
     /// Which of [`SEEN_BY_SOME`] both sides have.
     compared: [bool; 3],
     rules: &'a Rules,
+    /// What is known of its calls, where both recordings are of calls.
+    pub calls: Option<&'a Known>,
     /// By the number of a kind of event: whether the rules leave it out.
     left_out: [bool; 16],
 }
@@ -130,6 +144,7 @@ impl<'a> Side<'a> {
         names: Names,
         compared: [bool; 3],
         rules: &'a Rules,
+        calls: Option<&'a Known>,
     ) -> Self {
         let left_out = std::array::from_fn(|n| {
             let kind = u8::try_from(n).ok().and_then(EventKind::from_raw);
@@ -138,6 +153,7 @@ impl<'a> Side<'a> {
         Self {
             compared,
             rules,
+            calls,
             left_out,
             registers: register_space(recording, map),
             roots: spaces::roots(recording),
@@ -205,7 +221,7 @@ impl<'a> Side<'a> {
             // Where memory lies is every run's own; how much it is and how it was given is not.
             EventKind::DmaMap => events.dma_map(event).map(|d| (0, d.kind, d.bytes))?,
             EventKind::Read | EventKind::Write | EventKind::Mark | EventKind::HostWrite => return None,
-            _ => called(&events.call(event)?)?,
+            _ => called(&events.call(event)?, self.calls)?,
         };
         Some(Item {
             key: Key {
@@ -216,6 +232,16 @@ impl<'a> Side<'a> {
             },
             value,
         })
+    }
+
+    /// The digest of an event that is no access, with what it carries.
+    fn carrying(&self, event: usize, item: Item) -> u64 {
+        let call = self.calls.and_then(|k| Some((k, self.recording.events.call(event)?)));
+        let value = match call {
+            Some((known, call)) => mix(item.value, known.carries(self.recording, event, &call)),
+            None => item.value,
+        };
+        token(item.key, Rule::Whole, value)
     }
 
     /// What makes two values the same at an access.
@@ -352,7 +378,7 @@ pub(super) fn whole(token: u64) -> bool {
 }
 
 /// Digests mixed with what goes into them.
-fn mix(digest: u64, with: u64) -> u64 {
+pub(super) fn mix(digest: u64, with: u64) -> u64 {
     let m = u128::from(digest ^ with) * 0x9e37_79b9_7f4a_7c15;
     (m as u64 ^ (m >> 64) as u64).wrapping_add(0xf39c_c060_5ced_c835)
 }
@@ -360,6 +386,11 @@ fn mix(digest: u64, with: u64) -> u64 {
 /// A digest of what an event is without its value.
 pub(super) fn key_token(key: Key) -> u64 {
     token(key, Rule::Nothing, 0)
+}
+
+/// A digest of what an event is and of its value, without what it carries.
+pub(super) fn item_token(item: Item) -> u64 {
+    token(item.key, Rule::Whole, item.value)
 }
 
 fn token(key: Key, rule: Rule, value: u64) -> u64 {
@@ -394,7 +425,7 @@ pub(super) fn read(side: &Side<'_>, progress: &Progress) -> Result<Stream, Cance
         let found = EventKind::from_raw(kind);
         let Some((_, a)) = accesses.next_if(|(e, _)| *e == event) else {
             if let Some(item) = found.and_then(|k| side.of_other(event, k)) {
-                out.tokens.push(token(item.key, Rule::Whole, item.value));
+                out.tokens.push(side.carrying(event, item));
                 out.events.push(at);
                 if item.key.kind == EventKind::Submit {
                     let slot = u8::try_from(item.key.offset).ok();

@@ -1,6 +1,7 @@
 //! Memory by GPU address: read, search, typed views. A byte without content is told apart from a zero.
 
 mod element;
+mod likely;
 mod search;
 #[cfg(test)]
 mod tests;
@@ -10,5 +11,6 @@ pub use element::{
     ElementError, bf16_to_f32, element_text, elements_text, f16_to_f32, f32_to_f16, f64_to_bf16, f64_to_f16,
     parse_element, parse_elements, parse_hex,
 };
+pub use likely::{LOOKED_AT, likely_element};
 pub use search::{Hit, LONGEST_MATCH, MAX_HITS, Pattern, SearchError};
 pub use view::{BufferBytes, ByteState, GpuMemoryView, MAX_READ};

@@ -33,7 +33,7 @@ impl Recording {
     #[must_use]
     pub fn copied(&self, row: &CopyRow) -> Option<Vec<u8>> {
         // No more is taken than the pages that the file holds can name.
-        self.pages_of(row)?;
+        self.copy_pages(row)?;
         let mut bytes = vec![0; usize::try_from(row.total()?).ok()?];
         self.copied_part(row, 0, &mut bytes).then_some(bytes)
     }
@@ -45,7 +45,7 @@ impl Recording {
     pub fn copied_part(&self, row: &CopyRow, offset: u64, out: &mut [u8]) -> bool {
         const PAGE: u64 = crate::PAGE_SIZE as u64;
         let fill = || {
-            let pages = self.pages_of(row)?;
+            let pages = self.copy_pages(row)?;
             if offset.checked_add(out.len() as u64)? > row.total()? {
                 return None;
             }
@@ -70,11 +70,11 @@ impl Recording {
     /// Whether the recording names a page for each byte that a copy moved.
     #[must_use]
     pub fn holds_copy(&self, row: &CopyRow) -> bool {
-        self.pages_of(row).is_some()
+        self.copy_pages(row).is_some()
     }
 
     /// Which of [`crate::recording::Events::call_pages`] hold what a copy moved; `None` where there are not as many.
-    fn pages_of(&self, row: &CopyRow) -> Option<Range<usize>> {
+    pub(crate) fn copy_pages(&self, row: &CopyRow) -> Option<Range<usize>> {
         let pages = usize::try_from(row.pages()?).ok()?;
         let first = usize::try_from(row.pages_at).ok()?;
         let end = first.checked_add(pages)?;

@@ -1,0 +1,215 @@
+//! What two copies carried, held against each other at the cost of what differs: pages with the same digest are not read.
+
+use super::{ContentDiff, TypeFrom};
+use crate::PAGE_SIZE;
+use crate::diff::buffers::differing;
+use crate::diff::elements::{Comparer, Tolerance};
+use crate::memory::{LOOKED_AT, likely_element};
+use crate::progress::{Cancelled, Progress};
+use crate::recording::{CopyRow, ElementType, PageId, Recording};
+use rayon::prelude::*;
+use std::ops::Range;
+
+/// Bytes that are compared in one piece: whole elements of every type.
+const PIECE: u64 = 64 * PAGE_SIZE as u64;
+/// Pieces that are compared between two looks at whether the work was cancelled.
+const AT_ONCE: usize = 64;
+/// Bytes that are told from the first that differs on.
+const TOLD: usize = 16;
+
+/// What came of it.
+pub(super) enum Found {
+    /// The same bytes.
+    Same,
+    /// One side at least does not hold them.
+    Unknown,
+    /// Other bytes.
+    Differs(Box<ContentDiff>),
+}
+
+/// A copy of one side.
+type Side<'r> = (&'r Recording, &'r CopyRow);
+
+/// Compares what two copies carried, as far as both carried it. `mask`: offsets that are not compared.
+pub(super) fn compare(
+    (a, b): (Side<'_>, Side<'_>),
+    typed: Option<ElementType>,
+    tolerance: Tolerance,
+    mask: &[Range<u64>],
+    progress: &Progress,
+) -> Result<Found, Cancelled> {
+    let (Some(x), Some(y), true, true) = (a.1.total(), b.1.total(), a.0.holds_copy(a.1), b.0.holds_copy(b.1)) else {
+        return Ok(Found::Unknown);
+    };
+    let bytes = x.min(y);
+    let runs = without(suspects(a, b, bytes, progress)?, mask);
+    let Some(first) = runs.first() else {
+        return Ok(Found::Same);
+    };
+    let Some((element, type_from)) = element(a, b, typed, bytes, first) else {
+        return Ok(Found::Unknown);
+    };
+    let size = element.bytes() as u64;
+    // Whole elements, of which those that stand over the end of a run are taken with it.
+    let mut pieces = Vec::new();
+    let mut end = 0;
+    for run in runs {
+        let mut from = (run.start / size * size).max(end);
+        let to = run.end.div_ceil(size).saturating_mul(size).min(bytes / size * size);
+        while from < to {
+            let next = (from / PIECE).saturating_add(1).saturating_mul(PIECE).min(to);
+            pieces.push(from..next);
+            from = next;
+        }
+        end = end.max(to);
+    }
+    let (mut elements, mut bytes_differ, mut first_byte) = (Comparer::new(element, tolerance), 0, None);
+    let mut compared = 0;
+    for some in pieces.chunks(AT_ONCE) {
+        progress.check()?;
+        let done: Vec<_> = some
+            .par_iter()
+            .map(|range| piece(a, b, range, element, tolerance, mask))
+            .collect();
+        for (found, range) in done.into_iter().zip(some) {
+            let Some(found) = found else { return Ok(Found::Unknown) };
+            elements.join(found.elements);
+            bytes_differ += found.bytes_differ;
+            first_byte = first_byte.or(found.first_byte);
+            compared += (range.end - range.start) / size;
+        }
+    }
+    let Some(first_byte) = first_byte else {
+        return Ok(Found::Same);
+    };
+    elements.same((bytes / size).saturating_sub(compared));
+    let told = |side: Side<'_>| {
+        let mut out = vec![0; TOLD.min(usize::try_from(bytes - first_byte).unwrap_or(TOLD))];
+        side.0.copied_part(side.1, first_byte, &mut out).then_some(out)
+    };
+    Ok(Found::Differs(Box::new(ContentDiff {
+        bytes,
+        bytes_differ,
+        first_byte,
+        bytes_a: told(a).unwrap_or_default(),
+        bytes_b: told(b).unwrap_or_default(),
+        elements: elements.finish(),
+        type_from,
+        tolerance: Some(tolerance).filter(Tolerance::is_some),
+    })))
+}
+
+/// Stretches of what was carried that may differ, as the digests of pages tell them; all of it where the bytes begin at
+/// different places in their first pages.
+fn suspects(a: Side<'_>, b: Side<'_>, bytes: u64, progress: &Progress) -> Result<Vec<Range<u64>>, Cancelled> {
+    const PAGE: u64 = PAGE_SIZE as u64;
+    let phase = a.1.device() % PAGE;
+    let whole = || Some(0..bytes).filter(|r| !r.is_empty()).into_iter().collect();
+    if phase != b.1.device() % PAGE {
+        return Ok(whole());
+    }
+    let (Some(p), Some(q)) = (a.0.copy_pages(a.1), b.0.copy_pages(b.1)) else {
+        return Ok(whole());
+    };
+    let pages =
+        a.0.events
+            .call_pages
+            .iter_range(p)
+            .zip(b.0.events.call_pages.iter_range(q));
+    let mut runs: Vec<Range<u64>> = Vec::new();
+    for (n, (x, y)) in pages.enumerate() {
+        if n % (1 << 16) == 0 {
+            progress.check()?;
+        }
+        let digests = (a.0.memory.pages.digest(PageId(x)), b.0.memory.pages.digest(PageId(y)));
+        if digests.0.is_some() && digests.0 == digests.1 {
+            continue;
+        }
+        let begin = (n as u64 * PAGE).saturating_sub(phase);
+        let end = ((n as u64 + 1) * PAGE).saturating_sub(phase).min(bytes);
+        if begin >= end {
+            continue;
+        }
+        match runs.last_mut() {
+            Some(last) if last.end == begin => last.end = end,
+            _ => runs.push(begin..end),
+        }
+    }
+    Ok(runs)
+}
+
+/// Stretches without others.
+fn without(runs: Vec<Range<u64>>, mask: &[Range<u64>]) -> Vec<Range<u64>> {
+    mask.iter().fold(runs, |runs, m| {
+        let cut = |r: Range<u64>| {
+            let before = r.start..r.end.min(m.start).max(r.start);
+            let behind = r.start.max(m.end).min(r.end)..r.end;
+            [before, behind].into_iter().filter(|r| r.start < r.end)
+        };
+        runs.into_iter().flat_map(cut).collect()
+    })
+}
+
+/// The type that elements have: as a signature tells it, else as the bytes of both look where they differ first. `None`:
+/// they are not held.
+fn element(
+    a: Side<'_>,
+    b: Side<'_>,
+    typed: Option<ElementType>,
+    bytes: u64,
+    first: &Range<u64>,
+) -> Option<(ElementType, TypeFrom)> {
+    if let Some(element) = typed.filter(|e| bytes.is_multiple_of(e.bytes() as u64)) {
+        return Some((element, TypeFrom::Signature));
+    }
+    let begin = first.start / 4 * 4;
+    let len = (first.end - begin).min(LOOKED_AT as u64) / 4 * 4;
+    let mut look = vec![0; usize::try_from(len).ok()? * 2];
+    let (one, two) = look.split_at_mut(usize::try_from(len).ok()?);
+    if !a.0.copied_part(a.1, begin, one) || !b.0.copied_part(b.1, begin, two) {
+        return None;
+    }
+    let guessed = if bytes.is_multiple_of(4) {
+        likely_element(&look)
+    } else {
+        ElementType::U8
+    };
+    Some((guessed, TypeFrom::Guess))
+}
+
+/// What was found of a piece.
+struct Piece {
+    elements: Comparer,
+    bytes_differ: u64,
+    first_byte: Option<u64>,
+}
+
+fn piece(
+    a: Side<'_>,
+    b: Side<'_>,
+    range: &Range<u64>,
+    element: ElementType,
+    tolerance: Tolerance,
+    mask: &[Range<u64>],
+) -> Option<Piece> {
+    let len = usize::try_from(range.end.checked_sub(range.start)?).ok()?;
+    let (mut x, mut y) = (vec![0; len], vec![0; len]);
+    if !a.0.copied_part(a.1, range.start, &mut x) || !b.0.copied_part(b.1, range.start, &mut y) {
+        return None;
+    }
+    // What is left out is the same.
+    for m in mask {
+        let from = m.start.clamp(range.start, range.end) - range.start;
+        let to = m.end.clamp(range.start, range.end) - range.start;
+        let (from, to) = (from as usize, to as usize);
+        y.get_mut(from..to)?.copy_from_slice(x.get(from..to)?);
+    }
+    let mut elements = Comparer::new(element, tolerance);
+    elements.take(range.start / element.bytes() as u64, &x, &y);
+    let first = x.iter().zip(&y).position(|(v, w)| v != w);
+    Some(Piece {
+        elements,
+        bytes_differ: differing(&x, &y),
+        first_byte: first.map(|n| range.start + n as u64),
+    })
+}

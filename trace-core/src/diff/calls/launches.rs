@@ -1,0 +1,184 @@
+//! Launches that go together: dimensions, and arguments by their types, addresses by the buffers that they are in.
+
+use super::buffers::Together;
+use super::{Field, Of};
+use crate::calls::{Argument, Place, Value};
+use crate::recording::{ElementType, LaunchRow};
+
+/// Addresses of the host's memory as Linux gives them to programs. What looks like one on both sides is every run's own.
+const HOST: std::ops::RangeInclusive<u64> = 0x5500_0000_0000..=0x7fff_ffff_ffff;
+/// Most words of one argument that are told.
+const MOST_WORDS: usize = 4;
+
+/// Whether a word looks like an address of the host's memory.
+pub(super) fn of_host(word: u64) -> bool {
+    HOST.contains(&word)
+}
+
+/// A launch of one side.
+type Launch<'s, 'r> = (&'s Of<'r>, u64, &'s LaunchRow);
+
+fn arguments((side, event, row): Launch<'_, '_>) -> Vec<Argument> {
+    side.calls().arguments(side.recording, event, row)
+}
+
+/// Places in an argument, each with its offset in it.
+fn places(argument: &Argument) -> Vec<(u32, Place)> {
+    match &argument.value {
+        Value::Pointer { place: Some(place), .. } => vec![(0, *place)],
+        Value::Bytes(list) => list.iter().map(|(at, _, place)| (*at, *place)).collect(),
+        _ => Vec::new(),
+    }
+}
+
+/// Tells which buffers two launches have at the same places.
+pub(super) fn meet(a: Launch<'_, '_>, b: Launch<'_, '_>, together: &mut Together) {
+    for (x, y) in arguments(a).iter().zip(&arguments(b)) {
+        let there = places(y);
+        for (at, place) in places(x) {
+            if let Some((_, other)) = there.iter().find(|(o, _)| *o == at) {
+                together.meet(place, *other);
+            }
+            if at == 0
+                && let Some(element) = pointed(&x.parameter.name)
+            {
+                together.typed(place.buffer, element);
+            }
+        }
+    }
+}
+
+/// The type of elements that a pointer of this type points to.
+fn pointed(name: &str) -> Option<ElementType> {
+    let to = name.trim_end_matches("__restrict__").trim_end().strip_suffix('*')?;
+    let to = to.trim().trim_end_matches("const").trim_end();
+    Some(match to.trim_start_matches("const ").trim() {
+        "float" => ElementType::F32,
+        "double" => ElementType::F64,
+        "__half" | "half" | "c10::Half" => ElementType::F16,
+        "char" | "signed char" | "int8_t" => ElementType::I8,
+        "unsigned char" | "uint8_t" | "bool" => ElementType::U8,
+        "short" | "int16_t" => ElementType::I16,
+        "unsigned short" | "uint16_t" => ElementType::U16,
+        "int" | "int32_t" => ElementType::I32,
+        "unsigned int" | "unsigned" | "uint32_t" => ElementType::U32,
+        "long" | "long long" | "int64_t" => ElementType::I64,
+        "unsigned long" | "unsigned long long" | "uint64_t" | "size_t" => ElementType::U64,
+        _ => return None,
+    })
+}
+
+/// What differs of two launches.
+pub(super) fn fields(a: Launch<'_, '_>, b: Launch<'_, '_>, together: &Together) -> Vec<Field> {
+    let (l, m) = (a.2, b.2);
+    let mut out = Vec::new();
+    let dims = |d: [u32; 3]| format!("{}×{}×{}", d[0], d[1], d[2]);
+    for (name, x, y) in [
+        ("grid", l.grid, m.grid),
+        ("block", l.block, m.block),
+        ("cluster", l.cluster, m.cluster),
+    ] {
+        if x != y {
+            out.push((name.to_owned(), dims(x), dims(y)));
+        }
+    }
+    if l.shared != m.shared {
+        out.push(("shared memory".to_owned(), l.shared.to_string(), m.shared.to_string()));
+    }
+    let (own, others) = (arguments(a), arguments(b));
+    if own.len() != others.len() {
+        out.push(("arguments".to_owned(), own.len().to_string(), others.len().to_string()));
+    }
+    let (calls_a, calls_b) = (a.0.calls(), b.0.calls());
+    for (x, y) in own.iter().zip(&others) {
+        let name = match x.parameter.name.as_str() {
+            "" => format!("argument {}", x.index),
+            of => format!("argument {} ({of})", x.index),
+        };
+        match (&x.value, &y.value) {
+            (Value::Bytes(p), Value::Bytes(q)) if x.raw.len() == y.raw.len() => {
+                words((a.0, &x.raw, p), (b.0, &y.raw, q), together, &name, &mut out);
+            }
+            _ if same(x, y, together) => {}
+            _ => out.push((name, x.words(calls_a), y.words(calls_b))),
+        }
+    }
+    out
+}
+
+/// Whether two arguments say the same.
+fn same(x: &Argument, y: &Argument, together: &Together) -> bool {
+    match (&x.value, &y.value) {
+        (
+            Value::Pointer { to: p, place, .. },
+            Value::Pointer {
+                to: q, place: other, ..
+            },
+        ) => {
+            // Addresses that no buffer holds are every run's own; that there is none is not.
+            together.same(*place, *other) && (place.is_some() || (*p == 0) == (*q == 0))
+        }
+        (Value::Missing, Value::Missing) => true,
+        // What looks like an address of the host on both sides is every run's own.
+        (Value::Bits(p), Value::Bits(q)) => p == q || of_host(*p) && of_host(*q),
+        _ => x.raw == y.raw && !matches!(x.value, Value::Pointer { .. }) && !matches!(y.value, Value::Pointer { .. }),
+    }
+}
+
+/// Addresses among the words of an argument: offset, address, place.
+type Inside = [(u32, u64, Place)];
+
+/// Holds arguments of several words against each other, word by word.
+fn words(
+    a: (&Of<'_>, &[u8], &Inside),
+    b: (&Of<'_>, &[u8], &Inside),
+    together: &Together,
+    name: &str,
+    out: &mut Vec<Field>,
+) {
+    let at = |list: &Inside, at: u32| list.iter().find(|p| p.0 == at).map(|p| p.2);
+    let number = |bytes: &[u8]| bytes.iter().rev().fold(0u64, |n, b| n << 8 | u64::from(*b));
+    let mut told = 0;
+    for ((x, y), offset) in a.1.chunks(8).zip(b.1.chunks(8)).zip((0u32..).step_by(8)) {
+        let (p, q) = (at(a.2, offset), at(b.2, offset));
+        let (v, w) = (number(x), number(y));
+        let same = match (p, q) {
+            (None, None) => v == w || of_host(v) && of_host(w),
+            _ => together.same(p, q),
+        };
+        if same {
+            continue;
+        }
+        told += 1;
+        if told > MOST_WORDS {
+            out.push((name.to_owned(), "more words".to_owned(), "that differ".to_owned()));
+            return;
+        }
+        let words = |side: &Of<'_>, place: Option<Place>, value: u64| match place {
+            Some(place) => side.calls().buffers().place_words(place),
+            None => format!("{value:#x}"),
+        };
+        out.push((format!("{name} +{offset:#x}"), words(a.0, p, v), words(b.0, q, w)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_type_behind_a_pointer_is_read_from_its_name() {
+        for (name, element) in [
+            ("float const*", Some(ElementType::F32)),
+            ("float*", Some(ElementType::F32)),
+            ("const int* __restrict__", Some(ElementType::I32)),
+            ("unsigned char const*", Some(ElementType::U8)),
+            ("void*", None),
+            ("float**", None),
+            ("float", None),
+            ("", None),
+        ] {
+            assert_eq!(pointed(name), element, "{name}");
+        }
+    }
+}

@@ -1,0 +1,56 @@
+//! Pieces of snapshots by the memory that they tell of: a snapshot has them in the order of addresses, which is every run's
+//! own.
+
+use super::Of;
+use crate::calls::Place;
+use crate::recording::{CallEvent, CopyKind, CopyRow, OrderRow};
+use std::collections::BTreeMap;
+
+/// Whether a copy is a piece of a snapshot: it went to no stream.
+pub(in crate::diff) fn is_piece(row: &CopyRow) -> bool {
+    row.stream == OrderRow::NONE && row.kind == CopyKind::DeviceToHost as u32
+}
+
+/// The pieces of all snapshots of one side.
+#[derive(Debug, Default)]
+pub(super) struct Pieces {
+    /// By the number of the snapshot and the place: the event.
+    by_place: BTreeMap<(usize, Place), u64>,
+}
+
+/// Which snapshot an event is in.
+fn number(of: &Of<'_>, event: u64) -> usize {
+    of.calls().snapshots().partition_point(|s| s.0 < event)
+}
+
+impl Pieces {
+    /// Those of a recording.
+    pub fn of(of: &Of<'_>) -> Self {
+        let mut by_place = BTreeMap::new();
+        let events = &of.recording.events;
+        // Without a snapshot there is no piece to be looked for.
+        let all = if of.calls().snapshots().is_empty() {
+            0
+        } else {
+            events.len()
+        };
+        for at in 0..all {
+            let Some(CallEvent::Copy(row)) = events
+                .call(at)
+                .filter(|c| matches!(c, CallEvent::Copy(r) if is_piece(r)))
+            else {
+                continue;
+            };
+            let event = at as u64;
+            if let Some(place) = of.place(row.from, event) {
+                by_place.entry((number(of, event), place)).or_insert(event);
+            }
+        }
+        Self { by_place }
+    }
+
+    /// The piece that tells of a place, in the snapshot that an event is in.
+    pub fn at(&self, of: &Of<'_>, event: u64, place: Place) -> Option<u64> {
+        self.by_place.get(&(number(of, event), place)).copied()
+    }
+}
