@@ -1,5 +1,6 @@
 //! `diff`: where two recordings differ.
 
+mod calls;
 mod page;
 mod raw;
 mod report;
@@ -18,7 +19,7 @@ use trace_core::recording::ElementType;
 
 pub const VERB: Verb = Verb {
     name: "diff",
-    about: "Where two recordings differ: events by job, registers by field, what the CPU wrote by byte, mappings by run, buffers by element",
+    about: "Where two recordings differ: events by job, registers by field, what the CPU wrote by byte, mappings by run, buffers by element, calls of a driver by what they carry",
     args: Arguments::augment_args,
     run: |matches, out| run(&Arguments::from_arg_matches(matches)?, out),
 };
@@ -36,7 +37,7 @@ struct Arguments {
     /// is any text; may be given more than once
     #[arg(long, value_name = "WHAT", value_parser = |text: &str| rule("ignore", text))]
     ignore: Vec<Rules>,
-    /// Elements of a buffer that lie so close are the same: buffer NAME absolute X, relative X or ulp N, or several of
+    /// Elements of a buffer, or of what copies of calls carry (in0, out0), that lie so close are the same: buffer NAME absolute X, relative X or ulp N, or several of
     /// them; may be given more than once
     #[arg(long, value_name = "LIMITS", value_parser = |text: &str| rule("tolerance", text))]
     tolerance: Vec<Rules>,

@@ -1,5 +1,6 @@
 //! A comparison as a page of HTML that stands alone: no script, no other file, light or dark as the reader's system.
 
+use super::calls::{call_told, code_told};
 use super::report::{Cause, Report};
 use super::words::{described, held, job_name, mapped, told, written};
 use crate::cli::out::counted;
@@ -32,6 +33,14 @@ pub fn page(r: &Report<'_>, a: &str, b: &str) -> String {
         (lines("Events", r.events.list.len(), r.events.list.iter().map(|e| {
             (at(e.a_event, e.b_event), job_name(e.job), sign(e.what), told(e))
         })))
+        @if let Some(c) = &r.calls {
+            (lines("Calls", c.list.len(), c.list.iter().map(|d| {
+                (at(Some(d.a_event), Some(d.b_event)), String::new(), sign("changed"), call_told(d))
+            })))
+            (lines("Code of launched functions", c.code.len(), c.code.iter().map(|d| {
+                (at(Some(d.a_event), Some(d.b_event)), String::new(), sign("changed"), code_told(d))
+            })))
+        }
         (lines("Written by the CPU", r.host_writes.list.len(), r.host_writes.list.iter().map(|h| {
             (at(h.a, h.b), job_name(h.job), sides(h.a.is_some(), h.b.is_some()), written(h, r.host_writes.by))
         })))
@@ -97,9 +106,26 @@ fn cards(r: &Report<'_>) -> Markup {
     let mapped = m.changed + m.only_a + m.only_b + m.moved;
     let pages = p.pages_differ + p.pages_only_a + p.pages_only_b;
     let buffers = p.buffers.iter().filter(|b| b.differs).count() as u64;
+    let of_events = card(
+        "Events",
+        events,
+        events + e.equal + e.relocated + e.uncompared,
+        "events",
+    );
+    if let Some(c) = &r.calls {
+        let differ = c.copies + c.snapshots + c.fills + c.launches;
+        let code = c.code.iter().filter(|c| c.differs).count() as u64;
+        return html! {
+            div class="cards" {
+                (of_events)
+                (card("Calls", differ, c.compared, "calls"))
+                @if code > 0 { (card("Code", code, c.code.len() as u64, "functions")) }
+            }
+        };
+    }
     html! {
         div class="cards" {
-            (card("Events", events, events + e.equal + e.relocated + e.uncompared, "events"))
+            (of_events)
             (card("Written by the CPU", written, written + h.same + h.already, "bytes"))
             (card("Page tables", mapped, mapped + m.same, "pages"))
             (card("Memory", pages, pages + p.pages_same, "pages"))
@@ -112,7 +138,8 @@ fn notes(r: &Report<'_>) -> Markup {
     let e = &r.events;
     html! {
         p class="dim" {
-            (r.jobs.a) " and " (counted(r.jobs.b, "job")) ". Events: " (e.equal) " the same, " (e.changed) " changed, "
+            @if r.calls.is_none() { (r.jobs.a) " and " (counted(r.jobs.b, "job")) ". " }
+            "Events: " (e.equal) " the same, " (e.changed) " changed, "
             (e.deleted) " only in the first, " (e.inserted) " only in the second, " (e.moved) " moved; " (e.relocated)
             " differ only by where things lie, " (e.uncompared) " carry what every run has for itself."
             @for o in &e.one_sided { " Events of kind " (o.kind) " (" (o.a) " and " (o.b) ") are not compared: one side has none." }

@@ -1,5 +1,6 @@
 //! What `diff --json` prints, and what its text and its page are made of.
 
+use super::calls::{self, Calls, call_told};
 use super::words::{job_name, told, written};
 use crate::cli::hex;
 use crate::cli::out::counted;
@@ -11,7 +12,7 @@ use trace_core::diff::{
     HostWriteDifference, JobPair, Link, MappingDifference, PageDifference, RegisterDiff, Rules, Tolerance, kind_name,
 };
 use trace_core::memory::element_text;
-use trace_core::recording::EventKind;
+use trace_core::recording::{CallFacts, EventKind};
 
 #[derive(Serialize)]
 pub struct Report<'a> {
@@ -20,6 +21,8 @@ pub struct Report<'a> {
     pub jobs: Sides,
     pub events: Events,
     pub registers: Vec<Register<'a>>,
+    /// Of recordings of calls; `None` of others.
+    pub calls: Option<Calls<'a>>,
     pub host_writes: HostWrites,
     pub descriptors: Descriptors<'a>,
     pub mappings: Mappings,
@@ -154,6 +157,8 @@ pub struct Event {
     pub kind: &'static str,
     pub offset: String,
     pub register: Option<String>,
+    /// Of a call of a driver, what it is.
+    pub call: Option<String>,
     pub a: Option<String>,
     pub b: Option<String>,
 }
@@ -271,17 +276,30 @@ pub fn report<'a>(
         }
         None => None,
     };
-    let event = |d: &EventDifference| Event {
-        job: d.job,
-        what: became(d.what),
-        a_event: d.a,
-        b_event: d.b,
-        events: d.events,
-        kind: kind_name(d.kind),
-        offset: hex(u64::from(d.offset)),
-        register: register(d),
-        a: d.value_a.map(hex),
-        b: d.value_b.map(hex),
+    let facts = (a.recording.call_facts(), b.recording.call_facts());
+    let called = |opened: &Opened, facts: &Option<CallFacts>, event: Option<u64>| {
+        let call = opened.recording.events.call(usize::try_from(event?).ok()?)?;
+        Some(call.describe(facts.as_ref()))
+    };
+    let event = |d: &EventDifference| {
+        let is_call = d.kind.is_call();
+        let text = |value: Option<u64>, of: &Opened, facts: &Option<CallFacts>, event: Option<u64>| match is_call {
+            true => called(of, facts, event),
+            false => value.map(hex),
+        };
+        Event {
+            job: d.job,
+            what: became(d.what),
+            a_event: d.a,
+            b_event: d.b,
+            events: d.events,
+            kind: kind_name(d.kind),
+            offset: hex(u64::from(d.offset)),
+            register: register(d),
+            call: d.kind.call_word().map(str::to_owned),
+            a: text(d.value_a, a, &facts.0, d.a),
+            b: text(d.value_b, b, &facts.1, d.b),
+        }
     };
     let (e, m, p, h) = (&diff.events, &diff.mappings, &diff.pages, &diff.host_writes);
     let d = &diff.descriptors;
@@ -302,6 +320,7 @@ pub fn report<'a>(
     Report {
         same: diff.is_empty(),
         first_difference: first(diff, &list, &host_list),
+        calls: (facts.0.is_some() && facts.1.is_some()).then(|| calls::calls(&diff.calls)),
         jobs: Sides {
             a: diff.jobs.0,
             b: diff.jobs.1,
@@ -509,7 +528,10 @@ fn first(diff: &Diff, events: &[Event], host_writes: &[HostWrite]) -> Option<Fir
     let of_event = events.first().map(|e| First {
         a_event: e.a_event,
         b_event: e.b_event,
-        what: told(e),
+        what: match diff.calls.at(e.a_event, e.b_event) {
+            Some(call) => call_told(&calls::call(call)),
+            None => told(e),
+        },
     });
     let by = addresses(diff.host_writes.physical);
     let of_write = host_writes.first().map(|h| First {
@@ -526,6 +548,8 @@ fn first(diff: &Diff, events: &[Event], host_writes: &[HostWrite]) -> Option<Fir
             "memory in the end"
         } else if diff.buffers.iter().any(BufferDiff::differs) {
             "a buffer in the end"
+        } else if diff.calls.differ() > 0 {
+            "the code of what was launched"
         } else {
             "the number of jobs"
         };

@@ -1,9 +1,11 @@
 //! A comparison as text: what a person reads in ten seconds, then the differences.
 
+use super::calls::{Calls, call_told, code_told};
 use super::report::{Memory, Report};
 use super::words::{described, held, job_name, mapped, told, written};
 use crate::cli::out::counted;
 use crate::cli::{Failure, Out};
+use std::collections::HashSet;
 
 /// Prints a comparison, at most `most` differences of each kind.
 pub fn text(r: &Report<'_>, most: usize, out: &mut Out) -> Result<(), Failure> {
@@ -31,12 +33,13 @@ pub fn text(r: &Report<'_>, most: usize, out: &mut Out) -> Result<(), Failure> {
         0 => String::new(),
         n => format!(", {n} {what}"),
     };
-    out.table(&[
+    let of_events = row(
+        "Events",
+        counts(e.equal, e.changed, e.deleted, e.inserted) + &some(e.moved, "moved"),
+    );
+    let all = [
         row("Jobs", format!("{} and {}", r.jobs.a, r.jobs.b)),
-        row(
-            "Events",
-            counts(e.equal, e.changed, e.deleted, e.inserted) + &some(e.moved, "moved"),
-        ),
+        of_events,
         row(
             "CPU's bytes",
             format!("{}, by {}", counts(h.same, h.changed, h.only_a, h.only_b), h.by),
@@ -60,7 +63,15 @@ pub fn text(r: &Report<'_>, most: usize, out: &mut Out) -> Result<(), Failure> {
         ),
         row("Bytes", format!("{} differ in these pages", p.bytes_differ)),
         row("Buffers", buffers(p)),
-    ])?;
+    ];
+    match &r.calls {
+        // What recordings of calls have none of is not spoken of.
+        Some(c) => {
+            let [_, of_events, ..] = all;
+            out.table(&[of_events, row("Calls", called(c))])?;
+        }
+        None => out.table(&all)?,
+    }
     for rule in &r.rules {
         out.line(format_args!("By rule: {rule}"))?;
     }
@@ -147,19 +158,56 @@ pub fn text(r: &Report<'_>, most: usize, out: &mut Out) -> Result<(), Failure> {
         }
         more(out, registers.len())?;
     }
-    if !e.list.is_empty() {
+    if let Some(c) = &r.calls {
+        if !c.list.is_empty() {
+            out.line("\nCalls")?;
+            for d in c.list.iter().take(most) {
+                let same = if d.differs { "" } else { "within the tolerance: " };
+                out.line(format_args!(
+                    "  events {} and {}: {same}{}",
+                    d.a_event,
+                    d.b_event,
+                    call_told(d)
+                ))?;
+            }
+            more(out, c.list.len())?;
+        }
+        if !c.code.is_empty() {
+            out.line("\nCode of launched functions")?;
+            for d in c.code.iter().take(most) {
+                out.line(format_args!("  {}", code_told(d)))?;
+            }
+            more(out, c.code.len())?;
+        }
+    }
+    // What is told as a call that differs is not told twice.
+    let of_calls: HashSet<_> = r
+        .calls
+        .iter()
+        .flat_map(|c| &c.list)
+        .map(|d| (Some(d.a_event), Some(d.b_event)))
+        .collect();
+    let events: Vec<_> = e
+        .list
+        .iter()
+        .filter(|d| !of_calls.contains(&(d.a_event, d.b_event)))
+        .collect();
+    if !events.is_empty() {
         out.line("\nEvents")?;
-        for d in e.list.iter().take(most) {
+        for d in events.iter().take(most) {
             let at = |side: Option<u64>| side.map_or_else(|| "-".into(), |n| n.to_string());
+            let job = match r.calls {
+                Some(_) => String::new(),
+                None => format!(", {}", job_name(d.job)),
+            };
             out.line(format_args!(
-                "  events {} and {}, {}: {}",
+                "  events {} and {}{job}: {}",
                 at(d.a_event),
                 at(d.b_event),
-                job_name(d.job),
                 told(d)
             ))?;
         }
-        more(out, e.list.len())?;
+        more(out, events.len())?;
     }
     if !h.list.is_empty() {
         out.line("\nWritten by the CPU")?;
@@ -218,6 +266,37 @@ pub fn text(r: &Report<'_>, most: usize, out: &mut Out) -> Result<(), Failure> {
         more(out, p.pages.len())?;
     }
     Ok(())
+}
+
+/// Calls that go together in a line.
+fn called(c: &Calls<'_>) -> String {
+    let parts = [
+        (c.copies, "copies"),
+        (c.snapshots, "pieces of snapshots"),
+        (c.fills, "fills"),
+        (c.launches, "launches"),
+    ];
+    let differ: Vec<String> = parts
+        .iter()
+        .filter(|p| p.0 > 0)
+        .map(|(n, what)| format!("{n} {what} differ"))
+        .collect();
+    let mut text = format!("{} compared, ", c.compared);
+    text += &match differ.is_empty() {
+        true => "none differs".to_owned(),
+        false => differ.join(", "),
+    };
+    if c.within > 0 {
+        text += &format!(", {} within the tolerance", c.within);
+    }
+    if c.unknown > 0 {
+        text += &format!(", of {} the content is not in both", c.unknown);
+    }
+    let code = c.code.iter().filter(|c| c.differs).count() as u64;
+    if code > 0 {
+        text += &format!(", other code in {}", counted(code, "function"));
+    }
+    text
 }
 
 /// Named buffers in a line.

@@ -7,6 +7,9 @@ use trace_core::diff::JobPair;
 /// What became of an event, in words.
 pub fn told(e: &Event) -> String {
     let value = |v: &Option<String>| v.clone().unwrap_or_else(|| "-".into());
+    if e.call.is_some() {
+        return called(e);
+    }
     let name = match e.kind {
         "interrupt" => format!("interrupt line {}", e.offset),
         "dma-map" => "memory given to the device".to_owned(),
@@ -21,6 +24,22 @@ pub fn told(e: &Event) -> String {
         ("inserted", _, b) => more("second", b),
         ("moved", a, _) => format!("{} from {name} {} on, moved", counted(e.events, "event"), value(a)),
         (_, a, b) => format!("{name} {} becomes {}", value(a), value(b)),
+    }
+}
+
+/// What became of a call of a driver, in words.
+fn called(e: &Event) -> String {
+    let kind = e.kind;
+    let value = |v: &Option<String>| v.clone().unwrap_or_else(|| "-".into());
+    let more = |side: &str, v: &Option<String>| match e.events {
+        1 => format!("{kind} {} only in the {side}", value(v)),
+        n => format!("{kind} {} and {} only in the {side}", value(v), counted(n - 1, "event")),
+    };
+    match e.what {
+        "deleted" => more("first", &e.a),
+        "inserted" => more("second", &e.b),
+        "moved" => format!("{} from {kind} {} on, moved", counted(e.events, "event"), value(&e.a)),
+        _ => format!("{kind} {} becomes {}", value(&e.a), value(&e.b)),
     }
 }
 

@@ -1,0 +1,225 @@
+//! Calls of a driver in a comparison: what `diff --json` says of them, and a line for each.
+
+use crate::cli::hex;
+use crate::cli::out::counted;
+use serde::Serialize;
+use trace_core::diff::{CallDiff, CallDifference, CallPart, CodeDifference, ContentDiff, Errors, Tolerance, TypeFrom};
+use trace_core::memory::element_text;
+
+/// Calls that go together; counts are of pairs of calls.
+#[derive(Serialize)]
+pub struct Calls<'a> {
+    pub compared: u64,
+    pub copies: u64,
+    pub snapshots: u64,
+    pub fills: u64,
+    pub launches: u64,
+    pub within: u64,
+    pub unknown: u64,
+    pub code: Vec<Code<'a>>,
+    pub list: Vec<Call<'a>>,
+}
+
+/// A function that both launched, whose modules differ.
+#[derive(Serialize)]
+pub struct Code<'a> {
+    pub function: &'a str,
+    pub differs: bool,
+    pub a_event: u64,
+    pub b_event: u64,
+    pub launches: u64,
+    pub a_digest: &'a str,
+    pub b_digest: &'a str,
+    pub a_bytes: u64,
+    pub b_bytes: u64,
+    pub own_differs: Option<bool>,
+}
+
+/// Two calls that differ.
+#[derive(Serialize)]
+pub struct Call<'a> {
+    pub kind: CallPart,
+    pub differs: bool,
+    pub a_event: u64,
+    pub b_event: u64,
+    pub a_name: &'a str,
+    pub b_name: &'a str,
+    pub way: Option<&'a str>,
+    pub a_address: Option<String>,
+    pub b_address: Option<String>,
+    pub fields: Vec<Field<'a>>,
+    pub content: Option<Content<'a>>,
+}
+
+/// What differs beside content.
+#[derive(Serialize)]
+pub struct Field<'a> {
+    pub field: &'a str,
+    pub a: &'a str,
+    pub b: &'a str,
+}
+
+/// How the bytes differ that copies carried.
+#[derive(Serialize)]
+pub struct Content<'a> {
+    pub bytes: u64,
+    pub bytes_differ: u64,
+    pub first_byte: u64,
+    pub bytes_a: String,
+    pub bytes_b: String,
+    pub element: &'static str,
+    pub element_from: TypeFrom,
+    pub compared: u64,
+    pub equal: u64,
+    pub within: u64,
+    pub differ: u64,
+    pub first: Option<First>,
+    pub errors: Option<&'a Errors>,
+    pub tolerance: Option<Tolerance>,
+}
+
+/// The first element that differs by more than is allowed.
+#[derive(Serialize)]
+pub struct First {
+    pub index: u64,
+    pub a: String,
+    pub b: String,
+}
+
+/// What there is to tell of calls.
+pub fn calls(d: &CallDiff) -> Calls<'_> {
+    Calls {
+        compared: d.compared,
+        copies: d.copies,
+        snapshots: d.snapshots,
+        fills: d.fills,
+        launches: d.launches,
+        within: d.within,
+        unknown: d.unknown,
+        code: d.code.iter().map(code).collect(),
+        list: d.list.iter().map(call).collect(),
+    }
+}
+
+fn code(c: &CodeDifference) -> Code<'_> {
+    Code {
+        function: &c.function,
+        differs: c.differs(),
+        a_event: c.events.0,
+        b_event: c.events.1,
+        launches: c.launches,
+        a_digest: &c.digests.0,
+        b_digest: &c.digests.1,
+        a_bytes: c.bytes.0,
+        b_bytes: c.bytes.1,
+        own_differs: c.own,
+    }
+}
+
+/// Two calls that differ.
+pub fn call(d: &CallDifference) -> Call<'_> {
+    let at = |at: u64| (d.part != CallPart::Launch).then(|| hex(at));
+    Call {
+        kind: d.part,
+        differs: d.differs,
+        a_event: d.events.0,
+        b_event: d.events.1,
+        a_name: &d.names.0,
+        b_name: &d.names.1,
+        way: Some(d.way.as_str()).filter(|w| !w.is_empty()),
+        a_address: at(d.at.0),
+        b_address: at(d.at.1),
+        fields: d.fields.iter().map(|(field, a, b)| Field { field, a, b }).collect(),
+        content: d.content.as_ref().map(content),
+    }
+}
+
+fn content(c: &ContentDiff) -> Content<'_> {
+    let e = &c.elements;
+    let text = |bits: u64| element_text(e.element, &bits.to_le_bytes()).unwrap_or_default();
+    let digits = |bytes: &[u8]| bytes.iter().map(|b| format!("{b:02x}")).collect();
+    Content {
+        bytes: c.bytes,
+        bytes_differ: c.bytes_differ,
+        first_byte: c.first_byte,
+        bytes_a: digits(&c.bytes_a),
+        bytes_b: digits(&c.bytes_b),
+        element: e.element.name(),
+        element_from: c.type_from,
+        compared: e.compared,
+        equal: e.equal,
+        within: e.within,
+        differ: e.differ,
+        first: e.first.map(|f| First {
+            index: f.index,
+            a: text(f.a),
+            b: text(f.b),
+        }),
+        errors: e.errors.as_ref(),
+        tolerance: c.tolerance,
+    }
+}
+
+/// What became of a call, in words: what it is, then what differs.
+pub fn call_told(d: &Call<'_>) -> String {
+    let what = match d.kind {
+        CallPart::Copy => format!("copy of {} ({})", d.a_name, d.way.unwrap_or("copy")),
+        CallPart::Snapshot => format!("memory of {} in a snapshot", d.a_name),
+        CallPart::Fill => format!("fill of {}", d.a_name),
+        CallPart::Launch => format!("launch of {}", d.a_name),
+    };
+    let mut parts: Vec<String> = d
+        .fields
+        .iter()
+        .map(|f| format!("{} {} becomes {}", f.field, f.a, f.b))
+        .collect();
+    parts.extend(d.content.as_ref().map(carried));
+    format!("{what}: {}", parts.join("; "))
+}
+
+/// How what two copies carried differs, in words.
+fn carried(c: &Content<'_>) -> String {
+    let mut text = match c.element {
+        "u8" => format!("{} of {} bytes differ", c.bytes_differ, c.bytes),
+        element => format!("{} of {} {element} differ", c.differ, c.compared),
+    };
+    if c.within > 0 {
+        text += &format!(", {} more within the tolerance", c.within);
+    }
+    text += &format!(", from byte {} on", hex(c.first_byte));
+    if let Some(f) = &c.first {
+        text += &format!("; first [{}]: {} becomes {}", f.index, f.a, f.b);
+    }
+    if let Some(e) = c.errors.filter(|e| e.pairs > 0 && c.element != "u8") {
+        text += &format!(
+            "; off by at most {:.3e} at [{}], relative {:.3e}",
+            e.max_absolute, e.max_absolute_at, e.max_relative
+        );
+    }
+    if let Some(e) = c.errors.filter(|e| e.not_finite > 0) {
+        text += &format!("; {} with an infinity or no number", counted(e.not_finite, "pair"));
+    }
+    text
+}
+
+/// A function whose module differs, in words.
+pub fn code_told(c: &Code<'_>) -> String {
+    let own = match c.own_differs {
+        Some(true) => "its own code differs",
+        Some(false) => "its own code is the same, another part of the module differs",
+        None => "its module differs",
+    };
+    let digest = |d: &str| d.get(..12).unwrap_or(d).to_owned();
+    format!(
+        "{}: {own} ({}, {} in the first; {}, {} in the second), {}",
+        c.function,
+        digest(c.a_digest),
+        counted(c.a_bytes, "byte"),
+        digest(c.b_digest),
+        counted(c.b_bytes, "byte"),
+        match c.launches {
+            1 => "1 launch".to_owned(),
+            n => format!("{n} launches"),
+        }
+    )
+}
