@@ -584,6 +584,10 @@ pub fn causes(
     (diff, aligned): (&Diff, &Aligned),
     progress: &Progress,
 ) -> Result<Vec<Cause>, Cancelled> {
+    // Walks go from register to register, of which calls have none.
+    if a.call_facts().is_some() && b.call_facts().is_some() {
+        return Ok(Vec::new());
+    }
     let walk = Walk::new(a, b, diff, aligned);
     let mut effects: Vec<Effect> = Vec::new();
     let first = diff.events.list.iter().take(1).map(|e| (e.a, e.b));

@@ -301,10 +301,13 @@ impl<'r> Judge<'r> {
         }
         let tolerance = names().map(|n| self.rules.tolerance(n)).find(Tolerance::is_some);
         let gaps = c.rows > 1 && (c.to_pitch != c.bytes || c.from_pitch != c.bytes);
-        let mask = match c.total().filter(|_| !gaps) {
-            Some(bytes) => self.ignored.within(0, c.device(), bytes),
-            None => Vec::new(),
-        };
+        let mut mask = Vec::new();
+        if let Some(bytes) = c.total().filter(|_| !gaps) {
+            // Where either side has it, so that which is first makes no difference.
+            for at in [c.device(), d.device()] {
+                mask.extend(self.ignored.within(0, at, bytes));
+            }
+        }
         let typed = self.together.element(place, other);
         let sides = ((self.a.recording, c), (self.b.recording, d));
         content::compare(sides, typed, tolerance.unwrap_or_default(), &mask, progress)
