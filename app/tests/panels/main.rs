@@ -9,6 +9,7 @@ mod chains;
 #[path = "../common/mod.rs"]
 mod common;
 mod compare;
+mod compare_calls;
 mod copying;
 mod digits;
 mod hands;

@@ -3,6 +3,8 @@
 use super::Comparison;
 use crate::document::facts::Facts;
 use crate::document::{Document, Numbers, words};
+use trace_core::diff::{CallDifference, ContentDiff};
+use trace_core::memory::element_text;
 use trace_core::recording::{Access, Recording};
 use trace_core::registers::Register;
 
@@ -48,6 +50,9 @@ pub fn line(recording: &Recording, facts: &Facts, numbers: Numbers, event: u64) 
 /// The value of a step field by field on both sides; the whole value where no field is known.
 #[must_use]
 pub fn pairs(doc: &Document, c: &Comparison, a: Option<u64>, b: Option<u64>) -> Vec<FieldPair> {
+    if let Some(d) = c.diff.calls.at(a, b) {
+        return of_call(d);
+    }
     let access = |r: &Recording, e: Option<u64>| -> Option<Access> { r.events.access(usize::try_from(e?).ok()?) };
     let x = access(&doc.recording, a);
     let y = access(&c.other.recording, b);
@@ -81,4 +86,28 @@ pub fn pairs(doc: &Document, c: &Comparison, a: Option<u64>, b: Option<u64>) -> 
         });
     }
     out
+}
+
+/// What differs of two calls.
+fn of_call(d: &CallDifference) -> Vec<FieldPair> {
+    let pair = |name: &str, a: &str, b: &str| FieldPair {
+        name: name.to_owned(),
+        a: a.to_owned(),
+        b: b.to_owned(),
+    };
+    // The first stands for the value as a whole, which calls do not have.
+    let mut out = vec![pair("value", "", "")];
+    out.extend(d.fields.iter().map(|(name, a, b)| pair(name, a, b)));
+    if let Some((at, a, b)) = d.content.as_ref().and_then(element_pair) {
+        out.push(pair(&at, &a, &b));
+    }
+    out
+}
+
+/// The first element that differs by more than is allowed: its place in words, and what both sides have.
+#[must_use]
+pub fn element_pair(c: &ContentDiff) -> Option<(String, String, String)> {
+    let text = |bits: u64| element_text(c.elements.element, &bits.to_le_bytes()).unwrap_or_default();
+    let f = c.elements.first?;
+    Some((format!("[{}]", f.index), text(f.a), text(f.b)))
 }

@@ -2,7 +2,9 @@
 
 use super::{Comparison, fields};
 use crate::document::Document;
-use trace_core::diff::{BufferDiff, Effect, Pattern, Rule, Tolerance, first_byte, mapping};
+use trace_core::diff::{
+    BufferDiff, CallDifference, CallPart, Effect, ElementDiff, Pattern, Rule, Tolerance, first_byte, mapping,
+};
 use trace_core::recording::{EventKind, GpuVa};
 
 /// A difference in one of the lists of a comparison.
@@ -10,6 +12,8 @@ use trace_core::recording::{EventKind, GpuVa};
 pub enum Meant {
     /// Events that go together, of which one may be missing.
     Events(Option<u64>, Option<u64>),
+    /// A call of a driver, by its place in the list; behind them a function of other code.
+    Call(usize),
     /// A register, by its place in the list.
     Register(usize),
     /// A range that the CPU wrote.
@@ -35,6 +39,9 @@ impl Meant {
     pub fn effect(&self, doc: &Document, c: &Comparison) -> Option<Effect> {
         let (a, b) = (&*doc.recording, &*c.other.recording);
         match self {
+            // What leads to a call is told by Launches and Memory, not by walks from register to register.
+            Self::Call(_) => None,
+            Self::Events(..) if c.of_calls => None,
             Self::Events(a, b) => Some(Effect::Event { a: *a, b: *b }),
             Self::Register(n) => {
                 let (a, b) = c.diff.registers.get(*n)?.first;
@@ -102,7 +109,11 @@ impl Meant {
     #[must_use]
     pub fn rules(&self, doc: &Document, c: &Comparison) -> Vec<Rule> {
         match self {
-            Self::Events(a, b) => event(doc, c, *a, *b),
+            Self::Events(a, b) => match c.diff.calls.at(*a, *b) {
+                Some(d) => call(d),
+                None => event(doc, c, *a, *b),
+            },
+            Self::Call(n) => c.diff.calls.list.get(*n).map(call).unwrap_or_default(),
             Self::Register(n) => {
                 let Some(r) = c.diff.registers.get(*n) else {
                     return Vec::new();
@@ -179,23 +190,36 @@ fn event(doc: &Document, c: &Comparison, a: Option<u64>, b: Option<u64>) -> Vec<
     }
 }
 
+/// Rules for two calls: elements that may be off by as much as they are, what the memory holds, all calls of the kind.
+fn call(d: &CallDifference) -> Vec<Rule> {
+    let mut out = Vec::new();
+    if let Some(c) = &d.content {
+        out.extend(tolerance(&d.names.0, Some(&c.elements)));
+        out.push(Rule::Buffer(Pattern::of(&d.names.0)));
+    }
+    out.push(Rule::Events(match d.part {
+        CallPart::Copy | CallPart::Snapshot => EventKind::Copy,
+        CallPart::Fill => EventKind::Fill,
+        CallPart::Launch => EventKind::Launch,
+    }));
+    out
+}
+
+/// A rule that elements may be off by as much as they are, where they are numbers.
+fn tolerance(name: &str, elements: Option<&ElementDiff>) -> Option<Rule> {
+    let most = elements.and_then(|e| e.errors.as_ref()).map(|e| e.max_absolute);
+    let most = most.filter(|m| m.is_finite() && *m > 0.0)?;
+    Some(Rule::Tolerance {
+        buffer: Pattern::of(name),
+        tolerance: Tolerance {
+            absolute: Some(most),
+            ..Tolerance::default()
+        },
+    })
+}
+
 /// Elements that may be off by as much as they are, where they are numbers; else the whole buffer.
 fn buffer(b: &BufferDiff) -> Vec<Rule> {
-    let mut out = Vec::new();
-    let off = b
-        .elements
-        .as_ref()
-        .and_then(|e| e.errors.as_ref())
-        .map(|e| e.max_absolute);
-    if let Some(most) = off.filter(|m| m.is_finite() && *m > 0.0) {
-        out.push(Rule::Tolerance {
-            buffer: Pattern::of(&b.name),
-            tolerance: Tolerance {
-                absolute: Some(most),
-                ..Tolerance::default()
-            },
-        });
-    }
-    out.push(Rule::Buffer(Pattern::of(&b.name)));
-    out
+    let close = tolerance(&b.name, b.elements.as_ref());
+    close.into_iter().chain([Rule::Buffer(Pattern::of(&b.name))]).collect()
 }

@@ -61,6 +61,8 @@ pub struct Comparison {
     pub steps: Steps,
     /// The same as the comparison told it, for whoever asks why.
     aligned: Aligned,
+    /// Whether both are recordings of calls.
+    pub of_calls: bool,
     /// What was left out of it, and how exact it is.
     pub rules: Arc<Rules>,
     /// What a person should know before they trust it, in words; empty: nothing.
@@ -135,6 +137,7 @@ pub fn compare(
     };
     Ok(Comparison {
         warnings: warnings(first, &other.recording),
+        of_calls: first.call_facts().is_some() && other.recording.call_facts().is_some(),
         other,
         diff: found,
         steps,

@@ -4,7 +4,7 @@ use super::field::{field, three};
 use super::line::line;
 use super::list::lead;
 use super::view::{Section, View};
-use super::{errors, rules, told, why};
+use super::{calls, errors, rules, told, why};
 use crate::document::Document;
 use crate::document::comparison::meant::{Meant, buffers};
 use crate::document::comparison::{Comparison, fields};
@@ -35,7 +35,11 @@ pub(super) fn ui(
                 step_fields(doc, c, ui, true);
                 return step_fields(doc, c, ui, false);
             }
-            Meant::Events(..) => step_fields(doc, c, ui, true),
+            Meant::Events(a, b) => match c.diff.calls.at(*a, *b) {
+                Some(d) => calls::call(doc, c, d, ui),
+                None => step_fields(doc, c, ui, true),
+            },
+            Meant::Call(n) => calls::ui(doc, c, *n, ui),
             Meant::Register(n) => {
                 let fields = c.diff.registers.get(*n).map_or(&[][..], |r| &r.fields);
                 for (name, a, b) in fields {
@@ -55,16 +59,23 @@ pub(super) fn ui(
             }
             Meant::Write(_) | Meant::Mapping(_) | Meant::Byte(..) => {}
         }
-        let row = view
-            .selected
-            .filter(|_| matches!(meant, Meant::Memory(_) | Meant::Write(_) | Meant::Descriptor(_)));
+        let row = view.selected.filter(|_| {
+            matches!(
+                meant,
+                Meant::Memory(_) | Meant::Write(_) | Meant::Descriptor(_) | Meant::Call(_)
+            )
+        });
         let p = palette(ui);
         if let Some(l) = row
             .and_then(|row| line(doc, c, view.section, row, p))
             .filter(|l| l.memory.is_some())
         {
             ui.add_space(4.0);
-            if ui.button("Bytes side by side").on_hover_text("Enter").clicked() {
+            let words = match meant {
+                Meant::Call(_) => "Show in Memory",
+                _ => "Bytes side by side",
+            };
+            if ui.button(words).on_hover_text("Enter").clicked() {
                 lead(doc, c, view, asks, &l, true);
             }
         }

@@ -28,6 +28,7 @@ pub(super) fn line(doc: &Document, c: &Comparison, section: Section, row: u64, p
     let at = usize::try_from(row).ok()?;
     match section {
         Section::Events => event(doc, c, &c.steps.row(row)?, p),
+        Section::Calls => super::calls::line(c, at, p),
         Section::Registers => {
             let r = c.diff.registers.get(at)?;
             let field = r.fields.first();

@@ -76,6 +76,7 @@ pub fn meant(doc: &Document, c: &Comparison, view: &View) -> Option<Meant> {
             let s = c.steps.at(step)?;
             Some(Meant::Events(s.a, s.b))
         }
+        Section::Calls => row().map(Meant::Call),
         Section::Registers => row().map(Meant::Register),
         Section::Writes => row().map(Meant::Write),
         Section::Descriptors => row().map(Meant::Descriptor),
@@ -89,6 +90,7 @@ pub fn meant(doc: &Document, c: &Comparison, view: &View) -> Option<Meant> {
 fn alike(section: Section) -> &'static str {
     match section {
         Section::Events => "No event differs.",
+        Section::Calls => "No call differs.",
         Section::Registers => "Every register has the same history on both sides.",
         Section::Writes => "The CPU wrote the same on both sides.",
         Section::Descriptors => "Jobs were told to do the same on both sides.",
@@ -198,7 +200,8 @@ pub(super) fn lead(doc: &mut Document, c: &Comparison, view: &mut View, asks: &m
         let space = spaces.iter().position(|s| s.number == number).unwrap_or(0);
         let space = u32::try_from(space).ok();
         asks.memory_first(space, va, bytes);
-        if deeper && view.section != Section::Mappings {
+        // Memory of calls is what they carried: it stands beside the list.
+        if deeper && !matches!(view.section, Section::Mappings | Section::Calls) {
             view.space = space.unwrap_or(0);
             view.open(Section::Memory);
             view.show_byte(va);
@@ -238,6 +241,7 @@ impl Columns {
             value: Span(value, head.width() - 4.0),
             names: match section {
                 Section::Events => ("access", "A → B"),
+                Section::Calls => ("function or memory", "A → B"),
                 Section::Registers => ("register", "first field that differs: A → B"),
                 Section::Writes => ("where", "A → B"),
                 Section::Descriptors => ("descriptor", "first field that differs: A → B"),

@@ -1,5 +1,6 @@
 //! Compare: a second recording beside the open one, on one timeline, with a list of what differs.
 
+mod calls;
 mod detail;
 mod errors;
 mod field;
@@ -249,6 +250,9 @@ fn counts(c: &Comparison, ui: &mut Ui) {
                 r.widget_info(|| WidgetInfo::labeled(Role::Label, true, words.clone()));
                 r.on_hover_text(why);
             }
+            if c.of_calls {
+                return;
+            }
             let (a, b) = c.diff.jobs;
             let words = if a == b {
                 text::counted(a, "job each", "jobs each")
@@ -266,6 +270,7 @@ fn counts(c: &Comparison, ui: &mut Ui) {
 fn entries(c: &Comparison, section: Section) -> u64 {
     match section {
         Section::Events => c.steps.rows(),
+        Section::Calls => (c.diff.calls.list.len() + c.diff.calls.code.len()) as u64,
         Section::Registers => c.diff.registers.len() as u64,
         Section::Writes => c.diff.host_writes.list.len() as u64,
         Section::Descriptors => c.diff.descriptors.list.len() as u64,
@@ -277,10 +282,15 @@ fn entries(c: &Comparison, section: Section) -> u64 {
     }
 }
 
+/// The lists that recordings of their kind have.
+fn of(c: &Comparison) -> &'static [Section] {
+    if c.of_calls { &Section::CALLS } else { &Section::ALL }
+}
+
 /// The first list in which something differs.
 fn telling(c: &Comparison) -> Option<Section> {
     let lists = |s: &Section| *s != Section::Rules && entries(c, *s) > 0;
-    Section::ALL.into_iter().find(lists)
+    of(c).iter().copied().find(lists)
 }
 
 fn sections(c: &Comparison, view: &mut View, ui: &mut Ui) {
@@ -289,7 +299,7 @@ fn sections(c: &Comparison, view: &mut View, ui: &mut Ui) {
     egui::Frame::new().inner_margin(sides).show(ui, |ui| {
         ui.horizontal_wrapped(|ui| {
             ui.spacing_mut().item_spacing = vec2(4.0, 2.0);
-            for section in Section::ALL {
+            for section in of(c).iter().copied() {
                 let n = entries(c, section);
                 let on = view.section == section;
                 let words = match n {

@@ -14,6 +14,8 @@ pub enum Section {
     /// Events that differ.
     #[default]
     Events,
+    /// Calls of a driver, by what they carry.
+    Calls,
     /// Registers, by where their histories part.
     Registers,
     /// What the CPU wrote.
@@ -31,7 +33,9 @@ pub enum Section {
 }
 
 impl Section {
-    /// All of them, in order.
+    /// Those of recordings of calls, in order.
+    pub const CALLS: [Self; 3] = [Self::Calls, Self::Events, Self::Rules];
+    /// Those of all other recordings, in order.
     pub const ALL: [Self; 8] = [
         Self::Events,
         Self::Registers,
@@ -48,6 +52,7 @@ impl Section {
     pub fn name(self) -> &'static str {
         match self {
             Self::Events => "Events",
+            Self::Calls => "Calls",
             Self::Registers => "Registers",
             Self::Writes => "CPU writes",
             Self::Descriptors => "Descriptors",
@@ -129,7 +134,8 @@ impl View {
 
     /// Brings a part to the front, by its name. `false`: there is none.
     pub fn choose(&mut self, name: &str) -> bool {
-        let found = Section::ALL.into_iter().find(|s| s.name().eq_ignore_ascii_case(name));
+        let mut all = Section::ALL.into_iter().chain(Section::CALLS);
+        let found = all.find(|s| s.name().eq_ignore_ascii_case(name));
         if let Some(s) = found {
             self.open(s);
         }

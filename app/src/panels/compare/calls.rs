@@ -1,0 +1,180 @@
+//! Calls of a driver that differ: their rows, and what is known of the one that is meant.
+
+use super::errors;
+use super::field::{field, or};
+use super::line::Line;
+use crate::document::Document;
+use crate::document::comparison::{Comparison, fields};
+use crate::theme::{Palette, ROW, mono, palette, small, text, widgets};
+use egui::accesskit::Role;
+use egui::{Align2, Rect, RichText, Sense, Ui, WidgetInfo, vec2};
+use trace_core::diff::{CallDifference, CallPart, CodeDifference, ContentDiff, TypeFrom};
+use trace_core::recording::{CallEvent, Recording};
+
+/// Bytes of a row of both sides.
+const ACROSS: u64 = 8;
+/// Rows of bytes.
+const LINES: u64 = 8;
+
+/// A row of the list: calls that differ, and behind them functions of other code.
+pub(super) fn line(c: &Comparison, at: usize, p: &Palette) -> Option<Line> {
+    let calls = &c.diff.calls;
+    let Some(d) = calls.list.get(at) else {
+        let code = calls.code.get(at.checked_sub(calls.list.len())?)?;
+        return Some(of_code(code, p));
+    };
+    let what = match d.part {
+        CallPart::Copy => format!("{} {}", d.names.0, d.way),
+        CallPart::Snapshot => format!("{} in a snapshot", d.names.0),
+        CallPart::Fill | CallPart::Launch => d.names.0.clone(),
+    };
+    let of_field = d
+        .fields
+        .first()
+        .map(|(name, a, b)| format!("{name} {} → {}", or(a), or(b)));
+    let value = of_field
+        .or_else(|| d.content.as_ref().map(|c| carried(c).1))
+        .unwrap_or_default();
+    Some(Line {
+        sign: if d.differs { "≠" } else { "≈" },
+        word: word(d.part).into(),
+        ink: if d.differs { p.error } else { p.quiet },
+        a: Some(d.events.0),
+        b: Some(d.events.1),
+        what,
+        value,
+        memory: d.place().map(|(a, _)| (0, a, 1)),
+    })
+}
+
+fn word(part: CallPart) -> &'static str {
+    match part {
+        CallPart::Copy => "copy",
+        CallPart::Snapshot => "snapshot",
+        CallPart::Fill => "fill",
+        CallPart::Launch => "launch",
+    }
+}
+
+fn of_code(c: &CodeDifference, p: &Palette) -> Line {
+    let digest = |d: &str| d.get(..8).unwrap_or(d).to_owned();
+    Line {
+        sign: if c.differs() { "≠" } else { "≈" },
+        word: "code".into(),
+        ink: if c.differs() { p.error } else { p.quiet },
+        a: Some(c.events.0),
+        b: Some(c.events.1),
+        what: c.function.clone(),
+        value: format!("module {} → {}", digest(&c.digests.0), digest(&c.digests.1)),
+        memory: None,
+    }
+}
+
+/// How many elements differ, and the first of them on both sides.
+fn carried(c: &ContentDiff) -> (String, String) {
+    let e = &c.elements;
+    let many = format!(
+        "{} of {} {}",
+        text::count(e.differ),
+        text::count(e.compared),
+        e.element.name()
+    );
+    match fields::element_pair(c) {
+        Some((at, a, b)) => (many.clone(), format!("{many}, {at} {a} → {b}")),
+        None => (many.clone(), format!("{many}, {} within", text::count(e.within))),
+    }
+}
+
+/// Draws what is known of a row.
+pub(super) fn ui(doc: &Document, c: &Comparison, at: usize, ui: &mut Ui) {
+    let calls = &c.diff.calls;
+    match calls.list.get(at) {
+        Some(d) => call(doc, c, d, ui),
+        None => {
+            let code = at.checked_sub(calls.list.len()).and_then(|n| calls.code.get(n));
+            if let Some(code) = code {
+                code_fields(code, ui);
+            }
+        }
+    }
+}
+
+/// Draws what is known of two calls that differ: what differs beside content, then elements, then bytes.
+pub(super) fn call(doc: &Document, c: &Comparison, d: &CallDifference, ui: &mut Ui) {
+    for (name, a, b) in &d.fields {
+        field(ui, name, a, b);
+    }
+    if d.names.0 != d.names.1 && !d.names.1.is_empty() {
+        field(ui, "name", &d.names.0, &d.names.1);
+    }
+    let Some(content) = &d.content else { return };
+    if !d.fields.is_empty() {
+        ui.add_space(4.0);
+    }
+    errors::ui(&content.elements, ui);
+    let p = palette(ui);
+    let told = match content.type_from {
+        TypeFrom::Signature => "The type is that of a function that was given the buffer.",
+        TypeFrom::Guess => "The type is what the bytes look like.",
+    };
+    ui.add(egui::Label::new(RichText::new(told).font(small()).color(p.quiet)).wrap());
+    bytes(doc, c, d, content, ui);
+}
+
+fn code_fields(c: &CodeDifference, ui: &mut Ui) {
+    field(ui, "module", &c.digests.0, &c.digests.1);
+    field(ui, "bytes", &text::bytes(c.bytes.0), &text::bytes(c.bytes.1));
+    let own = match c.own {
+        Some(true) => "The function's own code differs.",
+        Some(false) => "The function's own code is the same: another part of the module differs.",
+        None => "Whether the function's own code differs cannot be told from the rest of the module.",
+    };
+    let p = palette(ui);
+    ui.add(egui::Label::new(RichText::new(own).font(small()).color(p.quiet)).wrap());
+}
+
+/// What a copy of one side carried from an offset on.
+fn part(recording: &Recording, event: u64, offset: u64, out: &mut [u8]) -> bool {
+    let call = usize::try_from(event).ok().and_then(|e| recording.events.call(e));
+    matches!(call, Some(CallEvent::Copy(row)) if recording.copied_part(&row, offset, out))
+}
+
+/// The bytes of both around the first that differs.
+fn bytes(doc: &Document, c: &Comparison, d: &CallDifference, content: &ContentDiff, ui: &mut Ui) {
+    widgets::section(ui, "Bytes from the first that differs on");
+    let p = palette(ui);
+    let digit = ui.painter().layout_no_wrap("0".into(), mono(), p.text).size().x;
+    let begin = content.first_byte / ACROSS * ACROSS;
+    for n in 0..LINES {
+        let at = begin.saturating_add(n * ACROSS);
+        let len = content.bytes.saturating_sub(at).min(ACROSS) as usize;
+        let (mut x, mut y) = ([0; ACROSS as usize], [0; ACROSS as usize]);
+        let (Some(one), Some(two)) = (x.get_mut(..len), y.get_mut(..len)) else {
+            return;
+        };
+        let held = part(&doc.recording, d.events.0, at, one) && part(&c.other.recording, d.events.1, at, two);
+        if len == 0 || !held {
+            return;
+        }
+        let (rect, r) = ui.allocate_exact_size(vec2(ui.available_width(), ROW), Sense::hover());
+        let differ = one.iter().zip(two.iter()).filter(|(a, b)| a != b).count();
+        r.widget_info(|| WidgetInfo::labeled(Role::Row, true, format!("bytes at {at:#x}: {differ} differ")));
+        widgets::paint_text(ui, rect, Align2::LEFT_CENTER, &format!("+{at:#x}"), mono(), p.quiet);
+        let half = ACROSS as f32 * 3.0 * digit;
+        let starts = [rect.left() + 9.0 * digit, rect.left() + 9.0 * digit + half + digit];
+        for (k, (a, b)) in one.iter().zip(two.iter()).enumerate() {
+            for (byte, start) in [a, b].into_iter().zip(starts) {
+                let left = start + k as f32 * 3.0 * digit;
+                let cell = Rect::from_min_size(egui::pos2(left, rect.top()), vec2(3.0 * digit, rect.height()));
+                let ink = if a == b { p.text } else { p.error };
+                widgets::paint_text(ui, cell, Align2::LEFT_CENTER, &format!("{byte:02x}"), mono(), ink);
+                if a != b {
+                    // Not by colour alone.
+                    let under = left..=left + 2.0 * digit;
+                    ui.painter()
+                        .hline(under, rect.bottom() - 2.0, egui::Stroke::new(1.0, p.error));
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! Two recordings of calls in the Compare panel: a row for each call that differs, which leads to the event and to the bytes.
+
+use crate::common::Window;
+use crate::common::net::{Net, net};
+use egui_kittest::kittest::Queryable as _;
+use kinescope::document::comparison::With;
+use kinescope::panels::compare::Section;
+use kinescope::theme::ThemeChoice;
+use trace_core::container;
+use trace_core::recording::{CALL_FACTS, CallEvent, LaunchRow, MemoryBuilder, PageId, Recording};
+
+/// The net once more, with another image, other scores, and a launch of another grid and code.
+fn other() -> (Net, Recording) {
+    let n = net(1);
+    let mut r = n.recording.clone();
+    let copy = |event: u64| match r.events.call(event as usize) {
+        Some(CallEvent::Copy(row)) => r.events.call_pages.get(row.pages_at as usize).unwrap(),
+        other => panic!("{other:?}"),
+    };
+    let (image, scores) = (copy(n.image_in), copy(n.scores_out));
+    let phase = (n.scores % 4096) as usize;
+    let mut pages = MemoryBuilder::new();
+    for id in 1..=r.memory.pages.len() as u32 {
+        let mut page = *r.memory.pages.page(PageId(id)).unwrap();
+        if id == image {
+            page[2000..2100].fill(0);
+        }
+        if id == scores {
+            page[phase..phase + 4].copy_from_slice(&0.75f32.to_le_bytes());
+        }
+        assert_eq!(pages.add_page(&page).0, id);
+    }
+    r.memory = pages.finish();
+    let mut launches: Vec<LaunchRow> = r.events.launches.iter().collect();
+    launches[1].grid = [16, 1, 1];
+    r.events.launches = launches.into();
+    let mut facts = r.call_facts().unwrap();
+    facts.modules[0].digest = "11".repeat(32);
+    r.extras.insert(CALL_FACTS.into(), serde_json::to_vec(&facts).unwrap());
+    (n, r)
+}
+
+fn compared(theme: ThemeChoice) -> (Window, Net) {
+    let (n, other) = other();
+    let mut w = Window::themed(n.recording.clone(), theme);
+    let path = w.folder.path().join("other.kine");
+    std::fs::write(&path, container::to_bytes(&other).unwrap()).unwrap();
+    let ctx = w.harness.ctx.clone();
+    w.app().compare(&ctx, With::File(path));
+    w.settle();
+    w.run("show-compare");
+    w.settle();
+    (w, n)
+}
+
+#[test]
+fn calls_that_differ_are_rows_that_lead_to_the_event_and_the_bytes() {
+    let (mut w, n) = compared(ThemeChoice::Dark);
+    assert_eq!(
+        w.views().compare.section,
+        Section::Calls,
+        "the first that has something to tell"
+    );
+    assert!(w.has("Differences: Calls") && w.has("Differences: Events") && w.has("Differences: Rules"));
+    assert!(!w.has("Differences: Registers") && !w.has("Differences: Mappings"));
+    let c = w.doc().comparing.done.clone().unwrap();
+    let at = |event: u64| c.diff.calls.list.iter().position(|d| d.events.0 == event).unwrap();
+    let click = |w: &mut Window, row: usize| {
+        let begin = format!("difference {row} ");
+        let row = w.harness.query_all_by_label_contains(&begin).next();
+        row.expect("a row").click();
+        w.settle();
+    };
+    click(&mut w, at(n.image_in));
+    assert_eq!(w.doc().moment(), n.image_in);
+    assert!(w.has_part("bytes at 0x") && w.has("Show in Memory") && w.has_part("Rule: ignore buffer in2"));
+    w.click("Show in Memory");
+    // A launch by its fields, as an event too.
+    click(&mut w, at(n.launches[1]));
+    assert!(w.has("field grid: A 32×1×1, B 16×1×1"));
+    click(&mut w, c.diff.calls.list.len());
+    assert!(w.has_part("field module: A 00"));
+    w.click("Differences: Events");
+    assert_eq!(c.steps.rows(), c.diff.events.changed);
+    w.doc().go(0);
+    w.harness.key_press(egui::Key::F6);
+    w.settle();
+    assert_eq!(w.doc().moment(), n.image_in);
+    assert!(w.has_part("bytes at 0x"));
+}
+
+fn picture(name: &str, theme: ThemeChoice) {
+    let (mut w, n) = compared(theme);
+    let c = w.doc().comparing.done.clone().unwrap();
+    let row = c
+        .diff
+        .calls
+        .list
+        .iter()
+        .position(|d| d.events.0 == n.scores_out)
+        .unwrap();
+    w.harness
+        .query_all_by_label_contains(&format!("difference {row} "))
+        .next()
+        .unwrap()
+        .click();
+    w.settle();
+    w.harness.snapshot(name);
+}
+
+#[test]
+fn compared_calls_dark() {
+    picture("compared_calls_dark", ThemeChoice::Dark);
+}
+
+#[test]
+fn compared_calls_light() {
+    picture("compared_calls_light", ThemeChoice::Light);
+}
