@@ -1,0 +1,150 @@
+//! CUDA programs on the stand-in for the driver, recorded twice and compared: other inputs, the same again, launches by
+//! themselves, and the outcome of a replay beside its original.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "tests fail and tell in these ways"
+)]
+
+use serde_json::{Value, json};
+use std::path::Path;
+use std::process::Command;
+use whole_program_tests::cuda::{Cuda, ended};
+use whole_program_tests::{Ended, program, run};
+
+fn diff(a: &Path, b: &Path, more: &[&str]) -> Ended {
+    let fixed = ["diff", a.to_str().unwrap(), b.to_str().unwrap()];
+    run(fixed.into_iter().chain(more.iter().copied()))
+}
+
+/// What differs of calls: kind and name.
+fn listed(told: &Value) -> Vec<(String, String)> {
+    let word = |v: &Value| v.as_str().unwrap().to_owned();
+    let list = told["calls"]["list"].as_array().unwrap();
+    list.iter().map(|c| (word(&c["kind"]), word(&c["a_name"]))).collect()
+}
+
+#[test]
+fn a_program_that_is_run_again_with_other_inputs_differs_in_what_its_copies_carry() {
+    let cuda = Cuda::default();
+    let first = cuda.recorded_well("first", &[], &["vector_add", "--seed", "1"]);
+    let again = cuda.recorded_well("again", &[], &["vector_add", "--seed", "1"]);
+    let second = cuda.recorded_well("second", &[], &["vector_add", "--seed", "2"]);
+    let same = diff(&first.path, &again.path, &["--json"]);
+    assert_eq!((same.code, &same.json()["same"]), (Some(0), &json!(true)), "{same:?}");
+    let other = diff(&first.path, &second.path, &["--json"]);
+    assert_eq!(other.code, Some(1), "{other:?}");
+    let told = other.json();
+    assert_eq!(told["same"], json!(false));
+    let list = listed(&told);
+    for name in ["in0", "in1", "out0"] {
+        assert!(list.contains(&("copy".into(), name.into())), "{name}: {list:?}");
+    }
+    assert_eq!(
+        (&told["calls"]["launches"], &told["calls"]["fills"]),
+        (&json!(0), &json!(0))
+    );
+    let input = &told["calls"]["list"][0];
+    let content = &input["content"];
+    assert!(content["bytes_differ"].as_u64().unwrap() > 0, "{input}");
+    assert!(content["differ"].as_u64().unwrap() <= content["compared"].as_u64().unwrap());
+    assert_eq!(told["first_difference"]["a_event"], input["a_event"]);
+    let text = diff(&first.path, &second.path, &[]).out;
+    assert!(
+        text.contains("copy of in0 (host to device)") && text.contains("\nCalls"),
+        "{text}"
+    );
+    assert!(
+        !text.contains("CPU's bytes") && !text.contains("Mapped pages"),
+        "{text}"
+    );
+    // Rules are those of buffers.
+    let rules = [
+        "--ignore",
+        "buffer in*",
+        "--ignore",
+        "buffer out*",
+        "--ignore",
+        "buffer memory*",
+    ];
+    assert_eq!(diff(&first.path, &second.path, &rules).code, Some(0));
+    let page = cuda.file("page.html");
+    let ended = diff(&first.path, &second.path, &["--html", page.to_str().unwrap()]);
+    assert_eq!(ended.code, Some(1));
+    assert!(std::fs::read_to_string(page).unwrap().contains("copy of in0"));
+}
+
+#[test]
+fn a_launch_of_other_dimensions_and_arguments_is_told_by_name() {
+    let cuda = Cuda::default();
+    let first = cuda.recorded_well("first", &[], &["vector_add", "--seed", "1"]);
+    let wide = cuda.recorded_well("wide", &[], &["vector_add", "--seed", "1", "--block", "64"]);
+    let told = diff(&first.path, &wide.path, &["--json"]).json();
+    let launch = told["calls"]["list"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|c| c["kind"] == "launch");
+    let fields = launch.unwrap()["fields"].as_array().unwrap();
+    assert!(fields.iter().any(|f| f["field"] == "block"), "{fields:?}");
+    assert_eq!(told["calls"]["copies"], json!(0), "the results are the same: {told}");
+}
+
+#[test]
+fn launches_recorded_by_themselves_differ_in_what_memory_held() {
+    let cuda = Cuda::default();
+    let of = |name: &str, seed: &str| {
+        let recorded = cuda.record(name, &["--kernels", "vector_add"], &["vector_add", "--seed", seed], &[]);
+        assert_eq!(recorded.ended.code, Some(0), "{:?}", recorded.ended);
+        recorded
+    };
+    let (first, again, second) = (of("first", "1"), of("again", "1"), of("second", "2"));
+    let same = diff(&first.path, &again.path, &[]);
+    assert_eq!(same.code, Some(0), "{same:?}");
+    let other = diff(&first.path, &second.path, &["--json"]);
+    assert_eq!(other.code, Some(1), "{other:?}");
+    let list = listed(&other.json());
+    assert!(
+        !list.is_empty() && list.iter().all(|(kind, _)| kind == "snapshot"),
+        "{list:?}"
+    );
+}
+
+#[test]
+fn an_outcome_is_compared_with_its_original() {
+    let cuda = Cuda::default();
+    let first = cuda.recorded_well("first", &[], &["vector_add", "--seed", "1"]);
+    let outcome = cuda.file("outcome.kine");
+    let replay = |more: &[&str]| {
+        let mut command = Command::new(program("kinescope"));
+        command
+            .arg("replay")
+            .arg(&first.path)
+            .args(["--on", "cuda:0", "-o"])
+            .arg(&outcome);
+        ended(cuda.around(command.args(more).env("KINESCOPE_KEYS", cuda.file("keys"))))
+    };
+    let done = replay(&[]);
+    assert_eq!(done.code, Some(0), "{done:?}");
+    let same = diff(&first.path, &outcome, &[]);
+    assert_eq!(same.code, Some(0), "{}", same.out);
+    let second = cuda.recorded_well("second", &[], &["vector_add", "--seed", "2"]);
+    let script = replay_engine::device::cuda::Script::of(&second.open()).unwrap();
+    let t = script.inputs.iter().find(|t| t.name == "in0").unwrap();
+    let bytes = cuda.file("in0.bin");
+    std::fs::write(&bytes, second.open().copied(&t.row).unwrap()).unwrap();
+    let input = format!("in0={}", bytes.display());
+    let done = replay(&["--input", &input]);
+    assert_eq!(done.code, Some(0), "{done:?}");
+    let other = diff(&first.path, &outcome, &["--json"]);
+    assert_eq!(other.code, Some(1), "{other:?}");
+    let list = listed(&other.json());
+    assert_eq!(
+        list,
+        [
+            ("copy".to_owned(), "in0".to_owned()),
+            ("copy".to_owned(), "out0".to_owned())
+        ]
+    );
+}
