@@ -6,7 +6,7 @@ use replay_engine::device::cuda::{Script, Step};
 use trace_core::recording::{
     AllocationRow, CALL_FACTS, CallEvent, CallRow, CopyRow, EventsBuilder, FillRow, LaunchRow, MemoryBuilder, OrderRow,
 };
-use trace_core::{PAGE_SIZE, Recording};
+use trace_core::{PAGE_SIZE, Recording, diff};
 
 /// Different pages that the recording holds.
 const PAGES: u8 = 4;
@@ -92,6 +92,17 @@ pub fn calls(data: &[u8]) -> bool {
     recording.extras.insert(CALL_FACTS.to_owned(), json);
     read_all(&recording);
     survives(&recording);
+    // Beside one whose pages hold other bytes.
+    let mut pages = MemoryBuilder::new();
+    for n in 1..=PAGES {
+        pages.add_page(&[n / 2 + 1; PAGE_SIZE]);
+    }
+    let other = Recording {
+        memory: pages.finish(),
+        ..recording.clone()
+    };
+    let d = diff::diff(&recording, &other);
+    assert!(diff::diff(&other, &recording) == d.swapped(), "which is first makes a difference");
     ask(&recording)
 }
 
