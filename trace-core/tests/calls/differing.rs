@@ -354,7 +354,7 @@ fn pages_that_are_not_there_and_counts_that_overflow_are_not_compared() {
 }
 
 #[test]
-fn memory_that_one_snapshot_alone_tells_of_is_named() {
+fn memory_that_one_snapshot_alone_tells_of_makes_no_other_differ() {
     let with = |extra: bool| {
         let mut b = Build::new();
         let stream = b.stream("default stream", 0);
@@ -367,7 +367,6 @@ fn memory_that_one_snapshot_alone_tells_of_is_named() {
         b.finish()
     };
     let d = both(&with(true), &with(false));
-    assert_eq!((d.events.deleted, d.calls.snapshots), (1, 1));
-    assert_eq!(d.calls.list[0].names.0, "in1");
-    assert!(d.calls.list[0].content.is_none());
+    assert_eq!(d.events.deleted, 1);
+    assert!(d.calls.list.iter().all(|c| c.content.is_none()), "{:?}", d.calls.list);
 }
