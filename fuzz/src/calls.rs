@@ -102,7 +102,10 @@ pub fn calls(data: &[u8]) -> bool {
         ..recording.clone()
     };
     let d = diff::diff(&recording, &other);
-    assert!(diff::diff(&other, &recording) == d.swapped(), "which is first makes a difference");
+    assert!(
+        diff::diff(&other, &recording) == d.swapped(),
+        "which is first makes a difference"
+    );
     ask(&recording)
 }
 
