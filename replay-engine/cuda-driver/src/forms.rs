@@ -107,6 +107,13 @@ pub const LAUNCH_CLUSTER: u32 = 4;
 /// `CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION`.
 pub const LAUNCH_PROGRAMMATIC: u32 = 6;
 
+/// `CU_LIMIT_STACK_SIZE`.
+pub const LIMIT_STACK: u32 = 0;
+/// `CU_LIMIT_PRINTF_FIFO_SIZE`.
+pub const LIMIT_PRINTF: u32 = 1;
+/// `CU_LIMIT_MALLOC_HEAP_SIZE`.
+pub const LIMIT_HEAP: u32 = 2;
+
 /// Ends the list of `extra` of a launch.
 pub const EXTRA_END: usize = 0;
 /// What follows in `extra` is the address of the parameter buffer.
@@ -335,6 +342,25 @@ pub struct FillNode {
     pub height: usize,
 }
 
+/// `CUgraphNodeParams`: what a node is to do, by its kind.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct NodeForm {
+    /// [`NODE_KERNEL`] or another.
+    pub kind: u32,
+    /// Not used.
+    pub reserved: [u32; 3],
+    /// The form of this kind.
+    pub form: [u64; 29],
+    /// Not used.
+    pub last: u64,
+}
+
+impl NodeForm {
+    /// Bytes that stand before the copy in the form of [`NODE_COPY`]: flags and the context.
+    pub const COPY_AT: usize = 16;
+}
+
 /// `CUuuid`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
@@ -360,5 +386,7 @@ mod tests {
         assert_eq!(size_of::<KernelNode>(), 72);
         assert_eq!(std::mem::offset_of!(KernelNode, parameters), 40);
         assert_eq!(size_of::<FillNode>(), 40);
+        assert_eq!(size_of::<NodeForm>(), 256);
+        assert_eq!(std::mem::offset_of!(NodeForm, form), 16);
     }
 }

@@ -1,14 +1,15 @@
 //! Contexts: the device's primary one, those that a program makes, and which threads have which.
 
 use crate::call::Call;
-use crate::codes::{CONTEXT_IS_DESTROYED, INVALID_CONTEXT, SUCCESS, is_sticky};
+use crate::codes::{CONTEXT_IS_DESTROYED, INVALID_CONTEXT, NOT_SUPPORTED, SUCCESS, is_sticky};
 use crate::graphs::capture::{Capture, refuse_any_capture};
 use crate::handles::{Handles, pointer};
 use crate::pointers::{give, give_if_wanted};
 use crate::streams::{self, Order};
 use crate::{Answer, code, device, lock, memory};
-use cuda_driver::{CuContext, CuDevice, CuResult};
+use cuda_driver::{CuContext, CuDevice, CuResult, LIMIT_HEAP, LIMIT_PRINTF, LIMIT_STACK};
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
@@ -23,9 +24,14 @@ pub struct Context {
     ended: AtomicBool,
     /// Streams, and what was put into them last.
     pub order: Mutex<Order>,
+    /// Limits by their numbers.
+    limits: Mutex<BTreeMap<u32, usize>>,
     /// Captures that have not ended.
     pub captures: Mutex<Vec<Arc<Capture>>>,
 }
+
+/// Limits as they are at first: bytes of stack, of what kernels print, and of the heap of kernels.
+const LIMITS: [(u32, usize); 3] = [(LIMIT_STACK, 1 << 10), (LIMIT_PRINTF, 1 << 20), (LIMIT_HEAP, 8 << 20)];
 
 /// The primary context, and how many hold it.
 struct Primary {
@@ -53,6 +59,7 @@ impl Context {
             hurt: AtomicU32::new(SUCCESS),
             ended: AtomicBool::new(false),
             order: Mutex::new(Order::new()),
+            limits: Mutex::new(LIMITS.into()),
             captures: Mutex::new(Vec::new()),
         })
     }
@@ -238,4 +245,17 @@ pub fn cuCtxSynchronize(call: &Call) -> Answer {
     let context = call.context()?;
     refuse_any_capture(&context)?;
     context.synchronize()
+}
+
+pub fn cuCtxSetLimit(call: &Call, limit: u32, value: usize) -> Answer {
+    let context = call.context()?;
+    let mut limits = lock(&context.limits);
+    *limits.get_mut(&limit).ok_or(NOT_SUPPORTED)? = value;
+    Ok(())
+}
+
+pub fn cuCtxGetLimit(call: &Call, to: *mut usize, limit: u32) -> Answer {
+    let context = call.context()?;
+    let value = lock(&context.limits).get(&limit).copied();
+    give(to, value.ok_or(NOT_SUPPORTED)?)
 }

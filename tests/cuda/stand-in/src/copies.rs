@@ -7,7 +7,7 @@ use crate::graphs::capture;
 use crate::graphs::nodes::Work;
 use crate::memory::arrays::ARRAYS;
 use crate::memory::{Span, around, ranges, spans};
-use crate::pointers::get;
+use crate::pointers::{get, get_at, give_if_wanted};
 use crate::streams::{Stream, submit};
 use crate::{Answer, memory};
 use cuda_driver::{
@@ -353,6 +353,46 @@ pub fn cuMemcpy(call: &Call, to: CuDevicePtr, from: CuDevicePtr, bytes: usize) -
 
 pub fn cuMemcpyAsync(call: &Call, to: CuDevicePtr, from: CuDevicePtr, bytes: usize, stream: CuStream) -> Answer {
     later(call, any(to, from, bytes), stream)
+}
+
+/// Copies in a batch; attributes of their sources make no difference here.
+#[allow(clippy::too_many_arguments, reason = "the driver's own")]
+pub fn cuMemcpyBatchAsync_v2(
+    call: &Call,
+    to: *mut CuDevicePtr,
+    from: *mut CuDevicePtr,
+    bytes: *mut usize,
+    count: usize,
+    _attributes: *mut c_void,
+    _places: *mut usize,
+    _attribute_count: usize,
+    stream: CuStream,
+) -> Answer {
+    if count == 0 {
+        return Err(INVALID_VALUE);
+    }
+    (0..count).try_for_each(|n| {
+        let (to, from) = (get_at(to.cast_const(), n)?, get_at(from.cast_const(), n)?);
+        cuMemcpyAsync(call, to, from, get_at(bytes.cast_const(), n)?, stream)
+    })
+}
+
+/// The first form tells which copy failed, or that none of them did by itself.
+#[allow(clippy::too_many_arguments, reason = "the driver's own")]
+pub fn cuMemcpyBatchAsync(
+    call: &Call,
+    to: *mut CuDevicePtr,
+    from: *mut CuDevicePtr,
+    bytes: *mut usize,
+    count: usize,
+    attributes: *mut c_void,
+    places: *mut usize,
+    attribute_count: usize,
+    failed: *mut usize,
+    stream: CuStream,
+) -> Answer {
+    give_if_wanted(failed, usize::MAX);
+    cuMemcpyBatchAsync_v2(call, to, from, bytes, count, attributes, places, attribute_count, stream)
 }
 
 pub fn cuMemcpyHtoD_v2(call: &Call, to: CuDevicePtr, from: *const c_void, bytes: usize) -> Answer {

@@ -41,6 +41,8 @@ pub struct Launch {
     grid: [u32; 3],
     block: [u32; 3],
     shared: u32,
+    cluster: [u32; 3],
+    cooperative: bool,
     arguments: Arc<Arguments>,
 }
 
@@ -137,6 +139,8 @@ impl Launch {
             grid: shape.grid,
             block: shape.block,
             shared: shape.shared,
+            cluster: shape.cluster,
+            cooperative: shape.cooperative,
             arguments,
         })
     }
@@ -156,6 +160,35 @@ impl Launch {
             cooperative: false,
         };
         Self::of(context, function, shape, form.parameters, form.extra)
+    }
+
+    /// An attribute, as a graph's node tells it.
+    pub fn attribute(&self, number: u32) -> Answer<[u64; 8]> {
+        let [x, y, z] = self.cluster.map(u64::from);
+        let mut value = [0; 8];
+        match number {
+            LAUNCH_COOPERATIVE => value[0] = u64::from(self.cooperative),
+            LAUNCH_CLUSTER => (value[0], value[1]) = (x | y << 32, z),
+            _ => return Err(INVALID_VALUE),
+        }
+        Ok(value)
+    }
+
+    /// Sets an attribute of a graph's node.
+    pub fn set_attribute(&mut self, number: u32, value: [u64; 8]) -> Answer {
+        let [low, high, ..] = value;
+        match number {
+            LAUNCH_COOPERATIVE => self.cooperative = low as u32 != 0,
+            LAUNCH_CLUSTER => self.cluster = [low as u32, (low >> 32) as u32, high as u32],
+            _ => return Err(INVALID_VALUE),
+        }
+        Ok(())
+    }
+
+    /// Takes the attributes of the launch whose place it takes: the form of a node has none.
+    pub fn instead_of(mut self, old: &Self) -> Self {
+        (self.cluster, self.cooperative) = (old.cluster, old.cooperative);
+        self
     }
 
     /// As a graph's node tells it: the arguments are the node's own, and stay as long as it.

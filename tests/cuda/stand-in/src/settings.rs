@@ -37,6 +37,8 @@ pub enum Hints {
 struct Failure {
     function: String,
     call: u64,
+    /// Whether every later call fails too.
+    and_later: bool,
     code: CuResult,
     so_far: AtomicU64,
 }
@@ -97,7 +99,10 @@ impl Settings {
 
     fn due(&self, function: &str) -> Option<CuResult> {
         let all = self.failures.iter().filter(|f| f.function == function);
-        let due = all.filter(|f| f.so_far.fetch_add(1, Ordering::Relaxed) + 1 == f.call);
+        let due = all.filter(|f| {
+            let call = f.so_far.fetch_add(1, Ordering::Relaxed) + 1;
+            call == f.call || f.and_later && call > f.call
+        });
         // Each is counted, whatever the others are.
         due.map(|f| f.code).last()
     }
@@ -129,6 +134,10 @@ impl Failure {
             Some((call, code)) => (call, Some(code.parse().ok()?)),
             None => (rest, None),
         };
+        let (call, and_later) = match call.strip_suffix('+') {
+            Some(call) => (call, true),
+            None => (call, false),
+        };
         let otherwise = match function {
             KERNEL => ILLEGAL_ADDRESS,
             DEVICE => DEVICE_UNAVAILABLE,
@@ -139,6 +148,7 @@ impl Failure {
         known.then(|| Self {
             function: function.to_owned(),
             call,
+            and_later,
             code: code.unwrap_or(otherwise),
             so_far: AtomicU64::new(0),
         })
@@ -153,7 +163,7 @@ mod tests {
     fn what_is_asked_for_is_read() {
         let s = Settings::of(|name| {
             let text = match name {
-                FAIL => "cuMemCreate:3, cuLaunchKernel:1=719,kernel:2,device:9=999",
+                FAIL => "cuMemCreate:3, cuMemUnmap:2+=801, cuLaunchKernel:1=719,kernel:2,device:9=999",
                 MEMORY => "0x200000",
                 POISON => "165",
                 SLOW => "250",
@@ -169,6 +179,7 @@ mod tests {
         assert_eq!(s.slow, Duration::from_micros(250));
         let of = |name: &str, times: usize| (0..times).map(|_| s.due(name)).collect::<Vec<_>>();
         assert_eq!(of("cuMemCreate", 4), [None, None, Some(2), None]);
+        assert_eq!(of("cuMemUnmap", 3), [None, Some(801), Some(801)]);
         assert_eq!(of("cuLaunchKernel", 2), [Some(719), None]);
         assert_eq!(
             (s.due_kernel(), s.due_kernel(), s.due_kernel()),

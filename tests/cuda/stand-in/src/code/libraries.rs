@@ -132,6 +132,18 @@ pub fn cuLibraryGetKernel(_: &Call, to: *mut CuKernel, library: CuLibrary, name:
     give(to, pointer(kernel.handle))
 }
 
+pub fn cuLibraryGetKernelCount(_: &Call, to: *mut u32, library: CuLibrary) -> Answer {
+    give(to, LIBRARIES.get(library)?.kernels.len() as u32)
+}
+
+pub fn cuLibraryEnumerateKernels(_: &Call, to: *mut CuKernel, count: u32, library: CuLibrary) -> Answer {
+    let library = LIBRARIES.get(library)?;
+    for (n, kernel) in library.kernels.values().take(count as usize).enumerate() {
+        give(to.wrapping_add(n), pointer(kernel.handle))?;
+    }
+    Ok(())
+}
+
 pub fn cuLibraryGetModule(call: &Call, to: *mut CuModule, library: CuLibrary) -> Answer {
     let context = call.context()?;
     refuse_unsafe(&context)?;

@@ -214,6 +214,14 @@ pub fn cuModuleGetFunctionCount(_: &Call, to: *mut u32, module: CuModule) -> Ans
     give(to, u32::try_from(find(module)?.functions.len()).unwrap_or(u32::MAX))
 }
 
+pub fn cuModuleEnumerateFunctions(_: &Call, to: *mut CuFunction, count: u32, module: CuModule) -> Answer {
+    let module = find(module)?;
+    for (n, function) in module.functions.values().take(count as usize).enumerate() {
+        give(to.wrapping_add(n), pointer(function.handle))?;
+    }
+    Ok(())
+}
+
 /// Tells a variable by its name.
 pub fn variable(module: &Module, at: *mut CuDevicePtr, bytes: *mut usize, name: *const c_char) -> Answer {
     let name = text(name)?;

@@ -1,31 +1,49 @@
 //! Graphs that can be launched: made ready, changed, launched.
 
 use super::capture::refuse_capturing;
-use super::nodes::{Graph, Work};
+use super::nodes::{Graph, Node, Work, copied};
 use crate::call::Call;
 use crate::codes::{GRAPH_UPDATE_FAILURE, INVALID_HANDLE, INVALID_VALUE};
+use crate::copies::Transfer;
+use crate::fills::Fill;
 use crate::handles::{Handles, pointer};
 use crate::launch::Launch;
 use crate::pointers::{get, give, give_if_wanted};
+use crate::streams::calls::HostFunction;
 use crate::streams::submit;
 use crate::{Answer, lock};
-use cuda_driver::{CuGraph, CuGraphExec, CuGraphNode, CuStream, KernelNode};
+use cuda_driver::{
+    Copy3d, CuContext, CuGraph, CuGraphExec, CuGraphNode, CuStream, FillNode, HostNode, KernelNode, NODE_COPY, NODE_FILL,
+    NODE_GRAPH, NODE_HOST, NODE_KERNEL, NodeForm,
+};
 use std::ffi::{c_char, c_void};
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
-/// A graph that can be launched: what each node does, by the node's handle, each behind those that it waits for.
+/// A node of a graph that can be launched.
+#[derive(Clone)]
+struct Ready {
+    /// Handle of the node of the graph that it was made ready from.
+    handle: usize,
+    work: Work,
+    /// Whether it is done.
+    enabled: bool,
+}
+
+/// A graph that can be launched: its nodes, each behind those that it waits for.
 struct Exec {
     handle: usize,
-    nodes: Mutex<Vec<(usize, Work)>>,
+    nodes: Mutex<Vec<Ready>>,
 }
 
 static EXECS: Handles<Exec> = Handles::new(8);
 
-fn nodes_of(graph: &Graph) -> Vec<(usize, Work)> {
-    lock(&graph.nodes)
-        .iter()
-        .map(|node| (node.handle, lock(&node.work).clone()))
-        .collect()
+fn nodes_of(graph: &Graph) -> Vec<Ready> {
+    let ready = |node: &Arc<Node>| Ready {
+        handle: node.handle,
+        work: lock(&node.work).clone(),
+        enabled: true,
+    };
+    lock(&graph.nodes).iter().map(ready).collect()
 }
 
 fn instantiate(to: *mut CuGraphExec, graph: CuGraph) -> Answer {
@@ -80,17 +98,47 @@ pub fn cuGraphExecUpdate_v2(call: &Call, exec: CuGraphExec, graph: CuGraph, told
     let exec = EXECS.get(exec)?;
     let new = nodes_of(&*Graph::of(graph)?);
     let mut old = lock(&exec.nodes);
-    let same =
-        |((_, a), (_, b)): (&(usize, Work), &(usize, Work))| std::mem::discriminant(a) == std::mem::discriminant(b);
+    let same = |(a, b): (&Ready, &Ready)| std::mem::discriminant(&a.work) == std::mem::discriminant(&b.work);
     let fits = old.len() == new.len() && old.iter().zip(&new).all(same);
     // The first word of what is told: it fitted, or the topology changed.
     give_if_wanted(told.cast::<u32>(), if fits { 0 } else { 2 });
     if !fits {
         return Err(GRAPH_UPDATE_FAILURE);
     }
-    for ((_, work), (_, changed)) in old.iter_mut().zip(new) {
-        *work = changed;
+    for (ready, changed) in old.iter_mut().zip(new) {
+        ready.work = changed.work;
     }
+    Ok(())
+}
+
+/// The first form, which tells a node and a word.
+pub fn cuGraphExecUpdate(
+    call: &Call,
+    exec: CuGraphExec,
+    graph: CuGraph,
+    node: *mut CuGraphNode,
+    told: *mut u32,
+) -> Answer {
+    give_if_wanted(node, std::ptr::null_mut());
+    let mut all = [0u64; 4];
+    let done = cuGraphExecUpdate_v2(call, exec, graph, all.as_mut_ptr().cast());
+    give_if_wanted(told, all[0] as u32);
+    done
+}
+
+/// Changes what a node does in a graph that is ready; it stays a node of its kind.
+fn change(exec: CuGraphExec, node: CuGraphNode, to: Work) -> Answer {
+    let exec = EXECS.get(exec)?;
+    let mut nodes = lock(&exec.nodes);
+    let found = nodes.iter_mut().find(|ready| ready.handle == node as usize);
+    let old = &mut found.ok_or(INVALID_HANDLE)?.work;
+    if std::mem::discriminant(old) != std::mem::discriminant(&to) {
+        return Err(INVALID_VALUE);
+    }
+    *old = match (to, &*old) {
+        (Work::Launch(new), Work::Launch(old)) => Work::Launch(new.instead_of(old)),
+        (to, _) => to,
+    };
     Ok(())
 }
 
@@ -101,16 +149,82 @@ pub fn cuGraphExecKernelNodeSetParams_v2(
     form: *const KernelNode,
 ) -> Answer {
     let context = call.context()?;
-    let launch = Launch::of_node(&context, &get(form)?)?;
+    change(exec, node, Work::Launch(Launch::of_node(&context, &get(form)?)?))
+}
+
+pub fn cuGraphExecMemcpyNodeSetParams(
+    call: &Call,
+    exec: CuGraphExec,
+    node: CuGraphNode,
+    form: *const Copy3d,
+    _context: CuContext,
+) -> Answer {
+    call.context()?;
+    change(exec, node, Work::Copy(Transfer::of(&get(form)?)?))
+}
+
+pub fn cuGraphExecMemsetNodeSetParams(
+    call: &Call,
+    exec: CuGraphExec,
+    node: CuGraphNode,
+    form: *const FillNode,
+    _context: CuContext,
+) -> Answer {
+    call.context()?;
+    change(exec, node, Work::Fill(Fill::of(&get(form)?)?))
+}
+
+pub fn cuGraphExecHostNodeSetParams(
+    call: &Call,
+    exec: CuGraphExec,
+    node: CuGraphNode,
+    form: *const HostNode,
+) -> Answer {
+    call.context()?;
+    let form = get(form)?;
+    let function = HostFunction::of(form.function, form.data).ok_or(INVALID_VALUE)?;
+    change(exec, node, Work::Host(function))
+}
+
+pub fn cuGraphExecChildGraphNodeSetParams(
+    call: &Call,
+    exec: CuGraphExec,
+    node: CuGraphNode,
+    child: CuGraph,
+) -> Answer {
+    call.context()?;
+    change(exec, node, Work::Child(copied(&*Graph::of(child)?)))
+}
+
+/// The form of its kind stands in the form of all kinds.
+pub fn cuGraphExecNodeSetParams(call: &Call, exec: CuGraphExec, node: CuGraphNode, form: *mut NodeForm) -> Answer {
+    let all = get(form.cast_const())?;
+    let at = all.form.as_ptr();
+    match all.kind {
+        NODE_KERNEL => cuGraphExecKernelNodeSetParams_v2(call, exec, node, at.cast()),
+        NODE_COPY => {
+            let copy = at.cast::<u8>().wrapping_add(NodeForm::COPY_AT).cast();
+            cuGraphExecMemcpyNodeSetParams(call, exec, node, copy, std::ptr::null_mut())
+        }
+        NODE_FILL => cuGraphExecMemsetNodeSetParams(call, exec, node, at.cast(), std::ptr::null_mut()),
+        NODE_HOST => cuGraphExecHostNodeSetParams(call, exec, node, at.cast()),
+        NODE_GRAPH => cuGraphExecChildGraphNodeSetParams(call, exec, node, get(at.cast())?),
+        _ => Err(INVALID_VALUE),
+    }
+}
+
+/// Kernels, copies and fills alone can be left out.
+pub fn cuGraphNodeSetEnabled(call: &Call, exec: CuGraphExec, node: CuGraphNode, enabled: u32) -> Answer {
+    call.context()?;
     let exec = EXECS.get(exec)?;
     let mut nodes = lock(&exec.nodes);
-    match nodes.iter_mut().find(|(handle, _)| *handle == node as usize) {
-        Some((_, Work::Launch(old))) => {
-            *old = launch;
-            Ok(())
-        }
-        _ => Err(INVALID_HANDLE),
+    let found = nodes.iter_mut().find(|ready| ready.handle == node as usize);
+    let ready = found.ok_or(INVALID_HANDLE)?;
+    if !matches!(ready.work, Work::Launch(_) | Work::Copy(_) | Work::Fill(_)) {
+        return Err(INVALID_VALUE);
     }
+    ready.enabled = enabled != 0;
+    Ok(())
 }
 
 /// The first form ends before the kernel and the context.
@@ -131,8 +245,8 @@ pub fn cuGraphExecKernelNodeSetParams(
     cuGraphExecKernelNodeSetParams_v2(call, exec, node, whole.as_ptr())
 }
 
-fn run(context: &crate::context::Context, nodes: &[(usize, Work)]) -> Answer {
-    nodes.iter().try_for_each(|(_, work)| match work {
+fn run(context: &crate::context::Context, nodes: &[Ready]) -> Answer {
+    nodes.iter().filter(|n| n.enabled).try_for_each(|n| match &n.work {
         Work::Launch(launch) => launch.run(context),
         Work::Copy(transfer) => transfer.run(),
         Work::Fill(fill) => fill.run(),

@@ -178,8 +178,11 @@ pub fn cuGraphAddChildGraphNode(
     child: CuGraph,
 ) -> Answer {
     call.context()?;
-    // A copy: what becomes of the child is its own affair.
-    let child = Graph::of(child)?;
+    add(to, graph, after, count, Work::Child(copied(&*Graph::of(child)?)))
+}
+
+/// A copy of a child: what becomes of the child itself is its own affair.
+pub fn copied(child: &Graph) -> Arc<Graph> {
     let own = Graph::make();
     let mut handles = Vec::new();
     for node in lock(&child.nodes).iter() {
@@ -191,7 +194,7 @@ pub fn cuGraphAddChildGraphNode(
         let made = own.add(lock(&node.work).clone(), after.collect());
         handles.push((node.handle, made));
     }
-    add(to, graph, after, count, Work::Child(own))
+    own
 }
 
 pub fn cuGraphAddEmptyNode(
@@ -288,9 +291,24 @@ pub fn cuGraphKernelNodeSetParams_v2(call: &Call, of: CuGraphNode, form: *const 
     let launch = Launch::of_node(&context, &get(form)?)?;
     match &mut *lock(&node(of)?.work) {
         Work::Launch(old) => {
-            *old = launch;
+            *old = launch.instead_of(old);
             Ok(())
         }
+        _ => Err(INVALID_HANDLE),
+    }
+}
+
+pub fn cuGraphKernelNodeGetAttribute(_: &Call, of: CuGraphNode, attribute: u32, to: *mut [u64; 8]) -> Answer {
+    match &*lock(&node(of)?.work) {
+        Work::Launch(launch) => give(to, launch.attribute(attribute)?),
+        _ => Err(INVALID_HANDLE),
+    }
+}
+
+pub fn cuGraphKernelNodeSetAttribute(_: &Call, of: CuGraphNode, attribute: u32, value: *const [u64; 8]) -> Answer {
+    let value = get(value)?;
+    match &mut *lock(&node(of)?.work) {
+        Work::Launch(launch) => launch.set_attribute(attribute, value),
         _ => Err(INVALID_HANDLE),
     }
 }

@@ -101,3 +101,31 @@ pub fn cuLaunchHostFunc(call: &Call, stream: CuStream, function: *mut c_void, da
     });
     Ok(())
 }
+
+/// A function that is told the stream and how it went; it cannot be part of a graph.
+pub fn cuStreamAddCallback(
+    call: &Call,
+    handle: CuStream,
+    function: *mut c_void,
+    data: *mut c_void,
+    flags: u32,
+) -> Answer {
+    let (context, stream) = call.stream(handle)?;
+    refuse_capturing(&stream)?;
+    refuse_implicit(&context, &stream)?;
+    if function.is_null() || flags != 0 {
+        return Err(INVALID_VALUE);
+    }
+    let (handle, function, data) = (handle as usize, function.expose_provenance(), data.expose_provenance());
+    submit(&context, &stream, Vec::new(), move |_| {
+        let at = std::ptr::with_exposed_provenance::<c_void>(function);
+        // SAFETY: the program handed it over as a function of this form, and keeps it until it was called.
+        let function =
+            unsafe { std::mem::transmute::<*const c_void, unsafe extern "C" fn(CuStream, u32, *mut c_void)>(at) };
+        let data = std::ptr::with_exposed_provenance_mut(data);
+        // SAFETY: with the program's own arguments.
+        in_host_function(|| unsafe { function(crate::handles::pointer(handle), 0, data) });
+        Ok(())
+    });
+    Ok(())
+}
