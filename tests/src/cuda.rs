@@ -38,6 +38,13 @@ impl Recorded {
     pub fn open(&self) -> Recording {
         open(&self.path)
     }
+
+    /// What the recording says that it does not hold: places and messages.
+    #[must_use]
+    pub fn findings(&self) -> Vec<String> {
+        let all = self.open().facts.findings;
+        all.iter().map(|f| format!("{}: {}", f.place, f.message)).collect()
+    }
 }
 
 /// A recording, opened.

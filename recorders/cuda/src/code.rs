@@ -1,6 +1,11 @@
 //! Code: modules and libraries that the program loads, and the functions in them. Code is stored when a function of it is
 //! first used, and of a container only what the device runs.
 
+mod owners;
+mod parameters;
+
+pub(crate) use owners::module_of;
+
 use crate::images::{Source, code_of, find_source};
 use crate::memory::here;
 use crate::recorder::{ByHandle, Recorder, is_ok, lock};
@@ -18,16 +23,13 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use trace_core::recording::{CallFunction, CallGlobal, CallModule, CodeKind};
 
-/// Most parameters that a function is asked for.
-const MOST_PARAMETERS: usize = 4096;
-
 /// What is known of a function that is launched.
 #[derive(Clone, Debug)]
 pub(crate) struct Known {
     /// Its number in the recording.
     pub number: u32,
-    /// Offset and size of each parameter.
-    pub layout: Arc<Vec<[u32; 2]>>,
+    /// Offset and size of each parameter; `None`: nobody knows.
+    pub layout: Option<Arc<Vec<[u32; 2]>>>,
     /// Bytes of its parameter buffer.
     pub bytes: u32,
     /// Whether its launches are recorded one by one.
@@ -36,6 +38,8 @@ pub(crate) struct Known {
 
 #[derive(Debug)]
 struct Loaded {
+    /// How much was loaded before it.
+    place: u64,
     library: bool,
     source: Source,
     origin: String,
@@ -43,6 +47,8 @@ struct Loaded {
     number: Option<u32>,
     /// Names of variables whose addresses were not asked for yet.
     variables: Vec<String>,
+    /// Parameters of its functions by name, where the driver does not tell them.
+    parameters: HashMap<String, parameters::Layout>,
     /// Variables that the program asked for, until they are told.
     globals: Vec<CallGlobal>,
     /// Where variables lie: first byte and bytes.
@@ -63,6 +69,12 @@ struct Named {
 #[derive(Debug, Default)]
 pub(crate) struct Code {
     loaded: HashMap<usize, Loaded>,
+    /// How much was loaded so far.
+    count: u64,
+    /// What libraries are in contexts.
+    modules: HashMap<usize, owners::ModuleOf>,
+    /// Whether parameters have to be read off code: the driver does not tell them.
+    reads_parameters: bool,
     named: HashMap<usize, Named>,
     known: HashMap<usize, Known>,
     /// Variables whose places became known and that nobody asked for yet.
@@ -119,12 +131,17 @@ fn note(r: &Recorder, handle: *mut *mut c_void, result: CuResult, source: Source
     if is_ok(result) && !handle.is_null() {
         // SAFETY: the driver has put the answer there.
         let handle = unsafe { *handle } as usize;
+        let mut code = lock(&r.code);
+        code.count += 1;
+        code.modules.remove(&handle);
         let loaded = Loaded {
+            place: code.count,
             library,
             source,
             origin,
             number: None,
             variables: Vec::new(),
+            parameters: HashMap::new(),
             globals: Vec::new(),
             places: Vec::new(),
             context: if library {
@@ -133,7 +150,7 @@ fn note(r: &Recorder, handle: *mut *mut c_void, result: CuResult, source: Source
                 here().map_or(0, |(context, _)| context)
             },
         };
-        lock(&r.code).loaded.insert(handle, loaded);
+        code.loaded.insert(handle, loaded);
     }
 }
 
@@ -145,6 +162,8 @@ pub(crate) fn unload(r: &Recorder, call: Call<'_>, name: &'static str, handle: *
         let mut code = lock(&r.code);
         let code = &mut *code;
         code.loaded.remove(&(handle as usize));
+        code.modules
+            .retain(|module, of| *module != handle as usize && of.library != handle as usize);
         let known = &mut code.known;
         code.named.retain(|function, n| {
             let stays = n.owner != handle as usize;
@@ -172,12 +191,12 @@ pub(crate) fn named(
     if is_ok(result) && !function.is_null() {
         // SAFETY: the driver has put the answer there.
         let handle = unsafe { *function } as usize;
+        let mut code = lock(&r.code);
         let named = Named {
             name: text(name),
-            owner: owner as usize,
+            owner: code.origin(owner as usize),
             kernel,
         };
-        let mut code = lock(&r.code);
         // A handle may come again for another function.
         let was = code.named.get(&handle);
         if was.is_some_and(|was| was.name != named.name || was.owner != named.owner) {
@@ -208,7 +227,8 @@ pub(crate) fn variable(
             bytes: unsafe { *bytes } as u64,
         };
         let mut code = lock(&r.code);
-        if let Some(loaded) = code.loaded.get_mut(&(owner as usize)) {
+        let owner = code.origin(owner as usize);
+        if let Some(loaded) = code.loaded.get_mut(&owner) {
             loaded.globals.push(global);
             loaded.tell_globals(r);
         }
@@ -349,13 +369,16 @@ impl Code {
             .map(|(handle, _)| *handle)
             .collect();
         self.loaded.retain(|handle, _| !gone.contains(handle));
+        self.modules.retain(|_, of| of.context != context);
         self.loaded
             .values_mut()
             .filter(|l| l.library)
             .for_each(|l| l.places.clear());
-        let known = &mut self.known;
+        let (known, loaded) = (&mut self.known, &self.loaded);
         self.named.retain(|function, n| {
-            let stays = !gone.contains(&n.owner);
+            // What a kernel of a library was there may come again for something else.
+            let of_library = loaded.get(&n.owner).is_some_and(|l| l.library);
+            let stays = !gone.contains(&n.owner) && (n.kernel || !of_library);
             if !stays {
                 known.remove(function);
             }
@@ -373,28 +396,18 @@ impl Code {
             }
             return known;
         }
-        let d = driver();
         if !self.named.contains_key(&key) {
-            let mut name = std::ptr::null();
-            // SAFETY: the driver says of a handle that is none of its own that it is wrong.
-            let (mut found, mut kernel) = (unsafe { d.cuFuncGetName(&raw mut name, handle) }, false);
-            if found.is_err() {
-                // SAFETY: as above.
-                found = unsafe { d.cuKernelGetName(&raw mut name, handle) };
-                kernel = true;
-            }
-            let name = if found.is_ok() { text(name) } else { String::new() };
-            // The driver gives a kernel's function another handle, in the nodes of graphs for one.
-            let same = self.named.values().find(|n| n.name == name && n.owner != 0);
-            let owner = same.map_or(0, |n| n.owner);
-            self.named.insert(key, Named { name, owner, kernel });
+            let found = self.found(r, handle, captured);
+            self.named.insert(key, found);
         }
         let (name, owner, kernel) = match self.named.get(&key) {
             Some(n) => (n.name.clone(), n.owner, n.kernel),
             None => (String::new(), 0, false),
         };
-        let layout = layout(handle, kernel);
+        let told = parameters::told(handle, kernel);
+        self.reads_parameters |= told.is_none();
         let module = self.used(r, owner, captured);
+        let layout = told.or_else(|| self.loaded.get(&owner)?.parameters.get(&name).cloned());
         let attribute = |which| if captured { 0 } else { attribute(handle, kernel, which) };
         let wanted = r.kernels.as_ref().is_some_and(|k| k.fit(&name));
         let function = CallFunction {
@@ -405,18 +418,28 @@ impl Code {
                 name
             },
             module,
-            parameters: layout.clone(),
+            parameters: layout.clone().unwrap_or_default(),
             registers: attribute(FUNCTION_REGISTERS),
             shared: attribute(FUNCTION_SHARED),
             local: attribute(FUNCTION_LOCAL),
             most_threads: attribute(FUNCTION_MOST_THREADS),
             ..Default::default()
         };
+        if module.is_none() {
+            r.not_recorded(
+                "functions",
+                format!(
+                    "the driver does not tell which code {} is of: launches of it cannot be replayed",
+                    function.name
+                ),
+            );
+        }
         let number = r.session.tables().new_function(key, function);
-        let bytes = layout.iter().map(|[at, bytes]| at.saturating_add(*bytes)).max();
+        let all = layout.iter().flatten();
+        let bytes = all.map(|[at, bytes]| at.saturating_add(*bytes)).max();
         let known = Known {
             number,
-            layout: Arc::new(layout),
+            layout: layout.map(Arc::new),
             bytes: bytes.unwrap_or(0),
             wanted,
         };
@@ -426,6 +449,7 @@ impl Code {
 
     /// The number of a module of which a function is used; its code is stored now.
     fn used(&mut self, r: &Recorder, owner: usize, captured: bool) -> Option<u32> {
+        let reads_parameters = self.reads_parameters;
         let loaded = self.loaded.get_mut(&owner)?;
         if loaded.number.is_none() {
             let mut module = CallModule {
@@ -439,6 +463,9 @@ impl Code {
                 Ok((kind, code)) => {
                     module.kind = kind;
                     loaded.variables = variables(kind, &code);
+                    if reads_parameters {
+                        loaded.parameters = parameters::of_code(kind, &code);
+                    }
                     bytes = Some(code);
                 }
                 Err(why) => {
@@ -509,28 +536,6 @@ impl Code {
         }
         loaded.tell_globals(r);
     }
-}
-
-/// Offset and size of each parameter of a function.
-fn layout(handle: CuFunction, kernel: bool) -> Vec<[u32; 2]> {
-    let d = driver();
-    let mut layout = Vec::new();
-    for n in 0..MOST_PARAMETERS {
-        let (mut at, mut bytes) = (0, 0);
-        // SAFETY: the driver says of a number past the last parameter, and of a wrong handle, that it is wrong.
-        let asked = unsafe {
-            if kernel {
-                d.cuKernelGetParamInfo(handle, n, &raw mut at, &raw mut bytes)
-            } else {
-                d.cuFuncGetParamInfo(handle, n, &raw mut at, &raw mut bytes)
-            }
-        };
-        let (Ok(()), Ok(at), Ok(bytes)) = (asked, u32::try_from(at), u32::try_from(bytes)) else {
-            break;
-        };
-        layout.push([at, bytes]);
-    }
-    layout
 }
 
 fn attribute(handle: CuFunction, kernel: bool, which: i32) -> u32 {

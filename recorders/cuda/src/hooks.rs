@@ -220,6 +220,7 @@ hooks! {
     cuLibraryLoadFromFile, Known, Legacy (library: *mut CuLibrary, path: *const c_char, jit: *mut i32, jit_values: *mut *mut c_void, jit_count: u32, options: *mut i32, values: *mut *mut c_void, count: u32) => |r, _f, call| { let _ = (jit, jit_values, jit_count, options, values, count); code::load_file(r, call, "cuLibraryLoadFromFile", library, path, true) };
     cuLibraryUnload, Known, Legacy (library: CuLibrary) => |r, _f, call| code::unload(r, call, "cuLibraryUnload", library);
     cuLibraryGetKernel, Known, Legacy (kernel: *mut CuKernel, library: CuLibrary, name: *const c_char) => |r, _f, call| code::named(r, call, kernel, library, name, true);
+    cuLibraryGetModule, Known, Legacy (module: *mut CuModule, library: CuLibrary) => |r, _f, call| code::module_of(r, call, module, library);
     cuKernelGetFunction, Known, Legacy (function: *mut CuFunction, kernel: CuKernel) => |r, _f, call| code::kernel_function(r, call, function, kernel);
     cuKernelSetAttribute, Known, Legacy (attribute: i32, value: i32, kernel: CuKernel, device: CuDevice) => |r, _f, call| { let _ = device; code::set_attribute(r, call, "cuKernelSetAttribute", kernel, attribute, value) };
     cuFuncSetAttribute, Known, Legacy (function: CuFunction, attribute: i32, value: i32) => |r, _f, call| code::set_attribute(r, call, "cuFuncSetAttribute", function, attribute, value);

@@ -50,8 +50,9 @@ pub(crate) unsafe fn arguments(
     parameters: *mut *mut c_void,
     extra: *mut *mut c_void,
 ) -> Option<Vec<u8>> {
-    let layout = &*known.layout;
+    let layout = known.layout.as_deref().map(Vec::as_slice);
     if !parameters.is_null() {
+        let layout = layout?;
         let mut buffer = vec![0u8; known.bytes as usize];
         for (n, [at, bytes]) in layout.iter().enumerate() {
             // SAFETY: the caller's promise: there are as many pointers as parameters.
@@ -66,7 +67,7 @@ pub(crate) unsafe fn arguments(
         return Some(buffer);
     }
     if extra.is_null() {
-        return layout.is_empty().then(Vec::new);
+        return layout.is_none_or(<[_]>::is_empty).then(Vec::new);
     }
     let (mut buffer, mut size) = (std::ptr::null::<u8>(), 0usize);
     let mut n = 0;

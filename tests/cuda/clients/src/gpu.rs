@@ -12,12 +12,14 @@ const VERSION: c_int = 13_000;
 /// Stream 0 is the thread's own.
 const PER_THREAD: u64 = 2;
 /// Functions whose newest form is another one than the name says: not to be found by the driver under these names.
-const OTHER_FORMS: [&str; 5] = [
+const OTHER_FORMS: [&str; 7] = [
     "cuGraphInstantiate_v2",
     "cuCtxCreate_v2",
     "cuGraphGetEdges",
     "cuGraphExecKernelNodeSetParams",
     "cuStreamBeginCapture",
+    "cuGraphExecUpdate",
+    "cuMemcpyBatchAsync",
 ];
 
 type GetProcAddress =
@@ -187,6 +189,56 @@ impl Gpu {
         }
         .map_err(text)?;
         Ok(function)
+    }
+
+    /// The module that a library is in the context; a module is its own.
+    pub fn module(&self, code: Code) -> Done<Code> {
+        if !code.library {
+            return Ok(code);
+        }
+        let mut handle = std::ptr::null_mut();
+        // SAFETY: a library that is loaded, and a place for the answer.
+        unsafe { self.d.cuLibraryGetModule(&raw mut handle, code.handle) }.map_err(text)?;
+        Ok(Code { handle, library: false })
+    }
+
+    /// A function by its name, found in the list of all.
+    pub fn listed(&self, code: Code, name: &str) -> Done<CuFunction> {
+        let mut count = 0;
+        // SAFETY: code that is loaded, and as many places as are told.
+        let all = unsafe {
+            if code.library {
+                self.d
+                    .cuLibraryGetKernelCount(&raw mut count, code.handle)
+                    .map_err(text)?;
+            } else {
+                self.d
+                    .cuModuleGetFunctionCount(&raw mut count, code.handle)
+                    .map_err(text)?;
+            }
+            let mut all: Vec<CuFunction> = vec![std::ptr::null_mut(); count as usize];
+            if code.library {
+                self.d.cuLibraryEnumerateKernels(all.as_mut_ptr(), count, code.handle)
+            } else {
+                self.d.cuModuleEnumerateFunctions(all.as_mut_ptr(), count, code.handle)
+            }
+            .map_err(text)?;
+            all
+        };
+        let named = |function: &&CuFunction| {
+            let mut own = std::ptr::null();
+            // SAFETY: a function of this code, and a place for the answer, which is a text.
+            unsafe {
+                let told = if code.library {
+                    self.d.cuKernelGetName(&raw mut own, **function)
+                } else {
+                    self.d.cuFuncGetName(&raw mut own, **function)
+                };
+                told.is_ok() && CStr::from_ptr(own).to_bytes() == name.as_bytes()
+            }
+        };
+        let found = all.iter().find(named).copied();
+        found.ok_or_else(|| format!("{name} is not in the list"))
     }
 
     /// Address and bytes of a variable.

@@ -392,7 +392,17 @@ pub fn cuMemcpyBatchAsync(
     stream: CuStream,
 ) -> Answer {
     give_if_wanted(failed, usize::MAX);
-    cuMemcpyBatchAsync_v2(call, to, from, bytes, count, attributes, places, attribute_count, stream)
+    cuMemcpyBatchAsync_v2(
+        call,
+        to,
+        from,
+        bytes,
+        count,
+        attributes,
+        places,
+        attribute_count,
+        stream,
+    )
 }
 
 pub fn cuMemcpyHtoD_v2(call: &Call, to: CuDevicePtr, from: *const c_void, bytes: usize) -> Answer {

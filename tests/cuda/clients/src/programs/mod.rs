@@ -5,6 +5,7 @@ mod graph;
 mod linked;
 mod memory;
 mod net;
+mod owners;
 mod simple;
 mod streams;
 mod threads;
@@ -35,6 +36,7 @@ const PROGRAMS: [(&str, Program); 15] = [
     ("early", streams::early),
     ("graph", graph::graph),
     ("net", net::net),
+    ("owners", owners::owners),
     ("threads", threads::threads),
     ("memory", memory::memory),
     ("corners", corners::corners),

@@ -13,8 +13,8 @@ use crate::streams::calls::HostFunction;
 use crate::streams::submit;
 use crate::{Answer, lock};
 use cuda_driver::{
-    Copy3d, CuContext, CuGraph, CuGraphExec, CuGraphNode, CuStream, FillNode, HostNode, KernelNode, NODE_COPY, NODE_FILL,
-    NODE_GRAPH, NODE_HOST, NODE_KERNEL, NodeForm,
+    Copy3d, CuContext, CuGraph, CuGraphExec, CuGraphNode, CuStream, FillNode, HostNode, KernelNode, NODE_COPY,
+    NODE_FILL, NODE_GRAPH, NODE_HOST, NODE_KERNEL, NodeForm,
 };
 use std::ffi::{c_char, c_void};
 use std::sync::{Arc, Mutex};
@@ -186,12 +186,7 @@ pub fn cuGraphExecHostNodeSetParams(
     change(exec, node, Work::Host(function))
 }
 
-pub fn cuGraphExecChildGraphNodeSetParams(
-    call: &Call,
-    exec: CuGraphExec,
-    node: CuGraphNode,
-    child: CuGraph,
-) -> Answer {
+pub fn cuGraphExecChildGraphNodeSetParams(call: &Call, exec: CuGraphExec, node: CuGraphNode, child: CuGraph) -> Answer {
     call.context()?;
     change(exec, node, Work::Child(copied(&*Graph::of(child)?)))
 }

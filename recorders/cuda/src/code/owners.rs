@@ -1,0 +1,124 @@
+//! Whose a function is that the program did not ask for by its name: the driver is asked, and where it does not say, the
+//! name has to do.
+
+use super::{Code, Named, text};
+use crate::memory::here;
+use crate::recorder::{Recorder, is_ok, lock};
+use crate::resolve::driver;
+use cuda_driver::{CuFunction, CuLibrary, CuModule, CuResult};
+use libc::c_void;
+
+/// What a library is in a context.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ModuleOf {
+    pub library: usize,
+    pub context: usize,
+}
+
+/// `cuLibraryGetModule`: functions of the module are the library's.
+pub(crate) fn module_of(
+    r: &Recorder,
+    call: &mut dyn FnMut() -> CuResult,
+    module: *mut CuModule,
+    library: CuLibrary,
+) -> CuResult {
+    let result = call();
+    if is_ok(result) && !module.is_null() {
+        // SAFETY: the driver has put the answer there.
+        let module = unsafe { *module } as usize;
+        lock(&r.code).learn(module, library as usize);
+    }
+    result
+}
+
+impl Code {
+    /// A module is what a library is in the thread's context.
+    fn learn(&mut self, module: usize, library: usize) {
+        if !self.loaded.contains_key(&module) {
+            let context = here().map_or(0, |(context, _)| context);
+            self.modules.insert(module, ModuleOf { library, context });
+        }
+    }
+
+    /// The code that a handle stands for: a library in the place of what it is in a context.
+    pub(super) fn origin(&self, owner: usize) -> usize {
+        match self.modules.get(&owner) {
+            Some(module) if !self.loaded.contains_key(&owner) => module.library,
+            _ => owner,
+        }
+    }
+
+    /// What the driver tells of a handle that nobody asked for by its name.
+    pub(super) fn found(&mut self, r: &Recorder, handle: CuFunction, captured: bool) -> Named {
+        let d = driver();
+        let mut name = std::ptr::null();
+        // SAFETY: the driver says of a handle that is none of its own that it is wrong.
+        let (mut told, mut kernel) = (unsafe { d.cuFuncGetName(&raw mut name, handle) }, false);
+        if told.is_err() {
+            // SAFETY: as above.
+            told = unsafe { d.cuKernelGetName(&raw mut name, handle) };
+            kernel = told.is_ok();
+        }
+        let name = if told.is_ok() { text(name) } else { String::new() };
+        let owner = if kernel {
+            let mut library = std::ptr::null_mut();
+            // SAFETY: as above, with a place for the answer.
+            let told = unsafe { d.cuKernelGetLibrary(&raw mut library, handle) };
+            told.ok()
+                .map(|()| library as usize)
+                .filter(|l| self.loaded.contains_key(l))
+        } else {
+            self.module_or_library(handle, &name, captured)
+        };
+        let owner = owner.or_else(|| self.by_name(r, &name)).unwrap_or(0);
+        Named { name, owner, kernel }
+    }
+
+    /// The module that a function is of, or the library that the module is of.
+    fn module_or_library(&mut self, handle: CuFunction, name: &str, captured: bool) -> Option<usize> {
+        let d = driver();
+        let mut module: CuModule = std::ptr::null_mut();
+        // SAFETY: a place for the answer; the driver says of a handle that is none of its own that it is wrong.
+        let told = unsafe { d.cuFuncGetModule(&raw mut module, handle) }.is_ok();
+        let origin = self.origin(module as usize);
+        if told && self.loaded.contains_key(&origin) {
+            return Some(origin);
+        }
+        // A kernel's function has a handle of its own, in the nodes of graphs for one. Asking for it may load the kernel's
+        // module, which is nothing to do while a graph is captured.
+        if captured {
+            return None;
+        }
+        let kernels = self.named.iter().filter(|(_, n)| n.kernel && n.name == name);
+        let mut kernels: Vec<(usize, usize)> = kernels.map(|(kernel, n)| (*kernel, n.owner)).collect();
+        kernels.sort_unstable();
+        let owner = kernels.into_iter().find_map(|(kernel, owner)| {
+            let mut function = std::ptr::null_mut();
+            // SAFETY: a kernel that the program asked for, and a place for the answer.
+            let told = unsafe { d.cuKernelGetFunction(&raw mut function, kernel as *mut c_void) };
+            (told.is_ok() && function == handle).then_some(owner)
+        });
+        if let (true, Some(library)) = (told, owner) {
+            self.learn(module as usize, library);
+        }
+        owner
+    }
+
+    /// The code of which the program asked for a function of this name: where there is more, what was loaded first.
+    fn by_name(&self, r: &Recorder, name: &str) -> Option<usize> {
+        let same = self.named.values().filter(|n| n.name == name && !name.is_empty());
+        let owners = same.filter_map(|n| Some((self.loaded.get(&n.owner)?.place, n.owner)));
+        let mut owners: Vec<(u64, usize)> = owners.collect();
+        owners.sort_unstable();
+        owners.dedup();
+        if owners.len() > 1 {
+            r.not_recorded(
+                "functions",
+                format!(
+                    "{name} is a function of several modules, and the driver does not tell of which the one is that was launched: a replay takes the module that was loaded first"
+                ),
+            );
+        }
+        owners.first().map(|(_, owner)| *owner)
+    }
+}

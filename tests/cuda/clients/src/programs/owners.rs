@@ -1,0 +1,61 @@
+//! One text loaded several times: kernels of one name, each with variables of its own.
+
+use super::Work;
+use crate::gpu::Arg::{U32, U64};
+use crate::gpu::Done;
+use crate::result::{check, words};
+
+/// How often the text is loaded.
+const TIMES: u32 = 5;
+
+/// A graph launches the same kernel of each, and each weighs by its own variable. `--module` asks for functions of the
+/// modules that libraries are, `--listed` finds them in lists.
+pub fn owners(w: &mut Work<'_>) -> Done {
+    let n = w.size(600);
+    let gpu = w.gpu;
+    let values = words(w.options.seed, n);
+    let input = gpu.with(&values)?;
+    let mut all = Vec::new();
+    for time in 0..TIMES {
+        let mut code = gpu.load(include_str!("../../ptx/globals.ptx"))?;
+        if w.options.has("--module") {
+            code = gpu.module(code)?;
+        }
+        let weigh = if w.options.has("--listed") {
+            gpu.listed(code, "weigh_globals")?
+        } else {
+            gpu.function(code, "weigh_globals")?
+        };
+        let (weights, _) = gpu.variable(code, "weights")?;
+        gpu.put(weights, &[time + 2, time + 3, time + 5, time + 7])?;
+        all.push((weigh, gpu.alloc(n as usize * 4)?));
+    }
+    let stream = gpu.stream()?;
+    let (mut graph, mut exec) = (std::ptr::null_mut(), std::ptr::null_mut());
+    // SAFETY: a stream of the driver's.
+    unsafe { gpu.d.cuStreamBeginCapture_v2(stream, 0) }.map_err(|e| e.to_string())?;
+    for (weigh, out) in &all {
+        gpu.launch(*weigh, n.div_ceil(128), 128, stream, &[U64(*out), U64(input), U32(n)])?;
+    }
+    // SAFETY: places for the answers, and handles of the driver's.
+    unsafe {
+        gpu.d
+            .cuStreamEndCapture(stream, &raw mut graph)
+            .and_then(|()| gpu.d.cuGraphInstantiateWithFlags(&raw mut exec, graph, 0))
+            .and_then(|()| gpu.d.cuGraphLaunch(exec, stream))
+    }
+    .map_err(|e| e.to_string())?;
+    gpu.finish(stream)?;
+    for ((_, out), time) in all.iter().zip(0u32..) {
+        let got: Vec<u32> = gpu.get(*out, n as usize)?;
+        let weights = [time + 2, time + 3, time + 5, time + 7];
+        let weighed = |(i, v): (usize, &u32)| {
+            let bank = if i % 16 < 4 { 100 + i as u32 % 16 } else { 0 };
+            v.wrapping_mul(weights[i % 4]).wrapping_add(7).wrapping_add(bank)
+        };
+        let right: Vec<u32> = values.iter().enumerate().map(weighed).collect();
+        check(&format!("words of module {time}"), &got, &right)?;
+        w.result.give(&got);
+    }
+    Ok(())
+}
