@@ -1,36 +1,34 @@
 //! Graphs: what is captured or built is done by each launch of a graph, and is told behind it, node by node.
 
-use crate::copies::{element_rows, elements, flattened};
-use crate::launches::{Shape, arguments};
+mod feedback;
+mod nodes;
+
+use crate::copies::flattened;
 use crate::recorder::{Form, Recorder, is_ok, lock};
-use crate::resolve::driver;
 use cuda_driver::{
-    Copy3d, CuGraph, CuGraphExec, CuGraphNode, CuResult, CuStream, FillNode, KernelNode, NODE_COPY, NODE_EMPTY,
-    NODE_EVENT_RECORD, NODE_FILL, NODE_GRAPH, NODE_HOST, NODE_KERNEL, NODE_WAIT_EVENT,
+    Copy3d, CuGraph, CuGraphExec, CuGraphNode, CuResult, CuStream, FillNode, KernelNode, NODE_COPY, NODE_EVENT_RECORD,
+    NODE_FILL, NODE_GRAPH, NODE_HOST, NODE_KERNEL, NODE_WAIT_EVENT, NodeForm,
 };
 use cuda_session::With;
-use libc::c_void;
-use std::collections::{BTreeMap, HashMap};
-use std::mem::MaybeUninit;
+use feedback::Sources;
+use nodes::{Node, What, each, expand, fill_of, find, keep_handles, launch_of};
+use std::collections::HashMap;
+use std::sync::Arc;
 use trace_core::recording::{CALL_OF_GRAPH, CallEvent, CopyKind, CopyRow, FillRow, LaunchRow};
 
-/// Most nodes of a graph, and most graphs inside each other.
-const MOST_NODES: usize = 1 << 20;
-const DEEPEST: u32 = 8;
-
-/// What a node does.
-#[derive(Clone, Debug)]
-enum Node {
-    /// A launch, its arguments, and whether launches of its function are recorded one by one.
-    Launch(LaunchRow, Option<Vec<u8>>, bool),
-    Copies(Vec<CopyRow>),
-    Fill(FillRow),
+/// A graph that can be launched.
+#[derive(Clone, Debug, Default)]
+struct Ready {
+    /// Its nodes in an order that keeps the edges.
+    nodes: Vec<Node>,
+    /// It was changed in a way that could not be followed: nobody knows what it does.
+    unknown: bool,
 }
 
-/// Graphs that can be launched: their nodes in an order that keeps the edges.
+/// Graphs that can be launched.
 #[derive(Debug, Default)]
 pub(crate) struct Graphs {
-    ready: HashMap<usize, Vec<(usize, Node)>>,
+    ready: HashMap<usize, Arc<Ready>>,
 }
 
 type Call<'a> = &'a mut dyn FnMut() -> CuResult;
@@ -46,72 +44,197 @@ pub(crate) fn instantiate(
     let begun = r.session.begun();
     let result = call();
     if is_ok(result) && !exec.is_null() {
-        let mut nodes = Vec::new();
-        expand(r, graph, 0, &mut nodes);
+        let ready = Ready {
+            nodes: expand(r, graph),
+            unknown: false,
+        };
         // SAFETY: the driver has put the answer there.
         let handle = unsafe { *exec } as usize;
-        lock(&r.graphs).ready.insert(handle, nodes);
+        lock(&r.graphs).ready.insert(handle, Arc::new(ready));
     }
     r.hand_call(begun, name, None, &[], result);
     result
 }
 
 /// `cuGraphExecUpdate`: a graph takes the place of the one that was made ready.
-pub(crate) fn update(
-    r: &Recorder,
-    _form: Form,
-    call: Call<'_>,
-    exec: CuGraphExec,
-    graph: CuGraph,
-    _told: *mut c_void,
-) -> CuResult {
+pub(crate) fn update(r: &Recorder, call: Call<'_>, exec: CuGraphExec, graph: CuGraph) -> CuResult {
     let begun = r.session.begun();
     let result = call();
     if is_ok(result) {
-        let mut nodes = Vec::new();
-        expand(r, graph, 0, &mut nodes);
+        let mut nodes = expand(r, graph);
         let mut graphs = lock(&r.graphs);
-        // The program goes on to name the nodes of the graph that it was made ready from.
-        for ((handle, _), (known, _)) in nodes
-            .iter_mut()
-            .zip(graphs.ready.get(&(exec as usize)).into_iter().flatten())
-        {
-            *handle = *known;
-        }
-        graphs.ready.insert(exec as usize, nodes);
+        let ready = Arc::make_mut(graphs.ready.entry(exec as usize).or_default());
+        keep_handles(&mut nodes, &ready.nodes);
+        *ready = Ready { nodes, unknown: false };
     }
     r.hand_call(begun, "cuGraphExecUpdate", None, &[], result);
     result
 }
 
-/// A node's launch is changed in a graph that was made ready.
+/// A node of a graph that was made ready does something else from now on; `None`: what, could not be told.
+fn change(
+    r: &Recorder,
+    call: Call<'_>,
+    name: &'static str,
+    exec: CuGraphExec,
+    node: CuGraphNode,
+    to: Option<What>,
+) -> CuResult {
+    let begun = r.session.begun();
+    let result = call();
+    if is_ok(result)
+        && let Some(ready) = lock(&r.graphs).ready.get_mut(&(exec as usize))
+    {
+        let ready = Arc::make_mut(ready);
+        match (find(&mut ready.nodes, node as usize), to) {
+            (Some(node), Some(to)) => node.change(to),
+            _ => ready.unknown = true,
+        }
+    }
+    r.hand_call(begun, name, None, &[], result);
+    result
+}
+
+/// A node's launch is changed.
 ///
 /// # Safety
 /// The form is the program's, which the driver reads too.
 pub(crate) unsafe fn set_kernel(
     r: &Recorder,
-    _form: Form,
     call: Call<'_>,
     exec: CuGraphExec,
     node: CuGraphNode,
     form: *const KernelNode,
 ) -> CuResult {
-    let begun = r.session.begun();
-    let changed = if form.is_null() {
-        None
-    } else {
-        // SAFETY: the caller's promise.
-        Some(unsafe { launch_of(r, &*form) })
+    // SAFETY: the caller's promise.
+    let to = unsafe { form.as_ref().map(|form| launch_of(r, form)) };
+    change(r, call, "cuGraphExecKernelNodeSetParams", exec, node, to)
+}
+
+/// The same by the first form, which ends before the kernel and the context.
+///
+/// # Safety
+/// As [`set_kernel`], of a form of so many bytes.
+pub(crate) unsafe fn set_kernel_by_first(
+    r: &Recorder,
+    call: Call<'_>,
+    exec: CuGraphExec,
+    node: CuGraphNode,
+    form: *const KernelNode,
+) -> CuResult {
+    const FIRST: usize = std::mem::offset_of!(KernelNode, kernel);
+    let mut whole = std::mem::MaybeUninit::<KernelNode>::zeroed();
+    if form.is_null() {
+        return call();
+    }
+    // SAFETY: the caller's promise: so many bytes are there, and the place has more.
+    unsafe {
+        std::ptr::copy_nonoverlapping(form.cast::<u8>(), whole.as_mut_ptr().cast::<u8>(), FIRST);
+        set_kernel(r, call, exec, node, whole.as_ptr())
+    }
+}
+
+/// A node's copy is changed.
+///
+/// # Safety
+/// As [`set_kernel`].
+pub(crate) unsafe fn set_copy(
+    r: &Recorder,
+    call: Call<'_>,
+    exec: CuGraphExec,
+    node: CuGraphNode,
+    form: *const Copy3d,
+) -> CuResult {
+    // SAFETY: the caller's promise.
+    let to = unsafe { form.as_ref() }.map(|form| What::Copies(flattened(r, form)));
+    change(r, call, "cuGraphExecMemcpyNodeSetParams", exec, node, to)
+}
+
+/// A node's fill is changed.
+///
+/// # Safety
+/// As [`set_kernel`].
+pub(crate) unsafe fn set_fill(
+    r: &Recorder,
+    call: Call<'_>,
+    exec: CuGraphExec,
+    node: CuGraphNode,
+    form: *const FillNode,
+) -> CuResult {
+    // SAFETY: the caller's promise.
+    let to = unsafe { form.as_ref() }.map(fill_of);
+    change(r, call, "cuGraphExecMemsetNodeSetParams", exec, node, to)
+}
+
+/// A node calls another function of the host, of which a finding tells.
+pub(crate) fn set_host(r: &Recorder, call: Call<'_>, exec: CuGraphExec, node: CuGraphNode) -> CuResult {
+    let to = Some(What::Nothing);
+    change(r, call, "cuGraphExecHostNodeSetParams", exec, node, to)
+}
+
+/// A node's graph is changed.
+pub(crate) fn set_child(
+    r: &Recorder,
+    call: Call<'_>,
+    exec: CuGraphExec,
+    node: CuGraphNode,
+    child: CuGraph,
+) -> CuResult {
+    let to = (!child.is_null()).then(|| What::Child(expand(r, child)));
+    change(r, call, "cuGraphExecChildGraphNodeSetParams", exec, node, to)
+}
+
+/// `cuGraphExecNodeSetParams`: a node is changed, of whatever kind.
+///
+/// # Safety
+/// As [`set_kernel`].
+pub(crate) unsafe fn set_any(
+    r: &Recorder,
+    call: Call<'_>,
+    exec: CuGraphExec,
+    node: CuGraphNode,
+    form: *const NodeForm,
+) -> CuResult {
+    // SAFETY: the caller's promise; the form of its kind stands in the form of all kinds.
+    let to = unsafe {
+        form.as_ref().and_then(|all| {
+            let at = all.form.as_ptr();
+            match all.kind {
+                NODE_KERNEL => at.cast::<KernelNode>().as_ref().map(|f| launch_of(r, f)),
+                NODE_COPY => {
+                    let copy = at.cast::<u8>().wrapping_add(NodeForm::COPY_AT).cast::<Copy3d>();
+                    copy.as_ref().map(|f| What::Copies(flattened(r, f)))
+                }
+                NODE_FILL => at.cast::<FillNode>().as_ref().map(fill_of),
+                NODE_GRAPH => Some(What::Child(expand(r, *at.cast::<CuGraph>()))),
+                NODE_HOST | NODE_WAIT_EVENT | NODE_EVENT_RECORD => Some(What::Nothing),
+                _ => None,
+            }
+        })
     };
+    change(r, call, "cuGraphExecNodeSetParams", exec, node, to)
+}
+
+/// `cuGraphNodeSetEnabled`: launches leave a node out, or do it again.
+pub(crate) fn set_enabled(
+    r: &Recorder,
+    call: Call<'_>,
+    exec: CuGraphExec,
+    node: CuGraphNode,
+    enabled: u32,
+) -> CuResult {
+    let begun = r.session.begun();
     let result = call();
     if is_ok(result)
-        && let Some(changed) = changed
-        && let Some(nodes) = lock(&r.graphs).ready.get_mut(&(exec as usize))
-        && let Some((_, n)) = nodes.iter_mut().find(|(handle, _)| *handle == node as usize)
+        && let Some(ready) = lock(&r.graphs).ready.get_mut(&(exec as usize))
     {
-        *n = changed;
+        let ready = Arc::make_mut(ready);
+        match find(&mut ready.nodes, node as usize) {
+            Some(node) => node.enabled = enabled != 0,
+            None => ready.unknown = true,
+        }
     }
-    r.hand_call(begun, "cuGraphExecKernelNodeSetParams", None, &[], result);
+    r.hand_call(begun, "cuGraphNodeSetEnabled", None, &[u64::from(enabled)], result);
     result
 }
 
@@ -126,12 +249,13 @@ pub(crate) fn destroy(r: &Recorder, _form: Form, call: Call<'_>, exec: CuGraphEx
 
 /// `cuGraphLaunch`.
 pub(crate) fn launch(r: &Recorder, form: Form, call: Call<'_>, exec: CuGraphExec, stream: CuStream) -> CuResult {
+    let ready = lock(&r.graphs).ready.get(&(exec as usize)).cloned();
+    let ready = ready.filter(|ready| !ready.unknown);
     if r.kernels.is_some() {
-        let graphs = lock(&r.graphs);
-        let nodes = graphs.ready.get(&(exec as usize));
-        let wanted = |(_, n): &(usize, Node)| matches!(n, Node::Launch(_, _, true));
-        let wanted = nodes.is_some_and(|nodes| nodes.iter().any(wanted));
-        drop(graphs);
+        let mut wanted = false;
+        each(ready.as_ref().map_or(&[], |ready| &ready.nodes), &mut |what| {
+            wanted |= matches!(what, What::Launch(_, _, true));
+        });
         if wanted {
             crate::kernels::in_graph(r);
         }
@@ -140,13 +264,16 @@ pub(crate) fn launch(r: &Recorder, form: Form, call: Call<'_>, exec: CuGraphExec
     let begun = r.session.begun();
     let number = r.stream(stream, form);
     let captured = r.captured(stream, form);
+    let mut sources = match &ready {
+        Some(ready) if captured == 0 => Sources::of(r, &ready.nodes, stream, form),
+        _ => Sources::default(),
+    };
     let result = call();
     r.hand_call(begun, "cuGraphLaunch", Some(number), &[], result);
     if !is_ok(result) || captured != 0 {
         return result;
     }
-    let nodes = lock(&r.graphs).ready.get(&(exec as usize)).cloned();
-    let Some(nodes) = nodes else {
+    let Some(ready) = ready else {
         r.not_recorded(
             "graph",
             "a graph was launched of which the recorder does not know what it does",
@@ -154,221 +281,55 @@ pub(crate) fn launch(r: &Recorder, form: Form, call: Call<'_>, exec: CuGraphExec
         return result;
     };
     let key = Recorder::stream_key(stream, form);
-    for (_, node) in nodes {
-        match node {
-            Node::Launch(row, buffer, _) => {
-                lock(&r.progress).work(key);
-                let row = LaunchRow {
+    let (mut launches, mut copies) = (0, 0);
+    each(&ready.nodes, &mut |what| match what {
+        What::Launch(row, buffer, _) => {
+            lock(&r.progress).work(key);
+            let row = LaunchRow {
+                stream: number,
+                flags: row.flags | CALL_OF_GRAPH,
+                ..*row
+            };
+            if buffer.is_none() {
+                crate::launches::untold(r);
+            }
+            let with = buffer.clone().map_or(With::Nothing, With::Arguments);
+            r.hand(begun, CallEvent::Launch(row), with);
+            launches += 1;
+        }
+        What::Copies(rows) => {
+            for row in rows {
+                let row = CopyRow {
                     stream: number,
                     flags: row.flags | CALL_OF_GRAPH,
-                    ..row
+                    ..*row
                 };
-                r.hand(
-                    begun,
-                    CallEvent::Launch(row),
-                    buffer.map_or(With::Nothing, With::Arguments),
-                );
-                r.launched();
-            }
-            Node::Copies(rows) => {
-                for row in rows {
-                    let row = CopyRow {
-                        stream: number,
-                        flags: row.flags | CALL_OF_GRAPH,
-                        ..row
-                    };
-                    copied(r, begun, key, row);
+                let work = lock(&r.progress).work(key);
+                match CopyKind::from_raw(row.kind) {
+                    Some(CopyKind::DeviceToHost) => r.awaits(begun, key, work, row),
+                    Some(CopyKind::HostToDevice) => {
+                        let with = sources.content(r, copies, &row, stream, form);
+                        r.hand(begun, CallEvent::Copy(row), with);
+                    }
+                    _ => r.hand(begun, CallEvent::Copy(row), With::Nothing),
                 }
-            }
-            Node::Fill(row) => {
-                lock(&r.progress).work(key);
-                let row = FillRow {
-                    stream: number,
-                    flags: row.flags | CALL_OF_GRAPH,
-                    ..row
-                };
-                r.hand(begun, CallEvent::Fill(row), With::Nothing);
+                copies += 1;
             }
         }
+        What::Fill(row) => {
+            lock(&r.progress).work(key);
+            let row = FillRow {
+                stream: number,
+                flags: row.flags | CALL_OF_GRAPH,
+                ..*row
+            };
+            r.hand(begun, CallEvent::Fill(row), With::Nothing);
+        }
+        What::Child(_) | What::Nothing => {}
+    });
+    // A graph is done as a whole: what is recorded ends behind it, and not behind one of its launches.
+    if launches > 0 {
+        r.launched_together(launches);
     }
     result
-}
-
-fn copied(r: &Recorder, begun: cuda_session::Begun, key: u64, row: CopyRow) {
-    let work = lock(&r.progress).work(key);
-    match CopyKind::from_raw(row.kind) {
-        Some(CopyKind::DeviceToHost) => r.awaits(begun, key, work, row),
-        Some(CopyKind::HostToDevice) => {
-            let with = crate::content::content_at(r, row.from, row.from_pitch, &row);
-            r.hand(begun, CallEvent::Copy(row), with);
-        }
-        _ => r.hand(begun, CallEvent::Copy(row), With::Nothing),
-    }
-}
-
-/// The nodes of a graph, each behind those that it waits for.
-fn expand(r: &Recorder, graph: CuGraph, depth: u32, out: &mut Vec<(usize, Node)>) {
-    let d = driver();
-    let mut count = 0;
-    // SAFETY: asks how many there are.
-    let asked = unsafe { d.cuGraphGetNodes(graph, std::ptr::null_mut(), &raw mut count) };
-    if depth > DEEPEST || asked.is_err() || count > MOST_NODES {
-        r.not_recorded("graph", "the nodes of a graph could not be told");
-        return;
-    }
-    let mut nodes: Vec<CuGraphNode> = vec![std::ptr::null_mut(); count];
-    // SAFETY: as many places as are told.
-    if count > 0 && unsafe { d.cuGraphGetNodes(graph, nodes.as_mut_ptr(), &raw mut count) }.is_err() {
-        return;
-    }
-    nodes.truncate(count);
-    for node in in_order(graph, nodes) {
-        let mut kind = u32::MAX;
-        // SAFETY: a node of the graph, and a place for the answer.
-        let _ = unsafe { d.cuGraphNodeGetType(node, &raw mut kind) };
-        match kind {
-            NODE_KERNEL => {
-                let mut form = MaybeUninit::<KernelNode>::zeroed();
-                // SAFETY: the place is as long as the form; what it points to is the graph's own.
-                if unsafe { d.cuGraphKernelNodeGetParams_v2(node, form.as_mut_ptr()) }.is_ok() {
-                    // SAFETY: filled, and zero is a value of each field.
-                    out.push((node as usize, unsafe { launch_of(r, &form.assume_init()) }));
-                }
-            }
-            NODE_COPY => {
-                let mut form = MaybeUninit::<Copy3d>::zeroed();
-                // SAFETY: as above.
-                if unsafe { d.cuGraphMemcpyNodeGetParams(node, form.as_mut_ptr()) }.is_ok() {
-                    // SAFETY: as above.
-                    out.push((
-                        node as usize,
-                        Node::Copies(flattened(r, &unsafe { form.assume_init() })),
-                    ));
-                }
-            }
-            NODE_FILL => {
-                let mut form = MaybeUninit::<FillNode>::zeroed();
-                // SAFETY: as above.
-                if unsafe { d.cuGraphMemsetNodeGetParams(node, form.as_mut_ptr()) }.is_ok() {
-                    // SAFETY: as above.
-                    let f = unsafe { form.assume_init() };
-                    let row = if f.height <= 1 {
-                        elements(f.to, f.value, f.element, f.width)
-                    } else {
-                        element_rows(f.to, f.pitch, f.value, f.element, f.width, f.height)
-                    };
-                    out.push((node as usize, Node::Fill(row)));
-                }
-            }
-            NODE_GRAPH => {
-                let mut child = std::ptr::null_mut();
-                // SAFETY: a place for the answer.
-                if unsafe { d.cuGraphChildGraphNodeGetGraph(node, &raw mut child) }.is_ok() {
-                    expand(r, child, depth + 1, out);
-                }
-            }
-            NODE_HOST => r.not_recorded(
-                "graph",
-                "a graph calls functions of the host: what they do to memory is not seen",
-            ),
-            NODE_EMPTY | NODE_WAIT_EVENT | NODE_EVENT_RECORD => {}
-            other => r.not_recorded(
-                "graph",
-                format!("a graph has nodes of kind {other}, which the recorder does not know"),
-            ),
-        }
-    }
-}
-
-/// Nodes in an order that keeps the edges, otherwise as the driver lists them.
-fn in_order(graph: CuGraph, nodes: Vec<CuGraphNode>) -> Vec<CuGraphNode> {
-    let d = driver();
-    let mut count = 0;
-    let none = std::ptr::null_mut();
-    // SAFETY: asks how many edges there are; drivers of CUDA 13 have the second form alone under this name.
-    let asked = unsafe {
-        d.cuGraphGetEdges_v2(graph, none, none, std::ptr::null_mut(), &raw mut count)
-            .or_else(|_| d.cuGraphGetEdges(graph, none, none, &raw mut count))
-    };
-    if asked.is_err() || count == 0 || count > MOST_NODES * 8 {
-        return nodes;
-    }
-    let (mut from, mut to): (Vec<CuGraphNode>, Vec<CuGraphNode>) =
-        (vec![std::ptr::null_mut(); count], vec![std::ptr::null_mut(); count]);
-    // What is told of each edge beside its ends: eight bytes.
-    let mut data = vec![0u64; count];
-    // SAFETY: as many places as are told.
-    let asked = unsafe {
-        d.cuGraphGetEdges_v2(
-            graph,
-            from.as_mut_ptr(),
-            to.as_mut_ptr(),
-            data.as_mut_ptr().cast(),
-            &raw mut count,
-        )
-        .or_else(|_| d.cuGraphGetEdges(graph, from.as_mut_ptr(), to.as_mut_ptr(), &raw mut count))
-    };
-    if asked.is_err() {
-        return nodes;
-    }
-    let place: HashMap<usize, usize> = nodes.iter().enumerate().map(|(n, h)| (*h as usize, n)).collect();
-    let mut waits = vec![0u32; nodes.len()];
-    let mut behind: Vec<Vec<usize>> = vec![Vec::new(); nodes.len()];
-    for (a, b) in from.iter().zip(&to).take(count) {
-        if let (Some(a), Some(b)) = (place.get(&(*a as usize)), place.get(&(*b as usize)))
-            && let (Some(list), Some(w)) = (behind.get_mut(*a), waits.get_mut(*b))
-        {
-            list.push(*b);
-            *w += 1;
-        }
-    }
-    // Of those that are free the one that the driver lists first.
-    let mut free: BTreeMap<usize, ()> = waits
-        .iter()
-        .enumerate()
-        .filter(|(_, w)| **w == 0)
-        .map(|(n, _)| (n, ()))
-        .collect();
-    let mut order = Vec::with_capacity(nodes.len());
-    while let Some((n, ())) = free.pop_first() {
-        order.extend(nodes.get(n));
-        for b in behind.get(n).into_iter().flatten() {
-            if let Some(w) = waits.get_mut(*b) {
-                *w -= 1;
-                if *w == 0 {
-                    free.insert(*b, ());
-                }
-            }
-        }
-    }
-    if order.len() == nodes.len() { order } else { nodes }
-}
-
-/// The launch that a node is.
-///
-/// # Safety
-/// The form's pointers are those of a launch of its function.
-unsafe fn launch_of(r: &Recorder, form: &KernelNode) -> Node {
-    let function = if form.function.is_null() {
-        form.kernel
-    } else {
-        form.function
-    };
-    let known = crate::code::function(r, function);
-    // SAFETY: the caller's promise.
-    let buffer = unsafe { arguments(&known, form.parameters, form.extra) };
-    let shape = Shape {
-        grid: form.grid,
-        block: form.block,
-        shared: form.shared,
-        ..Default::default()
-    };
-    let row = LaunchRow {
-        function: known.number,
-        grid: shape.grid,
-        block: shape.block,
-        shared: shape.shared,
-        ..Default::default()
-    };
-    Node::Launch(row, buffer, known.wanted)
 }

@@ -50,7 +50,8 @@ fn end(at: u64, pitch: u64, c: &CopyRow) -> u64 {
         .saturating_add(c.bytes)
 }
 
-fn overlaps(read: &CopyRow, from: u64, pitch: u64, row: &CopyRow) -> bool {
+/// Whether a copy to the host writes what rows at an address of the host hold.
+pub(crate) fn overlaps(read: &CopyRow, from: u64, pitch: u64, row: &CopyRow) -> bool {
     read.to < end(from, pitch, row) && from < end(read.to, read.to_pitch, read)
 }
 

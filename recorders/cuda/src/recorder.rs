@@ -241,8 +241,15 @@ impl Recorder {
 
     /// Counts a launch; behind the last one that is wanted the recording ends. Its number, from 1 on.
     pub fn launched(&self) -> u64 {
-        let n = self.launches.fetch_add(1, Ordering::Relaxed) + 1;
-        if self.range == Range::First(n) {
+        self.launched_together(1)
+    }
+
+    /// As [`Recorder::launched`], of launches that one call makes.
+    pub fn launched_together(&self, count: u64) -> u64 {
+        let n = self.launches.fetch_add(count, Ordering::Relaxed) + count;
+        if let Range::First(last) = self.range
+            && (last..last.saturating_add(count)).contains(&n)
+        {
             self.leave();
             self.phase.store(Phase::Over as u8, Ordering::Relaxed);
         }

@@ -5,6 +5,7 @@ mod graph;
 mod linked;
 mod memory;
 mod net;
+mod nodes;
 mod owners;
 mod simple;
 mod streams;
@@ -23,7 +24,7 @@ pub struct Work<'a> {
 
 type Program = fn(&mut Work<'_>) -> Done;
 
-const PROGRAMS: [(&str, Program); 15] = [
+const PROGRAMS: [(&str, Program); 18] = [
     ("vector_add", simple::vector_add),
     ("reduction", simple::reduction),
     ("globals", simple::globals),
@@ -36,6 +37,8 @@ const PROGRAMS: [(&str, Program); 15] = [
     ("early", streams::early),
     ("graph", graph::graph),
     ("net", net::net),
+    ("nodes", nodes::nodes),
+    ("feedback", nodes::feedback),
     ("owners", owners::owners),
     ("threads", threads::threads),
     ("memory", memory::memory),

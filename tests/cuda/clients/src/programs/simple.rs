@@ -204,7 +204,7 @@ pub fn faulty(w: &mut Work<'_>) -> Done {
     Ok(())
 }
 
-/// A cooperative launch whose threads wait for each other across the grid.
+/// A cooperative launch whose threads wait for each other across the grid; `--graph`: a graph makes it.
 pub fn cooperative(w: &mut Work<'_>) -> Done {
     const ROUNDS: u32 = 5;
     let n = w.size(3_000);
@@ -215,13 +215,27 @@ pub fn cooperative(w: &mut Work<'_>) -> Done {
     let (a, b) = (gpu.with(&values)?, gpu.alloc(n as usize * 4)?);
     let barrier = gpu.with(&[0u32])?;
     let mut args = Args::of(&[U64(a), U64(b), U64(barrier), U32(n), U32(ROUNDS)]);
-    // SAFETY: a function, and as many arguments as it has.
+    let graph = w.options.has("--graph");
+    let stream = if graph { gpu.stream()? } else { DEFAULT };
+    let (mut made, mut exec) = (std::ptr::null_mut(), std::ptr::null_mut());
+    // SAFETY: a function, and as many arguments as it has; handles of the driver's, and places for answers.
     unsafe {
+        if graph {
+            gpu.d.cuStreamBeginCapture_v2(stream, 0).map_err(|e| e.to_string())?;
+        }
         let pointers = args.pointers();
         gpu.d
-            .cuLaunchCooperativeKernel(together, 4, 1, 1, 128, 1, 1, 0, DEFAULT, pointers)
+            .cuLaunchCooperativeKernel(together, 4, 1, 1, 128, 1, 1, 0, stream, pointers)
+            .map_err(|e| e.to_string())?;
+        if graph {
+            gpu.d
+                .cuStreamEndCapture(stream, &raw mut made)
+                .and_then(|()| gpu.d.cuGraphInstantiateWithFlags(&raw mut exec, made, 0))
+                .and_then(|()| gpu.d.cuGraphLaunch(exec, stream))
+                .and_then(|()| gpu.d.cuStreamSynchronize(stream))
+                .map_err(|e| e.to_string())?;
+        }
     }
-    .map_err(|e| e.to_string())?;
     let got: Vec<u32> = gpu.get(if ROUNDS.is_multiple_of(2) { a } else { b }, n as usize)?;
     for _ in 0..ROUNDS {
         let next = (0..n as usize).map(|i| values[i].wrapping_mul(3).wrapping_add(values[(i + 1) % n as usize]));

@@ -1,0 +1,337 @@
+//! Nodes of graphs that are changed when the graph is ready, in every way that there is; nodes with attributes; and graphs
+//! that copy to the device what they bring to the host themselves.
+
+use super::Work;
+use super::graph::NO_COPY;
+use crate::gpu::Arg::{U32, U64};
+use crate::gpu::{Args, Done, Gpu};
+use crate::result::{check, words};
+use cuda_driver::{
+    Copy3d, CuFunction, CuGraph, CuGraphNode, CudaError, FillNode, KernelNode, LAUNCH_CLUSTER, MEMORY_DEVICE,
+    MEMORY_HOST, NODE_COPY, NODE_FILL, NODE_KERNEL, NodeForm,
+};
+use std::ptr::{null, null_mut};
+
+fn text(e: CudaError) -> String {
+    e.to_string()
+}
+
+fn mixed(values: &mut [u32], factor: u32) {
+    for (v, i) in values.iter_mut().zip(0..) {
+        *v = v.wrapping_mul(factor).wrapping_add(i);
+    }
+}
+
+fn kernel(function: CuFunction, n: u32, args: &mut Args) -> KernelNode {
+    KernelNode {
+        function,
+        grid: [n.div_ceil(128).next_multiple_of(2), 1, 1],
+        block: [128, 1, 1],
+        shared: 0,
+        parameters: args.pointers(),
+        extra: null_mut(),
+        kernel: null_mut(),
+        context: null_mut(),
+    }
+}
+
+fn fill(to: u64, value: u32, n: u32) -> FillNode {
+    FillNode {
+        to,
+        pitch: 0,
+        value,
+        element: 4,
+        width: n as usize,
+        height: 1,
+    }
+}
+
+fn to_host(to: *mut u32, from: u64, n: u32) -> Copy3d {
+    Copy3d {
+        source_kind: MEMORY_DEVICE,
+        source_device: from,
+        to_kind: MEMORY_HOST,
+        to_host: to.cast(),
+        width: n as usize * 4,
+        height: 1,
+        depth: 1,
+        ..NO_COPY
+    }
+}
+
+/// A form in the form of all kinds.
+fn any<T: Copy>(kind: u32, at: usize, form: &T) -> NodeForm {
+    let mut all = NodeForm {
+        kind,
+        reserved: [0; 3],
+        form: [0; 29],
+        last: 0,
+    };
+    assert!(at + size_of::<T>() <= size_of_val(&all.form));
+    // SAFETY: the place has room for it, as was just looked at.
+    unsafe {
+        all.form
+            .as_mut_ptr()
+            .cast::<u8>()
+            .add(at)
+            .cast::<T>()
+            .write_unaligned(*form)
+    };
+    all
+}
+
+/// Memory is set, a graph inside mixes it, a kernel mixes an input, both are joined and come back.
+struct Made {
+    graph: CuGraph,
+    set: CuGraphNode,
+    child: CuGraphNode,
+    mix: CuGraphNode,
+    copy: CuGraphNode,
+}
+
+struct Parts {
+    gpu: Gpu,
+    n: u32,
+    mix: CuFunction,
+    join: CuFunction,
+    input: u64,
+    a: u64,
+    b: u64,
+    out: u64,
+}
+
+impl Parts {
+    fn inside(&self, factor: u32) -> Done<CuGraph> {
+        let (mut graph, mut node) = (null_mut(), null_mut());
+        let mut args = Args::of(&[U64(self.b), U64(self.b), U32(self.n), U32(factor)]);
+        let form = kernel(self.mix, self.n, &mut args);
+        // SAFETY: places for the answers, and a form with as many arguments as the function has.
+        unsafe {
+            self.gpu.d.cuGraphCreate(&raw mut graph, 0).map_err(text)?;
+            self.gpu
+                .d
+                .cuGraphAddKernelNode_v2(&raw mut node, graph, null(), 0, &form)
+                .map_err(text)?;
+        }
+        Ok(graph)
+    }
+
+    fn args(&self, factor: u32) -> Args {
+        Args::of(&[U64(self.a), U64(self.input), U32(self.n), U32(factor)])
+    }
+
+    fn make(&self, value: u32, child: u32, factor: u32, to: *mut u32) -> Done<Made> {
+        let d = self.gpu.d;
+        let mut made = Made {
+            graph: null_mut(),
+            set: null_mut(),
+            child: null_mut(),
+            mix: null_mut(),
+            copy: null_mut(),
+        };
+        let mut last = null_mut();
+        let inside = self.inside(child)?;
+        let mut args = self.args(factor);
+        let mut join = Args::of(&[U64(self.out), U64(self.a), U64(self.b), U32(self.n)]);
+        let (set, mix) = (fill(self.b, value, self.n), kernel(self.mix, self.n, &mut args));
+        let (join, copy) = (kernel(self.join, self.n, &mut join), to_host(to, self.out, self.n));
+        // SAFETY: as above.
+        unsafe {
+            d.cuGraphCreate(&raw mut made.graph, 0).map_err(text)?;
+            d.cuGraphAddMemsetNode(&raw mut made.set, made.graph, null(), 0, &set, null_mut())
+                .map_err(text)?;
+            d.cuGraphAddChildGraphNode(&raw mut made.child, made.graph, &raw const made.set, 1, inside)
+                .map_err(text)?;
+            d.cuGraphAddKernelNode_v2(&raw mut made.mix, made.graph, null(), 0, &mix)
+                .map_err(text)?;
+            let both = [made.child, made.mix];
+            d.cuGraphAddKernelNode_v2(&raw mut last, made.graph, both.as_ptr(), 2, &join)
+                .map_err(text)?;
+            d.cuGraphAddMemcpyNode(&raw mut made.copy, made.graph, &raw const last, 1, &copy, null_mut())
+                .map_err(text)?;
+            d.cuGraphDestroy(inside).map_err(text)?;
+        }
+        Ok(made)
+    }
+}
+
+/// Each round changes something. First forms are there for programs that ask the loader for them (`--via dlsym`); `--cluster`
+/// asks for clusters, which old devices do not have.
+pub fn nodes(w: &mut Work<'_>) -> Done {
+    let n = w.size(1_000);
+    let gpu = w.gpu;
+    let d = gpu.d;
+    let code = gpu.load(include_str!("../../ptx/graph.ptx"))?;
+    let values = words(w.options.seed ^ 0x51, n);
+    let bytes = n as usize * 4;
+    let parts = Parts {
+        gpu,
+        n,
+        mix: gpu.function(code, "mix")?,
+        join: gpu.function(code, "join")?,
+        input: gpu.with(&values)?,
+        a: gpu.alloc(bytes)?,
+        b: gpu.alloc(bytes)?,
+        out: gpu.alloc(bytes)?,
+    };
+    let (first, second) = (gpu.pinned(n as usize)?, gpu.pinned(n as usize)?);
+    let made = parts.make(0x77, 11, 2, first.as_mut_ptr())?;
+    let other = parts.make(0x1234, 17, 6, first.as_mut_ptr())?;
+    if w.options.has("--cluster") {
+        let value = [2 | 1 << 32, 1, 0, 0, 0, 0, 0, 0];
+        // SAFETY: a kernel's node, and a value.
+        unsafe { d.cuGraphKernelNodeSetAttribute(made.mix, LAUNCH_CLUSTER, &raw const value) }.map_err(text)?;
+    }
+    let stream = gpu.stream()?;
+    let mut exec = null_mut();
+    // SAFETY: a place for the answer.
+    unsafe { d.cuGraphInstantiateWithFlags(&raw mut exec, made.graph, 0) }.map_err(text)?;
+    let (mut value, mut child, mut factor, mut is_second, mut is_set) = (0x77, 11, 2, false, true);
+    let mut b = vec![0; n as usize];
+    for round in 0..11u32 {
+        let mut args = parts.args(factor);
+        // SAFETY: nodes of the graph that it was made ready from, and forms that are whole.
+        unsafe {
+            match round {
+                1 => {
+                    value = 0x55;
+                    d.cuGraphExecMemsetNodeSetParams(exec, made.set, &fill(parts.b, value, n), null_mut())
+                }
+                2 => {
+                    is_second = true;
+                    let copy = to_host(second.as_mut_ptr(), parts.out, n);
+                    d.cuGraphExecMemcpyNodeSetParams(exec, made.copy, &copy, null_mut())
+                }
+                3 => {
+                    child = 13;
+                    let inside = parts.inside(child)?;
+                    d.cuGraphExecChildGraphNodeSetParams(exec, made.child, inside)
+                }
+                4 => {
+                    factor = 5;
+                    args = parts.args(factor);
+                    let mut form = any(NODE_KERNEL, 0, &kernel(parts.mix, n, &mut args));
+                    d.cuGraphExecNodeSetParams(exec, made.mix, &raw mut form)
+                }
+                5 => {
+                    is_set = false;
+                    d.cuGraphNodeSetEnabled(exec, made.set, 0)
+                }
+                6 => {
+                    is_set = true;
+                    d.cuGraphNodeSetEnabled(exec, made.set, 1)
+                }
+                7 => {
+                    value = 0x66;
+                    let mut form = any(NODE_FILL, 0, &fill(parts.b, value, n));
+                    d.cuGraphExecNodeSetParams(exec, made.set, &raw mut form)
+                }
+                8 => {
+                    is_second = false;
+                    let copy = to_host(first.as_mut_ptr(), parts.out, n);
+                    let mut form = any(NODE_COPY, NodeForm::COPY_AT, &copy);
+                    d.cuGraphExecNodeSetParams(exec, made.copy, &raw mut form)
+                }
+                9 => {
+                    factor = 9;
+                    args = parts.args(factor);
+                    let form = kernel(parts.mix, n, &mut args);
+                    match d.cuGraphExecKernelNodeSetParams(exec, made.mix, &form) {
+                        Err(CudaError::Missing { .. }) => d.cuGraphExecKernelNodeSetParams_v2(exec, made.mix, &form),
+                        done => done,
+                    }
+                }
+                10 => {
+                    (value, child, factor, is_second) = (0x1234, 17, 6, false);
+                    let (mut node, mut told, mut all) = (null_mut(), 0, [0u64; 4]);
+                    match d.cuGraphExecUpdate(exec, other.graph, &raw mut node, &raw mut told) {
+                        Err(CudaError::Missing { .. }) => {
+                            d.cuGraphExecUpdate_v2(exec, other.graph, all.as_mut_ptr().cast())
+                        }
+                        done => done,
+                    }
+                }
+                _ => Ok(()),
+            }
+            .map_err(|e| format!("round {round}: {e}"))?;
+            d.cuGraphLaunch(exec, stream).map_err(text)?;
+        }
+        gpu.finish(stream)?;
+        drop(args);
+        if is_set {
+            b.fill(value);
+        }
+        mixed(&mut b, child);
+        let mut a = values.clone();
+        mixed(&mut a, factor);
+        let right: Vec<u32> = a
+            .iter()
+            .zip(&b)
+            .zip(0..)
+            .map(|((a, b), i)| a ^ b.wrapping_add(i))
+            .collect();
+        let got = if is_second { &*second } else { &*first };
+        check(&format!("round {round}"), got, &right)?;
+        w.result.give(got);
+    }
+    Ok(())
+}
+
+/// A graph brings memory to the host and takes it from there again; another takes memory of the host and brings what became
+/// of it to the same place, three times without a wait.
+pub fn feedback(w: &mut Work<'_>) -> Done {
+    let n = w.size(1_000);
+    let gpu = w.gpu;
+    let code = gpu.load(include_str!("../../ptx/graph.ptx"))?;
+    let mix = gpu.function(code, "mix")?;
+    let bytes = n as usize * 4;
+    let (p, q) = (gpu.alloc(bytes)?, gpu.alloc(bytes)?);
+    let (one, two) = (gpu.pinned(n as usize)?, gpu.pinned(n as usize)?);
+    one.fill(0x1111_1111);
+    let mut values = words(w.options.seed ^ 0x77, n);
+    two.copy_from_slice(&values);
+    let stream = gpu.stream()?;
+    let begin = || {
+        // SAFETY: a stream of the driver's.
+        unsafe { gpu.d.cuStreamBeginCapture_v2(stream, 0) }.map_err(text)
+    };
+    let end = || -> Done<*mut std::ffi::c_void> {
+        let (mut graph, mut exec) = (null_mut(), null_mut());
+        // SAFETY: places for the answers.
+        unsafe {
+            gpu.d.cuStreamEndCapture(stream, &raw mut graph).map_err(text)?;
+            gpu.d
+                .cuGraphInstantiateWithFlags(&raw mut exec, graph, 0)
+                .map_err(text)?;
+        }
+        Ok(exec)
+    };
+    begin()?;
+    gpu.fill(p, 0x99, n as usize, stream)?;
+    gpu.get_later(one, p, stream)?;
+    gpu.put_later(q, one, stream)?;
+    let there = end()?;
+    // SAFETY: handles of the driver's.
+    unsafe { gpu.d.cuGraphLaunch(there, stream) }.map_err(text)?;
+    gpu.finish(stream)?;
+    w.result.give(one);
+    let got: Vec<u32> = gpu.get(q, n as usize)?;
+    check("what went there and back", &got, &vec![0x99; n as usize])?;
+    w.result.give(&got);
+    begin()?;
+    gpu.put_later(p, two, stream)?;
+    gpu.launch(mix, n.div_ceil(128), 128, stream, &[U64(q), U64(p), U32(n), U32(3)])?;
+    gpu.get_later(two, q, stream)?;
+    let again = end()?;
+    for _ in 0..3 {
+        // SAFETY: as above.
+        unsafe { gpu.d.cuGraphLaunch(again, stream) }.map_err(text)?;
+        mixed(&mut values, 3);
+    }
+    gpu.finish(stream)?;
+    check("what came back to where it was", two, &values)?;
+    w.result.give(two);
+    let got: Vec<u32> = gpu.get(q, n as usize)?;
+    w.result.give(&got);
+    Ok(())
+}
