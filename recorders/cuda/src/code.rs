@@ -6,14 +6,14 @@ mod parameters;
 
 pub(crate) use owners::module_of;
 
-use crate::images::{Source, code_of, find_source};
+use crate::images::{Source, code_of, find_source, read_file};
 use crate::memory::here;
 use crate::recorder::{ByHandle, Recorder, is_ok, lock};
 use crate::resolve::driver;
 use cuda_code::{Capability, cubin::Cubin, names::demangled, ptx::Ptx};
 use cuda_driver::{
     CuDevice, CuDevicePtr, CuFunction, CuKernel, CuResult, FUNCTION_LOCAL, FUNCTION_MOST_THREADS, FUNCTION_REGISTERS,
-    FUNCTION_SHARED,
+    FUNCTION_SHARED, POINTER_MANAGED,
 };
 use libc::{c_char, c_void};
 use std::cell::RefCell;
@@ -122,7 +122,12 @@ pub(crate) fn load_file(
     let begun = r.session.begun();
     let path = text(path);
     let result = call();
-    note(r, handle, result, Source::File(path.clone()), path, library);
+    let source = if is_ok(result) {
+        read_file(&path)
+    } else {
+        Source::Nowhere(String::new())
+    };
+    note(r, handle, result, source, path, library);
     r.hand_call(begun, name, None, &[], result);
     result
 }
@@ -523,6 +528,15 @@ impl Code {
                 }
             };
             if found.is_ok() {
+                let mut managed = 0u32;
+                // SAFETY: an address that the driver has just given, and a place of four bytes for the answer.
+                let asked = unsafe { d.cuPointerGetAttribute((&raw mut managed).cast(), POINTER_MANAGED, at) };
+                if asked.is_ok() && managed != 0 {
+                    r.not_recorded(
+                        "managed memory",
+                        format!("host and device share the variable {name}: what the host writes there is not seen"),
+                    );
+                }
                 if !loaded.places.contains(&(at, bytes as u64)) {
                     loaded.places.push((at, bytes as u64));
                     self.fresh.push((at, bytes as u64));

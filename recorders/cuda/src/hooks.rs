@@ -4,7 +4,8 @@
 use crate::recorder::{Form, Recorder, When, is_ok};
 use crate::resolve::{Hook, real, replaced};
 use crate::{
-    allocations, code, contexts, copies, graphs, host_memory, launches, order, pointers, pools, process, unseen,
+    allocations, batches, code, contexts, copies, graphs, host_memory, launches, limits, order, pointers, pools,
+    process, unseen,
 };
 use cuda_driver::*;
 use libc::{c_char, c_int, c_void};
@@ -170,10 +171,28 @@ hooks! {
     cuMemcpy3DPeer_ptds, Work, Legacy (copy: *const c_void) => |r, _f, call| { let _ = copy; unseen::forward(r, call, unseen::PEERS) };
     cuMemcpy3DPeerAsync, Work, Legacy (copy: *const c_void, stream: CuStream) => |r, _f, call| { let _ = (copy, stream); unseen::forward(r, call, unseen::PEERS) };
     cuMemcpy3DPeerAsync_ptsz, Work, Legacy (copy: *const c_void, stream: CuStream) => |r, _f, call| { let _ = (copy, stream); unseen::forward(r, call, unseen::PEERS) };
-    cuMemcpyBatchAsync, Work, Legacy (to: *mut CuDevicePtr, from: *mut CuDevicePtr, bytes: *mut usize, count: usize, attributes: *mut c_void, places: *mut usize, attribute_count: usize, failed: *mut usize, stream: CuStream) => |r, _f, call| { let _ = (to, from, bytes, count, attributes, places, attribute_count, failed, stream); unseen::forward(r, call, unseen::BATCHES) };
-    cuMemcpyBatchAsync_ptsz, Work, Legacy (to: *mut CuDevicePtr, from: *mut CuDevicePtr, bytes: *mut usize, count: usize, attributes: *mut c_void, places: *mut usize, attribute_count: usize, failed: *mut usize, stream: CuStream) => |r, _f, call| { let _ = (to, from, bytes, count, attributes, places, attribute_count, failed, stream); unseen::forward(r, call, unseen::BATCHES) };
-    cuMemcpyBatchAsync_v2, Work, Legacy (to: *mut CuDevicePtr, from: *mut CuDevicePtr, bytes: *mut usize, count: usize, attributes: *mut c_void, places: *mut usize, attribute_count: usize, stream: CuStream) => |r, _f, call| { let _ = (to, from, bytes, count, attributes, places, attribute_count, stream); unseen::forward(r, call, unseen::BATCHES) };
-    cuMemcpyBatchAsync_v2_ptsz, Work, Legacy (to: *mut CuDevicePtr, from: *mut CuDevicePtr, bytes: *mut usize, count: usize, attributes: *mut c_void, places: *mut usize, attribute_count: usize, stream: CuStream) => |r, _f, call| { let _ = (to, from, bytes, count, attributes, places, attribute_count, stream); unseen::forward(r, call, unseen::BATCHES) };
+    cuMemcpyBatchAsync, Work, Legacy (to: *mut CuDevicePtr, from: *mut CuDevicePtr, bytes: *mut usize, count: usize, attributes: *mut c_void, places: *mut usize, attribute_count: usize, failed: *mut usize, stream: CuStream) => |r, f, call| { let _ = (attributes, places, attribute_count, failed); batches::copies(r, copies::Where::later(stream, f), call, to, from, bytes, count) };
+    cuMemcpyBatchAsync_ptsz, Work, PerThread (to: *mut CuDevicePtr, from: *mut CuDevicePtr, bytes: *mut usize, count: usize, attributes: *mut c_void, places: *mut usize, attribute_count: usize, failed: *mut usize, stream: CuStream) => |r, f, call| { let _ = (attributes, places, attribute_count, failed); batches::copies(r, copies::Where::later(stream, f), call, to, from, bytes, count) };
+    cuMemcpyBatchAsync_v2, Work, Legacy (to: *mut CuDevicePtr, from: *mut CuDevicePtr, bytes: *mut usize, count: usize, attributes: *mut c_void, places: *mut usize, attribute_count: usize, stream: CuStream) => |r, f, call| { let _ = (attributes, places, attribute_count); batches::copies(r, copies::Where::later(stream, f), call, to, from, bytes, count) };
+    cuMemcpyBatchAsync_v2_ptsz, Work, PerThread (to: *mut CuDevicePtr, from: *mut CuDevicePtr, bytes: *mut usize, count: usize, attributes: *mut c_void, places: *mut usize, attribute_count: usize, stream: CuStream) => |r, f, call| { let _ = (attributes, places, attribute_count); batches::copies(r, copies::Where::later(stream, f), call, to, from, bytes, count) };
+    cuMemcpy3DBatchAsync, Work, Legacy (count: usize, operations: *mut c_void, failed: *mut usize, flags: u64, stream: CuStream) => |r, _f, call| { let _ = (count, operations, failed, flags, stream); unseen::named(r, call, "cuMemcpy3DBatchAsync") };
+    cuMemcpy3DBatchAsync_ptsz, Work, Legacy (count: usize, operations: *mut c_void, failed: *mut usize, flags: u64, stream: CuStream) => |r, _f, call| { let _ = (count, operations, failed, flags, stream); unseen::named(r, call, "cuMemcpy3DBatchAsync_ptsz") };
+    cuMemcpy3DBatchAsync_v2, Work, Legacy (count: usize, operations: *mut c_void, flags: u64, stream: CuStream) => |r, _f, call| { let _ = (count, operations, flags, stream); unseen::named(r, call, "cuMemcpy3DBatchAsync_v2") };
+    cuMemcpy3DBatchAsync_v2_ptsz, Work, Legacy (count: usize, operations: *mut c_void, flags: u64, stream: CuStream) => |r, _f, call| { let _ = (count, operations, flags, stream); unseen::named(r, call, "cuMemcpy3DBatchAsync_v2_ptsz") };
+    cuMemcpyHtoA_v2, Work, Legacy (to: CuArray, offset: usize, from: *const c_void, bytes: usize) => |r, _f, call| { let _ = (to, offset, from, bytes); unseen::named(r, call, "cuMemcpyHtoA_v2") };
+    cuMemcpyHtoA_v2_ptds, Work, Legacy (to: CuArray, offset: usize, from: *const c_void, bytes: usize) => |r, _f, call| { let _ = (to, offset, from, bytes); unseen::named(r, call, "cuMemcpyHtoA_v2_ptds") };
+    cuMemcpyAtoH_v2, Work, Legacy (to: *mut c_void, from: CuArray, offset: usize, bytes: usize) => |r, _f, call| { let _ = (to, from, offset, bytes); unseen::named(r, call, "cuMemcpyAtoH_v2") };
+    cuMemcpyAtoH_v2_ptds, Work, Legacy (to: *mut c_void, from: CuArray, offset: usize, bytes: usize) => |r, _f, call| { let _ = (to, from, offset, bytes); unseen::named(r, call, "cuMemcpyAtoH_v2_ptds") };
+    cuMemcpyDtoA_v2, Work, Legacy (to: CuArray, offset: usize, from: CuDevicePtr, bytes: usize) => |r, _f, call| { let _ = (to, offset, from, bytes); unseen::named(r, call, "cuMemcpyDtoA_v2") };
+    cuMemcpyDtoA_v2_ptds, Work, Legacy (to: CuArray, offset: usize, from: CuDevicePtr, bytes: usize) => |r, _f, call| { let _ = (to, offset, from, bytes); unseen::named(r, call, "cuMemcpyDtoA_v2_ptds") };
+    cuMemcpyAtoD_v2, Work, Legacy (to: CuDevicePtr, from: CuArray, offset: usize, bytes: usize) => |r, _f, call| { let _ = (to, from, offset, bytes); unseen::named(r, call, "cuMemcpyAtoD_v2") };
+    cuMemcpyAtoD_v2_ptds, Work, Legacy (to: CuDevicePtr, from: CuArray, offset: usize, bytes: usize) => |r, _f, call| { let _ = (to, from, offset, bytes); unseen::named(r, call, "cuMemcpyAtoD_v2_ptds") };
+    cuMemcpyAtoA_v2, Work, Legacy (to: CuArray, to_offset: usize, from: CuArray, offset: usize, bytes: usize) => |r, _f, call| { let _ = (to, to_offset, from, offset, bytes); unseen::named(r, call, "cuMemcpyAtoA_v2") };
+    cuMemcpyAtoA_v2_ptds, Work, Legacy (to: CuArray, to_offset: usize, from: CuArray, offset: usize, bytes: usize) => |r, _f, call| { let _ = (to, to_offset, from, offset, bytes); unseen::named(r, call, "cuMemcpyAtoA_v2_ptds") };
+    cuMemcpyHtoAAsync_v2, Work, Legacy (to: CuArray, offset: usize, from: *const c_void, bytes: usize, stream: CuStream) => |r, _f, call| { let _ = (to, offset, from, bytes, stream); unseen::named(r, call, "cuMemcpyHtoAAsync_v2") };
+    cuMemcpyHtoAAsync_v2_ptsz, Work, Legacy (to: CuArray, offset: usize, from: *const c_void, bytes: usize, stream: CuStream) => |r, _f, call| { let _ = (to, offset, from, bytes, stream); unseen::named(r, call, "cuMemcpyHtoAAsync_v2_ptsz") };
+    cuMemcpyAtoHAsync_v2, Work, Legacy (to: *mut c_void, from: CuArray, offset: usize, bytes: usize, stream: CuStream) => |r, _f, call| { let _ = (to, from, offset, bytes, stream); unseen::named(r, call, "cuMemcpyAtoHAsync_v2") };
+    cuMemcpyAtoHAsync_v2_ptsz, Work, Legacy (to: *mut c_void, from: CuArray, offset: usize, bytes: usize, stream: CuStream) => |r, _f, call| { let _ = (to, from, offset, bytes, stream); unseen::named(r, call, "cuMemcpyAtoHAsync_v2_ptsz") };
     cuMemcpy2D_v2, Work, Legacy (copy: *const Copy2d) => |r, f, call| copies::rows(r, copies::Where::now(f), call, copy);
     cuMemcpy2D_v2_ptds, Work, PerThread (copy: *const Copy2d) => |r, f, call| copies::rows(r, copies::Where::now(f), call, copy);
     cuMemcpy2DUnaligned_v2, Work, Legacy (copy: *const Copy2d) => |r, f, call| copies::rows(r, copies::Where::now(f), call, copy);
@@ -232,6 +251,8 @@ hooks! {
     cuLaunchCooperativeKernel_ptsz, Launch, PerThread (function: CuFunction, grid_x: u32, grid_y: u32, grid_z: u32, block_x: u32, block_y: u32, block_z: u32, shared: u32, stream: CuStream, parameters: *mut *mut c_void) => |r, f, call| launches::launch(r, f, call, function, launches::Shape::of([grid_x, grid_y, grid_z], [block_x, block_y, block_z], shared, launches::COOPERATIVE), stream, parameters, std::ptr::null_mut());
     cuLaunchHostFunc, Work, Legacy (stream: CuStream, function: *mut c_void, data: *mut c_void) => |r, f, call| order::host_function(r, f, call, stream, function, data);
     cuLaunchHostFunc_ptsz, Work, PerThread (stream: CuStream, function: *mut c_void, data: *mut c_void) => |r, f, call| order::host_function(r, f, call, stream, function, data);
+    cuStreamAddCallback, Work, Legacy (stream: CuStream, function: *mut c_void, data: *mut c_void, flags: u32) => |r, f, call| { let _ = flags; order::host_function(r, f, call, stream, function, data) };
+    cuStreamAddCallback_ptsz, Work, PerThread (stream: CuStream, function: *mut c_void, data: *mut c_void, flags: u32) => |r, f, call| { let _ = flags; order::host_function(r, f, call, stream, function, data) };
     cuStreamCreate, Known, Legacy (stream: *mut CuStream, flags: u32) => |r, _f, call| order::stream_create(r, call, stream, flags, 0);
     cuStreamCreateWithPriority, Known, Legacy (stream: *mut CuStream, flags: u32, priority: i32) => |r, _f, call| order::stream_create(r, call, stream, flags, priority);
     cuStreamDestroy_v2, Known, Legacy (stream: CuStream) => |r, f, call| order::stream_destroy(r, f, call, stream);
@@ -310,6 +331,20 @@ hooks! {
     cuLaunchCooperativeKernelMultiDevice, Work, Legacy (launches: *mut c_void, count: u32, flags: u32) => |r, _f, call| { let _ = (launches, count, flags); unseen::forward(r, call, unseen::MANY_DEVICES) };
     cuIpcGetMemHandle, Always, Legacy (handle: *mut c_void, at: CuDevicePtr) => |r, _f, call| { let _ = handle; pointers::share(r, call, at) };
     cuMemCreate, Known, Legacy (handle: *mut CuMemHandle, bytes: usize, properties: *const AllocationProperties, flags: u64) => |r, _f, call| { let _ = (handle, bytes, properties, flags); unseen::forward(r, call, unseen::MAPPED) };
+    cuGreenCtxStreamCreate, Known, Legacy (stream: *mut CuStream, context: *mut c_void, flags: u32, priority: i32) => |r, _f, call| { let _ = context; order::stream_create(r, &mut || unseen::named(r, call, "cuGreenCtxStreamCreate"), stream, flags, priority) };
+    cuCtxRecordEvent, Work, Legacy (context: *mut c_void, event: CuEvent) => |r, _f, call| { let _ = (context, event); unseen::named(r, call, "cuCtxRecordEvent") };
+    cuCtxWaitEvent, Work, Legacy (context: *mut c_void, event: CuEvent) => |r, _f, call| { let _ = (context, event); unseen::named(r, call, "cuCtxWaitEvent") };
+    cuGreenCtxRecordEvent, Work, Legacy (context: *mut c_void, event: CuEvent) => |r, _f, call| { let _ = (context, event); unseen::named(r, call, "cuGreenCtxRecordEvent") };
+    cuGreenCtxWaitEvent, Work, Legacy (context: *mut c_void, event: CuEvent) => |r, _f, call| { let _ = (context, event); unseen::named(r, call, "cuGreenCtxWaitEvent") };
+    cuLibraryGetManaged, Known, Legacy (at: *mut CuDevicePtr, bytes: *mut usize, library: CuLibrary, name: *const c_char) => |r, _f, call| { let _ = (at, bytes, library, name); unseen::named(r, call, "cuLibraryGetManaged") };
+    cuTexRefSetArray, Known, Legacy (texture: *mut c_void, array: CuArray, flags: u32) => |r, _f, call| { let _ = (texture, array, flags); unseen::named(r, call, "cuTexRefSetArray") };
+    cuTexRefSetMipmappedArray, Known, Legacy (texture: *mut c_void, array: *mut c_void, flags: u32) => |r, _f, call| { let _ = (texture, array, flags); unseen::named(r, call, "cuTexRefSetMipmappedArray") };
+    cuTexRefSetAddress_v2, Known, Legacy (offset: *mut usize, texture: *mut c_void, at: CuDevicePtr, bytes: usize) => |r, _f, call| { let _ = (offset, texture, at, bytes); unseen::named(r, call, "cuTexRefSetAddress_v2") };
+    cuTexRefSetAddress2D_v3, Known, Legacy (texture: *mut c_void, description: *const c_void, at: CuDevicePtr, pitch: usize) => |r, _f, call| { let _ = (texture, description, at, pitch); unseen::named(r, call, "cuTexRefSetAddress2D_v3") };
+    cuSurfRefSetArray, Known, Legacy (surface: *mut c_void, array: CuArray, flags: u32) => |r, _f, call| { let _ = (surface, array, flags); unseen::named(r, call, "cuSurfRefSetArray") };
+    cuMemMapArrayAsync, Work, Legacy (maps: *mut c_void, count: u32, stream: CuStream) => |r, _f, call| { let _ = (maps, count, stream); unseen::named(r, call, "cuMemMapArrayAsync") };
+    cuMemMapArrayAsync_ptsz, Work, Legacy (maps: *mut c_void, count: u32, stream: CuStream) => |r, _f, call| { let _ = (maps, count, stream); unseen::named(r, call, "cuMemMapArrayAsync_ptsz") };
+    cuCtxSetLimit, Known, Legacy (limit: u32, value: usize) => |r, _f, call| limits::set(r, call, limit, value);
     cuGetProcAddress_v2, Always, Legacy (symbol: *const c_char, to: *mut *mut c_void, version: c_int, flags: u64, status: *mut c_int) => |_r, _f, call| { let _ = (symbol, version, flags, status); instead_of(to, call()) };
     cuGetProcAddress, Always, Legacy (symbol: *const c_char, to: *mut *mut c_void, version: c_int, flags: u64) => |_r, _f, call| { let _ = (symbol, version, flags); instead_of(to, call()) };
 }

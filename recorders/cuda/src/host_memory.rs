@@ -33,6 +33,7 @@ pub(crate) fn register(r: &Recorder, call: Call<'_>, at: *mut c_void, bytes: usi
 fn pinned(r: &Recorder, begun: Begun, at: u64, bytes: usize, result: CuResult) {
     if at != 0 {
         lock(&r.memory).pinned.insert(at, bytes as u64);
+        crate::reached::pinned(at, bytes as u64);
     }
     let kind = AllocationKind::TakeHost;
     crate::allocations::told(r, begun, kind, at, bytes as u64, OrderRow::NONE, result);

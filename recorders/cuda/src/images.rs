@@ -14,10 +14,8 @@ const MOST_IMAGE: u64 = 4 << 30;
 pub(crate) enum Source {
     /// In memory that stays as it is while the process runs: a mapped file.
     Stays(u64, u64),
-    /// In a copy, because the program may reuse the memory.
+    /// In a copy, because the program may reuse the memory, or another may take the file's place.
     Kept(Vec<u8>),
-    /// In a file that the driver reads.
-    File(String),
     /// Nowhere that could be found, and why.
     Nowhere(String),
 }
@@ -34,10 +32,6 @@ pub(crate) fn code_of(source: &Source, device: Capability) -> Result<(CodeKind, 
                 return Err("its memory is gone".to_owned());
             }
             read = all;
-            &read
-        }
-        Source::File(path) => {
-            read = std::fs::read(path).map_err(|e| format!("{path}: {e}"))?;
             &read
         }
         Source::Nowhere(why) => return Err(why.clone()),
@@ -84,6 +78,23 @@ pub(crate) fn find_source(at: u64) -> (Source, String) {
                 nowhere("its memory cannot be read")
             }
         }
+    }
+}
+
+/// The image that a file holds now: it may be gone when a function of it is used.
+pub(crate) fn read_file(path: &str) -> Source {
+    let read = || -> std::io::Result<Vec<u8>> {
+        let mut bytes = Vec::new();
+        let file = std::fs::File::open(path)?;
+        if file.metadata()?.len() > MOST_IMAGE {
+            return Err(std::io::Error::other("it is too long"));
+        }
+        std::io::Read::read_to_end(&mut std::io::Read::take(file, MOST_IMAGE), &mut bytes)?;
+        Ok(bytes)
+    };
+    match read() {
+        Ok(bytes) => Source::Kept(bytes),
+        Err(e) => Source::Nowhere(format!("{path}: {e}")),
     }
 }
 

@@ -103,6 +103,7 @@ pub(crate) unsafe fn launch(
     row.stream = r.stream(stream, form);
     // SAFETY: the caller's promise; the driver reads the same.
     let buffer = unsafe { arguments(known, parameters, extra) };
+    crate::reached::look(r, buffer.as_deref());
     if buffer.is_none() {
         crate::launches::untold(r);
     }

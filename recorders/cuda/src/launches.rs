@@ -4,11 +4,13 @@ use crate::code::{self, Known};
 use crate::kernels;
 use crate::recorder::{Form, Recorder, is_ok, lock};
 use cuda_driver::{
-    CuFunction, CuResult, CuStream, EXTRA_BUFFER, EXTRA_END, EXTRA_SIZE, LAUNCH_CLUSTER, LAUNCH_COOPERATIVE,
-    LaunchAttribute, LaunchConfig,
+    CuFunction, CuResult, CuStream, EXTRA_BUFFER, EXTRA_END, EXTRA_SIZE, LAUNCH_CLUSTER, LAUNCH_COMPLETION_EVENT,
+    LAUNCH_COOPERATIVE, LAUNCH_PROGRAMMATIC, LAUNCH_PROGRAMMATIC_EVENT, LAUNCH_UPDATABLE, LaunchAttribute,
+    LaunchConfig,
 };
 use cuda_session::With;
 use libc::c_void;
+use std::sync::atomic::{AtomicU32, Ordering};
 use trace_core::recording::{CallEvent, LaunchRow};
 
 type Call<'a> = &'a mut dyn FnMut() -> CuResult;
@@ -124,6 +126,7 @@ pub(crate) unsafe fn launch(
     let known = code::function(r, function);
     // SAFETY: the caller's promise; the driver reads the same.
     let buffer = unsafe { arguments(&known, parameters, extra) };
+    crate::reached::look(r, buffer.as_deref());
     let result = call();
     if is_ok(result) && captured == 0 {
         lock(&r.progress).work(Recorder::stream_key(stream, form));
@@ -152,6 +155,30 @@ pub(crate) unsafe fn launch(
         r.launched();
     }
     result
+}
+
+/// An attribute of a launch that a replay does not set, told once.
+fn unfollowed(r: &Recorder, attribute: u32) {
+    static TOLD: AtomicU32 = AtomicU32::new(0);
+    let why = match attribute {
+        LAUNCH_PROGRAMMATIC => {
+            "launches may begin before the one before them in the stream has ended: a replay has them wait for its end"
+        }
+        LAUNCH_PROGRAMMATIC_EVENT => {
+            "launches record events when their blocks say so: the recording does not hold what waits for these"
+        }
+        LAUNCH_COMPLETION_EVENT => {
+            "launches record events when all of their blocks have begun: the recording does not hold what waits for these"
+        }
+        LAUNCH_UPDATABLE => "kernels change nodes of graphs by themselves: what these do then is not recorded",
+        // Hints for caches, schedulers and memory, which make no difference to results.
+        0..=16 => return,
+        _ => "launches have attributes that the recorder does not know, and that a replay does not set",
+    };
+    let bit = 1u32 << attribute.min(31);
+    if TOLD.fetch_or(bit, Ordering::Relaxed) & bit == 0 {
+        r.not_recorded("launch attributes", format!("attribute {attribute}: {why}"));
+    }
 }
 
 /// `cuLaunchKernelEx`.
@@ -185,8 +212,10 @@ pub(crate) unsafe fn launch_ex(
             let [low, high, ..] = a.value;
             match a.id {
                 LAUNCH_COOPERATIVE if low as u32 != 0 => shape.flags |= LaunchRow::COOPERATIVE,
+                LAUNCH_COOPERATIVE => {}
                 LAUNCH_CLUSTER => shape.cluster = [low as u32, (low >> 32) as u32, high as u32],
-                _ => {}
+                LAUNCH_PROGRAMMATIC if low as u32 == 0 => {}
+                other => unfollowed(r, other),
             }
         }
     }

@@ -13,6 +13,7 @@
 )]
 
 mod allocations;
+mod batches;
 mod code;
 mod content;
 mod contexts;
@@ -25,6 +26,7 @@ mod images;
 mod kernels;
 mod launches;
 mod leaving;
+mod limits;
 mod memory;
 mod memory_of_host;
 mod order;
@@ -32,6 +34,7 @@ mod pointers;
 mod pools;
 mod process;
 mod progress;
+mod reached;
 mod reads;
 mod recorder;
 mod resolve;

@@ -4,7 +4,7 @@ use crate::recorder::{Form, Recorder, is_ok, lock};
 use cuda_driver::{CuEvent, CuGraph, CuResult, CuStream, STREAM_NON_BLOCKING};
 use cuda_session::{Begun, With};
 use libc::c_void;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use trace_core::recording::{CallEvent, OrderKind, OrderRow};
 
 type Call<'a> = &'a mut dyn FnMut() -> CuResult;
@@ -190,7 +190,7 @@ pub(crate) fn context_wait(r: &Recorder, _form: Form, call: Call<'_>) -> CuResul
     result
 }
 
-/// `cuLaunchHostFunc`.
+/// `cuLaunchHostFunc` and `cuStreamAddCallback`.
 pub(crate) fn host_function(
     r: &Recorder,
     form: Form,
@@ -205,6 +205,13 @@ pub(crate) fn host_function(
     let result = call();
     if is_ok(result) && captured == 0 {
         lock(&r.progress).host_work(Recorder::stream_key(stream, form), crate::memory::context());
+    }
+    static TOLD: AtomicBool = AtomicBool::new(false);
+    if is_ok(result) && !TOLD.swap(true, Ordering::Relaxed) {
+        r.not_recorded(
+            "functions of the host",
+            "functions of the host are called in streams, and a replay leaves them out: what they write is recorded where a copy takes it to the device, and not where kernels reach it by themselves",
+        );
     }
     told(
         r,

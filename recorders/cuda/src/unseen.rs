@@ -49,6 +49,16 @@ pub(crate) const MANY_DEVICES: Unseen = (
     "the program launches a function on several devices at once, which is not in the recording",
 );
 
+/// As [`forward`], of a call that is told by its name.
+pub(crate) fn named(r: &Recorder, call: Call<'_>, name: &str) -> CuResult {
+    let result = call();
+    if is_ok(result) {
+        let why = format!("the program calls {name}, which is not recorded: a replay leaves it out");
+        r.not_recorded("calls", why);
+    }
+    result
+}
+
 /// Goes on to the driver, and says what is not in the recording where that succeeded.
 pub(crate) fn forward(r: &Recorder, call: Call<'_>, (what, why): Unseen) -> CuResult {
     let result = call();

@@ -47,7 +47,9 @@ impl Sources {
         });
         let mut all = Self::default();
         for (n, row) in to_device {
-            let mut written = to_host.iter().filter(|(_, read)| overlaps(read, row.from, row.from_pitch, row));
+            let mut written = to_host
+                .iter()
+                .filter(|(_, read)| overlaps(read, row.from, row.from_pitch, row));
             let (first, last) = (written.next(), written.next_back());
             let Some((first, _)) = first else { continue };
             let last = last.map_or(*first, |(last, _)| *last);

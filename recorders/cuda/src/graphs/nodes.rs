@@ -203,6 +203,7 @@ pub(super) unsafe fn launch_of(r: &Recorder, form: &KernelNode) -> What {
     let known = crate::code::function(r, function);
     // SAFETY: the caller's promise.
     let buffer = unsafe { arguments(&known, form.parameters, form.extra) };
+    crate::reached::look(r, buffer.as_deref());
     let row = LaunchRow {
         function: known.number,
         grid: form.grid,

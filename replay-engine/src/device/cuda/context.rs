@@ -2,7 +2,7 @@
 #![allow(unsafe_code, reason = "calls of the driver; why each is sound stands at it")]
 
 use super::error::CudaReplayError;
-use cuda_driver::{CuContext, CuDevice, CudaError, Driver};
+use cuda_driver::{CuContext, CuDevice, CudaError, Driver, LIMIT_HEAP, LIMIT_PRINTF, LIMIT_STACK};
 use std::ffi::c_void;
 
 /// The primary context of a device, given back when dropped.
@@ -33,6 +33,20 @@ impl Context {
         // SAFETY: the context that was just retained.
         unsafe { driver.cuCtxSetCurrent(context)? };
         Ok(kept)
+    }
+
+    /// Sets limits, each by its number. What stays as small as a program never wanted it would end kernels that need more.
+    pub fn limit(&self, limits: &[[u64; 2]]) -> Result<(), CudaError> {
+        for [limit, value] in limits {
+            let (Ok(limit), Ok(value)) = (u32::try_from(*limit), usize::try_from(*value)) else {
+                continue;
+            };
+            if matches!(limit, LIMIT_STACK | LIMIT_PRINTF | LIMIT_HEAP) {
+                // SAFETY: the driver checks both numbers.
+                unsafe { self.driver.cuCtxSetLimit(limit, value)? };
+            }
+        }
+        Ok(())
     }
 
     pub fn name(&self) -> String {

@@ -25,6 +25,10 @@ pub struct CallFacts {
     pub functions: Vec<CallFunction>,
     /// Streams, by the numbers that rows use.
     pub streams: Vec<CallStream>,
+    /// Limits of the context that the program set, by the driver's numbers (0 stack of a thread, 1 room for what kernels
+    /// print, 2 heap of kernels), each with the most that it was set to, in bytes.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub limits: Vec<[u64; 2]>,
     /// What was recorded of the program: `whole`, `first 10 launches`, `marked`.
     pub range: String,
 }

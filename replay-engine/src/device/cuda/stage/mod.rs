@@ -115,6 +115,8 @@ impl<'a> Stage<'a> {
         let mut part = || std::mem::replace(&mut begun, Instant::now()).elapsed();
         let driver = Driver::load()?;
         let context = Context::of(driver, options.device)?;
+        // Before code is loaded: the heap cannot be changed behind it.
+        context.limit(&script.facts.limits)?;
         ready.driver = part();
         let mut inputs = Vec::new();
         for (n, t) in script.inputs.iter().enumerate() {

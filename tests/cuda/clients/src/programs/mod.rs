@@ -1,5 +1,6 @@
 //! The programs, by name.
 
+mod besides;
 mod corners;
 mod graph;
 mod linked;
@@ -24,7 +25,7 @@ pub struct Work<'a> {
 
 type Program = fn(&mut Work<'_>) -> Done;
 
-const PROGRAMS: [(&str, Program); 18] = [
+const PROGRAMS: [(&str, Program); 19] = [
     ("vector_add", simple::vector_add),
     ("reduction", simple::reduction),
     ("globals", simple::globals),
@@ -37,6 +38,7 @@ const PROGRAMS: [(&str, Program); 18] = [
     ("early", streams::early),
     ("graph", graph::graph),
     ("net", net::net),
+    ("besides", besides::besides),
     ("nodes", nodes::nodes),
     ("feedback", nodes::feedback),
     ("owners", owners::owners),

@@ -1,0 +1,72 @@
+//! What CUDA programs do besides copies and launches, recorded on the stand-in for the driver: what can be played again is, and
+//! what cannot is a finding.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
+
+use serde_json::json;
+use whole_program_tests::cuda::Cuda;
+
+/// Records a program that has to end well, with one finding that has this in it, or none; and plays it.
+fn told(arguments: &[&str], finding: Option<&str>) {
+    let cuda = Cuda::default();
+    let recorded = cuda.recorded_well("besides", &[], arguments);
+    let told = recorded.findings();
+    match finding {
+        Some(needle) => assert!(
+            matches!(told.as_slice(), [one] if one.contains(needle)),
+            "{arguments:?}: {told:?}"
+        ),
+        None => assert_eq!(told, [""; 0], "{arguments:?}"),
+    }
+    cuda.plays_well(&recorded, &json!({}), &[]);
+}
+
+#[test]
+fn functions_of_the_host_in_streams_are_one_finding() {
+    told(&["streams", "--host-function"], Some("functions of the host"));
+    told(&["besides", "--callback"], Some("functions of the host"));
+}
+
+#[test]
+fn attributes_of_launches_that_may_make_a_difference_are_a_finding_and_others_are_not() {
+    told(&["besides"], None);
+    told(&["besides", "--attributes"], Some("attribute 6"));
+}
+
+#[test]
+fn code_of_a_file_that_is_deleted_after_loading_is_in_the_recording() {
+    told(&["besides", "--file"], None);
+}
+
+#[test]
+fn copies_in_a_batch_are_copies() {
+    for way in ["driver", "dlsym", "per-thread"] {
+        told(&["besides", "--batch", "--via", way], None);
+    }
+}
+
+#[test]
+fn addresses_of_pinned_memory_among_arguments_are_a_finding() {
+    let cuda = Cuda::default();
+    let recorded = cuda.recorded_well("pinned", &[], &["besides", "--pinned"]);
+    let told = recorded.findings();
+    assert!(
+        matches!(told.as_slice(), [one] if one.contains("memory of the host")),
+        "{told:?}"
+    );
+}
+
+#[test]
+fn limits_that_a_program_sets_are_set_for_its_replay() {
+    let cuda = Cuda::default();
+    let recorded = cuda.recorded_well("limits", &[], &["besides", "--limits"]);
+    assert_eq!(recorded.findings(), [""; 0]);
+    // The most that each was set to.
+    let limits = recorded.open().call_facts().unwrap().limits;
+    assert_eq!(limits, [[0, 4096], [2, 32 << 20]]);
+    cuda.plays_well(&recorded, &json!({}), &[]);
+    let (answer, _) = cuda.play(&recorded.path, &json!({}), &[("STAND_IN_FAIL", "cuCtxSetLimit:2=2")]);
+    assert!(answer.to_string().contains("cuCtxSetLimit"), "{answer}");
+    // Where a program sets none, a replay does not either.
+    let plain = cuda.recorded_well("plain", &[], &["besides"]);
+    cuda.plays_well(&plain, &json!({}), &[("STAND_IN_FAIL", "cuCtxSetLimit:1=2")]);
+}
