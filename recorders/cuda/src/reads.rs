@@ -82,6 +82,11 @@ impl Recorder {
         self.hand(begun, CallEvent::Copy(row), With::Awaited(slot));
     }
 
+    /// Whether a copy that is not known to be done brings something to a range of the host's memory.
+    pub fn is_awaited(&self, at: u64, bytes: u64) -> bool {
+        lock(&self.reads).waiting.iter().any(|w| w.is_at(at, bytes))
+    }
+
     /// Whether the driver knows memory of the host: copies from and to it go on while the program does.
     pub fn is_pinned(&self, at: u64, pitch: u64, row: &CopyRow) -> bool {
         let end = end(at, pitch, row);
