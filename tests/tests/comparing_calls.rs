@@ -78,8 +78,8 @@ fn a_program_that_is_run_again_with_other_inputs_differs_in_what_its_copies_carr
 #[test]
 fn a_launch_of_other_dimensions_and_arguments_is_told_by_name() {
     let cuda = Cuda::default();
-    let first = cuda.recorded_well("first", &[], &["vector_add", "--seed", "1"]);
-    let wide = cuda.recorded_well("wide", &[], &["vector_add", "--seed", "1", "--block", "64"]);
+    let first = cuda.recorded_well("first", &[], &["stride", "--seed", "1"]);
+    let wide = cuda.recorded_well("wide", &[], &["stride", "--seed", "1", "--block", "128"]);
     let told = diff(&first.path, &wide.path, &["--json"]).json();
     let launch = told["calls"]["list"]
         .as_array()
@@ -147,4 +147,23 @@ fn an_outcome_is_compared_with_its_original() {
             ("copy".to_owned(), "out0".to_owned())
         ]
     );
+}
+
+#[test]
+fn an_outcome_of_a_range_is_compared_with_and_without_memory_at_its_end() {
+    let cuda = Cuda::default();
+    let first = cuda.recorded_well("marks", &["--range", "marks"], &["net", "--marks"]);
+    for more in [&[][..], &["--memory"]] {
+        let outcome = cuda.file("outcome.kine");
+        let mut command = Command::new(program("kinescope"));
+        command
+            .arg("replay")
+            .arg(&first.path)
+            .args(["--on", "cuda:0", "-o"])
+            .arg(&outcome);
+        let done = ended(cuda.around(command.args(more).env("KINESCOPE_KEYS", cuda.file("keys"))));
+        assert_eq!(done.code, Some(0), "{done:?}");
+        let same = diff(&first.path, &outcome, &[]);
+        assert_eq!(same.code, Some(0), "{more:?}: {}", same.out);
+    }
 }

@@ -65,20 +65,22 @@ fn calls_that_differ_are_rows_that_lead_to_the_event_and_the_bytes() {
     assert!(!w.has("Differences: Registers") && !w.has("Differences: Mappings"));
     let c = w.doc().comparing.done.clone().unwrap();
     let at = |event: u64| c.diff.calls.list.iter().position(|d| d.events.0 == event).unwrap();
-    let click = |w: &mut Window, row: usize| {
-        let begin = format!("difference {row} ");
+    let click = |w: &mut Window, row: usize, word: &str| {
+        let begin = format!("difference {row} {word} ");
         let row = w.harness.query_all_by_label_contains(&begin).next();
         row.expect("a row").click();
         w.settle();
     };
-    click(&mut w, at(n.image_in));
+    click(&mut w, at(n.image_in), "copy");
     assert_eq!(w.doc().moment(), n.image_in);
     assert!(w.has_part("bytes at 0x") && w.has("Show in Memory") && w.has_part("Rule: ignore buffer in2"));
     w.click("Show in Memory");
+    w.run("show-compare");
+    w.settle();
     // A launch by its fields, as an event too.
-    click(&mut w, at(n.launches[1]));
+    click(&mut w, at(n.launches[1]), "launch");
     assert!(w.has("field grid: A 32×1×1, B 16×1×1"));
-    click(&mut w, c.diff.calls.list.len());
+    click(&mut w, c.diff.calls.list.len(), "code");
     assert!(w.has_part("field module: A 00"));
     w.click("Differences: Events");
     assert_eq!(c.steps.rows(), c.diff.events.changed);
@@ -100,7 +102,7 @@ fn picture(name: &str, theme: ThemeChoice) {
         .position(|d| d.events.0 == n.scores_out)
         .unwrap();
     w.harness
-        .query_all_by_label_contains(&format!("difference {row} "))
+        .query_all_by_label_contains(&format!("difference {row} copy "))
         .next()
         .unwrap()
         .click();

@@ -221,7 +221,13 @@ impl<'a> Side<'a> {
             // Where memory lies is every run's own; how much it is and how it was given is not.
             EventKind::DmaMap => events.dma_map(event).map(|d| (0, d.kind, d.bytes))?,
             EventKind::Read | EventKind::Write | EventKind::Mark | EventKind::HostWrite => return None,
-            _ => called(&events.call(event)?, self.calls)?,
+            _ => {
+                let call = events.call(event)?;
+                if self.calls.is_some_and(|known| known.leaves_out(event as u64, &call)) {
+                    return None;
+                }
+                called(&call, self.calls)?
+            }
         };
         Some(Item {
             key: Key {

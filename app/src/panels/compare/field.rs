@@ -14,7 +14,9 @@ pub(super) fn three(ui: &mut Ui, name: &str, cells: [(String, FontId, Color32); 
     let (rect, r) = ui.allocate_exact_size(vec2(ui.available_width(), ROW), Sense::hover());
     r.widget_info(|| WidgetInfo::labeled(Role::Row, true, name));
     let at = [0.0, 0.34, 0.67, 1.0].map(|f| rect.left() + rect.width() * f);
-    for ((t, font, ink), ends) in cells.into_iter().zip(at.windows(2)) {
+    // Without a third cell the second has its room, too.
+    let last = if cells[2].0.is_empty() { at[3] } else { at[2] };
+    for ((t, font, ink), ends) in cells.into_iter().zip([[at[0], at[1]], [at[1], last], [at[2], at[3]]]) {
         let cell = Rect::from_min_max(pos2(ends[0], rect.top()), pos2(ends[1] - 6.0, rect.bottom()));
         paint_text(ui, cell, Align2::LEFT_CENTER, &t, font, ink);
     }

@@ -83,8 +83,9 @@ pub fn ui(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui) {
     if ui.available_height() >= LEAST {
         timeline::ui(doc, &c, view, ui);
     }
-    // Until a person chose a list, the first that has something to tell is shown.
-    if !view.chosen && entries(&c, view.section) == 0 {
+    // Until a person chose a list, the first that has something to tell is shown; of calls what differs tells more than the
+    // list of their events.
+    if !view.chosen && (entries(&c, view.section) == 0 || !c.diff.calls.list.is_empty()) {
         view.section = telling(&c).unwrap_or(view.section);
     }
     sections(&c, view, ui);

@@ -7,7 +7,10 @@ use crate::calls::{Calls, Value, is_done};
 use crate::diff::stream::mix;
 use crate::progress::{Cancelled, Progress};
 use crate::recording::{CallEvent, CopyKind, CopyRow, LaunchRow, PageId, Recording};
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
+
+/// What a recording of what a replay did says of where it came from.
+const OUTCOME: &str = "outcome";
 
 /// What is known of one side.
 pub(in crate::diff) struct Known {
@@ -17,6 +20,10 @@ pub(in crate::diff) struct Known {
     names: Vec<u32>,
     /// Numbers of what is carried to one place (`true`: to the device), of so many bytes.
     carried: HashMap<(bool, u64, u64), usize>,
+    /// Whether one of both is what a replay did: it does no calls but those that have an effect.
+    played: bool,
+    /// Names of snapshots that a replay did not take down.
+    untaken: BTreeSet<String>,
 }
 
 /// What is known of two recordings of calls; `None` where one of them is none.
@@ -41,13 +48,36 @@ pub(in crate::diff) fn known(
     let functions = |c: &Calls| c.facts().functions.iter().map(|f| f.name.clone()).collect::<Vec<_>>();
     let (fx, fy) = numbers(&functions(&x), &functions(&y));
     let (nx, ny) = numbers(&x.facts().names, &y.facts().names);
+    let played = [a, b].iter().any(|r| r.facts.identity.source == OUTCOME);
+    let untaken: BTreeSet<String> = match played {
+        true => {
+            let (x, y) = (taken(a, &x), taken(b, &y));
+            x.symmetric_difference(&y).map(|name| (*name).to_owned()).collect()
+        }
+        false => BTreeSet::new(),
+    };
     let of = |r: &Recording, calls: Calls, functions: Vec<u32>, names: Vec<u32>| Known {
         calls,
         functions,
         names,
         carried: carried(r),
+        played,
+        untaken: untaken.clone(),
     };
     Ok(Some((of(a, x, fx, nx), of(b, y, fy, ny))))
+}
+
+/// Names of the snapshots that have pieces.
+fn taken<'a>(recording: &Recording, calls: &'a Calls) -> BTreeSet<&'a str> {
+    let pieces = (0..recording.events.len())
+        .filter(|at| matches!(recording.events.call(*at), Some(CallEvent::Copy(row)) if is_piece(&row)));
+    pieces.filter_map(|at| snapshot_at(calls, at as u64)).collect()
+}
+
+/// The name of the snapshot that an event is in, or begins.
+fn snapshot_at(calls: &Calls, event: u64) -> Option<&str> {
+    let n = calls.snapshots().partition_point(|s| s.0 <= event).checked_sub(1)?;
+    calls.snapshots().get(n).map(|s| s.1.as_str())
 }
 
 /// Numbers of names, the same where the names are, whichever side is first.
@@ -102,6 +132,20 @@ impl Known {
     /// The number of a call's name, the same on both sides.
     pub fn call_name(&self, index: u32) -> u32 {
         numbered(&self.names, index)
+    }
+
+    /// Whether a call is not compared: beside what a replay did, what no replay does.
+    pub fn leaves_out(&self, event: u64, call: &CallEvent) -> bool {
+        let untaken = || snapshot_at(&self.calls, event).is_some_and(|name| self.untaken.contains(name));
+        self.played
+            && match call {
+                CallEvent::Call(row) => {
+                    let name = self.calls.facts().names.get(row.name as usize);
+                    !name.is_some_and(|n| n.starts_with("snapshot")) || untaken()
+                }
+                CallEvent::Copy(row) if is_piece(row) => untaken(),
+                call => !is_done(call),
+            }
     }
 
     /// The name of what a copy carries: `in0`, `out3`, or the memory that it is about.
