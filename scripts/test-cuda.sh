@@ -2,7 +2,7 @@
 # make test-cuda: on a machine with an NVIDIA GPU, the toolkit's nvcc and, for the nets, PyTorch: records CUDA programs,
 # plays them again in new processes, tunes launches, and tells figures. The last line is "N passed, N failed".
 # Use: scripts/test-cuda.sh [PART…]   PARTs: programs failures kernels nets tune neighbours; none: all of them
-# BIN=FOLDER: where kinescope, kinescope-agent and libkinescope_cuda.so are, built elsewhere (default target/release, made
+# NETS="NAME[:PRECISION] …": which nets, of small_net and resnet18. BIN=FOLDER: where kinescope, kinescope-agent and libkinescope_cuda.so are, built elsewhere (default target/release, made
 # here where there is cargo). WORK=FOLDER: where recordings go (default target/cuda-test).
 set -u
 cd "$(dirname "$0")/.." || exit 2
@@ -159,7 +159,13 @@ print(sum({k["module"]: k["module_bytes"] for k in json.load(sys.stdin)}.values(
     echo "figure  $name: recording $(stat -c %s "$WORK/$name.kine") bytes; weights $weights, modules of launched kernels $code"
 }
 if wants nets; then
-    if python3 -c 'import torch' 2>/dev/null; then net small_net; net resnet18; net resnet18 ieee; else echo "skipped: nets (no PyTorch here)"; fi
+    if python3 -c 'import torch' 2>/dev/null; then
+        for one in ${NETS:-small_net resnet18 resnet18:ieee}; do
+            case $one in *:*) net "${one%%:*}" "${one#*:}" ;; *) net "$one" ;; esac
+        done
+    else
+        echo "skipped: nets (no PyTorch here)"
+    fi
 fi
 
 if wants tune; then
