@@ -2,8 +2,9 @@
 # make test-cuda: on a machine with an NVIDIA GPU, the toolkit's nvcc and, for the nets, PyTorch: records CUDA programs,
 # plays them again in new processes, tunes launches, and tells figures. The last line is "N passed, N failed".
 # Use: scripts/test-cuda.sh [PART…]   PARTs: programs failures kernels nets tune neighbours; none: all of them
-# NETS="NAME[:PRECISION] …": which nets, of small_net and resnet18. BIN=FOLDER: where kinescope, kinescope-agent and libkinescope_cuda.so are, built elsewhere (default target/release, made
-# here where there is cargo). WORK=FOLDER: where recordings go (default target/cuda-test).
+# NETS="NAME[:PRECISION] …": which nets, of small_net and resnet18. BIN=FOLDER: where kinescope, kinescope-agent and
+# libkinescope_cuda.so are, built elsewhere (default target/release, made here where there is cargo). WORK=FOLDER: where
+# recordings go (default target/cuda-test).
 set -u
 cd "$(dirname "$0")/.." || exit 2
 BIN=${BIN:-target/release}
