@@ -38,6 +38,11 @@ fn code_of_a_file_that_is_deleted_after_loading_is_in_the_recording() {
 }
 
 #[test]
+fn code_of_a_launch_before_any_memory_is_taken_is_in_the_recording() {
+    told(&["besides", "--first"], None);
+}
+
+#[test]
 fn copies_in_a_batch_are_copies() {
     for way in ["driver", "dlsym", "per-thread"] {
         told(&["besides", "--batch", "--via", way], None);

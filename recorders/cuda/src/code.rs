@@ -461,6 +461,8 @@ impl Code {
                 origin: loaded.origin.clone(),
                 ..Default::default()
             };
+            // What code runs there depends on the device, and nothing may have asked for one yet.
+            r.tell_device();
             let capability = r.session.tables().facts.device.capability;
             let code = code_of(&loaded.source, Capability::new(capability[0], capability[1]));
             let mut bytes = None;

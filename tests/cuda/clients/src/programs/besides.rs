@@ -73,7 +73,7 @@ fn batch(gpu: Gpu, stream: CuStream, values: &[u32]) -> Done<Vec<u32>> {
     Ok(all)
 }
 
-/// `--file`, `--batch`, `--limits`, `--attributes`, `--callback`, `--pinned`.
+/// `--file`, `--batch`, `--limits`, `--attributes`, `--callback`, `--pinned`, `--first`.
 pub fn besides(w: &mut Work<'_>) -> Done {
     let n = w.size(900);
     let gpu = w.gpu;
@@ -89,6 +89,10 @@ pub fn besides(w: &mut Work<'_>) -> Done {
     } else {
         gpu.function(gpu.load(ptx)?, "mix")?
     };
+    if w.options.has("--first") {
+        // Nothing was taken yet, and of no words nothing is read.
+        gpu.launch(mix, 1, 32, null_mut(), &[U64(0), U64(0), U32(0), U32(3)])?;
+    }
     let stream = gpu.stream()?;
     let values = words(w.options.seed, n);
     let (input, out) = (gpu.with(&values)?, gpu.alloc(n as usize * 4)?);
