@@ -70,7 +70,7 @@ fn a_piece_of_memory_behind_the_range_is_brought_back_by_its_own_name() {
         assert_eq!(done.code, Some(0), "{name}: {done:?}");
         let mut only = outputs(&done.json());
         only.retain(|n| n.starts_with("after"));
-        assert_eq!(only, [name.clone()]);
+        assert_eq!(only, std::slice::from_ref(name));
         let script = replay_engine::device::cuda::Script::of(&recorded.open()).unwrap();
         let transfer = script.outputs.iter().find(|t| t.name == *name).unwrap();
         assert_eq!(
