@@ -2,9 +2,10 @@
 //! keyboard when what stands in it is wrong; and it tells whether anything was typed, because until then undo means what
 //! was done before and not the field.
 
+use super::{mono, palette, small};
 use egui::text::{CCursor, CCursorRange};
 use egui::text_edit::TextEditState;
-use egui::{Context, Event, Id, Key, Response, TextEdit, Ui};
+use egui::{Context, Event, Id, Key, Response, RichText, TextEdit, Ui};
 
 /// What a person did with a field in this frame.
 pub struct Shown {
@@ -38,6 +39,25 @@ fn take(ctx: &Context, id: Id) {
     ctx.memory_mut(|m| m.request_focus(id));
     ctx.data_mut(|d| d.insert_temp(selecting(), id));
     ctx.request_repaint();
+}
+
+/// A field for a text that is checked elsewhere: `empty` says what is meant while nothing stands in it, `told` what can.
+pub fn checked(ui: &mut Ui, name: &str, text: &mut String, (empty, told): (&str, &str), is_wrong: bool) {
+    let p = palette(ui);
+    let edit = TextEdit::singleline(text)
+        .font(mono())
+        .desired_width(f32::INFINITY)
+        .hint_text(RichText::new(empty).font(small()).color(p.quiet));
+    let edit = if is_wrong { edit.text_color(p.error) } else { edit };
+    ui.add(edit).accessible_name(name).on_hover_text(told);
+}
+
+/// What is wrong with a field, below it.
+pub fn wrong(ui: &mut Ui, why: Option<&str>) {
+    if let Some(why) = why {
+        let words = RichText::new(format!("▲ {why}")).font(small()).color(palette(ui).error);
+        ui.add(egui::Label::new(words).wrap());
+    }
 }
 
 /// Draws a field that `make` makes around `text`. `was` is what stands in it as long as nothing was typed; `None`: what

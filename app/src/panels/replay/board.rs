@@ -205,26 +205,13 @@ fn ways(doc: &mut Document, ui: &mut Ui) {
 
 /// How alike outputs have to be, and what is wrong with it below.
 fn alike(doc: &mut Document, ui: &mut Ui) {
-    let p = palette(ui);
     widgets::section(ui, "Outputs alike");
     let wrong = doc.replay.against(&doc.buffers).err();
-    let hint = RichText::new("bit for bit").font(small()).color(p.quiet);
-    let edit = egui::TextEdit::singleline(&mut doc.replay.alike)
-        .font(mono())
-        .desired_width(f32::INFINITY)
-        .hint_text(hint);
-    let edit = match wrong {
-        Some(_) => edit.text_color(p.error),
-        None => edit,
-    };
-    ui.add(edit).accessible_name("Outputs alike").on_hover_text(
-        "f32:1e-5 (absolute and relative), f32:1e-6,1e-4, f16:2ulp, exact; for one output out0=RULE; several with semicolons \
-         between",
-    );
-    if let Some(why) = wrong {
-        let words = RichText::new(format!("▲ {why}")).font(small()).color(p.error);
-        ui.add(egui::Label::new(words).wrap());
-    }
+    let told = "f32:1e-5 (absolute and relative), f32:1e-6,1e-4, f16:2ulp, exact; for one output out0=RULE; several with \
+                semicolons between";
+    let alike = &mut doc.replay.alike;
+    field::checked(ui, "Outputs alike", alike, ("bit for bit", told), wrong.is_some());
+    field::wrong(ui, wrong.as_deref());
 }
 
 fn pace(doc: &mut Document, asks: &mut Asks, ui: &mut Ui) {

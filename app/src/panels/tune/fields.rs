@@ -8,7 +8,7 @@ use crate::document::tuning::launches::Launches;
 use crate::document::tuning::map::dimensions;
 use crate::panels::desk::{Ask, Asks};
 use crate::theme::widgets::{self, Part};
-use crate::theme::{ROW, body, mono, palette, small, text};
+use crate::theme::{ROW, body, field as fields, mono, palette, small, text};
 use egui::accesskit::Role;
 use egui::{Align2, RichText, Sense, Ui, WidgetInfo, vec2};
 use replay_engine::tune::{Cache, ReplacedKind};
@@ -137,21 +137,10 @@ fn field(view: &mut View, asked: &Asked, field: Field, ui: &mut Ui) {
             Field::Near => "bit for bit",
             Field::Points => "all",
         };
-        let hint = RichText::new(hint).font(small()).color(p.quiet);
-        let edit = egui::TextEdit::singleline(view.form.text(field))
-            .font(mono())
-            .desired_width(f32::INFINITY)
-            .hint_text(hint);
-        let edit = match wrong {
-            Some(_) => edit.text_color(p.error),
-            None => edit,
-        };
-        ui.add(edit).accessible_name(field.name()).on_hover_text(field.hint());
+        let text = view.form.text(field);
+        fields::checked(ui, field.name(), text, (hint, field.hint()), wrong.is_some());
     });
-    if let Some(why) = wrong {
-        let words = RichText::new(format!("▲ {why}")).font(small()).color(p.error);
-        ui.add(egui::Label::new(words).wrap());
-    }
+    fields::wrong(ui, wrong);
 }
 
 fn caches(view: &mut View, ui: &mut Ui) {
@@ -224,13 +213,7 @@ fn of_code(ui: &mut Ui, code: &str, (what, empty, told): (&str, &str, &str), tex
     ui.horizontal(|ui| {
         let (rect, _) = ui.allocate_exact_size(vec2(NAME - 8.0, 22.0), Sense::hover());
         widgets::paint_text(ui, rect, Align2::RIGHT_CENTER, what, small(), p.quiet);
-        let edit = egui::TextEdit::singleline(text)
-            .font(mono())
-            .desired_width(f32::INFINITY)
-            .hint_text(RichText::new(empty).font(small()).color(p.quiet));
-        ui.add(edit)
-            .accessible_name(format!("{what} of {code}"))
-            .on_hover_text(told);
+        fields::checked(ui, &format!("{what} of {code}"), text, (empty, told), false);
     });
 }
 
