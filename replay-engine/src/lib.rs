@@ -8,4 +8,5 @@ pub mod run;
 pub mod serve;
 pub mod tune;
 pub mod verify;
+pub mod watch;
 pub mod wire;

@@ -503,8 +503,9 @@ impl Lease {
             let arrived = Arrived::new(*left, events, &images, screen).map_err(|e| broken(e.to_string()))?;
             arrived.complete(&mut outcome, &compiled.plan, &compiled.pages, &self.info);
         }
-        // A tuning leaves nothing that could be one.
-        let played = compiled.plan.calls.as_ref().is_some_and(|c| c.tune.is_none());
+        // A tuning leaves nothing that could be one, and watching something else.
+        let played = |c: &crate::plan::calls::Calls| c.tune.is_none() && c.watch.is_none();
+        let played = compiled.plan.calls.as_ref().is_some_and(played);
         if played && !self.unrecorded && outcome.calls.is_some() {
             let recording = calls::recording_of(&outcome, &compiled.plan, &compiled.pages, &self.info);
             let written = recording

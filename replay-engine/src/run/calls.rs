@@ -7,6 +7,7 @@ use crate::device::cuda::{Rule, Script, Transfer, compare};
 use crate::plan::calls::{PlanCallsError, Told};
 use crate::plan::{PageSource, Plan, RewriteKind};
 use crate::tune::Tuned;
+use crate::watch::WatchTold;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -78,6 +79,8 @@ pub struct CallsOutcome {
     pub stopped: Option<StoppedAt>,
     /// What a tuning came to, where one was asked for.
     pub tuned: Option<Tuned>,
+    /// What watching memory came to, where that was asked for; what was seen is the one output.
+    pub watched: Option<WatchTold>,
 }
 
 impl CallsOutcome {

@@ -6,6 +6,7 @@ use crate::device::DeviceInfo;
 use crate::device::cuda::Script;
 use crate::plan::calls::outline;
 use crate::plan::{PLAN_VERSION, Plan};
+use crate::watch::Watch;
 use std::collections::BTreeSet;
 use trace_core::PAGE_SIZE;
 use trace_core::recording::CallModule;
@@ -93,14 +94,20 @@ pub(super) fn check(plan: &Plan, target: &DeviceInfo) -> Result<Verified, Refusa
         return no(2, "images", "an image is named twice");
     }
     let bytes = outputs(plan, &script)?;
-    // A tuning brings nothing back: what is behind the launch is held against there.
-    if calls.tune.is_none() {
+    // A tuning brings nothing back: what is behind the launch is held against there. Who watches brings back what was seen.
+    if calls.tune.is_none() && calls.watch.is_none() {
         budget("bytes of outputs", bytes, MOST_OUTPUT_BYTES)?;
     }
     if let Some(tune) = &calls.tune
         && !script.steps.iter().any(|(e, s)| *e == tune.event && s.is_launch())
     {
         return no(0, "tuning", format!("event {} is no launch", tune.event));
+    }
+    if calls.tune.is_some() && calls.watch.is_some() {
+        return no(0, "watching", "a launch is tuned, or memory is watched, not both");
+    }
+    if let Some(why) = calls.watch.as_ref().and_then(Watch::wrong) {
+        return no(0, "watching", why);
     }
     let launches = script.launches();
     let mut verified = Verified {

@@ -2,10 +2,11 @@
 //!
 //! A byte is known from what wrote it last for certain (a copy, a fill) or from when it was read back (a copy to the host,
 //! a snapshot), unless a launch that may have written it stands in between. What is read back later tells it too, where
-//! nothing may have written in between.
+//! nothing may have written in between. Where a board was asked ([`super::Watched`]), launches that it watched are in
+//! doubt no more, and what it saw tells bytes, too.
 
 use super::ranges::Entry;
-use super::{BufferKind, Calls, GAPS, Reached, UNHELD, copy_at, fill_at};
+use super::{BufferKind, Calls, GAPS, Reached, Sight, UNHELD, copy_at, fill_at};
 use crate::recording::{CopyKind, CopyRow, Events, FillRow, NO_CONTENT, PageId, Recording};
 use std::cell::Cell;
 use std::ops::Range;
@@ -26,6 +27,10 @@ pub enum Known {
     Filled,
     /// They were read back: by a copy to the host or by a snapshot.
     Seen,
+    /// A board had them so before the event happened.
+    Board,
+    /// A launch left them so on a board, at the event.
+    Left,
 }
 
 /// Why bytes are not known.
@@ -71,6 +76,8 @@ impl State {
             Self::Known(Known::Copied, e) => format!("copied from the host at event {e}"),
             Self::Known(Known::Filled, e) => format!("filled at event {e}"),
             Self::Known(Known::Seen, e) => format!("read back at event {e}"),
+            Self::Known(Known::Board, e) => format!("as a board had it before event {e}"),
+            Self::Known(Known::Left, e) => format!("as the launch at event {e} left it on a board"),
             Self::Unknown(Why::NotTaken, _) => "no memory that the recording tells of".to_owned(),
             Self::Unknown(Why::NeverWritten, 0) => "not written before".to_owned(),
             Self::Unknown(Why::NeverWritten, e) => format!("not written since it was taken at event {e}"),
@@ -147,7 +154,9 @@ impl Calls {
                 continue;
             };
             if let State::Known(known, event) = p.state
-                && fetch(recording, known, event, p.range.start.wrapping_add(p.shift), part).is_none()
+                && self
+                    .fetch(recording, known, event, p.range.start.wrapping_add(p.shift), part)
+                    .is_none()
             {
                 part.fill(0);
                 p.state = State::Unknown(Why::NotHeld, event);
@@ -185,12 +194,24 @@ impl Calls {
         };
         let write = self.writes.last(at, since..event, wrote);
         let seen = self.seen.last(at, since..event, read);
-        let launch = self.may_have_written(buffer.map(|p| p.buffer), since..event, false);
+        end.set(end.get().min(self.sight_edge(at)));
+        let launch = self.may_have_written(at, buffer.map(|p| p.buffer), since..event, false);
+        // Before a buffer was taken something else lay there.
+        let sights = since.saturating_add(u64::from(fact.is_some_and(|b| b.kind.is_taken())));
+        let sight = fact.and_then(|_| self.last_sight(at, sights..event.saturating_add(1)));
         let behind = |e: &Option<Entry>| e.as_ref().map_or(0, |e| e.event + 1);
         let launched = launch.map_or(0, |(e, _)| e + 1);
         let shared = fact.is_some_and(|b| b.kind.is_shared());
-        if let Some(s) = seen.filter(|s| s.event + 1 > behind(&write).max(launched) && !shared) {
+        let sight = sight.filter(|s| s.moment >= launched && !shared);
+        let sighted = sight.map_or(0, |s| s.moment);
+        // Of two that tell as much the recording's counts.
+        if let Some(s) =
+            seen.filter(|s| s.event + 1 > behind(&write).max(launched).max(sighted.saturating_sub(1)) && !shared)
+        {
             return known(at..end.get(), Known::Seen, s.event);
+        }
+        if let Some(s) = sight.filter(|s| s.moment > behind(&write)) {
+            return self.sighted(at..end.get(), &s);
         }
         let told = write.filter(|w| w.event + 1 > launched && !shared);
         let told = told.and_then(|w| self.written(recording, at..end.get(), &w, deep));
@@ -198,12 +219,26 @@ impl Calls {
             return piece.clone();
         }
         // What is read back later tells it too, unless something may have written in between.
-        if !shared && let Some(next) = self.seen.first(at, event..until, read) {
-            let between = event..next.event;
+        let unwritten = |between: Range<u64>| {
             let written = self.writes.first(at, between.clone(), wrote);
-            if written.is_none() && self.may_have_written(buffer.map(|p| p.buffer), between, true).is_none() {
-                return known(at..end.get(), Known::Seen, next.event);
+            written.is_none()
+                && self
+                    .may_have_written(at, buffer.map(|p| p.buffer), between, true)
+                    .is_none()
+        };
+        let next = self.seen.first(at, event..until, read).filter(|_| !shared);
+        let sight = fact
+            .and_then(|_| self.first_sight(at, event..until))
+            .filter(|_| !shared);
+        // A launch that was watched and changed it was seen before it did.
+        match (next, sight) {
+            (Some(next), s) if s.is_none_or(|s| next.event <= s.moment) => {
+                if unwritten(event..next.event) {
+                    return known(at..end.get(), Known::Seen, next.event);
+                }
             }
+            (_, Some(s)) if unwritten(event..s.moment) => return self.sighted(at..end.get(), &s),
+            _ => {}
         }
         if let Some(mut piece) = told {
             // What is read back later may tell the bytes behind a row's end.
@@ -221,6 +256,14 @@ impl Calls {
             (_, None, Some(b)) if b.kind == BufferKind::Before => unknown(range, Why::NeverWritten, 0),
             (_, None, Some(_)) => unknown(range, Why::NeverWritten, since),
             (_, None, None) => unknown(range, Why::NotTaken, 0),
+        }
+    }
+
+    /// A piece that a board told.
+    fn sighted(&self, range: Range<u64>, sight: &Sight) -> Piece {
+        match self.left_at(range.start, sight.moment) {
+            Some(launch) => known(range, Known::Left, launch),
+            None => known(range, Known::Board, sight.moment),
         }
     }
 
@@ -251,13 +294,29 @@ impl Calls {
         })
     }
 
-    /// The last launch among some events that may have written a buffer, or the first; outside of buffers any launch may
-    /// have. With its event.
-    fn may_have_written(&self, buffer: Option<u32>, events: Range<u64>, first: bool) -> Option<(u64, Option<Reached>)> {
+    /// The last launch among some events that may have written an address, or the first, by its buffer; outside of buffers
+    /// any launch may have. Launches that a board watched are not in doubt. With its event.
+    fn may_have_written(
+        &self,
+        address: u64,
+        buffer: Option<u32>,
+        events: Range<u64>,
+        first: bool,
+    ) -> Option<(u64, Option<Reached>)> {
+        if self.watched.is_empty() {
+            return self.may_have_reached(buffer, events, first);
+        }
+        let parts = self.unwatched(address, events).into_iter();
+        let mut found = |part| self.may_have_reached(buffer, part, first);
+        match first {
+            true => parts.into_iter().find_map(&mut found),
+            false => parts.into_iter().rev().find_map(&mut found),
+        }
+    }
+
+    fn may_have_reached(&self, buffer: Option<u32>, events: Range<u64>, first: bool) -> Option<(u64, Option<Reached>)> {
         let Some(buffer) = buffer else {
-            let n = self
-                .launches
-                .partition_point(|l| l.event < if first { events.start } else { events.end });
+            let n = self.launches_before(if first { events.start } else { events.end });
             let at = if first { Some(n) } else { n.checked_sub(1) };
             let found = self.launches.get(at?)?;
             return events.contains(&found.event).then_some((found.event, None));
@@ -268,6 +327,15 @@ impl Calls {
             self.last_touch(buffer, events)
         };
         reached.map(|r| (self.launch_event(r.launch), Some(r)))
+    }
+
+    /// Bytes as an event has them from an address on; `None` where they are not all held.
+    fn fetch(&self, recording: &Recording, known: Known, event: u64, address: u64, to: &mut [u8]) -> Option<()> {
+        match known {
+            Known::Board => self.seen_at(address, event, to),
+            Known::Left => self.seen_at(address, event.checked_add(1)?, to),
+            Known::Copied | Known::Filled | Known::Seen => recorded(recording, known, event, address, to),
+        }
     }
 }
 
@@ -369,7 +437,7 @@ impl Rows {
 }
 
 /// Bytes as an event has them from an address on; `None` where the recording does not hold them all.
-fn fetch(recording: &Recording, known: Known, event: u64, address: u64, to: &mut [u8]) -> Option<()> {
+fn recorded(recording: &Recording, known: Known, event: u64, address: u64, to: &mut [u8]) -> Option<()> {
     if known == Known::Filled {
         let row = fill_at(&recording.events, event)?;
         let rows = Rows::filled(&row)?;

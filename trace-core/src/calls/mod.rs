@@ -12,7 +12,9 @@ mod memory;
 mod names;
 mod order;
 mod ranges;
+mod sights;
 mod types;
+mod watched;
 mod who;
 
 pub use arguments::{Argument, Value};
@@ -21,12 +23,15 @@ pub use kernel::{HeldCode, KernelCode, Resources};
 pub use memory::{DeviceBytes, Known, MOST_READ, Piece, State, Why};
 pub use names::demangle;
 pub use order::{Edge, Order};
+pub use sights::{Left, LeftBy, MOST_WATCHED};
 pub use types::{Holds, Parameter, parameters};
-pub use who::{Toucher, Who, Writer};
+pub use watched::{Sight, Watched, WatchedError};
+pub use who::{Changed, Toucher, Who, Writer};
 
 use crate::recording::{CallEvent, CallFacts, CopyRow, Events, FillRow, LaunchRow};
 use crate::values::Values;
 use ranges::Ranges;
+use std::sync::Arc;
 
 /// How a launch has the address of a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -113,6 +118,8 @@ pub struct Calls {
     failed: Vec<u64>,
     snapshots: Vec<(u64, String)>,
     taken: Values,
+    /// What boards told of memory, in the order in which they were asked.
+    watched: Vec<Arc<Watched>>,
 }
 
 impl Calls {

@@ -1,5 +1,5 @@
-//! Who wrote a byte: copies and fills for certain, otherwise the launches that had an address in its buffer, the last
-//! first.
+//! Who wrote a byte: copies and fills for certain, launches where a board saw them change it, otherwise the launches that
+//! had an address in its buffer, the last first.
 
 use super::memory::{Rows, written_rows};
 use super::{Calls, GAPS, Place, Reach, Reached, State, copy_at};
@@ -31,6 +31,19 @@ pub struct Toucher {
     pub reach: Reach,
 }
 
+/// A launch that changed a byte, as a board saw it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Changed {
+    /// Its event.
+    pub event: u64,
+    /// The launch, an index into [`Calls::launches`].
+    pub launch: u32,
+    /// The byte before it.
+    pub was: u8,
+    /// The byte behind it.
+    pub is: u8,
+}
+
 /// Who wrote a byte.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Who {
@@ -44,11 +57,15 @@ pub struct Who {
     pub byte: Option<u8>,
     /// The last copy or fill that wrote it, with its event.
     pub certain: Option<(u64, Writer)>,
-    /// Launches since then that may have written it, the last one first; [`MOST`] at most.
+    /// The last launch since then that a board saw change it.
+    pub changed: Option<Changed>,
+    /// Launches since these that may have written it, the last one first; [`MOST`] at most.
     pub launches: Vec<Toucher>,
-    /// Launches since then that have an address in the buffer and by their signature do not write through it.
+    /// Launches since these that a board watched, with an address in the buffer: they left the byte as it was.
+    pub left: u64,
+    /// Launches since these that have an address in the buffer and by their signature do not write through it.
     pub readers: u64,
-    /// Launches since then whose arguments name the buffer in no way: only an address that they found in memory could
+    /// Launches since these, not watched, whose arguments name the buffer in no way: only an address that they found in memory could
     /// lead them there.
     pub others: u64,
     /// The event that took the memory; `None`: it was there before.
@@ -132,36 +149,47 @@ impl Calls {
             .pieces
             .first()
             .map_or(State::Unknown(super::Why::NotTaken, 0), |p| p.state);
-        let in_range = self.launches_before(event).saturating_sub(self.launches_before(behind)) as u64;
-        let (launches, readers, named) = match place {
-            Some(p) => {
-                let all = self.writers_of(p.buffer, behind..event);
-                let mut count = 0u64;
-                let mut told = Vec::new();
-                for r in all {
-                    count += 1;
-                    if told.len() < MOST {
-                        told.push(Toucher {
+        let changed = self.last_change(address, behind..event);
+        let behind = changed.map_or(behind, |(e, ..)| e + 1);
+        let changed = changed.and_then(|(event, was, is)| {
+            let launch = self.launch_at(event)?;
+            Some(Changed { event, launch, was, is })
+        });
+        let doubt = self.unwatched(address, behind..event);
+        let (mut launches, mut writers, mut readers, mut others) = (Vec::new(), 0u64, 0u64, 0u64);
+        for part in doubt.into_iter().rev() {
+            let all = self.launches_among(part.clone()).len() as u64;
+            let (mut write, mut read) = (0u64, 0);
+            if let Some(p) = place {
+                for r in self.writers_of(p.buffer, part.clone()) {
+                    write += 1;
+                    if launches.len() < MOST {
+                        launches.push(Toucher {
                             event: self.launch_event(r.launch),
                             launch: r.launch,
                             reach: r.reach,
                         });
                     }
                 }
-                let readers = self.readers_of(p.buffer, behind..event).len() as u64;
-                (told, readers, count)
+                read = self.readers_of(p.buffer, part).len() as u64;
+                others += all.saturating_sub(write + read);
+            } else {
+                others += all;
             }
-            None => (Vec::new(), 0, 0),
-        };
+            (writers, readers) = (writers + write, readers + read);
+        }
+        let reached = place.map_or(0, |p| self.writers_of(p.buffer, behind..event).count() as u64);
         Who {
             address,
             place,
             byte: read.bytes.first().copied().filter(|_| state.is_known()),
             state,
             certain,
+            changed,
             launches,
+            left: reached.saturating_sub(writers),
             readers,
-            others: in_range.saturating_sub(readers + named),
+            others,
             taken: buffer.filter(|b| b.kind.is_taken()).map(|b| b.from),
         }
     }

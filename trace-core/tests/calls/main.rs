@@ -5,3 +5,4 @@ mod differing;
 mod naive;
 mod net;
 mod told;
+mod watched;

@@ -35,7 +35,7 @@ fn functions() -> Vec<CallFunction> {
 }
 
 /// Addresses of buffers that a walk finds live before an event.
-fn live(r: &Recording, event: u64) -> BTreeMap<u64, u64> {
+pub fn live(r: &Recording, event: u64) -> BTreeMap<u64, u64> {
     let mut live = BTreeMap::new();
     for at in 0..event as usize {
         if let Some(CallEvent::Allocation(a)) = r.events.call(at) {
@@ -48,7 +48,7 @@ fn live(r: &Recording, event: u64) -> BTreeMap<u64, u64> {
     live
 }
 
-fn holds(live: &BTreeMap<u64, u64>, address: u64) -> Option<(u64, u64)> {
+pub fn holds(live: &BTreeMap<u64, u64>, address: u64) -> Option<(u64, u64)> {
     let found = live
         .iter()
         .find(|(at, bytes)| **at <= address && address < **at + **bytes);
@@ -56,7 +56,7 @@ fn holds(live: &BTreeMap<u64, u64>, address: u64) -> Option<(u64, u64)> {
 }
 
 /// Whether an event may write a byte without saying what.
-fn may_write(r: &Recording, event: u64, address: u64) -> bool {
+pub fn may_write(r: &Recording, event: u64, address: u64) -> bool {
     let Some(CallEvent::Launch(l)) = r.events.call(event as usize) else {
         return false;
     };
@@ -115,7 +115,7 @@ fn certain(r: &Recording, event: u64, address: u64) -> Option<Told> {
 }
 
 /// Whether an event writes a byte for certain.
-fn wrote(r: &Recording, event: u64, address: u64) -> bool {
+pub fn wrote(r: &Recording, event: u64, address: u64) -> bool {
     match r.events.call(event as usize) {
         Some(CallEvent::Copy(c)) => {
             c.kind != CopyKind::DeviceToHost as u32 && place(c.to, c.bytes, c.rows, c.to_pitch, address).is_some()
@@ -163,10 +163,10 @@ fn walk(r: &Recording, address: u64, event: u64) -> Told {
 }
 
 /// A call that is made up: what, and four numbers.
-type Step = (u8, u64, u64, u8, bool);
+pub type Step = (u8, u64, u64, u8, bool);
 
 /// A recording of steps that make sense, and what memory held before each event.
-fn make(steps: &[Step]) -> (Recording, Vec<BTreeMap<u64, u8>>) {
+pub fn make(steps: &[Step]) -> (Recording, Vec<BTreeMap<u64, u8>>) {
     let mut b = Build::new();
     b.stream("default stream", 0);
     b.facts.functions = functions();

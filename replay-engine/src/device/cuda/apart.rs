@@ -2,6 +2,7 @@
 
 use super::worker::{AHEAD_VARIABLE, Answer, DeviceTold, MOST_TEXT, Request, Told};
 use crate::tune::{Heard, Tuned};
+use crate::watch::WatchTold;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{RecvTimeoutError, channel};
@@ -125,6 +126,8 @@ pub enum Apart {
     Devices(Vec<DeviceTold>),
     /// What a tuning came to.
     Tuned(Box<Tuned>),
+    /// What watching memory came to, and the device's name; what was seen is in the folder for outputs.
+    Watched(WatchTold, String),
     /// It was played to its end.
     Played(Told),
     /// The device or the driver stopped it.
@@ -156,6 +159,7 @@ pub fn apart(players: &Players, request: &Request, limit: Duration, progress: &P
         Ended::Answered(Answer::Failed(why)) => return Ok(Apart::Failed(why)),
         Ended::Answered(Answer::Devices(all)) => return Ok(Apart::Devices(all)),
         Ended::Answered(Answer::Tuned(tuned)) => return Ok(Apart::Tuned(tuned)),
+        Ended::Answered(Answer::Watched(told, device)) => return Ok(Apart::Watched(told, device)),
         Ended::Answered(Answer::Stopped { ref why, .. }) => why.clone(),
         Ended::Answered(Answer::At(_) | Answer::Part(_) | Answer::Sofar(_)) => {
             "the process that played it ended in the middle of it".to_owned()
@@ -176,7 +180,8 @@ pub fn apart(players: &Players, request: &Request, limit: Duration, progress: &P
             },
         });
     }
-    if request.step {
+    // Who watches waits behind each launch, too.
+    if request.step || request.watch.is_some() {
         let sure = first.is_sure(limit);
         return Ok(Apart::Stopped {
             event: told_at,
@@ -195,13 +200,13 @@ pub fn apart(players: &Players, request: &Request, limit: Duration, progress: &P
     Ok(match second.ended {
         Ended::Cancelled => Apart::Cancelled,
         // It did not fail again.
-        Ended::Answered(Answer::Played(_) | Answer::Failed(_) | Answer::Devices(_) | Answer::Tuned(_)) => {
-            Apart::Stopped {
-                event: told_at,
-                sure: false,
-                why,
-            }
-        }
+        Ended::Answered(
+            Answer::Played(_) | Answer::Failed(_) | Answer::Devices(_) | Answer::Tuned(_) | Answer::Watched(..),
+        ) => Apart::Stopped {
+            event: told_at,
+            sure: false,
+            why,
+        },
         _ => Apart::Stopped {
             event: second.event().or(told_at),
             sure: second.is_sure(limit),

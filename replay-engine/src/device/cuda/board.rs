@@ -8,6 +8,7 @@ use crate::run::calls::{CallsOutcome, StoppedAt};
 use crate::run::{FaultReport, Outcome, OutputBuffer, Verdict};
 use crate::serve::Factory;
 use crate::tune::{Ended, Tune, Tuned, resumed};
+use crate::watch::OUTPUT;
 use replay_core::{DeviceError, WaitResult};
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
@@ -128,6 +129,13 @@ impl CudaBoard {
             outcome.calls = Some(told);
             return Ok(outcome);
         }
+        if let Some(watch) = &calls.watch {
+            let request = Request {
+                watch: Some(watch.clone()),
+                ..request
+            };
+            return self.watched(plan, &request, limit, progress, outcome);
+        }
         let done = apart(&self.players, &request, limit, progress)
             .map_err(|e| format!("the process that plays cannot be started: {e}"))?;
         match done {
@@ -149,35 +157,54 @@ impl CudaBoard {
                 told.left_out = played.left_out;
             }
             Apart::Stopped { event, sure, why } => {
-                let function = event.and_then(|e| function_at(plan, e));
-                let or_before = if sure { "" } else { " or before it" };
-                let place = match (&function, event) {
-                    (Some(f), Some(e)) => format!("launch of {f}, event {e}{or_before}: "),
-                    (None, Some(e)) => format!("event {e}{or_before}: "),
-                    _ => String::new(),
-                };
-                outcome.failure = Some(format!("{place}{why}"));
-                outcome.faults.push(FaultReport {
-                    job: None,
-                    event: event.unwrap_or(0),
-                    summary: format!("{place}{why}"),
-                    exception: why.clone(),
-                    address: None,
-                    registers: Vec::new(),
-                    walk: Vec::new(),
-                    nearest_buffer: None,
-                });
-                told.stopped = Some(StoppedAt {
-                    event,
-                    sure,
-                    function,
-                    why,
-                });
+                told.stopped = Some(stopped(plan, &mut outcome, event, sure, why));
             }
             Apart::Failed(why) => outcome.failure = Some(why),
             Apart::Cancelled => outcome.failure = Some("it was stopped".to_owned()),
-            Apart::Devices(_) | Apart::Tuned(_) => {
+            Apart::Devices(_) | Apart::Tuned(_) | Apart::Watched(..) => {
                 outcome.failure = Some("the process that plays answered something else".to_owned());
+            }
+        }
+        outcome.calls = Some(told);
+        Ok(outcome)
+    }
+
+    /// Watches memory: the one output is what was seen.
+    fn watched(
+        &self,
+        plan: &Plan,
+        request: &Request,
+        limit: Duration,
+        progress: &Progress,
+        mut outcome: Outcome,
+    ) -> Result<Outcome, String> {
+        let done = apart(&self.players, request, limit, progress)
+            .map_err(|e| format!("the process that watches cannot be started: {e}"))?;
+        let mut told = CallsOutcome::default();
+        match done {
+            Apart::Watched(mut watch, device) => {
+                let path = request.outputs.iter().map(|folder| folder.join("0.bin")).next();
+                let path = path.ok_or("there is no folder for what was seen")?;
+                let data = std::fs::read(&path).map_err(|e| format!("{}: {e}", path.display()))?;
+                outcome.outputs = vec![OutputBuffer {
+                    name: OUTPUT.to_owned(),
+                    element: ElementType::U8,
+                    blake3: *blake3::hash(&data).as_bytes(),
+                    data,
+                }];
+                (outcome.verdict, outcome.computed, outcome.device) = (Verdict::Match, true, device);
+                if let Some(s) = &mut watch.stopped {
+                    s.function = s.event.and_then(|e| function_at(plan, e));
+                }
+                told.watched = Some(watch);
+            }
+            Apart::Stopped { event, sure, why } => {
+                told.stopped = Some(stopped(plan, &mut outcome, event, sure, why));
+            }
+            Apart::Failed(why) => outcome.failure = Some(why),
+            Apart::Cancelled => outcome.failure = Some("it was stopped".to_owned()),
+            Apart::Devices(_) | Apart::Tuned(_) | Apart::Played(_) => {
+                outcome.failure = Some("the process that watches answered something else".to_owned());
             }
         }
         outcome.calls = Some(told);
@@ -203,8 +230,38 @@ impl CudaBoard {
                 event: Some(e), why, ..
             } => Err(format!("event {e}: {why}")),
             Apart::Stopped { why, .. } => Err(why),
-            Apart::Played(_) | Apart::Devices(_) => Err("the process that tunes answered something else".to_owned()),
+            Apart::Played(_) | Apart::Devices(_) | Apart::Watched(..) => {
+                Err("the process that tunes answered something else".to_owned())
+            }
         }
+    }
+}
+
+/// A replay that the device stopped: a fault, with the launch that caused it as far as it is known.
+fn stopped(plan: &Plan, outcome: &mut Outcome, event: Option<u64>, sure: bool, why: String) -> StoppedAt {
+    let function = event.and_then(|e| function_at(plan, e));
+    let or_before = if sure { "" } else { " or before it" };
+    let place = match (&function, event) {
+        (Some(f), Some(e)) => format!("launch of {f}, event {e}{or_before}: "),
+        (None, Some(e)) => format!("event {e}{or_before}: "),
+        _ => String::new(),
+    };
+    outcome.failure = Some(format!("{place}{why}"));
+    outcome.faults.push(FaultReport {
+        job: None,
+        event: event.unwrap_or(0),
+        summary: format!("{place}{why}"),
+        exception: why.clone(),
+        address: None,
+        registers: Vec::new(),
+        walk: Vec::new(),
+        nearest_buffer: None,
+    });
+    StoppedAt {
+        event,
+        sure,
+        function,
+        why,
     }
 }
 

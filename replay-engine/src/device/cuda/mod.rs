@@ -22,6 +22,7 @@ mod script;
 mod stage;
 mod tuner;
 mod variants;
+mod watch;
 pub mod worker;
 
 pub use apart::{Apart, Players, apart};
@@ -34,6 +35,7 @@ pub use player::{Options, Played, Player};
 pub use script::{Script, Step, Transfer};
 pub use stage::{Readied, Stage, StageOptions};
 pub use tuner::{TunerError, tune};
+pub use watch::{Seen, watch};
 
 /// Whether it is worth while to ask this machine for a CUDA driver, which takes a moment to begin.
 #[must_use]

@@ -19,6 +19,8 @@ const THREADS: u32 = 256;
 /// Most pages of one launch: what a grid takes in its first dimension.
 const MOST_PAGES: u64 = (1 << 31) - 1;
 const PAGE: u64 = PAGE_SIZE as u64;
+/// Bytes that are read from the device at once.
+const PIECE: u64 = 4 << 20;
 /// Targets that the text is tried for: the oldest that drivers still compile for, by their age.
 const TARGETS: [&str; 3] = ["sm_50", "sm_75", "sm_90"];
 
@@ -277,6 +279,28 @@ impl Kept {
         Ok(told)
     }
 
+    /// Makes this copy one of memory as it is now.
+    pub(super) fn renew(&mut self, tools: &Tools) -> Result<(), CudaError> {
+        let d = &self.driver;
+        for (at, bytes, copied) in &mut self.ranges {
+            match copied {
+                Copied::Device { copy, flags } => {
+                    // What differs is put into the copy: the kernel with both sides in each other's place.
+                    if !tools.compare(copy.at, *at, flags.at, bytes.div_ceil(PAGE), true)? {
+                        // SAFETY: a range that is mapped, and memory as long as it.
+                        unsafe { d.cuMemcpyDtoD_v2(copy.at, *at, *bytes as usize)? };
+                    }
+                }
+                Copied::Host(was) => {
+                    // SAFETY: as many bytes as the place has.
+                    unsafe { d.cuMemcpyDtoH_v2(was.as_mut_ptr().cast(), *at, was.len())? };
+                }
+            }
+        }
+        // SAFETY: waits for all.
+        unsafe { d.cuCtxSynchronize() }
+    }
+
     fn flags(&self, flags: &Own, pages: u64) -> Result<Vec<u8>, CudaError> {
         let mut set = vec![0u8; pages as usize];
         // SAFETY: as many bytes as the place has; it waits for the kernel, which runs in the same stream.
@@ -350,5 +374,51 @@ impl Kept {
                 Ok(held.is_some())
             }
         }
+    }
+}
+
+/// Pages joined to runs, each within one range and no longer than is read at once: first byte and bytes.
+pub(super) fn runs(pages: &[u64], ranges: &[(u64, u64)]) -> Vec<(u64, u64)> {
+    let mut joined: Vec<(u64, u64)> = Vec::new();
+    let mut range_before = usize::MAX;
+    for at in pages {
+        let Some(n) = ranges.partition_point(|(first, _)| first <= at).checked_sub(1) else {
+            continue;
+        };
+        let Some((first, bytes)) = ranges.get(n) else { continue };
+        let left = first.saturating_add(*bytes).saturating_sub(*at);
+        let now = left.min(PAGE);
+        match joined.last_mut() {
+            Some((from, length)) if n == range_before && *from + *length == *at && *length + now <= PIECE => {
+                *length += now
+            }
+            _ if now > 0 => joined.push((*at, now)),
+            _ => {}
+        }
+        range_before = n;
+    }
+    joined
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pages_are_joined_within_their_range() {
+        let ranges = [(0x10_0000, 3 * PAGE), (0x10_3000, PAGE), (0x20_0010, 100)];
+        let pages = [0x10_0000, 0x10_1000, 0x10_2000, 0x10_3000, 0x20_0010];
+        assert_eq!(
+            runs(&pages, &ranges),
+            [(0x10_0000, 3 * PAGE), (0x10_3000, PAGE), (0x20_0010, 100)]
+        );
+        assert_eq!(
+            runs(&[0x10_0000, 0x10_2000], &ranges),
+            [(0x10_0000, PAGE), (0x10_2000, PAGE)]
+        );
+        assert_eq!(runs(&[0x1000], &ranges), [], "a page of no range is not read");
+        let long = [(0, 4 * PIECE)];
+        let pages: Vec<u64> = (0..PIECE / PAGE + 1).map(|n| n * PAGE).collect();
+        assert_eq!(runs(&pages, &long), [(0, PIECE), (PIECE, PAGE)]);
     }
 }

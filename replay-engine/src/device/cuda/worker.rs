@@ -9,7 +9,9 @@ use super::script::Script;
 use super::stage::StageOptions;
 use super::tuner::TunerError;
 use crate::plan::{WHOLE_MAGIC, calls};
+use crate::run::calls::StoppedAt;
 use crate::tune::{Sofar, Tune, Tuned};
+use crate::watch::{Watch, WatchTold};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::io::{Read as _, Write};
@@ -57,6 +59,8 @@ pub struct Request {
     pub own: bool,
     /// A launch to tune in the place of a replay.
     pub tune: Option<Tune>,
+    /// Memory to be watched in the place of a replay; the folder for outputs gets what was seen, as `0.bin`.
+    pub watch: Option<Watch>,
     /// A file that is not there yet: once it is, a tuning ends behind the launch that it is at, and tells what it has.
     pub stop: Option<PathBuf>,
     /// Folder that the bytes of outputs are put into: `0.bin` for the first, and so on.
@@ -152,6 +156,8 @@ pub enum Answer {
     Devices(Vec<DeviceTold>),
     /// What a tuning came to.
     Tuned(Box<Tuned>),
+    /// What watching memory came to, and the device's name.
+    Watched(WatchTold, String),
     /// It was played to its end.
     Played(Told),
     /// The device stopped at an event.
@@ -180,7 +186,11 @@ pub fn answer(from: impl std::io::Read, mut to: impl Write + Send) -> std::io::R
     let mut last = |answer: &Answer| {
         // Where a launch never ends, ending in good order would wait for it: the driver gives everything back with the
         // process.
-        ended = matches!(answer, Answer::Tuned(t) if matches!(t.ended, crate::tune::Ended::Broken { .. }));
+        ended = match answer {
+            Answer::Tuned(t) => matches!(t.ended, crate::tune::Ended::Broken { .. }),
+            Answer::Watched(told, _) => told.stopped.is_some(),
+            _ => false,
+        };
         line(&mut to, answer)
     };
     match serde_json::from_str::<Request>(&text) {
@@ -269,10 +279,7 @@ fn played(request: &Request, to: To<'_>) -> std::io::Result<()> {
         Err(Failure::Told(e)) => return Err(e),
         Err(Failure::Replay(CudaReplayError::Stopped { event, call, result })) => Answer::Stopped {
             event,
-            why: match cuda_driver::result_name(result) {
-                Some(name) => format!("{call}: {name} ({result})"),
-                None => format!("{call}: error {result}"),
-            },
+            why: stopped_words(call, result),
         },
         Err(e) => Answer::Failed(e.to_string()),
     };
@@ -323,6 +330,14 @@ fn play(request: &Request, to: To<'_>) -> Result<(), Failure> {
         let tuned = watched(work, &progress, request.stop.as_deref(), &to_both)?;
         let to = to_both.into_inner().unwrap_or_else(PoisonError::into_inner);
         return to(&Answer::Tuned(Box::new(tuned))).map_err(Failure::Told);
+    }
+    if let Some(ask) = &request.watch {
+        let options = StageOptions {
+            device: request.device,
+            inputs,
+            graph: false,
+        };
+        return watch(request, (&recording, &script), &options, ask, &progress, to);
     }
     let options = Options {
         device: request.device,
@@ -379,6 +394,59 @@ fn play(request: &Request, to: To<'_>) -> Result<(), Failure> {
         left_out: done.left_out,
     };
     to(&Answer::Played(told)).map_err(Failure::Told)
+}
+
+/// Watches memory, and puts what was seen into the folder for outputs.
+fn watch(
+    request: &Request,
+    (recording, script): (&Recording, &Script),
+    options: &StageOptions,
+    ask: &Watch,
+    progress: &Progress,
+    to: To<'_>,
+) -> Result<(), Failure> {
+    let to_both = Mutex::new(to);
+    let mut told = |event| {
+        // Whoever does not hear it is gone.
+        let _ = tell(&to_both, &Answer::At(event));
+    };
+    let work = || super::watch(recording, script, options, ask, progress, &mut told);
+    let seen = watched(work, progress, None, &to_both)?;
+    if let Some(folder) = &request.outputs {
+        let path = folder.join("0.bin");
+        let failed = |why: String| Failure::File {
+            path: path.clone(),
+            why,
+        };
+        let bytes = seen.watched.to_bytes().map_err(|e| failed(e.to_string()))?;
+        std::fs::write(&path, bytes).map_err(|e| failed(e.to_string()))?;
+    }
+    let nanos = |d: Duration| u64::try_from(d.as_nanos()).unwrap_or(u64::MAX);
+    let answer = WatchTold {
+        launches: seen.launches,
+        full: seen.full,
+        stopped: seen.stopped.and_then(|e| match e {
+            CudaReplayError::Stopped { event, call, result } => Some(StoppedAt {
+                event: Some(event),
+                // Each launch was waited for.
+                sure: true,
+                function: None,
+                why: stopped_words(call, result),
+            }),
+            _ => None,
+        }),
+        ready_ns: nanos(seen.ready),
+        watch_ns: nanos(seen.took),
+    };
+    let to = to_both.into_inner().unwrap_or_else(PoisonError::into_inner);
+    to(&Answer::Watched(answer, seen.device)).map_err(Failure::Told)
+}
+
+fn stopped_words(call: &str, result: u32) -> String {
+    match cuda_driver::result_name(result) {
+        Some(name) => format!("{call}: {name} ({result})"),
+        None => format!("{call}: error {result}"),
+    }
 }
 
 /// Writes a line where two threads write.

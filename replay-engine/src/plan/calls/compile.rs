@@ -130,6 +130,7 @@ pub fn compile(
             no_restore: options.no_restore,
             step: options.step,
             tune: None,
+            watch: None,
         }),
         ..Plan::empty(PLAN_VERSION)
     };

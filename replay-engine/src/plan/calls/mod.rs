@@ -9,6 +9,7 @@ pub use compile::compile;
 use super::{PageSource, Plan, PlanError, WHOLE_MAGIC};
 use crate::device::cuda::{CudaReplayError, Script};
 use crate::tune::Tune;
+use crate::watch::Watch;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -31,6 +32,8 @@ pub struct Calls {
     pub step: bool,
     /// A launch that is to be tuned in the place of a replay.
     pub tune: Option<Tune>,
+    /// Memory that is to be watched in the place of a replay.
+    pub watch: Option<Watch>,
 }
 
 /// A file's bytes, kept as long as images in them are.

@@ -274,6 +274,20 @@ impl<'a> Stage<'a> {
         self.at = self.script.first;
     }
 
+    /// Does the next step and waits for it.
+    ///
+    /// # Errors
+    /// As [`Stage::play_until`].
+    pub(super) fn play_one(&mut self, progress: &Progress) -> Result<(), CudaReplayError> {
+        self.play_steps(self.at + 1, progress, &mut |_| Ok(()))?;
+        Ok(())
+    }
+
+    /// The step that is done next, with its event.
+    pub(super) fn next(&self) -> Option<&'a (u64, Step)> {
+        self.script.steps.get(self.at)
+    }
+
     fn play_steps(
         &mut self,
         end: usize,
@@ -309,13 +323,13 @@ impl<'a> Stage<'a> {
     }
 
     /// Ranges with memory of the recording behind them: what was mapped, and variables of modules.
-    fn ranges(&self) -> Vec<(u64, u64)> {
+    pub(super) fn ranges(&self) -> Vec<(u64, u64)> {
         let variables = self.code.moved.iter().map(|m| (m.is, m.bytes));
         self.script.ranges.iter().copied().chain(variables).collect()
     }
 
     /// The kernel that compares memory: the driver compiles it, which takes a while, when it is first needed.
-    fn tools(&self) -> &Tools {
+    pub(super) fn tools(&self) -> &Tools {
         self.tools.get_or_init(|| Tools::load(self.driver))
     }
 
@@ -325,6 +339,14 @@ impl<'a> Stage<'a> {
     /// When the device or the driver refuses.
     pub fn keep(&self) -> Result<Kept, CudaReplayError> {
         Ok(Kept::of(self.driver, &self.ranges())?)
+    }
+
+    /// A copy of some ranges as they are now: first byte on the device and bytes of each.
+    ///
+    /// # Errors
+    /// When the device or the driver refuses.
+    pub(super) fn keep_ranges(&self, ranges: &[(u64, u64)]) -> Result<Kept, CudaReplayError> {
+        Ok(Kept::of(self.driver, ranges)?)
     }
 
     /// Puts back what has changed since a copy was made.

@@ -6,7 +6,7 @@ mod measured;
 
 use super::contents::Contents;
 use super::error::CudaReplayError;
-use super::pages::Kept;
+use super::pages::{Kept, runs};
 use super::script::{Script, Step};
 use super::stage::{Stage, StageOptions};
 use super::variants::{Twin, Variants};
@@ -20,13 +20,9 @@ use cuda_driver::{
 };
 use measured::{Sensor, Watch};
 use std::time::{Duration, Instant};
-use trace_core::PAGE_SIZE;
 use trace_core::progress::Progress;
 use trace_core::recording::LaunchRow;
 
-const PAGE: u64 = PAGE_SIZE as u64;
-/// Bytes that are read from the device at once for a comparison.
-const PIECE: u64 = 4 << 20;
 /// Bytes after which a launch that is known to be wrong is not looked at further.
 const ENOUGH: u64 = 64 << 20;
 /// Bytes of shared memory that a function may be asked for without saying so before.
@@ -521,29 +517,6 @@ impl Evaluator for Tuner<'_, '_> {
     }
 }
 
-/// Pages joined to runs, each within one range and no longer than is read at once: first byte and bytes.
-fn runs(pages: &[u64], ranges: &[(u64, u64)]) -> Vec<(u64, u64)> {
-    let mut joined: Vec<(u64, u64)> = Vec::new();
-    let mut range_before = usize::MAX;
-    for at in pages {
-        let Some(n) = ranges.partition_point(|(first, _)| first <= at).checked_sub(1) else {
-            continue;
-        };
-        let Some((first, bytes)) = ranges.get(n) else { continue };
-        let left = first.saturating_add(*bytes).saturating_sub(*at);
-        let now = left.min(PAGE);
-        match joined.last_mut() {
-            Some((from, length)) if n == range_before && *from + *length == *at && *length + now <= PIECE => {
-                *length += now
-            }
-            _ if now > 0 => joined.push((*at, now)),
-            _ => {}
-        }
-        range_before = n;
-    }
-    joined
-}
-
 fn broken(e: &CudaError) -> Stop {
     Stop::Broken {
         rejected: Rejected::Failed { why: e.to_string() },
@@ -553,28 +526,5 @@ fn broken(e: &CudaError) -> Stop {
 fn failed(e: &CudaReplayError) -> Stop {
     Stop::Broken {
         rejected: Rejected::Failed { why: e.to_string() },
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn pages_are_joined_within_their_range() {
-        let ranges = [(0x10_0000, 3 * PAGE), (0x10_3000, PAGE), (0x20_0010, 100)];
-        let pages = [0x10_0000, 0x10_1000, 0x10_2000, 0x10_3000, 0x20_0010];
-        assert_eq!(
-            runs(&pages, &ranges),
-            [(0x10_0000, 3 * PAGE), (0x10_3000, PAGE), (0x20_0010, 100)]
-        );
-        assert_eq!(
-            runs(&[0x10_0000, 0x10_2000], &ranges),
-            [(0x10_0000, PAGE), (0x10_2000, PAGE)]
-        );
-        assert_eq!(runs(&[0x1000], &ranges), [], "a page of no range is not read");
-        let long = [(0, 4 * PIECE)];
-        let pages: Vec<u64> = (0..PIECE / PAGE + 1).map(|n| n * PAGE).collect();
-        assert_eq!(runs(&pages, &long), [(0, PIECE), (PIECE, PAGE)]);
     }
 }

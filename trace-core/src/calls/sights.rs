@@ -1,0 +1,175 @@
+//! What boards told of memory, all of them together: which launches are in doubt at an address, and what was seen there.
+
+use super::watched::{Sight, Watched};
+use super::{Calls, Launched};
+use std::ops::Range;
+use std::sync::Arc;
+
+/// Most answers of boards that are held: the oldest one goes when one more comes.
+pub const MOST_WATCHED: usize = 64;
+
+/// What a launch left changed in one buffer, or outside of all.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Left {
+    /// The buffer; `None`: in none that the recording tells of.
+    pub buffer: Option<u32>,
+    /// Bytes that are others than before.
+    pub bytes: u64,
+    /// From the first of them to behind the last one.
+    pub span: Range<u64>,
+}
+
+/// What a launch left changed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LeftBy {
+    /// Whether all memory was watched; otherwise there may be more.
+    pub whole: bool,
+    /// By buffers, by their addresses.
+    pub list: Vec<Left>,
+}
+
+impl Calls {
+    /// The same, with what a board told besides. What it tells better takes the place of what was told before.
+    #[must_use]
+    pub fn watching(&self, watched: Arc<Watched>) -> Self {
+        let mut calls = self.clone();
+        calls.watched.retain(|w| !watched.covers(w));
+        while calls.watched.len() >= MOST_WATCHED {
+            calls.watched.remove(0);
+        }
+        calls.watched.push(watched);
+        calls
+    }
+
+    /// What boards told.
+    #[must_use]
+    pub fn watched(&self) -> &[Arc<Watched>] {
+        &self.watched
+    }
+
+    /// Whether a board watched the launch at an event reach an address.
+    #[must_use]
+    pub fn is_watched(&self, address: u64, event: u64) -> bool {
+        let told = |w: &Arc<Watched>| w.events().contains(&event) && w.watches(address);
+        self.watched.iter().any(told)
+    }
+
+    /// Parts of some events, rising, of which no board watched the launches at an address.
+    #[must_use]
+    pub fn unwatched(&self, address: u64, events: Range<u64>) -> Vec<Range<u64>> {
+        let mut left = vec![events];
+        for w in self.watched.iter().filter(|w| w.watches(address)) {
+            let seen = w.events();
+            let without = |r: Range<u64>| {
+                let before = r.start..r.end.min(seen.start);
+                let behind = r.start.max(seen.end)..r.end;
+                [before, behind]
+            };
+            left = left.into_iter().flat_map(without).filter(|r| r.start < r.end).collect();
+        }
+        left
+    }
+
+    /// The next address at which what boards told begins or ends.
+    pub(super) fn sight_edge(&self, address: u64) -> u64 {
+        self.watched.iter().map(|w| w.edge(address)).min().unwrap_or(u64::MAX)
+    }
+
+    /// What was seen of an address last, at one of some moments.
+    pub(super) fn last_sight(&self, address: u64, moments: Range<u64>) -> Option<Sight> {
+        let last = |w: &Arc<Watched>| {
+            let place = w.place(address);
+            let n = place.partition_point(|s| s.moment < moments.end).checked_sub(1)?;
+            place.get(n).copied().filter(|s| s.moment >= moments.start)
+        };
+        self.watched.iter().filter_map(last).max_by_key(|s| s.moment)
+    }
+
+    /// What was seen of an address first, at one of some moments.
+    pub(super) fn first_sight(&self, address: u64, moments: Range<u64>) -> Option<Sight> {
+        let first = |w: &Arc<Watched>| {
+            let place = w.place(address);
+            let n = place.partition_point(|s| s.moment < moments.start);
+            place.get(n).copied().filter(|s| s.moment < moments.end)
+        };
+        self.watched.iter().filter_map(first).min_by_key(|s| s.moment)
+    }
+
+    /// Bytes from an address on as they were seen at a moment; `None`: that is not told.
+    pub(super) fn seen_at(&self, address: u64, moment: u64, to: &mut [u8]) -> Option<()> {
+        let mut done = 0;
+        while let Some(rest) = to.get_mut(done..).filter(|r| !r.is_empty()) {
+            let at = address.checked_add(done as u64)?;
+            // The last answer counts, as it does where the moment is looked for.
+            let found = self.watched.iter().rev().find_map(|w| Some((w, w.at(at, moment)?)));
+            let (watched, sight) = found?;
+            let from = usize::try_from(at - sight.at).ok()?;
+            let held = watched.bytes_of(sight).get(from..)?;
+            let part = held.len().min(rest.len());
+            rest.get_mut(..part)?.copy_from_slice(held.get(..part)?);
+            done += part;
+        }
+        Some(())
+    }
+
+    /// Whether the launch before a moment changed the place that an address is in.
+    pub(super) fn left_at(&self, address: u64, moment: u64) -> Option<u64> {
+        let launch = moment.checked_sub(1)?;
+        let left = |w: &Arc<Watched>| w.events().contains(&launch) && w.at(address, launch).is_some();
+        self.watched.iter().any(left).then_some(launch)
+    }
+
+    /// The last launch among some events that was seen to change a byte: its event, the byte before it, and behind.
+    pub(super) fn last_change(&self, address: u64, events: Range<u64>) -> Option<(u64, u8, u8)> {
+        let changed = |w: &Arc<Watched>| w.changed(address, events.clone());
+        self.watched.iter().filter_map(changed).max_by_key(|c| c.0)
+    }
+
+    /// What the launch at an event changed, as a board saw it; `None`: none watched it.
+    #[must_use]
+    pub fn left_by(&self, event: u64) -> Option<LeftBy> {
+        let watched = || self.watched.iter().filter(|w| w.events().contains(&event));
+        // One that watched everything says it all; otherwise the last one that was asked.
+        let told = watched()
+            .rev()
+            .find(|w| w.is_whole())
+            .or_else(|| watched().next_back())?;
+        let mut by_buffer: Vec<Left> = Vec::new();
+        for (was, is) in told.changes(event) {
+            let both = told.bytes_of(was).iter().zip(told.bytes_of(is));
+            for (at, (a, b)) in (is.at..).zip(both) {
+                if a == b {
+                    continue;
+                }
+                // Within the buffer of the byte before, as most are.
+                let last = by_buffer.last_mut();
+                let within = |l: &Left| match l.buffer.and_then(|n| self.buffers.get(n)) {
+                    Some(buffer) => at < buffer.end(),
+                    None => l.span.end == at,
+                };
+                match last.filter(|l| within(l)) {
+                    Some(l) => {
+                        l.bytes += 1;
+                        l.span.end = at + 1;
+                    }
+                    None => by_buffer.push(Left {
+                        buffer: self.buffers.at(at, event).map(|p| p.buffer),
+                        bytes: 1,
+                        span: at..at + 1,
+                    }),
+                }
+            }
+        }
+        Some(LeftBy {
+            whole: told.is_whole(),
+            list: by_buffer,
+        })
+    }
+
+    /// Launches among some events, all of them.
+    #[must_use]
+    pub fn launches_among(&self, events: Range<u64>) -> &[Launched] {
+        let (from, to) = (self.launches_before(events.start), self.launches_before(events.end));
+        self.launches.get(from..to).unwrap_or_default()
+    }
+}

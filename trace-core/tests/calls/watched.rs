@@ -1,0 +1,242 @@
+//! What boards told of memory, on recordings that are made up at random: every byte that is known is what memory held,
+//! nothing that was known before is lost, and launches are told to the byte.
+
+use crate::naive::{Step, holds, live, make, may_write, wrote};
+use crate::net::WINDOW;
+use proptest::prelude::*;
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::Arc;
+use trace_core::calls::{BufferKind, Calls, Sight, State, Watched, WatchedError, Why};
+use trace_core::progress::Progress;
+use trace_core::recording::{CallEvent, Recording};
+
+/// Bytes of a place; those of a device have 4096.
+const PLACE: u64 = 8;
+const PLACES: u64 = 12;
+
+type Held = Vec<BTreeMap<u64, u8>>;
+
+fn bytes_at(held: &Held, moment: u64, at: u64) -> Vec<u8> {
+    let byte = |a| held[moment as usize].get(&a).copied().unwrap_or(0);
+    (at..at + PLACE).map(byte).collect()
+}
+
+/// What a board tells that watches these places over these events, and looks at all of them first if it is asked to.
+fn board(r: &Recording, held: &Held, events: Range<u64>, places: Range<u64>, look: bool) -> Watched {
+    let (mut sights, mut content) = (Vec::new(), Vec::new());
+    let mut see = |at: u64, moment: u64| {
+        if sights.iter().any(|s: &Sight| (s.at, s.moment) == (at, moment)) {
+            return;
+        }
+        let from = content.len() as u64;
+        content.extend(bytes_at(held, moment, at));
+        sights.push(Sight {
+            at,
+            moment,
+            bytes: PLACE as u32,
+            content: from,
+        });
+    };
+    let each = || places.clone().map(|n| WINDOW + n * PLACE);
+    if look {
+        each().for_each(|at| see(at, events.start));
+    }
+    for e in events.clone().filter(|e| is_launch(r, *e)) {
+        for at in each().filter(|at| bytes_at(held, e, *at) != bytes_at(held, e + 1, *at)) {
+            see(at, e);
+            see(at, e + 1);
+        }
+    }
+    let range = WINDOW + places.start * PLACE..WINDOW + places.end * PLACE;
+    let ranges = if range.is_empty() { Vec::new() } else { vec![range] };
+    let whole = places == (0..PLACES);
+    Watched::new("board", events, whole, ranges, sights, content).unwrap()
+}
+
+fn is_launch(r: &Recording, event: u64) -> bool {
+    matches!(r.events.call(event as usize), Some(CallEvent::Launch(_)))
+}
+
+/// A part of `0..most`, by two numbers.
+fn part(one: u64, two: u64, most: u64) -> Range<u64> {
+    let (a, b) = (one % (most + 1), two % (most + 1));
+    a.min(b)..a.max(b)
+}
+
+type Ask = (u64, u64, u64, u64, bool);
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    prop::collection::vec(
+        (any::<u8>(), any::<u64>(), any::<u64>(), any::<u8>(), any::<bool>()),
+        1..40,
+    )
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    #[test]
+    fn what_is_known_is_what_memory_held_and_nothing_is_lost(
+        steps in steps(),
+        asks in prop::collection::vec(any::<Ask>(), 1..4),
+    ) {
+        let (r, held) = make(&steps);
+        let end = r.events.len() as u64;
+        let bare = Calls::of(&r, &Progress::new()).unwrap().unwrap();
+        let mut calls = bare.clone();
+        for (a, b, c, d, look) in asks {
+            calls = calls.watching(Arc::new(board(&r, &held, part(a, b, end), part(c, d, PLACES), look)));
+        }
+        let range = WINDOW..WINDOW + 90;
+        for event in 0..=end {
+            let (before, now) = (bare.read(&r, range.clone(), event), calls.read(&r, range.clone(), event));
+            let state = |read: &trace_core::calls::DeviceBytes, at: u64| {
+                read.pieces.iter().find(|p| p.range.contains(&at)).unwrap().state
+            };
+            for (n, at) in range.clone().enumerate() {
+                let told = state(&now, at);
+                if told.is_known() {
+                    let was = held[event as usize].get(&at).copied().unwrap_or(0);
+                    prop_assert_eq!(now.bytes[n], was, "byte {} at {}: {:?}", n, event, told);
+                } else {
+                    prop_assert!(!state(&before, at).is_known(), "byte {} at {}: {:?}", n, event, told);
+                }
+                // What was copied on the device is in doubt where it came from.
+                if let State::Unknown(Why::Launch { .. }, launch) = told
+                    && !(launch..event).any(|e| wrote(&r, e, at))
+                {
+                    prop_assert!(!calls.is_watched(at, launch), "byte {} at {}: {:?}", n, event, told);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn who_wrote_a_byte_is_told_to_the_launch(
+        steps in steps(),
+        asks in prop::collection::vec(any::<Ask>(), 1..4),
+    ) {
+        let (r, held) = make(&steps);
+        let end = r.events.len() as u64;
+        let mut calls = Calls::of(&r, &Progress::new()).unwrap().unwrap();
+        for (a, b, c, d, look) in asks {
+            calls = calls.watching(Arc::new(board(&r, &held, part(a, b, end), part(c, d, PLACES), look)));
+        }
+        for event in 0..=end {
+            for at in (WINDOW..WINDOW + 80).step_by(3) {
+                if holds(&live(&r, event), at).is_none() {
+                    continue;
+                }
+                let who = calls.who(&r, at, event);
+                let byte = |moment: u64| held[moment as usize].get(&at).copied().unwrap_or(0);
+                let since = who.taken.unwrap();
+                let last = (since..event).rev().find(|e| wrote(&r, *e, at));
+                prop_assert_eq!(who.certain.map(|c| c.0), last);
+                let behind = last.map_or(since, |l| l + 1);
+                let watched = |e: &u64| is_launch(&r, *e) && calls.is_watched(at, *e);
+                let changed = (behind..event).rev().find(|e| watched(e) && byte(*e) != byte(*e + 1));
+                prop_assert_eq!(who.changed.map(|c| c.event), changed);
+                if let Some(c) = who.changed {
+                    prop_assert_eq!((c.was, c.is), (byte(c.event), byte(c.event + 1)));
+                    prop_assert_eq!(calls.launches()[c.launch as usize].event, c.event);
+                }
+                let behind = changed.map_or(behind, |e| e + 1);
+                let may = (behind..event).rev().filter(|e| may_write(&r, *e, at));
+                let (sure, doubt): (Vec<u64>, Vec<u64>) = may.partition(|e| calls.is_watched(at, *e));
+                let told: Vec<u64> = who.launches.iter().map(|l| l.event).collect();
+                prop_assert_eq!(told, doubt);
+                prop_assert_eq!(who.left, sure.len() as u64);
+            }
+        }
+    }
+
+    #[test]
+    fn a_board_that_watched_everything_leaves_no_launch_in_doubt(steps in steps()) {
+        let (r, held) = make(&steps);
+        let end = r.events.len() as u64;
+        let calls = Calls::of(&r, &Progress::new()).unwrap().unwrap();
+        let told = board(&r, &held, 0..end, 0..PLACES, true);
+        let calls = calls.watching(Arc::new(Watched::from_bytes(&told.to_bytes().unwrap()).unwrap()));
+        for event in 0..=end {
+            for p in calls.pieces(&r, WINDOW..WINDOW + PLACES * PLACE, event) {
+                let in_buffer = holds(&live(&r, event), p.range.start).is_some();
+                let doubt = matches!(p.state, State::Unknown(Why::Launch { .. }, _));
+                prop_assert!(!in_buffer || !doubt, "{:?} at {}", p, event);
+            }
+        }
+        // What each launch changed, by buffers, is all that it changed in them.
+        for l in calls.launches() {
+            let left = calls.left_by(l.event).unwrap();
+            prop_assert!(left.whole);
+            let inside = left.list.iter().filter(|l| l.buffer.is_some());
+            let told: u64 = inside.map(|l| l.bytes).sum();
+            let (was, is) = (&held[l.event as usize], &held[l.event as usize + 1]);
+            let byte = |held: &BTreeMap<u64, u8>, a| held.get(&a).copied().unwrap_or(0);
+            let all = WINDOW..WINDOW + PLACES * PLACE;
+            let all = all.filter(|a| byte(was, *a) != byte(is, *a)).count();
+            prop_assert_eq!(told, all as u64);
+            for l in left.list.iter().filter(|l| l.buffer.is_some()) {
+                let b = calls.buffers().get(l.buffer.unwrap()).unwrap();
+                prop_assert!(b.at <= l.span.start && l.span.end <= b.end() && b.kind == BufferKind::Taken);
+            }
+        }
+    }
+}
+
+#[test]
+fn answers_that_cannot_be_are_refused() {
+    let sight = |at, moment, bytes, content| Sight {
+        at,
+        moment,
+        bytes,
+        content,
+    };
+    let range = |from: u64, to: u64| from..to;
+    let of = |ranges: Vec<Range<u64>>, sights: Vec<Sight>| Watched::new("b", 3..9, true, ranges, sights, vec![0; 100]);
+    let all = || vec![range(0x1000, 0x9000)];
+    assert!(of(all(), vec![sight(0x1000, 3, 8, 0), sight(0x1000, 9, 8, 92)]).is_ok());
+    let wrong = [
+        of(vec![range(5, 5)], Vec::new()),
+        of(vec![range(5, 9), range(8, 12)], Vec::new()),
+        of(all(), vec![sight(0x1000, 3, 0, 0)]),
+        of(all(), vec![sight(0x1000, 3, 4097, 0)]),
+        of(all(), vec![sight(u64::MAX, 3, 8, 0)]),
+        of(all(), vec![sight(0x1000, 2, 8, 0)]),
+        of(all(), vec![sight(0x1000, 10, 8, 0)]),
+        of(all(), vec![sight(0x1000, 3, 8, 93)]),
+        of(all(), vec![sight(0x1000, 3, 8, u64::MAX)]),
+        of(all(), vec![sight(0x1000, 3, 8, 0), sight(0x1004, 3, 8, 0)]),
+        of(all(), vec![sight(0x1000, 3, 8, 0), sight(0x1000, 4, 9, 0)]),
+        of(all(), vec![sight(0x1000, 3, 8, 0), sight(0x1000, 3, 8, 0)]),
+    ];
+    for (n, w) in wrong.into_iter().enumerate() {
+        assert!(matches!(w, Err(WatchedError::Wrong { .. })), "{n}: {w:?}");
+    }
+    let good = of(all(), vec![sight(0x1000, 3, 8, 0)]).unwrap();
+    let bytes = good.to_bytes().unwrap();
+    assert_eq!(Watched::from_bytes(&bytes).unwrap(), good);
+    for cut in 0..bytes.len() {
+        // What is missing at the end is missed where a sight lies in it.
+        let read = Watched::from_bytes(&bytes[..cut]);
+        assert!(read.is_err() || cut >= bytes.len() - 92, "{cut}");
+    }
+}
+
+#[test]
+fn an_answer_that_tells_more_takes_the_place_of_one_that_tells_less() {
+    let (r, _) = make(&[(0, 0, 20, 0, false), (8, 0, 0, 0, false)]);
+    let calls = Calls::of(&r, &Progress::new()).unwrap().unwrap();
+    let of = |events: Range<u64>, to: u64| {
+        let ranges = vec![WINDOW..WINDOW + to];
+        Arc::new(Watched::new("b", events, false, ranges, Vec::new(), Vec::new()).unwrap())
+    };
+    let calls = calls.watching(of(0..1, 8)).watching(of(1..2, 16));
+    assert_eq!(calls.watched().len(), 2);
+    assert_eq!(calls.watching(of(0..2, 16)).watched().len(), 1);
+    assert_eq!(
+        calls.watching(of(0..2, 12)).watched().len(),
+        2,
+        "the second one watched more memory"
+    );
+}
