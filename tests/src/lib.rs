@@ -8,6 +8,7 @@
 
 pub mod board;
 pub mod cuda;
+pub mod cuda_agent;
 pub mod monitor;
 pub mod virtio_gpu;
 

@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use whole_program_tests::cuda::{Cuda, Recorded, ended, open};
+use whole_program_tests::cuda_agent::Agent;
 use whole_program_tests::{Ended, program, root};
 
 /// `kinescope` where the stand-in is the driver.
@@ -178,64 +179,6 @@ fn what_goes_wrong_is_told_with_its_launch_and_ends_nobody_else() {
         boards.out.contains("cuda:0") && boards.out.contains("Stand-in GPU"),
         "{boards:?}"
     );
-}
-
-/// An agent beside the stand-in, ended when it is dropped.
-struct Agent {
-    child: Child,
-    socket: PathBuf,
-}
-
-impl Agent {
-    fn start(cuda: &Cuda) -> Self {
-        Self::begin(cuda, "0")
-    }
-
-    /// Beside a device that takes a while for all that it does.
-    fn start_slow(cuda: &Cuda) -> Self {
-        Self::begin(cuda, "4000")
-    }
-
-    fn begin(cuda: &Cuda, slow: &str) -> Self {
-        let socket = cuda.file("agent.sock");
-        let mut command = Command::new(program("kinescope-agent"));
-        command.arg("--keys").arg(cuda.file("agent-keys"));
-        command
-            .args(["serve", "--listen", "127.0.0.1:0", "--pair", "--unix"])
-            .arg(&socket);
-        let mut child = cuda
-            .around(&mut command)
-            .env("STAND_IN_SLOW", slow)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
-        child.stdin.as_mut().unwrap().write_all(b"y\n").unwrap();
-        let mut lines = BufReader::new(child.stdout.take().unwrap())
-            .lines()
-            .map_while(Result::ok);
-        let address = lines.find_map(|l| l.strip_prefix("listening on ").map(str::to_owned));
-        let address = address.expect("the agent tells where it listens");
-        std::thread::spawn(move || lines.count());
-        let mut pair = Command::new(program("kinescope"));
-        pair.args(["pair", &address, "lab"])
-            .env("KINESCOPE_KEYS", cuda.file("keys"))
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped());
-        let mut pair = pair.spawn().unwrap();
-        pair.stdin.as_mut().unwrap().write_all(b"y\n").unwrap();
-        let paired = pair.wait_with_output().unwrap();
-        assert!(paired.status.success(), "{paired:?}");
-        Self { child, socket }
-    }
-}
-
-impl Drop for Agent {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
 }
 
 #[test]

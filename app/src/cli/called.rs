@@ -262,7 +262,9 @@ struct WhoReport {
     known: bool,
     state: String,
     writer: Option<WriterRow>,
+    changed: Option<ChangedBy>,
     launches: Vec<LaunchWho>,
+    left_as_it_was: u64,
     readers: u64,
     other_launches: u64,
     taken_event: Option<u64>,
@@ -273,6 +275,15 @@ struct WriterRow {
     event: u64,
     kind: &'static str,
     from_va: Option<String>,
+}
+
+#[derive(Serialize)]
+struct ChangedBy {
+    launch: u32,
+    event: u64,
+    kernel: String,
+    from: String,
+    to: String,
 }
 
 #[derive(Serialize)]
@@ -302,6 +313,18 @@ pub fn who(opened: &Opened, calls: &Calls, va: u64, event: u64, out: &mut Out) -
         Some(b) => out.line(format_args!("{place} holds {b:#04x}: {}", who.state.words()))?,
         None => out.line(format_args!("{place}: {}", who.state.words()))?,
     }
+    if let Some(c) = &who.changed {
+        let name = launch_name(calls, c.launch);
+        out.line(format_args!(
+            "launch {} at event {}, {}, changed it from {:#04x} to {:#04x}, as {} saw",
+            c.launch,
+            c.event,
+            words::short(&name),
+            c.was,
+            c.is,
+            words::boards(calls)
+        ))?;
+    }
     for l in &who.launches {
         let name = launch_name(calls, l.launch);
         let sure = if l.reach.is_certain() {
@@ -322,16 +345,23 @@ pub fn who(opened: &Opened, calls: &Calls, va: u64, event: u64, out: &mut Out) -
             let told = words::means(calls, &opened.recording, e);
             out.line(format_args!("for certain it was written at event {e}: {told}"))?;
         }
-        None if who.launches.is_empty() => match who.taken {
+        None if who.launches.is_empty() && who.changed.is_none() => match who.taken {
             Some(e) => out.line(format_args!("nobody wrote it since it was taken at event {e}"))?,
             None => out.line("nobody wrote it in this recording")?,
         },
         None => {}
     }
+    if who.left > 0 {
+        out.line(format_args!(
+            "{} since with its address left it as it was, as {} saw",
+            launches_words(who.left),
+            words::boards(calls)
+        ))?;
+    }
     if who.readers > 0 {
         out.line(format_args!(
             "{} since with its address, to read it by their signatures",
-            counted(who.readers, "launch").replace("launchs", "launches")
+            launches_words(who.readers)
         ))?;
     }
     if who.others > 0 {
@@ -341,6 +371,13 @@ pub fn who(opened: &Opened, calls: &Calls, va: u64, event: u64, out: &mut Out) -
         ))?;
     }
     Ok(Exit::Good)
+}
+
+fn launches_words(n: u64) -> String {
+    match n {
+        1 => "1 launch".to_owned(),
+        n => format!("{n} launches"),
+    }
 }
 
 fn launch_name(calls: &Calls, launch: u32) -> String {
@@ -370,6 +407,14 @@ fn report(calls: &Calls, who: &Who, event: u64) -> WhoReport {
                 _ => None,
             },
         }),
+        changed: who.changed.map(|c| ChangedBy {
+            launch: c.launch,
+            event: c.event,
+            kernel: launch_name(calls, c.launch),
+            from: hex(u64::from(c.was)),
+            to: hex(u64::from(c.is)),
+        }),
+        left_as_it_was: who.left,
         launches: who
             .launches
             .iter()

@@ -1,9 +1,10 @@
 //! `launches`: every launch of a recording of calls, with its arguments decoded.
 
-use super::out::duration;
+use super::asked::Asked;
+use super::out::{counted, duration};
 use super::source::Source;
 use super::{Exit, Failure, Out, Verb, called, hex};
-use crate::document::called as words;
+use crate::document::{called as words, watching};
 use clap::{Args, FromArgMatches as _};
 use serde::Serialize;
 use trace_core::calls::{Argument, Calls, Value};
@@ -23,6 +24,8 @@ struct Arguments {
     /// Only launches of kernels whose name holds this, letters of either case alike
     #[arg(long, value_name = "NAME")]
     kernel: Option<String>,
+    #[command(flatten)]
+    asked: Asked,
 }
 
 #[derive(Serialize)]
@@ -42,6 +45,16 @@ struct Row {
     took_ns: u32,
     result: u32,
     arguments: Vec<ArgumentRow>,
+    /// What a board saw it change; `null`: none was asked, or it did not watch this launch.
+    changed: Option<Vec<ChangedRow>>,
+}
+
+#[derive(Serialize)]
+struct ChangedRow {
+    buffer: Option<String>,
+    va: String,
+    end_va: String,
+    bytes: u64,
 }
 
 #[derive(Serialize)]
@@ -64,8 +77,12 @@ struct PointerRow {
 }
 
 fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
+    arguments.asked.start_ahead();
     let opened = arguments.source.open()?;
     let calls = called::of(&opened)?;
+    let calls = arguments
+        .asked
+        .ask(&opened, calls, watching::for_launches(&opened.recording))?;
     let wanted = arguments.kernel.as_deref().unwrap_or_default();
     let functions = words::matching(&calls, wanted);
     let passes = |f: u32| functions.get(f as usize).copied().unwrap_or(wanted.trim().is_empty());
@@ -95,6 +112,10 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
         .map(str::to_owned)
         .to_vec(),
     ];
+    let is_asked = arguments.asked.is_asked();
+    if is_asked && let Some(heads) = table.first_mut() {
+        heads.push("Changed".to_owned());
+    }
     for r in rows {
         let told: Vec<&str> = r.arguments.iter().map(|a| a.value.as_str()).collect();
         table.push(vec![
@@ -113,9 +134,26 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
             },
             told.join(", "),
         ]);
+        if is_asked && let Some(line) = table.last_mut() {
+            line.push(changed_words(r.changed.as_deref()));
+        }
     }
     out.table(&table)?;
     Ok(Exit::Good)
+}
+
+fn changed_words(changed: Option<&[ChangedRow]>) -> String {
+    let Some(changed) = changed else {
+        return "not watched".to_owned();
+    };
+    if changed.is_empty() {
+        return "nothing".to_owned();
+    }
+    let one = |c: &ChangedRow| {
+        let place = c.buffer.as_deref().unwrap_or(&c.va);
+        format!("{place}: {}", counted(c.bytes, "byte"))
+    };
+    changed.iter().map(one).collect::<Vec<_>>().join(", ")
 }
 
 fn three(d: [u32; 3]) -> String {
@@ -139,6 +177,15 @@ fn report(calls: &Calls, n: u32, event: u64, l: &LaunchRow, arguments: &[Argumen
         took_ns: l.took,
         result: l.result,
         arguments: arguments.iter().map(|a| argument(calls, a)).collect(),
+        changed: calls.left_by(event).map(|left| {
+            let row = |l: &trace_core::calls::Left| ChangedRow {
+                buffer: l.buffer.and_then(|n| Some(calls.buffers().get(n)?.name.clone())),
+                va: hex(l.span.start),
+                end_va: hex(l.span.end),
+                bytes: l.bytes,
+            };
+            left.list.iter().map(row).collect()
+        }),
     }
 }
 

@@ -1,12 +1,13 @@
 //! `memory`: bytes by GPU address, as hex or numbers; or where a pattern stands.
 
+use super::asked::Asked;
 use super::failure::complain;
 use super::out::counted;
 use super::outputs::Files;
 use super::source::{Opened, Source, number};
 use super::{Exit, Failure, Out, Verb, called, hex, waiting};
 use crate::buffers;
-use crate::document::pattern;
+use crate::document::{pattern, watching};
 use clap::{Args, FromArgMatches as _};
 use serde::Serialize;
 use std::path::PathBuf;
@@ -52,6 +53,8 @@ struct Arguments {
     /// Write the bytes to this file (.npy: as NPY) instead of showing them
     #[arg(short = 'o', value_name = "FILE")]
     to: Option<PathBuf>,
+    #[command(flatten)]
+    asked: Asked,
 }
 
 fn element(text: &str) -> Result<ElementType, String> {
@@ -87,11 +90,13 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
     if let Some(to) = &arguments.to {
         buffers::names_a_form(to).map_err(|e| Failure::usage(e.to_string()))?;
     }
+    arguments.asked.start_ahead();
     let opened = arguments.source.open_memory()?;
     let recording = &opened.recording;
     if opened.calls.is_some() {
         return of_calls(arguments, &opened, out);
     }
+    arguments.asked.refuse()?;
     let address = arguments.address.as_deref().map(number).transpose();
     let address = address.map_err(Failure::usage)?;
     if address.is_none() && arguments.buffer.is_none() && arguments.search.is_none() {
@@ -160,13 +165,18 @@ fn of_calls(arguments: &Arguments, opened: &Opened, out: &mut Out) -> Result<Exi
     if arguments.search.is_some() {
         return Err(Failure::usage("--search is not for recordings of calls"));
     }
-    let calls = called::of(opened)?;
+    let mut calls = called::of(opened)?;
     let event = opened
         .before(arguments.event)?
         .min(opened.recording.events.len() as u64);
     let text = match (&arguments.buffer, &arguments.address) {
         (Some(name), _) => name,
         (None, Some(address)) => address,
+        (None, None) if arguments.asked.is_asked() => {
+            return Err(Failure::usage(
+                "--on asks a board for bytes: an address or --buffer is needed",
+            ));
+        }
         (None, None) => return called::list(opened, &calls, event, out),
     };
     let va = called::address(opened, &calls, text)?;
@@ -176,6 +186,11 @@ fn of_calls(arguments: &Arguments, opened: &Opened, out: &mut Out) -> Result<Exi
         Some(b) => arguments.bytes.map_or(b.bytes, |n| n.min(b.bytes)),
         None => arguments.bytes.unwrap_or(256),
     };
+    let range = va..va.saturating_add(bytes);
+    let known = calls.pieces(&opened.recording, range.clone(), event);
+    if known.iter().any(|p| !p.state.is_known()) && bytes > 0 {
+        calls = arguments.asked.ask(opened, calls, watching::for_memory(range, event))?;
+    }
     called::memory(
         opened,
         &calls,

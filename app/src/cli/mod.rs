@@ -3,6 +3,7 @@
 //! To add a verb, copy one of the files, add its `mod` line and its line in [`VERBS`]: parser and help follow.
 
 mod agents;
+mod asked;
 mod bisect;
 mod board;
 mod boards;

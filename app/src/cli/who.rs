@@ -1,17 +1,19 @@
 //! `who`: who wrote a byte last, on the software GPU: job, workgroup, thread, clause, operation, and what it read.
 
+use super::asked::Asked;
 use super::board::Inputs;
 use super::source::{Source, number};
 use super::thread::AccessRow;
 use super::{Exit, Failure, Out, Verb, called, hex, waiting};
 use crate::document::debug::{self, Ready, Told};
+use crate::document::watching;
 use clap::{Args, FromArgMatches as _};
 use device_mali::debug::{Place, Writer};
 use serde::Serialize;
 
 pub const VERB: Verb = Verb {
     name: "who",
-    about: "Who wrote a byte last: on the software GPU with every write remembered; in calls by copies, fills and launches",
+    about: "Who wrote a byte last: on the software GPU with every write remembered; in calls by copies, fills and launches, to the launch with --on",
     args: Arguments::augment_args,
     run: |matches, out| run(&Arguments::from_arg_matches(matches)?, out),
 };
@@ -35,6 +37,8 @@ struct Arguments {
     space: u32,
     #[command(flatten)]
     inputs: Inputs,
+    #[command(flatten)]
+    asked: Asked,
 }
 
 #[derive(Serialize)]
@@ -74,16 +78,22 @@ struct ReadRow {
 }
 
 fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
+    arguments.asked.start_ahead();
     let opened = arguments.source.open()?;
     if opened.calls.is_some() {
-        let calls = called::of(&opened)?;
+        let mut calls = called::of(&opened)?;
         let va = match (&arguments.address, arguments.va) {
             (Some(text), _) => called::address(&opened, &calls, text)?,
             (None, va) => va.unwrap_or(0),
         };
         let event = opened.before(arguments.at)?.min(opened.recording.events.len() as u64);
+        let doubt = calls.who(&opened.recording, va, event);
+        if let Some(ask) = watching::for_byte(&calls, &doubt, event).filter(|_| arguments.asked.is_asked()) {
+            calls = arguments.asked.ask(&opened, calls, ask)?;
+        }
         return called::who(&opened, &calls, va, event, out);
     }
+    arguments.asked.refuse()?;
     if arguments.at.is_some() {
         return Err(Failure::usage(
             "--at is for recordings of calls; here the byte is told as a whole replay leaves it",

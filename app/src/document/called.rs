@@ -6,9 +6,12 @@ use super::moment::Selection;
 use super::touches::{Deed, MOST, Touch};
 use crate::theme::text;
 use std::sync::Arc;
-use trace_core::calls::{Calls, Writer};
+use trace_core::calls::{Calls, Left, Writer};
 use trace_core::progress::{Cancelled, Progress};
 use trace_core::recording::{AllocationKind, CallEvent, CopyKind, LaunchRow, Recording};
+
+/// Buffers that a launch changed which are told on one line.
+const MOST_LEFT: usize = 6;
 
 /// What launches are sorted by.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -77,6 +80,39 @@ pub fn dims(d: [u32; 3]) -> String {
         [x, y, 1] => format!("{x}×{y}"),
         [x, y, z] => format!("{x}×{y}×{z}"),
     }
+}
+
+/// The buffer that a launch changed, or where in none.
+#[must_use]
+pub fn left_place(calls: &Calls, left: &Left) -> String {
+    let buffer = left.buffer.and_then(|n| calls.buffers().get(n));
+    buffer.map_or_else(|| format!("{:#x}", left.span.start), |b| b.name.clone())
+}
+
+/// What a launch changed on one line, as a board saw it; `None`: none watched it.
+#[must_use]
+pub fn left_words(calls: &Calls, event: u64) -> Option<String> {
+    let left = calls.left_by(event)?;
+    if left.list.is_empty() {
+        return Some(if left.whole { "nothing" } else { "nothing seen" }.to_owned());
+    }
+    let one = |l: &Left| format!("{} {}", left_place(calls, l), text::bytes(l.bytes));
+    let told: Vec<String> = left.list.iter().take(MOST_LEFT).map(one).collect();
+    let more = if left.list.len() > MOST_LEFT { ", …" } else { "" };
+    Some(format!("{}{more}", told.join(", ")))
+}
+
+/// Who saw what launches changed, as a sentence names them: boards that were asked, and the recorder where it took memory
+/// down around them.
+#[must_use]
+pub fn boards(calls: &Calls) -> String {
+    let mut names: Vec<&str> = calls.watched().iter().map(|w| w.board()).collect();
+    names.sort_unstable();
+    names.dedup();
+    if calls.has_around() {
+        names.insert(0, "the recorder");
+    }
+    names.join(" and ")
 }
 
 /// Whether a launch's function has a text in its name, letters of either case alike.

@@ -40,7 +40,9 @@ pub mod trail;
 pub mod transfers;
 pub mod trimmed;
 pub mod tuning;
+pub mod under_way;
 pub mod uses;
+pub mod watching;
 pub mod words;
 pub mod writers;
 
@@ -97,6 +99,8 @@ pub struct Document {
     pub writers: writers::Writers,
     /// State of tunings.
     pub tuning: tuning::state::State,
+    /// State of watching memory.
+    pub watching: watching::State,
     /// What is being found out of the recording.
     pub finding_out: Option<Progress>,
     /// What touches what is selected.
@@ -220,6 +224,7 @@ impl Document {
             comparing: comparison::State::default(),
             writers: writers::Writers::default(),
             tuning: tuning::state::State::default(),
+            watching: watching::State::default(),
             finding_out: None,
             trail: trail::Trail::default(),
             lanes: lanes::Lanes::default(),

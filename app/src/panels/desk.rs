@@ -12,6 +12,7 @@ use crate::theme::palette;
 use device_mali::debug::Writer;
 use egui::{RichText, Ui};
 use replay_engine::tune::{Tune, Tuned};
+use replay_engine::watch::Watch;
 use std::path::PathBuf;
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex};
@@ -111,6 +112,13 @@ pub enum Ask {
         board: String,
         /// What is tried.
         tune: Box<Tune>,
+    },
+    /// A board to be asked for memory between launches.
+    Watch {
+        /// The board.
+        board: String,
+        /// What it is asked.
+        ask: Watch,
     },
     /// A file with code to be chosen, which Tune tries in the place of what was recorded.
     TuneCode,

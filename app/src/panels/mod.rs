@@ -1,5 +1,6 @@
 //! The panels, one file each, registered in one table.
 
+mod ask_board;
 pub mod compare;
 mod copy_menu;
 pub mod desk;

@@ -5,7 +5,7 @@ use super::app::App;
 use super::leaving::Leave;
 use super::shortcut::key;
 use super::tasks::{Done, Ended};
-use super::{contents, keys_sheet, naming, palette, shell, tuning, typed};
+use super::{contents, keys_sheet, naming, palette, shell, tuning, typed, watching};
 use crate::document::comparison::With;
 use crate::panels;
 use crate::panels::desk::Ask;
@@ -102,6 +102,7 @@ impl App {
             Ask::Save(buffer, element) => contents::save(self, ctx, &buffer, element),
             Ask::Clear(buffer) => contents::clear(self, ctx, &buffer),
             Ask::Tune { board, tune } => tuning::run(self, ctx, board, *tune),
+            Ask::Watch { board, ask } => watching::run(self, ctx, &board, ask),
             Ask::TuneCode => tuning::code(self, ctx),
             Ask::SaveTuned { tuned, columns, format } => tuning::save(self, ctx, tuned, columns, format),
             Ask::Memory { .. }

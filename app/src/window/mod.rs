@@ -37,6 +37,7 @@ mod top;
 mod tour;
 mod tuning;
 mod typed;
+mod watching;
 mod welcome;
 
 pub use app::{App, Setup};

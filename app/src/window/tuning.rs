@@ -3,9 +3,9 @@
 use super::app::App;
 use super::pick::Pick;
 use crate::document::replay::edits_of;
-use crate::document::tuning::state::State;
 use crate::document::tuning::table::{self, Columns};
 use crate::document::tuning::{board as boards, code as codes};
+use crate::document::under_way::UnderWay;
 use crate::log::{self, Level};
 use crate::theme::text;
 use egui::Context;
@@ -17,7 +17,7 @@ use trace_query::Format;
 /// Tunes a launch of the open recording on a board.
 pub(super) fn run(app: &mut App, ctx: &Context, board: String, tune: Tune) {
     let Some(doc) = &app.doc else { return };
-    let alive = State::alive();
+    let alive = UnderWay::alive();
     let edited = doc.edited();
     let (known, of, to, held) = (
         app.boards.clone(),
@@ -42,7 +42,7 @@ pub(super) fn run(app: &mut App, ctx: &Context, board: String, tune: Tune) {
         })
     });
     if let Some(doc) = &mut app.doc {
-        doc.tuning.begin(&board, progress, &alive);
+        doc.tuning.begin(UnderWay::new(&board, progress, &alive));
     }
 }
 

@@ -64,7 +64,10 @@ impl Calls {
             }
         }
         progress.check()?;
-        Ok(Some(index.finish()))
+        let mut calls = index.finish();
+        calls.find_around();
+        calls.compare_around(recording, progress)?;
+        Ok(Some(calls))
     }
 }
 

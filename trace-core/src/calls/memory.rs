@@ -29,7 +29,7 @@ pub enum Known {
     Seen,
     /// A board had them so before the event happened.
     Board,
-    /// A launch left them so on a board, at the event.
+    /// A board had them so behind the launch at the event, which changed them or what lies around them.
     Left,
 }
 
@@ -77,7 +77,7 @@ impl State {
             Self::Known(Known::Filled, e) => format!("filled at event {e}"),
             Self::Known(Known::Seen, e) => format!("read back at event {e}"),
             Self::Known(Known::Board, e) => format!("as a board had it before event {e}"),
-            Self::Known(Known::Left, e) => format!("as the launch at event {e} left it on a board"),
+            Self::Known(Known::Left, e) => format!("as a board had it behind the launch at event {e}"),
             Self::Unknown(Why::NotTaken, _) => "no memory that the recording tells of".to_owned(),
             Self::Unknown(Why::NeverWritten, 0) => "not written before".to_owned(),
             Self::Unknown(Why::NeverWritten, e) => format!("not written since it was taken at event {e}"),
@@ -195,7 +195,7 @@ impl Calls {
         let write = self.writes.last(at, since..event, wrote);
         let seen = self.seen.last(at, since..event, read);
         end.set(end.get().min(self.sight_edge(at)));
-        let launch = self.may_have_written(at, buffer.map(|p| p.buffer), since..event, false);
+        let launch = self.may_have_written(recording, at, buffer.map(|p| p.buffer), since..event, false);
         // Before a buffer was taken something else lay there.
         let sights = since.saturating_add(u64::from(fact.is_some_and(|b| b.kind.is_taken())));
         let sight = fact.and_then(|_| self.last_sight(at, sights..event.saturating_add(1)));
@@ -223,9 +223,10 @@ impl Calls {
             let written = self.writes.first(at, between.clone(), wrote);
             written.is_none()
                 && self
-                    .may_have_written(at, buffer.map(|p| p.buffer), between, true)
+                    .may_have_written(recording, at, buffer.map(|p| p.buffer), between, true)
                     .is_none()
         };
+        let until = until.min(self.told_until(event));
         let next = self.seen.first(at, event..until, read).filter(|_| !shared);
         let sight = fact
             .and_then(|_| self.first_sight(at, event..until))
@@ -298,19 +299,43 @@ impl Calls {
     /// any launch may have. Launches that a board watched are not in doubt. With its event.
     fn may_have_written(
         &self,
+        recording: &Recording,
         address: u64,
         buffer: Option<u32>,
         events: Range<u64>,
         first: bool,
     ) -> Option<(u64, Option<Reached>)> {
-        if self.watched.is_empty() {
+        if self.watched.is_empty() && self.around.is_empty() {
             return self.may_have_reached(buffer, events, first);
         }
         let parts = self.unwatched(address, events).into_iter();
-        let mut found = |part| self.may_have_reached(buffer, part, first);
+        let mut found = |part| self.may_have_reached_around(recording, address, buffer, part, first);
         match first {
             true => parts.into_iter().find_map(&mut found),
             false => parts.into_iter().rev().find_map(&mut found),
+        }
+    }
+
+    /// As [`Calls::may_have_reached`]; launches that memory was taken down around wrote what is told behind them.
+    fn may_have_reached_around(
+        &self,
+        recording: &Recording,
+        address: u64,
+        buffer: Option<u32>,
+        events: Range<u64>,
+        first: bool,
+    ) -> Option<(u64, Option<Reached>)> {
+        if self.around.is_empty() {
+            return self.may_have_reached(buffer, events, first);
+        }
+        let told = self
+            .taken_as_changed(recording, address, &events, first)
+            .map(|e| (e, None));
+        let of = |e: &u64| self.may_have_reached(buffer, *e..e.saturating_add(1), first);
+        let mut open = self.open_among(&events).iter();
+        match first {
+            true => told.into_iter().chain(open.find_map(of)).min_by_key(|f| f.0),
+            false => told.into_iter().chain(open.rev().find_map(of)).max_by_key(|f| f.0),
         }
     }
 
@@ -353,6 +378,12 @@ fn unknown(range: Range<u64>, why: Why, event: u64) -> Piece {
         state: State::Unknown(why, event),
         shift: 0,
     }
+}
+
+/// Whether an entry of what is read back tells an address.
+pub(super) fn told(events: &Events, e: &Entry, address: u64) -> bool {
+    let covered = || copy_at(events, e.event).is_some_and(|row| Rows::read(&row).place(address).is_some());
+    e.tag & UNHELD == 0 && (e.tag & GAPS == 0 || covered())
 }
 
 /// The rows that a copy or a fill writes.

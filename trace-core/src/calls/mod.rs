@@ -5,6 +5,7 @@
 //! by event, and in trees over addresses.
 
 mod arguments;
+mod around;
 mod buffers;
 mod index;
 mod kernel;
@@ -31,6 +32,7 @@ pub use who::{Changed, Toucher, Who, Writer};
 use crate::recording::{CallEvent, CallFacts, CopyRow, Events, FillRow, LaunchRow};
 use crate::values::Values;
 use ranges::Ranges;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// How a launch has the address of a buffer.
@@ -118,8 +120,16 @@ pub struct Calls {
     failed: Vec<u64>,
     snapshots: Vec<(u64, String)>,
     taken: Values,
+    /// Launches that memory was taken down around, in order.
+    around: Vec<around::Around>,
+    /// Events of launches that memory was not taken down around, where it was around others.
+    open: Vec<u64>,
     /// What boards told of memory, in the order in which they were asked.
     watched: Vec<Arc<Watched>>,
+    /// What launches changed, as the recorder took it down or boards saw it, by event.
+    left: BTreeMap<u64, Arc<LeftBy>>,
+    /// How many answers of boards were taken in.
+    revision: u64,
 }
 
 impl Calls {

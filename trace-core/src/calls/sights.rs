@@ -37,8 +37,23 @@ impl Calls {
         while calls.watched.len() >= MOST_WATCHED {
             calls.watched.remove(0);
         }
+        for launch in calls.launches_among(watched.events()).to_vec() {
+            // What watched all memory says it all; of others the last one that was asked counts.
+            let told = calls.left.get(&launch.event);
+            if watched.is_whole() || told.is_none_or(|t| !t.whole) {
+                let left = calls.changed_by(&watched, launch.event);
+                calls.left.insert(launch.event, Arc::new(left));
+            }
+        }
         calls.watched.push(watched);
+        calls.revision += 1;
         calls
+    }
+
+    /// Rises with every answer of a board: what is made of this can tell by it whether it is of the same answers.
+    #[must_use]
+    pub fn revision(&self) -> u64 {
+        self.revision
     }
 
     /// What boards told.
@@ -47,16 +62,27 @@ impl Calls {
         &self.watched
     }
 
-    /// Whether a board watched the launch at an event reach an address.
+    /// Whether it is known what the launch at an event did to an address: a board watched it, or memory was taken down
+    /// around it.
     #[must_use]
     pub fn is_watched(&self, address: u64, event: u64) -> bool {
         let told = |w: &Arc<Watched>| w.events().contains(&event) && w.watches(address);
-        self.watched.iter().any(told)
+        self.is_taken_around(event) || self.watched.iter().any(told)
+    }
+
+    /// Parts of some events, rising, whose launches are in doubt at an address: no board watched them there, and memory was
+    /// not taken down around them.
+    #[must_use]
+    pub fn in_doubt(&self, address: u64, events: Range<u64>) -> Vec<Range<u64>> {
+        let parts = self.unwatched(address, events).into_iter();
+        match self.around.is_empty() {
+            true => parts.collect(),
+            false => parts.flat_map(|p| self.without_around(p)).collect(),
+        }
     }
 
     /// Parts of some events, rising, of which no board watched the launches at an address.
-    #[must_use]
-    pub fn unwatched(&self, address: u64, events: Range<u64>) -> Vec<Range<u64>> {
+    pub(super) fn unwatched(&self, address: u64, events: Range<u64>) -> Vec<Range<u64>> {
         let mut left = vec![events];
         for w in self.watched.iter().filter(|w| w.watches(address)) {
             let seen = w.events();
@@ -125,45 +151,46 @@ impl Calls {
         self.watched.iter().filter_map(changed).max_by_key(|c| c.0)
     }
 
-    /// What the launch at an event changed, as a board saw it; `None`: none watched it.
+    /// What the launch at an event changed, as a board saw it or the recorder took it down; `None`: neither did.
     #[must_use]
-    pub fn left_by(&self, event: u64) -> Option<LeftBy> {
-        let watched = || self.watched.iter().filter(|w| w.events().contains(&event));
-        // One that watched everything says it all; otherwise the last one that was asked.
-        let told = watched()
-            .rev()
-            .find(|w| w.is_whole())
-            .or_else(|| watched().next_back())?;
+    pub fn left_by(&self, event: u64) -> Option<&Arc<LeftBy>> {
+        self.left.get(&event)
+    }
+
+    fn changed_by(&self, told: &Watched, event: u64) -> LeftBy {
         let mut by_buffer: Vec<Left> = Vec::new();
         for (was, is) in told.changes(event) {
-            let both = told.bytes_of(was).iter().zip(told.bytes_of(is));
-            for (at, (a, b)) in (is.at..).zip(both) {
-                if a == b {
-                    continue;
-                }
-                // Within the buffer of the byte before, as most are.
-                let last = by_buffer.last_mut();
-                let within = |l: &Left| match l.buffer.and_then(|n| self.buffers.get(n)) {
-                    Some(buffer) => at < buffer.end(),
-                    None => l.span.end == at,
-                };
-                match last.filter(|l| within(l)) {
-                    Some(l) => {
-                        l.bytes += 1;
-                        l.span.end = at + 1;
-                    }
-                    None => by_buffer.push(Left {
-                        buffer: self.buffers.at(at, event).map(|p| p.buffer),
-                        bytes: 1,
-                        span: at..at + 1,
-                    }),
-                }
-            }
+            self.differences(is.at, told.bytes_of(was), told.bytes_of(is), event, &mut by_buffer);
         }
-        Some(LeftBy {
+        LeftBy {
             whole: told.is_whole(),
             list: by_buffer,
-        })
+        }
+    }
+
+    /// Adds the bytes from an address on that differ to what a launch changed, by buffers as they are at its event.
+    pub(super) fn differences(&self, from: u64, was: &[u8], is: &[u8], event: u64, to: &mut Vec<Left>) {
+        for (at, (a, b)) in (from..).zip(was.iter().zip(is)) {
+            if a == b {
+                continue;
+            }
+            // Within the buffer of the byte before, as most are.
+            let within = |l: &Left| match l.buffer.and_then(|n| self.buffers.get(n)) {
+                Some(buffer) => at < buffer.end(),
+                None => l.span.end == at,
+            };
+            match to.last_mut().filter(|l| within(l)) {
+                Some(l) => {
+                    l.bytes += 1;
+                    l.span.end = at + 1;
+                }
+                None => to.push(Left {
+                    buffer: self.buffers.at(at, event).map(|p| p.buffer),
+                    bytes: 1,
+                    span: at..at + 1,
+                }),
+            }
+        }
     }
 
     /// Launches among some events, all of them.

@@ -31,7 +31,7 @@ pub struct Toucher {
     pub reach: Reach,
 }
 
-/// A launch that changed a byte, as a board saw it.
+/// A launch that changed a byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Changed {
     /// Its event.
@@ -57,11 +57,11 @@ pub struct Who {
     pub byte: Option<u8>,
     /// The last copy or fill that wrote it, with its event.
     pub certain: Option<(u64, Writer)>,
-    /// The last launch since then that a board saw change it.
+    /// The last launch since then that changed it, as a board saw it or the recorder took it down.
     pub changed: Option<Changed>,
     /// Launches since these that may have written it, the last one first; [`MOST`] at most.
     pub launches: Vec<Toucher>,
-    /// Launches since these that a board watched, with an address in the buffer: they left the byte as it was.
+    /// Launches since these that are not in doubt, with an address in the buffer: they left the byte as it was.
     pub left: u64,
     /// Launches since these that have an address in the buffer and by their signature do not write through it.
     pub readers: u64,
@@ -149,13 +149,15 @@ impl Calls {
             .pieces
             .first()
             .map_or(State::Unknown(super::Why::NotTaken, 0), |p| p.state);
-        let changed = self.last_change(address, behind..event);
+        let seen = self.last_change(address, behind..event);
+        let taken = self.last_taken_change(recording, address, behind..event);
+        let changed = seen.into_iter().chain(taken).max_by_key(|c| c.0);
         let behind = changed.map_or(behind, |(e, ..)| e + 1);
         let changed = changed.and_then(|(event, was, is)| {
             let launch = self.launch_at(event)?;
             Some(Changed { event, launch, was, is })
         });
-        let doubt = self.unwatched(address, behind..event);
+        let doubt = self.in_doubt(address, behind..event);
         let (mut launches, mut writers, mut readers, mut others) = (Vec::new(), 0u64, 0u64, 0u64);
         for part in doubt.into_iter().rev() {
             let all = self.launches_among(part.clone()).len() as u64;

@@ -1,6 +1,7 @@
 //! What can be asked of recordings of calls, through the public face; memory compared with a second, naive implementation.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // These are tests.
 
+mod around;
 mod differing;
 mod naive;
 mod net;

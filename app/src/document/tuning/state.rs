@@ -1,27 +1,13 @@
 //! A document's tuning: what is under way, and what came of the last one.
 
+use crate::document::under_way::UnderWay;
 use replay_engine::tune::Tuned;
-use std::sync::{Arc, Weak};
-use std::time::Instant;
-use trace_core::progress::Progress;
-
-/// A tuning that is under way.
-#[derive(Clone, Debug)]
-pub struct Running {
-    /// How far it is; cancels it too.
-    pub progress: Progress,
-    /// When it began.
-    pub since: Instant,
-    /// The board.
-    pub board: String,
-    /// Gone when the work is, however it ended.
-    alive: Weak<()>,
-}
+use std::sync::Arc;
 
 /// State of the tuning of a document.
 #[derive(Clone, Debug, Default)]
 pub struct State {
-    running: Option<Running>,
+    running: Option<UnderWay>,
     /// What the last one came to, and the board.
     pub done: Option<(Arc<Tuned>, String)>,
     /// Why the last one came to nothing, in words.
@@ -31,25 +17,14 @@ pub struct State {
 impl State {
     /// What is under way.
     #[must_use]
-    pub fn running(&self) -> Option<&Running> {
-        self.running.as_ref().filter(|r| r.alive.upgrade().is_some())
-    }
-
-    /// Begins: the work holds what is given back for as long as it goes on.
-    #[must_use]
-    pub fn alive() -> Arc<()> {
-        Arc::new(())
+    pub fn running(&self) -> Option<&UnderWay> {
+        self.running.as_ref().filter(|r| r.is_alive())
     }
 
     /// Something is under way.
-    pub fn begin(&mut self, board: &str, progress: Progress, alive: &Arc<()>) {
+    pub fn begin(&mut self, work: UnderWay) {
         self.missed = None;
-        self.running = Some(Running {
-            progress,
-            since: Instant::now(),
-            board: board.to_owned(),
-            alive: Arc::downgrade(alive),
-        });
+        self.running = Some(work);
     }
 
     /// It is over.
@@ -65,12 +40,13 @@ impl State {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use trace_core::progress::Progress;
 
     #[test]
-    fn work_that_is_gone_is_not_under_way() {
+    fn what_it_came_to_stays() {
         let mut state = State::default();
-        let alive = State::alive();
-        state.begin("cuda:0", Progress::new(), &alive);
+        let alive = UnderWay::alive();
+        state.begin(UnderWay::new("cuda:0", Progress::new(), &alive));
         assert!(state.running().is_some());
         drop(alive);
         assert!(state.running().is_none());

@@ -2,10 +2,12 @@
 
 use crate::document::Document;
 use crate::document::called;
+use crate::panels::ask_board;
 use crate::panels::desk::{Ask, Asks};
 use crate::theme::widgets::{self, Part};
 use crate::theme::{palette, small, text};
 use egui::{RichText, Ui};
+use replay_engine::watch::Watch;
 use trace_core::calls::{Argument, Calls, Value};
 use trace_core::recording::{CALL_OF_GRAPH, LaunchRow};
 
@@ -56,6 +58,49 @@ pub fn details(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, launch: u32) {
         asks.push(Ask::BeforeAfter);
         asks.command("show-memory");
     }
+    changed(doc, asks, ui, &calls, l.event);
+}
+
+/// What the launch changed, as a board saw it; or the offer to ask one.
+fn changed(doc: &Document, asks: &mut Asks, ui: &mut Ui, calls: &Calls, event: u64) {
+    let p = palette(ui);
+    let quiet = |ui: &mut Ui, told: &str| {
+        ui.add(egui::Label::new(RichText::new(told).font(small()).color(p.quiet)).wrap());
+    };
+    if let Some(left) = calls.left_by(event) {
+        for l in left.list.iter().take(MOST) {
+            let name = called::left_place(calls, l);
+            let told = text::bytes(l.bytes);
+            let r = widgets::key_link(ui, "changed", &format!("{name}, {told}"));
+            let hover = format!(
+                "{} of {name} between {:#x} and {:#x} are others behind it, as {} saw",
+                text::counted(l.bytes, "byte", "bytes"),
+                l.span.start,
+                l.span.end,
+                called::boards(calls)
+            );
+            if r.on_hover_text(hover).clicked() {
+                asks.memory(Some(0), l.span.start, 16);
+                asks.push(Ask::BeforeAfter);
+                asks.command("show-memory");
+            }
+        }
+        match left.list.len() {
+            0 if left.whole => quiet(ui, "it changed nothing"),
+            0 => quiet(ui, "it changed nothing of the memory that was watched"),
+            n if n > MOST => quiet(ui, &format!("and {} more buffers", n - MOST)),
+            _ => {}
+        }
+        if left.whole {
+            return;
+        }
+    }
+    ui.add_space(4.0);
+    ui.horizontal(|ui| {
+        let told = "what memory this launch changed";
+        ask_board::button(doc, asks, ui, "Ask", told, || Watch::launch(event, Vec::new()));
+    });
+    ask_board::missed(doc, ui);
 }
 
 /// The first address of an argument that may be written through.

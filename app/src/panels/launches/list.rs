@@ -26,9 +26,9 @@ struct Column {
 }
 
 /// The columns of a list of this width: what matters least goes first where there is little room.
-fn columns(width: f32) -> Vec<Column> {
+fn columns(width: f32, watched: bool) -> Vec<Column> {
     // Negative: a part of what is left.
-    let plan: [(&str, f32, bool, Option<Sort>, f32); 10] = [
+    let plan: [(&str, f32, bool, Option<Sort>, f32); 11] = [
         ("launch", 44.0, true, Some(Sort::Order), 0.0),
         ("event", 52.0, true, None, 520.0),
         ("kernel", -1.0, false, Some(Sort::Kernel), 0.0),
@@ -39,6 +39,14 @@ fn columns(width: f32) -> Vec<Column> {
         ("on the host", 70.0, true, Some(Sort::Took), 580.0),
         ("result", 56.0, false, None, 1080.0),
         ("arguments", -1.4, false, None, 860.0),
+        // There only where a board told.
+        (
+            "changed",
+            -0.9,
+            false,
+            None,
+            if watched { 620.0 } else { f32::INFINITY },
+        ),
     ];
     let shown: Vec<_> = plan.into_iter().filter(|c| width >= c.4).collect();
     let fixed: f32 = shown.iter().map(|c| c.1.max(0.0) + 12.0).sum();
@@ -62,7 +70,7 @@ fn columns(width: f32) -> Vec<Column> {
 
 /// Draws it.
 pub(super) fn ui(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui, calls: &Calls) {
-    let columns = columns(ui.available_width());
+    let columns = columns(ui.available_width(), !calls.watched().is_empty());
     heads(view, ui, &columns);
     let count = view
         .rows
@@ -131,6 +139,11 @@ pub(super) fn ui(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut 
             if c.head == "arguments" {
                 let told = arguments(doc, calls, l.event, &launch);
                 paint_text(ui, cell, align, &told, mono(), p.quiet);
+                continue;
+            }
+            if c.head == "changed" {
+                let told = called::left_words(calls, l.event);
+                paint_text(ui, cell, align, told.as_deref().unwrap_or("–"), mono(), p.quiet);
                 continue;
             }
             let (told, ink) = cell_text(calls, c.head, n, l.event, &launch, p);

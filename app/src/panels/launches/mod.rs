@@ -10,11 +10,13 @@ pub use view::View;
 use crate::document::Document;
 use crate::document::called::{self, Sort};
 use crate::document::facts::Stage;
+use crate::document::watching;
+use crate::panels::ask_board;
 use crate::panels::desk::Asks;
 use crate::theme::{body, icons, mono, palette, small, text, widgets};
 use egui::{Key, Rect, RichText, Stroke, Ui, pos2, vec2};
 use std::sync::Arc;
-use trace_core::calls::Calls;
+use trace_core::calls::{Calls, Launched};
 use trace_core::progress::Progress;
 
 /// Width from which the panel explains the launch beside the list, points.
@@ -35,7 +37,7 @@ pub fn ui(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui) {
         return;
     }
     choose(doc, view, asks, &calls);
-    bar(view, &calls, ui);
+    bar(doc, view, asks, &calls, ui);
     let p = palette(ui);
     let full = ui.available_rect_before_wrap();
     // The inspector explains the launch; the panel does too where there is room for both.
@@ -89,7 +91,8 @@ pub(super) fn nothing(doc: &Document, asks: &mut Asks, ui: &mut Ui, what: &str) 
 /// Has the launches chosen and sorted where the person asked for others than before.
 fn choose(doc: &Document, view: &mut View, asks: &mut Asks, calls: &Arc<Calls>) {
     let wanted = (view.filter.trim().to_owned(), view.sort, view.falling);
-    let of = Arc::as_ptr(calls) as usize;
+    // The order does not follow from what boards tell.
+    let of = Arc::as_ptr(&doc.recording) as usize;
     if view.made == Some((of, wanted.clone())) {
         return;
     }
@@ -124,7 +127,7 @@ fn filter_id() -> egui::Id {
     egui::Id::unique("launches-filter")
 }
 
-fn bar(view: &mut View, calls: &Calls, ui: &mut Ui) {
+fn bar(doc: &Document, view: &mut View, asks: &mut Asks, calls: &Calls, ui: &mut Ui) {
     let p = palette(ui);
     ui.horizontal(|ui| {
         ui.set_height(28.0);
@@ -163,6 +166,13 @@ fn bar(view: &mut View, calls: &Calls, ui: &mut Ui) {
                 _ => text::counted(all, "launch", "launches"),
             };
             ui.add(egui::Label::new(RichText::new(told).color(p.quiet).font(mono())).truncate());
+            let watched = |l: &Launched| calls.left_by(l.event).is_some_and(|l| l.whole);
+            // The first and the last stand for all: what is watched of all is watched from one end to the other.
+            let ends = [calls.launches().first(), calls.launches().last()];
+            if !ends.into_iter().flatten().all(watched) {
+                let told = "what each launch changed";
+                ask_board::button(doc, asks, ui, "Ask", told, || watching::for_launches(&doc.recording));
+            }
         });
     });
 }

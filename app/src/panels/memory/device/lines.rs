@@ -109,7 +109,14 @@ pub(super) fn ui(doc: &mut Document, view: &mut View, ui: &mut Ui, calls: &Arc<C
         Side::After => [clamped(doc.moment().saturating_add(1)); 2],
         Side::Both => [clamped(doc.moment()), clamped(doc.moment().saturating_add(1))],
     };
-    let made: Made = (Arc::as_ptr(calls) as usize, index, events[0], c.bytes, both);
+    let made: Made = (
+        Arc::as_ptr(calls) as usize,
+        calls.revision(),
+        index,
+        events[0],
+        c.bytes,
+        both,
+    );
     if view.device.made.as_ref().is_none_or(|m| m.0 != made) {
         let (stretches, rows) = stretches(doc, calls, b.at..b.end(), &events, c.bytes);
         view.device.made = Some((made, Arc::new(stretches), rows));

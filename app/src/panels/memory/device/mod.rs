@@ -11,11 +11,14 @@ use super::{View, go_to, view_as};
 use crate::document::Document;
 use crate::document::called;
 use crate::document::moment::Selection;
+use crate::document::watching;
+use crate::panels::ask_board;
 use crate::panels::desk::Asks;
 use crate::theme::widgets::{self, paint_text};
 use crate::theme::{icons, palette, small, text};
 use egui::accesskit::Role;
 use egui::{Align2, Rect, RichText, Sense, Stroke, Ui, WidgetInfo, pos2, vec2};
+use replay_engine::watch::Watch;
 use std::sync::Arc;
 use trace_core::calls::{Calls, DeviceBuffer, State};
 use view::Side;
@@ -25,6 +28,8 @@ const LIST: f32 = 210.0;
 const WIDE: f32 = 640.0;
 /// Height of what tells who wrote the selected byte, where no inspector does.
 const WHO: f32 = 132.0;
+/// Pieces of a buffer that are looked through for one that is not known.
+const ASKED_PIECES: usize = 16;
 
 /// Draws the panel.
 pub fn ui(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui, calls: &Arc<Calls>) {
@@ -36,7 +41,7 @@ pub fn ui(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui, cal
         return;
     }
     follow(doc, view, calls);
-    bar(doc, view, ui, calls);
+    bar(doc, view, asks, ui, calls);
     let p = palette(ui);
     let full = ui.available_rect_before_wrap();
     let wide = if full.width() < WIDE { 0.0 } else { LIST };
@@ -108,7 +113,7 @@ fn moment(doc: &Document, side: Side) -> u64 {
     }
 }
 
-fn bar(doc: &mut Document, view: &mut View, ui: &mut Ui, calls: &Calls) {
+fn bar(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui, calls: &Calls) {
     let p = palette(ui);
     ui.horizontal(|ui| {
         ui.set_height(28.0);
@@ -136,10 +141,42 @@ fn bar(doc: &mut Document, view: &mut View, ui: &mut Ui, calls: &Calls) {
                 view.device.side = side;
             }
         }
+        ask(doc, view, asks, ui, calls);
         if let Some(why) = &view.wrong {
             let told = RichText::new(format!("▲ {why}")).font(small()).color(p.error);
             ui.add(egui::Label::new(told).truncate());
         }
+    });
+}
+
+/// Offers to ask a board where what is shown is not all known.
+fn ask(doc: &Document, view: &View, asks: &mut Asks, ui: &mut Ui, calls: &Calls) {
+    let Some(b) = view.device.buffer.and_then(|n| calls.buffers().get(n)) else {
+        return;
+    };
+    let (at, side) = (doc.moment(), view.device.side);
+    let launch = doc.launch_meant().is_some();
+    let unwatched = launch && calls.left_by(at).is_none_or(|l| !l.whole);
+    let moments = match side {
+        Side::Before => at..at + 1,
+        Side::After => at + 1..at + 2,
+        Side::Both => at..at + 2,
+    };
+    let unknown = |event: u64| {
+        let some = calls.first_pieces(&doc.recording, b.at..b.end(), event, ASKED_PIECES);
+        b.lives_at(event) && some.iter().any(|p| !p.state.is_known())
+    };
+    if b.kind.is_shared() || !(unwatched || moments.clone().any(unknown)) {
+        return;
+    }
+    let range = b.at..b.end();
+    let told = match launch {
+        true => "what memory holds before and after this launch, and all that the launch changed",
+        false => "what this buffer holds here",
+    };
+    ask_board::button(doc, asks, ui, "Ask", told, || match launch {
+        true => Watch::launch(at, vec![(b.at, b.bytes)]),
+        false => watching::for_memory(range, moments.start),
     });
 }
 

@@ -16,8 +16,8 @@ pub enum Side {
     Both,
 }
 
-/// What lines were made of: the calls, the buffer, the event, bytes a line, both sides.
-pub(super) type Made = (usize, u32, u64, u64, bool);
+/// What lines were made of: the calls and how many boards told of them, the buffer, the event, bytes a line, both sides.
+pub(super) type Made = (usize, u64, u32, u64, u64, bool);
 
 /// A stretch of lines.
 #[derive(Clone, Debug)]

@@ -1,10 +1,12 @@
-//! Who wrote the selected byte: a copy or a fill for certain, or the launches that may have.
+//! Who wrote the selected byte: a copy or a fill for certain, a launch where a board saw it, or the launches that may have.
 
 use super::state_words;
 use super::view::Side;
 use crate::document::Document;
 use crate::document::called;
 use crate::document::moment::Selection;
+use crate::document::watching;
+use crate::panels::ask_board;
 use crate::panels::desk::Asks;
 use crate::theme::widgets::{self, Part};
 use crate::theme::{palette, small, text};
@@ -15,13 +17,13 @@ use trace_core::calls::{BufferKind, Calls, Who, Writer};
 /// Launches that are listed.
 const MOST: usize = 12;
 
-/// What an answer is of: the calls, the byte, the event before which it holds.
-type Key = (usize, u64, u64);
+/// What an answer is of: the calls and how many boards told of them, the byte, the event before which it holds.
+type Key = (usize, u64, u64, u64);
 
 /// The answer, found once for each byte and moment.
 fn answer(doc: &Document, ui: &Ui, calls: &Arc<Calls>, va: u64, event: u64) -> Arc<Who> {
     let id = egui::Id::unique("who wrote the byte");
-    let key: Key = (Arc::as_ptr(calls) as usize, va, event);
+    let key: Key = (Arc::as_ptr(calls) as usize, calls.revision(), va, event);
     let kept: Option<(Key, Arc<Who>)> = ui.data(|d| d.get_temp(id));
     if let Some((_, who)) = kept.filter(|k| k.0 == key) {
         return who;
@@ -81,6 +83,7 @@ pub fn who(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, side: Side) {
     }
     widgets::key_wrapped(ui, "known", Part::words(state_words(&calls, who.state)).colour(p.quiet));
     writers(doc, asks, ui, &calls, &who);
+    in_doubt(doc, asks, ui, &calls, &who, event);
 }
 
 /// The input that the byte was given with, which may be edited.
@@ -103,13 +106,17 @@ fn writers(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, calls: &Calls, who:
     let quiet = |ui: &mut Ui, told: String| {
         ui.add(egui::Label::new(RichText::new(told).font(small()).color(p.quiet)).wrap());
     };
+    let launch_words = |launch: u32| {
+        let l = calls.launches().get(launch as usize);
+        let name = l.map_or("", |l| calls.function_name(l.function));
+        format!("launch {} {}", text::count(u64::from(launch)), called::short(name))
+    };
     for t in who.launches.iter().take(MOST) {
         let Some(l) = calls.launches().get(t.launch as usize) else {
             continue;
         };
-        let name = called::short(calls.function_name(l.function));
         let key = if t.reach.is_certain() { "may have" } else { "possibly" };
-        let r = widgets::key_link(ui, key, &format!("launch {} {name}", text::count(u64::from(t.launch))));
+        let r = widgets::key_link(ui, key, &launch_words(t.launch));
         let told = format!(
             "event {} · {}\n{}",
             text::count(t.event),
@@ -128,6 +135,20 @@ fn writers(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, calls: &Calls, who:
                 text::count((who.launches.len() - MOST) as u64)
             ),
         );
+    }
+    if let Some(c) = who.changed {
+        let r = widgets::key_link(ui, "changed it", &launch_words(c.launch));
+        let told = format!(
+            "event {} · from {:#04x} to {:#04x}, as {} saw it",
+            text::count(c.event),
+            c.was,
+            c.is,
+            called::boards(calls)
+        );
+        if r.on_hover_text(told).clicked() {
+            doc.go_following(c.event);
+        }
+        widgets::key_value(ui, "from, to", Part::mono(format!("{:#04x}, {:#04x}", c.was, c.is)));
     }
     if let Some((event, writer)) = who.certain {
         let what = match writer {
@@ -155,13 +176,21 @@ fn writers(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, calls: &Calls, who:
                 asks.command("show-memory");
             }
         }
-    } else if who.launches.is_empty() {
+    } else if who.launches.is_empty() && who.changed.is_none() {
         let told = match who.taken {
             Some(e) => format!("nobody since it was taken at event {}", text::count(e)),
             None if who.place.is_some() => "nobody in this recording".to_owned(),
             None => "there is no buffer that is known".to_owned(),
         };
         quiet(ui, told);
+    }
+    if who.left > 0 {
+        let told = text::counted(who.left, "launch has", "launches have");
+        let boards = called::boards(calls);
+        quiet(
+            ui,
+            format!("{told} its address since, and left it as it was, as {boards} saw"),
+        );
     }
     if who.readers > 0 {
         let told = text::counted(who.readers, "launch has", "launches have");
@@ -176,4 +205,16 @@ fn writers(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, calls: &Calls, who:
             ),
         );
     }
+}
+
+/// Offers to ask a board where launches are in doubt.
+fn in_doubt(doc: &Document, asks: &mut Asks, ui: &mut Ui, calls: &Calls, who: &Who, event: u64) {
+    if let Some(ask) = watching::for_byte(calls, who, event) {
+        ui.add_space(4.0);
+        ui.horizontal(|ui| {
+            let told = "which launch changed this byte, and what it holds";
+            ask_board::button(doc, asks, ui, "Ask", told, || ask);
+        });
+    }
+    ask_board::missed(doc, ui);
 }

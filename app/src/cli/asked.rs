@@ -1,0 +1,67 @@
+//! Verbs that ask a board for what a recording of calls does not hold: memory between launches.
+
+use super::board::Keys;
+use super::failure::complain;
+use super::source::{Opened, number};
+use super::{Failure, waiting};
+use crate::document::boards::factories;
+use crate::document::watching;
+use clap::Args;
+use replay_engine::watch::{MOST_BYTES, USUAL_BYTES, Watch};
+use trace_core::calls::Calls;
+
+/// Which board is asked, and for how much.
+#[derive(Args, Clone, Debug)]
+pub struct Asked {
+    /// In a recording of calls: ask this board, which plays the recording and watches memory between launches (cuda:N,
+    /// agent:NAME/cudaN; the verb `boards` lists those there are)
+    #[arg(long, value_name = "BOARD")]
+    on: Option<String>,
+    /// Most bytes of memory that the board may tell; watching ends before the launch that goes beyond
+    #[arg(long, value_name = "N", value_parser = number, default_value_t = USUAL_BYTES, requires = "on")]
+    most: u64,
+    #[command(flatten)]
+    keys: Keys,
+}
+
+impl Asked {
+    /// Whether a board is to be asked.
+    pub fn is_asked(&self) -> bool {
+        self.on.is_some()
+    }
+
+    /// A board is to be asked of a recording that is none of calls: it says that it cannot be.
+    pub fn refuse(&self) -> Result<(), Failure> {
+        match &self.on {
+            Some(_) => Err(Failure::usage(
+                "--on asks a board about launches, which are in recordings of calls",
+            )),
+            None => Ok(()),
+        }
+    }
+
+    /// The board begins what takes a while to begin, while the recording is still being read.
+    pub fn start_ahead(&self) {
+        if let Some(on) = &self.on {
+            factories().start_ahead(on);
+        }
+    }
+
+    /// What is known of a recording's calls once the board has told what is asked; as it was where nobody is asked.
+    pub fn ask(&self, opened: &Opened, calls: Calls, ask: Watch) -> Result<Calls, Failure> {
+        let Some(on) = &self.on else { return Ok(calls) };
+        let ask = Watch { most: self.most, ..ask };
+        if self.most == 0 || self.most > MOST_BYTES {
+            return Err(Failure::usage(format!("--most takes 1 to {MOST_BYTES} bytes")));
+        }
+        let answer = waiting::show("watching memory", |progress, _| {
+            let mut lease = self.keys.board(on)?;
+            watching::at(&mut lease, on, &opened.recording, ask, progress)
+                .map_err(|e| Failure::usage(format!("board {on}: {e}")))
+        })?;
+        if let Some(why) = answer.missing() {
+            complain(format_args!("board {on}: {why}"));
+        }
+        Ok(calls.watching(answer.watched))
+    }
+}

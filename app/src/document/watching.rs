@@ -1,0 +1,182 @@
+//! The one place where a board is asked for memory between the launches of a recording: which launches are in doubt, what
+//! is asked so that they are not, and the answer; what of this is under way for a document.
+
+use super::under_way::UnderWay;
+use replay_engine::client::{ClientError, Lease};
+use replay_engine::plan::{CompileError, CompileOptions, Edits, compile};
+use replay_engine::watch::{OUTPUT, Watch, WatchTold};
+use std::ops::Range;
+use std::sync::Arc;
+use trace_core::PAGE_SIZE;
+use trace_core::calls::{Calls, Watched, WatchedError, Who};
+use trace_core::progress::Progress;
+use trace_core::recording::Recording;
+
+/// Why there is no answer.
+#[derive(Debug, thiserror::Error)]
+pub enum WatchError {
+    /// The board cannot be had, or was lost.
+    #[error(transparent)]
+    Client(#[from] ClientError),
+    /// The recording is no plan for the board.
+    #[error(transparent)]
+    Compile(#[from] CompileError),
+    /// The board takes accesses to registers.
+    #[error("it is no board with a CUDA device, which launches are made on (cuda:0 is this machine's first)")]
+    NotCuda,
+    /// What came is no answer.
+    #[error(transparent)]
+    Watched(#[from] WatchedError),
+    /// The board could not do it.
+    #[error("{0}")]
+    Failed(String),
+}
+
+/// What a board told.
+#[derive(Clone, Debug)]
+pub struct Answer {
+    /// What it saw.
+    pub watched: Arc<Watched>,
+    /// How it went.
+    pub told: WatchTold,
+    /// What was asked.
+    pub ask: Watch,
+}
+
+impl Answer {
+    /// Why less was watched than was asked for, in words; `None`: nothing is missing.
+    #[must_use]
+    pub fn missing(&self) -> Option<String> {
+        if let Some(s) = &self.told.stopped {
+            let place = match (&s.function, s.event) {
+                (Some(f), Some(e)) => format!("in the launch of {f}, event {e}"),
+                (None, Some(e)) => format!("at event {e}"),
+                _ => "there".to_owned(),
+            };
+            return Some(format!(
+                "the device stopped {place}: {}; what was seen before it is told",
+                s.why
+            ));
+        }
+        let full = self.told.full?;
+        Some(format!(
+            "what changed is more than {} bytes: launches from event {full} on were not watched (--most takes up to {}; or \
+             ask for less memory or fewer launches)",
+            self.ask.most,
+            replay_engine::watch::MOST_BYTES
+        ))
+    }
+}
+
+/// What is asked so that it is known who wrote a byte, as it stands before an event, and what it holds: its page, over the
+/// launches that are in doubt. `None`: none is.
+#[must_use]
+pub fn for_byte(calls: &Calls, who: &Who, event: u64) -> Option<Watch> {
+    let buffer = calls.buffers().get(who.place?.buffer)?;
+    let written = who.certain.map(|(e, _)| e).max(who.changed.map(|c| c.event));
+    let taken = buffer.from.saturating_add(u64::from(buffer.kind.is_taken()));
+    let from = written.map_or(taken, |e| e + 1);
+    let doubt = calls.in_doubt(who.address, from..event);
+    let launches = |part: &Range<u64>| !calls.launches_among(part.clone()).is_empty();
+    if !doubt.iter().any(launches) {
+        return None;
+    }
+    let page = (who.address - who.address % PAGE_SIZE as u64, PAGE_SIZE as u64);
+    Some(Watch {
+        // What was watched already is watched again: then one answer says it all.
+        from,
+        to: event,
+        ranges: vec![page],
+        look: vec![page],
+        ..Watch::default()
+    })
+}
+
+/// What is asked so that it is known what memory holds before an event.
+#[must_use]
+pub fn for_memory(range: Range<u64>, event: u64) -> Watch {
+    Watch {
+        from: event,
+        to: event,
+        ranges: vec![(range.start, range.end.saturating_sub(range.start))],
+        look: vec![(range.start, range.end.saturating_sub(range.start))],
+        ..Watch::default()
+    }
+}
+
+/// What is asked so that it is known what every launch changed, anywhere.
+#[must_use]
+pub fn for_launches(recording: &Recording) -> Watch {
+    Watch {
+        from: 0,
+        to: recording.events.len() as u64,
+        ..Watch::default()
+    }
+}
+
+/// Asks a board: it plays what was recorded, with the inputs that were recorded, and watches.
+///
+/// # Errors
+/// When the recording is no plan for the board, or the board cannot do it.
+pub fn at(
+    lease: &mut Lease,
+    board: &str,
+    recording: &Recording,
+    ask: Watch,
+    progress: &Progress,
+) -> Result<Answer, WatchError> {
+    let device = lease.info().clone();
+    if !device.takes_calls() {
+        return Err(WatchError::NotCuda);
+    }
+    let mut compiled = compile(
+        recording,
+        &Edits::default(),
+        &device,
+        &CompileOptions::default(),
+        progress,
+    )?;
+    let calls = compiled.plan.calls.as_mut().ok_or(WatchError::NotCuda)?;
+    calls.watch = Some(ask.clone());
+    let outcome = lease.replay(&compiled, 1, progress, false)?;
+    let nothing = || "the board told nothing of it".to_owned();
+    let Some(told) = outcome.calls.and_then(|c| c.watched) else {
+        return Err(WatchError::Failed(outcome.failure.unwrap_or_else(nothing)));
+    };
+    let bytes = outcome.outputs.into_iter().find(|o| o.name == OUTPUT);
+    let bytes = bytes.ok_or_else(|| WatchError::Failed(nothing()))?;
+    let watched = Watched::from_bytes(&bytes.data)?.by(board);
+    Ok(Answer {
+        watched: Arc::new(watched),
+        told,
+        ask,
+    })
+}
+
+/// State of watching memory for a document.
+#[derive(Clone, Debug, Default)]
+pub struct State {
+    running: Option<UnderWay>,
+    /// Why the last answer is missing, or a part of it, in words.
+    pub missed: Option<String>,
+}
+
+impl State {
+    /// What is under way.
+    #[must_use]
+    pub fn running(&self) -> Option<&UnderWay> {
+        self.running.as_ref().filter(|r| r.is_alive())
+    }
+
+    /// A board is asked.
+    pub fn begin(&mut self, work: UnderWay) {
+        self.missed = None;
+        self.running = Some(work);
+    }
+
+    /// It has answered, or will not.
+    pub fn end(&mut self, missed: Option<String>) {
+        self.running = None;
+        self.missed = missed;
+    }
+}

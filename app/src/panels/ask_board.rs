@@ -1,0 +1,72 @@
+//! Asking a board for memory between launches, as every panel of calls offers it.
+
+use super::desk::{Ask, Asks};
+use crate::document::Document;
+use crate::document::tuning::board;
+use crate::theme::{icons, palette, small, text};
+use egui::{Button, Label, RichText, Ui};
+use replay_engine::watch::Watch;
+
+/// The board that is asked: the one that Replay has chosen, where launches are made there.
+fn asked(doc: &Document) -> Option<String> {
+    Some(doc.replay.board().to_owned()).filter(|b| board::tunes(b))
+}
+
+/// A button that asks, with what it asks for in a few words; while a board is asked, how far it is. `hover` says what will
+/// be known then.
+pub(super) fn button(
+    doc: &Document,
+    asks: &mut Asks,
+    ui: &mut Ui,
+    words: &str,
+    hover: &str,
+    ask: impl FnOnce() -> Watch,
+) {
+    let p = palette(ui);
+    if let Some(work) = doc.watching.running() {
+        if ui
+            .add(Button::new(RichText::new("Stop").font(small())).small())
+            .on_hover_text("nothing of what was seen until then is kept")
+            .clicked()
+        {
+            work.progress.cancel();
+        }
+        let part = work
+            .progress
+            .fraction()
+            .map_or_else(String::new, |f| format!("{:.0} % ", f * 100.0));
+        let told = format!("{part}on {}, {} s", work.board, work.since.elapsed().as_secs());
+        ui.add(Label::new(RichText::new(told).font(small()).color(p.quiet)).truncate());
+        return;
+    }
+    let Some(board) = asked(doc) else {
+        let told = format!("{} ask a board", icons::LIGHTNING);
+        let off = ui.add_enabled(false, Button::new(RichText::new(told).font(small())).small());
+        off.on_disabled_hover_text(format!(
+            "{} makes no launches: choose a board with a CUDA device in Replay (cuda:0 is this machine's first)",
+            doc.replay.board()
+        ));
+        return;
+    };
+    let told = RichText::new(format!("{words} {board}")).font(small());
+    let r = ui.add(Button::new(told).small());
+    let full = format!(
+        "plays what was recorded on {board}, with the recorded inputs, and watches memory: {hover}\nat most {} of it are \
+         taken down",
+        text::bytes(Watch::default().most)
+    );
+    if r.on_hover_text(full).clicked() {
+        asks.push(Ask::Watch { board, ask: ask() });
+    }
+}
+
+/// Why the last answer is missing, or a part of it.
+pub(super) fn missed(doc: &Document, ui: &mut Ui) {
+    let p = palette(ui);
+    if let Some(why) = &doc.watching.missed {
+        let told = RichText::new(format!("▲ {}", text::grouped(why)))
+            .font(small())
+            .color(p.warning);
+        ui.add(Label::new(told).wrap());
+    }
+}

@@ -1,0 +1,57 @@
+//! What panels of calls ask for: memory between launches, from a board, apart from the interface thread.
+
+use super::app::App;
+use crate::document::under_way::UnderWay;
+use crate::document::watching::{self, WatchError};
+use crate::log::{self, Level};
+use egui::Context;
+use replay_engine::watch::Watch;
+use std::sync::Arc;
+
+/// Asks a board, and takes up what it tells.
+pub(super) fn run(app: &mut App, ctx: &Context, board: &str, ask: Watch) {
+    let Some(doc) = &app.doc else { return };
+    let Some(calls) = doc.called() else { return };
+    if doc.watching.running().is_some() {
+        return;
+    }
+    let alive = UnderWay::alive();
+    let (boards, of, held) = (app.boards.clone(), Arc::clone(&doc.recording), Arc::clone(&alive));
+    let to = board.to_owned();
+    let progress = app
+        .tasks
+        .spawn(ctx, format!("watching memory on {board}"), move |progress| {
+            let answer = boards
+                .open(&to)
+                .map_err(WatchError::from)
+                .and_then(|mut lease| watching::at(&mut lease, &to, &of, ask, progress))
+                .map_err(|e| format!("board {to}: {e}"));
+            let cancelled = progress.check().is_err();
+            // Here and not on the interface thread: it takes as long as the recording has launches.
+            let known = answer.map(|a| {
+                let missing = a.missing().map(|why| format!("board {to}: {why}"));
+                (Arc::new(calls.watching(a.watched)), missing)
+            });
+            Box::new(move |app: &mut App| {
+                drop(held);
+                let missed = match &known {
+                    // Who stopped it knows why there is nothing.
+                    Err(_) if cancelled => None,
+                    Err(why) => Some(why.clone()),
+                    Ok((_, missing)) => missing.clone(),
+                };
+                if let Some(why) = &missed {
+                    log::push(Level::Info, format!("not watched: {why}"));
+                }
+                if let Some(doc) = app.doc.as_mut().filter(|d| Arc::ptr_eq(&d.recording, &of)) {
+                    if let Ok((calls, _)) = known {
+                        Arc::make_mut(&mut doc.facts).called = Some(calls);
+                    }
+                    doc.watching.end(missed);
+                }
+            })
+        });
+    if let Some(doc) = &mut app.doc {
+        doc.watching.begin(UnderWay::new(board, progress, &alive));
+    }
+}

@@ -1,0 +1,72 @@
+//! An agent whose CUDA device is the stand-in's, in a process of its own.
+#![allow(clippy::unwrap_used, clippy::expect_used)] // What goes wrong here is a test that fails.
+
+use crate::cuda::Cuda;
+use crate::program;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+
+/// An agent beside the stand-in, ended when it is dropped.
+#[derive(Debug)]
+pub struct Agent {
+    /// Its process.
+    pub child: Child,
+    /// The socket that it listens on beside its port.
+    pub socket: PathBuf,
+}
+
+impl Agent {
+    /// Started, and paired with under the name `lab`.
+    #[must_use]
+    pub fn start(cuda: &Cuda) -> Self {
+        Self::begin(cuda, "0")
+    }
+
+    /// Beside a device that takes a while for all that it does.
+    #[must_use]
+    pub fn start_slow(cuda: &Cuda) -> Self {
+        Self::begin(cuda, "4000")
+    }
+
+    fn begin(cuda: &Cuda, slow: &str) -> Self {
+        let socket = cuda.file("agent.sock");
+        let mut command = Command::new(program("kinescope-agent"));
+        command.arg("--keys").arg(cuda.file("agent-keys"));
+        command
+            .args(["serve", "--listen", "127.0.0.1:0", "--pair", "--unix"])
+            .arg(&socket);
+        let mut child = cuda
+            .around(&mut command)
+            .env("STAND_IN_SLOW", slow)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        child.stdin.as_mut().unwrap().write_all(b"y\n").unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap())
+            .lines()
+            .map_while(Result::ok);
+        let address = lines.find_map(|l| l.strip_prefix("listening on ").map(str::to_owned));
+        let address = address.expect("the agent tells where it listens");
+        std::thread::spawn(move || lines.count());
+        let mut pair = Command::new(program("kinescope"));
+        pair.args(["pair", &address, "lab"])
+            .env("KINESCOPE_KEYS", cuda.file("keys"))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped());
+        let mut pair = pair.spawn().unwrap();
+        pair.stdin.as_mut().unwrap().write_all(b"y\n").unwrap();
+        let paired = pair.wait_with_output().unwrap();
+        assert!(paired.status.success(), "{paired:?}");
+        Self { child, socket }
+    }
+}
+
+impl Drop for Agent {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

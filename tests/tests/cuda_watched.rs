@@ -1,0 +1,323 @@
+//! Memory between launches, asked of a board, on the stand-in for the driver: what each launch changed, what memory held
+//! before and behind it, who wrote a byte; and boards that fail, have too much to tell, or cannot be asked.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use serde_json::Value;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+use trace_core::calls::{BufferKind, Calls};
+use trace_core::progress::Progress;
+use whole_program_tests::cuda::{Cuda, Recorded, ended};
+use whole_program_tests::cuda_agent::Agent;
+use whole_program_tests::{Ended, program};
+
+fn asked(cuda: &Cuda, verb: &str, recorded: &Recorded, more: &[&str], set: &[(&str, &str)]) -> Ended {
+    let mut command = Command::new(program("kinescope"));
+    command
+        .args([verb, recorded.path.to_str().unwrap()])
+        .args(more)
+        .env("KINESCOPE_KEYS", cuda.file("keys"))
+        .envs(set.iter().copied());
+    ended(cuda.around(&mut command))
+}
+
+fn told(cuda: &Cuda, verb: &str, recorded: &Recorded, more: &[&str]) -> Value {
+    let done = asked(cuda, verb, recorded, &[more, &["--json"]].concat(), &[]);
+    assert_eq!(done.code, Some(0), "{verb} {more:?}: {done:?}");
+    assert_eq!(done.err, "", "{verb} {more:?}");
+    done.json()
+}
+
+/// The first arguments of launches that are addresses, with the launches' events.
+fn launches(cuda: &Cuda, recorded: &Recorded, more: &[&str]) -> Vec<Value> {
+    told(cuda, "launches", recorded, more).as_array().unwrap().clone()
+}
+
+fn event(launch: &Value) -> u64 {
+    launch["event"].as_u64().unwrap()
+}
+
+#[test]
+fn memory_around_each_launch_is_what_the_recorder_takes_down_around_it() {
+    let cuda = Cuda::default();
+    let whole = cuda.recorded_well("whole", &[], &["net", "2"]);
+    // The same program with memory taken down before and behind each launch, which is the truth here.
+    let each = cuda.recorded_well("each", &["--kernels", "*", "--pick", "all"], &["net", "2"]);
+    let truth = each.open();
+    let calls = Calls::of(&truth, &Progress::new()).unwrap().unwrap();
+    let (ours, theirs) = (launches(&cuda, &whole, &[]), launches(&cuda, &each, &[]));
+    assert_eq!((ours.len(), theirs.len()), (8, 8));
+    let mut compared = 0;
+    for (mine, other) in ours.iter().zip(&theirs) {
+        for pointer in mine["arguments"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .flat_map(|a| a["pointers"].as_array().unwrap())
+        {
+            let va = pointer["va"].as_str().unwrap();
+            let from = u64::from_str_radix(va.trim_start_matches("0x"), 16).unwrap();
+            for behind in [0, 1] {
+                let at = (event(mine) + behind).to_string();
+                let bytes = ["--bytes", "40", "--event", &at, "--on", "cuda:0"];
+                let got = told(&cuda, "memory", &whole, &[&[va], &bytes[..]].concat());
+                assert_eq!(got["holes"].as_array().unwrap().len(), 0, "{got}");
+                let right = calls.read(&truth, from..from + 40, event(other) + behind);
+                assert!(right.pieces.iter().all(|p| p.state.is_known()), "{:?}", right.pieces);
+                let hex: String = right.bytes.iter().map(|b| format!("{b:02x}")).collect();
+                assert_eq!(got["hex"], hex, "launch {} at {va}, {behind}", mine["launch"]);
+                compared += 1;
+            }
+        }
+    }
+    assert!(compared > 50, "{compared}");
+}
+
+#[test]
+fn what_each_launch_changed_is_listed_by_buffers() {
+    let cuda = Cuda::default();
+    let recorded = cuda.recorded_well("net", &[], &["net", "3"]);
+    for l in launches(&cuda, &recorded, &[]) {
+        assert_eq!(l["changed"], Value::Null, "nobody was asked");
+    }
+    let all = launches(&cuda, &recorded, &["--on", "cuda:0"]);
+    assert_eq!(all.len(), 12);
+    for l in &all {
+        // Each writes what its first argument points to, and nothing else.
+        let changed = l["changed"].as_array().unwrap();
+        assert_eq!(changed.len(), 1, "{l}");
+        let to = &l["arguments"][0]["pointers"][0];
+        assert_eq!(changed[0]["buffer"], to["buffer"], "{l}");
+        assert!(changed[0]["bytes"].as_u64().unwrap() > 0, "{l}");
+    }
+    let text = asked(&cuda, "launches", &recorded, &["--on", "cuda:0"], &[]);
+    assert!(text.out.contains("Changed") && text.out.contains("out0: "), "{text:?}");
+    assert!(!text.out.contains("not watched"), "{text:?}");
+}
+
+#[test]
+fn who_wrote_a_byte_is_told_to_the_launch_on_a_board_and_on_an_agents() {
+    let cuda = Cuda::default();
+    let recorded = cuda.recorded_well("net", &[], &["net", "3"]);
+    let all = launches(&cuda, &recorded, &["--on", "cuda:0"]);
+    // A byte that the second layer changed for each of its launches.
+    let second: Vec<&Value> = all.iter().skip(1).step_by(4).collect();
+    let out = second[0]["arguments"][0]["pointers"][0]["buffer"].as_str().unwrap();
+    let end = (event(second[2]) + 1).to_string();
+    let mut exact = 0;
+    for by in 0..32u64 {
+        let place = format!("{out}+{}", by * 4);
+        let doubt = told(&cuda, "who", &recorded, &[&place, "--at", &end]);
+        let may: Vec<u64> = doubt["launches"].as_array().unwrap().iter().map(event).collect();
+        // Those that read it count: nothing says that this kernel does not write what it reads.
+        assert_eq!(may.len(), 5, "{doubt}");
+        assert_eq!(doubt["changed"], Value::Null);
+        let sure = told(&cuda, "who", &recorded, &[&place, "--at", &end, "--on", "cuda:0"]);
+        assert_eq!(
+            (&sure["known"], sure["launches"].as_array().unwrap().len()),
+            (&Value::from(true), 0)
+        );
+        assert_eq!(sure["other_launches"], 0, "{sure}");
+        if let Some(by) = sure["changed"]["event"].as_u64() {
+            assert!(
+                second.iter().any(|l| event(l) == by),
+                "a layer writes its own result alone: {sure}"
+            );
+            assert_eq!(
+                sure["changed"]["kernel"].as_str().unwrap().split('(').next(),
+                Some("layer")
+            );
+            assert_eq!(sure["changed"]["to"], sure["byte"]);
+            assert_ne!(sure["changed"]["from"], sure["changed"]["to"]);
+            exact += 1;
+        }
+    }
+    assert!(exact > 4, "{exact}");
+    let here = |more: &[&str]| {
+        let place = format!("{out}+4");
+        told(&cuda, "who", &recorded, &[&[&place, "--at", &end], more].concat())
+    };
+    let local = here(&["--on", "cuda:0"]);
+    let agent = Agent::start(&cuda);
+    assert!(agent.socket.exists());
+    assert_eq!(here(&["--on", "agent:lab/cuda0"]), local, "an agent tells the same");
+    let text = asked(
+        &cuda,
+        "who",
+        &recorded,
+        &[&format!("{out}+4"), "--at", &end, "--on", "agent:lab/cuda0"],
+        &[],
+    );
+    assert!(text.out.contains("as agent:lab/cuda0 saw"), "{text:?}");
+}
+
+#[test]
+fn variables_of_modules_are_watched_where_they_were_recorded() {
+    let cuda = Cuda::default();
+    let recorded = cuda.recorded_well("globals", &[], &["globals"]);
+    let all = launches(&cuda, &recorded, &["--on", "cuda:0"]);
+    let counts: Vec<&Value> = all
+        .iter()
+        .filter(|l| l["kernel"].as_str().unwrap().starts_with("count_up"))
+        .collect();
+    assert_eq!(counts.len(), 3);
+    let of = |l: &Value, name: &str| {
+        let changed = l["changed"].as_array().unwrap();
+        changed.iter().any(|c| c["buffer"] == name)
+    };
+    let calls = Calls::of(&recorded.open(), &Progress::new()).unwrap().unwrap();
+    let variable = |part: &str| {
+        let all = calls.buffers().list().iter();
+        let mut named = all.filter(|b| b.kind == BufferKind::Variable && b.name.contains(part));
+        named.next().unwrap().name.clone()
+    };
+    let (counter, bank) = (variable("counter"), variable("bank"));
+    for l in &counts {
+        assert!(of(l, &counter) && of(l, &bank), "{l}");
+    }
+    let last = event(counts[2]);
+    let who = told(
+        &cuda,
+        "who",
+        &recorded,
+        &[&counter, "--at", &(last + 1).to_string(), "--on", "cuda:0"],
+    );
+    assert_eq!(who["changed"]["event"].as_u64(), Some(last), "{who}");
+    // It began with 7, and 5, 6 and 7 were added.
+    assert_eq!(
+        (&who["byte"], &who["changed"]["from"]),
+        (&Value::from("0x19"), &Value::from("0x12")),
+        "{who}"
+    );
+}
+
+#[test]
+fn a_launch_that_stops_the_device_leaves_what_was_seen_before() {
+    let cuda = Cuda::default();
+    let recorded = cuda.recorded_well("net", &[], &["net", "3"]);
+    let fails = [("STAND_IN_FAIL", "cuLaunchKernelEx:6=700")];
+    let done = asked(&cuda, "launches", &recorded, &["--on", "cuda:0", "--json"], &fails);
+    assert_eq!(done.code, Some(0), "{done:?}");
+    assert!(
+        done.err.contains("the device stopped in the launch of layer"),
+        "{done:?}"
+    );
+    assert!(done.err.contains("ILLEGAL_ADDRESS"), "{done:?}");
+    let all = done.json();
+    let watched: Vec<bool> = all
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|l| l["changed"].is_array())
+        .collect();
+    assert_eq!(watched.iter().filter(|w| **w).count(), 5, "{watched:?}");
+    assert!(watched[..5].iter().all(|w| *w));
+    let text = asked(&cuda, "launches", &recorded, &["--on", "cuda:0"], &fails);
+    assert_eq!(text.out.matches("not watched").count(), 7, "{text:?}");
+}
+
+#[test]
+fn memory_that_does_not_fit_is_said_with_the_launch_from_which_on() {
+    let cuda = Cuda::default();
+    let recorded = cuda.recorded_well("net", &[], &["net", "3"]);
+    let all = launches(&cuda, &recorded, &[]);
+    let few = asked(
+        &cuda,
+        "launches",
+        &recorded,
+        &["--on", "cuda:0", "--most", "20000", "--json"],
+        &[],
+    );
+    assert_eq!(few.code, Some(0), "{few:?}");
+    let listed = few.json();
+    let watched = listed
+        .as_array()
+        .unwrap()
+        .iter()
+        .take_while(|l| l["changed"].is_array())
+        .count();
+    assert!((1..12).contains(&watched), "{watched}");
+    let from = event(&all[watched]);
+    assert!(
+        few.err
+            .contains(&format!("launches from event {from} on were not watched")),
+        "{few:?}"
+    );
+    for (most, words) in [("0", "--most takes 1 to"), ("99999999999", "--most takes 1 to")] {
+        let refused = asked(&cuda, "launches", &recorded, &["--on", "cuda:0", "--most", most], &[]);
+        assert_eq!(refused.code, Some(2), "{refused:?}");
+        assert!(refused.err.contains(words), "{refused:?}");
+    }
+    let alone = asked(&cuda, "launches", &recorded, &["--most", "5"], &[]);
+    assert_eq!(alone.code, Some(2), "nobody is asked: {alone:?}");
+}
+
+#[test]
+fn what_cannot_be_asked_is_refused_with_the_reason() {
+    let cuda = Cuda::default();
+    let recorded = cuda.recorded_well("net", &[], &["net", "1"]);
+    let wrong: [(&str, &[&str], &str); 5] = [
+        (
+            "launches",
+            &["--on", "software:mali-g71"],
+            "no board with a CUDA device",
+        ),
+        ("launches", &["--on", "cuda:9"], "no CUDA device 9"),
+        ("launches", &["--on", "nonsense"], "nonsense"),
+        ("memory", &["--on", "cuda:0"], "an address or --buffer is needed"),
+        (
+            "memory",
+            &["alloc 0", "--event", "20", "--on", "software:mali-g71"],
+            "no board with a CUDA device",
+        ),
+    ];
+    for (verb, more, words) in wrong {
+        let refused = asked(&cuda, verb, &recorded, more, &[]);
+        assert_eq!(refused.code, Some(2), "{verb} {more:?}: {refused:?}");
+        assert!(refused.err.contains(words), "{verb} {more:?}: {refused:?}");
+    }
+    let saxpy = whole_program_tests::root().join("sample-traces/saxpy.kine");
+    let registers = Recorded {
+        path: saxpy,
+        ended: asked(&cuda, "launches", &recorded, &[], &[]),
+        out: Vec::new(),
+    };
+    for (verb, more) in [
+        ("who", ["0x1000", "--on", "cuda:0"]),
+        ("memory", ["0x1000", "--on", "cuda:0"]),
+    ] {
+        let refused = asked(&cuda, verb, &registers, &more, &[]);
+        assert_eq!(refused.code, Some(2), "{refused:?}");
+        assert!(refused.err.contains("recordings of calls"), "{refused:?}");
+    }
+}
+
+#[test]
+fn a_process_that_is_killed_while_it_watches_is_told() {
+    let cuda = Cuda::default();
+    let recorded = cuda.recorded_well("net", &[], &["net", "40"]);
+    let mut command = Command::new(program("kinescope"));
+    command
+        .args(["launches", recorded.path.to_str().unwrap(), "--on", "cuda:0"])
+        .env("KINESCOPE_KEYS", cuda.file("keys"))
+        .env("STAND_IN_SLOW", "20000")
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    let asking = cuda.around(&mut command).spawn().unwrap();
+    let since = Instant::now();
+    let player = loop {
+        let players = cuda.players();
+        if let Some(one) = players.first() {
+            break *one;
+        }
+        assert!(since.elapsed() < Duration::from_secs(60), "nobody plays");
+        std::thread::sleep(Duration::from_millis(5));
+    };
+    std::thread::sleep(Duration::from_millis(900));
+    let killed = Command::new("kill").args(["-KILL", &player.to_string()]).status();
+    assert!(killed.unwrap().success());
+    let done = Ended::from(asking.wait_with_output().unwrap());
+    assert_eq!(done.code, Some(2), "{done:?}");
+    assert!(done.err.contains("the process that played it ended"), "{done:?}");
+    assert!(done.err.contains("event"), "with the launch that it was at: {done:?}");
+}

@@ -1,0 +1,190 @@
+//! Launches that memory was taken down around, before each and behind it: what they changed is what stands behind them.
+//!
+//! A snapshot behind a launch tells the pages that the launch changed, and one before a launch those that are not as the
+//! snapshot before it left them: whatever happened between two such launches is not told otherwise (`docs/format.md`).
+
+use super::memory::told;
+use super::ranges::Entry;
+use super::sights::{Left, LeftBy};
+use super::{Calls, copy_at};
+use crate::progress::{Cancelled, Progress};
+use crate::recording::{CopyKind, Recording};
+use std::ops::Range;
+use std::sync::Arc;
+
+/// Bytes that are compared at once.
+const PIECE: u64 = 1 << 20;
+/// Launches that are looked through for one that changed a byte.
+const MOST_LOOKED: usize = 4096;
+
+/// A launch with snapshots around it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Around {
+    /// The call that begins the snapshot before it.
+    pub begin: u64,
+    /// The launch's event.
+    pub launch: u64,
+    /// Events of the snapshot behind it, from the call that begins it on. `None`: there is none, because it failed or the
+    /// recording ends.
+    pub behind: Option<Range<u64>>,
+}
+
+impl Calls {
+    /// Finds the launches that memory was taken down around, by the names of snapshots.
+    pub(super) fn find_around(&mut self) {
+        let begins: Vec<u64> = self.snapshots_named("snapshot before launch").collect();
+        let behinds: Vec<u64> = self.snapshots_named("snapshot after launch").collect();
+        let ends = begins.iter().copied().skip(1).chain([self.events]);
+        let of = |(begin, end): (u64, u64)| {
+            let launch = self.launches_among(begin..end).first()?.event;
+            let n = behinds.partition_point(|b| *b < launch);
+            let behind = behinds.get(n).copied().filter(|b| *b < end).map(|b| b..end);
+            Some(Around { begin, launch, behind })
+        };
+        self.around = begins.iter().copied().zip(ends).filter_map(of).collect();
+        if !self.around.is_empty() {
+            let all = self.launches.iter().map(|l| l.event);
+            self.open = all.filter(|e| !self.is_taken_around(*e)).collect();
+        }
+    }
+
+    fn snapshots_named<'a>(&'a self, name: &'a str) -> impl Iterator<Item = u64> + 'a {
+        self.snapshots.iter().filter(move |(_, n)| n == name).map(|(e, _)| *e)
+    }
+
+    /// Whether memory was taken down around launches.
+    #[must_use]
+    pub fn has_around(&self) -> bool {
+        !self.around.is_empty()
+    }
+
+    /// Launches among some events that memory was taken down around.
+    fn around_among(&self, events: &Range<u64>) -> &[Around] {
+        let at = |event: u64| self.around.partition_point(|a| a.launch < event);
+        self.around.get(at(events.start)..at(events.end)).unwrap_or_default()
+    }
+
+    /// Events of launches among some events that memory was not taken down around.
+    pub(super) fn open_among(&self, events: &Range<u64>) -> &[u64] {
+        let at = |event: u64| self.open.partition_point(|e| *e < event);
+        self.open.get(at(events.start)..at(events.end)).unwrap_or_default()
+    }
+
+    /// Whether what the launch at an event changed was taken down behind it.
+    pub(super) fn is_taken_around(&self, event: u64) -> bool {
+        let n = self.around.binary_search_by_key(&event, |a| a.launch);
+        n.ok()
+            .and_then(|n| self.around.get(n))
+            .is_some_and(|a| a.behind.is_some())
+    }
+
+    /// The launch whose snapshot behind it an event is a piece of.
+    fn taken_behind(&self, event: u64) -> Option<u64> {
+        let n = self.around.partition_point(|a| a.begin <= event).checked_sub(1)?;
+        let a = self.around.get(n)?;
+        a.behind.as_ref()?.contains(&event).then_some(a.launch)
+    }
+
+    /// The event behind which what is read back tells nothing of memory at a moment: a snapshot before a launch tells what
+    /// became of it since the launch before.
+    pub(super) fn told_until(&self, moment: u64) -> u64 {
+        // Before the first of them the recording begins.
+        let n = self.around.partition_point(|a| a.begin < moment).max(1);
+        self.around.get(n).map_or(u64::MAX, |a| a.begin)
+    }
+
+    /// The last launch among some events, or the first, in whose snapshot behind it an address stands: it changed the page.
+    pub(super) fn taken_as_changed(
+        &self,
+        recording: &Recording,
+        address: u64,
+        events: &Range<u64>,
+        first: bool,
+    ) -> Option<u64> {
+        let among = self.around_among(events);
+        let end = among.iter().rev().find_map(|a| a.behind.as_ref()).map_or(0, |b| b.end);
+        let of = |e: &Entry| {
+            told(&recording.events, e, address) && self.taken_behind(e.event).is_some_and(|l| events.contains(&l))
+        };
+        let found = match first {
+            true => self.seen.first(address, events.start..end, of),
+            false => self.seen.last(address, events.start..end, of),
+        };
+        self.taken_behind(found?.event)
+    }
+
+    /// Parts of some events, rising, without the launches that memory was taken down around.
+    pub(super) fn without_around(&self, events: Range<u64>) -> Vec<Range<u64>> {
+        let (mut parts, mut from) = (Vec::new(), events.start);
+        for a in self.around_among(&events).iter().filter(|a| a.behind.is_some()) {
+            parts.push(from..a.launch);
+            from = a.launch + 1;
+        }
+        parts.push(from..events.end);
+        parts.retain(|p| p.start < p.end);
+        parts
+    }
+
+    /// The last launch among some events that changed a byte, as the recorder took it down: its event, the byte before it,
+    /// and behind.
+    pub(super) fn last_taken_change(
+        &self,
+        recording: &Recording,
+        address: u64,
+        events: Range<u64>,
+    ) -> Option<(u64, u8, u8)> {
+        let mut left = events;
+        for _ in 0..MOST_LOOKED {
+            let launch = self.taken_as_changed(recording, address, &left, false)?;
+            let byte = |moment: u64| {
+                let read = self.read(recording, address..address.checked_add(1)?, moment);
+                let known = read.pieces.first().is_some_and(|p| p.state.is_known());
+                read.bytes.first().copied().filter(|_| known)
+            };
+            if let (Some(was), Some(is)) = (byte(launch), byte(launch + 1))
+                && was != is
+            {
+                return Some((launch, was, is));
+            }
+            left.end = launch;
+        }
+        None
+    }
+
+    /// Holds memory behind each of these launches against memory before it.
+    ///
+    /// # Errors
+    /// [`Cancelled`].
+    pub(super) fn compare_around(&mut self, recording: &Recording, progress: &Progress) -> Result<(), Cancelled> {
+        for a in self.around.clone() {
+            let Some(behind) = a.behind else { continue };
+            let mut list: Vec<Left> = Vec::new();
+            let mut pieces: Vec<Range<u64>> = Vec::new();
+            for event in behind {
+                progress.check()?;
+                let row = copy_at(&recording.events, event)
+                    .filter(|r| CopyKind::from_raw(r.kind) == Some(CopyKind::DeviceToHost));
+                if let Some(end) = row.and_then(|r| r.from.checked_add(r.bytes)) {
+                    pieces.push(end - row.map_or(0, |r| r.bytes)..end);
+                }
+            }
+            pieces.sort_unstable_by_key(|p| p.start);
+            for piece in pieces {
+                let mut at = piece.start;
+                while at < piece.end {
+                    progress.check()?;
+                    let range = at..piece.end.min(at.saturating_add(PIECE));
+                    at = range.end;
+                    let (was, is) = (
+                        self.read(recording, range.clone(), a.launch),
+                        self.read(recording, range.clone(), a.launch + 1),
+                    );
+                    self.differences(range.start, &was.bytes, &is.bytes, a.launch, &mut list);
+                }
+            }
+            let left = LeftBy { whole: true, list };
+            self.left.insert(a.launch, Arc::new(left));
+        }
+        Ok(())
+    }
+}
