@@ -1,9 +1,11 @@
 //! Replays and boards.
 
 use super::{doc, with};
-use crate::document::{Document, derive};
+use crate::document::{Document, derive, watching};
+use crate::panels::desk::Ask;
 use crate::window::{App, layout};
 use egui::Context;
+use replay_engine::watch::Watch;
 use std::sync::Arc;
 
 pub fn replay(app: &mut App, ctx: &Context) {
@@ -21,6 +23,31 @@ pub fn plan(app: &mut App, ctx: &Context) {
 
 pub fn cancel(app: &mut App, _: &Context) {
     app.tasks.cancel_all();
+}
+
+pub fn watch_launch(app: &mut App, _: &Context) {
+    let shown = app.views.memory.device.buffer;
+    let asked = doc(app).and_then(|d| {
+        let calls = d.called()?;
+        // The buffer in Memory is told before the launch and behind it, also where the launch left it alone.
+        let buffer = shown.and_then(|n| calls.buffers().get(n));
+        let look = buffer.iter().map(|b| (b.at, b.bytes)).collect();
+        calls.launch_at(d.moment())?;
+        Some((d.asked_board()?, Watch::launch(d.moment(), look)))
+    });
+    watch(app, asked);
+}
+
+pub fn watch_launches(app: &mut App, _: &Context) {
+    let asked = doc(app).and_then(|d| Some((d.asked_board()?, watching::for_launches(&d.recording))));
+    watch(app, asked);
+}
+
+fn watch(app: &mut App, asked: Option<(String, Watch)>) {
+    if let Some((board, ask)) = asked {
+        app.asks.push(Ask::Watch { board, ask });
+        layout::show(&mut app.dock, "launches");
+    }
 }
 
 pub fn toggle_pace(app: &mut App, _: &Context) {

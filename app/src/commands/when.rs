@@ -58,6 +58,16 @@ pub fn has_launches(app: &App) -> bool {
     doc(app).is_some_and(|d| d.facts.called.as_ref().is_some_and(|c| !c.launches().is_empty()))
 }
 
+/// Whether a board can be asked what launches changed: there are some, it makes launches, and none is asked already.
+pub fn can_watch(app: &App) -> bool {
+    has_launches(app) && doc(app).is_some_and(|d| d.asked_board().is_some() && d.watching.running().is_none())
+}
+
+/// Whether it can be asked what the launch at the moment changed.
+pub fn can_watch_launch(app: &App) -> bool {
+    can_watch(app) && doc(app).is_some_and(|d| d.launch_meant().is_some())
+}
+
 /// Whether there is memory of a device that calls took.
 pub fn has_buffers_of_calls(app: &App) -> bool {
     doc(app).is_some_and(|d| d.facts.called.as_ref().is_some_and(|c| !c.buffers().list().is_empty()))

@@ -1,6 +1,8 @@
 //! The one place where a board is asked for memory between the launches of a recording: which launches are in doubt, what
 //! is asked so that they are not, and the answer; what of this is under way for a document.
 
+use super::Document;
+use super::tuning::board;
 use super::under_way::UnderWay;
 use replay_engine::client::{ClientError, Lease};
 use replay_engine::plan::{CompileError, CompileOptions, Edits, compile};
@@ -151,6 +153,14 @@ pub fn at(
         told,
         ask,
     })
+}
+
+impl Document {
+    /// The board that is asked for memory: the one that Replay has chosen, where launches are made there.
+    #[must_use]
+    pub fn asked_board(&self) -> Option<String> {
+        Some(self.replay.board().to_owned()).filter(|b| board::tunes(b))
+    }
 }
 
 /// State of watching memory for a document.

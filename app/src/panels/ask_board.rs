@@ -2,15 +2,9 @@
 
 use super::desk::{Ask, Asks};
 use crate::document::Document;
-use crate::document::tuning::board;
 use crate::theme::{icons, palette, small, text};
 use egui::{Button, Label, RichText, Ui};
 use replay_engine::watch::Watch;
-
-/// The board that is asked: the one that Replay has chosen, where launches are made there.
-fn asked(doc: &Document) -> Option<String> {
-    Some(doc.replay.board().to_owned()).filter(|b| board::tunes(b))
-}
 
 /// A button that asks, with what it asks for in a few words; while a board is asked, how far it is. `hover` says what will
 /// be known then.
@@ -39,7 +33,7 @@ pub(super) fn button(
         ui.add(Label::new(RichText::new(told).font(small()).color(p.quiet)).truncate());
         return;
     }
-    let Some(board) = asked(doc) else {
+    let Some(board) = doc.asked_board() else {
         let told = format!("{} ask a board", icons::LIGHTNING);
         let off = ui.add_enabled(false, Button::new(RichText::new(told).font(small())).small());
         off.on_disabled_hover_text(format!(
@@ -55,6 +49,7 @@ pub(super) fn button(
          taken down",
         text::bytes(Watch::default().most)
     );
+    let r = r.accessible_name(format!("{words} {board} {hover}"));
     if r.on_hover_text(full).clicked() {
         asks.push(Ask::Watch { board, ask: ask() });
     }

@@ -2,6 +2,7 @@
 // Every file of tests uses a part of this.
 #![allow(dead_code)]
 
+pub mod cuda;
 pub mod drawn;
 pub mod keys;
 pub mod long;

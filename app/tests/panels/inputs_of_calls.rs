@@ -1,17 +1,15 @@
 //! Inputs of recordings of calls: what copies carry is looked at, edited, kept, and given to replays.
 
+use crate::common::cuda::stand_in;
 use crate::common::net::net;
 use crate::common::{Window, samples};
 use crate::hands::{bytes, edited};
 use egui_kittest::kittest::Queryable as _;
-use kinescope::document::boards::Boards;
 use kinescope::document::moment::Selection;
 use kinescope::document::recorded::Carries;
 use kinescope::theme::ThemeChoice;
 use replay_engine::run::Verdict;
 use replay_engine::tune::Reference;
-use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::time::{Duration, Instant};
 use trace_core::recording::ElementType;
 
@@ -25,29 +23,6 @@ fn sample() -> Window {
 fn show(w: &mut Window, name: &str) {
     w.doc().select(Selection::Buffer(name.into()));
     w.run("show-inputs");
-}
-
-/// A program of this build that is beside the window's.
-fn built(name: &str) -> PathBuf {
-    let program = Path::new(env!("CARGO_BIN_EXE_kinescope"));
-    let path = program.with_file_name(name);
-    assert!(path.is_file(), "{} is not there: cargo build first", path.display());
-    path
-}
-
-/// Boards whose CUDA devices are the stand-in's.
-fn stand_in(folder: &Path) -> Boards {
-    let library = folder.join("libcuda.so.1");
-    std::os::unix::fs::symlink(built("libcuda_stand_in.so"), &library).unwrap();
-    let (program, folder) = (built("kinescope"), folder.to_owned());
-    Boards::new(Some(folder.join("keys"))).played_by(move || {
-        let mut command = Command::new(&program);
-        command
-            .arg("play-calls")
-            .env("LD_LIBRARY_PATH", &folder)
-            .env("KINESCOPE_CUDA_LIBRARY", &library);
-        command
-    })
 }
 
 /// Replays, and answers whether everything was as recorded or not expected.

@@ -28,3 +28,4 @@ mod shader;
 mod tune;
 mod unkept;
 mod unknown;
+mod watched;

@@ -496,6 +496,18 @@ const CHECKS: &[(&str, Check)] = &[
         assert!(w.shows("launches"));
         assert!(w.harness.get_by_label("Filter launches by name").is_focused());
     }),
+    ("watch-launch", |w, id| {
+        called(w);
+        ran(w, id);
+        // There is no driver here, or it cannot play what is made up: that is said.
+        assert!(w.doc().watching.missed.is_some());
+        assert!(w.shows("launches"));
+    }),
+    ("watch-launches", |w, id| {
+        called(w);
+        ran(w, id);
+        assert!(w.doc().watching.missed.is_some());
+    }),
     ("before-after", |w, id| {
         called(w);
         ran(w, id);

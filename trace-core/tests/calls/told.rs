@@ -136,15 +136,27 @@ fn who_wrote_a_byte_leads_to_copies_for_certain_and_to_launches_otherwise() {
     let (c, r) = (calls(&n.recording), &n.recording);
     let end = r.events.len() as u64 - 2;
     let scores = c.who(r, n.scores + 8, end);
-    let told: Vec<(u64, Reach)> = scores.launches.iter().map(|l| (l.event, l.reach)).collect();
-    assert_eq!(told, [(n.around, Reach::Argument), (n.launches[2], Reach::Inside)]);
-    assert_eq!((scores.certain, scores.others), (None, 2));
+    // Memory was taken down around the last launch: it is known to have changed the byte.
+    let changed = scores.changed.unwrap();
+    assert_eq!((changed.event, changed.launch), (n.around, 3));
+    assert_eq!(c.read(r, n.scores + 8..n.scores + 9, n.around).bytes, [changed.was]);
+    assert_eq!((scores.certain, scores.launches.len(), scores.others), (None, 0, 0));
+    // Before it the one launch is in doubt that may have its address.
+    let before = c.who(r, n.scores + 8, n.around);
+    let told: Vec<(u64, Reach)> = before.launches.iter().map(|l| (l.event, l.reach)).collect();
+    assert_eq!(told, [(n.launches[2], Reach::Inside)]);
+    assert_eq!((before.certain, before.changed, before.others), (None, None, 2));
     assert_eq!(scores.byte.is_some(), scores.state.is_known());
     let image = c.who(r, n.image, end);
     assert_eq!(image.certain, Some((n.image_in, Writer::Copy)));
     assert_eq!((image.launches.len(), image.readers), (0, 1));
     let variable = c.who(r, n.rounds, end);
-    assert_eq!(variable.launches.len(), 3, "launches of its module");
+    assert_eq!(
+        variable.launches.len(),
+        2,
+        "launches of its module but the one that left it as it was"
+    );
+    assert_eq!(variable.left, 1);
     assert!(variable.launches.iter().all(|l| l.reach == Reach::Variable));
     assert_eq!(variable.taken, None);
     // What was copied on the device leads to where it came from.

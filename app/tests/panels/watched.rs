@@ -1,0 +1,157 @@
+//! Memory between launches in the window: a board is asked, and Launches, Memory, the inspector and who wrote a byte tell
+//! what it saw. The board is the stand-in's.
+
+use crate::common::cuda::stand_in;
+use crate::common::{Window, samples};
+use kinescope::document::moment::Selection;
+use kinescope::panels::memory::Side;
+use kinescope::theme::ThemeChoice;
+use trace_core::calls::State;
+
+/// The sample of a CUDA program, on a machine with the stand-in.
+fn sample(theme: ThemeChoice) -> Window {
+    let mut w = Window::with(&samples().join("cuda/net.kine"), theme, 1.0);
+    w.app().boards = stand_in(w.folder.path());
+    w
+}
+
+fn launches(w: &mut Window) -> Vec<u64> {
+    let calls = w.doc().called().unwrap();
+    calls.launches().iter().map(|l| l.event).collect()
+}
+
+#[test]
+fn every_launch_is_listed_with_what_it_changed() {
+    let mut w = sample(ThemeChoice::Dark);
+    w.run("show-launches");
+    assert!(!w.has_part("changed"), "nobody was asked");
+    w.click("Ask cuda:0 what each launch changed");
+    let calls = w.doc().called().unwrap();
+    assert_eq!((calls.watched().len(), w.doc().watching.missed.clone()), (1, None));
+    let left: Vec<usize> = calls
+        .launches()
+        .iter()
+        .map(|l| calls.left_by(l.event).unwrap().list.len())
+        .collect();
+    assert!(left.iter().all(|n| *n == 1), "{left:?}");
+    assert!(!w.has("Ask cuda:0 what each launch changed"), "it is known");
+    // The inspector tells it, and leads to it in Memory, before and after.
+    let first = launches(&mut w)[0];
+    w.doc().go(first);
+    w.settle();
+    let place = calls.left_by(first).unwrap().list[0].clone();
+    let name = calls.buffers().get(place.buffer.unwrap()).unwrap().name.clone();
+    let link = format!("changed {name}, {} B", place.bytes);
+    assert!(w.has(&link), "{link}");
+    w.click(&link);
+    assert!(w.shows("memory"));
+    assert_eq!(w.views().memory.device.side, Side::Both);
+    assert!(matches!(*w.doc().selection(), Selection::Memory { va, .. } if va == place.span.start));
+    assert!(w.has("▲") || w.has_part("changed it launch"), "what differs is marked");
+}
+
+#[test]
+fn memory_before_and_after_a_launch_is_asked_for_and_shown() {
+    let mut w = sample(ThemeChoice::Dark);
+    let events = launches(&mut w);
+    // The second launch writes a buffer that no copy brings back.
+    w.doc().go(events[5]);
+    w.settle();
+    let (calls, recording) = (w.doc().called().unwrap(), std::sync::Arc::clone(&w.doc().recording));
+    let row = kinescope::document::called::launch(&recording, events[5]).unwrap();
+    let arguments = calls.arguments(&recording, events[5], &row);
+    let (to, place) = arguments[0].pointers().next().unwrap();
+    let bytes = calls.buffers().get(place.buffer).unwrap().bytes;
+    w.doc().select(Selection::Memory {
+        space: 0,
+        va: to,
+        bytes: 1,
+    });
+    w.run("show-memory");
+    w.click("Memory both");
+    let known = |w: &mut Window, event: u64| {
+        let calls = w.doc().called().unwrap();
+        calls
+            .pieces(&recording, to..to + bytes, event)
+            .iter()
+            .all(|p| p.state.is_known())
+    };
+    assert!(!known(&mut w, events[5]) && !known(&mut w, events[5] + 1));
+    assert!(w.has_part("unknown since the launch"));
+    w.click("Ask cuda:0 what memory holds before and after this launch, and all that the launch changed");
+    assert!(known(&mut w, events[5]) && known(&mut w, events[5] + 1));
+    assert!(!w.has_part("unknown since the launch"), "hex stands there now");
+    // Who wrote it before the launch is still in doubt: that launch was not watched.
+    w.click("Memory before");
+    assert!(w.has_part("may have launch"));
+    w.click("Ask cuda:0 which launch changed this byte, and what it holds");
+    assert!(!w.has_part("may have launch"));
+    let who = w.doc().called().unwrap().who(&recording, to, events[5]);
+    assert!(who.launches.is_empty() && who.byte.is_some(), "{who:?}");
+    assert!(matches!(who.state, State::Known(..)));
+    if let Some(c) = who.changed {
+        assert!(w.has_part("changed it launch"));
+        assert!(events[..5].contains(&c.event));
+    }
+}
+
+#[test]
+fn the_same_by_the_keyboard_and_a_board_that_cannot_be_had_is_said() {
+    let mut w = sample(ThemeChoice::Dark);
+    let events = launches(&mut w);
+    w.doc().go(events[1]);
+    w.settle();
+    w.harness.key_press_modifiers(egui::Modifiers::ALT, egui::Key::B);
+    w.settle();
+    let calls = w.doc().called().unwrap();
+    assert!(calls.left_by(events[1]).unwrap().whole);
+    assert!(calls.left_by(events[2]).is_none(), "that one was not asked for");
+    assert!(w.run("watch-launches"));
+    let before = w.doc().called().unwrap();
+    assert!(events.iter().all(|e| before.left_by(*e).is_some()));
+    // A board that is not there: what is known stays.
+    w.doc().replay.choose("cuda:7");
+    assert!(w.run("watch-launch"));
+    let missed = w.doc().watching.missed.clone().unwrap();
+    assert!(
+        missed.contains("cuda:7") && missed.contains("no CUDA device 7"),
+        "{missed}"
+    );
+    assert!(std::sync::Arc::ptr_eq(&before, &w.doc().called().unwrap()));
+    // One that makes no launches cannot be asked.
+    w.doc().replay.choose("software:mali-g71");
+    w.settle();
+    assert!(!w.run("watch-launch"));
+}
+
+fn pictures(name: &str, theme: ThemeChoice) {
+    let mut w = sample(theme);
+    w.run("show-launches");
+    w.click("Ask cuda:0 what each launch changed");
+    let events = launches(&mut w);
+    w.doc().go(events[5]);
+    w.settle();
+    w.harness.snapshot(format!("launches_watched_{name}"));
+    let calls = w.doc().called().unwrap();
+    let left = calls.left_by(events[5]).unwrap().list[0].clone();
+    let byte = calls.watched()[0].sights().len();
+    assert!(byte > 0);
+    w.doc().select(Selection::Memory {
+        space: 0,
+        va: left.span.start,
+        bytes: 1,
+    });
+    w.run("show-memory");
+    w.click("Memory both");
+    w.harness.snapshot(format!("device_memory_watched_{name}"));
+}
+
+#[test]
+fn what_a_board_saw_looks_right_in_the_dark() {
+    pictures("dark", ThemeChoice::Dark);
+}
+
+#[test]
+fn what_a_board_saw_looks_right_in_the_light() {
+    pictures("light", ThemeChoice::Light);
+}
