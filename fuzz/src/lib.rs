@@ -32,6 +32,7 @@ pub mod shader_code;
 pub mod shader_job;
 pub mod textures;
 pub mod trace_log;
+pub mod watched;
 
 /// A fuzz target. It tells whether the input was taken for what the target reads, and not refused.
 pub type Target = fn(&[u8]) -> bool;
@@ -86,6 +87,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("textures", textures::textures),
     ("trace_log", trace_log::trace_log),
     ("v3d", recordings::v3d),
+    ("watched", watched::watched),
     ("wire", messages::wire),
     ("workspace", files::workspace),
 ];

@@ -310,8 +310,11 @@ pub fn who(opened: &Opened, calls: &Calls, va: u64, event: u64, out: &mut Out) -
         None => format!("{va:#x} (no buffer that is known)"),
     };
     match who.byte {
-        Some(b) => out.line(format_args!("{place} holds {b:#04x}: {}", who.state.words()))?,
-        None => out.line(format_args!("{place}: {}", who.state.words()))?,
+        Some(b) => out.line(format_args!(
+            "{place} holds {b:#04x}: {}",
+            words::state_words(calls, who.state)
+        ))?,
+        None => out.line(format_args!("{place}: {}", words::state_words(calls, who.state)))?,
     }
     if let Some(c) = &who.changed {
         let name = launch_name(calls, c.launch);
@@ -394,7 +397,7 @@ fn report(calls: &Calls, who: &Who, event: u64) -> WhoReport {
         buffer_offset: who.place.map(|p| p.offset),
         byte: who.byte.map(|b| hex(u64::from(b))),
         known: who.state.is_known(),
-        state: who.state.words(),
+        state: words::state_words(calls, who.state),
         writer: who.certain.map(|(event, w)| WriterRow {
             event,
             kind: match w {

@@ -6,7 +6,7 @@ use super::moment::Selection;
 use super::touches::{Deed, MOST, Touch};
 use crate::theme::text;
 use std::sync::Arc;
-use trace_core::calls::{Calls, Left, Writer};
+use trace_core::calls::{Calls, Known, Left, State, Writer};
 use trace_core::progress::{Cancelled, Progress};
 use trace_core::recording::{AllocationKind, CallEvent, CopyKind, LaunchRow, Recording};
 
@@ -96,7 +96,7 @@ pub fn left_words(calls: &Calls, event: u64) -> Option<String> {
     if left.list.is_empty() {
         return Some(if left.whole { "nothing" } else { "nothing seen" }.to_owned());
     }
-    let one = |l: &Left| format!("{} {}", left_place(calls, l), text::bytes(l.bytes));
+    let one = |l: &Left| format!("{}: {}", left_place(calls, l), text::bytes(l.bytes));
     let told: Vec<String> = left.list.iter().take(MOST_LEFT).map(one).collect();
     let more = if left.list.len() > MOST_LEFT { ", …" } else { "" };
     Some(format!("{}{more}", told.join(", ")))
@@ -106,13 +106,29 @@ pub fn left_words(calls: &Calls, event: u64) -> Option<String> {
 /// down around them.
 #[must_use]
 pub fn boards(calls: &Calls) -> String {
+    let asked = asked_boards(calls);
+    match (calls.has_around(), asked.is_empty()) {
+        (true, true) => "the recorder".to_owned(),
+        (true, false) => format!("the recorder and {asked}"),
+        (false, _) => asked,
+    }
+}
+
+fn asked_boards(calls: &Calls) -> String {
     let mut names: Vec<&str> = calls.watched().iter().map(|w| w.board()).collect();
     names.sort_unstable();
     names.dedup();
-    if calls.has_around() {
-        names.insert(0, "the recorder");
+    names.join(" or ")
+}
+
+/// A state of bytes in words, with the names of boards that told of memory.
+#[must_use]
+pub fn state_words(calls: &Calls, state: State) -> String {
+    let told = state.words();
+    match state {
+        State::Known(Known::Board | Known::Left, _) => told.replacen("a board", &asked_boards(calls), 1),
+        _ => told,
     }
-    names.join(" and ")
 }
 
 /// Whether a launch's function has a text in its name, letters of either case alike.
@@ -297,13 +313,34 @@ pub fn find(
         tell("copy", words(event), Some(event), Deed::Reads);
     }
     progress.check()?;
+    let name = |launch: u32| {
+        let l = calls.launches().get(launch as usize);
+        l.map_or("", |l| short(calls.function_name(l.function)))
+    };
+    let changes = calls.all_changes(recording, va, events.clone(), MOST / 4);
+    for c in &changes {
+        let told = format!("{} · changed it from {:#04x} to {:#04x}", name(c.launch), c.was, c.is);
+        tell("launch", told, Some(c.event), Deed::Writes);
+    }
+    progress.check()?;
     if let Some(p) = place {
         for r in calls.writers_of(p.buffer, events.clone()).take(MOST / 4) {
             let Some(l) = calls.launches().get(r.launch as usize) else {
                 continue;
             };
-            let told = format!("{} · {}", short(calls.function_name(l.function)), r.reach.words());
-            tell("launch", told, Some(l.event), Deed::Reaches);
+            if changes.iter().any(|c| c.event == l.event) {
+                continue;
+            }
+            let how = match calls.is_watched(va, l.event) {
+                true => "left it as it was",
+                false => r.reach.words(),
+            };
+            tell(
+                "launch",
+                format!("{} · {how}", name(r.launch)),
+                Some(l.event),
+                Deed::Reaches,
+            );
         }
         for r in calls.readers_of(p.buffer, events.clone()).iter().rev().take(MOST / 4) {
             let Some(l) = calls.launches().get(r.launch as usize) else {

@@ -46,6 +46,8 @@ pub(super) fn run(app: &mut App, ctx: &Context, board: &str, ask: Watch) {
                 if let Some(doc) = app.doc.as_mut().filter(|d| Arc::ptr_eq(&d.recording, &of)) {
                     if let Ok((calls, _)) = known {
                         Arc::make_mut(&mut doc.facts).called = Some(calls);
+                        // What touches the selection is found anew, with what is known now.
+                        doc.trail.forget();
                     }
                     doc.watching.end(missed);
                 }

@@ -24,7 +24,7 @@ fn launches(w: &mut Window) -> Vec<u64> {
 fn every_launch_is_listed_with_what_it_changed() {
     let mut w = sample(ThemeChoice::Dark);
     w.run("show-launches");
-    assert!(!w.has_part("changed"), "nobody was asked");
+    assert!(!w.has_part("changed memory"), "nobody was asked");
     w.click("Ask cuda:0 what each launch changed");
     let calls = w.doc().called().unwrap();
     assert_eq!((calls.watched().len(), w.doc().watching.missed.clone()), (1, None));
@@ -61,7 +61,8 @@ fn memory_before_and_after_a_launch_is_asked_for_and_shown() {
     let row = kinescope::document::called::launch(&recording, events[5]).unwrap();
     let arguments = calls.arguments(&recording, events[5], &row);
     let (to, place) = arguments[0].pointers().next().unwrap();
-    let bytes = calls.buffers().get(place.buffer).unwrap().bytes;
+    // Its second value, which is another one each time.
+    let (to, bytes) = (to + 4, calls.buffers().get(place.buffer).unwrap().bytes - 4);
     w.doc().select(Selection::Memory {
         space: 0,
         va: to,
@@ -89,9 +90,15 @@ fn memory_before_and_after_a_launch_is_asked_for_and_shown() {
     let who = w.doc().called().unwrap().who(&recording, to, events[5]);
     assert!(who.launches.is_empty() && who.byte.is_some(), "{who:?}");
     assert!(matches!(who.state, State::Known(..)));
+    assert!(w.has_part("as cuda:0 had it"), "with the board's name");
     if let Some(c) = who.changed {
         assert!(w.has_part("changed it launch"));
         assert!(events[..5].contains(&c.event));
+        // The way along what wrote it leads there, too.
+        assert!(w.run("last-writer"));
+        assert_eq!(w.doc().moment(), c.event);
+    } else {
+        panic!("the launch of the same layer before it changed it: {who:?}");
     }
 }
 

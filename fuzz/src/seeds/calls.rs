@@ -10,7 +10,7 @@ use trace_core::recording::{
 const BASE: u64 = 0x1539_4000_0000;
 /// What the recording tells of itself.
 const FACTS: &[u8] = br#"{"api":"cuda","version":13000,"device":{"name":"d","capability":[9,0]},
-"window":{"base":23338203119616,"bytes":1099511627776},"names":["snapshot at the begin","cuCtxSynchronize"],
+"window":{"base":23338203119616,"bytes":1099511627776},"names":["snapshot at the begin","cuCtxSynchronize","snapshot before launch","snapshot after launch"],
 "modules":[{"origin":"memory","kind":"ptx","bytes":5000,"pages":[[1,2]],"globals":[{"name":"g","at":4096,"bytes":8}]},
 {"origin":"x.bc","missing":"not here"}],"functions":[{"name":"_Z1kPf","demangled":"k(float*)","module":0,
 "parameters":[[0,8]],"attributes":[[8,1024]]}],"streams":[{"name":"default stream"},{"name":"stream 1","flags":1}],
@@ -91,6 +91,21 @@ pub fn add(add: Add<'_>) {
         launch,
         copy(CopyKind::DeviceToHost, BASE + 100, 2, 0),
     ];
+    let around = [
+        call(2),
+        copy(CopyKind::DeviceToHost, BASE, 0, OrderRow::NONE),
+        launch,
+        call(3),
+        copy(CopyKind::DeviceToHost, BASE, 2, OrderRow::NONE),
+        call(2),
+        copy(CopyKind::DeviceToHost, BASE, 0, OrderRow::NONE),
+        launch,
+    ];
+    add(
+        "calls",
+        "memory-around",
+        encode(FACTS, &[1, 2, 3, 4], &arguments, &around),
+    );
     add(
         "calls",
         "memory-before",

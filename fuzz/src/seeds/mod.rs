@@ -17,6 +17,7 @@ mod shader_code;
 mod shader_job;
 mod textures;
 mod trace_log;
+mod watched;
 
 pub use recordings::{gpureplay, recording};
 
@@ -39,6 +40,7 @@ pub fn all() -> Vec<Seed> {
     let mut seeds = Vec::new();
     let mut add = |target, file, bytes| seeds.push(Seed { target, file, bytes });
     calls::add(&mut add);
+    watched::add(&mut add);
     cuda_code::add(&mut add);
     files::add(&mut add);
     filter::add(&mut add);

@@ -149,14 +149,8 @@ impl Calls {
             .pieces
             .first()
             .map_or(State::Unknown(super::Why::NotTaken, 0), |p| p.state);
-        let seen = self.last_change(address, behind..event);
-        let taken = self.last_taken_change(recording, address, behind..event);
-        let changed = seen.into_iter().chain(taken).max_by_key(|c| c.0);
-        let behind = changed.map_or(behind, |(e, ..)| e + 1);
-        let changed = changed.and_then(|(event, was, is)| {
-            let launch = self.launch_at(event)?;
-            Some(Changed { event, launch, was, is })
-        });
+        let changed = self.changed(recording, address, behind..event);
+        let behind = changed.map_or(behind, |c| c.event + 1);
         let doubt = self.in_doubt(address, behind..event);
         let (mut launches, mut writers, mut readers, mut others) = (Vec::new(), 0u64, 0u64, 0u64);
         for part in doubt.into_iter().rev() {
@@ -194,6 +188,28 @@ impl Calls {
             others,
             taken: buffer.filter(|b| b.kind.is_taken()).map(|b| b.from),
         }
+    }
+
+    /// The last launch among some events that is known to have changed a byte.
+    fn changed(&self, recording: &Recording, address: u64, events: Range<u64>) -> Option<Changed> {
+        let seen = self.last_change(address, events.clone());
+        let taken = self.last_taken_change(recording, address, events);
+        let (event, was, is) = seen.into_iter().chain(taken).max_by_key(|c| c.0)?;
+        let launch = self.launch_at(event)?;
+        Some(Changed { event, launch, was, is })
+    }
+
+    /// Launches among some events that are known to have changed a byte, the last one first, so many at most.
+    #[must_use]
+    pub fn all_changes(&self, recording: &Recording, address: u64, events: Range<u64>, most: usize) -> Vec<Changed> {
+        let (mut found, mut left) = (Vec::new(), events);
+        while found.len() < most
+            && let Some(c) = self.changed(recording, address, left.clone())
+        {
+            left.end = c.event;
+            found.push(c);
+        }
+        found
     }
 
     /// The last copy or fill among some events that wrote a byte.

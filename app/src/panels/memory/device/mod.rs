@@ -247,7 +247,7 @@ fn event_of(state: State) -> Option<u64> {
 
 /// A state in words, with the kernel's name where it is a launch's.
 fn state_words(calls: &Calls, state: State) -> String {
-    let told = text::grouped(&state.words());
+    let told = text::grouped(&called::state_words(calls, state));
     let launch = event_of(state).and_then(|e| calls.launch_at(e));
     match (state, launch.and_then(|n| calls.launches().get(n as usize))) {
         (State::Unknown(..), Some(l)) => format!("{told}, {}", called::short(calls.function_name(l.function))),

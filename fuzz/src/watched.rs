@@ -1,0 +1,102 @@
+//! What another machine says that it saw of memory between launches, and everything that is asked of it then.
+
+use std::sync::Arc;
+use trace_core::Recording;
+use trace_core::calls::{Calls, State, Watched, Why};
+use trace_core::progress::Progress;
+use trace_core::recording::{AllocationKind, AllocationRow, CALL_FACTS, EventsBuilder, FillRow, LaunchRow, OrderRow};
+
+/// Where the recording's memory lies.
+pub const BASE: u64 = 0x1539_4000_0000;
+/// Bytes of it.
+pub const BYTES: u64 = 3 * 4096;
+
+/// Memory, a fill, and four launches with its address.
+fn recording() -> Recording {
+    let mut events = EventsBuilder::new();
+    let arguments_at = events.call_bytes(&BASE.to_le_bytes());
+    events.allocation(
+        0,
+        1,
+        AllocationRow {
+            at: BASE,
+            bytes: BYTES,
+            kind: AllocationKind::Take as u32,
+            stream: OrderRow::NONE,
+            ..AllocationRow::default()
+        },
+    );
+    for time in 1..6 {
+        if time == 3 {
+            let fill = FillRow {
+                to: BASE,
+                elements: 100,
+                rows: 1,
+                element: 1,
+                value: 9,
+                ..FillRow::default()
+            };
+            events.fill(time, 1, fill);
+        } else {
+            let launch = LaunchRow {
+                arguments_at,
+                arguments: 8,
+                grid: [1; 3],
+                block: [1; 3],
+                ..LaunchRow::default()
+            };
+            events.launch(time, 1, launch);
+        }
+    }
+    let mut recording = Recording {
+        events: events.finish(),
+        ..Recording::default()
+    };
+    let facts =
+        br#"{"api":"cuda","functions":[{"name":"k","demangled":"k(float*)","parameters":[[0,8]]}],"streams":[{}]}"#;
+    recording.extras.insert(CALL_FACTS.to_owned(), facts.to_vec());
+    recording
+}
+
+/// What a board watched, as its bytes. Whether it was taken.
+pub fn watched(data: &[u8]) -> bool {
+    let Ok(watched) = Watched::from_bytes(data) else {
+        return false;
+    };
+    let again = watched.to_bytes().map(|bytes| Watched::from_bytes(&bytes));
+    assert!(
+        matches!(again, Ok(Ok(ref w)) if *w == watched),
+        "it comes back as it went in"
+    );
+    let r = recording();
+    let Ok(Some(bare)) = Calls::of(&r, &Progress::new()) else {
+        panic!("it is a recording of calls");
+    };
+    let calls = bare.watching(Arc::new(watched));
+    let end = r.events.len() as u64;
+    for event in 0..=end {
+        let range = BASE - 100..BASE + BYTES + 100;
+        let read = calls.read(&r, range.clone(), event);
+        assert_eq!(read.bytes.len() as u64, range.end - range.start);
+        let mut at = range.start;
+        for p in &read.pieces {
+            assert!(p.range.start == at && p.range.end > at, "pieces without gaps");
+            at = p.range.end;
+            if let State::Unknown(Why::Launch { .. }, launch) = p.state {
+                assert!(
+                    !calls.is_watched(p.range.start, launch),
+                    "a launch that was watched is in no doubt"
+                );
+            }
+        }
+        assert_eq!(at, range.end);
+        for address in [BASE, BASE + 99, BASE + 4096, BASE + BYTES - 1, BASE + BYTES] {
+            let who = calls.who(&r, address, event);
+            assert!(who.launches.iter().all(|l| l.event < event));
+            let _ = calls.all_changes(&r, address, 0..event, 10);
+        }
+        let left = calls.left_by(event);
+        assert!(left.is_none_or(|l| l.list.iter().all(|l| l.bytes > 0 && l.span.start < l.span.end)));
+    }
+    true
+}
