@@ -1,7 +1,7 @@
 #!/bin/bash
 # make test-cuda: on a machine with an NVIDIA GPU, the toolkit's nvcc and, for the nets, PyTorch: records CUDA programs,
 # plays them again in new processes, tunes launches, and tells figures. The last line is "N passed, N failed".
-# Use: scripts/test-cuda.sh [PART…]   PARTs: programs failures kernels nets tune neighbours; none: all of them
+# Use: scripts/test-cuda.sh [PART…]   PARTs: programs failures kernels watch nets tune neighbours; none: all of them
 # NETS="NAME[:PRECISION] …": which nets, of small_net and resnet18. BIN=FOLDER: where kinescope, kinescope-agent and
 # libkinescope_cuda.so are, built elsewhere (default target/release, made here where there is cargo). WORK=FOLDER: where
 # recordings go (default target/cuda-test).
@@ -9,7 +9,7 @@ set -u
 cd "$(dirname "$0")/.." || exit 2
 BIN=${BIN:-target/release}
 WORK=${WORK:-target/cuda-test}
-parts=${*:-programs failures kernels nets tune neighbours}
+parts=${*:-programs failures kernels watch nets tune neighbours}
 passed=0
 failed=0
 ok() { passed=$((passed + 1)); printf 'ok      %s\n' "$*"; }
@@ -91,6 +91,41 @@ if wants kernels; then
     ls -l "$WORK"/k-*.kine | awk '{print "figure  bytes of " $9 ": " $5}'
 fi
 
+if wants watch; then
+    # What a board sees each launch change is what the recorder takes down around each.
+    # Not of programs that take memory again and again: what lies in it before it is first written is anybody's.
+    for p in vector_add reduction linked globals streams stride; do
+        rm -f "$WORK/w-$p.kine" "$WORK/e-$p.kine"
+        kinescope record --with cuda -o "$WORK/w-$p.kine" -- "$PROGRAMS/$p" >"$WORK/log" 2>&1 || { bad "$p recorded: $(tail -n 1 "$WORK/log")"; continue; }
+        kinescope record --with cuda --kernels '*' --pick all -o "$WORK/e-$p.kine" -- "$PROGRAMS/$p" >"$WORK/log" 2>&1 || { bad "$p recorded launch by launch: $(tail -n 1 "$WORK/log")"; continue; }
+        if told=$(python3 tests/cuda/watched.py cuda:0 "$WORK/w-$p.kine" "$WORK/e-$p.kine" 2>"$WORK/log"); then
+            ok "$p: a board sees each launch change what the recorder took down: $told"
+        else
+            bad "$p: $(cat "$WORK/log")"
+        fi
+    done
+    for p in graph cooperative gemm thrust_sort; do
+        kinescope record --with cuda -o "$WORK/w-$p.kine" -- "$PROGRAMS/$p" >/dev/null 2>&1
+        kinescope launches "$WORK/w-$p.kine" --on cuda:0 --json >"$WORK/watched.json" 2>"$WORK/log"
+        [ "$(json "$WORK/watched.json" "all(l['changed'] for l in d) and len(d) > 0")" = True ] && ok "$p: what each launch changed" || bad "$p: $(tail -n 2 "$WORK/log")"
+        # The first byte that the host reads back: who left it there.
+        kinescope who "$WORK/w-$p.kine" out0 --on cuda:0 --json >"$WORK/who.json" 2>"$WORK/log"
+        [ "$(json "$WORK/who.json" "d['known'] and not d['launches'] and (d['changed'] is not None or d['left_as_it_was'] > 0)")" = True ] && ok "$p: who wrote out0, to the launch" || bad "$p: who: $(cat "$WORK/log" "$WORK/who.json" | head -c 300)"
+    done
+fi
+
+# watch_net NAME: all launches of an inference watched.
+watch_net() {
+    a=$(now)
+    kinescope launches "$WORK/$1.kine" --on cuda:0 --json >"$WORK/$1.watched.json" 2>"$WORK/log"
+    b=$(now)
+    if [ "$(json "$WORK/$1.watched.json" "all(l['changed'] is not None for l in d) and any(l['changed'] for l in d)")" = True ]; then
+        ok "$1: every launch watched: $(json "$WORK/$1.watched.json" "(len(d), 'launches changed', sum(c['bytes'] for l in d for c in l['changed']), 'bytes')") in $(seconds "$a" "$b") s"
+    else
+        bad "$1: watched: $(json "$WORK/$1.watched.json" "sum(l['changed'] is None for l in d)") launches not, $(tail -n 2 "$WORK/log")"
+    fi
+}
+
 # net NAME [PRECISION]: recorded between its marks behind one warm-up, replayed with the recorded and with another input.
 # The precision is that of convolutions: PyTorch's own choice (tf32), or ieee.
 net() {
@@ -143,6 +178,7 @@ sys.exit(0 if a.tobytes() == b.tobytes() else 1)' "$WORK/$name.2.npy" "$WORK/$na
     kinescope replay "$WORK/$name.kine" --on cuda:0 --graph --repeat 300 --json >"$WORK/$name.graph.json" 2>>"$WORK/log"
     kinescope replay "$WORK/$name.kine" --on cuda:0 --repeat 100 --json >"$WORK/$name.calls.json" 2>>"$WORK/log"
     echo "figure  $name: microseconds an inference, nothing put back: as one graph $(json "$WORK/$name.steady.json" "d['timing']['runs']['p50_ns']/1000"), call by call $(json "$WORK/$name.own.json" "d['timing']['runs']['p50_ns']/1000")"
+    watch_net "$name"
     eager=$(sed -n 's/.*inference_us mean=[0-9.]* median=\([0-9.]*\).*/\1/p' "$WORK/$name.torch")
     echo "figure  $name: one graph to PyTorch's eager mode, medians: $(json "$WORK/$name.steady.json" "round(d['timing']['runs']['p50_ns'] / 1000 / ${eager:-0}, 3)") (aim 0.5)"
     echo "figure  $name: microseconds an inference behind putting back: as one graph $(json "$WORK/$name.graph.json" "d['timing']['runs']['p50_ns']/1000"), call by call $(json "$WORK/$name.calls.json" "d['timing']['runs']['p50_ns']/1000"); PyTorch: $(grep -o 'inference_us [^,]*\|forward_us.*' "$WORK/$name.torch" | tr '\n' ' ')"
@@ -184,6 +220,22 @@ if wants tune; then
     echo "figure  stride: tune $(seconds "$a" "$b") s, the program once a point $(seconds "$c" "$d") s: $(awk "BEGIN { printf \"%.1f\", ($d - $c) / ($b - $a) }") times"
     head -n 4 "$WORK/stride.csv"
     head -n 2 "$WORK/stride.rr.csv"
+    # Code in the place of what was recorded, in each form that it can have: CUDA C++ is compiled on this machine.
+    for form in cu ptx cubin; do
+        for which in right wrong; do
+            code=tests/cuda/replaced/$which.cu
+            if [ $form != cu ]; then
+                code=$WORK/$which.$form
+                "$NVCC" -arch=native -$form -o "$code" tests/cuda/replaced/$which.cu 2>"$WORK/log" || { bad "replaced by $form: $(tail -n 1 "$WORK/log")"; continue; }
+            fi
+            kinescope tune "$WORK/t-stride.kine" --on cuda:0 --launch scale_add --module "$code" --block 128,256 --grid 640 --repeat 3 --csv "$WORK/replaced.csv" >"$WORK/replaced.txt" 2>"$WORK/log"
+            told=$(python3 -c '
+import csv, sys
+rows = list(csv.DictReader(open(sys.argv[1])))
+print(sorted({r["verdict"] for r in rows if r["code"]}), len(rows))' "$WORK/replaced.csv" 2>>"$WORK/log")
+            case $told in "['$which'] "*) ok "scale_add replaced by $which code as $form: $told" ;; *) bad "scale_add replaced by $which code as $form: $told $(tail -n 3 "$WORK/log" "$WORK/replaced.txt")" ;; esac
+        done
+    done
     kinescope tune "$WORK/t-wrong.kine" --on cuda:0 --launch tile_sums --block 32,48,64,96,128,160,192,256,320,512,1024 --grid 64 --repeat 3 --csv "$WORK/wrong.csv" >"$WORK/wrong.txt" 2>"$WORK/log"
     rejected=$(python3 - "$WORK/wrong.csv" <<'PY'
 import csv, sys

@@ -90,6 +90,18 @@ fn what_each_launch_changed_is_listed_by_buffers() {
         assert_eq!(changed[0]["buffer"], to["buffer"], "{l}");
         assert!(changed[0]["bytes"].as_u64().unwrap() > 0, "{l}");
     }
+    // The recorder takes down the same around each launch, and then nobody has to be asked.
+    let each = cuda.recorded_well("each", &["--kernels", "*", "--pick", "all"], &["net", "3"]);
+    let taken = launches(&cuda, &each, &[]);
+    for (mine, right) in all.iter().zip(&taken) {
+        let rows = |l: &Value| -> Vec<Value> {
+            let changed = l["changed"].as_array().unwrap().iter();
+            changed
+                .map(|c| serde_json::json!([c["va"], c["end_va"], c["bytes"]]))
+                .collect()
+        };
+        assert_eq!(rows(mine), rows(right), "launch {}", mine["launch"]);
+    }
     let text = asked(&cuda, "launches", &recorded, &["--on", "cuda:0"], &[]);
     assert!(text.out.contains("Changed") && text.out.contains("out0: "), "{text:?}");
     assert!(!text.out.contains("not watched"), "{text:?}");
@@ -149,6 +161,23 @@ fn who_wrote_a_byte_is_told_to_the_launch_on_a_board_and_on_an_agents() {
         &[],
     );
     assert!(text.out.contains("as agent:lab/cuda0 saw"), "{text:?}");
+}
+
+#[test]
+fn a_buffer_that_is_named_is_meant_as_it_was_last_there() {
+    let cuda = Cuda::default();
+    let recorded = cuda.recorded_well("streams", &[], &["streams"]);
+    let calls = Calls::of(&recorded.open(), &Progress::new()).unwrap().unwrap();
+    let named = calls.buffers().list().iter().find(|b| b.name == "out0").unwrap();
+    let to = named.to.expect("the program gives it back");
+    let who = told(&cuda, "who", &recorded, &["out0+4", "--on", "cuda:0"]);
+    assert_eq!(
+        (who["at_event"].as_u64(), &who["known"]),
+        (Some(to), &Value::from(true)),
+        "{who}"
+    );
+    let memory = told(&cuda, "memory", &recorded, &["--buffer", "out0", "--on", "cuda:0"]);
+    assert_eq!(memory["holes"].as_array().unwrap().len(), 0, "{memory}");
 }
 
 #[test]

@@ -53,6 +53,29 @@ pub fn address(opened: &Opened, calls: &Calls, text: &str) -> Result<u64, Failur
     })
 }
 
+/// The event before which memory is meant: the given one, else the last at which a buffer that is named was there, else
+/// the end.
+///
+/// # Errors
+/// When there is no such event.
+pub fn moment(opened: &Opened, calls: &Calls, text: &str, given: Option<u64>) -> Result<u64, Failure> {
+    let name = text.rsplit_once('+').map_or(text, |(name, _)| name).trim();
+    let buffer = || {
+        calls.buffers().get(
+            calls
+                .buffers()
+                .named(text.trim())
+                .or_else(|| calls.buffers().named(name))?,
+        )
+    };
+    let given_back = || buffer().and_then(|b| b.to);
+    let event = match given {
+        None => given_back().map_or_else(|| opened.before(None), Ok)?,
+        given => opened.before(given)?,
+    };
+    Ok(event.min(opened.recording.events.len() as u64))
+}
+
 #[derive(Serialize)]
 struct BufferRow {
     name: String,

@@ -41,7 +41,7 @@ struct Arguments {
     /// Show elements of this type instead of hex
     #[arg(long = "type", value_name = "TYPE", value_parser = element)]
     element: Option<ElementType>,
-    /// Memory as it was before this event (default: at the end)
+    /// Memory as it was before this event (default: at the end; of a buffer of calls when it was given back)
     #[arg(long, value_name = "N")]
     event: Option<u64>,
     /// Address space, counted from 0
@@ -179,6 +179,7 @@ fn of_calls(arguments: &Arguments, opened: &Opened, out: &mut Out) -> Result<Exi
         }
         (None, None) => return called::list(opened, &calls, event, out),
     };
+    let event = called::moment(opened, &calls, text, arguments.event)?;
     let va = called::address(opened, &calls, text)?;
     // Of a name all of the buffer is meant, of an address what the person asks for.
     let named = calls.buffers().named(text).and_then(|n| calls.buffers().get(n));

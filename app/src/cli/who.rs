@@ -29,7 +29,7 @@ struct Arguments {
     /// The byte's GPU address
     #[arg(long, value_name = "ADDRESS", value_parser = number, conflicts_with = "address")]
     va: Option<u64>,
-    /// In a recording of calls: as the byte stands before this event (default: at the end)
+    /// In a recording of calls: as the byte stands before this event (default: at the end, or when its buffer was given back)
     #[arg(long, visible_alias = "event", value_name = "EVENT")]
     at: Option<u64>,
     /// Index of the address space in the recording's list
@@ -86,7 +86,8 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
             (Some(text), _) => called::address(&opened, &calls, text)?,
             (None, va) => va.unwrap_or(0),
         };
-        let event = opened.before(arguments.at)?.min(opened.recording.events.len() as u64);
+        let text = arguments.address.as_deref().unwrap_or_default();
+        let event = called::moment(&opened, &calls, text, arguments.at)?;
         let doubt = calls.who(&opened.recording, va, event);
         if let Some(ask) = watching::for_byte(&calls, &doubt, event).filter(|_| arguments.asked.is_asked()) {
             calls = arguments.asked.ask(&opened, calls, ask)?;

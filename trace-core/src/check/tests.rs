@@ -228,6 +228,29 @@ fn time_that_runs_backwards_is_a_warning() {
 }
 
 #[test]
+fn calls_that_lie_upon_each_other_are_no_finding() {
+    use crate::recording::{CALL_FACTS, CallRow, EventsBuilder};
+    let mut events = EventsBuilder::new();
+    // The second one began first, in another thread, and took longer.
+    for (time, thread) in [(20, 1), (10, 2), (30, 1)] {
+        let row = CallRow {
+            about: u32::MAX,
+            ..CallRow::default()
+        };
+        events.call(time, thread, row);
+    }
+    let mut r = Recording {
+        events: events.finish(),
+        ..Recording::default()
+    };
+    let backwards = |r: &Recording| kinds(r).iter().any(|k| k.0 == FindingKind::TimeBackwards);
+    assert!(backwards(&r), "of other recordings it is one");
+    r.extras
+        .insert(CALL_FACTS.to_owned(), br#"{"api":"cuda","names":["cuInit"]}"#.to_vec());
+    assert!(!backwards(&r));
+}
+
+#[test]
 fn a_register_that_no_map_knows_is_a_warning() {
     let mut p = Patient::sound();
     p.accesses.push((60, true, 0x3ff0, 1));
