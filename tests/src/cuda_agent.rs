@@ -4,7 +4,7 @@
 use crate::cuda::Cuda;
 use crate::program;
 use std::io::{BufRead as _, BufReader, Write as _};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 /// An agent beside the stand-in, ended when it is dropped.
@@ -20,18 +20,20 @@ impl Agent {
     /// Started, and paired with under the name `lab`.
     #[must_use]
     pub fn start(cuda: &Cuda) -> Self {
-        Self::begin(cuda, "0")
+        Self::begin(cuda, &program("kinescope-agent"), "0")
     }
 
     /// Beside a device that takes a while for all that it does.
     #[must_use]
     pub fn start_slow(cuda: &Cuda) -> Self {
-        Self::begin(cuda, "4000")
+        Self::begin(cuda, &program("kinescope-agent"), "4000")
     }
 
-    fn begin(cuda: &Cuda, slow: &str) -> Self {
+    /// This program as the agent, beside a device that takes so many microseconds for all that it does.
+    #[must_use]
+    pub fn begin(cuda: &Cuda, agent: &Path, slow: &str) -> Self {
         let socket = cuda.file("agent.sock");
-        let mut command = Command::new(program("kinescope-agent"));
+        let mut command = Command::new(agent);
         command.arg("--keys").arg(cuda.file("agent-keys"));
         command
             .args(["serve", "--listen", "127.0.0.1:0", "--pair", "--unix"])

@@ -4,9 +4,7 @@
 
 use serde_json::Value;
 use std::ffi::OsStr;
-use std::io::{BufRead as _, BufReader, Write as _};
-use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 use whole_program_tests::cuda::{Cuda, Recorded, ended, open};
 use whole_program_tests::cuda_agent::Agent;
@@ -215,6 +213,34 @@ fn an_agent_plays_on_its_device_and_outlives_what_happens_there() {
     assert_eq!(after.code, Some(0), "{after:?}");
     let boards = kinescope(&cuda, &["boards", "--json"]);
     assert!(boards.out.contains("agent:lab/cuda0"), "{boards:?}");
+}
+
+#[test]
+fn an_agent_whose_program_was_replaced_plays_on() {
+    let cuda = Cuda::default();
+    let recorded = cuda.recorded_well("streams", &[], &["streams"]);
+    let copy = cuda.file("agent");
+    std::fs::copy(program("kinescope-agent"), &copy).unwrap();
+    let agent = Agent::begin(&cuda, &copy, "0");
+    // As it is when a newer one is installed while it runs.
+    std::fs::remove_file(&copy).unwrap();
+    let mut command = Command::new(program("kinescope"));
+    command
+        .args([
+            "replay",
+            recorded.path.to_str().unwrap(),
+            "--on",
+            "agent:lab/cuda0",
+            "--json",
+        ])
+        .env("KINESCOPE_KEYS", cuda.file("keys"));
+    let done = ended(&mut command);
+    assert_eq!(
+        (done.code, &done.json()["outcome"]),
+        (Some(0), &Value::from("match")),
+        "{done:?}"
+    );
+    drop(agent);
 }
 
 #[test]

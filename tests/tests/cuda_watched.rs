@@ -104,7 +104,9 @@ fn what_each_launch_changed_is_listed_by_buffers() {
     }
     let text = asked(&cuda, "launches", &recorded, &["--on", "cuda:0"], &[]);
     assert!(text.out.contains("Changed") && text.out.contains("out0: "), "{text:?}");
-    assert!(!text.out.contains("not watched"), "{text:?}");
+    assert!(!text.out.contains("not known"), "{text:?}");
+    let text = asked(&cuda, "launches", &each, &[], &[]);
+    assert!(text.out.contains("Changed"), "the recorder told it: {text:?}");
 }
 
 #[test]
@@ -147,7 +149,11 @@ fn who_wrote_a_byte_is_told_to_the_launch_on_a_board_and_on_an_agents() {
     assert!(exact > 4, "{exact}");
     let here = |more: &[&str]| {
         let place = format!("{out}+4");
-        told(&cuda, "who", &recorded, &[&[&place, "--at", &end], more].concat())
+        let mut told = told(&cuda, "who", &recorded, &[&[&place, "--at", &end], more].concat());
+        // It names the board.
+        let state = told["state"].as_str().unwrap().replace("agent:lab/cuda0", "cuda:0");
+        told["state"] = state.into();
+        told
     };
     let local = here(&["--on", "cuda:0"]);
     let agent = Agent::start(&cuda);
@@ -166,7 +172,7 @@ fn who_wrote_a_byte_is_told_to_the_launch_on_a_board_and_on_an_agents() {
 #[test]
 fn a_buffer_that_is_named_is_meant_as_it_was_last_there() {
     let cuda = Cuda::default();
-    let recorded = cuda.recorded_well("streams", &[], &["streams"]);
+    let recorded = cuda.recorded_well("add", &[], &["vector_add"]);
     let calls = Calls::of(&recorded.open(), &Progress::new()).unwrap().unwrap();
     let named = calls.buffers().list().iter().find(|b| b.name == "out0").unwrap();
     let to = named.to.expect("the program gives it back");
@@ -178,6 +184,13 @@ fn a_buffer_that_is_named_is_meant_as_it_was_last_there() {
     );
     let memory = told(&cuda, "memory", &recorded, &["--buffer", "out0", "--on", "cuda:0"]);
     assert_eq!(memory["holes"].as_array().unwrap().len(), 0, "{memory}");
+    // What is brought back behind a range has the name that a replay gives it, too.
+    let marked = cuda.recorded_well("marked", &["--range", "marks"], &["net", "--marks"]);
+    let first = &told(&cuda, "memory", &marked, &[])[0];
+    let after = told(&cuda, "memory", &marked, &["--buffer", "after0"]);
+    assert_eq!((&after["va"], &after["bytes"]), (&first["va"], &first["bytes"]));
+    let who = told(&cuda, "who", &marked, &["after0+8"]);
+    assert_eq!(who["buffer_offset"], 8, "{who}");
 }
 
 #[test]
@@ -242,7 +255,7 @@ fn a_launch_that_stops_the_device_leaves_what_was_seen_before() {
     assert_eq!(watched.iter().filter(|w| **w).count(), 5, "{watched:?}");
     assert!(watched[..5].iter().all(|w| *w));
     let text = asked(&cuda, "launches", &recorded, &["--on", "cuda:0"], &fails);
-    assert_eq!(text.out.matches("not watched").count(), 7, "{text:?}");
+    assert_eq!(text.out.matches("not known").count(), 7, "{text:?}");
 }
 
 #[test]

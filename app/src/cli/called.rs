@@ -31,15 +31,20 @@ pub fn of(opened: &Opened) -> Result<Calls, Failure> {
     })
 }
 
+/// First address and bytes of what has a name: memory of the device, or what a copy carries to or from a part of it.
+#[must_use]
+pub fn named(opened: &Opened, calls: &Calls, name: &str) -> Option<(u64, u64)> {
+    let index = calls.buffers().named(name);
+    let buffer = index.and_then(|n| calls.buffers().get(n)).map(|b| (b.at, b.bytes));
+    buffer.or_else(|| opened.buffer(name).ok().map(|b| (b.va.0, b.bytes)))
+}
+
 /// An address as a person gives it: a number, a buffer's name, `NAME+OFFSET`.
 ///
 /// # Errors
 /// When it is none of these.
 pub fn address(opened: &Opened, calls: &Calls, text: &str) -> Result<u64, Failure> {
-    let named = |name: &str| {
-        let index = calls.buffers().named(name.trim())?;
-        calls.buffers().get(index).map(|b| b.at)
-    };
+    let named = |name: &str| named(opened, calls, name.trim()).map(|(at, _)| at);
     let with_offset = || {
         let (name, by) = text.rsplit_once('+')?;
         named(name)?.checked_add(number(by.trim()).ok()?)

@@ -112,8 +112,8 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
         .map(str::to_owned)
         .to_vec(),
     ];
-    let is_asked = arguments.asked.is_asked();
-    if is_asked && let Some(heads) = table.first_mut() {
+    let changes = calls.tells_changes() || arguments.asked.is_asked();
+    if changes && let Some(heads) = table.first_mut() {
         heads.push("Changed".to_owned());
     }
     for r in rows {
@@ -134,7 +134,7 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
             },
             told.join(", "),
         ]);
-        if is_asked && let Some(line) = table.last_mut() {
+        if changes && let Some(line) = table.last_mut() {
             line.push(changed_words(r.changed.as_deref()));
         }
     }
@@ -144,7 +144,7 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
 
 fn changed_words(changed: Option<&[ChangedRow]>) -> String {
     let Some(changed) = changed else {
-        return "not watched".to_owned();
+        return "not known".to_owned();
     };
     if changed.is_empty() {
         return "nothing".to_owned();

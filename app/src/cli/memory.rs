@@ -182,9 +182,8 @@ fn of_calls(arguments: &Arguments, opened: &Opened, out: &mut Out) -> Result<Exi
     let event = called::moment(opened, &calls, text, arguments.event)?;
     let va = called::address(opened, &calls, text)?;
     // Of a name all of the buffer is meant, of an address what the person asks for.
-    let named = calls.buffers().named(text).and_then(|n| calls.buffers().get(n));
-    let bytes = match named {
-        Some(b) => arguments.bytes.map_or(b.bytes, |n| n.min(b.bytes)),
+    let bytes = match called::named(opened, &calls, text) {
+        Some((_, all)) => arguments.bytes.map_or(all, |n| n.min(all)),
         None => arguments.bytes.unwrap_or(256),
     };
     let range = va..va.saturating_add(bytes);

@@ -3,7 +3,7 @@
 use device_mali::{Model, ModelData, SoftwareMali};
 use replay_engine::client::boards::{self, Board, Factories, Named};
 use replay_engine::client::{ClientError, Endpoint, Lease};
-use replay_engine::device::cuda::Players;
+use replay_engine::device::cuda::{Players, own_program};
 use replay_engine::device::{self, Containment, DeviceInfo};
 use replay_engine::wire::KeyStore;
 use std::path::PathBuf;
@@ -38,11 +38,7 @@ pub const PLAYER_VARIABLE: &str = "KINESCOPE_CALLS_PLAYER";
 /// The process that plays on a CUDA device: this program again.
 fn player() -> Command {
     let named = std::env::var_os(PLAYER_VARIABLE).filter(|v| !v.is_empty());
-    let program = named.map_or_else(
-        // One that cannot tell where it is, is looked for by its name.
-        || std::env::current_exe().unwrap_or_else(|_| PathBuf::from("kinescope")),
-        PathBuf::from,
-    );
+    let program = named.map_or_else(own_program, PathBuf::from);
     let mut command = Command::new(program);
     command.arg(PLAY_CALLS);
     command

@@ -331,16 +331,12 @@ pub fn find(
             if changes.iter().any(|c| c.event == l.event) {
                 continue;
             }
-            let how = match calls.is_watched(va, l.event) {
-                true => "left it as it was",
-                false => r.reach.words(),
+            // What left it as it was may have read it.
+            let (how, deed) = match calls.is_watched(va, l.event) {
+                true => ("left it as it was", Deed::Reads),
+                false => (r.reach.words(), Deed::Reaches),
             };
-            tell(
-                "launch",
-                format!("{} · {how}", name(r.launch)),
-                Some(l.event),
-                Deed::Reaches,
-            );
+            tell("launch", format!("{} · {how}", name(r.launch)), Some(l.event), deed);
         }
         for r in calls.readers_of(p.buffer, events.clone()).iter().rev().take(MOST / 4) {
             let Some(l) = calls.launches().get(r.launch as usize) else {

@@ -6,7 +6,7 @@ use crate::theme::{icons, palette, small, text};
 use egui::{Button, Label, RichText, Ui};
 use replay_engine::watch::Watch;
 
-/// A button that asks, with what it asks for in a few words; while a board is asked, how far it is. `hover` says what will
+/// A button that asks, with what it asks in a few words behind the board's name; while a board is asked, how far it is. `hover` says what will
 /// be known then.
 pub(super) fn button(
     doc: &Document,
@@ -42,14 +42,14 @@ pub(super) fn button(
         ));
         return;
     };
-    let told = RichText::new(format!("{words} {board}")).font(small());
+    let told = RichText::new(format!("Ask {board} {words}")).font(small());
     let r = ui.add(Button::new(told).small());
     let full = format!(
-        "plays what was recorded on {board}, with the recorded inputs, and watches memory: {hover}\nat most {} of it are \
-         taken down",
+        "plays what was recorded on {board}, with the recorded inputs, and watches memory between launches.\nTells {hover}; \
+         {} of memory at most",
         text::bytes(Watch::default().most)
     );
-    let r = r.accessible_name(format!("{words} {board} {hover}"));
+    let r = r.accessible_name(format!("Ask {board} {hover}"));
     if r.on_hover_text(full).clicked() {
         asks.push(Ask::Watch { board, ask: ask() });
     }

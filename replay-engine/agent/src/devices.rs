@@ -144,9 +144,7 @@ pub fn factory(name: &str, hardware: &Hardware) -> Result<Factory> {
 /// The processes that play on a CUDA device: this program again.
 fn player() -> Arc<Players> {
     Arc::new(Players::new(|| {
-        // One that cannot tell where it is, is looked for by its name.
-        let program = std::env::current_exe().unwrap_or_else(|_| "kinescope-agent".into());
-        let mut command = Command::new(program);
+        let mut command = Command::new(cuda::own_program());
         command.arg(PLAY_CALLS);
         command
     }))

@@ -6,7 +6,7 @@
 use super::memory::told;
 use super::ranges::Entry;
 use super::sights::{Left, LeftBy};
-use super::{Calls, copy_at};
+use super::{Calls, copy_at, is_snapshot};
 use crate::progress::{Cancelled, Progress};
 use crate::recording::{CopyKind, Recording};
 use std::ops::Range;
@@ -31,14 +31,17 @@ pub(super) struct Around {
 
 impl Calls {
     /// Finds the launches that memory was taken down around, by the names of snapshots.
-    pub(super) fn find_around(&mut self) {
+    pub(super) fn find_around(&mut self, recording: &Recording) {
         let begins: Vec<u64> = self.snapshots_named("snapshot before launch").collect();
         let behinds: Vec<u64> = self.snapshots_named("snapshot after launch").collect();
         let ends = begins.iter().copied().skip(1).chain([self.events]);
         let of = |(begin, end): (u64, u64)| {
             let launch = self.launches_among(begin..end).first()?.event;
             let n = behinds.partition_point(|b| *b < launch);
-            let behind = behinds.get(n).copied().filter(|b| *b < end).map(|b| b..end);
+            let behind = behinds.get(n).copied().filter(|b| *b < end);
+            // Its pieces follow it; what the program itself reads back comes later.
+            let is_piece = |e: &u64| copy_at(&recording.events, *e).is_some_and(|row| is_snapshot(&row));
+            let behind = behind.map(|b| b..b + 1 + (b + 1..end).take_while(is_piece).count() as u64);
             Some(Around { begin, launch, behind })
         };
         self.around = begins.iter().copied().zip(ends).filter_map(of).collect();
@@ -102,6 +105,7 @@ impl Calls {
         first: bool,
     ) -> Option<u64> {
         let among = self.around_among(events);
+        // Rising, as the launches are.
         let end = among.iter().rev().find_map(|a| a.behind.as_ref()).map_or(0, |b| b.end);
         let of = |e: &Entry| {
             told(&recording.events, e, address) && self.taken_behind(e.event).is_some_and(|l| events.contains(&l))

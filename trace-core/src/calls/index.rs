@@ -65,7 +65,7 @@ impl Calls {
         }
         progress.check()?;
         let mut calls = index.finish();
-        calls.find_around();
+        calls.find_around(recording);
         calls.compare_around(recording, progress)?;
         Ok(Some(calls))
     }

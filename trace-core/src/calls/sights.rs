@@ -157,6 +157,12 @@ impl Calls {
         self.left.get(&event)
     }
 
+    /// Whether it is known of any launch what it changed.
+    #[must_use]
+    pub fn tells_changes(&self) -> bool {
+        !self.left.is_empty()
+    }
+
     fn changed_by(&self, told: &Watched, event: u64) -> LeftBy {
         let mut by_buffer: Vec<Left> = Vec::new();
         for (was, is) in told.changes(event) {

@@ -141,6 +141,12 @@ fn who_wrote_a_byte_leads_to_copies_for_certain_and_to_launches_otherwise() {
     assert_eq!((changed.event, changed.launch), (n.around, 3));
     assert_eq!(c.read(r, n.scores + 8..n.scores + 9, n.around).bytes, [changed.was]);
     assert_eq!((scores.certain, scores.launches.len(), scores.others), (None, 0, 0));
+    // What the program itself reads back later is no part of what was taken down behind the launch.
+    let left = c.left_by(n.around).unwrap();
+    assert!(
+        matches!(left.list[..], [ref l] if l.bytes <= 40 && l.span.start >= n.scores && l.span.end <= n.scores + 40),
+        "{left:?}"
+    );
     // Before it the one launch is in doubt that may have its address.
     let before = c.who(r, n.scores + 8, n.around);
     let told: Vec<(u64, Reach)> = before.launches.iter().map(|l| (l.event, l.reach)).collect();

@@ -98,7 +98,9 @@ fn changed(doc: &Document, asks: &mut Asks, ui: &mut Ui, calls: &Calls, event: u
     ui.add_space(4.0);
     ui.horizontal(|ui| {
         let told = "what memory this launch changed";
-        ask_board::button(doc, asks, ui, "Ask", told, || Watch::launch(event, Vec::new()));
+        ask_board::button(doc, asks, ui, "what it changed", told, || {
+            Watch::launch(event, Vec::new())
+        });
     });
     ask_board::missed(doc, ui);
 }

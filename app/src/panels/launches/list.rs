@@ -26,7 +26,7 @@ struct Column {
 }
 
 /// The columns of a list of this width: what matters least goes first where there is little room.
-fn columns(width: f32, watched: bool) -> Vec<Column> {
+fn columns(width: f32, changes: bool) -> Vec<Column> {
     // Negative: a part of what is left.
     let plan: [(&str, f32, bool, Option<Sort>, f32); 11] = [
         ("launch", 44.0, true, Some(Sort::Order), 0.0),
@@ -39,13 +39,13 @@ fn columns(width: f32, watched: bool) -> Vec<Column> {
         ("on the host", 70.0, true, Some(Sort::Took), 580.0),
         ("result", 56.0, false, None, 1080.0),
         ("arguments", -1.4, false, None, 860.0),
-        // There only where a board told.
+        // There only where a board told, or the recorder.
         (
             "changed",
             -0.9,
             false,
             None,
-            if watched { 620.0 } else { f32::INFINITY },
+            if changes { 620.0 } else { f32::INFINITY },
         ),
     ];
     let shown: Vec<_> = plan.into_iter().filter(|c| width >= c.4).collect();
@@ -70,7 +70,7 @@ fn columns(width: f32, watched: bool) -> Vec<Column> {
 
 /// Draws it.
 pub(super) fn ui(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui, calls: &Calls) {
-    let columns = columns(ui.available_width(), !calls.watched().is_empty());
+    let columns = columns(ui.available_width(), calls.tells_changes());
     heads(view, ui, &columns);
     let count = view
         .rows

@@ -171,7 +171,9 @@ fn bar(doc: &Document, view: &mut View, asks: &mut Asks, calls: &Calls, ui: &mut
             let ends = [calls.launches().first(), calls.launches().last()];
             if !ends.into_iter().flatten().all(watched) {
                 let told = "what each launch changed";
-                ask_board::button(doc, asks, ui, "Ask", told, || watching::for_launches(&doc.recording));
+                ask_board::button(doc, asks, ui, "what each changed", told, || {
+                    watching::for_launches(&doc.recording)
+                });
             }
         });
     });

@@ -4,6 +4,7 @@ use super::worker::{AHEAD_VARIABLE, Answer, DeviceTold, MOST_TEXT, Request, Told
 use crate::tune::{Heard, Tuned};
 use crate::watch::WatchTold;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::sync::{Mutex, PoisonError};
@@ -21,6 +22,17 @@ const AHEAD_MARGIN: Duration = Duration::from_secs(10);
 const STOP_LIMIT: Duration = Duration::from_secs(5);
 /// How long a process that has answered may take to give the device back.
 const END_LIMIT: Duration = Duration::from_secs(20);
+
+/// This program, to be started again as a process that plays. One that was replaced by a newer one meanwhile is started as
+/// it runs, by what the kernel keeps of it.
+#[must_use]
+pub fn own_program() -> PathBuf {
+    let kept = || PathBuf::from("/proc/self/exe");
+    std::env::current_exe()
+        .ok()
+        .filter(|path| path.exists())
+        .unwrap_or_else(kept)
+}
 
 /// Starts processes that play: a program that calls [`super::worker::answer`] on its standard input and output.
 pub struct Players {

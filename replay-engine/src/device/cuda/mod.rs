@@ -25,7 +25,7 @@ mod variants;
 mod watch;
 pub mod worker;
 
-pub use apart::{Apart, Players, apart};
+pub use apart::{Apart, Players, apart, own_program};
 pub use board::{CudaBoard, devices_apart};
 pub use compare::{Compared, Difference, Rule, compare};
 pub use contents::Contents;

@@ -118,7 +118,7 @@ fn bar(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui, calls:
     ui.horizontal(|ui| {
         ui.set_height(28.0);
         ui.add_space(8.0);
-        let found = go_to(view, ui, |_, wanted| place(calls, wanted));
+        let found = go_to(view, ui, |_, wanted| place(doc, calls, wanted));
         if let Some(va) = found {
             doc.select(Selection::Memory { space: 0, va, bytes: 1 });
         }
@@ -174,7 +174,7 @@ fn ask(doc: &Document, view: &View, asks: &mut Asks, ui: &mut Ui, calls: &Calls)
         true => "what memory holds before and after this launch, and all that the launch changed",
         false => "what this buffer holds here",
     };
-    ask_board::button(doc, asks, ui, "Ask", told, || match launch {
+    ask_board::button(doc, asks, ui, "what it holds", told, || match launch {
         true => Watch::launch(at, vec![(b.at, b.bytes)]),
         false => watching::for_memory(range, moments.start),
     });
@@ -184,11 +184,13 @@ fn ask(doc: &Document, view: &View, asks: &mut Asks, ui: &mut Ui, calls: &Calls)
 ///
 /// # Errors
 /// What is wrong with it, in words.
-fn place(calls: &Calls, wanted: &str) -> Result<u64, String> {
+fn place(doc: &Document, calls: &Calls, wanted: &str) -> Result<u64, String> {
     let wanted = wanted.trim();
     let named = |name: &str| {
-        let index = calls.buffers().named(name.trim())?;
-        calls.buffers().get(index).map(|b| b.at)
+        let buffer = calls.buffers().named(name.trim()).and_then(|n| calls.buffers().get(n));
+        // What copies carry has a name too where it is a part of a buffer.
+        let carried = || doc.buffers.get(name.trim()).map(|b| b.va.0);
+        buffer.map(|b| b.at).or_else(carried)
     };
     if let Some(at) = named(wanted).or_else(|| text::parse_number(wanted)) {
         return Ok(at);

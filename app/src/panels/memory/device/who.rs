@@ -213,7 +213,7 @@ fn in_doubt(doc: &Document, asks: &mut Asks, ui: &mut Ui, calls: &Calls, who: &W
         ui.add_space(4.0);
         ui.horizontal(|ui| {
             let told = "which launch changed this byte, and what it holds";
-            ask_board::button(doc, asks, ui, "Ask", told, || ask);
+            ask_board::button(doc, asks, ui, "which it was", told, || ask);
         });
     }
     ask_board::missed(doc, ui);
