@@ -72,7 +72,9 @@ pub fn watched(data: &[u8]) -> bool {
     let Ok(Some(bare)) = Calls::of(&r, &Progress::new()) else {
         panic!("it is a recording of calls");
     };
-    let calls = bare.watching(Arc::new(watched));
+    let Ok(calls) = bare.watching(Arc::new(watched), &Progress::new()) else {
+        panic!("nobody stopped it");
+    };
     let end = r.events.len() as u64;
     for event in 0..=end {
         let range = BASE - 100..BASE + BYTES + 100;

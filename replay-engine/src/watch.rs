@@ -3,7 +3,6 @@
 
 use crate::run::calls::StoppedAt;
 use serde::{Deserialize, Serialize};
-use trace_core::calls::WatchedError;
 
 /// Most bytes of memory that one answer may hold.
 pub const MOST_BYTES: u64 = 1 << 30;
@@ -26,8 +25,11 @@ pub struct Watch {
     pub ranges: Vec<(u64, u64)>,
     /// Ranges of addresses whose bytes are told as they are before the first event, whether a launch changes them or not.
     pub look: Vec<(u64, u64)>,
-    /// Most bytes that are told: watching ends before the launch that goes beyond.
+    /// Most bytes that are told of what launches change: watching ends before the launch that goes beyond. As much again may
+    /// be told of the ranges that are looked at.
     pub most: u64,
+    /// Nanoseconds after which watching ends; 0: it has none but the plan's.
+    pub time_ns: u64,
 }
 
 impl Default for Watch {
@@ -38,6 +40,7 @@ impl Default for Watch {
             ranges: Vec::new(),
             look: Vec::new(),
             most: USUAL_BYTES,
+            time_ns: 0,
         }
     }
 }
@@ -80,21 +83,17 @@ pub struct WatchTold {
     pub launches: u64,
     /// The launch before which it ended, because what it changed did not fit any more.
     pub full: Option<u64>,
+    /// The launch before which it ended, because its time was over.
+    pub late: Option<u64>,
+    /// The address from which on the ranges that are looked at did not fit.
+    pub looked_until: Option<u64>,
+    /// What the device did not do because the recording does not hold it, in words: what follows from it is other than it
+    /// was.
+    pub left_out: Vec<String>,
     /// Where the device stopped, when it did: what was seen before is told.
     pub stopped: Option<StoppedAt>,
     /// Nanoseconds until the first launch that is watched.
     pub ready_ns: u64,
     /// Nanoseconds of the launches that were watched, with looking at memory.
     pub watch_ns: u64,
-}
-
-/// Why there is no answer.
-#[derive(Debug, thiserror::Error)]
-pub enum WatchError {
-    /// What came is no answer.
-    #[error(transparent)]
-    Watched(#[from] WatchedError),
-    /// The board told nothing.
-    #[error("{0}")]
-    Failed(String),
 }

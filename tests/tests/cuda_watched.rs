@@ -285,11 +285,42 @@ fn memory_that_does_not_fit_is_said_with_the_launch_from_which_on() {
             .contains(&format!("launches from event {from} on were not watched")),
         "{few:?}"
     );
-    for (most, words) in [("0", "--most takes 1 to"), ("99999999999", "--most takes 1 to")] {
+    for (most, words) in [
+        ("0", "0 bytes, where 1 to"),
+        ("99999999999", "where 1 to 1073741824 can be told"),
+    ] {
         let refused = asked(&cuda, "launches", &recorded, &["--on", "cuda:0", "--most", most], &[]);
         assert_eq!(refused.code, Some(2), "{refused:?}");
         assert!(refused.err.contains(words), "{refused:?}");
     }
+    // What is looked at has a share of its own, and says where it ends.
+    let first = all[0]["arguments"][0]["pointers"][0]["va"].as_str().unwrap();
+    let part = [
+        "--bytes", "100000", "--event", "30", "--on", "cuda:0", "--most", "5000", "--json",
+    ];
+    let part = asked(&cuda, "memory", &recorded, &[&[first], &part[..]].concat(), &[]);
+    assert_eq!(part.code, Some(0), "{part:?}");
+    assert!(part.err.contains("it is told up to 0x"), "{part:?}");
+    assert!(!part.json()["holes"].as_array().unwrap().is_empty());
+    // One that takes too long tells what it saw until then.
+    let slow = [("STAND_IN_SLOW", "300000")];
+    let late = asked(
+        &cuda,
+        "launches",
+        &recorded,
+        &["--on", "cuda:0", "--time-limit", "2", "--json"],
+        &slow,
+    );
+    assert_eq!(late.code, Some(0), "{late:?}");
+    assert!(late.err.contains("it took longer than 2 s"), "{late:?}");
+    let listed = late.json();
+    let watched = listed
+        .as_array()
+        .unwrap()
+        .iter()
+        .take_while(|l| l["changed"].is_array())
+        .count();
+    assert!(watched < 12, "{watched}");
     let alone = asked(&cuda, "launches", &recorded, &["--most", "5"], &[]);
     assert_eq!(alone.code, Some(2), "nobody is asked: {alone:?}");
 }

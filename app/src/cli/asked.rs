@@ -5,7 +5,7 @@ use super::failure::complain;
 use super::source::{Opened, number};
 use super::{Failure, waiting};
 use crate::document::boards::factories;
-use crate::document::watching;
+use crate::document::watching::{self, SECOND};
 use clap::Args;
 use replay_engine::watch::{MOST_BYTES, USUAL_BYTES, Watch};
 use trace_core::calls::Calls;
@@ -20,6 +20,9 @@ pub struct Asked {
     /// Most bytes of memory that the board may tell; watching ends before the launch that goes beyond
     #[arg(long, value_name = "N", value_parser = number, default_value_t = USUAL_BYTES, requires = "on")]
     most: u64,
+    /// Seconds that the board may watch; launches behind that are not watched
+    #[arg(long, value_name = "SECONDS", default_value_t = 600, value_parser = clap::value_parser!(u64).range(1..=3000), requires = "on")]
+    time_limit: u64,
     #[command(flatten)]
     keys: Keys,
 }
@@ -50,18 +53,30 @@ impl Asked {
     /// What is known of a recording's calls once the board has told what is asked; as it was where nobody is asked.
     pub fn ask(&self, opened: &Opened, calls: Calls, ask: Watch) -> Result<Calls, Failure> {
         let Some(on) = &self.on else { return Ok(calls) };
-        let ask = Watch { most: self.most, ..ask };
-        if self.most == 0 || self.most > MOST_BYTES {
-            return Err(Failure::usage(format!("--most takes 1 to {MOST_BYTES} bytes")));
+        let ask = Watch {
+            most: self.most,
+            time_ns: self.time_limit * SECOND,
+            ..ask
+        };
+        if let Some(why) = ask.wrong() {
+            return Err(Failure::usage(format!("board {on}: {why}")));
         }
         let answer = waiting::show("watching memory", |progress, _| {
             let mut lease = self.keys.board(on)?;
             watching::at(&mut lease, on, &opened.recording, ask, progress)
                 .map_err(|e| Failure::usage(format!("board {on}: {e}")))
         })?;
-        if let Some(why) = answer.missing() {
+        for why in answer.missing() {
             complain(format_args!("board {on}: {why}"));
         }
-        Ok(calls.watching(answer.watched))
+        if answer.told.full.is_some() || answer.told.looked_until.is_some() {
+            complain(format_args!(
+                "--most takes up to {MOST_BYTES} bytes; or ask for less memory or fewer launches"
+            ));
+        }
+        waiting::show("taking in what it saw", |progress, _| {
+            let taken = calls.watching(answer.watched, progress);
+            taken.map_err(|e| Failure::file(&opened.file, e))
+        })
     }
 }

@@ -64,16 +64,12 @@ pub fn address(opened: &Opened, calls: &Calls, text: &str) -> Result<u64, Failur
 /// # Errors
 /// When there is no such event.
 pub fn moment(opened: &Opened, calls: &Calls, text: &str, given: Option<u64>) -> Result<u64, Failure> {
-    let name = text.rsplit_once('+').map_or(text, |(name, _)| name).trim();
-    let buffer = || {
-        calls.buffers().get(
-            calls
-                .buffers()
-                .named(text.trim())
-                .or_else(|| calls.buffers().named(name))?,
-        )
-    };
-    let given_back = || buffer().and_then(|b| b.to);
+    // Of a number the end is meant, also where it is an address.
+    let is_name = number(text.trim()).is_err();
+    let at = || address(opened, calls, text).ok().filter(|_| is_name);
+    let end = opened.recording.events.len() as u64;
+    let place = || calls.buffers().near(at()?, end);
+    let given_back = || calls.buffers().get(place()?.buffer)?.to;
     let event = match given {
         None => given_back().map_or_else(|| opened.before(None), Ok)?,
         given => opened.before(given)?,
@@ -291,6 +287,7 @@ struct WhoReport {
     state: String,
     writer: Option<WriterRow>,
     changed: Option<ChangedBy>,
+    changed_unrecorded: bool,
     launches: Vec<LaunchWho>,
     left_as_it_was: u64,
     readers: u64,
@@ -355,6 +352,9 @@ pub fn who(opened: &Opened, calls: &Calls, va: u64, event: u64, out: &mut Out) -
             c.is,
             words::boards(calls)
         ))?;
+    }
+    if who.unrecorded {
+        out.line(words::UNRECORDED)?;
     }
     for l in &who.launches {
         let name = launch_name(calls, l.launch);
@@ -446,6 +446,7 @@ fn report(calls: &Calls, who: &Who, event: u64) -> WhoReport {
             to: hex(u64::from(c.is)),
         }),
         left_as_it_was: who.left,
+        changed_unrecorded: who.unrecorded,
         launches: who
             .launches
             .iter()

@@ -10,6 +10,8 @@ use trace_core::calls::{Calls, Known, Left, State, Writer};
 use trace_core::progress::{Cancelled, Progress};
 use trace_core::recording::{AllocationKind, CallEvent, CopyKind, LaunchRow, Recording};
 
+/// What is said where a byte is another one than the last launch left that is known to have changed it, with none in doubt.
+pub const UNRECORDED: &str = "since then it became another one: by something that is not recorded, or this launch leaves something else each time";
 /// Buffers that a launch changed which are told on one line.
 const MOST_LEFT: usize = 6;
 
@@ -98,7 +100,12 @@ pub fn left_words(calls: &Calls, event: u64) -> Option<String> {
     }
     let one = |l: &Left| format!("{}: {}", left_place(calls, l), text::bytes(l.bytes));
     let told: Vec<String> = left.list.iter().take(MOST_LEFT).map(one).collect();
-    let more = if left.list.len() > MOST_LEFT { ", …" } else { "" };
+    // Of a part of memory there may be more.
+    let more = if left.list.len() > MOST_LEFT || !left.whole {
+        ", …"
+    } else {
+        ""
+    };
     Some(format!("{}{more}", told.join(", ")))
 }
 
@@ -331,9 +338,8 @@ pub fn find(
             if changes.iter().any(|c| c.event == l.event) {
                 continue;
             }
-            // What left it as it was may have read it.
             let (how, deed) = match calls.is_watched(va, l.event) {
-                true => ("left it as it was", Deed::Reads),
+                true => ("left it as it was", Deed::Names),
                 false => (r.reach.words(), Deed::Reaches),
             };
             tell("launch", format!("{} · {how}", name(r.launch)), Some(l.event), deed);

@@ -14,6 +14,15 @@ use trace_core::calls::{Calls, Watched, WatchedError, Who};
 use trace_core::progress::Progress;
 use trace_core::recording::Recording;
 
+/// Nanoseconds of a second.
+pub const SECOND: u64 = 1_000_000_000;
+/// Nanoseconds that a board may watch where nobody says how many.
+const USUAL_TIME: u64 = 600 * SECOND;
+/// Time that it has beside that: memory is mapped, code is loaded, and what comes before is played.
+const BESIDE: u64 = 300 * SECOND;
+/// Most time that a plan may ask for.
+const MOST_TIME: u64 = 3600 * SECOND;
+
 /// Why there is no answer.
 #[derive(Debug, thiserror::Error)]
 pub enum WatchError {
@@ -29,6 +38,9 @@ pub enum WatchError {
     /// What came is no answer.
     #[error(transparent)]
     Watched(#[from] WatchedError),
+    /// It answers something that was not asked.
+    #[error("what it told is no answer to what it was asked")]
+    Otherwise,
     /// The board could not do it.
     #[error("{0}")]
     Failed(String),
@@ -46,27 +58,45 @@ pub struct Answer {
 }
 
 impl Answer {
-    /// Why less was watched than was asked for, in words; `None`: nothing is missing.
+    /// What is less than was asked for, or other than it was, in words, each for itself.
     #[must_use]
-    pub fn missing(&self) -> Option<String> {
+    pub fn missing(&self) -> Vec<String> {
+        let mut told = Vec::new();
         if let Some(s) = &self.told.stopped {
             let place = match (&s.function, s.event) {
                 (Some(f), Some(e)) => format!("in the launch of {f}, event {e}"),
                 (None, Some(e)) => format!("at event {e}"),
                 _ => "there".to_owned(),
             };
-            return Some(format!(
+            told.push(format!(
                 "the device stopped {place}: {}; what was seen before it is told",
                 s.why
             ));
         }
-        let full = self.told.full?;
-        Some(format!(
-            "what changed is more than {} bytes: launches from event {full} on were not watched (--most takes up to {}; or \
-             ask for less memory or fewer launches)",
-            self.ask.most,
-            replay_engine::watch::MOST_BYTES
-        ))
+        if let Some(event) = self.told.full {
+            told.push(format!(
+                "what changed is more than {} bytes: launches from event {event} on were not watched",
+                self.ask.most
+            ));
+        }
+        if let Some(event) = self.told.late {
+            told.push(format!(
+                "it took longer than {} s: launches from event {event} on were not watched",
+                self.ask.time_ns / SECOND
+            ));
+        }
+        if let Some(at) = self.told.looked_until {
+            told.push(format!(
+                "what memory holds is more than {} bytes: it is told up to {at:#x}",
+                self.ask.most
+            ));
+        }
+        for what in &self.told.left_out {
+            told.push(format!(
+                "{what} were not done there: what follows from them is other than it was"
+            ));
+        }
+        told
     }
 }
 
@@ -138,6 +168,11 @@ pub fn at(
         &CompileOptions::default(),
         progress,
     )?;
+    let mut ask = ask;
+    if ask.time_ns == 0 {
+        ask.time_ns = USUAL_TIME;
+    }
+    compiled.plan.budgets.time_ns = ask.time_ns.saturating_add(BESIDE).min(MOST_TIME);
     let calls = compiled.plan.calls.as_mut().ok_or(WatchError::NotCuda)?;
     calls.watch = Some(ask.clone());
     let outcome = lease.replay(&compiled, 1, progress, false)?;
@@ -148,6 +183,9 @@ pub fn at(
     let bytes = outcome.outputs.into_iter().find(|o| o.name == OUTPUT);
     let bytes = bytes.ok_or_else(|| WatchError::Failed(nothing()))?;
     let watched = Watched::from_bytes(&bytes.data)?.by(board);
+    if !watched.answers(&(ask.from..ask.to), &ask.ranges, &ask.look) {
+        return Err(WatchError::Otherwise);
+    }
     Ok(Answer {
         watched: Arc::new(watched),
         told,

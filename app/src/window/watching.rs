@@ -28,9 +28,11 @@ pub(super) fn run(app: &mut App, ctx: &Context, board: &str, ask: Watch) {
                 .map_err(|e| format!("board {to}: {e}"));
             let cancelled = progress.check().is_err();
             // Here and not on the interface thread: it takes as long as the recording has launches.
-            let known = answer.map(|a| {
-                let missing = a.missing().map(|why| format!("board {to}: {why}"));
-                (Arc::new(calls.watching(a.watched)), missing)
+            let known = answer.and_then(|a| {
+                let missing = a.missing();
+                let missing = (!missing.is_empty()).then(|| format!("board {to}: {}", missing.join("; ")));
+                let calls = calls.watching(a.watched, progress).map_err(|e| e.to_string())?;
+                Ok((Arc::new(calls), missing))
             });
             Box::new(move |app: &mut App| {
                 drop(held);

@@ -3,19 +3,20 @@
 //! A snapshot behind a launch tells the pages that the launch changed, and one before a launch those that are not as the
 //! snapshot before it left them: whatever happened between two such launches is not told otherwise (`docs/format.md`).
 
-use super::memory::told;
 use super::ranges::Entry;
 use super::sights::{Left, LeftBy};
-use super::{Calls, copy_at, is_snapshot};
+use super::{Calls, DeviceBytes, UNHELD, copy_at, is_snapshot};
 use crate::progress::{Cancelled, Progress};
-use crate::recording::{CopyKind, Recording};
+use crate::recording::{CallEvent, Recording};
 use std::ops::Range;
 use std::sync::Arc;
 
 /// Bytes that are compared at once.
 const PIECE: u64 = 1 << 20;
 /// Launches that are looked through for one that changed a byte.
-const MOST_LOOKED: usize = 4096;
+const MOST_LOOKED: usize = 1 << 14;
+/// Bytes that are compared in all when a recording is opened.
+const MOST_COMPARED: u64 = 4 << 30;
 
 /// A launch with snapshots around it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,8 +40,12 @@ impl Calls {
             let launch = self.launches_among(begin..end).first()?.event;
             let n = behinds.partition_point(|b| *b < launch);
             let behind = behinds.get(n).copied().filter(|b| *b < end);
-            // Its pieces follow it; what the program itself reads back comes later.
-            let is_piece = |e: &u64| copy_at(&recording.events, *e).is_some_and(|row| is_snapshot(&row));
+            // Its pieces follow it, behind what was taken and given back; what the program itself reads back comes later.
+            let is_piece = |e: &u64| match usize::try_from(*e).ok().and_then(|e| recording.events.call(e)) {
+                Some(CallEvent::Copy(row)) => is_snapshot(&row),
+                Some(CallEvent::Allocation(_) | CallEvent::Order(_)) => true,
+                _ => false,
+            };
             let behind = behind.map(|b| b..b + 1 + (b + 1..end).take_while(is_piece).count() as u64);
             Some(Around { begin, launch, behind })
         };
@@ -48,6 +53,8 @@ impl Calls {
         if !self.around.is_empty() {
             let all = self.launches.iter().map(|l| l.event);
             self.open = all.filter(|e| !self.is_taken_around(*e)).collect();
+            let told = |e: &Entry| e.tag & UNHELD == 0 && self.taken_behind(e.event).is_some();
+            self.behind = self.seen.only(told);
         }
     }
 
@@ -97,49 +104,34 @@ impl Calls {
     }
 
     /// The last launch among some events, or the first, in whose snapshot behind it an address stands: it changed the page.
-    pub(super) fn taken_as_changed(
-        &self,
-        recording: &Recording,
-        address: u64,
-        events: &Range<u64>,
-        first: bool,
-    ) -> Option<u64> {
+    pub(super) fn taken_as_changed(&self, address: u64, events: &Range<u64>, first: bool) -> Option<u64> {
         let among = self.around_among(events);
         // Rising, as the launches are.
         let end = among.iter().rev().find_map(|a| a.behind.as_ref()).map_or(0, |b| b.end);
-        let of = |e: &Entry| {
-            told(&recording.events, e, address) && self.taken_behind(e.event).is_some_and(|l| events.contains(&l))
-        };
+        let of = |e: &Entry| self.taken_behind(e.event).is_some_and(|l| events.contains(&l));
         let found = match first {
-            true => self.seen.first(address, events.start..end, of),
-            false => self.seen.last(address, events.start..end, of),
+            true => self.behind.first(address, events.start..end, of),
+            false => self.behind.last(address, events.start..end, of),
         };
         self.taken_behind(found?.event)
     }
 
-    /// Parts of some events, rising, without the launches that memory was taken down around.
-    pub(super) fn without_around(&self, events: Range<u64>) -> Vec<Range<u64>> {
-        let (mut parts, mut from) = (Vec::new(), events.start);
-        for a in self.around_among(&events).iter().filter(|a| a.behind.is_some()) {
-            parts.push(from..a.launch);
-            from = a.launch + 1;
-        }
-        parts.push(from..events.end);
-        parts.retain(|p| p.start < p.end);
-        parts
-    }
-
     /// The last launch among some events that changed a byte, as the recorder took it down: its event, the byte before it,
     /// and behind.
+    ///
+    /// # Errors
+    /// The event before which nobody looked further: more launches than are looked through left the byte as it was.
     pub(super) fn last_taken_change(
         &self,
         recording: &Recording,
         address: u64,
         events: Range<u64>,
-    ) -> Option<(u64, u8, u8)> {
+    ) -> Result<Option<(u64, u8, u8)>, u64> {
         let mut left = events;
         for _ in 0..MOST_LOOKED {
-            let launch = self.taken_as_changed(recording, address, &left, false)?;
+            let Some(launch) = self.taken_as_changed(address, &left, false) else {
+                return Ok(None);
+            };
             let byte = |moment: u64| {
                 let read = self.read(recording, address..address.checked_add(1)?, moment);
                 let known = read.pieces.first().is_some_and(|p| p.state.is_known());
@@ -148,47 +140,65 @@ impl Calls {
             if let (Some(was), Some(is)) = (byte(launch), byte(launch + 1))
                 && was != is
             {
-                return Some((launch, was, is));
+                return Ok(Some((launch, was, is)));
             }
             left.end = launch;
         }
-        None
+        Err(left.end)
     }
 
-    /// Holds memory behind each of these launches against memory before it.
+    /// Holds memory behind each of these launches against memory before it; of those that are left when that becomes too
+    /// much it is not told what they changed.
     ///
     /// # Errors
     /// [`Cancelled`].
     pub(super) fn compare_around(&mut self, recording: &Recording, progress: &Progress) -> Result<(), Cancelled> {
+        let mut compared = 0u64;
         for a in self.around.clone() {
             let Some(behind) = a.behind else { continue };
-            let mut list: Vec<Left> = Vec::new();
             let mut pieces: Vec<Range<u64>> = Vec::new();
             for event in behind {
-                progress.check()?;
-                let row = copy_at(&recording.events, event)
-                    .filter(|r| CopyKind::from_raw(r.kind) == Some(CopyKind::DeviceToHost));
-                if let Some(end) = row.and_then(|r| r.from.checked_add(r.bytes)) {
-                    pieces.push(end - row.map_or(0, |r| r.bytes)..end);
-                }
+                let row = copy_at(&recording.events, event).filter(|row| is_snapshot(row) && recording.holds(row));
+                pieces.extend(row.and_then(|row| Some(row.from..row.from.checked_add(row.bytes)?)));
             }
             pieces.sort_unstable_by_key(|p| p.start);
+            compared = pieces.iter().fold(compared, |n, p| n.saturating_add(p.end - p.start));
+            if compared > MOST_COMPARED {
+                break;
+            }
+            let mut list: Vec<Left> = Vec::new();
             for piece in pieces {
                 let mut at = piece.start;
                 while at < piece.end {
                     progress.check()?;
                     let range = at..piece.end.min(at.saturating_add(PIECE));
                     at = range.end;
-                    let (was, is) = (
-                        self.read(recording, range.clone(), a.launch),
-                        self.read(recording, range.clone(), a.launch + 1),
-                    );
-                    self.differences(range.start, &was.bytes, &is.bytes, a.launch, &mut list);
+                    let was = self.read(recording, range.clone(), a.launch);
+                    let is = self.read(recording, range.clone(), a.launch + 1);
+                    self.known_differences(range.start, (&was, &is), a.launch, &mut list);
                 }
             }
             let left = LeftBy { whole: true, list };
             self.left.insert(a.launch, Arc::new(left));
         }
+        self.count_left();
         Ok(())
+    }
+
+    /// Adds what differs and is known on both sides.
+    fn known_differences(&self, from: u64, (was, is): (&DeviceBytes, &DeviceBytes), event: u64, to: &mut Vec<Left>) {
+        if was.bytes == is.bytes {
+            return;
+        }
+        for p in was.pieces.iter().filter(|p| p.state.is_known()) {
+            for q in is.pieces.iter().filter(|q| q.state.is_known()) {
+                let (first, end) = (p.range.start.max(q.range.start), p.range.end.min(q.range.end));
+                if first < end {
+                    let part = (first - from) as usize..(end - from) as usize;
+                    let (a, b) = (was.bytes.get(part.clone()), is.bytes.get(part));
+                    self.differences(first, a.unwrap_or_default(), b.unwrap_or_default(), event, to);
+                }
+            }
+        }
     }
 }

@@ -63,10 +63,16 @@ pub enum State {
 }
 
 impl State {
-    /// Whether the recording holds the bytes.
+    /// Whether the bytes are known.
     #[must_use]
     pub fn is_known(self) -> bool {
         matches!(self, Self::Known(..))
+    }
+
+    /// Whether the recording itself holds the bytes, and no board had to be asked.
+    #[must_use]
+    pub fn is_recorded(self) -> bool {
+        matches!(self, Self::Known(Known::Copied | Known::Filled | Known::Seen, _))
     }
 
     /// In words: `unknown since the launch at event 12`.
@@ -122,13 +128,15 @@ impl Calls {
         self.first_pieces(recording, range, event, MOST_PIECES)
     }
 
-    /// As [`Calls::pieces`], told in so many pieces at most: the rest of the range is one that was not looked at.
+    /// As [`Calls::pieces`], found in so many steps at most, each of a piece or a part of one: the rest of the range is one
+    /// that was not looked at.
     #[must_use]
     pub fn first_pieces(&self, recording: &Recording, range: Range<u64>, event: u64, most: usize) -> Vec<Piece> {
         let mut out: Vec<Piece> = Vec::new();
-        let mut at = range.start;
+        let (mut at, mut looked) = (range.start, 0);
         while at < range.end {
-            let piece = if out.len() < most {
+            looked += 1;
+            let piece = if looked <= most {
                 self.piece(recording, at..range.end, event, DEEPEST)
             } else {
                 unknown(at..range.end, Why::TooFar, 0)
@@ -195,51 +203,56 @@ impl Calls {
         let write = self.writes.last(at, since..event, wrote);
         let seen = self.seen.last(at, since..event, read);
         end.set(end.get().min(self.sight_edge(at)));
-        let launch = self.may_have_written(recording, at, buffer.map(|p| p.buffer), since..event, false);
+        let launch = self.may_have_written(at, buffer.map(|p| p.buffer), since..event, false);
+        let shared = fact.is_some_and(|b| b.kind.is_shared());
         // Before a buffer was taken something else lay there.
-        let sights = since.saturating_add(u64::from(fact.is_some_and(|b| b.kind.is_taken())));
-        let sight = fact.and_then(|_| self.last_sight(at, sights..event.saturating_add(1)));
+        let since = since.saturating_add(u64::from(fact.is_some_and(|b| b.kind.is_taken())));
+        let boards = fact.is_some() && !shared && !self.watched.is_empty();
+        let moments = since..event.saturating_add(1);
+        let changed = boards.then(|| self.last_changed(at, moments.clone())).flatten();
         let behind = |e: &Option<Entry>| e.as_ref().map_or(0, |e| e.event + 1);
         let launched = launch.map_or(0, |(e, _)| e + 1);
-        let shared = fact.is_some_and(|b| b.kind.is_shared());
-        let sight = sight.filter(|s| s.moment >= launched && !shared);
-        let sighted = sight.map_or(0, |s| s.moment);
-        // Of two that tell as much the recording's counts.
-        if let Some(s) =
-            seen.filter(|s| s.event + 1 > behind(&write).max(launched).max(sighted.saturating_sub(1)) && !shared)
-        {
+        let doubt = launched.max(changed.unwrap_or(0));
+        // What the recording holds counts, and what a board saw where it holds nothing.
+        if let Some(s) = seen.filter(|s| s.event + 1 > behind(&write).max(doubt) && !shared) {
             return known(at..end.get(), Known::Seen, s.event);
         }
-        if let Some(s) = sight.filter(|s| s.moment > behind(&write)) {
-            return self.sighted(at..end.get(), &s);
-        }
-        let told = write.filter(|w| w.event + 1 > launched && !shared);
-        let told = told.and_then(|w| self.written(recording, at..end.get(), &w, deep));
-        if let Some(piece) = told.as_ref().filter(|p| p.state.is_known()) {
+        let last = write.filter(|w| w.event + 1 > doubt && !shared);
+        let told = last.and_then(|w| self.written(recording, at..end.get(), &w, deep));
+        if let Some(piece) = told.as_ref().filter(|p| p.state.is_recorded()) {
             return piece.clone();
         }
         // What is read back later tells it too, unless something may have written in between.
         let unwritten = |between: Range<u64>| {
-            let written = self.writes.first(at, between.clone(), wrote);
-            written.is_none()
-                && self
-                    .may_have_written(recording, at, buffer.map(|p| p.buffer), between, true)
-                    .is_none()
+            let buffer = buffer.map(|p| p.buffer);
+            self.writes.first(at, between.clone(), wrote).is_none()
+                && self.may_have_written(at, buffer, between.clone(), true).is_none()
+                && !(boards && self.first_changed(at, between).is_some())
         };
         let until = until.min(self.told_until(event));
-        let next = self.seen.first(at, event..until, read).filter(|_| !shared);
-        let sight = fact
-            .and_then(|_| self.first_sight(at, event..until))
-            .filter(|_| !shared);
-        // A launch that was watched and changed it was seen before it did.
-        match (next, sight) {
-            (Some(next), s) if s.is_none_or(|s| next.event <= s.moment) => {
-                if unwritten(event..next.event) {
-                    return known(at..end.get(), Known::Seen, next.event);
-                }
+        if let Some(next) = self.seen.first(at, event..until, read).filter(|_| !shared)
+            && unwritten(event..next.event)
+        {
+            return known(at..end.get(), Known::Seen, next.event);
+        }
+        if let Some(piece) = told.as_ref().filter(|p| p.state.is_known()) {
+            return piece.clone();
+        }
+        // A board had no content for a copy whose content the recording does not hold.
+        let unheld = |p: &Piece| matches!(p.state, State::Unknown(Why::NotHeld, _));
+        if boards && !last.is_some_and(|_| told.as_ref().is_none_or(unheld)) {
+            let before = self
+                .last_sight(at, moments)
+                .filter(|s| s.moment >= launched.max(behind(&write)));
+            let later = || {
+                self.first_sight(at, event..until)
+                    .filter(|s| unwritten(event..s.moment))
+            };
+            if let Some(s) = before.or_else(later) {
+                // Behind what was copied to here the copy may tell more.
+                let end = told.as_ref().map_or(end.get(), |p| p.range.end.min(end.get()));
+                return self.sighted(at..end, &s);
             }
-            (_, Some(s)) if unwritten(event..s.moment) => return self.sighted(at..end.get(), &s),
-            _ => {}
         }
         if let Some(mut piece) = told {
             // What is read back later may tell the bytes behind a row's end.
@@ -248,14 +261,14 @@ impl Calls {
         }
         let range = at..end.get();
         match (launch, write, fact) {
-            _ if shared => unknown(range, Why::Shared, since),
+            _ if shared => unknown(range, Why::Shared, fact.map_or(0, |b| b.from)),
             (Some((e, reached)), w, _) if e + 1 > behind(&w) => {
                 let certain = reached.is_some_and(|r| r.reach.is_certain());
                 unknown(range, Why::Launch { certain }, e)
             }
             (_, Some(w), _) => unknown(range, Why::NotHeld, w.event),
             (_, None, Some(b)) if b.kind == BufferKind::Before => unknown(range, Why::NeverWritten, 0),
-            (_, None, Some(_)) => unknown(range, Why::NeverWritten, since),
+            (_, None, Some(b)) => unknown(range, Why::NeverWritten, b.from),
             (_, None, None) => unknown(range, Why::NotTaken, 0),
         }
     }
@@ -299,7 +312,6 @@ impl Calls {
     /// any launch may have. Launches that a board watched are not in doubt. With its event.
     fn may_have_written(
         &self,
-        recording: &Recording,
         address: u64,
         buffer: Option<u32>,
         events: Range<u64>,
@@ -309,7 +321,7 @@ impl Calls {
             return self.may_have_reached(buffer, events, first);
         }
         let parts = self.unwatched(address, events).into_iter();
-        let mut found = |part| self.may_have_reached_around(recording, address, buffer, part, first);
+        let mut found = |part| self.may_have_reached_around(address, buffer, part, first);
         match first {
             true => parts.into_iter().find_map(&mut found),
             false => parts.into_iter().rev().find_map(&mut found),
@@ -319,7 +331,6 @@ impl Calls {
     /// As [`Calls::may_have_reached`]; launches that memory was taken down around wrote what is told behind them.
     fn may_have_reached_around(
         &self,
-        recording: &Recording,
         address: u64,
         buffer: Option<u32>,
         events: Range<u64>,
@@ -328,9 +339,7 @@ impl Calls {
         if self.around.is_empty() {
             return self.may_have_reached(buffer, events, first);
         }
-        let told = self
-            .taken_as_changed(recording, address, &events, first)
-            .map(|e| (e, None));
+        let told = self.taken_as_changed(address, &events, first).map(|e| (e, None));
         let of = |e: &u64| self.may_have_reached(buffer, *e..e.saturating_add(1), first);
         let mut open = self.open_among(&events).iter();
         match first {
@@ -378,12 +387,6 @@ fn unknown(range: Range<u64>, why: Why, event: u64) -> Piece {
         state: State::Unknown(why, event),
         shift: 0,
     }
-}
-
-/// Whether an entry of what is read back tells an address.
-pub(super) fn told(events: &Events, e: &Entry, address: u64) -> bool {
-    let covered = || copy_at(events, e.event).is_some_and(|row| Rows::read(&row).place(address).is_some());
-    e.tag & UNHELD == 0 && (e.tag & GAPS == 0 || covered())
 }
 
 /// The rows that a copy or a fill writes.

@@ -122,12 +122,16 @@ pub struct Calls {
     taken: Values,
     /// Launches that memory was taken down around, in order.
     around: Vec<around::Around>,
+    /// Pieces of the snapshots behind them.
+    behind: Ranges,
     /// Events of launches that memory was not taken down around, where it was around others.
     open: Vec<u64>,
     /// What boards told of memory, in the order in which they were asked.
     watched: Vec<Arc<Watched>>,
     /// What launches changed, as the recorder took it down or boards saw it, by event.
     left: BTreeMap<u64, Arc<LeftBy>>,
+    /// Of how many launches all is known that they changed.
+    left_whole: usize,
     /// How many answers of boards were taken in.
     revision: u64,
 }

@@ -83,6 +83,11 @@ impl Ranges {
         ranges
     }
 
+    /// The ranges that pass, as a tree of their own.
+    pub fn only(&self, wanted: impl Fn(&Entry) -> bool) -> Self {
+        Self::new(self.entries.iter().filter(|e| wanted(e)).copied().collect())
+    }
+
     /// Index of the first bound at or behind an address.
     fn bound(&self, address: u64) -> usize {
         self.bounds.partition_point(|b| *b < address)

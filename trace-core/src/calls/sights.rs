@@ -2,11 +2,17 @@
 
 use super::watched::{Sight, Watched};
 use super::{Calls, Launched};
+use crate::progress::{Cancelled, Progress};
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
 /// Most answers of boards that are held: the oldest one goes when one more comes.
 pub const MOST_WATCHED: usize = 64;
+/// Bytes of memory that they may tell together, but for the last one.
+const MOST_HELD: u64 = 2 << 30;
+/// Launches between two looks whether somebody still waits.
+const STEP: usize = 64;
 
 /// What a launch left changed in one buffer, or outside of all.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,30 +30,54 @@ pub struct Left {
 pub struct LeftBy {
     /// Whether all memory was watched; otherwise there may be more.
     pub whole: bool,
-    /// By buffers, by their addresses.
+    /// By buffers, by their addresses; what lies in none comes together.
     pub list: Vec<Left>,
 }
 
 impl Calls {
-    /// The same, with what a board told besides. What it tells better takes the place of what was told before.
-    #[must_use]
-    pub fn watching(&self, watched: Arc<Watched>) -> Self {
+    /// The same, with what a board told besides. What it tells better takes the place of what was told before, and the
+    /// oldest goes where it becomes too much.
+    ///
+    /// # Errors
+    /// [`Cancelled`].
+    pub fn watching(&self, watched: Arc<Watched>, progress: &Progress) -> Result<Self, Cancelled> {
         let mut calls = self.clone();
         calls.watched.retain(|w| !watched.covers(w));
-        while calls.watched.len() >= MOST_WATCHED {
-            calls.watched.remove(0);
-        }
-        for launch in calls.launches_among(watched.events()).to_vec() {
-            // What watched all memory says it all; of others the last one that was asked counts.
-            let told = calls.left.get(&launch.event);
-            if watched.is_whole() || told.is_none_or(|t| !t.whole) {
-                let left = calls.changed_by(&watched, launch.event);
-                calls.left.insert(launch.event, Arc::new(left));
-            }
-        }
         calls.watched.push(watched);
+        let held = |c: &Self| c.watched.iter().map(|w| w.content_bytes()).sum::<u64>();
+        let mut touched: Vec<Range<u64>> = calls.watched.last().map(|w| w.events()).into_iter().collect();
+        while calls.watched.len() > MOST_WATCHED || calls.watched.len() > 1 && held(&calls) > MOST_HELD {
+            touched.push(calls.watched.remove(0).events());
+        }
+        let touched = touched.into_iter().flat_map(|e| calls.launches_among(e).to_vec());
+        let touched: Vec<Launched> = touched.collect();
+        for (n, launch) in touched.into_iter().enumerate() {
+            if n % STEP == 0 {
+                progress.check()?;
+            }
+            // What the recorder took down around it is what it was.
+            if calls.is_taken_around(launch.event) {
+                continue;
+            }
+            match calls.changed_by(launch.event) {
+                Some(left) => calls.left.insert(launch.event, Arc::new(left)),
+                None => calls.left.remove(&launch.event),
+            };
+        }
+        calls.count_left();
         calls.revision += 1;
-        calls
+        Ok(calls)
+    }
+
+    /// Counts the launches of which all is known that they changed.
+    pub(super) fn count_left(&mut self) {
+        self.left_whole = self.left.values().filter(|l| l.whole).count();
+    }
+
+    /// Whether it is known of every launch what it changed anywhere.
+    #[must_use]
+    pub fn tells_all_changes(&self) -> bool {
+        self.left_whole == self.launches.len()
     }
 
     /// Rises with every answer of a board: what is made of this can tell by it whether it is of the same answers.
@@ -77,7 +107,10 @@ impl Calls {
         let parts = self.unwatched(address, events).into_iter();
         match self.around.is_empty() {
             true => parts.collect(),
-            false => parts.flat_map(|p| self.without_around(p)).collect(),
+            // Of launches by themselves few are in doubt.
+            false => parts
+                .flat_map(|p| self.open_among(&p).iter().map(|e| *e..*e + 1))
+                .collect(),
         }
     }
 
@@ -138,16 +171,45 @@ impl Calls {
         Some(())
     }
 
-    /// Whether the launch before a moment changed the place that an address is in.
+    /// The launch before a moment, where it was seen to change the place that an address is in.
     pub(super) fn left_at(&self, address: u64, moment: u64) -> Option<u64> {
         let launch = moment.checked_sub(1)?;
-        let left = |w: &Arc<Watched>| w.events().contains(&launch) && w.at(address, launch).is_some();
-        self.watched.iter().any(left).then_some(launch)
+        self.launch_at(launch)?;
+        self.watched
+            .iter()
+            .any(|w| w.is_changed(address, launch))
+            .then_some(launch)
+    }
+
+    /// The moment behind the last launch that was seen to change the place of an address, among some moments.
+    pub(super) fn last_changed(&self, address: u64, moments: Range<u64>) -> Option<u64> {
+        let last = |w: &Arc<Watched>| {
+            let place = w.place(address);
+            let n = place.partition_point(|s| s.moment < moments.end);
+            let behind = place.get(..n)?.iter().rev().take_while(|s| s.moment > moments.start);
+            let mut behind =
+                behind.filter(|s| self.launch_at(s.moment - 1).is_some() && w.is_changed(address, s.moment - 1));
+            behind.next().map(|s| s.moment)
+        };
+        self.watched.iter().filter_map(last).max()
+    }
+
+    /// The first launch among some events that was seen to change the place of an address.
+    pub(super) fn first_changed(&self, address: u64, events: Range<u64>) -> Option<u64> {
+        let first = |w: &Arc<Watched>| {
+            let place = w.place(address);
+            let n = place.partition_point(|s| s.moment < events.start);
+            let before = place.get(n..)?.iter().take_while(|s| s.moment < events.end);
+            let mut before = before.filter(|s| self.launch_at(s.moment).is_some() && w.is_changed(address, s.moment));
+            before.next().map(|s| s.moment)
+        };
+        self.watched.iter().filter_map(first).min()
     }
 
     /// The last launch among some events that was seen to change a byte: its event, the byte before it, and behind.
     pub(super) fn last_change(&self, address: u64, events: Range<u64>) -> Option<(u64, u8, u8)> {
-        let changed = |w: &Arc<Watched>| w.changed(address, events.clone());
+        let launch = |event: u64| self.launch_at(event).is_some();
+        let changed = |w: &Arc<Watched>| w.changed(address, events.clone(), launch);
         self.watched.iter().filter_map(changed).max_by_key(|c| c.0)
     }
 
@@ -163,15 +225,26 @@ impl Calls {
         !self.left.is_empty()
     }
 
-    fn changed_by(&self, told: &Watched, event: u64) -> LeftBy {
-        let mut by_buffer: Vec<Left> = Vec::new();
-        for (was, is) in told.changes(event) {
-            self.differences(is.at, told.bytes_of(was), told.bytes_of(is), event, &mut by_buffer);
+    /// What the launch at an event changed, by all boards that watched it; the last one that was asked counts.
+    fn changed_by(&self, event: u64) -> Option<LeftBy> {
+        let told: Vec<&Arc<Watched>> = self.watched.iter().filter(|w| w.events().contains(&event)).collect();
+        let whole = told.iter().rposition(|w| w.is_whole());
+        let mut list = Vec::new();
+        if let Some(w) = whole.and_then(|n| told.get(n)) {
+            for (was, is) in w.changes(event) {
+                self.differences(is.at, w.bytes_of(was), w.bytes_of(is), event, &mut list);
+            }
+        } else {
+            let mut places: BTreeMap<u64, (&Watched, &Sight, &Sight)> = BTreeMap::new();
+            for w in &told {
+                places.extend(w.changes(event).map(|(was, is)| (is.at, (&***w, was, is))));
+            }
+            for (at, (w, was, is)) in places {
+                self.differences(at, w.bytes_of(was), w.bytes_of(is), event, &mut list);
+            }
         }
-        LeftBy {
-            whole: told.is_whole(),
-            list: by_buffer,
-        }
+        let whole = whole.is_some();
+        (!told.is_empty()).then_some(LeftBy { whole, list })
     }
 
     /// Adds the bytes from an address on that differ to what a launch changed, by buffers as they are at its event.
@@ -180,10 +253,10 @@ impl Calls {
             if a == b {
                 continue;
             }
-            // Within the buffer of the byte before, as most are.
+            // Within the buffer of the byte before, as most are; what lies in none is one.
             let within = |l: &Left| match l.buffer.and_then(|n| self.buffers.get(n)) {
                 Some(buffer) => at < buffer.end(),
-                None => l.span.end == at,
+                None => self.buffers.at(at, event).is_none(),
             };
             match to.last_mut().filter(|l| within(l)) {
                 Some(l) => {

@@ -96,6 +96,9 @@ impl Watched {
 
     fn checked(mut told: Told, content: Vec<u8>) -> Result<Self, WatchedError> {
         let wrong = |what, at| Err(WatchedError::Wrong { what, at });
+        if told.events.start > told.events.end || told.events.end == u64::MAX {
+            return wrong("events that run backwards, or without end", told.events.start);
+        }
         let mut last = 0;
         for r in &told.ranges {
             if r.start >= r.end || r.start < last {
@@ -105,7 +108,7 @@ impl Watched {
         }
         told.sights.sort_unstable();
         for s in &told.sights {
-            if s.bytes == 0 || s.bytes as usize > PAGE_SIZE || s.at.checked_add(u64::from(s.bytes)).is_none() {
+            if s.bytes == 0 || s.bytes as usize > PAGE_SIZE || s.end() == u64::MAX {
                 return wrong("a sight of an impossible size", s.at);
             }
             if !(told.events.start..=told.events.end).contains(&s.moment) {
@@ -205,6 +208,27 @@ impl Watched {
         self.content.get(from..to).unwrap_or_default()
     }
 
+    /// Whether this can be an answer to a question: launches among these events, memory in these ranges or in these others,
+    /// each as far as whole pages reach. No ranges: all memory.
+    #[must_use]
+    pub fn answers(&self, events: &Range<u64>, ranges: &[(u64, u64)], look: &[(u64, u64)]) -> bool {
+        let page = PAGE_SIZE as u64;
+        let near = |list: &[(u64, u64)], from: u64, to: u64| {
+            let within = |(at, bytes): &(u64, u64)| {
+                let (first, end) = (at.saturating_sub(page), at.saturating_add(*bytes).saturating_add(page));
+                first <= from && to <= end
+            };
+            list.iter().any(within)
+        };
+        let whole = ranges.is_empty();
+        let seen = |s: &Sight| near(ranges, s.at, s.end()) || near(look, s.at, s.end()) || whole && self.watches(s.at);
+        self.told.events.start == events.start
+            && self.told.events.end <= events.end
+            && self.told.whole == whole
+            && (whole || self.told.ranges.iter().all(|r| near(ranges, r.start, r.end)))
+            && self.told.sights.iter().all(seen)
+    }
+
     /// Whether an address was watched.
     #[must_use]
     pub fn watches(&self, address: u64) -> bool {
@@ -265,8 +289,19 @@ impl Watched {
         place.get(n)
     }
 
+    /// Whether the launch at an event changed the place that an address is in.
+    pub(super) fn is_changed(&self, address: u64, launch: u64) -> bool {
+        let both = || self.at(address, launch).zip(self.at(address, launch.checked_add(1)?));
+        self.told.events.contains(&launch) && both().is_some_and(|(was, is)| self.bytes_of(was) != self.bytes_of(is))
+    }
+
     /// The last launch among some events that changed a byte: its event, the byte before, and behind.
-    pub(super) fn changed(&self, address: u64, events: Range<u64>) -> Option<(u64, u8, u8)> {
+    pub(super) fn changed(
+        &self,
+        address: u64,
+        events: Range<u64>,
+        is_launch: impl Fn(u64) -> bool,
+    ) -> Option<(u64, u8, u8)> {
         let place = self.place(address);
         let byte = |s: &Sight| {
             let by = usize::try_from(address - s.at).ok()?;
@@ -279,7 +314,8 @@ impl Watched {
             if before.moment < events.start {
                 return None;
             }
-            if before.moment + 1 != behind.moment || !self.told.events.contains(&before.moment) {
+            let launch = before.moment;
+            if launch + 1 != behind.moment || !self.told.events.contains(&launch) || !is_launch(launch) {
                 continue;
             }
             if let (Some(was), Some(is)) = (byte(before), byte(behind))

@@ -59,6 +59,9 @@ pub struct Who {
     pub certain: Option<(u64, Writer)>,
     /// The last launch since then that changed it, as a board saw it or the recorder took it down.
     pub changed: Option<Changed>,
+    /// The byte is another one than that launch left, and none is in doubt: what changed it since is not recorded, or this
+    /// launch leaves something else each time.
+    pub unrecorded: bool,
     /// Launches since these that may have written it, the last one first; [`MOST`] at most.
     pub launches: Vec<Toucher>,
     /// Launches since these that are not in doubt, with an address in the buffer: they left the byte as it was.
@@ -149,9 +152,15 @@ impl Calls {
             .pieces
             .first()
             .map_or(State::Unknown(super::Why::NotTaken, 0), |p| p.state);
-        let changed = self.changed(recording, address, behind..event);
-        let behind = changed.map_or(behind, |c| c.event + 1);
-        let doubt = self.in_doubt(address, behind..event);
+        let since = behind;
+        let (changed, unlooked) = match self.changed(recording, address, behind..event) {
+            Ok(changed) => (changed, None),
+            Err(unlooked) => (None, Some(unlooked)),
+        };
+        let behind = changed.map_or(unlooked.unwrap_or(behind), |c| c.event + 1);
+        let mut doubt = self.in_doubt(address, behind..event);
+        // What was not looked through is in doubt, whatever is known of it.
+        doubt.splice(0..0, unlooked.map(|event| since..event));
         let (mut launches, mut writers, mut readers, mut others) = (Vec::new(), 0u64, 0u64, 0u64);
         for part in doubt.into_iter().rev() {
             let all = self.launches_among(part.clone()).len() as u64;
@@ -174,14 +183,19 @@ impl Calls {
             }
             (writers, readers) = (writers + write, readers + read);
         }
+        let behind = if unlooked.is_some() { since } else { behind };
         let reached = place.map_or(0, |p| self.writers_of(p.buffer, behind..event).count() as u64);
+        let byte = read.bytes.first().copied().filter(|_| state.is_known());
+        // With nobody in doubt the byte is what the last launch left, or something that is not recorded came between.
+        let unrecorded = launches.is_empty() && changed.zip(byte).is_some_and(|(c, byte)| c.is != byte);
         Who {
             address,
             place,
-            byte: read.bytes.first().copied().filter(|_| state.is_known()),
+            byte,
             state,
             certain,
             changed,
+            unrecorded,
             launches,
             left: reached.saturating_sub(writers),
             readers,
@@ -191,12 +205,23 @@ impl Calls {
     }
 
     /// The last launch among some events that is known to have changed a byte.
-    fn changed(&self, recording: &Recording, address: u64, events: Range<u64>) -> Option<Changed> {
+    ///
+    /// # Errors
+    /// The event before which nobody looked further.
+    fn changed(&self, recording: &Recording, address: u64, events: Range<u64>) -> Result<Option<Changed>, u64> {
         let seen = self.last_change(address, events.clone());
         let taken = self.last_taken_change(recording, address, events);
-        let (event, was, is) = seen.into_iter().chain(taken).max_by_key(|c| c.0)?;
-        let launch = self.launch_at(event)?;
-        Some(Changed { event, launch, was, is })
+        let taken = match (taken, seen) {
+            // A later one is known all the same.
+            (Err(unlooked), Some(seen)) if seen.0 >= unlooked => None,
+            (Err(unlooked), _) => return Err(unlooked),
+            (Ok(taken), _) => taken,
+        };
+        let last = seen.into_iter().chain(taken).max_by_key(|c| c.0);
+        Ok(last.and_then(|(event, was, is)| {
+            let launch = self.launch_at(event)?;
+            Some(Changed { event, launch, was, is })
+        }))
     }
 
     /// Launches among some events that are known to have changed a byte, the last one first, so many at most.
@@ -204,7 +229,7 @@ impl Calls {
     pub fn all_changes(&self, recording: &Recording, address: u64, events: Range<u64>, most: usize) -> Vec<Changed> {
         let (mut found, mut left) = (Vec::new(), events);
         while found.len() < most
-            && let Some(c) = self.changed(recording, address, left.clone())
+            && let Ok(Some(c)) = self.changed(recording, address, left.clone())
         {
             left.end = c.event;
             found.push(c);

@@ -5,7 +5,7 @@ use crate::net::{Build, WINDOW};
 use proptest::prelude::*;
 use trace_core::calls::{Calls, Left};
 use trace_core::progress::Progress;
-use trace_core::recording::CallFunction;
+use trace_core::recording::{CallFunction, OrderRow};
 
 const BUFFERS: u64 = 3;
 const BYTES: u64 = 16;
@@ -58,7 +58,14 @@ proptest! {
             b.set(at(u64::from(changes)), &new);
             let behind = all(&b);
             if done {
-                b.snapshot("snapshot after launch", &differing(&before, &behind));
+                b.call("snapshot after launch", 0);
+                if bytes % 2 == 1 {
+                    // What came and went meanwhile is told before the pieces.
+                    b.take_at(WINDOW + 0x1000 * (truth.len() as u64 + 1), 64);
+                }
+                for (from, length) in differing(&before, &behind) {
+                    b.copy_out(from, length, OrderRow::NONE, true);
+                }
             }
             truth.push((launch, before, behind.clone(), done));
             last = Some(behind);
@@ -74,6 +81,12 @@ proptest! {
             let read = calls.read(&r, range.clone(), *launch);
             prop_assert!(read.pieces.iter().all(|p| p.state.is_known()), "{:?}", read.pieces);
             prop_assert_eq!(&read.bytes, before, "before {}", launch);
+            for a in range.clone() {
+                // What nobody recorded came between where the byte is another one than the last launch left.
+                let who = calls.who(&r, a, *launch);
+                let other = who.changed.is_some_and(|c| c.is != before[(a - WINDOW) as usize]);
+                prop_assert_eq!(who.unrecorded, other, "{:?}", who);
+            }
             if !done {
                 prop_assert!(calls.left_by(*launch).is_none());
                 continue;

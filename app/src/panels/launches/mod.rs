@@ -16,7 +16,7 @@ use crate::panels::desk::Asks;
 use crate::theme::{body, icons, mono, palette, small, text, widgets};
 use egui::{Key, Rect, RichText, Stroke, Ui, pos2, vec2};
 use std::sync::Arc;
-use trace_core::calls::{Calls, Launched};
+use trace_core::calls::Calls;
 use trace_core::progress::Progress;
 
 /// Width from which the panel explains the launch beside the list, points.
@@ -166,10 +166,7 @@ fn bar(doc: &Document, view: &mut View, asks: &mut Asks, calls: &Calls, ui: &mut
                 _ => text::counted(all, "launch", "launches"),
             };
             ui.add(egui::Label::new(RichText::new(told).color(p.quiet).font(mono())).truncate());
-            let watched = |l: &Launched| calls.left_by(l.event).is_some_and(|l| l.whole);
-            // The first and the last stand for all: what is watched of all is watched from one end to the other.
-            let ends = [calls.launches().first(), calls.launches().last()];
-            if !ends.into_iter().flatten().all(watched) {
+            if !calls.tells_all_changes() {
                 let told = "what each launch changed";
                 ask_board::button(doc, asks, ui, "what each changed", told, || {
                     watching::for_launches(&doc.recording)

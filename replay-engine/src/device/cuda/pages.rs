@@ -21,6 +21,8 @@ const MOST_PAGES: u64 = (1 << 31) - 1;
 const PAGE: u64 = PAGE_SIZE as u64;
 /// Bytes that are read from the device at once.
 const PIECE: u64 = 4 << 20;
+/// Bytes of the device that copies leave free: launches take memory for stacks, and modules for code.
+const RESERVE: u64 = 512 << 20;
 /// Targets that the text is tried for: the oldest that drivers still compile for, by their age.
 const TARGETS: [&str; 3] = ["sm_50", "sm_75", "sm_90"];
 
@@ -223,7 +225,7 @@ impl Kept {
     fn copy(&self, at: u64, bytes: u64) -> Result<Copied, CudaError> {
         let d = &self.driver;
         let length = bytes as usize;
-        if bytes.is_multiple_of(PAGE) && at.is_multiple_of(PAGE) {
+        if bytes.is_multiple_of(PAGE) && at.is_multiple_of(PAGE) && self.leaves_room(bytes) {
             let both = Own::new(*d, bytes).and_then(|copy| Ok((copy, Own::new(*d, bytes / PAGE)?)));
             match both {
                 Ok((copy, flags)) => {
@@ -241,6 +243,14 @@ impl Kept {
         // SAFETY: as many bytes as the place has.
         unsafe { d.cuMemcpyDtoH_v2(bytes.as_mut_ptr().cast(), at, length)? };
         Ok(Copied::Host(bytes))
+    }
+
+    /// Whether the device has room for so many bytes, and for what launches take beside their memory.
+    fn leaves_room(&self, bytes: u64) -> bool {
+        let (mut free, mut all) = (0, 0);
+        // SAFETY: places for the answers. What is not answered is tried.
+        let told = unsafe { self.driver.cuMemGetInfo_v2(&raw mut free, &raw mut all) };
+        told.is_err() || bytes.saturating_add(RESERVE.min(all as u64 / 16)) <= free as u64
     }
 
     /// Puts back what has changed since.
@@ -330,13 +340,14 @@ impl Kept {
             let mut is = vec![0u8; *bytes as usize];
             // SAFETY: as many bytes as the place has.
             unsafe { d.cuMemcpyDtoH_v2(is.as_mut_ptr().cast(), *at, is.len())? };
-            let was = match copied {
-                Copied::Host(was) => was.clone(),
+            let mut brought = Vec::new();
+            let was: &[u8] = match copied {
+                Copied::Host(was) => was,
                 Copied::Device { copy, .. } => {
-                    let mut was = vec![0u8; is.len()];
+                    brought.resize(is.len(), 0);
                     // SAFETY: as above.
-                    unsafe { d.cuMemcpyDtoH_v2(was.as_mut_ptr().cast(), copy.at, was.len())? };
-                    was
+                    unsafe { d.cuMemcpyDtoH_v2(brought.as_mut_ptr().cast(), copy.at, brought.len())? };
+                    &brought
                 }
             };
             let both = is.chunks(PAGE_SIZE).zip(was.chunks(PAGE_SIZE)).enumerate();

@@ -14,6 +14,10 @@ use trace_core::calls::{Sight, Watched};
 use trace_core::progress::Progress;
 
 const PAGE: u64 = PAGE_SIZE as u64;
+/// Bytes that a sight takes in an answer beside what it holds.
+const SIGHT: u64 = 28;
+/// Most sights that an answer takes: what a record does, with some room (`trace_core::encode::MAX_RECORD`).
+const MOST_SIGHTS: usize = (trace_core::encode::MAX_RECORD - (1 << 20)) / SIGHT as usize;
 
 /// What came of it.
 #[derive(Debug, Default)]
@@ -24,6 +28,10 @@ pub struct Seen {
     pub launches: u64,
     /// The launch before which it ended, because what it changed did not fit any more.
     pub full: Option<u64>,
+    /// The launch before which it ended, because its time was over.
+    pub late: Option<u64>,
+    /// The address from which on the ranges that are looked at did not fit.
+    pub looked_until: Option<u64>,
     /// Where the device or the driver stopped it.
     pub stopped: Option<CudaReplayError>,
     /// The device's name.
@@ -58,26 +66,34 @@ pub fn watch(
     progress.advance(before as u64 + 1).map_err(cancelled)?;
     let ranges = Ranges::of(&stage, &ask.ranges);
     let mut seeing = Seeing::new(ask.most);
+    let mut looked_until = None;
     if !ask.look.is_empty() {
         let look = Ranges::of(&stage, &ask.look);
-        seeing.look(&stage, &look, ask.from)?;
+        looked_until = seeing.look(&stage, &look, ask.from)?;
     }
+    // Both have a share of their own.
+    seeing.most = seeing.taken().saturating_add(ask.most);
     let mut kept = stage.keep_ranges(&ranges.device)?;
     let mut seen = Seen {
         device: stage.device_name(),
         ready: begun.elapsed(),
+        looked_until,
         ..Seen::default()
     };
-    let begun = Instant::now();
+    let watching = Instant::now();
     // Whether memory may be another one than was kept.
     let mut stale = false;
     let mut to = ask.to;
     while let Some((event, step)) = stage.next().filter(|(e, _)| *e < ask.to) {
-        if seeing.is_full() {
-            (seen.full, to) = (Some(*event), *event);
-            break;
-        }
         if step.is_launch() {
+            if seeing.is_full() {
+                (seen.full, to) = (Some(*event), *event);
+                break;
+            }
+            if ask.time_ns > 0 && begun.elapsed() > Duration::from_nanos(ask.time_ns) {
+                (seen.late, to) = (Some(*event), *event);
+                break;
+            }
             if std::mem::take(&mut stale) {
                 kept.renew(stage.tools())?;
             }
@@ -104,7 +120,7 @@ pub fn watch(
         }
         progress.advance(1).map_err(cancelled)?;
     }
-    seen.took = begun.elapsed();
+    seen.took = watching.elapsed();
     if seen.stopped.is_some() {
         // A device that has failed gives nothing back, and waits for what never ends; it goes with its process.
         std::mem::forget(kept);
@@ -154,21 +170,33 @@ impl Ranges {
                 all.push((is + by, was + by, to - by));
             }
         }
-        // Pages that two of them name are one.
+        // Pages that two of them name are one. Where a variable lay in other memory of the recording it is not the same memory
+        // here: that part is not watched.
         all.sort_unstable_by_key(|r| r.1);
         let mut apart: Vec<(u64, u64, u64)> = Vec::new();
         for (is, was, bytes) in all {
+            let end = was.saturating_add(bytes);
             match apart.last_mut() {
-                Some(l) if was < l.1 + l.2 => {
-                    let end = was + bytes;
-                    if is.wrapping_sub(l.0) == was - l.1 && end > l.1 + l.2 {
-                        l.2 = end - l.1;
+                Some(l) if was < l.1.saturating_add(l.2) => {
+                    let last = l.1.saturating_add(l.2);
+                    if is.wrapping_sub(l.0) == was - l.1 {
+                        l.2 = last.max(end) - l.1;
+                        continue;
+                    }
+                    let (first_is, first) = (l.0, l.1);
+                    l.2 = was - first;
+                    if last > end {
+                        apart.push((first_is.wrapping_add(end - first), end, last - end));
                     }
                 }
                 _ => apart.push((is, was, bytes)),
             }
         }
-        let recorded = apart.iter().map(|(_, was, bytes)| *was..was + bytes).collect();
+        apart.retain(|r| r.2 > 0);
+        let recorded = apart
+            .iter()
+            .map(|(_, was, bytes)| *was..was.saturating_add(*bytes))
+            .collect();
         let mut device: Vec<(u64, u64)> = apart.iter().map(|(is, _, bytes)| (*is, *bytes)).collect();
         device.sort_unstable();
         Self { device, recorded }
@@ -197,8 +225,13 @@ impl Seeing {
         }
     }
 
+    /// Bytes that an answer takes so far.
+    fn taken(&self) -> u64 {
+        (self.content.len() as u64).saturating_add((self.sights.len() as u64).saturating_mul(SIGHT))
+    }
+
     fn is_full(&self) -> bool {
-        self.content.len() as u64 >= self.most
+        self.taken() >= self.most || self.sights.len() >= MOST_SIGHTS
     }
 
     fn see(&mut self, at: u64, moment: u64, bytes: &[u8]) {
@@ -219,14 +252,14 @@ impl Seeing {
         });
     }
 
-    /// Takes down what ranges hold, as far as there is room.
-    fn look(&mut self, stage: &Stage<'_>, ranges: &Ranges, moment: u64) -> Result<(), CudaReplayError> {
+    /// Takes down what ranges hold, as far as there is room: the address from which on there was none.
+    fn look(&mut self, stage: &Stage<'_>, ranges: &Ranges, moment: u64) -> Result<Option<u64>, CudaReplayError> {
         let mut buffer = Vec::new();
         for (first, bytes) in &ranges.device {
             let pages: Vec<u64> = (0..bytes.div_ceil(PAGE)).map(|n| first + n * PAGE).collect();
             for (at, bytes) in runs(&pages, &ranges.device) {
                 if self.is_full() {
-                    return Ok(());
+                    return Ok(Some(stage.recorded_at(at)));
                 }
                 buffer.resize(usize::try_from(bytes).unwrap_or(0), 0);
                 stage.read(at, &mut buffer)?;
@@ -236,7 +269,7 @@ impl Seeing {
                 }
             }
         }
-        Ok(())
+        Ok(None)
     }
 
     /// Takes down what a launch changed, before it and behind it. `false`: there is no room for it, and nothing of it was
@@ -262,7 +295,12 @@ impl Seeing {
             let length = usize::try_from(bytes).unwrap_or(0);
             was.resize(length, 0);
             is.resize(length, 0);
-            stage.read_kept(kept, at, &mut was)?;
+            if !stage.read_kept(kept, at, &mut was)? {
+                return Err(CudaReplayError::Damaged {
+                    event,
+                    what: format!("{bytes} bytes at {at:#x} were not kept"),
+                });
+            }
             stage.read(at, &mut is)?;
             let recorded = stage.recorded_at(at);
             let both = was.chunks(PAGE_SIZE).zip(is.chunks(PAGE_SIZE));

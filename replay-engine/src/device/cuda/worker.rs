@@ -425,6 +425,9 @@ fn watch(
     let answer = WatchTold {
         launches: seen.launches,
         full: seen.full,
+        late: seen.late,
+        looked_until: seen.looked_until,
+        left_out: script.left_out.clone(),
         stopped: seen.stopped.and_then(|e| match e {
             CudaReplayError::Stopped { event, call, result } => Some(StoppedAt {
                 event: Some(event),

@@ -29,6 +29,12 @@ impl Recording {
         Some(code)
     }
 
+    /// Whether the recording has pages for what a copy moved.
+    #[must_use]
+    pub fn holds(&self, row: &CopyRow) -> bool {
+        self.copy_pages(row).is_some()
+    }
+
     /// The bytes that a copy moved, its rows one after another; `None` when the recording does not hold them.
     #[must_use]
     pub fn copied(&self, row: &CopyRow) -> Option<Vec<u8>> {

@@ -118,7 +118,8 @@ pub(super) fn ui(doc: &mut Document, view: &mut View, ui: &mut Ui, calls: &Arc<C
         both,
     );
     if view.device.made.as_ref().is_none_or(|m| m.0 != made) {
-        let (stretches, rows) = stretches(doc, calls, b.at..b.end(), &events, c.bytes);
+        let (stretches, rows, unknown) = stretches(doc, calls, b.at..b.end(), &events, c.bytes);
+        view.device.unknown = unknown;
         view.device.made = Some((made, Arc::new(stretches), rows));
     }
     let Some((_, stretches, count)) = view.device.made.clone() else {
@@ -221,15 +222,17 @@ fn is_known(d: &DeviceBytes, at: u64) -> bool {
     d.pieces.get(n).is_some_and(|p| p.state.is_known())
 }
 
-/// The lines of a buffer: stretches of which nothing is known on either side are one row each.
+/// The lines of a buffer: stretches of which nothing is known on either side are one row each. How many rows that is, and
+/// whether there are bytes on a side that are not known.
 fn stretches(
     doc: &Document,
     calls: &Calls,
     range: std::ops::Range<u64>,
     events: &[u64; 2],
     bytes: u64,
-) -> (Vec<Stretch>, u64) {
+) -> (Vec<Stretch>, u64, bool) {
     let both = [0, 1].map(|n| calls.first_pieces(&doc.recording, range.clone(), events[n], MOST_PIECES));
+    let unknown = both.iter().flatten().any(|p| !p.state.is_known());
     let (mut out, mut row, mut at) = (Vec::<Stretch>::new(), 0, range.start);
     let find = |list: &Vec<Piece>, at: u64| {
         let n = list.partition_point(|p| p.range.end <= at);
@@ -282,7 +285,7 @@ fn stretches(
         row = s.0 + (to - s.1).div_ceil(bytes);
         at = to;
     }
-    (out, row)
+    (out, row, unknown)
 }
 
 /// The row of an address.

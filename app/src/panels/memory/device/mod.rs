@@ -28,8 +28,6 @@ const LIST: f32 = 210.0;
 const WIDE: f32 = 640.0;
 /// Height of what tells who wrote the selected byte, where no inspector does.
 const WHO: f32 = 132.0;
-/// Pieces of a buffer that are looked through for one that is not known.
-const ASKED_PIECES: usize = 16;
 
 /// Draws the panel.
 pub fn ui(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui, calls: &Arc<Calls>) {
@@ -157,16 +155,9 @@ fn ask(doc: &Document, view: &View, asks: &mut Asks, ui: &mut Ui, calls: &Calls)
     let (at, side) = (doc.moment(), view.device.side);
     let launch = doc.launch_meant().is_some();
     let unwatched = launch && calls.left_by(at).is_none_or(|l| !l.whole);
-    let moments = match side {
-        Side::Before => at..at + 1,
-        Side::After => at + 1..at + 2,
-        Side::Both => at..at + 2,
-    };
-    let unknown = |event: u64| {
-        let some = calls.first_pieces(&doc.recording, b.at..b.end(), event, ASKED_PIECES);
-        b.lives_at(event) && some.iter().any(|p| !p.state.is_known())
-    };
-    if b.kind.is_shared() || !(unwatched || moments.clone().any(unknown)) {
+    let first = at + u64::from(side == Side::After);
+    // As the lines were last made: what is not there at the moment cannot be asked for.
+    if b.kind.is_shared() || !b.lives_at(first) || !(unwatched || view.device.unknown) {
         return;
     }
     let range = b.at..b.end();
@@ -176,7 +167,7 @@ fn ask(doc: &Document, view: &View, asks: &mut Asks, ui: &mut Ui, calls: &Calls)
     };
     ask_board::button(doc, asks, ui, "what it holds", told, || match launch {
         true => Watch::launch(at, vec![(b.at, b.bytes)]),
-        false => watching::for_memory(range, moments.start),
+        false => watching::for_memory(range, first),
     });
 }
 

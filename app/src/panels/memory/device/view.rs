@@ -45,4 +45,6 @@ pub struct Device {
     /// An address to be brought into view.
     pub(super) reveal: Option<u64>,
     pub(super) made: Option<(Made, Arc<Vec<Stretch>>, u64)>,
+    /// Whether there are bytes in these lines that are not known.
+    pub(super) unknown: bool,
 }

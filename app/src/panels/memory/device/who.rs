@@ -11,6 +11,7 @@ use crate::panels::desk::Asks;
 use crate::theme::widgets::{self, Part};
 use crate::theme::{palette, small, text};
 use egui::{RichText, Ui};
+use replay_engine::watch::Watch;
 use std::sync::Arc;
 use trace_core::calls::{BufferKind, Calls, Who, Writer};
 
@@ -20,15 +21,20 @@ const MOST: usize = 12;
 /// What an answer is of: the calls and how many boards told of them, the byte, the event before which it holds.
 type Key = (usize, u64, u64, u64);
 
+/// The answer, and what a board would be asked where launches are in doubt.
+type Answer = Arc<(Who, Option<Watch>)>;
+
 /// The answer, found once for each byte and moment.
-fn answer(doc: &Document, ui: &Ui, calls: &Arc<Calls>, va: u64, event: u64) -> Arc<Who> {
+fn answer(doc: &Document, ui: &Ui, calls: &Arc<Calls>, va: u64, event: u64) -> Answer {
     let id = egui::Id::unique("who wrote the byte");
     let key: Key = (Arc::as_ptr(calls) as usize, calls.revision(), va, event);
-    let kept: Option<(Key, Arc<Who>)> = ui.data(|d| d.get_temp(id));
+    let kept: Option<(Key, Answer)> = ui.data(|d| d.get_temp(id));
     if let Some((_, who)) = kept.filter(|k| k.0 == key) {
         return who;
     }
-    let who = Arc::new(calls.who(&doc.recording, va, event));
+    let who = calls.who(&doc.recording, va, event);
+    let ask = watching::for_byte(calls, &who, event);
+    let who = Arc::new((who, ask));
     ui.data_mut(|d| d.insert_temp(id, (key, Arc::clone(&who))));
     who
 }
@@ -45,7 +51,8 @@ pub fn who(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, side: Side) {
         Side::Before => (doc.moment(), "before"),
         Side::After | Side::Both => (doc.moment().saturating_add(1), "after"),
     };
-    let who = answer(doc, ui, &calls, va, event);
+    let answer = answer(doc, ui, &calls, va, event);
+    let (who, ask) = &*answer;
     widgets::section(ui, "Memory");
     let name = match who.place {
         Some(place) => calls.buffers().place_words(place),
@@ -82,8 +89,8 @@ pub fn who(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, side: Side) {
         }
     }
     widgets::key_wrapped(ui, "known", Part::words(state_words(&calls, who.state)).colour(p.quiet));
-    writers(doc, asks, ui, &calls, &who);
-    in_doubt(doc, asks, ui, &calls, &who, event);
+    writers(doc, asks, ui, &calls, who);
+    in_doubt(doc, asks, ui, ask.as_ref());
 }
 
 /// The input that the byte was given with, which may be edited.
@@ -150,6 +157,9 @@ fn writers(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, calls: &Calls, who:
         }
         widgets::key_value(ui, "from, to", Part::mono(format!("{:#04x}, {:#04x}", c.was, c.is)));
     }
+    if who.unrecorded {
+        quiet(ui, called::UNRECORDED.to_owned());
+    }
     if let Some((event, writer)) = who.certain {
         let what = match writer {
             Writer::Copy => "copy from the host".to_owned(),
@@ -208,12 +218,12 @@ fn writers(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, calls: &Calls, who:
 }
 
 /// Offers to ask a board where launches are in doubt.
-fn in_doubt(doc: &Document, asks: &mut Asks, ui: &mut Ui, calls: &Calls, who: &Who, event: u64) {
-    if let Some(ask) = watching::for_byte(calls, who, event) {
+fn in_doubt(doc: &Document, asks: &mut Asks, ui: &mut Ui, ask: Option<&Watch>) {
+    if let Some(ask) = ask {
         ui.add_space(4.0);
         ui.horizontal(|ui| {
             let told = "which launch changed this byte, and what it holds";
-            ask_board::button(doc, asks, ui, "which it was", told, || ask);
+            ask_board::button(doc, asks, ui, "which it was", told, || ask.clone());
         });
     }
     ask_board::missed(doc, ui);
