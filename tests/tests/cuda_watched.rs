@@ -300,7 +300,7 @@ fn memory_that_does_not_fit_is_said_with_the_launch_from_which_on() {
     ];
     let part = asked(&cuda, "memory", &recorded, &[&[first], &part[..]].concat(), &[]);
     assert_eq!(part.code, Some(0), "{part:?}");
-    assert!(part.err.contains("it is told up to 0x"), "{part:?}");
+    assert!(part.err.contains("it is told up to 0x"), "{}", part.err);
     assert!(!part.json()["holes"].as_array().unwrap().is_empty());
     // One that takes too long tells what it saw until then.
     let slow = [("STAND_IN_SLOW", "300000")];

@@ -11,6 +11,7 @@ pub mod compared;
 pub mod comparison;
 pub mod computed;
 pub mod copies;
+pub mod cuda_board;
 pub mod debug;
 pub mod derive;
 pub mod entries;

@@ -2,15 +2,15 @@
 //! is asked so that they are not, and the answer; what of this is under way for a document.
 
 use super::Document;
-use super::tuning::board;
+use super::cuda_board::{AskError, ask, is_cuda, nothing};
 use super::under_way::UnderWay;
-use replay_engine::client::{ClientError, Lease};
-use replay_engine::plan::{CompileError, CompileOptions, Edits, compile};
+use replay_engine::client::Lease;
+use replay_engine::plan::{CompileOptions, Edits};
 use replay_engine::watch::{OUTPUT, Watch, WatchTold};
 use std::ops::Range;
 use std::sync::Arc;
 use trace_core::PAGE_SIZE;
-use trace_core::calls::{Calls, Watched, WatchedError, Who};
+use trace_core::calls::{Calls, Watched, Who};
 use trace_core::progress::Progress;
 use trace_core::recording::Recording;
 
@@ -18,34 +18,6 @@ use trace_core::recording::Recording;
 pub const SECOND: u64 = 1_000_000_000;
 /// Nanoseconds that a board may watch where nobody says how many.
 const USUAL_TIME: u64 = 600 * SECOND;
-/// Time that it has beside that: memory is mapped, code is loaded, and what comes before is played.
-const BESIDE: u64 = 300 * SECOND;
-/// Most time that a plan may ask for.
-const MOST_TIME: u64 = 3600 * SECOND;
-
-/// Why there is no answer.
-#[derive(Debug, thiserror::Error)]
-pub enum WatchError {
-    /// The board cannot be had, or was lost.
-    #[error(transparent)]
-    Client(#[from] ClientError),
-    /// The recording is no plan for the board.
-    #[error(transparent)]
-    Compile(#[from] CompileError),
-    /// The board takes accesses to registers.
-    #[error("it is no board with a CUDA device, which launches are made on (cuda:0 is this machine's first)")]
-    NotCuda,
-    /// What came is no answer.
-    #[error(transparent)]
-    Watched(#[from] WatchedError),
-    /// It answers something that was not asked.
-    #[error("what it told is no answer to what it was asked")]
-    Otherwise,
-    /// The board could not do it.
-    #[error("{0}")]
-    Failed(String),
-}
-
 /// What a board told.
 #[derive(Clone, Debug)]
 pub struct Answer {
@@ -154,42 +126,29 @@ pub fn at(
     lease: &mut Lease,
     board: &str,
     recording: &Recording,
-    ask: Watch,
+    wanted: Watch,
     progress: &Progress,
-) -> Result<Answer, WatchError> {
-    let device = lease.info().clone();
-    if !device.takes_calls() {
-        return Err(WatchError::NotCuda);
+) -> Result<Answer, AskError> {
+    let mut wanted = wanted;
+    if wanted.time_ns == 0 {
+        wanted.time_ns = USUAL_TIME;
     }
-    let mut compiled = compile(
-        recording,
-        &Edits::default(),
-        &device,
-        &CompileOptions::default(),
-        progress,
-    )?;
-    let mut ask = ask;
-    if ask.time_ns == 0 {
-        ask.time_ns = USUAL_TIME;
-    }
-    compiled.plan.budgets.time_ns = ask.time_ns.saturating_add(BESIDE).min(MOST_TIME);
-    let calls = compiled.plan.calls.as_mut().ok_or(WatchError::NotCuda)?;
-    calls.watch = Some(ask.clone());
-    let outcome = lease.replay(&compiled, 1, progress, false)?;
-    let nothing = || "the board told nothing of it".to_owned();
+    let want = |calls: &mut replay_engine::plan::calls::Calls| calls.watch = Some(wanted.clone());
+    let (edits, options) = (Edits::default(), CompileOptions::default());
+    let outcome = ask(lease, (recording, &edits), &options, wanted.time_ns, want, progress)?;
     let Some(told) = outcome.calls.and_then(|c| c.watched) else {
-        return Err(WatchError::Failed(outcome.failure.unwrap_or_else(nothing)));
+        return Err(nothing(outcome.failure));
     };
     let bytes = outcome.outputs.into_iter().find(|o| o.name == OUTPUT);
-    let bytes = bytes.ok_or_else(|| WatchError::Failed(nothing()))?;
+    let bytes = bytes.ok_or_else(|| nothing(None))?;
     let watched = Watched::from_bytes(&bytes.data)?.by(board);
-    if !watched.answers(&(ask.from..ask.to), &ask.ranges, &ask.look) {
-        return Err(WatchError::Otherwise);
+    if !watched.answers(&(wanted.from..wanted.to), &wanted.ranges, &wanted.look) {
+        return Err(AskError::Otherwise);
     }
     Ok(Answer {
         watched: Arc::new(watched),
         told,
-        ask,
+        ask: wanted,
     })
 }
 
@@ -197,7 +156,7 @@ impl Document {
     /// The board that is asked for memory: the one that Replay has chosen, where launches are made there.
     #[must_use]
     pub fn asked_board(&self) -> Option<String> {
-        Some(self.replay.board().to_owned()).filter(|b| board::tunes(b))
+        Some(self.replay.board().to_owned()).filter(|b| is_cuda(b))
     }
 }
 

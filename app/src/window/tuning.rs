@@ -2,6 +2,7 @@
 
 use super::app::App;
 use super::pick::Pick;
+use crate::document::cuda_board::AskError;
 use crate::document::replay::edits_of;
 use crate::document::tuning::table::{self, Columns};
 use crate::document::tuning::{board as boards, code as codes};
@@ -28,7 +29,7 @@ pub(super) fn run(app: &mut App, ctx: &Context, board: String, tune: Tune) {
     let progress = app.tasks.spawn(ctx, format!("tuning on {board}"), move |progress| {
         let tuned = known
             .open(&to)
-            .map_err(boards::TuneError::from)
+            .map_err(AskError::from)
             .and_then(|mut lease| boards::at(&mut lease, &of, &edits_of(&edited), &tune, progress))
             .map_err(|e| format!("board {to}: {e}"));
         Box::new(move |app: &mut App| {

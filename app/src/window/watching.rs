@@ -1,8 +1,9 @@
 //! What panels of calls ask for: memory between launches, from a board, apart from the interface thread.
 
 use super::app::App;
+use crate::document::cuda_board::AskError;
 use crate::document::under_way::UnderWay;
-use crate::document::watching::{self, WatchError};
+use crate::document::watching;
 use crate::log::{self, Level};
 use egui::Context;
 use replay_engine::watch::Watch;
@@ -23,7 +24,7 @@ pub(super) fn run(app: &mut App, ctx: &Context, board: &str, ask: Watch) {
         .spawn(ctx, format!("watching memory on {board}"), move |progress| {
             let answer = boards
                 .open(&to)
-                .map_err(WatchError::from)
+                .map_err(AskError::from)
                 .and_then(|mut lease| watching::at(&mut lease, &to, &of, ask, progress))
                 .map_err(|e| format!("board {to}: {e}"));
             let cancelled = progress.check().is_err();

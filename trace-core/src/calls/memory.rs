@@ -6,8 +6,9 @@
 //! doubt no more, and what it saw tells bytes, too.
 
 use super::ranges::Entry;
+use super::rows::{Rows, written_rows};
 use super::{BufferKind, Calls, GAPS, Reached, Sight, UNHELD, copy_at, fill_at};
-use crate::recording::{CopyKind, CopyRow, Events, FillRow, NO_CONTENT, PageId, Recording};
+use crate::recording::{CopyKind, CopyRow, NO_CONTENT, PageId, Recording};
 use std::cell::Cell;
 use std::ops::Range;
 
@@ -386,87 +387,6 @@ fn unknown(range: Range<u64>, why: Why, event: u64) -> Piece {
         range,
         state: State::Unknown(why, event),
         shift: 0,
-    }
-}
-
-/// The rows that a copy or a fill writes.
-pub(super) fn written_rows(events: &Events, event: u64) -> Option<Rows> {
-    match copy_at(events, event) {
-        Some(row) => Some(Rows::written(&row)),
-        None => Rows::filled(&fill_at(events, event)?),
-    }
-}
-
-/// Rows of bytes that a copy or a fill covers.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Rows {
-    at: u64,
-    bytes: u64,
-    rows: u64,
-    pitch: u64,
-}
-
-impl Rows {
-    pub fn written(row: &CopyRow) -> Self {
-        Self {
-            at: row.to,
-            bytes: row.bytes,
-            rows: row.rows,
-            pitch: row.to_pitch,
-        }
-    }
-
-    pub fn read(row: &CopyRow) -> Self {
-        Self {
-            at: row.from,
-            bytes: row.bytes,
-            rows: row.rows,
-            pitch: row.from_pitch,
-        }
-    }
-
-    pub fn filled(row: &FillRow) -> Option<Self> {
-        Some(Self {
-            at: row.to,
-            bytes: row.row_bytes()?,
-            rows: row.rows,
-            pitch: row.pitch,
-        })
-    }
-
-    /// Number of the row that holds an address, and the bytes before it in the row.
-    pub fn place(&self, address: u64) -> Option<(u64, u64)> {
-        let by = address.checked_sub(self.at)?;
-        let (n, offset) = match self.rows {
-            0 | 1 => (0, by),
-            // Rows that lie over each other: the last one wins, which is as much as can be told.
-            _ if self.pitch == 0 => (self.rows - 1, by),
-            _ => ((by / self.pitch).min(self.rows - 1), by),
-        };
-        let offset = if self.rows > 1 {
-            offset.checked_sub(n.checked_mul(self.pitch)?)?
-        } else {
-            offset
-        };
-        (offset < self.bytes).then_some((n, offset))
-    }
-
-    /// Whether a row holds an address, and where that changes next.
-    fn covers(&self, address: u64) -> (bool, u64) {
-        match self.place(address) {
-            Some((_, offset)) => (true, address.saturating_add(self.bytes - offset)),
-            None => {
-                let by = address.saturating_sub(self.at);
-                let next = by.checked_div(self.pitch).map_or(u64::MAX, |n| n.saturating_add(1));
-                (false, self.at.saturating_add(next.saturating_mul(self.pitch)))
-            }
-        }
-    }
-
-    /// Bytes before an address among those of all rows without gaps.
-    fn before(&self, address: u64) -> Option<u64> {
-        let (n, offset) = self.place(address)?;
-        n.checked_mul(self.bytes)?.checked_add(offset)
     }
 }
 

@@ -13,6 +13,7 @@ mod memory;
 mod names;
 mod order;
 mod ranges;
+mod rows;
 mod sights;
 mod types;
 mod watched;

@@ -1,7 +1,7 @@
 //! Who wrote a byte: copies and fills for certain, launches where a board saw them change it, otherwise the launches that
 //! had an address in its buffer, the last first.
 
-use super::memory::{Rows, written_rows};
+use super::rows::{Rows, written_rows};
 use super::{Calls, GAPS, Place, Reach, Reached, State, copy_at};
 use crate::recording::{CopyKind, Recording};
 use std::ops::Range;

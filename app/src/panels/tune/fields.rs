@@ -2,7 +2,7 @@
 
 use super::view::View;
 use crate::document::Document;
-use crate::document::tuning::board;
+use crate::document::cuda_board::is_cuda;
 use crate::document::tuning::form::{Asked, Field, Kind};
 use crate::document::tuning::launches::Launches;
 use crate::document::tuning::map::dimensions;
@@ -250,7 +250,7 @@ fn chosen_board(doc: &Document, view: &mut View, ui: &mut Ui) {
     let p = palette(ui);
     if view.board.is_empty() {
         let chosen = doc.replay.board();
-        view.board = if board::tunes(chosen) { chosen } else { BOARD }.to_owned();
+        view.board = if is_cuda(chosen) { chosen } else { BOARD }.to_owned();
     }
     ui.horizontal(|ui| {
         let known: Vec<&str> = doc
@@ -259,7 +259,7 @@ fn chosen_board(doc: &Document, view: &mut View, ui: &mut Ui) {
             .iter()
             .flatten()
             .map(|b| b.name.as_str())
-            .filter(|n| board::tunes(n))
+            .filter(|n| is_cuda(n))
             .collect();
         let room = if known.is_empty() { 0.0 } else { 28.0 };
         ui.add(
@@ -280,7 +280,7 @@ fn chosen_board(doc: &Document, view: &mut View, ui: &mut Ui) {
             });
         }
     });
-    if !board::tunes(view.board.trim()) {
+    if !is_cuda(view.board.trim()) {
         let words = "▲ this is no board with a CUDA device";
         ui.label(RichText::new(words).font(small()).color(p.error));
     }
@@ -313,7 +313,7 @@ pub(super) fn run(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut
     }
     let asked = view.asked(&doc.recording, &launch);
     let board = view.board.trim().to_owned();
-    let can = asked.tune.is_some() && board::tunes(&board);
+    let can = asked.tune.is_some() && is_cuda(&board);
     let name = format!("Tune on {board}");
     let hit = ui
         .horizontal(|ui| widgets::primary_button(ui, &name, "Run the tuning", can).clicked())

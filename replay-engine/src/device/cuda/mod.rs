@@ -19,6 +19,7 @@ mod order;
 mod pages;
 mod player;
 mod script;
+mod spoken;
 mod stage;
 mod tuner;
 mod variants;

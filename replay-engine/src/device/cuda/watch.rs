@@ -258,13 +258,13 @@ impl Seeing {
         for (first, bytes) in &ranges.device {
             let pages: Vec<u64> = (0..bytes.div_ceil(PAGE)).map(|n| first + n * PAGE).collect();
             for (at, bytes) in runs(&pages, &ranges.device) {
-                if self.is_full() {
-                    return Ok(Some(stage.recorded_at(at)));
-                }
                 buffer.resize(usize::try_from(bytes).unwrap_or(0), 0);
                 stage.read(at, &mut buffer)?;
                 let recorded = stage.recorded_at(at);
                 for (n, place) in (0..).zip(buffer.chunks(PAGE_SIZE)) {
+                    if self.is_full() {
+                        return Ok(Some(recorded + n * PAGE));
+                    }
                     self.see(recorded + n * PAGE, moment, place);
                 }
             }

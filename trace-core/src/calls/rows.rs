@@ -1,0 +1,89 @@
+//! Rows of bytes that copies and fills cover, with gaps between them where they are apart from each other.
+
+use super::{copy_at, fill_at};
+use crate::recording::{CopyRow, Events, FillRow};
+
+/// The rows that a copy or a fill writes.
+pub(super) fn written_rows(events: &Events, event: u64) -> Option<Rows> {
+    match copy_at(events, event) {
+        Some(row) => Some(Rows::written(&row)),
+        None => Rows::filled(&fill_at(events, event)?),
+    }
+}
+
+/// Rows of bytes that a copy or a fill covers.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Rows {
+    /// First address.
+    pub at: u64,
+    /// Bytes of a row.
+    pub bytes: u64,
+    /// How many rows.
+    pub rows: u64,
+    /// Bytes from the beginning of a row to that of the next.
+    pub pitch: u64,
+}
+
+impl Rows {
+    pub fn written(row: &CopyRow) -> Self {
+        Self {
+            at: row.to,
+            bytes: row.bytes,
+            rows: row.rows,
+            pitch: row.to_pitch,
+        }
+    }
+
+    pub fn read(row: &CopyRow) -> Self {
+        Self {
+            at: row.from,
+            bytes: row.bytes,
+            rows: row.rows,
+            pitch: row.from_pitch,
+        }
+    }
+
+    pub fn filled(row: &FillRow) -> Option<Self> {
+        Some(Self {
+            at: row.to,
+            bytes: row.row_bytes()?,
+            rows: row.rows,
+            pitch: row.pitch,
+        })
+    }
+
+    /// Number of the row that holds an address, and the bytes before it in the row.
+    pub fn place(&self, address: u64) -> Option<(u64, u64)> {
+        let by = address.checked_sub(self.at)?;
+        let (n, offset) = match self.rows {
+            0 | 1 => (0, by),
+            // Rows that lie over each other: the last one wins, which is as much as can be told.
+            _ if self.pitch == 0 => (self.rows - 1, by),
+            _ => ((by / self.pitch).min(self.rows - 1), by),
+        };
+        let offset = if self.rows > 1 {
+            offset.checked_sub(n.checked_mul(self.pitch)?)?
+        } else {
+            offset
+        };
+        (offset < self.bytes).then_some((n, offset))
+    }
+
+    /// Whether a row holds an address, and where that changes next.
+    pub fn covers(&self, address: u64) -> (bool, u64) {
+        match self.place(address) {
+            Some((_, offset)) => (true, address.saturating_add(self.bytes - offset)),
+            None => {
+                let by = address.saturating_sub(self.at);
+                let next = by.checked_div(self.pitch).map_or(u64::MAX, |n| n.saturating_add(1));
+                (false, self.at.saturating_add(next.saturating_mul(self.pitch)))
+            }
+        }
+    }
+
+    /// Bytes before an address among those of all rows without gaps.
+    pub fn before(&self, address: u64) -> Option<u64> {
+        let (n, offset) = self.place(address)?;
+        n.checked_mul(self.bytes)?.checked_add(offset)
+    }
+}
