@@ -21,7 +21,7 @@ pub fn add(add: Add<'_>) {
         sight(BASE + 4096, 4, 0),
         sight(BASE + 4096, 5, 4096),
     ];
-    let all = vec![BASE..BASE + BYTES];
+    let all: Vec<_> = std::iter::once(BASE..BASE + BYTES).collect();
     for (name, whole, sights, content) in [
         ("changes", true, sights, content),
         ("nothing", false, Vec::new(), Vec::new()),

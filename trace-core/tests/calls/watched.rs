@@ -253,7 +253,7 @@ fn an_answer_that_tells_more_takes_the_place_of_one_that_tells_less() {
     let (r, _) = make(&[(0, 0, 20, 0, false), (8, 0, 0, 0, false)]);
     let calls = Calls::of(&r, &Progress::new()).unwrap().unwrap();
     let of = |events: Range<u64>, to: u64| {
-        let ranges = vec![WINDOW..WINDOW + to];
+        let ranges = std::iter::once(WINDOW..WINDOW + to).collect();
         Arc::new(Watched::new("b", events, false, ranges, Vec::new(), Vec::new()).unwrap())
     };
     let with = |c: &Calls, w: Arc<Watched>| c.watching(w, &Progress::new()).unwrap();
