@@ -288,3 +288,28 @@ fn the_json_has_the_documented_keys() {
          memory_bytes phases points processes reference restored_pages space speed_up why within_spread"
     );
 }
+
+#[test]
+fn a_launch_that_never_ends_is_given_up_and_leaves_nobody_behind() {
+    let cuda = Cuda::default();
+    let faulty = recorded(&cuda, &["faulty"]);
+    let order = cuda.file("order.bin");
+    // The first word of its order: a kernel that never ends.
+    std::fs::write(&order, [2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]).unwrap();
+    let given = format!("in0={}", order.display());
+    let since = std::time::Instant::now();
+    let tuned = json(&cuda, &faulty.path, &["--block", "32,64", "--input", &given], &[], 1);
+    assert_eq!(tuned["baseline"]["verdict"], "stuck", "{tuned}");
+    assert!(tuned["best"].is_null(), "{tuned}");
+    // Ten seconds for the launch that is held against, and no other is tried.
+    assert!(since.elapsed() < std::time::Duration::from_secs(60));
+    let gone = || cuda.players().is_empty();
+    while !gone() {
+        assert!(
+            since.elapsed() < std::time::Duration::from_secs(90),
+            "{:?}",
+            cuda.players()
+        );
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+}

@@ -164,7 +164,9 @@ impl Document {
 #[derive(Clone, Debug, Default)]
 pub struct State {
     running: Option<UnderWay>,
-    /// Why the last answer is missing, or a part of it, in words.
+    /// The board that was asked last.
+    board: String,
+    /// Why its answer is missing, or a part of it, in words.
     pub missed: Option<String>,
 }
 
@@ -178,7 +180,14 @@ impl State {
     /// A board is asked.
     pub fn begin(&mut self, work: UnderWay) {
         self.missed = None;
+        self.board.clone_from(&work.board);
         self.running = Some(work);
+    }
+
+    /// Why the answer of a board is missing, where it was the last that was asked.
+    #[must_use]
+    pub fn missed_of(&self, board: &str) -> Option<&str> {
+        self.missed.as_deref().filter(|_| self.board == board)
     }
 
     /// It has answered, or will not.

@@ -58,7 +58,9 @@ pub(super) fn button(
 /// Why the last answer is missing, or a part of it.
 pub(super) fn missed(doc: &Document, ui: &mut Ui) {
     let p = palette(ui);
-    if let Some(why) = &doc.watching.missed {
+    // Of another board it is not worth knowing any more.
+    let board = doc.asked_board().unwrap_or_default();
+    if let Some(why) = doc.watching.missed_of(&board) {
         let told = RichText::new(format!("▲ {}", text::grouped(why)))
             .font(small())
             .color(p.warning);
