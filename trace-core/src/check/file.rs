@@ -30,5 +30,13 @@ pub fn file(path: &Path, progress: &Progress) -> Result<Vec<Finding>, ContainerE
         );
         findings.push(finding("the file".into(), more));
     }
+    if report.bytes_behind > 0 {
+        let what = format!(
+            "the recording was not closed, or its file was cut: {} bytes behind the last whole commit are of no use, and what \
+             was recorded behind it is lost",
+            report.bytes_behind
+        );
+        findings.push(Finding::new(FindingKind::LostEvents, "the end of the file", what));
+    }
     Ok(findings)
 }

@@ -2,7 +2,9 @@
 
 use crate::generate::{Numbers, assert_same, recording};
 use trace_core::Recording;
+use trace_core::check::FindingKind;
 use trace_core::container::{self, ContainerError, KineFile, MemorySink, SectionKind, Writer};
+use trace_core::progress::Progress;
 use trace_core::recording::PageId;
 
 /// A file of three commits, with the ends of each and what each holds.
@@ -128,6 +130,11 @@ fn rubbish_behind_the_last_commit_is_ignored_and_kept_when_appending() {
     assert_eq!((file.commit(), file.committed_bytes()), (2, *end));
     assert_eq!(file.bytes_behind(), 3_000_000);
     assert_same(expected, &file.recording().unwrap());
+    // What is lost is said, and gone once the file is whole again.
+    let findings = || trace_core::check::file(&path, &Progress::new()).unwrap();
+    let lost =
+        |f: &trace_core::check::Finding| f.kind == FindingKind::LostEvents && f.message.contains("3000000 bytes");
+    assert!(matches!(&findings()[..], [f] if lost(f)), "{:?}", findings());
     container::append(&commits[2].1, &path, &Default::default()).unwrap();
     assert_same(&commits[2].1, &container::open(&path).unwrap());
     assert_eq!(
@@ -136,6 +143,7 @@ fn rubbish_behind_the_last_commit_is_ignored_and_kept_when_appending() {
         "nothing was overwritten"
     );
     assert_eq!(container::verify(&path).unwrap().problems, []);
+    assert_eq!(findings(), []);
 }
 
 #[test]
