@@ -28,7 +28,7 @@ pub struct Watch {
     /// Most bytes that are told of what launches change: watching ends before the launch that goes beyond. As much again may
     /// be told of the ranges that are looked at.
     pub most: u64,
-    /// Nanoseconds after which watching ends; 0: it has none but the plan's.
+    /// Nanoseconds of the launches that are watched after which watching ends; 0: it has none but the plan's.
     pub time_ns: u64,
 }
 

@@ -182,6 +182,14 @@ fn a_buffer_that_is_named_is_meant_as_it_was_last_there() {
         (Some(to), &Value::from(true)),
         "{who}"
     );
+    // An address of it means the same.
+    let by_address = told(
+        &cuda,
+        "who",
+        &recorded,
+        &[who["va"].as_str().unwrap(), "--on", "cuda:0"],
+    );
+    assert_eq!(by_address, who);
     let memory = told(&cuda, "memory", &recorded, &["--buffer", "out0", "--on", "cuda:0"]);
     assert_eq!(memory["holes"].as_array().unwrap().len(), 0, "{memory}");
     // What is brought back behind a range has the name that a replay gives it, too.
@@ -239,7 +247,7 @@ fn a_launch_that_stops_the_device_leaves_what_was_seen_before() {
     let recorded = cuda.recorded_well("net", &[], &["net", "3"]);
     let fails = [("STAND_IN_FAIL", "cuLaunchKernelEx:6=700")];
     let done = asked(&cuda, "launches", &recorded, &["--on", "cuda:0", "--json"], &fails);
-    assert_eq!(done.code, Some(0), "{done:?}");
+    assert_eq!(done.code, Some(1), "{done:?}");
     assert!(
         done.err.contains("the device stopped in the launch of layer"),
         "{done:?}"
@@ -270,7 +278,7 @@ fn memory_that_does_not_fit_is_said_with_the_launch_from_which_on() {
         &["--on", "cuda:0", "--most", "20000", "--json"],
         &[],
     );
-    assert_eq!(few.code, Some(0), "{few:?}");
+    assert_eq!(few.code, Some(1), "less than was asked for: {few:?}");
     let listed = few.json();
     let watched = listed
         .as_array()
@@ -299,7 +307,7 @@ fn memory_that_does_not_fit_is_said_with_the_launch_from_which_on() {
         "--bytes", "100000", "--event", "30", "--on", "cuda:0", "--most", "5000", "--json",
     ];
     let part = asked(&cuda, "memory", &recorded, &[&[first], &part[..]].concat(), &[]);
-    assert_eq!(part.code, Some(0), "{part:?}");
+    assert_eq!(part.code, Some(1), "{}", part.err);
     assert!(part.err.contains("it is told up to 0x"), "{}", part.err);
     assert!(!part.json()["holes"].as_array().unwrap().is_empty());
     // One that takes too long tells what it saw until then.
@@ -311,7 +319,7 @@ fn memory_that_does_not_fit_is_said_with_the_launch_from_which_on() {
         &["--on", "cuda:0", "--time-limit", "2", "--json"],
         &slow,
     );
-    assert_eq!(late.code, Some(0), "{late:?}");
+    assert_eq!(late.code, Some(1), "{late:?}");
     assert!(late.err.contains("it took longer than 2 s"), "{late:?}");
     let listed = late.json();
     let watched = listed
@@ -345,6 +353,21 @@ fn what_cannot_be_asked_is_refused_with_the_reason() {
         ),
     ];
     for (verb, more, words) in wrong {
+        let refused = asked(&cuda, verb, &recorded, more, &[]);
+        assert_eq!(refused.code, Some(2), "{verb} {more:?}: {refused:?}");
+        assert!(refused.err.contains(words), "{verb} {more:?}: {refused:?}");
+    }
+    let given = [
+        ("who", &["0x1000"][..], "is in no buffer"),
+        ("memory", &["0x1000", "--on", "cuda:0"][..], "is in no buffer"),
+        ("who", &["in0+0x100000"][..], "beyond the end of 'in0'"),
+        (
+            "who",
+            &["in0", "--input", "in0=x.bin"][..],
+            "--input is for replays on the software GPU",
+        ),
+    ];
+    for (verb, more, words) in given {
         let refused = asked(&cuda, verb, &recorded, more, &[]);
         assert_eq!(refused.code, Some(2), "{verb} {more:?}: {refused:?}");
         assert!(refused.err.contains(words), "{verb} {more:?}: {refused:?}");

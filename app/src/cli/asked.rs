@@ -8,6 +8,7 @@ use crate::document::boards::factories;
 use crate::document::watching::{self, SECOND};
 use clap::Args;
 use replay_engine::watch::{MOST_BYTES, USUAL_BYTES, Watch};
+use std::path::Path;
 use trace_core::calls::Calls;
 
 /// Which board is asked, and for how much.
@@ -17,10 +18,11 @@ pub struct Asked {
     /// agent:NAME/cudaN; the verb `boards` lists those there are)
     #[arg(long, value_name = "BOARD")]
     on: Option<String>,
-    /// Most bytes of memory that the board may tell; watching ends before the launch that goes beyond
+    /// Most bytes of memory that the board may tell, pages before and behind launches; watching ends behind the launch
+    /// that reaches it
     #[arg(long, value_name = "N", value_parser = number, default_value_t = USUAL_BYTES, requires = "on")]
     most: u64,
-    /// Seconds that the board may watch; launches behind that are not watched
+    /// Seconds that the board may watch, beside what it does before the first launch that is watched (five minutes at most)
     #[arg(long, value_name = "SECONDS", default_value_t = 600, value_parser = clap::value_parser!(u64).range(1..=3000), requires = "on")]
     time_limit: u64,
     #[command(flatten)]
@@ -34,10 +36,11 @@ impl Asked {
     }
 
     /// A board is to be asked of a recording that is none of calls: it says that it cannot be.
-    pub fn refuse(&self) -> Result<(), Failure> {
+    pub fn refuse(&self, file: &Path) -> Result<(), Failure> {
         match &self.on {
-            Some(_) => Err(Failure::usage(
-                "--on asks a board about launches, which are in recordings of calls",
+            Some(_) => Err(Failure::file(
+                file,
+                "this is no recording of a driver's calls; --on asks a board about launches, which are in recordings of calls",
             )),
             None => Ok(()),
         }
@@ -50,9 +53,10 @@ impl Asked {
         }
     }
 
-    /// What is known of a recording's calls once the board has told what is asked; as it was where nobody is asked.
-    pub fn ask(&self, opened: &Opened, calls: Calls, ask: Watch) -> Result<Calls, Failure> {
-        let Some(on) = &self.on else { return Ok(calls) };
+    /// What is known of a recording's calls once the board has told what is asked, and whether that is all that was asked;
+    /// as it was where nobody is asked.
+    pub fn ask(&self, opened: &Opened, calls: Calls, ask: Watch) -> Result<(Calls, bool), Failure> {
+        let Some(on) = &self.on else { return Ok((calls, true)) };
         let ask = Watch {
             most: self.most,
             time_ns: self.time_limit * SECOND,
@@ -66,17 +70,17 @@ impl Asked {
             watching::at(&mut lease, on, &opened.recording, ask, progress)
                 .map_err(|e| Failure::usage(format!("board {on}: {e}")))
         })?;
+        let whole = answer.is_whole();
         for why in answer.missing() {
             complain(format_args!("board {on}: {why}"));
         }
         if answer.told.full.is_some() || answer.told.looked_until.is_some() {
-            complain(format_args!(
-                "--most takes up to {MOST_BYTES} bytes; or ask for less memory or fewer launches"
-            ));
+            complain(format_args!("--most takes up to {MOST_BYTES} bytes"));
         }
         waiting::show("taking in what it saw", |progress, _| {
             let taken = calls.watching(answer.watched, progress);
             taken.map_err(|e| Failure::file(&opened.file, e))
         })
+        .map(|calls| (calls, whole))
     }
 }

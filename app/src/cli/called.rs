@@ -44,29 +44,46 @@ pub fn named(opened: &Opened, calls: &Calls, name: &str) -> Option<(u64, u64)> {
 /// # Errors
 /// When it is none of these.
 pub fn address(opened: &Opened, calls: &Calls, text: &str) -> Result<u64, Failure> {
-    let named = |name: &str| named(opened, calls, name.trim()).map(|(at, _)| at);
-    let with_offset = || {
+    let offset = || {
         let (name, by) = text.rsplit_once('+')?;
-        named(name)?.checked_add(number(by.trim()).ok()?)
+        let (at, bytes) = named(opened, calls, name.trim())?;
+        Some((name.trim(), at, bytes, number(by.trim()).ok()?))
     };
-    let found = named(text).or_else(with_offset).or_else(|| number(text).ok());
-    found.ok_or_else(|| {
-        Failure::file(
+    if let Some((at, _)) = named(opened, calls, text.trim()) {
+        return Ok(at);
+    }
+    if let Some((name, at, bytes, by)) = offset() {
+        if by >= bytes {
+            return Err(Failure::file(
+                &opened.file,
+                format!("{by:#x} is beyond the end of '{name}', which has {bytes} bytes"),
+            ));
+        }
+        return Ok(at.saturating_add(by));
+    }
+    let Ok(at) = number(text) else {
+        return Err(Failure::file(
             &opened.file,
             format!("'{text}' is neither an address nor a buffer (`kinescope memory` without one lists the buffers)"),
-        )
-    })
+        ));
+    };
+    let end = opened.recording.events.len() as u64;
+    let known = calls.buffers().near(at, end).is_some() || calls.wrote(&opened.recording, at, 0..end).is_some();
+    if !known {
+        return Err(Failure::file(
+            &opened.file,
+            format!("{at:#x} is in no buffer (`kinescope memory` without an address lists the buffers)"),
+        ));
+    }
+    Ok(at)
 }
 
-/// The event before which memory is meant: the given one, else the last at which a buffer that is named was there, else
-/// the end.
+/// The event before which memory is meant: the given one, else the last at which the buffer was there, else the end.
 ///
 /// # Errors
 /// When there is no such event.
 pub fn moment(opened: &Opened, calls: &Calls, text: &str, given: Option<u64>) -> Result<u64, Failure> {
-    // Of a number the end is meant, also where it is an address.
-    let is_name = number(text.trim()).is_err();
-    let at = || address(opened, calls, text).ok().filter(|_| is_name);
+    let at = || address(opened, calls, text).ok();
     let end = opened.recording.events.len() as u64;
     let place = || calls.buffers().near(at()?, end);
     let given_back = || calls.buffers().get(place()?.buffer)?.to;
@@ -197,7 +214,7 @@ pub fn memory(
         )));
     }
     let read = calls.read(&opened.recording, va..va.saturating_add(bytes), event);
-    if !out.json() && (to.is_some() || element.is_some()) {
+    if !out.json() && to.is_some() {
         let list = holes(&read);
         for h in list.iter().take(MOST_HOLES) {
             complain(format_args!(
@@ -341,21 +358,6 @@ pub fn who(opened: &Opened, calls: &Calls, va: u64, event: u64, out: &mut Out) -
         ))?,
         None => out.line(format_args!("{place}: {}", words::state_words(calls, who.state)))?,
     }
-    if let Some(c) = &who.changed {
-        let name = launch_name(calls, c.launch);
-        out.line(format_args!(
-            "launch {} at event {}, {}, changed it from {:#04x} to {:#04x}, as {} saw",
-            c.launch,
-            c.event,
-            words::short(&name),
-            c.was,
-            c.is,
-            words::boards(calls)
-        ))?;
-    }
-    if who.unrecorded {
-        out.line(words::UNRECORDED)?;
-    }
     for l in &who.launches {
         let name = launch_name(calls, l.launch);
         let sure = if l.reach.is_certain() {
@@ -370,6 +372,22 @@ pub fn who(opened: &Opened, calls: &Calls, va: u64, event: u64, out: &mut Out) -
             words::short(&name),
             l.reach.words()
         ))?;
+    }
+    if let Some(c) = &who.changed {
+        let name = launch_name(calls, c.launch);
+        out.line(format_args!(
+            "{}launch {} at event {}, {}, changed it from {:#04x} to {:#04x}, as {} saw",
+            if who.launches.is_empty() { "" } else { "before these, " },
+            c.launch,
+            c.event,
+            words::short(&name),
+            c.was,
+            c.is,
+            words::boards(calls)
+        ))?;
+    }
+    if who.unrecorded {
+        out.line(words::UNRECORDED)?;
     }
     match who.certain {
         Some((e, _)) => {
@@ -400,6 +418,10 @@ pub fn who(opened: &Opened, calls: &Calls, va: u64, event: u64, out: &mut Out) -
         out.line(format_args!(
             "{n} since, with no address in this buffer among their arguments"
         ))?;
+    }
+    let doubt = !who.launches.is_empty() || who.others > 0;
+    if doubt && calls.watched().is_empty() {
+        out.line("a board tells which it was: --on cuda:0, or another that `kinescope boards` lists")?;
     }
     Ok(Exit::Good)
 }

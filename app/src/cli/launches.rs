@@ -80,9 +80,8 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
     arguments.asked.start_ahead();
     let opened = arguments.source.open()?;
     let calls = called::of(&opened)?;
-    let calls = arguments
-        .asked
-        .ask(&opened, calls, watching::for_launches(&opened.recording))?;
+    let ask = watching::for_launches(&opened.recording);
+    let (calls, whole) = arguments.asked.ask(&opened, calls, ask)?;
     let wanted = arguments.kernel.as_deref().unwrap_or_default();
     let functions = words::matching(&calls, wanted);
     let passes = |f: u32| functions.get(f as usize).copied().unwrap_or(wanted.trim().is_empty());
@@ -94,7 +93,7 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
     });
     if out.json() {
         out.array(rows)?;
-        return Ok(Exit::Good);
+        return Ok(Exit::found(!whole));
     }
     let mut table = vec![
         [
@@ -139,7 +138,7 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
         }
     }
     out.table(&table)?;
-    Ok(Exit::Good)
+    Ok(Exit::found(!whole))
 }
 
 fn changed_words(changed: Option<&[ChangedRow]>) -> String {

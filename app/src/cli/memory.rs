@@ -96,7 +96,7 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
     if opened.calls.is_some() {
         return of_calls(arguments, &opened, out);
     }
-    arguments.asked.refuse()?;
+    arguments.asked.refuse(&arguments.source.file)?;
     let address = arguments.address.as_deref().map(number).transpose();
     let address = address.map_err(Failure::usage)?;
     if address.is_none() && arguments.buffer.is_none() && arguments.search.is_none() {
@@ -186,10 +186,11 @@ fn of_calls(arguments: &Arguments, opened: &Opened, out: &mut Out) -> Result<Exi
         Some((_, all)) => arguments.bytes.map_or(all, |n| n.min(all)),
         None => arguments.bytes.unwrap_or(256),
     };
+    let mut whole = true;
     let range = va..va.saturating_add(bytes);
     let known = calls.pieces(&opened.recording, range.clone(), event);
     if known.iter().any(|p| !p.state.is_known()) && bytes > 0 {
-        calls = arguments.asked.ask(opened, calls, watching::for_memory(range, event))?;
+        (calls, whole) = arguments.asked.ask(opened, calls, watching::for_memory(range, event))?;
     }
     called::memory(
         opened,
@@ -198,7 +199,8 @@ fn of_calls(arguments: &Arguments, opened: &Opened, out: &mut Out) -> Result<Exi
         arguments.element,
         arguments.to.as_deref(),
         out,
-    )
+    )?;
+    Ok(Exit::found(!whole))
 }
 
 fn state_name(state: ByteState) -> &'static str {

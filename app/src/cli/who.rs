@@ -81,6 +81,12 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
     arguments.asked.start_ahead();
     let opened = arguments.source.open()?;
     if opened.calls.is_some() {
+        if !arguments.inputs.is_empty() {
+            return Err(Failure::usage(
+                "--input is for replays on the software GPU; of calls, `kinescope replay --input … -o OUTCOME.kine` makes a \
+                 recording that can be asked",
+            ));
+        }
         let mut calls = called::of(&opened)?;
         let va = match (&arguments.address, arguments.va) {
             (Some(text), _) => called::address(&opened, &calls, text)?,
@@ -88,13 +94,15 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
         };
         let text = arguments.address.as_deref().unwrap_or_default();
         let event = called::moment(&opened, &calls, text, arguments.at)?;
+        let mut whole = true;
         let doubt = calls.who(&opened.recording, va, event);
         if let Some(ask) = watching::for_byte(&calls, &doubt, event).filter(|_| arguments.asked.is_asked()) {
-            calls = arguments.asked.ask(&opened, calls, ask)?;
+            (calls, whole) = arguments.asked.ask(&opened, calls, ask)?;
         }
-        return called::who(&opened, &calls, va, event, out);
+        called::who(&opened, &calls, va, event, out)?;
+        return Ok(Exit::found(!whole));
     }
-    arguments.asked.refuse()?;
+    arguments.asked.refuse(&arguments.source.file)?;
     if arguments.at.is_some() {
         return Err(Failure::usage(
             "--at is for recordings of calls; here the byte is told as a whole replay leaves it",

@@ -30,6 +30,13 @@ pub struct Answer {
 }
 
 impl Answer {
+    /// Whether all that was asked for is told.
+    #[must_use]
+    pub fn is_whole(&self) -> bool {
+        let t = &self.told;
+        t.stopped.is_none() && t.full.is_none() && t.late.is_none() && t.looked_until.is_none()
+    }
+
     /// What is less than was asked for, or other than it was, in words, each for itself.
     #[must_use]
     pub fn missing(&self) -> Vec<String> {
@@ -47,7 +54,7 @@ impl Answer {
         }
         if let Some(event) = self.told.full {
             told.push(format!(
-                "what changed is more than {} bytes: launches from event {event} on were not watched",
+                "pages before and behind launches take more than {} bytes: launches from event {event} on were not watched",
                 self.ask.most
             ));
         }

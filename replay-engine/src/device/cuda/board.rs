@@ -20,6 +20,15 @@ use trace_core::recording::{ElementType, Page};
 
 /// How long the driver may take to tell what devices there are.
 const ASK_LIMIT: Duration = Duration::from_secs(30);
+/// Which devices there are, in words.
+fn numbers(count: usize) -> String {
+    match count {
+        0 => "there is none".to_owned(),
+        1 => "there is one, cuda:0".to_owned(),
+        n => format!("there are cuda:0 to cuda:{}", n - 1),
+    }
+}
+
 /// What a board in shared memory lies in, where there is such: a plan is as large as what it copies.
 const SHARED_MEMORY: &str = "/dev/shm";
 
@@ -88,7 +97,7 @@ impl CudaBoard {
             let all = devices_apart(&players)?;
             let count = all.len();
             let found = all.into_iter().find(|d| d.number == number);
-            let missing = || BoardError::Failed(format!("there is no CUDA device {number} here, there are {count}"));
+            let missing = || BoardError::Failed(format!("there is no CUDA device {number} here: {}", numbers(count)));
             found.ok_or_else(missing)?.name
         } else {
             String::new()

@@ -90,7 +90,7 @@ pub fn watch(
                 (seen.full, to) = (Some(*event), *event);
                 break;
             }
-            if ask.time_ns > 0 && begun.elapsed() > Duration::from_nanos(ask.time_ns) {
+            if ask.time_ns > 0 && watching.elapsed() > Duration::from_nanos(ask.time_ns) {
                 (seen.late, to) = (Some(*event), *event);
                 break;
             }
