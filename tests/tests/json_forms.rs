@@ -682,7 +682,12 @@ fn calls() {
     each(
         &launches,
         "launch:n event:n kernel:s function:n grid:a block:a cluster:a? shared:n stream:n stream_name:s cooperative:b \
-         of_graph:b took_ns:n result:n arguments:a",
+         of_graph:b took_ns:n result:n arguments:a changed:a?",
+    );
+    each(&launches[3]["changed"], "buffer:s? va:h end_va:h bytes:n");
+    assert_eq!(
+        launches[3]["changed"][0]["buffer"], "out0",
+        "memory was taken down around it"
     );
     let list = launches.as_array().unwrap();
     let events: Vec<u64> = list.iter().map(|l| l["event"].as_u64().unwrap()).collect();
@@ -721,11 +726,15 @@ fn calls() {
 
     let end = (n.scores_out).to_string();
     let who = json(&["who", &file, "out0+0x4", "--at", &end], 0);
-    let keys = "va:h at_event:n buffer:s? buffer_offset:n? byte:h? known:b state:s writer:o? launches:a readers:n \
-                other_launches:n taken_event:n?";
+    let keys = "va:h at_event:n buffer:s? buffer_offset:n? byte:h? known:b state:s writer:o? changed:o? \
+                changed_unrecorded:b launches:a left_as_it_was:n readers:n other_launches:n taken_event:n?";
     form(&who, keys);
-    each(&who["launches"], "launch:n event:n kernel:s certain:b how:s");
-    assert_eq!(who["launches"][0]["event"], n.around);
+    form(&who["changed"], "launch:n event:n kernel:s from:h to:h");
+    assert_eq!(who["changed"]["event"], n.around);
+    let doubt = json(&["who", &file, "out0+0x4", "--at", &n.around.to_string()], 0);
+    form(&doubt, keys);
+    each(&doubt["launches"], "launch:n event:n kernel:s certain:b how:s");
+    assert_eq!(doubt["launches"][0]["event"], n.launches[2]);
     let address = format!("{:#x}", n.image);
     let who = json(&["who", &file, &address], 0);
     form(&who["writer"], "event:n kind:s from_va:h?");
@@ -768,7 +777,7 @@ fn calls_in_words() {
     };
     let launches = text(&["launches", &file]);
     assert!(
-        launches.lines().nth(1).unwrap().ends_with("in2, in0, alloc 0, 784, 28"),
+        launches.lines().nth(1).unwrap().contains("in2, in0, alloc 0, 784, 28"),
         "{launches}"
     );
     let memory = text(&["memory", &file, "alloc 0", "--event", &(n.around).to_string()]);
