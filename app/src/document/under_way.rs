@@ -42,6 +42,28 @@ impl UnderWay {
     }
 }
 
+/// What a document waits for, one at a time.
+#[derive(Clone, Debug, Default)]
+pub struct Awaited(Option<UnderWay>);
+
+impl Awaited {
+    /// What is under way now: work that ended without a word is not.
+    #[must_use]
+    pub fn now(&self) -> Option<&UnderWay> {
+        self.0.as_ref().filter(|work| work.is_alive())
+    }
+
+    /// Something is waited for.
+    pub fn begin(&mut self, work: UnderWay) {
+        self.0 = Some(work);
+    }
+
+    /// It is over.
+    pub fn end(&mut self) {
+        self.0 = None;
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -3,7 +3,7 @@
 
 use super::Document;
 use super::cuda_board::{AskError, ask, is_cuda, nothing};
-use super::under_way::UnderWay;
+use super::under_way::{Awaited, UnderWay};
 use replay_engine::client::Lease;
 use replay_engine::plan::{CompileOptions, Edits};
 use replay_engine::watch::{OUTPUT, Watch, WatchTold};
@@ -170,7 +170,7 @@ impl Document {
 /// State of watching memory for a document.
 #[derive(Clone, Debug, Default)]
 pub struct State {
-    running: Option<UnderWay>,
+    running: Awaited,
     /// The board that was asked last.
     board: String,
     /// Why its answer is missing, or a part of it, in words.
@@ -181,14 +181,14 @@ impl State {
     /// What is under way.
     #[must_use]
     pub fn running(&self) -> Option<&UnderWay> {
-        self.running.as_ref().filter(|r| r.is_alive())
+        self.running.now()
     }
 
     /// A board is asked.
     pub fn begin(&mut self, work: UnderWay) {
         self.missed = None;
         self.board.clone_from(&work.board);
-        self.running = Some(work);
+        self.running.begin(work);
     }
 
     /// Why the answer of a board is missing, where it was the last that was asked.
@@ -199,7 +199,7 @@ impl State {
 
     /// It has answered, or will not.
     pub fn end(&mut self, missed: Option<String>) {
-        self.running = None;
+        self.running.end();
         self.missed = missed;
     }
 }

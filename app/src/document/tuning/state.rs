@@ -1,13 +1,13 @@
 //! A document's tuning: what is under way, and what came of the last one.
 
-use crate::document::under_way::UnderWay;
+use crate::document::under_way::{Awaited, UnderWay};
 use replay_engine::tune::Tuned;
 use std::sync::Arc;
 
 /// State of the tuning of a document.
 #[derive(Clone, Debug, Default)]
 pub struct State {
-    running: Option<UnderWay>,
+    running: Awaited,
     /// What the last one came to, and the board.
     pub done: Option<(Arc<Tuned>, String)>,
     /// Why the last one came to nothing, in words.
@@ -18,18 +18,18 @@ impl State {
     /// What is under way.
     #[must_use]
     pub fn running(&self) -> Option<&UnderWay> {
-        self.running.as_ref().filter(|r| r.is_alive())
+        self.running.now()
     }
 
     /// Something is under way.
     pub fn begin(&mut self, work: UnderWay) {
         self.missed = None;
-        self.running = Some(work);
+        self.running.begin(work);
     }
 
     /// It is over.
     pub fn end(&mut self, board: &str, ended: Result<Tuned, String>) {
-        self.running = None;
+        self.running.end();
         match ended {
             Ok(tuned) => self.done = Some((Arc::new(tuned), board.to_owned())),
             Err(why) => self.missed = Some(why),
