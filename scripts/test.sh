@@ -52,7 +52,10 @@ else
     say "skipped: licences and sources of what is depended on (cargo install --locked cargo-deny)"
 fi
 
-step "programs and the recorder's library build" cargo build --locked
+# One build for programs, the recorders' libraries and tests: what the tests' own dependencies ask of shared crates would
+# otherwise build those crates twice. The bare executable and the fuzz targets' programs need other flags.
+step "programs, the recorders' libraries and the tests build" cargo build --locked --workspace \
+    --exclude replay-bare --exclude fuzz-targets --exclude gles-programs --lib --bins --tests
 # Boards in a box: QEMU, Debian's kernel, the agent for both machines. What this machine cannot have (no network, no apt)
 # is told, and the tests of it are skipped; an agent that does not build is a failure.
 start=$(date +%s)
@@ -64,42 +67,55 @@ case $status in
     2) tail -n 5 target/step.log; say "skipped: boards in a box, which this machine cannot have" ;;
     *) failed=$((failed + 1)); tail -n 60 target/step.log; say "FAILED  boards in a box are prepared ($(took "$start"))" ;;
 esac
-# Counted by libtest itself; the output of passing tests is kept to count what was skipped.
+# The programs are built: no test builds them again.
+KINESCOPE_BIN_DIR=$(pwd)/target/debug; export KINESCOPE_BIN_DIR
+tests=target/cargo-test.log
+# The output of tests that pass is kept: it names those that were skipped.
+if cargo nextest --version >/dev/null 2>&1; then
+    run_all() { cargo nextest run --workspace --locked --success-output immediate; }
+    # run_again: those of target/failed-tests, one after another.
+    run_again() { sed 's/.*/test(=&)/' target/failed-tests | paste -sd '|' >target/failed-filter
+        cargo nextest run --workspace --locked --test-threads 1 -E "$(cat target/failed-filter)"; }
+    count_passed() { sed -n 's/^ *Summary \[.*\] .* \([0-9]*\) passed.*/\1/p' $tests | tail -n 1; }
+    count_failed() { grep -cE '^ *(FAIL|TIMEOUT|ABORT|SIG[A-Z]+) \[' target/failed-lines; }
+    list_failed() { sed -n '/^ *Summary \[/,$p' $tests | grep -E '^ *(FAIL|TIMEOUT|ABORT|SIG[A-Z]+) \[' | sort -u >target/failed-lines
+        sed 's/.* //' target/failed-lines | sort -u >target/failed-tests; }
+else
+    say "no cargo-nextest here: tests run program by program, which takes longer (cargo install --locked cargo-nextest)"
+    run_all() { cargo test --workspace --locked --no-fail-fast -- --show-output; }
+    run_again() { while read -r test; do
+        cargo test --workspace --locked -- --exact "$test" --test-threads=1 </dev/null || return 1; done <target/failed-tests; }
+    sum() { sed -n "s/^test result: .* \([0-9]*\) $1;.*/\1/p" $tests | awk '{ n += $1 } END { print n + 0 }'; }
+    count_passed() { sum passed; }
+    count_failed() { sum failed; }
+    list_failed() { sed -n 's/^test \(.*\) \.\.\. FAILED$/\1/p' $tests | sort -u >target/failed-tests; }
+fi
 start=$(date +%s)
-cargo test --workspace --locked --no-fail-fast -- --show-output >target/cargo-test.log 2>&1
+run_all >$tests 2>&1
 status=$?
-cat target/cargo-test.log >>$log
-# sum WORD FILE: how many tests of all test programs of a run ended so.
-sum() { sed -n "s/^test result: .* \([0-9]*\) $1;.*/\1/p" "$2" | awk '{ n += $1 } END { print n + 0 }'; }
-ran_ok=$(sum passed target/cargo-test.log)
-ran_bad=$(sum failed target/cargo-test.log)
+cat $tests >>$log
+list_failed
+ran_ok=$(count_passed)
+ran_bad=$(count_failed)
 if [ $status != 0 ]; then
-    grep -E '^error|^test .*FAILED$|panicked at|^warning: unused' -A 6 target/cargo-test.log | tail -n 120
+    grep -E '^error|FAIL|TIMEOUT|panicked at|^warning: unused' -A 6 $tests | tail -n 120
     # A test crate that did not compile, or a test program that died, counts nothing by itself.
-    [ "$ran_bad" != 0 ] || ran_bad=1
+    [ "${ran_bad:-0}" != 0 ] || ran_bad=1
 fi
 # A test that fails beside others and passes by itself is a defect too, but not of what was changed: it is named, and
 # the run goes on. Test programs that did not compile or died have no such second chance.
-grep -E '^test .* \.\.\. FAILED$' target/cargo-test.log | sort -u >target/failed-tests
 if [ -s target/failed-tests ] && [ "$(wc -l <target/failed-tests)" -le 3 ] && [ "$(wc -l <target/failed-tests)" = "$ran_bad" ]; then
-    again=0
-    sed -n 's/^    `\(-p [^`]*\)`$/\1/p; s/^error: test failed, to rerun pass `\(-p [^`]*\)`$/\1/p' target/cargo-test.log |
-        sort -u >target/failed-programs
-    while read -r program; do
-        # shellcheck disable=SC2086 # a list of words
-        cargo test --locked $program -- --test-threads=1 </dev/null >target/step.log 2>&1 || again=1
-        cat target/step.log >>$log
-    done <target/failed-programs
-    if [ $again = 0 ]; then
-        sed 's/^test \(.*\) \.\.\. FAILED$/UNSTEADY \1: failed beside other tests, passed when its program ran again alone/' target/failed-tests
+    if run_again >target/step.log 2>&1; then
+        sed 's/^/UNSTEADY /; s/$/: failed beside other tests, passed when it ran again alone/' target/failed-tests
         ran_ok=$((ran_ok + ran_bad))
         ran_bad=0
         status=0
     fi
+    cat target/step.log >>$log
 fi
-passed=$((passed + ran_ok))
+passed=$((passed + ${ran_ok:-0}))
 failed=$((failed + ran_bad))
-say "$([ $status = 0 ] && echo 'ok     ' || echo 'FAILED ') tests of the workspace: $ran_ok passed, $ran_bad failed ($(took "$start"))"
+say "$([ $status = 0 ] && echo 'ok     ' || echo 'FAILED ') tests of the workspace: ${ran_ok:-0} passed, $ran_bad failed ($(took "$start"))"
 
 if cargo clippy --version >/dev/null 2>&1; then
     step "lints" cargo clippy --workspace --all-targets --locked --quiet -- -D warnings
@@ -136,9 +152,9 @@ else
     say "skipped: a real window (no Xvfb, xdotool or ImageMagick here)"
 fi
 
-skips=$(grep -c '^skipped: ' target/cargo-test.log)
+skips=$(grep -cE '^ *skipped: ' $tests)
 if [ "$skips" != 0 ]; then
-    grep '^skipped: ' target/cargo-test.log | sort | uniq -c | sort -rn | head -n 20
+    grep -E '^ *skipped: ' $tests | sed 's/^ *//' | sort | uniq -c | sort -rn | head -n 20
     if [ $no_skips = yes ]; then failed=$((failed + skips)); fi
 fi
 say "$skips tests on real recordings skipped (they read KINESCOPE_RECORDINGS, default ../shared/recordings)"

@@ -1,7 +1,7 @@
 //! Memory and its writers at every event of recordings that are made up at random, compared with a walk over the events
 //! for each byte, and with what the memory held.
 
-use crate::net::{Build, WINDOW};
+use crate::net::{Build, DeviceMemory, WINDOW};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use trace_core::calls::{Calls, State, Why};
@@ -166,7 +166,7 @@ fn walk(r: &Recording, address: u64, event: u64) -> Told {
 pub type Step = (u8, u64, u64, u8, bool);
 
 /// A recording of steps that make sense, and what memory held before each event.
-pub fn make(steps: &[Step]) -> (Recording, Vec<BTreeMap<u64, u8>>) {
+pub fn make(steps: &[Step]) -> (Recording, Vec<DeviceMemory>) {
     let mut b = Build::new();
     b.stream("default stream", 0);
     b.facts.functions = functions();
@@ -271,7 +271,7 @@ proptest! {
                     };
                     prop_assert_eq!(mine, told, "byte {} at {}", address - range.start, event);
                     if let Told::Known(known) = mine {
-                        let was = held[event as usize].get(&address).copied().unwrap_or(0);
+                        let was = held[event as usize].get(address);
                         prop_assert_eq!(known, was, "byte {} at {}", address - range.start, event);
                     }
                 }

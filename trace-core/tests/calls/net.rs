@@ -4,6 +4,7 @@
 #![allow(dead_code)]
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use trace_core::PAGE_SIZE;
 use trace_core::recording::{
     AllocationKind, AllocationRow, CALL_ASYNC, CALL_FACTS, CallDevice, CallFacts, CallFunction, CallGlobal, CallModule,
@@ -73,6 +74,33 @@ DONE:
 }
 ";
 
+/// What a device's memory holds: pages by their number, 0 where nothing was set. A clone shares the pages.
+#[derive(Clone, Default)]
+pub struct DeviceMemory {
+    pages: BTreeMap<u64, Arc<[u8; PAGE_SIZE]>>,
+}
+
+impl DeviceMemory {
+    /// Returns the byte at an address.
+    pub fn get(&self, at: u64) -> u8 {
+        let page = self.pages.get(&(at / PAGE_SIZE as u64));
+        page.map_or(0, |p| p[at as usize % PAGE_SIZE])
+    }
+
+    /// Sets bytes from an address on.
+    pub fn set(&mut self, at: u64, bytes: &[u8]) {
+        let (mut at, mut bytes) = (at, bytes);
+        while !bytes.is_empty() {
+            let from = at as usize % PAGE_SIZE;
+            let (now, rest) = bytes.split_at(bytes.len().min(PAGE_SIZE - from));
+            let page = self.pages.entry(at / PAGE_SIZE as u64);
+            let page = Arc::make_mut(page.or_insert_with(|| Arc::new([0; PAGE_SIZE])));
+            page[from..from + now.len()].copy_from_slice(now);
+            (at, bytes) = (at + now.len() as u64, rest);
+        }
+    }
+}
+
 /// Builds a recording of calls, call by call.
 #[derive(Default)]
 pub struct Build {
@@ -84,7 +112,7 @@ pub struct Build {
     /// Nanoseconds on the clock.
     pub time: u64,
     /// What the device's memory holds.
-    pub memory: BTreeMap<u64, u8>,
+    pub memory: DeviceMemory,
     next: u64,
 }
 
@@ -197,10 +225,7 @@ impl Build {
     }
 
     fn forget(&mut self, at: u64, bytes: u64) {
-        let gone: Vec<u64> = self.memory.range(at..at + bytes).map(|(a, _)| *a).collect();
-        for a in gone {
-            self.memory.remove(&a);
-        }
+        self.memory.set(at, &vec![0; bytes as usize]);
     }
 
     /// A row of memory taken or given back.
@@ -231,14 +256,12 @@ impl Build {
 
     /// What stands in the device's memory, 0 where nothing set it.
     pub fn held(&self, at: u64, bytes: u64) -> Vec<u8> {
-        (at..at + bytes)
-            .map(|a| self.memory.get(&a).copied().unwrap_or(0))
-            .collect()
+        (at..at + bytes).map(|a| self.memory.get(a)).collect()
     }
 
     /// Sets what the device's memory holds, as a launch does.
     pub fn set(&mut self, at: u64, bytes: &[u8]) {
-        self.memory.extend((at..).zip(bytes.iter().copied()));
+        self.memory.set(at, bytes);
     }
 
     /// Bytes go to the device, rows apart from each other where there are several. `held`: with their content.

@@ -2,9 +2,8 @@
 //! nothing that was known before is lost, and launches are told to the byte.
 
 use crate::naive::{Step, holds, live, make, may_write, wrote};
-use crate::net::WINDOW;
+use crate::net::{DeviceMemory, WINDOW};
 use proptest::prelude::*;
-use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 use trace_core::calls::{BufferKind, Calls, Sight, State, Watched, WatchedError, Why};
@@ -15,7 +14,7 @@ use trace_core::recording::{CallEvent, Recording};
 const PLACE: u64 = 8;
 const PLACES: u64 = 12;
 
-type Held = Vec<BTreeMap<u64, u8>>;
+type Held = Vec<DeviceMemory>;
 
 fn bytes_at(held: &Held, moment: u64, at: u64) -> Vec<u8> {
     let byte = |a| held[moment as usize].get(&a).copied().unwrap_or(0);
@@ -197,7 +196,7 @@ proptest! {
             let inside = left.list.iter().filter(|l| l.buffer.is_some());
             let told: u64 = inside.map(|l| l.bytes).sum();
             let (was, is) = (&held[l.event as usize], &held[l.event as usize + 1]);
-            let byte = |held: &BTreeMap<u64, u8>, a| held.get(&a).copied().unwrap_or(0);
+            let byte = |held: &DeviceMemory, a| held.get(a);
             let all = WINDOW..WINDOW + PLACES * PLACE;
             let all = all.filter(|a| byte(was, *a) != byte(is, *a)).count();
             prop_assert_eq!(told, all as u64);
