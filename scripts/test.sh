@@ -127,20 +127,29 @@ for kine in sample-traces/*.kine sample-traces/cuda/*.kine; do
     step "a reader written from docs/format.md reads $kine" python3 tests/format_reader.py "$kine"
 done
 
-# Readers of exports that others wrote, in an environment of their own; where PyPI is not reached they are skipped.
-readers=target/readers
-if ! $readers/bin/python -c 'import pyarrow, numpy' 2>/dev/null; then
-    rm -rf $readers
-    python3 -m venv $readers >target/readers.log 2>&1 &&
-        $readers/bin/python -m pip install --quiet --disable-pip-version-check --only-binary :all: \
-            pyarrow==26.0.1 numpy==2.4.6 >>target/readers.log 2>&1
-fi
-if $readers/bin/python -c 'import pyarrow, numpy' 2>/dev/null; then
-    step "pyarrow and numpy read what is exported" $readers/bin/python tests/export_reader.py \
-        target/debug/kinescope sample-traces/digits.kine target/exported-tables
-else
-    say "skipped: pyarrow and numpy read what is exported ($(tail -n 1 target/readers.log))"
-fi
+# Readers of exports that others wrote, of the last three years, each in an environment of its own; where PyPI is not
+# reached, or has no package for this Python, they are skipped.
+for packages in "pyarrow==14.0.2 pandas==2.1.4 numpy==1.26.4" "pyarrow==19.0.1 pandas==2.2.3 numpy==2.2.6" \
+    "pyarrow==26.0.1 pandas==3.1.1 numpy==2.4.6"; do
+    version=${packages%% *}
+    version=${version#pyarrow==}
+    readers=target/readers-${version%%.*}
+    if ! $readers/bin/python -c 'import pyarrow, pandas, numpy' 2>/dev/null; then
+        rm -rf $readers
+        # shellcheck disable=SC2086 # a list of words
+        python3 -m venv $readers >target/readers.log 2>&1 &&
+            $readers/bin/python -m pip install --quiet --disable-pip-version-check --only-binary :all: \
+                $packages >>target/readers.log 2>&1
+    fi
+    if $readers/bin/python -c 'import pyarrow, pandas, numpy' 2>/dev/null; then
+        for recording in sample-traces/digits.kine tests/excerpts/several-spaces.txt; do
+            step "pyarrow $version and pandas read what is exported of $recording" $readers/bin/python \
+                tests/export_reader.py target/debug/kinescope "$recording" target/exported-tables
+        done
+    else
+        say "skipped: pyarrow $version reads what is exported ($(tail -n 1 target/readers.log))"
+    fi
+done
 
 # A window on a virtual screen, driven by keys: once drawn by OpenGL with Vulkan's drivers hidden, once by Vulkan.
 if command -v Xvfb >/dev/null && command -v xdotool >/dev/null && command -v import >/dev/null; then

@@ -1,11 +1,8 @@
 //! Tables as Parquet, Arrow IPC and CSV files.
 
+use crate::plain::{ArrowFile, parquet_metadata};
 use crate::tables::{self, Table, TableError};
-use polars::prelude::{AnyValue, CompatLevel, DataFrame, SchemaExt as _};
-use polars_arrow::io::ipc::IpcField;
-use polars_arrow::io::ipc::write::default_ipc_fields;
-use polars_io::SerWriter as _;
-use polars_io::ipc::{BatchedWriter as IpcBatches, IpcWriter};
+use polars::prelude::{AnyValue, DataFrame};
 use polars_io::parquet::write::{BatchedWriter as ParquetBatches, ParquetWriter};
 use std::io::{self, Write};
 use std::path::Path;
@@ -98,7 +95,7 @@ enum State<'a> {
     Begin(Option<&'a mut dyn Write>),
     Csv(&'a mut dyn Write),
     Parquet(Box<ParquetBatches<&'a mut dyn Write>>),
-    Ipc(Box<IpcBatches<&'a mut dyn Write>>),
+    Ipc(Box<ArrowFile<&'a mut dyn Write>>),
 }
 
 impl<'a> Writer<'a> {
@@ -119,10 +116,12 @@ impl<'a> Writer<'a> {
                     csv_head(&batch, to)?;
                     State::Csv(to)
                 }
-                Format::Parquet => State::Parquet(Box::new(ParquetWriter::new(to).batched(batch.schema())?)),
-                Format::Ipc => State::Ipc(Box::new(
-                    IpcWriter::new(to).batched(batch.schema(), ipc_fields(&batch))?,
-                )),
+                Format::Parquet => {
+                    let plain = parquet_metadata(batch.schema());
+                    let writer = ParquetWriter::new(to).with_key_value_metadata(Some(plain));
+                    State::Parquet(Box::new(writer.batched(batch.schema())?))
+                }
+                Format::Ipc => State::Ipc(Box::new(ArrowFile::new(batch.schema(), to)?)),
             };
         }
         self.rows += batch.height() as u64;
@@ -130,11 +129,7 @@ impl<'a> Writer<'a> {
             State::Begin(_) => {}
             State::Csv(to) => csv(&batch, to)?,
             State::Parquet(writer) => writer.write_batch(&batch)?,
-            State::Ipc(writer) => {
-                // The writer takes columns of the same chunks alone.
-                batch.align_chunks();
-                writer.write_batch(&batch)?;
-            }
+            State::Ipc(file) => file.write(&mut batch)?,
         }
         Ok(())
     }
@@ -145,16 +140,11 @@ impl<'a> Writer<'a> {
             State::Parquet(writer) => {
                 writer.finish()?;
             }
-            State::Ipc(mut writer) => writer.finish()?,
+            State::Ipc(file) => file.finish()?,
             State::Begin(_) | State::Csv(_) => {}
         }
         Ok(self.rows)
     }
-}
-
-/// What the writer keeps of each column's dictionary: none has one.
-fn ipc_fields(table: &DataFrame) -> Vec<IpcField> {
-    default_ipc_fields(table.schema().to_arrow(CompatLevel::newest()).iter_values())
 }
 
 fn csv_head(table: &DataFrame, out: &mut dyn Write) -> Result<(), TableError> {

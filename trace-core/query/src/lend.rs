@@ -31,7 +31,7 @@ where
     T::Native: bytemuck::Pod,
 {
     let mut from = 0;
-    let chunks: Vec<PrimitiveArray<T::Native>> = column
+    let mut chunks: Vec<PrimitiveArray<T::Native>> = column
         .parts(0..column.len())
         .map(|part| {
             let rows = part.rows();
@@ -47,6 +47,12 @@ where
             PrimitiveArray::new(T::get_static_dtype().to_arrow(CompatLevel::newest()), buffer, None)
         })
         .collect();
+    // polars takes a column to have one chunk at least: grouping one without any panics.
+    if chunks.is_empty() {
+        chunks.push(PrimitiveArray::new_empty(
+            T::get_static_dtype().to_arrow(CompatLevel::newest()),
+        ));
+    }
     ChunkedArray::from_chunk_iter(name.into(), chunks)
 }
 
@@ -141,6 +147,7 @@ mod tests {
         assert!(lent.iter().flatten().eq(c.iter()));
         let (found, plain) = (chunks(&lent), parts(&c));
         assert_eq!((found[0], found[2]), (plain[0], plain[1]));
-        assert_eq!(lend::<UInt64Type>("v", &Rows::default()).len(), 0);
+        let none = lend::<UInt64Type>("v", &Rows::default());
+        assert_eq!((none.len(), none.chunks().len()), (0, 1));
     }
 }

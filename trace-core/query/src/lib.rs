@@ -8,6 +8,7 @@ mod between;
 mod columns;
 mod export;
 mod lend;
+mod plain;
 mod shaders;
 mod statistics;
 mod table;

@@ -192,6 +192,9 @@ pub fn usage(
         gaps.push(gap);
     }
     progress.check()?;
+    if keys.is_empty() {
+        return Ok(Vec::new());
+    }
     let mut table = table;
     table.with_column(Column::new("key".into(), keys))?;
     table.with_column(Column::new("gap".into(), gaps))?;
@@ -337,6 +340,9 @@ pub const COMMON: usize = 1000;
 /// # Errors
 /// When polars refuses.
 pub fn histogram(values: &[u64]) -> Result<Histogram, QueryError> {
+    if values.is_empty() {
+        return Ok(Histogram::default());
+    }
     let counted = DataFrame::new(values.len(), vec![Column::new("value".into(), values)])?
         .lazy()
         .group_by([col("value")])
@@ -445,6 +451,33 @@ mod tests {
             usage(&recording, &Derived::default(), nothing, &Progress::new()).unwrap(),
             []
         );
+    }
+
+    #[test]
+    fn recordings_without_accesses_have_no_groups() {
+        use trace_core::recording::InterruptRow;
+        let mut marks = EventsBuilder::new();
+        marks.mark(1, "begin");
+        marks.interrupt(2, InterruptRow { line: 0, status: 1 });
+        for events in [EventsBuilder::new().finish(), marks.finish()] {
+            let recording = Recording {
+                events,
+                ..Recording::default()
+            };
+            for by in By::ALL {
+                for histogram in [false, true] {
+                    let count = Count {
+                        by,
+                        among: None,
+                        histogram,
+                    };
+                    let found = usage(&recording, &Derived::default(), count, &Progress::new()).unwrap();
+                    assert_eq!(found, [], "{by:?}");
+                }
+            }
+            let table = crate::register_statistics(&recording).unwrap();
+            assert_eq!(table.shape(), (0, 8));
+        }
     }
 
     #[test]

@@ -141,8 +141,9 @@ fn rows_are_in_order(events: &Events) -> bool {
     [events.offset.len(), events.width.len(), events.value.len()] == [rows; 3]
 }
 
-/// How each register was used: `space`, `offset`, `register` (empty where no map knows it), `reads`, `writes`,
-/// `first_event`, `last_event`, `values` (different ones). Sorted by space and offset.
+/// How each register was used: `space` (its name, as in the table of events), `offset`, `register` (empty where no map
+/// knows it), `reads`, `writes`, `first_event`, `last_event`, `values` (different ones). Sorted by the spaces' order in
+/// the recording, and by offset.
 ///
 /// # Errors
 /// When polars refuses.
@@ -171,7 +172,11 @@ pub fn register_statistics(recording: &Recording) -> Result<DataFrame, QueryErro
         .zip(offsets.iter())
         .map(|(s, o)| name(s, o).unwrap_or_default())
         .collect();
+    let all = &recording.facts.spaces;
+    let space = |n: Option<u32>| all.get(n? as usize).map(|s| s.name.as_str());
+    let space: Vec<Option<&str>> = spaces.iter().map(space).collect();
     table.insert_column(2, Column::new("register".into(), names))?;
+    table.with_column(Column::new("space".into(), space))?;
     Ok(table)
 }
 
@@ -235,6 +240,10 @@ pub(crate) mod tests {
                 .collect::<Vec<_>>()
         };
         assert_eq!(text("register"), ["JS1_COMMAND_NEXT", "AS0_STATUS"]);
+        assert!(
+            t.column("space").unwrap().str().unwrap().iter().all(|s| s.is_none()),
+            "none is named"
+        );
         assert_eq!(
             (text("reads"), text("writes")),
             (vec!["0".into(), "2".into()], vec!["1".into(), "0".to_string()])
