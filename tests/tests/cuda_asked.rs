@@ -227,9 +227,9 @@ fn a_tuning_whose_process_is_killed_goes_on_behind_the_point() {
             "--launch",
             "stride",
             "--block",
-            "32..256+32",
+            "32..=256+32",
             "--grid",
-            "1..4+1",
+            "1..=4+1",
             "--repeat",
             "3",
         ])

@@ -357,7 +357,7 @@ fn a_tuning_that_is_interrupted_keeps_what_was_tried() {
         let mut command = Command::new(program("kinescope"));
         cuda.around(&mut command)
             .args(["tune", recorded.path.to_str().unwrap(), "--on", board, "--json"])
-            .args(["--launch", "stride", "--block", "32..1024+32", "--grid", "1..64+1"])
+            .args(["--launch", "stride", "--block", "32..=1024+32", "--grid", "1..=64+1"])
             .args(["--repeat", "5", "--csv", csv.to_str().unwrap()])
             .env("KINESCOPE_KEYS", cuda.file("keys"))
             // Of 2048 points, each some tenths of a second.

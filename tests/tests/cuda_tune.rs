@@ -56,7 +56,7 @@ fn verdicts(tuned: &Value) -> Vec<(u64, u64, String)> {
 fn a_kernel_that_strides_over_its_data_is_right_for_every_block_and_grid() {
     let cuda = Cuda::default();
     let stride = recorded(&cuda, &["stride"]);
-    let axes = ["--block", "32..1024", "--grid", "1,2,4,8,16", "--repeat", "3"];
+    let axes = ["--block", "32..=1024", "--grid", "1,2,4,8,16", "--repeat", "3"];
     let tuned = json(&cuda, &stride.path, &axes, &[], 0);
     let all = verdicts(&tuned);
     assert_eq!(all.len(), 30);
@@ -202,7 +202,7 @@ fn a_point_that_breaks_the_device_costs_its_process_and_the_others_are_measured_
     let tuned = json(
         &cuda,
         &stride.path,
-        &["--block", "32..1024", "--repeat", "1"],
+        &["--block", "32..=1024", "--repeat", "1"],
         &fails,
         0,
     );

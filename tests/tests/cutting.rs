@@ -67,9 +67,9 @@ fn a_part_is_sound_replays_and_says_where_it_is_from() {
     let folder = tempfile::tempdir().unwrap();
     let part = folder.path().join("part.kine");
     let to = part.to_str().unwrap();
-    let cut = go(&["trim"], &sample("digits.kine"), &["--jobs", "1..2", "-o", to]);
+    let cut = go(&["trim"], &sample("digits.kine"), &["--jobs", "1..=2", "-o", to]);
     assert_eq!(cut.code, Some(0), "{}", cut.err);
-    assert!(cut.out.contains("jobs     3 of 4: 0..2"), "{}", cut.out);
+    assert!(cut.out.contains("jobs     3 of 4: 0 to 2"), "{}", cut.out);
     assert!(
         cut.out
             .contains("added    job 0: job 1 reads 2048 bytes of what it wrote"),
@@ -92,7 +92,7 @@ fn a_part_is_sound_replays_and_says_where_it_is_from() {
     let cut = go(
         &["trim"],
         &sample("digits.kine"),
-        &["--jobs", "0..3", "-o", all.to_str().unwrap()],
+        &["--jobs", "0..=3", "-o", all.to_str().unwrap()],
     );
     assert_eq!(cut.code, Some(0), "{}", cut.err);
     assert_eq!(
@@ -127,17 +127,48 @@ fn outputs_of_the_last_job_are_those_of_the_whole() {
     }
 }
 
+/// `..` leaves the end out here, too, and says so once: it did not before.
+#[test]
+fn a_plain_range_leaves_its_end_out_and_says_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let to = folder.path().join("part.kine");
+    let cut = |options: &[&str]| {
+        let arguments = [options, &["--alone", "-o", to.to_str().unwrap(), "--json"]].concat();
+        let cut = go(&["trim"], &sample("digits.kine"), &arguments);
+        assert_eq!(cut.code, Some(0), "{cut:?}");
+        (cut.json()["jobs_kept"].clone(), cut.err)
+    };
+    let said = "kinescope: 1..3 ends with job 2; 1..=3 includes the end, too\n";
+    assert_eq!(cut(&["--jobs", "1..3"]), (serde_json::json!([1, 2]), said.to_owned()));
+    assert_eq!(cut(&["--jobs", "1..=2"]), (serde_json::json!([1, 2]), String::new()));
+    assert_eq!(
+        cut(&["--jobs", "1..3", "--jobs", "0..1"]),
+        (serde_json::json!([0, 1, 2]), said.to_owned()),
+        "once"
+    );
+    let empty = go(
+        &["trim"],
+        &sample("digits.kine"),
+        &["--jobs", "2..2", "-o", to.to_str().unwrap()],
+    );
+    assert!(empty.err.contains("(2..=2 includes it)"), "{}", empty.err);
+}
+
 #[test]
 fn what_cannot_be_cut_is_told_and_nothing_is_written() {
     let folder = tempfile::tempdir().unwrap();
     let to = folder.path().join("part.kine");
     let to = to.to_str().unwrap();
     let digits = sample("digits.kine");
-    go(&["trim"], &digits, &["--jobs", "2..4", "-o", to])
+    go(&["trim"], &digits, &["--jobs", "2..=4", "-o", to])
         .assert_refused("job 4 does not exist (the recording has 4 jobs");
     let empty = go(&["trim"], &digits, &["--jobs", "3..1", "-o", to]);
-    assert!(empty.code == Some(2) && empty.err.contains("is empty"), "{}", empty.err);
-    go(&["trim"], &digits, &["--events", "0..246", "-o", to])
+    assert!(
+        empty.code == Some(2) && empty.err.contains("ends before it begins"),
+        "{}",
+        empty.err
+    );
+    go(&["trim"], &digits, &["--events", "0..=246", "-o", to])
         .assert_refused("event 246 does not exist (the recording has 246");
     let copy = folder.path().join("copy.kine");
     fs::copy(&digits, &copy).unwrap();
@@ -145,9 +176,9 @@ fn what_cannot_be_cut_is_told_and_nothing_is_written() {
     assert_eq!(fs::read(&copy).unwrap(), fs::read(&digits).unwrap());
     if let Some(folder) = recordings() {
         let log = folder.join("mmiotrace/rwmmio-radeonfb-arm64.txt.gz");
-        go(&["trim"], &log, &["--jobs", "0", "-o", to]).assert_refused("choose events instead (--events A..B");
+        go(&["trim"], &log, &["--jobs", "0", "-o", to]).assert_refused("choose events instead (--events A..=B");
         go(&["bisect"], &log, &["--until", "true"]).assert_refused("has no jobs");
-        let cut = go(&["trim"], &log, &["--events", "10..99", "-o", to]);
+        let cut = go(&["trim"], &log, &["--events", "10..=99", "-o", to]);
         assert_eq!(cut.code, Some(0), "{}", cut.err);
         assert_eq!(open(Path::new(to)).events.len(), 90);
         fs::remove_file(to).unwrap();

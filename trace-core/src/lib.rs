@@ -16,6 +16,7 @@ pub mod jobs;
 pub mod memory;
 pub mod mmu;
 pub mod progress;
+pub mod ranges;
 pub mod recording;
 pub mod registers;
 pub mod screen;

@@ -360,7 +360,7 @@ impl Judge for Looking<'_> {
             self.steps.len(),
             step.jobs_kept.len(),
             self.jobs,
-            trim::ranges(&step.jobs_kept),
+            trim::in_words(&step.jobs_kept),
             counted(step.events, "event"),
         );
         let told = self.out.line(line).and_then(|()| self.out.flush());
@@ -537,7 +537,7 @@ fn report(
         "{} of {} jobs: {}; {} of {} events{how}",
         told.jobs_kept.len(),
         told.jobs,
-        trim::ranges(&told.jobs_kept),
+        trim::in_words(&told.jobs_kept),
         told.events[1],
         told.events[0]
     ))?;

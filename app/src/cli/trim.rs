@@ -1,5 +1,6 @@
 //! `trim`: a recording cut down to some of its jobs with what they need, or to a range of its events.
 
+use super::failure::complain;
 use super::out::counted;
 use super::outputs::Files;
 use super::source::{Opened, Source};
@@ -12,6 +13,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use trace_core::progress::Progress;
+use trace_core::ranges;
 use trace_core::timeline;
 use trace_core::trim::{Told, TrimError, Trimmed};
 
@@ -26,12 +28,12 @@ pub const VERB: Verb = Verb {
 struct Arguments {
     #[command(flatten)]
     source: Source,
-    /// Jobs to keep: FIRST..LAST (LAST included), or one; may be given more than once
-    #[arg(long, value_name = "FIRST..LAST", value_parser = range, required_unless_present = "events")]
-    jobs: Vec<RangeInclusive<u64>>,
-    /// Events to keep, and no others: FIRST..LAST (LAST included); for recordings without jobs
-    #[arg(long, value_name = "FIRST..LAST", value_parser = range, conflicts_with_all = ["jobs", "without_producers", "alone", "touched"])]
-    events: Option<RangeInclusive<u64>>,
+    /// Jobs to keep: FIRST..=LAST, FIRST..END without END, or one; may be given more than once
+    #[arg(long, value_name = "FIRST..=LAST", value_parser = range, required_unless_present = "events")]
+    jobs: Vec<Numbers>,
+    /// Events to keep, and no others: FIRST..=LAST, or FIRST..END without END; for recordings without jobs
+    #[arg(long, value_name = "FIRST..=LAST", value_parser = range, conflicts_with_all = ["jobs", "without_producers", "alone", "touched"])]
+    events: Option<Numbers>,
     #[command(flatten)]
     needs: NeedsArguments,
     /// Keep contents only of memory that the kept jobs read or write when the software GPU runs them
@@ -64,20 +66,50 @@ impl NeedsArguments {
     }
 }
 
-/// `4..9`, both included, or one number.
-pub fn range(text: &str) -> Result<RangeInclusive<u64>, String> {
-    let bad = || format!("'{text}' is not a range (expected FIRST..LAST, or one number)");
+/// Numbers of jobs or events, one at least.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Numbers {
+    /// The first and the last of them.
+    all: RangeInclusive<u64>,
+    /// What was typed, where its end is left out.
+    leaves_out: Option<String>,
+}
+
+/// Reads `4..=9`, `4..9`, which leaves 9 out, or one number.
+fn range(text: &str) -> Result<Numbers, String> {
+    let bad = || format!("'{text}' is not a range (expected {}, or one number)", ranges::FORM);
     let number = |t: &str| t.parse::<u64>().map_err(|_| bad());
-    let (first, last) = match text.split_once("..") {
-        Some((first, last)) => (number(first)?, number(last)?),
-        None => (number(text)?, number(text)?),
+    let Some(typed) = ranges::split(text) else {
+        let one = number(text)?;
+        return Ok(Numbers {
+            all: one..=one,
+            leaves_out: None,
+        });
     };
-    if first > last {
-        return Err(format!(
-            "'{text}' is empty: it ends before it begins (LAST is included)"
+    if typed.first.is_empty() || typed.end.is_empty() {
+        return Err(bad());
+    }
+    let parsed = ranges::parse(text, number)?;
+    let (first, end) = (parsed.numbers.start, parsed.numbers.end);
+    match end.checked_sub(1).filter(|last| *last >= first) {
+        Some(last) => Ok(Numbers {
+            all: first..=last,
+            leaves_out: parsed.leaves_end_out.then(|| text.to_owned()),
+        }),
+        None => Err(format!(
+            "'{text}' is empty: {end} is not a part of it ({first}..={end} includes it)"
+        )),
+    }
+}
+
+/// Says once on standard error that an end was left out: `trim` included it before.
+fn warn_about_excluded_end<'a>(what: &str, mut all: impl Iterator<Item = &'a Numbers>) {
+    if let Some((n, text)) = all.find_map(|n| Some((n, n.leaves_out.as_ref()?))) {
+        let (last, with) = (n.all.end(), text.replacen("..", "..=", 1));
+        complain(format_args!(
+            "{text} ends with {what} {last}; {with} includes the end, too"
         ));
     }
-    Ok(first..=last)
 }
 
 /// A job that is kept although nobody chose it.
@@ -117,10 +149,12 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
         .check_kine(&arguments.to)?;
     let opened = arguments.source.open_sound()?;
     let file = &arguments.source.file;
+    warn_about_excluded_end("job", arguments.jobs.iter());
+    warn_about_excluded_end("event", arguments.events.iter());
     let (trimmed, closure, blind) = match &arguments.events {
         Some(range) => {
             let cut = waiting::show("cutting", |progress, _| {
-                trimmed::events(&opened.recording, name(file), range.clone(), progress)
+                trimmed::events(&opened.recording, name(file), range.all.clone(), progress)
                     .map_err(|e| Failure::file(file, e))
             })?;
             (cut, Closure::default(), None)
@@ -180,7 +214,7 @@ fn jobs(arguments: &Arguments, opened: &Opened) -> Result<(Made, Option<String>)
                 events: opened.recording.events.len() as u64,
             }));
         }
-        let last = arguments.jobs.iter().map(|r| *r.end()).max().unwrap_or(0);
+        let last = arguments.jobs.iter().map(|r| *r.all.end()).max().unwrap_or(0);
         if last >= there {
             return Err(Failure::file(
                 file,
@@ -190,7 +224,12 @@ fn jobs(arguments: &Arguments, opened: &Opened) -> Result<(Made, Option<String>)
                 ),
             ));
         }
-        let chosen: BTreeSet<u32> = arguments.jobs.iter().cloned().flatten().map(|j| j as u32).collect();
+        let chosen: BTreeSet<u32> = arguments
+            .jobs
+            .iter()
+            .flat_map(|n| n.all.clone())
+            .map(|j| j as u32)
+            .collect();
         doing.now("cutting");
         let blind = whole.producers().blind().map(str::to_owned);
         Ok((whole.jobs(&chosen, &how, progress).map_err(fail)?, blind))
@@ -238,8 +277,8 @@ fn report<'a>(
     }
 }
 
-/// Numbers as ranges: `0, 4..9`.
-pub fn ranges(numbers: &[u32]) -> String {
+/// Numbers as ranges in words: `0, 4 to 9`.
+pub fn in_words(numbers: &[u32]) -> String {
     let mut parts: Vec<(u32, u32)> = Vec::new();
     for n in numbers {
         match parts.last_mut() {
@@ -247,7 +286,7 @@ pub fn ranges(numbers: &[u32]) -> String {
             _ => parts.push((*n, *n)),
         }
     }
-    let text = |(a, b): &(u32, u32)| if a == b { a.to_string() } else { format!("{a}..{b}") };
+    let text = |(a, b): &(u32, u32)| if a == b { a.to_string() } else { format!("{a} to {b}") };
     parts.iter().map(text).collect::<Vec<_>>().join(", ")
 }
 
@@ -273,7 +312,7 @@ fn text(
             "jobs     {} of {}: {}",
             told.jobs_kept.len(),
             told.jobs,
-            ranges(&told.jobs_kept)
+            in_words(&told.jobs_kept)
         ))?;
     }
     let mut reasons: Vec<(String, Vec<u32>)> = Vec::new();
@@ -300,7 +339,7 @@ fn text(
     }
     for (why, jobs) in reasons.iter().take(TOLD) {
         let noun = if jobs.len() == 1 { "job" } else { "jobs" };
-        out.line(format_args!("added    {noun} {}: {why}", ranges(jobs)))?;
+        out.line(format_args!("added    {noun} {}: {why}", in_words(jobs)))?;
     }
     if reasons.len() > TOLD {
         let more = reasons.iter().skip(TOLD).map(|(_, jobs)| jobs.len()).sum::<usize>();
@@ -342,17 +381,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ranges_have_both_ends() {
-        assert_eq!(range("4..9").unwrap(), 4..=9);
-        assert_eq!(range("7").unwrap(), 7..=7);
+    fn ranges_leave_their_end_out_or_include_it() {
+        let of = |text: &str| range(text).map(|n| (n.all, n.leaves_out.is_some()));
+        assert_eq!(of("4..=9"), Ok((4..=9, false)));
+        assert_eq!(of("4..9"), Ok((4..=8, true)));
+        assert_eq!(of("7"), Ok((7..=7, false)));
         for (text, why) in [
-            ("9..4", "is empty"),
+            ("9..4", "ends before it begins"),
+            ("4..4", "is empty: 4 is not a part of it (4..=4 includes it)"),
             ("..4", "not a range"),
             ("x", "not a range"),
             ("1..", "not a range"),
         ] {
             assert!(range(text).unwrap_err().contains(why), "{text}");
         }
-        assert_eq!(ranges(&[0, 4, 5, 6, 9]), "0, 4..6, 9");
+        assert_eq!(in_words(&[0, 4, 5, 6, 9]), "0, 4 to 6, 9");
     }
 }

@@ -4,6 +4,7 @@ use super::values;
 use regex::bytes::RegexBuilder;
 use std::ops::Range;
 use trace_core::memory::Pattern;
+use trace_core::ranges;
 use trace_core::recording::{Buffer, ElementType};
 
 /// The forms, for help and for who wrote none of them.
@@ -101,9 +102,9 @@ fn pointer(text: &str, buffers: &[Buffer]) -> Result<Pattern, PatternError> {
     let number = crate::theme::text::parse_number;
     let to: Range<u64> = if let Some(b) = buffers.iter().find(|b| b.name == place) {
         b.va.0..b.va.0.saturating_add(b.bytes.max(1))
-    } else if let Some((first, end)) = place.split_once("..") {
-        let (first, end) = number(first.trim()).zip(number(end.trim())).ok_or_else(wrong)?;
-        first..end
+    } else if let Some(typed) = ranges::split(place) {
+        let (first, end) = number(typed.first).zip(number(typed.end)).ok_or_else(wrong)?;
+        first..if typed.inclusive { end.saturating_add(1) } else { end }
     } else {
         let at = number(place).ok_or_else(wrong)?;
         at..at.checked_add(1).ok_or_else(wrong)?
@@ -167,6 +168,7 @@ mod tests {
         };
         assert_eq!(of("->0x1000"), (0x1000..0x1001, 8));
         assert_eq!(of("-> 0x1000..0x2000"), (0x1000..0x2000, 8));
+        assert_eq!(of("->0x1000..=0x1fff"), (0x1000..0x2000, 8));
         assert_eq!(of("->4:in"), (0x5000..0x5020, 4));
     }
 }

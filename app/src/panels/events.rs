@@ -163,9 +163,12 @@ const EXAMPLES: &[(&str, &str)] = &[
     ("reg =~ \"^JS1_\" and write", "and, or, not, and brackets"),
     ("JS_CONFIG_NEXT.start_flush != 0", "a field of a register, of any slot"),
     ("value & 0x100", "bits that are set"),
-    ("job in 4..9", "what starts these jobs, and while they run"),
+    (
+        "job in 4..=9",
+        "what starts these jobs, and while they run; 4..9 leaves 9 out",
+    ),
     ("value >= 0x1000", "also: event, time, offset, width, thread"),
-    ("time in 1ms..2ms", "END not included, as in job in 4..9"),
+    ("time in 1ms..2ms", "without the end; ..= includes it"),
 ];
 
 fn bar(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui) {
@@ -182,10 +185,18 @@ fn bar(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui) {
             "filtering…".into()
         } else {
             let n = view.rows.as_ref().map_or(doc.len(), |r| r.len());
-            format!("{} of {}", text::count(n), text::count(doc.len()))
+            let ranges = Query::parse(&view.filter)
+                .map(|q| q.describe_ranges())
+                .unwrap_or_default();
+            let ranges = match ranges.is_empty() {
+                true => String::new(),
+                // Whether an end belongs to a range is best said with what was found.
+                false => format!(" · {}", ranges.join(", ")),
+            };
+            format!("{} of {}{ranges}", text::count(n), text::count(doc.len()))
         };
         let width = (ui.available_width() - 260.0).clamp(120.0, 560.0);
-        let hint = "filter, as in: reg =~ \"JS1_\" and write and job in 4..9";
+        let hint = hint(doc);
         let id = egui::Id::unique("events-filter");
         view.completion.keys(&mut view.filter, id, ui);
         let wrong_at = wrong.is_some().then(|| view.wrong_at.clone());
@@ -241,6 +252,16 @@ fn bar(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui) {
             let told = RichText::new(format!("▲ {w}")).color(p.error).font(small());
             ui.add(egui::Label::new(told).truncate());
         });
+    }
+}
+
+/// An example of a filter, of what the recording has: calls, jobs of a Mali, or registers of any device.
+fn hint(doc: &Document) -> &'static str {
+    let mali = doc.recording.facts.identity.gpu_id != 0 && doc.facts.map.is_some();
+    match (doc.facts.calls.is_some(), mali) {
+        (true, _) => "filter, as in: launch or copy, event in 10..=20",
+        (_, true) => "filter, as in: reg =~ \"JS1_\" and write and job in 4..=9",
+        _ => "filter, as in: write and value & 0x100, event in 10..=20",
     }
 }
 

@@ -1,6 +1,7 @@
 //! What a comparison leaves out and how exact it is: rules of a line each, as options and as a file that can be shared.
 
 use super::elements::Tolerance;
+use crate::ranges;
 use crate::recording::{EventKind, Recording};
 use std::fmt;
 use std::ops::Range;
@@ -221,16 +222,24 @@ fn ignored(words: &mut Words<'_>) -> Result<Rule, RuleError> {
         }
         "buffer" => Rule::Buffer(Pattern(words.next("a buffer's name, * for any text")?.1.to_owned())),
         "memory" => {
-            let (at, text) = words.next("addresses: FIRST..END, or SPACE:FIRST..END")?;
-            let bad = || words.error(at, format!("'{text}' is not FIRST..END or SPACE:FIRST..END"));
+            let (at, text) =
+                words.next("addresses: FIRST..END or FIRST..=LAST, SPACE: before it for one address space")?;
+            let bad = || {
+                words.error(
+                    at,
+                    format!("'{text}' is not [SPACE:]FIRST..END or [SPACE:]FIRST..=LAST"),
+                )
+            };
             let (space, range) = match text.split_once(':') {
                 Some((space, range)) => (Some(space.parse().map_err(|_| bad())?), range),
                 None => (None, text),
             };
-            let (first, end) = range.split_once("..").ok_or_else(bad)?;
-            let (first, end) = (number(first).ok_or_else(bad)?, number(end).ok_or_else(bad)?);
+            let typed = ranges::split(range).ok_or_else(bad)?;
+            let (first, end) = (number(typed.first).ok_or_else(bad)?, number(typed.end).ok_or_else(bad)?);
+            let end = if typed.inclusive { end.saturating_add(1) } else { end };
             if first >= end {
-                return Err(words.error(at, format!("'{text}' holds nothing: END is not included")));
+                let why = "FIRST..END leaves END out, FIRST..=LAST includes LAST";
+                return Err(words.error(at, format!("'{text}' holds nothing: {why}")));
             }
             Rule::Memory {
                 space,

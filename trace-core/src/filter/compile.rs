@@ -359,9 +359,41 @@ impl Compiler<'_> {
         Ok(Check::Registers(Arc::new(Registers::new(device, meant, not))))
     }
 
-    /// A word that is none of the language: a register, its field, or a part of the names of some.
+    /// The space and offset that a name stands for, where it is a place as events show it: `bar3+0x10`.
+    fn place(&self, name: &Typed) -> Result<Option<(u64, u64)>, FilterError> {
+        let Some((space, offset)) = name.text.rsplit_once('+') else {
+            return Ok(None);
+        };
+        let offset = match offset.strip_prefix("0x").or_else(|| offset.strip_prefix("0X")) {
+            Some(digits) => u32::from_str_radix(digits, 16).ok(),
+            None => offset.parse().ok(),
+        };
+        let Some(offset) = offset else { return Ok(None) };
+        let spaces = &self.recording.facts.spaces;
+        match spaces.iter().position(|s| s.name.eq_ignore_ascii_case(space)) {
+            Some(n) => Ok(Some((n as u64, u64::from(offset)))),
+            None => {
+                let typed = Typed {
+                    text: space.to_owned(),
+                    ..name.clone()
+                };
+                Err(unknown("space", &typed, spaces.iter().map(|s| s.name.as_str())))
+            }
+        }
+    }
+
+    /// A word that is none of the language: a register, its field, a part of the names of some, or a place.
     fn register(&self, t: &Test) -> Result<Check, FilterError> {
         let name = &t.left;
+        if let Some((space, offset)) = self.place(name)? {
+            let is = |column, n| Check::Number(column, NumberTest::new(None, vec![(n, n)], false));
+            let mut all = vec![is(Column::Space, space), is(Column::Offset, offset)];
+            if t.condition != Condition::Bare || t.mask.is_some() {
+                let test = numbers(t, false, &|v| Err(kind_error(t, "a number", v.span.clone())))?;
+                all.push(Check::Number(Column::Value, test));
+            }
+            return Ok(Check::And(all));
+        }
         let Some(device) = self.device else {
             let near = nearest(&name.text, words());
             let what = match near {
@@ -545,7 +577,13 @@ fn numbers(t: &Test, time: bool, name: &dyn Fn(&Typed) -> Result<u64, FilterErro
             let sign = if *not { "!~" } else { "=~" };
             return Err(operator(t, sign, "it is a number and no name"));
         }
-        Condition::Within { not, first, end, span } => {
+        Condition::Within {
+            not,
+            first,
+            end,
+            inclusive,
+            span,
+        } => {
             let first = first.as_ref().map(value).transpose()?.unwrap_or(0);
             let end = end.as_ref().map(value).transpose()?;
             if end.is_some_and(|e| e < first) {
@@ -553,6 +591,7 @@ fn numbers(t: &Test, time: bool, name: &dyn Fn(&Typed) -> Result<u64, FilterErro
             }
             let last = match end {
                 None => Some(u64::MAX),
+                Some(e) if *inclusive => Some(e),
                 Some(e) => e.checked_sub(1),
             };
             let range = last.filter(|l| *l >= first).map(|l| (first, l));

@@ -24,7 +24,7 @@ pub enum Wrong {
     #[error("the filter is nested more than {MOST_DEPTH} deep")]
     TooDeep,
     /// A character that begins nothing.
-    #[error("{0:?} means nothing here")]
+    #[error("{:?} means nothing here{}", .0, say_sign(*.0))]
     Character(char),
     /// A text in quotes that does not end.
     #[error("the text that begins here has no closing quote")]
@@ -49,7 +49,7 @@ pub enum Wrong {
     #[error("`{0}` is not expected here")]
     Unexpected(String),
     /// A word that nothing has the name of.
-    #[error("no {what} is called `{word}`{}", say_near(.near))]
+    #[error("no {what} is called `{word}`{}", say_near_or_pattern(.word, .what, .near))]
     Unknown {
         /// What it would be the name of.
         what: &'static str,
@@ -95,7 +95,7 @@ pub enum Wrong {
     #[error("`{0}` stands by itself and is not compared")]
     Stands(String),
     /// A range ends before it begins.
-    #[error("the range ends before it begins (FIRST..END, END not included)")]
+    #[error("the range ends before it begins (FIRST..END leaves END out, FIRST..=LAST includes LAST)")]
     Backwards,
     /// A regular expression does not compile.
     #[error("the regular expression is wrong: {0}")]
@@ -113,6 +113,35 @@ fn say_found(found: &str) -> String {
 fn say_near(near: &Option<String>) -> String {
     near.as_ref()
         .map_or_else(String::new, |n| format!("; did you mean `{n}`?"))
+}
+
+/// What was probably meant by a sign that other languages have.
+fn say_sign(sign: char) -> &'static str {
+    match sign {
+        '~' => "; did you mean `=~`, which takes a pattern in quotes?",
+        '|' => "; did you mean `or`?",
+        '*' | '?' | '[' | '^' | '%' => "; a pattern is written reg =~ \"^JS1_\"",
+        _ => "",
+    }
+}
+
+/// The nearest name; of a name with a `*` in it, how a pattern is written.
+fn say_near_or_pattern(word: &str, what: &str, near: &Option<String>) -> String {
+    let field = match what {
+        "register" => "reg",
+        "block" => "block",
+        "space" => "space",
+        _ => return say_near(near),
+    };
+    if !word.contains(['*', '?']) {
+        return say_near(near);
+    }
+    // A star at an end is no anchor there; one within stands for any text.
+    let inner = word.trim_matches('*');
+    let begin = if word.starts_with('*') { "" } else { "^" };
+    let end = if word.ends_with('*') { "" } else { "$" };
+    let pattern = inner.replace('*', ".*").replace('?', ".");
+    format!("; for a pattern: {field} =~ \"{begin}{pattern}{end}\"")
 }
 
 fn say_fields(nearest: &Option<String>, fields: &[String]) -> String {

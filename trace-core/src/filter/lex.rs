@@ -7,7 +7,7 @@ use std::ops::Range;
 /// What a token is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Token<'a> {
-    /// A word, with dots and dashes inside: `write`, `JS1_CONFIG.start_flush`, `host-write`.
+    /// A word, with dots and dashes inside: `write`, `JS1_CONFIG.start_flush`, `host-write`, `bar3+0x10`.
     Word(&'a str),
     /// A text in quotes, without them.
     Text(Cow<'a, str>),
@@ -25,8 +25,8 @@ pub(super) struct Spanned<'a> {
 }
 
 /// Longer ones before those that they begin with.
-const SIGNS: [&str; 18] = [
-    "&&", "||", "==", "=~", "!=", "!~", "<=", ">=", "..", "(", ")", "{", "}", ",", "=", "<", ">", "&",
+const SIGNS: [&str; 19] = [
+    "&&", "||", "==", "=~", "!=", "!~", "<=", ">=", "..=", "..", "(", ")", "{", "}", ",", "=", "<", ">", "&",
 ];
 
 /// All tokens of a text.
@@ -74,13 +74,16 @@ pub(super) fn next(text: &str, from: usize) -> Result<Option<Spanned<'_>>, Filte
     }))
 }
 
-/// Bytes of the word that a text begins with. A dot or a dash belongs to it where another letter follows.
+/// Bytes of the word that a text begins with. A dot or a dash belongs to it where another letter follows; `+` and `@`
+/// where a digit does, as in the places of several spaces: `bar3+0x10`.
 pub(super) fn word_len(text: &str) -> usize {
     let letter = |c: char| c.is_alphanumeric() || c == '_';
     let mut chars = text.char_indices().peekable();
     while let Some((at, c)) = chars.next() {
-        let joins = matches!(c, '.' | '-') && chars.peek().is_some_and(|(_, n)| n.is_alphabetic() || *n == '_');
-        if !letter(c) && !joins {
+        let next = chars.peek().map(|(_, n)| *n);
+        let joins = matches!(c, '.' | '-') && next.is_some_and(|n| n.is_alphabetic() || n == '_');
+        let place = matches!(c, '+' | '@') && next.is_some_and(|n| n.is_ascii_digit());
+        if !letter(c) && !joins && !place {
             return at;
         }
     }
@@ -251,5 +254,6 @@ mod tests {
             all("1ms..2.5ms"),
             "Number(1000000, true) Sign(\"..\") Number(2500000, true)"
         );
+        assert_eq!(all("4..=9"), "Number(4, false) Sign(\"..=\") Number(9, false)");
     }
 }

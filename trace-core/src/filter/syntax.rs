@@ -50,11 +50,13 @@ pub(super) enum Condition {
     Compare(Order, Value),
     /// `=~` and `!~`.
     Match { not: bool, pattern: Typed },
-    /// `in FIRST..END`, END not included.
+    /// `in FIRST..END` without END, or `in FIRST..=LAST` with LAST.
     Within {
         not: bool,
         first: Option<Value>,
         end: Option<Value>,
+        /// Whether `end` is a part of the range.
+        inclusive: bool,
         span: Range<usize>,
     },
     /// `in {a, b}`.
@@ -140,6 +142,48 @@ impl Query {
     #[must_use]
     pub fn is_all(&self) -> bool {
         self.root == Node::All
+    }
+
+    /// What its ranges come to, with both ends, for whoever reads what was found: `job 4 to 8` of `job in 4..9`. Ranges
+    /// without a first or a last number, and empty ones, are left out.
+    #[must_use]
+    pub fn describe_ranges(&self) -> Vec<String> {
+        fn number(value: Option<&Value>) -> Option<(u64, bool)> {
+            match value? {
+                Value::Number { value, time, .. } => Some((*value, *time)),
+                Value::Name(_) => None,
+            }
+        }
+        fn node(n: &Node, out: &mut Vec<String>) {
+            match n {
+                Node::All => {}
+                Node::And(all) | Node::Or(all) => all.iter().for_each(|n| node(n, out)),
+                Node::Not(n) => node(n, out),
+                Node::Test(t) => {
+                    let Condition::Within {
+                        first, end, inclusive, ..
+                    } = &t.condition
+                    else {
+                        return;
+                    };
+                    let (Some((first, time)), Some((end, _))) = (number(first.as_ref()), number(end.as_ref())) else {
+                        return;
+                    };
+                    let last = if *inclusive { Some(end) } else { end.checked_sub(1) };
+                    // A time is no count: nobody asks for the nanosecond before the end.
+                    if let Some(last) = last.filter(|l| *l >= first && !time) {
+                        let text = |n: u64| match t.left.text.to_ascii_lowercase().as_str() {
+                            "job" | "event" | "thread" | "width" | "bytes" | "irq.line" => n.to_string(),
+                            _ => format!("{n:#x}"),
+                        };
+                        out.push(format!("{} {} to {}", t.left.text, text(first), text(last)));
+                    }
+                }
+            }
+        }
+        let mut out = Vec::new();
+        node(&self.root, &mut out);
+        out
     }
 
     /// Whether it asks for what is not stored in events but found in them: jobs, polls, interrupts by their handlers,
@@ -348,7 +392,7 @@ impl<'a> Parser<'a> {
     }
 
     fn within(&mut self, not: bool) -> Result<Condition, FilterError> {
-        const WHAT: &str = "a range FIRST..END or a list {A, B}";
+        const WHAT: &str = "a range FIRST..END (or FIRST..=LAST) or a list {A, B}";
         let from = self.peek().map_or(self.end, |t| t.span.start);
         if self.takes("{") {
             let mut values = Vec::new();
@@ -367,15 +411,22 @@ impl<'a> Parser<'a> {
             _ => Ok(None),
         };
         let first = bound(self)?;
-        if !self.takes("..") {
-            return Err(self.expected(if first.is_some() { "`..`" } else { WHAT }));
+        let inclusive = self.takes("..=");
+        if !inclusive && !self.takes("..") {
+            return Err(self.expected(if first.is_some() { "`..` or `..=`" } else { WHAT }));
         }
         let end = bound(self)?;
-        if first.is_none() && end.is_none() {
+        if end.is_none() && (first.is_none() || inclusive) {
             return Err(self.expected("a number"));
         }
         let span = from..self.behind();
-        Ok(Condition::Within { not, first, end, span })
+        Ok(Condition::Within {
+            not,
+            first,
+            end,
+            inclusive,
+            span,
+        })
     }
 
     fn value(&mut self, expected: &'static str) -> Result<Value, FilterError> {

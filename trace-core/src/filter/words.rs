@@ -271,7 +271,11 @@ pub const WORDS: &[Word] = &[
     operator("and", &["&&"], "both"),
     operator("or", &["||"], "either"),
     operator("not", &["!"], "the others"),
-    operator("in", &[], "in a range or a list: job in 4..9, value in {1, 2, 3}"),
+    operator(
+        "in",
+        &[],
+        "in a range or a list: job in 4..=9 (4..9 leaves 9 out), value in {1, 2, 3}",
+    ),
 ];
 
 impl Word {

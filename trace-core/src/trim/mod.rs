@@ -79,7 +79,7 @@ impl Wanted {
 pub enum TrimError {
     /// The recording has no jobs.
     #[error(
-        "the recording has no jobs that could be chosen; choose events instead (--events A..B; it has {events}, counted from 0)"
+        "the recording has no jobs that could be chosen; choose events instead (--events A..=B; it has {events}, counted from 0)"
     )]
     NoJobs {
         /// Events that it has.

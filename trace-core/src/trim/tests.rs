@@ -26,7 +26,7 @@ fn what_is_not_there_is_named_with_what_there_is() {
     );
     assert!(told(&r, &jobs(&[])).starts_with("nothing is chosen"));
     let none = Recording::default();
-    assert!(told(&none, &jobs(&[0])).contains("--events A..B"));
+    assert!(told(&none, &jobs(&[0])).contains("--events A..=B"));
     let events = |range| Wanted::new(Part::Events(range), "");
     assert_eq!(
         told(&r, &events(3..=158)),

@@ -33,8 +33,8 @@ struct Arguments {
     /// List at most this many differences of each kind as text
     #[arg(long, value_name = "N", default_value_t = 20)]
     most: usize,
-    /// Do not compare: register NAME [field NAME], events KIND, buffer NAME, memory FIRST..END, or mappings; * in a name
-    /// is any text; may be given more than once
+    /// Do not compare: register NAME [field NAME], events KIND, buffer NAME, memory FIRST..END without END or FIRST..=LAST
+    /// with LAST, or mappings; * in a name is any text; may be given more than once
     #[arg(long, value_name = "WHAT", value_parser = |text: &str| rule("ignore", text))]
     ignore: Vec<Rules>,
     /// Elements of a buffer, or of what copies of calls carry (in0, out0), that lie so close are the same: buffer NAME absolute X, relative X or ulp N, or several of

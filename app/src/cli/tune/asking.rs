@@ -1,6 +1,7 @@
 //! What a person asks `tune` for, as it becomes a request.
 
 use super::super::Failure;
+use super::super::failure::complain;
 use crate::document::tuning::code;
 use crate::document::tuning::launches::{Launch, Launches};
 use crate::document::tuning::lists;
@@ -12,14 +13,19 @@ use trace_core::recording::Recording;
 
 /// A list of values, of one option.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Values(Vec<u32>);
+struct Values {
+    list: Vec<u32>,
+    /// What was typed of it and leaves out an end that would be a value, and that end.
+    leaves_out: Option<(String, u32)>,
+}
 
 fn values(text: &str) -> Result<Values, String> {
-    let values = lists::values(text)?;
-    if values.is_empty() {
+    let list = lists::values(text)?;
+    if list.is_empty() {
         return Err("a list of values is empty (expected numbers, with commas between them)".to_owned());
     }
-    Ok(Values(values))
+    let leaves_out = lists::leaves_out(text).map(|(item, end)| (item.to_owned(), end));
+    Ok(Values { list, leaves_out })
 }
 
 /// The options.
@@ -28,7 +34,7 @@ pub struct Asking {
     /// The launch: its event, or its kernel's name (or a part of it), with :N for the N-th launch of it, from 0
     #[arg(long, value_name = "EVENT|KERNEL[:N]")]
     launch: Option<String>,
-    /// Threads a block along x: 32,64,128 or 32..1024 (doubling) or 64..256+64 (steps)
+    /// Threads a block along x: 32,64,128 or 32..=1024 (doubling) or 64..=256+64 (steps); 32..1024 leaves 1024 out
     #[arg(long, value_name = "VALUES", value_parser = values)]
     block: Option<Values>,
     /// Threads a block along y
@@ -87,7 +93,7 @@ pub struct Asking {
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(0..=1000))]
     warm_up: u32,
     /// How alike memory has to be: f32:1e-5 (absolute and relative), f32:1e-6,1e-4, f16:2ulp; for one buffer alone
-    /// argN=RULE, 0xADDRESS=RULE or 0xFIRST..0xEND=RULE; may be given more than once. Without it bit for bit
+    /// argN=RULE, 0xADDRESS=RULE, 0xFIRST..0xEND=RULE or 0xFIRST..=0xLAST=RULE; may be given more than once. Without it bit for bit
     #[arg(long, value_name = "[WHERE=]RULE", value_parser = near)]
     near: Vec<Near>,
     /// Seconds of one launch after which a point is given up
@@ -149,8 +155,28 @@ impl Asking {
         &self.module
     }
 
+    /// Says once on standard error that an end was left out: lists included it before.
+    fn warn_about_excluded_end(&self) {
+        let lists = [
+            &self.block,
+            &self.block_y,
+            &self.block_z,
+            &self.grid,
+            &self.grid_y,
+            &self.grid_z,
+            &self.shared,
+            &self.max_registers,
+        ];
+        let mut all = lists.into_iter().flatten().filter_map(|v| v.leaves_out.as_ref());
+        if let Some((text, end)) = all.next() {
+            let with = text.replacen("..", "..=", 1);
+            complain(format_args!("{text} leaves {end} out; {with} includes it"));
+        }
+    }
+
     /// The request, checked against the recording.
     pub fn tune(&self, file: &Path, recording: &Recording, launches: &Launches) -> Result<Tune, Failure> {
+        self.warn_about_excluded_end();
         let launch = launches
             .find(self.launch.as_deref())
             .map_err(|e| Failure::file(file, format!("{e} (--launch)")))?;
@@ -189,7 +215,7 @@ impl Asking {
     }
 
     fn axes(&self, launches: &Launches, launch: &Launch) -> Axes {
-        let list = |v: &Option<Values>| v.as_ref().map_or_else(Vec::new, |v| v.0.clone());
+        let list = |v: &Option<Values>| v.as_ref().map_or_else(Vec::new, |v| v.list.clone());
         let axes = Axes {
             block: [list(&self.block), list(&self.block_y), list(&self.block_z)],
             grid: [list(&self.grid), list(&self.grid_y), list(&self.grid_z)],

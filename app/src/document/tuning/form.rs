@@ -48,7 +48,7 @@ impl Field {
     #[must_use]
     pub fn hint(self) -> &'static str {
         match self {
-            Self::Block(_) => "threads a block: 32, 64, 128, or 32..1024 for doubling, 64..256+64 for steps",
+            Self::Block(_) => "threads a block: 32, 64, 128, or 32..=1024 for doubling, 64..=256+64 for steps",
             Self::Grid(_) => "blocks, written likewise; without values the grid follows the block, or stays",
             Self::Shared => "bytes of shared memory beside what the kernel has of its own",
             Self::Registers => "most registers a thread, where the recording holds PTX; 0 leaves it as it is",

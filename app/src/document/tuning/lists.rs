@@ -1,4 +1,7 @@
-//! Lists of values as a person writes them: `32,64,128`, `32..1024` for doubling, `64..256+64` for steps.
+//! Lists of values as a person writes them: `32,64,128`, `32..=1024` for doubling, `64..=256+64` for steps. `..` without
+//! `=` leaves the end out.
+
+use trace_core::ranges;
 
 /// Most values of one list.
 const MOST: usize = 4096;
@@ -11,17 +14,20 @@ pub fn values(text: &str) -> Result<Vec<u32>, String> {
     let mut all = Vec::new();
     let items = text.split([',', ' ', ';']).filter(|t| !t.is_empty());
     for item in items {
-        let bad = || format!("'{item}' is no value (expected a number, FIRST..LAST for doubling, or FIRST..LAST+STEP)");
+        let bad =
+            || format!("'{item}' is no value (expected a number, FIRST..=LAST for doubling, or FIRST..=LAST+STEP)");
         let number = |t: &str| t.trim().parse::<u32>().map_err(|_| bad());
-        let Some((first, rest)) = item.split_once("..") else {
+        let Some(typed) = ranges::split(item) else {
             all.push(number(item)?);
             continue;
         };
-        let (last, step) = match rest.split_once('+') {
-            Some((last, step)) => (number(last)?, Some(number(step)?)),
-            None => (number(rest)?, None),
+        let (end, step) = match typed.end.split_once('+') {
+            Some((end, step)) => (number(end)?, Some(number(step)?)),
+            None => (number(typed.end)?, None),
         };
-        let first = number(first)?;
+        let first = number(typed.first)?;
+        let last = if typed.inclusive { Some(end) } else { end.checked_sub(1) };
+        let last = last.ok_or_else(bad)?;
         if first > last || step == Some(0) || step.is_none() && first == 0 {
             return Err(bad());
         }
@@ -43,6 +49,19 @@ pub fn values(text: &str) -> Result<Vec<u32>, String> {
     Ok(all)
 }
 
+/// Returns the first part of a list whose end is left out though a value would fall on it: `32..1024`.
+#[must_use]
+pub fn leaves_out(text: &str) -> Option<(&str, u32)> {
+    let items = text.split([',', ' ', ';']).filter(|t| !t.is_empty());
+    items.into_iter().find_map(|item| {
+        let typed = ranges::split(item).filter(|r| !r.inclusive)?;
+        let end = typed.end.split_once('+').map_or(typed.end, |(end, _)| end);
+        let with = values(&item.replacen("..", "..=", 1)).ok()?;
+        let end = end.parse().ok().filter(|end| with.last() == Some(end))?;
+        Some((item, end))
+    })
+}
+
 /// A list as [`values`] reads it.
 #[must_use]
 pub fn text(values: &[u32]) -> String {
@@ -56,9 +75,11 @@ mod tests {
     #[test]
     fn lists_are_read_as_people_write_them() {
         assert_eq!(values("32,64, 128").unwrap(), [32, 64, 128]);
-        assert_eq!(values("32..1024").unwrap(), [32, 64, 128, 256, 512, 1024]);
+        assert_eq!(values("32..=1024").unwrap(), [32, 64, 128, 256, 512, 1024]);
+        assert_eq!(values("32..1024").unwrap(), [32, 64, 128, 256, 512]);
         assert_eq!(values("48..200").unwrap(), [48, 96, 192]);
-        assert_eq!(values("64..256+64,1").unwrap(), [64, 128, 192, 256, 1]);
+        assert_eq!(values("64..=256+64,1").unwrap(), [64, 128, 192, 256, 1]);
+        assert_eq!(values("64..256+64,1").unwrap(), [64, 128, 192, 1]);
         assert_eq!(values("").unwrap(), [0u32; 0]);
         assert_eq!(values(&text(&[1, 2, 3])).unwrap(), [1, 2, 3]);
         for bad in [
@@ -67,6 +88,8 @@ mod tests {
             "..4",
             "8..4",
             "0..4",
+            "4..4",
+            "0..0",
             "1..9+0",
             "-1",
             "4294967296",
@@ -80,5 +103,10 @@ mod tests {
             [1 << 31],
             "no value that does not fit"
         );
+        assert_eq!(leaves_out("1, 32..1024"), Some(("32..1024", 1024)));
+        assert_eq!(leaves_out("64..256+64"), Some(("64..256+64", 256)));
+        for none in ["32..=1024", "48..200", "64", "", "x..y"] {
+            assert_eq!(leaves_out(none), None, "{none}");
+        }
     }
 }

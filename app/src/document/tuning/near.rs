@@ -6,6 +6,7 @@ use replay_engine::tune::Area;
 use std::cell::OnceCell;
 use std::collections::BTreeMap;
 use trace_core::calls::Buffers;
+use trace_core::ranges;
 use trace_core::recording::{ElementType, Recording};
 
 /// Memory that a rule is for.
@@ -31,12 +32,13 @@ pub struct Near {
 }
 
 /// Reads `[WHERE=]TYPE:DISTANCE[,RELATIVE]`, `[WHERE=]TYPE:Nulp` or `[WHERE=]exact`. One distance is the absolute and the
-/// relative one. WHERE is `argN`, an address, or `0xFIRST..0xEND`.
+/// relative one. WHERE is `argN`, an address, or `0xFIRST..0xEND` (`0xFIRST..=0xLAST` includes the last byte).
 ///
 /// # Errors
 /// When it is none of these, in words.
 pub fn near(text: &str) -> Result<Near, String> {
-    let (place, rule) = match text.split_once('=') {
+    // The place may hold `..=`; rules hold none.
+    let (place, rule) = match text.rsplit_once('=') {
         Some((place, rule)) => (place_of(place)?, rule),
         None => (Where::Everywhere, text),
     };
@@ -47,7 +49,11 @@ pub fn near(text: &str) -> Result<Near, String> {
 }
 
 fn place_of(text: &str) -> Result<Where, String> {
-    let bad = || format!("'{text}' names no memory (expected argN, 0xADDRESS or 0xFIRST..0xEND)");
+    let bad = || {
+        format!(
+            "'{text}' names no memory (expected argN, 0xADDRESS, 0xFIRST..0xEND without the end or 0xFIRST..=0xLAST with it)"
+        )
+    };
     let address = |t: &str| {
         let digits = t.strip_prefix("0x").ok_or_else(bad)?;
         u64::from_str_radix(digits, 16).map_err(|_| bad())
@@ -55,9 +61,10 @@ fn place_of(text: &str) -> Result<Where, String> {
     if let Some(n) = text.strip_prefix("arg") {
         return n.parse().map(Where::Parameter).map_err(|_| bad());
     }
-    match text.split_once("..") {
-        Some((first, end)) => {
-            let (first, end) = (address(first)?, address(end)?);
+    match ranges::split(text) {
+        Some(typed) => {
+            let (first, end) = (address(typed.first)?, address(typed.end)?);
+            let end = if typed.inclusive { end.saturating_add(1) } else { end };
             if first < end {
                 Ok(Where::Range(first, end))
             } else {
@@ -204,6 +211,7 @@ mod tests {
         assert_eq!(rule("f32:1e-5"), Ok((Where::Everywhere, f32_near(1e-5, 1e-5))));
         assert_eq!(rule("arg1=f32:1,0"), Ok((Where::Parameter(1), f32_near(1.0, 0.0))));
         assert_eq!(rule("0x10..0x20=exact"), Ok((Where::Range(16, 32), Rule::Exact)));
+        assert_eq!(rule("0x10..=0x1f=exact"), Ok((Where::Range(16, 32), Rule::Exact)));
         let steps = Rule::Steps {
             element: ElementType::F16,
             most: 2,

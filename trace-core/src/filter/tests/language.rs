@@ -68,6 +68,16 @@ fn filters_find_what_they_say() {
         ("JS1_HEAD_NEXT_HI = 1", vec![11]),
         ("job = 0", vec![2, 3, 4]),
         ("job in 0..1", vec![2, 3, 4]),
+        ("job in 0..=0", vec![2, 3, 4]),
+        ("event in 3..=5", vec![3, 4, 5]),
+        ("event not in 1..=11", vec![0, 12]),
+        ("event in ..=1", vec![0, 1]),
+        ("bar1+0x18e0", vec![12]),
+        ("gpu+0x18e0", vec![3, 6]),
+        ("BAR1+0x20", vec![9]),
+        ("gpu+0x18d8 & 0x100", vec![2]),
+        ("\"bar1+0x18e0\" = 1", vec![12]),
+        ("bar1+6368 = 2", vec![]),
         ("job >= 1", (6..13).collect()),
         ("not job", vec![0, 1, 5]),
         ("irq.line = job", vec![4]),
@@ -163,11 +173,35 @@ fn wrong_filters_are_told_with_the_place() {
         ),
         (
             "job in 9..4",
-            "the range ends before it begins (FIRST..END, END not included)\njob in 9..4\n       ^^^^",
+            "the range ends before it begins (FIRST..END leaves END out, FIRST..=LAST includes LAST)\njob in 9..4\n       ^^^^",
         ),
         (
             "job in 4",
-            "`..` is expected here, where the filter ends\njob in 4\n        ^",
+            "`..` or `..=` is expected here, where the filter ends\njob in 4\n        ^",
+        ),
+        (
+            "job in 4..=",
+            "a number is expected here, where the filter ends\njob in 4..=\n           ^",
+        ),
+        (
+            "bar7+0x10",
+            "no space is called `bar7`; did you mean `bar1`?\nbar7+0x10\n^^^^^^^^^",
+        ),
+        (
+            "reg = \"JS1*\"",
+            "no register is called `JS1*`; for a pattern: reg =~ \"^JS1\"\nreg = \"JS1*\"\n      ^^^^^^",
+        ),
+        (
+            "block = \"*SLOT?\"",
+            "no block is called `*SLOT?`; for a pattern: block =~ \"SLOT.$\"\nblock = \"*SLOT?\"\n        ^^^^^^^^",
+        ),
+        (
+            "means ~ \"reset\"",
+            "'~' means nothing here; did you mean `=~`, which takes a pattern in quotes?\nmeans ~ \"reset\"\n      ^",
+        ),
+        (
+            "JS1*",
+            "'*' means nothing here; a pattern is written reg =~ \"^JS1_\"\nJS1*\n   ^",
         ),
         (
             "job in {4",
@@ -392,5 +426,24 @@ fn a_selection_finds_rows_and_events() {
             all.iter().copied().collect::<Selection>().iter().collect::<Vec<_>>(),
             all
         );
+    }
+}
+
+#[test]
+fn ranges_are_said_with_both_ends() {
+    for (text, said) in [
+        ("job in 4..9", &["job 4 to 8"][..]),
+        (
+            "write and (job in 4..=9 or offset in 0x10..0x20)",
+            &["job 4 to 9", "offset 0x10 to 0x1f"],
+        ),
+        ("not event in 3..=3", &["event 3 to 3"]),
+        ("job in 4.. and event in ..9", &[]),
+        ("job in 4..4", &[]),
+        ("time in 1ms..2ms", &[]),
+        ("write", &[]),
+        ("", &[]),
+    ] {
+        assert_eq!(Query::parse(text).unwrap().describe_ranges(), said, "{text}");
     }
 }

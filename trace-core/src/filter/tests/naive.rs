@@ -95,7 +95,7 @@ impl Naive<'_> {
                     Condition::Within { .. } => unreachable!(),
                 }
             }
-            Some(Meaning::Operator) | None => self.register(t, e),
+            Some(Meaning::Operator) | None => self.place(t, e).unwrap_or_else(|| self.register(t, e)),
         }
     }
 
@@ -181,6 +181,25 @@ impl Naive<'_> {
             open.next().map(|(n, _)| *n as u64)
         };
         prepared().or_else(running)
+    }
+
+    /// A test of a place, `bar1+0x10`; `None` for a name that is none.
+    fn place(&self, t: &Test, e: u64) -> Option<bool> {
+        let (space, offset) = t.left.text.rsplit_once('+')?;
+        let offset = match offset.strip_prefix("0x") {
+            Some(digits) => u64::from_str_radix(digits, 16).unwrap(),
+            None => offset.parse().unwrap(),
+        };
+        let there = self
+            .space(e)
+            .is_some_and(|s| s.iter().any(|s| s.eq_ignore_ascii_case(space)))
+            && self.numbers(Number::Offset, e) == [offset];
+        let bare = t.condition == Condition::Bare && t.mask.is_none();
+        let value = || {
+            let values = self.numbers(Number::Value, e);
+            values.into_iter().any(|v| holds(t, v, &|_| unreachable!()))
+        };
+        Some(there && (bare || value()))
     }
 
     fn space(&self, e: u64) -> Option<Vec<String>> {
@@ -372,8 +391,15 @@ fn holds(t: &Test, v: u64, name: &dyn Fn(&Typed) -> u64) -> bool {
             Order::AtMost => x <= of(v),
             Order::AtLeast => x >= of(v),
         },
-        Condition::Within { not, first, end, .. } => {
-            let inside = first.as_ref().is_none_or(|f| x >= of(f)) && end.as_ref().is_none_or(|e| x < of(e));
+        Condition::Within {
+            not,
+            first,
+            end,
+            inclusive,
+            ..
+        } => {
+            let before_end = |e: &Value| x < of(e) || *inclusive && x == of(e);
+            let inside = first.as_ref().is_none_or(|f| x >= of(f)) && end.as_ref().is_none_or(before_end);
             inside != *not
         }
         Condition::Among { not, values } => values.iter().any(|v| x == of(v)) != *not,

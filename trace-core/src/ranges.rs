@@ -1,0 +1,111 @@
+//! Ranges as people write them, by one rule everywhere: `4..9` leaves 9 out, `4..=9` includes it.
+
+use std::ops::Range;
+
+/// How a range is written, for messages.
+pub const FORM: &str = "FIRST..END without END, or FIRST..=LAST with LAST";
+
+/// The two ends of a range as they were typed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TypedRange<'a> {
+    /// What stands before the dots; empty where nothing does.
+    pub first: &'a str,
+    /// What stands after them; empty where nothing does.
+    pub end: &'a str,
+    /// Whether the end is a part of the range (`..=`).
+    pub inclusive: bool,
+}
+
+/// Splits `FIRST..END` or `FIRST..=LAST` into its ends. Returns `None` for a text without dots.
+#[must_use]
+pub fn split(text: &str) -> Option<TypedRange<'_>> {
+    let (first, end) = text.split_once("..")?;
+    let (end, inclusive) = match end.strip_prefix('=') {
+        Some(end) => (end, true),
+        None => (end, false),
+    };
+    Some(TypedRange {
+        first: first.trim(),
+        end: end.trim(),
+        inclusive,
+    })
+}
+
+/// Numbers from a first one up to an end that is not one of them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ParsedRange {
+    /// The numbers. The end of an open range is the largest number.
+    pub numbers: Range<u64>,
+    /// Whether it was written with `..` and an end, which is not one of the numbers.
+    pub leaves_end_out: bool,
+}
+
+/// Reads `FIRST..END` or `FIRST..=LAST`, with numbers that `number` reads. Either end may be left out.
+///
+/// # Errors
+/// When the text is no range, or ends before it begins, in words.
+pub fn parse(text: &str, number: impl Fn(&str) -> Result<u64, String>) -> Result<ParsedRange, String> {
+    let bad = || format!("'{text}' is not a range (expected {FORM})");
+    let typed = split(text).ok_or_else(bad)?;
+    if typed.inclusive && typed.end.is_empty() {
+        return Err(bad());
+    }
+    let part = |t: &str, default| match t {
+        "" => Ok(default),
+        t => number(t).map_err(|_| bad()),
+    };
+    let (first, end) = (part(typed.first, 0)?, part(typed.end, u64::MAX)?);
+    if first > end {
+        return Err(format!("'{text}' ends before it begins (expected {FORM})"));
+    }
+    // Nothing is numbered by the largest number of all.
+    let end = if typed.inclusive { end.saturating_add(1) } else { end };
+    Ok(ParsedRange {
+        numbers: first..end,
+        leaves_end_out: !typed.inclusive && !typed.end.is_empty(),
+    })
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests fail so")]
+mod tests {
+    use super::*;
+
+    fn of(text: &str) -> Result<ParsedRange, String> {
+        parse(text, |t| t.parse().map_err(|_| "no number".to_owned()))
+    }
+
+    #[test]
+    fn two_dots_leave_the_end_out_and_an_equals_sign_includes_it() {
+        for (text, numbers, leaves_end_out) in [
+            ("4..9", 4..9, true),
+            ("4..=9", 4..10, false),
+            ("4 .. 9", 4..9, true),
+            ("..5", 0..5, true),
+            ("..=5", 0..6, false),
+            ("7..", 7..u64::MAX, false),
+            ("..", 0..u64::MAX, false),
+            ("3..3", 3..3, true),
+            ("3..=3", 3..4, false),
+            ("0..=18446744073709551615", 0..u64::MAX, false),
+        ] {
+            let wanted = ParsedRange {
+                numbers,
+                leaves_end_out,
+            };
+            assert_eq!(of(text), Ok(wanted), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_range_is_said_with_what_is() {
+        for bad in ["", "4", "4-9", "x..9", "4..x", "4..==9", "4..=", "4...9", "-1..2"] {
+            let why = of(bad).unwrap_err();
+            assert!(
+                why.contains("not a range") && why.contains("FIRST..=LAST"),
+                "{bad}: {why}"
+            );
+        }
+        assert!(of("9..4").unwrap_err().contains("ends before it begins"));
+    }
+}
