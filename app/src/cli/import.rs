@@ -21,7 +21,7 @@ use trace_core::{PhysAddr, Recording, container, timeline};
 pub const VERB: Verb = Verb {
     name: "import",
     about: "Make a .kine of a foreign recording, of a folder of job chains, or with --raw of a memory dump; exit 1 for errors found in it",
-    args: Arguments::augment_args,
+    args: |c| Arguments::augment_args(c).after_help(formats()),
     run: |matches, out| run(&Arguments::from_arg_matches(matches)?, out),
 };
 
@@ -56,6 +56,12 @@ struct Arguments {
     /// or what it is where the log does not tell: VENDOR:DEVICE, an address as 00:03.0, or what it is compatible with
     #[arg(long, value_name = "DEVICE", conflicts_with = "raw")]
     device: Option<DeviceName>,
+}
+
+/// The formats that can be opened, a line each.
+fn formats() -> String {
+    let lines = import::known().into_iter().map(|takes| format!("  {takes}\n"));
+    format!("Formats, which every verb opens:\n{}", lines.collect::<String>())
 }
 
 fn format(text: &str) -> Result<MmuFormat, String> {

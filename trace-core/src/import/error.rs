@@ -49,12 +49,12 @@ pub enum ImportError {
         message: String,
     },
     /// No importer knows the path.
-    #[error("{}: not a recording that can be opened; known are {known}", path.display())]
+    #[error("{}: not a recording: {what}; `kinescope import --help` lists the formats that can be opened", path.display())]
     Unknown {
         /// The path.
         path: PathBuf,
-        /// What is known.
-        known: String,
+        /// What it holds instead, in words.
+        what: String,
     },
     /// It holds job chains, and no GPU ran them yet.
     #[error("{}: these are job chains that no GPU ran yet (import has a software GPU run them)", path.display())]
@@ -76,6 +76,14 @@ impl ImportError {
             ContainerError::Cancelled(c) => Self::Cancelled(c),
             ContainerError::Refused(what) => Self::malformed(path, Place::Whole, what),
             other => Self::Container(other),
+        }
+    }
+
+    /// No importer knows a path.
+    pub(crate) fn unknown(path: &Path) -> Self {
+        Self::Unknown {
+            path: path.to_owned(),
+            what: super::unknown::describe(path),
         }
     }
 

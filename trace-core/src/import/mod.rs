@@ -12,6 +12,7 @@ pub mod panfrostdump;
 pub mod raw_memory;
 pub mod rd;
 pub mod trace;
+mod unknown;
 
 pub use error::{ImportError, Place};
 
@@ -136,28 +137,25 @@ fn kine_read(path: &Path, progress: &Progress) -> Result<Recording, ImportError>
     container::open_with(path, progress).map_err(|e| ImportError::container(path, e))
 }
 
-/// The formats of [`IMPORTERS`] and those that need more than a path, as a list for people.
+/// The formats of [`IMPORTERS`] and those that need more than a path, for people.
 #[must_use]
-pub fn known() -> String {
+pub fn known() -> Vec<&'static str> {
     let mut names: Vec<&str> = IMPORTERS.iter().map(|i| i.takes).collect();
-    names.push("a raw memory dump, with its base address, page-table root and format given");
-    names.join("; ")
+    names.push("a raw memory dump, with its base address, page-table root and format given (--raw)");
+    names
 }
 
 /// Opens a `.kine`, or reads anything that an importer knows into memory.
 ///
 /// # Errors
-/// When the path does not exist, no importer knows it (the error lists those there are), it holds job chains that no
+/// When the path does not exist, no importer knows it (the error says what it holds), it holds job chains that no
 /// GPU ran yet, its contents are damaged beyond use, or the work was cancelled.
 pub fn open(path: &Path, progress: &Progress) -> Result<Recording, ImportError> {
     std::fs::metadata(path).map_err(|e| ImportError::io(path, e))?;
     match IMPORTERS.iter().find(|i| (i.fits)(path)).map(|i| &i.reads) {
         Some(Reads::Recording(read)) => read(path, progress),
         Some(Reads::Chains) => Err(ImportError::NotRun { path: path.to_owned() }),
-        None => Err(ImportError::Unknown {
-            path: path.to_owned(),
-            known: known(),
-        }),
+        None => Err(ImportError::unknown(path)),
     }
 }
 

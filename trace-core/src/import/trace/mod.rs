@@ -155,10 +155,7 @@ pub fn import(path: &Path, options: &Options, progress: &Progress) -> Result<Rec
         }
         Some(Form::Qemu) => log::read(qemu::Qemu::default(), path, progress)?.recording(path, options, progress)?,
         None => {
-            return Err(ImportError::Unknown {
-                path: path.to_owned(),
-                known: super::known(),
-            });
+            return Err(ImportError::unknown(path));
         }
     };
     screen::attach(path, &mut recording);
