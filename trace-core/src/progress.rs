@@ -14,6 +14,10 @@ struct State {
     done: AtomicU64,
     total: AtomicU64,
     cancelled: AtomicBool,
+    /// The worker ended by an error of the program, and will report nothing.
+    lost: AtomicBool,
+    /// The worker ended, in whichever way.
+    over: AtomicBool,
 }
 
 /// The person asked for the work to stop.
@@ -65,6 +69,30 @@ impl Progress {
     /// Asks the worker to stop at its next step.
     pub fn cancel(&self) {
         self.state.cancelled.store(true, Ordering::Relaxed);
+    }
+
+    /// Says that the worker ended by an error of the program: whoever waits for what it would have reported waits no
+    /// more.
+    pub fn mark_lost(&self) {
+        self.state.lost.store(true, Ordering::Relaxed);
+        self.mark_ended();
+    }
+
+    /// Says that the worker ended.
+    pub fn mark_ended(&self) {
+        self.state.over.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether the worker ended, as far as somebody said so ([`Progress::mark_ended`], [`Progress::mark_lost`]).
+    #[must_use]
+    pub fn has_ended(&self) -> bool {
+        self.state.over.load(Ordering::Relaxed)
+    }
+
+    /// Whether the worker ended by an error of the program ([`Progress::mark_lost`]).
+    #[must_use]
+    pub fn is_lost(&self) -> bool {
+        self.state.lost.load(Ordering::Relaxed)
     }
 
     /// The part done, 0 to 1, or `None` while the total is not known.

@@ -165,12 +165,23 @@ pub struct Item {
     pub keys: String,
 }
 
+/// A piece of work that a panel asked for.
+struct PanelWork {
+    panel: &'static str,
+    title: String,
+    progress: Progress,
+}
+
 /// What panels asked for in this frame.
 #[derive(Default)]
 pub struct Asks {
     list: Vec<Ask>,
     items: Vec<Item>,
     focus: Option<&'static str>,
+    /// The panel that is being drawn.
+    drawing: Option<&'static str>,
+    /// Work that panels asked for and that did not end yet, or ended by an error of the program.
+    panel_work: Vec<PanelWork>,
     /// Whether the inspector is in view, so that panels need not explain what is selected.
     pub inspector: bool,
     /// The pairing that is going on.
@@ -204,12 +215,41 @@ impl Asks {
         work: impl FnOnce(&Progress) -> Done + Send + 'static,
     ) -> Progress {
         let progress = Progress::new();
+        let title = title.into();
+        if let Some(panel) = self.drawing {
+            self.panel_work
+                .retain(|w| w.progress.is_lost() || !w.progress.has_ended());
+            self.panel_work.push(PanelWork {
+                panel,
+                title: title.clone(),
+                progress: progress.clone(),
+            });
+        }
         self.push(Ask::Work {
-            title: title.into(),
+            title,
             progress: progress.clone(),
             work: Box::new(work),
         });
         progress
+    }
+
+    /// A panel is being drawn: the work that it asks for is its own.
+    pub(super) fn begin_panel(&mut self, panel: Option<&'static str>) {
+        self.drawing = panel;
+    }
+
+    /// What of a panel's work ended by an error of the program and was not put away: what it was.
+    pub(super) fn lost_work(&self, panel: &str) -> Option<&str> {
+        let mut lost = self
+            .panel_work
+            .iter()
+            .filter(|w| w.panel == panel && w.progress.is_lost());
+        lost.next().map(|w| w.title.as_str())
+    }
+
+    /// The person has read what was lost of a panel.
+    pub(super) fn dismiss_lost_work(&mut self, panel: &str) {
+        self.panel_work.retain(|w| w.panel != panel || !w.progress.is_lost());
     }
 
     /// Asks for bytes to be selected and shown in Memory; `space` `None`: of the address space that it shows.
@@ -300,5 +340,34 @@ impl Asks {
     /// What was asked for, in order; what remains is empty.
     pub fn take(&mut self) -> Vec<Ask> {
         std::mem::take(&mut self.list)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn work_that_ended_by_an_error_of_the_program_is_told_in_its_panel_until_it_is_put_away() {
+        let mut asks = Asks::default();
+        asks.begin_panel(Some("plots"));
+        let counting = asks.work("counting accesses", |_| Box::new(|_| {}));
+        asks.begin_panel(Some("events"));
+        let filtering = asks.work("filtering events", |_| Box::new(|_| {}));
+        asks.begin_panel(None);
+        assert_eq!((asks.lost_work("plots"), asks.lost_work("events")), (None, None));
+        filtering.mark_ended();
+        counting.mark_lost();
+        assert_eq!(
+            (asks.lost_work("plots"), asks.lost_work("events")),
+            (Some("counting accesses"), None)
+        );
+        // What ended well is forgotten with the next piece of work, what was lost is not.
+        asks.begin_panel(Some("events"));
+        let _again = asks.work("filtering events", |_| Box::new(|_| {}));
+        assert_eq!(asks.panel_work.len(), 2);
+        assert!(asks.lost_work("plots").is_some());
+        asks.dismiss_lost_work("plots");
+        assert_eq!(asks.lost_work("plots"), None);
     }
 }

@@ -25,8 +25,9 @@ pub mod timeline;
 pub mod tune;
 pub mod views;
 
+use crate::theme::{icons, palette, widgets};
 use desk::{Ask, Desk};
-use egui::Ui;
+use egui::{RichText, Ui};
 
 /// A panel of the window.
 pub struct Panel {
@@ -36,6 +37,30 @@ pub struct Panel {
     pub title: &'static str,
     /// Draws it.
     pub ui: fn(&mut Desk<'_>, &mut Ui),
+}
+
+impl Panel {
+    /// Draws the panel. Where its work ended by an error of the program, a line above says so: without it the panel
+    /// would say for ever that it is at work.
+    pub fn draw(&self, desk: &mut Desk<'_>, ui: &mut Ui) {
+        if let Some(title) = desk.asks.lost_work(self.id) {
+            let message = format!("{title}: stopped by an error of the program; see the crash report.");
+            let p = palette(ui);
+            let mut away = false;
+            ui.horizontal(|ui| {
+                ui.add_space(8.0);
+                let text = format!("{} {message}", icons::WARNING);
+                ui.add(egui::Label::new(RichText::new(text).color(p.error)).wrap());
+                away = widgets::icon_button(ui, icons::X, "Dismiss").clicked();
+            });
+            if away {
+                desk.asks.dismiss_lost_work(self.id);
+            }
+        }
+        desk.asks.begin_panel(Some(self.id));
+        (self.ui)(desk, ui);
+        desk.asks.begin_panel(None);
+    }
 }
 
 /// Every panel that can be docked. A new one is a file and a line here.

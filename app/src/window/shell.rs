@@ -141,11 +141,11 @@ fn torn(app: &mut App, ui: &Ui) {
             let p = palette(ui);
             if matches!(class, egui::ViewportClass::EmbeddedWindow) {
                 ui.set_min_size(vec2(480.0, 300.0));
-                (panel.ui)(&mut desk, ui);
+                panel.draw(&mut desk, ui);
             } else {
                 egui::CentralPanel::default()
                     .frame(Frame::new().fill(p.panel))
-                    .show(ui, |ui| (panel.ui)(&mut desk, ui));
+                    .show(ui, |ui| panel.draw(&mut desk, ui));
                 ui.ctx().input(|i| {
                     let v = i.viewport();
                     t.now.at = v.outer_rect.map(|r| [r.min.x, r.min.y]).or(t.now.at);

@@ -82,7 +82,17 @@ impl<A: 'static> Tasks<A> {
         let started = thread.spawn(move || {
             let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| work(&mine)));
             let why = "stopped by an error of the program; see the crash report";
-            let ended = result.map_or_else(|_| Ended::Lost(name, why.into()), Ended::Done);
+            let ended = match result {
+                Ok(done) => {
+                    mine.mark_ended();
+                    Ended::Done(done)
+                }
+                Err(_) => {
+                    // A panel that waits for this work shows an error in its place.
+                    mine.mark_lost();
+                    Ended::Lost(name, why.into())
+                }
+            };
             // The window may be gone, and nobody left to tell.
             let _ = to.send((id, ended));
             ctx.request_repaint();
@@ -95,6 +105,7 @@ impl<A: 'static> Tasks<A> {
                 since: Instant::now(),
             }),
             Err(e) => {
+                progress.mark_lost();
                 let lost = Ended::Lost("could not start a thread".into(), e.to_string());
                 let _ = self.to.send((id, lost));
             }

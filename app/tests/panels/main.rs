@@ -18,6 +18,7 @@ mod inputs_of_calls;
 mod left_behind;
 mod lists;
 mod memory;
+mod nothing;
 mod page_map;
 mod page_tables;
 mod picture;

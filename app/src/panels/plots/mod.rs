@@ -52,7 +52,7 @@ fn plotted(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui) {
         return;
     }
     if doc.facts.registers.is_empty() {
-        let told = "No register is accessed in this recording, so there are no values to plot. Counts tells what else happened.";
+        let told = "No register is accessed in this recording, so there are no values to plot. The event table lists what it holds.";
         widgets::empty(ui, icons::CHART_BAR, told, None);
         return;
     }

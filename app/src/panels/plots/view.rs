@@ -61,6 +61,9 @@ impl<K: PartialEq, T> Found<K, T> {
     }
 }
 
+/// What is said where the work ended by an error of the program.
+const LOST: &str = "the program made an error; see the crash report (Help)";
+
 /// Work that was asked for and may have been replaced by other work meanwhile.
 #[derive(Clone, Debug)]
 pub(super) struct Slot<K, T>(pub(super) Option<Found<K, T>>);
@@ -109,6 +112,7 @@ impl<K: PartialEq, T> Slot<K, T> {
     pub(super) fn wrong(&self, key: &K) -> Option<&str> {
         match &self.0 {
             Some(Found::Not(k, why)) if k == key => Some(why),
+            Some(Found::Asked(k, progress)) if k == key && progress.is_lost() => Some(LOST),
             _ => None,
         }
     }
@@ -223,5 +227,15 @@ mod tests {
         assert!(slot.holds(&1) && slot.wrong(&1).is_none() && slot.known(&1).is_none());
         slot.found(1, &third, Ok(7));
         assert_eq!(slot.known(&1).map(|v| **v), Some(7));
+    }
+
+    #[test]
+    fn work_that_the_program_lost_is_an_error_and_no_waiting() {
+        let mut slot: Slot<u8, u32> = Slot::default();
+        let work = Progress::new();
+        slot.asked(1, work.clone());
+        assert_eq!(slot.wrong(&1), None);
+        work.mark_lost();
+        assert!(slot.wrong(&1).is_some() && slot.known(&1).is_none() && slot.wrong(&2).is_none());
     }
 }

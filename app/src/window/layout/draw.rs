@@ -136,7 +136,7 @@ impl Behavior<Pane> for Draw<'_> {
         ui.painter().rect_filled(ui.max_rect(), 0.0, p.panel);
         let rect = ui.max_rect();
         ui.shrink_clip_rect(rect);
-        ui.push_id(panel.id, |ui| (panel.ui)(&mut self.desk, ui));
+        ui.push_id(panel.id, |ui| panel.draw(&mut self.desk, ui));
         UiResponse::None
     }
 

@@ -1,0 +1,105 @@
+//! Every panel answers on every recording: also where there is nothing of what it shows. None is at work for ever, and no
+//! work ends by an error of the program.
+
+use crate::common::Window;
+use crate::common::net::net;
+use kinescope::panels::PANELS;
+use kinescope::panels::plots::{ByKind, Section};
+use trace_core::recording::{
+    Access, EventsBuilder, InterruptRow, Recording, Space, SpaceKind, SubmitRow, UndecodedRow,
+};
+use trace_query::By;
+
+/// Recordings that have nothing of something, by what they are.
+fn bare() -> Vec<(&'static str, Recording)> {
+    let of = |mali: bool, fill: &dyn Fn(&mut EventsBuilder)| {
+        let mut b = EventsBuilder::new();
+        fill(&mut b);
+        let mut r = Recording {
+            events: b.finish(),
+            ..Recording::default()
+        };
+        if mali {
+            r.facts.identity.gpu_id = 0x6000_0000;
+        }
+        r.facts.spaces.push(Space {
+            name: "gpu".into(),
+            kind: SpaceKind::Registers,
+            bytes: 0x4000,
+        });
+        r
+    };
+    let access = Access {
+        space: 0,
+        write: true,
+        offset: 0x24,
+        width: 4,
+        value: 1,
+    };
+    let submit = SubmitRow {
+        head_va: 0x1000,
+        address_space: 0,
+        slot: 1,
+    };
+    vec![
+        ("no events", of(true, &|_| {})),
+        ("no events and no map", of(false, &|_| {})),
+        ("marks alone", of(true, &|b| b.mark(1, "begin"))),
+        (
+            "interrupts alone",
+            of(true, &|b| b.interrupt(2, InterruptRow { line: 0, status: 1 })),
+        ),
+        ("no jobs", of(true, &|b| b.access(1, 1, access))),
+        ("no names", of(false, &|b| b.access(1, 1, access))),
+        (
+            "undecoded accesses alone",
+            of(true, &|b| b.undecoded(1, 1, 0, UndecodedRow::of_access(0x20, true, 4))),
+        ),
+        ("submits alone", of(true, &|b| b.submit(1, submit))),
+        ("calls alone", net(1).recording),
+    ]
+}
+
+/// What a panel says while it is at work.
+const AT_WORK: [&str; 4] = ["counting accesses…", "filtering…", "sorting…", "looking for changes…"];
+
+#[test]
+fn panels_answer_where_there_is_nothing_of_what_they_show() {
+    for (name, recording) in bare() {
+        let mut w = Window::of(recording);
+        for panel in PANELS {
+            w.run(&format!("show-{}", panel.id));
+            w.settle();
+            for section in Section::ALL {
+                if panel.id == "plots" {
+                    w.views().plots.section = section;
+                }
+                for _ in 0..3 {
+                    w.settle();
+                }
+                assert!(!w.has_part("stopped by an error"), "{name}: {} {section:?}", panel.id);
+                for at_work in AT_WORK {
+                    assert!(!w.has_part(at_work), "{name}: {} {section:?}: {at_work}", panel.id);
+                }
+                if panel.id != "plots" {
+                    break;
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn counts_of_calls_say_what_counts_them() {
+    let mut w = Window::of(net(2).recording);
+    w.run("show-plots");
+    w.views().plots.section = Section::Counts;
+    for by in By::ALL {
+        w.views().plots.by = ByKind(by);
+        for _ in 0..3 {
+            w.settle();
+        }
+        let told = "This recording has no register accesses. Launches and Kernel count its calls.";
+        assert!(w.has_part(told), "{by:?}");
+    }
+}
