@@ -477,7 +477,7 @@ fn diff() {
     let parted = json(&["diff", &sample("vecadd.kine"), &sample("chain2.kine")], 1);
     each(
         &parted["events"]["list"],
-        "job:o what:s a_event:n? b_event:n? events:n kind:s call:s? offset:h register:s? a:h? b:h?",
+        "job:o what:s a_event:n? b_event:n? events:n kind:s call:s? space:s? offset:h register:s? a:h? b:h?",
     );
     form(&parted["first_difference"], "a_event:n? b_event:n? what:s");
     each(

@@ -9,7 +9,6 @@ use super::job_index::JobIndex;
 use super::jobs::{Chain, JobFact};
 use super::spaces::SpaceFact;
 use super::uses::{JobPlaces, Uses};
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
@@ -17,7 +16,7 @@ use trace_core::calls::Calls;
 use trace_core::check::{Finding, Severity};
 use trace_core::filter::{self, Derived, JobEnds};
 use trace_core::recording::{Access, BufferRole, CallFacts, ChainReport, InterruptLine, Recording};
-use trace_core::registers::{Accesses, RecordedRegisters, RegisterMap, Role};
+use trace_core::registers::{Accesses, RecordedRegisters, RegisterMap, Role, place_name, shows_spaces};
 use trace_core::timeline::{KeptTimeline, Pyramid};
 
 /// Most events between a write that makes a job ready and its submit; other threads access registers in between.
@@ -448,8 +447,14 @@ impl Facts {
             let name = space.map_or("unknown space", |s| s.name.as_str());
             return format!("{name}+{:#x}", access.offset);
         }
-        let named = self.device.and_then(|d| d.name_of(access));
-        named.map_or_else(|| self.register_name(access.offset), Cow::into_owned)
+        if let Some(named) = self.device.and_then(|d| d.name_of(access)) {
+            return named.into_owned();
+        }
+        let unknown = self.map.is_none_or(|m| m.at(access.offset).is_none());
+        match unknown && shows_spaces(recording) {
+            true => place_name(recording, access.space, access.offset),
+            false => self.register_name(access.offset),
+        }
     }
 
     /// Whether what an access is to has a name: registers that a map knows, and any place of another space.

@@ -16,7 +16,7 @@ use replay_core::{Action, ReadClass, width_mask};
 use std::collections::BTreeMap;
 use trace_core::check::undecoded_accesses;
 use trace_core::progress::Progress;
-use trace_core::recording::{Access, EventKind, SpaceKind};
+use trace_core::recording::{Access, EventKind, Hardware, SpaceKind};
 use trace_core::registers::RegisterMap;
 use trace_core::timeline::GAP_NS;
 use trace_core::{GpuVa, Recording};
@@ -142,7 +142,10 @@ fn same_device(recording: &Recording, target: &DeviceInfo) -> Result<(), Compile
     match (&recorded, device) {
         (Some(a), Some(b)) if a.same_device(b) => Ok(()),
         _ => Err(CompileError::OtherHardware {
-            recorded: recorded.map_or_else(|| "a device that it does not tell".to_owned(), |h| h.id()),
+            recorded: recorded.filter(Hardware::is_named).map_or_else(
+                || "a device that it does not tell (import the log with `--device VENDOR:DEVICE`)".to_owned(),
+                |h| h.id(),
+            ),
             device: format!(
                 "{}, {}",
                 target.name,

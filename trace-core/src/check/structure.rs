@@ -3,7 +3,7 @@
 use super::{Few, Finding, FindingKind, REPORT_EVERY};
 use crate::progress::{Cancelled, Progress};
 use crate::recording::{Recording, SpaceKind};
-use crate::registers::RecordedRegisters;
+use crate::registers::{RecordedRegisters, place_name};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Events that the recorder knows it missed. What the importer or recorder has told of itself, at the same event, is not
@@ -88,7 +88,13 @@ pub(super) fn registers(
             .find(|(_, a)| is_registers(a.space))
         {
             let message = match recording.hardware() {
-                Some(h) if id == 0 => format!("no register map knows the device {}, so no register has a name", h.id()),
+                Some(h) if id == 0 && h.is_named() => {
+                    format!("no register map knows the device {}, so no register has a name", h.id())
+                }
+                Some(_) if id == 0 => "the log does not tell its device, so no register has a name; import it with \
+                                       `--device VENDOR:DEVICE` (1002:5159) or `--device COMPATIBLE` (arm,pl031)"
+                    .to_owned(),
+                None if id == 0 => "the recording does not tell its GPU, so no register has a name".to_owned(),
                 _ => format!("no register map knows a GPU with id {id:#010x}, so no register has a name"),
             };
             let f = Finding::new(FindingKind::UnknownRegister, format!("event {event}"), message);
@@ -168,7 +174,7 @@ pub(super) fn registers(
             "{} accesses of {width} bytes at {offset:#x} of {name}, where the map has no such register",
             s.count
         );
-        let place = format!("event {}, offset {offset:#x}", s.first);
+        let place = format!("event {}, offset {}", s.first, place_name(recording, space, offset));
         findings.push(Finding::new(FindingKind::UnknownRegister, place, message).at_event(s.first));
     }
     Ok(())

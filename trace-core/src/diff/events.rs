@@ -11,7 +11,7 @@ use super::stream::{self, Item, Key, Names, Rule, Side, Stream};
 use super::{EventDiff, EventDifference, JobPair, MOST, OneSided, RegisterDiff};
 use crate::progress::{Cancelled, Progress};
 use crate::recording::{Access, EventKind, Recording};
-use crate::registers::{RegisterMap, Role};
+use crate::registers::{RegisterMap, Role, place_name};
 use std::collections::BTreeMap;
 use std::ops::Range;
 
@@ -587,7 +587,16 @@ impl Work<'_, '_> {
                 fields.push(("value".into(), text(x), text(y)));
             }
             RegisterDiff {
-                name: known.map_or_else(|| format!("{offset:#x}"), |r| r.name.clone()),
+                name: known.map_or_else(
+                    || {
+                        place_name(
+                            if x.is_some() { self.a.0 } else { self.b.0 }.recording,
+                            one.space,
+                            offset,
+                        )
+                    },
+                    |r| r.name.clone(),
+                ),
                 offset,
                 count: 0,
                 first: (x.map(|x| x.0), y.map(|y| y.0)),

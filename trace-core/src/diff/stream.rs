@@ -263,16 +263,19 @@ impl<'a> Side<'a> {
             return own;
         }
         let offset = format!("{:#x}", access.offset);
-        let name = match part {
-            Some(p) => p.register.name.clone(),
-            None if access.space == self.registers => offset,
-            None => match self.recording.facts.spaces.get(usize::from(access.space)) {
-                Some(space) => format!("{}+{offset}", space.name),
-                None => offset,
-            },
+        let place = || match self.recording.facts.spaces.get(usize::from(access.space)) {
+            Some(space) => format!("{}+{offset}", space.name),
+            None => offset.clone(),
+        };
+        // A register of the device's own space goes by its offset alone, too.
+        let (name, also) = match part {
+            Some(p) => (p.register.name.clone(), None),
+            None if access.space == self.registers => (offset.clone(), Some(place())),
+            None => (place(), None),
         };
         let mut left_out = 0u64;
-        for field in self.rules.of_register(&name) {
+        let names = std::iter::once(&name).chain(&also);
+        for field in names.flat_map(|name| self.rules.of_register(name)) {
             let Some(field) = field else {
                 return Rule::Nothing;
             };

@@ -119,6 +119,16 @@ impl Hardware {
         }
     }
 
+    /// Whether the recording tells which device it is. A log without ids, or of a device of the device tree of which no
+    /// name is given, does not: [`Hardware::id`] then has nothing to say.
+    #[must_use]
+    pub fn is_named(&self) -> bool {
+        match self {
+            Self::Pci(f) => (f.vendor, f.device) != (0, 0),
+            Self::Platform(d) => d.compatible.iter().any(|c| !c.is_empty()),
+        }
+    }
+
     /// Whether a recording of one may be replayed on the other: the same PCI vendor and device, or a common entry among
     /// what they are compatible with.
     #[must_use]

@@ -34,7 +34,7 @@ pub use layout::{Decoded, Field, FieldKind, FieldValue, Layout, Unknown};
 pub use map::{RegisterMap, gpu_name};
 pub use memory::NamedMemory;
 pub use parse::RegisterMapError;
-pub use recorded::{RecordedRegisters, register_space};
+pub use recorded::{NO_SPACE, RecordedRegisters, place_name, register_space, shows_spaces};
 pub use screen::{ScreenFact, ScreenSource};
 
 use crate::recording::InterruptLine;

@@ -62,8 +62,15 @@ impl RecordedRegisters {
     }
 }
 
-/// Number of the space of a recording that a map's registers are in: the one of the map's name for it, else the first
-/// that holds registers, else 0. Without a map it is the first that holds registers.
+/// Returned by [`register_space`] for a recording that has spaces, none of which holds registers. No space has this
+/// number: importers make fewer.
+pub const NO_SPACE: u8 = u8::MAX;
+
+/// Returns the number of the space of a recording that a map's registers are in: the one of the map's name for it, else
+/// the first that holds registers. Without a map it is the first that holds registers.
+///
+/// A recording whose spaces are all of other kinds (configuration space, memory) has no such space: [`NO_SPACE`], so
+/// that a map never names what it does not describe. A recording that names no space at all has its registers in 0.
 #[must_use]
 pub fn register_space(recording: &Recording, map: Option<&RegisterMap>) -> u8 {
     let spaces = &recording.facts.spaces;
@@ -73,5 +80,79 @@ pub fn register_space(recording: &Recording, map: Option<&RegisterMap>) -> u8 {
         .filter(|name| !name.is_empty())
         .and_then(|name| spaces.iter().position(|s| registers(s) && s.name == name));
     let found = named.or_else(|| spaces.iter().position(registers));
-    found.and_then(|n| u8::try_from(n).ok()).unwrap_or(0)
+    match found {
+        Some(n) => u8::try_from(n).unwrap_or(NO_SPACE),
+        None if spaces.is_empty() => 0,
+        None => NO_SPACE,
+    }
+}
+
+/// Whether an offset of a recording says too little without its space: the recording has more than one, or one that
+/// holds no registers.
+#[must_use]
+pub fn shows_spaces(recording: &Recording) -> bool {
+    match recording.facts.spaces.as_slice() {
+        [] => false,
+        [one] => one.kind != SpaceKind::Registers,
+        _ => true,
+    }
+}
+
+/// Returns an offset as it is shown to people and as filters take it: `0x10` of the only registers, `bar3+0x10` where
+/// [`shows_spaces`] says so.
+#[must_use]
+pub fn place_name(recording: &Recording, space: u8, offset: u32) -> String {
+    let spaces = &recording.facts.spaces;
+    match spaces.get(usize::from(space)) {
+        Some(s) if shows_spaces(recording) => format!("{}+{offset:#x}", s.name),
+        None if shows_spaces(recording) => format!("space {space}+{offset:#x}"),
+        _ => format!("{offset:#x}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::recording::Space;
+
+    fn recording(spaces: &[(&str, SpaceKind)]) -> Recording {
+        let mut r = Recording::default();
+        r.facts.spaces = spaces
+            .iter()
+            .map(|(name, kind)| Space {
+                name: (*name).into(),
+                kind: *kind,
+                bytes: 0x1000,
+            })
+            .collect();
+        r
+    }
+
+    #[test]
+    fn a_map_names_no_space_that_holds_no_registers() {
+        use SpaceKind::{Config, Framebuffer, Memory, Registers};
+        for (spaces, number) in [
+            (&[][..], 0),
+            (&[("config", Config)], NO_SPACE),
+            (&[("bar0", Framebuffer), ("config", Config)], NO_SPACE),
+            (&[("memory@0xc0000", Memory), ("bar2", Registers)], 1),
+        ] {
+            let r = recording(spaces);
+            assert_eq!(register_space(&r, None), number, "{spaces:?}");
+            for map in RegisterMap::embedded() {
+                assert_eq!(register_space(&r, Some(map)), number, "{spaces:?}, {}", map.name());
+            }
+        }
+    }
+
+    #[test]
+    fn places_have_their_space_where_there_is_more_than_one() {
+        let one = recording(&[("gpu", SpaceKind::Registers)]);
+        let two = recording(&[("bar1", SpaceKind::Registers), ("bar3", SpaceKind::Registers)]);
+        assert_eq!(place_name(&one, 0, 0x10), "0x10");
+        assert_eq!(place_name(&two, 1, 0x29624), "bar3+0x29624");
+        let config = recording(&[("config", SpaceKind::Config)]);
+        assert_eq!(place_name(&config, 0, 4), "config+0x4");
+        assert_eq!(place_name(&Recording::default(), 0, 0x10), "0x10");
+    }
 }

@@ -13,6 +13,7 @@ use trace_core::diff::{
 };
 use trace_core::memory::element_text;
 use trace_core::recording::{CallFacts, EventKind};
+use trace_core::registers::{place_name, shows_spaces};
 
 #[derive(Serialize)]
 pub struct Report<'a> {
@@ -155,7 +156,12 @@ pub struct Event {
     pub b_event: Option<u64>,
     pub events: u64,
     pub kind: &'static str,
+    /// The space of an access; `None` of other kinds.
+    pub space: Option<String>,
     pub offset: String,
+    /// What text shows where the access has no name.
+    #[serde(skip)]
+    pub place: String,
     pub register: Option<String>,
     /// Of a call of a driver, what it is.
     pub call: Option<String>,
@@ -265,16 +271,26 @@ pub fn report<'a>(
     (a, b): (&Opened, &Opened),
     rules: &Rules,
 ) -> Report<'a> {
-    // What the first recording accesses there; an access that only the second has is told by its offset alone.
-    let register = |d: &EventDifference| match d.a.and_then(|e| usize::try_from(e).ok()) {
-        Some(e) => {
-            let access = a.recording.events.access(e)?;
-            a.device?.name_of(&access).map(Cow::into_owned)
-        }
-        None if matches!(d.kind, EventKind::Read | EventKind::Write) => {
-            a.map.and_then(|m| m.at(d.offset)).map(|r| r.name.clone())
-        }
-        None => None,
+    // What the first recording accesses there, or what the second does, where it alone has the event.
+    let side = |d: &EventDifference| match (d.a, d.b) {
+        (Some(e), _) => Some((a, usize::try_from(e).ok()?)),
+        (None, e) => Some((b, usize::try_from(e?).ok()?)),
+    };
+    let register = |d: &EventDifference| {
+        let (of, event) = side(d)?;
+        let access = of.recording.events.access(event)?;
+        of.device?.name_of(&access).map(Cow::into_owned)
+    };
+    let several = shows_spaces(&a.recording) || shows_spaces(&b.recording);
+    let space = |d: &EventDifference| {
+        let (of, event) = side(d)?;
+        let places = matches!(d.kind, EventKind::Read | EventKind::Write | EventKind::Undecoded);
+        let number = of.recording.events.space.get(event).filter(|_| places)?;
+        of.recording
+            .facts
+            .spaces
+            .get(usize::from(number))
+            .map(|s| s.name.clone())
     };
     let facts = (a.recording.call_facts(), b.recording.call_facts());
     let called = |opened: &Opened, facts: &Option<CallFacts>, event: Option<u64>| {
@@ -295,6 +311,11 @@ pub fn report<'a>(
             events: d.events,
             kind: kind_name(d.kind),
             offset: hex(u64::from(d.offset)),
+            place: match space(d).filter(|_| several) {
+                Some(space) => format!("{space}+{:#x}", d.offset),
+                None => hex(u64::from(d.offset)),
+            },
+            space: space(d),
             register: register(d),
             call: d.kind.call_word().map(str::to_owned),
             a: text(d.value_a, a, &facts.0, d.a),
@@ -465,7 +486,8 @@ fn happened(aligned: &Aligned, (a, b): (&Opened, &Opened), (x, y): (Option<u64>,
                     .as_ref()
                     .and_then(|d| d.name_of(&access))
                     .map(Cow::into_owned);
-                let register = register.unwrap_or_else(|| hex(u64::from(access.offset)));
+                let place = || place_name(&opened.recording, access.space, access.offset);
+                let register = register.unwrap_or_else(place);
                 format!("{} {register}", kind_name(kind))
             }
             (kind, None) => kind_name(kind).to_owned(),

@@ -13,7 +13,7 @@ pub fn told(e: &Event) -> String {
     let name = match e.kind {
         "interrupt" => format!("interrupt line {}", e.offset),
         "dma-map" => "memory given to the device".to_owned(),
-        kind => format!("{kind} {}", e.register.as_deref().unwrap_or(&e.offset)),
+        kind => format!("{kind} {}", e.register.as_deref().unwrap_or(&e.place)),
     };
     let more = |side: &str, v: &Option<String>| match e.events {
         1 => format!("{name} {} only in the {side}", value(v)),

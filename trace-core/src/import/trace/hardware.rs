@@ -5,11 +5,12 @@ use crate::check::{Finding, FindingKind};
 use crate::recording::{EventKind, Hardware, PciFunction, PlatformDevice, PlatformWindow, Recording, SpaceKind};
 
 /// Sets the device of a recording: a PCI function; where the log tells of none and was made by a kernel that traces all
-/// register accesses, a device of the device tree, whose windows are those that the driver mapped.
+/// register accesses, a device of the device tree, whose windows are those that the driver mapped. `guessed`: the log does
+/// not say what was mapped, so that spaces go by their addresses and no device is known.
 pub(super) fn describe(
     recording: &mut Recording,
     function: Option<PciFunction>,
-    named: Option<&DeviceName>,
+    (named, guessed): (Option<&DeviceName>, bool),
     findings: &mut Vec<Finding>,
 ) {
     match (function, named) {
@@ -42,7 +43,9 @@ pub(super) fn describe(
                 ..PciFunction::default()
             }));
         }
-        (None, named) => platform(recording, named),
+        (None, Some(DeviceName::Compatible(_))) => platform(recording, named),
+        (None, None) if !guessed => platform(recording, named),
+        (None, None) => {}
     }
 }
 

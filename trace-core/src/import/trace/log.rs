@@ -185,6 +185,9 @@ impl Log {
             let message = format!("{events} events; a recording holds at most {}", u32::MAX);
             return Err(ImportError::malformed(path, Place::Whole, message));
         }
+        if let Some(moved) = self.windows.join() {
+            self.pieces.par_iter_mut().for_each(|p| p.move_to(&moved));
+        }
         let named = options.device.as_ref();
         let chosen = device::choose(path, &self.functions, self.windows.all(), named)?;
         let made = device::spaces(&self.functions, chosen, self.windows.all());
@@ -233,7 +236,13 @@ impl Log {
             },
             ..Recording::default()
         };
-        hardware::describe(&mut recording, function.map(|f| f.pci), named, &mut self.findings);
+        let guessed = self.windows.all().iter().any(|w| w.guessed && w.accesses > 0);
+        hardware::describe(
+            &mut recording,
+            function.map(|f| f.pci),
+            (named, guessed),
+            &mut self.findings,
+        );
         recording.facts.findings = self.findings;
         recording.events = columns(pieces, &made.of_window);
         hardware::identify(&mut recording);

@@ -71,13 +71,16 @@ fn beside(path: &Path, ending: &str) -> PathBuf {
     path.with_file_name(format!("{stem}{ending}"))
 }
 
-/// The range that a mapping gives an address; where none does, the 64 KiB around it.
-fn mapped(maps: &[(u64, u64)], address: u64) -> (u64, u64) {
+/// The range that a mapping gives an address; where none does, the 64 KiB around it. And whether it is guessed so.
+fn mapped(maps: &[(u64, u64)], address: u64) -> (u64, u64, bool) {
     let of = maps
         .iter()
         .rev()
         .find(|(first, last)| (*first..=*last).contains(&address));
-    of.copied().unwrap_or((address & !0xffff, address | 0xffff))
+    match of {
+        Some((first, last)) => (*first, *last, false),
+        None => (address & !0xffff, address | 0xffff, true),
+    }
 }
 
 /// A format of logs.

@@ -250,7 +250,7 @@ impl Format for Qemu {
             }
         }
         // Every window is known: what has none was counted above.
-        rows.settle(&mut self.windows, |address| (address, address));
+        rows.settle(&mut self.windows, |address| (address, address, false));
         log.push(rows);
     }
 

@@ -144,13 +144,12 @@ impl Rows {
     }
 
     /// Finds the windows that were not known when the lines were read, and counts what goes to each. `range` tells the
-    /// range that an address was mapped in, for a window where there is none.
-    pub(super) fn settle(&mut self, windows: &mut Windows, range: impl Fn(u64) -> (u64, u64)) {
+    /// range that an address was mapped in, for a window where there is none, and whether it is guessed.
+    pub(super) fn settle(&mut self, windows: &mut Windows, range: impl Fn(u64) -> (u64, u64, bool)) {
         for stray in std::mem::take(&mut self.strays) {
-            let found = windows.find(stray.address).or_else(|| {
-                let (first, last) = range(stray.address);
-                windows.find_or_add(stray.address, first, last)
-            });
+            let found = windows
+                .find(stray.address)
+                .or_else(|| windows.find_or_add(stray.address, range(stray.address)));
             let (event, row) = (stray.event as usize, stray.row as usize);
             let offset = match stray.undecoded {
                 true => self.undecoded.get_mut(row).map(|u| &mut u.offset),
@@ -161,6 +160,28 @@ impl Rows {
             }
         }
         windows.count(&self.window);
+    }
+
+    /// Takes what goes to windows that were joined ([`Windows::join`]) to where they are now.
+    pub(super) fn move_to(&mut self, moved: &[(u16, u32)]) {
+        let (mut access, mut undecoded) = (0, 0);
+        for (kind, window) in self.kind.iter().zip(&mut self.window) {
+            let offset = match EventKind::from_raw(*kind) {
+                Some(EventKind::Read | EventKind::Write) => {
+                    access += 1;
+                    self.offset.get_mut(access - 1)
+                }
+                Some(EventKind::Undecoded) => {
+                    undecoded += 1;
+                    self.undecoded.get_mut(undecoded - 1).map(|u| &mut u.offset)
+                }
+                _ => None,
+            };
+            if let (Some((to, by)), Some(offset)) = (moved.get(usize::from(*window)), offset) {
+                *window = *to;
+                *offset = offset.saturating_add(*by);
+            }
+        }
     }
 
     /// Rows of the tables of its kinds: accesses, interrupts, marks, undecoded accesses, memory for the device.

@@ -37,7 +37,12 @@ pub(super) struct Window {
     pub(super) last: u64,
     /// Accesses to it.
     pub(super) accesses: u64,
+    /// Nothing says that the range was mapped: an access alone tells of it.
+    pub(super) guessed: bool,
 }
+
+/// Guessed windows with fewer bytes between them are one: pieces of the registers of a card.
+const JOINED: u64 = 16 << 20;
 
 /// The windows of a log, which never overlap.
 #[derive(Clone, Debug, Default)]
@@ -76,6 +81,7 @@ impl Windows {
             first: 0,
             last: bytes.saturating_sub(1),
             accesses: 0,
+            guessed: false,
         };
         self.push(window)
     }
@@ -143,6 +149,7 @@ impl Windows {
             first,
             last,
             accesses: 0,
+            guessed: false,
         })?;
         self.by_first.insert(first, number);
         let at = self.sorted.partition_point(|w| w.0 < first);
@@ -163,15 +170,50 @@ impl Windows {
     }
 
     /// The window of an address, which is made where there is none: of the range from `first` to `last`, which holds
-    /// it, as far as it is free. `None` where there are too many.
-    pub(super) fn find_or_add(&mut self, address: u64, first: u64, last: u64) -> Option<(u16, u32)> {
+    /// it, as far as it is free; the third says whether the range is guessed. `None` where there are too many.
+    pub(super) fn find_or_add(&mut self, address: u64, range: (u64, u64, bool)) -> Option<(u16, u32)> {
         if self.find(address).is_none() {
+            let (first, last, guessed) = range;
             // No further from the address than an offset reaches.
             let first = first.max(address & !(REACH - 1));
             let last = last.min(first.saturating_add(REACH - 1));
-            self.add_clipped(Owner::Memory, first, last, address)?;
+            let number = self.add_clipped(Owner::Memory, first, last, address)?;
+            if let Some(w) = self.all.get_mut(usize::from(number)) {
+                w.guessed = guessed;
+            }
         }
         self.find(address)
+    }
+
+    /// Joins guessed windows that lie together, once nothing is added any more. Returns where each window went, by its
+    /// number: the window that it is a part of now, and how far in it begins. `None` where none is joined.
+    pub(super) fn join(&mut self) -> Option<Vec<(u16, u32)>> {
+        let mut moved: Vec<(u16, u32)> = (0..self.all.len()).map(|n| (n as u16, 0)).collect();
+        let mut any = false;
+        // The window that the ones before were joined into, where the last one was guessed.
+        let mut head: Option<(u16, u64, u64)> = None;
+        for (first, last, number) in std::mem::take(&mut self.sorted) {
+            let guessed = self.all.get(usize::from(number)).is_some_and(|w| w.guessed);
+            head = match head.filter(|_| guessed) {
+                Some((to, begin, end)) if first - end <= JOINED && last - begin < REACH => {
+                    let from = self
+                        .all
+                        .get_mut(usize::from(number))
+                        .map(|w| std::mem::take(&mut w.accesses));
+                    if let Some(w) = self.all.get_mut(usize::from(to)) {
+                        w.last = last;
+                        w.accesses += from.unwrap_or(0);
+                    }
+                    if let Some(m) = moved.get_mut(usize::from(number)) {
+                        *m = (to, (first - begin) as u32);
+                    }
+                    any = true;
+                    Some((to, begin, last))
+                }
+                _ => guessed.then_some((number, first, last)),
+            };
+        }
+        any.then_some(moved)
     }
 }
 
@@ -219,12 +261,52 @@ mod tests {
         assert_eq!(w.find(0xfebf_3fff), Some((1, 0x3fff)));
         assert_eq!(w.find(0xfebe_ffff), Some((2, 0xfff)));
         assert_eq!((w.find(0xfe00_0000), w.find(0), w.find(u64::MAX)), (None, None, None));
-        assert_eq!(w.find_or_add(0xfebf_4010, 0xfebf_0000, 0xfebf_ffff), Some((3, 0x10)));
-        assert_eq!(w.find_or_add(u64::MAX, u64::MAX - 9, u64::MAX), Some((4, 9)));
+        assert_eq!(
+            w.find_or_add(0xfebf_4010, (0xfebf_0000, 0xfebf_ffff, false)),
+            Some((3, 0x10))
+        );
+        assert_eq!(w.find_or_add(u64::MAX, (u64::MAX - 9, u64::MAX, false)), Some((4, 9)));
         let mut finder = Finder::new(&w);
         for address in [0xfebf_4010, 0xfebf_4011, 0xfd00_0001, 0xfebf_0000, 3, u64::MAX] {
             assert_eq!(finder.find(address), w.find(address), "{address:#x}");
         }
+    }
+
+    #[test]
+    fn pieces_that_lie_together_are_one_window() {
+        let mut w = Windows::default();
+        w.add(Owner::Memory, 0xfb00_0000, 0x1000);
+        for address in [
+            0xfa0f_0008u64,
+            0xfa00_0000,
+            0x18_003c_0010,
+            0xfa9e_0004,
+            0xfb10_0000,
+            0xfb20_0000,
+        ] {
+            let first = address & !0xffff;
+            w.find_or_add(address, (first, first + 0xffff, true)).unwrap();
+        }
+        let before: Vec<u16> = (1..=6).collect();
+        w.count(&before);
+        let moved = w.join().unwrap();
+        // 0xfa00_0000 is the third, and what was mapped stays apart and keeps others apart.
+        assert_eq!(
+            moved,
+            [
+                (0, 0),
+                (2, 0xf_0000),
+                (2, 0),
+                (3, 0),
+                (2, 0x9e_0000),
+                (5, 0),
+                (5, 0x10_0000)
+            ]
+        );
+        let all: Vec<(u64, u64, u64)> = w.all().iter().map(|w| (w.first, w.last, w.accesses)).collect();
+        assert_eq!((all[2], all[1].2), ((0xfa00_0000, 0xfa9e_ffff, 3), 0));
+        assert_eq!(all[5], (0xfb10_0000, 0xfb20_ffff, 2));
+        assert!(Windows::default().join().is_none());
     }
 
     #[test]
@@ -241,11 +323,8 @@ mod tests {
             1 + MOST_PARTS
         );
         for n in 0..10_000 {
-            w.find_or_add(
-                0x90_0000_0000 + n * 0x1_0000,
-                0x90_0000_0000 + n * 0x1_0000,
-                0x90_0000_0000 + n * 0x1_0000,
-            );
+            let at = 0x90_0000_0000 + n * 0x1_0000;
+            w.find_or_add(at, (at, at, false));
         }
         assert!(w.all().len() <= MOST);
     }
