@@ -1,10 +1,11 @@
 # Thin: every target is a script that says what it does and why. `make help` lists them.
 .POSIX:
-.PHONY: help run test bench fuzz mesa test-mesa test-cuda test-recordings board clean-target clean-fuzz clean-mesa clean-board
+.PHONY: help run test test-full bench fuzz mesa test-mesa test-cuda test-recordings board clean-target clean-fuzz clean-mesa clean-board
 
 help:
 	@echo "make run                     build, open the window on a sample recording (RECORDING=FILE: another one)"
 	@echo "make test                    install what tests need, run all of them"
+	@echo "make test-full               the same and the long tier, some minutes more; TESTS=NAME: only long tests of that name"
 	@echo "make test-recordings         the same, and fail when a test on real recordings was skipped"
 	@echo "make bench                   measure; BENCH=NAME: only that one (import, open, scale, page_tables, state, screen, diff, images, filter, per_action, compute, trace, size, cuda_hooks, software_mali)"
 	@echo "make mesa                    build Mesa with the panfrost driver into .mesa, once: what record --with panfrost runs on"
@@ -22,6 +23,9 @@ run:
 
 test:
 	@scripts/test.sh
+
+test-full:
+	@TESTS="$(TESTS)" scripts/test-full.sh
 
 test-recordings:
 	@scripts/test-recordings.sh

@@ -133,6 +133,17 @@ pub fn recordings() -> Option<PathBuf> {
     None
 }
 
+/// The folder of inputs from the field, or `None` with a line that says so.
+#[must_use]
+pub fn field_cases() -> Option<PathBuf> {
+    let folder = std::env::var_os("KINESCOPE_CASES").map_or_else(|| root().join("../shared/cases"), Into::into);
+    if folder.join("README.md").exists() {
+        return Some(folder);
+    }
+    println!("skipped: no inputs from the field in {}", folder.display());
+    None
+}
+
 /// The sample traces of the project, in order.
 #[must_use]
 pub fn samples() -> Vec<PathBuf> {

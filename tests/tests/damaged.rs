@@ -37,12 +37,7 @@ fn verify_tells_a_damaged_file_from_one_that_it_cannot_look_at() {
     let mut header = sample.clone();
     header[3] ^= 0x40;
     let half = sample[..sample.len() / 2].to_vec();
-    for (name, bytes) in [
-        ("header", header),
-        ("cut", half),
-        ("empty", Vec::new()),
-        ("text", b"Dear all".to_vec()),
-    ] {
+    for (name, bytes) in [("header", header), ("cut", half), ("empty", Vec::new())] {
         let path = dir.path().join(format!("{name}.kine"));
         std::fs::write(&path, bytes).unwrap();
         let text = run(["verify".as_ref(), path.as_os_str()]);
@@ -63,6 +58,16 @@ fn verify_tells_a_damaged_file_from_one_that_it_cannot_look_at() {
             !json["problems"][0]["message"].as_str().unwrap().contains(".kine:"),
             "{name}: {json}"
         );
+    }
+    // What never was such a file is not damaged.
+    for (name, bytes) in [
+        ("text.kine", b"Dear all, this is no recording.".to_vec()),
+        ("trace.txt", b"MAP 1.000000 1 0xfe000000".to_vec()),
+        ("picture.png", b"\x89PNG\r\n\x1a\n and so on".to_vec()),
+    ] {
+        let path = dir.path().join(name);
+        std::fs::write(&path, bytes).unwrap();
+        run(["verify".as_ref(), path.as_os_str()]).assert_refused("not a .kine file");
     }
     run(["verify".as_ref(), dir.path().as_os_str()]).assert_refused(dir.path().to_str().unwrap());
     run(["verify", "/nowhere/x.kine"]).assert_refused("/nowhere/x.kine");

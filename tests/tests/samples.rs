@@ -15,10 +15,14 @@ mod filters;
 mod outputs;
 #[path = "command_line/programs.rs"]
 mod programs;
+#[path = "command_line/spaces.rs"]
+mod spaces;
 #[path = "command_line/stopping.rs"]
 mod stopping;
 #[path = "command_line/tables.rs"]
 mod tables;
+#[path = "command_line/typed.rs"]
+mod typed;
 #[path = "command_line/waves.rs"]
 mod waves;
 

@@ -4,7 +4,7 @@ use super::failure::complain;
 use super::outputs::Files;
 use super::ready;
 use super::source::{Opened, Source};
-use super::{Failure, replayed_screen, waiting};
+use super::{Failure, replayed_screen, target, waiting};
 use crate::buffers;
 use crate::document::boards::factories;
 use clap::{Args, ValueEnum};
@@ -17,6 +17,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
+use trace_core::ranges;
 use trace_core::recording::BufferRole;
 use trace_core::screen::Picture;
 
@@ -42,7 +43,23 @@ impl Keys {
     /// Opens a board by its name.
     pub fn board(&self, name: &str) -> Result<Lease, Failure> {
         let failed = |e: ClientError| {
-            let e = e.to_string();
+            let meant = target::near(name).filter(|n| n != name);
+            let e = match (e, meant) {
+                (ClientError::BoardName { .. } | ClientError::NoBoard { .. }, Some(meant)) => {
+                    format!(
+                        "there is no target `{name}`; did you mean `{meant}`? There are {}",
+                        target::known()
+                    )
+                }
+                (ClientError::BoardName { reason, .. }, None) => format!(
+                    "`{name}` is not a target's name ({reason}); the forms are {}",
+                    target::FORMS
+                ),
+                (ClientError::NoBoard { .. }, None) => {
+                    format!("there is no target `{name}`; there are {}", target::known())
+                }
+                (e, _) => e.to_string(),
+            };
             // Some errors name the board themselves.
             Failure::usage(if e.contains(name) {
                 e
@@ -135,12 +152,12 @@ pub struct ReplayOf {
     source: Source,
     /// Board: software:MODEL, qemu:DEVICE[,PROPERTY=VALUE...], cuda:N, agent:NAME/DEVICE, agent://HOST:PORT/DEVICE,
     /// agent:///PATH.sock/DEVICE; the verb `boards` lists those there are
-    #[arg(long, value_name = "BOARD", required = true)]
+    #[arg(long, value_name = "BOARD")]
     on: Option<String>,
     #[command(flatten)]
     inputs: Inputs,
-    /// Replay registers that the register map does not know, from byte offset START up to, not including, END; may be
-    /// given more than once
+    /// Replay registers that the register map does not know, from byte offset START up to END, which is left out
+    /// (START..=LAST includes the register at LAST); may be given more than once
     #[arg(long = "allow", value_name = "START..END", value_parser = range)]
     allow: Vec<Range<u32>>,
     /// Picture (binary PPM) that the device's screen must show at the end; without it the one that the recording has
@@ -191,15 +208,29 @@ pub struct Ready {
     pub expected: BTreeMap<String, Vec<u8>>,
 }
 
+/// What to say where no target was given: the one that fits the recording, where this program knows one.
+fn no_target(opened: &Opened) -> Failure {
+    let said = match target::fitting(&opened.recording) {
+        Some(target) => format!("no target was given; `--on {target}` fits this recording"),
+        None => "no target was given (`--on TARGET`), and none that this program brings along fits".to_owned(),
+    };
+    Failure::file(&opened.file, format!("{said}; `kinescope boards` lists all"))
+}
+
 /// Byte offsets of registers, `0x3f00..0x3f10`.
 fn range(text: &str) -> Result<Range<u32>, String> {
     let number = |t: &str| match t.strip_prefix("0x") {
         Some(hex) => u32::from_str_radix(hex, 16).ok(),
         None => t.parse().ok(),
     };
-    let ends = text.split_once("..").and_then(|(a, b)| Some(number(a)?..number(b)?));
+    let ends = ranges::split(text).and_then(|r| {
+        let end = number(r.end)?;
+        // The last register as a whole.
+        let end = if r.inclusive { end.checked_add(4)? } else { end };
+        Some(number(r.first)?..end)
+    });
     ends.filter(|r| r.start < r.end && r.start % 4 == 0 && r.end % 4 == 0)
-        .ok_or_else(|| format!("'{text}' is no range of registers (expected 0xSTART..0xEND, multiples of 4)"))
+        .ok_or_else(|| format!("'{text}' is no range of registers (expected 0xSTART..0xEND without the end or 0xSTART..=0xLAST with it, multiples of 4)"))
 }
 
 /// A buffer and the file of its contents, as a person writes them.
@@ -216,7 +247,15 @@ impl ReplayOf {
         factories().start_ahead(self.board());
         let mut asked: Vec<&str> = asked.collect();
         asked.extend(self.expect.iter().map(|(name, _)| name.as_str()));
-        if let Some(whole) = ready::read(&self.source.file)? {
+        let plan = ready::read(&self.source.file)?;
+        if self.on.is_none() {
+            let opened = match &plan {
+                Some(whole) => ready::opened(self.file(), &whole.plan),
+                None => self.source.open()?,
+            };
+            return Err(no_target(&opened));
+        }
+        if let Some(whole) = plan {
             return self.prepare_plan(whole, &asked);
         }
         let opened = self.source.open()?;

@@ -2,7 +2,7 @@
 
 use super::failure::complain;
 use super::out::counted;
-use super::source::{Opened, number};
+use super::source::{Opened, bare_hex, number};
 use super::{Exit, Failure, Out, hex, waiting};
 use crate::buffers;
 use crate::document::called as words;
@@ -61,7 +61,7 @@ pub fn address(opened: &Opened, calls: &Calls, text: &str) -> Result<u64, Failur
         }
         return Ok(at.saturating_add(by));
     }
-    let Ok(at) = number(text) else {
+    let Some(at) = number(text).ok().or_else(|| bare_hex(text)) else {
         return Err(Failure::file(
             &opened.file,
             format!("'{text}' is neither an address nor a buffer (`kinescope memory` without one lists the buffers)"),

@@ -1,6 +1,7 @@
 //! `events`: what happened, in order, with names and meanings.
 
 use super::source::{Opened, Source, number};
+use super::times::EventTimes;
 use super::{Exit, Failure, Out, Verb, filtered, hex, waiting};
 use clap::{Args, FromArgMatches as _};
 use serde::Serialize;
@@ -8,7 +9,9 @@ use std::borrow::Cow;
 use std::io;
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
+use trace_core::ranges;
 use trace_core::recording::{DmaMapRow, EventKind, InterruptLine};
+use trace_core::registers::place_name;
 
 pub const VERB: Verb = Verb {
     name: "events",
@@ -21,13 +24,16 @@ pub const VERB: Verb = Verb {
 struct Arguments {
     #[command(flatten)]
     source: Source,
-    /// Only these events: FIRST..END (END not included), either may be left out
+    /// Only these events: FIRST..END without END, or FIRST..=LAST with LAST; either end may be left out
     #[arg(long, value_name = "FIRST..END", value_parser = range)]
     range: Option<(u64, u64)>,
+    /// Only what makes this job ready, and everything while it runs: its number, FIRST..END or FIRST..=LAST
+    #[arg(long, value_name = "N", value_parser = filtered::job_filter)]
+    job: Option<String>,
     /// Only events that pass this filter: 'reg =~ "JS1_.*" and write and value & 0x100 != 0' (docs/query.md)
     #[arg(long = "where", value_name = "EXPR")]
     filter: Option<String>,
-    /// Only registers whose name contains this, in any case
+    /// Only registers whose name contains this, in any case; of places without a name, whose offset does
     #[arg(long, value_name = "TEXT")]
     register: Option<String>,
     /// Only writes
@@ -39,16 +45,8 @@ struct Arguments {
 }
 
 fn range(text: &str) -> Result<(u64, u64), String> {
-    let bad = || format!("'{text}' is not a range (expected FIRST..END)");
-    let (first, end) = text.split_once("..").ok_or_else(bad)?;
-    let part = |t: &str, default| if t.is_empty() { Ok(default) } else { number(t) };
-    let (first, end) = (part(first, 0)?, part(end, u64::MAX)?);
-    if first > end {
-        return Err(format!(
-            "'{text}' ends before it begins (expected FIRST..END, END not included)"
-        ));
-    }
-    Ok((first, end))
+    let parsed = ranges::parse(text, number)?;
+    Ok((parsed.numbers.start, parsed.numbers.end))
 }
 
 /// An event as JSON shows it; keys that its kind has not are left out.
@@ -56,6 +54,9 @@ fn range(text: &str) -> Result<(u64, u64), String> {
 struct Event {
     event: u64,
     kind: &'static str,
+    /// What text shows where no map names the place.
+    #[serde(skip)]
+    place: Option<String>,
     time_ns: u64,
     thread: u32,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -86,10 +87,7 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
             _ => None,
         },
     };
-    let filter = match &arguments.filter {
-        Some(text) => Some(filtered::compile("--where", text, &opened)?),
-        None => None,
-    };
+    let filter = filtered::of_events(arguments.filter.as_deref(), arguments.job.as_deref(), &opened)?;
     let each = |out: &mut Out, add: &mut dyn FnMut(&mut Out, &Event) -> io::Result<()>| match &filter {
         None => range
             .clone()
@@ -124,21 +122,24 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
     if out.json() {
         out.array_of(each)?;
     } else {
+        let times = EventTimes::of(&opened.recording);
+        let head = columns("Event", times.head(), "Thread", "Kind", "Register", "Value", "Means");
+        out.line(head)?;
         each(out, &mut |out, e| {
-            let what = e.register.as_ref().or(e.offset.as_ref()).map_or("", String::as_str);
+            let what = e.register.as_ref().or(e.place.as_ref()).map_or("", String::as_str);
             let value = e.value.as_deref().unwrap_or_default();
             let means = e.means.as_deref().unwrap_or_default();
-            let line = format!(
-                "{:>8}  {:>12.3} us  {:>6}  {:<9}  {what:<24}  {value:>10}  {means}",
-                e.event,
-                e.time_ns as f64 / 1e3,
-                e.thread,
-                e.kind,
-            );
-            out.line(line.trim_end())
+            let (event, time, thread) = (e.event.to_string(), times.text(e.time_ns), e.thread.to_string());
+            out.line(columns(&event, &time, &thread, e.kind, what, value, means))
         })?;
     }
     Ok(Exit::Good)
+}
+
+/// A line of the table. Its columns have the width of what is usual: events are printed as they are found.
+fn columns(event: &str, time: &str, thread: &str, kind: &str, what: &str, value: &str, means: &str) -> String {
+    let line = format!("{event:>8}  {time:>14}  {thread:>6}  {kind:<10}  {what:<24}  {value:>10}  {means}");
+    line.trim_end().to_owned()
 }
 
 /// Time between two looks of whoever reads along.
@@ -161,6 +162,7 @@ fn shown(opened: &Opened, index: u64, wanted: &Wanted) -> Option<Event> {
     let mut event = Event {
         event: index,
         kind: "unknown",
+        place: None,
         time_ns: events.time.get(at)?,
         thread: events.thread.get(at)?,
         space: None,
@@ -182,6 +184,7 @@ fn shown(opened: &Opened, index: u64, wanted: &Wanted) -> Option<Event> {
                 .get(usize::from(access.space))
                 .map(|s| s.name.clone());
             event.offset = Some(hex(u64::from(access.offset)));
+            event.place = Some(place_name(&opened.recording, access.space, access.offset));
             event.width = Some(access.width);
             event.value = Some(hex(access.value));
             event.means = opened
@@ -215,10 +218,11 @@ fn shown(opened: &Opened, index: u64, wanted: &Wanted) -> Option<Event> {
         Some(EventKind::Undecoded) => {
             let row = events.undecoded(at)?;
             event.kind = "undecoded";
-            let space = events.space.get(at).map(usize::from);
-            let space = space.and_then(|s| opened.recording.facts.spaces.get(s));
+            let number = events.space.get(at).unwrap_or(0);
+            let space = opened.recording.facts.spaces.get(usize::from(number));
             event.space = space.map(|s| s.name.clone());
             event.offset = Some(hex(u64::from(row.offset)));
+            event.place = Some(place_name(&opened.recording, number, row.offset));
             event.width = row.width();
             event.means = Some(row.describe());
         }
@@ -235,10 +239,8 @@ fn shown(opened: &Opened, index: u64, wanted: &Wanted) -> Option<Event> {
         None => {}
     }
     if let Some(text) = &wanted.register
-        && !event
-            .register
-            .as_ref()
-            .is_some_and(|r| r.to_ascii_lowercase().contains(text))
+        && !(event.register.as_ref().or(event.place.as_ref()))
+            .is_some_and(|name| name.to_ascii_lowercase().contains(text))
     {
         return None;
     }

@@ -3,6 +3,7 @@
 use super::source::Opened;
 use super::{Failure, waiting};
 use trace_core::filter::{Derived, Filter, Query, Selection};
+use trace_core::ranges;
 
 /// The filter of a recording that an option asks for. Jobs and polls are found only where it asks for them.
 ///
@@ -16,6 +17,40 @@ pub fn compile(option: &str, text: &str, opened: &Opened) -> Result<Filter, Fail
         false => None,
     };
     query.compile(&opened.recording, derived.as_ref()).map_err(told)
+}
+
+/// Jobs as options take them, as a filter: a number, `FIRST..END` or `FIRST..=LAST`.
+///
+/// # Errors
+/// When the text is none of these.
+pub fn job_filter(text: &str) -> Result<String, String> {
+    let number = |t: &str| t.parse::<u64>().map_err(|_| String::new());
+    if number(text).is_ok() {
+        return Ok(format!("job = {text}"));
+    }
+    match ranges::parse(text, number) {
+        Ok(_) => Ok(format!("job in {text}")),
+        Err(_) => Err(format!("'{text}' is no job (expected its number, {})", ranges::FORM)),
+    }
+}
+
+/// The filter that `--where` and `--job` are together; `None` where neither is given.
+///
+/// # Errors
+/// As [`compile`].
+pub fn of_events(filter: Option<&str>, job: Option<&str>, opened: &Opened) -> Result<Option<Filter>, Failure> {
+    // What is wrong with a person's filter is told of it alone.
+    if let (Some(filter), Some(_)) = (filter, job) {
+        compile("--where", filter, opened)?;
+    }
+    match (filter, job) {
+        (Some(filter), Some(job)) if !filter.trim().is_empty() => {
+            compile("--where", &format!("({filter}) and {job}"), opened).map(Some)
+        }
+        (Some(filter), None) => compile("--where", filter, opened).map(Some),
+        (_, Some(job)) => compile("--job", job, opened).map(Some),
+        (None, None) => Ok(None),
+    }
 }
 
 /// All events of a recording that pass.

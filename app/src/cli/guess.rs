@@ -1,10 +1,11 @@
 //! `stats --register`: what the accesses of one register tell of what it is.
 
+use super::failure::complain;
 use super::out::{counted, duration};
 use super::source::Opened;
-use super::{Exit, Failure, Out, hex, waiting};
+use super::{Exit, Failure, Out, absent, hex, waiting};
 use serde::Serialize;
-use trace_core::registers::{Follower, Guess, guess, register_space};
+use trace_core::registers::{Follower, Guess, guess, place_name, register_space};
 
 #[derive(Serialize)]
 struct Row {
@@ -58,9 +59,27 @@ struct FollowerRow {
     median_ns: i64,
 }
 
-/// The offset that a text names: a register of the map, or a number.
-fn offset_of(opened: &Opened, text: &str) -> Result<u32, Failure> {
+/// Where a register is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct RegisterPlace {
+    space: u8,
+    offset: u32,
+}
+
+/// A number as people write offsets: `0x24`, or decimal.
+fn offset(text: &str) -> Option<u32> {
+    match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
+        Some(digits) => u32::from_str_radix(digits, 16).ok(),
+        None => text.parse().ok(),
+    }
+}
+
+/// The places that a text names: a register of the map, `SPACE+OFFSET`, or an offset in every space that is accessed
+/// there, the space of the registers first. Where none is accessed, that of the registers.
+fn places(opened: &Opened, text: &str) -> Result<Vec<RegisterPlace>, Failure> {
+    let spaces = &opened.recording.facts.spaces;
     let map = opened.device.map(|d| d.map());
+    let own = register_space(&opened.recording, opened.map.or(map));
     let named = map.and_then(|m| {
         let found = m.registers().find(|r| r.name.eq_ignore_ascii_case(text));
         // A pair is meant by its low half.
@@ -70,23 +89,72 @@ fn offset_of(opened: &Opened, text: &str) -> Result<u32, Failure> {
         };
         Some(found.or_else(low)?.offset)
     });
-    let number = match text.strip_prefix("0x") {
-        Some(digits) => u32::from_str_radix(digits, 16).ok(),
-        None => text.parse().ok(),
+    if let Some(offset) = named {
+        return Ok(vec![RegisterPlace { space: own, offset }]);
+    }
+    if let Some((space, of)) = text.rsplit_once('+').and_then(|(s, o)| Some((s, offset(o)?))) {
+        let found = spaces.iter().position(|s| s.name.eq_ignore_ascii_case(space));
+        let number = found.and_then(|n| u8::try_from(n).ok());
+        let names: Vec<&str> = spaces.iter().map(|s| s.name.as_str()).collect();
+        return match number {
+            Some(space) => Ok(vec![RegisterPlace { space, offset: of }]),
+            None => Err(Failure::usage(format!(
+                "--register {text}: no space is called '{space}' (the recording has {})",
+                names.join(", ")
+            ))),
+        };
+    }
+    let Some(offset) = offset(text) else {
+        return Err(Failure::usage(format!(
+            "--register {text}: no register of this recording has this name; give its name, its offset as 0x24, or \
+             SPACE+OFFSET as {}+0x24",
+            spaces.first().map_or("bar0", |s| s.name.as_str())
+        )));
     };
-    named.or(number).ok_or_else(|| {
-        Failure::usage(format!(
-            "--register {text}: no register of this recording has this name; give its name, or its offset as 0x24"
-        ))
-    })
+    let events = &opened.recording.events;
+    let mut accessed: Vec<u8> = Vec::new();
+    for (_, a) in events.accesses(0..events.len()) {
+        // A register is accessed where any of its bytes is.
+        let touches = a.offset <= offset && offset - a.offset < u32::from(a.width.max(1));
+        if touches && !accessed.contains(&a.space) {
+            accessed.push(a.space);
+        }
+    }
+    accessed.sort_by_key(|s| (*s != own, *s));
+    if accessed.is_empty() {
+        accessed.push(own);
+    }
+    Ok(accessed
+        .into_iter()
+        .map(|space| RegisterPlace { space, offset })
+        .collect())
 }
 
 /// Prints what is known of a register by its accesses.
 pub fn run(opened: &Opened, register: &str, out: &mut Out) -> Result<Exit, Failure> {
-    let offset = offset_of(opened, register)?;
+    let places = places(opened, register)?;
+    let Some(RegisterPlace { space, offset }) = places.first().copied() else {
+        return Err(Failure::usage(format!(
+            "--register {register}: it is nowhere in this recording"
+        )));
+    };
     let recording = &opened.recording;
-    let map = opened.device.map(|d| d.map());
-    let space = register_space(recording, opened.map.or(map));
+    let others: Vec<String> = places
+        .iter()
+        .skip(1)
+        .map(|p| place_name(recording, p.space, p.offset))
+        .collect();
+    if !others.is_empty() {
+        complain(format_args!(
+            "this is {}; {} {} accessed, too: --register {}",
+            place_name(recording, space, offset),
+            others.join(", "),
+            if others.len() == 1 { "is" } else { "are" },
+            others.first().map_or("", String::as_str)
+        ));
+    }
+    // The map names the registers of its own space alone.
+    let map = opened.device.filter(|d| d.space() == space).map(|d| d.map());
     let known = map.and_then(|m| m.at(offset));
     let width = known.map(|r| r.width).unwrap_or_else(|| {
         let all = recording.events.accesses(0..recording.events.len());
@@ -151,12 +219,20 @@ pub fn run(opened: &Opened, register: &str, out: &mut Out) -> Result<Exit, Failu
     }
     let called = name(offset).unwrap_or_else(|| "no name".to_owned());
     out.line(format_args!(
-        "{called}, offset {offset:#x}, {} bits: {}, {}",
+        "{called}, offset {}, {} bits: {}, {}",
+        place_name(recording, space, offset),
         u32::from(width) * 8,
         counted(g.reads, "read"),
         counted(g.writes, "write"),
     ))?;
     if g.reads + g.writes == 0 {
+        let spaces = &recording.facts.spaces;
+        if recording.events.offset.is_empty() {
+            out.line(absent::describe_accesses(opened, false))?;
+        } else if spaces.len() > 1 && known.is_none() {
+            let names: Vec<&str> = spaces.iter().map(|s| s.name.as_str()).collect();
+            out.line(format_args!("not accessed in any space ({})", names.join(", ")))?;
+        }
         return Ok(Exit::Good);
     }
     for hint in &hints {
@@ -180,7 +256,7 @@ pub fn run(opened: &Opened, register: &str, out: &mut Out) -> Result<Exit, Failu
     let head = ["After a write", "Count", "Accesses on", "Time"];
     let mut table = vec![head.map(str::to_owned).to_vec()];
     for f in &g.followers {
-        let what = name(f.offset).unwrap_or_else(|| hex(u64::from(f.offset)));
+        let what = name(f.offset).unwrap_or_else(|| place_name(recording, space, f.offset));
         let sign = if f.ns < 0 { "-" } else { "" };
         table.push(vec![
             format!("{} {what}", if f.write { "write" } else { "read" }),

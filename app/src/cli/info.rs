@@ -4,10 +4,11 @@ use super::failure::complain;
 use super::map::not_followed;
 use super::out::{counted, duration};
 use super::source::{Opened, Source};
-use super::{Exit, Failure, Out, Verb, hex};
+use super::{Exit, Failure, Out, Verb, called, hex};
 use crate::document::captured;
 use clap::{Args as _, FromArgMatches as _};
 use serde::Serialize;
+use std::collections::BTreeSet;
 use trace_core::mmu;
 use trace_core::recording::{Capture, ChainReport, EventKind};
 
@@ -46,6 +47,23 @@ struct Info {
     capture: Option<Capture>,
     /// What became of jobs when they were recorded, where the device told the recorder.
     recorded: Option<Recorded>,
+    /// What an API trace holds; absent from register traces.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    calls: Option<CallCounts>,
+}
+
+/// How much of everything an API trace holds.
+#[derive(Serialize)]
+struct CallCounts {
+    api: String,
+    launches: u64,
+    /// Kernels that were launched.
+    kernels: u64,
+    streams: u64,
+    /// Buffers that were allocated.
+    device_buffers: u64,
+    copies: u64,
+    fills: u64,
 }
 
 #[derive(Serialize)]
@@ -149,8 +167,31 @@ fn gather(opened: &Opened) -> Result<(Info, Vec<String>), Failure> {
         source: facts.identity.source.clone(),
         capture: recording.capture(),
         recorded: of_jobs(&recording.chain_reports()),
+        calls: call_counts(opened)?,
     };
     Ok((info, unknown))
+}
+
+/// Counts what an API trace holds.
+fn call_counts(opened: &Opened) -> Result<Option<CallCounts>, Failure> {
+    if opened.calls.is_none() {
+        return Ok(None);
+    }
+    let calls = called::of(opened)?;
+    let count = |kind| {
+        let kinds = opened.recording.events.kind.iter();
+        kinds.filter(|k| EventKind::from_raw(*k) == Some(kind)).count() as u64
+    };
+    let kernels: BTreeSet<u32> = calls.launches().iter().map(|l| l.function).collect();
+    Ok(Some(CallCounts {
+        api: calls.facts().api.clone(),
+        launches: calls.launches().len() as u64,
+        kernels: kernels.len() as u64,
+        streams: calls.facts().streams.len() as u64,
+        device_buffers: calls.buffers().list().len() as u64,
+        copies: count(EventKind::Copy),
+        fills: count(EventKind::Fill),
+    }))
 }
 
 /// What became of jobs where they were recorded; `None` where the recording does not tell.
@@ -182,61 +223,118 @@ fn recorded_text(r: &Recorded) -> String {
     parts.join(", ")
 }
 
+/// All events, and of them what is an access.
+fn events_text(info: &Info) -> String {
+    let accesses = [
+        (info.reads, counted(info.reads, "read")),
+        (info.writes, counted(info.writes, "write")),
+        (
+            info.undecoded.unwrap_or(0),
+            format!("{} undecoded", info.undecoded.unwrap_or(0)),
+        ),
+    ];
+    // A recording of other things has no accesses to speak of.
+    let parts: Vec<String> = accesses.into_iter().filter(|a| a.0 > 0).map(|a| a.1).collect();
+    match parts.is_empty() {
+        true => info.events.to_string(),
+        false => format!("{} ({})", info.events, parts.join(", ")),
+    }
+}
+
+/// How many events the recorder lost, where that can be known.
+fn lost_text(opened: &Opened, info: &Info) -> String {
+    // Memory that is cut loses no event.
+    let of_events = |place: &str| !place.starts_with("gr_") || place.starts_with("gr_io_history");
+    let cut = info.events > 0 && opened.cut().is_some_and(|f| of_events(&f.place));
+    match (cut, info.lost_events) {
+        (true, 0) => "not known, the file was cut".to_owned(),
+        (true, n) => format!("{n} before the place where the file was cut, then not known"),
+        (false, n) => n.to_string(),
+    }
+}
+
 fn text(opened: &Opened, info: &Info, unknown: &[String], out: &mut Out) -> Result<(), Failure> {
     let identity = &opened.recording.facts.identity;
     let told = |s: &str| {
         if s.is_empty() {
-            "not recorded".to_owned()
+            "unknown".to_owned()
         } else {
             s.to_owned()
         }
     };
+    // A name without an id, or an id without a name, says something; brackets around nothing do not.
+    let device = |name: &str, id: Option<String>| match id {
+        Some(id) if name.is_empty() || name == id => id,
+        Some(id) => format!("{name} ({id})"),
+        None => told(name),
+    };
     let row = |name: &str, value: String| vec![name.to_owned(), value];
     let mut rows = vec![
         match opened.recording.hardware() {
-            Some(h) if identity.gpu_id == 0 => row("Device", format!("{} ({})", told(&info.gpu.name), h.id())),
-            _ => row("GPU", format!("{} ({})", told(&info.gpu.name), info.gpu.id)),
+            Some(h) if identity.gpu_id == 0 && h.is_named() => row("Device", device(&info.gpu.name, Some(h.id()))),
+            Some(_) if identity.gpu_id == 0 => row(
+                "Device",
+                "unknown: the log does not tell it; import it with `--device VENDOR:DEVICE` or `--device COMPATIBLE`"
+                    .to_owned(),
+            ),
+            _ => {
+                let id = (identity.gpu_id != 0).then(|| info.gpu.id.clone());
+                row("GPU", device(&info.gpu.name, id))
+            }
         },
         row("Driver", told(&identity.driver)),
         row("Board", told(&identity.board)),
         row("Source", told(&info.source)),
-        row(
-            "Events",
-            format!(
-                "{} ({}, {}{})",
-                info.events,
-                counted(info.reads, "read"),
-                counted(info.writes, "write"),
-                info.undecoded.map(|n| format!(", {n} undecoded")).unwrap_or_default()
-            ),
-        ),
+        row("Events", events_text(info)),
         row("Span", duration(info.span_ns)),
-        row("Lost events", info.lost_events.to_string()),
-        row("Jobs", info.jobs.to_string()),
-        row(
-            "Recorded",
-            info.recorded
-                .as_ref()
-                .map_or_else(|| "not told by the recorder".to_owned(), recorded_text),
-        ),
-        row("Interrupts", info.interrupts.to_string()),
-        row("Polls", info.polls.to_string()),
-        row(
-            "Pages",
-            format!(
-                "{} in the source ({} zero), {} distinct",
-                info.pages, info.zero_pages, info.distinct_pages
-            ),
-        ),
-        row(
-            "Mapped",
-            format!(
-                "{} in {}",
-                counted(info.mapped_pages, "page"),
-                counted(info.address_spaces, "address space")
-            ),
-        ),
+        row("Lost events", lost_text(opened, info)),
     ];
+    match &info.calls {
+        Some(c) => {
+            rows.push(row(
+                "Launches",
+                format!("{} of {}", c.launches, counted(c.kernels, "kernel")),
+            ));
+            rows.push(row("Streams", c.streams.to_string()));
+            rows.push(row("Buffers", c.device_buffers.to_string()));
+            let copies = if c.copies == 1 {
+                "1 copy".to_owned()
+            } else {
+                format!("{} copies", c.copies)
+            };
+            rows.push(row("Copies", format!("{copies}, {}", counted(c.fills, "fill"))));
+            rows.push(row(
+                "Pages",
+                format!("{} of content, {} distinct", info.pages, info.distinct_pages),
+            ));
+        }
+        None => rows.extend([
+            row("Jobs", info.jobs.to_string()),
+            row(
+                "Recorded",
+                info.recorded
+                    .as_ref()
+                    .map_or_else(|| "unknown".to_owned(), recorded_text),
+            ),
+            row("Interrupts", info.interrupts.to_string()),
+            row("Polls", info.polls.to_string()),
+            row(
+                "Pages",
+                format!(
+                    "{} in the source ({} zero), {} distinct",
+                    info.pages, info.zero_pages, info.distinct_pages
+                ),
+            ),
+            row(
+                "Mapped",
+                format!(
+                    "{} in {}",
+                    counted(info.mapped_pages, "page"),
+                    counted(info.address_spaces, "address space")
+                ),
+            ),
+        ]),
+    }
     let capture = info.capture.iter().flat_map(captured::told);
     rows.extend(capture.map(|(what, told)| row(what, told)));
     out.table(&rows)?;

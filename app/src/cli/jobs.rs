@@ -1,8 +1,9 @@
 //! `jobs`: every submit with its decoded chain.
 
+use super::out::{counted, duration};
 use super::source::Source;
-use super::{Exit, Failure, Out, Verb, hex};
-use clap::{Args as _, FromArgMatches as _};
+use super::{Exit, Failure, Out, Verb, absent, hex};
+use clap::{Args, FromArgMatches as _};
 use serde::Serialize;
 use trace_core::jobs::{self, ChainEnd, JobType};
 use trace_core::memory::GpuMemoryView;
@@ -12,9 +13,18 @@ use trace_core::timeline::JobSpan;
 pub const VERB: Verb = Verb {
     name: "jobs",
     about: "Every job: its chain, dispatches, shader addresses, duration",
-    args: Source::augment_args,
-    run: |matches, out| run(&Source::from_arg_matches(matches)?, out),
+    args: Arguments::augment_args,
+    run: |matches, out| run(&Arguments::from_arg_matches(matches)?, out),
 };
+
+#[derive(Args)]
+struct Arguments {
+    #[command(flatten)]
+    source: Source,
+    /// Only this job, by its number
+    #[arg(long, value_name = "N")]
+    job: Option<u32>,
+}
 
 /// A submit; the keys beside `chain` describe the chain's head.
 #[derive(Serialize)]
@@ -58,9 +68,20 @@ struct Dispatch {
     size: [u32; 3],
 }
 
-fn run(source: &Source, out: &mut Out) -> Result<Exit, Failure> {
-    let opened = source.open_memory()?;
-    let timeline = opened.timeline()?;
+fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
+    let opened = arguments.source.open_memory()?;
+    let mut timeline = opened.timeline()?;
+    if let Some(job) = arguments.job {
+        let all = timeline.jobs.len() as u64;
+        timeline.jobs.retain(|j| j.index == job);
+        if timeline.jobs.is_empty() {
+            let why = match all {
+                0 => absent::describe_jobs(&opened),
+                n => format!("the recording has {}, counted from 0", counted(n, "job")),
+            };
+            return Err(Failure::file(&opened.file, format!("job {job} does not exist ({why})")));
+        }
+    }
     let events: Vec<u64> = timeline.jobs.iter().map(|s| s.submit_event).collect();
     // Each job in the address space that it runs in, as memory stood at its submit.
     let memory = opened
@@ -78,23 +99,22 @@ fn run(source: &Source, out: &mut Out) -> Result<Exit, Failure> {
         out.array(submits)?;
         return Ok(Exit::Good);
     }
-    let mut rows = vec![
-        [
-            "Job",
-            "Submit",
-            "Done",
-            "Head",
-            "Type",
-            "Chain",
-            "Workgroups",
-            "Size",
-            "Shader",
-            "Duration",
-            "Computed",
-        ]
-        .map(str::to_owned)
-        .to_vec(),
+    let head = [
+        "Job",
+        "Submit",
+        "Done",
+        "Head",
+        "Type",
+        "Chain",
+        "Workgroups",
+        "Size",
+        "Shader",
+        "Duration",
+        "Computed",
     ];
+    // Only outcomes tell whether a job computed.
+    let told = if reports.is_empty() { head.len() - 1 } else { head.len() };
+    let mut rows = vec![head.map(str::to_owned).to_vec()];
     let mut reasons: Vec<String> = Vec::new();
     let three = |v: [u32; 3]| format!("{}x{}x{}", v[0], v[1], v[2]);
     for s in submits {
@@ -108,8 +128,7 @@ fn run(source: &Source, out: &mut Out) -> Result<Exit, Failure> {
             s.dispatch.map_or_else(|| "-".into(), |d| three(d.workgroups)),
             s.dispatch.map_or_else(|| "-".into(), |d| three(d.size)),
             s.shader_va.unwrap_or_else(|| "-".into()),
-            s.duration_ns
-                .map_or_else(|| "-".into(), |ns| format!("{:.1} us", ns as f64 / 1e3)),
+            s.duration_ns.map_or_else(|| "-".into(), duration),
             match s.recorded.as_ref().map(|r| (r.status.as_str(), r.computed)) {
                 Some(("0x1", Some(true))) => "yes".into(),
                 Some(("0x1", Some(false))) => "no".into(),
@@ -121,7 +140,12 @@ fn run(source: &Source, out: &mut Out) -> Result<Exit, Failure> {
             reasons.push(why);
         }
     }
+    let none = rows.len() == 1;
+    rows.iter_mut().for_each(|row| row.truncate(told));
     out.table(&rows)?;
+    if none {
+        out.line(absent::describe_jobs(&opened))?;
+    }
     for why in &reasons {
         out.line(format!("Recorded with: {why}"))?;
     }

@@ -2,7 +2,7 @@
 
 use super::failure::complain;
 use super::out::counted;
-use super::source::{Source, format_name, number};
+use super::source::{Source, format_name};
 use super::{Exit, Failure, Out, Verb, hex};
 use clap::{Args, FromArgMatches as _};
 use serde::Serialize;
@@ -23,9 +23,9 @@ const MOST: usize = 20;
 struct Arguments {
     #[command(flatten)]
     source: Source,
-    /// Walk the tables for this GPU address, level by level
-    #[arg(long, value_name = "ADDRESS", value_parser = number)]
-    walk: Option<u64>,
+    /// Walk the tables for this GPU address, buffer or NAME+OFFSET, level by level
+    #[arg(long, value_name = "ADDRESS")]
+    walk: Option<String>,
     /// Tables as they were before this event (default: at the end)
     #[arg(long, value_name = "N")]
     event: Option<u64>,
@@ -83,7 +83,16 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
     let recording = &opened.recording;
     let view = recording.memory.at(opened.before(arguments.event)?);
     let spaces = &recording.facts.address_spaces;
-    if let Some(va) = arguments.walk {
+    if let Some(text) = &arguments.walk {
+        if spaces.is_empty() {
+            if out.json() {
+                out.array(std::iter::empty::<Walk>())?;
+            } else {
+                out.line("no page tables in this recording")?;
+            }
+            return Ok(Exit::found(true));
+        }
+        let va = opened.address(text)?;
         let walks: Vec<Walk> = spaces
             .iter()
             .map(|s| walk(s.number, mmu::walk(s.format, s.root, GpuVa(va), &view), va))
@@ -139,6 +148,12 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
         return Ok(Exit::Good);
     }
     text(&rows, out)?;
+    if rows.is_empty() && unknown.is_empty() {
+        out.line(match spaces.len() {
+            0 => "no page tables in this recording",
+            _ => "the page tables map nothing",
+        })?;
+    }
     if !unknown.is_empty() {
         out.line("")?;
     }

@@ -29,7 +29,7 @@ const MOST_HOLES: usize = 20;
 struct Arguments {
     #[command(flatten)]
     source: Source,
-    /// First GPU address; in a recording of calls also NAME+OFFSET, and without one the buffers are listed
+    /// First GPU address, a buffer, or NAME+OFFSET; in an API trace the buffers are listed without one
     #[arg(value_name = "ADDRESS")]
     address: Option<String>,
     /// Bytes to show, at most 1 GiB (default: 256, or the whole buffer)
@@ -97,21 +97,28 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
         return of_calls(arguments, &opened, out);
     }
     arguments.asked.refuse(&arguments.source.file)?;
-    let address = arguments.address.as_deref().map(number).transpose();
-    let address = address.map_err(Failure::usage)?;
-    if address.is_none() && arguments.buffer.is_none() && arguments.search.is_none() {
-        return Err(Failure::usage("an address, --buffer or --search is needed"));
+    // A buffer may be given in the place of an address.
+    let given = arguments.address.as_deref();
+    let by_name = given.map(str::trim).filter(|name| recording.buffer(name).is_some());
+    let buffer = arguments.buffer.as_deref().or(by_name);
+    let address = match given.filter(|_| buffer.is_none()) {
+        Some(text) => Some(opened.address(text)?),
+        None => None,
+    };
+    if address.is_none() && buffer.is_none() && arguments.search.is_none() {
+        return Err(Failure::usage("an address, a buffer or --search is needed"));
     }
-    let space_index = match &arguments.buffer {
+    let named = given.and_then(|text| recording.buffer(text.rsplit_once('+')?.0.trim()));
+    let space_index = match buffer {
         Some(name) => recording.buffer(name).map_or(arguments.space, |b| b.address_space),
-        None => arguments.space,
+        None => named.map_or(arguments.space, |b| b.address_space),
     };
     let space = opened.address_space(space_index)?;
     let view = GpuMemoryView::new(recording.memory.at(opened.before(arguments.event)?), space);
     if let Some(pattern) = &arguments.search {
         return search(&view, pattern, &recording.facts.buffers, out);
     }
-    let (va, bytes, own) = match (&arguments.buffer, address) {
+    let (va, bytes, own) = match (buffer, address) {
         (Some(name), _) => {
             let b = opened.buffer(name)?;
             (
@@ -121,7 +128,7 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
             )
         }
         (None, Some(at)) => (GpuVa(at), arguments.bytes.unwrap_or(256), None),
-        (None, None) => return Err(Failure::usage("an address or --buffer is needed")),
+        (None, None) => return Err(Failure::usage("an address or a buffer is needed")),
     };
     if bytes > MAX_READ {
         return Err(Failure::usage(format!(
@@ -135,7 +142,7 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
         tell_holes(va, &read);
     }
     if let Some(path) = &arguments.to {
-        let shape = arguments.buffer.as_ref().and_then(|name| recording.buffer_shape(name));
+        let shape = buffer.and_then(|name| recording.buffer_shape(name));
         let shape = shape.unwrap_or_default();
         let element = arguments.element.or(own).unwrap_or(ElementType::U8);
         waiting::show("writing", |_, _| {

@@ -2,6 +2,7 @@
 //!
 //! To add a verb, copy one of the files, add its `mod` line and its line in [`VERBS`]: parser and help follow.
 
+mod absent;
 mod agents;
 mod asked;
 mod bisect;
@@ -42,7 +43,9 @@ mod shader;
 mod source;
 mod stats;
 mod stop;
+mod target;
 mod thread;
+mod times;
 mod trim;
 mod tune;
 mod typo;
@@ -170,7 +173,7 @@ pub fn command() -> Command {
                 .value_name("WIDTHxHEIGHT")
                 .requires("screenshot")
                 .value_parser(size)
-                .help("Size of the picture in points [default: 1280x800]"),
+                .help("Size of the window in points [default: 1280x800]; with --panel the picture is the panel's part of it"),
         )
         .arg(
             Arg::new("scale")
@@ -222,6 +225,11 @@ pub fn main() -> u8 {
     let matches = match command().try_get_matches_from(&arguments) {
         Ok(m) => m,
         Err(e) => {
+            if let Some(wrong) = typo::meant(&e, &command(), arguments.get(1..).unwrap_or_default()) {
+                let code = wrong.code();
+                failure::complain(wrong);
+                return code;
+            }
             let code = if e.use_stderr() { 2 } else { 0 };
             // Help into a closed pipe is no error.
             let _ = e.print();

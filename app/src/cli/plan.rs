@@ -14,8 +14,7 @@ use std::path::PathBuf;
 pub const VERB: Verb = Verb {
     name: "plan",
     about: "What a replay would do and may touch: compiled and checked, not run",
-    // A plan is read back without a board.
-    args: |c| Arguments::augment_args(c).mut_arg("on", |a| a.required(false).required_unless_present("assemble")),
+    args: Arguments::augment_args,
     run: |matches, out| run(&Arguments::from_arg_matches(matches)?, out),
 };
 

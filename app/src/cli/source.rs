@@ -8,6 +8,7 @@ use clap::Args;
 use std::cell::OnceCell;
 use std::path::{Path, PathBuf};
 use trace_core::Recording;
+use trace_core::check::{Finding, FindingKind};
 use trace_core::recording::{AddressSpace, Buffer, CallFacts, DamagedPage, MmuFormat};
 use trace_core::registers::{RecordedRegisters, RegisterMap};
 use trace_core::timeline::{self, Timeline};
@@ -32,7 +33,12 @@ impl Source {
         for error in own.errors() {
             complain(format_args!("a register map of yours is not used: {error}"));
         }
-        Ok(Opened::new(&self.file, opened.recording))
+        let opened = Opened::new(&self.file, opened.recording);
+        // Whoever counts or compares would take the part for the whole.
+        if let Some(cut) = opened.cut() {
+            complain(Failure::file(&self.file, format!("{}: {}", cut.place, cut.message)));
+        }
+        Ok(opened)
     }
 
     /// Opens or imports it for a verb that shows what stands in memory, or what follows from it. Damaged page images
@@ -88,6 +94,13 @@ pub struct Opened {
 }
 
 impl Opened {
+    /// Where the file ends before what it holds does, if that is so: its importer says it.
+    #[must_use]
+    pub fn cut(&self) -> Option<&Finding> {
+        let all = &self.recording.facts.findings;
+        all.iter().find(|f| f.kind == FindingKind::TruncatedSection)
+    }
+
     /// What copies of a recording of calls carry, as buffers by the names that replays give them.
     #[must_use]
     pub fn called(&self) -> &[Buffer] {
@@ -161,6 +174,48 @@ impl Opened {
         })
     }
 
+    /// A GPU address as a person gives it: a number, a buffer's name, `NAME+OFFSET`, or hexadecimal digits without `0x`.
+    ///
+    /// # Errors
+    /// When it is none of these, or beyond the end of the buffer.
+    pub fn address(&self, text: &str) -> Result<u64, Failure> {
+        let text = text.trim();
+        if let Some(buffer) = self.recording.buffer(text) {
+            return Ok(buffer.va.0);
+        }
+        if let Ok(address) = number(text) {
+            return Ok(address);
+        }
+        let within = text.rsplit_once('+').and_then(|(name, offset)| {
+            let buffer = self.recording.buffer(name.trim())?;
+            Some((buffer, number(offset.trim()).ok()?))
+        });
+        match within {
+            Some((b, offset)) if offset < b.bytes => return Ok(b.va.0.saturating_add(offset)),
+            Some((b, offset)) => {
+                return Err(Failure::file(
+                    &self.file,
+                    format!(
+                        "{offset:#x} is beyond the end of '{}', which has {} bytes",
+                        b.name, b.bytes
+                    ),
+                ));
+            }
+            None => {}
+        }
+        bare_hex(text).ok_or_else(|| {
+            let names: Vec<&str> = self.recording.facts.buffers.iter().map(|b| b.name.as_str()).collect();
+            let buffers = match names.is_empty() {
+                true => "the recording names none".to_owned(),
+                false => format!("the recording has {}", names.join(", ")),
+            };
+            Failure::file(
+                &self.file,
+                format!("'{text}' is neither an address (0x…) nor a buffer ({buffers})"),
+            )
+        })
+    }
+
     /// A buffer of the recording by its name.
     pub fn buffer(&self, name: &str) -> Result<&Buffer, Failure> {
         let called = || self.called().iter().find(|b| b.name == name);
@@ -189,6 +244,16 @@ pub fn format_name(format: MmuFormat) -> &'static str {
     }
 }
 
+/// An address without `0x`, as logs and debuggers print them. Short ones, which may be a name typed wrong, and those
+/// that could be decimal are none.
+#[must_use]
+pub fn bare_hex(text: &str) -> Option<u64> {
+    let digits = text.replace('_', "");
+    let letters = digits.bytes().any(|b| b.is_ascii_alphabetic());
+    let hex = digits.bytes().all(|b| b.is_ascii_hexdigit());
+    (digits.len() >= 4 && letters && hex).then(|| u64::from_str_radix(&digits, 16).ok())?
+}
+
 /// A number as people write it: `0x…`, or decimal.
 pub fn number(text: &str) -> Result<u64, String> {
     let digits = text.replace('_', "");
@@ -197,4 +262,18 @@ pub fn number(text: &str) -> Result<u64, String> {
         None => digits.parse(),
     };
     parsed.map_err(|_| format!("'{text}' is not a number (expected 0x… or decimal, below 2^64)"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_without_a_prefix_are_told_from_names_and_counts() {
+        assert_eq!(bare_hex("f7ff9000"), Some(0xf7ff_9000));
+        assert_eq!(bare_hex("7f_ff00"), Some(0x7f_ff00));
+        for none in ["c", "add", "1000", "feedx", "", "10000000000000000a"] {
+            assert_eq!(bare_hex(none), None, "{none}");
+        }
+    }
 }

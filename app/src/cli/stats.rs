@@ -2,11 +2,12 @@
 
 use super::out::{counted, duration};
 use super::source::{Opened, Source};
-use super::{Exit, Failure, Out, Verb, filtered, hex};
+use super::{Exit, Failure, Out, Verb, absent, filtered, hex};
 use clap::{Args, FromArgMatches as _, ValueEnum};
 use serde::Serialize;
 use trace_core::filter::Derived;
 use trace_core::progress::Progress;
+use trace_core::registers::place_name;
 use trace_query::{Between, Bin, By, Count, Ends, Usage};
 
 pub const VERB: Verb = Verb {
@@ -37,13 +38,14 @@ struct Arguments {
     /// What accesses are counted by
     #[arg(long, value_enum, default_value_t)]
     by: ByArgument,
-    /// Only accesses that pass this filter: 'write and job in 4..9' (docs/query.md)
+    /// Only accesses that pass this filter: 'write and job in 4..=9' (docs/query.md)
     #[arg(long = "where", value_name = "EXPR")]
     filter: Option<String>,
     /// Also how often each value came, in bins
     #[arg(long)]
     histogram: bool,
-    /// Instead, what the accesses of one register tell of what it is: its name, or its offset
+    /// Instead, what the accesses of one register tell of what it is: its name, its offset in any space, or
+    /// SPACE+OFFSET
     #[arg(long, value_name = "NAME", conflicts_with_all = ["by", "filter", "histogram", "between"])]
     register: Option<String>,
     /// Instead, the times from each event that passes the first filter to the next one that passes the second
@@ -165,9 +167,8 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
         "Longest",
     ];
     let mut table = vec![head.map(str::to_owned).to_vec()];
-    for r in rows {
-        let name = r.name.map(str::to_owned).or_else(|| r.offset.clone());
-        let mut line = vec![name.unwrap_or_else(|| by.nameless().to_owned())];
+    for (u, r) in all.iter().zip(rows) {
+        let mut line = vec![label(u, &opened, by)];
         line.extend([r.accesses, r.reads, r.writes, r.first_event, r.last_event, r.values].map(|n| n.to_string()));
         line.push(r.rate_per_s.map_or_else(|| "-".to_owned(), rate));
         line.extend(match &r.gap_ns {
@@ -177,15 +178,27 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
         table.push(line);
     }
     out.table(&table)?;
+    if all.is_empty() {
+        out.line(absent::describe_accesses(&opened, among.is_some()))?;
+    }
     if arguments.histogram {
         for u in &all {
-            let place = matches!(by, By::Register).then(|| hex(u64::from(u.first_at.1)));
-            let name = u.name.clone().or(place).unwrap_or_else(|| by.nameless().to_owned());
-            out.line(format_args!("\n{name}"))?;
+            out.line(format_args!("\n{}", label(u, &opened, by)))?;
             bars(&u.histogram, out)?;
         }
     }
     Ok(Exit::Good)
+}
+
+/// What a group is called: registers without a name by their place.
+fn label(u: &Usage, opened: &Opened, by: By) -> String {
+    let (space, offset) = u.first_at;
+    let number = u8::try_from(space).unwrap_or(u8::MAX);
+    let place = || matches!(by, By::Register).then(|| place_name(&opened.recording, number, offset));
+    u.name
+        .clone()
+        .or_else(place)
+        .unwrap_or_else(|| by.nameless().to_owned())
 }
 
 /// Bins as lines, each with a bar that is as long as the bin is full.

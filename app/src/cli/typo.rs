@@ -1,6 +1,8 @@
 //! A verb that was typed wrong: said before its arguments are taken for those of the window.
 
 use super::{Failure, VERBS};
+use clap::Command;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use std::ffi::OsString;
 use std::path::Path;
 use trace_core::filter::distance;
@@ -29,9 +31,67 @@ pub fn of(arguments: &[OsString]) -> Option<Failure> {
     Some(Failure::usage(format!("there is no verb `{typed}`{file}: {hint}")))
 }
 
+/// What was meant by an option or argument that a verb does not take; `None` where clap's own words say enough.
+pub fn meant(error: &clap::Error, command: &Command, arguments: &[OsString]) -> Option<Failure> {
+    if error.kind() != ErrorKind::UnknownArgument {
+        return None;
+    }
+    let Some(ContextValue::String(given)) = error.get(ContextKind::InvalidArg) else {
+        return None;
+    };
+    let verb = command.find_subcommand(arguments.first()?.to_str()?)?;
+    let takes = |name: &str| verb.get_arguments().any(|a| a.get_long() == Some(name));
+    if !takes("where") {
+        return None;
+    }
+    let name = verb.get_name();
+    let option = given.split('=').next().unwrap_or_default();
+    let hint = match option {
+        "--filter" | "--query" | "--expr" | "--expression" | "--if" => "did you mean `--where EXPR`?".to_owned(),
+        "--job" | "--jobs" => "did you mean `--where 'job = N'`?".to_owned(),
+        "--thread" | "--event" | "--time" | "--value" | "--offset" | "--space" | "--kind" => {
+            let field = option.trim_start_matches('-');
+            format!("did you mean `--where '{field} = …'`?")
+        }
+        _ if option.starts_with('-') => return None,
+        _ if Path::new(given).exists() => format!("`{name}` takes one recording"),
+        _ => format!("did you mean `--where '{given}'`?"),
+    };
+    Some(Failure::usage(format!("`{name}` does not take '{given}': {hint}")))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn meant_by(arguments: &[&str]) -> Option<String> {
+        let all: Vec<OsString> = arguments.iter().map(Into::into).collect();
+        let with_program = std::iter::once(OsString::from("kinescope")).chain(all.iter().cloned());
+        let error = super::super::command().try_get_matches_from(with_program).err()?;
+        meant(&error, &super::super::command(), &all).map(|f| f.to_string())
+    }
+
+    #[test]
+    fn a_filter_in_another_form_is_named() {
+        for (arguments, hint) in [
+            (&["events", "x.kine", "write"][..], "--where 'write'"),
+            (&["events", "x.kine", "--filter", "write"], "--where EXPR"),
+            (&["stats", "x.kine", "--filter=write"], "--where EXPR"),
+            (&["stats", "x.kine", "--job", "3"], "--where 'job = N'"),
+            (&["events", "x.kine", "--thread", "3"], "--where 'thread = …'"),
+            (&["export", "x.kine", "write", "-o", "x.csv"], "--where 'write'"),
+        ] {
+            let said = meant_by(arguments).unwrap();
+            assert!(said.contains(hint), "{arguments:?}: {said}");
+        }
+        for none in [
+            &["events", "x.kine", "--wat"][..],
+            &["info", "x.kine", "y"],
+            &["events"],
+        ] {
+            assert_eq!(meant_by(none), None, "{none:?}");
+        }
+    }
 
     fn told(arguments: &[&str]) -> Option<String> {
         let all: Vec<OsString> = arguments.iter().map(Into::into).collect();

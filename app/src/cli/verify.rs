@@ -4,7 +4,9 @@ use super::out::counted;
 use super::{Exit, Failure, Out, Verb, hex};
 use clap::{Args, FromArgMatches as _};
 use serde::Serialize;
-use std::path::PathBuf;
+use std::fs::File;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
 use trace_core::container::{self, ContainerError, VerifyReport};
 
 pub const VERB: Verb = Verb {
@@ -56,9 +58,24 @@ fn nothing_opens(e: &ContainerError) -> VerifyReport {
     }
 }
 
+/// How a `.kine` file begins (docs/format.md).
+const SIGNATURE: [u8; 8] = *b"\x89KINE\r\n\x1a";
+
+/// Whether a file begins as a `.kine` file does, up to some damage, or is cut before it could.
+fn begins_as_kine(path: &Path) -> bool {
+    let mut start = Vec::new();
+    let read = File::open(path).and_then(|f| f.take(SIGNATURE.len() as u64).read_to_end(&mut start));
+    let same = start.iter().zip(SIGNATURE).filter(|(a, b)| **a == *b).count();
+    read.is_ok() && 2 * same >= start.len()
+}
+
 fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
     let report = match container::verify(&arguments.file) {
         Ok(report) => report,
+        // What never was such a file is not damaged.
+        Err(e @ ContainerError::NotKine { .. }) if !begins_as_kine(&arguments.file) => {
+            return Err(Failure::file(&arguments.file, e));
+        }
         Err(e) if e.is_damage() => nothing_opens(&e),
         Err(e) => return Err(Failure::file(&arguments.file, e)),
     };

@@ -23,7 +23,7 @@ pub const VERB: Verb = Verb {
 struct Arguments {
     #[command(flatten)]
     source: Source,
-    /// The byte's GPU address; in a recording of calls also a buffer, or NAME+OFFSET
+    /// The byte's GPU address, a buffer, or NAME+OFFSET
     #[arg(value_name = "ADDRESS", required_unless_present = "va")]
     address: Option<String>,
     /// The byte's GPU address
@@ -109,7 +109,7 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
         ));
     }
     let va = match (&arguments.address, arguments.va) {
-        (Some(text), _) => number(text).map_err(Failure::usage)?,
+        (Some(text), _) => opened.address(text)?,
         (None, va) => va.unwrap_or(0),
     };
     opened.address_space(arguments.space)?;

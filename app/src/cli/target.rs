@@ -1,0 +1,69 @@
+//! Targets by name: the one that was probably meant, and the one that fits a recording.
+
+use crate::document::boards::software;
+use trace_core::filter::distance;
+use trace_core::recording::Recording;
+use trace_core::registers::RegisterMap;
+
+/// The forms of targets' names, for messages.
+pub const FORMS: &str = "software:MODEL, qemu:DEVICE[,PROPERTY=VALUE...], cuda:N, agent:NAME/DEVICE, \
+                         agent://HOST:PORT/DEVICE, agent:///PATH.sock/DEVICE";
+
+/// The targets that this program brings along, and the form of CUDA devices, as a list for people.
+#[must_use]
+pub fn known() -> String {
+    let all = software().map(|(name, _)| name).chain(["cuda:N".to_owned()]);
+    all.collect::<Vec<_>>().join(", ")
+}
+
+/// Returns the target whose name was probably meant by one that has no known form, or is of no model.
+#[must_use]
+pub fn near(name: &str) -> Option<String> {
+    let typed = name.to_ascii_lowercase();
+    let model = typed.strip_prefix("software:").unwrap_or(&typed);
+    if let Some(number) = model
+        .strip_prefix("cuda")
+        .map(|n| n.trim_start_matches([':', '-', ' ']))
+        && (number.is_empty() || number.parse::<u32>().is_ok())
+    {
+        return Some(format!("cuda:{}", if number.is_empty() { "0" } else { number }));
+    }
+    let far = |target: &String| distance(model, target.strip_prefix("software:").unwrap_or(target));
+    let nearest = software().map(|(target, _)| target).min_by_key(far)?;
+    (far(&nearest) <= 2).then_some(nearest)
+}
+
+/// Returns the target that this program has for a recording: a CUDA device for an API trace, the simulator of its GPU
+/// for a register trace.
+#[must_use]
+pub fn fitting(recording: &Recording) -> Option<String> {
+    if recording.call_facts().is_some() {
+        return Some("cuda:0".to_owned());
+    }
+    let id = recording.facts.identity.gpu_id;
+    let map = RegisterMap::for_gpu(id)?;
+    let mut all = software();
+    all.find(|(_, model)| map.same_product(id, model.gpu_id))
+        .map(|(name, _)| name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_target_typed_wrong_is_named() {
+        for (typed, meant) in [
+            ("mali-g71", Some("software:mali-g71")),
+            ("Mali-G71", Some("software:mali-g71")),
+            ("software:mali-g17", Some("software:mali-g71")),
+            ("cuda", Some("cuda:0")),
+            ("cuda-1", Some("cuda:1")),
+            ("lab", None),
+            ("", None),
+        ] {
+            assert_eq!(near(typed).as_deref(), meant, "{typed}");
+        }
+        assert!(known().starts_with("software:") && known().ends_with("cuda:N"));
+    }
+}

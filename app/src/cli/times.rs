@@ -1,0 +1,108 @@
+//! Times of events as text: from the first event, all in one unit that fits the recording, exact to the nanosecond.
+
+use trace_core::recording::Recording;
+
+/// How the times of a recording are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EventTimes {
+    /// The recorder had no clock: every event is at 0.
+    Missing,
+    /// From the first event.
+    From {
+        /// Time of the first event on the recorder's clock, ns.
+        first: u64,
+        /// Digits after the point: 0 of nanoseconds, 3 of microseconds, 6 of milliseconds, 9 of seconds.
+        digits: usize,
+    },
+}
+
+impl EventTimes {
+    /// Chooses the unit for a recording: the largest in which its span has at most five digits before the point.
+    #[must_use]
+    pub fn of(recording: &Recording) -> Self {
+        let span = recording.span_ns();
+        let first = recording.events.time.get(0).unwrap_or(0);
+        if span == 0 && first == 0 {
+            return Self::Missing;
+        }
+        let digits = match span {
+            0..100_000 => 0,
+            100_000..100_000_000 => 3,
+            100_000_000..100_000_000_000 => 6,
+            _ => 9,
+        };
+        Self::From { first, digits }
+    }
+
+    /// The head of the column.
+    #[must_use]
+    pub fn head(self) -> &'static str {
+        match self {
+            Self::Missing => "No times",
+            Self::From { digits: 0, .. } => "Time, ns",
+            Self::From { digits: 3, .. } => "Time, us",
+            Self::From { digits: 6, .. } => "Time, ms",
+            Self::From { .. } => "Time, s",
+        }
+    }
+
+    /// A time on the recorder's clock; below 0 where the clock ran backwards.
+    #[must_use]
+    pub fn text(self, ns: u64) -> String {
+        let Self::From { first, digits } = self else {
+            return String::new();
+        };
+        let (sign, ns) = match ns.checked_sub(first) {
+            Some(ns) => ("", ns),
+            None => ("-", first - ns),
+        };
+        if digits == 0 {
+            return format!("{sign}{ns}");
+        }
+        let unit = 10u64.pow(digits as u32);
+        format!("{sign}{}.{:0digits$}", ns / unit, ns % unit)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use trace_core::recording::EventsBuilder;
+
+    fn of(times: &[u64]) -> (&'static str, Vec<String>) {
+        let mut b = EventsBuilder::new();
+        times.iter().for_each(|t| b.mark(*t, "x"));
+        let recording = Recording {
+            events: b.finish(),
+            ..Recording::default()
+        };
+        let shown = EventTimes::of(&recording);
+        (shown.head(), times.iter().map(|t| shown.text(*t)).collect())
+    }
+
+    #[test]
+    fn times_begin_with_the_first_event_in_a_unit_that_fits() {
+        let long = 317_493_093_701_250;
+        assert_eq!(of(&[long, long + 520]), ("Time, ns", vec!["0".into(), "520".into()]));
+        assert_eq!(
+            of(&[long, long + 180_250]),
+            ("Time, us", vec!["0.000".into(), "180.250".into()])
+        );
+        assert_eq!(
+            of(&[5, 8_840_000_005]),
+            ("Time, ms", vec!["0.000000".into(), "8840.000000".into()])
+        );
+        assert_eq!(
+            of(&[0, 500_000_000_001]),
+            ("Time, s", vec!["0.000000000".into(), "500.000000001".into()])
+        );
+    }
+
+    #[test]
+    fn clocks_that_run_backwards_and_recordings_without_one() {
+        assert_eq!(of(&[200_000, 20_000]).1, ["0.000", "-180.000"]);
+        assert_eq!(of(&[0, 0]), ("No times", vec![String::new(), String::new()]));
+        assert_eq!(of(&[]).0, "No times");
+        assert_eq!(of(&[7, 7]), ("Time, ns", vec!["0".into(), "0".into()]));
+    }
+}

@@ -1,0 +1,334 @@
+//! Every verb answers on every recording: also where there is nothing of what it counts. None panics, none is ended by
+//! a signal, and what cannot be done is said.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout,
+    reason = "tests fail and tell in these ways"
+)]
+
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use trace_core::Recording;
+use trace_core::progress::Progress;
+use trace_core::recording::{
+    Access, DmaMapRow, Events, EventsBuilder, Hardware, InterruptRow, PciFunction, Space, SpaceKind, SubmitRow,
+    UndecodedRow,
+};
+use whole_program_tests::{Ended, field_cases, recordings, root, run};
+
+/// Verbs with their usual options: `{}` is the recording, `{out}` a path in a folder of the run's own.
+const VERBS: &[&str] = &[
+    "info {}",
+    "info {} --json",
+    "events {}",
+    "events {} --json",
+    "events {} --writes",
+    "events {} --register 0",
+    "events {} --range 0..=3",
+    "events {} --where write",
+    "events {} --where undecoded",
+    "events {} --job 0",
+    "stats {}",
+    "stats {} --json",
+    "stats {} --histogram",
+    "stats {} --histogram --json",
+    "stats {} --by block",
+    "stats {} --by thread",
+    "stats {} --by job",
+    "stats {} --by job --json",
+    "stats {} --where write",
+    "stats {} --register 0x0",
+    "stats {} --register 0x0 --json",
+    "stats {} --between write read",
+    "jobs {}",
+    "jobs {} --json",
+    "jobs {} --job 0",
+    "launches {}",
+    "launches {} --json",
+    "kernels {}",
+    "kernels {} --json",
+    "shader {}",
+    "shader {} --json",
+    "map {}",
+    "map {} --json",
+    "map {} --walk 0x1000",
+    "map {} --walk 0x1000 --json",
+    "memory {}",
+    "memory {} 0x1000",
+    "memory {} --search 00ff",
+    "screen {}",
+    "screen {} --json",
+    "check {}",
+    "check {} --json",
+    "diff {} {}",
+    "diff {} {} --json",
+    "diff {} {} --html {out}.html",
+    "import {} -o {out}.kine",
+    "trim {} --jobs 0 -o {out}.kine",
+    "trim {} --events 0..=0 -o {out}.kine",
+    "export {} --table events -o {out}.parquet",
+    "export {} --table events -o {out}.arrow",
+    "export {} --table events -o {out}.csv",
+    "export {} --table events --where write -o {out}.parquet",
+    "export {} --table jobs -o {out}.parquet",
+    "export {} --table registers -o {out}.parquet",
+    "export {} --table registers -o {out}.arrow",
+    "export {} --table registers -o {out}.csv --json",
+    "export {} --table pages -o {out}.csv",
+    "export {} --table mappings -o {out}.csv",
+    "export {} --table buffers -o {out}.parquet",
+    "export {} --table shaders -o {out}.arrow",
+    "export {} --to vcd -o {out}.vcd",
+    "export {} --to fst -o {out}.fst",
+    "export {} --to perfetto -o {out}.pftrace",
+    "notebook {} -o {out}.html",
+    "link {}",
+    "verify {}",
+    "plan {} --on software:mali-g71",
+    "plan {} --on software:mali-g71 --json",
+    "replay {}",
+];
+
+/// Verbs that do much work; for the long tier alone.
+const LONG: &[&str] = &[
+    "who {} 0x1000",
+    "replay {} --on software:mali-g71",
+    "replay {} --on software:mali-g71 --json -o {out}.kine",
+    "bisect {} --until false --jobs-only",
+    "export {} --to program -o {out}",
+    "tune {} --on cuda:0",
+    "--screenshot {out}.png {}",
+    "--screenshot {out}.png --panel plots {}",
+];
+
+fn recording(events: Events) -> Recording {
+    Recording {
+        events,
+        ..Recording::default()
+    }
+}
+
+fn access(offset: u32) -> Access {
+    Access {
+        space: 0,
+        write: true,
+        offset,
+        width: 4,
+        value: 1,
+    }
+}
+
+/// Recordings that have nothing of something, by what they are; written to a folder.
+fn bare(folder: &Path) -> Vec<PathBuf> {
+    let g71 = |mut r: Recording| {
+        r.facts.identity.gpu_id = 0x6000_0000;
+        r.facts.spaces.push(Space {
+            name: "gpu".into(),
+            kind: SpaceKind::Registers,
+            bytes: 0x4000,
+        });
+        r
+    };
+    let of = |fill: &dyn Fn(&mut EventsBuilder)| {
+        let mut b = EventsBuilder::new();
+        fill(&mut b);
+        recording(b.finish())
+    };
+    let mut pci = of(&|b| b.access(1, 0, access(0x10)));
+    pci.set_hardware(&Hardware::Pci(PciFunction::default()));
+    let submit = SubmitRow {
+        head_va: 0x1000,
+        address_space: 0,
+        slot: 1,
+    };
+    let given = DmaMapRow {
+        bus: 0x8000,
+        bytes: 4096,
+        kind: 1,
+        reserved: 0,
+    };
+    let undecoded = |b: &mut EventsBuilder| {
+        for n in 0..3 {
+            b.undecoded(n, 1, 0, UndecodedRow::of_access(0x20, true, 4));
+        }
+    };
+    let all = [
+        ("no-events", recording(EventsBuilder::new().finish())),
+        ("no-events-of-a-mali", g71(recording(EventsBuilder::new().finish()))),
+        ("marks-alone", of(&|b| b.mark(1, "begin"))),
+        (
+            "interrupts-alone",
+            g71(of(&|b| b.interrupt(2, InterruptRow { line: 0, status: 1 }))),
+        ),
+        ("no-jobs", g71(of(&|b| b.access(1, 1, access(0x24))))),
+        ("no-names", of(&|b| b.access(1, 1, access(0x24)))),
+        ("nameless-device", pci),
+        ("undecoded-alone", g71(of(&undecoded))),
+        ("undecoded-without-spaces", of(&undecoded)),
+        ("submits-alone", g71(of(&|b| b.submit(1, submit)))),
+        ("given-memory-alone", of(&|b| b.dma_map(1, 1, given))),
+    ];
+    let write = |(name, r): (&str, Recording)| {
+        let path = folder.join(format!("{name}.kine"));
+        trace_core::container::write(&r, &path, &Progress::new()).unwrap();
+        path
+    };
+    all.map(write).to_vec()
+}
+
+/// Every recording below a folder that is small enough for a sweep, in order.
+fn below(folder: &Path, most_bytes: u64) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let mut folders = vec![folder.to_owned()];
+    while let Some(at) = folders.pop() {
+        for entry in std::fs::read_dir(&at).into_iter().flatten().flatten() {
+            let (path, bytes) = (entry.path(), entry.metadata().map_or(u64::MAX, |m| m.len()));
+            if trace_core::import::fits(&path) && bytes <= most_bytes {
+                found.push(path);
+            } else if path.is_dir() {
+                folders.push(path);
+            }
+        }
+    }
+    found.sort();
+    found
+}
+
+/// How a run fell short; `None` for one that answered.
+fn fault(line: &str, ended: &Ended) -> Option<&'static str> {
+    let json = line.contains("--json");
+    let quiet = ended.out.is_empty() && ended.err.is_empty();
+    match ended.code {
+        None => Some("ended by a signal"),
+        Some(0..=2) if ended.err.contains("panicked") || ended.out.contains("panicked") => Some("a thread panicked"),
+        Some(0..=2) if ended.err.contains("RUST_BACKTRACE") => Some("a thread panicked"),
+        Some(2) if ended.err.trim().is_empty() => Some("refused without a word"),
+        Some(0 | 1) if json && serde_json::from_str::<serde_json::Value>(&ended.out).is_err() => Some("not JSON"),
+        Some(0) if quiet && !line.contains("-o ") && !line.contains("{out}") && !line.contains("--search") => {
+            Some("said nothing")
+        }
+        Some(0..=2) => None,
+        Some(_) => Some("another exit code than 0, 1 and 2"),
+    }
+}
+
+/// Runs lines over recordings, as many at once as the machine has cores, and fails with a list of what fell short.
+fn sweep(all: &[PathBuf], lines: &[&str]) {
+    let work: Vec<(&PathBuf, &str)> = all.iter().flat_map(|r| lines.iter().map(move |l| (r, *l))).collect();
+    let (next, faults) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+    let cores = std::thread::available_parallelism().map_or(2, usize::from);
+    std::thread::scope(|scope| {
+        for _ in 0..cores {
+            scope.spawn(|| {
+                while let Some((recording, line)) = work.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let folder = tempfile::tempdir().unwrap();
+                    let (file, out) = (recording.display().to_string(), folder.path().join("out"));
+                    let out = out.display().to_string();
+                    let arguments = line.split(' ').map(|a| a.replace("{out}", &out).replace("{}", &file));
+                    let ended = run(arguments);
+                    if let Some(what) = fault(line, &ended) {
+                        let line = line.replace("{}", &file);
+                        let error = ended.err.lines().last().unwrap_or_default().to_owned();
+                        faults.lock().unwrap().push(format!("{line}: {what}: {error}"));
+                    }
+                }
+            });
+        }
+    });
+    let mut faults = faults.into_inner().unwrap();
+    faults.sort();
+    assert!(
+        faults.is_empty(),
+        "{} of {} runs:\n{}",
+        faults.len(),
+        work.len(),
+        faults.join("\n")
+    );
+    println!("{} runs of {} recordings", work.len(), all.len());
+}
+
+fn calls() -> PathBuf {
+    root().join("sample-traces/cuda/net.kine")
+}
+
+#[test]
+fn verbs_answer_on_recordings_that_have_nothing_of_what_they_count() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut all = bare(folder.path());
+    all.push(calls());
+    all.extend(["several-spaces.txt", "configuration-space.log"].map(|n| root().join("tests/excerpts").join(n)));
+    sweep(&all, VERBS);
+}
+
+#[test]
+fn an_empty_answer_says_so_in_a_line() {
+    let said = |line: &str, file: &Path| {
+        let arguments = line.split(' ').map(|a| a.replace("{}", &file.display().to_string()));
+        let ended = run(arguments);
+        assert_eq!((ended.code, ended.err.as_str()), (Some(0), ""), "{line}: {ended:?}");
+        ended.out
+    };
+    let net = calls();
+    for by in ["register", "block", "thread", "job"] {
+        let out = said(&format!("stats {{}} --by {by}"), &net);
+        assert!(
+            out.ends_with("no register accesses; `launches` and `kernels` count calls\n"),
+            "{out}"
+        );
+        assert_eq!(said(&format!("stats {{}} --by {by} --json"), &net), "[]\n");
+    }
+    let jobs = said("jobs {}", &net);
+    assert!(
+        jobs.contains("API trace with 8 launches; `launches` lists them"),
+        "{jobs}"
+    );
+    assert!(said("map {}", &net).contains("no page tables in this recording"));
+    let info = said("info {}", &net);
+    for row in ["Launches", "Streams", "Buffers", "Copies"] {
+        assert!(info.contains(row), "{row}: {info}");
+    }
+    assert!(!info.contains("Interrupts") && !info.contains("Polls"), "{info}");
+    let folder = tempfile::tempdir().unwrap();
+    let bare = bare(folder.path());
+    let named = |name: &str| bare.iter().find(|p| p.ends_with(format!("{name}.kine"))).unwrap();
+    assert!(said("stats {}", named("no-events")).contains("no register accesses"));
+    let undecoded = said("stats {}", named("undecoded-alone"));
+    assert!(
+        undecoded.contains("`events --where undecoded` lists 3 accesses without one"),
+        "{undecoded}"
+    );
+    assert!(said("jobs {}", named("no-jobs")).ends_with("no jobs\n"));
+    assert!(said("events {}", named("no-events")).contains("No times"));
+    for table in ["registers", "jobs", "mappings", "buffers", "events", "shaders"] {
+        for form in ["parquet", "arrow", "csv"] {
+            let to = folder.path().join(format!("table.{form}"));
+            let line = format!("export {{}} --table {table} -o {}", to.display());
+            let rows = said(&line, named("no-events"));
+            assert!(
+                rows.ends_with(": ".to_owned().as_str()) || rows.contains("0 rows"),
+                "{rows}"
+            );
+            assert!(std::fs::metadata(&to).unwrap().len() > 0, "{table} {form}");
+        }
+    }
+}
+
+/// Every recording of the project, and where they are there the real ones and the inputs from the field.
+#[test]
+#[ignore = "make test-full: every verb over every recording, some minutes"]
+fn every_verb_answers_on_every_recording() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut all = bare(folder.path());
+    all.extend(below(&root().join("sample-traces"), u64::MAX));
+    all.extend(below(&root().join("tests/excerpts"), u64::MAX));
+    all.extend(below(&root().join("trace-core/tests/golden"), 1 << 20));
+    for more in [recordings(), field_cases()].into_iter().flatten() {
+        // In a debug build the large ones take minutes a verb.
+        all.extend(below(&more, 256 << 10));
+    }
+    assert!(all.len() > 50, "{all:?}");
+    sweep(&all, &[VERBS, LONG].concat());
+}
