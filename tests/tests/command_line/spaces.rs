@@ -42,7 +42,10 @@ fn events_and_figures_show_the_space_of_every_place() {
     ] {
         assert!(out.contains(&format!("  {place} ")), "{place}: {out}");
     }
-    assert!(!out.contains("  0x"), "a place without its space: {out}");
+    for line in out.lines().filter(|l| l.contains(" read ") || l.contains(" write ")) {
+        let place = line.split_whitespace().nth(4).unwrap();
+        assert!(place.contains("+0x"), "a place without its space: {line}");
+    }
     let out = said(&["stats", &several(), "--histogram"]).out;
     assert_eq!(out.matches("0x10 ").count(), 4, "{out}");
     for line in out.lines().filter(|l| l.starts_with("0x")) {
@@ -133,10 +136,18 @@ fn differences_name_the_space() {
     let list = json["events"]["list"].as_array().unwrap();
     let spaces: Vec<&str> = list.iter().filter_map(|e| e["space"].as_str()).collect();
     assert!(spaces.contains(&"bar1") && spaces.contains(&"bar3"), "{list:?}");
-    // What is shown can be left out.
-    let both = ["--ignore", "register bar1+0x10", "--ignore", "register bar3+0x10"];
-    let ignored = run([&["diff", &several(), &other][..], &both].concat());
-    assert!(!ignored.out.contains("write bar1+0x10"), "{}", ignored.out);
+    // What is shown is what a rule takes.
+    let other = changed(folder.path(), "0xd2000010 0x8", "0xd2000010 0x9");
+    let changed = run(["diff", &several(), &other]);
+    assert!(
+        changed.out.contains("write bar1+0x10 0x8 becomes 0x9"),
+        "{}",
+        changed.out
+    );
+    for (place, code) in [("bar1+0x10", 0), ("bar3+0x10", 1), ("0x10", 1)] {
+        let ignored = run(["diff", &several(), &other, "--ignore", &format!("register {place}")]);
+        assert_eq!(ignored.code, Some(code), "{place}: {}", ignored.out);
+    }
 }
 
 #[test]
