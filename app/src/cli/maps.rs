@@ -59,7 +59,7 @@ struct ImportArguments {
     /// Only what is there on this variant: A6XX of freedreno, a version of Broadcom's packets
     #[arg(long, value_name = "VARIANT")]
     variant: Option<String>,
-    /// Only this peripheral of an SVD, or this domain of rules-ng-ng as the registers; may be given several times
+    /// Only this peripheral of an SVD or domain of rules-ng-ng, as the registers; may be given several times
     #[arg(long = "block", value_name = "NAME")]
     blocks: Vec<String>,
     /// Name of the map [default: the file's]
@@ -77,6 +77,9 @@ struct ImportArguments {
     /// Upper half of the id register of a GPU that the map is for; may be given several times
     #[arg(long = "gpu", value_name = "ID", value_parser = half)]
     gpus: Vec<u16>,
+    /// Write a map to keep with a program: arrays as arrays, blocks by the first word of names, no descriptions
+    #[arg(long)]
+    compact: bool,
     /// Overwrite a map that is there
     #[arg(long)]
     force: bool,
@@ -198,6 +201,7 @@ fn import_one(arguments: &ImportArguments, out: &mut Out) -> Result<Exit, Failur
         pci: arguments.devices.clone(),
         compatible: arguments.compatible.clone(),
         gpu: arguments.gpus.clone(),
+        compact: arguments.compact,
     };
     let file = arguments.file.display().to_string();
     let made = register_maps::import(&file, &text, &options, &mut Folder::around(&arguments.file))

@@ -4,6 +4,7 @@
 //! Whatever a file says that the form has no word for is told as a [`Loss`], with its place.
 #![forbid(unsafe_code)]
 
+mod compact;
 mod draft;
 mod error;
 mod genxml;
@@ -72,7 +73,7 @@ pub struct Options {
     pub format: Option<Format>,
     /// The variant that is wanted: `A6XX`, `NV50`, of Mesa's `vcxml` the version, `42`.
     pub variant: Option<String>,
-    /// Parts that are wanted: peripherals of an SVD, the domain of rules-ng-ng. Empty: as the format's reader chooses.
+    /// Parts that are wanted: peripherals of an SVD, domains of rules-ng-ng. Empty: as the format's reader chooses.
     pub blocks: Vec<String>,
     /// Name of the map; by the file where it is not told.
     pub name: Option<String>,
@@ -84,6 +85,9 @@ pub struct Options {
     pub compatible: Vec<String>,
     /// Upper halves of id registers that the map is for.
     pub gpu: Vec<u16>,
+    /// Writes a map to keep with a program: arrays of registers as arrays, a block for each first word of the
+    /// registers' names (`RB` of `RB_CNTL`), and no descriptions.
+    pub compact: bool,
 }
 
 /// An imported map.

@@ -188,12 +188,16 @@ pub(crate) fn read(trees: &[Tree<'_>], options: &Options, draft: &mut Draft) -> 
             ),
         });
     };
+    // Of several domains that are wanted by name all are registers of one window.
+    let several = options.blocks.len() > 1;
     for (n, (name, (tree, node), size, items)) in read.into_iter().enumerate() {
         let block: Rc<str> = name.into();
-        if n == main {
-            draft.doc = doc_of(node);
+        if n == main || several {
+            if n == main {
+                draft.doc = doc_of(node);
+            }
             if size > 0 {
-                draft.window = Some(size / 8);
+                draft.window = draft.window.max(Some(size / 8));
             }
             for item in items {
                 if !item.bit.is_multiple_of(8) {

@@ -1,6 +1,7 @@
 //! The text of a map in the project's form, from a draft: what contradicts the form is taken out and told, and what is
 //! left is read back by the form's own reader.
 
+use super::compact;
 use super::draft::{Access, Draft, DraftField, DraftRegister, Kind};
 use super::error::{ImportError, LossKind};
 use super::source::one_name;
@@ -24,9 +25,13 @@ pub(crate) fn finish(mut draft: Draft, format: Format, options: &Options) -> Res
     let mut used = HashSet::new();
     let mut count = (0, 0);
     let mut text = String::new();
-    for (register, also) in &registers {
-        count.1 += register_text(&mut text, &mut draft, register, also, &mut used);
-        count.0 += 1;
+    if options.compact {
+        count = compact::write(&mut text, &mut draft, &registers, &mut used);
+    } else {
+        for (register, also) in &registers {
+            count.1 += register_text(&mut text, &mut draft, register, also, &mut used);
+            count.0 += 1;
+        }
     }
     let mut layouts = (0, 0);
     let mut names = HashSet::new();
@@ -40,14 +45,21 @@ pub(crate) fn finish(mut draft: Draft, format: Format, options: &Options) -> Res
             });
             continue;
         }
-        let lines = fields_text(&mut draft, &layout.name, layout.bits, &layout.fields, &mut used);
+        let lines = fields_text(
+            &mut draft,
+            &layout.name,
+            layout.bits,
+            &layout.fields,
+            &mut used,
+            options.compact,
+        );
         let _ = write!(
             text,
             "\n[[layout]]\nname = {}\nbits = {}\n",
             quoted(&layout.name),
             layout.bits
         );
-        let doc = if layout.doc.is_empty() {
+        let doc = if layout.doc.is_empty() || options.compact {
             &layout.name
         } else {
             &layout.doc
@@ -118,7 +130,7 @@ fn window(draft: &Draft) -> Result<u64, ImportError> {
 }
 
 /// A register and the names and texts of others that lie in the same bytes.
-type Kept = (DraftRegister, Vec<String>);
+pub(crate) type Kept = (DraftRegister, Vec<String>);
 
 /// The registers that the form takes: aligned, in the window, each byte once, each name once. The first that a file
 /// gives for its bytes stays.
@@ -216,7 +228,7 @@ fn registers(draft: &mut Draft, window: u64) -> Vec<Kept> {
 
 /// A text of the map in one line: what its writer makes of breaks and control characters is no longer what a person
 /// reads or the comment at its head can hold.
-fn quoted(text: &str) -> String {
+pub(crate) fn quoted(text: &str) -> String {
     toml::Value::String(one_name(text)).to_string()
 }
 
@@ -230,7 +242,10 @@ fn head(out: &mut String, draft: &Draft, options: &Options, window: u64) {
     if !options.space.is_empty() {
         let _ = writeln!(out, "space = {}", quoted(&options.space));
     }
-    let doc = if draft.doc.is_empty() { &draft.name } else { &draft.doc };
+    let doc = match draft.doc.as_str() {
+        doc if !doc.is_empty() && !options.compact => doc,
+        _ => draft.name.as_str(),
+    };
     let _ = writeln!(out, "doc = {}", quoted(doc));
     if options.pci.is_empty() && options.compatible.is_empty() && options.gpu.is_empty() {
         let _ = writeln!(
@@ -260,6 +275,13 @@ fn head(out: &mut String, draft: &Draft, options: &Options, window: u64) {
         "\n[block]\nname = {name}\nbase = 0\nprovenance = {}\n",
         quoted(&draft.provenance)
     );
+    if options.compact {
+        let _ = writeln!(
+            out,
+            "access = \"rw\"\nreplay = false\nreason = {}\nsay = \"names\"",
+            quoted(REASON)
+        );
+    }
 }
 
 fn register_text(
@@ -300,18 +322,20 @@ fn register_text(
         doc.clone_from(&register.name);
     }
     let _ = writeln!(out, "doc = {}", quoted(&doc));
-    let (lines, count) = fields_text(draft, &register.name, body.bits, &body.fields, used);
+    let (lines, count) = fields_text(draft, &register.name, body.bits, &body.fields, used, false);
     out.push_str(&lines);
     count
 }
 
-/// The `fields` of a register or layout, and how many they are; what overlaps or leaves it is lost.
-fn fields_text(
+/// The `fields` of a register or layout, and how many they are; what overlaps or leaves it is lost. `compact`: without
+/// descriptions, and without the words that a block with `say = "names"` gives.
+pub(crate) fn fields_text(
     draft: &mut Draft,
     owner: &str,
     bits: u64,
     fields: &[DraftField],
     used: &mut HashSet<usize>,
+    compact: bool,
 ) -> (String, usize) {
     let mut kept: Vec<(&DraftField, String)> = Vec::with_capacity(fields.len());
     let mut ends: std::collections::BTreeMap<u64, (u64, usize)> = std::collections::BTreeMap::new();
@@ -397,6 +421,10 @@ fn fields_text(
                     used.insert(e);
                 }
             }
+        }
+        if compact {
+            out.push_str(" },\n");
+            continue;
         }
         let mut doc = f.doc.clone();
         if let Some(names) = also.get(n) {

@@ -191,6 +191,52 @@ fn arrays_of_rules_ng_ng_are_laid_out_and_variants_chosen() {
     assert!(wrong.to_string().contains("A2, A3, A4"), "{wrong}");
 }
 
+/// A map that is kept with a program: the same registers, arrays as arrays.
+#[test]
+fn a_compact_map_has_the_registers_and_fields_of_the_whole_one() {
+    let text = r#"<database><domain name="D" width="32"><doc>About it.</doc>
+  <array offset="0x10" name="RB_MRT" stride="8" length="3"><reg32 offset="0" name="CTL"><bitfield name="GO" pos="0"/><bitfield name="N" low="4" high="7" type="uint"/></reg32>
+    <array offset="1" name="BUF" stride="1" length="2"><reg32 offset="0" name="A"/></array></array>
+  <reg32 offset="0x40" name="RB_X" length="2"/><reg64 offset="0x50" name="VPC_WIDE" length="2" stride="2"/><reg32 offset="0x60" name="VPC_ID" access="r"><doc>Says.</doc></reg32>
+  <reg32 offset="0x61" name="UNKNOWN_61"/><reg32 offset="0x62" name="UNKNOWN_62"/><reg32 offset="0x70" name="ALONE"/>
+</domain><domain name="E" width="32"><reg32 offset="0x81" name="RB_OF_E"/><reg32 offset="0x70" name="TAKEN"/></domain></database>"#;
+    let options = |compact: bool, blocks: &[&str]| Options {
+        compact,
+        blocks: blocks.iter().map(|b| (*b).to_owned()).collect(),
+        name: Some("t".to_owned()),
+        ..Options::default()
+    };
+    let whole = import("t.xml", text, &options(false, &["D"]), &mut Nothing).unwrap();
+    let small = import("t.xml", text, &options(true, &["D"]), &mut Nothing).unwrap();
+    assert_eq!((small.registers, small.fields), (whole.registers, whole.fields));
+    let (a, b) = (map(&whole), map(&small));
+    let places = |m: &RegisterMap| {
+        m.registers()
+            .map(|r| (r.offset, r.name.clone(), r.access))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(places(&a), places(&b));
+    assert!(small.text.len() < whole.text.len(), "{}", small.text);
+    assert!(
+        small.text.contains("name = \"RB_MRT{n}_CTL\"") && !small.text.contains("About it"),
+        "{}",
+        small.text
+    );
+    for m in [&a, &b] {
+        assert_eq!(m.named("RB_MRT2_CTL").unwrap().describe(0x31), "GO · N 3");
+    }
+    let block = |name: &str| b.named(name).unwrap().block.clone();
+    assert_eq!(block("RB_MRT0_BUF1_A"), "RB");
+    assert_eq!(block("VPC_WIDE1_HI"), "VPC");
+    assert_eq!((block("UNKNOWN_61"), block("ALONE")), ("D".to_owned(), "D".to_owned()));
+    // Several domains are registers of one window; what is there already stays.
+    let both = import("t.xml", text, &options(true, &["D", "E"]), &mut Nothing).unwrap();
+    let both = map(&both);
+    assert_eq!(both.named("RB_OF_E").unwrap().offset, 0x204);
+    assert_eq!(both.at(0x1c0).unwrap().name, "ALONE");
+    assert_eq!(both.layouts().count(), 0);
+}
+
 #[test]
 fn mesas_packets_become_as_many_layouts_as_its_own_generator_writes_structures() {
     let rt = take(&files().join("gen_rt.xml"), &Options::default());

@@ -3,6 +3,7 @@
 //! A map is immutable and lives as long as the program. One that is replaced because its file changed stays in memory:
 //! whatever looks at a recording may still hold its registers. Whoever reads maps bounds how much that becomes.
 
+use super::recorded::describes;
 use super::{RegisterMap, register_space};
 use crate::recording::{Recording, Space};
 use std::collections::HashMap;
@@ -61,7 +62,8 @@ fn own(recording: &Recording, built_in: Option<&'static RegisterMap>) -> [Option
     let alone = all.iter().find(|c| c.of.is(recording)).map(|c| c.map);
     let hardware = recording.hardware();
     let gpu = recording.facts.identity.gpu_id;
-    let mut of_devices = all.iter().filter(|c| c.of == For::ItsDevices).map(|c| c.map);
+    let of_devices = all.iter().filter(|c| c.of == For::ItsDevices).map(|c| c.map);
+    let mut of_devices = of_devices.filter(|m| describes(m, recording));
     let named = of_devices.clone().find(|m| {
         let on_bus = hardware.as_ref().is_some_and(|h| m.hardware_name(h).is_some());
         on_bus || gpu != 0 && m.gpu_name(gpu).is_some()

@@ -2,8 +2,10 @@
 
 use super::parse::{At, RegisterMapError};
 use super::raw::RawDevice;
-use super::{RecordedRegisters, RegisterMap};
+use super::recorded::describes;
+use super::{RecordedRegisters, RegisterMap, embedded};
 use crate::recording::{Hardware, Recording};
+use std::sync::LazyLock;
 
 /// A device that a map describes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,8 +53,7 @@ pub(super) fn device(at: &At<'_>, raw: &RawDevice) -> Result<Device, RegisterMap
 #[must_use]
 pub fn device_name(vendor: u16, device: u16) -> Option<&'static str> {
     let id = Id::Pci(vendor, device);
-    let mut all = RegisterMap::embedded().flat_map(|m| &m.devices);
-    all.find(|d| d.id == id).map(|d| d.name.as_str())
+    embedded::devices().find(|d| d.id == id).map(|d| d.name.as_str())
 }
 
 /// What a recording is of, as people call it: the GPU's name that the recording tells, else the name that a map has for
@@ -66,17 +67,10 @@ pub fn recorded_name(recording: &Recording) -> String {
     let Some(hardware) = recording.hardware() else {
         return String::new();
     };
-    let mut names = RegisterMap::embedded().filter_map(|m| m.hardware_name(&hardware));
-    names.next().map_or_else(|| hardware.id(), str::to_owned)
+    embedded::hardware_name(&hardware).map_or_else(|| hardware.id(), str::to_owned)
 }
 
 impl RegisterMap {
-    /// The embedded map for a device on a bus.
-    #[must_use]
-    pub fn for_hardware(hardware: &Hardware) -> Option<&'static Self> {
-        Self::embedded().find(|m| m.hardware_name(hardware).is_some())
-    }
-
     /// The map that names the registers of a recording's device: the person's ([`choose`](super::choose)) laid over the
     /// embedded one.
     #[must_use]
@@ -92,11 +86,26 @@ impl RegisterMap {
 
     /// The embedded map for the device of a recording: the one on the bus that it tells, else the GPU whose id register
     /// it tells. Jobs, page tables and whatever is stored beside a recording follow from it alone, never from a
-    /// person's map, which gives names.
+    /// person's map, which gives names. `None` also where the recording has other windows of the device alone than the
+    /// one that its map describes.
     #[must_use]
     pub fn built_in_for(recording: &Recording) -> Option<&'static Self> {
+        Self::of_device(recording).filter(|map| describes(map, recording))
+    }
+
+    /// The embedded map for the device of a recording, whichever windows of it were recorded.
+    pub(crate) fn of_device(recording: &Recording) -> Option<&'static Self> {
         let on_bus = recording.hardware().and_then(|h| Self::for_hardware(&h));
         on_bus.or_else(|| Self::for_gpu(recording.facts.identity.gpu_id))
+    }
+
+    /// The map that the jobs of a recording follow from: the embedded one for its device, or, where the recording holds
+    /// its submits as events and no map knows the device, one without registers.
+    #[must_use]
+    pub fn of_jobs(recording: &Recording) -> Option<&'static Self> {
+        static NAMELESS: LazyLock<RegisterMap> = LazyLock::new(RegisterMap::default);
+        let built_in = Self::built_in_for(recording);
+        built_in.or_else(|| (!recording.events.submits.is_empty()).then(|| &*NAMELESS))
     }
 
     /// The name of a device on a bus, where this map describes it.

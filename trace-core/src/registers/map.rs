@@ -1,11 +1,11 @@
-//! The maps that are embedded, and what can be asked of a map.
+//! What can be asked of a map.
 
 use super::bus::BusMaster;
 use super::device::Device;
 use super::parse::{RegisterMapError, parse};
 use super::{Layout, Register};
 use std::collections::HashMap;
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 
 /// Names and meanings of a device's registers, entries and descriptors. Immutable once made.
 #[derive(Debug, Default)]
@@ -19,6 +19,8 @@ pub struct RegisterMap {
     /// Bit of each width in bytes that accesses may have; 0: any.
     pub(super) widths: u16,
     pub(super) gpus: Vec<Gpu>,
+    /// Bits of a whole id register that tell a product.
+    pub(super) product_mask: u32,
     pub(super) devices: Vec<Device>,
     /// By rising offset. Maps that lie over each other share them.
     pub(super) registers: Vec<Arc<Register>>,
@@ -38,124 +40,13 @@ pub struct RegisterMap {
 /// A GPU that a map describes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Gpu {
-    /// Upper half of the id register, under the map's mask.
+    /// Upper half of the id register, under the mask.
     pub product: u32,
     pub mask: u32,
     pub name: String,
 }
 
-macro_rules! embedded {
-    ($($file:literal),* $(,)?) => {
-        &[$(($file, include_str!(concat!("../../../assets/registers/", $file)))),*]
-    };
-}
-
-/// The files of a map: name and text.
-type Files = &'static [(&'static str, &'static str)];
-
-/// Files of the map of Mali job-manager GPUs.
-pub(super) const MALI_JM: Files = embedded![
-    "mali-jm/map.toml",
-    "mali-jm/exceptions.toml",
-    "mali-jm/gpu_control.toml",
-    "mali-jm/job_control.toml",
-    "mali-jm/job_slot.toml",
-    "mali-jm/mmu.toml",
-    "mali-jm/address_space.toml",
-    "mali-jm/aarch64-4k-entry.toml",
-    "mali-jm/mali-lpae-entry.toml",
-    "mali-jm/job-header.toml",
-    "mali-jm/write-value.toml",
-    "mali-jm/cache-flush.toml",
-    "mali-jm/compute-invocation.toml",
-    "mali-jm/draw.toml",
-    "mali-jm/renderer-state.toml",
-];
-
-/// Files of every map. Files that two maps share lie in a folder of their own.
-pub(super) const ALL: &[Files] = &[
-    MALI_JM,
-    embedded![
-        "bochs-display/map.toml",
-        "bochs-display/edid.toml",
-        "bochs-display/vga.toml",
-        "bochs-display/dispi.toml",
-        "bochs-display/qext.toml",
-    ],
-    embedded![
-        "rage128/map.toml",
-        "ati/bus.toml",
-        "ati/clock.toml",
-        "ati/crtc.toml",
-        "ati/dac.toml",
-        "ati/draw.toml",
-        "ati/overlay.toml",
-        "rage128/card.toml",
-        "rage128/screen.toml",
-        "rage128/draw.toml",
-        "rage128/cce.toml",
-    ],
-    embedded![
-        "rv100/map.toml",
-        "ati/bus.toml",
-        "ati/clock.toml",
-        "ati/crtc.toml",
-        "ati/dac.toml",
-        "ati/draw.toml",
-        "ati/overlay.toml",
-        "rv100/card.toml",
-        "rv100/gpio.toml",
-        "rv100/screen.toml",
-        "rv100/draw.toml",
-        "rv100/cp.toml",
-    ],
-    embedded![
-        "virtio-gpu/map.toml",
-        "virtio-gpu/common.toml",
-        "virtio-gpu/isr.toml",
-        "virtio-gpu/device.toml",
-        "virtio-gpu/notify.toml",
-    ],
-    embedded!["edu/map.toml", "edu/edu.toml", "edu/dma.toml"],
-    embedded!["pl031/map.toml", "pl031/rtc.toml", "pl031/id.toml"],
-];
-
-/// All embedded maps. One that does not parse is left out; a test parses each.
-static MAPS: LazyLock<Vec<RegisterMap>> = LazyLock::new(|| {
-    let mut maps = Vec::new();
-    for files in ALL {
-        match parse(files) {
-            Ok(m) => maps.push(m),
-            Err(e) => tracing::error!("an embedded register map is damaged, {e}"),
-        }
-    }
-    maps
-});
-
-/// The name of the GPU that a raw id register tells, `Mali-G71`; `None` for one that no map knows.
-#[must_use]
-pub fn gpu_name(gpu_id: u32) -> Option<&'static str> {
-    MAPS.iter().find_map(|m| m.gpu_name(gpu_id))
-}
-
 impl RegisterMap {
-    /// The embedded map for the GPU that a raw id register tells. The product is compared, revisions are not.
-    #[must_use]
-    pub fn for_gpu(gpu_id: u32) -> Option<&'static Self> {
-        MAPS.iter().find(|m| m.gpu_name(gpu_id).is_some())
-    }
-
-    /// The embedded maps.
-    pub fn embedded() -> impl Iterator<Item = &'static Self> {
-        MAPS.iter()
-    }
-
-    /// The embedded map of this name, `mali-jm`.
-    #[must_use]
-    pub fn by_name(name: &str) -> Option<&'static Self> {
-        MAPS.iter().find(|m| m.name == name)
-    }
-
     /// Reads a map from its files, given as name and text.
     ///
     /// # Errors
@@ -191,8 +82,7 @@ impl RegisterMap {
     /// Whether two raw id registers are of one product; revisions are not compared.
     #[must_use]
     pub fn same_product(&self, a: u32, b: u32) -> bool {
-        let mask = self.gpus.first().map_or(u32::MAX, |g| g.mask);
-        (a >> 16 ^ b >> 16) & mask == 0
+        (a ^ b) & self.product_mask == 0
     }
 
     /// The name of the GPU that a raw id register tells, where this map describes it.

@@ -80,7 +80,11 @@ impl RegisterMap {
             },
             address_bits: self.address_bits.or(under.address_bits),
             widths: if self.widths == 0 { under.widths } else { self.widths },
-            // The lower map's first: their mask tells products.
+            product_mask: if under.gpus.is_empty() {
+                self.product_mask
+            } else {
+                under.product_mask
+            },
             gpus: under.gpus.iter().chain(&self.gpus).cloned().collect(),
             devices,
             registers,

@@ -48,7 +48,7 @@ type Enums = BTreeMap<String, Values>;
 pub(super) fn parse(files: &[(&str, &str)]) -> Result<RegisterMap, RegisterMapError> {
     let mut raw = Vec::with_capacity(files.len());
     for (file, text) in files {
-        let f: RawFile = toml::from_str(text).map_err(|e| {
+        let mut f: RawFile = toml::from_str(text).map_err(|e| {
             let line = e
                 .span()
                 .and_then(|s| text.get(..s.start))
@@ -59,6 +59,7 @@ pub(super) fn parse(files: &[(&str, &str)]) -> Result<RegisterMap, RegisterMapEr
             }
             .err(e.message())
         })?;
+        inherit(file, &mut f)?;
         raw.push((*file, f));
     }
     let mut map = RegisterMap::default();
@@ -113,6 +114,40 @@ pub(super) fn parse(files: &[(&str, &str)]) -> Result<RegisterMap, RegisterMapEr
     Ok(map)
 }
 
+/// Gives registers what their block says for all of them and they do not say themselves.
+fn inherit(file: &str, f: &mut RawFile) -> Result<(), RegisterMapError> {
+    let Some(block) = &f.block else { return Ok(()) };
+    let names = match block.say.as_deref() {
+        None => false,
+        Some("names") => true,
+        Some(other) => {
+            let place = "block".to_owned();
+            return Err(At { file, place }.err(format!("say {other} is not names, the only one that a block has")));
+        }
+    };
+    for r in &mut f.register {
+        if r.access.is_empty() {
+            r.access.clone_from(&block.access);
+        }
+        if r.access != "ro" {
+            r.replay = r.replay.or(block.replay);
+            if r.replay == Some(false) && r.reason.is_empty() {
+                r.reason.clone_from(&block.reason);
+            }
+        }
+        let many = r.fields.len() > 1;
+        for field in r.fields.iter_mut().filter(|f| names && f.say.is_empty()) {
+            let words = field.name.replace("{}", "");
+            if field.kind.as_deref() == Some("bool") {
+                field.say = words;
+            } else if many {
+                field.say = format!("{words} {{}}");
+            }
+        }
+    }
+    Ok(())
+}
+
 /// The `[map]` table, which exactly one file holds.
 fn head(map: &mut RegisterMap, files: &[(&str, RawFile)]) -> Result<(), RegisterMapError> {
     let mut found = files.iter().filter_map(|(file, f)| Some((*file, f.map.as_ref()?)));
@@ -159,15 +194,18 @@ fn head(map: &mut RegisterMap, files: &[(&str, RawFile)]) -> Result<(), Register
         .map(|d| device::device(&at, d))
         .collect::<Result<_, _>>()?;
     for g in &m.gpu {
-        if g.id & m.id_mask != g.id {
-            return Err(at.err(format!("{} has bits outside id_mask", g.name)));
+        let mask = g.mask.unwrap_or(m.id_mask);
+        if g.id & mask != g.id {
+            let which = if g.mask.is_some() { "its mask" } else { "id_mask" };
+            return Err(at.err(format!("{} has bits outside {which}", g.name)));
         }
         map.gpus.push(Gpu {
             product: g.id,
-            mask: m.id_mask,
+            mask,
             name: g.name.clone(),
         });
     }
+    map.product_mask = m.product_mask.unwrap_or(m.id_mask << 16);
     Ok(())
 }
 
@@ -292,9 +330,10 @@ fn add(
     let offset = u32::try_from(offset).map_err(|_| at.err("the offset is too large"))?;
     let (access, replay) = (access(at, raw)?, replay(at, raw)?);
     let mut layout = fields(at, &raw.fields, bits, enums)?;
+    let doc = if raw.doc.is_empty() { &name } else { &raw.doc };
     layout.name.clone_from(&name);
     layout.zero.clone_from(&raw.zero);
-    layout.doc.clone_from(&raw.doc);
+    layout.doc.clone_from(doc);
     let screen = screen::sources(at, raw, &layout)?;
     let local = match raw.local {
         None => None,
@@ -304,6 +343,7 @@ fn add(
         Some([from, to]) if from < to => Some(from..to),
         Some([from, to]) => return Err(at.err(format!("from {from:#x} to {to:#x} there is nothing"))),
     };
+    let doc = doc.clone();
     let register = |name: String, offset: u32, layout: Layout| Register {
         name,
         block: raw.block.clone().unwrap_or_else(|| block.name.clone()),
@@ -313,7 +353,7 @@ fn add(
         access,
         replay: replay.clone(),
         layout,
-        doc: raw.doc.clone(),
+        doc: doc.clone(),
         pair: None,
         wide: None,
         identity: raw.identity,
@@ -387,6 +427,7 @@ fn access(at: &At<'_>, raw: &RawRegister) -> Result<AccessRule, RegisterMapError
         "ro" => AccessRule::ReadOnly,
         "wo" => AccessRule::WriteOnly,
         "rw" => AccessRule::ReadWrite,
+        "" => return Err(at.err("access is missing (ro, wo or rw), and the block has none for all")),
         other => return Err(at.err(format!("access {other} is none of ro, wo, rw"))),
     })
 }

@@ -37,6 +37,8 @@ pub(super) struct RawMap {
     pub address_bits: Option<u8>,
     #[serde(default = "every_bit")]
     pub id_mask: u32,
+    /// Bits of the whole id that tell a product; those of `id_mask` in its upper half if missing.
+    pub product_mask: Option<u32>,
     #[serde(default)]
     pub gpu: Vec<RawGpu>,
     #[serde(default)]
@@ -64,6 +66,8 @@ pub(super) struct RawDevice {
 pub(super) struct RawGpu {
     pub id: u32,
     pub name: String,
+    /// Bits of the upper half of the id register that `id` is compared under; those of `id_mask` if missing.
+    pub mask: Option<u32>,
 }
 
 /// The `[bus-master]` table: how the device comes to the addresses that it reads and writes by itself.
@@ -136,6 +140,14 @@ pub(super) struct RawBlock {
     #[serde(default)]
     pub count: u32,
     pub provenance: String,
+    /// `access`, `replay` and `reason` of registers that have none of their own.
+    #[serde(default)]
+    pub access: String,
+    pub replay: Option<bool>,
+    #[serde(default)]
+    pub reason: String,
+    /// `names`: fields without a `say` of their own are described by their names.
+    pub say: Option<String>,
 }
 
 /// What a register tells of the picture on the screen.
@@ -162,7 +174,9 @@ fn once() -> u32 {
 pub(super) struct RawRegister {
     pub name: String,
     pub offset: u32,
+    #[serde(default)]
     pub access: String,
+    #[serde(default)]
     pub doc: String,
     pub width: Option<u8>,
     #[serde(default)]

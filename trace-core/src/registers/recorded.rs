@@ -62,6 +62,20 @@ impl RecordedRegisters {
     }
 }
 
+/// Whether a map can be the one of a recording's registers: the recording has the space that the map names, or one of
+/// registers whose place on the bus it does not tell. Configuration space and another window of the bus than the map's
+/// hold other registers.
+pub(super) fn describes(map: &RegisterMap, recording: &Recording) -> bool {
+    let window = |name: &str| {
+        let number = name.strip_prefix("bar");
+        number.is_some_and(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()))
+    };
+    let (wanted, spaces) = (map.space(), &recording.facts.spaces);
+    let other = |name: &str| window(name) && window(wanted) && name != wanted;
+    let mut registers = spaces.iter().filter(|s| s.kind == SpaceKind::Registers);
+    spaces.is_empty() || registers.any(|s| !other(&s.name))
+}
+
 /// Returned by [`register_space`] for a recording that has spaces, none of which holds registers. No space has this
 /// number: importers make fewer.
 pub const NO_SPACE: u8 = u8::MAX;

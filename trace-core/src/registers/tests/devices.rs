@@ -1,7 +1,7 @@
 //! Tests of which device gets which map, and of what every embedded map must hold.
 
 use crate::recording::{Hardware, PciFunction, PlatformDevice, Recording, Space, SpaceKind};
-use crate::registers::map::ALL;
+use crate::registers::embedded::ALL;
 use crate::registers::{ReadRule, RegisterMap, Role, ScreenFact, device_name, recorded_name};
 
 fn pci(vendor: u16, device: u16) -> Hardware {

@@ -5,7 +5,7 @@ mod over;
 mod samples;
 mod widths;
 
-use super::map::MALI_JM;
+use super::embedded::MALI_JM;
 use super::*;
 use crate::test_recordings::recordings;
 use proptest::prelude::*;
@@ -227,6 +227,65 @@ fn what_may_be_replayed_and_what_not() {
             "TIMESTAMP_HI"
         ]
     );
+}
+
+#[test]
+fn a_block_says_for_its_registers_what_they_do_not_say_themselves() {
+    let text = "[map]\nname='t'\nwindow=0x100\ndoc='d'\n[block]\nname='B'\nbase=0\nprovenance='p'\naccess='rw'\nreplay=false\n\
+                reason='why'\nsay='names'\n[[register]]\nname='A{n}'\noffset=0\ncount=2\nstride=4\nfields=[{name='ON',bits='0',kind='bool'},\
+                {name='N',bits='7:1',kind='number'},{name='OWN',bits='8',kind='bool',say='own'}]\n[[register]]\nname='R'\noffset=8\naccess='ro'\n\
+                doc='d'\n[[register]]\nname='W'\noffset=12\nreplay=true\nfields=[{name='V',bits='31:0',kind='number'}]\n";
+    let map = RegisterMap::parse(&[("t.toml", text)]).unwrap();
+    let a = map.named("A1").unwrap();
+    assert_eq!(
+        (a.doc.as_str(), a.access, a.replay.write),
+        ("A1", AccessRule::ReadWrite, false)
+    );
+    assert_eq!(a.replay.reason, "why");
+    assert_eq!(a.describe(0x107), "ON · N 3 · own");
+    let r = map.named("R").unwrap();
+    assert_eq!(
+        (r.access, r.doc.as_str(), r.replay.reason.as_str()),
+        (AccessRule::ReadOnly, "d", "")
+    );
+    let w = map.named("W").unwrap();
+    assert!(w.replay.write && w.describe(7) == "7");
+    let wrong = RegisterMap::parse(&[("t.toml", &text.replace("say='names'", "say='all'"))]).unwrap_err();
+    assert!(wrong.to_string().contains("say all is not names"), "{wrong}");
+    let wrong = RegisterMap::parse(&[("t.toml", &text.replace("access='rw'\nreplay", "replay"))]).unwrap_err();
+    assert!(wrong.to_string().contains("access is missing"), "{wrong}");
+}
+
+/// A recording of other windows than the map's has no names: its registers are others.
+#[test]
+fn no_other_window_has_the_names_of_the_maps() {
+    use crate::recording::{Hardware, PciFunction, Recording, Space, SpaceKind};
+    let of = |spaces: &[(&str, SpaceKind)]| {
+        let mut r = Recording::default();
+        let space = |(name, kind): &(&str, SpaceKind)| Space {
+            name: (*name).to_owned(),
+            kind: *kind,
+            bytes: 0x1000,
+        };
+        r.facts.spaces = spaces.iter().map(space).collect();
+        r.set_hardware(&Hardware::Pci(PciFunction {
+            vendor: 0x1002,
+            device: 0x5159,
+            ..PciFunction::default()
+        }));
+        RegisterMap::for_recording(&r).map(RegisterMap::name)
+    };
+    use SpaceKind::{Config, Registers};
+    assert_eq!(of(&[("bar2", Registers), ("config", Config)]), Some("rv100"));
+    assert_eq!(of(&[("bar0", Registers), ("bar2", Registers)]), Some("rv100"));
+    assert_eq!(
+        of(&[("reg0", Registers)]),
+        Some("rv100"),
+        "its place on the bus is not known"
+    );
+    assert_eq!(of(&[("config", Config)]), None);
+    assert_eq!(of(&[("bar1", Registers)]), None);
+    assert_eq!(of(&[]), Some("rv100"), "nothing is said of spaces");
 }
 
 #[test]

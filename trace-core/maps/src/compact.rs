@@ -1,0 +1,147 @@
+//! Registers of a map that is kept with a program: arrays written once, blocks by the registers' first word, nothing
+//! that the block says for all.
+
+use super::draft::{Access, Draft, DraftRegister};
+use super::write::{Kept, fields_text, quoted};
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::fmt::Write as _;
+use std::rc::Rc;
+
+/// Maximum number of members of an array in the form.
+const MAX_MEMBERS: usize = 256;
+
+/// A register, or an array of them, on its way to text.
+struct Entry<'a> {
+    first: &'a DraftRegister,
+    name: String,
+    count: usize,
+    stride: u64,
+}
+
+/// Writes the registers, and returns how many registers and fields there are, members of arrays counted.
+pub(crate) fn write(
+    out: &mut String,
+    draft: &mut Draft,
+    registers: &[Kept],
+    used: &mut HashSet<usize>,
+) -> (usize, usize) {
+    let blocks = blocks(registers);
+    let texts: Vec<(String, usize)> = registers
+        .iter()
+        .map(|(r, _)| fields_text(draft, &r.name, r.body.bits, &r.body.fields, used, true))
+        .collect();
+    let fields = texts.iter().map(|t| t.1).sum();
+    let default_block = quoted(&draft.name);
+    for (entry, text) in entries(registers, &texts) {
+        let r = entry.first;
+        let _ = write!(out, "\n[[register]]\nname = {}\n", quoted(&entry.name));
+        let block = quoted(blocks.get(first_word(&r.name)).unwrap_or(&r.block));
+        if block != default_block {
+            let _ = writeln!(out, "block = {block}");
+        }
+        let _ = writeln!(out, "offset = {:#x}", r.offset);
+        match r.body.bits {
+            64 => out.push_str("wide = true\n"),
+            32 => {}
+            bits => {
+                let _ = writeln!(out, "width = {}", bits / 8);
+            }
+        }
+        if entry.count > 1 {
+            let _ = writeln!(out, "count = {}\nstride = {:#x}", entry.count, entry.stride);
+        }
+        match r.body.access {
+            Access::Read => out.push_str("access = \"ro\"\n"),
+            Access::Write => out.push_str("access = \"wo\"\n"),
+            Access::Both => {}
+        }
+        out.push_str(text);
+    }
+    (registers.len(), fields)
+}
+
+/// What a name begins with, up to its first underscore.
+fn first_word(name: &str) -> &str {
+    name.split_once('_').map_or(name, |(word, _)| word)
+}
+
+/// Blocks by first words that at least two registers share. Those without a known purpose stay in the domain's.
+fn blocks(registers: &[Kept]) -> HashMap<&str, Rc<str>> {
+    let mut count: HashMap<&str, usize> = HashMap::new();
+    for (r, _) in registers {
+        *count.entry(first_word(&r.name)).or_default() += 1;
+    }
+    let shared = count
+        .into_iter()
+        .filter(|(w, n)| *n > 1 && !matches!(*w, "" | "UNKNOWN"));
+    shared.map(|(w, _)| (w, w.into())).collect()
+}
+
+/// A name with `#` in place of each number: what members of an array have alike.
+fn without_numbers(name: &str) -> String {
+    let mut out = String::with_capacity(name.len());
+    for c in name.chars() {
+        match c {
+            '0'..='9' if out.ends_with('#') => {}
+            '0'..='9' => out.push('#'),
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+/// Registers by rising offset, those of an array together: same fields, names that differ by a number from 0 on, places
+/// at one distance.
+fn entries<'a>(registers: &'a [Kept], texts: &'a [(String, usize)]) -> Vec<(Entry<'a>, &'a str)> {
+    let mut alike: BTreeMap<(String, &str, u64), Vec<&DraftRegister>> = BTreeMap::new();
+    for ((r, _), text) in registers.iter().zip(texts) {
+        let key = (without_numbers(&r.name), text.0.as_str(), r.body.bits);
+        alike.entry(key).or_default().push(r);
+    }
+    let mut out = Vec::new();
+    for ((_, text, _), members) in alike {
+        let mut next = 0;
+        while let Some(first) = members.get(next).copied() {
+            let rest = members.get(next..).unwrap_or_default();
+            let entry = array(first, rest).unwrap_or_else(|| Entry {
+                first,
+                name: first.name.clone(),
+                count: 1,
+                stride: 0,
+            });
+            next += entry.count;
+            out.push((entry, text));
+        }
+    }
+    out.sort_by_key(|(e, _)| e.first.offset);
+    out
+}
+
+/// The array that begins with the first of some registers, if one does.
+fn array<'a>(first: &'a DraftRegister, members: &[&'a DraftRegister]) -> Option<Entry<'a>> {
+    let second = members.get(1)?;
+    let stride = second.offset.checked_sub(first.offset)?;
+    let zeros = first.name.match_indices('0');
+    zeros
+        .filter_map(|(at, _)| {
+            let (before, after) = (first.name.get(..at)?, first.name.get(at + 1..)?);
+            let digit = |c: Option<char>| c.is_some_and(|c| c.is_ascii_digit());
+            if digit(before.chars().next_back()) || digit(after.chars().next()) {
+                return None;
+            }
+            let is_nth = |(n, r): &(usize, &&DraftRegister)| {
+                let at = (*n as u64)
+                    .checked_mul(stride)
+                    .and_then(|d| d.checked_add(first.offset));
+                Some(r.offset) == at && r.body.access == first.body.access && r.name == format!("{before}{n}{after}")
+            };
+            let count = members.iter().enumerate().take(MAX_MEMBERS).take_while(is_nth).count();
+            (count > 1).then(|| Entry {
+                first,
+                name: format!("{before}{{n}}{after}"),
+                count,
+                stride,
+            })
+        })
+        .max_by_key(|e| e.count)
+}

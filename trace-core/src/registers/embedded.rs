@@ -1,0 +1,200 @@
+//! The maps that are embedded: which there are, and each of them read when a recording first needs it.
+//!
+//! Only the head of a map (its `[map]` table: name, devices, GPUs) is read to choose one. Its registers are read when it
+//! is chosen, so that opening a recording costs nothing for devices that it is not of.
+
+use super::RegisterMap;
+use super::device::Device;
+use super::parse::parse;
+use crate::recording::Hardware;
+use std::sync::{LazyLock, OnceLock};
+
+macro_rules! embedded {
+    ($($file:literal),* $(,)?) => {
+        &[$(($file, include_str!(concat!("../../../assets/registers/", $file)))),*]
+    };
+}
+
+/// The files of a map, name and text, the one with its `[map]` table first.
+pub(super) type Files = &'static [(&'static str, &'static str)];
+
+/// Files of the map of Mali job-manager GPUs.
+pub(super) const MALI_JM: Files = embedded![
+    "mali-jm/map.toml",
+    "mali-jm/exceptions.toml",
+    "mali-jm/gpu_control.toml",
+    "mali-jm/job_control.toml",
+    "mali-jm/job_slot.toml",
+    "mali-jm/mmu.toml",
+    "mali-jm/address_space.toml",
+    "mali-jm/aarch64-4k-entry.toml",
+    "mali-jm/mali-lpae-entry.toml",
+    "mali-jm/job-header.toml",
+    "mali-jm/write-value.toml",
+    "mali-jm/cache-flush.toml",
+    "mali-jm/compute-invocation.toml",
+    "mali-jm/draw.toml",
+    "mali-jm/renderer-state.toml",
+];
+
+/// Files of every map. Files that two maps share lie in a folder of their own.
+pub(super) const ALL: &[Files] = &[
+    MALI_JM,
+    embedded![
+        "bochs-display/map.toml",
+        "bochs-display/edid.toml",
+        "bochs-display/vga.toml",
+        "bochs-display/dispi.toml",
+        "bochs-display/qext.toml",
+    ],
+    embedded![
+        "rage128/map.toml",
+        "ati/bus.toml",
+        "ati/clock.toml",
+        "ati/crtc.toml",
+        "ati/dac.toml",
+        "ati/draw.toml",
+        "ati/overlay.toml",
+        "rage128/card.toml",
+        "rage128/screen.toml",
+        "rage128/draw.toml",
+        "rage128/cce.toml",
+    ],
+    embedded![
+        "rv100/map.toml",
+        "ati/bus.toml",
+        "ati/clock.toml",
+        "ati/crtc.toml",
+        "ati/dac.toml",
+        "ati/draw.toml",
+        "ati/overlay.toml",
+        "rv100/card.toml",
+        "rv100/gpio.toml",
+        "rv100/screen.toml",
+        "rv100/draw.toml",
+        "rv100/cp.toml",
+    ],
+    embedded![
+        "virtio-gpu/map.toml",
+        "virtio-gpu/common.toml",
+        "virtio-gpu/isr.toml",
+        "virtio-gpu/device.toml",
+        "virtio-gpu/notify.toml",
+    ],
+    embedded!["edu/map.toml", "edu/edu.toml", "edu/dma.toml"],
+    embedded!["pl031/map.toml", "pl031/rtc.toml", "pl031/id.toml"],
+    embedded!["v3d/map.toml", "v3d/core.toml"],
+    embedded!["adreno-a2xx/map.toml", "adreno-a2xx/registers.toml"],
+    embedded!["adreno-a3xx/map.toml", "adreno-a3xx/registers.toml"],
+    embedded!["adreno-a4xx/map.toml", "adreno-a4xx/registers.toml"],
+    embedded!["adreno-a5xx/map.toml", "adreno-a5xx/registers.toml"],
+    embedded!["adreno-a6xx/map.toml", "adreno-a6xx/registers.toml"],
+    embedded!["adreno-a7xx/map.toml", "adreno-a7xx/registers.toml"],
+];
+
+/// An embedded map, and its head, which is a map without registers.
+struct Embedded {
+    files: Files,
+    head: RegisterMap,
+    map: OnceLock<Option<RegisterMap>>,
+}
+
+impl Embedded {
+    /// The map, read now if it was not before; `None` when it is damaged, which a test rules out.
+    fn map(&self) -> Option<&RegisterMap> {
+        let read = || {
+            parse(self.files)
+                .inspect_err(|e| tracing::error!("an embedded register map is damaged, {e}"))
+                .ok()
+        };
+        self.map.get_or_init(read).as_ref()
+    }
+}
+
+static MAPS: LazyLock<Vec<Embedded>> = LazyLock::new(heads);
+
+/// All maps, with their heads read and nothing else.
+fn heads() -> Vec<Embedded> {
+    let mut maps = Vec::with_capacity(ALL.len());
+    for files in ALL.iter().copied() {
+        match files.get(..1).map(parse) {
+            Some(Ok(head)) => maps.push(Embedded {
+                files,
+                head,
+                map: OnceLock::new(),
+            }),
+            Some(Err(e)) => tracing::error!("an embedded register map is damaged, {e}"),
+            None => {}
+        }
+    }
+    maps
+}
+
+/// The first map whose head is of a kind.
+fn find(is: impl Fn(&RegisterMap) -> bool) -> Option<&'static RegisterMap> {
+    MAPS.iter().find(|m| is(&m.head))?.map()
+}
+
+/// Returns the name of the GPU that a raw id register tells, `Mali-G71`, or `None` for one that no map knows.
+#[must_use]
+pub fn gpu_name(gpu_id: u32) -> Option<&'static str> {
+    MAPS.iter().find_map(|m| m.head.gpu_name(gpu_id))
+}
+
+/// Devices of all maps.
+pub(super) fn devices() -> impl Iterator<Item = &'static Device> {
+    MAPS.iter().flat_map(|m| &m.head.devices)
+}
+
+/// Returns the name that a map has for a device on a bus.
+pub(super) fn hardware_name(hardware: &Hardware) -> Option<&'static str> {
+    MAPS.iter().find_map(|m| m.head.hardware_name(hardware))
+}
+
+impl RegisterMap {
+    /// The embedded map for the GPU that a raw id register tells. The product is compared, revisions are not.
+    #[must_use]
+    pub fn for_gpu(gpu_id: u32) -> Option<&'static Self> {
+        find(|head| head.gpu_name(gpu_id).is_some())
+    }
+
+    /// The embedded map for a device on a bus.
+    #[must_use]
+    pub fn for_hardware(hardware: &Hardware) -> Option<&'static Self> {
+        find(|head| head.hardware_name(hardware).is_some())
+    }
+
+    /// The embedded maps. Reads all of them.
+    pub fn embedded() -> impl Iterator<Item = &'static Self> {
+        MAPS.iter().filter_map(Embedded::map)
+    }
+
+    /// The embedded map of this name, `mali-jm`.
+    #[must_use]
+    pub fn by_name(name: &str) -> Option<&'static Self> {
+        find(|head| head.name == name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_map_is_read_when_it_is_chosen_and_no_other_with_it() {
+        let maps = heads();
+        assert_eq!(maps.len(), ALL.len());
+        let read = |maps: &[Embedded]| maps.iter().filter(|m| m.map.get().is_some()).count();
+        let chosen = maps.iter().find(|m| m.head.gpu_name(0x0603_0001).is_some()).unwrap();
+        assert_eq!(read(&maps), 0, "heads choose");
+        let map = chosen.map().unwrap();
+        assert_eq!((map.name(), read(&maps)), ("adreno-a6xx", 1));
+        // A head says the same as its map.
+        for m in &maps {
+            let map = m.map().unwrap();
+            assert_eq!((&m.head.name, &m.head.space), (&map.name, &map.space));
+            assert_eq!((&m.head.gpus, &m.head.devices), (&map.gpus, &map.devices));
+            assert_eq!(m.head.registers.len(), 0, "{}: its head holds registers", m.head.name);
+        }
+    }
+}
