@@ -3,6 +3,7 @@
 use super::out::{counted, duration};
 use super::source::Source;
 use super::{Exit, Failure, Out, Verb, absent, hex};
+use crate::document::jobs::COMMAND_STREAM;
 use clap::{Args, FromArgMatches as _};
 use serde::Serialize;
 use trace_core::jobs::{self, ChainEnd, JobType};
@@ -89,8 +90,13 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
         .map(|map| jobs::memory_at_submits(&opened.recording, map, &events))
         .unwrap_or_default();
     let reports = opened.recording.chain_reports();
+    let streams = opened.recording.holds_command_streams();
     let submits = timeline.jobs.iter().zip(&memory).map(|(span, memory)| {
         let mut submit = submit(span, memory.as_ref());
+        if streams {
+            submit.kind = Some(COMMAND_STREAM);
+            submit.chain_end = "no chain".to_owned();
+        }
         let report = reports.binary_search_by_key(&span.submit_event, |r| r.submit_event);
         submit.recorded = report.ok().and_then(|at| reports.get(at)).map(recorded);
         submit
@@ -124,7 +130,7 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
             s.done_event.map_or_else(|| "never".into(), |e| e.to_string()),
             s.head_va,
             s.kind.unwrap_or("not decoded").to_owned(),
-            s.chain.len().to_string(),
+            if streams { "-".into() } else { s.chain.len().to_string() },
             s.dispatch.map_or_else(|| "-".into(), |d| three(d.workgroups)),
             s.dispatch.map_or_else(|| "-".into(), |d| three(d.size)),
             s.shader_va.unwrap_or_else(|| "-".into()),
@@ -145,6 +151,11 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
     out.table(&rows)?;
     if none {
         out.line(absent::describe_jobs(&opened))?;
+    } else if streams {
+        out.line(
+            "A job is a submit; Done is the last register that its commands write. The file holds no times. Draws, \
+             dispatches and shaders are not decoded.",
+        )?;
     }
     for why in &reasons {
         out.line(format!("Recorded with: {why}"))?;

@@ -83,7 +83,7 @@ pub struct Opened {
     pub file: PathBuf,
     /// The recording.
     pub recording: Recording,
-    /// Embedded register map of its device, where there is one: what jobs and page tables follow from.
+    /// The map that jobs and page tables follow from: the embedded one of its device, where there is one.
     pub map: Option<&'static RegisterMap>,
     /// The map that names its registers, the person's own before the embedded one, and the space that they are in.
     pub device: Option<RecordedRegisters>,
@@ -115,7 +115,7 @@ impl Opened {
     pub fn new(file: &Path, recording: Recording) -> Self {
         Self {
             file: file.to_owned(),
-            map: RegisterMap::built_in_for(&recording),
+            map: RegisterMap::of_jobs(&recording),
             device: RecordedRegisters::new(&recording),
             calls: recording.call_facts(),
             called: OnceCell::new(),

@@ -1,7 +1,6 @@
 //! Tables of a recording as files for other programs.
 
 use super::doc;
-use crate::document::lookup::map_of;
 use crate::theme::text;
 use crate::window::{App, Pick, layout};
 use egui::Context;
@@ -10,6 +9,7 @@ use std::path::Path;
 use std::sync::Arc;
 use trace_core::progress::Progress;
 use trace_core::recording::Recording;
+use trace_core::registers::RegisterMap;
 use trace_core::timeline;
 use trace_query::{Exported, Format, Table};
 
@@ -93,7 +93,7 @@ fn export(table: Table, recording: &Recording, path: &Path, progress: &Progress)
             "{name}: the name does not say the format (expected .parquet, .arrow or .csv)"
         ))
     })?;
-    let timeline = match (table, map_of(recording)) {
+    let timeline = match (table, RegisterMap::of_jobs(recording)) {
         (Table::Jobs | Table::Shaders, Some(map)) => {
             timeline::derive(recording, map, progress).map_err(|e| told(&e))?
         }

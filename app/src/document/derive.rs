@@ -26,6 +26,10 @@ const NO_NAMES: &str = "This device has no register map: registers have no names
                         not found. \"Name…\" in Register names one; `kinescope maps import` makes a map of an SVD, \
                         rules-ng-ng or genxml file.";
 
+/// What is not known of streams of commands without names.
+const NO_STREAM_NAMES: &str = "This GPU has no register map: registers have no names. Findings shows the command that \
+                               imports one.";
+
 /// Bytes of a kept timeline that are read before the first frame; a longer one is a piece of work of its own.
 const AT_ONCE: usize = 1 << 20;
 
@@ -58,8 +62,9 @@ pub fn first(
     facts.calls = recording.call_facts();
     facts.rank_buffers(recording);
     if map.is_none() && !recording.events.is_empty() && facts.calls.is_none() {
-        let gap = if facts.device.is_some() { OWN_NAMES } else { NO_NAMES };
-        facts.gaps_in_knowledge.push(gap.into());
+        facts
+            .gaps_in_knowledge
+            .extend(gap(recording, facts.device).map(str::to_owned));
     }
     match kept.1 {
         Some(t) if t.bytes() <= AT_ONCE => {
@@ -72,6 +77,17 @@ pub fn first(
     Ok(facts)
 }
 
+/// What is not known of a recording whose device no embedded map knows.
+fn gap(recording: &Recording, device: Option<RecordedRegisters>) -> Option<&'static str> {
+    match (device, recording.holds_command_streams()) {
+        // Jobs of streams are known without a map.
+        (Some(_), true) => None,
+        (None, true) => Some(NO_STREAM_NAMES),
+        (Some(_), false) => Some(OWN_NAMES),
+        (None, false) => Some(NO_NAMES),
+    }
+}
+
 /// Takes up that the person's register maps changed: names are the new ones at once, and what follows from them (which
 /// events access which register, findings) is to be found out again. `false`: the registers are in another space now,
 /// and the recording has to be read again.
@@ -82,10 +98,13 @@ pub fn rename(facts: &mut Facts, recording: &Recording) -> bool {
         return false;
     }
     (facts.map, facts.device) = (map, device);
-    for gap in &mut facts.gaps_in_knowledge {
-        if gap == OWN_NAMES || gap == NO_NAMES {
-            *gap = if device.is_some() { OWN_NAMES } else { NO_NAMES }.to_owned();
-        }
+    let before = facts.gaps_in_knowledge.len();
+    let of_names = |gap: &String| [OWN_NAMES, NO_NAMES, NO_STREAM_NAMES].contains(&gap.as_str());
+    facts.gaps_in_knowledge.retain(|gap| !of_names(gap));
+    if facts.gaps_in_knowledge.len() < before || map_of(recording).is_none() && recording.holds_command_streams() {
+        facts
+            .gaps_in_knowledge
+            .extend(gap(recording, device).map(str::to_owned));
     }
     name_registers(facts);
     for stage in [Stage::Registers, Stage::Findings] {
@@ -128,7 +147,7 @@ pub fn derive(recording: &Recording, progress: &Progress) -> Result<Facts, Cance
 /// Events that begin a job, rising; none where the device has no register map, or nobody wants them any more.
 #[must_use]
 pub fn submits(recording: &Recording, progress: &Progress) -> Vec<u64> {
-    let found = map_of(recording).and_then(|map| timeline::derive(recording, map, progress).ok());
+    let found = RegisterMap::of_jobs(recording).and_then(|map| timeline::derive(recording, map, progress).ok());
     found.map_or_else(Vec::new, |t| t.jobs.iter().map(|j| j.submit_event).collect())
 }
 
@@ -148,7 +167,7 @@ pub fn find_out(
     Ok(match stage {
         Stage::Timeline => {
             let kept = facts.kept_timeline.as_ref().and_then(KeptTimeline::read);
-            match (kept, map_of(recording)) {
+            match (kept, RegisterMap::of_jobs(recording)) {
                 (Some(t), _) => timeline_part(t),
                 (None, Some(map)) => timeline_part(timeline::derive(recording, map, progress)?),
                 (None, None) => Part::Timeline(Box::default()),

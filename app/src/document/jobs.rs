@@ -1,6 +1,6 @@
 //! The jobs of a recording: from submit to interrupt, with the chain that memory holds.
 
-use super::lookup::{map_of, memory_at};
+use super::lookup::memory_at;
 use std::collections::HashMap;
 use std::ops::Deref;
 use std::sync::Arc;
@@ -9,9 +9,13 @@ use trace_core::check::Submit;
 use trace_core::jobs::{self, ChainEnd, GpuMemory, address_spaces};
 use trace_core::progress::{Cancelled, Progress};
 use trace_core::recording::{ChainReport, Recording};
+use trace_core::registers::RegisterMap;
 
 /// Most jobs of a chain that are kept.
 const MOST_CHAIN: usize = 256;
+
+/// The type of a job that is a stream of commands.
+pub const COMMAND_STREAM: &str = "command stream";
 
 /// A job of a chain.
 #[derive(Clone, Debug, Default)]
@@ -114,7 +118,7 @@ pub fn chains(recording: &Recording, jobs: &[JobFact], progress: &Progress) -> R
     let snapshots = &recording.memory.snapshots;
     let mut known: HashMap<(u64, usize, Option<u32>), Arc<Chain>> = HashMap::new();
     let submits: Vec<u64> = jobs.iter().map(|j| j.submit).collect();
-    let spaces = map_of(recording).map_or_else(Vec::new, |map| address_spaces(recording, map, &submits));
+    let spaces = RegisterMap::of_jobs(recording).map_or_else(Vec::new, |map| address_spaces(recording, map, &submits));
     let mut out = Vec::with_capacity(jobs.len());
     progress.set_total(jobs.len() as u64);
     for (at, j) in jobs.iter().enumerate() {
@@ -123,8 +127,11 @@ pub fn chains(recording: &Recording, jobs: &[JobFact], progress: &Progress) -> R
         let chain = match known.get(&(j.head_va, snapshot, space)) {
             Some(c) => Arc::clone(c),
             None => {
-                let memory = space.and_then(|s| memory_at(recording, s, j.submit));
-                let mut c: Chain = memory.map_or_else(Default::default, |m| chain(&m, GpuVa(j.head_va)));
+                let memory = || space.and_then(|s| memory_at(recording, s, j.submit));
+                let mut c = match recording.holds_command_streams() {
+                    true => command_stream(j.head_va),
+                    false => memory().map_or_else(Chain::default, |m| chain(&m, GpuVa(j.head_va))),
+                };
                 c.space = space;
                 let c = Arc::new(c);
                 known.insert((j.head_va, snapshot, space), Arc::clone(&c));
@@ -135,6 +142,16 @@ pub fn chains(recording: &Recording, jobs: &[JobFact], progress: &Progress) -> R
         progress.advance(1)?;
     }
     Ok(out)
+}
+
+/// What stands for the chain of a job that is a stream of commands.
+fn command_stream(va: u64) -> Chain {
+    Chain::new(vec![ChainJob {
+        va,
+        kind: COMMAND_STREAM.to_owned(),
+        decoded: true,
+        ..ChainJob::default()
+    }])
 }
 
 fn chain(mem: &impl GpuMemory, head: GpuVa) -> Chain {

@@ -169,11 +169,12 @@ impl Marks {
 /// The layout of a page-table entry.
 #[must_use]
 pub fn entry_layout(recording: &Recording, format: MmuFormat) -> Option<&'static Layout> {
-    let map = map_of(recording).or_else(|| trace_core::registers::RegisterMap::by_name("mali-jm"))?;
-    map.layout(match format {
+    let name = match format {
         MmuFormat::Aarch64_4k => "aarch64-4k-entry",
         MmuFormat::MaliLpae => "mali-lpae-entry",
-    })
+    };
+    let own = map_of(recording).and_then(|map| map.layout(name));
+    own.or_else(|| trace_core::registers::RegisterMap::by_name("mali-jm")?.layout(name))
 }
 
 /// What an entry is, and where it leads: `table`, `→ 0x20d6a1000`.

@@ -41,7 +41,7 @@ impl<'a> Whole<'a> {
     /// # Errors
     /// When nobody wants it any more.
     pub fn new(recording: &'a Recording, source: String, progress: &Progress) -> Result<Self, Cancelled> {
-        let parts = match RegisterMap::built_in_for(recording) {
+        let parts = match RegisterMap::of_jobs(recording) {
             Some(map) => JobParts::new(recording, map, progress)?,
             None => JobParts::default(),
         };

@@ -181,14 +181,22 @@ fn list(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui) {
             let bar = Rect::from_min_max(pos2(end - 70.0 * part, y + 8.0), pos2(end, y + 9.5));
             ui.painter().rect_filled(bar, 0.0, p.job);
         }
-        let took = j.duration_ns.map_or_else(|| "no end".into(), text::duration);
+        let took = match j.duration_ns {
+            Some(ns) => text::duration(ns),
+            None if j.done.is_some() => "no times".into(),
+            None => "no end".into(),
+        };
         number(c.duration, took, p.text);
         if let Some(d) = j.done {
             let place = number(c.done, text::count(d), p.read).expand2(vec2(4.0, 2.0));
             let r = ui.interact(place, ui.scope_id().with(("done", j.index)), Sense::click());
             r.widget_info(|| WidgetInfo::labeled(Role::Link, true, format!("job {} done at event {d}", j.index)));
             let hand = r.on_hover_cursor(egui::CursorIcon::PointingHand);
-            if hand.on_hover_text("its interrupt").clicked() {
+            let end = match doc.recording.holds_command_streams() {
+                true => "the last register that its commands write",
+                false => "its interrupt",
+            };
+            if hand.on_hover_text(end).clicked() {
                 done = Some((j.index, d));
             }
         }

@@ -33,7 +33,9 @@ pub(super) fn jobs(
     progress: &Progress,
     findings: &mut Vec<Finding>,
 ) -> Result<(), Cancelled> {
-    let Some(map) = RegisterMap::built_in_for(recording) else {
+    // Streams of commands have no descriptors.
+    let map = RegisterMap::built_in_for(recording).filter(|_| !recording.holds_command_streams());
+    let Some(map) = map else {
         return Ok(());
     };
     let jobs = match known {

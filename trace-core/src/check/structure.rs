@@ -3,7 +3,7 @@
 use super::{Few, Finding, FindingKind, REPORT_EVERY};
 use crate::progress::{Cancelled, Progress};
 use crate::recording::{Recording, SpaceKind};
-use crate::registers::{RecordedRegisters, place_name};
+use crate::registers::{RecordedRegisters, RegisterMap, place_name};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Events that the recorder knows it missed. What the importer or recorder has told of itself, at the same event, is not
@@ -68,6 +68,54 @@ struct Strange {
     count: u64,
 }
 
+/// Why no register of a recording has a name, and what to do.
+fn without_names(recording: &Recording) -> String {
+    let id = recording.facts.identity.gpu_id;
+    let from = recording.opened_from.as_ref().map(|p| p.display().to_string());
+    let file = from.unwrap_or_else(|| "RECORDING".to_owned());
+    if let Some(map) = RegisterMap::of_device(recording) {
+        let (name, space) = (map.name(), map.space());
+        return format!("the register map {name} is of {space}, which was not recorded, so no register has a name");
+    }
+    if recording.holds_command_streams() {
+        let generation = match id >> 24 {
+            0x43 => 7,
+            0x44 => 8,
+            n => n,
+        };
+        if (2..10).contains(&generation) {
+            // From the sixth generation on all are described in one file.
+            let source = generation.min(6);
+            let name = &recording.facts.identity.gpu_name;
+            return format!(
+                "no register map knows {name} (chip id {id:#010x}), so no register has a name. Import one from Mesa's \
+                 src/freedreno/registers/adreno: `kinescope maps import a{source}xx.xml --variant A{generation}XX \
+                 --block A{source}XX --beside {file}`"
+            );
+        }
+        return format!(
+            "no register map fits: the recording does not say which GPU it is of. If it is an earlier import, \
+             import the .rd file again. If you know the generation: `kinescope maps import a6xx.xml --variant A6XX \
+             --block A6XX --beside {file}`, with the file from Mesa's src/freedreno/registers/adreno"
+        );
+    }
+    let how = "`kinescope maps import` makes one of an SVD, rules-ng-ng or genxml file";
+    match recording.hardware() {
+        Some(h) if id == 0 && h.is_named() => {
+            let id = h.id();
+            format!("no register map knows the device {id}, so no register has a name: {how}, with --beside {file}")
+        }
+        _ if id == 0 => format!(
+            "the recording does not say which device it is of, so no register has a name. Import it again with \
+             `--device VENDOR:DEVICE` (1002:5159) or `--device COMPATIBLE` (arm,pl031), or give it a map: {how}, with \
+             --beside {file}"
+        ),
+        _ => format!(
+            "no register map knows a GPU with id {id:#010x}, so no register has a name: {how}, with --beside {file}"
+        ),
+    }
+}
+
 /// Registers that the map does not know, and identity registers that change.
 pub(super) fn registers(
     recording: &Recording,
@@ -80,23 +128,13 @@ pub(super) fn registers(
             .get(usize::from(s))
             .is_some_and(|s| s.kind == SpaceKind::Registers)
     };
-    let id = recording.facts.identity.gpu_id;
     let Some(device) = RecordedRegisters::new(recording) else {
         if let Some((event, _)) = recording
             .events
             .accesses(0..recording.events.len())
             .find(|(_, a)| is_registers(a.space))
         {
-            let message = match recording.hardware() {
-                Some(h) if id == 0 && h.is_named() => {
-                    format!("no register map knows the device {}, so no register has a name", h.id())
-                }
-                Some(_) if id == 0 => "the log does not tell its device, so no register has a name; import it with \
-                                       `--device VENDOR:DEVICE` (1002:5159) or `--device COMPATIBLE` (arm,pl031)"
-                    .to_owned(),
-                None if id == 0 => "the recording does not tell its GPU, so no register has a name".to_owned(),
-                _ => format!("no register map knows a GPU with id {id:#010x}, so no register has a name"),
-            };
+            let message = without_names(recording);
             let f = Finding::new(FindingKind::UnknownRegister, format!("event {event}"), message);
             findings.push(f.at_event(event as u64));
         }

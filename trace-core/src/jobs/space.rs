@@ -66,13 +66,18 @@ pub fn address_spaces(recording: &Recording, map: &RegisterMap, submits: &[u64])
 }
 
 /// For each submit (events in rising order) the GPU's memory as the submit found it: through its own address space,
-/// with page tables and contents of the snapshot that stood then. `None` as in [`address_spaces`].
+/// with page tables and contents of the snapshot that stood then. `None` as in [`address_spaces`], and for streams of
+/// commands, which are no chains of descriptors.
 #[must_use]
 pub fn memory_at_submits<'r>(
     recording: &'r Recording,
     map: &RegisterMap,
     submits: &[u64],
 ) -> Vec<Option<GpuMemoryView<'r>>> {
+    // What a stream of commands reads as descriptors is none.
+    if recording.holds_command_streams() {
+        return submits.iter().map(|_| None).collect();
+    }
     let spaces = address_spaces(recording, map, submits);
     let view = |(space, event): (Option<u32>, &u64)| {
         let space = recording.facts.address_spaces.get(space? as usize)?;

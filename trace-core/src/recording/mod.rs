@@ -84,6 +84,13 @@ pub struct Facts {
 }
 
 impl Recording {
+    /// Whether its jobs are streams of commands, whose register writes follow their submit as events, and no chains of
+    /// job descriptors.
+    #[must_use]
+    pub fn holds_command_streams(&self) -> bool {
+        self.facts.identity.source == crate::import::rd::SOURCE
+    }
+
     /// The buffer of this name.
     #[must_use]
     pub fn buffer(&self, name: &str) -> Option<&Buffer> {

@@ -40,7 +40,14 @@ pub fn derive(recording: &Recording, map: &RegisterMap, progress: &Progress) -> 
             work.take(mark);
         }
     })?;
-    let phases = work.phases(recording.events.len() as u64);
+    if recording.holds_command_streams() {
+        end_command_streams(&recording.events, &mut work.jobs);
+    }
+    // Streams of commands tell nothing of what their driver did between them.
+    let phases = match recording.holds_command_streams() {
+        true => Vec::new(),
+        false => work.phases(recording.events.len() as u64),
+    };
     let mut interrupts = work.interrupts;
     interrupts.extend(work.waiting.into_iter().flatten());
     interrupts.sort_by_key(|i| i.event);
@@ -51,6 +58,18 @@ pub fn derive(recording: &Recording, map: &RegisterMap, progress: &Progress) -> 
         gaps,
         phases,
     })
+}
+
+/// Ends each job with the last access before the next submit: its commands' writes follow the submit. When the GPU was
+/// done is not recorded.
+fn end_command_streams(events: &Events, jobs: &mut [JobSpan]) {
+    let mut next = events.len() as u64;
+    for job in jobs.iter_mut().rev() {
+        let is_access = |e: &u64| usize::try_from(*e).is_ok_and(|e| events.access(e).is_some());
+        let last = (job.submit_event + 1..next).rev().find(is_access);
+        job.done_event = Some(last.unwrap_or(job.submit_event));
+        next = job.submit_event;
+    }
 }
 
 /// What a job slot is at.

@@ -83,13 +83,13 @@ pub struct JobSpan {
     pub slot: u8,
     /// The event that handed it to the GPU.
     pub submit_event: u64,
-    /// The interrupt handler's first event; `None` when it never ended.
+    /// The interrupt handler's first event, or the last write of a stream of commands; `None` when it never ended.
     pub done_event: Option<u64>,
     /// GPU address of the first job of the chain.
     pub head_va: GpuVa,
     /// Time of the submit.
     pub submit_ns: u64,
-    /// Time of the handler's first event.
+    /// Time of the handler's first event; `None` when it never ended, or no end was recorded.
     pub done_ns: Option<u64>,
     /// Whether the interrupt said that the slot failed.
     pub failed: bool,

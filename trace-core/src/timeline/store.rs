@@ -84,7 +84,7 @@ impl Row<8> for JobSpan {
             done_event: Some(done).filter(|d| *d != NONE),
             head_va: GpuVa(head),
             submit_ns,
-            done_ns: Some(done_ns).filter(|_| done != NONE),
+            done_ns: Some(done_ns).filter(|d| done != NONE && *d != NONE),
             failed: failed == 1,
         })
     }
@@ -222,7 +222,8 @@ pub fn write(recording: &Recording, dest: &Path, progress: &Progress) -> Result<
     // Deriving and writing both only read the recording, and writing mostly waits: they go on side by side.
     std::thread::scope(|scope| {
         let derived = scope.spawn(move || -> Result<_, Cancelled> {
-            let timeline = map.map(|map| super::derive(recording, map, progress)).transpose()?;
+            let of_jobs = RegisterMap::of_jobs(recording);
+            let timeline = of_jobs.map(|map| super::derive(recording, map, progress)).transpose()?;
             let pyramid = Pyramid::build(recording, map, progress)?;
             Ok((timeline.map(|t| t.to_bytes()), pyramid.to_bytes()))
         });

@@ -94,7 +94,7 @@ impl Plan {
             .iter()
             .filter_map(|j| parts.submits().get(*j as usize).copied())
             .collect();
-        let Some(map) = RegisterMap::built_in_for(recording) else {
+        let Some(map) = RegisterMap::of_jobs(recording) else {
             self.tables = tables.finish();
             return Ok(());
         };

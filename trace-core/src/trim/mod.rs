@@ -181,7 +181,7 @@ pub fn trim(recording: &Recording, wanted: &Wanted, progress: &Progress) -> Resu
         events: [events as u64; 2],
         ..Told::default()
     };
-    let parts = match RegisterMap::built_in_for(recording) {
+    let parts = match RegisterMap::of_jobs(recording) {
         Some(map) => JobParts::new(recording, map, progress)?,
         None => JobParts::default(),
     };

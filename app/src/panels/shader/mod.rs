@@ -102,6 +102,14 @@ fn shown(doc: &Document, view: &mut View) -> Result<(u32, Arc<Vec<Runs>>), Nothi
             ),
         });
     }
+    if doc.recording.holds_command_streams() {
+        return Err(nothing(
+            icons::CPU,
+            "The jobs of this recording are command streams of an Adreno GPU. Their register writes are in Events; their \
+             shaders are not decoded.",
+            Some(("Show events", "show-events")),
+        ));
+    }
     let job = meant(doc).and_then(|j| doc.facts.jobs.get(j as usize));
     let Some(job) = job else {
         return Err(nothing(

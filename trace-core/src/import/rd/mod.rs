@@ -5,6 +5,7 @@
 //! page tables and no physical addresses: the import makes both, and tells. The registers that the commands write are the
 //! writes of the recording, in the order in which the command processor comes to them; see [`pm4`].
 
+mod chips;
 mod pm4;
 mod sections;
 
@@ -21,6 +22,7 @@ use crate::recording::{
     Access, AddressSpace, Buffer, BufferRole, ElementType, EventsBuilder, Facts, FrameRole, GpuVa, Identity,
     MemoryBuilder, MmuFormat, PageId, Recording, Region, Space, SpaceKind, SubmitRow, ZERO_PAGE,
 };
+use chips::Chip;
 use pm4::{Buffers, RegisterWrite, Walk};
 use sections::{End, Section, Sections, address, word};
 use std::collections::BTreeMap;
@@ -100,7 +102,7 @@ struct Import<'a> {
     findings: Vec<Finding>,
     unknown: BTreeMap<u32, u64>,
     events: EventsBuilder,
-    gpu: Option<(String, u32)>,
+    chip: Chip,
     /// Buffer that was told last.
     buffer: Option<(u64, u32)>,
     /// Buffers of the submit that comes, and whether it came.
@@ -130,7 +132,7 @@ impl<'a> Import<'a> {
             findings: Vec::new(),
             unknown: BTreeMap::new(),
             events: EventsBuilder::new(),
-            gpu: None,
+            chip: Chip::default(),
             buffer: None,
             buffers: Buffers::new(),
             submitted: false,
@@ -163,20 +165,10 @@ impl<'a> Import<'a> {
         *self.tally.sections.entry(kind).or_default() += 1;
         match kind {
             Kind::Test | Kind::Command => self.events.mark(0, text(&section.bytes)),
-            Kind::GpuId if self.gpu.is_none() => {
-                let id = word(&section.bytes);
-                if id != 0 {
-                    self.gpu = Some((format!("Adreno {id}"), id / 100));
-                }
-            }
-            Kind::ChipId if self.gpu.is_none() => {
-                let id = section
-                    .bytes
-                    .iter()
-                    .take(8)
-                    .rev()
-                    .fold(0u64, |n, b| n << 8 | u64::from(*b));
-                self.gpu = (id != 0).then(|| chip(id));
+            Kind::GpuId => self.chip.take_number(word(&section.bytes)),
+            Kind::ChipId => {
+                let bytes = section.bytes.iter().take(8).rev();
+                self.chip.take_id(bytes.fold(0u64, |n, b| n << 8 | u64::from(*b)));
             }
             Kind::Address => {
                 let told = address(&section, self.path)?;
@@ -268,7 +260,7 @@ impl<'a> Import<'a> {
             slot: 0,
         };
         self.events.submit(0, row);
-        let generation = self.gpu.as_ref().map_or(0, |g| g.1);
+        let generation = self.chip.generation();
         let may = (read / 4).saturating_mul(WALKED_A_WORD).min(MOST_WALKED);
         let events = &mut self.events;
         let mut writes = 0;
@@ -365,7 +357,8 @@ impl<'a> Import<'a> {
         }
         let facts = Facts {
             identity: Identity {
-                gpu_name: self.gpu.map(|g| g.0).unwrap_or_default(),
+                gpu_id: self.chip.gpu_id(),
+                gpu_name: self.chip.name(),
                 tool: "freedreno rd".into(),
                 source: SOURCE.into(),
                 ..Identity::default()
@@ -419,7 +412,20 @@ impl<'a> Import<'a> {
                 self.tally.register_writes, walked.conditions, walked.computed
             ),
         );
-        if self.gpu.is_none() {
+        let submits = self.tally.sections.get(&Kind::CommandsAt).copied().unwrap_or(0);
+        if submits > 0 {
+            tell(
+                FindingKind::Assumed,
+                "jobs",
+                format!(
+                    "each of the {submits} submits is a job, from the submit to the last register that its commands \
+                     write; the file holds no times and no ends. {} draws and dispatches, shaders and textures are not \
+                     decoded",
+                    walked.draws
+                ),
+            );
+        }
+        if self.chip.is_unknown() {
             let message = "the file does not tell the GPU; its commands are read as those of the oldest";
             tell(FindingKind::Assumed, "GPU", message.to_owned());
         }
@@ -480,16 +486,6 @@ fn text(bytes: &[u8]) -> String {
     let end = bytes.iter().position(|b| *b == 0).unwrap_or(bytes.len());
     let text = String::from_utf8_lossy(bytes.get(..end).unwrap_or_default());
     text.chars().filter(|c| !c.is_control()).take(200).collect()
-}
-
-/// Name and generation of a chip by its number: from the seventh generation on the first byte is none of its name.
-fn chip(id: u64) -> (String, u32) {
-    let generation = match id >> 24 & 0xff {
-        0x43 => 7,
-        0x44 => 8,
-        n => n as u32,
-    };
-    (format!("Adreno chip {id:#x}"), generation)
 }
 
 #[cfg(test)]

@@ -201,7 +201,11 @@ fn memory_is_known_from_submit_to_submit() {
     let [space] = &recording.facts.address_spaces[..] else {
         panic!("{:?}", recording.facts)
     };
-    assert_eq!(recording.facts.identity.gpu_name, "Adreno 420");
+    let identity = &recording.facts.identity;
+    assert_eq!(
+        (identity.gpu_name.as_str(), identity.gpu_id),
+        ("Adreno 420", 0x0402_00ff)
+    );
     // The file once more, by hand: what stands at each submit is what was told last before it.
     let bytes = unpacked(name);
     let (mut at, mut buffer, mut compared) = (0, (0, 0), 0);

@@ -1,5 +1,6 @@
 //! Tests of the codec and of the embedded map of Mali GPUs.
 
+mod adreno;
 mod devices;
 mod over;
 mod samples;
