@@ -9,11 +9,16 @@ use super::text;
 use crate::check::{Finding, FindingKind};
 use crate::import::error::{ImportError, Place};
 use crate::progress::Progress;
-use crate::recording::{Access, Clock, EventsBuilder, Facts, Identity, Recording, Space, SpaceKind};
+use crate::recording::{
+    Access, Clock, EventsBuilder, Facts, Hardware, Identity, PlatformDevice, Recording, Space, SpaceKind,
+};
 use std::path::Path;
 
 /// What [`Identity::source`] says of such a recording.
 pub const SOURCE: &str = "gpureplay-v3d";
+
+/// The device as the device tree of a Raspberry Pi 4 names it.
+const COMPATIBLE: &str = "brcm,2711-v3d";
 
 /// Event of an access, and how the recorder's other events begin.
 const ACCESS: &[u8] = b"v3d_access_reg";
@@ -127,6 +132,9 @@ pub fn import(path: &Path, progress: &Progress) -> Result<Recording, ImportError
     let message =
         "the log does not tell how large the groups of registers are; each is shown as large as what is accessed";
     findings.push(Finding::new(FindingKind::Assumed, "spaces", message));
+    let message = "the log does not tell the chip: it is taken for the BCM2711 of a Raspberry Pi 4, which the recorder \
+                   was written for. Registers of its core have names, those of the hub have none";
+    findings.push(Finding::new(FindingKind::Assumed, "device", message));
     let facts = Facts {
         identity: Identity {
             gpu_name: "Broadcom V3D".into(),
@@ -140,11 +148,16 @@ pub fn import(path: &Path, progress: &Progress) -> Result<Recording, ImportError
         findings,
         ..Facts::default()
     };
-    Ok(Recording {
+    let mut recording = Recording {
         facts,
         events: events.finish(),
         ..Recording::default()
-    })
+    };
+    recording.set_hardware(&Hardware::Platform(PlatformDevice {
+        compatible: vec![COMPATIBLE.to_owned()],
+        ..PlatformDevice::default()
+    }));
+    Ok(recording)
 }
 
 #[cfg(test)]
@@ -187,6 +200,15 @@ mod tests {
         let names: Vec<&str> = r.facts.spaces.iter().map(|s| s.name.as_str()).collect();
         assert_eq!((names, r.events.marks.len()), (vec!["hub", "core0"], 14));
         assert!(r.events.marks[0].starts_with("v3d_map_gpu_region start_page=0x00000020"));
+        // Registers of the core have names, and those of the hub not the same ones.
+        let device = crate::registers::RecordedRegisters::new(&r).unwrap();
+        assert_eq!((device.map().name(), device.space()), ("v3d", 1));
+        for access in &own {
+            assert_eq!(device.name_of(access).is_some(), access.space == 1, "{access:?}");
+        }
+        let dispatch = own.iter().find(|a| a.space == 1 && a.offset == 0x908).unwrap();
+        assert_eq!(device.name_of(dispatch).unwrap(), "CSD_QUEUED_CFG1");
+        assert_eq!(device.describe(dispatch).unwrap(), "NUM_WGS_Y 1 · WG_Y_OFFSET 0");
     }
 
     #[test]
