@@ -266,6 +266,8 @@ pub fn means(calls: &Calls, recording: &Recording, event: u64) -> String {
                 _ => name(a.at),
             };
             let word = match what {
+                Some(AllocationKind::Map) => "mapped",
+                Some(AllocationKind::Unmap) => "unmapped",
                 Some(k) if k.takes_device() => "taken",
                 Some(AllocationKind::TakeHost) => "pinned on the host",
                 Some(AllocationKind::GiveHost) => "unpinned on the host",

@@ -104,6 +104,16 @@ fn serve(r: &Recorder, call: Call<'_>, at: *mut CuDevicePtr, bytes: u64, wanted:
         }
         None => {
             let result = own(r, call, at, bytes, Served::Plain);
+            let first = lock(&r.memory).device();
+            if is_ok(result)
+                && first >= 0
+                && let Some((_, device)) = crate::memory::here().filter(|(_, device)| *device != first)
+            {
+                r.not_recorded(
+                    "another device",
+                    format!("the program takes memory of device {device} beside that of device {first}: a replay does all of it on one device"),
+                );
+            }
             if is_ok(result) && wanted && lock(&r.memory).device() >= 0 && bytes > 0 {
                 r.not_recorded(
                     "window",
@@ -185,10 +195,9 @@ pub(crate) fn alloc_managed(
     let begun = r.session.begun();
     let result = own(r, call, at, bytes as u64, Served::Managed);
     let address = address_of(at, result);
-    r.not_recorded(
-        "managed memory",
-        "the program has memory that host and device share: what the host writes there is not seen, and a replay has it as it was filled by calls alone",
-    );
+    if is_ok(result) {
+        crate::shared::note(address, bytes as u64);
+    }
     let kind = AllocationKind::TakeManaged;
     told(r, begun, kind, address, bytes as u64, OrderRow::NONE, result);
     result
@@ -257,6 +266,7 @@ pub(crate) fn free(r: &Recorder, _form: Form, call: Call<'_>, at: CuDevicePtr) -
         let result = call();
         if at != 0 && r.is_inside() {
             r.all_done(Some(result));
+            lock(&r.shared).forget(at);
             let bytes = bytes.unwrap_or(0);
             told(r, begun, AllocationKind::Give, at, bytes, OrderRow::NONE, result);
         }

@@ -43,8 +43,10 @@ struct Loaded {
     library: bool,
     source: Source,
     origin: String,
-    /// Its number in the recording, once a function of it was used.
+    /// Its number in the recording, once a function of it was used, or a variable was asked for.
     number: Option<u32>,
+    /// Whether its code is in the recording, or why it is not: a function of it was used.
+    stored: bool,
     /// Names of variables whose addresses were not asked for yet.
     variables: Vec<String>,
     /// Parameters of its functions by name, where the driver does not tell them.
@@ -145,6 +147,7 @@ fn note(r: &Recorder, handle: *mut *mut c_void, result: CuResult, source: Source
             source,
             origin,
             number: None,
+            stored: false,
             variables: Vec::new(),
             parameters: HashMap::new(),
             globals: Vec::new(),
@@ -235,13 +238,35 @@ pub(crate) fn variable(
         let owner = code.origin(owner as usize);
         if let Some(loaded) = code.loaded.get_mut(&owner) {
             loaded.globals.push(global);
+            // The program may copy to it, and may never launch a function of the module: a replay has to know the place.
+            loaded.enter(r);
             loaded.tell_globals(r);
         }
     }
     result
 }
 
+/// Why the code of a module is not in the recording of which only variables were asked for.
+const UNUSED: &str = "no function of it is launched";
+
 impl Loaded {
+    /// Its number in the recording, which it gets now where it has none.
+    fn enter(&mut self, r: &Recorder) -> u32 {
+        if let Some(number) = self.number {
+            return number;
+        }
+        let mut tables = r.session.tables();
+        let number = u32::try_from(tables.facts.modules.len()).unwrap_or(u32::MAX);
+        tables.facts.modules.push(CallModule {
+            origin: self.origin.clone(),
+            missing: UNUSED.to_owned(),
+            ..Default::default()
+        });
+        tables.touch();
+        self.number = Some(number);
+        number
+    }
+
     /// Puts the variables that are known into the module's entry, where it has one.
     fn tell_globals(&mut self, r: &Recorder) {
         let (Some(number), false) = (self.number, self.globals.is_empty()) else {
@@ -430,6 +455,15 @@ impl Code {
             most_threads: attribute(FUNCTION_MOST_THREADS),
             ..Default::default()
         };
+        if function.name.starts_with("ncclDevKernel") || function.name.starts_with("ncclKernel") {
+            r.not_recorded(
+                "another device",
+                format!(
+                    "{} exchanges memory with other devices or processes: a replay has none of them, and waits for their part until its time is over",
+                    function.name
+                ),
+            );
+        }
         if module.is_none() {
             r.not_recorded(
                 "functions",
@@ -456,19 +490,16 @@ impl Code {
     fn used(&mut self, r: &Recorder, owner: usize, captured: bool) -> Option<u32> {
         let reads_parameters = self.reads_parameters;
         let loaded = self.loaded.get_mut(&owner)?;
-        if loaded.number.is_none() {
-            let mut module = CallModule {
-                origin: loaded.origin.clone(),
-                ..Default::default()
-            };
+        if !std::mem::replace(&mut loaded.stored, true) {
+            let (mut kind, mut missing) = (CodeKind::default(), String::new());
             // What code runs there depends on the device, and nothing may have asked for one yet.
             r.tell_device();
             let capability = r.session.tables().facts.device.capability;
             let code = code_of(&loaded.source, Capability::new(capability[0], capability[1]));
             let mut bytes = None;
             match code {
-                Ok((kind, code)) => {
-                    module.kind = kind;
+                Ok((form, code)) => {
+                    kind = form;
                     loaded.variables = variables(kind, &code);
                     if reads_parameters {
                         loaded.parameters = parameters::of_code(kind, &code);
@@ -480,17 +511,17 @@ impl Code {
                         &loaded.origin,
                         format!("code that the program loaded is not in the recording: {why}"),
                     );
-                    module.missing = why;
+                    missing = why;
                 }
             }
-            let number = {
+            let number = loaded.enter(r);
+            {
                 let mut tables = r.session.tables();
-                let number = u32::try_from(tables.facts.modules.len()).unwrap_or(u32::MAX);
-                tables.facts.modules.push(module);
+                if let Some(module) = tables.facts.modules.get_mut(number as usize) {
+                    (module.kind, module.missing) = (kind, missing);
+                }
                 tables.touch();
-                number
-            };
-            loaded.number = Some(number);
+            }
             if let Some(bytes) = bytes {
                 r.session.store_code(number, bytes);
             }

@@ -4,8 +4,8 @@
 use crate::recorder::{Form, Recorder, When, is_ok};
 use crate::resolve::{Hook, real, replaced};
 use crate::{
-    allocations, batches, code, contexts, copies, graphs, host_memory, launches, limits, order, pointers, pools,
-    process, unseen,
+    allocations, batches, code, contexts, copies, graphs, host_memory, launches, limits, mappings, order, pointers,
+    pools, process, unseen,
 };
 use cuda_driver::*;
 use libc::{c_char, c_int, c_void};
@@ -325,12 +325,19 @@ hooks! {
     cuIpcOpenMemHandle_v2, Known, Legacy (at: *mut CuDevicePtr, handle: IpcHandle, flags: u32) => |r, _f, call| { let _ = (at, flags); unseen::forward(r, call, unseen::IMPORTED) };
     cuMemPoolImportPointer, Known, Legacy (at: *mut CuDevicePtr, pool: CuMemPool, data: *mut c_void) => |r, _f, call| { let _ = (at, pool, data); unseen::forward(r, call, unseen::IMPORTED) };
     cuMemPoolExportPointer, Always, Legacy (data: *mut c_void, at: CuDevicePtr) => |r, _f, call| { let _ = data; pointers::share(r, call, at) };
-    cuMemImportFromShareableHandle, Known, Legacy (handle: *mut CuMemHandle, shared: *mut c_void, kind: u32) => |r, _f, call| { let _ = (handle, shared, kind); unseen::forward(r, call, unseen::IMPORTED) };
+    cuMemImportFromShareableHandle, Known, Legacy (handle: *mut CuMemHandle, shared: *mut c_void, kind: u32) => |r, _f, call| { let _ = (shared, kind); mappings::import(r, call, handle) };
     cuExternalMemoryGetMappedBuffer, Known, Legacy (at: *mut CuDevicePtr, memory: *mut c_void, description: *const c_void) => |r, _f, call| { let _ = (at, memory, description); unseen::forward(r, call, unseen::IMPORTED) };
     cuGraphicsResourceGetMappedPointer_v2, Known, Legacy (at: *mut CuDevicePtr, bytes: *mut usize, resource: *mut c_void) => |r, _f, call| { let _ = (at, bytes, resource); unseen::forward(r, call, unseen::IMPORTED) };
     cuLaunchCooperativeKernelMultiDevice, Work, Legacy (launches: *mut c_void, count: u32, flags: u32) => |r, _f, call| { let _ = (launches, count, flags); unseen::forward(r, call, unseen::MANY_DEVICES) };
     cuIpcGetMemHandle, Always, Legacy (handle: *mut c_void, at: CuDevicePtr) => |r, _f, call| { let _ = handle; pointers::share(r, call, at) };
-    cuMemCreate, Known, Legacy (handle: *mut CuMemHandle, bytes: usize, properties: *const AllocationProperties, flags: u64) => |r, _f, call| { let _ = (handle, bytes, properties, flags); unseen::forward(r, call, unseen::MAPPED) };
+    cuMemCreate, Known, Legacy (handle: *mut CuMemHandle, bytes: usize, properties: *const AllocationProperties, flags: u64) => |r, _f, call| { let _ = flags; mappings::create(r, call, handle, bytes, properties) };
+    cuMemRelease, Known, Legacy (handle: CuMemHandle) => |r, _f, call| mappings::release(r, call, handle);
+    cuMemAddressReserve, Known, Legacy (at: *mut CuDevicePtr, bytes: usize, alignment: usize, hint: CuDevicePtr, flags: u64) => |r, _f, call| mappings::reserve(r, call, at, bytes, alignment, hint, flags);
+    cuMemAddressFree, Always, Legacy (at: CuDevicePtr, bytes: usize) => |r, _f, call| mappings::free(r, call, at, bytes);
+    cuMemMap, Known, Legacy (at: CuDevicePtr, bytes: usize, offset: usize, handle: CuMemHandle, flags: u64) => |r, _f, call| { let _ = flags; mappings::map(r, call, at, bytes, offset, handle) };
+    cuMemUnmap, Known, Legacy (at: CuDevicePtr, bytes: usize) => |r, _f, call| mappings::unmap(r, call, at, bytes);
+    cuMemSetAccess, Known, Legacy (at: CuDevicePtr, bytes: usize, descriptions: *const AccessDescription, count: usize) => |r, _f, call| mappings::set_access(r, call, at, bytes, descriptions, count);
+    cuMemExportToShareableHandle, Known, Legacy (shared: *mut c_void, handle: CuMemHandle, kind: u32, flags: u64) => |r, _f, call| { let _ = (shared, handle, kind, flags); unseen::forward(r, call, unseen::EXPORTED) };
     cuGreenCtxStreamCreate, Known, Legacy (stream: *mut CuStream, context: *mut c_void, flags: u32, priority: i32) => |r, _f, call| { let _ = context; order::stream_create(r, &mut || unseen::named(r, call, "cuGreenCtxStreamCreate"), stream, flags, priority) };
     cuCtxRecordEvent, Work, Legacy (context: *mut c_void, event: CuEvent) => |r, _f, call| { let _ = (context, event); unseen::named(r, call, "cuCtxRecordEvent") };
     cuCtxWaitEvent, Work, Legacy (context: *mut c_void, event: CuEvent) => |r, _f, call| { let _ = (context, event); unseen::named(r, call, "cuCtxWaitEvent") };

@@ -34,6 +34,7 @@ fn pinned(r: &Recorder, begun: Begun, at: u64, bytes: usize, result: CuResult) {
     if at != 0 {
         lock(&r.memory).pinned.insert(at, bytes as u64);
         crate::reached::pinned(at, bytes as u64);
+        crate::shared::note(at, bytes as u64);
     }
     let kind = AllocationKind::TakeHost;
     crate::allocations::told(r, begun, kind, at, bytes as u64, OrderRow::NONE, result);
@@ -56,6 +57,7 @@ pub(crate) fn free(r: &Recorder, call: Call<'_>, at: *mut c_void, stays: bool) -
     {
         r.complete_at(at, bytes, stays);
         lock(&r.memory).pinned.remove(&at);
+        lock(&r.shared).forget(at);
     }
     let kind = AllocationKind::GiveHost;
     crate::allocations::told(r, begun, kind, at, bytes.unwrap_or(0), OrderRow::NONE, result);

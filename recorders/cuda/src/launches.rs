@@ -3,6 +3,7 @@
 use crate::code::{self, Known};
 use crate::kernels;
 use crate::recorder::{Form, Recorder, is_ok, lock};
+use crate::shared;
 use cuda_driver::{
     CuFunction, CuResult, CuStream, EXTRA_BUFFER, EXTRA_END, EXTRA_SIZE, LAUNCH_CLUSTER, LAUNCH_COMPLETION_EVENT,
     LAUNCH_COOPERATIVE, LAUNCH_PROGRAMMATIC, LAUNCH_PROGRAMMATIC_EVENT, LAUNCH_UPDATABLE, LaunchAttribute,
@@ -126,7 +127,14 @@ pub(crate) unsafe fn launch(
     let known = code::function(r, function);
     // SAFETY: the caller's promise; the driver reads the same.
     let buffer = unsafe { arguments(&known, parameters, extra) };
-    crate::reached::look(r, buffer.as_deref());
+    // What a captured launch reaches is looked at by nobody when its graph is launched.
+    let shared = if captured == 0 {
+        shared::reached(r, buffer.as_deref())
+    } else {
+        crate::reached::look(r, buffer.as_deref());
+        Vec::new()
+    };
+    let is_seen = !shared.is_empty() && shared::before(r, &shared, stream, form);
     let result = call();
     if is_ok(result) && captured == 0 {
         lock(&r.progress).work(Recorder::stream_key(stream, form));
@@ -151,6 +159,9 @@ pub(crate) unsafe fn launch(
         CallEvent::Launch(row),
         buffer.map_or(With::Nothing, With::Arguments),
     );
+    if is_seen && is_ok(result) {
+        shared::behind(r, &shared, stream, form);
+    }
     if is_ok(result) && captured == 0 {
         r.launched();
     }

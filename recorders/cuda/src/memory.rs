@@ -1,8 +1,10 @@
 //! Memory of the device: allocations are served from one window of addresses, so that a replay finds the same ones free.
 
 use crate::leaving::{Leaver, Leaving, Until};
+use crate::mappings::Mappings;
 use crate::recorder::Recorder;
 use crate::resolve::driver;
+use crate::shared::SharedRange;
 use cuda_driver::{
     ACCESS_READ_WRITE, ALLOCATION_PINNED, AccessDescription, AllocationProperties, CuContext, CuDevice, CudaError,
     DEVICE_VIRTUAL_MEMORY, LOCATION_DEVICE, MEMORY_DEVICE, MemLocation, POINTER_MEMORY_TYPE,
@@ -14,9 +16,9 @@ use trace_core::recording::CallWindow;
 
 /// Where the window begins: an address that drivers give to whoever asks for it, and that programs and their libraries
 /// leave alone.
-const WINDOW_BASE: u64 = 0x1539_4000_0000;
+pub(crate) const WINDOW_BASE: u64 = 0x1539_4000_0000;
 /// How long the window is, where the driver gives as much: addresses cost nothing.
-const WINDOW_BYTES: u64 = 1 << 40;
+pub(crate) const WINDOW_BYTES: u64 = 1 << 40;
 /// `CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED`.
 const DEVICE_DIRECT_RDMA: i32 = 110;
 /// The shortest window that is tried.
@@ -55,6 +57,8 @@ pub(crate) enum Served {
     Managed,
     /// A graph's own, which is there while the graph runs.
     OfGraph,
+    /// The device's, which the program mapped itself and which nobody reaches yet.
+    Mapped,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -81,6 +85,8 @@ pub(crate) struct Memory {
     gone: Vec<u64>,
     /// Memory of the host that is pinned: first byte and bytes.
     pub pinned: BTreeMap<u64, u64>,
+    /// Addresses that the program reserved, and physical memory that it mapped there.
+    pub mappings: Mappings,
 }
 
 /// Physical memory behind the window.
@@ -202,6 +208,7 @@ impl Memory {
             own: BTreeMap::new(),
             gone: Vec::new(),
             pinned: BTreeMap::new(),
+            mappings: Mappings::default(),
         }
     }
 
@@ -265,6 +272,34 @@ impl Memory {
         Some((first, bytes, self.taken_in.get(&first).copied().unwrap_or(0)))
     }
 
+    /// Whether allocations are served from addresses that the recorder chooses.
+    pub fn is_wanted(&self) -> bool {
+        self.wanted
+    }
+
+    /// The program mapped memory of the device; it is reached once it is said who may.
+    pub fn mapped(&mut self, at: u64, bytes: u64, device: CuDevice) {
+        let own = Own {
+            bytes,
+            served: Served::Mapped,
+            context: 0,
+            device,
+        };
+        self.own.insert(at, own);
+    }
+
+    /// The program said that the device may reach what is mapped in a range, or that it may not.
+    pub fn allow_mapped(&mut self, at: u64, bytes: u64, allowed: bool) {
+        let end = at.saturating_add(bytes);
+        for (_, own) in self.own.range_mut(at..end) {
+            match own.served {
+                Served::Mapped if allowed => own.served = Served::Plain,
+                Served::Plain if !allowed && own.context == 0 => own.served = Served::Mapped,
+                _ => {}
+            }
+        }
+    }
+
     /// Whether an address lies in the window, whatever is there.
     pub fn is_in_window(&self, at: u64) -> bool {
         self.window.as_ref().is_some_and(|w| w.holds(at))
@@ -313,6 +348,30 @@ impl Memory {
     /// Whether something leaves that is still used.
     pub fn is_leaving(&self) -> bool {
         !self.leaving.is_empty()
+    }
+
+    /// The memory which host and device share that an address lies in.
+    pub fn shared_at(&self, at: u64) -> Option<SharedRange> {
+        let pinned = self.pinned.range(..=at).next_back();
+        if let Some((first, bytes)) = pinned.filter(|(first, bytes)| at - **first < **bytes) {
+            return Some(SharedRange {
+                at: *first,
+                bytes: *bytes,
+                managed: false,
+            });
+        }
+        self.managed()
+            .find(|range| at >= range.at && at - range.at < range.bytes)
+    }
+
+    /// All managed memory.
+    pub fn managed(&self) -> impl Iterator<Item = SharedRange> + '_ {
+        let managed = self.own.iter().filter(|(_, o)| o.served == Served::Managed);
+        managed.map(|(at, o)| SharedRange {
+            at: *at,
+            bytes: o.bytes,
+            managed: true,
+        })
     }
 
     /// An allocation that the driver served.
@@ -409,7 +468,7 @@ impl Memory {
         let own = self
             .own
             .iter()
-            .filter(|(_, o)| o.served != Served::OfGraph && o.bytes > 0);
+            .filter(|(_, o)| !matches!(o.served, Served::OfGraph | Served::Mapped) && o.bytes > 0);
         let own = own.map(|(at, o)| Piece {
             at: *at,
             bytes: o.bytes,
@@ -430,11 +489,35 @@ impl Memory {
         }
         let whole = piece.at.is_multiple_of(8) && piece.bytes.is_multiple_of(8);
         let own = self.own.get(&piece.at);
-        whole && own.is_some_and(|o| o.served == Served::Plain && o.context == context)
+        // What the program maps itself belongs to no context.
+        let is_of = |o: &Own| o.context == context || o.context == 0 && o.device == device;
+        whole && own.is_some_and(|o| o.served == Served::Plain && is_of(o))
     }
 }
 
-/// Asks for the window at its address, a shorter one where the driver does not give the whole.
+/// Asks for a range of addresses at its place, a shorter one where the driver does not give the whole.
+pub(crate) fn reserve_at(base: u64, most: u64, least: u64) -> Result<u64, String> {
+    let d = driver();
+    let mut bytes = most;
+    let mut last = String::new();
+    while bytes >= least {
+        let mut at = 0;
+        // SAFETY: a range of addresses alone; the driver says where it is.
+        match unsafe { d.cuMemAddressReserve(&raw mut at, bytes as usize, 0, base, 0) } {
+            Ok(()) if at == base => return Ok(bytes),
+            Ok(()) => {
+                last = format!("the driver gave {at:#x} in the place of {base:#x}");
+                // SAFETY: what was just reserved, and is not used.
+                let _ = unsafe { d.cuMemAddressFree(at, bytes as usize) };
+            }
+            Err(e) => last = e.to_string(),
+        }
+        bytes /= 4;
+    }
+    Err(last)
+}
+
+/// Asks for the window.
 fn reserve() -> Result<(Window, CuDevice), String> {
     let d = driver();
     let (mut device, mut able) = (0, 0);
@@ -447,23 +530,8 @@ fn reserve() -> Result<(Window, CuDevice), String> {
     if able == 0 {
         return Err("the device cannot map memory at chosen addresses".to_owned());
     }
-    let mut bytes = WINDOW_BYTES;
-    let mut last = String::new();
-    while bytes >= LEAST_WINDOW {
-        let mut at = 0;
-        // SAFETY: a range of addresses alone; the driver says where it is.
-        match unsafe { d.cuMemAddressReserve(&raw mut at, bytes as usize, 0, WINDOW_BASE, 0) } {
-            Ok(()) if at == WINDOW_BASE => return Ok((Window::new(at, bytes), device)),
-            Ok(()) => {
-                last = format!("the driver gave {at:#x} in the place of {WINDOW_BASE:#x}");
-                // SAFETY: what was just reserved, and is not used.
-                let _ = unsafe { d.cuMemAddressFree(at, bytes as usize) };
-            }
-            Err(e) => last = e.to_string(),
-        }
-        bytes /= 4;
-    }
-    Err(last)
+    let bytes = reserve_at(WINDOW_BASE, WINDOW_BYTES, LEAST_WINDOW)?;
+    Ok((Window::new(WINDOW_BASE, bytes), device))
 }
 
 impl Recorder {

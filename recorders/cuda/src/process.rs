@@ -69,7 +69,16 @@ fn begin() {
     at_ends();
     BEGUN.store(true, Ordering::Relaxed);
     let to = free_name(&settings.to);
-    match Recorder::begin(&to, settings) {
+    let wanted = settings.to.clone();
+    let begun = Recorder::begin(&to, settings).or_else(|e| {
+        // Another process of the program may have taken the name meanwhile.
+        let other = free_name(&wanted);
+        match Settings::of_environment() {
+            Some(settings) if other != to => Recorder::begin(&other, settings),
+            _ => Err(e),
+        }
+    });
+    match begun {
         Ok(recorder) => {
             recorder.session.at_end(at_end);
             PROCESS.store(std::process::id(), Ordering::Relaxed);

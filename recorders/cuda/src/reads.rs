@@ -124,7 +124,7 @@ impl Recorder {
     }
 
     /// Waits until a stream is done, but not for what only the program may do: a function of the host can wait for it.
-    fn waits_a_while(&self, stream: CuStream) -> bool {
+    pub fn waits_a_while(&self, stream: CuStream) -> bool {
         static TIRED: AtomicBool = AtomicBool::new(false);
         let (begun, mut pause) = (Instant::now(), Duration::from_micros(10));
         while self.captures.load(Ordering::Relaxed) == 0 && !TIRED.load(Ordering::Relaxed) {

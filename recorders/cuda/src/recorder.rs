@@ -10,6 +10,7 @@ use crate::progress::Progress;
 use crate::reads::Reads;
 use crate::resolve::{driver, thread};
 use crate::settings::{Range, Settings};
+use crate::shared::SharedContent;
 use crate::signals::without_signals;
 use crate::snapshot::{Moment, Snapshots};
 use cuda_driver::{
@@ -23,7 +24,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use trace_core::check::{Finding, FindingKind};
-use trace_core::recording::{CALL_CAPTURED, CallDevice, CallEvent, CallRow, OrderRow};
+use trace_core::recording::{CALL_CAPTURED, CallDevice, CallEvent, CallProcess, CallRow, OrderRow};
 
 /// Hashes handles and numbers, of which there are few and which nobody chooses: quickly.
 #[derive(Clone, Copy, Debug, Default)]
@@ -100,6 +101,8 @@ pub(crate) struct Recorder {
     pub code: Mutex<Code>,
     pub graphs: Mutex<Graphs>,
     pub snapshots: Mutex<Snapshots>,
+    /// What memory that host and device share held when it was last looked at.
+    pub shared: Mutex<SharedContent>,
     /// Launches that are recorded one by one, where not everything is.
     pub kernels: Option<Kernels>,
     /// Streams that are captured into graphs now.
@@ -129,6 +132,12 @@ impl Recorder {
             let mut tables = session.tables();
             tables.facts.api = "cuda".to_owned();
             tables.facts.range = settings.words();
+            tables.facts.process = CallProcess {
+                number: std::process::id(),
+                parent: std::os::unix::process::parent_id(),
+                command: command_line(),
+                ended: false,
+            };
             tables.identity.source = "cuda".to_owned();
             tables.identity.tool = concat!("kinescope ", env!("CARGO_PKG_VERSION")).to_owned();
             tables.stream(STREAM_LEGACY, |_| "default stream".to_owned());
@@ -143,6 +152,7 @@ impl Recorder {
             code: Mutex::default(),
             graphs: Mutex::default(),
             snapshots: Mutex::new(Snapshots::new(settings.hashing, settings.stats)),
+            shared: Mutex::default(),
             range: settings.range,
             kernels: settings.kernels.map(Kernels::new),
             captures: AtomicUsize::new(0),
@@ -285,9 +295,9 @@ impl Recorder {
         self.hand(begun, CallEvent::Call(row), With::Arguments(bytes));
     }
 
-    /// Tells once that the program uses something that the recording does not hold.
+    /// Tells once that the program uses something that the recording does not hold, with the first event that it does so at.
     pub fn not_recorded(&self, what: &str, why: impl Into<String>) {
-        let finding = Finding::new(FindingKind::NotRecorded, what, why);
+        let finding = Finding::new(FindingKind::NotRecorded, what, why).at_event(self.session.next_event());
         self.session.tables().find(finding);
     }
 
@@ -433,6 +443,21 @@ impl Recorder {
         }
         false
     }
+}
+
+/// Longest command line that is told, and most of its words.
+const MAX_COMMAND: usize = 64 << 10;
+const MAX_WORDS: usize = 256;
+
+/// The command line of this process.
+fn command_line() -> Vec<String> {
+    let mut bytes = std::fs::read("/proc/self/cmdline").unwrap_or_default();
+    bytes.truncate(MAX_COMMAND);
+    let words = bytes.split(|b| *b == 0).filter(|word| !word.is_empty());
+    words
+        .take(MAX_WORDS)
+        .map(|word| String::from_utf8_lossy(word).into_owned())
+        .collect()
 }
 
 /// Whether a call succeeded.

@@ -178,6 +178,9 @@ impl Recorder {
             snapshots.held.forget(gone);
         }
         let mut pieces = memory.pieces();
+        if matches!(moment, Moment::Begin) {
+            self.tell_shared(begun, &memory);
+        }
         self.tell_moment(begun, moment, pieces.len());
         if !moment.is_whole() {
             self.tell_allocations(begun, snapshots, &pieces);
@@ -222,6 +225,24 @@ impl Recorder {
         };
         self.session
             .record(begun, thread(), CallEvent::Order(order), With::Nothing);
+    }
+
+    /// Tells of memory that host and device shared when the range began: a replay may have it elsewhere.
+    fn tell_shared(&self, begun: Begun, memory: &Memory) {
+        let managed = memory.managed().map(|m| (AllocationKind::TakeManaged, m.at, m.bytes));
+        let pinned = memory.pinned.iter();
+        let pinned = pinned.map(|(at, bytes)| (AllocationKind::TakeHost, *at, *bytes));
+        for (kind, at, bytes) in managed.chain(pinned) {
+            let row = AllocationRow {
+                at,
+                bytes,
+                kind: kind as u32,
+                stream: OrderRow::NONE,
+                ..Default::default()
+            };
+            self.session
+                .record(begun, thread(), CallEvent::Allocation(row), With::Nothing);
+        }
     }
 
     /// The row that begins a snapshot.

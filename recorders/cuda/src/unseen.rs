@@ -20,13 +20,21 @@ pub(crate) const ARRAYS: Unseen = (
     "arrays",
     "the program has arrays of texels: what they hold is not in the recording, and launches that read them cannot be replayed",
 );
-pub(crate) const MAPPED: Unseen = (
+pub(crate) const MAPPED_ELSEWHERE: Unseen = (
     "mapped memory",
-    "the program maps memory at addresses that it reserves itself: what it holds is recorded by copies alone",
+    "the program maps memory of the host or of another device at addresses that it reserves itself: what others write there is not seen, and a replay does not map it",
+);
+pub(crate) const REMAPPED: Unseen = (
+    "mapped memory",
+    "the program maps memory in the place of other memory that is mapped in a second place: a replay maps each range once, so that it cannot follow",
 );
 pub(crate) const IMPORTED: Unseen = (
     "shared memory",
     "the program reaches memory of another process, another device or another interface: what is written there by others is not seen, and its addresses may not be free for a replay",
+);
+pub(crate) const EXPORTED: Unseen = (
+    "shared memory",
+    "the program lets other processes reach memory that it maps: what these write is not seen",
 );
 pub(crate) const POINTER_OF_HOST: Unseen = (
     "memory of the host",

@@ -3,7 +3,7 @@
 use super::outcome::{Divergence, Outcome, Verdict};
 use crate::device::DeviceInfo;
 use crate::device::cuda::worker::Parts;
-use crate::device::cuda::{Rule, Script, Transfer, compare};
+use crate::device::cuda::{GuardReport, Rule, Script, Transfer, compare};
 use crate::plan::calls::{PlanCallsError, Told};
 use crate::plan::{PageSource, Plan, RewriteKind};
 use crate::tune::Tuned;
@@ -73,6 +73,10 @@ pub struct CallsOutcome {
     pub restored: Vec<u64>,
     /// What was left out, in words.
     pub left_out: Vec<String>,
+    /// Of each launch its event and the shortest time that the device took for it in nanoseconds, where that was asked for.
+    pub launch_ns: Vec<[u64; 2]>,
+    /// What was guarded, where something was to be.
+    pub guard: Option<GuardReport>,
     /// Outputs beside the recorded ones; empty until they were held against a recording.
     pub outputs: Vec<OutputSeen>,
     /// Where it stopped, when it did.

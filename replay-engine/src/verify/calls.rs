@@ -78,10 +78,7 @@ pub(super) fn check(plan: &Plan, target: &DeviceInfo) -> Result<Verified, Refusa
         );
     }
     budget("actions", plan.actions, plan.budgets.actions)?;
-    let mapped = script
-        .ranges
-        .iter()
-        .try_fold(0u64, |n, (_, bytes)| n.checked_add(*bytes));
+    let mapped = script.mapped_bytes();
     budget(
         "pages",
         mapped.map_or(u64::MAX, |bytes| bytes / PAGE_SIZE as u64),

@@ -276,10 +276,12 @@ impl Tracker {
     /// Memory is taken or given back.
     pub fn allocation(&mut self, event: u64, row: &AllocationRow) {
         let take = match AllocationKind::from_raw(row.kind) {
-            Some(AllocationKind::Take | AllocationKind::TakeInOrder) => BufferKind::Taken,
+            Some(AllocationKind::Take | AllocationKind::TakeInOrder | AllocationKind::Map) => BufferKind::Taken,
             Some(AllocationKind::TakeManaged) => BufferKind::Managed,
             Some(AllocationKind::TakeHost) => BufferKind::Host,
-            Some(AllocationKind::Give | AllocationKind::GiveInOrder | AllocationKind::GiveHost) => {
+            Some(
+                AllocationKind::Give | AllocationKind::GiveInOrder | AllocationKind::GiveHost | AllocationKind::Unmap,
+            ) => {
                 return self.end(row.at, event);
             }
             None => return,

@@ -16,8 +16,8 @@ pub use attached::{BUFFER_SHAPES, CHAIN_REPORTS, ChainReport};
 pub(crate) use block_facts::{BLOCK_ROWS, BlockFact};
 pub use calls::{
     AllocationKind, AllocationRow, CALL_ASYNC, CALL_CAPTURED, CALL_FACTS, CALL_OF_GRAPH, CallDevice, CallEvent,
-    CallFacts, CallFunction, CallGlobal, CallModule, CallRow, CallStream, CallWindow, CodeKind, CopyKind, CopyRow,
-    FillRow, LaunchRow, NO_CONTENT, OrderKind, OrderRow,
+    CallFacts, CallFunction, CallGlobal, CallModule, CallProcess, CallRow, CallStream, CallWindow, CodeKind, CopyKind,
+    CopyRow, FillRow, LaunchRow, NO_CONTENT, OrderKind, OrderRow,
 };
 pub use capture::{CAPTURE, Capture, rfc3339};
 pub use column::{Column, ColumnBuilder, ColumnError, Part, SharedBytes};

@@ -303,7 +303,9 @@ impl File {
     pub fn commit(&mut self, told: Option<&Told>, last: Option<Option<&str>>) -> Result<(), SessionError> {
         self.flush()?;
         if let Some(told) = told {
-            let json = serde_json::to_vec(&told.facts).map_err(|source| SessionError::Facts {
+            let mut facts = told.facts.clone();
+            facts.process.ended = last.is_some_and(|cut| cut.is_none());
+            let json = serde_json::to_vec(&facts).map_err(|source| SessionError::Facts {
                 path: self.path.clone(),
                 source,
             })?;
@@ -350,6 +352,10 @@ fn facts_of(told: &Told, cut: Option<&str>, events: u64) -> Facts {
         ..Facts::default()
     };
     facts.identity.clock = Clock::SinceStart;
+    // What was found at the last call, or behind it, stands there.
+    for event in facts.findings.iter_mut().filter_map(|f| f.event.as_mut()) {
+        *event = (*event).min(events.saturating_sub(1));
+    }
     if let Some(why) = cut {
         let place = format!("event {events}");
         facts

@@ -102,6 +102,8 @@ pub(crate) struct Shared {
     done: AtomicBool,
     /// Counts up while the thread that writes gets on.
     steps: AtomicU64,
+    /// Calls that were handed over.
+    calls: AtomicU64,
     slots: AtomicU64,
     /// Why it ended before the program.
     why: Mutex<Option<String>>,
@@ -136,6 +138,7 @@ impl Session {
             ending: AtomicBool::new(false),
             done: AtomicBool::new(false),
             steps: AtomicU64::new(0),
+            calls: AtomicU64::new(0),
             slots: AtomicU64::new(0),
             why: Mutex::new(None),
             at_end: OnceLock::new(),
@@ -200,7 +203,18 @@ impl Session {
             with,
         };
         let weight = entry.weight();
-        self.put(weight, |q| q.entries.push_back(entry));
+        let calls = &self.shared.calls;
+        self.put(weight, |q| {
+            q.entries.push_back(entry);
+            // Counted in the order of the queue, whose lock is held.
+            calls.fetch_add(1, Ordering::Relaxed);
+        });
+    }
+
+    /// Returns the number of the event that the next call will be.
+    #[must_use]
+    pub fn next_event(&self) -> u64 {
+        self.shared.calls.load(Ordering::Relaxed)
     }
 
     /// Puts something into the queue, once there is room. The thread that writes is the one that makes room: it does not

@@ -119,6 +119,8 @@ impl CudaBoard {
             step: calls.step,
             graph: calls.graph,
             no_restore: calls.no_restore,
+            times: calls.times,
+            guard: calls.guard.clone(),
             repeat,
             outputs: Some(folder.path().to_owned()),
             ..Request::default()
@@ -164,6 +166,8 @@ impl CudaBoard {
                 told.graph = played.graph;
                 told.restored = played.restored;
                 told.left_out = played.left_out;
+                told.launch_ns = played.launch_ns;
+                told.guard = played.guard;
             }
             Apart::Stopped { event, sure, why } => {
                 told.stopped = Some(stopped(plan, &mut outcome, event, sure, why));

@@ -23,31 +23,45 @@ pub(super) struct Code {
     modules: Vec<Option<CuModule>>,
     /// By the function's number.
     functions: Vec<Option<CuFunction>>,
-    /// Variables that have moved, by where they lay.
+    /// Variables, and memory that host and device shared, by where they lay.
     pub moved: Vec<Moved>,
+    /// Memory of these that is no variable, by where it lay.
+    memory: Vec<u64>,
 }
 
 impl Code {
-    /// Loads the modules of the functions that are wanted.
+    /// Loads the modules of the functions that are wanted, and those whose variables are touched by other means.
     pub fn load(
         driver: Driver,
         contents: &(impl Contents + ?Sized),
         facts: &CallFacts,
         wanted: &BTreeSet<u32>,
+        touched: &BTreeSet<usize>,
     ) -> Result<Self, CudaReplayError> {
         let mut code = Self {
             driver,
             modules: vec![None; facts.modules.len()],
             functions: vec![None; facts.functions.len()],
             moved: Vec::new(),
+            memory: Vec::new(),
         };
         for n in wanted {
             code.function(contents, facts, *n as usize)?;
         }
+        for number in touched {
+            let wrong = |why: String| CudaReplayError::Code {
+                function: facts
+                    .modules
+                    .get(*number)
+                    .map_or_else(String::new, |m| m.origin.clone()),
+                why,
+            };
+            code.module(contents, facts, *number, &wrong)?;
+        }
         // Variables may be copied to before any function of their module runs.
         for module in 0..facts.modules.len() {
             if code.modules.get(module).is_some_and(Option::is_some) {
-                code.variables(facts, module);
+                code.globals(facts, module);
             }
         }
         code.moved.sort_unstable_by_key(|m| m.was);
@@ -70,29 +84,7 @@ impl Code {
         let number = function
             .module
             .ok_or_else(|| wrong("the recording does not tell its module".to_owned()))? as usize;
-        let module = match self.modules.get(number).copied().flatten() {
-            Some(module) => module,
-            None => {
-                let told = facts.modules.get(number);
-                let told = told.ok_or_else(|| wrong("its module is not in the recording's list".to_owned()))?;
-                if !told.missing.is_empty() {
-                    return Err(wrong(format!("its code is not in the recording: {}", told.missing)));
-                }
-                let bytes = contents.code(told);
-                let mut bytes = bytes.ok_or_else(|| wrong("its code is not whole in the recording".to_owned()))?;
-                if told.kind == CodeKind::Ptx && bytes.last() != Some(&0) {
-                    bytes.push(0);
-                }
-                let mut module = std::ptr::null_mut();
-                // SAFETY: code that the driver checks, a text with a zero behind it, and a place for the answer.
-                unsafe { self.driver.cuModuleLoadData(&raw mut module, bytes.as_ptr().cast()) }
-                    .map_err(|e| wrong(format!("its code does not load on this device: {e}")))?;
-                if let Some(slot) = self.modules.get_mut(number) {
-                    *slot = Some(module);
-                }
-                module
-            }
-        };
+        let module = self.module(contents, facts, number, &wrong)?;
         let name = CString::new(function.name.as_bytes()).map_err(|e| wrong(e.to_string()))?;
         let mut handle = std::ptr::null_mut();
         // SAFETY: a module that is loaded, a text, and a place for the answer.
@@ -108,7 +100,50 @@ impl Code {
         Ok(())
     }
 
-    fn variables(&mut self, facts: &CallFacts, module: usize) {
+    /// The module of this number, loaded when it is first asked for.
+    fn module(
+        &mut self,
+        contents: &(impl Contents + ?Sized),
+        facts: &CallFacts,
+        number: usize,
+        wrong: &dyn Fn(String) -> CudaReplayError,
+    ) -> Result<CuModule, CudaReplayError> {
+        if let Some(module) = self.modules.get(number).copied().flatten() {
+            return Ok(module);
+        }
+        let told = facts.modules.get(number);
+        let told = told.ok_or_else(|| wrong("its module is not in the recording's list".to_owned()))?;
+        if !told.missing.is_empty() {
+            return Err(wrong(format!("its code is not in the recording: {}", told.missing)));
+        }
+        let bytes = contents.code(told);
+        let mut bytes = bytes.ok_or_else(|| wrong("its code is not whole in the recording".to_owned()))?;
+        if told.kind == CodeKind::Ptx && bytes.last() != Some(&0) {
+            bytes.push(0);
+        }
+        let mut module = std::ptr::null_mut();
+        // SAFETY: code that the driver checks, a text with a zero behind it, and a place for the answer.
+        unsafe { self.driver.cuModuleLoadData(&raw mut module, bytes.as_ptr().cast()) }
+            .map_err(|e| wrong(format!("its code does not load on this device: {e}")))?;
+        if let Some(slot) = self.modules.get_mut(number) {
+            *slot = Some(module);
+        }
+        Ok(module)
+    }
+
+    /// Takes up memory that lies elsewhere than in the recording.
+    pub fn move_too(&mut self, memory: &[Moved]) {
+        self.memory.extend(memory.iter().map(|m| m.was));
+        self.moved.extend_from_slice(memory);
+        self.moved.sort_unstable_by_key(|m| m.was);
+    }
+
+    /// Variables of modules, by where they lay.
+    pub fn variables(&self) -> impl Iterator<Item = &Moved> {
+        self.moved.iter().filter(|m| !self.memory.contains(&m.was))
+    }
+
+    fn globals(&mut self, facts: &CallFacts, module: usize) {
         let (Some(told), Some(Some(handle))) = (facts.modules.get(module), self.modules.get(module)) else {
             return;
         };

@@ -4,6 +4,7 @@ use super::compare::{Compared, Rule, compare};
 use super::contents::Contents;
 use super::error::CudaReplayError;
 use super::graph::Graph;
+use super::guard::GuardReport;
 use super::pages::Restored;
 use super::script::Script;
 use super::stage::{Readied, Stage, StageOptions};
@@ -30,6 +31,10 @@ pub struct Options {
     pub graph: bool,
     /// Put nothing back between the times: each goes on with memory as the one before left it.
     pub no_restore: bool,
+    /// Measure the device's time for each launch, by events around it. Not where the range is one graph.
+    pub times: bool,
+    /// Buffers that are guarded; see [`StageOptions::guard`].
+    pub guard: Option<Vec<u64>>,
 }
 
 /// What a replay did.
@@ -59,6 +64,10 @@ pub struct Played {
     pub graph: bool,
     /// What was left out, in words.
     pub left_out: Vec<String>,
+    /// Of each launch its event and the shortest of its times on the device, in nanoseconds.
+    pub launch_ns: Vec<[u64; 2]>,
+    /// What was guarded, where something was to be.
+    pub guard: Option<GuardReport>,
 }
 
 impl Played {
@@ -85,11 +94,15 @@ impl<'a, C: Contents + ?Sized> Player<'a, C> {
         let stage = StageOptions {
             device: options.device,
             inputs: options.inputs.clone(),
+            guard: options.guard.clone(),
             // Waiting behind each launch is what a graph is there to avoid.
             graph: options.graph && !options.step,
         };
         let mut stage = Stage::new(contents, script, &stage)?;
         stage.step = options.step;
+        if options.times {
+            stage.measure()?;
+        }
         Ok(Self {
             stage,
             contents,
@@ -109,7 +122,8 @@ impl<'a, C: Contents + ?Sized> Player<'a, C> {
     ) -> Result<Played, CudaReplayError> {
         let repeat = self.options.repeat.max(1);
         let stage = &mut self.stage;
-        let is_graph = self.options.graph && !self.options.step;
+        // What is guarded comes and goes between steps.
+        let is_graph = self.options.graph && !self.options.step && self.options.guard.is_none();
         let begun = Instant::now();
         stage.play_first(progress)?;
         let first = begun.elapsed();
@@ -181,6 +195,8 @@ impl<'a, C: Contents + ?Sized> Player<'a, C> {
             mapped: stage.mapped_bytes(),
             graph: is_graph,
             left_out: script.left_out.clone(),
+            launch_ns: stage.launch_times(),
+            guard: stage.guarded(),
         })
     }
 

@@ -1,6 +1,7 @@
 //! What the process that plays calls is asked, and what it answers: a line of JSON each.
 
 use super::compare::Rule;
+use super::guard::GuardReport;
 use crate::tune::{Sofar, Tune, Tuned};
 use crate::watch::{Watch, WatchTold};
 use serde::{Deserialize, Serialize};
@@ -29,6 +30,10 @@ pub struct Request {
     pub graph: bool,
     /// Put nothing back between the times.
     pub no_restore: bool,
+    /// Measure the device's time for each launch.
+    pub times: bool,
+    /// Buffers that end where nothing is mapped, by the events that they begin with; none in the list: all.
+    pub guard: Option<Vec<u64>>,
     /// Bring back what the program itself brought back alone, not what memory held behind everything.
     pub own: bool,
     /// A launch to tune in the place of a replay.
@@ -104,6 +109,10 @@ pub struct Told {
     pub graph: bool,
     /// What was left out, in words.
     pub left_out: Vec<String>,
+    /// Of each launch its event and the shortest time that the device took for it in nanoseconds, where that was asked for.
+    pub launch_ns: Vec<[u64; 2]>,
+    /// What was guarded, where something was to be.
+    pub guard: Option<GuardReport>,
 }
 
 /// A device, as it is told.

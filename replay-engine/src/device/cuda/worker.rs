@@ -180,7 +180,7 @@ fn play(request: &Request, to: To<'_>) -> Result<(), Failure> {
         let options = StageOptions {
             device: request.device,
             inputs,
-            graph: false,
+            ..StageOptions::default()
         };
         let to_both = Mutex::new(to);
         let mut told = |so_far| {
@@ -196,7 +196,7 @@ fn play(request: &Request, to: To<'_>) -> Result<(), Failure> {
         let options = StageOptions {
             device: request.device,
             inputs,
-            graph: false,
+            ..StageOptions::default()
         };
         return watch(request, (&recording, &script), &options, ask, &progress, to);
     }
@@ -209,6 +209,8 @@ fn play(request: &Request, to: To<'_>) -> Result<(), Failure> {
         repeat: request.repeat,
         graph: request.graph,
         no_restore: request.no_restore,
+        times: request.times,
+        guard: request.guard.clone(),
     };
     let mut player = Player::new(&recording, &script, options)?;
     let done = player.play(&progress, &mut |event| {
@@ -253,6 +255,8 @@ fn play(request: &Request, to: To<'_>) -> Result<(), Failure> {
         graph: done.graph,
         mapped: done.mapped,
         left_out: done.left_out,
+        launch_ns: done.launch_ns,
+        guard: done.guard,
     };
     to(&Answer::Played(told)).map_err(Failure::Told)
 }

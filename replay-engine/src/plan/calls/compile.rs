@@ -3,7 +3,7 @@
 use super::body::{Carried, bare, push};
 use super::{Calls, Images};
 use crate::device::DeviceInfo;
-use crate::device::cuda::{CudaReplayError, Script, Transfer};
+use crate::device::cuda::{CudaReplayError, MAPPED_TWICE, Script, Transfer};
 use crate::plan::{
     Budgets, CompileError, CompileOptions, Compiled, Edits, PLAN_VERSION, Plan, PlanBuffer, Rewrite, RewriteKind,
 };
@@ -16,6 +16,8 @@ use trace_core::{GpuVa, PAGE_SIZE};
 
 /// Most pages that a plan of calls may have mapped, in all: 256 GiB.
 const MOST_PAGES: u64 = 1 << 26;
+/// Maximum number of pages of a module, as [`Recording::module_code`] has it: 1 GiB.
+const MAX_CODE_PAGES: u64 = 1 << 18;
 
 /// Compiles a recording of calls and its edits into a plan for `target`.
 ///
@@ -105,7 +107,7 @@ pub fn compile(
     for module in &mut facts.modules {
         making.module(module)?;
     }
-    let mapped: u64 = script.ranges.iter().map(|(_, bytes)| bytes / PAGE_SIZE as u64).sum();
+    let mapped = script.mapped_bytes().unwrap_or(u64::MAX) / PAGE_SIZE as u64;
     let outputs = plan_outputs(&script, options, &left)?;
     rewrites.extend(outputs.iter().map(|o| Rewrite {
         kind: RewriteKind::Output,
@@ -129,6 +131,8 @@ pub fn compile(
             graph: options.graph,
             no_restore: options.no_restore,
             step: options.step,
+            times: false,
+            guard: None,
             tune: None,
             watch: None,
         }),
@@ -154,10 +158,10 @@ fn wanted(script: &Script, call: &CallEvent) -> bool {
         CallEvent::Fill(r) => r.flags,
         CallEvent::Order(r) => r.flags,
         CallEvent::Allocation(_) => return true,
-        // Of all other calls those alone that tell where memory was taken down.
+        // Of all other calls those alone that tell where memory was taken down, or is mapped twice.
         CallEvent::Call(r) => {
             let name = script.facts.names.get(r.name as usize);
-            return name.is_some_and(|n| n.starts_with("snapshot"));
+            return name.is_some_and(|n| n.starts_with("snapshot") || n == MAPPED_TWICE);
         }
     };
     flags & CALL_CAPTURED == 0
@@ -333,8 +337,11 @@ impl Making<'_> {
 
     /// The pages of a module become images; one that is not held stays as it is told.
     fn module(&mut self, module: &mut CallModule) -> Result<(), CompileError> {
-        let ids: u64 = module.pages.iter().map(|[_, n]| u64::from(*n)).sum();
-        if ids > self.recording.memory.pages.len() as u64 + 1 {
+        let known = self.recording.memory.pages.len() as u64;
+        let count: u64 = module.pages.iter().map(|[_, n]| u64::from(*n)).sum();
+        // A page that a module names more than once is stored once. What names pages that are not there is not whole.
+        let is_there = |[first, n]: &[u32; 2]| u64::from(*first) + u64::from(*n) <= known + 1;
+        if count > MAX_CODE_PAGES || !module.pages.iter().all(is_there) {
             module.pages.clear();
             return Ok(());
         }

@@ -30,6 +30,10 @@ pub struct Calls {
     pub no_restore: bool,
     /// Whether the device is waited for behind each launch.
     pub step: bool,
+    /// Whether the device's time for each launch is measured.
+    pub times: bool,
+    /// Buffers that end where nothing is mapped, by the events that they begin with; none in the list: all.
+    pub guard: Option<Vec<u64>>,
     /// A launch that is to be tuned in the place of a replay.
     pub tune: Option<Tune>,
     /// Memory that is to be watched in the place of a replay.
@@ -148,6 +152,10 @@ impl Told {
         }
         for t in script.inputs.iter_mut().chain(&mut script.outputs) {
             t.event = original(t.event).unwrap_or(t.event);
+        }
+        for b in &mut script.buffers {
+            b.from = original(b.from).unwrap_or(b.from);
+            b.to = b.to.map(|to| original(to).unwrap_or(to));
         }
         Ok(script)
     }

@@ -4,6 +4,9 @@ use super::{CALL_FACTS, CallFacts, CallModule, CopyRow};
 use crate::recording::{PageId, Recording};
 use std::ops::Range;
 
+/// Maximum number of bytes of a module that is put together. The largest modules of NVIDIA's libraries have some 200 MB.
+const MAX_CODE_BYTES: u64 = 1 << 30;
+
 impl Recording {
     /// What the recording tells of calls; `None` where it is no recording of calls, or tells what cannot be read.
     #[must_use]
@@ -16,10 +19,13 @@ impl Recording {
     pub fn module_code(&self, module: &CallModule) -> Option<Vec<u8>> {
         let pages: u64 = module.pages.iter().map(|[_, n]| u64::from(*n)).sum();
         let page = crate::PAGE_SIZE as u64;
-        if module.bytes == 0 || module.bytes.div_ceil(page) != pages || pages > self.memory.pages.len() as u64 + 1 {
+        // Pages are stored once by content: a module may name the same page very often, and more pages than there are.
+        if module.bytes == 0 || module.bytes > MAX_CODE_BYTES || module.bytes.div_ceil(page) != pages {
             return None;
         }
-        let mut code = Vec::with_capacity(usize::try_from(pages.checked_mul(page)?).ok()?);
+        let mut code = Vec::new();
+        code.try_reserve_exact(usize::try_from(pages.checked_mul(page)?).ok()?)
+            .ok()?;
         for [first, count] in &module.pages {
             for id in *first..first.checked_add(*count)? {
                 code.extend_from_slice(self.memory.pages.page(PageId(id))?);

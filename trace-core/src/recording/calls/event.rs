@@ -119,6 +119,8 @@ impl CallEvent {
                     Some(AllocationKind::TakeManaged) => "allocated managed",
                     Some(AllocationKind::TakeHost) => "pinned on the host",
                     Some(AllocationKind::GiveHost) => "unpinned on the host",
+                    Some(AllocationKind::Map) => "mapped",
+                    Some(AllocationKind::Unmap) => "unmapped",
                     None => "changed",
                 };
                 format!("{what} {} bytes at {:#x}", a.bytes, a.at)

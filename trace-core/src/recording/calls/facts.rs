@@ -17,6 +17,9 @@ pub struct CallFacts {
     pub device: CallDevice,
     /// The range of addresses that allocations were served from; 0 bytes: none.
     pub window: CallWindow,
+    /// The range of addresses that the program's own reservations were served from; 0 bytes: none.
+    #[serde(skip_serializing_if = "CallWindow::is_empty")]
+    pub reserved: CallWindow,
     /// Names of calls.
     pub names: Vec<String>,
     /// Code that was loaded.
@@ -29,8 +32,25 @@ pub struct CallFacts {
     /// print, 2 heap of kernels), each with the most that it was set to, in bytes.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub limits: Vec<[u64; 2]>,
+    /// The process whose calls these are.
+    pub process: CallProcess,
     /// What was recorded of the program: `whole`, `first 10 launches`, `marked`.
     pub range: String,
+}
+
+/// The process whose calls a recording holds.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct CallProcess {
+    /// Its number on the recorded machine; 0: not known.
+    pub number: u32,
+    /// Number of the process that started it; 0: not known.
+    pub parent: u32,
+    /// Its command line.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub command: Vec<String>,
+    /// Whether it ended in good order, so that nothing of it is missing.
+    pub ended: bool,
 }
 
 /// The device that calls went to.
@@ -57,6 +77,21 @@ pub struct CallWindow {
     pub base: u64,
     /// Number of bytes.
     pub bytes: u64,
+}
+
+impl CallWindow {
+    /// Returns whether the range has no addresses.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.bytes == 0
+    }
+
+    /// Returns whether all of `bytes` bytes from `at` on lie in the range.
+    #[must_use]
+    pub fn holds(&self, at: u64, bytes: u64) -> bool {
+        let end = at.checked_add(bytes);
+        at >= self.base && end.is_some_and(|end| end <= self.base.saturating_add(self.bytes))
+    }
 }
 
 /// Form of code. Stored by name.

@@ -10,7 +10,8 @@ mod rows;
 
 pub use event::CallEvent;
 pub use facts::{
-    CALL_FACTS, CallDevice, CallFacts, CallFunction, CallGlobal, CallModule, CallStream, CallWindow, CodeKind,
+    CALL_FACTS, CallDevice, CallFacts, CallFunction, CallGlobal, CallModule, CallProcess, CallStream, CallWindow,
+    CodeKind,
 };
 pub use rows::{
     AllocationKind, AllocationRow, CALL_ASYNC, CALL_CAPTURED, CALL_OF_GRAPH, CallRow, CopyKind, CopyRow, FillRow,

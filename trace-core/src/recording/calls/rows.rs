@@ -260,6 +260,10 @@ pub enum AllocationKind {
     TakeHost = 6,
     /// Memory of the host that is no longer the device's to reach.
     GiveHost = 7,
+    /// Memory of the device that the program maps at addresses which it reserved.
+    Map = 8,
+    /// The end of such a mapping.
+    Unmap = 9,
 }
 
 impl AllocationKind {
@@ -274,6 +278,8 @@ impl AllocationKind {
             5 => Self::TakeManaged,
             6 => Self::TakeHost,
             7 => Self::GiveHost,
+            8 => Self::Map,
+            9 => Self::Unmap,
             _ => return None,
         })
     }
@@ -281,13 +287,13 @@ impl AllocationKind {
     /// Whether memory of the device comes into being.
     #[must_use]
     pub fn takes_device(self) -> bool {
-        matches!(self, Self::Take | Self::TakeInOrder | Self::TakeManaged)
+        matches!(self, Self::Take | Self::TakeInOrder | Self::TakeManaged | Self::Map)
     }
 
     /// Whether memory of the device ends.
     #[must_use]
     pub fn gives_device(self) -> bool {
-        matches!(self, Self::Give | Self::GiveInOrder)
+        matches!(self, Self::Give | Self::GiveInOrder | Self::Unmap)
     }
 }
 

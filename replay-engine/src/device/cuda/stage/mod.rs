@@ -3,19 +3,22 @@
 #![allow(unsafe_code, reason = "calls of the driver; why each is sound stands at it")]
 
 mod steps;
+mod times;
 
 use super::code::Code;
 use super::contents::Contents;
 use super::context::{Context, Pinned};
 use super::error::CudaReplayError;
+use super::guard::{Guard, GuardReport};
 use super::memory::Mapped;
 use super::order::Streams;
 use super::pages::{Kept, Restored, Tools};
-use super::script::{Script, Step, Transfer};
+use super::script::{Obstacle, Script, Step, Transfer};
 use cuda_driver::{CuFunction, CuStream, CudaError, Driver};
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
+use times::LaunchTimes;
 use trace_core::progress::Progress;
 use trace_core::recording::LaunchRow;
 
@@ -29,6 +32,8 @@ pub struct StageOptions {
     pub device: u32,
     /// Bytes in the place of recorded inputs, by name.
     pub inputs: BTreeMap<String, Vec<u8>>,
+    /// Buffers that end where nothing is mapped behind them, by the events that they begin with; none in the list: all.
+    pub guard: Option<Vec<u64>>,
     /// Streams that can be captured into a graph: none of them is a default stream, and what copies carry is pinned.
     pub graph: bool,
 }
@@ -75,6 +80,8 @@ impl Bytes {
 #[derive(Debug)]
 pub struct Stage<'a> {
     // Given back in this order: the context goes last.
+    /// Events around launches, where their times are measured.
+    times: Option<LaunchTimes>,
     inputs: Vec<Bytes>,
     outputs: Vec<Bytes>,
     pub(super) streams: Streams,
@@ -88,6 +95,8 @@ pub struct Stage<'a> {
     at: usize,
     /// Wait behind each step.
     pub(super) step: bool,
+    /// Buffers that are guarded, where they are.
+    guard: Option<Guard>,
     ready: Readied,
 }
 
@@ -139,10 +148,22 @@ impl<'a> Stage<'a> {
                 Bytes::Plain(vec![0; total])
             });
         }
-        let mapped = Mapped::at(driver, context.device, script.facts.window, &script.ranges)?;
+        let mut mapped = Mapped::of(driver, context.device, script)?;
+        let mut guard = None;
+        if let Some(wanted) = &options.guard {
+            let held: Vec<&[u8]> = inputs.iter().map(Bytes::of).collect();
+            guard = Some(Guard::map(driver, &mut mapped, script, &held, wanted)?);
+        }
         ready.memory = part();
         let wanted: BTreeSet<u32> = script.launched().collect();
-        let code = Code::load(driver, contents, &script.facts, &wanted)?;
+        let mut code = Code::load(driver, contents, &script.facts, &wanted, &script.touched_modules())?;
+        code.move_too(&mapped.moved);
+        if let Some(guard) = &mut guard {
+            guard.begin(&code.moved);
+        }
+        if let Some(Obstacle { event, why }) = script.obstacle() {
+            return Err(CudaReplayError::Damaged { event, what: why });
+        }
         let streams = Streams::make(driver, &script.facts.streams, options.graph)?;
         ready.code = part();
         Ok(Self {
@@ -157,6 +178,8 @@ impl<'a> Stage<'a> {
             script,
             at: 0,
             step: false,
+            times: None,
+            guard,
             ready,
         })
     }
@@ -272,6 +295,9 @@ impl<'a> Stage<'a> {
     /// Where it stands is again behind what memory holds at first. Memory stays as it is.
     pub fn rewind(&mut self) {
         self.at = self.script.first;
+        if let Some(guard) = &mut self.guard {
+            guard.rewind();
+        }
     }
 
     /// Does the next step and waits for it.
@@ -300,11 +326,20 @@ impl<'a> Stage<'a> {
             if self.at.is_multiple_of(LOOK_EVERY) && progress.check().is_err() {
                 return Err(CudaReplayError::Cancelled);
             }
-            if matches!(step, Step::Launch(..)) {
+            if let Some(moved) = self.guard.as_mut().and_then(|guard| guard.moved(*event)) {
+                self.code.moved = moved;
+            }
+            let mut begun = None;
+            if let Step::Launch(row, _) = step {
                 launches += 1;
                 told(*event)?;
+                let stream = self.streams.get(row.stream);
+                begun = self.times.as_mut().map(|times| (stream, times.begin(*event, stream)));
             }
             let done = self.do_step(step).and_then(|()| {
+                if let (Some(times), Some((stream, begun))) = (&mut self.times, begun) {
+                    begun.and_then(|()| times.end(stream))?;
+                }
                 if self.step {
                     // SAFETY: waits for all.
                     unsafe { self.driver.cuCtxSynchronize() }
@@ -319,13 +354,37 @@ impl<'a> Stage<'a> {
         let last = last.map_or(0, |(event, _)| *event);
         // SAFETY: waits for all.
         unsafe { self.driver.cuCtxSynchronize() }.map_err(|e| stopped(last, &e))?;
+        if let Some(times) = &mut self.times {
+            times.collect()?;
+        }
         Ok(launches)
+    }
+
+    /// Returns what was guarded; `None` if nothing was to be.
+    #[must_use]
+    pub fn guarded(&self) -> Option<GuardReport> {
+        self.guard.as_ref().map(|guard| guard.report.clone())
+    }
+
+    /// Measures the device's time for each launch from now on.
+    ///
+    /// # Errors
+    /// When the driver gives no events.
+    pub(super) fn measure(&mut self) -> Result<(), CudaReplayError> {
+        self.times = Some(LaunchTimes::new(self.driver)?);
+        Ok(())
+    }
+
+    /// Returns the event of each launch and the shortest of its times on the device, in nanoseconds.
+    #[must_use]
+    pub fn launch_times(&self) -> Vec<[u64; 2]> {
+        self.times.as_ref().map_or_else(Vec::new, LaunchTimes::shortest)
     }
 
     /// Ranges with memory of the recording behind them: what was mapped, and variables of modules.
     pub(super) fn ranges(&self) -> Vec<(u64, u64)> {
-        let variables = self.code.moved.iter().map(|m| (m.is, m.bytes));
-        self.script.ranges.iter().copied().chain(variables).collect()
+        let variables = self.code.variables().map(|m| (m.is, m.bytes));
+        self.mapped.places().chain(variables).collect()
     }
 
     /// The kernel that compares memory: the driver compiles it, which takes a while, when it is first needed.

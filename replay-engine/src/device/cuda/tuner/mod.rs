@@ -195,8 +195,7 @@ impl<'s, 'a> Tuner<'s, 'a> {
         progress: &'s Progress,
         phases: Phases,
     ) -> Result<Self, CudaReplayError> {
-        let variables = stage.code.moved.iter().map(|m| (m.is, m.bytes));
-        let mut ranges: Vec<(u64, u64)> = stage.script().ranges.iter().copied().chain(variables).collect();
+        let mut ranges = stage.ranges();
         ranges.sort_unstable();
         let mut threads = 0;
         // SAFETY: a place for the answer. What is not answered stays 0.

@@ -4,6 +4,7 @@ mod besides;
 mod corners;
 mod graph;
 mod linked;
+mod mapped;
 mod memory;
 mod net;
 mod nodes;
@@ -25,7 +26,7 @@ pub struct Work<'a> {
 
 type Program = fn(&mut Work<'_>) -> Done;
 
-const PROGRAMS: [(&str, Program); 19] = [
+const PROGRAMS: [(&str, Program); 22] = [
     ("vector_add", simple::vector_add),
     ("reduction", simple::reduction),
     ("globals", simple::globals),
@@ -45,6 +46,9 @@ const PROGRAMS: [(&str, Program); 19] = [
     ("threads", threads::threads),
     ("memory", memory::memory),
     ("corners", corners::corners),
+    ("mapped", mapped::mapped),
+    ("shared", mapped::shared),
+    ("past", mapped::past),
 ];
 
 /// Runs one.

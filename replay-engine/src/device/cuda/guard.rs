@@ -1,0 +1,209 @@
+//! Buffers that end at an address behind which nothing is mapped, so that an access past one of them stops the device.
+//!
+//! A buffer that is guarded lies elsewhere than it was recorded: addresses of it among arguments are moved, those in memory
+//! are not. A buffer whose address stands in what the recording holds of memory therefore stays where it was.
+#![allow(unsafe_code, reason = "calls of the driver; why each is sound stands at it")]
+
+use super::code::Moved;
+use super::error::CudaReplayError;
+use super::memory::Mapped;
+use super::script::{GRANULE, Script, ScriptBuffer};
+use cuda_driver::Driver;
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What the beginning of a guarded buffer is a multiple of: vectors that kernels load at once.
+const ALIGN: u64 = 16;
+/// One part of this many of the device's free memory is left alone.
+const SPARE: u64 = 8;
+
+/// What was guarded.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct GuardReport {
+    /// Buffers that were guarded, by the events that they begin with.
+    pub guarded: Vec<u64>,
+    /// Buffers for which the device had no memory left: they are for another replay.
+    pub left: Vec<u64>,
+    /// Buffers that cannot be guarded, because memory holds addresses of them.
+    pub pointed_at: Vec<u64>,
+}
+
+/// Buffers that are guarded, and where they lie.
+#[derive(Debug, Default)]
+pub(super) struct Guard {
+    /// Each with its new place.
+    buffers: Vec<(ScriptBuffer, u64)>,
+    /// Where variables and shared memory have moved, which are so at any time.
+    always: Vec<Moved>,
+    /// The events at which a buffer begins or ends, behind the one that was looked at last.
+    next: u64,
+    pub report: GuardReport,
+}
+
+impl Guard {
+    /// Maps memory for the buffers that begin with these events, all if there are none, as far as the device has room.
+    pub fn map(
+        driver: Driver,
+        mapped: &mut Mapped,
+        script: &Script,
+        held: &[&[u8]],
+        wanted: &[u64],
+    ) -> Result<Self, CudaReplayError> {
+        let mut guard = Self::default();
+        let pointed_at = pointed_at(&script.buffers, script, held);
+        let (mut free, mut total) = (0, 0);
+        // SAFETY: places for the answers.
+        unsafe { driver.cuMemGetInfo_v2(&raw mut free, &raw mut total)? };
+        let mut room = (free as u64) - (free as u64) / SPARE;
+        for buffer in &script.buffers {
+            if !wanted.is_empty() && !wanted.contains(&buffer.from) {
+                continue;
+            }
+            if pointed_at.contains(&buffer.from) {
+                guard.report.pointed_at.push(buffer.from);
+                continue;
+            }
+            let Some(length) = buffer.bytes.checked_next_multiple_of(GRANULE).filter(|n| *n <= room) else {
+                guard.report.left.push(buffer.from);
+                continue;
+            };
+            let base = mapped.map_with_gap(length)?;
+            room -= length;
+            let end = base + length;
+            let is = end - buffer.bytes.next_multiple_of(ALIGN);
+            guard.report.guarded.push(buffer.from);
+            guard.buffers.push((*buffer, is));
+        }
+        Ok(guard)
+    }
+
+    /// Takes up what has moved whatever is guarded.
+    pub fn begin(&mut self, always: &[Moved]) {
+        self.always = always.to_vec();
+        self.next = 0;
+    }
+
+    /// Steps begin again.
+    pub fn rewind(&mut self) {
+        self.next = 0;
+    }
+
+    /// Where everything lies for a step of an event; `None`: as for the one before.
+    pub fn moved(&mut self, event: u64) -> Option<Vec<Moved>> {
+        if event < self.next {
+            return None;
+        }
+        let live = |b: &ScriptBuffer| b.from <= event && b.to.is_none_or(|to| event < to);
+        let mut moved = self.always.clone();
+        let changes = self.buffers.iter().flat_map(|(b, _)| [Some(b.from), b.to]);
+        self.next = changes.flatten().filter(|at| *at > event).min().unwrap_or(u64::MAX);
+        let begins: BTreeSet<u64> = self
+            .buffers
+            .iter()
+            .filter(|(b, _)| live(b))
+            .map(|(b, _)| b.at)
+            .collect();
+        for (b, is) in self.buffers.iter().filter(|(b, _)| live(b)) {
+            // An address one past the end belongs to the buffer, where no other begins there.
+            let past = u64::from(!begins.contains(&b.at.saturating_add(b.bytes)));
+            moved.push(Moved {
+                was: b.at,
+                bytes: b.bytes.saturating_add(past),
+                is: *is,
+            });
+        }
+        moved.sort_unstable_by_key(|m| m.was);
+        Some(moved)
+    }
+}
+
+/// Buffers of which an address stands in what the recording holds of memory, by the events that they begin with.
+fn pointed_at(buffers: &[ScriptBuffer], script: &Script, held: &[&[u8]]) -> BTreeSet<u64> {
+    let mut by_address: BTreeMap<u64, Vec<&ScriptBuffer>> = BTreeMap::new();
+    for b in buffers {
+        by_address.entry(b.at).or_default().push(b);
+    }
+    let longest = buffers.iter().map(|b| b.bytes).max().unwrap_or(0);
+    let (first, last) = match (by_address.keys().next(), by_address.keys().next_back()) {
+        (Some(first), Some(last)) => (*first, last.saturating_add(longest)),
+        _ => return BTreeSet::new(),
+    };
+    let mut found = BTreeSet::new();
+    for (t, bytes) in script.inputs.iter().zip(held) {
+        // Words at multiples of eight of the device's addresses.
+        let skip = (t.row.to.next_multiple_of(8) - t.row.to) as usize;
+        for word in bytes.get(skip..).unwrap_or_default().as_chunks::<8>().0 {
+            let to = u64::from_le_bytes(*word);
+            if !(first..=last).contains(&to) {
+                continue;
+            }
+            for (at, list) in by_address.range(to.saturating_sub(longest)..=to) {
+                found.extend(list.iter().filter(|b| to - at <= b.bytes).map(|b| b.from));
+            }
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device::cuda::script::Transfer;
+    use trace_core::recording::CopyRow;
+
+    fn buffer(at: u64, bytes: u64, from: u64, to: Option<u64>) -> ScriptBuffer {
+        ScriptBuffer { at, bytes, from, to }
+    }
+
+    #[test]
+    fn a_buffer_that_memory_points_at_is_not_moved() {
+        let buffers = [
+            buffer(0x1000, 64, 1, None),
+            buffer(0x2000, 64, 2, None),
+            buffer(0x3000, 64, 3, None),
+        ];
+        let transfer = |to| Transfer {
+            event: 0,
+            name: String::new(),
+            row: CopyRow {
+                to,
+                ..CopyRow::default()
+            },
+            snapshot: false,
+        };
+        let script = Script {
+            inputs: vec![transfer(0x3000), transfer(0x3004)],
+            ..Script::default()
+        };
+        let words: Vec<u8> = [7u64, 0x2010].iter().flat_map(|w| w.to_le_bytes()).collect();
+        // Not at a multiple of eight of the device's addresses: it is no address there.
+        let odd: Vec<u8> = [0x1000u64, 0].iter().flat_map(|w| w.to_le_bytes()).collect();
+        assert_eq!(pointed_at(&buffers, &script, &[&words, &odd]), BTreeSet::from([2]));
+    }
+
+    #[test]
+    fn an_address_belongs_to_the_buffer_that_lives_then() {
+        let mut guard = Guard {
+            buffers: vec![
+                (buffer(0x1000, 64, 1, Some(5)), 0xa000),
+                (buffer(0x1000, 128, 7, None), 0xb000),
+                (buffer(0x1080, 16, 8, None), 0xc000),
+            ],
+            ..Guard::default()
+        };
+        guard.begin(&[]);
+        let at = |guard: &mut Guard, event| {
+            let moved = guard.moved(event);
+            moved.map(|all| all.iter().map(|m| (m.was, m.bytes, m.is)).collect::<Vec<_>>())
+        };
+        assert_eq!(at(&mut guard, 2), Some(vec![(0x1000, 65, 0xa000)]));
+        assert_eq!(at(&mut guard, 4), None, "nothing came or went");
+        assert_eq!(at(&mut guard, 6), Some(vec![]));
+        // One past its end another begins.
+        assert_eq!(
+            at(&mut guard, 9),
+            Some(vec![(0x1000, 128, 0xb000), (0x1080, 17, 0xc000)])
+        );
+    }
+}

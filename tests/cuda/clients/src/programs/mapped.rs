@@ -1,0 +1,270 @@
+//! Memory that a program maps itself, as XLA's and PyTorch's allocators do; and memory that host and device share.
+
+use super::{DEFAULT, Work};
+use crate::gpu::Arg::{U32, U64};
+use crate::gpu::{Done, Gpu, mark};
+use crate::result::{check, words};
+use cuda_driver::{
+    ACCESS_READ_WRITE, ALLOCATION_PINNED, AccessDescription, AllocationProperties, CudaError, LOCATION_DEVICE,
+    MemLocation,
+};
+use std::ffi::c_void;
+
+/// What physical memory is made in.
+const GRANULE: usize = 2 << 20;
+
+fn text(e: CudaError) -> String {
+    e.to_string()
+}
+
+/// Addresses that nobody else has.
+fn reserve(gpu: Gpu, granules: usize) -> Done<u64> {
+    let mut at = 0;
+    // SAFETY: a place for the answer.
+    unsafe {
+        gpu.d
+            .cuMemAddressReserve(&raw mut at, granules * GRANULE, GRANULE, 0, 0)
+    }
+    .map_err(text)?;
+    Ok(at)
+}
+
+fn create(gpu: Gpu, granules: usize) -> Done<u64> {
+    let properties = AllocationProperties {
+        kind: ALLOCATION_PINNED,
+        handle_types: 0,
+        location: MemLocation {
+            kind: LOCATION_DEVICE,
+            id: 0,
+        },
+        win32: std::ptr::null_mut(),
+        flags: [0; 8],
+    };
+    let mut handle = 0;
+    // SAFETY: a form of this function, and a place for the answer.
+    unsafe {
+        gpu.d
+            .cuMemCreate(&raw mut handle, granules * GRANULE, &raw const properties, 0)
+    }
+    .map_err(text)?;
+    Ok(handle)
+}
+
+/// Maps memory and lets the device reach it.
+fn map(gpu: Gpu, at: u64, granules: usize, handle: u64) -> Done {
+    let access = AccessDescription {
+        location: MemLocation {
+            kind: LOCATION_DEVICE,
+            id: 0,
+        },
+        flags: ACCESS_READ_WRITE,
+    };
+    // SAFETY: addresses that are reserved, memory that was made, and a form.
+    unsafe {
+        gpu.d.cuMemMap(at, granules * GRANULE, 0, handle, 0).map_err(text)?;
+        gpu.d
+            .cuMemSetAccess(at, granules * GRANULE, &raw const access, 1)
+            .map_err(text)
+    }
+}
+
+fn unmap(gpu: Gpu, at: u64, granules: usize) -> Done {
+    // SAFETY: what was mapped there.
+    unsafe { gpu.d.cuMemUnmap(at, granules * GRANULE) }.map_err(text)
+}
+
+fn release(gpu: Gpu, handle: u64) -> Done {
+    // SAFETY: a handle of this program's.
+    unsafe { gpu.d.cuMemRelease(handle) }.map_err(text)
+}
+
+/// What a function of the host fills.
+struct Filled {
+    to: *mut u32,
+    values: Vec<u32>,
+}
+
+unsafe extern "C" fn fill(data: *mut c_void) {
+    // SAFETY: the program's own value, which stays until the stream is done.
+    let filled = unsafe { &*data.cast::<Filled>() };
+    // SAFETY: pinned memory of as many words.
+    unsafe { std::ptr::copy_nonoverlapping(filled.values.as_ptr(), filled.to, filled.values.len()) };
+}
+
+/// Each word times a factor, plus its place.
+fn mixed(values: &[u32], factor: u32) -> Vec<u32> {
+    values
+        .iter()
+        .zip(0..)
+        .map(|(v, i)| v.wrapping_mul(factor).wrapping_add(i))
+        .collect()
+}
+
+/// `--confused`: memory is mapped in the place of memory that is mapped elsewhere too.
+pub fn mapped(w: &mut Work<'_>) -> Done {
+    let n = w.size(1_500);
+    let gpu = w.gpu;
+    let code = gpu.load(include_str!("../../ptx/graph.ptx"))?;
+    let mix = gpu.function(code, "mix")?;
+    let values = words(w.options.seed, n);
+    let bytes = n as usize * 4;
+    let stream = gpu.stream()?;
+
+    // As XLA does: memory of its own behind addresses of its own, filled by functions of the host in streams.
+    let base = reserve(gpu, 32)?;
+    let handles = [create(gpu, 1)?, create(gpu, 2)?];
+    map(gpu, base, 1, handles[0])?;
+    map(gpu, base + GRANULE as u64, 2, handles[1])?;
+    let (first, second) = (base + 512, base + GRANULE as u64);
+    if w.options.marks {
+        gpu.put(first, &values)?;
+        mark(c"begin");
+    }
+    let pinned = gpu.pinned(n as usize)?;
+    let filled = Box::new(Filled {
+        to: pinned.as_mut_ptr(),
+        values: values.clone(),
+    });
+    let data = (&raw const *filled).cast_mut().cast::<c_void>();
+    // SAFETY: a function of this form, and what it is given stays until the stream is done.
+    unsafe { gpu.d.cuLaunchHostFunc(stream, fill as *const () as *mut c_void, data) }.map_err(text)?;
+    gpu.put_later(first, pinned, stream)?;
+    gpu.launch(
+        mix,
+        n.div_ceil(128),
+        128,
+        stream,
+        &[U64(second), U64(first), U32(n), U32(3)],
+    )?;
+    gpu.finish(stream)?;
+    let right = mixed(&values, 3);
+    let got: Vec<u32> = gpu.get(second, n as usize)?;
+    check("mapped words", &got, &right)?;
+    w.result.give(&got);
+
+    // The same memory in a second place: what is written there is read here.
+    let other = reserve(gpu, 4)?;
+    map(gpu, other, 2, handles[1])?;
+    gpu.each(mix, n, &[U64(first), U64(other), U32(n), U32(5)])?;
+    gpu.each(mix, n, &[U64(other), U64(first), U32(n), U32(7)])?;
+    let got: Vec<u32> = gpu.get(second, n as usize)?;
+    check("words that are mapped twice", &got, &mixed(&mixed(&right, 5), 7))?;
+    w.result.give(&got);
+    unmap(gpu, other, 2)?;
+    if w.options.has("--confused") {
+        let third = create(gpu, 2)?;
+        map(gpu, other, 2, third)?;
+        unmap(gpu, other, 2)?;
+        release(gpu, third)?;
+    }
+
+    // As PyTorch does with segments that grow: memory goes, and other memory comes in its place.
+    unmap(gpu, base, 1)?;
+    release(gpu, handles[0])?;
+    let again = create(gpu, 1)?;
+    map(gpu, base, 1, again)?;
+    let more = create(gpu, 1)?;
+    map(gpu, base + 3 * GRANULE as u64, 1, more)?;
+    // From the end of one mapping into the next.
+    let across = base + 3 * GRANULE as u64 - bytes as u64 / 8 * 4;
+    gpu.put(first, &values)?;
+    gpu.each(mix, n, &[U64(across), U64(first), U32(n), U32(11)])?;
+    let got: Vec<u32> = gpu.get(across, n as usize)?;
+    check("words across mappings", &got, &mixed(&values, 11))?;
+    w.result.give(&got);
+    mark(c"end");
+    for (at, granules) in [(base, 1), (base + GRANULE as u64, 2), (base + 3 * GRANULE as u64, 1)] {
+        unmap(gpu, at, granules)?;
+    }
+    for handle in [again, more, handles[1]] {
+        release(gpu, handle)?;
+    }
+    // SAFETY: addresses in which nothing is mapped any more.
+    unsafe {
+        gpu.d.cuMemAddressFree(base, 32 * GRANULE).map_err(text)?;
+        gpu.d.cuMemAddressFree(other, 4 * GRANULE).map_err(text)
+    }
+}
+
+/// Managed memory, and pinned memory that kernels reach: the host writes and reads it between launches.
+pub fn shared(w: &mut Work<'_>) -> Done {
+    let n = w.size(900).min(1024);
+    let gpu = w.gpu;
+    let code = gpu.load(include_str!("../../ptx/graph.ptx"))?;
+    let mix = gpu.function(code, "mix")?;
+    let mut values = words(w.options.seed, n);
+    let bytes = n as usize * 4;
+    let managed = |gpu: Gpu| -> Done<&'static mut [u32]> {
+        let mut at = 0;
+        // SAFETY: a place for the answer.
+        unsafe { gpu.d.cuMemAllocManaged(&raw mut at, bytes, 1) }.map_err(text)?;
+        // SAFETY: memory of so many bytes that the host reaches, which is not given back.
+        Ok(unsafe { std::slice::from_raw_parts_mut(at as usize as *mut u32, n as usize) })
+    };
+    let (input, output) = (managed(gpu)?, managed(gpu)?);
+    input.copy_from_slice(&values);
+    if w.options.marks {
+        mark(c"begin");
+    }
+    let at = |words: &[u32]| words.as_ptr() as u64;
+    for factor in [3, 5] {
+        gpu.each(mix, n, &[U64(at(output)), U64(at(input)), U32(n), U32(factor)])?;
+        gpu.synchronize()?;
+        check("managed words", output, &mixed(&values, factor))?;
+        w.result.give(output);
+        // The host changes a word, and what was computed is not what it began with.
+        values[7] = values[7].wrapping_add(factor);
+        input[7] = values[7];
+    }
+    // Pinned memory: two launches without a wait between them, in a stream.
+    let pinned = gpu.pinned(n as usize)?;
+    pinned.copy_from_slice(&values);
+    let between = gpu.alloc(bytes)?;
+    let result = gpu.pinned(n as usize)?;
+    gpu.launch(
+        mix,
+        n.div_ceil(128),
+        128,
+        DEFAULT,
+        &[U64(between), U64(at(pinned)), U32(n), U32(7)],
+    )?;
+    gpu.launch(
+        mix,
+        n.div_ceil(128),
+        128,
+        DEFAULT,
+        &[U64(at(result)), U64(between), U32(n), U32(9)],
+    )?;
+    gpu.synchronize()?;
+    check("pinned words", result, &mixed(&mixed(&values, 7), 9))?;
+    w.result.give(result);
+    mark(c"end");
+    Ok(())
+}
+
+/// A kernel that is told of one word more than its buffers have: `--input`, the one that it reads, `--output`, the one that
+/// it writes; without a word it is right. What lies behind a buffer is mapped, so that nobody notices.
+pub fn past(w: &mut Work<'_>) -> Done {
+    let n = w.size(1_024);
+    let gpu = w.gpu;
+    let code = gpu.load(include_str!("../../ptx/graph.ptx"))?;
+    let mix = gpu.function(code, "mix")?;
+    let values = words(w.options.seed, n);
+    let bytes = n as usize * 4;
+    let more = |word: &str| if w.options.has(word) { 0 } else { 4 };
+    let input = gpu.alloc(bytes + more("--input"))?;
+    let between = gpu.alloc(bytes + 4)?;
+    let output = gpu.alloc(bytes + more("--output"))?;
+    gpu.put(input, &values)?;
+    gpu.each(mix, n, &[U64(between), U64(input), U32(n), U32(3)])?;
+    let (to, from) = if w.options.has("--input") {
+        (between, input)
+    } else {
+        (output, between)
+    };
+    gpu.each(mix, n + 1, &[U64(to), U64(from), U32(n + 1), U32(5)])?;
+    gpu.each(mix, n, &[U64(output), U64(to), U32(n), U32(7)])?;
+    let got: Vec<u32> = gpu.get(output, n as usize)?;
+    w.result.give(&got);
+    gpu.free(between)
+}

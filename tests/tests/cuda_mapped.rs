@@ -1,0 +1,200 @@
+//! CUDA programs that map memory themselves, and that share memory between host and device, recorded whole and between
+//! marks on the stand-in for the driver, and played again bit for bit; where that cannot be, the recording says why.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
+
+use serde_json::{Value, json};
+use std::process::Command;
+use trace_core::recording::{AllocationKind, CallEvent};
+use whole_program_tests::cuda::{Cuda, Recorded, ended};
+use whole_program_tests::program;
+
+const DIRTY: [(&str, &str); 1] = [("STAND_IN_POISON", "0xa5")];
+const LATE: [(&str, &str); 1] = [("STAND_IN_SLOW", "1000")];
+
+#[test]
+fn memory_that_a_program_maps_is_mapped_by_a_replay() {
+    let cuda = Cuda::default();
+    let recorded = cuda.recorded_well("mapped", &[], &["mapped"]);
+    let r = recorded.open();
+    let calls = (0..r.events.len()).filter_map(|at| r.events.call(at));
+    let maps = calls.filter(|c| matches!(c, CallEvent::Allocation(a) if a.kind == AllocationKind::Map as u32));
+    assert_eq!(maps.count(), 5);
+    // Functions of the host are told, and what they wrote is in the copies that followed.
+    let told = recorded.findings();
+    assert!(
+        matches!(told.as_slice(), [one] if one.contains("functions of the host")),
+        "{told:?}"
+    );
+    cuda.plays_well(&recorded, &json!({}), &DIRTY);
+    cuda.plays_well(&recorded, &json!({"step": true}), &LATE);
+    cuda.plays_well(&recorded, &json!({"repeat": 3}), &DIRTY);
+    cuda.plays_well(&recorded, &json!({"graph": true, "repeat": 2}), &[]);
+}
+
+#[test]
+fn memory_that_a_program_maps_is_in_the_snapshot_at_a_mark() {
+    let cuda = Cuda::default();
+    let recorded = cuda.recorded_well("marked", &["--range", "marks"], &["mapped", "--marks"]);
+    let (answer, _) = cuda.play(&recorded.path, &json!({}), &DIRTY);
+    let outputs = answer["played"]["outputs"]
+        .as_array()
+        .unwrap_or_else(|| panic!("{answer}"));
+    assert!(
+        outputs
+            .iter()
+            .all(|o| o["held"] == true && o["differs_at"] == Value::Null),
+        "{answer}"
+    );
+    cuda.plays_well(&recorded, &json!({"own": true}), &DIRTY);
+}
+
+#[test]
+fn programs_find_their_addresses_where_the_driver_gives_none_to_the_recorder() {
+    let cuda = Cuda::default();
+    let (alone, bytes) = cuda.alone(&["mapped"]);
+    for set in [("STAND_IN_HINTS", "no"), ("KINESCOPE_CUDA_WINDOW", "no")] {
+        let recorded = cuda.record("elsewhere", &[], &["mapped"], &[set]);
+        assert_eq!(
+            (recorded.ended.code, &recorded.ended.out),
+            (Some(0), &alone.out),
+            "{:?}",
+            recorded.ended
+        );
+        assert_eq!(recorded.out, bytes);
+        std::fs::remove_file(&recorded.path).unwrap();
+    }
+}
+
+#[test]
+fn memory_in_the_place_of_memory_that_is_mapped_twice_is_a_finding_with_its_event() {
+    let cuda = Cuda::default();
+    let recorded = cuda.recorded_well("confused", &[], &["mapped", "--confused"]);
+    let all = recorded.open().facts.findings;
+    let found = all.iter().find(|f| f.place == "mapped memory").expect("a finding");
+    assert!(found.message.contains("cannot follow"), "{}", found.message);
+    let event = found.event.unwrap() as usize;
+    let r = recorded.open();
+    let before = r.events.call(event - 1).unwrap();
+    assert!(
+        matches!(before, CallEvent::Allocation(a) if a.kind == AllocationKind::Map as u32),
+        "{before:?}"
+    );
+}
+
+#[test]
+fn memory_that_host_and_device_share_is_followed_by_hashes_at_launches() {
+    for options in [&[][..], &["--range", "marks"]] {
+        let cuda = Cuda::default();
+        let arguments: &[&str] = if options.is_empty() {
+            &["shared"]
+        } else {
+            &["shared", "--marks"]
+        };
+        let recorded = cuda.recorded_well("shared", options, arguments);
+        assert_eq!(recorded.findings(), [""; 0]);
+        let (answer, _) = cuda.play(&recorded.path, &json!({}), &DIRTY);
+        let outputs = answer["played"]["outputs"]
+            .as_array()
+            .unwrap_or_else(|| panic!("{answer}"));
+        assert!(outputs.iter().all(|o| o["differs_at"] == Value::Null), "{answer}");
+        cuda.plays_well(&recorded, &json!({"own": true}), &DIRTY);
+        cuda.plays_well(&recorded, &json!({"own": true, "repeat": 2}), &LATE);
+    }
+}
+
+#[test]
+fn what_the_host_wrote_late_is_in_the_recording_where_work_begins_late() {
+    let cuda = Cuda::default();
+    let recorded = cuda.record("late", &[], &["shared"], &LATE);
+    assert_eq!(recorded.ended.code, Some(0), "{:?}", recorded.ended);
+    cuda.plays_well(&recorded, &json!({}), &[]);
+}
+
+/// `kinescope replay --guard --json` of a recording, on the stand-in: its exit code and what it tells.
+fn guarded(cuda: &Cuda, recorded: &Recorded, set: &[(&str, &str)]) -> (Option<i32>, Value) {
+    let mut command = Command::new(program("kinescope"));
+    command
+        .arg("replay")
+        .arg(&recorded.path)
+        .args(["--on", "cuda:0", "--guard", "--json"]);
+    command.env("KINESCOPE_KEYS", cuda.file(""));
+    let ended = ended(cuda.around(&mut command).envs(set.iter().copied()));
+    let told = serde_json::from_str(&ended.out).unwrap_or_else(|e| panic!("{e}: {ended:?}"));
+    (ended.code, told)
+}
+
+#[test]
+fn a_launch_that_goes_past_a_buffer_is_named_with_the_buffer() {
+    for (word, buffer) in [("--input", "in0"), ("--output", "out0")] {
+        let cuda = Cuda::default();
+        let recorded = cuda.recorded_well("past", &[], &["past", word]);
+        cuda.plays_well(&recorded, &json!({}), &[]);
+        let (code, told) = guarded(&cuda, &recorded, &[]);
+        assert_eq!(code, Some(1), "{told}");
+        let past = &told["past"];
+        let launches: Vec<u64> = {
+            let r = recorded.open();
+            let is_launch = |at: &usize| matches!(r.events.call(*at), Some(CallEvent::Launch(_)));
+            (0..r.events.len()).filter(is_launch).map(|at| at as u64).collect()
+        };
+        assert_eq!(past["event"], launches[1], "{told}");
+        assert_eq!(
+            (&past["sure"], &past["kernel"]),
+            (&json!(true), &json!("mix")),
+            "{told}"
+        );
+        assert!(past["buffer"]["name"].as_str().unwrap().contains(buffer), "{told}");
+        assert_eq!(past["buffer"]["bytes"], 4096);
+    }
+}
+
+#[test]
+fn launches_that_keep_to_their_buffers_pass_with_guards() {
+    for program in ["past", "memory", "streams", "mapped", "net"] {
+        let cuda = Cuda::default();
+        let recorded = cuda.recorded_well("well", &[], &[program]);
+        let (code, told) = guarded(&cuda, &recorded, &[]);
+        assert_eq!((code, &told["past"]), (Some(0), &Value::Null), "{program}: {told}");
+        assert!(told["guarded"].as_u64().unwrap() > 0, "{told}");
+        assert_eq!(told["differs"], false, "{program}: {told}");
+    }
+}
+
+#[test]
+fn buffers_that_memory_points_at_stay_where_they_are() {
+    let cuda = Cuda::default();
+    let recorded = cuda.recorded_well("linked", &[], &["linked", "200"]);
+    let (code, told) = guarded(&cuda, &recorded, &[]);
+    assert_eq!((code, &told["past"]), (Some(0), &Value::Null), "{told}");
+}
+
+#[test]
+fn buffers_that_do_not_fit_beside_each_other_are_guarded_one_replay_after_the_other() {
+    let cuda = Cuda::default();
+    let recorded = cuda.recorded_well("short", &[], &["past", "600000"]);
+    // Of three buffers of two granules each, what is left of this much holds one.
+    let (code, told) = guarded(&cuda, &recorded, &[("STAND_IN_MEMORY", "23068672")]);
+    assert_eq!(code, Some(0), "{told}");
+    assert_eq!(told["guarded"], 3, "{told}");
+    assert!(told["replays"].as_u64().unwrap() > 1, "{told}");
+}
+
+#[test]
+fn launches_are_measured_on_a_board() {
+    let cuda = Cuda::default();
+    let recorded = cuda.recorded_well("times", &[], &["net"]);
+    let mut command = Command::new(program("kinescope"));
+    command
+        .arg("launches")
+        .arg(&recorded.path)
+        .args(["--on", "cuda:0", "--json"]);
+    command.env("KINESCOPE_KEYS", cuda.file(""));
+    let ended = ended(cuda.around(&mut command).env("STAND_IN_SLOW", "2000"));
+    let told: Value = serde_json::from_str(&ended.out).unwrap_or_else(|e| panic!("{e}: {ended:?}"));
+    let all = told.as_array().unwrap();
+    assert!(!all.is_empty());
+    assert!(all.iter().all(|l| l["device_ns"].is_u64()), "{told}");
+    // Arguments have the names of the PTX.
+    let names = |l: &Value| l["arguments"].as_array().unwrap().iter().all(|a| a["name"] != "");
+    assert!(all.iter().all(names), "{told}");
+}
