@@ -8,6 +8,7 @@ use crate::document::boards::factories;
 use crate::document::watching::{self, SECOND};
 use clap::Args;
 use replay_engine::watch::{MOST_BYTES, USUAL_BYTES, Watch};
+use std::collections::BTreeMap;
 use std::path::Path;
 use trace_core::calls::Calls;
 
@@ -51,6 +52,29 @@ impl Asked {
         if let Some(on) = &self.on {
             factories().start_ahead(on);
         }
+    }
+
+    /// Returns the shortest time of each launch on the board in nanoseconds, by its event; nothing where no board is asked.
+    /// A board that does not tell is a message, and no error.
+    pub fn launch_times(&self, opened: &Opened, repeat: u32) -> Result<BTreeMap<u64, u64>, Failure> {
+        let Some(on) = &self.on else {
+            return Ok(BTreeMap::new());
+        };
+        let told = waiting::show("measuring launches", |progress, _| {
+            let mut lease = self.keys.board(on)?;
+            let time_ns = self.time_limit * SECOND;
+            Ok(watching::launch_times(
+                &mut lease,
+                &opened.recording,
+                repeat,
+                time_ns,
+                progress,
+            ))
+        })?;
+        Ok(told.unwrap_or_else(|e| {
+            complain(format_args!("board {on}: launches are not measured: {e}"));
+            BTreeMap::new()
+        }))
     }
 
     /// What is known of a recording's calls once the board has told what is asked, and whether that is all that was asked;

@@ -7,6 +7,7 @@ use super::{Exit, Failure, Out, Verb, called, hex};
 use crate::document::{called as words, watching};
 use clap::{Args, FromArgMatches as _};
 use serde::Serialize;
+use std::collections::BTreeMap;
 use trace_core::calls::{Argument, Calls, Value};
 use trace_core::recording::{CALL_OF_GRAPH, LaunchRow};
 
@@ -26,6 +27,9 @@ struct Arguments {
     kernel: Option<String>,
     #[command(flatten)]
     asked: Asked,
+    /// How often the board replays the recording to measure each launch; the shortest time counts. 0: not at all
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(0..=1000), requires = "on")]
+    repeat: u32,
 }
 
 #[derive(Serialize)]
@@ -43,6 +47,8 @@ struct Row {
     cooperative: bool,
     of_graph: bool,
     took_ns: u32,
+    /// The shortest time that a board's device took for it; `null`: none was asked, or it did not tell.
+    device_ns: Option<u64>,
     result: u32,
     arguments: Vec<ArgumentRow>,
     /// What a board saw it change; `null`: none was asked, or it did not watch this launch.
@@ -61,6 +67,8 @@ struct ChangedRow {
 struct ArgumentRow {
     offset: u32,
     bytes: u32,
+    /// Its name in the PTX; empty where there is none.
+    name: String,
     #[serde(rename = "type")]
     kind: String,
     value: String,
@@ -82,6 +90,10 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
     let calls = called::of(&opened)?;
     let ask = watching::for_launches(&opened.recording);
     let (calls, whole) = arguments.asked.ask(&opened, calls, ask)?;
+    let times = match arguments.repeat {
+        0 => BTreeMap::new(),
+        repeat => arguments.asked.launch_times(&opened, repeat)?,
+    };
     let wanted = arguments.kernel.as_deref().unwrap_or_default();
     let functions = words::matching(&calls, wanted);
     let passes = |f: u32| functions.get(f as usize).copied().unwrap_or(wanted.trim().is_empty());
@@ -89,7 +101,8 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
     let rows = chosen.filter_map(|(n, l)| {
         let row = words::launch(&opened.recording, l.event)?;
         let list = calls.arguments(&opened.recording, l.event, &row);
-        Some(report(&calls, n, l.event, &row, &list))
+        let device_ns = times.get(&l.event).copied();
+        Some(report(&calls, n, l.event, &row, device_ns, &list))
     });
     if out.json() {
         out.array(rows)?;
@@ -115,8 +128,17 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
     if changes && let Some(heads) = table.first_mut() {
         heads.push("Changed".to_owned());
     }
+    if !times.is_empty()
+        && let Some(heads) = table.first_mut()
+    {
+        heads.push("Device".to_owned());
+    }
     for r in rows {
-        let told: Vec<&str> = r.arguments.iter().map(|a| a.value.as_str()).collect();
+        let worded = |a: &ArgumentRow| match a.name.as_str() {
+            "" => a.value.clone(),
+            name => format!("{name} = {}", a.value),
+        };
+        let told: Vec<String> = r.arguments.iter().map(worded).collect();
         table.push(vec![
             r.launch.to_string(),
             r.event.to_string(),
@@ -135,6 +157,11 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
         ]);
         if changes && let Some(line) = table.last_mut() {
             line.push(changed_words(r.changed.as_deref()));
+        }
+        if !times.is_empty()
+            && let Some(line) = table.last_mut()
+        {
+            line.push(r.device_ns.map_or_else(|| "not known".to_owned(), duration));
         }
     }
     out.table(&table)?;
@@ -159,7 +186,7 @@ fn three(d: [u32; 3]) -> String {
     format!("{}x{}x{}", d[0], d[1], d[2])
 }
 
-fn report(calls: &Calls, n: u32, event: u64, l: &LaunchRow, arguments: &[Argument]) -> Row {
+fn report(calls: &Calls, n: u32, event: u64, l: &LaunchRow, device_ns: Option<u64>, arguments: &[Argument]) -> Row {
     Row {
         launch: n,
         event,
@@ -174,6 +201,7 @@ fn report(calls: &Calls, n: u32, event: u64, l: &LaunchRow, arguments: &[Argumen
         cooperative: l.flags & LaunchRow::COOPERATIVE != 0,
         of_graph: l.flags & CALL_OF_GRAPH != 0,
         took_ns: l.took,
+        device_ns,
         result: l.result,
         arguments: arguments.iter().map(|a| argument(calls, a)).collect(),
         changed: calls.left_by(event).map(|left| {
@@ -214,6 +242,7 @@ fn argument(calls: &Calls, a: &Argument) -> ArgumentRow {
     ArgumentRow {
         offset: a.parameter.offset,
         bytes: a.parameter.bytes,
+        name: a.parameter.label.clone(),
         kind: a.parameter.name.clone(),
         value: a.words(calls),
         pointers,

@@ -197,7 +197,7 @@ fn launch(doc: &Document, event: u64, out: &mut Value) {
         return;
     };
     let arguments = calls.arguments(&doc.recording, event, &l);
-    let words: Vec<String> = arguments.iter().map(|a| a.words(&calls)).collect();
+    let words: Vec<String> = arguments.iter().map(|a| a.labelled_words(&calls)).collect();
     put(out, "kernel", json!(calls.function_name(l.function)));
     put(out, "grid", json!(l.grid));
     put(out, "block", json!(l.block));

@@ -49,9 +49,24 @@ pub fn is_cuda(board: &str) -> bool {
 /// When the recording is no plan for the board, or the board is lost.
 pub(super) fn ask(
     lease: &mut Lease,
-    (recording, edits): (&Recording, &Edits),
+    work: (&Recording, &Edits),
     options: &CompileOptions,
     time_ns: u64,
+    want: impl FnOnce(&mut Calls),
+    progress: &Progress,
+) -> Result<Outcome, AskError> {
+    ask_repeated(lease, work, options, (time_ns, 1), want, progress)
+}
+
+/// As [`ask`], of a replay that is repeated so often.
+///
+/// # Errors
+/// As [`ask`].
+pub(super) fn ask_repeated(
+    lease: &mut Lease,
+    (recording, edits): (&Recording, &Edits),
+    options: &CompileOptions,
+    (time_ns, repeat): (u64, u32),
     want: impl FnOnce(&mut Calls),
     progress: &Progress,
 ) -> Result<Outcome, AskError> {
@@ -63,7 +78,7 @@ pub(super) fn ask(
     let time = time_ns.saturating_add(BESIDE).min(MOST);
     compiled.plan.budgets.time_ns = compiled.plan.budgets.time_ns.max(time);
     want(compiled.plan.calls.as_mut().ok_or(AskError::NotCuda)?);
-    Ok(lease.replay(&compiled, 1, progress, false)?)
+    Ok(lease.replay(&compiled, repeat, progress, false)?)
 }
 
 /// What a board told that did not do what was wanted.

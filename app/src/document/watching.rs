@@ -2,11 +2,12 @@
 //! is asked so that they are not, and the answer; what of this is under way for a document.
 
 use super::Document;
-use super::cuda_board::{AskError, ask, is_cuda, nothing};
+use super::cuda_board::{AskError, ask, ask_repeated, is_cuda, nothing};
 use super::under_way::{Awaited, UnderWay};
 use replay_engine::client::Lease;
 use replay_engine::plan::{CompileOptions, Edits};
 use replay_engine::watch::{OUTPUT, Watch, WatchTold};
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 use trace_core::PAGE_SIZE;
@@ -157,6 +158,29 @@ pub fn at(
         told,
         ask: wanted,
     })
+}
+
+/// Returns the shortest time of each launch on a board, in nanoseconds, by its event: the recording is replayed there so
+/// many times with its recorded inputs, with events of the device around each launch.
+///
+/// # Errors
+/// When the recording is no plan for the board, or the board cannot do it.
+pub fn launch_times(
+    lease: &mut Lease,
+    recording: &Recording,
+    repeat: u32,
+    time_ns: u64,
+    progress: &Progress,
+) -> Result<BTreeMap<u64, u64>, AskError> {
+    let want = |calls: &mut replay_engine::plan::calls::Calls| calls.times = true;
+    let (edits, options) = (Edits::default(), CompileOptions::default());
+    let outcome = ask_repeated(lease, (recording, &edits), &options, (time_ns, repeat), want, progress)?;
+    match outcome.calls {
+        Some(calls) if outcome.failure.is_none() => {
+            Ok(calls.launch_ns.iter().map(|[event, ns]| (*event, *ns)).collect())
+        }
+        _ => Err(nothing(outcome.failure)),
+    }
 }
 
 impl Document {

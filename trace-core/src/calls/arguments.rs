@@ -67,6 +67,24 @@ impl Argument {
         one.into_iter().chain(many.iter().map(|(_, to, place)| (*to, *place)))
     }
 
+    /// Returns the argument's name, or its number where the code does not name it.
+    #[must_use]
+    pub fn label(&self) -> String {
+        match self.parameter.label.as_str() {
+            "" => self.index.to_string(),
+            label => label.to_owned(),
+        }
+    }
+
+    /// Returns the value in words behind the argument's name, where it has one: `inner = 64`.
+    #[must_use]
+    pub fn labelled_words(&self, calls: &Calls) -> String {
+        match self.parameter.label.as_str() {
+            "" => self.words(calls),
+            label => format!("{label} = {}", self.words(calls)),
+        }
+    }
+
     /// The value in words; places by the names of their buffers.
     #[must_use]
     pub fn words(&self, calls: &Calls) -> String {
@@ -151,6 +169,7 @@ impl Calls {
                 whole = [Parameter {
                     offset: 0,
                     bytes: row.arguments,
+                    label: String::new(),
                     name: String::new(),
                     holds: Holds::Bytes,
                 }];

@@ -35,6 +35,8 @@ pub struct Parameter {
     pub offset: u32,
     /// Bytes.
     pub bytes: u32,
+    /// Its own name, where the PTX gives it one that a person chose; empty otherwise.
+    pub label: String,
     /// The type in words, as its author or PTX names it; empty where nothing tells it.
     pub name: String,
     /// What it holds.
@@ -64,14 +66,30 @@ pub fn parameters(function: &CallFunction, shown: &str, entry: Option<&ptx::Entr
             };
             (named.cloned().unwrap_or_default(), holds)
         });
+        let label = of_ptx
+            .and_then(|all| all.get(n))
+            .map_or("", |p| own_name(p.name, &function.name));
         Parameter {
             offset,
             bytes,
+            label: label.to_owned(),
             name,
             holds,
         }
     };
     function.parameters.iter().enumerate().map(plain).collect()
+}
+
+/// Returns the name that a parameter has in its PTX; empty where the compiler only numbered it (`kernel_param_0`).
+fn own_name<'a>(name: &'a str, function: &str) -> &'a str {
+    let numbered = name
+        .strip_prefix(function)
+        .and_then(|rest| rest.strip_prefix("_param_"));
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    if numbered.is_some_and(is_number) || name.starts_with("_param_") {
+        return "";
+    }
+    name
 }
 
 /// The types between the outer brackets of a demangled name; `None` where it has none.
@@ -223,6 +241,12 @@ mod tests {
                 (Holds::Bytes, ".b8 [24]"),
                 (Holds::Bits, ".u32"),
             ]
+        );
+        let labels: Vec<&str> = p.iter().map(|p| &*p.label).collect();
+        assert_eq!(labels, ["a", "b", "c", "d", "e"]);
+        assert_eq!(
+            (own_name("k_param_12", "k"), own_name("k_param_x", "k")),
+            ("", "k_param_x")
         );
     }
 }

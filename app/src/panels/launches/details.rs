@@ -138,7 +138,7 @@ fn dimensions(ui: &mut Ui, calls: &Calls, row: &LaunchRow) {
 /// An argument: number and type, then what it says; addresses lead to memory.
 fn argument(asks: &mut Asks, ui: &mut Ui, calls: &Calls, a: &Argument) {
     let p = palette(ui);
-    let key = format!("{}", a.index);
+    let key = a.label();
     let kind = match a.parameter.name.as_str() {
         "" => format!("{} bytes", a.parameter.bytes),
         name => name.to_owned(),

@@ -186,7 +186,11 @@ pub(super) fn ui(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut 
 /// The arguments of a launch on one line, pointers by their buffers: as many as anybody reads in a list.
 fn arguments(doc: &Document, calls: &Calls, event: u64, l: &LaunchRow) -> String {
     let all = calls.arguments(&doc.recording, event, l);
-    let told: Vec<String> = all.iter().take(MOST_ARGUMENTS).map(|a| a.words(calls)).collect();
+    let told: Vec<String> = all
+        .iter()
+        .take(MOST_ARGUMENTS)
+        .map(|a| a.labelled_words(calls))
+        .collect();
     let more = if all.len() > MOST_ARGUMENTS { ", …" } else { "" };
     format!("{}{more}", told.join(", "))
 }

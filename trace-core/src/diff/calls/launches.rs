@@ -92,8 +92,8 @@ pub(super) fn fields(a: Launch<'_, '_>, b: Launch<'_, '_>, together: &Together) 
     let (calls_a, calls_b) = (a.0.calls(), b.0.calls());
     for (x, y) in own.iter().zip(&others) {
         let name = match x.parameter.name.as_str() {
-            "" => format!("argument {}", x.index),
-            of => format!("argument {} ({of})", x.index),
+            "" => format!("argument {}", x.label()),
+            of => format!("argument {} ({of})", x.label()),
         };
         match (&x.value, &y.value) {
             (Value::Bytes(p), Value::Bytes(q)) if x.raw.len() == y.raw.len() => {
