@@ -9,6 +9,7 @@ use crate::document::captured;
 use clap::{Args as _, FromArgMatches as _};
 use serde::Serialize;
 use std::collections::BTreeSet;
+use trace_core::import::processes::ProcessIndex;
 use trace_core::mmu;
 use trace_core::recording::{Capture, ChainReport, EventKind};
 
@@ -47,6 +48,9 @@ struct Info {
     capture: Option<Capture>,
     /// What became of jobs when they were recorded, where the device told the recorder.
     recorded: Option<Recorded>,
+    /// The processes of the recorded program, where the file is an index of them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    processes: Option<ProcessIndex>,
     /// What an API trace holds; absent from register traces.
     #[serde(skip_serializing_if = "Option::is_none")]
     calls: Option<CallCounts>,
@@ -168,6 +172,7 @@ fn gather(opened: &Opened) -> Result<(Info, Vec<String>), Failure> {
         capture: recording.capture(),
         recorded: of_jobs(&recording.chain_reports()),
         calls: call_counts(opened)?,
+        processes: recording.processes(),
     };
     Ok((info, unknown))
 }
@@ -251,6 +256,29 @@ fn lost_text(opened: &Opened, info: &Info) -> String {
         (true, n) => format!("{n} before the place where the file was cut, then not known"),
         (false, n) => n.to_string(),
     }
+}
+
+/// The processes of an index, a line each.
+fn processes(index: &ProcessIndex, out: &mut Out) -> Result<(), Failure> {
+    out.line("")?;
+    let heads = [
+        "Process", "Parent", "Launches", "Events", "Device", "Ended", "File", "Command",
+    ];
+    let mut rows = vec![heads.map(str::to_owned).to_vec()];
+    rows.extend(index.processes.iter().map(|p| {
+        vec![
+            p.process.to_string(),
+            p.parent.to_string(),
+            p.launches.to_string(),
+            p.events.to_string(),
+            p.device.clone(),
+            if p.complete { "in order" } else { "killed" }.to_owned(),
+            p.file.display().to_string(),
+            p.command.join(" "),
+        ]
+    }));
+    out.table(&rows)?;
+    Ok(())
 }
 
 fn text(opened: &Opened, info: &Info, unknown: &[String], out: &mut Out) -> Result<(), Failure> {
@@ -346,6 +374,9 @@ fn text(opened: &Opened, info: &Info, unknown: &[String], out: &mut Out) -> Resu
     }
     for lost in &opened.recording.facts.lost {
         out.line(format!("Lost before event {}: {}", lost.before_event, lost.reason))?;
+    }
+    if let Some(index) = &info.processes {
+        processes(index, out)?;
     }
     if !info.buffers.is_empty() {
         out.line("")?;

@@ -5,9 +5,12 @@ use super::out::counted;
 use super::{Failure, Out};
 use clap::Args;
 use cuda_code::names::Patterns;
+use replay_engine::device::cuda::Script;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use trace_core::import::processes::{ProcessEntry, ProcessIndex, index_of};
+use trace_core::progress::Progress;
 
 /// What of a CUDA program is recorded.
 #[derive(Args)]
@@ -85,9 +88,53 @@ struct CallsReport {
     modules: u64,
     lost: Vec<String>,
     not_recorded: Vec<String>,
+    /// The first event that no replay can do, and why; `null`: there is none.
+    obstacle: Option<String>,
+    /// The index of the program's processes; `null`: there is one alone.
+    index: Option<String>,
     gpu: String,
     exit_code: u8,
     also: Vec<String>,
+}
+
+/// Writes the index of a program's processes, where there are several: its path. Recordings that cannot be read are in it
+/// without figures.
+fn write_index(at: &Path, also: &[PathBuf]) -> Result<Option<PathBuf>, Failure> {
+    if also.is_empty() {
+        return Ok(None);
+    }
+    let entry = |path: &Path| {
+        let file = PathBuf::from(path.file_name().unwrap_or_default());
+        let Ok(recording) = trace_core::import::open(path, &Progress::new()) else {
+            return ProcessEntry {
+                file,
+                ..ProcessEntry::default()
+            };
+        };
+        let facts = recording.call_facts().unwrap_or_default();
+        ProcessEntry {
+            file,
+            process: facts.process.number,
+            parent: facts.process.parent,
+            command: facts.process.command,
+            device: facts.device.name,
+            events: recording.events.len() as u64,
+            launches: recording.events.launches.len() as u64,
+            complete: facts.process.ended,
+        }
+    };
+    let all = std::iter::once(at).chain(also.iter().map(PathBuf::as_path));
+    let mut processes: Vec<ProcessEntry> = all.map(entry).collect();
+    processes.sort_by_key(|p| p.process);
+    let index = ProcessIndex {
+        kinescope_processes: 1,
+        processes,
+    };
+    let to = index_of(at);
+    let failed = |e: &dyn std::fmt::Display| Failure::file(&to, e);
+    let json = serde_json::to_vec_pretty(&index).map_err(|e| failed(&e))?;
+    std::fs::write(&to, json).map_err(|e| failed(&e))?;
+    Ok(Some(to))
 }
 
 /// The same of a recording of calls.
@@ -100,6 +147,9 @@ pub(super) fn report_calls(
     out: &mut Out,
 ) -> Result<(), Failure> {
     let path = to.display().to_string();
+    let index = write_index(to, also)?;
+    let obstacle = Script::of(recording).ok().and_then(|script| script.obstacle());
+    let obstacle = obstacle.map(|o| format!("event {}: {}", o.event, o.why));
     let facts = recording.call_facts().unwrap_or_default();
     let findings = recording.facts.findings.iter();
     let not_recorded = findings.filter(|f| f.kind == trace_core::check::FindingKind::NotRecorded);
@@ -113,6 +163,8 @@ pub(super) fn report_calls(
         modules: facts.modules.len() as u64,
         lost: recording.facts.lost.iter().map(|l| l.reason.clone()).collect(),
         not_recorded: not_recorded.map(|f| format!("{}: {}", f.place, f.message)).collect(),
+        obstacle,
+        index: index.map(|path| path.display().to_string()),
         gpu: recording.facts.identity.gpu_name.clone(),
         exit_code: code,
         also: also.iter().map(|p| p.display().to_string()).collect(),
@@ -134,8 +186,16 @@ pub(super) fn report_calls(
     for other in &report.also {
         complain(format_args!("{other}: another process of the program"));
     }
+    if let Some(index) = &report.index {
+        complain(format_args!(
+            "{index}: the index of these; it opens as the process that did most"
+        ));
+    }
     for why in &report.not_recorded {
         complain(format_args!("{path}: not recorded: {why}"));
+    }
+    if let Some(why) = &report.obstacle {
+        complain(format_args!("{path}: cannot be replayed: {why}"));
     }
     for lost in &report.lost {
         complain(format_args!("{path}: the recording ends early: {lost}"));

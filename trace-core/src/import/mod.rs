@@ -9,6 +9,7 @@ pub mod kernels;
 pub(crate) mod made_tables;
 pub mod mmt;
 pub mod panfrostdump;
+pub mod processes;
 pub mod raw_memory;
 pub mod rd;
 pub mod trace;
@@ -81,6 +82,13 @@ pub const IMPORTERS: &[Importer] = &[
         fits: rd::fits,
         parts: |_| Vec::new(),
         reads: Reads::Recording(rd::import),
+    },
+    Importer {
+        name: "processes",
+        takes: "the index of a recorded program's processes (F.processes.json)",
+        fits: processes::fits,
+        parts: processes::parts,
+        reads: Reads::Recording(processes::import),
     },
     Importer {
         name: "record-replay",

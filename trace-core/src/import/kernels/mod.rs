@@ -219,7 +219,7 @@ impl Database {
 }
 
 /// Whether a path is a JSON file whose beginning holds what `has` looks for.
-fn begins_as_json(path: &Path, has: impl Fn(&[u8]) -> bool) -> bool {
+pub(super) fn begins_as_json(path: &Path, has: impl Fn(&[u8]) -> bool) -> bool {
     let is_json = path.extension().is_some_and(|e| e.eq_ignore_ascii_case("json"));
     if !is_json || !path.is_file() {
         return false;

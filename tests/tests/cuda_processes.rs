@@ -1,0 +1,79 @@
+//! A CUDA program of several processes, recorded on the stand-in for the driver: one recording a process, and an index of
+//! them that opens.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
+
+use serde_json::{Value, json};
+use std::ffi::OsStr;
+use whole_program_tests::cuda::{Cuda, ended};
+use whole_program_tests::{program, run};
+
+/// Records a script of the shell: what `record --json` tells.
+fn recorded(cuda: &Cuda, name: &str, script: &str) -> Value {
+    let path = cuda.file(&format!("{name}.kine"));
+    let script = script.replace("CLIENT", &program("cuda-client").display().to_string());
+    let command = [OsStr::new("bash"), OsStr::new("-c"), OsStr::new(&script)];
+    let ended = ended(cuda.recorder(&path, &["--json"], &command).env("STAND_IN_SLOW", "200"));
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    let last = ended.out.lines().position(|l| l.starts_with('{')).expect("a report");
+    let report: Vec<&str> = ended.out.lines().skip(last).collect();
+    serde_json::from_str(&report.join("\n")).unwrap_or_else(|e| panic!("{e}: {ended:?}"))
+}
+
+#[test]
+fn each_process_has_a_recording_and_an_index_lists_them() {
+    let cuda = Cuda::default();
+    let told = recorded(&cuda, "two", "CLIENT vector_add & CLIENT net 3; wait");
+    let index = told["index"].as_str().expect("an index");
+    assert!(index.ends_with("two.processes.json"), "{told}");
+    assert_eq!(told["also"].as_array().unwrap().len(), 1, "{told}");
+    assert_eq!(told["obstacle"], Value::Null, "{told}");
+    let info = run([OsStr::new("info"), OsStr::new(index), OsStr::new("--json")]);
+    assert_eq!(info.code, Some(0), "{info:?}");
+    let info: Value = serde_json::from_str(&info.out).unwrap();
+    let all = info["processes"]["processes"].as_array().unwrap();
+    assert_eq!(all.len(), 2, "{info}");
+    let mut launches: Vec<u64> = all.iter().map(|p| p["launches"].as_u64().unwrap()).collect();
+    launches.sort_unstable();
+    assert_eq!(launches[0], 1);
+    assert!(launches[1] > 1, "{info}");
+    assert!(
+        all.iter()
+            .all(|p| p["complete"] == true && p["parent"] == all[0]["parent"]),
+        "{info}"
+    );
+    let has = |word: &str| {
+        all.iter()
+            .any(|p| p["command"].as_array().unwrap().contains(&json!(word)))
+    };
+    assert!(has("vector_add") && has("net"), "{info}");
+    // It opens as the process that made most launches, and its other files open as themselves.
+    let opened = run([OsStr::new("launches"), OsStr::new(index), OsStr::new("--json")]);
+    let opened: Vec<Value> = serde_json::from_str(&opened.out).unwrap();
+    assert_eq!(opened.len() as u64, launches[1]);
+    let text = run([OsStr::new("info"), OsStr::new(index)]);
+    assert!(
+        text.out.contains("in order") && text.out.contains("vector_add"),
+        "{text:?}"
+    );
+}
+
+#[test]
+fn a_worker_that_is_killed_leaves_what_it_had() {
+    let cuda = Cuda::default();
+    let script = "CLIENT net 1000000 & worker=$!; sleep 1.5; CLIENT vector_add; kill -9 $worker; wait; true";
+    let told = recorded(&cuda, "killed", script);
+    let index = told["index"].as_str().expect("an index");
+    let index: Value = serde_json::from_slice(&std::fs::read(index).unwrap()).unwrap();
+    let all = index["processes"].as_array().unwrap();
+    let worker = all.iter().find(|p| p["complete"] == false).expect("the killed one");
+    assert!(worker["launches"].as_u64().unwrap() > 0, "{index}");
+    assert!(all.iter().any(|p| p["complete"] == true), "{index}");
+}
+
+#[test]
+fn one_process_alone_has_no_index() {
+    let cuda = Cuda::default();
+    let told = recorded(&cuda, "one", "exec CLIENT vector_add");
+    assert_eq!(told["index"], Value::Null, "{told}");
+    assert!(!cuda.file("one.processes.json").exists());
+}

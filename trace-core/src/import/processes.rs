@@ -1,0 +1,177 @@
+//! The index of a program's processes, each of which has a recording of its own: `F.processes.json` beside `F.kine`.
+//!
+//! It opens as the recording of the process that did most; the recording says which others there are.
+
+use super::error::ImportError;
+use crate::check::{Finding, FindingKind};
+use crate::container;
+use crate::progress::Progress;
+use crate::recording::Recording;
+use serde::{Deserialize, Serialize};
+use std::path::{Path, PathBuf};
+
+/// Name of the extra that holds the [`ProcessIndex`] which a recording was opened by, as JSON.
+pub const PROCESSES: &str = "processes";
+/// Maximum number of bytes of an index.
+const MAX_INDEX: u64 = 16 << 20;
+/// Maximum number of processes of an index.
+const MAX_PROCESSES: usize = 1 << 16;
+
+/// The processes of a recorded program.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProcessIndex {
+    /// Version of this form: 1.
+    pub kinescope_processes: u32,
+    /// The processes in the order in which their recordings began, as far as that is known.
+    pub processes: Vec<ProcessEntry>,
+}
+
+/// A process with a recording of its own.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ProcessEntry {
+    /// Its file, relative to the index.
+    pub file: PathBuf,
+    /// Its number on the recorded machine; 0: not known.
+    pub process: u32,
+    /// Number of the process that started it; 0: not known.
+    pub parent: u32,
+    /// Its command line.
+    pub command: Vec<String>,
+    /// Its device.
+    pub device: String,
+    /// Number of events.
+    pub events: u64,
+    /// Number of launches.
+    pub launches: u64,
+    /// Whether the process ended in good order, so that its recording is whole.
+    pub complete: bool,
+}
+
+/// Returns the index that belongs to a recording: `F.processes.json` for `F.kine`.
+#[must_use]
+pub fn index_of(recording: &Path) -> PathBuf {
+    recording.with_extension("processes.json")
+}
+
+/// Returns whether a file is such an index, by its first bytes.
+#[must_use]
+pub fn fits(path: &Path) -> bool {
+    super::kernels::begins_as_json(path, |text| {
+        memchr::memmem::find(text, b"\"kinescope_processes\"").is_some()
+    })
+}
+
+/// Returns the recordings that an index names.
+#[must_use]
+pub fn parts(path: &Path) -> Vec<PathBuf> {
+    read(path).map_or_else(
+        |_| Vec::new(),
+        |index| index.processes.iter().map(|p| beside(path, p)).collect(),
+    )
+}
+
+fn beside(index: &Path, process: &ProcessEntry) -> PathBuf {
+    index.parent().unwrap_or(Path::new("")).join(&process.file)
+}
+
+/// Reads an index.
+///
+/// # Errors
+/// When the file cannot be read, is no index, names files elsewhere than beside it, or is of a later version.
+pub fn read(path: &Path) -> Result<ProcessIndex, ImportError> {
+    let io = |source| ImportError::Io {
+        path: path.to_owned(),
+        source,
+    };
+    let wrong = |what: String| io(std::io::Error::new(std::io::ErrorKind::InvalidData, what));
+    let file = std::fs::File::open(path).map_err(io)?;
+    if file.metadata().map_err(io)?.len() > MAX_INDEX {
+        return Err(wrong(format!("an index of processes has at most {MAX_INDEX} bytes")));
+    }
+    let mut text = Vec::new();
+    std::io::Read::read_to_end(&mut std::io::Read::take(file, MAX_INDEX), &mut text).map_err(io)?;
+    let index: ProcessIndex = serde_json::from_slice(&text).map_err(|e| wrong(e.to_string()))?;
+    if index.kinescope_processes != 1 {
+        return Err(wrong(format!(
+            "the index is of version {} (expected 1): a newer kinescope wrote it",
+            index.kinescope_processes
+        )));
+    }
+    if index.processes.is_empty() || index.processes.len() > MAX_PROCESSES {
+        return Err(wrong(format!("the index lists {} processes", index.processes.len())));
+    }
+    let is_name = |p: &ProcessEntry| p.file.components().count() == 1 && p.file.file_name().is_some();
+    if let Some(p) = index.processes.iter().find(|p| !is_name(p)) {
+        return Err(wrong(format!(
+            "{}: the recordings of an index lie in its own folder",
+            p.file.display()
+        )));
+    }
+    Ok(index)
+}
+
+/// Opens an index as the recording of the process that made most launches.
+///
+/// # Errors
+/// When the index or that recording cannot be read.
+pub fn import(path: &Path, progress: &Progress) -> Result<Recording, ImportError> {
+    let index = read(path)?;
+    let main = index.processes.iter().enumerate();
+    // Of several the first.
+    let main = main
+        .max_by_key(|(n, p)| (p.launches, p.events, usize::MAX - n))
+        .map(|(_, p)| p);
+    let main = main.cloned().unwrap_or_default();
+    let file = beside(path, &main);
+    let mut recording = container::open_with(&file, progress).map_err(|e| ImportError::container(&file, e))?;
+    let count = index.processes.len();
+    recording.facts.findings.push(Finding::new(
+        FindingKind::NotUsed,
+        main.file.display().to_string(),
+        format!(
+            "this is process {} of {count}; open the file of another process to see it",
+            main.process
+        ),
+    ));
+    if let Ok(json) = serde_json::to_vec(&index) {
+        recording.extras.insert(PROCESSES.to_owned(), json);
+    }
+    Ok(recording)
+}
+
+impl Recording {
+    /// Returns the index of processes that this was opened by; `None` if it was opened by itself.
+    #[must_use]
+    pub fn processes(&self) -> Option<ProcessIndex> {
+        serde_json::from_slice(self.extras.get(PROCESSES)?).ok()
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests fail in this way")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_index_names_files_of_its_own_folder_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.processes.json");
+        let write = |text: &str| std::fs::write(&path, text).unwrap();
+        write(r#"{"kinescope_processes": 1, "processes": [{"file": "a.kine", "process": 7}]}"#);
+        assert!(fits(&path));
+        assert_eq!(read(&path).unwrap().processes[0].process, 7);
+        assert_eq!(parts(&path), [folder.path().join("a.kine")]);
+        assert!(import(&path, &Progress::new()).is_err(), "the recording is not there");
+        for wrong in [
+            r#"{"kinescope_processes": 1, "processes": [{"file": "../a.kine"}]}"#,
+            r#"{"kinescope_processes": 1, "processes": [{"file": "/a.kine"}]}"#,
+            r#"{"kinescope_processes": 1, "processes": []}"#,
+            r#"{"kinescope_processes": 2, "processes": [{"file": "a.kine"}]}"#,
+            "{\"kinescope_processes\"",
+        ] {
+            write(wrong);
+            assert!(read(&path).is_err(), "{wrong}");
+        }
+    }
+}
