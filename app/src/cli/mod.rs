@@ -17,6 +17,7 @@ mod export;
 mod exported_program;
 mod failure;
 mod filtered;
+mod guard;
 mod guess;
 mod import;
 mod info;

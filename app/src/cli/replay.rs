@@ -58,6 +58,10 @@ struct Arguments {
     /// With --learn: also look behind this event; may be given more than once
     #[arg(long, value_name = "EVENT", requires = "learn")]
     look_at: Vec<u64>,
+    /// Of a recording of CUDA calls: let each buffer end at unmapped memory, and name the launch that reads or writes past
+    /// one
+    #[arg(long, conflicts_with_all = ["graph", "learn", "outcome", "repeat", "screen", "outputs"])]
+    guard: bool,
     /// List every job with its end and its time
     #[arg(long)]
     jobs: bool,
@@ -238,6 +242,20 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
     }
     if arguments.outcome.is_none() {
         lease.leave_unrecorded();
+    }
+    if arguments.guard {
+        if compiled.plan.calls.is_none() || opened.calls.is_none() {
+            return Err(Failure::usage("--guard is for recordings of CUDA calls"));
+        }
+        let calls = super::called::of(&opened)?;
+        let mut asked = super::guard::Asked {
+            board: arguments.of.board(),
+            recording: &opened.recording,
+            calls: &calls,
+            lease: &mut lease,
+            compiled: &mut compiled,
+        };
+        return super::guard::run(&mut asked, out);
     }
     if compiled.plan.calls.is_some() && arguments.learn.is_some() {
         return Err(Failure::usage(
