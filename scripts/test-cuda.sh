@@ -1,7 +1,7 @@
 #!/bin/bash
 # make test-cuda: on a machine with an NVIDIA GPU, the toolkit's nvcc and, for the nets, PyTorch: records CUDA programs,
 # plays them again in new processes, tunes launches, and tells figures. The last line is "N passed, N failed".
-# Use: scripts/test-cuda.sh [PART…]   PARTs: programs failures kernels watch nets tune neighbours; none: all of them
+# Use: scripts/test-cuda.sh [PART…]   PARTs: programs failures kernels watch nets libraries tune neighbours; none: all of them
 # NETS="NAME[:PRECISION] …": which nets, of small_net and resnet18. BIN=FOLDER: where kinescope, kinescope-agent and
 # libkinescope_cuda.so are, built elsewhere (default target/release, made here where there is cargo). WORK=FOLDER: where
 # recordings go (default target/cuda-test).
@@ -9,7 +9,7 @@ set -u
 cd "$(dirname "$0")/.." || exit 2
 BIN=${BIN:-target/release}
 WORK=${WORK:-target/cuda-test}
-parts=${*:-programs failures kernels watch nets tune neighbours}
+parts=${*:-programs failures kernels watch nets libraries tune neighbours}
 passed=0
 failed=0
 ok() { passed=$((passed + 1)); printf 'ok      %s\n' "$*"; }
@@ -202,6 +202,17 @@ if wants nets; then
         done
     else
         echo "skipped: nets (no PyTorch here)"
+    fi
+fi
+
+if wants libraries; then
+    if python3 -c 'import torch' 2>/dev/null; then
+        BIN=$BIN WORK=$WORK/libraries scripts/test-cuda-libraries.sh ${LIBRARIES:-} | tee "$WORK/libraries.log"
+        # The last line counts: "N passed, N failed".
+        read -r own_passed _ own_failed _ < <(tail -n 1 "$WORK/libraries.log")
+        passed=$((passed + own_passed)); failed=$((failed + own_failed))
+    else
+        echo "skipped: libraries (no PyTorch here)"
     fi
 fi
 
