@@ -348,7 +348,7 @@ impl Plan {
     /// # Errors
     /// When it is too long for a record.
     pub fn to_bytes(&self) -> Result<Vec<u8>, PlanError> {
-        let record = trace_core::encode::to_bytes(self)?;
+        let record = trace_core::encode::to_long_bytes(self)?;
         let mut out = Vec::with_capacity(12 + record.len());
         out.extend_from_slice(&PLAN_MAGIC);
         out.extend_from_slice(&PLAN_VERSION.to_le_bytes());
@@ -370,7 +370,7 @@ impl Plan {
         if found != PLAN_VERSION {
             return Err(PlanError::Version { found });
         }
-        let plan: Self = trace_core::encode::from_bytes(record)?;
+        let plan: Self = trace_core::encode::from_long_bytes(record)?;
         if plan.version != PLAN_VERSION {
             return Err(PlanError::Version { found: plan.version });
         }

@@ -6,6 +6,8 @@ use serde::{Serialize, de::DeserializeOwned};
 
 /// Most bytes that one record may take.
 pub const MAX_RECORD: usize = 64 << 20;
+/// Maximum number of bytes of a record that may be long. A plan of a million launches has some 500 MB.
+pub const MAX_LONG_RECORD: usize = 1 << 30;
 
 /// Why a record could not be written or read.
 #[derive(Debug, thiserror::Error)]
@@ -21,11 +23,13 @@ pub enum EncodeError {
         /// What was wrong.
         reason: String,
     },
-    /// The record is longer than [`MAX_RECORD`].
-    #[error("a record of {bytes} bytes is longer than the limit of {MAX_RECORD}")]
+    /// The record is longer than its limit, [`MAX_RECORD`] for most.
+    #[error("a record of {bytes} bytes is longer than the limit of {limit}")]
     TooLong {
         /// Bytes there were.
         bytes: usize,
+        /// The limit.
+        limit: usize,
     },
     /// Bytes were left over after the record.
     #[error("{left} bytes are left over after a record")]
@@ -35,11 +39,11 @@ pub enum EncodeError {
     },
 }
 
-fn config() -> impl bincode::config::Config {
+fn config<const LIMIT: usize>() -> impl bincode::config::Config {
     bincode::config::standard()
         .with_fixed_int_encoding()
         .with_little_endian()
-        .with_limit::<MAX_RECORD>()
+        .with_limit::<LIMIT>()
 }
 
 /// A value as a record.
@@ -47,11 +51,28 @@ fn config() -> impl bincode::config::Config {
 /// # Errors
 /// When the value cannot be written, or is longer than [`MAX_RECORD`].
 pub fn to_bytes<T: Serialize>(value: &T) -> Result<Vec<u8>, EncodeError> {
-    let bytes = bincode::serde::encode_to_vec(value, config()).map_err(|e| EncodeError::Encode(e.to_string()))?;
-    if bytes.len() > MAX_RECORD {
-        return Err(EncodeError::TooLong { bytes: bytes.len() });
+    encoded::<T, MAX_RECORD>(value)
+}
+
+/// Returns a value that may be long as a record: a plan with its body.
+///
+/// # Errors
+/// When the value cannot be written, or is longer than [`MAX_LONG_RECORD`].
+pub fn to_long_bytes<T: Serialize>(value: &T) -> Result<Vec<u8>, EncodeError> {
+    encoded::<T, MAX_LONG_RECORD>(value)
+}
+
+fn encoded<T: Serialize, const LIMIT: usize>(value: &T) -> Result<Vec<u8>, EncodeError> {
+    let bytes =
+        bincode::serde::encode_to_vec(value, config::<LIMIT>()).map_err(|e| EncodeError::Encode(e.to_string()))?;
+    if bytes.len() > LIMIT {
+        return Err(too_long::<LIMIT>(bytes.len()));
     }
     Ok(bytes)
+}
+
+fn too_long<const LIMIT: usize>(bytes: usize) -> EncodeError {
+    EncodeError::TooLong { bytes, limit: LIMIT }
 }
 
 /// The value that a record holds, into owned types; the whole of `bytes` must be the record.
@@ -60,13 +81,29 @@ pub fn to_bytes<T: Serialize>(value: &T) -> Result<Vec<u8>, EncodeError> {
 /// When the bytes are not such a record, are too many, or too few. Allocates no more than a small multiple of
 /// `bytes.len()`: a count is checked against the limit before memory is taken for it.
 pub fn from_bytes<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, EncodeError> {
-    if bytes.len() > MAX_RECORD {
-        return Err(EncodeError::TooLong { bytes: bytes.len() });
+    decoded::<T, MAX_RECORD>(bytes)
+}
+
+/// Returns the value of a record of [`to_long_bytes`].
+///
+/// # Errors
+/// As [`from_bytes`].
+pub fn from_long_bytes<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, EncodeError> {
+    match bytes.len() {
+        0..=MAX_RECORD => decoded::<T, MAX_RECORD>(bytes),
+        _ => decoded::<T, MAX_LONG_RECORD>(bytes),
     }
-    let (value, used) = bincode::serde::decode_from_slice(bytes, config()).map_err(|e| EncodeError::Decode {
-        bytes: bytes.len(),
-        reason: e.to_string(),
-    })?;
+}
+
+fn decoded<T: DeserializeOwned, const LIMIT: usize>(bytes: &[u8]) -> Result<T, EncodeError> {
+    if bytes.len() > LIMIT {
+        return Err(too_long::<LIMIT>(bytes.len()));
+    }
+    let (value, used) =
+        bincode::serde::decode_from_slice(bytes, config::<LIMIT>()).map_err(|e| EncodeError::Decode {
+            bytes: bytes.len(),
+            reason: e.to_string(),
+        })?;
     if used != bytes.len() {
         return Err(EncodeError::LeftOver {
             left: bytes.len() - used,
