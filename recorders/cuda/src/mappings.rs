@@ -25,6 +25,9 @@ const RESERVED_BYTES: u64 = 4 << 40;
 /// The shortest range that is tried.
 const MIN_RESERVED: u64 = 64 << 30;
 
+/// What lies between two reservations: what is mapped in one never lies next to what is mapped in another.
+const GAP: u64 = GRANULE;
+
 /// Reservations are addresses alone.
 struct NoMemory;
 
@@ -156,7 +159,11 @@ impl crate::memory::Memory {
             };
             tables.touch();
         }
-        mappings.range.as_mut()?.take(bytes, &mut NoMemory).ok()
+        mappings
+            .range
+            .as_mut()?
+            .take(bytes.checked_add(GAP)?, &mut NoMemory)
+            .ok()
     }
 }
 
@@ -170,7 +177,7 @@ pub(crate) fn free(r: &Recorder, call: Call<'_>, at: CuDevicePtr, bytes: usize) 
     };
     let end = at.saturating_add(bytes as u64);
     let is_used = mappings.now.range(at..end).next().is_some();
-    if is_used || range.of(at) != Some((at, bytes as u64)) {
+    if is_used || range.of(at) != (bytes as u64).checked_add(GAP).map(|whole| (at, whole)) {
         return INVALID_VALUE;
     }
     let _ = range.give(at, &mut NoMemory);

@@ -34,6 +34,8 @@ pub struct GuardReport {
 pub(super) struct Guard {
     /// Each with its new place.
     buffers: Vec<(ScriptBuffer, u64)>,
+    /// All buffers, guarded or not.
+    all: Vec<ScriptBuffer>,
     /// Where variables and shared memory have moved, which are so at any time.
     always: Vec<Moved>,
     /// The events at which a buffer begins or ends, behind the one that was looked at last.
@@ -50,7 +52,10 @@ impl Guard {
         held: &[&[u8]],
         wanted: &[u64],
     ) -> Result<Self, CudaReplayError> {
-        let mut guard = Self::default();
+        let mut guard = Self {
+            all: script.buffers.clone(),
+            ..Self::default()
+        };
         let pointed_at = pointed_at(&script.buffers, script, held);
         let (mut free, mut total) = (0, 0);
         // SAFETY: places for the answers.
@@ -96,14 +101,9 @@ impl Guard {
         }
         let live = |b: &ScriptBuffer| b.from <= event && b.to.is_none_or(|to| event < to);
         let mut moved = self.always.clone();
-        let changes = self.buffers.iter().flat_map(|(b, _)| [Some(b.from), b.to]);
+        let changes = self.all.iter().flat_map(|b| [Some(b.from), b.to]);
         self.next = changes.flatten().filter(|at| *at > event).min().unwrap_or(u64::MAX);
-        let begins: BTreeSet<u64> = self
-            .buffers
-            .iter()
-            .filter(|(b, _)| live(b))
-            .map(|(b, _)| b.at)
-            .collect();
+        let begins: BTreeSet<u64> = self.all.iter().filter(|b| live(b)).map(|b| b.at).collect();
         for (b, is) in self.buffers.iter().filter(|(b, _)| live(b)) {
             // An address one past the end belongs to the buffer, where no other begins there.
             let past = u64::from(!begins.contains(&b.at.saturating_add(b.bytes)));
@@ -184,12 +184,17 @@ mod tests {
 
     #[test]
     fn an_address_belongs_to_the_buffer_that_lives_then() {
+        let buffers = vec![
+            (buffer(0x1000, 64, 1, Some(5)), 0xa000),
+            (buffer(0x1000, 128, 7, None), 0xb000),
+            (buffer(0x1080, 16, 8, None), 0xc000),
+        ];
+        // The last one is not guarded, and begins where the one before it ends.
+        let mut all: Vec<ScriptBuffer> = buffers.iter().map(|(b, _)| *b).collect();
+        all.push(buffer(0x1090, 16, 8, None));
         let mut guard = Guard {
-            buffers: vec![
-                (buffer(0x1000, 64, 1, Some(5)), 0xa000),
-                (buffer(0x1000, 128, 7, None), 0xb000),
-                (buffer(0x1080, 16, 8, None), 0xc000),
-            ],
+            buffers,
+            all,
             ..Guard::default()
         };
         guard.begin(&[]);
@@ -203,7 +208,7 @@ mod tests {
         // One past its end another begins.
         assert_eq!(
             at(&mut guard, 9),
-            Some(vec![(0x1000, 128, 0xb000), (0x1080, 17, 0xc000)])
+            Some(vec![(0x1000, 128, 0xb000), (0x1080, 16, 0xc000)])
         );
     }
 }

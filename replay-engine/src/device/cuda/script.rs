@@ -252,7 +252,7 @@ impl Script {
         for (at, bytes) in &script.ranges {
             cut(&mut script.shared, *at, at.saturating_add(*bytes), false);
         }
-        script.buffers = buffers.all;
+        script.buffers = buffers.finish();
         script.buffers.retain(|b| !managed.contains_key(&b.at));
         script.shared_parts = managed.into_iter().collect();
         script.share(same)?;
@@ -529,6 +529,8 @@ struct LiveBuffers {
     all: Vec<ScriptBuffer>,
     /// Places in the list by first address.
     live: BTreeMap<u64, usize>,
+    /// What the program mapped itself: first address and bytes.
+    mapped: BTreeMap<u64, u64>,
 }
 
 impl LiveBuffers {
@@ -542,6 +544,9 @@ impl LiveBuffers {
             }
         } else if kind.is_some_and(|k| k.takes_device() && k != AllocationKind::TakeManaged) && row.bytes > 0 {
             self.add(event, row.at, row.bytes);
+            if kind == Some(AllocationKind::Map) {
+                self.mapped.insert(row.at, row.bytes);
+            }
         }
     }
 
@@ -560,6 +565,18 @@ impl LiveBuffers {
             }
         }
         self.add(event, at, bytes);
+    }
+
+    /// All buffers. Mappings that lie next to each other are one to the program, which may let it grow: they are none.
+    fn finish(self) -> Vec<ScriptBuffer> {
+        let ends: BTreeSet<u64> = self.mapped.iter().map(|(at, n)| at.saturating_add(*n)).collect();
+        let is_alone = |b: &ScriptBuffer| {
+            let is_mapped = self.mapped.contains_key(&b.at);
+            !is_mapped || !ends.contains(&b.at) && !self.mapped.contains_key(&b.at.saturating_add(b.bytes))
+        };
+        let mut all = self.all;
+        all.retain(is_alone);
+        all
     }
 
     fn add(&mut self, event: u64, at: u64, bytes: u64) {
