@@ -135,7 +135,7 @@ hooks! {
     cuMemFreeHost, Known, Legacy (at: *mut c_void) => |r, _f, call| host_memory::free(r, call, at, false);
     cuMemHostRegister_v2, Known, Legacy (at: *mut c_void, bytes: usize, flags: u32) => |r, _f, call| { let _ = flags; host_memory::register(r, call, at, bytes) };
     cuMemHostUnregister, Known, Legacy (at: *mut c_void) => |r, _f, call| host_memory::free(r, call, at, true);
-    cuMemHostGetDevicePointer_v2, Known, Legacy (to: *mut CuDevicePtr, at: *mut c_void, flags: u32) => |r, _f, call| { let _ = (to, at, flags); unseen::forward(r, call, unseen::POINTER_OF_HOST) };
+    cuMemHostGetDevicePointer_v2, Known, Legacy (to: *mut CuDevicePtr, at: *mut c_void, flags: u32) => |r, _f, call| { let _ = flags; host_memory::device_pointer(r, call, to, at) };
     cuMemGetAddressRange_v2, Always, Legacy (base: *mut CuDevicePtr, bytes: *mut usize, at: CuDevicePtr) => |r, f, call| pointers::address_range(r, f, call, base, bytes, at);
     cuPointerGetAttribute, Always, Legacy (value: *mut c_void, attribute: i32, at: CuDevicePtr) => |r, _f, call| pointers::attribute(r, call, value, attribute, at);
     cuPointerGetAttributes, Always, Legacy (count: u32, attributes: *mut i32, values: *mut *mut c_void, at: CuDevicePtr) => |r, _f, call| pointers::attributes(r, call, count, attributes, values, at);

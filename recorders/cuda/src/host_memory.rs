@@ -1,7 +1,7 @@
 //! Memory of the host that the driver knows: pinned, or registered. Copies from and to it go on while the program does.
 
 use crate::recorder::{Recorder, is_ok, lock};
-use cuda_driver::CuResult;
+use cuda_driver::{CuDevicePtr, CuResult};
 use cuda_session::Begun;
 use libc::c_void;
 use trace_core::recording::{AllocationKind, OrderRow};
@@ -61,5 +61,19 @@ pub(crate) fn free(r: &Recorder, call: Call<'_>, at: *mut c_void, stays: bool) -
     }
     let kind = AllocationKind::GiveHost;
     crate::allocations::told(r, begun, kind, at, bytes.unwrap_or(0), OrderRow::NONE, result);
+    result
+}
+
+/// `cuMemHostGetDevicePointer`. Where host and device have the same address, launches that are given it are looked at.
+///
+/// # Safety
+/// The place is the program's, for the driver's answer.
+pub(crate) unsafe fn device_pointer(r: &Recorder, call: Call<'_>, to: *mut CuDevicePtr, at: *mut c_void) -> CuResult {
+    let result = call();
+    // SAFETY: the caller's promise.
+    if is_ok(result) && !to.is_null() && unsafe { *to } != at as u64 {
+        let (what, why) = crate::unseen::POINTER_OF_HOST;
+        r.not_recorded(what, why);
+    }
     result
 }

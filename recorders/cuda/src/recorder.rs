@@ -226,6 +226,7 @@ impl Recorder {
         if self.kernels.is_none() {
             self.wait_for_awaited(None);
             self.forget_awaited();
+            crate::shared::at_end(self);
             self.snapshot(Moment::End);
         }
     }

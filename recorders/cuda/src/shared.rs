@@ -94,6 +94,17 @@ pub(crate) fn behind(r: &Recorder, ranges: &[SharedRange], stream: CuStream, for
     );
 }
 
+/// The range that is recorded ends: tells what the host wrote into managed memory behind the last launch that reached it.
+pub(crate) fn at_end(r: &Recorder) {
+    let known = |range: &SharedRange| lock(&r.shared).has(range.at, range.bytes);
+    let mut ranges: Vec<SharedRange> = lock(&r.memory).managed().collect();
+    ranges.retain(known);
+    let stream = std::ptr::null_mut();
+    if !ranges.is_empty() && r.waits_a_while(Recorder::real_stream(stream, Form::Legacy)) {
+        look(r, &ranges, stream, Form::Legacy, By::Host);
+    }
+}
+
 fn look(r: &Recorder, ranges: &[SharedRange], stream: CuStream, form: Form, by: By) {
     let mut held = lock(&r.shared);
     for range in ranges {

@@ -38,7 +38,7 @@ pub(crate) const EXPORTED: Unseen = (
 );
 pub(crate) const POINTER_OF_HOST: Unseen = (
     "memory of the host",
-    "the program asked for the device's address of memory of the host: what kernels read and write there is not in the recording",
+    "the device reaches memory of the host by other addresses than the host: what kernels read and write there is not in the recording",
 );
 pub(crate) const PEERS: Unseen = (
     "another device",
