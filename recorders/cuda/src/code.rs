@@ -455,12 +455,15 @@ impl Code {
             most_threads: attribute(FUNCTION_MOST_THREADS),
             ..Default::default()
         };
-        if function.name.starts_with("ncclDevKernel") || function.name.starts_with("ncclKernel") {
+        if ["ncclDevKernel", "ncclKernel"]
+            .iter()
+            .any(|word| function.name.contains(word))
+        {
             r.not_recorded(
                 "another device",
                 format!(
                     "{} exchanges memory with other devices or processes: a replay has none of them, and waits for their part until its time is over",
-                    function.name
+                    function.shown()
                 ),
             );
         }
