@@ -7,7 +7,7 @@ use crate::recorder::{Form, Recorder, When, is_ok, lock};
 use crate::resolve::driver;
 use cuda_driver::{
     CuContext, CuDevicePtr, CuEvent, CuMemPool, CuResult, CuStream, CudaError, EVENT_NO_TIMING, INVALID_HANDLE,
-    OUT_OF_MEMORY, SUCCESS,
+    OUT_OF_MEMORY, POINTER_MANAGED, SUCCESS,
 };
 use cuda_session::{Begun, With};
 use std::sync::atomic::Ordering;
@@ -88,9 +88,26 @@ fn own(r: &Recorder, call: Call<'_>, at: *mut CuDevicePtr, bytes: u64, served: S
     let result = call();
     if is_ok(result) && !at.is_null() {
         // SAFETY: the driver has put the answer there.
-        lock(&r.memory).served(unsafe { *at }, bytes, served);
+        let address = unsafe { *at };
+        // Of pools of every origin the driver knows whether the host reaches their memory.
+        let served = match served {
+            Served::Plain if is_managed(address) => Served::Managed,
+            served => served,
+        };
+        if served == Served::Managed {
+            crate::shared::note(address, bytes);
+        }
+        lock(&r.memory).served(address, bytes, served);
     }
     result
+}
+
+/// Whether host and device share the memory at an address, as the driver says.
+fn is_managed(at: u64) -> bool {
+    let mut managed = 0u32;
+    // SAFETY: a question with a place for the answer, which is of four bytes.
+    let asked = unsafe { driver().cuPointerGetAttribute((&raw mut managed).cast(), POINTER_MANAGED, at) };
+    asked.is_ok() && managed != 0
 }
 
 /// An allocation from the window, or by the driver where that has none: what is answered.
@@ -195,9 +212,6 @@ pub(crate) fn alloc_managed(
     let begun = r.session.begun();
     let result = own(r, call, at, bytes as u64, Served::Managed);
     let address = address_of(at, result);
-    if is_ok(result) {
-        crate::shared::note(address, bytes as u64);
-    }
     let kind = AllocationKind::TakeManaged;
     told(r, begun, kind, address, bytes as u64, OrderRow::NONE, result);
     result
@@ -241,8 +255,18 @@ fn taken_in_order(
     let begun = r.session.begun();
     let bytes = bytes as u64;
     // Memory of a graph that is captured is the graph's own.
+    let mut kind = AllocationKind::TakeInOrder;
     let result = if r.captured(stream, form) == 0 {
-        serve(r, call, at, bytes, pools::may_serve(r, pool))
+        let may = pools::may_serve(r, pool);
+        let result = serve(r, call, at, bytes, may);
+        let address = address_of(at, result);
+        if !may && address != 0 {
+            match lock(&r.memory).shared_at(address) {
+                Some(range) if range.managed => kind = AllocationKind::TakeManaged,
+                _ => pools::served_by_driver(r),
+            }
+        }
+        result
     } else {
         r.not_recorded(
             "memory of graphs",
@@ -252,7 +276,7 @@ fn taken_in_order(
     };
     let address = address_of(at, result);
     let stream = r.stream(stream, form);
-    told(r, begun, AllocationKind::TakeInOrder, address, bytes, stream, result);
+    told(r, begun, kind, address, bytes, stream, result);
     result
 }
 
@@ -305,6 +329,7 @@ pub(crate) fn free_async(r: &Recorder, form: Form, call: Call<'_>, at: CuDeviceP
         Some((bytes, context)) if r.captured(stream, form) == 0 => (leave(r, form, at, context, stream), bytes),
         _ => {
             let bytes = lock(&r.memory).unserved(at).unwrap_or(0);
+            lock(&r.shared).forget(at);
             (call(), bytes)
         }
     };

@@ -2,6 +2,7 @@
 
 use crate::content::content_at;
 use crate::recorder::{Form, Recorder, is_ok, lock};
+use crate::shared;
 use cuda_driver::{
     Copy2d, Copy3d, CuDevicePtr, CuResult, CuStream, MEMORY_ARRAY, MEMORY_DEVICE, MEMORY_HOST, MEMORY_UNIFIED,
 };
@@ -51,6 +52,13 @@ pub(crate) fn copy(r: &Recorder, at: Where, call: Call<'_>, row: CopyRow) -> CuR
         flags: captured | if at.waits { 0 } else { CALL_ASYNC },
         ..row
     };
+    // What the host wrote into memory that it shares with the device is no call: it is told before it is read.
+    if captured == 0 && r.is_inside() {
+        let read = shared::read_by_copy(r, &row);
+        if !read.is_empty() {
+            shared::before(r, &read, at.stream, at.form);
+        }
+    }
     let result = call();
     row.result = result;
     row.took = begun.took();

@@ -35,7 +35,7 @@ impl Pools {
 }
 
 /// Whether the window may serve in the place of a pool, for the calling thread's device; `None`: of the device's own
-/// pool. Where it may not, the recording says so.
+/// pool.
 pub(crate) fn may_serve(r: &Recorder, pool: Option<CuMemPool>) -> bool {
     let Some((_, device)) = crate::memory::here() else {
         return true;
@@ -45,14 +45,15 @@ pub(crate) fn may_serve(r: &Recorder, pool: Option<CuMemPool>) -> bool {
         Some(pool) => pools.is_plain(pool, device),
         None => !pools.others.contains(&device),
     };
-    drop(pools);
-    if !may {
-        r.not_recorded(
-            "pools",
-            "the program takes memory from pools that are shared, managed or not known to be of the device alone: the driver serves it, what others write there is not seen, and a replay may not find its addresses free",
-        );
-    }
     may
+}
+
+/// The driver served memory of a pool that is not known to be of the device alone, and that the host does not share.
+pub(crate) fn served_by_driver(r: &Recorder) {
+    r.not_recorded(
+        "pools",
+        "the program takes memory from pools that are shared or not known to be of the device alone: the driver serves it, what others write there is not seen, and a replay may not find its addresses free",
+    );
 }
 
 /// `cuMemPoolCreate`: memory of pools that other processes share, or that is not the device's alone, is the driver's to

@@ -68,6 +68,18 @@ pub(crate) fn reached(r: &Recorder, arguments: Option<&[u8]>) -> Vec<SharedRange
     found
 }
 
+/// The managed memory that a copy reads, if any.
+#[inline]
+pub(crate) fn read_by_copy(r: &Recorder, row: &CopyRow) -> Vec<SharedRange> {
+    let (first, end) = (FIRST.load(Ordering::Relaxed), END.load(Ordering::Relaxed));
+    let from_device = [CopyKind::DeviceToHost as u32, CopyKind::DeviceToDevice as u32].contains(&row.kind);
+    if !from_device || !(first..end).contains(&row.from) {
+        return Vec::new();
+    }
+    let found = lock(&r.memory).shared_at(row.from);
+    found.filter(|range| range.managed).into_iter().collect()
+}
+
 /// A launch that reaches shared memory is about to be made in a stream: tells what the host wrote there. `false`: what it
 /// wrote cannot be known.
 pub(crate) fn before(r: &Recorder, ranges: &[SharedRange], stream: CuStream, form: Form) -> bool {
