@@ -709,6 +709,48 @@ mod tests {
     }
 
     #[test]
+    fn the_first_step_in_memory_that_nobody_told_of_is_the_obstacle() {
+        let fill = |to: u64, elements: u64| {
+            Step::Fill(FillRow {
+                to,
+                elements,
+                element: 4,
+                ..FillRow::default()
+            })
+        };
+        let g = GRANULE;
+        let mut script = Script {
+            ranges: vec![(g, g), (2 * g, g)],
+            shared: vec![(8 * g, g)],
+            steps: vec![
+                (3, fill(2 * g - 4, 2)),
+                (5, fill(8 * g, 1)),
+                (7, fill(3 * g - 4, 2)),
+                (9, fill(0, 1)),
+            ],
+            ..Script::default()
+        };
+        let obstacle = script.obstacle().unwrap();
+        assert_eq!(obstacle.event, 7);
+        assert!(obstacle.why.contains("8 bytes at 0x5ffffc"), "{}", obstacle.why);
+        script.steps.truncate(2);
+        assert_eq!(script.obstacle(), None);
+        // A launch whose function takes arguments, of which the recording has none.
+        script.facts.functions = vec![trace_core::recording::CallFunction {
+            name: "k".to_owned(),
+            parameters: vec![[0, 8]],
+            ..Default::default()
+        }];
+        script.steps.push((11, Step::Launch(LaunchRow::default(), Vec::new())));
+        let obstacle = script.obstacle().unwrap();
+        assert!(
+            obstacle.event == 11 && obstacle.why.contains("arguments of k"),
+            "{}",
+            obstacle.why
+        );
+    }
+
+    #[test]
     fn a_place_keeps_its_name() {
         let mut n = Names::default();
         assert_eq!(n.of("in", 0x1000, Some(4)), "in0");

@@ -93,3 +93,41 @@ impl Recording {
         (end <= self.events.call_pages.len()).then_some(first..end)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::PAGE_SIZE;
+    use crate::recording::MemoryBuilder;
+
+    /// A small program's recording has fewer distinct pages than its code has pages: zeros and padding repeat.
+    #[test]
+    fn code_whose_pages_repeat_is_whole_whatever_the_number_of_distinct_pages() {
+        let mut memory = MemoryBuilder::new();
+        let page = memory.add_page(&[7; PAGE_SIZE]);
+        assert_eq!(page, PageId(1));
+        let recording = Recording {
+            memory: memory.finish(),
+            ..Recording::default()
+        };
+        let module = |bytes: u64, pages: &[[u32; 2]]| CallModule {
+            bytes,
+            pages: pages.to_vec(),
+            ..CallModule::default()
+        };
+        let page = PAGE_SIZE as u64;
+        let whole = module(5 * page - 1, &[[1, 1], [0, 1], [1, 1], [0, 2]]);
+        let code = recording.module_code(&whole);
+        let code = code.unwrap_or_default();
+        assert_eq!(code.len() as u64, 5 * page - 1);
+        assert_eq!((code.first(), code.get(PAGE_SIZE)), (Some(&7), Some(&0)));
+        for wrong in [
+            module(2 * page, &[[1, 2]]),
+            module(2 * page, &[[1, 1]]),
+            module(u64::MAX, &[[0, u32::MAX]]),
+            module(u64::from(u32::MAX) * page, &[[0, u32::MAX]]),
+        ] {
+            assert_eq!(recording.module_code(&wrong), None);
+        }
+    }
+}
