@@ -5,7 +5,7 @@
 help:
 	@echo "make run                     build, open the window on a sample recording (RECORDING=FILE: another one)"
 	@echo "make test                    install what tests need, run all of them"
-	@echo "make test-full               the same and the long tier, some minutes more; TESTS=NAME: only long tests of that name"
+	@echo "make test-full               the long tier, some minutes; TESTS=NAME: only tests whose names contain it"
 	@echo "make test-recordings         the same, and fail when a test on real recordings was skipped"
 	@echo "make bench                   measure; BENCH=NAME: only that one (import, open, scale, page_tables, state, screen, diff, images, filter, per_action, compute, trace, size, cuda_hooks, software_mali)"
 	@echo "make mesa                    build Mesa with the panfrost driver into .mesa, once: what record --with panfrost runs on"

@@ -1,25 +1,22 @@
 #!/bin/sh
-# make test-full: what `make test` runs, then the long tier: every test that is ignored (#[ignore = "make test-full: WHY"]).
-# The last line is "N passed, M failed" of the long tier. TESTS=NAME: the long tier alone, and of it the tests whose
-# names hold NAME.
+# make test-full: the long tier, every test that is ignored (#[ignore = "make test-full: WHY"]). `make test` runs the
+# others. TESTS=NAME: only those whose names contain NAME. The last line is "N passed, M failed".
 set -u
 cd "$(dirname "$0")/.." || exit 2
 . scripts/lib.sh
 
-status=0
-if [ -z "${TESTS:-}" ]; then
-    scripts/test.sh || status=1
-fi
 need_cargo
-cargo build --locked || exit 1
+. scripts/count-tests.sh
 mkdir -p target
 start=$(date +%s)
-# shellcheck disable=SC2086 # no name is no argument
-cargo test --workspace --locked --no-fail-fast -- --ignored --show-output ${TESTS:-} >target/test-full.log 2>&1
-long=$?
-grep -E '^test .* \.\.\. ' target/test-full.log
-[ $long = 0 ] || grep -E '^error|panicked at' -A 12 target/test-full.log | tail -n 200
-sum() { sed -n "s/^test result: .* \([0-9]*\) $1;.*/\1/p" target/test-full.log | awk '{ n += $1 } END { print n + 0 }'; }
-say "the long tier ($(took "$start")):"
-say "$(sum passed) passed, $(sum failed) failed"
-[ $long = 0 ] && [ $status = 0 ]
+build_for_tests >target/step.log 2>&1 || { tail -n 60 target/step.log; die "the programs and tests do not build"; }
+run_tests long "${TESTS:-}"
+status=$?
+cp $tests target/test-full.log
+list_failed
+[ $status = 0 ] || grep -E '^error|FAIL|TIMEOUT|panicked at' -A 12 target/test-full.log | tail -n 200
+say "the long tier ($(took "$start"); its output is in target/test-full.log):"
+passed=$(count_passed); failed=$(count_failed)
+[ $status = 0 ] || [ "${failed:-0}" != 0 ] || failed=1
+say "${passed:-0} passed, $failed failed"
+[ $status = 0 ]

@@ -21,6 +21,7 @@ need_space 25
 install_packages
 install_qemu "for devices in QEMU" x86
 
+. scripts/count-tests.sh
 passed=0
 failed=0
 mkdir -p target
@@ -52,10 +53,7 @@ else
     say "skipped: licences and sources of what is depended on (cargo install --locked cargo-deny)"
 fi
 
-# One build for programs, the recorders' libraries and tests: what the tests' own dependencies ask of shared crates would
-# otherwise build those crates twice. The bare executable and the fuzz targets' programs need other flags.
-step "programs, the recorders' libraries and the tests build" cargo build --locked --workspace \
-    --exclude replay-bare --exclude fuzz-targets --exclude gles-programs --lib --bins --tests
+step "programs, the recorders' libraries and the tests build" build_for_tests
 # Boards in a box: QEMU, Debian's kernel, the agent for both machines. What this machine cannot have (no network, no apt)
 # is told, and the tests of it are skipped; an agent that does not build is a failure.
 start=$(date +%s)
@@ -67,31 +65,8 @@ case $status in
     2) tail -n 5 target/step.log; say "skipped: boards in a box, which this machine cannot have" ;;
     *) failed=$((failed + 1)); tail -n 60 target/step.log; say "FAILED  boards in a box are prepared ($(took "$start"))" ;;
 esac
-# The programs are built: no test builds them again.
-KINESCOPE_BIN_DIR=$(pwd)/target/debug; export KINESCOPE_BIN_DIR
-tests=target/cargo-test.log
-# The output of tests that pass is kept: it names those that were skipped.
-if cargo nextest --version >/dev/null 2>&1; then
-    run_all() { cargo nextest run --workspace --locked --success-output immediate; }
-    # run_again: those of target/failed-tests, one after another.
-    run_again() { sed 's/.*/test(=&)/' target/failed-tests | paste -sd '|' >target/failed-filter
-        cargo nextest run --workspace --locked --test-threads 1 -E "$(cat target/failed-filter)"; }
-    count_passed() { sed -n 's/^ *Summary \[.*\] .* \([0-9]*\) passed.*/\1/p' $tests | tail -n 1; }
-    count_failed() { grep -cE '^ *(FAIL|TIMEOUT|ABORT|SIG[A-Z]+) \[' target/failed-lines; }
-    list_failed() { sed -n '/^ *Summary \[/,$p' $tests | grep -E '^ *(FAIL|TIMEOUT|ABORT|SIG[A-Z]+) \[' | sort -u >target/failed-lines
-        sed 's/.* //' target/failed-lines | sort -u >target/failed-tests; }
-else
-    say "no cargo-nextest here: tests run program by program, which takes longer (cargo install --locked cargo-nextest)"
-    run_all() { cargo test --workspace --locked --no-fail-fast -- --show-output; }
-    run_again() { while read -r test; do
-        cargo test --workspace --locked -- --exact "$test" --test-threads=1 </dev/null || return 1; done <target/failed-tests; }
-    sum() { sed -n "s/^test result: .* \([0-9]*\) $1;.*/\1/p" $tests | awk '{ n += $1 } END { print n + 0 }'; }
-    count_passed() { sum passed; }
-    count_failed() { sum failed; }
-    list_failed() { sed -n 's/^test \(.*\) \.\.\. FAILED$/\1/p' $tests | sort -u >target/failed-tests; }
-fi
 start=$(date +%s)
-run_all >$tests 2>&1
+run_tests usual
 status=$?
 cat $tests >>$log
 list_failed
