@@ -13,6 +13,7 @@ pub mod export;
 pub mod filter;
 pub mod import;
 pub mod jobs;
+pub mod leftovers;
 pub mod memory;
 pub mod mmu;
 pub mod progress;

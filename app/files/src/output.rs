@@ -11,6 +11,10 @@ use std::os::fd::AsFd as _;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
+use trace_core::leftovers;
+
+/// What the name of a file that is being written begins and ends with.
+const UNFINISHED: (&str, &str) = (".kinescope-", ".tmp");
 
 /// Links that are followed one after another, as many as Linux follows.
 const MOST_LINKS: usize = 40;
@@ -221,6 +225,9 @@ pub fn ready(path: &Path) -> Result<(), OutputError> {
                 path: path.to_owned(),
                 source,
             };
+            if let Some(folder) = at.parent() {
+                leftovers::remove(folder, writer_of);
+            }
             let (beside, file) = beside(&at).map_err(io)?;
             drop(file);
             fs::remove_file(beside).map_err(io)
@@ -245,12 +252,20 @@ pub fn ready_whole(path: &Path) -> Result<PathBuf, OutputError> {
     }
 }
 
-/// A new file in the folder of another, so that it can be renamed. Its name does not grow with the other's.
+/// Returns the process that writes a file of this name, where it is one that [`beside`] makes.
+fn writer_of(name: &str) -> Option<u32> {
+    leftovers::process_of(name.strip_prefix(UNFINISHED.0)?.strip_suffix(UNFINISHED.1)?)
+}
+
+/// A new file in the folder of another, locked, so that it can be renamed. Its name does not grow with the other's.
 fn beside(at: &Path) -> io::Result<(PathBuf, File)> {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     let count = COUNT.fetch_add(1, Ordering::Relaxed);
-    let beside = at.with_file_name(format!(".kinescope-{}-{count}.tmp", std::process::id()));
+    let (begin, end) = UNFINISHED;
+    let beside = at.with_file_name(format!("{begin}{}-{count}{end}", std::process::id()));
     let file = OpenOptions::new().write(true).create_new(true).open(&beside)?;
+    // Where the file system has no locks, the number of this process has to do.
+    let _ = file.try_lock();
     Ok((beside, file))
 }
 
@@ -419,6 +434,20 @@ mod tests {
                 .to_string()
                 .contains("its folder does not exist")
         );
+        // What a program left that was killed goes with the next one that writes there.
+        let gone = {
+            let mut child = std::process::Command::new("true").spawn().unwrap();
+            child.wait().unwrap();
+            child.id()
+        };
+        for name in [format!(".kinescope-{gone}-3.tmp"), format!(".kinescope-{gone}.tmp")] {
+            fs::write(dir.path().join(name), "half").unwrap();
+        }
+        ready(&dir.path().join("new")).unwrap();
+        // A recorder's is another thing: it may hold a whole recording.
+        let recorders = format!(".kinescope-{gone}.tmp");
+        assert_eq!(names(dir.path()), [recorders.as_str(), "file"]);
+        fs::remove_file(dir.path().join(recorders)).unwrap();
         assert!(ready(Path::new("")).unwrap_err().to_string().contains("not the name"));
         ready(&dir.path().join("new")).unwrap();
         assert_eq!(names(dir.path()), ["file"]);

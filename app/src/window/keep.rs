@@ -5,8 +5,10 @@ use super::settings::Settings;
 use crate::document::journal::beside;
 use crate::document::workspace::{MOST_BYTES, Workspace};
 use crate::log::{self, Level};
+use std::collections::BTreeSet;
 use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::SystemTime;
 
@@ -168,13 +170,37 @@ fn put_aside(path: &Path) -> String {
     }
 }
 
+/// Removes what windows that were killed left of a file, once for each file that this program writes.
+fn remove_leftovers(path: &Path) {
+    static DONE: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
+    let first = DONE
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner)
+        .insert(path.to_owned());
+    if let (true, Some(folder), Some(name)) = (first, path.parent(), path.file_name().and_then(|n| n.to_str())) {
+        let process = |file: &str| {
+            file.strip_prefix(name)?
+                .strip_prefix('.')?
+                .strip_suffix(".tmp")?
+                .parse()
+                .ok()
+        };
+        trace_core::leftovers::remove(folder, process);
+    }
+}
+
 /// Writes a file whole or not at all.
 pub(super) fn write_whole(path: &Path, text: &str) -> std::io::Result<()> {
+    remove_leftovers(path);
     let mut name = path.as_os_str().to_owned();
     name.push(format!(".{}.tmp", std::process::id()));
     let new = PathBuf::from(name);
     let written = std::fs::File::create(&new)
-        .and_then(|mut f| f.write_all(text.as_bytes()))
+        .and_then(|mut f| {
+            // Where the file system has no locks, the number of this process has to do.
+            let _ = f.try_lock();
+            f.write_all(text.as_bytes())
+        })
         .and_then(|()| std::fs::rename(&new, path));
     if written.is_err() {
         // The failure to tell is the first one.

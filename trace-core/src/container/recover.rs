@@ -9,6 +9,7 @@ use super::layout::{
 };
 use super::source::Source;
 use crate::progress::Progress;
+use std::path::Path;
 
 /// Most bytes of tables that one search reads, all candidates together: a hostile file cannot make it read the same
 /// megabytes from each of its thousands of records.
@@ -115,6 +116,11 @@ pub(super) fn last_commit(source: &Source, progress: &Progress) -> Result<State,
         }
     }
     let reason = match passed.first() {
+        None if crate::leftovers::is_unfinished_kine(Path::new(&source.place)) => {
+            "it is the unfinished file of an import or a recorder that was killed, and holds nothing that can be read: \
+             remove it"
+                .to_owned()
+        }
         Some((at, why)) => format!("the record at byte {at:#x} is the last, and {why}"),
         None => "it holds no commit record; its writer did not finish, or the file was cut: copy it again, or record it again".to_owned(),
     };

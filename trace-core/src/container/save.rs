@@ -5,6 +5,7 @@ use super::layout::SectionKind;
 use super::sink::{FileSink, MemorySink, Sink};
 use super::writer::{Commit, Writer};
 use crate::Recording;
+use crate::leftovers;
 use crate::progress::Progress;
 use crate::recording::{Column, Digest, EventsBuilder, MemoryBuilder, PageId, Part};
 use bytemuck::Pod;
@@ -109,13 +110,12 @@ fn beside(path: &Path) -> Result<PathBuf, ContainerError> {
         place: path.display().to_string(),
         source: std::io::Error::new(std::io::ErrorKind::InvalidInput, "this names no file"),
     })?;
-    let mut name = name.to_os_string();
-    name.push(format!(
-        ".{}-{}.kine.tmp",
-        std::process::id(),
-        COUNT.fetch_add(1, Ordering::Relaxed)
-    ));
-    Ok(path.with_file_name(name))
+    // What a writer of the same file left that was killed is finished by nobody.
+    if let (Some(folder), Some(name)) = (path.parent(), name.to_str()) {
+        leftovers::remove(folder, |file| leftovers::writer_of_kine(file, name));
+    }
+    let count = COUNT.fetch_add(1, Ordering::Relaxed);
+    Ok(path.with_file_name(leftovers::unfinished_kine(name, std::process::id(), count)))
 }
 
 /// About how many bytes a recording takes.

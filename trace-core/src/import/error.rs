@@ -26,6 +26,10 @@ impl fmt::Display for Place {
     }
 }
 
+/// What a read says that the end of the file cut off.
+const ENDED_EARLY: &str = "the file ended while it was read: it is not whole, or another program made it shorter \
+     meanwhile. Read it again when nothing writes it";
+
 /// Why something could not be imported.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -87,7 +91,12 @@ impl ImportError {
         }
     }
 
+    /// An error of the system's. That a file ended within what was read of it is said in words that name the cause.
     pub(crate) fn io(path: &Path, source: std::io::Error) -> Self {
+        let source = match source.kind() {
+            std::io::ErrorKind::UnexpectedEof => std::io::Error::new(source.kind(), ENDED_EARLY),
+            _ => source,
+        };
         Self::Io {
             path: path.to_owned(),
             source,

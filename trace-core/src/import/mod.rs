@@ -138,7 +138,8 @@ pub const IMPORTERS: &[Importer] = &[
 ];
 
 fn kine_fits(path: &Path) -> bool {
-    path.is_file() && path.extension().is_some_and(|e| e.eq_ignore_ascii_case("kine"))
+    let named = path.extension().is_some_and(|e| e.eq_ignore_ascii_case("kine"));
+    path.is_file() && (named || crate::leftovers::is_unfinished_kine(path))
 }
 
 fn kine_read(path: &Path, progress: &Progress) -> Result<Recording, ImportError> {
