@@ -14,6 +14,7 @@ pub mod keys;
 pub mod link;
 pub mod numbers;
 pub mod output;
+pub mod pipe_writer;
 pub mod place;
 pub mod recorded;
 pub mod rules;

@@ -5,6 +5,7 @@
 //! device, a pipe, or a file that this program has open already (`/dev/stdout`) bytes are written where it stands:
 //! nothing takes its place.
 
+use crate::pipe_writer::PipeWriter;
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, BufWriter, Write};
 use std::os::fd::AsFd as _;
@@ -297,6 +298,7 @@ pub fn write_with<E: From<OutputError>>(
     let at = match place(path)? {
         Place::File(at) => at,
         Place::Through => {
+            // A reader that does not read keeps nobody from ending this program.
             let mut to = BufWriter::new(open_through(path).map_err(io)?);
             fill(&mut to)?;
             return Ok(to.flush().map_err(io)?);
@@ -323,16 +325,16 @@ pub fn write_with<E: From<OutputError>>(
 
 /// Opens what stands there. Standard output and error are the open files themselves: opened anew, a regular file behind
 /// them would be written from its begin.
-fn open_through(path: &Path) -> io::Result<File> {
+fn open_through(path: &Path) -> io::Result<PipeWriter> {
     let (at, _) = follow(path)?;
     let own = |fd: &str| is_open_file(&at) && at.file_name().is_some_and(|n| n == fd);
     if own("1") {
-        return Ok(io::stdout().as_fd().try_clone_to_owned()?.into());
+        return Ok(PipeWriter::of(io::stdout().as_fd().try_clone_to_owned()?.into()));
     }
     if own("2") {
-        return Ok(io::stderr().as_fd().try_clone_to_owned()?.into());
+        return Ok(PipeWriter::of(io::stderr().as_fd().try_clone_to_owned()?.into()));
     }
-    OpenOptions::new().append(true).open(path)
+    PipeWriter::open(path)
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! What a verb prints: text or JSON, streamed.
 
+use kinescope_files::pipe_writer::standard_output;
 use serde::Serialize;
 use std::fmt::Display;
 use std::io::{self, BufWriter, Write};
@@ -43,7 +44,7 @@ impl Out {
     #[must_use]
     pub fn stdout(json: bool) -> Self {
         Self {
-            to: Box::new(BufWriter::with_capacity(64 << 10, io::stdout())),
+            to: Box::new(BufWriter::with_capacity(64 << 10, standard_output())),
             json,
         }
     }

@@ -35,6 +35,8 @@ fn code(signal: i32) -> u8 {
 /// When the system does not take the handlers, or there is no thread to be had.
 pub fn install() -> std::io::Result<()> {
     let mut signals = Signals::new([SIGINT, SIGTERM])?;
+    // What is written may wait for a reader, where no progress is looked at.
+    kinescope_files::pipe_writer::end_waits_when(|| asked().is_some());
     let heed = move || {
         for signal in signals.forever() {
             let mut state = state();

@@ -4,6 +4,7 @@ use std::fs;
 use std::io::Write as _;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
 use whole_program_tests::{Ended, program, root};
 
 fn start(folder: &Path, arguments: &[&str]) -> Child {
@@ -113,4 +114,98 @@ fn a_replay_that_is_stopped_writes_nothing() {
     assert!(ended.out.is_empty(), "{ended:?}");
     let left: Vec<String> = names(dir.path()).into_iter().filter(|n| n != "keys").collect();
     assert_eq!(left, ["pipe", "x.kine"]);
+}
+
+#[test]
+fn the_first_signal_ends_a_verb_that_waits_for_the_reader_of_a_pipe() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::copy(root().join("sample-traces/vecadd.kine"), dir.path().join("x.kine")).unwrap();
+    assert!(
+        Command::new("mkfifo")
+            .arg(dir.path().join("pipe"))
+            .status()
+            .unwrap()
+            .success()
+    );
+    for verb in [
+        "replay x.kine --on software:mali-g71 -o pipe",
+        "replay x.kine --on software:mali-g71 --output c=pipe",
+        "plan x.kine --on software:mali-g71 -o pipe",
+        "memory x.kine --buffer a -o pipe",
+        "export x.kine --to vcd -o pipe",
+        "diff x.kine x.kine --html pipe",
+    ] {
+        for (signal, code) in [("INT", 130), ("TERM", 143)] {
+            let arguments: Vec<&str> = verb.split(' ').collect();
+            let mut child = start(dir.path(), &arguments);
+            // All that the verb does before takes less.
+            std::thread::sleep(Duration::from_millis(1500));
+            assert!(child.try_wait().unwrap().is_none(), "{verb}: it waits for nobody");
+            send(signal, &child);
+            let begin = Instant::now();
+            while child.try_wait().unwrap().is_none() {
+                if begin.elapsed() > Duration::from_secs(5) {
+                    child.kill().unwrap();
+                    panic!("{verb}: one {signal} does not end it");
+                }
+                std::thread::sleep(Duration::from_millis(10));
+            }
+            let ended = Ended::from(child.wait_with_output().unwrap());
+            assert_eq!(ended.code, Some(code), "{verb}: {ended:?}");
+        }
+    }
+    // A reader of standard output that reads nothing: `start` gives it a pipe, which nobody reads yet.
+    history(&dir.path().join("rec"), 200_000);
+    for (signal, code) in [("INT", 130), ("TERM", 143)] {
+        let mut child = start(dir.path(), &["events", "rec"]);
+        std::thread::sleep(Duration::from_millis(2500));
+        assert!(child.try_wait().unwrap().is_none(), "it waits for nobody");
+        send(signal, &child);
+        let begin = Instant::now();
+        while child.try_wait().unwrap().is_none() {
+            if begin.elapsed() > Duration::from_secs(5) {
+                child.kill().unwrap();
+                panic!("one {signal} does not end it");
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        assert_eq!(child.wait().unwrap().code(), Some(code));
+    }
+    // A reader that comes late gets everything.
+    let child = start(dir.path(), &["memory", "x.kine", "--buffer", "a", "-o", "pipe"]);
+    std::thread::sleep(Duration::from_millis(300));
+    let piped = fs::read(dir.path().join("pipe")).unwrap();
+    assert_eq!(Ended::from(child.wait_with_output().unwrap()).code, Some(0));
+    let whole = start(dir.path(), &["memory", "x.kine", "--buffer", "a", "-o", "file"]);
+    assert_eq!(Ended::from(whole.wait_with_output().unwrap()).code, Some(0));
+    assert!(!piped.is_empty() && piped == fs::read(dir.path().join("file")).unwrap());
+}
+
+#[test]
+fn what_an_import_that_was_killed_left_is_named_and_goes_with_the_next_one() {
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path().join("out");
+    fs::create_dir_all(&out).unwrap();
+    let mut lines = 200_000;
+    let left = loop {
+        history(&dir.path().join("rec"), lines);
+        let mut child = start(dir.path(), &["import", "rec", "-o", "out/rec.kine"]);
+        while child.try_wait().unwrap().is_none() && !names(&out).iter().any(|n| n.starts_with("rec.kine.")) {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        send("KILL", &child);
+        child.wait().unwrap();
+        match names(&out).into_iter().find(|n| n.ends_with(".kine.tmp")) {
+            Some(left) => break left,
+            // It was through before: more of it then.
+            None => lines *= 2,
+        }
+    };
+    let named = start(&out, &["info", &left]);
+    let named = Ended::from(named.wait_with_output().unwrap());
+    named.assert_refused("unfinished file");
+    assert!(named.err.contains("remove it"), "{}", named.err);
+    let again = start(dir.path(), &["import", "rec", "-o", "out/rec.kine"]);
+    assert_eq!(Ended::from(again.wait_with_output().unwrap()).code, Some(0));
+    assert_eq!(names(&out), ["rec.kine"]);
 }

@@ -1,0 +1,201 @@
+//! Writes into pipes and devices, which may make a program wait for their readers: a wait ends when the program is asked
+//! to end.
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::os::fd::AsFd as _;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::Path;
+use std::sync::OnceLock;
+use std::thread;
+use std::time::Duration;
+
+/// How often a wait looks whether the program is asked to end.
+const TICK: Duration = Duration::from_millis(20);
+/// A pipe that is ready takes as many bytes without a wait (`PIPE_BUF`).
+const PIECE: usize = 4096;
+
+static ASKED: OnceLock<fn() -> bool> = OnceLock::new();
+
+/// From now on waits for readers end when `asked` says that the program is asked to end. Without it they have no end. The
+/// first call counts.
+pub fn end_waits_when(asked: fn() -> bool) {
+    // Whoever asks second has the same signals.
+    let _ = ASKED.set(asked);
+}
+
+/// The program was asked to end while it waited for a reader.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("nobody read it before the program was asked to end")]
+pub struct StoppedError;
+
+fn go_on(asked: fn() -> bool) -> io::Result<()> {
+    match asked() {
+        true => Err(io::Error::other(StoppedError)),
+        false => Ok(()),
+    }
+}
+
+/// Standard output. Where it is a pipe or a device, a wait for its reader ends when the program is asked to end.
+#[must_use]
+pub fn standard_output() -> Box<dyn Write> {
+    let own = io::stdout().as_fd().try_clone_to_owned().map(File::from);
+    match own {
+        // A file makes nobody wait.
+        Ok(file) if file.metadata().is_ok_and(|m| !m.is_file()) => Box::new(PipeWriter::of(file)),
+        _ => Box::new(io::stdout()),
+    }
+}
+
+/// A pipe, a terminal or another device that is written to.
+#[derive(Debug)]
+pub struct PipeWriter {
+    file: File,
+    asked: fn() -> bool,
+}
+
+impl PipeWriter {
+    /// Opens what stands under a path. A pipe without a reader is waited for.
+    ///
+    /// # Errors
+    /// When the system refuses, or the program is asked to end before there is a reader.
+    pub fn open(path: &Path) -> io::Result<Self> {
+        Self::open_while(path, ASKED.get().copied().unwrap_or(|| false))
+    }
+
+    fn open_while(path: &Path, asked: fn() -> bool) -> io::Result<Self> {
+        let flags = i32::try_from(rustix::fs::OFlags::NONBLOCK.bits()).map_err(io::Error::other)?;
+        loop {
+            // Where nobody reads yet this says so at once.
+            match OpenOptions::new().append(true).custom_flags(flags).open(path) {
+                Err(e) if e.raw_os_error() == Some(Errno::NXIO.raw_os_error()) => {
+                    go_on(asked)?;
+                    thread::sleep(TICK);
+                }
+                opened => return Ok(Self { file: opened?, asked }),
+            }
+        }
+    }
+
+    /// Writes to what is open already.
+    #[must_use]
+    pub fn of(file: File) -> Self {
+        Self {
+            file,
+            asked: ASKED.get().copied().unwrap_or(|| false),
+        }
+    }
+
+    /// Waits until something can be written.
+    fn wait(&self) -> io::Result<()> {
+        let tick = Timespec {
+            tv_sec: 0,
+            tv_nsec: TICK.subsec_nanos().into(),
+        };
+        loop {
+            let mut ends = [PollFd::new(&self.file, PollFlags::OUT)];
+            match poll(&mut ends, Some(&tick)) {
+                // Also when the reader is gone: then the write says so.
+                Ok(1..) => return Ok(()),
+                Ok(0) | Err(Errno::INTR) => go_on(self.asked)?,
+                Err(e) => return Err(e.into()),
+            }
+        }
+    }
+}
+
+impl Write for PipeWriter {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let piece = bytes.get(..PIECE).unwrap_or(bytes);
+        loop {
+            self.wait()?;
+            match self.file.write(piece) {
+                // Another program wrote to the same pipe in between.
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => go_on(self.asked)?,
+                other => return other,
+            }
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Read as _;
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::time::Instant;
+
+    fn fifo(folder: &Path) -> std::path::PathBuf {
+        let path = folder.join("pipe");
+        let made = std::process::Command::new("mkfifo").arg(&path).status().unwrap();
+        assert!(made.success());
+        path
+    }
+
+    fn is_stopped(e: &io::Error) -> bool {
+        e.get_ref().is_some_and(|e| e.is::<StoppedError>())
+    }
+
+    /// Asks to end a little later than `begin`.
+    fn later(flag: &'static AtomicBool) -> Instant {
+        thread::spawn(|| {
+            thread::sleep(Duration::from_millis(200));
+            flag.store(true, Ordering::SeqCst);
+        });
+        Instant::now()
+    }
+
+    #[test]
+    fn a_wait_for_a_reader_ends_when_the_program_is_asked_to_end() {
+        static ASKED: AtomicBool = AtomicBool::new(false);
+        let dir = tempfile::tempdir().unwrap();
+        let path = fifo(dir.path());
+        let begin = later(&ASKED);
+        let e = PipeWriter::open_while(&path, || ASKED.load(Ordering::SeqCst)).unwrap_err();
+        assert!(is_stopped(&e), "{e}");
+        assert!(begin.elapsed() < Duration::from_secs(5));
+    }
+
+    #[test]
+    fn a_wait_for_a_reader_that_reads_nothing_ends_too() {
+        static ASKED: AtomicBool = AtomicBool::new(false);
+        let dir = tempfile::tempdir().unwrap();
+        let path = fifo(dir.path());
+        // Read and write: an end of both kinds, so that neither open waits.
+        let _reader = OpenOptions::new().read(true).write(true).open(&path).unwrap();
+        let mut writer = PipeWriter::open_while(&path, || ASKED.load(Ordering::SeqCst)).unwrap();
+        let begin = later(&ASKED);
+        let e = writer.write_all(&vec![7; 1 << 20]).unwrap_err();
+        assert!(is_stopped(&e), "{e}");
+        assert!(begin.elapsed() < Duration::from_secs(5));
+    }
+
+    #[test]
+    fn a_reader_that_comes_late_and_reads_slowly_gets_every_byte() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = fifo(dir.path());
+        let from = path.clone();
+        let reader = thread::spawn(move || {
+            thread::sleep(Duration::from_millis(100));
+            let mut file = File::open(from).unwrap();
+            let mut all = Vec::new();
+            let mut part = [0; 10_000];
+            while let n @ 1.. = file.read(&mut part).unwrap() {
+                all.extend_from_slice(&part[..n]);
+                thread::sleep(Duration::from_millis(1));
+            }
+            all
+        });
+        let bytes: Vec<u8> = (0..300_000u32).map(|n| (n % 251) as u8).collect();
+        let mut writer = PipeWriter::open_while(&path, || false).unwrap();
+        writer.write_all(&bytes).unwrap();
+        drop(writer);
+        assert!(reader.join().unwrap() == bytes);
+    }
+}
