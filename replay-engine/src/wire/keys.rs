@@ -37,6 +37,64 @@ impl PublicKey {
     }
 }
 
+/// A public key as a person names it: all of it, or its fingerprint.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NamedKey {
+    /// The key itself.
+    Whole(PublicKey),
+    /// What [`PublicKey::fingerprint`] gives.
+    Fingerprint(String),
+}
+
+/// A text is neither a key nor a fingerprint.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "`{0}` names no key: expected a fingerprint (16 hexadecimal digits, as in 0123-4567-89ab-cdef) or the key itself \
+     (64 digits)"
+)]
+pub struct NamedKeyError(pub String);
+
+impl NamedKey {
+    /// Whether this is what the person meant.
+    #[must_use]
+    pub fn names(&self, key: &PublicKey) -> bool {
+        match self {
+            Self::Whole(whole) => whole == key,
+            Self::Fingerprint(fingerprint) => *fingerprint == key.fingerprint(),
+        }
+    }
+}
+
+impl std::str::FromStr for NamedKey {
+    type Err = NamedKeyError;
+
+    fn from_str(text: &str) -> Result<Self, NamedKeyError> {
+        let wrong = || NamedKeyError(text.to_owned());
+        let digits: String = text.trim().chars().filter(|c| *c != '-').collect();
+        let digits = digits.to_ascii_lowercase();
+        if !digits.bytes().all(|b| b.is_ascii_hexdigit()) {
+            return Err(wrong());
+        }
+        if let Some(key) = PublicKey::from_hex(&digits) {
+            return Ok(Self::Whole(key));
+        }
+        if digits.len() != 16 {
+            return Err(wrong());
+        }
+        let groups: Vec<&str> = (0..4).filter_map(|n| digits.get(n * 4..n * 4 + 4)).collect();
+        Ok(Self::Fingerprint(groups.join("-")))
+    }
+}
+
+impl fmt::Display for NamedKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Whole(key) => f.write_str(&key.fingerprint()),
+            Self::Fingerprint(fingerprint) => f.write_str(fingerprint),
+        }
+    }
+}
+
 impl fmt::Debug for PublicKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "PublicKey({})", self.fingerprint())
@@ -113,6 +171,33 @@ pub(crate) fn hex_bytes(text: &str) -> Option<[u8; 32]> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_key_is_named_by_itself_or_by_its_fingerprint() {
+        let key = KeyPair::generate().unwrap().public();
+        let other = KeyPair::generate().unwrap().public();
+        let (whole, print) = (key.to_hex(), key.fingerprint());
+        for text in [
+            whole.clone(),
+            print.clone(),
+            print.replace('-', ""),
+            print.to_uppercase(),
+        ] {
+            let named: NamedKey = text.parse().unwrap();
+            assert!(named.names(&key) && !named.names(&other), "{text}");
+            assert_eq!(named.to_string(), print);
+        }
+        for text in [
+            "",
+            "0123",
+            "0123-4567-89ab-cdeg",
+            &whole[1..],
+            &format!("{whole}0"),
+            "éééééééé",
+        ] {
+            assert!(text.parse::<NamedKey>().is_err(), "{text}");
+        }
+    }
 
     #[test]
     fn a_key_comes_back_from_hex_and_its_private_half_is_not_shown() {

@@ -1,10 +1,16 @@
 //! The key store: one TOML file, readable by its owner alone, with this end's key pair and the peers it trusts.
 
-use super::keys::{KeyError, KeyPair, PublicKey, hex_bytes};
+mod closed;
+mod error;
+mod ownership;
+
+pub use error::KeyStoreError;
+
+use super::keys::{KeyPair, PublicKey, hex_bytes};
 use serde::{Deserialize, Serialize};
 use std::fmt;
-use std::io::Write as _;
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
+use std::io::{Read as _, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 /// Name of the file in the store's folder.
@@ -14,49 +20,11 @@ pub const KEY_FILE: &str = "keys.toml";
 /// change, so that a lock on it would be one on a file that is gone.
 const LOCK_FILE: &str = "keys.lock";
 
+/// Name of the file beside it that an agent has locked for as long as it serves these keys.
+const SERVED_FILE: &str = "keys.served";
+
 /// Largest key file that is read, bytes.
 const MAX_KEY_FILE: u64 = 1 << 20;
-
-/// Why keys could not be read or kept.
-#[derive(Debug, thiserror::Error)]
-pub enum KeyStoreError {
-    /// The operating system refused.
-    #[error("{path}: {reason}")]
-    Io {
-        /// File or folder.
-        path: PathBuf,
-        /// What it said.
-        reason: String,
-    },
-    /// The file is not a key store.
-    #[error("{path}: this is not a key store: {reason}")]
-    Damaged {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong.
-        reason: String,
-    },
-    /// Others can read the private key.
-    #[error("{path}: mode {mode:o} lets others read the private key; run: chmod 600 {path}")]
-    Exposed {
-        /// The file.
-        path: PathBuf,
-        /// Its permission bits.
-        mode: u32,
-    },
-    /// There is no folder to keep keys in.
-    #[error("no configuration folder is known for this user; name one with --keys")]
-    NoFolder,
-    /// The name is not one that a peer can have.
-    #[error("`{0}` is no name for a peer: use 1 to 64 letters, digits, `-`, `_` and `.`")]
-    BadName(String),
-    /// The name belongs to another key.
-    #[error("a peer called `{0}` is known already with another key; forget it first, or choose another name")]
-    NameTaken(String),
-    /// No key pair could be made.
-    #[error(transparent)]
-    Key(#[from] KeyError),
-}
 
 /// A peer that a person has paired with.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -78,7 +46,9 @@ pub struct Forgotten {
     pub name: String,
     /// Where it was reached; empty for clients of an agent.
     pub address: String,
-    /// Fingerprint of its key; `None` when what stood there was no key.
+    /// Its key; `None` when what stood there was no key.
+    pub key: Option<PublicKey>,
+    /// Fingerprint of its key.
     pub fingerprint: Option<String>,
 }
 
@@ -112,12 +82,36 @@ impl Drop for Locked {
     }
 }
 
+/// What tells one state of a key file from another without reading it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stamp {
+    file: (u64, u64),
+    bytes: u64,
+    modified: (i64, i64),
+    changed: (i64, i64),
+}
+
+/// Held by an agent for as long as it serves the keys of a store: see [`KeyStore::is_served`].
+#[derive(Debug)]
+pub struct Serving(std::fs::File);
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        // A child that was forked meanwhile shares the open file.
+        let _ = self.0.unlock();
+    }
+}
+
+fn lock_file(path: &Path) -> Result<std::fs::File, KeyStoreError> {
+    let mut options = std::fs::OpenOptions::new();
+    let file = options.write(true).create(true).truncate(false).mode(0o600).open(path);
+    file.map_err(|e| io(path, &e))
+}
+
 /// Waits until nobody else changes the store.
 fn lock(store: &Path) -> Result<Locked, KeyStoreError> {
     let path = store.with_file_name(LOCK_FILE);
-    let mut options = std::fs::OpenOptions::new();
-    let file = options.write(true).create(true).truncate(false).mode(0o600).open(&path);
-    let file = file.map_err(|e| io(&path, &e))?;
+    let file = lock_file(&path)?;
     file.lock().map_err(|e| io(&path, &e))?;
     Ok(Locked(file))
 }
@@ -153,33 +147,13 @@ impl KeyStore {
     /// Opens the store in a folder, and makes both when they are not there.
     ///
     /// # Errors
-    /// When the folder or file cannot be read or made, is damaged, or lets others read it.
+    /// When the folder or file cannot be read or made, is damaged, belongs to somebody else, or lets others read or
+    /// replace it.
     pub fn open(folder: &Path) -> Result<Self, KeyStoreError> {
         let path = folder.join(KEY_FILE);
         let own = match read(&path) {
             Ok(file) => own_pair(&path, &file)?,
-            Err(KeyStoreError::Io { .. }) => {
-                std::fs::DirBuilder::new()
-                    .recursive(true)
-                    .mode(0o700)
-                    .create(folder)
-                    .map_err(|e| io(folder, &e))?;
-                let _locked = lock(&path)?;
-                // Another process may have made it in between: its keys count.
-                if path.exists() {
-                    own_pair(&path, &read(&path)?)?
-                } else {
-                    let own = KeyPair::generate()?;
-                    let file = File {
-                        version: 1,
-                        private_key: own.private().iter().map(|b| format!("{b:02x}")).collect(),
-                        public_key: own.public().to_hex(),
-                        peer: Vec::new(),
-                    };
-                    write(&path, &file, true)?;
-                    own
-                }
-            }
+            Err(KeyStoreError::Missing { .. }) => make(folder, &path)?,
             Err(e) => return Err(e),
         };
         Ok(Self { path, own })
@@ -211,6 +185,39 @@ impl KeyStore {
     #[must_use]
     pub fn own(&self) -> &KeyPair {
         &self.own
+    }
+
+    /// What the key file is now; `None` when it is not there. It is another one after every change.
+    #[must_use]
+    pub fn stamp(&self) -> Option<Stamp> {
+        let meta = std::fs::metadata(&self.path).ok()?;
+        Some(Stamp {
+            file: (meta.dev(), meta.ino()),
+            bytes: meta.len(),
+            modified: (meta.mtime(), meta.mtime_nsec()),
+            changed: (meta.ctime(), meta.ctime_nsec()),
+        })
+    }
+
+    /// Tells others that an agent serves these keys, until what is returned is dropped.
+    ///
+    /// # Errors
+    /// When the file that is locked for it cannot be made.
+    pub fn serve(&self) -> Result<Serving, KeyStoreError> {
+        let path = self.path.with_file_name(SERVED_FILE);
+        let file = lock_file(&path)?;
+        file.lock_shared().map_err(|e| io(&path, &e))?;
+        Ok(Serving(file))
+    }
+
+    /// Whether an agent serves these keys now, in this process or another.
+    #[must_use]
+    pub fn is_served(&self) -> bool {
+        let path = self.path.with_file_name(SERVED_FILE);
+        let Ok(file) = std::fs::File::open(path) else {
+            return false;
+        };
+        matches!(file.try_lock(), Err(std::fs::TryLockError::WouldBlock))
     }
 
     /// The peers as the file tells them now.
@@ -291,13 +298,40 @@ impl KeyStore {
             return Ok(None);
         };
         let gone = file.peer.remove(at);
+        self.clear_closed();
         write(&self.path, &file, false)?;
+        let key = PublicKey::from_hex(&gone.public_key);
         Ok(Some(Forgotten {
-            fingerprint: PublicKey::from_hex(&gone.public_key).map(|k| k.fingerprint()),
+            key,
+            fingerprint: key.map(|k| k.fingerprint()),
             name: gone.name,
             address: gone.address,
         }))
     }
+}
+
+/// Makes folder and key file, and gives the own keys.
+fn make(folder: &Path, path: &Path) -> Result<KeyPair, KeyStoreError> {
+    std::fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(folder)
+        .map_err(|e| io(folder, &e))?;
+    let _locked = lock(path)?;
+    match read(path) {
+        Err(KeyStoreError::Missing { .. }) => {}
+        // Another process made it in between: its keys count.
+        made => return own_pair(path, &made?),
+    }
+    let own = KeyPair::generate()?;
+    let file = File {
+        version: 1,
+        private_key: own.private().iter().map(|b| format!("{b:02x}")).collect(),
+        public_key: own.public().to_hex(),
+        peer: Vec::new(),
+    };
+    write(path, &file, true)?;
+    Ok(own)
 }
 
 fn folder(program: &str) -> Result<PathBuf, KeyStoreError> {
@@ -328,21 +362,17 @@ fn own_pair(path: &Path, file: &File) -> Result<KeyPair, KeyStoreError> {
 }
 
 fn read(path: &Path) -> Result<File, KeyStoreError> {
-    let meta = std::fs::metadata(path).map_err(|e| io(path, &e))?;
-    let mode = meta.permissions().mode() & 0o777;
-    if mode & 0o077 != 0 {
-        return Err(KeyStoreError::Exposed {
-            path: path.to_owned(),
-            mode,
-        });
-    }
+    let (file, meta) = ownership::open(path)?;
     if meta.len() > MAX_KEY_FILE {
         return Err(KeyStoreError::Damaged {
             path: path.to_owned(),
             reason: "it is larger than 1 MiB".into(),
         });
     }
-    let text = std::fs::read_to_string(path).map_err(|e| io(path, &e))?;
+    let mut text = String::new();
+    file.take(MAX_KEY_FILE)
+        .read_to_string(&mut text)
+        .map_err(|e| io(path, &e))?;
     // The parser's own message quotes the line, which may hold the private key: only its place is told.
     toml::from_str(&text).map_err(|e| {
         let at = e.span().map_or(0, |s| s.start);
@@ -386,6 +416,28 @@ fn write(path: &Path, file: &File, new: bool) -> Result<(), KeyStoreError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::fs::PermissionsExt as _;
+
+    #[test]
+    fn every_change_of_the_file_shows_and_whether_an_agent_serves_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = KeyStore::open(dir.path()).unwrap();
+        let first = store.stamp();
+        assert_eq!(store.stamp(), first);
+        store.pin("x", KeyPair::generate().unwrap().public(), "").unwrap();
+        let second = store.stamp();
+        assert!(second.is_some() && second != first);
+        store.forget("x").unwrap();
+        assert!(store.stamp() != second && store.stamp() != first);
+        assert!(!store.is_served());
+        let serving = (store.serve().unwrap(), store.serve().unwrap());
+        assert!(store.is_served() && store.is_served());
+        drop(serving);
+        assert!(!store.is_served());
+        std::fs::remove_file(store.path()).unwrap();
+        assert_eq!(store.stamp(), None);
+        assert!(matches!(store.peers(), Err(KeyStoreError::Missing { .. })));
+    }
 
     #[test]
     fn keys_are_kept_for_the_owner_alone_and_come_back() {

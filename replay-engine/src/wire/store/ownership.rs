@@ -1,0 +1,184 @@
+//! Who could change a key store: its file, the folder that it lies in, and the links on the way there, as ssh looks at
+//! its own.
+
+use super::KeyStoreError;
+use std::fs::{self, File, Metadata};
+use std::io;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+use std::path::Path;
+
+/// Permission bits that let others than the owner read a file.
+const OTHERS: u32 = 0o077;
+/// Permission bits that let others than the owner change what is in a folder.
+const OTHERS_WRITE: u32 = 0o022;
+
+/// Whether a user is this one or root: whoever is root could do everything anyway.
+fn is_trusted(user: u32) -> bool {
+    user == 0 || user == own_user()
+}
+
+/// The user that this process acts as.
+pub(super) fn own_user() -> u32 {
+    rustix::process::geteuid().as_raw()
+}
+
+fn failed(path: &Path, e: &io::Error) -> KeyStoreError {
+    match e.kind() {
+        io::ErrorKind::NotFound => KeyStoreError::Missing { path: path.to_owned() },
+        _ => KeyStoreError::Io {
+            path: path.to_owned(),
+            reason: e.to_string(),
+        },
+    }
+}
+
+fn owned(path: &Path, meta: &Metadata) -> Result<(), KeyStoreError> {
+    if is_trusted(meta.uid()) {
+        return Ok(());
+    }
+    Err(KeyStoreError::Foreign {
+        path: path.to_owned(),
+        owner: meta.uid(),
+        user: own_user(),
+    })
+}
+
+/// Refuses a folder that somebody else owns or may change: whoever may could put another key file in the place of this
+/// one.
+fn folder(path: &Path) -> Result<(), KeyStoreError> {
+    let meta = fs::metadata(path).map_err(|e| failed(path, &e))?;
+    owned(path, &meta)?;
+    let mode = meta.permissions().mode() & 0o7777;
+    if mode & OTHERS_WRITE == 0 {
+        return Ok(());
+    }
+    Err(KeyStoreError::OpenFolder {
+        path: path.to_owned(),
+        mode,
+    })
+}
+
+/// Refuses links that somebody else owns, anywhere on the way to a file: their owner decides where they lead.
+fn links(whole: &Path) -> Result<(), KeyStoreError> {
+    for part in whole.ancestors() {
+        // What is not there is no link; that it is missing shows when it is opened.
+        let Ok(meta) = fs::symlink_metadata(part) else { continue };
+        if meta.is_symlink() && !is_trusted(meta.uid()) {
+            return Err(KeyStoreError::ForeignLink {
+                path: part.to_owned(),
+                owner: meta.uid(),
+            });
+        }
+    }
+    Ok(())
+}
+
+/// Opens a key file for reading, when nobody but this user and root could have written it or can read it. The file is
+/// looked at as it is open, not by its name.
+pub(super) fn open(path: &Path) -> Result<(File, Metadata), KeyStoreError> {
+    let whole = std::path::absolute(path).map_err(|e| failed(path, &e))?;
+    links(&whole)?;
+    if let Some(parent) = whole.parent() {
+        folder(parent)?;
+    }
+    // Where the file is a link, what it leads to lies in a folder, too.
+    let real = whole.canonicalize().map_err(|e| failed(path, &e))?;
+    if let Some(parent) = real.parent() {
+        folder(parent)?;
+    }
+    let file = File::open(&real).map_err(|e| failed(path, &e))?;
+    let meta = file.metadata().map_err(|e| failed(path, &e))?;
+    owned(path, &meta)?;
+    let mode = meta.permissions().mode() & 0o777;
+    if mode & OTHERS != 0 {
+        return Err(KeyStoreError::Exposed {
+            path: path.to_owned(),
+            mode,
+        });
+    }
+    Ok((file, meta))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::KeyStore;
+    use std::os::unix::fs::{chown, lchown, symlink};
+
+    fn mode(path: &Path, mode: u32) {
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    }
+
+    #[test]
+    fn a_folder_that_others_may_write_is_refused_with_what_to_do() {
+        let dir = tempfile::tempdir().unwrap();
+        let keys = dir.path().join("keys");
+        let store = KeyStore::open(&keys).unwrap();
+        for open in [0o777, 0o770, 0o702, 0o1777, 0o720] {
+            mode(&keys, open);
+            let all = [KeyStore::open(&keys).map(drop), store.peers().map(drop)];
+            for e in all.map(Result::unwrap_err) {
+                assert!(
+                    matches!(&e, KeyStoreError::OpenFolder { mode, .. } if *mode == open),
+                    "{e}"
+                );
+                assert!(e.to_string().contains(&format!("chmod go-w {}", keys.display())), "{e}");
+            }
+        }
+        for closed in [0o700, 0o750, 0o755] {
+            mode(&keys, closed);
+            KeyStore::open(&keys).unwrap();
+        }
+        // A folder that is there before the store is: no keys are made in it.
+        let empty = dir.path().join("empty");
+        fs::create_dir(&empty).unwrap();
+        mode(&empty, 0o777);
+        assert!(matches!(KeyStore::open(&empty), Err(KeyStoreError::OpenFolder { .. })));
+        assert_eq!(fs::read_dir(&empty).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_link_is_followed_and_what_it_leads_to_is_looked_at() {
+        let dir = tempfile::tempdir().unwrap();
+        let (keys, link) = (dir.path().join("keys"), dir.path().join("link"));
+        let own = KeyStore::open(&keys).unwrap().own().public();
+        symlink(&keys, &link).unwrap();
+        assert_eq!(KeyStore::open(&link).unwrap().own().public(), own);
+        // The file alone as a link into a folder that others may write.
+        let open = dir.path().join("open");
+        fs::create_dir(&open).unwrap();
+        mode(&open, 0o777);
+        fs::rename(keys.join("keys.toml"), open.join("keys.toml")).unwrap();
+        symlink(open.join("keys.toml"), keys.join("keys.toml")).unwrap();
+        let e = KeyStore::open(&keys).unwrap_err();
+        assert!(
+            matches!(&e, KeyStoreError::OpenFolder { path, .. } if *path == open),
+            "{e}"
+        );
+    }
+
+    #[test]
+    fn what_belongs_to_somebody_else_is_refused_with_what_to_do() {
+        // Only root can give a file away.
+        if own_user() != 0 {
+            return;
+        }
+        let dir = tempfile::tempdir().unwrap();
+        let keys = dir.path().join("keys");
+        let store = KeyStore::open(&keys).unwrap();
+        for path in [keys.join("keys.toml"), keys.clone()] {
+            chown(&path, Some(4242), None).unwrap();
+            for e in [KeyStore::open(&keys).map(drop), store.peers().map(drop)].map(Result::unwrap_err) {
+                assert!(matches!(&e, KeyStoreError::Foreign { owner: 4242, .. }), "{e}");
+                assert!(e.to_string().contains(&format!("chown 0 {}", path.display())), "{e}");
+            }
+            chown(&path, Some(0), None).unwrap();
+        }
+        let link = dir.path().join("link");
+        symlink(&keys, &link).unwrap();
+        KeyStore::open(&link).unwrap();
+        lchown(&link, Some(4242), None).unwrap();
+        let e = KeyStore::open(&link).unwrap_err();
+        assert!(matches!(&e, KeyStoreError::ForeignLink { owner: 4242, .. }), "{e}");
+    }
+}
