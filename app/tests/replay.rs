@@ -271,7 +271,7 @@ struct Agent {
 }
 
 impl Agent {
-    fn start(answer: &[u8]) -> Self {
+    fn start() -> Self {
         let keys = tempfile::tempdir().unwrap();
         let mut child = Command::new(whole_program_tests::program("kinescope-agent"))
             .arg("--keys")
@@ -283,7 +283,6 @@ impl Agent {
             .stderr(Stdio::null())
             .spawn()
             .unwrap();
-        child.stdin.as_mut().unwrap().write_all(answer).unwrap();
         let (send, lines) = channel();
         let out = BufReader::new(child.stdout.take().unwrap());
         std::thread::spawn(move || {
@@ -348,12 +347,14 @@ fn ask_to_pair(w: &mut Window, agent: &Agent) {
     let there = digits(&agent.hear("pairing code: "));
     let here = w.app().asks.pairing.lock().unwrap().as_ref().unwrap().code.clone();
     assert_eq!((digits(&here), there.len()), (there, 9), "both ends show the same");
+    // The person at the agent says yes, now that the code is there to be seen.
+    agent.child.stdin.as_ref().unwrap().write_all(b"y\n").unwrap();
     assert!(w.has(&here), "the window shows it");
 }
 
 #[test]
 fn the_window_pairs_replays_on_the_agent_and_outlives_it() {
-    let mut agent = Agent::start(b"y\n");
+    let mut agent = Agent::start();
     let mut w = with_keys();
     ask_to_pair(&mut w, &agent);
     w.click("Codes are the same");
@@ -400,7 +401,7 @@ fn the_window_pairs_replays_on_the_agent_and_outlives_it() {
 
 #[test]
 fn a_code_that_differs_keeps_no_key() {
-    let agent = Agent::start(b"y\n");
+    let agent = Agent::start();
     let mut w = with_keys();
     ask_to_pair(&mut w, &agent);
     w.click("They differ");
@@ -412,7 +413,7 @@ fn a_code_that_differs_keeps_no_key() {
 
 #[test]
 fn pairing_is_stopped_while_the_code_is_shown() {
-    let agent = Agent::start(b"y\n");
+    let agent = Agent::start();
     let mut w = with_keys();
     ask_to_pair(&mut w, &agent);
     w.run("cancel");

@@ -4,6 +4,7 @@
 pub mod client;
 pub mod device;
 pub mod plan;
+pub mod question;
 pub mod run;
 pub mod serve;
 pub mod tune;

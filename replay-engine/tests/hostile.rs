@@ -12,12 +12,14 @@ use replay_engine::run::Verdict;
 use replay_engine::serve::Options;
 use replay_engine::wire::delta::{Outline, Step};
 use replay_engine::wire::message::{
-    LeaseReply, LeaseRequest, PagesReply, PagesRequest, PairMessage, Part, RunReply, RunRequest, SessionReply,
+    LeaseReply, LeaseRequest, PagesReply, PagesRequest, PairMessage, Part, RunReply, RunRequest, SessionRefusal,
+    SessionReply,
 };
 use replay_engine::wire::{Channel, Concern, Frame, KeyPair, KeyStore, Preamble, Word};
 use serde::de::DeserializeOwned;
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
+use std::os::unix::fs::PermissionsExt as _;
 use std::time::{Duration, Instant};
 use support::{Bench, images, plan, plan_of, raw_agent, raw_client, tcp, until};
 use trace_core::encode;
@@ -355,6 +357,130 @@ fn more_connections_than_allowed_are_told_so() {
 }
 
 #[test]
+fn one_client_gets_its_share_of_the_places_and_no_more() {
+    let bench = Bench::new(Options {
+        connections: 8,
+        share: 3,
+        ..Options::default()
+    });
+    let held: Vec<Channel> = (0..3).map(|_| welcomed(&bench)).collect();
+    let connect = |keys: &KeyStore| Client::connect(&tcp(bench.address), keys, None);
+    let e = connect(&bench.ends.client).unwrap_err();
+    assert!(
+        matches!(&e, ClientError::Refused(why) if why.contains("its share")),
+        "{e}"
+    );
+    // Others have theirs.
+    let other = bench.ends.another("other");
+    let theirs: Vec<Client> = (0..3).map(|_| connect(&other).unwrap()).collect();
+    assert!(connect(&other).is_err());
+    drop(held);
+    until("room again", || connect(&bench.ends.client).is_ok());
+    drop(theirs);
+}
+
+#[test]
+fn a_forgotten_keys_connection_ends_within_a_second_and_its_lease_with_it() {
+    let bench = Bench::new(Options::default());
+    let other = bench.ends.another("other");
+    // One that idles with a lease, and one in the middle of a long run.
+    for running in [false, true] {
+        bench
+            .ends
+            .agent
+            .pin("bench", bench.ends.client.own().public(), "")
+            .unwrap();
+        bench.strings.set(if running { support::SLOW } else { support::SOUND });
+        let mut lease = bench.lease();
+        let held = || bench.server.states()[0].holder.clone();
+        assert_eq!(held().as_deref(), Some("bench"));
+        let bystander = Client::connect(&tcp(bench.address), &other, None).unwrap();
+        let runs = std::thread::spawn(move || {
+            if running {
+                let compiled = plan(20_000, &images(1));
+                return lease.replay(&compiled, 100, &Progress::new(), false).unwrap_err();
+            }
+            std::thread::sleep(Duration::from_millis(1500));
+            lease.replay(&plan(1, &[]), 1, &Progress::new(), false).unwrap_err()
+        });
+        if running {
+            std::thread::sleep(Duration::from_millis(500));
+        }
+        bench.ends.agent.forget("bench").unwrap();
+        let begin = Instant::now();
+        until("the lease to be free", || held().is_none());
+        assert!(begin.elapsed() < Duration::from_secs(1), "{:?}", begin.elapsed());
+        let e = runs.join().unwrap();
+        assert!(matches!(&e, ClientError::Forgotten { .. }), "{e}");
+        // Nobody else is touched, and the device is to be had.
+        bench.strings.set(support::SOUND);
+        drop(bystander.lease("board").unwrap());
+    }
+}
+
+#[test]
+fn a_forgotten_client_that_goes_on_gets_nothing_more() {
+    let bench = Bench::new(Options::default());
+    let mut channel = welcomed(&bench);
+    // The agent's own look at the store comes later than this request, or not much earlier: both end it.
+    bench.ends.agent.forget("bench").unwrap();
+    let _ = channel.sender.send(Concern::Lease, &LeaseRequest::Take("board".into()));
+    let frame = channel.receiver.receive().unwrap();
+    assert_eq!(
+        frame.message::<SessionReply>().unwrap(),
+        SessionReply::Refused(SessionRefusal::Forgotten)
+    );
+    assert!(channel.receiver.receive().is_err());
+    assert!(bench.server.states()[0].holder.is_none());
+    // Where the keys cannot be read, nobody gets anything, and nobody is thrown out in the middle of a run.
+    bench.ends.agent.pin("bench", own(&bench).public(), "").unwrap();
+    let mut channel = welcomed(&bench);
+    let file = bench.ends.agent.path().to_owned();
+    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o644)).unwrap();
+    std::thread::sleep(Duration::from_millis(700));
+    channel
+        .sender
+        .send(Concern::Lease, &LeaseRequest::Take("board".into()))
+        .unwrap();
+    let frame = channel.receiver.receive().unwrap();
+    assert_eq!(
+        frame.message::<SessionReply>().unwrap(),
+        SessionReply::Refused(SessionRefusal::KeysUnreadable)
+    );
+    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o600)).unwrap();
+    lives(&bench);
+}
+
+#[test]
+fn a_stranger_that_is_dropped_for_load_is_told_so() {
+    let bench = Bench::new(Options {
+        strangers: 2,
+        introduction: Duration::from_secs(60),
+        ..Options::default()
+    });
+    let connect = || {
+        let s = TcpStream::connect(bench.address).unwrap();
+        s.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+        s
+    };
+    let told = |mut s: TcpStream| {
+        let mut bytes = [0; 64];
+        s.read_exact(&mut bytes).unwrap();
+        Preamble::from_bytes(&bytes).unwrap().known_word()
+    };
+    // Silent ones: the oldest make room for the newest, one after the other.
+    let mut waiting = std::collections::VecDeque::new();
+    for n in 0..6 {
+        waiting.push_back(connect());
+        if n >= 2 {
+            assert_eq!(told(waiting.pop_front().unwrap()), Some(Word::Full));
+        }
+    }
+    drop(waiting);
+    lives(&bench);
+}
+
+#[test]
 fn strangers_who_say_nothing_keep_no_client_out() {
     let bench = Bench::new(Options {
         strangers: 3,
@@ -371,8 +497,11 @@ fn strangers_who_say_nothing_keep_no_client_out() {
     };
     let mut idle = silent(3);
     lives(&bench);
-    // The client took the place of the oldest.
-    assert_eq!(idle[0].read(&mut [0; 1]).unwrap(), 0);
+    // The client took the place of the oldest, which hears why.
+    let mut heard = Vec::new();
+    idle[0].read_to_end(&mut heard).unwrap();
+    let word = Preamble::from_bytes(heard.first_chunk().unwrap()).unwrap();
+    assert_eq!((heard.len(), word.known_word()), (64, Some(Word::Full)));
     for _ in 0..20 {
         idle.extend(silent(3));
         until("room for a client among strangers", || {

@@ -3,11 +3,11 @@
 
 mod support;
 
-use replay_engine::client::{Client, ClientError, Endpoint, pair};
-use replay_engine::serve::{Options, PairingWindow, Server};
+use replay_engine::client::{Client, ClientError, Endpoint, pair, pair_with_key};
+use replay_engine::serve::{Options, PairingRequest, PairingWindow, Server};
 use replay_engine::wire::message::PairMessage;
 use replay_engine::wire::{
-    Channel, Concern, KeyPair, KeyStoreError, Preamble, Stream, WRITE_LIMIT, Word, code, mismatch,
+    Channel, Concern, KeyPair, KeyStoreError, NamedKey, Preamble, Stream, WRITE_LIMIT, Word, code, mismatch,
 };
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -281,7 +281,10 @@ fn a_person_who_does_not_answer_has_declined_and_meanwhile_others_are_told_so() 
     being_asked.recv().unwrap();
     let other = Ends::strangers();
     let e = pair(&tcp(address), "x", &other.client, |_| true).unwrap_err();
-    assert!(matches!(e, ClientError::Refused(_)), "{e}");
+    assert!(
+        matches!(&e, ClientError::Refused(why) if why.contains("another client is being asked about")),
+        "{e}"
+    );
     let e = first.join().unwrap().unwrap_err();
     assert!(
         matches!(&e, ClientError::PairingDeclined { by } if by == "by the agent"),
@@ -424,4 +427,202 @@ fn a_preamble_changed_on_the_way_ends_the_handshake() {
     until("the agent to be there still", || {
         Client::connect(&tcp(address), &ends.client, Some("board")).is_ok()
     });
+}
+
+/// A pairing window whose person answers when a test says so. What comes back: requests as they are asked, a way to
+/// answer, and how attempts end.
+#[allow(clippy::type_complexity, reason = "three ends of channels")]
+fn patient(
+    server: &Server,
+) -> (
+    Receiver<PairingRequest>,
+    std::sync::mpsc::Sender<bool>,
+    Receiver<Result<String, String>>,
+) {
+    let (show, shown) = channel();
+    let (say, said) = channel();
+    let (tell, told) = channel();
+    let (show, said, tell) = (
+        std::sync::Mutex::new(show),
+        std::sync::Mutex::new(said),
+        std::sync::Mutex::new(tell),
+    );
+    server.open_pairing(PairingWindow::new(
+        move |request: &PairingRequest| {
+            show.lock().unwrap().send(request.clone()).unwrap();
+            let said = said.lock().unwrap();
+            loop {
+                match said.recv_timeout(Duration::from_millis(10)) {
+                    Ok(answer) => return answer,
+                    Err(_) if request.is_withdrawn() => return false,
+                    Err(_) => {}
+                }
+            }
+        },
+        move |result: &Result<String, String>| tell.lock().unwrap().send(result.clone()).unwrap(),
+        None,
+    ));
+    (shown, say, told)
+}
+
+/// A stranger that is through with all that comes before the question.
+fn introduced(address: SocketAddr, name: &str) -> Channel {
+    let keys = KeyPair::generate().unwrap();
+    let mut channel = raw_client(address, &keys, Word::Pair);
+    let nonce = code::nonce().unwrap();
+    let digest = code::commitment(&channel.hash, &nonce);
+    let name = name.to_owned();
+    say(&channel, &PairMessage::Commit { digest, name });
+    assert!(matches!(next(&mut channel), PairMessage::Nonce(_)));
+    say(&channel, &PairMessage::Reveal(nonce));
+    channel
+}
+
+#[test]
+fn a_question_is_withdrawn_when_its_client_is_gone_and_the_next_one_is_asked_about() {
+    let ends = Ends::strangers();
+    let (server, address) = agent(&ends);
+    let (asked, answer, told) = patient(&server);
+    // More often than attempts may fail: what nobody answered is no failed attempt.
+    for _ in 0..5 {
+        let stranger = introduced(address, "stranger");
+        let request = asked.recv_timeout(Duration::from_secs(10)).unwrap();
+        assert!(!request.is_withdrawn());
+        stranger.sender.close();
+        until("the question to be withdrawn", || request.is_withdrawn());
+        let why = told.recv_timeout(Duration::from_secs(10)).unwrap().unwrap_err();
+        assert!(why.contains("withdrawn"), "{why}");
+    }
+    let client = Arc::clone(&ends.client);
+    let pairs = std::thread::spawn(move || pair(&tcp(address), "board", &client, |_| true));
+    let request = asked.recv_timeout(Duration::from_secs(10)).unwrap();
+    assert_eq!(request.key, ends.client.own().public());
+    answer.send(true).unwrap();
+    pairs.join().unwrap().unwrap();
+    assert!(told.recv().unwrap().is_ok());
+    assert_eq!(ends.agent.peers().unwrap().len(), 1, "nobody else was paired");
+}
+
+#[test]
+fn clients_that_go_away_while_they_are_asked_about_do_not_take_attention_for_ever() {
+    let ends = Ends::strangers();
+    let (server, address) = agent(&ends);
+    let (asked, _answer, told) = patient(&server);
+    let closed = (0..40).find_map(|_| {
+        introduced(address, "x").sender.close();
+        asked.recv_timeout(Duration::from_secs(10)).unwrap();
+        told.recv_timeout(Duration::from_secs(10)).unwrap().unwrap_err();
+        told.try_recv().ok()
+    });
+    let why = closed.expect("it stays open").unwrap_err();
+    assert!(why.contains("pairing closed"), "{why}");
+    let e = pair(&tcp(address), "b", &ends.client, |_| true).unwrap_err();
+    assert!(
+        matches!(&e, ClientError::Refused(why) if why.contains("not in pairing mode")),
+        "{e}"
+    );
+}
+
+#[test]
+fn a_client_that_declines_first_withdraws_the_question() {
+    let ends = Ends::strangers();
+    let (server, address) = agent(&ends);
+    let (asked, _answer, told) = patient(&server);
+    let e = pair(&tcp(address), "b", &ends.client, |_| false).unwrap_err();
+    assert!(
+        matches!(&e, ClientError::PairingDeclined { by } if by == "on this end"),
+        "{e}"
+    );
+    let request = asked.recv_timeout(Duration::from_secs(10)).unwrap();
+    until("the question to be withdrawn", || request.is_withdrawn());
+    assert!(told.recv_timeout(Duration::from_secs(10)).unwrap().is_err());
+}
+
+#[test]
+fn whose_answer_comes_first_does_not_matter() {
+    for client_first in [true, false] {
+        let ends = Ends::strangers();
+        let (server, address) = agent(&ends);
+        let (asked, answer, told) = patient(&server);
+        let (go, wait) = channel::<()>();
+        let client = Arc::clone(&ends.client);
+        let pairs = std::thread::spawn(move || {
+            pair(&tcp(address), "board", &client, |_| {
+                wait.recv().unwrap();
+                true
+            })
+        });
+        asked.recv_timeout(Duration::from_secs(10)).unwrap();
+        if client_first {
+            go.send(()).unwrap();
+            std::thread::sleep(Duration::from_millis(200));
+            answer.send(true).unwrap();
+        } else {
+            answer.send(true).unwrap();
+            std::thread::sleep(Duration::from_millis(200));
+            go.send(()).unwrap();
+        }
+        pairs.join().unwrap().unwrap();
+        assert!(told.recv().unwrap().is_ok());
+    }
+}
+
+#[test]
+fn a_name_that_another_client_has_is_told_before_the_question() {
+    let ends = Ends::strangers();
+    let (server, address) = agent(&ends);
+    let other = KeyPair::generate().unwrap().public();
+    ends.agent.pin("vm", other, "").unwrap();
+    let (asked, answer, told) = patient(&server);
+    let stranger = introduced(address, "vm");
+    let request = asked.recv_timeout(Duration::from_secs(10)).unwrap();
+    assert_eq!((request.name.as_str(), request.kept_as.as_str()), ("vm", "vm-2"));
+    assert_eq!(request.known_as, None);
+    say(
+        &stranger,
+        &PairMessage::Confirm {
+            accepted: true,
+            service_port: None,
+        },
+    );
+    answer.send(true).unwrap();
+    assert_eq!(told.recv().unwrap().unwrap(), "vm-2");
+    assert_eq!(ends.agent.by_name("vm").unwrap().unwrap().key, other);
+    // A key that is paired already is told so.
+    let (asked, _answer, _told) = patient(&server);
+    ends.agent.pin("desk", ends.client.own().public(), "").unwrap();
+    let client = Arc::clone(&ends.client);
+    std::thread::spawn(move || pair(&tcp(address), "b", &client, |_| false));
+    let request = asked.recv_timeout(Duration::from_secs(10)).unwrap();
+    assert_eq!(request.known_as.as_deref(), Some("desk"));
+}
+
+#[test]
+fn a_key_that_is_named_pairs_without_a_question_and_others_change_nothing() {
+    let ends = Ends::strangers();
+    let (server, address) = agent(&ends);
+    let (tell, told) = channel();
+    let tell = std::sync::Mutex::new(tell);
+    let named: NamedKey = ends.client.own().public().fingerprint().parse().unwrap();
+    server.open_pairing(PairingWindow::accepting(
+        named,
+        move |result: &Result<String, String>| tell.lock().unwrap().send(result.clone()).unwrap(),
+        None,
+    ));
+    for _ in 0..5 {
+        let other = Ends::strangers();
+        let e = pair(&tcp(address), "x", &other.client, |_| true).unwrap_err();
+        assert!(matches!(&e, ClientError::PairingDeclined { .. }), "{e}");
+    }
+    assert!(told.try_recv().is_err(), "that is no attempt");
+    // The client names the agent's key, too. With another one it does not even show its own.
+    let wrong: NamedKey = ends.client.own().public().fingerprint().parse().unwrap();
+    let e = pair_with_key(&tcp(address), "board", &ends.client, &wrong).unwrap_err();
+    assert!(matches!(&e, ClientError::OtherKey { .. }), "{e}");
+    assert!(e.to_string().contains(&ends.agent.own().public().fingerprint()), "{e}");
+    let right: NamedKey = ends.agent.own().public().to_hex().parse().unwrap();
+    pair_with_key(&tcp(address), "board", &ends.client, &right).unwrap();
+    assert!(told.recv().unwrap().is_ok());
+    assert_eq!(ends.agent.peers().unwrap().len(), 1);
+    assert_eq!(ends.client.peers().unwrap().len(), 1);
 }

@@ -1,7 +1,7 @@
 //! A board in a box for tests: boots one, runs commands in it, pairs with its agent, shows its screens, always ends it.
 
 use crate::monitor::{Monitor, connect};
-use crate::{Ended, kinescope, program, root};
+use crate::{Ended, Question, kinescope, program, root};
 use serde_json::json;
 use std::collections::HashMap;
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -456,22 +456,15 @@ impl Board {
     /// # Panics
     /// When the two do not pair.
     pub fn pair(&self) {
-        let mut client = Command::new(program("kinescope"))
-            .args(["pair", &self.address(), "box"])
-            .env("KINESCOPE_KEYS", self.keys())
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap_or_else(|e| panic!("kinescope does not start: {e}"));
+        let client = Question::of(
+            Command::new(program("kinescope"))
+                .args(["pair", &self.address(), "box"])
+                .env("KINESCOPE_KEYS", self.keys()),
+        );
         let shown = self.wait_for("pairing code: ", COMMAND_LIMIT);
         let yes = lock(&self.input).write_all(b"y\n");
         yes.unwrap_or_else(|e| panic!("the board's console: {e}"));
-        if let Some(mut stdin) = client.stdin.take() {
-            // It may have given up: then its end tells.
-            let _ = stdin.write_all(b"y\n");
-        }
-        let ended = Ended::from(client.wait_with_output().unwrap_or_else(|e| panic!("{e}")));
+        let ended = client.answer("y");
         assert_eq!(ended.code, Some(0), "{ended:?}");
         let digits = |text: &str| text.chars().filter(char::is_ascii_digit).collect::<String>();
         assert!(

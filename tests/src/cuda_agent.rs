@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)] // What goes wrong here is a test that fails.
 
 use crate::cuda::Cuda;
-use crate::program;
+use crate::{Question, program};
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -46,22 +46,27 @@ impl Agent {
             .stderr(Stdio::null())
             .spawn()
             .unwrap();
-        child.stdin.as_mut().unwrap().write_all(b"y\n").unwrap();
+        let mut stdin = child.stdin.take().unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap())
             .lines()
             .map_while(Result::ok);
         let address = lines.find_map(|l| l.strip_prefix("listening on ").map(str::to_owned));
         let address = address.expect("the agent tells where it listens");
-        std::thread::spawn(move || lines.count());
-        let mut pair = Command::new(program("kinescope"));
-        pair.args(["pair", &address, "lab"])
-            .env("KINESCOPE_KEYS", cuda.file("keys"))
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped());
-        let mut pair = pair.spawn().unwrap();
-        pair.stdin.as_mut().unwrap().write_all(b"y\n").unwrap();
-        let paired = pair.wait_with_output().unwrap();
-        assert!(paired.status.success(), "{paired:?}");
+        // The person at the agent says yes to the code that is shown.
+        std::thread::spawn(move || {
+            for line in lines {
+                if line.starts_with("pairing code: ") && stdin.write_all(b"y\n").is_err() {
+                    break;
+                }
+            }
+        });
+        let pair = Question::of(
+            Command::new(program("kinescope"))
+                .args(["pair", &address, "lab"])
+                .env("KINESCOPE_KEYS", cuda.file("keys")),
+        );
+        let paired = pair.answer("y");
+        assert_eq!(paired.code, Some(0), "{paired:?}");
         Self { child, socket }
     }
 }

@@ -14,8 +14,9 @@ pub mod virtio_gpu;
 
 use serde_json::Value;
 use std::ffi::OsStr;
+use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Child, Command, Output, Stdio};
 use std::sync::OnceLock;
 use trace_core::progress::Progress;
 use trace_core::recording::EventsBuilder;
@@ -97,6 +98,51 @@ impl Ended {
             self.err.trim_end().lines().count() <= 2,
             "more than a message: {self:?}"
         );
+    }
+}
+
+/// A program that asks a person on standard error. What is typed before its question is no answer, so that a test has to
+/// wait for that.
+#[derive(Debug)]
+pub struct Question {
+    child: Child,
+    /// What it said until the question, and the question.
+    pub text: String,
+}
+
+impl Question {
+    /// Starts the program and waits until it asks, or has ended.
+    #[must_use]
+    pub fn of(command: &mut Command) -> Self {
+        command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap_or_else(|e| panic!("{command:?}: {e}"));
+        let mut text = Vec::new();
+        let mut byte = [0];
+        if let Some(err) = &mut child.stderr {
+            while !text.ends_with(b"[y/N] ") && err.read(&mut byte).is_ok_and(|n| n == 1) {
+                text.extend(byte);
+            }
+        }
+        let text = String::from_utf8_lossy(&text).into_owned();
+        Self { child, text }
+    }
+
+    /// Answers, and waits until the program has ended.
+    #[must_use]
+    pub fn answer(mut self, line: &str) -> Ended {
+        if let Some(stdin) = &mut self.child.stdin {
+            // It may have ended: then its end tells.
+            let _ = writeln!(stdin, "{line}");
+        }
+        let ended = self.child.wait_with_output();
+        let ended = Ended::from(ended.unwrap_or_else(|e| panic!("how it ended: {e}")));
+        Ended {
+            err: self.text + &ended.err,
+            ..ended
+        }
     }
 }
 

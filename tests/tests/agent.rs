@@ -15,7 +15,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
-use whole_program_tests::{Ended, kinescope, program, recordings, root};
+use whole_program_tests::{Ended, Question, kinescope, program, recordings, root};
 
 /// Longest time for what happens at once.
 const LIMIT: Duration = Duration::from_secs(30);
@@ -51,12 +51,16 @@ impl Agent {
             .stderr(Stdio::null())
             .spawn()
             .unwrap();
-        // The person at the board says yes to the first code.
-        child.stdin.as_mut().unwrap().write_all(b"y\n").unwrap();
+        // The person at the board says yes to the first code that is shown.
+        let mut person = child.stdin.take().unwrap();
         let (send, lines) = channel();
         let out = BufReader::new(child.stdout.take().unwrap());
         std::thread::spawn(move || {
             for line in out.lines().map_while(Result::ok) {
+                if line.starts_with("pairing code: ") {
+                    // It may be gone already.
+                    let _ = person.write_all(b"y\n");
+                }
                 if send.send(line).is_err() {
                     break;
                 }
@@ -95,16 +99,12 @@ impl Agent {
     }
 
     fn pair(&self) {
-        let mut child = Command::new(program("kinescope"))
-            .args(["pair", &self.address, "lab"])
-            .env("KINESCOPE_KEYS", self.keys())
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        child.stdin.as_mut().unwrap().write_all(b"y\n").unwrap();
-        let ended = Ended::from(child.wait_with_output().unwrap());
+        let client = Question::of(
+            Command::new(program("kinescope"))
+                .args(["pair", &self.address, "lab"])
+                .env("KINESCOPE_KEYS", self.keys()),
+        );
+        let ended = client.answer("y");
         assert_eq!(ended.code, Some(0), "{ended:?}");
         // Both ends showed the same nine digits.
         let digits = |text: &str| text.chars().filter(char::is_ascii_digit).collect::<String>();

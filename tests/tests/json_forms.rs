@@ -596,6 +596,7 @@ fn boards_and_agents() {
     );
     form(&boards[0]["gpu"], "id:h name:s");
     assert_eq!(json(&["agents"], 0), Value::Array(Vec::new()));
+    form(&json(&["agents", "--own-key"], 0), "fingerprint:s key:d");
 }
 
 #[test]

@@ -8,7 +8,7 @@ use serde::Serialize;
 
 pub const VERB: Verb = Verb {
     name: "agents",
-    about: "Agents that this program is paired with; --forget removes one",
+    about: "Agents that this program is paired with; --forget removes one, --own-key shows this program's key",
     args: Arguments::augment_args,
     run: |matches, out| run(&Arguments::from_arg_matches(matches)?, out),
 };
@@ -18,6 +18,9 @@ struct Arguments {
     /// Forget this agent: name, address and key
     #[arg(long, value_name = "NAME")]
     forget: Option<String>,
+    /// Show this program's own key and its fingerprint, for `kinescope-agent pair --accept` or `keys trust`
+    #[arg(long, conflicts_with = "forget")]
+    own_key: bool,
     #[command(flatten)]
     keys: Keys,
 }
@@ -35,6 +38,13 @@ struct Gone {
     name: String,
     address: String,
     fingerprint: Option<String>,
+}
+
+/// This program's own key.
+#[derive(Serialize)]
+struct Own {
+    fingerprint: String,
+    key: String,
 }
 
 /// Forgets an agent and says what was known of it.
@@ -61,6 +71,18 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
     let keys = arguments.keys.open()?;
     if let Some(name) = &arguments.forget {
         return forget(&keys, name, out);
+    }
+    if arguments.own_key {
+        let key = keys.own().public();
+        let own = Own {
+            fingerprint: key.fingerprint(),
+            key: key.to_hex(),
+        };
+        match out.json() {
+            true => out.value(&own)?,
+            false => out.line(format_args!("{}\t{}", own.fingerprint, own.key))?,
+        }
+        return Ok(Exit::Good);
     }
     let failed = |e| Failure::usage(format!("keys: {e}"));
     let agents: Vec<Agent> = keys

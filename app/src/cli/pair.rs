@@ -1,11 +1,15 @@
 //! `pair`: makes this program and an agent know each other's keys.
 
 use super::board::Keys;
+use super::failure::complain;
 use super::{Exit, Failure, Out, Verb};
 use clap::{Args, FromArgMatches as _};
 use replay_engine::client::{self, Endpoint};
+use replay_engine::question::{self, Answer};
+use replay_engine::serve::ANSWER_LIMIT;
+use replay_engine::wire::NamedKey;
 use serde::Serialize;
-use std::io::{BufRead as _, Write as _};
+use std::io::Write as _;
 use std::path::PathBuf;
 
 pub const VERB: Verb = Verb {
@@ -26,6 +30,10 @@ struct Arguments {
     /// Take this as the code that the agent shows instead of asking
     #[arg(long, value_name = "CODE")]
     code: Option<String>,
+    /// Pair only with the agent that has this key, and do not ask: its fingerprint, or the key itself, as
+    /// `kinescope-agent keys list` shows them there
+    #[arg(long, value_name = "FINGERPRINT", conflicts_with = "code")]
+    accept: Option<NamedKey>,
     #[command(flatten)]
     keys: Keys,
 }
@@ -61,7 +69,11 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
         Some(given) => digits(given) == digits(code),
         None => ask(code),
     };
-    let paired = client::pair(&at, &arguments.name, &keys, confirm).map_err(|e| Failure::usage(e.to_string()))?;
+    let paired = match &arguments.accept {
+        Some(key) => client::pair_with_key(&at, &arguments.name, &keys, key),
+        None => client::pair(&at, &arguments.name, &keys, confirm),
+    };
+    let paired = paired.map_err(|e| Failure::usage(e.to_string()))?;
     if out.json() {
         out.value(&Paired {
             name: &paired.name,
@@ -83,13 +95,20 @@ fn digits(code: &str) -> String {
 
 /// Asks the person at the terminal whether the agent shows the same code.
 fn ask(code: &str) -> bool {
-    let mut err = std::io::stderr();
-    let told = write!(err, "The code is {code}. Does the agent show the same one? [y/N] ").and_then(|()| err.flush());
+    let show = || {
+        let mut err = std::io::stderr();
+        write!(err, "The code is {code}. Does the agent show the same one? [y/N] ")?;
+        err.flush()
+    };
     // Whoever cannot see the code cannot confirm it.
-    if told.is_err() {
-        return false;
+    let answer = question::ask(show, ANSWER_LIMIT, || false).unwrap_or(Answer::Ended);
+    match answer {
+        Answer::Yes | Answer::No => {}
+        Answer::Late | Answer::Withdrawn => complain("nobody answered"),
+        Answer::Ended => complain(
+            "standard input has no answer: nobody can be asked. Give the code that the agent shows with --code, or the \
+             fingerprint of its key with --accept",
+        ),
     }
-    let mut line = String::new();
-    let read = std::io::stdin().lock().read_line(&mut line);
-    read.is_ok() && matches!(line.trim(), "y" | "Y" | "yes")
+    answer == Answer::Yes
 }

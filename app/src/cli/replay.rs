@@ -339,6 +339,9 @@ fn play(arguments: &Arguments, lease: &mut Lease, compiled: &Compiled, device: &
         // It began and did not end: that is a failed replay, not one that could not start.
         Err(
             e @ (ClientError::Device(_)
+            | ClientError::Forgotten {
+                stage: Stage::Run | Stage::Download,
+            }
             | ClientError::Lost {
                 stage: Stage::Run | Stage::Download,
                 ..

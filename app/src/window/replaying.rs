@@ -12,9 +12,10 @@ use egui::Context;
 use replay_engine::client::ClientError;
 use replay_engine::plan::RewriteKind;
 use replay_engine::run::Verdict;
+use replay_engine::serve::ANSWER_LIMIT;
 use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, channel};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use trace_core::recording::Recording;
 
 /// How often a wait for the person looks whether they stopped it.
@@ -268,10 +269,12 @@ impl App {
                     });
                 }
                 again.request_repaint();
+                let asked = Instant::now();
                 loop {
                     match from.recv_timeout(TICK) {
                         Ok(same) => return same,
-                        Err(RecvTimeoutError::Timeout) if stop.check().is_ok() => {}
+                        // The agent does not wait longer either.
+                        Err(RecvTimeoutError::Timeout) if stop.check().is_ok() && asked.elapsed() < ANSWER_LIMIT => {}
                         Err(_) => return false,
                     }
                 }

@@ -13,6 +13,7 @@ use egui_kittest::Harness;
 use egui_kittest::kittest::Queryable as _;
 use kinescope::commands::COMMANDS;
 use kinescope::document::axis::AxisKind;
+use kinescope::document::boards::Boards;
 use kinescope::document::{Document, derive, journal};
 use kinescope::panels::views::Views;
 use kinescope::theme::ThemeChoice;
@@ -148,6 +149,7 @@ impl Window {
         let folder = tempfile::tempdir().unwrap();
         let answer = Arc::new(Mutex::new(Chosen::Nothing));
         let (settings, again) = (folder.path().join("settings"), Arc::clone(&answer));
+        let keys = folder.path().join("client-keys");
         let mut harness = Harness::builder()
             .with_size(egui::Vec2::from(size))
             .with_pixels_per_point(scale)
@@ -166,7 +168,10 @@ impl Window {
                             chooser,
                             commands: COMMANDS,
                         };
-                        App::new(ui.ctx(), setup)
+                        let mut app = App::new(ui.ctx(), setup);
+                        // Not those of whoever runs the tests.
+                        app.boards = Boards::new(Some(keys.clone()));
+                        app
                     });
                     app.ui(ui);
                 },

@@ -2,7 +2,7 @@
 
 use clap::{Parser, Subcommand};
 use linux_recorder::{Accessor, Method};
-use replay_engine::wire::DEFAULT_PORT;
+use replay_engine::wire::{DEFAULT_PORT, NamedKey};
 use std::path::PathBuf;
 
 /// Owns devices on this machine and lets paired clients replay on them.
@@ -75,6 +75,10 @@ pub struct Serve {
     /// Also let one unknown client pair, asking here
     #[arg(long)]
     pub pair: bool,
+    /// Pair only with the client that has this key, and do not ask: its fingerprint, or the key itself, as `kinescope
+    /// agents --own-key` shows them there
+    #[arg(long, value_name = "FINGERPRINT", requires = "pair")]
+    pub accept: Option<NamedKey>,
     /// Most mebibytes of pages and plans kept between replays (default: 512, or an eighth of the machine's memory)
     #[arg(long, value_name = "MIB")]
     pub cache: Option<usize>,
@@ -167,6 +171,10 @@ pub struct Pair {
     /// TCP port of `serve`, which the client keeps
     #[arg(long, value_name = "PORT", default_value_t = DEFAULT_PORT)]
     pub serve_port: u16,
+    /// Pair only with the client that has this key, and do not ask: its fingerprint, or the key itself, as `kinescope
+    /// agents --own-key` shows them there
+    #[arg(long, value_name = "FINGERPRINT")]
+    pub accept: Option<NamedKey>,
 }
 
 /// What to do with keys.
@@ -174,7 +182,7 @@ pub struct Pair {
 pub enum Keys {
     /// List the agent's key and its clients
     List,
-    /// Forget a client: its next connection is refused
+    /// Forget a client: a running agent closes its connections and takes no new ones
     Forget {
         /// Its name in the list.
         name: String,

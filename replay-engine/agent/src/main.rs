@@ -14,6 +14,10 @@ use replay_engine::wire::{KeyStore, PublicKey};
 use std::io::Write as _;
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::Duration;
+
+/// How long a running agent has to say what it closed: it looks at its keys several times a second.
+const ANSWER_LIMIT: Duration = Duration::from_millis(1500);
 
 fn main() -> ExitCode {
     let filter = tracing_subscriber::EnvFilter::try_from_env("KINESCOPE_LOG")
@@ -103,7 +107,17 @@ fn keys(command: &Keys, store: &KeyStore) -> Result<()> {
             let Some(gone) = store.forget(name)? else {
                 bail!("no client is called `{name}` (see: kinescope-agent keys list)");
             };
-            say(&format!("forgot {gone}"))
+            say(&format!("forgot {gone}"))?;
+            if !store.is_served() {
+                return Ok(());
+            }
+            // Which connections it has is known to the running agent alone.
+            match gone.key.and_then(|key| store.closed(&key, ANSWER_LIMIT)) {
+                Some(0) => say(&format!("{name} had no open connection")),
+                Some(1) => say(&format!("1 open connection of {name} is closed")),
+                Some(n) => say(&format!("{n} open connections of {name} are closed")),
+                None => say("the running agent closes its open connections and frees their devices"),
+            }
         }
         Keys::Trust { name, key } => {
             let Some(parsed) = PublicKey::from_hex(key) else {

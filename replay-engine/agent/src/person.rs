@@ -1,78 +1,74 @@
 //! Asks the person at the agent's terminal whether two pairing codes are the same.
 
+use crate::say;
+use replay_engine::question::{Answer, ask};
 use replay_engine::serve::{ANSWER_LIMIT, PairingRequest, PairingWindow};
-use std::io::{BufRead as _, Write as _};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::sync::{Mutex, OnceLock, PoisonError};
-use std::thread;
-use std::time::Duration;
+use replay_engine::wire::NamedKey;
+use std::io::Write as _;
+use std::sync::mpsc::Sender;
 
 /// Shows a request and reads the answer from standard input; anything but `y` or `yes` declines, the end of input and
 /// silence too.
 #[must_use]
 pub fn confirm(request: &PairingRequest) -> bool {
-    let mut out = std::io::stdout().lock();
-    let told = write!(
-        out,
-        "\nclient `{}` at {} wants to pair (its key is {})\npairing code: {}\nDoes the client show the same code? [y/N] ",
-        request.name,
-        request.peer,
-        request.key.fingerprint(),
-        request.code
-    )
-    .and_then(|()| out.flush());
-    drop(out);
-    // Whoever cannot see the code cannot confirm it.
-    if told.is_err() {
-        return false;
-    }
-    let Some(answer) = line(ANSWER_LIMIT) else {
-        return false;
+    let show = || {
+        let mut out = std::io::stdout().lock();
+        out.write_all(text(request).as_bytes())?;
+        out.flush()
     };
-    matches!(answer.trim().to_ascii_lowercase().as_str(), "y" | "yes")
+    // Whoever cannot see the code cannot confirm it.
+    let answer = ask(show, ANSWER_LIMIT, || request.is_withdrawn()).unwrap_or(Answer::Ended);
+    // The line that the question stands on has no end yet. Where nobody reads it, nobody misses it.
+    let _ = match answer {
+        Answer::Yes | Answer::No => Ok(()),
+        Answer::Late | Answer::Withdrawn => say(""),
+        Answer::Ended => say(&format!(
+            "\nstandard input has no answer: nobody can be asked. To pair without a question: --accept {}",
+            request.key.fingerprint()
+        )),
+    };
+    answer == Answer::Yes
 }
 
-/// Lines of standard input as they come, from a thread that reads them for the whole program.
-fn lines() -> &'static Mutex<Receiver<String>> {
-    static LINES: OnceLock<Mutex<Receiver<String>>> = OnceLock::new();
-    LINES.get_or_init(|| {
-        let (to, lines) = channel();
-        let read = move || {
-            for line in std::io::stdin().lock().lines().map_while(Result::ok) {
-                if to.send(line).is_err() {
-                    break;
-                }
-            }
-        };
-        // Without the thread nobody answers.
-        let _ = thread::Builder::new().name("kinescope-terminal".into()).spawn(read);
-        Mutex::new(lines)
-    })
-}
-
-/// The next line, within `limit`; `None` at the end of input too. An answer that came too late for the question
-/// before is not one to this question.
-fn line(limit: Duration) -> Option<String> {
-    static LATE: AtomicBool = AtomicBool::new(false);
-    let lines = lines().lock().unwrap_or_else(PoisonError::into_inner);
-    if LATE.swap(false, Ordering::SeqCst) {
-        for _ in lines.try_iter() {}
+/// What the person is asked.
+fn text(request: &PairingRequest) -> String {
+    let PairingRequest {
+        code,
+        name,
+        kept_as,
+        known_as,
+        peer,
+        ..
+    } = request;
+    let key = request.key.fingerprint();
+    let mut text = format!("\nclient `{name}` at {peer} wants to pair (its key is {key})\n");
+    if kept_as != name {
+        text += &format!("the name `{name}` belongs to another client: this one would be kept as `{kept_as}`\n");
     }
-    let answer = lines.recv_timeout(limit);
-    LATE.store(matches!(answer, Err(RecvTimeoutError::Timeout)), Ordering::SeqCst);
-    answer.ok()
+    match known_as {
+        Some(known) if known == kept_as => text += &format!("this key is paired already, as `{known}`\n"),
+        Some(known) => {
+            text += &format!("this key is paired already, as `{known}`: it would be kept as `{kept_as}` instead\n")
+        }
+        None => {}
+    }
+    text + &format!("pairing code: {code}\nDoes the client show the same code? [y/N] ")
 }
 
-/// A pairing window that asks at the terminal. `done` hears of the end of each attempt.
+/// A pairing window that asks at the terminal, or takes the client with one key without asking. `done` hears of the end
+/// of each attempt.
 #[must_use]
-pub fn window(service_port: Option<u16>, done: Sender<Result<String, String>>) -> PairingWindow {
-    PairingWindow::new(
-        confirm,
-        move |result| {
-            // The program may have ended its wait: then nobody needs to know.
-            let _ = done.send(result.clone());
-        },
-        service_port,
-    )
+pub fn window(
+    service_port: Option<u16>,
+    accept: Option<&NamedKey>,
+    done: Sender<Result<String, String>>,
+) -> PairingWindow {
+    let finished = move |result: &Result<String, String>| {
+        // The program may have ended its wait: then nobody needs to know.
+        let _ = done.send(result.clone());
+    };
+    match accept {
+        Some(key) => PairingWindow::accepting(key.clone(), finished, service_port),
+        None => PairingWindow::new(confirm, finished, service_port),
+    }
 }

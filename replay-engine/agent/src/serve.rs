@@ -4,7 +4,7 @@ use crate::cli::{Pair, Serve};
 use crate::{devices, person, say};
 use anyhow::{Context as _, Result, bail};
 use replay_engine::serve::{Factory, Options, Server};
-use replay_engine::wire::{DEFAULT_PORT, KeyStore};
+use replay_engine::wire::{DEFAULT_PORT, KeyStore, NamedKey};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::net::TcpListener;
@@ -77,8 +77,8 @@ pub fn serve(options: &Serve, keys: &Arc<KeyStore>) -> Result<()> {
     }
     if options.pair {
         let (done, heard) = channel();
-        server.open_pairing(person::window(None, done));
-        say("pairing is open for one client")?;
+        server.open_pairing(person::window(None, options.accept.as_ref(), done));
+        say(&describe_window(options.accept.as_ref()))?;
         thread::Builder::new().name("kinescope-pair".into()).spawn(move || {
             for result in heard {
                 // Whoever closed standard output does not want to know.
@@ -124,6 +124,14 @@ fn spawn(
     Ok(())
 }
 
+/// For whom pairing is open.
+fn describe_window(accept: Option<&NamedKey>) -> String {
+    match accept {
+        Some(key) => format!("pairing is open for the client with the key {key}"),
+        None => "pairing is open for one client".to_owned(),
+    }
+}
+
 fn told(result: &Result<String, String>) -> String {
     match result {
         Ok(name) => format!("paired with {name}"),
@@ -139,12 +147,13 @@ pub fn pair(options: &Pair, keys: &Arc<KeyStore>) -> Result<()> {
     let server = Server::new(&[], Some(Arc::clone(keys)), Options::default())?;
     let (done, heard) = channel();
     let (ended, _end) = channel();
+    let accept = options.accept.as_ref();
     if let Some(path) = &options.unix {
-        server.open_pairing(person::window(None, done));
+        server.open_pairing(person::window(None, accept, done));
         let listener = unix(path)?;
         spawn(&server, ended, move |server| server.serve_unix(&listener))?;
     } else {
-        server.open_pairing(person::window(Some(options.serve_port), done));
+        server.open_pairing(person::window(Some(options.serve_port), accept, done));
         let listener = tcp(&options.listen)?;
         spawn(&server, ended, move |server| server.serve_tcp(&listener))?;
     }

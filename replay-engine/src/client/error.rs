@@ -43,6 +43,17 @@ impl Stage {
             Self::Download => "fetching the outcome",
         }
     }
+
+    /// What to do when the connection was lost then.
+    fn after_loss(self) -> &'static str {
+        match self {
+            // An agent that strangers flood drops connections whose other end it does not know yet.
+            Self::Reach | Self::Version | Self::Pair => {
+                "see whether kinescope-agent still runs, and in its log whether strangers take its places, then try again"
+            }
+            _ => "see whether kinescope-agent still runs, then replay again (nothing was kept of this run)",
+        }
+    }
 }
 
 /// Why a client could not do what was asked.
@@ -115,6 +126,28 @@ pub enum ClientError {
         address: String,
         /// Fingerprint of the key it showed.
         fingerprint: String,
+    },
+    /// The agent that was to be paired with has another key than the one that was named.
+    #[error(
+        "the agent at {address} has the key {fingerprint}, not {expected}: nothing was paired. `kinescope-agent keys list` \
+         there shows its key"
+    )]
+    OtherKey {
+        /// Where.
+        address: String,
+        /// Fingerprint of the key that was named.
+        expected: String,
+        /// Fingerprint of the key it showed.
+        fingerprint: String,
+    },
+    /// The agent has forgotten this client's key while it was connected.
+    #[error(
+        "the agent has forgotten this client's key and ended the connection while {}; {HOW_TO_PAIR}, then pair again",
+        stage.doing()
+    )]
+    Forgotten {
+        /// When.
+        stage: Stage,
     },
     /// The agent refuses this client, and says why.
     #[error("the agent refused: {0}")]
@@ -204,8 +237,7 @@ pub enum ClientError {
     Device(String),
     /// The connection ended.
     #[error(
-        "the connection to the agent was lost while {}: {reason}; see whether kinescope-agent still runs, then \
-         replay again (nothing was kept of this run)", stage.doing()
+        "the connection to the agent was lost while {}: {reason}; {}", stage.doing(), stage.after_loss()
     )]
     Lost {
         /// When.
@@ -239,6 +271,7 @@ impl ClientError {
             Self::Version(_) => Stage::Version,
             Self::NotPaired { .. }
             | Self::WrongKey { .. }
+            | Self::OtherKey { .. }
             | Self::Refused(_)
             | Self::PairingDeclined { .. }
             | Self::Keys(_) => Stage::Pair,
@@ -250,7 +283,7 @@ impl ClientError {
             | Self::TooLarge(_) => Stage::Check,
             Self::AgentRefusedPlan(_) => Stage::Upload,
             Self::Device(_) | Self::Cancelled => Stage::Run,
-            Self::Lost { stage, .. } | Self::Protocol { stage, .. } => *stage,
+            Self::Forgotten { stage } | Self::Lost { stage, .. } | Self::Protocol { stage, .. } => *stage,
         }
     }
 }

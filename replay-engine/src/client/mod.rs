@@ -8,5 +8,5 @@ mod session;
 
 pub use error::{ClientError, Stage};
 pub use lease::{Lease, Phase, Pushed};
-pub use pair::{Paired, pair};
+pub use pair::{Paired, pair, pair_with_key};
 pub use session::{Client, Endpoint};

@@ -2,12 +2,10 @@
 
 use super::error::{ClientError, Stage};
 use super::session::{Endpoint, at, establish_pairing};
+use crate::serve::{ANSWER_LIMIT, ANSWER_MARGIN};
 use crate::wire::message::PairMessage;
-use crate::wire::{Channel, Concern, KeyStore, KeyStoreError, PublicKey, WireError, code, name_is_sound};
-use std::time::Duration;
-
-/// How long the agent's person may take to compare the codes.
-const PERSON_LIMIT: Duration = Duration::from_secs(300);
+use crate::wire::{Channel, Concern, KeyStore, KeyStoreError, NamedKey, PublicKey, WireError, code, name_is_sound};
+use std::time::Instant;
 
 /// An agent that was just paired.
 #[derive(Clone, Debug)]
@@ -20,13 +18,27 @@ pub struct Paired {
     pub address: String,
 }
 
-fn next(channel: &mut Channel) -> Result<PairMessage, ClientError> {
-    let frame = channel.receiver.receive().map_err(|e| at(Stage::Pair, e))?;
+fn next(channel: &mut Channel, by: Option<Instant>) -> Result<PairMessage, ClientError> {
+    let frame = match by {
+        Some(by) => channel.receiver.receive_by(by),
+        None => channel.receiver.receive(),
+    };
+    let frame = frame.map_err(|e| match (e, by) {
+        (WireError::Silent, Some(_)) => declined(&format!("by the agent within {} s", ANSWER_LIMIT.as_secs())),
+        (e, _) => at(Stage::Pair, e),
+    })?;
     if frame.concern != Concern::Pair {
         let text = format!("a frame about {:?} while pairing", frame.concern);
         return Err(at(Stage::Pair, WireError::Unexpected(text)));
     }
-    frame.message().map_err(|e| at(Stage::Pair, e.into()))
+    match frame.message().map_err(|e| at(Stage::Pair, e.into()))? {
+        PairMessage::Busy => Err(ClientError::Refused(OTHER_CLIENT.to_owned())),
+        message => Ok(message),
+    }
+}
+
+fn declined(by: &str) -> ClientError {
+    ClientError::PairingDeclined { by: by.to_owned() }
 }
 
 fn odd(what: &str) -> ClientError {
@@ -49,9 +61,13 @@ fn own_name() -> String {
     }
 }
 
+/// Why an agent does not pair with this client now, and may later.
+pub(super) const OTHER_CLIENT: &str = "another client is being asked about there; pair again when its person has \
+     answered, which takes two minutes at most";
+
 /// Pairs with an agent that is in pairing mode, and keeps its key under `name`. `confirm` gets the code
-/// (`123 456 789`), which a person compares with the one that the agent shows; it may take its time, up to five
-/// minutes.
+/// (`123 456 789`), which a person compares with the one that the agent shows; it may take its time, up to
+/// [`ANSWER_LIMIT`].
 ///
 /// # Errors
 /// When the agent cannot be reached, is not in pairing mode, one of the two persons declines, or the key cannot be
@@ -62,10 +78,37 @@ pub fn pair(
     keys: &KeyStore,
     confirm: impl FnOnce(&str) -> bool,
 ) -> Result<Paired, ClientError> {
+    exchange(endpoint, name, keys, |_| Ok(()), confirm)
+}
+
+/// As [`pair`], with the agent that has this key, which nobody is asked about.
+///
+/// # Errors
+/// As [`pair`], and when the agent has another key: it is not told this client's then.
+pub fn pair_with_key(endpoint: &Endpoint, name: &str, keys: &KeyStore, key: &NamedKey) -> Result<Paired, ClientError> {
+    let check = |shown: PublicKey| match key.names(&shown) {
+        true => Ok(()),
+        false => Err(ClientError::OtherKey {
+            address: endpoint.address(),
+            expected: key.to_string(),
+            fingerprint: shown.fingerprint(),
+        }),
+    };
+    exchange(endpoint, name, keys, check, |_| true)
+}
+
+/// Pairs with an agent whose key `check` accepts before this client's is shown.
+fn exchange(
+    endpoint: &Endpoint,
+    name: &str,
+    keys: &KeyStore,
+    check: impl FnOnce(PublicKey) -> Result<(), ClientError>,
+    confirm: impl FnOnce(&str) -> bool,
+) -> Result<Paired, ClientError> {
     if !name_is_sound(name) {
         return Err(KeyStoreError::BadName(name.to_owned()).into());
     }
-    let mut channel = establish_pairing(endpoint, keys.own())?;
+    let mut channel = establish_pairing(endpoint, keys.own(), check)?;
     if let Some(other) = keys.by_name(name)?.filter(|p| p.key != channel.remote) {
         return Err(KeyStoreError::NameTaken(other.name).into());
     }
@@ -76,39 +119,37 @@ pub fn pair(
         digest: code::commitment(&channel.hash, &nonce),
         name: own_name(),
     })?;
-    let PairMessage::Nonce(theirs) = next(&mut channel)? else {
+    let PairMessage::Nonce(theirs) = next(&mut channel, None)? else {
         return Err(odd("the agent's nonce"));
     };
     send(&PairMessage::Reveal(nonce))?;
+    // Both persons are asked from now on.
+    let by = Instant::now() + ANSWER_LIMIT + ANSWER_MARGIN;
     let accepted = confirm(&code::code(&channel.hash, &nonce, &theirs));
-    send(&PairMessage::Confirm {
+    let sent = send(&PairMessage::Confirm {
         accepted,
         service_port: None,
-    })?;
+    });
     if !accepted {
-        return Err(ClientError::PairingDeclined {
-            by: "on this end".into(),
-        });
+        return Err(declined("on this end"));
     }
-    channel
-        .receiver
-        .set_silence(PERSON_LIMIT)
-        .map_err(|e| at(Stage::Pair, e))?;
-    let declined = || ClientError::PairingDeclined {
-        by: "by the agent".into(),
-    };
-    let PairMessage::Confirm { accepted, .. } = next(&mut channel)? else {
+    // An agent that is through with this client has closed the connection, and said before why.
+    let PairMessage::Confirm { accepted, .. } = next(&mut channel, Some(by)).map_err(|e| match &sent {
+        Err(_) => declined("on both ends in time"),
+        Ok(()) => e,
+    })?
+    else {
         return Err(odd("a confirmation"));
     };
     if !accepted {
-        return Err(declined());
+        return Err(declined("by the agent"));
     }
     // The agent says once more that it has kept this client's key.
-    let PairMessage::Confirm { accepted, service_port } = next(&mut channel)? else {
+    let PairMessage::Confirm { accepted, service_port } = next(&mut channel, Some(by))? else {
         return Err(odd("a confirmation"));
     };
     if !accepted {
-        return Err(declined());
+        return Err(declined("by the agent"));
     }
     let address = match (endpoint, service_port) {
         (Endpoint::Tcp(address), Some(port)) => {

@@ -2,9 +2,10 @@
 
 use super::error::{ClientError, Stage};
 use super::lease::Lease;
+use super::pair::OTHER_CLIENT;
 use crate::device::DeviceInfo;
 use crate::serve::Server;
-use crate::wire::message::{DeviceState, LeaseReply, LeaseRequest, SessionReply};
+use crate::wire::message::{DeviceState, LeaseReply, LeaseRequest, SessionRefusal, SessionReply};
 use crate::wire::{
     Arrived, Channel, Concern, Frame, HANDSHAKE_LIMIT, HOW_TO_PAIR, KeyPair, KeyStore, Limits, Preamble, PublicKey,
     Sender, Stream, WAITING_FRAMES, WRITE_LIMIT, WireError, Word, mismatch, read_into,
@@ -17,6 +18,9 @@ use std::time::{Duration, Instant};
 
 /// Longest time for a TCP connection to be taken.
 const DIAL_LIMIT: Duration = Duration::from_secs(5);
+
+/// Longest time that the agent's last word may be on its way through this process.
+const LAST_WORD: Duration = Duration::from_millis(500);
 
 /// Where an agent is.
 #[derive(Clone, Debug)]
@@ -102,7 +106,8 @@ pub(super) fn establish(
         .set_limits(HANDSHAKE_LIMIT, WRITE_LIMIT)
         .map_err(|e| at(Stage::Reach, e.into()))?;
     let ours = Preamble::own(word);
-    let our_bytes = ours.send(&mut stream).map_err(|e| at(Stage::Reach, e.into()))?;
+    // An agent that has no room says so and does not wait for what is sent to it.
+    let sent = ours.send(&mut stream);
     let (theirs, their_bytes) = Preamble::receive(&mut stream, by).map_err(|e| match e.kind() {
         std::io::ErrorKind::InvalidData => odd(&e),
         std::io::ErrorKind::UnexpectedEof => odd(&"it closed the connection at once"),
@@ -117,6 +122,7 @@ pub(super) fn establish(
     }
     match theirs.known_word() {
         Some(Word::Go) => {}
+        Some(Word::Asking) => return Err(ClientError::Refused(OTHER_CLIENT.to_owned())),
         Some(Word::NotPairing) => {
             return Err(ClientError::Refused(format!(
                 "it is not in pairing mode; {HOW_TO_PAIR}, then pair again"
@@ -136,13 +142,14 @@ pub(super) fn establish(
         }
         _ => return Err(odd(&format!("it answers with the unknown word {}", theirs.word))),
     }
+    let our_bytes = sent.map_err(|e| at(Stage::Reach, e.into()))?;
     let prologue: Vec<u8> = our_bytes.into_iter().chain(their_bytes).collect();
     Channel::initiate(stream, own, &prologue, Limits::FromAgent, by, |key| {
         accept(key).map_err(Shown::Refused)
     })
     .map_err(|e| match e {
         Shown::Refused(e) => e,
-        Shown::Wire(e) => at(Stage::Pair, e),
+        Shown::Wire(e) => at(Stage::Pair, e.within(limit.min(HANDSHAKE_LIMIT))),
     })
 }
 
@@ -162,8 +169,26 @@ impl From<WireError> for Shown {
 pub(super) fn at(stage: Stage, e: WireError) -> ClientError {
     let reason = e.to_string();
     match e {
-        WireError::Closed | WireError::Silent | WireError::Io(_) => ClientError::Lost { stage, reason },
+        WireError::Closed | WireError::Silent | WireError::Late { .. } | WireError::Io(_) => {
+            ClientError::Lost { stage, reason }
+        }
         _ => ClientError::Protocol { stage, reason },
+    }
+}
+
+/// Why the agent ends the session, where a frame says so. It may come at any time, in the place of any answer.
+fn last_word(frame: &Frame) -> Option<SessionRefusal> {
+    match frame.message() {
+        Ok(SessionReply::Refused(why)) if frame.concern == Concern::Session => Some(why),
+        _ => None,
+    }
+}
+
+/// The agent's last word as an error.
+fn refused(stage: Stage, why: &SessionRefusal) -> ClientError {
+    match why {
+        SessionRefusal::Forgotten => ClientError::Forgotten { stage },
+        why => ClientError::Refused(why.to_string()),
     }
 }
 
@@ -183,19 +208,34 @@ impl Drop for Connection {
 impl Connection {
     /// Sends a message.
     pub fn send<T: serde::Serialize>(&self, stage: Stage, concern: Concern, message: &T) -> Result<(), ClientError> {
-        self.sender.send(concern, message).map_err(|e| self.ended(stage, e))
+        self.sender.send(concern, message).map_err(|e| self.not_sent(stage, e))
     }
 
     /// Sends bulk.
     pub fn send_bulk(&self, stage: Stage, bytes: &[u8]) -> Result<(), ClientError> {
         self.sender
             .send_bytes(Concern::Bulk, bytes)
-            .map_err(|e| self.ended(stage, e))
+            .map_err(|e| self.not_sent(stage, e))
     }
 
     fn ended(&self, stage: Stage, e: WireError) -> ClientError {
         self.sender.close();
         at(stage, e)
+    }
+
+    /// What ended a connection that takes nothing more: the agent may have said so before, and nobody read it yet.
+    fn not_sent(&self, stage: Stage, e: WireError) -> ClientError {
+        let by = Instant::now() + LAST_WORD;
+        loop {
+            match self.arrived.recv_timeout(by.saturating_duration_since(Instant::now())) {
+                Ok(Arrived::Frame(frame)) => {
+                    if let Some(why) = last_word(&frame) {
+                        return refused(stage, &why);
+                    }
+                }
+                Ok(Arrived::Ended(_)) | Err(_) => return self.ended(stage, e),
+            }
+        }
     }
 
     /// The agent broke the protocol: the connection ends.
@@ -210,7 +250,10 @@ impl Connection {
     /// The next frame, or `None` when none came within `limit`.
     pub fn frame(&self, stage: Stage, limit: Duration) -> Result<Option<Frame>, ClientError> {
         match self.arrived.recv_timeout(limit) {
-            Ok(Arrived::Frame(frame)) => Ok(Some(frame)),
+            Ok(Arrived::Frame(frame)) => match last_word(&frame) {
+                Some(why) => Err(refused(stage, &why)),
+                None => Ok(Some(frame)),
+            },
             Ok(Arrived::Ended(e)) => Err(self.ended(stage, e)),
             Err(RecvTimeoutError::Timeout) => Ok(None),
             Err(RecvTimeoutError::Disconnected) => Err(self.ended(stage, WireError::Closed)),
@@ -264,7 +307,7 @@ impl Client {
         Self::connect_within(endpoint, keys, name, HANDSHAKE_LIMIT)
     }
 
-    /// As [`Client::connect`], giving up after about `limit` (at most 10 s).
+    /// As [`Client::connect`], giving up after about `limit` (at most [`HANDSHAKE_LIMIT`]).
     ///
     /// # Errors
     /// As [`Client::connect`].
@@ -388,17 +431,14 @@ impl Client {
     }
 }
 
-/// Dials and shakes hands with an agent to pair.
-pub(super) fn establish_pairing(endpoint: &Endpoint, own: &KeyPair) -> Result<Channel, ClientError> {
+/// Dials and shakes hands with an agent to pair. `check` sees the agent's key before this end shows its own.
+pub(super) fn establish_pairing(
+    endpoint: &Endpoint,
+    own: &KeyPair,
+    check: impl FnOnce(PublicKey) -> Result<(), ClientError>,
+) -> Result<Channel, ClientError> {
     let stream = endpoint.dial(DIAL_LIMIT)?;
-    establish(
-        stream,
-        own,
-        &endpoint.address(),
-        Word::Pair,
-        HANDSHAKE_LIMIT,
-        |_| Ok(()),
-    )
+    establish(stream, own, &endpoint.address(), Word::Pair, HANDSHAKE_LIMIT, check)
 }
 
 #[cfg(test)]

@@ -1,12 +1,13 @@
 //! A new connection: preamble, handshake, and whether the client may come in.
 
 use super::session::Session;
+use super::sessions::NoPlace;
+use super::stranger_log::Matter;
 use super::strangers::Stranger;
 use super::{Shared, pairing};
 use crate::wire::message::{SessionRefusal, SessionReply};
 use crate::wire::{Channel, Concern, Limits, Preamble, PublicKey, Stream, WRITE_LIMIT, WireError, Word, mismatch};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 /// Who may come in on a connection.
@@ -18,64 +19,58 @@ pub(crate) enum Admit {
     Only(PublicKey),
 }
 
-/// Counts a known client's connection for as long as it lives.
-struct Counted<'a>(&'a Shared);
-
-impl<'a> Counted<'a> {
-    /// `None`: there are as many as may be.
-    fn enter(shared: &'a Shared) -> Option<Self> {
-        let counted = Self(shared);
-        let before = shared.connections.fetch_add(1, Ordering::SeqCst);
-        (before < shared.options.connections).then_some(counted)
-    }
-}
-
-impl Drop for Counted<'_> {
-    fn drop(&mut self) {
-        self.0.connections.fetch_sub(1, Ordering::SeqCst);
-    }
-}
-
 /// Serves one connection to its end.
 pub(crate) fn connection(shared: &Arc<Shared>, stream: Stream, admit: &Admit, stranger: Option<Stranger>) {
     let peer = stream.peer();
-    match serve(shared, stream, admit, &peer, stranger) {
+    let mut known = false;
+    match serve(shared, stream, admit, &peer, stranger, &mut known) {
         Ok(()) => tracing::debug!(peer, "connection ended"),
-        Err(e) => tracing::info!(peer, "connection ended: {e}"),
+        Err(e) if known => tracing::info!(peer, "connection ended: {e}"),
+        // Anybody can cause these, as many as they like.
+        Err(e) => {
+            let line = format!("the connection of a stranger at {peer} ended: {e}");
+            shared.stranger_log.note(Matter::Ended, &line);
+        }
     }
 }
 
+/// `known` tells whether the other end's key is paired, or a person is asked about it: from then on each line of the
+/// log is somebody's.
 fn serve(
     shared: &Arc<Shared>,
     mut stream: Stream,
     admit: &Admit,
     peer: &str,
     stranger: Option<Stranger>,
+    known: &mut bool,
 ) -> Result<(), WireError> {
     let limit = shared.options.introduction;
     let by = Instant::now() + limit;
     stream.set_limits(limit, WRITE_LIMIT)?;
-    let (theirs, their_bytes) = match Preamble::receive(&mut stream, by) {
+    let arrived = Preamble::receive(&mut stream, by);
+    if stranger.as_ref().is_some_and(|s| !s.greet()) {
+        // Nothing was written before: these few bytes do not wait for anybody.
+        Preamble::own(Word::Full).send(&mut stream)?;
+        return Err(WireError::Refused("it had to make room for later ones".into()));
+    }
+    let (theirs, their_bytes) = match arrived {
         Ok(p) => p,
         Err(e) if e.kind() == std::io::ErrorKind::InvalidData => {
             // Whatever speaks there gets to know what this is, and nothing else.
             let _ = Preamble::own(Word::NoVersion).send(&mut stream);
-            return Err(WireError::Unexpected(format!(
-                "a connection that is not the protocol's ({e})"
-            )));
+            return Err(WireError::Refused(format!("it does not speak this protocol ({e})")));
         }
-        Err(e) => return Err(e.into()),
+        Err(e) => return Err(WireError::from(e).within(limit)),
     };
     let pairs = theirs.known_word() == Some(Word::Pair);
-    let word = if shared.connections.load(Ordering::SeqCst) >= shared.options.connections {
+    let word = if shared.sessions.is_full() {
         Word::Full
     } else if Preamble::own(Word::Go).common(&theirs).is_none() {
         Word::NoVersion
     } else {
         match theirs.known_word() {
             Some(Word::Session) => Word::Go,
-            Some(Word::Pair) if pairing::is_open(shared) => Word::Go,
-            Some(Word::Pair) => Word::NotPairing,
+            Some(Word::Pair) => pairing::word(shared),
             _ => Word::NoVersion,
         }
     };
@@ -83,47 +78,59 @@ fn serve(
     let our_bytes = ours.send(&mut stream);
     if word != Word::Go {
         our_bytes?;
-        return Err(WireError::Unexpected(match word {
-            Word::NoVersion => mismatch(&theirs, &ours),
-            Word::NotPairing => "a client that wants to pair while pairing is not open".to_owned(),
-            _ => "one connection more than the limit".to_owned(),
+        return Err(WireError::Refused(match word {
+            Word::NoVersion if ours.common(&theirs).is_none() => mismatch(&theirs, &ours),
+            Word::NoVersion => format!(
+                "it ({}) asks for the word {}, which this agent does not know",
+                theirs.program, theirs.word
+            ),
+            Word::NotPairing => "it wants to pair, and pairing is not open".to_owned(),
+            Word::Asking => "it wants to pair while another client is being asked about".to_owned(),
+            _ => "it is one connection more than the limit".to_owned(),
         }));
     }
     let prologue: Vec<u8> = their_bytes.into_iter().chain(our_bytes?).collect();
-    let mut channel = Channel::respond(stream, &shared.own, &prologue, Limits::FromClient, by)?;
+    let mut channel =
+        Channel::respond(stream, &shared.own, &prologue, Limits::FromClient, by).map_err(|e| e.within(limit))?;
     if pairs {
         // Still a stranger, whom no person has seen: it takes nothing from others until the code can be shown.
-        let request = pairing::introduce(&mut channel, peer, Instant::now() + limit)?;
+        let introduced = pairing::introduce(&mut channel, peer, Instant::now() + limit);
+        let request = introduced.map_err(|e| e.within(limit))?;
         drop(stranger);
-        return pairing::pair(shared, channel, &request);
+        return pairing::pair(shared, channel, request, known);
     }
     let refuse = |why: SessionRefusal| -> Result<(), WireError> {
-        tracing::warn!(peer, key = channel.remote.fingerprint(), "client refused: {why}");
+        let key = channel.remote.fingerprint();
+        let line = format!("a client at {peer} with key {key} was refused: {why}");
+        shared.stranger_log.note(Matter::Refused, &line);
         channel.sender.send(Concern::Session, &SessionReply::Refused(why))
     };
-    let name = match (admit, &shared.keys) {
-        (Admit::Only(key), _) if *key == channel.remote => "this process".to_owned(),
+    let not_paired = || SessionRefusal::NotPaired {
+        fingerprint: channel.remote.fingerprint(),
+    };
+    let (name, pinned) = match (admit, &shared.keys) {
+        (Admit::Only(key), _) if *key == channel.remote => ("this process".to_owned(), false),
         (Admit::Pinned, Some(keys)) => match keys.by_key(&channel.remote) {
-            Ok(Some(peer)) => peer.name,
-            Ok(None) => {
-                return refuse(SessionRefusal::NotPaired {
-                    fingerprint: channel.remote.fingerprint(),
-                });
-            }
+            Ok(Some(peer)) => (peer.name, true),
+            Ok(None) => return refuse(not_paired()),
             Err(e) => {
-                tracing::error!("the key store cannot be read: {e}");
+                shared
+                    .stranger_log
+                    .note(Matter::Refused, &format!("the key store cannot be read: {e}"));
                 return refuse(SessionRefusal::KeysUnreadable);
             }
         },
-        _ => {
-            return refuse(SessionRefusal::NotPaired {
-                fingerprint: channel.remote.fingerprint(),
-            });
+        _ => return refuse(not_paired()),
+    };
+    let place = match shared.sessions.enter(channel.remote, &channel.sender, pinned) {
+        Ok(place) => place,
+        Err(NoPlace::Full) => return refuse(SessionRefusal::Full),
+        Err(NoPlace::Share) => {
+            let most = u32::try_from(shared.options.share).unwrap_or(u32::MAX);
+            return refuse(SessionRefusal::Share { most });
         }
     };
-    let Some(_counted) = Counted::enter(shared) else {
-        return refuse(SessionRefusal::Full);
-    };
+    *known = true;
     drop(stranger);
-    Session::serve(shared, channel, name)
+    Session::serve(shared, channel, name, place)
 }

@@ -2,30 +2,38 @@
 
 mod accept;
 mod cache;
+mod deliver;
+mod keeper;
 mod pairing;
 mod push;
 mod runner;
 mod session;
+mod sessions;
 mod slot;
+mod stranger_log;
 mod strangers;
 
+pub(crate) use pairing::ANSWER_MARGIN;
 pub use pairing::{ANSWER_LIMIT, PairingRequest, PairingWindow};
 pub(crate) use push::MAX_BODY;
 
 use crate::device::{Board, BoardError, DeviceInfo};
 use crate::plan::PageSource;
 use crate::wire::message::DeviceState;
-use crate::wire::{KeyError, KeyPair, KeyStore, PublicKey, Stream};
+use crate::wire::{HANDSHAKE_LIMIT, KeyError, KeyPair, KeyStore, Preamble, PublicKey, Serving, Stream, Word};
 use cache::Cache;
+use pairing::Pairing;
+use sessions::Sessions;
 use slot::Slot;
 use std::fmt;
 use std::io;
 use std::net::TcpListener;
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
+use stranger_log::{Matter, StrangerLog};
 use strangers::Strangers;
 use trace_core::recording::Digest;
 
@@ -50,6 +58,8 @@ pub struct Options {
     pub grace: Duration,
     /// Most connections of known clients at a time.
     pub connections: usize,
+    /// Most connections of one client's key at a time: no client takes all places.
+    pub share: usize,
     /// Most connections at a time whose other end has not shown yet who it is; the oldest make room for new ones.
     pub strangers: usize,
     /// How long a connection may take to show who is there, and a client that pairs to say what the code is made of.
@@ -68,8 +78,9 @@ impl Default for Options {
             longest_run: Duration::from_secs(3600),
             grace: Duration::from_secs(10),
             connections: 64,
+            share: 16,
             strangers: 16,
-            introduction: Duration::from_secs(5),
+            introduction: HANDSHAKE_LIMIT,
         }
     }
 }
@@ -142,12 +153,14 @@ pub(crate) struct Shared {
     keys: Option<Arc<KeyStore>>,
     slots: Vec<Arc<Slot>>,
     cache: Mutex<Cache>,
-    pairing: Mutex<Option<PairingWindow>>,
+    pairing: Mutex<Pairing>,
     options: Options,
-    /// Connections of known clients.
-    connections: AtomicUsize,
+    sessions: Arc<Sessions>,
     strangers: Arc<Strangers>,
+    stranger_log: StrangerLog,
     stopping: AtomicBool,
+    /// Tells other programs that these keys are served.
+    _serving: Option<Serving>,
 }
 
 impl Server {
@@ -201,21 +214,30 @@ impl Server {
             Some(store) => store.own().clone(),
             None => KeyPair::generate()?,
         };
-        let shared = Shared {
+        let serving = keys.as_ref().and_then(|store| {
+            let serving = store.serve();
+            serving
+                .inspect_err(|e| tracing::warn!("that these keys are served cannot be told: {e}"))
+                .ok()
+        });
+        let shared = Arc::new(Shared {
             own,
             local: KeyPair::generate()?,
             keys,
             slots,
             cache: Mutex::new(Cache::new(options.cache_bytes)),
-            pairing: Mutex::new(None),
+            pairing: Mutex::default(),
+            sessions: Sessions::new(options.connections, options.share),
             strangers: Strangers::new(options.strangers),
             options,
-            connections: AtomicUsize::new(0),
+            stranger_log: StrangerLog::default(),
             stopping: AtomicBool::new(false),
-        };
-        Ok(Self {
-            shared: Arc::new(shared),
-        })
+            _serving: serving,
+        });
+        if let Some(store) = &shared.keys {
+            keeper::start(&shared, store)?;
+        }
+        Ok(Self { shared })
     }
 
     /// The server's public key.
@@ -255,7 +277,7 @@ impl Server {
 
     /// Opens pairing for one unknown client: see [`PairingWindow`].
     pub fn open_pairing(&self, window: PairingWindow) {
-        *self.shared.pairing.lock().unwrap_or_else(PoisonError::into_inner) = Some(window);
+        *self.shared.pairing.lock().unwrap_or_else(PoisonError::into_inner) = Pairing::Open(window);
     }
 
     /// Serves a TCP listener in this thread until [`Server::stop`].
@@ -281,7 +303,8 @@ impl Server {
                 // One connection that failed before it was taken says nothing about the next one; when the
                 // process has no handles left, others have to end first.
                 Err(e) => {
-                    tracing::warn!("a connection could not be taken: {e}");
+                    let line = format!("a connection could not be taken: {e}");
+                    self.shared.stranger_log.note(Matter::NotTaken, &line);
                     thread::sleep(Duration::from_millis(50));
                 }
             }
@@ -289,14 +312,16 @@ impl Server {
         Ok(())
     }
 
-    fn spawn(&self, stream: Stream, admit: accept::Admit) {
+    fn spawn(&self, mut stream: Stream, admit: accept::Admit) {
         // Counted here, before a thread is made for it.
         let stranger = match admit {
             accept::Admit::Only(_) => None,
             accept::Admit::Pinned => match self.shared.strangers.admit(&stream) {
                 Some(stranger) => Some(stranger),
                 None => {
-                    tracing::warn!(peer = stream.peer(), "a connection was dropped: too many strangers");
+                    let line = format!("a connection from {} was dropped: too many strangers", stream.peer());
+                    self.shared.stranger_log.note(Matter::Dropped, &line);
+                    stream.send_at_once(&Preamble::own(Word::Full).to_bytes());
                     return;
                 }
             },
@@ -304,7 +329,8 @@ impl Server {
         let shared = Arc::clone(&self.shared);
         let work = move || accept::connection(&shared, stream, &admit, stranger);
         if let Err(e) = thread::Builder::new().name("kinescope-session".into()).spawn(work) {
-            tracing::warn!("no thread for a connection: {e}");
+            let line = format!("no thread for a connection: {e}");
+            self.shared.stranger_log.note(Matter::NotTaken, &line);
         }
     }
 

@@ -1,19 +1,29 @@
 //! Pairing from the agent's side: one unknown client, a code that a person compares, a key that is kept.
 
 use super::Shared;
+use super::stranger_log::Matter;
 use crate::wire::message::PairMessage;
-use crate::wire::{Channel, Concern, PublicKey, WireError, code, name_is_sound};
-use std::sync::mpsc::{RecvTimeoutError, sync_channel};
-use std::sync::{Arc, PoisonError};
+use crate::wire::{
+    Arrived, Channel, Concern, KeyStore, KeyStoreError, NamedKey, PublicKey, Sender, WAITING_FRAMES, WireError, Word,
+    code, name_is_sound, read_into,
+};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::sync::{Arc, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How long the client's person may take to compare the codes.
-pub(crate) const PERSON_LIMIT: Duration = Duration::from_secs(300);
-/// How long the agent's person may take.
+/// How long each person may take to compare the codes. Both are asked at the same time.
 pub const ANSWER_LIMIT: Duration = Duration::from_secs(120);
+/// How long the other end's answer may be on its way after that.
+pub(crate) const ANSWER_MARGIN: Duration = Duration::from_secs(5);
 /// Failed attempts after which pairing closes.
-const ATTEMPTS: u32 = 3;
+const MAX_ATTEMPTS: u32 = 3;
+/// Questions that were withdrawn, because their client was gone, after which pairing closes: they guess nothing, but
+/// each takes a person's attention.
+const MAX_WITHDRAWN: u32 = 20;
+/// Other names that are tried where the one that a client proposes is another client's.
+const MAX_NAMES: u32 = 100;
 
 /// An unknown client that wants to pair.
 #[derive(Clone, Debug)]
@@ -22,10 +32,23 @@ pub struct PairingRequest {
     pub code: String,
     /// Name that the client proposes for itself; sound, but nobody vouches for it.
     pub name: String,
+    /// Name under which it would be kept: another one where a client with another key has the proposed one.
+    pub kept_as: String,
+    /// Name under which its key is known already.
+    pub known_as: Option<String>,
     /// Where it comes from.
     pub peer: String,
     /// Its key.
     pub key: PublicKey,
+    withdrawn: Arc<AtomicBool>,
+}
+
+impl PairingRequest {
+    /// Whether nobody wants an answer any more: the client is gone, or has declined.
+    #[must_use]
+    pub fn is_withdrawn(&self) -> bool {
+        self.withdrawn.load(Ordering::SeqCst)
+    }
 }
 
 type Confirm = Arc<dyn Fn(&PairingRequest) -> bool + Send + Sync>;
@@ -39,13 +62,16 @@ pub struct PairingWindow {
     finished: Finished,
     service_port: Option<u16>,
     attempts: u32,
+    withdrawn: u32,
     answer: Duration,
+    /// The only key that may pair; others are declined, and count for nothing.
+    only: Option<NamedKey>,
 }
 
 impl PairingWindow {
-    /// `confirm` shows the code to a person and tells what they say. `finished` hears of each attempt: the name under
-    /// which the client was kept, or why it was not. `service_port` is the TCP port that clients use later, when
-    /// that is another one than pairing's.
+    /// `confirm` shows the code to a person and tells what they say; where a request is withdrawn meanwhile it should
+    /// come back soon. `finished` hears of each attempt: the name under which the client was kept, or why it was not.
+    /// `service_port` is the TCP port that clients use later, when that is another one than pairing's.
     pub fn new(
         confirm: impl Fn(&PairingRequest) -> bool + Send + Sync + 'static,
         finished: impl Fn(&Result<String, String>) + Send + Sync + 'static,
@@ -55,8 +81,23 @@ impl PairingWindow {
             confirm: Arc::new(confirm),
             finished: Arc::new(finished),
             service_port,
-            attempts: ATTEMPTS,
+            attempts: MAX_ATTEMPTS,
+            withdrawn: MAX_WITHDRAWN,
             answer: ANSWER_LIMIT,
+            only: None,
+        }
+    }
+
+    /// As [`PairingWindow::new`], for the client with one key, which nobody is asked about. Clients with other keys are
+    /// declined and change nothing.
+    pub fn accepting(
+        key: NamedKey,
+        finished: impl Fn(&Result<String, String>) + Send + Sync + 'static,
+        service_port: Option<u16>,
+    ) -> Self {
+        Self {
+            only: Some(key),
+            ..Self::new(|_| true, finished, service_port)
         }
     }
 
@@ -68,17 +109,66 @@ impl PairingWindow {
     }
 }
 
+/// Whether unknown clients may pair.
+#[derive(Default)]
+pub(super) enum Pairing {
+    /// They may not.
+    #[default]
+    Closed,
+    /// One may.
+    Open(PairingWindow),
+    /// One may, and a person is being asked about it.
+    Asking,
+}
+
+fn state(shared: &Shared) -> MutexGuard<'_, Pairing> {
+    shared.pairing.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The agent's word to a client that wants to pair.
+pub(super) fn word(shared: &Shared) -> Word {
+    match &*state(shared) {
+        Pairing::Closed => Word::NotPairing,
+        Pairing::Open(_) => Word::Go,
+        Pairing::Asking => Word::Asking,
+    }
+}
+
+/// How an attempt failed.
+#[derive(Debug)]
+enum PairingFailure {
+    /// It counts as one of the three.
+    Attempt(String),
+    /// The client was gone before anybody answered.
+    Withdrawn,
+}
+
 /// The window while one client uses it; it goes back when that client fails and attempts are left.
-pub(crate) struct Taken<'a> {
+struct Taken<'a> {
     shared: &'a Shared,
     window: Option<PairingWindow>,
 }
 
+/// Why a client does not get the window.
+enum WindowRefusal {
+    /// Another client has it, or none is open any more.
+    Busy,
+    /// It is open for another key.
+    OtherKey,
+}
+
 impl<'a> Taken<'a> {
-    /// Takes the open window; `None` when there is none, or another client is being asked about.
-    fn new(shared: &'a Shared) -> Option<Self> {
-        let window = shared.pairing.lock().unwrap_or_else(PoisonError::into_inner).take()?;
-        Some(Self {
+    fn new(shared: &'a Shared, key: &PublicKey) -> Result<Self, WindowRefusal> {
+        let mut state = state(shared);
+        let Pairing::Open(window) = &*state else {
+            return Err(WindowRefusal::Busy);
+        };
+        if window.only.as_ref().is_some_and(|only| !only.names(key)) {
+            return Err(WindowRefusal::OtherKey);
+        }
+        let window = window.clone();
+        *state = Pairing::Asking;
+        Ok(Self {
             shared,
             window: Some(window),
         })
@@ -86,46 +176,59 @@ impl<'a> Taken<'a> {
 
     /// The client is through: `result` is its name, or why it was not paired. Whoever hears of a failure may try
     /// again at once, so the window goes back first.
-    pub fn settle(&mut self, result: &Result<String, String>) {
-        let Some(window) = self.window.take() else { return };
+    fn settle(&mut self, result: Result<String, PairingFailure>) {
+        let Some(mut window) = self.window.take() else { return };
         let finished = Arc::clone(&window.finished);
-        let open = result.is_err() && self.put_back(window);
-        finished(result);
-        if result.is_err() && !open {
-            finished(&Err("pairing closed after three failed attempts".into()));
+        let (left, told) = match result {
+            Ok(name) => (None, Ok(name)),
+            Err(PairingFailure::Attempt(why)) => {
+                window.attempts = window.attempts.saturating_sub(1);
+                (Some(window.attempts), Err(why))
+            }
+            Err(PairingFailure::Withdrawn) => {
+                window.withdrawn = window.withdrawn.saturating_sub(1);
+                let why = "the client went away before anybody answered; the question is withdrawn";
+                (Some(window.withdrawn), Err(why.to_owned()))
+            }
+        };
+        let closes = left.filter(|left| *left == 0).map(|_| match window.attempts {
+            0 => format!("pairing closed after {} failed attempts", number(MAX_ATTEMPTS)),
+            _ => format!("pairing closed: {MAX_WITHDRAWN} clients went away while their question waited"),
+        });
+        {
+            let mut state = state(self.shared);
+            // A window that was opened in between counts more.
+            if matches!(*state, Pairing::Asking) {
+                *state = match left {
+                    Some(1..) => Pairing::Open(window),
+                    _ => Pairing::Closed,
+                };
+            }
+        }
+        finished(&told);
+        if let Some(why) = closes {
+            finished(&Err(why));
         }
     }
+}
 
-    /// Opens the window again after a failed attempt; `false` when that was its last.
-    fn put_back(&self, mut window: PairingWindow) -> bool {
-        window.attempts = window.attempts.saturating_sub(1);
-        if window.attempts == 0 {
-            return false;
-        }
-        let mut open = self.shared.pairing.lock().unwrap_or_else(PoisonError::into_inner);
-        // A window that was opened in between counts more.
-        open.get_or_insert(window);
-        true
+/// Small numbers as words.
+fn number(n: u32) -> String {
+    match n {
+        3 => "three".to_owned(),
+        n => n.to_string(),
     }
 }
 
 impl Drop for Taken<'_> {
     /// A client that broke off, or a panic, counts as a failed attempt too.
     fn drop(&mut self) {
-        self.settle(&Err("the client broke off".into()));
+        self.settle(Err(PairingFailure::Attempt("the client broke off".into())));
     }
 }
 
-/// Whether an unknown client may try to pair now.
-pub(crate) fn is_open(shared: &Shared) -> bool {
-    shared.pairing.lock().unwrap_or_else(PoisonError::into_inner).is_some()
-}
-
-fn next(channel: &mut Channel, by: Option<Instant>) -> Result<PairMessage, WireError> {
-    let frame = match by {
-        Some(by) => channel.receiver.receive_by(by)?,
-        None => channel.receiver.receive()?,
-    };
+fn next(channel: &mut Channel, by: Instant) -> Result<PairMessage, WireError> {
+    let frame = channel.receiver.receive_by(by)?;
     if frame.concern != Concern::Pair {
         return Err(WireError::Unexpected(format!(
             "a frame about {:?} while pairing",
@@ -141,19 +244,20 @@ fn unexpected<T>(message: &PairMessage) -> Result<T, WireError> {
         PairMessage::Nonce(_) => "nonce",
         PairMessage::Reveal(_) => "reveal",
         PairMessage::Confirm { .. } => "confirm",
+        PairMessage::Busy => "busy",
     };
     Err(WireError::Unexpected(format!("pairing message `{name}`")))
 }
 
 /// Makes the code together with the client: its commitment, the agent's nonce, the client's nonce, all `by` then.
-pub(crate) fn introduce(channel: &mut Channel, peer: &str, by: Instant) -> Result<PairingRequest, WireError> {
-    let (digest, proposed) = match next(channel, Some(by))? {
+pub(super) fn introduce(channel: &mut Channel, peer: &str, by: Instant) -> Result<PairingRequest, WireError> {
+    let (digest, proposed) = match next(channel, by)? {
         PairMessage::Commit { digest, name } => (digest, name),
         other => return unexpected(&other),
     };
     let nonce = code::nonce().map_err(|e| WireError::Crypto(e.to_string()))?;
     channel.sender.send(Concern::Pair, &PairMessage::Nonce(nonce))?;
-    let revealed = match next(channel, Some(by))? {
+    let revealed = match next(channel, by)? {
         PairMessage::Reveal(nonce) => nonce,
         other => return unexpected(&other),
     };
@@ -162,108 +266,229 @@ pub(crate) fn introduce(channel: &mut Channel, peer: &str, by: Instant) -> Resul
             "the client revealed another nonce than it committed to".into(),
         ));
     }
+    let name = if name_is_sound(&proposed) {
+        proposed
+    } else {
+        "client".to_owned()
+    };
     Ok(PairingRequest {
         code: code::code(&channel.hash, &revealed, &nonce),
-        name: if name_is_sound(&proposed) {
-            proposed
-        } else {
-            "client".to_owned()
-        },
+        kept_as: name.clone(),
+        name,
+        known_as: None,
         peer: peer.to_owned(),
         key: channel.remote,
+        withdrawn: Arc::default(),
     })
 }
 
-/// Asks the agent's person; an error says why the answer is no.
-fn ask(window: &PairingWindow, request: &PairingRequest) -> Result<(), String> {
-    let (tell, answer) = sync_channel(1);
-    let (confirm, request) = (Arc::clone(&window.confirm), request.clone());
-    // A thread of its own: what the person's end does with the question must not hold pairing for ever.
-    let work = move || {
-        // Too late is as good as never.
-        let _ = tell.try_send(confirm(&request));
-    };
-    let spawned = thread::Builder::new().name("kinescope-ask".into()).spawn(work);
-    if let Err(e) = spawned {
-        return Err(format!("nobody could be asked: {e}"));
-    }
-    match answer.recv_timeout(window.answer) {
-        Ok(true) => Ok(()),
-        Ok(false) => Err("it was not confirmed on this end".into()),
-        Err(RecvTimeoutError::Timeout) => Err(format!("nobody answered within {} s", window.answer.as_secs_f32())),
-        Err(RecvTimeoutError::Disconnected) => Err("the question was not answered".into()),
+/// What happens while a code is compared.
+enum Event {
+    /// The client sent something, or is gone.
+    Client(Arrived),
+    /// The agent's person answered.
+    Person(bool),
+    /// Nobody will.
+    Nobody(String),
+}
+
+/// Says that nobody answers when whoever asks ends without an answer, as by a panic.
+struct AnswerGuard(SyncSender<Event>);
+
+impl Drop for AnswerGuard {
+    fn drop(&mut self) {
+        // Behind an answer nobody reads it.
+        let _ = self.0.try_send(Event::Nobody("the question was not answered".into()));
     }
 }
 
-/// Pairs with the client on this channel, when both persons say so.
-pub(crate) fn pair(shared: &Shared, mut channel: Channel, request: &PairingRequest) -> Result<(), WireError> {
+/// Asks the agent's person, in a thread of its own: what the person's end does with the question must not hold pairing
+/// for ever.
+fn ask(window: &PairingWindow, request: &PairingRequest, tell: &SyncSender<Event>) {
+    let (confirm, request) = (Arc::clone(&window.confirm), request.clone());
+    let unanswered = AnswerGuard(tell.clone());
+    let work = move || {
+        let answer = confirm(&request);
+        // Too late is as good as never.
+        let _ = unanswered.0.send(Event::Person(answer));
+    };
+    // Without the thread `unanswered` is dropped here, which says so.
+    if let Err(e) = thread::Builder::new().name("kinescope-ask".into()).spawn(work) {
+        tracing::warn!("no thread to ask about a client: {e}");
+    }
+}
+
+/// Pairs with the client on this channel, when both persons say so. `known` is set when a person is asked.
+pub(super) fn pair(
+    shared: &Shared,
+    channel: Channel,
+    mut request: PairingRequest,
+    known: &mut bool,
+) -> Result<(), WireError> {
     let declined = PairMessage::Confirm {
         accepted: false,
         service_port: None,
     };
-    let Some(mut taken) = Taken::new(shared) else {
-        channel.sender.send(Concern::Pair, &declined)?;
-        return Err(WireError::Unexpected(
-            "a client that wants to pair while another one is being asked about".into(),
-        ));
+    let mut taken = match Taken::new(shared, &request.key) {
+        Ok(taken) => taken,
+        Err(WindowRefusal::Busy) => {
+            channel.sender.send(Concern::Pair, &PairMessage::Busy)?;
+            return Err(WireError::Refused(
+                "it wants to pair while another client is being asked about".into(),
+            ));
+        }
+        Err(WindowRefusal::OtherKey) => {
+            let line = format!(
+                "a client at {} was declined: its key {} is not the one that --accept names",
+                request.peer,
+                request.key.fingerprint()
+            );
+            shared.stranger_log.note(Matter::Refused, &line);
+            return channel.sender.send(Concern::Pair, &declined);
+        }
+    };
+    *known = true;
+    let Some(keys) = &shared.keys else {
+        return Err(WireError::Unexpected("pairing without a key store".into()));
     };
     // However this client ends, the window goes back.
-    let result = match &taken.window {
-        Some(window) => with_person(shared, &mut channel, request, window)?,
-        None => Err("pairing is not open".into()),
+    let Some(window) = taken.window.clone() else {
+        return Err(WireError::Unexpected("pairing that is not open".into()));
     };
-    taken.settle(&result);
+    let result = match names(keys, &request) {
+        Ok((kept_as, known_as)) => {
+            request.kept_as = kept_as;
+            request.known_as = known_as;
+            let sender = channel.sender.clone();
+            let result = with_persons(keys, channel, &request, &window);
+            request.withdrawn.store(true, Ordering::SeqCst);
+            // Its reading thread ends with it.
+            sender.close();
+            result?
+        }
+        Err(why) => {
+            channel.sender.send(Concern::Pair, &declined)?;
+            Err(PairingFailure::Attempt(why))
+        }
+    };
+    taken.settle(result);
     Ok(())
 }
 
 /// The part of pairing that persons take: the client's name in the key store, or why it was not paired.
-fn with_person(
-    shared: &Shared,
-    channel: &mut Channel,
+fn with_persons(
+    keys: &KeyStore,
+    channel: Channel,
     request: &PairingRequest,
     window: &PairingWindow,
-) -> Result<Result<String, String>, WireError> {
-    let Some(keys) = &shared.keys else {
-        return Err(WireError::Unexpected("pairing without a key store".into()));
-    };
-    let answer = ask(window, request);
-    channel.sender.send(
-        Concern::Pair,
-        &PairMessage::Confirm {
-            accepted: answer.is_ok(),
+) -> Result<Result<String, PairingFailure>, WireError> {
+    let Channel { sender, receiver, .. } = channel;
+    let limit = window.answer + ANSWER_MARGIN;
+    receiver.set_silence(limit)?;
+    // One place more, so that the person's answer never finds it full.
+    let (tell, events) = sync_channel(WAITING_FRAMES + 1);
+    read_into(receiver, sender.clone(), tell.clone(), Event::Client)?;
+    ask(window, request, &tell);
+    drop(tell);
+    let confirm = |accepted| {
+        let message = PairMessage::Confirm {
+            accepted,
             service_port: window.service_port,
-        },
-    )?;
-    if let Err(why) = answer {
-        return Ok(Err(why));
-    }
-    channel.receiver.set_silence(PERSON_LIMIT)?;
-    match next(channel, None)? {
-        PairMessage::Confirm { accepted: true, .. } => {}
-        PairMessage::Confirm { accepted: false, .. } => return Ok(Err("it was not confirmed by the client".into())),
-        other => return unexpected(&other),
+        };
+        sender.send(Concern::Pair, &message)
+    };
+    if let Err(failed) = compare(&events, &sender, confirm, window.answer)? {
+        return Ok(Err(failed));
     }
     let kept = keep(keys, request);
     // The client keeps the agent's key only when it hears that the agent kept its own.
-    channel.sender.send(
-        Concern::Pair,
-        &PairMessage::Confirm {
-            accepted: kept.is_ok(),
-            service_port: window.service_port,
-        },
-    )?;
-    Ok(kept)
+    confirm(kept.is_ok())?;
+    Ok(kept.map_err(PairingFailure::Attempt))
 }
 
-/// Pins the client's key under its name, or that with a number when the name is another client's.
-fn keep(keys: &crate::wire::KeyStore, request: &PairingRequest) -> Result<String, String> {
-    let mut name = request.name.clone();
-    for n in 2..100 {
+/// Waits until both persons said yes, in whatever order, or one of them did not.
+fn compare(
+    events: &Receiver<Event>,
+    sender: &Sender,
+    confirm: impl Fn(bool) -> Result<(), WireError>,
+    limit: Duration,
+) -> Result<Result<(), PairingFailure>, WireError> {
+    let begin = Instant::now();
+    let (mut here, mut there) = (false, false);
+    let no = |why: &str| Ok(Err(PairingFailure::Attempt(why.to_owned())));
+    while !(here && there) {
+        let wait = if here { limit + ANSWER_MARGIN } else { limit };
+        match events.recv_timeout(wait.saturating_sub(begin.elapsed())) {
+            Ok(Event::Person(true)) => {
+                here = true;
+                confirm(true)?;
+            }
+            Ok(Event::Person(false)) => {
+                confirm(false)?;
+                return no("it was not confirmed on this end");
+            }
+            Ok(Event::Nobody(_)) if here => {}
+            Ok(Event::Nobody(why)) => {
+                confirm(false)?;
+                return no(&why);
+            }
+            Ok(Event::Client(Arrived::Frame(frame))) => {
+                let message = match frame.concern {
+                    Concern::Pair => frame.message()?,
+                    other => {
+                        let what = format!("a frame about {other:?} while pairing");
+                        return Err(WireError::Unexpected(what));
+                    }
+                };
+                match message {
+                    PairMessage::Confirm { accepted: true, .. } if !there => there = true,
+                    PairMessage::Confirm { accepted: false, .. } => return no("it was not confirmed by the client"),
+                    other => return unexpected(&other),
+                }
+            }
+            Ok(Event::Client(Arrived::Ended(_))) if !here => return Ok(Err(PairingFailure::Withdrawn)),
+            Ok(Event::Client(Arrived::Ended(_))) | Err(RecvTimeoutError::Disconnected) => {
+                return no("the client broke off");
+            }
+            Err(RecvTimeoutError::Timeout) if here => {
+                sender.close();
+                return no(&format!(
+                    "nobody confirmed it at the client within {} s",
+                    limit.as_secs_f32()
+                ));
+            }
+            Err(RecvTimeoutError::Timeout) => {
+                confirm(false)?;
+                return no(&format!("nobody answered within {} s", limit.as_secs_f32()));
+            }
+        }
+    }
+    Ok(Ok(()))
+}
+
+/// A name for a client, and others that are tried where it is another client's.
+fn candidates(name: &str) -> impl Iterator<Item = String> {
+    let numbered = move |n: u32| format!("{}-{n}", name.get(..60).unwrap_or(name));
+    std::iter::once(name.to_owned()).chain((2..MAX_NAMES).map(numbered))
+}
+
+/// The name under which a client would be kept, and the one that its key has already.
+fn names(keys: &KeyStore, request: &PairingRequest) -> Result<(String, Option<String>), String> {
+    let peers = keys.peers().map_err(|e| e.to_string())?;
+    let known_as = peers.iter().find(|p| p.key == request.key).map(|p| p.name.clone());
+    let free = |name: &String| peers.iter().all(|p| p.name != *name || p.key == request.key);
+    let kept_as = candidates(&request.name).find(free);
+    let kept_as = kept_as.ok_or_else(|| format!("too many clients are called `{}`", request.name))?;
+    Ok((kept_as, known_as))
+}
+
+/// Pins the client's key under the name that the person was told, or the next one that is free meanwhile.
+fn keep(keys: &KeyStore, request: &PairingRequest) -> Result<String, String> {
+    let told = std::iter::once(request.kept_as.clone());
+    for name in told.chain(candidates(&request.name)) {
         match keys.pin(&name, request.key, "") {
             Ok(()) => return Ok(name),
-            Err(crate::wire::KeyStoreError::NameTaken(_)) => {
-                name = format!("{}-{n}", request.name.get(..60).unwrap_or(&request.name));
-            }
+            Err(KeyStoreError::NameTaken(_)) => {}
             Err(e) => return Err(e.to_string()),
         }
     }

@@ -1,13 +1,15 @@
 //! A client that is known: its lease, its plan, its runs, until the connection ends.
 
+use super::deliver::deliver;
 use super::push::Pushed;
-use super::runner::{self, Ended, Ran, Ready};
+use super::runner::{self, Ended, Ready};
+use super::sessions::Place;
 use super::slot::{Hold, LostBoard};
 use super::{Options, Shared};
 use crate::device::Containment;
-use crate::run::Material;
-use crate::wire::message::{LeaseReply, LeaseRequest, PagesReply, PagesRequest, RunReply, RunRequest, SessionReply};
-use crate::wire::{Arrived, BULK, Channel, Concern, Frame, PublicKey, Sender, WAITING_FRAMES, WireError};
+use crate::wire::message::{LeaseReply, LeaseRequest, PagesReply, PagesRequest, RunReply, RunRequest};
+use crate::wire::message::{SessionRefusal, SessionReply};
+use crate::wire::{Arrived, Channel, Concern, Frame, PublicKey, Sender, WAITING_FRAMES, WireError};
 use crate::wire::{beat, read_into};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,6 +19,9 @@ use trace_core::progress::Progress;
 
 /// How often a run's progress is looked at.
 const TICK: Duration = Duration::from_millis(50);
+
+/// How often a session that waits for its client looks whether it has to end.
+const LOOK: Duration = Duration::from_millis(200);
 
 /// How long a client that asks for a held device waits for it.
 const GIVING_BACK: Duration = Duration::from_millis(500);
@@ -58,6 +63,7 @@ pub(super) struct Session {
     pub(super) sender: Sender,
     pub(super) client: PublicKey,
     name: String,
+    place: Place,
     events: Receiver<Event>,
     to_self: SyncSender<Event>,
     hold: Option<Hold>,
@@ -79,7 +85,7 @@ impl Drop for Session {
 
 impl Session {
     /// Serves a client to the end of its connection. Its lease ends with it.
-    pub fn serve(shared: &Arc<Shared>, channel: Channel, name: String) -> Result<(), WireError> {
+    pub fn serve(shared: &Arc<Shared>, channel: Channel, name: String, place: Place) -> Result<(), WireError> {
         let Channel {
             sender,
             receiver,
@@ -102,6 +108,7 @@ impl Session {
             sender,
             client: remote,
             name,
+            place,
             events,
             to_self,
             hold: None,
@@ -110,7 +117,8 @@ impl Session {
             run: 0,
             open,
         };
-        let Quit(end) = session.work();
+        // Who was forgotten between the look at the key store and the place among the sessions is found here.
+        let Quit(end) = session.look_up().map_or_else(|quit| quit, |()| session.work());
         match end {
             WireError::Closed => Ok(()),
             other => Err(other),
@@ -132,7 +140,8 @@ impl Session {
     /// The next frame.
     pub(super) fn frame(&mut self) -> Result<Frame, Quit> {
         loop {
-            match self.events.recv_timeout(Duration::from_secs(1)) {
+            self.still_known()?;
+            match self.events.recv_timeout(LOOK) {
                 Ok(Event::Arrived(Arrived::Frame(frame))) => return Ok(frame),
                 Ok(Event::Arrived(Arrived::Ended(e))) => return Err(Quit(e)),
                 // A run that was given up as hanging came back: its board is replaced already.
@@ -144,6 +153,41 @@ impl Session {
                 Err(RecvTimeoutError::Disconnected) => return Err(Quit(WireError::Closed)),
             }
         }
+    }
+
+    /// Ends the session when the client's key was forgotten, and tells the client.
+    fn still_known(&self) -> Result<(), Quit> {
+        match self.place.is_forgotten() {
+            true => Err(self.refuse(SessionRefusal::Forgotten)),
+            false => Ok(()),
+        }
+    }
+
+    /// Looks the client's key up in the key store. What gives a client something asks for this first.
+    fn look_up(&self) -> Result<(), Quit> {
+        self.still_known()?;
+        let Some(keys) = self.shared.keys.as_ref().filter(|_| self.place.pinned) else {
+            return Ok(());
+        };
+        match keys.by_key(&self.client) {
+            Ok(Some(_)) => Ok(()),
+            Ok(None) => Err(self.refuse(SessionRefusal::Forgotten)),
+            Err(e) => {
+                tracing::error!("the key store cannot be read: {e}");
+                Err(self.refuse(SessionRefusal::KeysUnreadable))
+            }
+        }
+    }
+
+    /// The last word to the client.
+    fn refuse(&self, why: SessionRefusal) -> Quit {
+        let end = WireError::Refused(match why {
+            SessionRefusal::Forgotten => format!("the key of {} was forgotten", self.name),
+            _ => format!("{} gets nothing while the key store cannot be read", self.name),
+        });
+        // It may be gone already.
+        let _ = self.sender.send(Concern::Session, &SessionReply::Refused(why));
+        Quit(end)
     }
 
     /// The next frame, which must be bulk.
@@ -193,6 +237,9 @@ impl Session {
                         }
                     }
                 }
+                if quit.is_none() {
+                    quit = self.still_known().err();
+                }
                 if quit.is_some() || given_up {
                     progress.cancel();
                 }
@@ -216,7 +263,10 @@ impl Session {
         match frame.concern {
             Concern::Lease => {
                 let reply = match frame.message()? {
-                    LeaseRequest::Take(device) => self.take(&device)?,
+                    LeaseRequest::Take(device) => {
+                        self.look_up()?;
+                        self.take(&device)?
+                    }
                     LeaseRequest::WithoutContainment if self.hold.is_some() => {
                         tracing::info!(client = self.name, "accepts that nothing contains the device");
                         self.uncontained = true;
@@ -244,6 +294,7 @@ impl Session {
                     return Err(Quit::protocol("a plan without a lease"));
                 };
                 self.ready = None;
+                self.look_up()?;
                 match self.push(head, body, &target)? {
                     Pushed::Ready(ready, verified) => {
                         self.ready = Some(Arc::new(*ready));
@@ -257,7 +308,10 @@ impl Session {
                 }
             }
             Concern::Run => match frame.message()? {
-                RunRequest::Start { repeat } => self.run(repeat)?,
+                RunRequest::Start { repeat } => {
+                    self.look_up()?;
+                    self.run(repeat)?;
+                }
                 // It crossed the end of its run on the way.
                 RunRequest::Cancel => {}
             },
@@ -340,7 +394,7 @@ impl Session {
             Some(Ended::Done(board, ran)) => {
                 hold.give_back(board);
                 end.quit.map_or(Ok(()), Err)?;
-                return self.deliver(*ran);
+                return Ok(deliver(&self.sender, *ran)?);
             }
             Some(Ended::Cancelled(board)) => {
                 hold.give_back(board);
@@ -408,6 +462,12 @@ impl Session {
                 watched.why = Some("the agent is being stopped".into());
                 stop(&mut stop_by);
             }
+            if stop_by.is_none()
+                && let Err(quit) = self.still_known()
+            {
+                watched.quit = Some(quit);
+                stop(&mut stop_by);
+            }
             if stop_by.is_none() && begin.elapsed() > options.longest_run {
                 watched.why = Some(format!("it ran longer than {} s", options.longest_run.as_secs_f32()));
                 stop(&mut stop_by);
@@ -424,47 +484,6 @@ impl Session {
                 }
             }
         }
-    }
-
-    /// Sends an outcome: the record, then what is large in it as bulk, given away piece by piece.
-    fn deliver(&mut self, ran: Ran) -> Result<(), Quit> {
-        let Ran { mut outcome, material } = ran;
-        let outputs: Vec<Vec<u8>> = outcome
-            .outputs
-            .iter_mut()
-            .map(|o| std::mem::take(&mut o.data))
-            .collect();
-        let large = material.as_ref().map_or([0; 3], Material::lengths);
-        let lengths = large.into_iter().chain(outputs.iter().map(|o| o.len() as u64));
-        let done = RunReply::Done {
-            outcome: Box::new(outcome),
-            left: material.as_ref().map(|m| Box::new(m.left.clone())),
-            bulk: lengths.collect(),
-        };
-        self.sender.send(Concern::Run, &done)?;
-        drop(done);
-        let send = |bytes: &[u8]| {
-            let mut parts = bytes.chunks(BULK);
-            parts.try_for_each(|part| self.sender.send_bytes(Concern::Bulk, part))
-        };
-        if let Some(Material {
-            events, images, screen, ..
-        }) = material
-        {
-            for block in events.into_blocks() {
-                send(&block)?;
-            }
-            for page in images.iter() {
-                send(page)?;
-            }
-            if let Some(picture) = screen {
-                send(picture.rgb())?;
-            }
-        }
-        for output in outputs {
-            send(&output)?;
-        }
-        Ok(())
     }
 }
 

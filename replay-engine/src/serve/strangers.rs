@@ -14,10 +14,19 @@ pub(crate) struct Strangers {
 #[derive(Debug, Default)]
 struct List {
     next: u64,
-    /// By age, with a handle to hang up.
-    waiting: VecDeque<(u64, Stream)>,
-    /// Those waiting, and those that were hung up on and are on their way out.
+    /// By age.
+    waiting: VecDeque<WaitingStranger>,
+    /// Those waiting, and those that had to make room and are on their way out.
     alive: usize,
+}
+
+#[derive(Debug)]
+struct WaitingStranger {
+    id: u64,
+    /// A handle to hang up.
+    stream: Stream,
+    /// Whether the agent's preamble was sent: no word can be said in clear any more.
+    greeted: bool,
 }
 
 impl Strangers {
@@ -33,7 +42,7 @@ impl Strangers {
         self.list.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes a new connection in. Where there is no room the oldest stranger is hung up on: a client takes moments to
+    /// Takes a new connection in. Where there is no room the oldest stranger has to go: a client takes moments to
     /// show its key, whoever is still a stranger after so many others came is none. `None`: too many are on their way
     /// out, or the connection is gone already.
     pub fn admit(self: &Arc<Self>, stream: &Stream) -> Option<Stranger> {
@@ -43,14 +52,23 @@ impl Strangers {
             return None;
         }
         while list.waiting.len() >= self.most
-            && let Some((_, oldest)) = list.waiting.pop_front()
+            && let Some(oldest) = list.waiting.pop_front()
         {
-            oldest.close();
+            // One that has heard nothing yet can be told why, by its own thread, whose read ends now.
+            if oldest.greeted {
+                oldest.stream.close();
+            } else {
+                oldest.stream.close_reading();
+            }
         }
         list.alive += 1;
         list.next += 1;
         let id = list.next;
-        list.waiting.push_back((id, handle));
+        list.waiting.push_back(WaitingStranger {
+            id,
+            stream: handle,
+            greeted: false,
+        });
         Some(Stranger {
             of: Arc::clone(self),
             id,
@@ -71,11 +89,20 @@ pub(crate) struct Stranger {
     id: u64,
 }
 
+impl Stranger {
+    /// The agent's preamble is sent now. `false`: the stranger had to make room, and is to be told that instead.
+    pub fn greet(&self) -> bool {
+        let mut list = self.of.list();
+        let own = list.waiting.iter_mut().find(|w| w.id == self.id);
+        own.map(|w| w.greeted = true).is_some()
+    }
+}
+
 impl Drop for Stranger {
     fn drop(&mut self) {
         let mut list = self.of.list();
         list.alive = list.alive.saturating_sub(1);
-        list.waiting.retain(|(id, _)| *id != self.id);
+        list.waiting.retain(|w| w.id != self.id);
     }
 }
 
@@ -89,18 +116,27 @@ mod tests {
     fn the_oldest_stranger_makes_room_and_leaving_makes_room_too() {
         let strangers = Strangers::new(2);
         let mut kept = Vec::new();
-        for _ in 0..4 {
+        for greeted in [true, false, false, false] {
             let (here, there) = UnixStream::pair().unwrap();
             let there = Stream::Unix(there);
-            kept.push((here, strangers.admit(&there).unwrap(), there));
+            let stranger = strangers.admit(&there).unwrap();
+            if greeted {
+                assert!(stranger.greet());
+            }
+            kept.push((here, stranger, there));
         }
         assert_eq!(strangers.waiting(), 2);
         let (_, there) = UnixStream::pair().unwrap();
         assert!(strangers.admit(&Stream::Unix(there)).is_none(), "four are alive");
-        for (n, (here, ..)) in kept.iter_mut().enumerate() {
-            here.set_nonblocking(true).unwrap();
-            let hung_up = matches!(here.read(&mut [0; 1]), Ok(0));
-            assert_eq!(hung_up, n < 2, "stranger {n}");
+        for (n, (here, stranger, there)) in kept.iter_mut().enumerate() {
+            let Stream::Unix(there) = there else { panic!() };
+            for end in [&*here, there] {
+                end.set_nonblocking(true).unwrap();
+            }
+            // One that was greeted is hung up on; one that was not hears from its own thread, whose read has ended.
+            assert_eq!(matches!(here.read(&mut [0; 1]), Ok(0)), n == 0, "stranger {n}");
+            assert_eq!(matches!(there.read(&mut [0; 1]), Ok(0)), n < 2, "stranger {n}");
+            assert_eq!(stranger.greet(), n >= 2, "stranger {n}");
         }
         kept.truncate(1);
         assert_eq!(strangers.waiting(), 0);

@@ -17,8 +17,8 @@ pub const SILENCE: Duration = Duration::from_secs(20);
 pub const WRITE_LIMIT: Duration = Duration::from_secs(20);
 /// How often an agent asks whether the client lives.
 pub const HEARTBEAT: Duration = Duration::from_secs(4);
-/// Longest time for preamble and handshake together.
-pub const HANDSHAKE_LIMIT: Duration = Duration::from_secs(10);
+/// Longest time for preamble and handshake together, on both ends.
+pub const HANDSHAKE_LIMIT: Duration = Duration::from_secs(5);
 /// Authentication tag of a Noise message.
 const TAG: usize = 16;
 
@@ -31,6 +31,15 @@ pub enum WireError {
     /// The other end went silent.
     #[error("the other end has been silent for {} s", SILENCE.as_secs())]
     Silent,
+    /// Preamble, handshake and what follows at once took too long.
+    #[error("it did not show who it is within {} s", limit.as_secs_f32())]
+    Late {
+        /// How long it may take.
+        limit: Duration,
+    },
+    /// This end does not serve the other one, and says why.
+    #[error("{0}")]
+    Refused(String),
     /// The operating system reported an error.
     #[error("{0}")]
     Io(String),
@@ -46,6 +55,17 @@ pub enum WireError {
     /// A message that is not allowed here.
     #[error("{0} is not allowed here")]
     Unexpected(String),
+}
+
+impl WireError {
+    /// The same of a connection that had `limit` to show who is there: silence means that it took longer.
+    #[must_use]
+    pub fn within(self, limit: Duration) -> Self {
+        match self {
+            Self::Silent => Self::Late { limit },
+            other => other,
+        }
+    }
 }
 
 impl From<io::Error> for WireError {

@@ -7,7 +7,8 @@ use crate::wire::delta::{Outline, Step};
 use serde::{Deserialize, Serialize};
 use trace_core::recording::Digest;
 
-/// Agent to client, first message of a session.
+/// Agent to client: the first message of a session, and the last one when a session is ended for a reason that the
+/// client should know.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum SessionReply {
     /// The client is known.
@@ -45,6 +46,15 @@ pub enum SessionRefusal {
     /// Others took the last places while this client showed who it is.
     #[error("it has too many connections; try again later")]
     Full,
+    /// This client has as many connections as one key may have.
+    #[error("this client has {most} connections to it already, which is its share; close one, then try again")]
+    Share {
+        /// Most connections of one key.
+        most: u32,
+    },
+    /// The client's key was forgotten while it was connected: the connection ends.
+    #[error("it has forgotten this client's key and ends the connection; {HOW_TO_PAIR}, then pair again")]
+    Forgotten,
 }
 
 /// A device and whether it is free.
@@ -80,6 +90,8 @@ pub enum PairMessage {
         /// Port to keep with the key, agent to client.
         service_port: Option<u16>,
     },
+    /// Agent, in the place of `Confirm`: its person is being asked about another client.
+    Busy,
 }
 
 /// Client to agent: a device.

@@ -32,12 +32,14 @@ pub enum Word {
     NotPairing = 18,
     /// Agent: too many connections.
     Full = 19,
+    /// Agent: it is in pairing mode, and its person is being asked about another client.
+    Asking = 20,
 }
 
 impl Word {
     fn from_raw(raw: u8) -> Option<Self> {
-        use Word::{Full, Go, NoVersion, NotPairing, Pair, Session};
-        [Session, Pair, Go, NoVersion, NotPairing, Full]
+        use Word::{Asking, Full, Go, NoVersion, NotPairing, Pair, Session};
+        [Session, Pair, Go, NoVersion, NotPairing, Full, Asking]
             .into_iter()
             .find(|w| *w as u8 == raw)
     }

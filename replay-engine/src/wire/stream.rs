@@ -56,6 +56,20 @@ impl Stream {
         let _ = either!(self, s => s.shutdown(Shutdown::Both));
     }
 
+    /// Ends the direction from the other end: reads return what has arrived and then the end, and this end can still
+    /// write.
+    pub fn close_reading(&self) {
+        // A socket that is closed already is what was wanted.
+        let _ = either!(self, s => s.shutdown(Shutdown::Read));
+    }
+
+    /// Writes a few bytes to a socket that nothing was written to before, without ever waiting for the other end.
+    pub fn send_at_once(&mut self, bytes: &[u8]) {
+        let ready = either!(&*self, s => s.set_nonblocking(true));
+        // The other end may be gone: then nobody has to know.
+        let _ = ready.and_then(|()| self.write_all(bytes));
+    }
+
     /// The other end, for a person.
     #[must_use]
     pub fn peer(&self) -> String {

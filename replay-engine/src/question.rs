@@ -1,0 +1,218 @@
+//! A question to the person at standard input. What was typed before it was put is no answer to it.
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::io::{self, IsTerminal as _};
+use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// How often a question looks whether somebody still wants its answer.
+const TICK: Duration = Duration::from_millis(50);
+/// Longest answer that is read, bytes.
+const MAX_ANSWER: usize = 4096;
+/// Bytes and time after which input that was there before counts as one that never ends.
+const MAX_EARLIER: usize = 1 << 20;
+const MAX_DISCARD: Duration = Duration::from_secs(1);
+
+/// How a question ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// `y` or `yes`.
+    Yes,
+    /// Anything else.
+    No,
+    /// Nobody answered in time.
+    Late,
+    /// Nobody wanted an answer any more.
+    Withdrawn,
+    /// Nobody can answer: the input has ended, or never ends.
+    Ended,
+}
+
+/// Puts a question by `show`, and waits for its answer at standard input, a line, for `limit` at most. What was typed
+/// before is thrown away first, so that it cannot answer a question that nobody has seen. One question is put at a time:
+/// the limit begins when it is shown.
+///
+/// # Errors
+/// When `show` fails, or standard input cannot be read.
+pub fn ask(show: impl FnOnce() -> io::Result<()>, limit: Duration, withdrawn: impl Fn() -> bool) -> io::Result<Answer> {
+    static ONE: Mutex<()> = Mutex::new(());
+    let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let input = io::stdin();
+    if input.is_terminal() {
+        flush_terminal(input.as_fd());
+    }
+    ask_at(input.as_fd(), show, limit, withdrawn)
+}
+
+fn ask_at(
+    input: BorrowedFd<'_>,
+    show: impl FnOnce() -> io::Result<()>,
+    limit: Duration,
+    withdrawn: impl Fn() -> bool,
+) -> io::Result<Answer> {
+    if withdrawn() {
+        return Ok(Answer::Withdrawn);
+    }
+    let can_answer = discard(input)?;
+    show()?;
+    if !can_answer {
+        return Ok(Answer::Ended);
+    }
+    let by = Instant::now() + limit;
+    let mut line = Vec::new();
+    loop {
+        if withdrawn() {
+            return Ok(Answer::Withdrawn);
+        }
+        let left = by.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Ok(Answer::Late);
+        }
+        if !is_readable(input, left.min(TICK))? {
+            continue;
+        }
+        let mut bytes = [0; 256];
+        let n = read(input, &mut bytes)?;
+        let new = bytes.get(..n).unwrap_or_default();
+        line.extend(new.iter().take_while(|b| **b != b'\n'));
+        if new.contains(&b'\n') || line.len() > MAX_ANSWER {
+            return Ok(meaning(&line));
+        }
+        if n == 0 {
+            return Ok(if line.is_empty() { Answer::Ended } else { meaning(&line) });
+        }
+    }
+}
+
+fn meaning(line: &[u8]) -> Answer {
+    let text = String::from_utf8_lossy(line);
+    match text.trim().to_ascii_lowercase().as_str() {
+        "y" | "yes" => Answer::Yes,
+        _ => Answer::No,
+    }
+}
+
+/// Throws away what can be read at once. `false`: nobody can answer, because the input has ended, or does not end.
+fn discard(input: BorrowedFd<'_>) -> io::Result<bool> {
+    let begin = Instant::now();
+    let mut earlier = 0;
+    let mut bytes = [0; 4096];
+    while is_readable(input, Duration::ZERO)? {
+        match read(input, &mut bytes)? {
+            0 => return Ok(false),
+            n => earlier += n,
+        }
+        if earlier > MAX_EARLIER || begin.elapsed() > MAX_DISCARD {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+fn is_readable(input: BorrowedFd<'_>, wait: Duration) -> io::Result<bool> {
+    let wait = Timespec {
+        tv_sec: wait.as_secs().try_into().unwrap_or(i64::MAX),
+        tv_nsec: wait.subsec_nanos().into(),
+    };
+    let mut ends = [PollFd::new(&input, PollFlags::IN)];
+    match poll(&mut ends, Some(&wait)) {
+        // Also at its end, and when it fails: then a read tells.
+        Ok(ready) => Ok(ready > 0),
+        Err(rustix::io::Errno::INTR) => Ok(false),
+        Err(e) => Err(e.into()),
+    }
+}
+
+fn read(input: BorrowedFd<'_>, bytes: &mut [u8]) -> io::Result<usize> {
+    loop {
+        match rustix::io::read(input, &mut *bytes) {
+            Err(rustix::io::Errno::INTR) => {}
+            other => return Ok(other?),
+        }
+    }
+}
+
+/// Throws away what was typed at a terminal, half a line too: nobody could read that before its end is typed.
+#[allow(unsafe_code, reason = "a call of the C library that takes two numbers")]
+fn flush_terminal(terminal: BorrowedFd<'_>) {
+    // SAFETY: the descriptor is open for as long as it is borrowed, and no memory is passed.
+    let done = unsafe { libc::tcflush(terminal.as_raw_fd(), libc::TCIFLUSH) };
+    if done != 0 {
+        // Whole lines are read and thrown away all the same.
+        tracing::debug!("input typed ahead stays: {}", io::Error::last_os_error());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write as _;
+    use std::os::unix::net::UnixStream;
+    use std::thread;
+
+    const LONG: Duration = Duration::from_secs(20);
+
+    /// Puts a question to the one end of a pair of sockets, after `early` was written to the other, which then gets
+    /// `late`; `None` closes it.
+    fn put(early: &[u8], late: Option<&'static [u8]>) -> Answer {
+        let (input, mut person) = UnixStream::pair().unwrap();
+        person.write_all(early).unwrap();
+        let mut shown = false;
+        let answer = ask_at(
+            input.as_fd(),
+            || {
+                shown = true;
+                thread::spawn(move || {
+                    thread::sleep(Duration::from_millis(100));
+                    if let Some(late) = late {
+                        person.write_all(late).unwrap();
+                        thread::sleep(Duration::from_secs(1));
+                    }
+                });
+                Ok(())
+            },
+            LONG,
+            || false,
+        );
+        assert!(shown);
+        answer.unwrap()
+    }
+
+    #[test]
+    fn what_was_typed_before_a_question_answers_nothing() {
+        for early in [&b""[..], b"y\n", b"y\ny\nyes\n", b"y"] {
+            assert_eq!(put(early, Some(b"n\n")), Answer::No);
+            assert_eq!(put(early, Some(b"\n")), Answer::No);
+            assert_eq!(put(early, Some(b" Yes \ny\n")), Answer::Yes);
+            assert_eq!(put(early, None), Answer::Ended);
+        }
+        assert_eq!(put(b"", Some(b"yesterday\n")), Answer::No);
+    }
+
+    #[test]
+    fn input_that_has_ended_or_never_ends_answers_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("answers");
+        std::fs::write(&file, "y\ny\n").unwrap();
+        for path in [file.as_path(), "/dev/null".as_ref(), "/dev/zero".as_ref()] {
+            let input = std::fs::File::open(path).unwrap();
+            let answer = ask_at(input.as_fd(), || Ok(()), LONG, || false).unwrap();
+            assert_eq!(answer, Answer::Ended, "{}", path.display());
+        }
+    }
+
+    #[test]
+    fn a_question_ends_when_its_time_is_over_or_nobody_wants_an_answer() {
+        let (input, _person) = UnixStream::pair().unwrap();
+        let short = Duration::from_millis(200);
+        assert_eq!(ask_at(input.as_fd(), || Ok(()), short, || false).unwrap(), Answer::Late);
+        let begin = Instant::now();
+        let gone = || begin.elapsed() > Duration::from_millis(150);
+        assert_eq!(ask_at(input.as_fd(), || Ok(()), LONG, gone).unwrap(), Answer::Withdrawn);
+        assert!(begin.elapsed() < Duration::from_secs(5));
+        // One that is withdrawn already is not shown.
+        let shown = ask_at(input.as_fd(), || panic!("shown"), LONG, || true);
+        assert_eq!(shown.unwrap(), Answer::Withdrawn);
+    }
+}

@@ -1,0 +1,47 @@
+//! Sends what a run left to the client that asked for it.
+
+use super::runner::Ran;
+use crate::run::Material;
+use crate::wire::message::RunReply;
+use crate::wire::{BULK, Concern, Sender, WireError};
+
+/// Sends an outcome: the record, then what is large in it as bulk, given away piece by piece.
+pub(super) fn deliver(sender: &Sender, ran: Ran) -> Result<(), WireError> {
+    let Ran { mut outcome, material } = ran;
+    let outputs: Vec<Vec<u8>> = outcome
+        .outputs
+        .iter_mut()
+        .map(|o| std::mem::take(&mut o.data))
+        .collect();
+    let large = material.as_ref().map_or([0; 3], Material::lengths);
+    let lengths = large.into_iter().chain(outputs.iter().map(|o| o.len() as u64));
+    let done = RunReply::Done {
+        outcome: Box::new(outcome),
+        left: material.as_ref().map(|m| Box::new(m.left.clone())),
+        bulk: lengths.collect(),
+    };
+    sender.send(Concern::Run, &done)?;
+    drop(done);
+    let send = |bytes: &[u8]| {
+        let mut parts = bytes.chunks(BULK);
+        parts.try_for_each(|part| sender.send_bytes(Concern::Bulk, part))
+    };
+    if let Some(Material {
+        events, images, screen, ..
+    }) = material
+    {
+        for block in events.into_blocks() {
+            send(&block)?;
+        }
+        for page in images.iter() {
+            send(page)?;
+        }
+        if let Some(picture) = screen {
+            send(picture.rgb())?;
+        }
+    }
+    for output in outputs {
+        send(&output)?;
+    }
+    Ok(())
+}

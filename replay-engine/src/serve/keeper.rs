@@ -1,0 +1,80 @@
+//! What a server does by itself, a few times a second: sees that keys were forgotten, and writes what was counted.
+
+use super::Shared;
+use crate::wire::{KeyStore, KeyStoreError, PublicKey};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+use std::{io, thread};
+
+/// Time between two looks. A forgotten key's connection ends within a second: one look to see it, one to hang up where
+/// its session does not end by itself.
+const TICK: Duration = Duration::from_millis(200);
+
+/// Starts the thread. It ends with the server.
+///
+/// # Errors
+/// When the operating system gives no thread.
+pub(super) fn start(shared: &Arc<Shared>, keys: &Arc<KeyStore>) -> io::Result<()> {
+    let (of, keys) = (Arc::downgrade(shared), Arc::clone(keys));
+    let thread = thread::Builder::new().name("kinescope-keeper".into());
+    thread.spawn(move || keep(&of, &keys)).map(drop)
+}
+
+fn keep(of: &Weak<Shared>, keys: &KeyStore) {
+    let mut seen = keys.stamp();
+    let mut known = known(keys).unwrap_or_default();
+    loop {
+        thread::sleep(TICK);
+        let Some(shared) = of.upgrade() else { return };
+        if shared.stopping.load(Ordering::SeqCst) {
+            return;
+        }
+        shared.stranger_log.settle();
+        // Those that were told at an earlier look have had their time.
+        shared.sessions.hang_up();
+        let now = keys.stamp();
+        if now != seen {
+            seen = now;
+            forget(&shared, keys, &mut known);
+        }
+    }
+}
+
+/// The keys that the store pins.
+fn known(keys: &KeyStore) -> Result<Vec<PublicKey>, KeyStoreError> {
+    match keys.peers() {
+        Ok(peers) => Ok(peers.into_iter().map(|p| p.key).collect()),
+        // Whoever removes the file forgets everybody.
+        Err(KeyStoreError::Missing { .. }) => Ok(Vec::new()),
+        Err(e) => Err(e),
+    }
+}
+
+/// The key store changed: connections of keys that are not in it any more end.
+fn forget(shared: &Shared, keys: &KeyStore, before: &mut Vec<PublicKey>) {
+    let now = match known(keys) {
+        Ok(now) => now,
+        // Nobody is forgotten by that, and nobody gets anything more either: each request looks the key up.
+        Err(e) => {
+            tracing::error!("the key store cannot be read: {e}");
+            return;
+        }
+    };
+    let closed = shared.sessions.keep_only(&now);
+    match closed.len() {
+        0 => {}
+        1 => tracing::warn!("1 connection is closed: its client's key was forgotten"),
+        n => tracing::warn!("{n} connections are closed: their clients' keys were forgotten"),
+    }
+    let gone = before.iter().filter(|k| !now.contains(k));
+    let told: Vec<(PublicKey, usize)> = gone
+        .map(|key| (*key, closed.iter().filter(|c| *c == key).count()))
+        .collect();
+    if !told.is_empty()
+        && let Err(e) = keys.tell_closed(&told)
+    {
+        tracing::warn!("how many connections are closed cannot be told to others: {e}");
+    }
+    *before = now;
+}

@@ -1,0 +1,189 @@
+//! Connections of known clients: how many there are, of all keys and of each, and which have to end because their key
+//! was forgotten.
+
+use crate::wire::{PublicKey, Sender};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// The connections of a server's known clients.
+#[derive(Debug)]
+pub(super) struct Sessions {
+    most: usize,
+    share: usize,
+    list: Mutex<List>,
+}
+
+#[derive(Debug, Default)]
+struct List {
+    next: u64,
+    open: Vec<OpenSession>,
+}
+
+#[derive(Debug)]
+struct OpenSession {
+    id: u64,
+    key: PublicKey,
+    /// The client is one of the key store's, which may be forgotten; one in this process is not.
+    pinned: bool,
+    forgotten: Arc<AtomicBool>,
+    /// By which the connection is ended when its session does not do so itself.
+    sender: Sender,
+}
+
+/// Why a known client gets no place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum NoPlace {
+    /// There are as many connections as may be.
+    Full,
+    /// Its key has as many as one key may have.
+    Share,
+}
+
+/// A known client's place for as long as this lives.
+#[derive(Debug)]
+pub(super) struct Place {
+    of: Arc<Sessions>,
+    id: u64,
+    /// Whether the client's key is in the key store.
+    pub pinned: bool,
+    forgotten: Arc<AtomicBool>,
+}
+
+impl Place {
+    /// Whether the client's key was forgotten meanwhile: the session has to end.
+    pub fn is_forgotten(&self) -> bool {
+        self.forgotten.load(Ordering::SeqCst)
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.of.list().open.retain(|o| o.id != self.id);
+    }
+}
+
+impl Sessions {
+    /// Room for `most` connections, and for `share` of one key.
+    pub fn new(most: usize, share: usize) -> Arc<Self> {
+        Arc::new(Self {
+            most,
+            share,
+            list: Mutex::default(),
+        })
+    }
+
+    fn list(&self) -> MutexGuard<'_, List> {
+        self.list.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether there are as many connections as may be.
+    pub fn is_full(&self) -> bool {
+        self.list().open.len() >= self.most
+    }
+
+    /// Gives a connection a place. One key never takes all of them: the share is for pinned keys, a client in this
+    /// process has as many as there are.
+    pub fn enter(self: &Arc<Self>, key: PublicKey, sender: &Sender, pinned: bool) -> Result<Place, NoPlace> {
+        let mut list = self.list();
+        if list.open.len() >= self.most {
+            return Err(NoPlace::Full);
+        }
+        if pinned && list.open.iter().filter(|o| o.key == key).count() >= self.share {
+            return Err(NoPlace::Share);
+        }
+        list.next += 1;
+        let (id, forgotten) = (list.next, Arc::new(AtomicBool::new(false)));
+        list.open.push(OpenSession {
+            id,
+            key,
+            pinned,
+            forgotten: Arc::clone(&forgotten),
+            sender: sender.clone(),
+        });
+        Ok(Place {
+            of: Arc::clone(self),
+            id,
+            pinned,
+            forgotten,
+        })
+    }
+
+    /// Tells the sessions of pinned keys that are not among these that they have to end. Returns the key of each that
+    /// was told now.
+    pub fn keep_only(&self, keys: &[PublicKey]) -> Vec<PublicKey> {
+        let list = self.list();
+        let gone = list.open.iter().filter(|o| o.pinned && !keys.contains(&o.key));
+        let told = gone.filter(|o| !o.forgotten.swap(true, Ordering::SeqCst));
+        told.map(|o| o.key).collect()
+    }
+
+    /// Ends the connections of sessions that were told to end and still are there: one may wait for an end that takes
+    /// nothing more.
+    pub fn hang_up(&self) {
+        let list = self.list();
+        for open in list.open.iter().filter(|o| o.forgotten.load(Ordering::SeqCst)) {
+            open.sender.close();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::{Channel, KeyPair, Limits, Stream, WireError};
+    use std::os::unix::net::UnixStream;
+    use std::time::{Duration, Instant};
+
+    /// Both ends of a connection: the client's, then the agent's.
+    fn connection(client: &KeyPair) -> (Channel, Channel) {
+        let agent = KeyPair::generate().unwrap();
+        let (here, there) = UnixStream::pair().unwrap();
+        let by = Instant::now() + Duration::from_secs(10);
+        let respond =
+            std::thread::spawn(move || Channel::respond(Stream::Unix(there), &agent, &[], Limits::FromClient, by));
+        let here = Channel::initiate::<WireError>(Stream::Unix(here), client, &[], Limits::FromAgent, by, |_| Ok(()));
+        (here.unwrap(), respond.join().unwrap().unwrap())
+    }
+
+    #[test]
+    fn a_key_has_its_share_and_all_keys_have_the_whole() {
+        let keys = [(); 3].map(|()| KeyPair::generate().unwrap());
+        let (_client, agent) = connection(&keys[0]);
+        let sessions = Sessions::new(4, 2);
+        let enter = |n: usize, pinned| sessions.enter(keys[n].public(), &agent.sender, pinned);
+        let mut places = vec![enter(0, true).unwrap(), enter(0, true).unwrap()];
+        assert_eq!(enter(0, true).unwrap_err(), NoPlace::Share);
+        places.push(enter(1, true).unwrap());
+        // Clients in this process are bound by the whole alone.
+        places.push(enter(0, false).unwrap());
+        assert!(sessions.is_full());
+        assert_eq!(enter(2, true).unwrap_err(), NoPlace::Full);
+        places.remove(0);
+        assert!(!sessions.is_full());
+        enter(0, true).unwrap();
+    }
+
+    #[test]
+    fn sessions_of_forgotten_keys_are_told_to_end_and_then_hung_up_on() {
+        let keys = [(); 2].map(|()| KeyPair::generate().unwrap());
+        let sessions = Sessions::new(8, 8);
+        let mut ends: Vec<(Channel, Channel)> = keys.iter().map(connection).collect();
+        let places: Vec<Place> = keys
+            .iter()
+            .zip(&ends)
+            .map(|(key, (_, agent))| sessions.enter(key.public(), &agent.sender, true).unwrap())
+            .collect();
+        let local = sessions.enter(keys[0].public(), &ends[1].1.sender, false).unwrap();
+        assert_eq!(sessions.keep_only(&[keys[1].public()]), [keys[0].public()]);
+        assert_eq!(sessions.keep_only(&[keys[1].public()]), [], "it was told already");
+        let told = |p: &Place| p.is_forgotten();
+        assert_eq!((told(&places[0]), told(&places[1]), told(&local)), (true, false, false));
+        sessions.hang_up();
+        assert!(matches!(ends[0].0.receiver.receive(), Err(WireError::Closed)));
+        ends[1].0.receiver.set_silence(Duration::from_millis(200)).unwrap();
+        assert!(
+            matches!(ends[1].0.receiver.receive(), Err(WireError::Silent)),
+            "nobody hung up"
+        );
+    }
+}

@@ -1,0 +1,457 @@
+//! Who may pair and who stays paired, with the programs as they are: questions at a real terminal, keys that are named,
+//! keys that others could replace, keys that are forgotten.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "tests fail and tell in these ways"
+)]
+
+use std::fs;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+use whole_program_tests::{Ended, Question, kinescope, program, root};
+
+/// Longest time for what happens at once.
+const LIMIT: Duration = Duration::from_secs(30);
+
+/// A program whose words a test hears, and to which it types.
+struct Person {
+    child: Child,
+    input: ChildStdin,
+    words: Receiver<String>,
+    heard: String,
+}
+
+impl Drop for Person {
+    fn drop(&mut self) {
+        // It is this test's own child; it may be gone already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Person {
+    /// At pipes.
+    fn at_pipes(command: &mut Command) -> Self {
+        let mut child = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let mut out = child.stdout.take().unwrap();
+        let (tell, words) = channel();
+        std::thread::spawn(move || {
+            let mut bytes = [0; 1024];
+            while let Ok(n @ 1..) = out.read(&mut bytes) {
+                if tell.send(String::from_utf8_lossy(&bytes[..n]).into_owned()).is_err() {
+                    break;
+                }
+            }
+        });
+        Self {
+            input: child.stdin.take().unwrap(),
+            child,
+            words,
+            heard: String::new(),
+        }
+    }
+
+    /// At a terminal of its own: `script` gives the program one, and passes on what is typed.
+    fn at_a_terminal(program: &Path, arguments: &[&str], keys: &Path) -> Self {
+        let mut line = format!("exec {}", program.display());
+        for a in arguments {
+            line += &format!(" '{a}'");
+        }
+        let mut command = Command::new("script");
+        command
+            .args(["--quiet", "--flush", "--return", "--command", &line, "/dev/null"])
+            .env("KINESCOPE_KEYS", keys)
+            .env("KINESCOPE_LOG", "off");
+        Self::at_pipes(&mut command)
+    }
+
+    fn type_in(&mut self, text: &str) {
+        self.input.write_all(text.as_bytes()).unwrap();
+        self.input.flush().unwrap();
+    }
+
+    /// What follows `start`, up to the end of its line, once it is said.
+    fn hear(&mut self, start: &str) -> String {
+        let by = Instant::now() + LIMIT;
+        loop {
+            if let Some((_, rest)) = self.heard.split_once(start)
+                && let Some((line, rest)) = rest.split_once('\n')
+            {
+                let line = line.trim_end().to_owned();
+                self.heard = rest.to_owned();
+                return line;
+            }
+            let left = by.saturating_duration_since(Instant::now());
+            match self.words.recv_timeout(left) {
+                Ok(more) => self.heard += &more,
+                Err(_) => panic!("no `{start}` in {:?}", self.heard),
+            }
+        }
+    }
+
+    /// Waits until a question is put.
+    fn is_asked(&mut self) {
+        let by = Instant::now() + LIMIT;
+        while !self.heard.contains("[y/N] ") {
+            let left = by.saturating_duration_since(Instant::now());
+            self.heard += &self.words.recv_timeout(left).expect("no question");
+        }
+        self.heard = self.heard.split_once("[y/N] ").unwrap().1.to_owned();
+    }
+
+    /// What is said within a while.
+    fn hears_for(&mut self, time: Duration) -> String {
+        let by = Instant::now() + time;
+        loop {
+            match self.words.recv_timeout(by.saturating_duration_since(Instant::now())) {
+                Ok(more) => self.heard += &more,
+                Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => return self.heard.clone(),
+            }
+        }
+    }
+}
+
+const SERVE: [&str; 6] = [
+    "serve",
+    "--pair",
+    "--listen",
+    "127.0.0.1:0",
+    "--device",
+    "software:mali-g71",
+];
+
+fn client(keys: &Path, arguments: &[&str]) -> Command {
+    let mut command = Command::new(program("kinescope"));
+    command.args(arguments).env("KINESCOPE_KEYS", keys);
+    command
+}
+
+fn agent_keys(keys: &Path, arguments: &[&str]) -> Ended {
+    let mut command = Command::new(program("kinescope-agent"));
+    command.arg("keys").args(arguments).arg("--keys").arg(keys);
+    command.output().unwrap().into()
+}
+
+/// Clients that an agent's store lists.
+fn clients(keys: &Path) -> usize {
+    agent_keys(keys, &["list"]).out.lines().count() - 1
+}
+
+/// The fingerprint of an agent's own key.
+fn agents_key(keys: &Path) -> String {
+    let list = agent_keys(keys, &["list"]);
+    list.out.split('\t').nth(1).unwrap().to_owned()
+}
+
+/// What was typed before the question, by a pipe or at a terminal, is no answer; what is typed then is one.
+#[test]
+fn an_answer_typed_before_its_question_pairs_nobody() {
+    let folder = TempDir::new().unwrap();
+    let own = folder.path().join("client");
+    for terminal in [false, true] {
+        let keys = folder.path().join(format!("agent-{terminal}"));
+        let mut arguments = vec!["--keys", keys.to_str().unwrap()];
+        arguments.extend(SERVE);
+        let mut person = match terminal {
+            true => Person::at_a_terminal(&program("kinescope-agent"), &arguments, &own),
+            false => Person::at_pipes(
+                Command::new(program("kinescope-agent"))
+                    .args(&arguments)
+                    .stderr(Stdio::null()),
+            ),
+        };
+        let address = person.hear("listening on ");
+        person.hear("pairing is open");
+        // Lines, and the beginning of one that an Enter would make a yes.
+        person.type_in("y\nyes\ny");
+        std::thread::sleep(Duration::from_millis(300));
+        let stranger = Question::of(&mut client(&own, &["pair", &address, "lab"]));
+        person.is_asked();
+        let said = person.hears_for(Duration::from_millis(700));
+        assert!(!said.contains("paired"), "terminal {terminal}: {said}");
+        person.type_in("\n");
+        person.hear("not paired: it was not confirmed on this end");
+        let ended = stranger.answer("y");
+        assert_eq!(ended.code, Some(2), "terminal {terminal}: {ended:?}");
+        assert_eq!(clients(&keys), 0, "terminal {terminal}");
+        // A second yes to a question that is over is none to the next one.
+        let stranger = Question::of(&mut client(&own, &["pair", &address, "lab"]));
+        person.is_asked();
+        person.type_in("y\ny\n");
+        let ended = stranger.answer("n");
+        assert_eq!(ended.code, Some(2), "{ended:?}");
+        person.hear("not paired");
+        let friend = Question::of(&mut client(&own, &["pair", &address, "lab"]));
+        person.is_asked();
+        let said = person.hears_for(Duration::from_millis(700));
+        assert!(!said.contains("paired"), "terminal {terminal}: {said}");
+        person.type_in("y\n");
+        let ended = friend.answer("y");
+        assert_eq!(ended.code, Some(0), "terminal {terminal}: {ended:?}");
+        person.hear("paired with ");
+        assert_eq!(clients(&keys), 1);
+        agent_keys(&keys, &["list"]);
+        kinescope(&own, ["agents", "--forget", "lab"]);
+    }
+}
+
+/// An address that leads to another one, after most of a second.
+fn later(address: &str) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let (at, to) = (listener.local_addr().unwrap(), address.to_owned());
+    std::thread::spawn(move || {
+        while let Ok((mut client, _)) = listener.accept() {
+            std::thread::sleep(Duration::from_millis(800));
+            let mut agent = TcpStream::connect(&to).unwrap();
+            let (mut from, mut back) = (agent.try_clone().unwrap(), client.try_clone().unwrap());
+            std::thread::spawn(move || std::io::copy(&mut from, &mut back));
+            std::thread::spawn(move || std::io::copy(&mut client, &mut agent));
+        }
+    });
+    at.to_string()
+}
+
+/// The same at the client's end.
+#[test]
+fn an_answer_typed_before_the_clients_question_pairs_nobody() {
+    let folder = TempDir::new().unwrap();
+    let (keys, own) = (folder.path().join("agent"), folder.path().join("client"));
+    let mut agent = Person::at_pipes(
+        Command::new(program("kinescope-agent"))
+            .arg("--keys")
+            .arg(&keys)
+            .args(SERVE)
+            .stderr(Stdio::null()),
+    );
+    let address = agent.hear("listening on ");
+    // The agent answers late, so that what is typed at once is there before the question.
+    let late = later(&address);
+    let arguments = ["pair", late.as_str(), "lab"];
+    let mut person = Person::at_a_terminal(&program("kinescope"), &arguments, &own);
+    person.type_in("y\ny");
+    person.is_asked();
+    agent.is_asked();
+    agent.type_in("y\n");
+    let said = person.hears_for(Duration::from_millis(700));
+    assert!(!said.contains("paired with"), "{said}");
+    person.type_in("\n");
+    person.hear("pairing was not confirmed on this end");
+    assert_eq!(kinescope(&own, ["agents", "--json"]).json(), serde_json::json!([]));
+    // Answers from a file are all typed before.
+    let answers = folder.path().join("answers");
+    fs::write(&answers, "y\n").unwrap();
+    let ended = client(&own, &arguments)
+        .stdin(fs::File::open(&answers).unwrap())
+        .output();
+    let ended = Ended::from(ended.unwrap());
+    assert_eq!(ended.code, Some(2), "{ended:?}");
+    assert!(ended.err.contains("--accept"), "it says what scripts do: {ended:?}");
+    assert_eq!(kinescope(&own, ["agents", "--json"]).json(), serde_json::json!([]));
+}
+
+#[test]
+fn scripts_pair_by_the_key_of_the_other_end_without_a_question() {
+    let folder = TempDir::new().unwrap();
+    let (keys, own) = (folder.path().join("agent"), folder.path().join("client"));
+    let there = agents_key(&keys);
+    let shown = kinescope(&own, ["agents", "--own-key", "--json"]).json();
+    let here = shown["fingerprint"].as_str().unwrap().to_owned();
+    let text = kinescope(&own, ["agents", "--own-key"]).out;
+    assert_eq!(text, format!("{here}\t{}\n", shown["key"].as_str().unwrap()));
+    let mut agent = Person::at_pipes(
+        Command::new(program("kinescope-agent"))
+            .arg("--keys")
+            .arg(&keys)
+            .args(SERVE)
+            .args(["--accept", &here])
+            .stderr(Stdio::null()),
+    );
+    let address = agent.hear("listening on ");
+    agent.hear("pairing is open for the client with the key ");
+    let pair = |keys: &Path, accept: &str| -> Ended {
+        let mut command = client(keys, &["pair", &address, "lab", "--accept", accept]);
+        command.stdin(Stdio::null()).output().unwrap().into()
+    };
+    // Others are declined, however often they come.
+    let other = folder.path().join("other");
+    for _ in 0..4 {
+        pair(&other, &there).assert_refused("not confirmed by the agent");
+    }
+    // The client wants another agent, or says nothing that is a key.
+    pair(&own, "0123-4567-89ab-cdef").assert_refused(&there);
+    let wrong = pair(&own, "y");
+    assert_eq!(wrong.code, Some(2));
+    assert!(wrong.err.contains("16 hexadecimal digits"), "{wrong:?}");
+    let paired = pair(&own, &there);
+    assert_eq!(paired.code, Some(0), "{paired:?}");
+    let said = agent.hear("paired with ");
+    assert!(!said.is_empty());
+    assert_eq!(clients(&keys), 1);
+}
+
+#[test]
+fn keys_that_others_could_replace_are_refused_on_both_ends_with_what_to_do() {
+    let folder = TempDir::new().unwrap();
+    let (keys, own) = (folder.path().join("agent"), folder.path().join("client"));
+    agents_key(&keys);
+    kinescope(&own, ["agents"]);
+    let both = |needle: &str| {
+        agent_keys(&keys, &["list"]).assert_refused(needle);
+        kinescope(&own, ["agents"]).assert_refused(needle);
+    };
+    let mode = |of: &Path, mode: u32| fs::set_permissions(of, fs::Permissions::from_mode(mode)).unwrap();
+    for open in [0o777, 0o770, 0o1777] {
+        mode(&keys, open);
+        mode(&own, open);
+        both("chmod go-w ");
+    }
+    mode(&keys, 0o700);
+    mode(&own, 0o700);
+    for file in [keys.join("keys.toml"), own.join("keys.toml")] {
+        mode(&file, 0o640);
+    }
+    both("chmod 600 ");
+    for file in [keys.join("keys.toml"), own.join("keys.toml")] {
+        mode(&file, 0o600);
+    }
+    // Only root can give a file away, and only then is there somebody else's to be had.
+    for of in [Path::new("keys.toml"), Path::new("")] {
+        let given = [&keys, &own].map(|k| std::os::unix::fs::chown(k.join(of), Some(4242), None));
+        if given.iter().any(Result::is_err) {
+            break;
+        }
+        both("chown 0 ");
+        for k in [&keys, &own] {
+            std::os::unix::fs::chown(k.join(of), Some(0), None).unwrap();
+        }
+    }
+    assert_eq!(agent_keys(&keys, &["list"]).code, Some(0));
+    assert_eq!(kinescope(&own, ["agents"]).code, Some(0));
+}
+
+/// An agent that knows the client of `own` as `vm`, and where it listens.
+fn knows(folder: &Path, log: Stdio) -> (Person, String) {
+    let (keys, own) = (folder.join("agent"), folder.join("client"));
+    let there = agents_key(&keys);
+    let key = kinescope(&own, ["agents", "--own-key", "--json"]).json()["key"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    let mut agent = Command::new(program("kinescope-agent"));
+    agent.arg("--keys").arg(&keys).args(SERVE).args(["--accept", &key]);
+    let mut person = Person::with_log(&mut agent, log);
+    let address = person.hear("listening on ");
+    let paired = kinescope(&own, ["pair", &address, "lab", "--accept", &there]);
+    assert_eq!(paired.code, Some(0), "{paired:?}");
+    (person, address)
+}
+
+impl Person {
+    fn with_log(command: &mut Command, log: Stdio) -> Self {
+        let mut child = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(log)
+            .spawn()
+            .unwrap();
+        let out = BufReader::new(child.stdout.take().unwrap());
+        let (tell, words) = channel();
+        std::thread::spawn(move || {
+            for line in out.lines().map_while(Result::ok) {
+                if tell.send(line + "\n").is_err() {
+                    break;
+                }
+            }
+        });
+        Self {
+            input: child.stdin.take().unwrap(),
+            child,
+            words,
+            heard: String::new(),
+        }
+    }
+}
+
+#[test]
+fn a_client_that_is_forgotten_in_the_middle_of_a_run_loses_its_board_within_a_second() {
+    let folder = TempDir::new().unwrap();
+    let (mut agent, _) = knows(folder.path(), Stdio::null());
+    let name = agent.hear("paired with ");
+    let (keys, own) = (folder.path().join("agent"), folder.path().join("client"));
+    let run = client(
+        &own,
+        &["replay", "--on", "agent:lab/mali-g71", "--repeat", "10000", "--json"],
+    )
+    .arg(root().join("sample-traces/twopass.kine"))
+    .stdout(Stdio::piped())
+    .stderr(Stdio::piped())
+    .spawn()
+    .unwrap();
+    let busy = || kinescope(&own, ["boards", "--json"]).out.contains("\"busy\"");
+    let by = Instant::now() + LIMIT;
+    while !busy() {
+        assert!(Instant::now() < by, "it does not run");
+    }
+    let begin = Instant::now();
+    let forgot = agent_keys(&keys, &["forget", &name]);
+    assert_eq!(forgot.code, Some(0), "{forgot:?}");
+    assert!(
+        forgot.out.starts_with(&format!("forgot {name}"))
+            && forgot
+                .out
+                .ends_with(&format!("1 open connection of {name} is closed\n")),
+        "{forgot:?}"
+    );
+    let ended = Ended::from(run.wait_with_output().unwrap());
+    let took = begin.elapsed();
+    assert!(took < Duration::from_millis(1500), "{took:?}");
+    assert_eq!(ended.code, Some(1), "{ended:?}");
+    let why = ended.json()["failure"].as_str().unwrap().to_owned();
+    assert!(why.contains("forgotten this client's key"), "{why}");
+    // Where no agent runs there is nothing to close.
+    drop(agent);
+    let list = agent_keys(&keys, &["trust", "desk", &"ab".repeat(32)]);
+    assert_eq!(list.code, Some(0), "{list:?}");
+    let forgot = agent_keys(&keys, &["forget", "desk"]);
+    assert_eq!(forgot.out.lines().count(), 1, "{forgot:?}");
+}
+
+#[test]
+fn strangers_do_not_fill_the_log() {
+    let folder = TempDir::new().unwrap();
+    let log = folder.path().join("log");
+    let (_agent, address) = knows(folder.path(), fs::File::create(&log).unwrap().into());
+    let lines = || fs::read_to_string(&log).unwrap().lines().count();
+    let before = lines();
+    let begin = Instant::now();
+    for n in 0..3000 {
+        let mut stream = TcpStream::connect(&address).unwrap();
+        if n % 2 == 0 {
+            // Not the protocol's.
+            let _ = stream.write_all(&[b'x'; 64]);
+        }
+    }
+    // What was counted is told in the end.
+    std::thread::sleep(Duration::from_millis(2500));
+    let seconds = usize::try_from(begin.elapsed().as_secs()).unwrap() + 1;
+    let more = lines() - before;
+    assert!(more >= 2, "somebody came, and how many is told");
+    assert!(more <= 2 * (seconds + 2), "{more} lines in {seconds} s");
+    let text = fs::read_to_string(&log).unwrap();
+    assert!(text.contains(" more connections "), "{text}");
+    let own = folder.path().join("client");
+    assert_eq!(kinescope(&own, ["boards"]).code, Some(0));
+}
