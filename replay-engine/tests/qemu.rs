@@ -13,7 +13,7 @@ mod logs;
 
 use logs::Log;
 use replay_core::{Device, DeviceError, WaitResult};
-use replay_engine::device::qemu::{Name, QemuBoard, QemuError, installed};
+use replay_engine::device::qemu::{Name, QEMU_MODELS, QemuBoard, QemuError, installed};
 use replay_engine::device::{Board, BoardError, Containment, space};
 use std::ffi::OsString;
 use std::path::Path;
@@ -446,4 +446,14 @@ fn the_windows_of_a_virtio_device_are_known() {
             (3, "bar1".to_owned(), SpaceKind::Ports, 256),
         ]
     );
+}
+
+#[test]
+fn the_models_that_are_offered_show_the_ids_that_the_table_gives_them() {
+    need_qemu!();
+    for model in QEMU_MODELS {
+        let f = function(&board(model.argument));
+        assert_eq!((f.vendor, f.device), (model.vendor, model.device), "{}", model.argument);
+        assert_eq!(board(model.argument).info().register_map, model.register_map);
+    }
 }

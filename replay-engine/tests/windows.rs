@@ -428,7 +428,7 @@ fn what_may_not_be_replayed_becomes_no_plan() {
     let mut other = drawing();
     other.set_hardware(&hardware(2));
     let e = compiled(&other, &CompileOptions::default()).unwrap_err().to_string();
-    assert_eq!(e, "the recording is of 1234:0002; the board is toy, 1234:0001");
+    assert_eq!(e, "the recording is of 1234:0002; the target is toy, 1234:0001");
 }
 
 /// The toy with a window of ports, which may be another way to its registers.

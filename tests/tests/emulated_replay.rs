@@ -163,7 +163,8 @@ fn a_recording_is_of_one_device() {
     let Some(file) = log("rage128p-aty128fb") else { return };
     let file = file.to_str().unwrap();
     run(["replay", file, "--on", RV100])
-        .assert_refused("the recording is of 1002:5046; the board is ati-vga,model=rv100");
-    run(["replay", file, "--on", "software:mali-g71"])
-        .assert_refused("the recording is of 1002:5046; the board is mali-g71");
+        .assert_refused("the target is qemu:ati-vga,model=rv100, 1002:5159: qemu:ati-vga,model=rage128p would fit");
+    run(["replay", file, "--on", "software:mali-g71"]).assert_refused(
+        "the recording is of 1002:5046, ATI Rage 128 Pro (PF); the target is software:mali-g71, Mali-G71",
+    );
 }

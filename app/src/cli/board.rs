@@ -281,8 +281,9 @@ impl ReplayOf {
         let lease = self.keys.board(self.board())?;
         let device = lease.info().clone();
         let failed = |e| Failure::file(&self.source.file, e);
-        let made_on = &opened.recording.facts.identity;
-        factories().fits(made_on, self.board(), &device).map_err(failed)?;
+        factories()
+            .fits(&opened.recording, self.board(), &device)
+            .map_err(failed)?;
         let options = CompileOptions {
             pace: match self.pace {
                 PaceArgument::Recorded => Pace::Recorded,

@@ -2,6 +2,7 @@
 
 use device_mali::{Model, ModelData, SoftwareMali};
 use replay_engine::client::boards::{self, Board, Factories, Named};
+use replay_engine::client::fitting::{Fit, FittingTarget, RecordedDevice};
 use replay_engine::client::{ClientError, Endpoint, Lease};
 use replay_engine::device::cuda::{Players, own_program};
 use replay_engine::device::{self, Containment, DeviceInfo};
@@ -13,7 +14,7 @@ use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use trace_core::progress::Progress;
-use trace_core::recording::Identity;
+use trace_core::recording::Recording;
 
 /// How often a wait looks whether the person stopped it.
 const TICK: Duration = Duration::from_millis(50);
@@ -23,7 +24,7 @@ const TICK: Duration = Duration::from_millis(50);
 pub fn factories() -> Factories {
     let all = Model::ALL.into_iter().fold(Factories::new(), |all, model| {
         let made = move || Ok(Box::new(SoftwareMali::new(model)) as Box<dyn device::Board>);
-        all.with(model.data().name, Arc::new(made))
+        all.with_gpu(model.data().name, model.data().gpu_id, Arc::new(made))
     });
     // One for the whole program, so that what was started ahead is found.
     static PLAYERS: OnceLock<Arc<Players>> = OnceLock::new();
@@ -90,7 +91,7 @@ impl Boards {
     /// The same boards, with CUDA devices that another program plays on.
     #[must_use]
     pub fn played_by(mut self, player: impl Fn() -> Command + Send + Sync + 'static) -> Self {
-        self.factories = self.factories.with_cuda(Arc::new(Players::new(player)));
+        self.factories = self.factories.with_cuda_of(Arc::new(Players::new(player)));
         self
     }
 
@@ -146,12 +147,36 @@ impl Boards {
         }
     }
 
-    /// Whether a recording can be played on a device, as far as its GPU goes.
+    /// Whether a recording can be replayed on a device, as far as the recorded device goes.
     ///
     /// # Errors
-    /// When it was made on another GPU, with the board that would fit.
-    pub fn fits(&self, made_on: &Identity, board: &str, device: &DeviceInfo) -> Result<(), ClientError> {
-        self.factories.fits(made_on, board, device)
+    /// When it was made of another device, with the target that would fit.
+    pub fn fits(&self, recording: &Recording, board: &str, device: &DeviceInfo) -> Result<(), ClientError> {
+        self.factories.fits(recording, board, device)
+    }
+
+    /// Returns the targets that fit a recording, the one to offer first at the beginning; `known` are those of agents.
+    #[must_use]
+    pub fn fitting_targets(&self, recorded: &RecordedDevice, known: &[Board]) -> Vec<FittingTarget> {
+        self.factories.fitting_targets(recorded, known)
+    }
+
+    /// Returns whether the target of this name fits a recording, as far as the name tells. Nobody is asked.
+    #[must_use]
+    pub fn fit_by_name(&self, recorded: &RecordedDevice, target: &str) -> Fit {
+        self.factories.fit_by_name(recorded, target)
+    }
+
+    /// Returns a target with what it is, as far as its name tells.
+    #[must_use]
+    pub fn describe(&self, target: &str) -> String {
+        self.factories.describe_by_name(target)
+    }
+
+    /// Returns what this machine lacks for a target, in a few words.
+    #[must_use]
+    pub fn missing(&self, target: &str) -> Option<String> {
+        self.factories.missing(target)
     }
 
     /// Pairs with an agent at `HOST:PORT`, `agent://HOST:PORT` or `agent:///PATH.sock`, and gives the name that its

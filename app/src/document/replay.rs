@@ -119,6 +119,7 @@ impl From<ClientError> for Trouble {
             ClientError::PlanRefused(_)
             | ClientError::AgentRefusedPlan(_)
             | ClientError::OtherGpu { .. }
+            | ClientError::OtherDevice { .. }
             | ClientError::PageMissing { .. }
             | ClientError::TooLarge(_) => TroubleKind::Plan,
             _ => TroubleKind::Board,
@@ -391,8 +392,7 @@ pub fn edits_of(edited: &[Contents]) -> Edits {
 }
 
 fn planned(order: &Order, device: &DeviceInfo, progress: &Progress) -> Result<Planned, Trouble> {
-    let made_on = &order.recording.facts.identity;
-    order.boards.fits(made_on, &order.board, device)?;
+    order.boards.fits(&order.recording, &order.board, device)?;
     order.boards.start_ahead(&order.board);
     order.say("compiling the plan");
     let since = std::time::Instant::now();

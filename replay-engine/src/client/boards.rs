@@ -12,8 +12,6 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
-use trace_core::recording::Identity;
-use trace_core::registers::{RegisterMap, gpu_name};
 
 /// How long [`list`] waits for an agent.
 const ASK_LIMIT: Duration = Duration::from_secs(2);
@@ -22,9 +20,20 @@ const ASK_LIMIT: Duration = Duration::from_secs(2);
 /// servers behind them, so that pages pushed once stay known.
 #[derive(Clone, Default)]
 pub struct Factories {
-    made: Vec<(String, Factory)>,
+    made: Vec<Made>,
     cuda: Option<Arc<Players>>,
+    /// Whether another program than this one plays on CUDA devices: what this machine has says nothing of it.
+    cuda_elsewhere: bool,
     servers: Arc<Mutex<BTreeMap<String, Server>>>,
+}
+
+/// A software board that can be made.
+#[derive(Clone)]
+struct Made {
+    model: String,
+    /// Raw GPU id register of what it simulates, where it is told before the board is made.
+    gpu_id: Option<u32>,
+    factory: Factory,
 }
 
 impl std::fmt::Debug for Factories {
@@ -42,10 +51,29 @@ impl Factories {
 
     /// Adds the board `software:MODEL`.
     #[must_use]
-    pub fn with(mut self, model: &str, factory: Factory) -> Self {
-        self.made.retain(|(m, _)| m != model);
-        self.made.push((model.to_owned(), factory));
+    pub fn with(self, model: &str, factory: Factory) -> Self {
+        self.with_model(model, None, factory)
+    }
+
+    /// Adds the board `software:MODEL`, which simulates the GPU with this id register.
+    #[must_use]
+    pub fn with_gpu(self, model: &str, gpu_id: u32, factory: Factory) -> Self {
+        self.with_model(model, Some(gpu_id), factory)
+    }
+
+    fn with_model(mut self, model: &str, gpu_id: Option<u32>, factory: Factory) -> Self {
+        self.made.retain(|m| m.model != model);
+        self.made.push(Made {
+            model: model.to_owned(),
+            gpu_id,
+            factory,
+        });
         self
+    }
+
+    /// Returns the raw GPU id of what `software:MODEL` simulates, where it is known.
+    pub(super) fn gpu_of(&self, model: &str) -> Option<u32> {
+        self.made.iter().find(|m| m.model == model)?.gpu_id
     }
 
     /// Adds the CUDA devices of this machine, `cuda:N`; `players` starts the processes that play on one.
@@ -53,6 +81,17 @@ impl Factories {
     pub fn with_cuda(mut self, players: Arc<Players>) -> Self {
         self.cuda = Some(players);
         self
+    }
+
+    /// The same with processes of another program: whether it reaches a driver is not judged by this machine.
+    #[must_use]
+    pub fn with_cuda_of(mut self, players: Arc<Players>) -> Self {
+        self.cuda_elsewhere = true;
+        self.with_cuda(players)
+    }
+
+    pub(super) fn plays_cuda_elsewhere(&self) -> bool {
+        self.cuda_elsewhere
     }
 
     /// A replay on the board of this name will be asked for: what takes a while to begin there begins now. Boards that
@@ -67,14 +106,15 @@ impl Factories {
     /// Names of the boards, `software:…`, in the order in which they were added.
     #[must_use]
     pub fn names(&self) -> Vec<String> {
-        self.made.iter().map(|(m, _)| format!("software:{m}")).collect()
+        self.made.iter().map(|m| format!("software:{}", m.model)).collect()
     }
 
     /// The server in this process that has the board.
     fn server(&self, model: &str) -> Result<Server, ClientError> {
         let name = format!("software:{model}");
         self.server_with(&name, || {
-            let made = self.made.iter().find(|(m, _)| m == model).map(|(_, f)| Arc::clone(f));
+            let made = self.made.iter().find(|m| m.model == model);
+            let made = made.map(|m| Arc::clone(&m.factory));
             made.ok_or_else(|| ClientError::NoBoard {
                 name: name.clone(),
                 known: self.names().join(", "),
@@ -99,36 +139,6 @@ impl Factories {
         })?;
         servers.insert(name.to_owned(), server.clone());
         Ok(server)
-    }
-
-    /// Whether a recording can be played on a device, as far as the GPU that it was made on goes. `board` is the
-    /// device's name for a person. A recording that does not tell its GPU is not judged here.
-    ///
-    /// # Errors
-    /// [`ClientError::OtherGpu`], with the software board that would fit, where there is one.
-    pub fn fits(&self, made_on: &Identity, board: &str, device: &DeviceInfo) -> Result<(), ClientError> {
-        let id = made_on.gpu_id;
-        let same = |d: &DeviceInfo| {
-            let map = RegisterMap::by_name(&d.register_map);
-            map.is_none_or(|m| m.same_product(id, d.gpu_id))
-        };
-        if id == 0 || same(device) {
-            return Ok(());
-        }
-        let told = |id: u32, name: &str| format!("a {} ({id:#010x})", gpu_name(id).unwrap_or(name));
-        let here = |model: &str| self.server(model).is_ok_and(|s| s.devices().first().is_some_and(same));
-        Err(ClientError::OtherGpu {
-            recorded: told(id, &made_on.gpu_name),
-            board: board.to_owned(),
-            device: match &device.hardware {
-                Some(hardware) => format!("the device {} ({})", hardware.id(), device.gpu_name),
-                None => told(device.gpu_id, &device.gpu_name),
-            },
-            fits: match self.made.iter().find(|(m, _)| here(m)) {
-                Some((model, _)) => format!("software:{model} would fit"),
-                None => "no software board of this program would fit".to_owned(),
-            },
-        })
     }
 
     /// Opens `software:MODEL` (given with or without `software:`), which needs no key store.
@@ -403,7 +413,7 @@ pub fn here(factories: &Factories) -> Vec<Board> {
     factories
         .made
         .iter()
-        .map(|(model, _)| software(factories, model))
+        .map(|made| software(factories, &made.model))
         .chain(factories.cuda())
         .collect()
 }

@@ -217,6 +217,18 @@ pub enum ClientError {
         /// Which board would fit.
         fits: String,
     },
+    /// The recording was made of another device on a bus than the target is.
+    #[error("the recording is of {recorded}; the target is {board}, {device}: {fits}")]
+    OtherDevice {
+        /// The recorded device: its id, and its name where one is known.
+        recorded: String,
+        /// The target as a person names it.
+        board: String,
+        /// What the target is.
+        device: String,
+        /// Which target would fit.
+        fits: String,
+    },
     /// The plan is not one that may run; found here, before anything was sent.
     #[error("the plan was refused before it was sent, by rule {} at {}: {}", .0.rule, .0.place, .0.reason)]
     PlanRefused(Refusal),
@@ -277,6 +289,7 @@ impl ClientError {
             | Self::Keys(_) => Stage::Pair,
             Self::NoDevice { .. } | Self::Busy { .. } | Self::OutOfOrder { .. } | Self::Qemu(_) => Stage::Lease,
             Self::OtherGpu { .. }
+            | Self::OtherDevice { .. }
             | Self::Uncontained { .. }
             | Self::PlanRefused(_)
             | Self::PageMissing { .. }

@@ -2,6 +2,7 @@
 
 pub mod boards;
 mod error;
+pub mod fitting;
 mod lease;
 mod pair;
 mod session;

@@ -96,7 +96,7 @@ pub enum CompileError {
         space: u8,
     },
     /// The recording was made of another device.
-    #[error("the recording is of {recorded}; the board is {device}")]
+    #[error("the recording is of {recorded}; the target is {device}")]
     OtherHardware {
         /// The recorded device's id.
         recorded: String,

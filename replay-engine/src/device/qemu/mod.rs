@@ -9,6 +9,7 @@ mod board;
 mod error;
 mod lines;
 mod machine;
+mod models;
 mod monitor;
 mod name;
 mod pci;
@@ -17,6 +18,7 @@ mod qtest;
 
 pub use board::{QemuBoard, installed};
 pub use error::QemuError;
+pub use models::{QEMU_MODELS, QemuModel};
 pub use name::Name;
 
 /// QEMU's program for machines of the PC kind.

@@ -1,0 +1,351 @@
+//! Which targets fit a recording, by their names and by what targets say of themselves.
+//!
+//! A recording of a PCI device fits a device with the same ids: QEMU's models of it ([`QEMU_MODELS`]), and devices of
+//! agents. A recording of a GPU that tells its id fits the simulators of that GPU. An API trace fits CUDA devices.
+
+use super::boards::{Board, Factories, Named, Reach, parse};
+use super::error::ClientError;
+use crate::device::qemu::{self, QemuModel};
+use crate::device::{DeviceInfo, cuda};
+use trace_core::recording::{Hardware, Recording};
+use trace_core::registers::{RegisterMap, gpu_name, recorded_name};
+
+/// A target that fits a recording.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FittingTarget {
+    /// What `--on` takes.
+    pub name: String,
+    /// Why it cannot be used now, in a few words: `QEMU not installed`; `None` where nothing is known against it.
+    pub missing: Option<String>,
+}
+
+/// Whether a target fits a recording, as far as its name or its own description tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fit {
+    /// It is the device that was recorded, or a simulator of it.
+    Fits,
+    /// It is another device: a plan for it would be refused.
+    Unfit,
+    /// Neither is known: the target was not asked yet, or the recording does not tell its device.
+    Unknown,
+}
+
+/// What of a recording decides which targets fit it: small, so that it can be asked at every frame.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RecordedDevice {
+    /// Whether the recording is an API trace.
+    pub calls: bool,
+    /// Raw GPU id register; 0 when unknown.
+    pub gpu_id: u32,
+    /// The GPU in the field's words, where the recording tells it.
+    pub gpu_name: String,
+    /// The device on its bus, where the recording tells it.
+    pub hardware: Option<Hardware>,
+    /// What people call it: `ATI Radeon 7000 (RV100 QY)`; empty when unknown.
+    pub name: String,
+}
+
+impl RecordedDevice {
+    /// Returns the device that a recording was made of.
+    #[must_use]
+    pub fn new(recording: &Recording) -> Self {
+        let identity = &recording.facts.identity;
+        Self {
+            calls: recording.call_facts().is_some(),
+            gpu_id: identity.gpu_id,
+            gpu_name: identity.gpu_name.clone(),
+            hardware: recording.hardware(),
+            name: recorded_name(recording),
+        }
+    }
+
+    /// Returns the device in words: `1002:5159, ATI Radeon 7000 (RV100 QY)`, `Mali-G71`; `an unknown device` where the
+    /// recording tells nothing.
+    #[must_use]
+    pub fn describe(&self) -> String {
+        if self.calls {
+            return "CUDA calls".to_owned();
+        }
+        match &self.hardware {
+            Some(hardware) if self.name.is_empty() || self.name == hardware.id() => hardware.id(),
+            Some(hardware) => format!("{}, {}", hardware.id(), self.name),
+            None if self.name.is_empty() => "an unknown device".to_owned(),
+            None => self.name.clone(),
+        }
+    }
+}
+
+/// Returns which targets would fit, as the end of a sentence: `qemu:edu would fit`. A target that cannot be used here is
+/// named only where no other fits, with the reason.
+#[must_use]
+pub fn fitting_hint(targets: &[FittingTarget]) -> String {
+    let usable: Vec<&str> = targets
+        .iter()
+        .filter(|t| t.missing.is_none())
+        .map(|t| t.name.as_str())
+        .collect();
+    match (usable.as_slice(), targets.first()) {
+        ([], None) => "no target of this program would fit".to_owned(),
+        ([], Some(t)) => {
+            let why = match t.name.starts_with("qemu:") {
+                true => format!("QEMU is not installed here (package {})", qemu::PACKAGE),
+                false => format!("there is {}", t.missing.as_deref().unwrap_or("none")),
+            };
+            format!("{} would fit, but {why}", t.name)
+        }
+        (names, _) => format!("{} would fit", names.join(" or ")),
+    }
+}
+
+impl Factories {
+    /// Returns what this machine lacks for a target, in a few words, or `None`. It looks for files only and is quick;
+    /// agents are not asked.
+    #[must_use]
+    pub fn missing(&self, target: &str) -> Option<String> {
+        if target.starts_with("qemu:") && qemu::installed().is_err() {
+            return Some("QEMU not installed".to_owned());
+        }
+        if target.starts_with("cuda:") && !self.plays_cuda_elsewhere() && !cuda::is_likely() {
+            return Some("no driver here".to_owned());
+        }
+        None
+    }
+
+    /// Returns the targets that fit a recording, the one to offer first at the beginning: those of this program, then
+    /// those among `known` (the boards of paired agents) that say that they are the recorded device. Targets that this
+    /// machine lacks something for are last, with the reason.
+    #[must_use]
+    pub fn fitting_targets(&self, recorded: &RecordedDevice, known: &[Board]) -> Vec<FittingTarget> {
+        let mut all: Vec<FittingTarget> = Vec::new();
+        let mut add = |name: String, missing: Option<String>| {
+            if all.iter().all(|t| t.name != name) {
+                let missing = self.missing(&name).or(missing);
+                all.push(FittingTarget { name, missing });
+            }
+        };
+        let names = self.names();
+        for name in names.into_iter().filter(|n| self.fit_by_name(recorded, n) == Fit::Fits) {
+            add(name, None);
+        }
+        // A recording that tells no ids has no model, whatever its registers are called: a plan is made for a device
+        // that is known to be the same.
+        if let Some(model) = recorded.hardware.as_ref().and_then(QemuModel::for_hardware) {
+            add(model.target(), None);
+        }
+        for board in known {
+            let Some(info) = &board.info else { continue };
+            if fit_of(recorded, info) == Fit::Fits {
+                let missing = match &board.reach {
+                    Reach::Away(why) => Some(why.clone()),
+                    Reach::Busy(who) => Some(format!("held by {who}")),
+                    Reach::Here | Reach::Free => None,
+                };
+                add(board.name.clone(), missing);
+            }
+        }
+        if recorded.calls {
+            add("cuda:0".to_owned(), None);
+        }
+        all.sort_by_key(|t| t.missing.is_some());
+        all
+    }
+
+    /// Returns whether the target of this name fits a recording. No device is made or asked, so that it may be called at
+    /// every frame; of an agent's device the answer is [`Fit::Unknown`].
+    #[must_use]
+    pub fn fit_by_name(&self, recorded: &RecordedDevice, target: &str) -> Fit {
+        let yes = |fits: bool| if fits { Fit::Fits } else { Fit::Unfit };
+        match parse(target) {
+            Ok(Named::Cuda(_)) => yes(recorded.calls),
+            Ok(Named::Software(_) | Named::Qemu(_)) if recorded.calls => Fit::Unfit,
+            Ok(Named::Software(model)) => match self.gpu_of(&model) {
+                Some(gpu) => fit_of_gpu(recorded, gpu, RegisterMap::for_gpu(gpu)),
+                None => Fit::Unknown,
+            },
+            Ok(Named::Qemu(name)) => match (QemuModel::for_argument(name.text()), &recorded.hardware) {
+                (Some(model), Some(hardware)) => yes(model.is(hardware)),
+                (_, None) if recorded.gpu_id != 0 => Fit::Unfit,
+                _ => Fit::Unknown,
+            },
+            Ok(Named::Paired { .. } | Named::Tcp { .. } | Named::Unix { .. }) | Err(_) => Fit::Unknown,
+        }
+    }
+
+    /// Returns what a target is, as far as its name tells: `Mali-G71`, `1234:11e8`; the name itself where it does not.
+    #[must_use]
+    pub fn describe_by_name(&self, target: &str) -> String {
+        match parse(target) {
+            Ok(Named::Software(model)) => match self.gpu_of(&model).and_then(gpu_name) {
+                Some(gpu) => format!("{target}, {gpu}"),
+                None => target.to_owned(),
+            },
+            Ok(Named::Qemu(name)) => match QemuModel::for_argument(name.text()) {
+                Some(m) => format!("{target}, {:04x}:{:04x}", m.vendor, m.device),
+                None => target.to_owned(),
+            },
+            _ => target.to_owned(),
+        }
+    }
+
+    /// Checks that a recording can be replayed on a device, as far as the recorded device goes. `board` is the target's
+    /// name for a person. What the recording does not tell is not judged here.
+    ///
+    /// # Errors
+    /// [`ClientError::OtherGpu`] or [`ClientError::OtherDevice`], with the targets that would fit.
+    pub fn fits(&self, recording: &Recording, board: &str, device: &DeviceInfo) -> Result<(), ClientError> {
+        let recorded = RecordedDevice::new(recording);
+        // Calls on a device of registers, and the reverse, are told by whoever makes the plan.
+        if recorded.calls || device.takes_calls() || fit_of(&recorded, device) != Fit::Unfit {
+            return Ok(());
+        }
+        let fits = fitting_hint(&self.fitting_targets(&recorded, &[]));
+        let describe_gpu = |id: u32, name: &str| format!("a {} ({id:#010x})", gpu_name(id).unwrap_or(name));
+        let board = board.to_owned();
+        Err(if recorded.gpu_id == 0 || recorded.hardware.is_some() {
+            ClientError::OtherDevice {
+                recorded: recorded.describe(),
+                device: match &device.hardware {
+                    Some(other) => other.id(),
+                    None => device.gpu_name.clone(),
+                },
+                board,
+                fits,
+            }
+        } else {
+            ClientError::OtherGpu {
+                recorded: describe_gpu(recorded.gpu_id, &recorded.gpu_name),
+                board,
+                device: match &device.hardware {
+                    Some(hardware) => format!("the device {} ({})", hardware.id(), device.gpu_name),
+                    None => describe_gpu(device.gpu_id, &device.gpu_name),
+                },
+                fits,
+            }
+        })
+    }
+}
+
+/// Returns whether a device that says this of itself fits a recording.
+#[must_use]
+pub fn fit_of(recorded: &RecordedDevice, device: &DeviceInfo) -> Fit {
+    if recorded.calls != device.takes_calls() {
+        return Fit::Unfit;
+    }
+    if recorded.calls {
+        return Fit::Fits;
+    }
+    match (&device.hardware, &recorded.hardware) {
+        (Some(is), Some(was)) if is.same_device(was) => Fit::Fits,
+        (Some(_), Some(_)) => Fit::Unfit,
+        (Some(_), None) if recorded.gpu_id != 0 => Fit::Unfit,
+        (Some(_), None) => Fit::Unknown,
+        (None, _) => fit_of_gpu(recorded, device.gpu_id, RegisterMap::by_name(&device.register_map)),
+    }
+}
+
+/// Whether a simulator of this GPU fits. Revisions of a product are alike.
+fn fit_of_gpu(recorded: &RecordedDevice, gpu: u32, map: Option<&RegisterMap>) -> Fit {
+    // `Mali` of `Mali-G71`, `Adreno` of `Adreno 630`.
+    let line = |name: &str| {
+        let end = name.find(['-', ' ']).unwrap_or(name.len());
+        name.get(..end).unwrap_or(name).to_ascii_lowercase()
+    };
+    let simulated = gpu_name(gpu).unwrap_or_default();
+    match (recorded.gpu_id, map) {
+        // What was recorded on a bus is replayed through the windows of a device on one: simulators have none.
+        _ if recorded.hardware.is_some() => Fit::Unfit,
+        // Nor is a GPU of another line, whose id the recording does not hold.
+        (0, _) if !recorded.gpu_name.is_empty() && line(&recorded.gpu_name) != line(simulated) => Fit::Unfit,
+        (0, _) | (_, None) => Fit::Unknown,
+        (id, Some(map)) if map.gpu_name(id).is_some() && map.same_product(id, gpu) => Fit::Fits,
+        (id, Some(map)) if map.same_product(id, gpu) => Fit::Unknown,
+        _ => Fit::Unfit,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use trace_core::recording::PciFunction;
+
+    fn of_pci(vendor: u16, device: u16) -> RecordedDevice {
+        let mut recording = Recording::default();
+        recording.set_hardware(&Hardware::Pci(PciFunction {
+            vendor,
+            device,
+            ..PciFunction::default()
+        }));
+        RecordedDevice::new(&recording)
+    }
+
+    #[test]
+    fn a_recording_of_a_pci_device_is_offered_qemus_model_of_it_and_no_other() {
+        let here = Factories::new();
+        for (vendor, device, name) in [
+            (0x1002, 0x5159, "qemu:ati-vga,model=rv100"),
+            (0x1002, 0x5046, "qemu:ati-vga,model=rage128p"),
+            (0x1234, 0x1111, "qemu:bochs-display"),
+            (0x1234, 0x11e8, "qemu:edu"),
+            (0x1af4, 0x1050, "qemu:virtio-gpu-pci,vectors=0"),
+        ] {
+            let recording = of_pci(vendor, device);
+            let offered = here.fitting_targets(&recording, &[]);
+            assert_eq!(offered.iter().map(|t| t.name.as_str()).collect::<Vec<_>>(), [name]);
+            assert_eq!(here.fit_by_name(&recording, name), Fit::Fits);
+            let other = if name == "qemu:edu" {
+                "qemu:bochs-display"
+            } else {
+                "qemu:edu"
+            };
+            assert_eq!(here.fit_by_name(&recording, other), Fit::Unfit);
+            assert_eq!(here.fit_by_name(&recording, "cuda:0"), Fit::Unfit);
+            // What neither the name nor the table tells is left to the target.
+            assert_eq!(here.fit_by_name(&recording, "agent:lab/x"), Fit::Unknown);
+            assert_eq!(here.fit_by_name(&recording, "qemu:igb"), Fit::Unknown);
+        }
+        assert!(here.fitting_targets(&of_pci(0x8086, 0x10c9), &[]).is_empty());
+    }
+
+    #[test]
+    fn a_simulator_is_for_the_gpu_that_was_recorded() {
+        let made =
+            || -> crate::serve::Factory { std::sync::Arc::new(|| Err(crate::device::BoardError::Failed("no".into()))) };
+        let here = Factories::new().with_gpu("mali-g71", 0x6000_0000, made());
+        let of = |id: u32, name: &str| {
+            let recording = RecordedDevice {
+                gpu_id: id,
+                gpu_name: name.to_owned(),
+                ..RecordedDevice::default()
+            };
+            let offered = here.fitting_targets(&recording, &[]);
+            let offered: Vec<String> = offered.into_iter().map(|t| t.name).collect();
+            (here.fit_by_name(&recording, "software:mali-g71"), offered)
+        };
+        assert_eq!(
+            of(0x6000_0001, "Mali-G71"),
+            (Fit::Fits, vec!["software:mali-g71".to_owned()])
+        );
+        assert_eq!(of(0x7212_0000, "Mali-G52"), (Fit::Unfit, Vec::new()));
+        assert_eq!(of(0, "Adreno 630"), (Fit::Unfit, Vec::new()));
+        assert_eq!(of(0, ""), (Fit::Unknown, Vec::new()));
+    }
+
+    #[test]
+    fn a_hint_names_what_can_be_used_and_says_what_the_others_lack() {
+        let target = |name: &str, missing: Option<&str>| FittingTarget {
+            name: name.to_owned(),
+            missing: missing.map(str::to_owned),
+        };
+        assert_eq!(fitting_hint(&[]), "no target of this program would fit");
+        let lacking = target("qemu:edu", Some("QEMU not installed"));
+        let hint = fitting_hint(std::slice::from_ref(&lacking));
+        assert_eq!(
+            hint,
+            "qemu:edu would fit, but QEMU is not installed here (package qemu-system-x86)"
+        );
+        let both = [target("agent:lab/pci:1234:11e8", None), lacking];
+        assert_eq!(fitting_hint(&both), "agent:lab/pci:1234:11e8 would fit");
+        let hint = fitting_hint(&[target("cuda:0", Some("no driver here"))]);
+        assert_eq!(hint, "cuda:0 would fit, but there is no driver here");
+    }
+}

@@ -1,0 +1,141 @@
+//! Which of QEMU's device models stands for which PCI device: one table, by PCI ids and register map.
+
+use trace_core::recording::Hardware;
+
+/// A device model of QEMU's, with the properties that make it one particular PCI device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct QemuModel {
+    /// PCI vendor id that the model shows.
+    pub vendor: u16,
+    /// PCI device id that the model shows.
+    pub device: u16,
+    /// What QEMU's `-device` takes: `ati-vga,model=rv100`.
+    pub argument: &'static str,
+    /// Name of the register map that describes the device.
+    pub register_map: &'static str,
+}
+
+/// The models that a recording can be replayed on: each has a register map, so that its accesses compile into a plan.
+/// QEMU emulates many more devices; without a map nothing of them is replayed.
+///
+/// The ids are those that the models show on QEMU's own bus (`info pci`, QEMU 7.2). Where several models show the
+/// same ids (`VGA`, `secondary-vga` and `bochs-display`), the one whose windows the map describes is listed.
+pub const QEMU_MODELS: [QemuModel; 5] = [
+    QemuModel {
+        vendor: 0x1002,
+        device: 0x5159,
+        argument: "ati-vga,model=rv100",
+        register_map: "rv100",
+    },
+    QemuModel {
+        vendor: 0x1002,
+        device: 0x5046,
+        argument: "ati-vga,model=rage128p",
+        register_map: "rage128",
+    },
+    QemuModel {
+        vendor: 0x1234,
+        device: 0x1111,
+        argument: "bochs-display",
+        register_map: "bochs-display",
+    },
+    QemuModel {
+        vendor: 0x1234,
+        device: 0x11e8,
+        argument: "edu",
+        register_map: "edu",
+    },
+    QemuModel {
+        vendor: 0x1af4,
+        device: 0x1050,
+        // Without message-signalled interrupts: the target sees the pin alone.
+        argument: "virtio-gpu-pci,vectors=0",
+        register_map: "virtio-gpu",
+    },
+];
+
+impl QemuModel {
+    /// Returns the model that shows the ids of `hardware`, or `None` if no listed model does.
+    #[must_use]
+    pub fn for_hardware(hardware: &Hardware) -> Option<&'static Self> {
+        let Hardware::Pci(function) = hardware else {
+            return None;
+        };
+        QEMU_MODELS
+            .iter()
+            .find(|m| (m.vendor, m.device) == (function.vendor, function.device))
+    }
+
+    /// Returns the listed model that a target's name asks for, whatever further properties the name sets.
+    ///
+    /// `text` is what follows `qemu:`. A property that selects the model (`model=rv100`) must agree.
+    #[must_use]
+    pub fn for_argument(text: &str) -> Option<&'static Self> {
+        let (device, _) = split(text);
+        QEMU_MODELS.iter().find(|m| {
+            let (listed, properties) = split(m.argument);
+            let selects = |p: &&str| p.starts_with("model=");
+            listed == device
+                && properties
+                    .split(',')
+                    .filter(selects)
+                    .all(|p| split(text).1.split(',').any(|given| given == p))
+        })
+    }
+
+    /// Returns the target's name, `qemu:ati-vga,model=rv100`.
+    #[must_use]
+    pub fn target(&self) -> String {
+        format!("qemu:{}", self.argument)
+    }
+
+    /// Returns whether the model shows the ids of `hardware`.
+    #[must_use]
+    pub fn is(&self, hardware: &Hardware) -> bool {
+        matches!(hardware, Hardware::Pci(f) if (f.vendor, f.device) == (self.vendor, self.device))
+    }
+}
+
+/// The device and its properties.
+fn split(text: &str) -> (&str, &str) {
+    text.split_once(',').unwrap_or((text, ""))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device::qemu::Name;
+    use trace_core::recording::PciFunction;
+    use trace_core::registers::RegisterMap;
+
+    fn pci(vendor: u16, device: u16) -> Hardware {
+        Hardware::Pci(PciFunction {
+            vendor,
+            device,
+            ..PciFunction::default()
+        })
+    }
+
+    #[test]
+    fn every_model_is_a_name_that_is_taken_and_has_its_register_map() {
+        for model in QEMU_MODELS {
+            assert_eq!(Name::parse(model.argument).unwrap().text(), model.argument);
+            let hardware = pci(model.vendor, model.device);
+            let map = RegisterMap::for_hardware(&hardware).expect(model.argument);
+            assert_eq!(map.name(), model.register_map);
+            assert_eq!(QemuModel::for_hardware(&hardware), Some(&model));
+            assert_eq!(QemuModel::for_argument(model.argument), Some(&model));
+        }
+    }
+
+    #[test]
+    fn a_model_is_known_by_what_selects_it_and_not_by_other_properties() {
+        let of = |text| QemuModel::for_argument(text).map(|m| (m.vendor, m.device));
+        assert_eq!(of("ati-vga,vgamem_mb=64,model=rv100"), Some((0x1002, 0x5159)));
+        assert_eq!(of("edu,dma_mask=0xffff"), Some((0x1234, 0x11e8)));
+        assert_eq!(of("virtio-gpu-pci"), Some((0x1af4, 0x1050)));
+        // Which of the two cards that is, is QEMU's to decide.
+        assert_eq!(of("ati-vga"), None);
+        assert_eq!(of("igb"), None);
+    }
+}
