@@ -302,7 +302,7 @@ fn an_outcome_from_before_is_not_taken_for_one_of_a_board_that_does_not_answer()
     assert!(w.has_part("on software:mali-g71 in "), "whose outcome it is");
     assert!(w.has("no answer"), "the board says so");
     // A replay that runs is the last attempt again.
-    w.click("Go on with the software board");
+    w.click("Continue with the simulator");
     w.click("Run replay");
     assert!(!w.has_part("from before") && !w.has("no answer"));
 }

@@ -149,7 +149,7 @@ table! {
     "replay-ten",       "Replay 10 times",                     Replay, None,                can_replay,         replay::replay_ten;
     "watch-launch",     "Ask the board what the launch changed", Replay, alt(B),            can_watch_launch,   replay::watch_launch;
     "watch-launches",   "Ask the board what each launch changed", Replay, None,             can_watch,          replay::watch_launches;
-    "plan",             "Make the plan",                       Replay, ctrl_shift(Enter),   can_replay,         replay::plan;
+    "plan",             "Make the plan",                       Replay, ctrl_shift(Enter),   can_plan,           replay::plan;
     "cancel",           "Stop what is running",                Replay, key(Escape),         is_running,         replay::cancel;
     "toggle-pace",      "Keep or skip idle time",              Replay, None,                has_doc,            replay::toggle_pace;
     "open-outcome",     "Open outcome as a recording",         Replay, None,                has_outcome,        replay::open_outcome;

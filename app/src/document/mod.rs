@@ -27,6 +27,7 @@ pub mod pattern;
 pub mod reach;
 pub mod reached;
 pub mod replay;
+pub mod replay_targets;
 pub mod runs;
 pub mod safety;
 pub mod sample;
@@ -218,10 +219,7 @@ impl Document {
             notice: None,
             numbers: Numbers::default(),
             jumps: 0,
-            replay: match recording.call_facts() {
-                Some(_) => replay::State::of_calls(),
-                None => replay::State::of(recording.facts.identity.gpu_id),
-            },
+            replay: replay::State::new(&recording),
             comparing: comparison::State::default(),
             writers: writers::Writers::default(),
             tuning: tuning::state::State::default(),

@@ -10,7 +10,9 @@ use super::tuning::near::outputs_near;
 use super::workspace::How;
 use crate::theme::text;
 use replay_engine::client::boards::Board;
+use replay_engine::client::fitting::{Fit, FittingTarget, RecordedDevice, fit_of};
 use replay_engine::client::{ClientError, Lease, Phase};
+use replay_engine::device::qemu::PACKAGE;
 use replay_engine::device::{Containment, DeviceInfo};
 use replay_engine::plan::{CompileError, CompileOptions, Compiled, Edits, Pace, compile};
 use replay_engine::run::calls::{Against, hold_against};
@@ -21,21 +23,25 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex};
 use trace_core::progress::Progress;
 use trace_core::recording::Recording;
-use trace_core::registers::RegisterMap;
 
 /// The board that is there without any hardware.
 pub const SOFTWARE: &str = "software:mali-g71";
 
-/// The board that recordings of calls are played on where a person says nothing.
-pub const CUDA: &str = "cuda:0";
-
 /// State of replays of a document.
 #[derive(Default)]
 pub struct State {
-    /// Board chosen; empty: [`State::software`].
+    /// Target chosen; empty: [`State::software`].
     board: String,
-    /// The software board of the recording's GPU; empty: [`SOFTWARE`].
-    software: String,
+    /// What of the recording decides which targets fit it.
+    recorded: RecordedDevice,
+    /// The targets that can be reached from here, to ask which of them fit.
+    reachable: Option<Boards>,
+    /// The targets that fit, the one to offer first at the beginning.
+    fitting: Vec<FittingTarget>,
+    /// What this machine lacks for the chosen target, in a few words.
+    missing: Option<String>,
+    /// Whether this machine lacks QEMU.
+    lacks_qemu: bool,
     /// Text of the field for another board's name.
     pub board_field: String,
     /// Boards that are known, once they were asked for.
@@ -95,6 +101,8 @@ pub struct Trouble {
     pub silent: bool,
     /// The unknown register that stands in the way, byte offsets: the person may allow it.
     pub allow: Option<Range<u32>>,
+    /// Whether the target is another device than the recorded one.
+    pub unfit: bool,
 }
 
 /// Kinds of [`Trouble`].
@@ -114,6 +122,7 @@ pub enum TroubleKind {
 impl From<ClientError> for Trouble {
     fn from(e: ClientError) -> Self {
         let silent = matches!(e, ClientError::Unreachable { .. } | ClientError::Lost { .. });
+        let unfit = matches!(e, ClientError::OtherGpu { .. } | ClientError::OtherDevice { .. });
         let kind = match e {
             ClientError::Cancelled => TroubleKind::Stopped,
             ClientError::PlanRefused(_)
@@ -130,6 +139,7 @@ impl From<ClientError> for Trouble {
             text,
             silent,
             allow: None,
+            unfit,
         }
     }
 }
@@ -144,51 +154,129 @@ impl From<CompileError> for Trouble {
             CompileError::Cancelled(_) => TroubleKind::Stopped,
             _ => TroubleKind::Plan,
         };
+        let unfit = matches!(e, CompileError::OtherHardware { .. });
         let (text, silent) = (e.to_string(), false);
         Self {
             kind,
             text,
             silent,
             allow,
+            unfit,
         }
     }
 }
 
 impl State {
-    /// Of a recording that was made on this GPU, a raw id.
+    /// State of a recording that was just opened, with the target that fits it.
     #[must_use]
-    pub fn of(gpu_id: u32) -> Self {
-        let same = |id| RegisterMap::for_gpu(gpu_id).is_some_and(|m| m.same_product(gpu_id, id));
-        let fits = boards::software().find(|(_, model)| same(model.gpu_id));
-        Self {
-            software: fits.map(|(name, _)| name).unwrap_or_default(),
+    pub fn new(recording: &Recording) -> Self {
+        let mut this = Self {
+            recorded: RecordedDevice::new(recording),
             ..Self::default()
-        }
+        };
+        this.meet(&Boards::new(None));
+        this
     }
 
-    /// Of a recording of calls: it is played on a CUDA device.
-    #[must_use]
-    pub fn of_calls() -> Self {
-        Self {
-            board: CUDA.to_owned(),
-            ..Self::default()
-        }
+    /// Takes up which targets can be reached: which of them fit, and what this machine lacks for them. It looks for
+    /// files; agents are not asked.
+    pub fn meet(&mut self, reachable: &Boards) {
+        self.fitting = reachable.fitting_targets(&self.recorded, self.boards.as_deref().unwrap_or_default());
+        self.lacks_qemu = reachable.missing("qemu:").is_some();
+        self.missing = reachable.missing(self.board());
+        self.reachable = Some(reachable.clone());
     }
 
-    /// The software board to go on with: the one of the recording's GPU, where there is one.
+    /// Whether the recording is an API trace.
+    #[must_use]
+    pub fn is_of_calls(&self) -> bool {
+        self.recorded.calls
+    }
+
+    /// The targets that fit the recording, the one to offer first at the beginning.
+    #[must_use]
+    pub fn fitting(&self) -> &[FittingTarget] {
+        &self.fitting
+    }
+
+    /// The target that is chosen where the person says nothing: the first that fits, else a simulator.
     #[must_use]
     pub fn software(&self) -> &str {
-        if self.software.is_empty() {
-            SOFTWARE
-        } else {
-            &self.software
+        self.fitting.first().map_or(SOFTWARE, |t| t.name.as_str())
+    }
+
+    /// Whether there is a simulator that the recording can be replayed on, as far as is known.
+    #[must_use]
+    pub fn has_software(&self) -> bool {
+        self.software().starts_with("software:") && self.fit(self.software()) != Fit::Unfit
+    }
+
+    /// Whether nothing is chosen and nothing is known that fits.
+    #[must_use]
+    pub fn has_no_target(&self) -> bool {
+        self.board.is_empty() && self.fitting.is_empty() && self.fit(SOFTWARE) == Fit::Unfit
+    }
+
+    /// Whether a target fits the recording, as far as its name and what it said of itself tell.
+    #[must_use]
+    pub fn fit(&self, target: &str) -> Fit {
+        let chosen = self
+            .device
+            .as_ref()
+            .or(self.asked.as_ref())
+            .filter(|_| target == self.board());
+        match chosen.or_else(|| self.listed(target)) {
+            Some(info) => fit_of(&self.recorded, info),
+            None => self
+                .reachable
+                .as_ref()
+                .map_or(Fit::Unknown, |all| all.fit_by_name(&self.recorded, target)),
         }
     }
 
-    /// Whether there is a software board of the recording's GPU.
+    /// What this machine lacks for a target, in a few words: `QEMU not installed`.
     #[must_use]
-    pub fn has_software(&self) -> bool {
-        !self.software.is_empty()
+    pub fn lacks(&self, target: &str) -> Option<&str> {
+        if target == self.board() {
+            return self.missing.as_deref();
+        }
+        let fitting = self.fitting.iter().find(|t| t.name == target);
+        match fitting {
+            Some(t) => t.missing.as_deref(),
+            None if self.lacks_qemu && target.starts_with("qemu:") => Some("QEMU not installed"),
+            None => None,
+        }
+    }
+
+    /// The same for a plan, which needs the device's description alone: for a CUDA device no driver.
+    #[must_use]
+    pub fn plan_obstacle(&self) -> Option<String> {
+        let driver = self.board().starts_with("cuda:") && self.fit(self.board()) != Fit::Unfit;
+        self.obstacle().filter(|_| !driver)
+    }
+
+    /// Why nothing can be replayed on the chosen target, in a sentence; `None` where nothing is known against it.
+    #[must_use]
+    pub fn obstacle(&self) -> Option<String> {
+        let board = self.board();
+        if self.fit(board) == Fit::Unfit {
+            let recorded = self.recorded.describe();
+            if self.has_no_target() {
+                return Some(format!(
+                    "The recording is of {recorded}; no target of this program fits."
+                ));
+            }
+            let name = self
+                .reachable
+                .as_ref()
+                .map_or_else(|| board.to_owned(), |all| all.describe(board));
+            return Some(format!("The recording is of {recorded}; the target is {name}."));
+        }
+        let missing = self.missing.as_deref()?;
+        Some(match board.starts_with("qemu:") {
+            true => format!("{board}: {missing}. Install the package {PACKAGE}, then look for targets again."),
+            false => format!("{board}: {missing}."),
+        })
     }
 
     /// What outputs of calls are held against.
@@ -227,20 +315,21 @@ impl State {
             self.asked = None;
             self.verified = None;
             self.error = None;
+            let missing = |all: &Boards| all.missing(board);
+            self.missing = self.reachable.as_ref().and_then(missing);
         }
+    }
+
+    /// What a target that is known says of itself.
+    fn listed(&self, target: &str) -> Option<&DeviceInfo> {
+        let known = self.boards.iter().flatten().find(|b| b.name == target);
+        known?.info.as_ref()
     }
 
     /// What the chosen board says of itself, once it was asked.
     #[must_use]
     pub fn info(&self) -> Option<&DeviceInfo> {
-        let listed = || {
-            self.boards
-                .iter()
-                .flatten()
-                .find(|b| b.name == self.board())?
-                .info
-                .as_ref()
-        };
+        let listed = || self.listed(self.board());
         self.device.as_ref().or(self.asked.as_ref()).or_else(listed)
     }
 
@@ -455,6 +544,7 @@ pub fn play(order: &Order, progress: &Progress) -> Result<Played, Trouble> {
             kind: TroubleKind::Unconfirmed,
             silent: false,
             allow: None,
+            unfit: false,
             text,
         };
         return Ok(Played {

@@ -86,7 +86,7 @@ pub struct App {
     /// Share of the timeline that the window's height gave it.
     pub(super) fitted: Option<f32>,
     /// Boards that can be reached from here.
-    pub boards: Boards,
+    pub(super) boards: Boards,
     /// Text of an error that the person has not seen, with its details.
     pub notice: Option<(String, String)>,
     /// A board that is hardware and waits for the person's word.
@@ -268,6 +268,14 @@ impl App {
                 }
             })
         });
+    }
+
+    /// Takes up which targets can be reached from here.
+    pub fn set_boards(&mut self, boards: Boards) {
+        if let Some(doc) = &mut self.doc {
+            doc.replay.meet(&boards);
+        }
+        self.boards = boards;
     }
 
     /// What panels work at, when a recording is open.

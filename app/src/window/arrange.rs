@@ -13,6 +13,7 @@ use crate::log::{self, Level};
 use crate::panels;
 use crate::panels::views::Views;
 use egui::Context;
+use replay_engine::client::fitting::Fit;
 
 /// How often what would be kept is looked at, seconds.
 const LOOK_S: f64 = 2.0;
@@ -46,6 +47,7 @@ impl App {
         for k in &doc.facts.gaps_in_knowledge {
             log::push(Level::Warning, k.clone());
         }
+        doc.replay.meet(&self.boards);
         if let Some(b) = &self.board {
             doc.replay.choose(b);
         }
@@ -95,7 +97,8 @@ impl App {
         doc.replay.how = w.calls;
         doc.replay.alike.clone_from(&w.alike);
         doc.numbers = w.numbers;
-        if self.board.is_none() && !w.board.is_empty() {
+        // A target that cannot be the recorded device was nobody's choice.
+        if self.board.is_none() && !w.board.is_empty() && doc.replay.fit(&w.board) != Fit::Unfit {
             doc.replay.choose(&w.board);
         }
         doc.go_with(w.moment, w.selection.clone());

@@ -86,6 +86,7 @@ impl App {
                 text: format!("What outputs are held against is not right: {why}"),
                 silent: false,
                 allow: None,
+                unfit: false,
             });
             self.turn_to_replay();
             return;
@@ -241,10 +242,11 @@ impl App {
             let (boards, unread) = boards.list();
             Box::new(move |app| {
                 if let Some(d) = &mut app.doc {
-                    log::push(Level::Info, format!("{} boards are known", boards.len()));
+                    log::push(Level::Info, format!("{} targets are known", boards.len()));
                     // The list tells newly who answers.
                     d.replay.silent = None;
                     d.replay.boards = Some(boards);
+                    d.replay.meet(&app.boards);
                 }
                 if let Some(e) = unread {
                     app.error("paired agents could not be read", &e.to_string());

@@ -8,6 +8,7 @@ use crate::panels::desk::Ask;
 use crate::theme::{body, icons, palette, small, strong, text, widgets};
 use egui::accesskit::Role;
 use egui::{Align, Align2, Layout, Rect, RichText, Sense, Stroke, Ui, WidgetInfo, pos2, vec2};
+use replay_engine::client::fitting::Fit;
 use replay_engine::device::Containment;
 use trace_core::registers::recorded_name;
 
@@ -112,7 +113,13 @@ fn board(app: &mut App, ui: &mut Ui) {
     }
     let running = doc.replay.running.is_some();
     let words = format!("{} Replay", icons::PLAY);
-    if widgets::primary_button(ui, &words, "Replay", !running)
+    let obstacle = doc.replay.obstacle();
+    let button = widgets::primary_button(ui, &words, "Replay", !running && obstacle.is_none());
+    let button = match &obstacle {
+        Some(why) => button.on_disabled_hover_text(why),
+        None => button,
+    };
+    if button
         .on_hover_text(app.asks.told("replay", "Run the replay"))
         .clicked()
     {
@@ -120,27 +127,47 @@ fn board(app: &mut App, ui: &mut Ui) {
     }
     badge(doc, ui);
     let name = doc.replay.board().to_owned();
-    let dot = RichText::new("●")
-        .size(9.0)
-        .color(match (&doc.replay.silent, doc.replay.real()) {
-            (Some(s), _) if *s == name => p.error,
-            (_, true) => p.warning,
-            (_, false) => p.job,
-        });
-    let label = RichText::new(format!("{} {}", text::middle(&name, 24), icons::CARET_DOWN)).color(p.text);
+    let unfit = doc.replay.fit(&name) == Fit::Unfit;
+    let (mark, colour) = match (&doc.replay.silent, doc.replay.real()) {
+        _ if unfit => ("▲", p.error),
+        _ if doc.replay.lacks(&name).is_some() => ("!", p.warning),
+        (Some(s), _) if *s == name => ("●", p.error),
+        (_, true) => ("●", p.warning),
+        (_, false) => ("●", p.job),
+    };
+    let size = if mark == "●" { 9.0 } else { 11.0 };
+    let dot = RichText::new(mark).size(size).color(colour);
+    let shown = match (doc.replay.has_no_target(), doc.replay.lacks(&name)) {
+        (true, _) => "no target fits".to_owned(),
+        (false, Some(lacks)) if name.starts_with("cuda:") => format!("{name} · {lacks}"),
+        _ => text::middle(&name, 24),
+    };
+    let label = RichText::new(format!("{shown} {}", icons::CARET_DOWN)).color(p.text);
     let button = ui.button((dot, label));
     button.widget_info(|| WidgetInfo::labeled(Role::Button, true, format!("Board {name}")));
-    egui::Popup::menu(&button).show(|ui| {
-        let mut names: Vec<String> = crate::document::boards::software().map(|(name, _)| name).collect();
-        let others = doc.replay.boards.iter().flatten().map(|b| &b.name);
-        for n in others.chain([&name]) {
-            if !names.contains(n) {
-                names.push(n.clone());
+    let button = match &obstacle {
+        Some(why) => button.on_hover_text(why),
+        None => button,
+    };
+    egui::Popup::menu(&button).width(330.0).show(|ui| {
+        let mut last = None;
+        for t in doc.replay.targets() {
+            let fits = t.fit != Fit::Unfit;
+            if last.is_some_and(|before| before != fits) {
+                ui.separator();
+                ui.label(RichText::new("other devices").font(small()).color(p.quiet));
             }
-        }
-        for n in names {
-            if ui.selectable_label(n == name, &n).clicked() {
-                doc.replay.choose(&n);
+            last = Some(fits);
+            let state = if t.free { String::new() } else { t.state.clone() };
+            let told: Vec<&str> = [t.device.as_str(), &state]
+                .into_iter()
+                .filter(|t| !t.is_empty())
+                .collect();
+            let ink = if fits && t.free { p.text } else { p.quiet };
+            let button = egui::Button::selectable(t.name == name, RichText::new(&t.name).color(ink));
+            let told = RichText::new(told.join(" · ")).color(p.quiet);
+            if ui.add(button.shortcut_text(told)).clicked() {
+                doc.replay.choose(&t.name);
             }
         }
         ui.separator();
@@ -161,7 +188,7 @@ fn badge(doc: &Document, ui: &mut Ui) {
         Containment::None => ("! not contained", p.warning),
     };
     let (words, colour) = match doc.safety() {
-        Safety::Unasked => ("! not known yet".to_owned(), p.warning),
+        Safety::Unasked => ("! plan not made".to_owned(), p.warning),
         Safety::Contained(c) => (by(c).0.to_owned(), by(c).1),
         Safety::Proved(Containment::None) | Safety::Bounded(Containment::None, _) => {
             ("! not contained".to_owned(), p.warning)
@@ -169,7 +196,7 @@ fn badge(doc: &Document, ui: &mut Ui) {
         // What kernels do is the driver's to contain, whatever is known of the plan.
         Safety::Bounded(c @ Containment::Driver, _) => (by(c).0.to_owned(), by(c).1),
         Safety::Proved(_) => (format!("{} proved", icons::CHECK_CIRCLE), p.job),
-        Safety::Bounded(..) => ("! partly proved".to_owned(), p.warning),
+        Safety::Bounded(..) => ("! not fully verified".to_owned(), p.warning),
         Safety::Refused => ("▲ refused".to_owned(), p.error),
     };
     let button = egui::Button::new(RichText::new(&words).color(colour))

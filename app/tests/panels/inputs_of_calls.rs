@@ -189,7 +189,7 @@ fn buffers_of_thousands_are_found_by_their_name() {
 #[test]
 fn a_replay_computes_with_the_edit_and_without_it_as_recorded() {
     let mut w = sample();
-    w.app().boards = stand_in(w.folder.path());
+    w.app().set_boards(stand_in(w.folder.path()));
     let name = {
         // The image is the last input of the net.
         let doc = w.doc();
@@ -215,9 +215,9 @@ fn a_replay_computes_with_the_edit_and_without_it_as_recorded() {
     assert!(w.doc().replay.plan.is_none() && w.doc().replay.how.graph);
     assert_eq!(replay(&mut w), Verdict::Match);
     assert!(w.doc().replay.outcome.as_ref().unwrap().calls.as_ref().unwrap().graph);
-    w.click("wait behind each launch");
+    w.click("synchronize after each launch");
     assert!(!w.doc().replay.how.graph && w.doc().replay.how.step, "one or the other");
-    w.click("wait behind each launch");
+    w.click("synchronize after each launch");
     let outputs = |w: &mut Window| -> Vec<Vec<u8>> {
         let o = w.doc().replay.outcome.clone().unwrap();
         o.outputs.iter().map(|o| o.data.clone()).collect()
@@ -258,7 +258,7 @@ fn a_replay_computes_with_the_edit_and_without_it_as_recorded() {
 #[test]
 fn a_launch_is_tuned_from_the_window_on_the_inputs_as_they_are_edited() {
     let mut w = sample();
-    w.app().boards = stand_in(w.folder.path());
+    w.app().set_boards(stand_in(w.folder.path()));
     w.run("show-tune");
     let mut references = Vec::new();
     for edit in [false, true] {

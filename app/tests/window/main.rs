@@ -10,6 +10,7 @@ mod notes;
 mod numbers;
 mod pictures;
 mod tour;
+mod targets;
 mod unasked;
 
 use common::{Window, sample};

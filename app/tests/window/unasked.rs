@@ -125,7 +125,7 @@ impl Agent {
     /// A window that was started with the board.
     fn window(&self) -> Window {
         let mut w = Window::open();
-        w.app().boards = Boards::new(Some(self.folder.path().join("client")));
+        w.app().set_boards(Boards::new(Some(self.folder.path().join("client"))));
         w.doc().replay.choose("agent:box/board");
         w.settle();
         w
@@ -159,7 +159,7 @@ fn a_board_named_at_the_start_says_what_contains_it_before_the_person_is_asked_o
     let agent = Agent::with(Containment::None);
     let mut w = agent.window();
     assert_eq!(w.doc().safety(), Safety::Unasked);
-    assert!(w.has("Safety: ! not known yet"));
+    assert!(w.has("Safety: ! plan not made"));
     assert!(w.doc().safety_told().contains("a replay asks the board first"));
     w.run("replay");
     assert_eq!(w.doc().replay.error, None);

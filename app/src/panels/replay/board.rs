@@ -2,12 +2,12 @@
 
 use super::say::{aside, told};
 use crate::document::Document;
-use crate::document::boards::software;
+use crate::document::replay_targets::Target;
 use crate::panels::desk::Asks;
 use crate::theme::widgets::{self, Part};
 use crate::theme::{field, mono, palette, small};
 use egui::{Align2, Color32, Rect, RichText, Sense, Stroke, Ui, pos2, vec2};
-use replay_engine::client::boards::{Board, Reach};
+use replay_engine::client::fitting::Fit;
 
 /// Where names of boards begin, right of their marks, points.
 const NAME: f32 = 16.0;
@@ -20,86 +20,28 @@ const PAIRING: &str = "First run this on the board:\nkinescope-agent serve --pai
                        ADDRESS is the board's own, or 0.0.0.0 for all its networks. Without --listen only programs on \
                        the board itself can reach it.";
 
-struct Row {
-    name: String,
-    /// On the line below.
-    told: String,
-    /// On hover.
-    more: String,
-    /// Whether it can be had now.
-    free: bool,
-}
-
-fn row(b: &Board) -> Row {
-    let gpu = b.info.as_ref().map_or("", |i| i.gpu_name.as_str());
-    let (state, free) = match &b.reach {
-        Reach::Here => ("in this program".to_owned(), true),
-        Reach::Free => ("free".to_owned(), true),
-        Reach::Busy(who) => (format!("held by {who}"), false),
-        Reach::Away(why) => (format!("away: {why}"), false),
-    };
-    let told = match gpu {
-        "" => state.clone(),
-        g => format!("{g} · {state}"),
-    };
-    Row {
-        name: b.name.clone(),
-        more: format!("{}\n{}\n{state}", b.name, b.description),
-        told,
-        free,
-    }
-}
-
-fn rows(doc: &Document) -> Vec<Row> {
-    // Of boards that say what they are, those alone that take what the recording holds.
-    let calls = doc.facts.calls.is_some();
-    let takes = |b: &&Board| b.info.as_ref().is_none_or(|i| i.takes_calls() == calls);
-    let mut rows: Vec<Row> = doc.replay.boards.iter().flatten().filter(takes).map(row).collect();
-    // Those of this program are there before anybody looked for boards.
-    for (at, (name, model)) in software().filter(|_| !calls).enumerate() {
-        if !rows.iter().any(|r| r.name == name) {
-            let row = Row {
-                told: format!("{} · in this program", model.gpu_name),
-                more: format!("{name}\n{}\nin this program", model.description),
-                name,
-                free: true,
-            };
-            rows.insert(at.min(rows.len()), row);
-        }
-    }
+/// The targets that the panel lists: all but those of another kind than the recorded device, which the target's menu in
+/// the bar has.
+fn rows(doc: &Document) -> Vec<Target> {
     let now = doc.replay.board();
-    if !rows.iter().any(|r| r.name == now) {
-        rows.push(Row {
-            name: now.into(),
-            told: doc
-                .replay
-                .info()
-                .map_or("not asked yet".into(), |i| match i.gpu_name.as_str() {
-                    "" => i.description.clone(),
-                    gpu => gpu.to_owned(),
-                }),
-            more: now.into(),
-            free: true,
-        });
-    }
-    for r in rows.iter_mut().filter(|r| doc.replay.silent.as_ref() == Some(&r.name)) {
-        r.told = "no answer".into();
-        r.more = format!("{}\nno answer when it was asked last", r.name);
-        r.free = false;
-    }
-    rows
+    // Simulators of the same line of GPUs are told apart by their names alone.
+    let alike = |t: &Target| t.name.starts_with("software:") && doc.replay.has_software();
+    let mut all = doc.replay.targets();
+    all.retain(|t| t.fit != Fit::Unfit || t.name == now || alike(t));
+    all
 }
 
 pub(super) fn draw(doc: &mut Document, asks: &mut Asks, ui: &mut Ui) {
     let p = palette(ui);
-    widgets::section(ui, "Board");
+    widgets::section(ui, "Target");
     let now = doc.replay.board().to_owned();
     for b in rows(doc) {
         let chosen = now == b.name;
-        let ink = match (chosen, b.free) {
-            (true, true) => p.job,
-            (true, false) => p.warning,
-            (false, true) => p.text,
+        let ink = match (chosen, b.free, b.fit) {
+            (true, _, Fit::Unfit) => p.error,
+            (true, true, _) => p.job,
+            (true, false, _) => p.warning,
+            (false, true, Fit::Fits | Fit::Unknown) => p.text,
             _ => p.quiet,
         };
         let none = || Part::small("");
@@ -112,22 +54,27 @@ pub(super) fn draw(doc: &mut Document, asks: &mut Asks, ui: &mut Ui) {
         }
         let words = Rect::from_min_max(pos2(r.rect.left() + NAME, r.rect.top()), r.rect.max);
         paint_board(ui, words, &b.name, ink);
-        if r.on_hover_text(&b.more).clicked() {
+        let hover = [b.name.as_str(), &b.description, &b.state];
+        let hover: Vec<&str> = hover.into_iter().filter(|t| !t.is_empty()).collect();
+        if r.on_hover_text(hover.join("\n")).clicked() {
             doc.replay.choose(&b.name);
         }
         ui.horizontal(|ui| {
             ui.add_space(NAME);
-            aside(ui, b.told);
+            let fit = if b.fit == Fit::Unfit { "does not fit" } else { "" };
+            let parts = [b.device.as_str(), fit, &b.state];
+            let parts: Vec<&str> = parts.into_iter().filter(|t| !t.is_empty()).collect();
+            aside(ui, parts.join(" · "));
         });
     }
     ui.add_space(6.0);
     let look = ui
         .button("Look for boards")
-        .on_hover_text("asks the agents that are paired");
+        .on_hover_text("asks the agents that are paired, and looks for QEMU and a CUDA driver here");
     if look.clicked() {
         asks.command("find-boards");
     }
-    widgets::section(ui, "Another board");
+    widgets::section(ui, "Another target");
     ui.add_space(2.0);
     let id = egui::Id::unique("board address");
     let hint = RichText::new("HOST:PORT/DEVICE").font(mono()).color(p.quiet);
@@ -185,12 +132,12 @@ fn ways(doc: &mut Document, ui: &mut Ui) {
     let mut now = was;
     let graph = ui.checkbox(&mut now.graph, "as one graph");
     graph.on_hover_text("the range is captured into one graph: doing it again is one launch");
-    let step = ui.checkbox(&mut now.step, "wait behind each launch");
-    step.on_hover_text("a launch that fails is found by that");
-    let keep = ui.checkbox(&mut now.no_restore, "put nothing back");
-    keep.on_hover_text("repeats go on with memory as the one before left it, as the program itself does");
-    let memory = ui.checkbox(&mut now.memory, "memory at the end, too");
-    memory.on_hover_text("what memory held behind the recorded range is brought back and compared as outputs are");
+    let step = ui.checkbox(&mut now.step, "synchronize after each launch");
+    step.on_hover_text("finds the launch that fails");
+    let keep = ui.checkbox(&mut now.no_restore, "do not restore memory between runs");
+    keep.on_hover_text("each run continues from the memory of the last, as the program itself does");
+    let memory = ui.checkbox(&mut now.memory, "compare final memory too");
+    memory.on_hover_text("memory after the recorded range is read back and compared like outputs");
     // Waits within a graph are none of the host's.
     if now.graph && now.step {
         (now.graph, now.step) = (!was.graph, !was.step);
@@ -205,12 +152,12 @@ fn ways(doc: &mut Document, ui: &mut Ui) {
 
 /// How alike outputs have to be, and what is wrong with it below.
 fn alike(doc: &mut Document, ui: &mut Ui) {
-    widgets::section(ui, "Outputs alike");
+    widgets::section(ui, "Output tolerance");
     let wrong = doc.replay.against(&doc.buffers).err();
     let told = "f32:1e-5 (absolute and relative), f32:1e-6,1e-4, f16:2ulp, exact; for one output out0=RULE; several with \
                 semicolons between";
     let alike = &mut doc.replay.alike;
-    field::checked(ui, "Outputs alike", alike, ("bit for bit", told), wrong.is_some());
+    field::checked(ui, "Outputs alike", alike, ("exact", told), wrong.is_some());
     field::wrong(ui, wrong.as_deref());
 }
 
@@ -218,14 +165,14 @@ fn pace(doc: &mut Document, asks: &mut Asks, ui: &mut Ui) {
     let p = palette(ui);
     widgets::section(ui, "Pace");
     ui.horizontal(|ui| {
-        for (keep, word) in [(false, "fast"), (true, "as recorded")] {
+        for (keep, word) in [(false, "fast"), (true, "as recorded (device clock)")] {
             if ui.radio(doc.replay.keep_gaps == keep, word).clicked() && doc.replay.keep_gaps != keep {
                 asks.command("toggle-pace");
             }
         }
     });
     let pace = if doc.replay.keep_gaps {
-        "recorded idle time is kept"
+        "recorded idle time is kept, on the device's own clock"
     } else {
         "recorded idle time is skipped"
     };

@@ -24,7 +24,8 @@ pub(super) fn draw(doc: &mut Document, asks: &mut Asks, ui: &mut Ui) {
         };
         told(ui, words, p.quiet);
         ui.add_space(6.0);
-        if doc.replay.running.is_none() && ui.button("Replay now").clicked() {
+        let can = doc.replay.running.is_none() && doc.replay.obstacle().is_none();
+        if can && ui.button("Replay now").clicked() {
             asks.command("replay");
         }
         return;

@@ -32,6 +32,7 @@ fn rewrite_words(kind: RewriteKind) -> &'static str {
 pub(super) fn draw(doc: &mut Document, asks: &mut Asks, ui: &mut Ui) {
     let p = palette(ui);
     widgets::section(ui, "What the replay will do");
+    obstacle(doc, ui);
     trouble(doc, asks, ui);
     let Some((compiled, _)) = doc.replay.plan.clone() else {
         if doc.replay.error.is_none() {
@@ -42,7 +43,8 @@ pub(super) fn draw(doc: &mut Document, asks: &mut Asks, ui: &mut Ui) {
             };
             told(ui, words, p.quiet);
             ui.add_space(6.0);
-            if doc.replay.running.is_none() && ui.button("Make plan").clicked() {
+            let can = doc.replay.running.is_none() && doc.replay.plan_obstacle().is_none();
+            if can && ui.button("Make plan").clicked() {
                 asks.command("plan");
             }
         }
@@ -89,16 +91,46 @@ fn trouble(doc: &mut Document, asks: &mut Asks, ui: &mut Ui) {
             asks.command("plan");
         }
     }
-    // No software board is there for what is a device on a bus.
-    let software = doc.replay.has_software() || doc.recording.hardware().is_none();
-    if t.kind == TroubleKind::Board && software && doc.replay.board() != doc.replay.software() {
+    if t.unfit && doc.replay.obstacle().is_none() {
+        fitting(doc, ui);
+    }
+    if t.kind == TroubleKind::Board && doc.replay.has_software() && !doc.replay.board().starts_with("software:") {
         ui.add_space(4.0);
-        if ui.button("Go on with the software board").clicked() {
+        if ui.button("Continue with the simulator").clicked() {
             let software = doc.replay.software().to_owned();
             doc.replay.choose(&software);
         }
     }
     ui.add_space(6.0);
+}
+
+/// Why nothing can be replayed on the chosen target, before anybody tries, and the targets that fit.
+fn obstacle(doc: &mut Document, ui: &mut Ui) {
+    let Some(why) = doc.replay.obstacle() else { return };
+    let p = palette(ui);
+    told(ui, format!("▲ {why}"), p.error);
+    fitting(doc, ui);
+    ui.add_space(6.0);
+}
+
+/// A button for each target that fits; one that cannot be used here is named with the reason.
+fn fitting(doc: &mut Document, ui: &mut Ui) {
+    let p = palette(ui);
+    for target in doc.replay.fitting().to_vec() {
+        if target.name == doc.replay.board() {
+            continue;
+        }
+        ui.add_space(4.0);
+        match &target.missing {
+            None => {
+                let more = "chooses this target; nothing is replayed yet";
+                if ui.button(format!("Use {}", target.name)).on_hover_text(more).clicked() {
+                    doc.replay.choose(&target.name);
+                }
+            }
+            Some(why) => told(ui, format!("{} would fit · {why}", target.name), p.quiet),
+        }
+    }
 }
 
 fn planned(doc: &mut Document, ui: &mut Ui, plan: &Plan) {
@@ -178,13 +210,13 @@ fn accesses_planned(doc: &Document, ui: &mut Ui, plan: &Plan) {
     memory(doc, ui);
 }
 
-/// That something of the plan is only bounded by time, and on demand what.
+/// That something of the plan cannot be verified beforehand, only bounded by time, and on demand what.
 fn unproved(ui: &mut Ui, list: &[String]) {
     let p = palette(ui);
     let id = ui.scope_id().with("why it is not proved");
     let mut open: bool = ui.data(|d| d.get_temp(id)).unwrap_or(false);
     let (rect, r) = ui.allocate_exact_size(vec2(ui.available_width(), ROW), Sense::click());
-    let what = "bounded by time";
+    let what = "not fully verified";
     r.widget_info(|| WidgetInfo::selected(Role::Button, true, open, format!("{what}: why")));
     let why = if open { "less" } else { "why" };
     let used = paint_text(ui, rect, Align2::RIGHT_CENTER, why, body(), p.read);
@@ -348,13 +380,14 @@ pub(super) fn actions(doc: &mut Document, asks: &mut Asks, ui: &mut Ui) {
             (false, _) => ("Replay", "Run replay"),
         };
         let words = format!("{} {word}", icons::PLAY);
-        if widgets::primary_button(ui, &words, label, true)
-            .on_hover_text(asks.told("replay", "Run the replay"))
-            .clicked()
-        {
+        let obstacle = doc.replay.obstacle();
+        let can = obstacle.is_none();
+        let button = widgets::primary_button(ui, &words, label, can);
+        let button = button.on_disabled_hover_text(obstacle.unwrap_or_default());
+        if button.on_hover_text(asks.told("replay", "Run the replay")).clicked() {
             asks.command("replay");
         }
-        if ui.button("10 times").clicked() {
+        if ui.add_enabled(can, egui::Button::new("10 times")).clicked() {
             asks.command("replay-ten");
         }
         // Where there is no plan yet, the button that makes it stands in its place.
@@ -364,7 +397,7 @@ pub(super) fn actions(doc: &mut Document, asks: &mut Asks, ui: &mut Ui) {
         } else {
             "Make plan"
         };
-        if !missing && ui.button(again).clicked() {
+        if !missing && doc.replay.plan_obstacle().is_none() && ui.button(again).clicked() {
             asks.command("plan");
         }
     });

@@ -1,0 +1,133 @@
+//! Targets of replays: the one that fits is chosen and offered by name, and nothing is replayed on one that does not.
+
+use super::common::Window;
+use egui_kittest::kittest::{NodeT as _, Queryable as _};
+use replay_engine::client::fitting::Fit;
+use replay_engine::device::qemu;
+use trace_core::Recording;
+use trace_core::recording::{Access, EventsBuilder, Hardware, PciFunction, Space, SpaceKind};
+
+const RV100: &str = "qemu:ati-vga,model=rv100";
+
+/// A recording of a PCI device: a few accesses to its registers.
+fn of_pci(vendor: u16, device: u16) -> Recording {
+    let mut recording = Recording::default();
+    recording.set_hardware(&Hardware::Pci(PciFunction {
+        vendor,
+        device,
+        ..PciFunction::default()
+    }));
+    recording.facts.spaces = vec![Space {
+        name: "bar2".into(),
+        kind: SpaceKind::Registers,
+        bytes: 0x4000,
+    }];
+    let mut events = EventsBuilder::new();
+    for n in 0..8u64 {
+        let access = Access {
+            space: 0,
+            write: n % 2 == 0,
+            offset: 0x50,
+            width: 4,
+            value: n,
+        };
+        events.access(n * 1000, 1, access);
+    }
+    recording.events = events.finish();
+    recording
+}
+
+fn has_qemu() -> bool {
+    qemu::installed().is_ok()
+}
+
+#[test]
+fn a_recording_of_a_pci_device_has_qemus_model_of_it_ready() {
+    let mut w = Window::of(of_pci(0x1002, 0x5159));
+    assert_eq!(w.doc().replay.board(), RV100);
+    assert_eq!(w.doc().replay.fit(RV100), Fit::Fits);
+    w.run("show-replay");
+    assert!(w.has(&format!("board {RV100}")));
+    if !has_qemu() {
+        assert!(w.has_part("QEMU not installed"));
+        assert!(!w.run("replay"), "nothing is there to replay on");
+    }
+}
+
+#[test]
+fn on_a_target_that_cannot_fit_replay_is_off_and_a_button_chooses_the_one_that_fits() {
+    let mut w = Window::of(of_pci(0x1002, 0x5159));
+    w.run("show-replay");
+    w.doc().replay.choose("software:mali-g71");
+    w.settle();
+    assert!(w.has_part("The recording is of 1002:5159, ATI Radeon 7000 (RV100 QY)"));
+    assert!(w.has_part("the target is software:mali-g71, Mali-G71."));
+    assert!(!w.run("replay") && !w.run("plan"));
+    assert!(w.harness.get_by_label("Run replay").accesskit_node().is_disabled());
+    assert!(w.harness.get_by_label("Replay").accesskit_node().is_disabled());
+    if has_qemu() {
+        w.click(&format!("Use {RV100}"));
+        assert_eq!(w.doc().replay.board(), RV100);
+        assert!(!w.has_part("the target is software:mali-g71"));
+    } else {
+        assert!(w.has_part(&format!("{RV100} would fit · QEMU not installed")));
+    }
+}
+
+#[test]
+fn a_target_that_was_kept_and_cannot_fit_does_not_come_back() {
+    let mut w = Window::of(of_pci(0x1002, 0x5159));
+    w.doc().replay.choose("software:mali-g71");
+    w.settle();
+    let path = w.doc().path.clone();
+    w.app().close();
+    w.start(&path);
+    assert_eq!(w.doc().replay.board(), RV100);
+}
+
+#[test]
+fn the_menu_has_every_target_with_what_it_lacks_and_those_that_fit_first() {
+    let mut w = Window::named("vecadd.kine");
+    assert_eq!(w.doc().replay.board(), "software:mali-g71");
+    let targets = w.doc().replay.targets();
+    let names: Vec<&str> = targets.iter().map(|t| t.name.as_str()).collect();
+    assert_eq!(names[0], "software:mali-g71");
+    for model in qemu::QEMU_MODELS {
+        let t = targets.iter().find(|t| t.name == model.target()).unwrap();
+        assert_eq!(t.fit, Fit::Unfit);
+        assert_eq!(t.free, has_qemu());
+        assert_eq!(t.state == "QEMU not installed", !has_qemu());
+    }
+    w.click("Board software:mali-g71");
+    assert!(w.has_part("qemu:bochs-display") && w.has("other devices"));
+    assert_eq!(w.has_part("QEMU not installed"), !has_qemu());
+}
+
+#[test]
+fn a_gpu_that_nothing_simulates_has_no_target_and_says_so() {
+    let mut recording = of_pci(0, 0);
+    recording.extras.clear();
+    recording.facts.identity.gpu_name = "Adreno 630".into();
+    let mut w = Window::of(recording);
+    assert!(w.doc().replay.has_no_target() && !w.run("replay"));
+    w.run("show-replay");
+    assert!(w.has_part("The recording is of Adreno 630; no target of this program fits."));
+}
+
+#[test]
+fn a_cuda_device_without_a_driver_says_so_and_replays_nothing() {
+    // Where this machine has a driver, it is its to say.
+    if replay_engine::device::cuda::is_likely() {
+        return;
+    }
+    let mut w = Window::named("cuda/net.kine");
+    assert_eq!(w.doc().replay.board(), "cuda:0");
+    assert_eq!(w.doc().replay.lacks("cuda:0"), Some("no driver here"));
+    assert!(!w.run("replay"), "it is off");
+    assert!(w.run("plan"), "what it would do can be looked at");
+    assert!(w.has_part("no driver here"));
+    assert!(
+        w.app().confirm.is_none(),
+        "nobody is asked about a GPU that is not there"
+    );
+}
