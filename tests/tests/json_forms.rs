@@ -13,7 +13,7 @@ mod net;
 
 use serde_json::Value;
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use trace_core::progress::Progress;
 use trace_core::recording::Capture;
@@ -556,6 +556,29 @@ fn trim() {
     each(&cut["added"], "job:n why:s needed_by:n? bytes:n?");
     assert_eq!(cut["added"][0]["why"], "reads");
     assert_eq!(cut["jobs_kept"].as_array().unwrap().len(), 2);
+}
+
+#[test]
+fn apply() {
+    let folder = tempfile::tempdir().unwrap();
+    let (input, to) = (folder.path().join("image.bin"), folder.path().join("one.kine"));
+    let bytes = trace_core::import::open(Path::new(&sample("digits.kine")), &Progress::new());
+    let bytes = bytes.unwrap().buffer("image").unwrap().bytes;
+    std::fs::write(&input, vec![0; bytes as usize]).unwrap();
+    let given = format!("image={}", input.display());
+    let applied = json(
+        &[
+            "apply",
+            &sample("digits.kine"),
+            "--input",
+            &given,
+            "-o",
+            to.to_str().unwrap(),
+        ],
+        0,
+    );
+    form(&applied, "path:s bytes:n edits:a");
+    each(&applied["edits"], "buffer:s bytes:n source:s");
 }
 
 #[test]

@@ -8,6 +8,7 @@ pub mod calls;
 pub mod check;
 pub mod container;
 pub mod diff;
+pub mod edit;
 pub mod encode;
 pub mod export;
 pub mod filter;

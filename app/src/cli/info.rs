@@ -9,6 +9,7 @@ use crate::document::captured;
 use clap::{Args as _, FromArgMatches as _};
 use serde::Serialize;
 use std::collections::BTreeSet;
+use trace_core::edit::AppliedEdit;
 use trace_core::import::processes::ProcessIndex;
 use trace_core::mmu;
 use trace_core::recording::{Capture, ChainReport, EventKind};
@@ -46,6 +47,9 @@ struct Info {
     /// How a recorder on the recorded machine made it, where one did and said so.
     #[serde(skip_serializing_if = "Option::is_none")]
     capture: Option<Capture>,
+    /// Inputs that hold other bytes than were recorded, where there are some.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    applied_edits: Vec<AppliedEdit>,
     /// What became of jobs when they were recorded, where the device told the recorder.
     recorded: Option<Recorded>,
     /// The processes of the recorded program, where the file is an index of them.
@@ -170,6 +174,7 @@ fn gather(opened: &Opened) -> Result<(Info, Vec<String>), Failure> {
         },
         source: facts.identity.source.clone(),
         capture: recording.capture(),
+        applied_edits: recording.applied_edits(),
         recorded: of_jobs(&recording.chain_reports()),
         calls: call_counts(opened)?,
         processes: recording.processes(),
@@ -365,6 +370,8 @@ fn text(opened: &Opened, info: &Info, unknown: &[String], out: &mut Out) -> Resu
     }
     let capture = info.capture.iter().flat_map(captured::told);
     rows.extend(capture.map(|(what, told)| row(what, told)));
+    let edits = info.applied_edits.iter().cloned().map(captured::describe_edit);
+    rows.extend(edits.map(|(what, message)| row(what, message)));
     out.table(&rows)?;
     for line in unknown {
         out.line(line)?;

@@ -4,6 +4,7 @@
 
 mod absent;
 mod agents;
+mod apply;
 mod asked;
 mod bisect;
 mod board;
@@ -96,6 +97,7 @@ pub const VERBS: &[Verb] = &[
     diff::VERB,
     import::VERB,
     trim::VERB,
+    apply::VERB,
     bisect::VERB,
     export::VERB,
     notebook::VERB,

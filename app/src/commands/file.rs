@@ -2,7 +2,7 @@
 
 use super::doc;
 use crate::document::sample;
-use crate::window::leaving::Leave;
+use crate::window::leaving::{Leave, Question};
 use crate::window::{App, Pick};
 use egui::Context;
 use kinescope_files::output;
@@ -22,22 +22,14 @@ pub fn open_sample(app: &mut App, ctx: &Context) {
     }
 }
 
+/// Saves a copy: as recorded, or with the edits, which the person is asked where there are some.
 pub fn save_kine(app: &mut App, ctx: &Context) {
     let Some(d) = doc(app) else { return };
-    let recording = Arc::clone(&d.recording);
-    let name = format!("{}.kine", d.title.strip_suffix(".kine").unwrap_or(&d.title));
-    app.pick(ctx, Pick::Save(name), move |app, ctx, path| {
-        app.tasks
-            .spawn(ctx, format!("saving {}", path.display()), move |progress| {
-                let done = output::ready_whole(&path)
-                    .map_err(|e| e.to_string())
-                    .and_then(|at| trace_core::timeline::write(&recording, &at, progress).map_err(|e| e.to_string()));
-                Box::new(move |app| match done {
-                    Ok(()) => app.info(format!("saved {}", path.display())),
-                    Err(e) => app.error("the recording was not saved", &e),
-                })
-            });
-    });
+    if d.changes().inputs().is_empty() {
+        app.save_copy(ctx, false);
+    } else {
+        app.question = Some(Question::SaveCopy);
+    }
 }
 
 pub(super) fn save_bytes(app: &mut App, ctx: &Context, name: String, what: &'static str, bytes: Vec<u8>) {

@@ -32,7 +32,7 @@ table! {
     "save-rules",       "Save the rules of the comparison…",   File,   None,                has_comparison,     compare::save_rules;
     "end-compare",      "Put the second recording away",       File,   None,                has_comparison,     compare::end;
     "open-sample",      "Open the sample",                     File,   None,                has_sample,         file::open_sample;
-    "save-kine",        "Save recording as .kine…",            File,   ctrl(S),             has_doc,            file::save_kine;
+    "save-kine",        "Save a copy…",                        File,   ctrl(S),             has_doc,            file::save_kine;
     "save-outcome",     "Save outcome…",                       File,   None,                has_outcome,        file::save_outcome;
     "save-plan",        "Save plan as text…",                  File,   None,                has_plan,           file::save_plan;
     "export-table",     "Export the panel's table…",           File,   None,                has_doc,            export::table_of_panel;

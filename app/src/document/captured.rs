@@ -1,5 +1,6 @@
 //! How a recording was captured, where its recorder said so, in words: for `info` and for the outline.
 
+use trace_core::edit::AppliedEdit;
 use trace_core::recording::Capture;
 
 /// What is told of a capture: a word and what it says, in the order in which a person asks. What the recorder could
@@ -30,6 +31,12 @@ pub fn told(capture: &Capture) -> Vec<(&'static str, String)> {
     rows.extend((capture.lost > 0).then(|| ("Kernel lost", format!("{} events", capture.lost))));
     rows.extend(capture.unobserved.iter().map(|what| ("Not observed", what.clone())));
     rows
+}
+
+/// Describes an edit that was saved with the recording.
+#[must_use]
+pub fn describe_edit(edit: AppliedEdit) -> (&'static str, String) {
+    ("Edited", format!("{}, on {}", edit.buffer, edit.source))
 }
 
 /// A command as a shell would take it again.

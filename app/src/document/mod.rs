@@ -203,7 +203,8 @@ impl Document {
             .file_name()
             .map_or_else(|| "recording".into(), |n| n.to_string_lossy().into_owned());
         let moment = 0;
-        let captured = recording.capture().map(|c| captured::told(&c)).unwrap_or_default();
+        let mut captured = recording.capture().map(|c| captured::told(&c)).unwrap_or_default();
+        captured.extend(recording.applied_edits().into_iter().map(captured::describe_edit));
         Self {
             title,
             captured,

@@ -43,10 +43,12 @@ fn captured(doc: &Document, ui: &mut Ui) {
     if doc.captured.is_empty() {
         return;
     }
-    section(ui, "Capture");
+    let captured = doc.captured.iter().any(|(what, _)| *what != "Edited");
+    section(ui, if captured { "Capture" } else { "Edited copy" });
     for (what, told) in &doc.captured {
         let ink = match *what {
             "Cut short" | "Kernel lost" => p.warning,
+            "Edited" => p.edited,
             _ => p.quiet,
         };
         let mark = if ink == p.warning { "! " } else { "" };

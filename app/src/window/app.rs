@@ -89,6 +89,8 @@ pub struct App {
     pub(super) boards: Boards,
     /// Text of an error that the person has not seen, with its details.
     pub notice: Option<(String, String)>,
+    /// What was saved last, in words, and its file, until the person saw it.
+    pub saved: Option<(String, PathBuf)>,
     /// A board that is hardware and waits for the person's word.
     pub confirm: Option<&'static str>,
     /// What the person is asked before anything else.
@@ -158,6 +160,7 @@ impl App {
             notice: None,
             confirm: None,
             question: None,
+            saved: None,
             settings,
             tour: None,
             brought: None,
@@ -247,6 +250,12 @@ impl App {
         let saves = matches!(what, Pick::Save(_));
         let act = move |app: &mut Self, ctx: &Context, path: PathBuf| {
             let read = app.doc.as_ref().filter(|_| saves).map(|d| Named::recording(&d.path));
+        let folder = self.folder();
+        // What is saved is offered a place next to the recording.
+        let what = match what {
+            Pick::Save(name) => Pick::Save(folder.join(name).to_string_lossy().into_owned()),
+            other => other,
+        };
             let taken = output::apart(&read.unwrap_or_default(), &[Named::new("the file to save", &path)]);
             match taken {
                 Ok(()) => act(app, ctx, path),
@@ -258,20 +267,22 @@ impl App {
             Box::new(move |app| match chosen {
                 Chosen::Path(p) => act(app, &again, p),
                 Chosen::Nothing => {}
-                Chosen::NoDialog => {
-                    let beside = app.doc.as_ref().and_then(|d| d.path.parent().map(Path::to_owned));
-                    let folder = beside
-                        .filter(|p| p.is_absolute())
-                        .or_else(|| std::env::current_dir().ok())
-                        .unwrap_or_else(|| PathBuf::from("/"));
-                    app.typed = Some(Typed::new(what, &folder, Box::new(act)));
-                }
+                Chosen::NoDialog => app.typed = Some(Typed::new(what, &folder, Box::new(act))),
             })
         });
     }
 
     /// Takes up which targets can be reached from here.
     pub fn set_boards(&mut self, boards: Boards) {
+    /// The folder where a person looks for files: the recording's, else the one that the program was started in.
+    fn folder(&self) -> PathBuf {
+        let recording = self.doc.as_ref().and_then(|d| std::path::absolute(&d.path).ok());
+        let beside = recording.and_then(|p| p.parent().map(Path::to_owned));
+        beside
+            .or_else(|| std::env::current_dir().ok())
+            .unwrap_or_else(|| PathBuf::from("/"))
+    }
+
         if let Some(doc) = &mut self.doc {
             doc.replay.meet(&boards);
         }

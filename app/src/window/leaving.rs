@@ -50,6 +50,8 @@ pub enum Question {
     Forget,
     /// Where the forgotten changes are now.
     Forgotten(PathBuf),
+    /// Whether a copy of the recording holds the edits.
+    SaveCopy,
 }
 
 impl App {

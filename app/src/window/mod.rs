@@ -25,6 +25,7 @@ mod pick;
 mod questions;
 mod renderer;
 mod replaying;
+mod saving;
 mod settings;
 mod sheets;
 mod shell;
@@ -113,7 +114,15 @@ fn dialogs() -> Chooser {
                 .set_title("Try other code")
                 .add_filter("CUDA code", &["ptx", "cubin", "fatbin", "cu"])
                 .pick_file(),
-            Pick::Save(name) => rfd::FileDialog::new().set_title("Save").set_file_name(name).save_file(),
+            Pick::Save(offered) => {
+                let offered = std::path::Path::new(offered);
+                let name = offered.file_name().unwrap_or_default().to_string_lossy();
+                let dialog = rfd::FileDialog::new().set_title("Save").set_file_name(name);
+                match offered.parent() {
+                    Some(folder) => dialog.set_directory(folder).save_file(),
+                    None => dialog.save_file(),
+                }
+            }
         };
         match chosen {
             Some(path) => Chosen::Path(path),

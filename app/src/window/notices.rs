@@ -37,6 +37,7 @@ pub(super) fn notices(app: &mut App, ui: &mut Ui) {
             }
         });
     }
+    saved(app, ui);
     let offered = app
         .doc
         .as_ref()
@@ -58,6 +59,30 @@ pub(super) fn notices(app: &mut App, ui: &mut Ui) {
     }
     brought(app, ui);
     hint(app, ui);
+}
+
+/// What was saved last, and where it is.
+fn saved(app: &mut App, ui: &mut Ui) {
+    let Some((message, path)) = app.saved.clone() else {
+        return;
+    };
+    let p = palette(ui);
+    strip(ui, "saved", |ui| {
+        let mark = RichText::new(icons::CHECK_CIRCLE).color(p.job);
+        ui.label(mark);
+        ui.label(RichText::new(message).color(p.text))
+            .on_hover_text(path.display().to_string());
+        let folder = path.parent().map(|f| f.display().to_string()).unwrap_or_default();
+        ui.label(RichText::new(format!("in {}", text::middle(&folder, 60))).color(p.quiet))
+            .on_hover_text(&folder);
+        let open = ui.button("Open it").clicked();
+        if open {
+            app.asks.push(Ask::Open(path));
+        }
+        if ui.button("Dismiss").clicked() || open {
+            app.saved = None;
+        }
+    });
 }
 
 /// A file that was let go over the open recording: what is it for?

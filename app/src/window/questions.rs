@@ -16,6 +16,8 @@ enum Answer {
     Save,
     Forget,
     Stay,
+    /// Save a copy, with the edits or as recorded.
+    Copy(bool),
 }
 
 /// Draws the question that stands.
@@ -28,6 +30,7 @@ pub(super) fn question(app: &mut App, ctx: &Context) {
             Question::Leave(then) => leave(app, ui, then, &mut answer),
             Question::Forget => forget(app, ui, &mut answer),
             Question::Forgotten(to) => forgotten(ui, to, &mut answer),
+            Question::SaveCopy => save_copy(app, ui, &mut answer),
         }
     });
     if answer.is_none() && modal.should_close() {
@@ -38,6 +41,10 @@ pub(super) fn question(app: &mut App, ctx: &Context) {
         Some(Answer::Stay) => app.question = None,
         Some(Answer::Save) => app.save_journal(ctx),
         Some(Answer::Forget) => app.forget(),
+        Some(Answer::Copy(edited)) => {
+            app.question = None;
+            app.save_copy(ctx, edited);
+        }
         Some(Answer::Leave) => {
             if let Some(Question::Leave(then)) = app.question.take() {
                 app.go(ctx, then);
@@ -114,6 +121,42 @@ fn leave(app: &App, ui: &mut Ui, then: &Leave, answer: &mut Option<Answer>) {
             *answer = Some(Answer::Leave);
         }
         widgets::keyboard_in(&[&stay, &save, &leave]);
+    });
+}
+
+/// Which bytes a copy of the recording holds.
+fn save_copy(app: &App, ui: &mut Ui, answer: &mut Option<Answer>) {
+    let p = palette(ui);
+    let Some(doc) = &app.doc else {
+        *answer = Some(Answer::Stay);
+        return;
+    };
+    let inputs: Vec<&str> = doc.changes().inputs().keys().map(String::as_str).collect();
+    let edits = text::counted(inputs.len() as u64, "edit", "edits");
+    title(ui, &format!("Save a copy of {}", text::middle(&doc.title, 40)));
+    let edited = text::middle(&inputs.join(", "), 80);
+    ui.label(RichText::new(format!("Edited: {edited}")).color(p.edited));
+    ui.add_space(6.0);
+    let words = "With the edits, a replay of the copy gives the edited result. Results that the recording holds stay as \
+                 they were recorded.";
+    ui.add(egui::Label::new(RichText::new(words).color(p.quiet)).wrap());
+    ui.add_space(10.0);
+    ui.horizontal(|ui| {
+        let words = format!("Save with {edits}");
+        let with = widgets::primary_button(ui, &words, &words, true);
+        let plain = ui.button("Save as recorded");
+        let cancel = ui.button("Cancel");
+        if with.clicked() {
+            *answer = Some(Answer::Copy(true));
+        }
+        if plain.clicked() {
+            *answer = Some(Answer::Copy(false));
+        }
+        if cancel.clicked() {
+            *answer = Some(Answer::Stay);
+        }
+        // No answer destroys anything: the first is what most people want.
+        widgets::keyboard_in(&[&with, &plain, &cancel]);
     });
 }
 

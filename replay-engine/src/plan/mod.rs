@@ -1,6 +1,7 @@
 //! The plan: actions compiled from a recording and its edits, with every rewrite named.
 
 mod ahead;
+mod apply;
 mod assembled;
 mod body;
 mod bus;
@@ -20,6 +21,7 @@ mod touch;
 mod untouched;
 mod windows;
 
+pub use apply::{ApplyError, apply};
 pub use assembled::{WHOLE_MAGIC, WholeError, whole_bytes, write_whole};
 pub use body::{Body, BodyBuilder, BodyError};
 pub(crate) use bus::{Bus, Ground, Polled, Trouble, within};

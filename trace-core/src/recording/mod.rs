@@ -34,6 +34,7 @@ pub use memory::{
     DamagedPage, Digest, ImageRun, MAX_PARENTS, Memory, MemoryBuilder, MemoryView, Page, PageId, PageStore, Snapshot,
     ZERO_PAGE, zero_digest,
 };
+pub(crate) use runs::overlay;
 pub use runs::{FrameRole, PageRun, RunsBuilder};
 
 use crate::check::Finding;

@@ -55,7 +55,7 @@ impl PageRun {
 
 /// The runs of `newer`, and those of `older` where `newer` tells nothing. Takes time by runs, not by frames: a run of
 /// a hostile file may cover billions.
-pub(super) fn overlay(newer: &[PageRun], older: &[PageRun]) -> Vec<PageRun> {
+pub(crate) fn overlay(newer: &[PageRun], older: &[PageRun]) -> Vec<PageRun> {
     let mut out = RunsBuilder::default();
     let mut newer = newer.iter().peekable();
     let mut free = 0;

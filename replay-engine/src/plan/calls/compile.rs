@@ -168,7 +168,10 @@ fn wanted(script: &Script, call: &CallEvent) -> bool {
 }
 
 /// The inputs that a person changed, by event.
-fn edited<'a>(script: &'a Script, edits: &'a Edits) -> Result<BTreeMap<u64, (&'a Transfer, &'a [u8])>, CompileError> {
+pub(in crate::plan) fn edited<'a>(
+    script: &'a Script,
+    edits: &'a Edits,
+) -> Result<BTreeMap<u64, (&'a Transfer, &'a [u8])>, CompileError> {
     let mut changed = BTreeMap::new();
     for (name, bytes) in &edits.inputs {
         let before = changed.len();

@@ -5,6 +5,7 @@ mod compile;
 
 pub use body::{CallsError, Carried};
 pub use compile::compile;
+pub(super) use compile::edited;
 
 use super::{PageSource, Plan, PlanError, WHOLE_MAGIC};
 use crate::device::cuda::{CudaReplayError, Script};

@@ -1,0 +1,82 @@
+//! A recording with a person's edits put into it: a replay of the result, unedited, does what a replay with the edits does.
+
+use super::compile::{Edits, find};
+use super::{CompileError, calls};
+use crate::device::cuda::Script;
+use std::collections::BTreeMap;
+use trace_core::Recording;
+use trace_core::edit::{AppliedEdit, EditError, MemoryEdit, with_copies, with_memory};
+use trace_core::progress::Progress;
+
+/// Why edits cannot be put into a recording.
+#[derive(Debug, thiserror::Error)]
+pub enum ApplyError {
+    /// An edit does not fit the recording: no such buffer, or of another size.
+    #[error(transparent)]
+    Fit(#[from] CompileError),
+    /// The recording cannot hold it.
+    #[error(transparent)]
+    Edit(#[from] EditError),
+    /// A recording of a device that is replayed by its registers has no memory to change.
+    #[error("the recording holds no memory of named buffers, so there is nothing to put an edit into")]
+    NoMemory,
+}
+
+/// Returns the recording with the edits put into it. `source` is the name of its file, for people.
+///
+/// What the recording holds of results stays as it was recorded: only a replay makes new ones. Which inputs were edited
+/// stands in the extra [`trace_core::edit::APPLIED_EDITS`].
+///
+/// # Errors
+/// When an edit does not fit, or a file cannot hold it: see [`EditError`].
+pub fn apply(recording: &Recording, edits: &Edits, source: &str, progress: &Progress) -> Result<Recording, ApplyError> {
+    let note = |buffer: &str, bytes: usize| AppliedEdit {
+        buffer: buffer.to_owned(),
+        bytes: bytes as u64,
+        source: source.to_owned(),
+    };
+    if recording.call_facts().is_some() {
+        let script = Script::of(recording).map_err(CompileError::from)?;
+        let edited = calls::edited(&script, edits)?;
+        let contents: BTreeMap<u64, &[u8]> = edited.iter().map(|(event, (_, bytes))| (*event, *bytes)).collect();
+        let mut out = with_copies(recording, &contents, progress)?;
+        for (name, bytes) in &edits.inputs {
+            out.add_applied_edit(note(name, bytes.len()));
+        }
+        return Ok(out);
+    }
+    if recording.facts.address_spaces.is_empty() {
+        return Err(ApplyError::NoMemory);
+    }
+    let mut out = recording.clone();
+    for (name, bytes) in &edits.inputs {
+        let b = find(recording, name)?;
+        if b.bytes != bytes.len() as u64 {
+            return Err(CompileError::InputSize {
+                name: name.clone(),
+                bytes: bytes.len() as u64,
+                expected: b.bytes,
+            }
+            .into());
+        }
+        let edit = MemoryEdit {
+            what: format!("input `{name}`"),
+            address_space: b.address_space,
+            va: b.va,
+            bytes,
+        };
+        out = with_memory(&out, &edit, progress)?;
+        out.add_applied_edit(note(name, bytes.len()));
+    }
+    for p in &edits.patches {
+        let edit = MemoryEdit {
+            what: "an edit".to_owned(),
+            address_space: p.address_space,
+            va: p.va,
+            bytes: &p.bytes,
+        };
+        out = with_memory(&out, &edit, progress)?;
+        out.add_applied_edit(note(&format!("memory at {}", p.va), p.bytes.len()));
+    }
+    Ok(out)
+}

@@ -1,0 +1,137 @@
+//! Recordings saved with edits: opened again and replayed unedited they give the edited result, and say what was edited.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use std::path::{Path, PathBuf};
+use trace_core::progress::Progress;
+use whole_program_tests::{root, run};
+
+fn sample(name: &str) -> String {
+    root().join("sample-traces").join(name).to_str().unwrap().to_owned()
+}
+
+/// An input of as many bytes as the recorded one, with every byte another.
+fn other_input(folder: &Path, recording: &str, buffer: &str) -> PathBuf {
+    let file = folder.join(format!("{buffer}.bin"));
+    let recorded = folder.join(format!("{buffer}.recorded"));
+    let ended = run([
+        "memory",
+        recording,
+        "--buffer",
+        buffer,
+        "-o",
+        recorded.to_str().unwrap(),
+    ]);
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    let mut bytes = std::fs::read(&recorded).unwrap();
+    // Small changes, so that floats stay numbers.
+    bytes.iter_mut().for_each(|b| *b ^= 1);
+    std::fs::write(&file, bytes).unwrap();
+    file
+}
+
+/// What a replay leaves in an output.
+fn replayed(folder: &Path, recording: &str, output: &str, more: &[&str]) -> Vec<u8> {
+    let to = folder.join("output.bin");
+    let asked = format!("{output}={}", to.display());
+    let mut arguments = vec!["replay", recording, "--on", "software:mali-g71", "--output", &asked];
+    arguments.extend(more);
+    let ended = run(arguments);
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    std::fs::read(&to).unwrap()
+}
+
+#[test]
+fn a_copy_with_edits_replays_to_the_edited_result_and_diff_names_the_input() {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, input, output) in [
+        ("digits.kine", "image", "logits"),
+        ("vecadd.kine", "a", "c"),
+        ("chain2.kine", "a", "c"),
+        ("twopass.kine", "", ""),
+        ("conv3x3.kine", "", ""),
+        ("changes.kine", "", ""),
+    ] {
+        let recording = sample(name);
+        let opened = trace_core::import::open(Path::new(&recording), &Progress::new()).unwrap();
+        let role = |role| {
+            let found = opened.facts.buffers.iter().find(|b| b.role == role);
+            found.unwrap_or_else(|| panic!("{name}")).name.clone()
+        };
+        let named = |name: &str| opened.buffer(name).map(|b| b.name.clone());
+        let input = named(input).unwrap_or_else(|| role(trace_core::recording::BufferRole::Input));
+        let output = named(output).unwrap_or_else(|| role(trace_core::recording::BufferRole::Output));
+        let new = other_input(folder.path(), &recording, &input);
+        let given = format!("{input}={}", new.display());
+        let copy = folder.path().join(format!("copy-{name}"));
+        let copy = copy.to_str().unwrap();
+        let ended = run(["apply", &recording, "--input", &given, "-o", copy]);
+        assert_eq!(ended.code, Some(0), "{name}: {ended:?}");
+        assert!(ended.out.contains(&format!("edited   {input}, ")), "{ended:?}");
+
+        let edited = replayed(folder.path(), &recording, &output, &["--input", &given]);
+        let recorded = replayed(folder.path(), &recording, &output, &[]);
+        assert_ne!(edited, recorded, "{name}: the edit changes the result");
+        assert_eq!(replayed(folder.path(), copy, &output, &[]), edited, "{name}");
+
+        assert_eq!(run(["verify", copy]).code, Some(0), "{name}");
+        let diff = run(["diff", &recording, copy]);
+        assert_eq!(diff.code, Some(1), "{name}: {diff:?}");
+        assert!(diff.out.contains(&input), "{name}: {diff:?}");
+        // What was not edited is what it was.
+        let back = trace_core::import::open(Path::new(copy), &Progress::new()).unwrap();
+        assert_eq!(back.events.len(), opened.events.len());
+        let edits = back.applied_edits();
+        assert_eq!((edits.len(), &*edits[0].buffer, &*edits[0].source), (1, &*input, name));
+        let told = run(["info", copy]);
+        assert!(told.out.contains("Edited") && told.out.contains(&input), "{told:?}");
+    }
+}
+
+#[test]
+fn a_copy_of_an_api_trace_carries_the_edited_copies() {
+    let folder = tempfile::tempdir().unwrap();
+    let recording = sample("cuda/net.kine");
+    let opened = trace_core::import::open(Path::new(&recording), &Progress::new()).unwrap();
+    let script = replay_engine::device::cuda::Script::of(&opened).unwrap();
+    let input = script.inputs.iter().find(|t| !t.snapshot).unwrap();
+    let mut bytes = opened.copied(&input.row).unwrap();
+    bytes.iter_mut().for_each(|b| *b ^= 1);
+    let file = folder.path().join("in.bin");
+    std::fs::write(&file, &bytes).unwrap();
+    let copy = folder.path().join("copy.kine");
+    let given = format!("{}={}", input.name, file.display());
+    let ended = run(["apply", &recording, "--input", &given, "-o", copy.to_str().unwrap()]);
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    let back = trace_core::import::open(&copy, &Progress::new()).unwrap();
+    let again = replay_engine::device::cuda::Script::of(&back).unwrap();
+    for (before, after) in script.inputs.iter().zip(&again.inputs) {
+        let (recorded, now) = (opened.copied(&before.row), back.copied(&after.row));
+        if before.name == input.name {
+            assert_eq!(now.as_deref(), Some(&*bytes), "event {}", before.event);
+        } else {
+            assert_eq!(now, recorded, "event {}", before.event);
+        }
+    }
+    for (before, after) in script.outputs.iter().zip(&again.outputs) {
+        assert_eq!(back.copied(&after.row), opened.copied(&before.row));
+    }
+    assert_eq!(run(["verify", copy.to_str().unwrap()]).code, Some(0));
+    let diff = run(["diff", &recording, copy.to_str().unwrap()]);
+    assert_eq!(diff.code, Some(1), "{diff:?}");
+    assert!(diff.out.contains(&input.name) || diff.out.contains("copy"), "{diff:?}");
+}
+
+#[test]
+fn what_does_not_fit_is_refused_before_anything_is_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let recording = sample("digits.kine");
+    let copy = folder.path().join("copy.kine");
+    let to = copy.to_str().unwrap();
+    run(["apply", &recording, "-o", to]).assert_refused("give --input NAME=FILE");
+    let short = folder.path().join("short.bin");
+    std::fs::write(&short, [1, 2, 3]).unwrap();
+    let given = format!("image={}", short.display());
+    run(["apply", &recording, "--input", &given, "-o", to]).assert_refused("image");
+    run(["apply", &recording, "--input", &given, "-o", &recording]).assert_refused("the recording");
+    assert!(!copy.exists());
+}
