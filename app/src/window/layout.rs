@@ -2,11 +2,13 @@
 //! their own.
 
 mod draw;
+mod mend;
 
 use crate::document::workspace::Dock;
 use crate::panels;
 pub use draw::Draw;
 use egui_tiles::{Container, LinearDir, Tabs, Tile, TileId, Tiles, Tree};
+pub use mend::mended;
 
 /// A docked panel, by its id.
 pub type Pane = &'static str;
@@ -228,14 +230,34 @@ fn add(tiles: &mut Tiles<Pane>, dock: &Dock, used: &mut Vec<&'static str>) -> Op
     }
 }
 
-/// The tiles of a dock; as at first when nothing of it can be used.
+/// The tiles of a dock, whose groups of tabs are mended; as at first when nothing of it can be used.
 #[must_use]
 pub fn tree(dock: &Dock) -> Tree<Pane> {
     let mut tiles = Tiles::default();
-    match add(&mut tiles, dock, &mut Vec::new()) {
+    match add(&mut tiles, &mended(dock.clone(), None), &mut Vec::new()) {
         Some(root) => Tree::new(egui::Id::unique("dock"), root, tiles),
         None if *dock != at_first(Holds::Accesses) => tree(&at_first(Holds::Accesses)),
         None => Tree::empty(egui::Id::unique("dock")),
+    }
+}
+
+/// Notes the panel that is being dragged; and when one was dropped where only its own group has a name, splits that
+/// group instead.
+pub fn mend(tree: &mut Tree<Pane>, ctx: &egui::Context) {
+    let id = egui::Id::unique("panel that is dragged");
+    let dragged = tree.dragged_id(ctx).and_then(|t| tree.tiles.get_pane(&t).copied());
+    if let Some(dragged) = dragged {
+        ctx.data_mut(|d| d.insert_temp::<Pane>(id, dragged));
+        return;
+    }
+    let Some(dropped) = ctx.data_mut(|d| d.remove_temp::<Pane>(id)) else {
+        return;
+    };
+    let Some(now) = dock(tree) else { return };
+    let mended = mended(now.clone(), Some(dropped));
+    if mended != now {
+        *tree = self::tree(&mended);
+        show(tree, dropped);
     }
 }
 
@@ -287,10 +309,14 @@ pub fn show(tree: &mut Tree<Pane>, id: &str) -> bool {
     let Some(panel) = panels::by_id(id) else { return false };
     if tree.tiles.find_pane(&panel.id).is_none() {
         let new = tree.tiles.insert_pane(panel.id);
-        let tabs = tree
-            .tiles
-            .iter()
-            .find_map(|(i, t)| matches!(t, Tile::Container(Container::Tabs(_))).then_some(*i));
+        // The largest group is where panels are at first.
+        let groups = tree.tiles.iter().filter_map(|(i, t)| match t {
+            Tile::Container(Container::Tabs(t)) => Some((t.children.len(), *i)),
+            _ => None,
+        });
+        let tabs = groups
+            .max_by_key(|(panels, group)| (*panels, group.0))
+            .map(|(_, group)| group);
         match tabs.and_then(|t| tree.tiles.get_mut(t)) {
             Some(Tile::Container(c)) => c.add_child(new),
             _ => *tree = self::tree(&at_first(Holds::Accesses)),

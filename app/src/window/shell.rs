@@ -42,6 +42,7 @@ pub fn draw(app: &mut App, ui: &mut Ui) {
                     let (height, wanted) = (ui.available_height(), desk.views.timeline.tallest());
                     layout::fit(&mut app.dock, height, wanted, &mut app.fitted);
                     app.dock.ui(&mut layout::Draw::new(desk), ui);
+                    layout::mend(&mut app.dock, ui.ctx());
                 }
                 tour::edge(app, ui);
             });

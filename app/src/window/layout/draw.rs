@@ -178,6 +178,8 @@ impl Behavior<Pane> for Draw<'_> {
     fn simplification_options(&self) -> SimplificationOptions {
         SimplificationOptions {
             all_panes_must_have_tabs: false,
+            // A panel that is alone beside others keeps its title.
+            prune_single_child_tabs: false,
             ..Default::default()
         }
     }
