@@ -145,6 +145,9 @@ pub struct Workspace {
     /// Part of the axis that the timeline shows.
     #[serde(default)]
     pub view: Option<[f64; 2]>,
+    /// The recording that this one is compared with: its whole path. Empty: none.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub compared: String,
     /// Whether replays keep recorded idle time.
     #[serde(default)]
     pub keep_gaps: bool,
@@ -247,6 +250,7 @@ mod tests {
             axis: AxisKind::Compressed,
             numbers: Numbers::Float,
             view: Some([0.5, 100.0]),
+            compared: "/traces/other.kine".into(),
             keep_gaps: true,
             calls: How {
                 graph: true,

@@ -119,6 +119,8 @@ pub struct App {
     pub(super) seen_revision: u64,
     pub(super) replaying: Option<u64>,
     pub(super) failed: Option<String>,
+    /// Title of the window, as the desktop was told it last.
+    pub(super) titled: String,
     pub(super) commands: &'static [Command<App>],
     theme: ThemeChoice,
     chooser: Chooser,
@@ -131,7 +133,7 @@ impl App {
         let settings = Settings::load(setup.settings);
         let theme = setup.theme.unwrap_or_else(|| settings.theme());
         theme::install(ctx, theme);
-        // The toolkit's own keys for this would be remembered nowhere, and Ctrl 0 is another command's.
+        // The toolkit's own keys for this would be remembered nowhere.
         ctx.options_mut(|o| o.zoom_with_keyboard = false);
         ctx.set_zoom_factor(settings.scale() as f32 / 100.0);
         let keys = Keymap::load(setup.commands, settings.folder());
@@ -158,9 +160,10 @@ impl App {
             fitted: None,
             boards: Boards::of_person(),
             notice: None,
+            saved: None,
+            titled: String::new(),
             confirm: None,
             question: None,
-            saved: None,
             settings,
             tour: None,
             brought: None,
@@ -248,14 +251,14 @@ impl App {
     pub fn pick(&mut self, ctx: &Context, what: Pick, act: impl FnOnce(&mut Self, &Context, PathBuf) + Send + 'static) {
         let (chooser, again) = (Arc::clone(&self.chooser), ctx.clone());
         let saves = matches!(what, Pick::Save(_));
-        let act = move |app: &mut Self, ctx: &Context, path: PathBuf| {
-            let read = app.doc.as_ref().filter(|_| saves).map(|d| Named::recording(&d.path));
         let folder = self.folder();
         // What is saved is offered a place next to the recording.
         let what = match what {
             Pick::Save(name) => Pick::Save(folder.join(name).to_string_lossy().into_owned()),
             other => other,
         };
+        let act = move |app: &mut Self, ctx: &Context, path: PathBuf| {
+            let read = app.doc.as_ref().filter(|_| saves).map(|d| Named::recording(&d.path));
             let taken = output::apart(&read.unwrap_or_default(), &[Named::new("the file to save", &path)]);
             match taken {
                 Ok(()) => act(app, ctx, path),
@@ -272,8 +275,6 @@ impl App {
         });
     }
 
-    /// Takes up which targets can be reached from here.
-    pub fn set_boards(&mut self, boards: Boards) {
     /// The folder where a person looks for files: the recording's, else the one that the program was started in.
     fn folder(&self) -> PathBuf {
         let recording = self.doc.as_ref().and_then(|d| std::path::absolute(&d.path).ok());
@@ -283,6 +284,8 @@ impl App {
             .unwrap_or_else(|| PathBuf::from("/"))
     }
 
+    /// Takes up which targets can be reached from here.
+    pub fn set_boards(&mut self, boards: Boards) {
         if let Some(doc) = &mut self.doc {
             doc.replay.meet(&boards);
         }

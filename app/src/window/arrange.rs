@@ -102,6 +102,7 @@ impl App {
             doc.replay.choose(&w.board);
         }
         doc.go_with(w.moment, w.selection.clone());
+        doc.comparing.kept = Some(w.compared.clone()).filter(|c| !c.is_empty()).map(Into::into);
         if let Some(d) = &w.dock {
             self.dock = layout::tree(d);
         }
@@ -142,6 +143,7 @@ impl App {
             axis: self.views.timeline.axis,
             numbers: doc.numbers,
             view: self.views.timeline.range.map(|r| [r.0, r.1]),
+            compared: doc.comparing.file().unwrap_or_default(),
             outline: side(self.outline, self.sides.outline),
             inspector: side(self.inspector || self.sides.folded, self.sides.inspector),
             torn: self.torn.iter().map(torn).collect(),

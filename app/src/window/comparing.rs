@@ -13,6 +13,27 @@ impl App {
     /// Compares the open recording with another one and shows where they differ. A newer request takes the place of one
     /// that is going on.
     pub fn compare(&mut self, ctx: &Context, with: With) {
+        self.compare_behind(ctx, with);
+        layout::show(&mut self.dock, "compare");
+    }
+
+    /// Compares the recording with what it was compared with when it was closed last; panels stay as they are.
+    pub(super) fn compare_again(&mut self, ctx: &Context) {
+        let kept = self.doc.as_mut().and_then(|d| d.comparing.kept.take());
+        match kept {
+            Some(path) if path.exists() => self.compare_behind(ctx, With::File(path)),
+            Some(path) => log::push(
+                Level::Info,
+                format!(
+                    "{}: no longer there, so the comparison was not opened again",
+                    path.display()
+                ),
+            ),
+            None => {}
+        }
+    }
+
+    fn compare_behind(&mut self, ctx: &Context, with: With) {
         let Some(doc) = &mut self.doc else { return };
         let name = with.name();
         let progress = Progress::new();
@@ -38,7 +59,6 @@ impl App {
                 }
             })
         });
-        layout::show(&mut self.dock, "compare");
     }
 
     /// Takes files that were let go over the window: the first is opened where none is open, and the second compared

@@ -53,6 +53,7 @@ impl App {
             }
         }
         self.watch_keeping(&ctx);
+        self.note_window(&ctx);
         if ctx.input(|i| i.viewport().close_requested()) && self.may_leave(Leave::Quit).is_none() {
             ctx.send_viewport_cmd(egui::ViewportCommand::CancelClose);
         }
@@ -79,6 +80,34 @@ impl App {
             ctx.request_repaint_after(std::time::Duration::from_millis(100));
         }
         self.keep(&ctx);
+    }
+
+    /// Titles the window after the recording, and notes where the window is, for the next start.
+    fn note_window(&mut self, ctx: &Context) {
+        let title = match &self.doc {
+            Some(doc) => format!("{} - Kinescope", doc.title),
+            None => "Kinescope".to_owned(),
+        };
+        if self.titled != title {
+            ctx.send_viewport_cmd(egui::ViewportCommand::Title(title.clone()));
+            self.titled = title;
+        }
+        let zoom = ctx.zoom_factor();
+        let (inner, outer, maximized, minimized) = ctx.input(|i| {
+            let v = i.viewport();
+            (v.inner_rect, v.outer_rect, v.maximized, v.minimized)
+        });
+        let Some(inner) = inner.filter(|r| r.is_positive() && minimized != Some(true)) else {
+            return;
+        };
+        let mut place = self.settings.window();
+        place.maximized = maximized == Some(true);
+        // What it goes back to is what it was before.
+        if !place.maximized {
+            place.size = [inner.width(), inner.height()].map(|x| (x * zoom).round());
+            place.at = outer.map(|r| [r.min.x, r.min.y].map(|x| (x * zoom).round()));
+        }
+        self.settings.window = Some(place);
     }
 
     /// Does what a panel, or a part of the window, asked for.

@@ -50,7 +50,7 @@ pub use offscreen::{Camera, NoAdapter};
 pub use palette::{Entry, entries};
 pub use panel_picture::{Form as PictureForm, NO_FORM};
 pub use pick::{Chooser, Chosen, Pick, Typed};
-pub use settings::{SCALES, Settings};
+pub use settings::{MIN_WINDOW, SCALES, Settings, WindowPlace};
 pub use studio::{Shot, Studio};
 pub use tour::Tour;
 
@@ -80,6 +80,7 @@ impl eframe::App for Framed {
     }
 
     fn on_exit(&mut self, _gl: Option<&eframe::glow::Context>) {
+        self.0.settings.save();
         self.0.close();
     }
 }
@@ -148,12 +149,17 @@ pub fn run(path: Option<PathBuf>, options: Options, commands: &'static [Command<
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
         .try_init();
-    let viewport = egui::ViewportBuilder::default()
+    let kept = Settings::load(Settings::folder_of_person()).window();
+    let mut viewport = egui::ViewportBuilder::default()
         .with_title("Kinescope")
         .with_app_id("kinescope")
-        .with_inner_size([1280.0, 800.0])
-        .with_min_inner_size([800.0, 500.0])
+        .with_inner_size(kept.size)
+        .with_min_inner_size(MIN_WINDOW)
+        .with_maximized(kept.maximized)
         .with_drag_and_drop(true);
+    if let Some(at) = kept.at {
+        viewport = viewport.with_position(at);
+    }
     renderer::open(&viewport, |ctx| {
         let setup = Setup {
             settings: Settings::folder_of_person(),

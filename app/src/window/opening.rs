@@ -51,8 +51,9 @@ impl App {
                     if let Some(goal) = afterwards.goal {
                         app.go_to(&goal);
                     }
-                    if let Some(other) = afterwards.compare {
-                        app.compare(&again, With::File(other));
+                    match afterwards.compare {
+                        Some(other) => app.compare(&again, With::File(other)),
+                        None => app.compare_again(&again),
                     }
                 }
                 Err(e) => {

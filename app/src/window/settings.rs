@@ -6,11 +6,40 @@ use std::path::{Path, PathBuf};
 
 /// How small and how large everything can be, percent.
 pub const SCALES: std::ops::RangeInclusive<u32> = 50..=300;
+/// Smallest size of the window, points.
+pub const MIN_WINDOW: [f32; 2] = [800.0, 500.0];
+/// Size of the window at first, points.
+const FIRST_WINDOW: [f32; 2] = [1280.0, 800.0];
+/// Largest size, and furthest place, that is taken from a file.
+const MAX_WINDOW: f32 = 16_384.0;
 /// Most recent files kept.
 const MOST_RECENT: usize = 12;
 
+/// Where the window is, in points of the desktop: the scale of what it shows left out.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct WindowPlace {
+    /// Upper left corner; `None`: where the desktop puts it, or where it does not tell.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub at: Option<[f32; 2]>,
+    /// Inner size, when it is not maximised.
+    pub size: [f32; 2],
+    /// Whether it fills the desktop.
+    pub maximized: bool,
+}
+
+impl Default for WindowPlace {
+    fn default() -> Self {
+        Self {
+            at: None,
+            size: FIRST_WINDOW,
+            maximized: false,
+        }
+    }
+}
+
 /// Settings of the person.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Settings {
     /// Whether the light theme was chosen: what programs before there was a third theme read and wrote.
@@ -27,6 +56,9 @@ pub struct Settings {
     pub recent: Vec<PathBuf>,
     /// Name of the newest crash report that the person was told of.
     pub crash_told: String,
+    /// Where the window was last; `None`: as at first.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub window: Option<WindowPlace>,
     #[serde(skip)]
     folder: Option<PathBuf>,
     #[serde(skip)]
@@ -88,6 +120,25 @@ impl Settings {
         match self.scale {
             0 => 100,
             s => s.clamp(*SCALES.start(), *SCALES.end()),
+        }
+    }
+
+    /// Where the window opens: as it was left, within what a desktop can have.
+    #[must_use]
+    pub fn window(&self) -> WindowPlace {
+        let kept = self.window.unwrap_or_default();
+        let [width, height] = kept.size;
+        let sound = width.is_finite() && height.is_finite();
+        WindowPlace {
+            at: kept.at.filter(|at| at.iter().all(|x| x.abs() <= MAX_WINDOW)),
+            size: match sound {
+                true => [
+                    width.clamp(MIN_WINDOW[0], MAX_WINDOW),
+                    height.clamp(MIN_WINDOW[1], MAX_WINDOW),
+                ],
+                false => FIRST_WINDOW,
+            },
+            maximized: kept.maximized,
         }
     }
 
@@ -180,6 +231,29 @@ mod tests {
             chosen.choose(theme);
             assert_eq!((chosen.theme(), chosen.light), (theme, theme == ThemeChoice::Light));
         }
+    }
+
+    #[test]
+    fn the_window_comes_back_where_it_was_and_never_beyond_a_desktop() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut s = Settings::load(Some(dir.path().into()));
+        assert_eq!(s.window(), WindowPlace::default());
+        let place = WindowPlace {
+            at: Some([-300.0, 40.0]),
+            size: [1024.0, 700.0],
+            maximized: true,
+        };
+        s.window = Some(place);
+        s.save();
+        assert_eq!(Settings::load(Some(dir.path().into())).window(), place);
+        let far = WindowPlace {
+            at: Some([f32::NAN, 0.0]),
+            size: [1.0, 1e9],
+            maximized: false,
+        };
+        s.window = Some(far);
+        let kept = s.window();
+        assert_eq!((kept.at, kept.size), (None, [800.0, 16_384.0]));
     }
 
     #[test]

@@ -182,6 +182,8 @@ pub struct State {
     pub shown: u64,
     /// Why the last request gave nothing: what was to be compared, and why not.
     pub failed: Option<(String, String)>,
+    /// The file that the recording was compared with when it was closed last, until that is compared again.
+    pub kept: Option<PathBuf>,
     /// Where a step was gone to: the moment there, and the step. Several steps may share a moment.
     cursor: Option<(u64, u64)>,
     /// What the last way to a difference was, in words.
@@ -216,6 +218,21 @@ impl State {
             Err(NotCompared::Unread(why)) => self.failed = Some((name, why)),
         }
         true
+    }
+
+    /// Returns the whole path of the file that the recording is compared with; `None` for no comparison, and for one
+    /// with the outcome of a replay, which is no file.
+    #[must_use]
+    pub fn file(&self) -> Option<String> {
+        let of = |path: &PathBuf| {
+            let path = std::path::absolute(path).unwrap_or_else(|_| path.clone());
+            path.to_string_lossy().into_owned()
+        };
+        match self.done.as_ref().map(|c| &c.other.with) {
+            Some(With::File(path)) => Some(of(path)),
+            Some(With::Outcome(_)) => None,
+            None => self.kept.as_ref().map(of),
+        }
     }
 
     /// Puts the second recording away.
