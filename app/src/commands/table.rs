@@ -84,9 +84,9 @@ table! {
     "next-interrupt",   "Next interrupt",                      Go,     key(I),              has_interrupts,     go::next_interrupt;
     "next-problem",     "Next problem",                        Go,     key(F8),             has_findings,       go::next_problem;
     "next-divergence",  "Next divergence",                     Go,     shift(F8),           has_divergences,    go::next_divergence;
-    "next-difference",  "Next difference",                     Go,     key(F6),            has_comparison,     compare::next;
-    "previous-difference", "Previous difference",              Go,     shift(F6),          has_comparison,     compare::previous;
-    "go-cause",         "Earliest cause of the difference",    Go,     alt(F6),             has_comparison,     compare::cause;
+    "next-difference",  "Next difference",                     Go,     key(F3),            has_comparison,     compare::next;
+    "previous-difference", "Previous difference",              Go,     shift(F3),          has_comparison,     compare::previous;
+    "go-cause",         "Earliest cause of the difference",    Go,     alt(F3),             has_comparison,     compare::cause;
     "next-byte",        "Next bytes that differ",              Go,     None,                has_comparison,     compare::next_byte;
     "previous-byte",    "Previous bytes that differ",          Go,     None,                has_comparison,     compare::previous_byte;
     "next-note",        "Next note",                           Go,     alt(M),              has_notes,          notebook::next;
@@ -115,7 +115,9 @@ table! {
     "high-contrast",    "High contrast on or off",             View,   None,                always,             view::high_contrast;
     "larger",           "Everything larger",                   View,   ctrl(Plus),          can_grow,           view::larger;
     "smaller",          "Everything smaller",                  View,   ctrl(Minus),         can_shrink,         view::smaller;
-    "first-size",       "Everything as large as at first",     View,   None,                is_scaled,          view::first_size;
+    "first-size",       "Reset zoom",                          View,   ctrl(Num0),          is_scaled,          view::first_size;
+    "next-pane",        "Keyboard to the next pane",           View,   key(F6),             has_doc,            view::next_pane;
+    "previous-pane",    "Keyboard to the previous pane",       View,   shift(F6),           has_doc,            view::previous_pane;
     "toggle-outline",   "Outline on or off",                   View,   ctrl(B),             always,             view::toggle_outline;
     "toggle-inspector", "Inspector on or off",                 View,   ctrl_shift(B),       always,             view::toggle_inspector;
     "page-map",         "Page tables as a map or a list",      View,   None,                has_spaces,         view::page_map;
@@ -134,7 +136,7 @@ table! {
     "show-memory",      "Memory",                              Panels, ctrl(Num3),          has_doc,            view::show_memory;
     "show-page-tables", "Page tables",                         Panels, ctrl(Num4),          has_doc,            view::show_page_tables;
     "show-jobs",        "Jobs",                                Panels, ctrl(Num5),          has_doc,            view::show_jobs;
-    "show-shader",      "Shader",                              Panels, ctrl(Num0),          has_doc,            view::show_shader;
+    "show-shader",      "Shader",                              Panels, alt(S),             has_doc,            view::show_shader;
     "show-inputs",      "Inputs",                              Panels, ctrl(Num6),          has_doc,            view::show_inputs;
     "show-screen",      "Screen",                              Panels, ctrl_shift(S),       has_doc,            view::show_screen;
     "show-replay",      "Replay",                              Panels, ctrl(Num7),          has_doc,            view::show_replay;

@@ -4,7 +4,7 @@ use super::{at_desk, with};
 use crate::document::axis::AxisKind;
 use crate::panels;
 use crate::panels::memory::Side;
-use crate::theme::ThemeChoice;
+use crate::theme::{ThemeChoice, focus};
 use crate::window::layout::Torn;
 use crate::window::{App, layout};
 use egui::Context;
@@ -48,6 +48,14 @@ pub fn axis_compressed(app: &mut App, _: &Context) {
 
 pub fn axis_time(app: &mut App, _: &Context) {
     at_desk(app, |d| d.views.timeline.choose(d.doc, AxisKind::Time));
+}
+
+pub fn next_pane(_: &mut App, ctx: &Context) {
+    focus::next_pane(ctx, true);
+}
+
+pub fn previous_pane(_: &mut App, ctx: &Context) {
+    focus::next_pane(ctx, false);
 }
 
 /// Writes values in the next of their forms, everywhere.

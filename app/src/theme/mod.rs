@@ -1,6 +1,7 @@
 //! How the window looks: colours with one meaning each, fonts, spacing, and the few widgets that every panel shares.
 
 pub mod field;
+pub mod focus;
 pub mod fonts;
 pub mod icons;
 pub mod plot;

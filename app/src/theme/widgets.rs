@@ -1,6 +1,6 @@
 //! The few widgets that every panel shares: group heads, rows of lists, key and value, links, empty states.
 
-use super::{ROW, body, mono, palette, small, strong};
+use super::{ROW, body, focus, mono, palette, small, strong};
 use egui::accesskit::Role;
 use egui::{
     Align2, Color32, FontId, Rect, Response, RichText, ScrollArea, Sense, Stroke, Ui, UiBuilder, WidgetInfo, pos2, vec2,
@@ -141,7 +141,10 @@ pub fn cut_middle(ui: &Ui, width: f32, text: &str, font: &FontId) -> String {
 /// A row of a list: text on the left, a quiet value on the right. `label` is its accessible name.
 pub fn list_row(ui: &mut Ui, label: &str, selected: bool, indent: f32, left: Part, right: Part) -> Response {
     let p = palette(ui);
-    let (rect, response) = ui.allocate_exact_size(vec2(ui.available_width(), ROW), Sense::click());
+    let (id, rect) = ui.allocate_space(vec2(ui.available_width(), ROW));
+    let sense = focus::row(ui, id);
+    let response = ui.interact(rect, id, sense);
+    focus::drawn(ui, &response);
     response.widget_info(|| WidgetInfo::selected(Role::Button, true, selected, label));
     if ui.is_rect_visible(rect) {
         let bleed = rect.expand2(vec2(super::PAD, 0.0));
@@ -153,6 +156,10 @@ pub fn list_row(ui: &mut Ui, label: &str, selected: bool, indent: f32, left: Par
             ui.painter()
                 .with_clip_rect(bleed.intersect(ui.clip_rect()))
                 .rect_filled(bleed, 0.0, p.raised);
+        }
+        if response.has_focus() {
+            let within = bleed.intersect(ui.clip_rect());
+            focus::ring(&ui.painter().with_clip_rect(within), within, 2.0, p.read);
         }
         let inner = Rect::from_min_max(pos2(rect.left() + indent, rect.top()), rect.max);
         let quiet = right.colour.unwrap_or(p.quiet);

@@ -10,7 +10,7 @@ use super::welcome::welcome;
 use super::{keys_sheet, layout, tour};
 use crate::panels;
 use crate::panels::desk::Desk;
-use crate::theme::palette;
+use crate::theme::{focus, palette};
 use egui::{Frame, Margin, Panel, Rangef, Ui, vec2};
 
 /// Draws everything.
@@ -97,9 +97,10 @@ fn sides(app: &mut App, ui: &mut Ui) {
         let shown = sized(Panel::left("outline"), app.sides.outline, Rangef::new(140.0, 420.0))
             .frame(side())
             .show(ui, |ui| {
-                egui::ScrollArea::vertical()
-                    .auto_shrink(false)
-                    .show(ui, |ui| panels::outline::ui(doc, &mut app.asks, ui));
+                focus::pane(ui, "outline", "Outline");
+                egui::ScrollArea::vertical().auto_shrink(false).show(ui, |ui| {
+                    focus::list(ui, "outline", |ui| panels::outline::ui(doc, &mut app.asks, ui));
+                });
             });
         app.sides.outline = shown.response.rect.width();
     }
@@ -112,6 +113,7 @@ fn sides(app: &mut App, ui: &mut Ui) {
         )
         .frame(side())
         .show(ui, |ui| {
+            focus::pane(ui, "inspector", "Inspector");
             egui::ScrollArea::vertical()
                 .auto_shrink(false)
                 .show(ui, |ui| panels::inspector::ui(doc, &mut app.asks, &app.views, ui));

@@ -116,8 +116,8 @@ fn a_key_of_another_command_moves_only_when_pressed_again() {
     let mut w = window();
     searched(&mut w, "whole recording");
     w.types("\n");
-    w.press(key(Key::F6).unwrap());
-    assert_eq!(told(&mut w), "! F6 is Next difference now. Press F6 again to move it.");
+    w.press(key(Key::F3).unwrap());
+    assert_eq!(told(&mut w), "! F3 is Next difference now. Press F3 again to move it.");
     assert!(
         w.has("Show the whole recording: F") && file(&w).is_empty(),
         "nothing changed yet"
@@ -125,20 +125,20 @@ fn a_key_of_another_command_moves_only_when_pressed_again() {
     // Another key is another question.
     w.press(key(Key::J).unwrap());
     assert!(told(&mut w).starts_with("! J is Next job now"));
-    w.press(key(Key::F6).unwrap());
-    assert!(told(&mut w).starts_with("! F6 is Next difference now"));
-    w.press(key(Key::F6).unwrap());
+    w.press(key(Key::F3).unwrap());
+    assert!(told(&mut w).starts_with("! F3 is Next difference now"));
+    w.press(key(Key::F3).unwrap());
     assert_eq!(
         told(&mut w),
-        "F6 is Show the whole recording now, and no longer Next difference."
+        "F3 is Show the whole recording now, and no longer Next difference."
     );
     assert!(
-        file(&w).ends_with("fit = \"F6\"\nnext-difference = []\n"),
+        file(&w).ends_with("fit = \"F3\"\nnext-difference = []\n"),
         "{}",
         file(&w)
     );
     w.types("\x1b");
-    assert_eq!(w.press(key(Key::F6).unwrap()), ["fit"]);
+    assert_eq!(w.press(key(Key::F3).unwrap()), ["fit"]);
 }
 
 #[test]

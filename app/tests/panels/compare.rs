@@ -58,7 +58,7 @@ fn two_recordings_stand_on_one_axis_and_their_differences_are_gone_through_in_bo
         }
     }
     w.doc().go(0);
-    w.harness.key_press(egui::Key::F6);
+    w.harness.key_press(egui::Key::F3);
     w.settle();
     let first = c.steps.at(c.steps.row(0).unwrap().step).unwrap();
     assert_eq!(
@@ -152,7 +152,7 @@ fn memory_stands_side_by_side_and_the_next_bytes_that_differ_are_gone_to() {
     let half = format!("memory {:#x}: ", next & !7);
     assert!(n > 0 && (w.has(&shown) || w.has_part(&half)), "{shown}");
     // The key goes on from there, and the way back leads to where it was.
-    w.harness.key_press(egui::Key::F6);
+    w.harness.key_press(egui::Key::F3);
     w.settle();
     let behind = both.next(next, true, &Progress::new()).unwrap();
     assert_eq!(w.views().compare.byte, behind.or(Some(next)));

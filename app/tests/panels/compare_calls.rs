@@ -85,7 +85,7 @@ fn calls_that_differ_are_rows_that_lead_to_the_event_and_the_bytes() {
     w.click("Differences: Events");
     assert_eq!(c.steps.rows(), c.diff.events.changed);
     w.doc().go(0);
-    w.harness.key_press(egui::Key::F6);
+    w.harness.key_press(egui::Key::F3);
     w.settle();
     assert_eq!(w.doc().moment(), n.image_in);
     assert!(w.has_part("bytes at 0x"));

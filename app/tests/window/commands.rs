@@ -703,6 +703,14 @@ const CHECKS: &[(&str, Check)] = &[
         assert_eq!((w.app().settings.scale(), w.harness.ctx.zoom_factor()), (100, 1.0));
         assert_eq!(w.app().settings.scale, 0, "nothing is kept of it");
     }),
+    ("next-pane", |w, id| {
+        ran(w, id);
+        assert!(w.harness.get_by_label("Pane Outline").is_focused());
+    }),
+    ("previous-pane", |w, id| {
+        ran(w, id);
+        assert!(w.harness.get_by_label("Pane Inspector").is_focused());
+    }),
     ("toggle-outline", |w, id| {
         let n = w.harness.query_all_by_label("Address spaces").count();
         ran(w, id);

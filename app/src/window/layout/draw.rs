@@ -3,7 +3,7 @@
 use super::Pane;
 use crate::panels;
 use crate::panels::desk::Desk;
-use crate::theme::{Palette, palette};
+use crate::theme::{Palette, focus, palette};
 use egui::{Color32, Rangef, Response, Stroke, Ui, Visuals, WidgetText};
 use egui_tiles::{Behavior, SimplificationOptions, TabState, Tabs, TileId, Tiles, UiResponse};
 
@@ -136,6 +136,7 @@ impl Behavior<Pane> for Draw<'_> {
         ui.painter().rect_filled(ui.max_rect(), 0.0, p.panel);
         let rect = ui.max_rect();
         ui.shrink_clip_rect(rect);
+        focus::pane(ui, panel.id, panel.title);
         ui.push_id(panel.id, |ui| panel.draw(&mut self.desk, ui));
         UiResponse::None
     }

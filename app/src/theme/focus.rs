@@ -1,0 +1,202 @@
+//! Where the keyboard is: panes that a key goes through, lists that are one stop for Tab, and the ring around what has
+//! the keyboard.
+
+use super::palette;
+use egui::accesskit::Role;
+use egui::{
+    Context, EventFilter, Id, Key, LayerId, Modifiers, Order, Painter, Rect, Response, Sense, Stroke, Ui, WidgetInfo,
+};
+
+/// Width of the ring, points.
+const RING: f32 = 1.5;
+
+/// The panes of the window, as they were drawn.
+#[derive(Clone, Debug, Default)]
+struct Panes {
+    /// Number of the pass that the panes are of.
+    pass: u64,
+    /// Those of this pass and of the one before.
+    drawn: Vec<(&'static str, Rect)>,
+    before: Vec<(&'static str, Rect)>,
+    /// The pane that gets the keyboard when it is drawn next.
+    wanted: Option<&'static str>,
+    /// The pane that has it as a whole.
+    now: Option<&'static str>,
+}
+
+fn panes_id() -> Id {
+    Id::unique("panes of the window")
+}
+
+fn marker(pane: &'static str) -> Id {
+    Id::unique(("pane", pane))
+}
+
+/// Registers a pane before its content is drawn, so that [`next_pane`] finds it and Tab goes from it to its content.
+pub fn pane(ui: &mut Ui, name: &'static str, title: &str) {
+    let rect = ui.max_rect().intersect(ui.clip_rect());
+    let pass = ui.ctx().cumulative_pass_nr();
+    let (takes, holds) = ui.data_mut(|d| {
+        let all = d.get_temp_mut_or_default::<Panes>(panes_id());
+        if all.pass != pass {
+            all.before = std::mem::take(&mut all.drawn);
+            all.pass = pass;
+        }
+        all.drawn.push((name, rect));
+        let takes = all.wanted == Some(name);
+        if takes {
+            (all.wanted, all.now) = (None, Some(name));
+        }
+        (takes, all.now == Some(name))
+    });
+    if !holds {
+        return;
+    }
+    let r = ui.interact(rect, marker(name), Sense::focusable_noninteractive());
+    r.widget_info(|| WidgetInfo::labeled(Role::Pane, true, format!("Pane {title}")));
+    if takes {
+        r.request_focus();
+        ui.ctx().request_repaint();
+    } else if r.has_focus() {
+        let layer = LayerId::new(Order::Middle, Id::unique("ring of a pane"));
+        let painter = ui.ctx().layer_painter(layer).with_clip_rect(rect);
+        let colour = palette(ui).read;
+        ring(&painter, rect, 0.0, colour);
+    } else {
+        ui.data_mut(|d| d.get_temp_mut_or_default::<Panes>(panes_id()).now = None);
+    }
+}
+
+/// Gives the keyboard to the pane behind the one that has it, or before it: from left to right, and from top to bottom.
+/// Behind the last one comes the first.
+pub fn next_pane(ctx: &Context, forward: bool) {
+    let focused = ctx.memory(|m| m.focused()).and_then(|id| ctx.read_response(id));
+    let focused = focused.map(|r| r.rect.center());
+    ctx.data_mut(|d| {
+        let all = d.get_temp_mut_or_default::<Panes>(panes_id());
+        // Between two passes the last one drawn is whole.
+        let mut panes = if all.drawn.is_empty() {
+            all.before.clone()
+        } else {
+            all.drawn.clone()
+        };
+        panes.sort_by(|a, b| {
+            (a.1.left(), a.1.top())
+                .partial_cmp(&(b.1.left(), b.1.top()))
+                .unwrap_or(std::cmp::Ordering::Equal)
+        });
+        let within = |at: &egui::Pos2| panes.iter().position(|p| p.1.contains(*at));
+        let now = all.now.and_then(|name| panes.iter().position(|p| p.0 == name));
+        let now = now.or_else(|| focused.as_ref().and_then(within));
+        let n = panes.len();
+        let next = match (now, forward) {
+            (None, true) => 0,
+            (None, false) => n.saturating_sub(1),
+            (Some(at), true) => (at + 1) % n.max(1),
+            (Some(at), false) => (at + n.saturating_sub(1)) % n.max(1),
+        };
+        all.wanted = panes.get(next).map(|p| p.0);
+    });
+    ctx.request_repaint();
+}
+
+/// Draws the ring around what has the keyboard.
+pub fn ring(painter: &Painter, rect: Rect, radius: f32, colour: egui::Color32) {
+    painter.rect_stroke(
+        rect.shrink(0.5),
+        radius,
+        Stroke::new(RING, colour),
+        egui::StrokeKind::Inside,
+    );
+}
+
+/// A list while it is drawn: its rows are one stop for Tab, and arrows go along them.
+#[derive(Clone, Debug, Default)]
+struct List {
+    /// Rows of the pass before, in their order.
+    rows: Vec<Id>,
+    /// Those of this pass so far.
+    drawn: Vec<Id>,
+    /// The row that Tab comes to.
+    stop: Option<Id>,
+    /// The row that the keyboard went to, to be brought into view.
+    reveal: Option<Id>,
+}
+
+fn scope_id() -> Id {
+    Id::unique("list that is being drawn")
+}
+
+/// Draws a list whose rows ([`row`]) are one stop for Tab.
+pub fn list<R>(ui: &mut Ui, name: &str, add: impl FnOnce(&mut Ui) -> R) -> R {
+    let id = Id::unique(("list", name));
+    let mut state = ui.data(|d| d.get_temp::<List>(id)).unwrap_or_default();
+    state.drawn.clear();
+    if let Some(stop) = state.stop.filter(|stop| ui.memory(|m| m.has_focus(*stop))) {
+        let filter = EventFilter {
+            vertical_arrows: true,
+            ..EventFilter::default()
+        };
+        ui.memory_mut(|m| m.set_focus_lock_filter(stop, filter));
+        let pressed = |key| ui.input_mut(|i| i.consume_key(Modifiers::NONE, key));
+        let (up, down) = (pressed(Key::ArrowUp), pressed(Key::ArrowDown));
+        let at = state.rows.iter().position(|r| *r == stop);
+        let to = at.map(|at| match (up, down) {
+            (true, _) => at.saturating_sub(1),
+            (_, true) => at + 1,
+            _ => at,
+        });
+        let to = to.and_then(|to| state.rows.get(to).copied());
+        if let Some(to) = to.filter(|to| *to != stop) {
+            (state.stop, state.reveal) = (Some(to), Some(to));
+            ui.memory_mut(|m| m.request_focus(to));
+        }
+    }
+    ui.data_mut(|d| {
+        d.insert_temp(id, state);
+        d.insert_temp(scope_id(), id);
+    });
+    let out = add(ui);
+    ui.data_mut(|d| {
+        d.remove_temp::<Id>(scope_id());
+        let state = d.get_temp_mut_or_default::<List>(id);
+        state.rows = std::mem::take(&mut state.drawn);
+        state.reveal = None;
+        if state.stop.is_none_or(|stop| !state.rows.contains(&stop)) {
+            state.stop = state.rows.first().copied();
+        }
+    });
+    out
+}
+
+/// Returns what a row of a list senses: only one of them is a stop for Tab. Outside of a list each is.
+#[must_use]
+pub fn row(ui: &Ui, id: Id) -> Sense {
+    ui.data_mut(|d| {
+        let Some(list) = d.get_temp::<Id>(scope_id()) else {
+            return Sense::click();
+        };
+        let state = d.get_temp_mut_or_default::<List>(list);
+        state.drawn.push(id);
+        match state.stop {
+            Some(stop) if stop != id => Sense::CLICK,
+            _ => Sense::click(),
+        }
+    })
+}
+
+/// Notes what became of a row: one that was clicked is where Tab comes to, and one that the keyboard went to is brought
+/// into view.
+pub fn drawn(ui: &Ui, response: &Response) {
+    let reveal = ui.data_mut(|d| {
+        let list = d.get_temp::<Id>(scope_id())?;
+        let state = d.get_temp_mut_or_default::<List>(list);
+        if response.clicked() {
+            state.stop = Some(response.id);
+        }
+        state.reveal.filter(|id| *id == response.id)
+    });
+    if reveal.is_some() {
+        ui.scroll_to_rect(response.rect, None);
+    }
+}
