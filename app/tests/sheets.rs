@@ -251,7 +251,7 @@ fn without_a_dialog_a_field_takes_the_path() {
     assert_eq!(w.app().typed.as_ref().unwrap().text, beside);
     assert!(w.has("other.kine"), "what lies there is shown");
     typed(&mut w, "zz");
-    assert!(w.has("No recording has this name.") && w.has("nothing lies there"));
+    assert!(w.has("No such file.") && !w.has_part("nothing lies there"), "said once");
     w.harness.key_press(egui::Key::Enter);
     w.settle();
     assert!(w.app().typed.is_some(), "what is not there is not opened");
@@ -268,8 +268,17 @@ fn without_a_dialog_a_field_takes_the_path() {
     assert!(w.app().typed.is_none());
     assert_eq!(w.doc().path, other);
 
-    // Saving begins with the name that is proposed; here it is the open file's own.
+    // Saving begins in the recording's folder with a name that is not the recording's, which is selected.
     assert!(w.run("save-kine"));
+    let offered = w.folder.path().join("other-copy.kine");
+    assert_eq!(w.app().typed.as_ref().unwrap().text, offered.to_string_lossy());
+    assert!(w.has("New file"));
+    typed(&mut w, "other");
+    assert_eq!(
+        w.app().typed.as_ref().unwrap().text,
+        other.to_string_lossy(),
+        "typed over the name"
+    );
     assert!(w.has("! The file is there already."));
     let before = std::fs::metadata(&other).unwrap().modified().unwrap();
     w.harness.key_press(egui::Key::Enter);
@@ -284,4 +293,35 @@ fn without_a_dialog_a_field_takes_the_path() {
     w.settle();
     w.click("Save there");
     assert!(copy.is_file());
+    assert!(w.has("Saved copy.kine, as recorded"));
+}
+
+/// Tab completes as a shell does, and the keyboard stays in the field.
+#[test]
+fn tab_completes_as_far_as_names_agree_and_stays_in_the_field() {
+    let mut w = Window::open();
+    for name in ["trace-one.kine", "trace-two.kine"] {
+        std::fs::copy(sample(), w.folder.path().join(name)).unwrap();
+    }
+    std::fs::copy(sample(), w.folder.path().join("own.kine")).unwrap();
+    let own = w.folder.path().join("own.kine");
+    w.open_file(&own);
+    w.has_no_dialog();
+    assert!(w.run("open"));
+    let text = |w: &mut Window| w.app().typed.as_ref().unwrap().text.clone();
+    w.harness.get_by_label("Path").type_text("tr");
+    w.settle();
+    w.harness.key_press(egui::Key::Tab);
+    w.settle();
+    assert_eq!(text(&mut w), w.folder.path().join("trace-").to_string_lossy());
+    assert!(
+        w.harness.get_by_label("Path").is_focused(),
+        "Tab does not leave the field"
+    );
+    w.harness.get_by_label("Path").type_text("t");
+    w.settle();
+    w.harness.key_press(egui::Key::Tab);
+    w.settle();
+    assert_eq!(text(&mut w), w.folder.path().join("trace-two.kine").to_string_lossy());
+    assert!(w.harness.get_by_label("Path").is_focused());
 }

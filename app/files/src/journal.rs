@@ -102,6 +102,8 @@ pub struct Found {
     pub times: Vec<Option<u64>>,
     /// Whether the program ended in good order.
     pub closed: bool,
+    /// Whether another window made them, while this program had the recording open too.
+    pub other_window: bool,
     /// Lines that could not be used.
     pub unusable: usize,
     /// The journal's file.
@@ -173,6 +175,10 @@ pub fn read_aside(path: &Path, of: &Of, recorded: &dyn Recorded) -> Option<Found
         .rev()
         .map(|n| aside(path, n))
         .find_map(|p| read_free(&p, of, recorded))
+        .map(|found| Found {
+            other_window: true,
+            ..found
+        })
 }
 
 /// A journal that is in no other window's use and holds changes of this recording.

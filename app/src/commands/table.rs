@@ -30,7 +30,7 @@ table! {
     "compare-folder",   "Compare with folder…",                File,   None,                has_doc,            compare::with_folder;
     "open-rules",       "Open rules of a comparison…",         File,   None,                has_comparison,     compare::open_rules;
     "save-rules",       "Save the rules of the comparison…",   File,   None,                has_comparison,     compare::save_rules;
-    "end-compare",      "Put the second recording away",       File,   None,                has_comparison,     compare::end;
+    "end-compare",      "Close comparison",                    File,   None,                has_comparison,     compare::end;
     "open-sample",      "Open the sample",                     File,   None,                has_sample,         file::open_sample;
     "save-kine",        "Save a copy…",                        File,   ctrl(S),             has_doc,            file::save_kine;
     "save-outcome",     "Save outcome…",                       File,   None,                has_outcome,        file::save_outcome;
@@ -41,7 +41,7 @@ table! {
     "export-notebook",  "Export the notebook…",                File,   None,                has_notes,          notebook::export;
     "export-screen",    "Save the screen as PNG…",             File,   None,                has_screen,         screen::picture;
     "export-film",      "Save the screen so far as a film…",   File,   None,                has_screen,         screen::film;
-    "reload",           "Read again",                          File,   key(F5),             has_doc,            file::reload;
+    "reload",           "Reload",                              File,   key(F5),             has_doc,            file::reload;
     "close",            "Close recording",                     File,   ctrl(W),             has_doc,            file::close;
     "quit",             "Quit",                                File,   ctrl(Q),             always,             file::quit;
 
@@ -61,8 +61,8 @@ table! {
     "copy-ptx",         "Copy the PTX of the kernel",          Edit,   None,                has_ptx,            edit::copy_ptx;
     "copy-link",        "Copy a link to this moment",          Edit,   ctrl_shift(C),       has_events,         notebook::copy_link;
     "leave-out",        "Leave out what differs here",         Edit,   None,                has_comparison,     compare::leave_out;
-    "restore-edits",    "Take up the changes left behind",     Edit,   None,                has_offer,          edit::restore_edits;
-    "forget-edits",     "Forget the changes left behind…",     Edit,   None,                has_offer,          edit::forget_edits;
+    "restore-edits",    "Restore unsaved edits",               Edit,   None,                has_offer,          edit::restore_edits;
+    "forget-edits",     "Discard unsaved edits…",              Edit,   None,                has_offer,          edit::forget_edits;
 
     "palette",          "Go to, find, do",                     Go,     ctrl(P),             always,             go::palette;
     "back",             "Back",                                Go,     alt(ArrowLeft),      can_back,           go::back;
@@ -113,8 +113,8 @@ table! {
     "numbers",          "Values in hex, decimal, float, binary", View, key(H),              has_doc,            view::numbers;
     "toggle-theme",     "Dark, light or high contrast",        View,   ctrl(T),             always,             view::toggle_theme;
     "high-contrast",    "High contrast on or off",             View,   None,                always,             view::high_contrast;
-    "larger",           "Everything larger",                   View,   ctrl(Plus),          can_grow,           view::larger;
-    "smaller",          "Everything smaller",                  View,   ctrl(Minus),         can_shrink,         view::smaller;
+    "larger",           "Zoom in",                             View,   ctrl(Plus),          can_grow,           view::larger;
+    "smaller",          "Zoom out",                            View,   ctrl(Minus),         can_shrink,         view::smaller;
     "first-size",       "Reset zoom",                          View,   ctrl(Num0),          is_scaled,          view::first_size;
     "next-pane",        "Keyboard to the next pane",           View,   key(F6),             has_doc,            view::next_pane;
     "previous-pane",    "Keyboard to the previous pane",       View,   shift(F6),           has_doc,            view::previous_pane;
@@ -123,9 +123,9 @@ table! {
     "page-map",         "Page tables as a map or a list",      View,   None,                has_spaces,         view::page_map;
     "structure",        "Structure over memory on or off",     View,   None,                has_spaces,         view::structure;
     "before-after",     "Memory before and after the event, or before", View, key(B),       has_buffers_of_calls, view::before_after;
-    "tear-off",         "Panel into a window of its own",      View,   None,                can_tear,           view::tear_off;
-    "dock-back",        "Panels back into this window",        View,   None,                has_torn,           view::dock_back;
-    "reset-layout",     "Panels as at first",                  View,   None,                has_doc,            view::reset_layout;
+    "tear-off",         "Move panel to new window",            View,   None,                can_tear,           view::tear_off;
+    "dock-back",        "Bring panels back",                   View,   None,                has_torn,           view::dock_back;
+    "reset-layout",     "Reset layout",                        View,   None,                has_doc,            view::reset_layout;
 
     "show-timeline",    "Timeline",                            Panels, None,                has_doc,            view::show_timeline;
     "show-events",      "Events",                              Panels, ctrl(Num1),          has_doc,            view::show_events;

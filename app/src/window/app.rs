@@ -234,8 +234,8 @@ impl App {
         }
         self.settings.crash_told = name;
         self.settings.save();
-        let what = "The program stumbled when it ran before".to_owned();
-        let details = format!("its report is {}; attach it when you tell somebody", report.display());
+        let what = "Kinescope crashed last time".to_owned();
+        let details = format!("report: {}. Please attach it to a bug report", report.display());
         log::push(Level::Warning, format!("{what}: {details}"));
         self.notice = Some((what, details));
     }

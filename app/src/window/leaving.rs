@@ -136,7 +136,7 @@ impl App {
         self.question = None;
         match self.doc.as_mut().map(Document::discard_offered) {
             Some(Ok(Some(to))) => {
-                log::push(Level::Info, format!("forgotten changes are in {}", to.display()));
+                log::push(Level::Info, format!("discarded changes are in {}", to.display()));
                 self.question = Some(Question::Forgotten(to));
             }
             Some(Err(e)) => self.error("the changes left behind could not be put aside", &e),

@@ -38,21 +38,22 @@ pub(super) fn notices(app: &mut App, ui: &mut Ui) {
         });
     }
     saved(app, ui);
-    let offered = app
-        .doc
-        .as_ref()
-        .and_then(|d| d.offered.as_ref().map(|f| f.changes.len()));
-    if let Some(n) = offered {
+    let offered = app.doc.as_ref().and_then(|d| d.offered.as_ref());
+    let offered = offered.map(|f| (f.changes.len() as u64, f.other_window));
+    if let Some((n, other_window)) = offered {
         strip(ui, "offered", |ui| {
-            let told = format!(
-                "{} left by a run of the program that did not end in good order.",
-                text::counted(n as u64, "change was", "changes were")
-            );
-            ui.label(RichText::new(told).color(p.edited));
-            if ui.button("Take up").clicked() {
+            let message = if other_window {
+                let changes = text::counted(n, "change was", "changes were");
+                format!("{changes} made in another window.")
+            } else {
+                let edits = text::counted(n, "unsaved edit was", "unsaved edits were");
+                format!("{edits} recovered from the last session.")
+            };
+            ui.label(RichText::new(message).color(p.edited));
+            if ui.button("Restore").clicked() {
                 app.asks.command("restore-edits");
             }
-            if ui.button("Forget…").clicked() {
+            if ui.button("Discard…").clicked() {
                 app.asks.command("forget-edits");
             }
         });

@@ -95,7 +95,7 @@ impl App {
                     doc.finding_out = None;
                     let left = match app.keys.text("reload").as_str() {
                         "" => format!(
-                            "{} was stopped: Read again, in the menu File, makes up for it",
+                            "{} was stopped: Reload, in the menu File, makes up for it",
                             stage.title()
                         ),
                         key => format!("{} was stopped: {key} reads the recording again", stage.title()),

@@ -54,6 +54,8 @@ pub struct Typed<A> {
     pub(super) found: (String, Vec<Found>),
     pub(super) act: Act<A>,
     pub(super) focused: bool,
+    /// Whether the text is still what was offered.
+    pub(super) offered: bool,
 }
 
 /// Something that the text may become.
@@ -88,6 +90,7 @@ impl<A> Typed<A> {
             found: (String::new(), Vec::new()),
             act,
             focused: false,
+            offered: true,
         }
     }
 
@@ -105,15 +108,15 @@ impl<A> Typed<A> {
         }
         match &self.what {
             Pick::Recording if path.is_file() || is_recording(&path) => Can::Take,
-            Pick::Recording => Can::Nothing("No recording has this name."),
+            Pick::Recording => Can::Nothing("No such file."),
             Pick::Folder if path.is_dir() => Can::Take,
-            Pick::Folder => Can::Nothing("No folder has this name."),
+            Pick::Folder => Can::Nothing("No such folder."),
             Pick::Buffer | Pick::Rules | Pick::Code if path.is_file() => Can::Take,
-            Pick::Buffer | Pick::Rules | Pick::Code => Can::Nothing("No file has this name."),
+            Pick::Buffer | Pick::Rules | Pick::Code => Can::Nothing("No such file."),
             Pick::Save(_) if path.is_dir() => Can::Nothing("This is a folder: add a name."),
             Pick::Save(_) if path.is_file() => Can::Replace,
             Pick::Save(_) if path.parent().is_some_and(Path::is_dir) => Can::Take,
-            Pick::Save(_) => Can::Nothing("There is no such folder."),
+            Pick::Save(_) => Can::Nothing("No such folder."),
         }
     }
 
@@ -155,6 +158,30 @@ impl<A> Typed<A> {
             Pick::Rules => "Open rules",
             Pick::Code => "Try other code",
             Pick::Save(_) => "Save",
+        }
+    }
+
+    /// Completes the text as far as all that begins so agree; where that is no further, to the first of them.
+    pub(super) fn complete_text(&mut self) {
+        let Some(first) = self.found.1.first().cloned() else {
+            return;
+        };
+        let typed = self
+            .path()
+            .file_name()
+            .map_or(0, |n| n.to_string_lossy().chars().count());
+        let typed = if self.text.ends_with('/') { 0 } else { typed };
+        let common = self.found.1.iter().fold(first.name.clone(), |common, f| {
+            let same = common.chars().zip(f.name.chars()).take_while(|(a, b)| a == b);
+            same.map(|(a, _)| a).collect()
+        });
+        // A list that was cut does not tell all that begin so.
+        let whole = self.found.1.len() < MOST;
+        if self.found.1.len() > 1 && whole && common.chars().count() > typed {
+            let folder = first.path.parent().unwrap_or(&first.path);
+            self.text = folder.join(common).to_string_lossy().into_owned();
+        } else {
+            self.complete(&first);
         }
     }
 

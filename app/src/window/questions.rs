@@ -168,7 +168,7 @@ fn forget(app: &App, ui: &mut Ui, answer: &mut Option<Answer>) {
     };
     let n = found.changes.len();
     let changes = text::counted(n as u64, "change", "changes");
-    title(ui, &format!("Forget the {changes} left behind?"));
+    title(ui, &format!("Discard {changes}?"));
     let place = RichText::new(found.path.display().to_string()).font(small());
     ui.add(egui::Label::new(place.color(p.quiet)).wrap());
     // The changes lie in a list that knows no places: it is walked to the rows in view.
@@ -186,7 +186,7 @@ fn forget(app: &App, ui: &mut Ui, answer: &mut Option<Answer>) {
     ui.add_space(10.0);
     ui.horizontal(|ui| {
         let keep = widgets::primary_button(ui, "Keep them", "Keep them", true);
-        let forget = ui.button("Forget");
+        let forget = ui.button("Discard");
         if keep.clicked() {
             *answer = Some(Answer::Stay);
         }
@@ -198,7 +198,7 @@ fn forget(app: &App, ui: &mut Ui, answer: &mut Option<Answer>) {
 }
 
 fn forgotten(ui: &mut Ui, to: &Path, answer: &mut Option<Answer>) {
-    title(ui, "The changes are forgotten");
+    title(ui, "The changes were discarded");
     ui.label("Their file was put aside as");
     let place = RichText::new(to.display().to_string()).font(mono());
     ui.add(egui::Label::new(place).wrap());

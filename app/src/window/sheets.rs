@@ -174,7 +174,7 @@ pub(super) fn confirm(app: &mut App, ctx: &Context) {
         ui.horizontal(|ui| {
             let words = if driven { "Replay" } else { "Replay on hardware" };
             let yes = widgets::primary_button(ui, words, "Touch the hardware", true);
-            let no = ui.button("Do not");
+            let no = ui.button("Cancel");
             if yes.clicked() {
                 answer = Some(true);
             }

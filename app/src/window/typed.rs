@@ -3,14 +3,26 @@
 use super::app::App;
 use super::pick::{Can, Pick};
 use crate::theme::{body, mono, palette, small, strong, text, widgets};
-use egui::{Context, Key, Modifiers, RichText, vec2};
+use egui::text::{CCursor, CCursorRange};
+use egui::{Align2, Context, Key, Modifiers, RichText, vec2};
+use std::ops::Range;
 
-/// Puts the caret of a field behind its text.
-fn at_the_end(ctx: &Context, id: egui::Id, text: &str) {
+/// Selects a part of a field, in characters; the caret is at its end.
+fn select(ctx: &Context, id: egui::Id, part: Range<usize>) {
     let mut state = egui::TextEdit::load_state(ctx, id).unwrap_or_default();
-    let end = egui::text::CCursor::new(text.chars().count());
-    state.cursor.set_char_range(Some(egui::text::CCursorRange::one(end)));
+    let (from, to) = (CCursor::new(part.start), CCursor::new(part.end));
+    state.cursor.set_char_range(Some(CCursorRange::two(from, to)));
     state.store(ctx, id);
+}
+
+/// What of an offered path is selected when the field opens: the name without its extension, which the person most
+/// likely wants another. Nothing of a folder.
+fn offered(text: &str) -> Range<usize> {
+    let name = text.rfind('/').map_or(0, |at| at + 1);
+    let stem = text.get(name..).and_then(|n| n.find('.').filter(|dot| *dot > 0));
+    let end = stem.map_or(text.len(), |dot| name + dot);
+    let chars = |bytes: usize| text.get(..bytes).map_or(0, |t| t.chars().count());
+    chars(name)..chars(end)
 }
 
 /// Draws the field when it is open.
@@ -24,21 +36,22 @@ pub(super) fn draw(app: &mut App, ctx: &Context) {
             i.consume_key(Modifiers::NONE, Key::Escape),
         )
     });
-    if let Some(first) = open.found.1.first().cloned().filter(|_| tab) {
-        open.complete(&first);
+    if tab {
+        open.complete_text();
         open.look();
     }
     let can = open.can();
     let mut done = enter && can == Can::Take;
     let mut keep = !escape;
     let width = 560.0_f32.min(ctx.content_rect().width() - 40.0);
-    egui::Window::new(open.title())
-        .collapsible(false)
-        .resizable(false)
-        .default_pos(egui::pos2((ctx.content_rect().width() - width) / 2.0, 60.0))
-        .fixed_size(vec2(width, 0.0))
+    // Over everything, menus too: nothing behind it takes a click or a key.
+    egui::Modal::new(egui::Id::unique("path"))
+        .area(egui::Modal::default_area(egui::Id::unique("path")).anchor(Align2::CENTER_TOP, vec2(0.0, 60.0)))
         .show(ctx, |ui| {
+            ui.set_width(width);
             let p = palette(ui);
+            ui.label(RichText::new(open.title()).font(strong()).size(14.0));
+            ui.add_space(6.0);
             let why = "This desktop has no file dialog for programs (neither a portal nor zenity), so type the path.";
             ui.label(RichText::new(why).font(small()).color(p.quiet));
             ui.add_space(6.0);
@@ -46,12 +59,19 @@ pub(super) fn draw(app: &mut App, ctx: &Context) {
                 .id(egui::Id::unique("typed-path"))
                 .font(mono())
                 .desired_width(f32::INFINITY)
+                // Tab completes the path, and goes nowhere.
+                .lock_focus(true)
                 .margin(vec2(8.0, 6.0));
             let r = ui.add(edit).accessible_name("Path");
             if !open.focused || tab || enter {
-                at_the_end(ui.ctx(), r.id, &open.text);
+                let end = open.text.chars().count();
+                let part = match (&open.what, open.offered) {
+                    (Pick::Save(_), true) => offered(&open.text),
+                    _ => end..end,
+                };
+                select(ui.ctx(), r.id, part);
                 r.request_focus();
-                open.focused = true;
+                (open.focused, open.offered) = (true, false);
             }
             ui.add_space(4.0);
             for found in open.found.1.clone() {
@@ -66,9 +86,6 @@ pub(super) fn draw(app: &mut App, ctx: &Context) {
                     open.complete(&found);
                     open.focused = false;
                 }
-            }
-            if open.found.1.is_empty() {
-                ui.label(RichText::new("nothing lies there").font(small()).color(p.quiet));
             }
             ui.add_space(8.0);
             ui.horizontal(|ui| {
@@ -91,6 +108,9 @@ pub(super) fn draw(app: &mut App, ctx: &Context) {
                             .color(p.warning);
                         ui.label(what);
                     }
+                    Can::Take if matches!(open.what, Pick::Save(_)) => {
+                        ui.label(RichText::new("New file").font(small()).color(p.quiet));
+                    }
                     Can::Take => {}
                 }
             });
@@ -100,5 +120,24 @@ pub(super) fn draw(app: &mut App, ctx: &Context) {
         (open.act)(app, ctx, path);
     } else if keep {
         app.typed = Some(open);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_an_offered_path_the_name_is_selected_and_its_extension_stays() {
+        let of = |text: &str| {
+            let part = offered(text);
+            let chars: Vec<char> = text.chars().collect();
+            chars[part].iter().collect::<String>()
+        };
+        assert_eq!(of("/traces/digits-edited.kine"), "digits-edited");
+        assert_eq!(of("/tr\u{e4}ces/log.txt.kine"), "log");
+        assert_eq!(of("/traces/plan"), "plan");
+        assert_eq!(of("/traces/.hidden"), ".hidden");
+        assert_eq!(of("/traces/"), "");
     }
 }

@@ -13,7 +13,7 @@ fn edits_of_a_run_that_died_are_offered_and_taken_up() {
     w.dies();
     w.run("show-inputs");
     assert!(!edited(&mut w, "x"), "nothing is taken up unasked");
-    w.click("Take up");
+    w.click("Restore");
     assert!(bytes(&mut w, "x") == made);
     // Closed in good order, they hold without a question.
     let path = w.doc().path.clone();
@@ -33,12 +33,12 @@ fn edits_made_before_the_person_decided_lose_neither_side() {
     // It dies again: the newer edits are offered first, the older ones are still there.
     w.dies();
     w.run("show-inputs");
-    w.click("Take up");
+    w.click("Restore");
     assert_eq!(bytes(&mut w, "x")[8..12], [5, 6, 7, 8]);
     let path = w.doc().path.clone();
     w.run("close");
     w.start(&path);
-    w.click("Take up");
+    w.click("Restore");
     let now = bytes(&mut w, "x");
     assert_eq!((&now[..4], &now[8..12]), (&[1, 2, 3, 4][..], &[5, 6, 7, 8][..]));
     w.run("close");

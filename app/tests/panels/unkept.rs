@@ -201,7 +201,7 @@ fn changes_left_behind_are_forgotten_only_after_they_were_seen_and_their_file_is
     w.dies();
     assert!(w.has_part("2 changes were left by a run"));
     let name = w.input();
-    w.click("Forget…");
+    w.click("Discard…");
     assert!(w.doc().offered.is_some(), "nothing is done unasked");
     assert!(w.has("Forget the 2 changes left behind?"));
     let lines = w.harness.query_all_by_label_contains(&format!("{name}: ")).count();
@@ -209,9 +209,9 @@ fn changes_left_behind_are_forgotten_only_after_they_were_seen_and_their_file_is
     assert!(w.has_part(" UTC"), "and when it was made");
     w.click("Keep them");
     assert!(w.doc().offered.is_some());
-    w.click("Forget…");
+    w.click("Discard…");
     let left = std::fs::read(journal_of(&mut w)).unwrap();
-    w.click("Forget");
+    w.click("Discard");
     assert!(w.doc().offered.is_none() && w.doc().changes().is_empty());
     let aside = w.folder.path().join("unkept.kine-edits.forgotten");
     assert!(w.has(&aside.display().to_string()), "it is said where they are");

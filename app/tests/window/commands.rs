@@ -162,7 +162,7 @@ fn noted(w: &mut Window) {
 fn offer(w: &mut Window) {
     w.edit();
     w.dies();
-    assert!(w.has("Take up"), "the changes are offered");
+    assert!(w.has("Restore"), "the changes are offered");
 }
 
 /// A recording that draws, its screen in view after the last event, and a pixel chosen.
@@ -438,7 +438,7 @@ const CHECKS: &[(&str, Check)] = &[
         offer(w);
         ran(w, id);
         assert!(w.doc().offered.is_some(), "the person is asked first");
-        w.click("Forget");
+        w.click("Discard");
         assert!(w.doc().changes().is_empty() && w.doc().offered.is_none());
     }),
     ("palette", |w, id| {

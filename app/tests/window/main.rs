@@ -6,11 +6,12 @@ mod commands;
 #[path = "../common/mod.rs"]
 mod common;
 mod compare;
+mod keeping;
 mod notes;
 mod numbers;
 mod pictures;
-mod tour;
 mod targets;
+mod tour;
 mod unasked;
 
 use common::{Window, sample};
@@ -135,7 +136,7 @@ fn what_nothing_contains_is_asked_for_once_a_board_and_badged_before() {
     assert!(!w.doc().replay.asks_for_containment(), "the yes is for this board");
     w.run("replay");
     assert!(w.has_part("real hardware") && !w.has_part("that nothing contains"));
-    w.click("Do not");
+    w.click("Cancel");
     w.doc().replay.choose("agent://127.0.0.1:9/pci:1234:11e8");
     assert!(!w.doc().replay.uncontained.contains("agent://127.0.0.1:9/pci:1234:11e8"));
 }

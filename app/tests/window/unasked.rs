@@ -181,7 +181,7 @@ fn a_no_leaves_the_board_alone_and_the_next_replay_asks_again() {
     assert!(w.app().confirm.is_none() && w.doc().replay.error.is_none());
     w.run("replay");
     assert!(w.has_part("that nothing contains"));
-    w.click("Do not");
+    w.click("Cancel");
     assert_eq!(agent.writes(), 0);
 }
 
@@ -192,11 +192,11 @@ fn a_question_is_answered_by_the_keyboard_alone_and_stands_on_no() {
     w.app().settings.hints_read = 9;
     let replay = w.app().command("replay").unwrap().shortcut.unwrap();
     w.press(replay);
-    assert!(w.harness.get_by_label("Do not").is_focused());
+    assert!(w.harness.get_by_label("Cancel").is_focused());
     w.types("\n");
     assert!(w.app().confirm.is_none() && agent.writes() == 0);
     w.press(replay);
-    assert!(w.harness.get_by_label("Do not").is_focused());
+    assert!(w.harness.get_by_label("Cancel").is_focused());
     w.types("\t");
     assert!(w.harness.get_by_label("Touch the hardware").is_focused());
     w.types("\n");

@@ -1,0 +1,289 @@
+//! What is kept: copies with edits, the window's title, size and comparison, and how panels are docked; and where the
+//! keyboard goes.
+
+use super::common::{Window, sample, samples};
+use egui::{Event, Key, Modifiers, PointerButton, Pos2};
+use egui_kittest::kittest::{By, NodeT as _, Queryable as _};
+use kinescope::document::comparison::With;
+use kinescope::document::workspace::Dock;
+use kinescope::window::{Settings, WindowPlace, layout};
+use trace_core::progress::Progress;
+
+fn button(w: &mut Window, pos: Pos2, pressed: bool) {
+    w.harness.event(Event::PointerButton {
+        pos,
+        button: PointerButton::Primary,
+        pressed,
+        modifiers: Modifiers::NONE,
+    });
+    w.harness.step();
+}
+
+/// Drags from one place to another, as a hand does: in steps.
+fn drag(w: &mut Window, from: Pos2, to: Pos2) {
+    w.harness.hover_at(from);
+    w.harness.step();
+    button(w, from, true);
+    for part in [0.1, 0.4, 0.8, 1.0] {
+        w.harness.hover_at(from + (to - from) * part);
+        w.harness.step();
+    }
+    button(w, to, false);
+    w.settle();
+}
+
+/// The tab of a panel.
+fn tab(w: &Window, title: &str) -> egui::Rect {
+    let all = w.harness.query_all_by_label(title);
+    let tabs = all.filter(|n| n.rect().height() < 40.0);
+    tabs.map(|n| n.rect()).next().unwrap()
+}
+
+/// The label of what has the keyboard.
+fn focused(w: &Window) -> Option<String> {
+    let node = w.harness.query_all(By::new()).find(|n| n.is_focused());
+    node.and_then(|n| n.accesskit_node().label())
+}
+
+#[test]
+fn a_copy_is_saved_with_the_edits_or_as_recorded_and_the_window_says_which() {
+    let mut w = Window::named("digits.kine");
+    let input = w.edit();
+    let edited = w.doc().buffer_now(&input).unwrap().0;
+    let (with, plain) = (w.folder.path().join("one.kine"), w.folder.path().join("two.kine"));
+    assert!(w.run("save-kine"));
+    assert!(w.has_part(&format!("Edited: {input}")));
+    w.will_choose(&with);
+    w.click("Save with 1 edit");
+    assert!(w.has("Saved one.kine, with 1 edit"), "{:?}", w.app().failed());
+    w.click("Dismiss");
+    assert!(w.app().saved.is_none());
+    w.will_choose(&plain);
+    w.run("save-kine");
+    w.click("Save as recorded");
+    assert!(w.has("Saved two.kine, as recorded"));
+    let recorded = w.doc().recording.clone();
+
+    // Opened again, the one holds what was edited, and the other what was recorded.
+    w.start(&with);
+    assert!(w.doc().changes().is_empty());
+    assert_eq!(w.doc().buffer_now(&input).unwrap().0, edited);
+    assert_eq!(w.doc().recording.applied_edits()[0].buffer, input);
+    w.run("replay");
+    assert!(w.doc().replay.outcome.is_some());
+    w.start(&plain);
+    assert_ne!(w.doc().buffer_now(&input).unwrap().0, edited);
+    let back = trace_core::container::open(&plain).unwrap();
+    assert_eq!(back.memory.pages.len(), recorded.memory.pages.len());
+    assert!(back.applied_edits().is_empty());
+}
+
+#[test]
+fn without_edits_a_copy_asks_nothing_and_cancel_saves_nothing() {
+    let mut w = Window::named("digits.kine");
+    let to = w.folder.path().join("copy.kine");
+    w.will_choose(&to);
+    w.run("save-kine");
+    assert!(to.is_file() && w.has("Saved copy.kine, as recorded"));
+    w.edit();
+    let none = w.folder.path().join("none.kine");
+    w.will_choose(&none);
+    w.run("save-kine");
+    w.click("Cancel");
+    assert!(!none.exists() && !w.has_part("Save a copy of"));
+}
+
+#[test]
+fn a_panel_dragged_to_the_right_half_of_the_tabs_splits_the_group() {
+    let mut w = Window::named("vecadd.kine");
+    w.run("show-events");
+    let panel = layout::place(&w.app().dock, "events").unwrap();
+    let from = tab(&w, "Memory").center();
+    drag(&mut w, from, panel.center() + egui::vec2(panel.width() * 0.25, 0.0));
+    let titles = ["Horizontal", "Vertical", "Tabs", "Grid"];
+    assert!(titles.iter().all(|t| !w.has(t)), "no tab is called by how tiles lie");
+    let Some(Dock::Column { children, .. }) = layout::dock(&w.app().dock) else {
+        panic!("{:?}", layout::dock(&w.app().dock))
+    };
+    let Some(Dock::Row { children, .. }) = children.last() else {
+        panic!("{children:?}")
+    };
+    let [Dock::Tabs { children: left, .. }, Dock::Tabs { children: right, .. }] = &children[..] else {
+        panic!("{children:?}")
+    };
+    let id = |d: &Dock| match d {
+        Dock::Panel { id } => id.clone(),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(right.iter().map(id).collect::<Vec<_>>(), ["memory"]);
+    let left: Vec<String> = left.iter().map(id).collect();
+    assert!(
+        left.len() > 8 && left[0] == "events" && !left.contains(&"memory".to_owned()),
+        "{left:?}"
+    );
+    assert!(layout::active(&w.app().dock).contains(&"memory") && layout::active(&w.app().dock).contains(&"events"));
+    // It comes back as it was left.
+    let (path, kept) = (w.doc().path.clone(), layout::dock(&w.app().dock));
+    w.app().close();
+    w.start(&path);
+    assert_eq!(layout::dock(&w.app().dock), kept);
+}
+
+#[test]
+fn the_window_is_called_after_its_recording() {
+    let mut w = Window::empty();
+    let titles = |w: &Window| -> Vec<String> {
+        let out = w.harness.output().viewport_output.values();
+        let commands = out.flat_map(|v| v.commands.iter());
+        let titles = commands.filter_map(|c| match c {
+            egui::ViewportCommand::Title(t) => Some(t.clone()),
+            _ => None,
+        });
+        titles.collect()
+    };
+    let copy = w.folder.path().join("digits.kine");
+    std::fs::copy(samples().join("digits.kine"), &copy).unwrap();
+    let recording = trace_core::import::open(&copy, &Progress::new()).unwrap();
+    let facts = kinescope::document::derive::derive(&recording, &Progress::new()).unwrap();
+    let doc = kinescope::document::Document::new(copy, recording.into(), facts.into());
+    w.app().take(doc);
+    w.harness.step();
+    assert_eq!(titles(&w), ["digits.kine - Kinescope"]);
+    w.app().close();
+    w.harness.step();
+    assert_eq!(titles(&w), ["Kinescope"]);
+}
+
+#[test]
+fn the_window_opens_where_it_was_and_a_maximised_one_keeps_what_it_goes_back_to() {
+    let mut w = Window::named("vecadd.kine");
+    let root = egui::ViewportId::ROOT;
+    let place = |w: &mut Window, at: Pos2, size: egui::Vec2, maximized: bool| {
+        let viewport = w.harness.input_mut().viewports.entry(root).or_default();
+        viewport.inner_rect = Some(egui::Rect::from_min_size(at, size));
+        viewport.outer_rect = viewport.inner_rect;
+        viewport.maximized = Some(maximized);
+        w.harness.step();
+    };
+    place(&mut w, egui::pos2(40.0, 30.0), egui::vec2(1100.0, 700.0), false);
+    place(&mut w, egui::pos2(0.0, 0.0), egui::vec2(1920.0, 1080.0), true);
+    let wanted = WindowPlace {
+        at: Some([40.0, 30.0]),
+        size: [1100.0, 700.0],
+        maximized: true,
+    };
+    assert_eq!(w.app().settings.window(), wanted);
+    w.app().settings.save();
+    let folder = w.app().settings.folder().unwrap().to_owned();
+    assert_eq!(Settings::load(Some(folder)).window(), wanted);
+}
+
+#[test]
+fn a_comparison_comes_back_with_its_recording_and_leaves_panels_as_they_are() {
+    let mut w = Window::named("vecadd.kine");
+    let other = w.folder.path().join("other.kine");
+    std::fs::copy(sample(), &other).unwrap();
+    let ctx = w.harness.ctx.clone();
+    w.app().compare(&ctx, With::File(other.clone()));
+    w.settle();
+    assert!(w.doc().comparing.done.is_some());
+    w.run("show-memory");
+    let path = w.doc().path.clone();
+    w.app().close();
+    w.app().open(&ctx, path.clone());
+    w.settle();
+    let done = w.doc().comparing.done.clone().expect("it is compared again");
+    assert!(matches!(&done.other.with, With::File(p) if *p == other));
+    assert!(w.shows("memory"), "what was in front is in front");
+    // One that is gone is told and no error.
+    w.app().close();
+    std::fs::remove_file(&other).unwrap();
+    w.app().open(&ctx, path);
+    w.settle();
+    assert!(w.doc().comparing.done.is_none() && w.app().notice.is_none());
+}
+
+#[test]
+fn rows_of_the_outline_are_one_stop_and_arrows_go_along_them() {
+    let mut w = Window::named("digits.kine");
+    // From the first pane into it.
+    w.harness.key_press(Key::F6);
+    w.settle();
+    assert_eq!(focused(&w).as_deref(), Some("Pane Outline"));
+    w.harness.key_press(Key::Tab);
+    w.settle();
+    let first = focused(&w).unwrap();
+    w.harness.key_press(Key::ArrowDown);
+    w.settle();
+    let second = focused(&w).unwrap();
+    assert_ne!(first, second, "the next row");
+    w.harness.key_press(Key::ArrowDown);
+    w.harness.key_press(Key::ArrowUp);
+    w.settle();
+    assert_eq!(focused(&w).unwrap(), second);
+    w.harness.key_press(Key::ArrowUp);
+    w.settle();
+    assert_eq!(focused(&w).unwrap(), first);
+    // One press of Tab leaves the list, and Shift Tab comes back to where it was.
+    w.harness.key_press(Key::ArrowDown);
+    w.settle();
+    w.harness.key_press(Key::Tab);
+    w.settle();
+    let outside = focused(&w);
+    assert!(
+        outside.as_deref() != Some(&*first) && outside.as_deref() != Some(&*second),
+        "{outside:?}"
+    );
+    w.harness.key_press_modifiers(Modifiers::SHIFT, Key::Tab);
+    w.settle();
+    assert_eq!(focused(&w).as_deref(), Some(&*second));
+}
+
+#[test]
+fn a_key_goes_from_pane_to_pane_and_back() {
+    let mut w = Window::named("digits.kine");
+    let mut seen = Vec::new();
+    for _ in 0..5 {
+        w.harness.key_press(Key::F6);
+        w.settle();
+        seen.push(focused(&w).unwrap_or_default());
+    }
+    assert_eq!(seen[0], "Pane Outline");
+    assert_eq!(seen[1], "Pane Timeline");
+    assert!(seen[2].starts_with("Pane ") && seen[2] != seen[1], "{seen:?}");
+    assert_eq!(seen[3], "Pane Inspector");
+    assert_eq!(seen[4], "Pane Outline", "behind the last one comes the first");
+    w.harness.key_press_modifiers(Modifiers::SHIFT, Key::F6);
+    w.settle();
+    assert_eq!(focused(&w).as_deref(), Some("Pane Inspector"));
+}
+
+#[test]
+fn ctrl_0_resets_the_zoom() {
+    let mut w = Window::named("digits.kine");
+    w.run("larger");
+    assert_eq!(w.app().settings.scale(), 110);
+    w.harness.key_press_modifiers(Modifiers::COMMAND, Key::Num0);
+    w.settle();
+    assert_eq!(w.app().settings.scale(), 100);
+}
+
+#[test]
+fn changes_of_another_window_are_told_as_such() {
+    let mut first = Window::named("digits.kine");
+    let path = first.doc().path.clone();
+    first.edit();
+    // A second window on the same recording, closed in good order.
+    let recording = trace_core::import::open(&path, &Progress::new()).unwrap();
+    let facts = kinescope::document::derive::derive(&recording, &Progress::new()).unwrap();
+    let mut second = kinescope::document::Document::new(path.clone(), recording.into(), facts.into());
+    assert!(second.note(3, Some("seen in the second window".into())));
+    second.settle();
+    second.close();
+    drop(second);
+    first.app().close();
+    first.start(&path);
+    assert!(first.has("1 change was made in another window."));
+    first.click("Restore");
+    assert!(first.doc().changes().notes().contains_key(&3));
+}
