@@ -307,10 +307,7 @@ fn an_empty_answer_says_so_in_a_line() {
             let to = folder.path().join(format!("table.{form}"));
             let line = format!("export {{}} --table {table} -o {}", to.display());
             let rows = said(&line, named("no-events"));
-            assert!(
-                rows.ends_with(": ".to_owned().as_str()) || rows.contains("0 rows"),
-                "{rows}"
-            );
+            assert!(rows.contains(&format!("{table}, 0 rows")), "{rows}");
             assert!(std::fs::metadata(&to).unwrap().len() > 0, "{table} {form}");
         }
     }
