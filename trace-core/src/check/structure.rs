@@ -88,8 +88,8 @@ fn without_names(recording: &Recording) -> String {
             let source = generation.min(6);
             let name = &recording.facts.identity.gpu_name;
             return format!(
-                "no register map knows {name} (chip id {id:#010x}), so no register has a name. Import one from Mesa's \
-                 src/freedreno/registers/adreno: `kinescope maps import a{source}xx.xml --variant A{generation}XX \
+                "no register map knows {name} (chip id {id:#010x}), so no register has a name. Import one from a \
+                 Mesa that describes it, in src/freedreno/registers/adreno: `kinescope maps import a{source}xx.xml --variant A{generation}XX \
                  --block A{source}XX --beside {file}`"
             );
         }

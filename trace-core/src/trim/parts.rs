@@ -267,6 +267,7 @@ fn sets_up(register: &Register) -> bool {
 /// What each event is to jobs, and the events of resets.
 fn classes(recording: &Recording, map: &RegisterMap) -> (Vec<Class>, Vec<u64>) {
     let space = register_space(recording, Some(map));
+    let streams = recording.holds_command_streams();
     let slots: BTreeSet<&str> = map
         .registers()
         .filter(|r| r.replay.role == Some(Role::JobCommand))
@@ -279,6 +280,8 @@ fn classes(recording: &Recording, map: &RegisterMap) -> (Vec<Class>, Vec<u64>) {
         let register = access.and_then(|a| Some((a, map.at(a.offset)?)));
         out.push(match (recording.events.kind(event), register) {
             (Some(EventKind::Submit), _) => Class::OfJob,
+            // What the commands of a stream write is the job.
+            (Some(EventKind::Write), _) if streams => Class::OfJob,
             (Some(EventKind::Interrupt), _) => {
                 let line = recording
                     .events

@@ -418,8 +418,8 @@ impl<'a> Import<'a> {
                 FindingKind::Assumed,
                 "jobs",
                 format!(
-                    "each of the {submits} submits is a job, from the submit to the last register that its commands \
-                     write; the file holds no times and no ends. {} draws and dispatches, shaders and textures are not \
+                    "each submit is a job ({submits} in all), from the submit to the last register that its commands \
+                     write; the file holds no times and no ends. Draws and dispatches ({}), shaders and textures are not \
                      decoded",
                     walked.draws
                 ),

@@ -259,3 +259,14 @@ fn newer_chips_choose_their_map_or_say_how_to_import_one() {
         }
     }
 }
+
+/// A part with one submit has the writes of its commands and of no other's.
+#[test]
+fn a_part_of_a_recording_has_the_writes_of_its_submits_alone() {
+    use crate::trim::{Part, Wanted, trim};
+    let recording = import(&sample("fd-clouds.rd.gz"));
+    let wanted = Wanted::new(Part::Jobs([0].into()), "fd-clouds.rd.gz");
+    let part = trim(&recording, &wanted, &Progress::new()).unwrap().recording;
+    // As many as the reference decode of the first submit has.
+    assert_eq!((part.events.submits.len(), named(&part).0), (1, 931));
+}
