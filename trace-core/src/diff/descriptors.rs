@@ -2,7 +2,8 @@
 //!
 //! A chain's jobs go together in order, and their descriptors by what they are: the header, what follows it, the draw
 //! descriptor and the renderer state that it points at. An address field that differs only by where things were put is
-//! no difference. This tells what bytes mean that are compared as bytes too, so it counts for nothing by itself.
+//! no difference, and neither is a field that the device writes to tell how work ended: it is no part of what the job was
+//! told to do.
 
 use super::aligned::Course;
 use super::relocation::Relocations;
@@ -204,7 +205,15 @@ impl<I: Fn(u8, GpuVa, u64) -> bool> Work<'_, '_, I> {
         let (x, y) = (layout.decode_bytes(x), layout.decode_bytes(y));
         let mut out = Vec::new();
         let mut first = layout.bits;
+        let mut status = false;
         for (of_a, of_b) in x.fields.iter().zip(&y.fields).filter(|(x, y)| x.value != y.value) {
+            if of_a.field.status {
+                status = true;
+                if !self.out.status_fields.contains(&of_a.field.name) {
+                    self.out.status_fields.push(of_a.field.name.clone());
+                }
+                continue;
+            }
             let elsewhere = match of_a.field.kind {
                 FieldKind::Address { shift } => {
                     let whole = |value: u64| value.checked_shl(shift).unwrap_or(0);
@@ -219,6 +228,7 @@ impl<I: Fn(u8, GpuVa, u64) -> bool> Work<'_, '_, I> {
                 out.push((of_a.field.name.clone(), of_a.text.clone(), of_b.text.clone()));
             }
         }
+        self.out.status += u64::from(status);
         // Bits that nobody knows differ in words, each told by its place.
         let word = |u: &[crate::registers::Unknown], n: u32| u.iter().find(|u| u.word == n).map_or(0, |u| u.value);
         for n in 0..layout.bits.div_ceil(64) {

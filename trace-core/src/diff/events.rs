@@ -54,8 +54,14 @@ pub(super) fn diff(a: &Recording, b: &Recording, rules: &Rules, progress: &Progr
     }
     let known = calls::known(a, b, progress)?;
     let (known_a, known_b) = (known.as_ref().map(|k| &k.0), known.as_ref().map(|k| &k.1));
-    let side_a = Side::new(a, map, names_a, both, rules, known_a);
-    let side_b = Side::new(b, map, names_b, both, rules, known_b);
+    let (foreign_a, foreign_b) = (stream::foreign_spaces(a, b), stream::foreign_spaces(b, a));
+    let foreign = (stream::accesses_to(a, &foreign_a), stream::accesses_to(b, &foreign_b));
+    let not_played = (
+        known_a.map_or(0, |k| stream::not_played(a, k)),
+        known_b.map_or(0, |k| stream::not_played(b, k)),
+    );
+    let side_a = Side::new(a, map, names_a, both, rules, known_a).without_spaces(foreign_a);
+    let side_b = Side::new(b, map, names_b, both, rules, known_b).without_spaces(foreign_b);
     let (of_a, of_b) = rayon::join(|| stream::read(&side_a, progress), || stream::read(&side_b, progress));
     let (of_a, of_b) = (of_a?, of_b?);
     // Where several alignments are as good, which one is found depends on which side is first. It is always the same
@@ -66,6 +72,8 @@ pub(super) fn diff(a: &Recording, b: &Recording, rules: &Rules, progress: &Progr
         compare((&side_b, of_b), (&side_a, of_a), rules, progress)?.swapped()
     };
     found.events.one_sided = one_sided;
+    found.events.foreign = foreign;
+    found.events.not_played = not_played;
     Ok(found)
 }
 

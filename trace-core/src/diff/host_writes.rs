@@ -4,6 +4,7 @@
 //! bytes that are compared, not the rows.
 
 use super::aligned::Course;
+use super::recorded_ranges::{RecordedAddresses, same_word, word};
 use super::rules::Rules;
 use super::{HostWriteDiff, HostWriteDifference, JobPair, MOST, spaces};
 use crate::PAGE_SIZE;
@@ -24,6 +25,7 @@ struct Places {
     /// By first frame: frames, and where the first is.
     mapped: BTreeMap<u64, (u64, At)>,
     physical: bool,
+    addresses: RecordedAddresses,
 }
 
 impl Places {
@@ -43,12 +45,16 @@ impl Places {
                 }
             }
         }
-        Self { mapped, physical }
+        Self {
+            mapped,
+            physical,
+            addresses: RecordedAddresses::new(r),
+        }
     }
 
     fn at(&self, frame: u64) -> Option<At> {
         if self.physical {
-            return Some((0, frame << 12));
+            return Some((0, self.addresses.recorded(frame << 12)));
         }
         let (first, (pages, (number, va))) = self.mapped.range(..=frame).next_back()?;
         let by = frame.checked_sub(*first).filter(|by| by < pages)?;
@@ -63,9 +69,9 @@ impl Places {
 }
 
 /// The frame that is at a page.
-fn frame_at(frames: &BTreeMap<At, (u64, u64)>, physical: bool, at: At) -> Option<u64> {
-    if physical {
-        return Some(at.1 >> 12);
+fn frame_at(frames: &BTreeMap<At, (u64, u64)>, places: &Places, at: At) -> Option<u64> {
+    if places.physical {
+        return Some(places.addresses.own(at.1) >> 12);
     }
     let ((number, va), (pages, frame)) = frames.range(..=at).next_back()?;
     let by = at.1.checked_sub(*va)? >> 12;
@@ -100,6 +106,12 @@ impl Written {
     fn at(&self, n: usize) -> Option<(u8, u32)> {
         let by = self.by.get(n).and_then(|e| e.checked_sub(1))?;
         Some((*self.bytes.get(n)?, by))
+    }
+
+    /// The word with this index, where all of it was written.
+    fn word(&self, index: usize) -> Option<u64> {
+        let all = (index * 8..index * 8 + 8).all(|n| self.at(n).is_some());
+        word(&self.bytes, index).filter(|_| all)
     }
 }
 
@@ -178,7 +190,7 @@ impl<'a> Side<'a> {
     }
 
     fn page(&self, view: &MemoryView<'a>, at: At) -> Option<&'a Page> {
-        view.frame(frame_at(&self.frames, self.places.physical, at)?)
+        view.frame(frame_at(&self.frames, &self.places, at)?)
     }
 }
 
@@ -228,19 +240,49 @@ pub(super) fn diff(
             let (p, q) = (x.pages.get(&at), y.pages.get(&at));
             let had = (one.page(&view_a, at), two.page(&view_b, at));
             let left_out = ignored.within(at.0, at.1, PAGE_SIZE as u64);
-            page(&mut out, c.job, at, &left_out, (p, q), had);
+            let moved = moved_words((&one.places.addresses, &two.places.addresses), (p, q), had);
+            page(
+                &mut out,
+                c.job,
+                at,
+                (left_out.as_slice(), moved.as_slice()),
+                (p, q),
+                had,
+            );
         }
     }
     Ok(out)
 }
 
-/// Compares what both sides wrote to a page. `left_out`: offsets of bytes that are not compared; `had`: the page as it
+/// Indices of the words of a page that are the same address of the recorded machine on both sides, rising.
+fn moved_words(
+    both: (&RecordedAddresses, &RecordedAddresses),
+    (a, b): (Option<&Written>, Option<&Written>),
+    had: (Option<&Page>, Option<&Page>),
+) -> Vec<usize> {
+    let moved = |n: &usize| {
+        let (x, y) = (a.and_then(|w| w.word(*n)), b.and_then(|w| w.word(*n)));
+        // What one side alone wrote the other may have had.
+        let (x, y) = (
+            x.or_else(|| word(had.0.filter(|_| y.is_some())?, *n)),
+            y.or_else(|| word(had.1.filter(|_| x.is_some())?, *n)),
+        );
+        x.zip(y).is_some_and(|(x, y)| same_word(both, x, y))
+    };
+    match both.0.is_empty() && both.1.is_empty() {
+        true => Vec::new(),
+        false => (0..PAGE_SIZE / 8).filter(moved).collect(),
+    }
+}
+
+/// Compares what both sides wrote to a page. `left_out`: offsets of bytes that are not compared; `moved`: indices of words
+/// that differ by where things lie alone; `had`: the page as it
 /// stands behind the course of the job.
 fn page(
     out: &mut HostWriteDiff,
     job: JobPair,
     at: At,
-    left_out: &[Range<u64>],
+    (left_out, moved): (&[Range<u64>], &[usize]),
     (a, b): (Option<&Written>, Option<&Written>),
     had: (Option<&Page>, Option<&Page>),
 ) {
@@ -256,6 +298,11 @@ fn page(
             }
             (Some((v, _)), Some((w, _))) if v == w => {
                 out.same += 1;
+                Byte::Same
+            }
+            _ if moved.binary_search(&(n / 8)).is_ok() => {
+                out.same += u64::from(x.is_some() && y.is_some());
+                out.already += u64::from(x.is_some() != y.is_some());
                 Byte::Same
             }
             // What the other side had already it need not write.

@@ -10,6 +10,7 @@ mod beside;
 mod buffers;
 mod calls;
 mod causes;
+mod computed;
 mod descriptors;
 mod elements;
 mod events;
@@ -19,10 +20,12 @@ mod mapped_since;
 mod mappings;
 mod moved;
 mod pages;
+mod recorded_ranges;
 mod relocation;
 mod rules;
 mod spaces;
 mod stream;
+mod summary;
 #[cfg(test)]
 mod tests;
 
@@ -31,9 +34,11 @@ pub use aligned::{Aligned, Become, Block, Course, Which};
 pub use beside::{Beside, BytePair, byte_differs};
 pub use calls::{CallDiff, CallDifference, CallPart, CodeDifference, ContentDiff, TypeFrom};
 pub use causes::{Cause, Effect, Link, Step as CauseStep, causes, first_byte, mapping, why};
+pub use computed::NotComputed;
 pub use elements::{Decade, ElementDiff, ElementPair, Errors, Tolerance, Worth, worth};
 pub use images::{ImageDiff, ImageError, ImageRange, images};
 pub use rules::{Pattern, Rule, RuleError, Rules, kind_name};
+pub use summary::{Part, Summary, grouped, summarize};
 
 use crate::mmu::{PAGE_BYTES, Rights};
 use crate::progress::{Cancelled, Progress};
@@ -68,6 +73,9 @@ pub struct Diff {
     pub calls: CallDiff,
     /// Number of jobs on each side.
     pub jobs: (u64, u64),
+    /// Jobs that were not computed. Where there is any, outputs are not compared.
+    #[serde(default)]
+    pub not_computed: NotComputed,
 }
 
 /// Events of two recordings, aligned job by job: accesses, interrupts, submits, accesses without a value, memory that was
@@ -88,7 +96,8 @@ pub struct EventDiff {
     /// spaces that go together, addresses in ranges that go together. They count as neither equal nor changed.
     pub relocated: u64,
     /// Accesses whose values every run has for itself, by the register map's replay class: counters that run free, the
-    /// bits that a mask leaves out, and flush ids. They count as neither equal nor changed.
+    /// bits that a mask leaves out, flush ids, and reads that show what ran before the recording. They count as neither
+    /// equal nor changed.
     pub uncompared: u64,
     /// Reads of a status that was read again and again, in the first and in the second, for which the last one of the
     /// wait stands. Only that one is aligned and counted.
@@ -99,6 +108,14 @@ pub struct EventDiff {
     /// Kinds of events of which one side has none at all. They are not compared, for not every recorder sees them, and a
     /// replay makes none of them.
     pub one_sided: Vec<OneSided>,
+    /// Accesses, in the first and in the second, to spaces that are not the device's (memory of the machine,
+    /// configuration space) and that the other side does not have. They are not compared: a replay leaves them out.
+    #[serde(default)]
+    pub foreign: (u64, u64),
+    /// Calls, of the first and of the second, that no replay makes: failed ones, those that change nothing, snapshots that
+    /// were not taken again. They are not compared where one side is a replay.
+    #[serde(default)]
+    pub not_played: (u64, u64),
     /// The first differences, at most [`MOST`], in the order of the events.
     pub list: Vec<EventDifference>,
 }
@@ -197,8 +214,7 @@ pub struct HostWriteDifference {
 }
 
 /// What jobs were told to do, field by field: the descriptors of the chains of jobs that go together, each as its submit
-/// found it. Their bytes are compared as what the CPU wrote and as pages; this tells what they mean, and counts for
-/// nothing by itself. Jobs that run the same chains again, with the same snapshots, are compared once.
+/// found it on either side. Jobs that run the same chains again, with the same snapshots, are compared once.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DescriptorDiff {
     /// Descriptors that tell the same on both sides.
@@ -213,6 +229,12 @@ pub struct DescriptorDiff {
     pub relocated: u64,
     /// Descriptors, and jobs, that a side does not hold, or that rules leave out.
     pub unknown: u64,
+    /// Descriptors whose status fields differ, which the device writes. They count as no difference.
+    #[serde(default)]
+    pub status: u64,
+    /// Names of these fields.
+    #[serde(default)]
+    pub status_fields: Vec<String>,
     /// The first that differ, at most [`MOST`], in the order of the jobs.
     pub list: Vec<DescriptorDifference>,
 }
@@ -304,6 +326,8 @@ impl EventDiff {
     fn swapped(mut self) -> Self {
         std::mem::swap(&mut self.inserted, &mut self.deleted);
         self.folded = (self.folded.1, self.folded.0);
+        self.foreign = (self.foreign.1, self.foreign.0);
+        self.not_played = (self.not_played.1, self.not_played.0);
         for kind in &mut self.one_sided {
             std::mem::swap(&mut kind.a, &mut kind.b);
         }
@@ -400,6 +424,10 @@ pub struct PageDiff {
     pub bytes_differ: u64,
     /// Whether the addresses are physical, for want of page tables on both sides.
     pub physical: bool,
+    /// Whether the first, and whether the second, does not hold its memory at the end: there are no page tables, and its
+    /// last snapshot is older than what the CPU wrote. Pages are not compared then.
+    #[serde(default)]
+    pub not_held: (bool, bool),
     /// Addresses of the first pages that differ, at most [`MOST`].
     pub list: Vec<PageDifference>,
 }
@@ -459,6 +487,7 @@ impl Diff {
             && self.jobs.0 == self.jobs.1
             && !self.buffers.iter().any(BufferDiff::differs)
             && self.calls.differ() == 0
+            && self.descriptors.differ() == 0
     }
 
     /// The same comparison with the sides swapped.
@@ -469,8 +498,10 @@ impl Diff {
         self.descriptors = self.descriptors.swapped();
         self.registers = self.registers.into_iter().map(RegisterDiff::swapped).collect();
         std::mem::swap(&mut self.pages.only_a, &mut self.pages.only_b);
+        self.pages.not_held = (self.pages.not_held.1, self.pages.not_held.0);
         std::mem::swap(&mut self.mappings.only_a, &mut self.mappings.only_b);
         std::mem::swap(&mut self.jobs.0, &mut self.jobs.1);
+        self.not_computed = self.not_computed.swapped();
         std::mem::swap(&mut self.host_writes.only_a, &mut self.host_writes.only_b);
         for h in &mut self.host_writes.list {
             h.job = h.job.swapped();
@@ -518,6 +549,9 @@ pub fn diff_with(a: &Recording, b: &Recording, rules: &Rules, progress: &Progres
 /// # Errors
 /// When the work was cancelled.
 pub fn compare(a: &Recording, b: &Recording, rules: &Rules, progress: &Progress) -> Result<(Diff, Aligned), Cancelled> {
+    let not_computed = NotComputed::from_recordings(a, b);
+    let without_outputs = not_computed.is_any().then(|| computed::without_outputs(rules, a, b));
+    let rules = without_outputs.as_ref().unwrap_or(rules);
     let found = events::diff(a, b, rules, progress)?;
     let host_writes = host_writes::diff(a, b, &found.aligned.courses, rules, progress)?;
     let descriptors = descriptors::diff(a, b, &found.aligned.courses, rules, progress)?;
@@ -534,6 +568,7 @@ pub fn compare(a: &Recording, b: &Recording, rules: &Rules, progress: &Progress)
         buffers,
         calls: found.calls,
         jobs: found.jobs,
+        not_computed,
     };
     Ok((diff, found.aligned))
 }

@@ -2,6 +2,7 @@
 
 use super::buffers::differing;
 use super::mappings::MovedRun;
+use super::recorded_ranges::{RecordedAddresses, align_words};
 use super::rules::{IgnoredMemory, Rules};
 use super::{MOST, PageDiff, PageDifference, spaces};
 use crate::PAGE_SIZE;
@@ -13,15 +14,24 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Pages with contents by address.
 type ByAddress = BTreeMap<u64, PageId>;
 
-/// The pages with contents by frame.
-fn by_frame(view: &MemoryView<'_>) -> ByAddress {
+/// The pages with contents by physical address, as the recording that was replayed has them.
+fn by_frame(view: &MemoryView<'_>, addresses: &RecordedAddresses) -> ByAddress {
     let mut pages = BTreeMap::new();
     for run in view.runs().iter().filter(|r| r.role == FrameRole::Data) {
         for frame in run.first_frame..run.end_frame() {
-            pages.extend(run.page(frame).map(|p| (frame << 12, p)));
+            pages.extend(run.page(frame).map(|p| (addresses.recorded(frame << 12), p)));
         }
     }
     pages
+}
+
+/// Whether a recording without page tables holds memory at its end: nothing that the CPU wrote is newer than the last
+/// snapshot.
+fn holds_end(r: &Recording) -> bool {
+    let last = r.memory.snapshots.last().map_or(0, |s| s.event);
+    let from = usize::try_from(last).unwrap_or(usize::MAX).min(r.events.len());
+    let writes = !r.events.host_writes.is_empty();
+    !writes || !(from..r.events.len()).any(|event| r.events.host_write(event).is_some())
 }
 
 /// The pages with contents of one address space, by address.
@@ -59,13 +69,21 @@ pub(super) fn diff(
         a,
         b,
         ignored: rules.not_by_byte(a).joined(rules.not_by_byte(b)),
+        addresses: (RecordedAddresses::new(a), RecordedAddresses::new(b)),
         out: PageDiff {
             physical,
             ..PageDiff::default()
         },
     };
     if physical {
-        work.compare(&by_frame(&a.memory.last()), &by_frame(&b.memory.last()), 0, progress)?;
+        work.out.not_held = (!holds_end(a), !holds_end(b));
+        if work.out.not_held == (false, false) {
+            let (of_a, of_b) = (
+                by_frame(&a.memory.last(), &work.addresses.0),
+                by_frame(&b.memory.last(), &work.addresses.1),
+            );
+            work.compare(&of_a, &of_b, 0, progress)?;
+        }
         return Ok(work.out);
     }
     let pairs = spaces::pairs(a, b);
@@ -96,6 +114,7 @@ struct Work<'a> {
     a: &'a Recording,
     b: &'a Recording,
     ignored: IgnoredMemory,
+    addresses: (RecordedAddresses, RecordedAddresses),
     out: PageDiff,
 }
 
@@ -138,6 +157,13 @@ impl Work<'_> {
         };
         let mut found = image(self.a, in_a).zip(image(self.b, in_b));
         if let Some((x, y)) = &mut found {
+            if self.out.physical {
+                align_words((&self.addresses.0, &self.addresses.1), x, y);
+                if x == y {
+                    self.out.same += 1;
+                    return;
+                }
+            }
             for left_out in self.ignored.within(address_space, at, PAGE_BYTES) {
                 let range = left_out.start as usize..left_out.end as usize;
                 for page in [&mut *x, &mut *y] {

@@ -4,6 +4,7 @@
 //! kind, and where these two ranges go together everywhere: memory that the driver allocated, and memory that it gave
 //! the device. Without such ranges on both sides an address that differs is a difference.
 
+use super::recorded_ranges::{RecordedAddresses, same_address};
 use crate::recording::Recording;
 use crate::registers::Half;
 use std::collections::HashMap;
@@ -50,6 +51,8 @@ pub(super) struct Relocations {
     /// By index into `a` the index into `b`, and the other way.
     there: HashMap<usize, usize>,
     back: HashMap<usize, usize>,
+    /// Where the recording that was replayed has what lies in either.
+    recorded: (RecordedAddresses, RecordedAddresses),
 }
 
 impl Relocations {
@@ -57,6 +60,7 @@ impl Relocations {
         Self {
             a: given(a),
             b: given(b),
+            recorded: (RecordedAddresses::new(a), RecordedAddresses::new(b)),
             ..Self::default()
         }
     }
@@ -64,6 +68,9 @@ impl Relocations {
     /// Whether two values of an address register differ only by where things were put. `half`: which half of an address
     /// the register holds, if one.
     pub fn relocated(&mut self, half: Option<Half>, values: (u64, u64)) -> bool {
+        if same_address((&self.recorded.0, &self.recorded.1), half, values) {
+            return true;
+        }
         if let Some(Half::High { .. }) = half {
             // The low half says which ranges they are; this one must be that of two that went together.
             let mut pairs = self.there.iter();

@@ -5,9 +5,9 @@ use super::calls::{self, Known};
 use super::rules::Rules;
 use super::spaces::{self, Roots};
 use crate::progress::{Cancelled, Progress};
-use crate::recording::{Access, CallEvent, EventKind, Recording};
+use crate::recording::{Access, CallEvent, EventKind, Recording, SpaceKind};
 use crate::registers::{Half, Part, ReadRule, Register, RegisterMap, Role, register_space};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
 /// Events passed between two looks at whether the work was cancelled.
@@ -81,6 +81,40 @@ impl Names {
 /// those of the other are not compared.
 pub(super) const SEEN_BY_SOME: [EventKind; 3] = [EventKind::Interrupt, EventKind::Undecoded, EventKind::DmaMap];
 
+/// GPU_COMMAND values that reset the device, and with it every register.
+const RESETS: [u64; 2] = [1, 2];
+
+/// The spaces of a recording that are not the device's and that the other recording does not have, by index: memory of
+/// the machine, configuration space. A replay leaves accesses to them out.
+pub(super) fn foreign_spaces(recording: &Recording, other: &Recording) -> Vec<usize> {
+    let there = |name: &str| other.facts.spaces.iter().any(|s| s.name == name);
+    let foreign = |kind: SpaceKind| matches!(kind, SpaceKind::Memory | SpaceKind::Config);
+    let spaces = recording.facts.spaces.iter().enumerate();
+    spaces
+        .filter(|(_, s)| foreign(s.kind) && !there(&s.name))
+        .map(|(n, _)| n)
+        .collect()
+}
+
+/// How many accesses a recording has to some of its spaces.
+pub(super) fn accesses_to(recording: &Recording, spaces: &[usize]) -> u64 {
+    if spaces.is_empty() {
+        return 0;
+    }
+    let all = recording.events.accesses(0..recording.events.len());
+    all.filter(|(_, a)| spaces.contains(&usize::from(a.space))).count() as u64
+}
+
+/// How many calls of a recording no replay makes, and are not compared beside what a replay did.
+pub(super) fn not_played(recording: &Recording, known: &Known) -> u64 {
+    let events = &recording.events;
+    let left_out = |event: &usize| {
+        let call = events.call(*event);
+        call.is_some_and(|call| known.leaves_out(*event as u64, &call))
+    };
+    (0..events.len()).filter(left_out).count() as u64
+}
+
 /// What a call is aligned by: (number in a table of the facts, what tells it from others of its kind, its value). Addresses
 /// are every run's own; what is done with how much of it, and what came of it, is not.
 fn called(call: &CallEvent, known: Option<&Known>) -> Option<(u8, u32, u64)> {
@@ -135,6 +169,8 @@ pub(super) struct Side<'a> {
     pub calls: Option<&'a Known>,
     /// By the number of a kind of event: whether the rules leave it out.
     left_out: [bool; 16],
+    /// Spaces whose accesses are not compared.
+    foreign: Vec<usize>,
 }
 
 impl<'a> Side<'a> {
@@ -160,7 +196,18 @@ impl<'a> Side<'a> {
             recording,
             map,
             names,
+            foreign: Vec::new(),
         }
+    }
+
+    /// The same without accesses to some spaces.
+    pub fn without_spaces(self, foreign: Vec<usize>) -> Self {
+        Self { foreign, ..self }
+    }
+
+    /// Whether accesses to a space are not compared.
+    fn is_foreign(&self, space: u8) -> bool {
+        self.foreign.contains(&usize::from(space))
     }
 
     /// The registers that an access touches.
@@ -183,7 +230,10 @@ impl<'a> Side<'a> {
     pub fn item(&self, event: usize) -> Option<Item> {
         let events = &self.recording.events;
         match events.kind(event)? {
-            EventKind::Read | EventKind::Write => Some(self.of_access(&events.access(event)?)),
+            EventKind::Read | EventKind::Write => {
+                let access = events.access(event).filter(|a| !self.is_foreign(a.space))?;
+                Some(self.of_access(&access))
+            }
             kind => self.of_other(event, kind),
         }
     }
@@ -336,6 +386,21 @@ struct Class {
     rule: Rule,
     waits: bool,
     job: Option<JobRegister>,
+    /// The register whose value depends on what ran before the recording, until something writes it.
+    before: Option<u32>,
+    /// Whether it is the command register of the whole device.
+    resets: bool,
+}
+
+impl Class {
+    /// A place that means nothing but its value.
+    const PLAIN: Self = Self {
+        rule: Rule::Whole,
+        waits: false,
+        job: None,
+        before: None,
+        resets: false,
+    };
 }
 
 #[derive(Clone, Copy)]
@@ -422,6 +487,9 @@ pub(super) fn read(side: &Side<'_>, progress: &Progress) -> Result<Stream, Cance
     out.events.reserve(events.len());
     let mut classes = Classes::new(side);
     let mut heads: HashMap<u32, u64> = HashMap::new();
+    // Registers marked as showing what ran before the recording that something has written since, and whether the device
+    // was reset.
+    let (mut written, mut reset) = (HashSet::new(), false);
     let mut waits = Waits::default();
     let mut accesses = events.accesses(0..events.len()).peekable();
     let mut threads = events.thread.iter();
@@ -443,9 +511,21 @@ pub(super) fn read(side: &Side<'_>, progress: &Progress) -> Result<Stream, Cance
             }
             continue;
         };
+        if side.is_foreign(a.space) {
+            continue;
+        }
         let class = classes.of(&a);
         let item = side.of_access(&a);
-        let value = match class.rule {
+        let untouched = !reset && class.before.is_some_and(|r| !written.contains(&r));
+        if a.write {
+            reset |= class.resets && RESETS.contains(&a.value);
+            written.extend(class.before);
+        }
+        let rule = match untouched && !a.write {
+            true => Rule::Nothing,
+            false => class.rule,
+        };
+        let value = match rule {
             Rule::Whole | Rule::Address => a.value,
             Rule::Nothing => 0,
             Rule::Bits(bits) => a.value & bits,
@@ -455,7 +535,7 @@ pub(super) fn read(side: &Side<'_>, progress: &Progress) -> Result<Stream, Cance
                 .unwrap_or(a.value),
         };
         if !side.leaves_out(item.key.kind) {
-            let row = (at, token(item.key, class.rule, value));
+            let row = (at, token(item.key, rule, value));
             waits.push(&mut out, row, item.key, thread, class.waits);
         }
         match class.job.filter(|_| a.write) {
@@ -543,25 +623,15 @@ impl<'s, 'a> Classes<'s, 'a> {
     const PLACES: usize = 1 << 12;
 
     fn new(side: &'s Side<'a>) -> Self {
-        let none = Class {
-            rule: Rule::Whole,
-            waits: false,
-            job: None,
-        };
         Self {
             side,
-            kept: vec![(0, none); Self::PLACES],
+            kept: vec![(0, Class::PLAIN); Self::PLACES],
         }
     }
 
     fn of(&mut self, a: &Access) -> Class {
-        let plain = Class {
-            rule: Rule::Whole,
-            waits: false,
-            job: None,
-        };
         if self.side.rules.list.is_empty() && (self.side.map.is_none() || a.space != self.side.registers) {
-            return plain;
+            return Class::PLAIN;
         }
         let space = u64::from(a.space) << 41;
         let place = 1 + (space | u64::from(a.offset) << 9 | u64::from(a.width & 15) << 1 | u64::from(a.write));
@@ -572,7 +642,7 @@ impl<'s, 'a> Classes<'s, 'a> {
                 *kept = (place, look_up(self.side, a));
                 kept.1
             }
-            None => plain,
+            None => Class::PLAIN,
         }
     }
 }
@@ -581,8 +651,7 @@ fn look_up(side: &Side<'_>, a: &Access) -> Class {
     let Some(part) = side.part(a) else {
         return Class {
             rule: side.ruled(a, None),
-            waits: false,
-            job: None,
+            ..Class::PLAIN
         };
     };
     let r = part.register;
@@ -595,6 +664,8 @@ fn look_up(side: &Side<'_>, a: &Access) -> Class {
         rule: side.ruled(a, Some(&part)),
         waits: !a.write && r.replay.read == ReadRule::Until,
         job,
+        before: r.replay.before.as_ref().map(|_| r.offset),
+        resets: r.replay.role == Some(Role::GpuCommand),
     }
 }
 

@@ -13,6 +13,21 @@ pub const MOST_DIMENSIONS: usize = 32;
 /// Name of the extra that holds how chains ended: an array of [`ChainReport`], in the order of their submits.
 pub const CHAIN_REPORTS: &str = "chain-reports";
 
+/// Name of the extra that holds where the recording that was replayed has memory: an array of [`RecordedRange`], by
+/// rising address.
+pub const RECORDED_RANGES: &str = "recorded-ranges";
+
+/// A range of a replay's physical memory, and where the recording that was replayed has it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RecordedRange {
+    /// Physical address of the first byte.
+    pub at: u64,
+    /// Number of bytes.
+    pub bytes: u64,
+    /// Where the recording that was replayed has the first byte.
+    pub recorded_at: u64,
+}
+
 /// How a chain ended on the device that it was recorded on, as the device itself told it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChainReport {
@@ -66,6 +81,43 @@ impl Recording {
     #[must_use]
     pub fn chain_reports(&self) -> Vec<ChainReport> {
         self.attached(CHAIN_REPORTS).unwrap_or_default()
+    }
+
+    /// Where the recording that was replayed has the memory of this one, by rising address. Empty where it is no replay, or
+    /// page tables tell where things are.
+    #[must_use]
+    pub fn recorded_ranges(&self) -> Vec<RecordedRange> {
+        let mut ranges: Vec<RecordedRange> = self.attached(RECORDED_RANGES).unwrap_or_default();
+        ranges.sort_unstable_by_key(|r| r.at);
+        ranges
+    }
+
+    /// Attaches where the recording that was replayed has memory. No ranges leave the recording as it is.
+    pub fn set_recorded_ranges(&mut self, ranges: &[RecordedRange]) {
+        if !ranges.is_empty() {
+            self.attach(RECORDED_RANGES, &ranges);
+        }
+    }
+
+    /// Attaches shapes of buffers by name. No shapes leave the recording as it is.
+    pub fn set_buffer_shapes(&mut self, shapes: &BTreeMap<String, Vec<u64>>) {
+        if !shapes.is_empty() {
+            self.attach(BUFFER_SHAPES, shapes);
+        }
+    }
+
+    /// Attaches how chains ended, in the order of their submits. No reports leave the recording as it is.
+    pub fn set_chain_reports(&mut self, reports: &[ChainReport]) {
+        if !reports.is_empty() {
+            self.attach(CHAIN_REPORTS, &reports);
+        }
+    }
+
+    fn attach<T: Serialize>(&mut self, name: &str, value: &T) {
+        // Text keys, numbers and texts: there is nothing that could not be written.
+        if let Ok(json) = serde_json::to_vec(value) {
+            self.extras.insert(name.to_owned(), json);
+        }
     }
 
     fn attached<T: for<'a> Deserialize<'a>>(&self, name: &str) -> Option<T> {

@@ -104,6 +104,22 @@ pub enum BufferRole {
 }
 
 impl BufferRole {
+    /// All roles.
+    pub const ALL: [Self; 6] = [
+        Self::Input,
+        Self::Output,
+        Self::Shared,
+        Self::Weights,
+        Self::Shader,
+        Self::Descriptor,
+    ];
+
+    /// Returns the role of this name, or `None` if there is none.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|role| role.name() == name)
+    }
+
     /// The role's name in JSON, tables and the window.
     #[must_use]
     pub fn name(self) -> &'static str {

@@ -379,6 +379,15 @@ impl MemoryBuilder {
         });
     }
 
+    /// Adds a full snapshot from runs, which are sorted by frame and do not overlap.
+    pub fn add_runs(&mut self, event: u64, runs: Vec<PageRun>) {
+        self.snapshots.push(Snapshot {
+            event,
+            parent: None,
+            runs,
+        });
+    }
+
     /// Adds a snapshot of what changed since the one added before, of an event that is not before that one's. Frames
     /// come in any order; the last one given for a frame counts.
     ///

@@ -12,7 +12,7 @@ mod ids;
 mod memory;
 mod runs;
 
-pub use attached::{BUFFER_SHAPES, CHAIN_REPORTS, ChainReport};
+pub use attached::{BUFFER_SHAPES, CHAIN_REPORTS, ChainReport, RECORDED_RANGES, RecordedRange};
 pub(crate) use block_facts::{BLOCK_ROWS, BlockFact};
 pub use calls::{
     AllocationKind, AllocationRow, CALL_ASYNC, CALL_CAPTURED, CALL_FACTS, CALL_OF_GRAPH, CallDevice, CallEvent,

@@ -34,6 +34,8 @@ pub struct Field {
     /// How a short description tells the field, `{}` standing for its value; empty: not told unless the field is the
     /// only one.
     pub say: String,
+    /// Whether the device writes it, to tell how work ended. Comparisons of descriptors leave it out.
+    pub status: bool,
 }
 
 /// What the bits of a field are.

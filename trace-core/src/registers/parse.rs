@@ -476,6 +476,7 @@ fn fields(at: &At<'_>, raw: &[RawField], bits: u32, enums: &Enums) -> Result<Lay
             kind,
             doc: f.doc.clone(),
             say: f.say.clone(),
+            status: f.status,
         });
     }
     fields.sort_by_key(|f| f.lo);

@@ -252,4 +252,6 @@ pub(super) struct RawField {
     pub doc: String,
     #[serde(default)]
     pub say: String,
+    #[serde(default)]
+    pub status: bool,
 }

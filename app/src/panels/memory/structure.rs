@@ -177,6 +177,7 @@ fn tell(doc: &Document, s: &Structure, layout: &Layout, part: &Part<'_>, element
         kind: FieldKind::Hex,
         doc: String::new(),
         say: String::new(),
+        status: false,
     };
     let (mut value, mut means, mut leads) = ("not recorded".to_owned(), String::new(), None);
     if let Some(bytes) = known {

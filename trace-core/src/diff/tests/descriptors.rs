@@ -16,6 +16,11 @@ fn sample(name: &str) -> Recording {
 
 /// The recording with other bytes at an address of its first address space, in every snapshot.
 fn with(r: &Recording, va: u64, bytes: &[u8]) -> Recording {
+    with_in(r, va, bytes, |_| true)
+}
+
+/// The recording with other bytes at an address, in the snapshots of these events.
+fn with_in(r: &Recording, va: u64, bytes: &[u8], changes: impl Fn(u64) -> bool) -> Recording {
     let space = &r.facts.address_spaces[0];
     let mut memory = MemoryBuilder::new();
     for s in r.memory.snapshots.iter() {
@@ -26,7 +31,7 @@ fn with(r: &Recording, va: u64, bytes: &[u8]) -> Recording {
         for run in view.runs() {
             for f in run.first_frame..run.end_frame() {
                 let mut page = *view.frame(f).unwrap();
-                if f == frame {
+                if f == frame && changes(s.event) {
                     let from = (va % 4096) as usize;
                     page[from..from + bytes.len()].copy_from_slice(bytes);
                 }
@@ -125,4 +130,91 @@ fn what_rules_leave_out_is_not_compared() {
     let d = diff_with(&r, &other, &rules, &Progress::new()).unwrap();
     assert_eq!((d.descriptors.differ(), d.descriptors.unknown), (0, 1));
     assert!(d.is_empty());
+}
+
+/// A job was told otherwise by bytes that were put back before the end: no page differs there, and no event does.
+#[test]
+fn descriptors_alone_make_two_recordings_differ() {
+    let r = sample("vecadd.kine");
+    let (head, _) = first_job(&r);
+    let end = r.events.len() as u64;
+    let other = with_in(&r, head + 17, &[0], |event| event < end);
+    let (d, aligned) = compare(&r, &other, &Rules::default(), &Progress::new()).unwrap();
+    assert_eq!((d.descriptors.changed, d.pages.changed, d.events.differ()), (1, 0, 0));
+    assert!(!d.is_empty());
+    let found = causes((&r, &other), (&d, &aligned), &Progress::new()).unwrap();
+    let told = summarize((&r, &other), (&d, &aligned), &found);
+    assert_eq!((told.same, told.part), (false, Some(Part::Descriptors)));
+    assert_eq!(
+        told.sentence,
+        "A descriptor (job-header) of job 0 differs; events and page tables are the same."
+    );
+}
+
+#[test]
+fn what_the_device_writes_into_a_header_is_left_out_and_counted() {
+    let r = sample("vecadd.kine");
+    let (head, _) = first_job(&r);
+    let end = r.events.len() as u64;
+    let other = with_in(&r, head, &[0x42, 0, 0, 0, 7], |event| event < end);
+    let d = diff(&r, &other);
+    assert_eq!((d.descriptors.differ(), d.descriptors.status), (0, 1));
+    assert_eq!(
+        d.descriptors.status_fields,
+        ["exception_status", "first_incomplete_task"]
+    );
+    assert!(d.is_empty());
+}
+
+#[test]
+fn one_sentence_begins_with_the_input_that_differs_and_tells_the_output_that_follows() {
+    let r = sample("vecadd.kine");
+    let at = |name: &str| r.buffer(name).unwrap().va.0;
+    let end = r.events.len() as u64;
+    let other = with(&r, at("a"), &[0x55]);
+    let other = with_in(&other, at("c"), &[0x55], |event| event == end);
+    let (d, aligned) = compare(&r, &other, &Rules::default(), &Progress::new()).unwrap();
+    let found = causes((&r, &other), (&d, &aligned), &Progress::new()).unwrap();
+    let told = summarize((&r, &other), (&d, &aligned), &found);
+    assert_eq!((told.same, told.part), (false, Some(Part::Buffers)));
+    assert_eq!(
+        told.sentence,
+        "Input a differs (1 of 1,024), so output c differs after job 0; events, descriptors and page tables are the same."
+    );
+    let (d, aligned) = compare(&r, &r, &Rules::default(), &Progress::new()).unwrap();
+    let told = summarize((&r, &r), (&d, &aligned), &[]);
+    assert_eq!(
+        (told.same, told.part, told.sentence.as_str()),
+        (true, None, "No difference.")
+    );
+}
+
+/// Where jobs were not computed what they would have put into outputs says nothing of the two.
+#[test]
+fn outputs_that_were_not_computed_are_not_compared() {
+    let r = sample("vecadd.kine");
+    let (_, submit) = {
+        let map = RegisterMap::for_recording(&r).unwrap();
+        let job = timeline::derive(&r, map, &Progress::new()).unwrap().jobs[0];
+        (job.head_va, job.submit_event)
+    };
+    let end = r.events.len() as u64;
+    let mut other = with_in(&r, r.buffer("c").unwrap().va.0, &[0x55], |event| event == end);
+    assert!(!diff(&r, &other).is_empty());
+    other.set_chain_reports(&[crate::recording::ChainReport {
+        submit_event: submit,
+        status: 1,
+        computed: Some(false),
+        reason: None,
+    }]);
+    let (d, aligned) = compare(&r, &other, &Rules::default(), &Progress::new()).unwrap();
+    assert!(d.is_empty() && d.pages.ignored == 1, "{d:?}");
+    assert_eq!(d.not_computed, NotComputed { a: 0, b: 1 });
+    assert_eq!(diff(&other, &r), d.clone().swapped());
+    let told = summarize((&r, &other), (&d, &aligned), &[]);
+    assert_eq!(told.sentence, "No difference in what is compared.");
+    assert_eq!(
+        told.not_compared,
+        "Outputs not compared: not computed (1 of 1 job of the second)."
+    );
 }

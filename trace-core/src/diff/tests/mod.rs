@@ -693,3 +693,55 @@ fn a_mapping_differs_since_the_store_of_its_entry() {
         }
     }
 }
+
+/// A replay leaves out what a driver reads in memory of the machine: it has no such space.
+#[test]
+fn accesses_to_a_space_of_the_machine_that_one_side_lacks_are_counted_and_not_compared() {
+    use crate::recording::{Space, SpaceKind};
+    let space = |name: &str, kind| Space {
+        name: name.into(),
+        kind,
+        bytes: 0x1000,
+    };
+    let with = |foreign: &[u64], spaces: Vec<Space>| {
+        let mut b = EventsBuilder::new();
+        let mut access = |space, offset, value| {
+            let (write, width) = (false, 4);
+            b.access(
+                0,
+                0,
+                Access {
+                    space,
+                    write,
+                    offset,
+                    width,
+                    value,
+                },
+            );
+        };
+        access(0, 0x2c, 0x100);
+        foreign.iter().for_each(|v| access(1, 0x10, *v));
+        access(0, 0x100c, 2);
+        let mut r = Recording {
+            events: b.finish(),
+            ..Recording::default()
+        };
+        r.facts.spaces = spaces;
+        r
+    };
+    let (device, machine) = (
+        space("bar2", SpaceKind::Registers),
+        space("memory@0xc0000", SpaceKind::Memory),
+    );
+    let a = with(&[0xaa55, 7], vec![device.clone(), machine.clone()]);
+    let b = with(&[], vec![device.clone()]);
+    let d = diff(&a, &b);
+    assert!(d.is_empty(), "{d:?}");
+    assert_eq!((d.events.equal, d.events.foreign), (2, (2, 0)));
+    assert_eq!(diff(&b, &a), d.swapped());
+    // Where both have it, it is compared; and framebuffer memory is the device's own.
+    let other = with(&[0xaa55], vec![device.clone(), machine]);
+    assert_eq!(diff(&a, &other).events.deleted, 1);
+    let own = with(&[1], vec![device.clone(), space("bar0", SpaceKind::Framebuffer)]);
+    assert_eq!(diff(&own, &b).events.deleted, 1);
+}

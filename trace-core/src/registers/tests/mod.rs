@@ -529,6 +529,7 @@ fn any_field(bits: u32) -> impl Strategy<Value = (Field, u64)> {
             kind: FieldKind::Hex,
             doc: String::new(),
             say: String::new(),
+            status: false,
         };
         (field, v)
     })

@@ -1,0 +1,148 @@
+//! Addresses of a replay's memory as the recording that was replayed has them.
+//!
+//! A replay has other memory than the recorded machine. Where devices reach memory by bus addresses, and no page table
+//! stands between, its recording says which range was which: [`Recording::recorded_ranges`].
+
+use crate::recording::{Page, RecordedRange, Recording};
+use crate::registers::Half;
+
+/// The ranges of one recording, by their own addresses.
+#[derive(Clone, Debug, Default)]
+pub(super) struct RecordedAddresses {
+    ranges: Vec<RecordedRange>,
+}
+
+impl RecordedAddresses {
+    pub fn new(recording: &Recording) -> Self {
+        Self {
+            ranges: recording.recorded_ranges(),
+        }
+    }
+
+    /// Whether nothing is known.
+    pub fn is_empty(&self) -> bool {
+        self.ranges.is_empty()
+    }
+
+    /// Where the recording that was replayed has an address: the same where nothing is known of it.
+    pub fn recorded(&self, at: u64) -> u64 {
+        let n = self.ranges.partition_point(|r| r.at <= at);
+        let range = n.checked_sub(1).and_then(|n| self.ranges.get(n));
+        range
+            .filter(|r| at - r.at < r.bytes)
+            .map_or(at, |r| r.recorded_at.wrapping_add(at - r.at))
+    }
+
+    /// The other way.
+    pub fn own(&self, recorded: u64) -> u64 {
+        let by = |r: &RecordedRange| recorded.checked_sub(r.recorded_at).filter(|by| *by < r.bytes);
+        let found = self.ranges.iter().find_map(|r| Some(r.at.wrapping_add(by(r)?)));
+        found.unwrap_or(recorded)
+    }
+
+    /// What half a register may hold, as the recording that was replayed has it: whole addresses of low halves, high
+    /// halves of high ones.
+    fn candidates(&self, half: Half, value: u64) -> Vec<u64> {
+        let of = |r: &RecordedRange| match half {
+            Half::Low { .. } => {
+                let by = u64::from((value as u32).wrapping_sub(r.at as u32));
+                (by < r.bytes).then(|| r.recorded_at.wrapping_add(by))
+            }
+            Half::High { .. } => (r.at >> 32 == value).then_some(r.recorded_at >> 32),
+        };
+        self.ranges.iter().filter_map(of).collect()
+    }
+}
+
+/// Whether two values of an address register are one address of the recorded machine. `half`: which half of an address
+/// the register holds, if one.
+pub(super) fn same_address(
+    (a, b): (&RecordedAddresses, &RecordedAddresses),
+    half: Option<Half>,
+    (x, y): (u64, u64),
+) -> bool {
+    let Some(half) = half else {
+        return (!a.ranges.is_empty() || !b.ranges.is_empty()) && a.recorded(x) == b.recorded(y);
+    };
+    let low = matches!(half, Half::Low { .. });
+    // Of a recording that is no replay only the half itself is known.
+    let is = |candidate: u64, value: u64| match low {
+        true => candidate as u32 == value as u32,
+        false => candidate == value,
+    };
+    match (a.ranges.is_empty(), b.ranges.is_empty()) {
+        (true, true) => false,
+        (true, false) => b.candidates(half, y).into_iter().any(|c| is(c, x)),
+        (false, true) => a.candidates(half, x).into_iter().any(|c| is(c, y)),
+        (false, false) => {
+            let of_b = b.candidates(half, y);
+            a.candidates(half, x).iter().any(|c| of_b.contains(c))
+        }
+    }
+}
+
+/// Whether two words of memory differ, and are one address of the recorded machine.
+pub(super) fn same_word(both: (&RecordedAddresses, &RecordedAddresses), x: u64, y: u64) -> bool {
+    x != y && same_address(both, None, (x, y))
+}
+
+/// The word of a page by its index.
+pub(super) fn word(page: &Page, index: usize) -> Option<u64> {
+    page.as_chunks::<8>().0.get(index).map(|w| u64::from_le_bytes(*w))
+}
+
+/// Makes words of the second page that are the same addresses as those of the first equal to them.
+pub(super) fn align_words(both: (&RecordedAddresses, &RecordedAddresses), x: &Page, y: &mut Page) {
+    for (of_x, of_y) in x.as_chunks::<8>().0.iter().zip(y.as_chunks_mut::<8>().0) {
+        if same_word(both, u64::from_le_bytes(*of_x), u64::from_le_bytes(*of_y)) {
+            *of_y = *of_x;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(ranges: &[(u64, u64, u64)]) -> RecordedAddresses {
+        let range = |(at, bytes, recorded_at): &(u64, u64, u64)| RecordedRange {
+            at: *at,
+            bytes: *bytes,
+            recorded_at: *recorded_at,
+        };
+        RecordedAddresses {
+            ranges: ranges.iter().map(range).collect(),
+        }
+    }
+
+    #[test]
+    fn addresses_are_told_as_the_recorded_machine_had_them() {
+        let none = of(&[]);
+        let replay = of(&[(0x200_0000, 0x1000, 0x1_0210_3000), (0x200_1000, 0x2000, 0x210_5000)]);
+        assert_eq!(
+            (replay.recorded(0x200_0010), replay.recorded(0x200_2ff8)),
+            (0x1_0210_3010, 0x210_6ff8)
+        );
+        assert_eq!((replay.recorded(0x200_3000), replay.recorded(7)), (0x200_3000, 7));
+        assert_eq!(
+            (replay.own(0x210_5008), replay.own(0x300_0000)),
+            (0x200_1008, 0x300_0000)
+        );
+        let (low, high) = (Some(Half::Low { high_offset: 4 }), Some(Half::High { low_offset: 0 }));
+        let same = |half, values| same_address((&none, &replay), half, values);
+        assert!(same(None, (0x1_0210_3010, 0x200_0010)) && !same(None, (0x1_0210_3010, 0x200_0018)));
+        assert!(same(low, (0x0210_3010, 0x200_0010)) && !same(low, (0x0210_3018, 0x200_0010)));
+        assert!(same(high, (1, 0)) && !same(high, (2, 0)));
+        assert!(
+            !same_address((&none, &none), None, (1, 1)),
+            "nothing is known of either"
+        );
+        assert!(same_address((&replay, &replay), low, (0x200_0010, 0x200_0010)));
+        let (mut x, mut y) = ([0; 4096], [0; 4096]);
+        x[8..16].copy_from_slice(&0x1_0210_3010u64.to_le_bytes());
+        y[8..16].copy_from_slice(&0x200_0010u64.to_le_bytes());
+        y[24] = 1;
+        align_words((&none, &replay), &x, &mut y);
+        assert_eq!((x[8..16] == y[8..16], y[24]), (true, 1));
+    }
+}

@@ -1,0 +1,405 @@
+//! A comparison in one sentence: the earliest cause, what follows from it, and what is the same.
+
+use super::causes::Link;
+use super::{Aligned, BufferDiff, Cause, Diff, Effect, JobPair};
+use crate::recording::{BufferRole, Recording};
+use serde::{Deserialize, Serialize};
+
+/// Names that a sentence lists before it counts the rest.
+const NAMED: usize = 3;
+
+/// A part of a comparison.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Part {
+    /// Events.
+    Events,
+    /// Calls of a driver that go together, and code of launched functions.
+    Calls,
+    /// What the CPU wrote.
+    HostWrites,
+    /// Descriptors of jobs.
+    Descriptors,
+    /// What page tables map.
+    Mappings,
+    /// Named buffers.
+    Buffers,
+    /// Memory at the end.
+    Pages,
+}
+
+/// What a comparison comes to.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Summary {
+    /// Whether nothing that is compared differs.
+    pub same: bool,
+    /// Where the earliest cause is found; `None` where nothing differs.
+    pub part: Option<Part>,
+    /// One sentence: the earliest cause, what follows from it, and what is the same.
+    pub sentence: String,
+    /// What could not be compared, in a sentence; empty where everything was.
+    pub not_compared: String,
+}
+
+/// A number with a comma between each three digits.
+#[must_use]
+pub fn grouped(n: u64) -> String {
+    let digits = n.to_string();
+    let mut out = String::with_capacity(digits.len() * 4 / 3);
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+fn counted(n: u64, one: &str, many: &str) -> String {
+    format!("{} {}", grouped(n), if n == 1 { one } else { many })
+}
+
+/// `a`, `a and b`, `a, b and c`, `a, b, c and 2 more`.
+fn listed(names: &[&str]) -> String {
+    let shown = names.get(..names.len().min(NAMED)).unwrap_or_default();
+    let more = names.len() - shown.len();
+    match (shown, more) {
+        ([], _) => String::new(),
+        (shown, 1..) => format!("{} and {more} more", shown.join(", ")),
+        ([one], 0) => (*one).to_owned(),
+        ([first @ .., last], 0) => format!("{} and {last}", first.join(", ")),
+    }
+}
+
+/// Summarizes a comparison by its causes, which [`super::causes()`] gives.
+#[must_use]
+pub fn summarize((a, b): (&Recording, &Recording), (diff, aligned): (&Diff, &Aligned), causes: &[Cause]) -> Summary {
+    let same = diff.is_empty();
+    let telling = Telling {
+        a,
+        b,
+        diff,
+        aligned,
+        causes,
+    };
+    let not_compared = not_compared(diff);
+    let (part, sentence) = match telling.earliest() {
+        _ if same && not_compared.is_empty() => (None, "No difference.".to_owned()),
+        _ if same => (None, "No difference in what is compared.".to_owned()),
+        Some((part, cause)) => {
+            let sentence = format!("{cause}{}{}.", telling.follows(part), telling.the_same());
+            (Some(part), sentence)
+        }
+        None => (None, "They differ.".to_owned()),
+    };
+    Summary {
+        same,
+        part,
+        sentence,
+        not_compared,
+    }
+}
+
+/// Which outputs were not compared, and why.
+fn not_compared(diff: &Diff) -> String {
+    let n = diff.not_computed;
+    let side = |n: u64, all: u64, of: &str| (n > 0).then(|| format!("{} of {} of {of}", grouped(n), jobs(all)));
+    let sides = [
+        side(n.a, diff.jobs.0, "the first"),
+        side(n.b, diff.jobs.1, "the second"),
+    ];
+    let sides: Vec<String> = sides.into_iter().flatten().collect();
+    if sides.is_empty() {
+        return String::new();
+    }
+    format!("Outputs not compared: not computed ({}).", sides.join(", "))
+}
+
+fn jobs(n: u64) -> String {
+    counted(n, "job", "jobs")
+}
+
+/// The job in whose course something is, as it is numbered everywhere; `None` before any job.
+fn job_index(pair: JobPair) -> Option<u32> {
+    pair.a.or(pair.b)?.checked_sub(1)
+}
+
+struct Telling<'r> {
+    a: &'r Recording,
+    b: &'r Recording,
+    diff: &'r Diff,
+    aligned: &'r Aligned,
+    causes: &'r [Cause],
+}
+
+impl<'r> Telling<'r> {
+    fn role(&self, name: &str) -> BufferRole {
+        let of = |r: &Recording| r.buffer(name).map(|b| b.role);
+        of(self.a).or_else(|| of(self.b)).unwrap_or(BufferRole::Shared)
+    }
+
+    fn differing(&self) -> impl Iterator<Item = &'r BufferDiff> + '_ {
+        self.diff.buffers.iter().filter(|d| d.differs())
+    }
+
+    /// The steps that lead to what differs in a buffer, where they are known.
+    fn steps_to(&self, name: &str) -> Option<&'r [super::CauseStep]> {
+        let of_buffer = |c: &&Cause| matches!(&c.effect, Effect::Byte { buffer: Some(b), .. } if b == name);
+        self.causes.iter().find(of_buffer).map(|c| c.steps.as_slice())
+    }
+
+    /// Buffers that differ from the beginning on: they are no job's and no later store's work.
+    fn from_the_beginning(&self) -> Vec<&'r BufferDiff> {
+        let held = |name: &str| {
+            let steps = self.causes.iter().flat_map(|c| &c.steps);
+            steps
+                .filter(|s| s.link == Link::Held)
+                .any(|s| s.buffer.as_deref() == Some(name))
+        };
+        let begins = |d: &&BufferDiff| {
+            let known = self.steps_to(&d.name);
+            held(&d.name) || known.is_some_and(<[_]>::is_empty) && self.role(&d.name) != BufferRole::Output
+        };
+        self.differing().filter(begins).collect()
+    }
+
+    /// The part in which the earliest difference is, and that difference in words.
+    fn earliest(&self) -> Option<(Part, String)> {
+        let d = self.diff;
+        let given = self.from_the_beginning();
+        if !given.is_empty() {
+            return Some((Part::Buffers, self.buffers_differ(&given)));
+        }
+        let place = |a: Option<u64>, b: Option<u64>| a.into_iter().chain(b).min().unwrap_or(u64::MAX);
+        let mut found: Vec<(u64, Part, String)> = Vec::new();
+        if let Some(h) = d.host_writes.list.first() {
+            let bytes = d.host_writes.changed + d.host_writes.only_a + d.host_writes.only_b;
+            let when = when(h.job, d.jobs);
+            let what = format!(
+                "What the CPU writes {when} differs ({})",
+                counted(bytes, "byte", "bytes")
+            );
+            found.push((place(h.a, h.b), Part::HostWrites, what));
+        }
+        if let Some(e) = d.events.list.first() {
+            let at = place(e.a, e.b);
+            let what = match d.calls.at(e.a, e.b) {
+                Some(_) => (Part::Calls, format!("Calls differ from event {} on", grouped(at))),
+                None => (Part::Events, self.events_differ(at, e.job)),
+            };
+            found.push((at, what.0, what.1));
+        }
+        if let Some(x) = d.descriptors.list.first() {
+            let n = d.descriptors.differ();
+            let of = job_index(x.job).map_or_else(String::new, |job| format!(" of job {job}"));
+            let verb = if n == 1 { "differs" } else { "differ" };
+            let what = match n {
+                1 => format!("A descriptor ({}){of} {verb}", x.layout),
+                n => format!("{} descriptors {verb}, first a {}{of}", grouped(n), x.layout),
+            };
+            // Where the CPU wrote nothing otherwise they differ from the beginning on.
+            let at = match d.host_writes.list.is_empty() {
+                true => 0,
+                false => x.events.0.min(x.events.1),
+            };
+            found.push((at, Part::Descriptors, what));
+        }
+        let m = &d.mappings;
+        let pages = m.changed + m.only_a + m.only_b + m.moved;
+        if pages > 0 {
+            let since = self.causes.iter().find(|c| matches!(c.effect, Effect::Mapping { .. }));
+            let at = since.and_then(|c| c.steps.first()).map_or(0, |s| place(s.a, s.b));
+            let verb = if pages == 1 { "differs" } else { "differ" };
+            let what = format!("{} {verb}", counted(pages, "mapped page", "mapped pages"));
+            found.push((at, Part::Mappings, what));
+        }
+        // Of those at one place the first is what the others follow from.
+        let first = found
+            .into_iter()
+            .min_by_key(|f| f.0)
+            .map(|(_, part, what)| (part, what));
+        first.or_else(|| self.at_the_end())
+    }
+
+    fn events_differ(&self, at: u64, job: JobPair) -> String {
+        let of = job_index(job).map_or_else(|| " (before any job)".to_owned(), |job| format!(" (job {job})"));
+        let n = self.diff.events.differ();
+        let verb = if n == 1 { "differs" } else { "differ" };
+        format!(
+            "{} {verb}, first event {}{of}",
+            counted(n, "event", "events"),
+            grouped(at)
+        )
+    }
+
+    /// What differs where no event does.
+    fn at_the_end(&self) -> Option<(Part, String)> {
+        let d = self.diff;
+        let buffers: Vec<&BufferDiff> = self.differing().collect();
+        let p = &d.pages;
+        let pages = p.changed + p.only_a + p.only_b;
+        if !buffers.is_empty() {
+            let mut what = self.buffers_differ(&buffers);
+            if let Some(job) = self.job_behind(&buffers) {
+                what.push_str(&format!(" after job {job}"));
+            }
+            return Some((Part::Buffers, what));
+        }
+        if pages > 0 {
+            let what = format!("Memory at the end differs ({})", counted(pages, "page", "pages"));
+            return Some((Part::Pages, what));
+        }
+        if d.calls.differ() > 0 {
+            return Some((Part::Calls, "The code of launched functions differs".to_owned()));
+        }
+        (d.jobs.0 != d.jobs.1).then(|| {
+            let what = format!("The first has {}, the second {}", jobs(d.jobs.0), grouped(d.jobs.1));
+            (Part::Events, what)
+        })
+    }
+
+    /// `Input a differs (1,024 of 1,024)`.
+    fn buffers_differ(&self, of: &[&BufferDiff]) -> String {
+        let [one] = of else {
+            let names: Vec<&str> = of.iter().map(|d| d.name.as_str()).collect();
+            let role = of.first().map(|d| self.role(&d.name));
+            let alike = of.iter().all(|d| Some(self.role(&d.name)) == role);
+            let what = match role.filter(|_| alike) {
+                Some(BufferRole::Input) => "Inputs",
+                Some(BufferRole::Output) => "Outputs",
+                _ => "Buffers",
+            };
+            return format!("{what} {} differ", listed(&names));
+        };
+        let what = match self.role(&one.name) {
+            BufferRole::Input => "Input",
+            BufferRole::Output => "Output",
+            _ => "Buffer",
+        };
+        match (&one.elements, one.a, one.b) {
+            (Some(e), ..) if e.differ > 0 => {
+                let (differ, all) = (grouped(e.differ), grouped(e.compared));
+                format!("{what} {} differs ({differ} of {all})", one.name)
+            }
+            (_, Some(_), None) => format!("{what} {} is only in the first", one.name),
+            (_, None, Some(_)) => format!("{what} {} is only in the second", one.name),
+            _ => format!("{what} {} has another size", one.name),
+        }
+    }
+
+    /// The job behind which all of these differ, where the causes tell one.
+    fn job_behind(&self, of: &[&BufferDiff]) -> Option<u32> {
+        let ran = |d: &&BufferDiff| {
+            let steps = self.steps_to(&d.name)?;
+            let step = steps.first().filter(|s| s.link == Link::Ran)?;
+            let course = self
+                .aligned
+                .courses()
+                .iter()
+                .find(|c| c.submits() == (step.a, step.b))?;
+            job_index(course.job)
+        };
+        let all: Vec<Option<u32>> = of.iter().map(ran).collect();
+        let first = all.first().copied().flatten()?;
+        all.iter().all(|job| *job == Some(first)).then_some(first)
+    }
+
+    /// What follows from the earliest cause: outputs, or memory where no output is named.
+    fn follows(&self, part: Part) -> String {
+        let given: Vec<String> = self.from_the_beginning().iter().map(|d| d.name.clone()).collect();
+        let outputs: Vec<&BufferDiff> = self
+            .differing()
+            .filter(|d| self.role(&d.name) == BufferRole::Output && !given.contains(&d.name))
+            .collect();
+        let named_already = part == Part::Buffers && given.is_empty();
+        if !outputs.is_empty() && !named_already {
+            let names: Vec<&str> = outputs.iter().map(|d| d.name.as_str()).collect();
+            let (noun, verb) = match names.len() {
+                1 => ("output", "differs"),
+                _ => ("outputs", "differ"),
+            };
+            let behind = self
+                .job_behind(&outputs)
+                .map_or_else(String::new, |job| format!(" after job {job}"));
+            return format!(", so {noun} {} {verb}{behind}", listed(&names));
+        }
+        let p = &self.diff.pages;
+        let pages = p.changed + p.only_a + p.only_b;
+        if pages > 0 && !matches!(part, Part::Pages | Part::Buffers) {
+            return format!(", and memory at the end differs ({})", counted(pages, "page", "pages"));
+        }
+        String::new()
+    }
+
+    /// The parts that are the same.
+    fn the_same(&self) -> String {
+        let d = self.diff;
+        let m = &d.mappings;
+        let h = &d.host_writes;
+        let written = h.same + h.already;
+        let same = [
+            (d.events.differ() == 0 && d.events.equal > 0, "events"),
+            (h.changed + h.only_a + h.only_b == 0 && written > 0, "the CPU's writes"),
+            (d.descriptors.differ() == 0 && d.descriptors.same > 0, "descriptors"),
+            (
+                m.changed + m.only_a + m.only_b + m.moved == 0 && m.same > 0,
+                "page tables",
+            ),
+        ];
+        let names: Vec<&str> = same.iter().filter(|s| s.0).map(|s| s.1).collect();
+        match names.as_slice() {
+            [] => String::new(),
+            [one] if !one.ends_with('s') => format!("; {one} is the same"),
+            [first @ .., last] if !first.is_empty() => format!("; {} and {last} are the same", first.join(", ")),
+            names => format!("; {} are the same", names.join(", ")),
+        }
+    }
+}
+
+/// Between which jobs something happens that is no job's work.
+fn when(pair: JobPair, jobs: (u64, u64)) -> String {
+    let (n, all) = match (pair.a, pair.b) {
+        (Some(n), _) => (n, jobs.0),
+        (None, Some(n)) => (n, jobs.1),
+        (None, None) => return "before any job".to_owned(),
+    };
+    match n.checked_sub(1) {
+        Some(last) if u64::from(n) >= all => format!("after job {last}"),
+        _ => format!("before job {n}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_and_names_are_told_as_people_write_them() {
+        for (n, text) in [(0, "0"), (999, "999"), (1024, "1,024"), (1_234_567, "1,234,567")] {
+            assert_eq!(grouped(n), text);
+        }
+        assert_eq!(listed(&["a"]), "a");
+        assert_eq!(listed(&["a", "b"]), "a and b");
+        assert_eq!(listed(&["a", "b", "c"]), "a, b and c");
+        assert_eq!(listed(&["a", "b", "c", "d", "e"]), "a, b, c and 2 more");
+    }
+
+    #[test]
+    fn what_was_not_computed_is_told_of_each_side() {
+        let mut d = Diff {
+            jobs: (60, 60),
+            ..Diff::default()
+        };
+        assert_eq!(not_compared(&d), "");
+        d.not_computed.b = 60;
+        assert_eq!(
+            not_compared(&d),
+            "Outputs not compared: not computed (60 of 60 jobs of the second)."
+        );
+        d.not_computed.a = 1;
+        assert_eq!(
+            not_compared(&d),
+            "Outputs not compared: not computed (1 of 60 jobs of the first, 60 of 60 jobs of the second)."
+        );
+    }
+}
