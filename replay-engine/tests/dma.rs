@@ -366,7 +366,7 @@ fn errors_of_the_text_name_line_and_column() {
             "kinescope plan 5",
             "kinescope plan 3",
             "line 1, column 16",
-            "reads version 5",
+            "reads versions 5 to 6",
         ),
     ] {
         let e = of(from, to).unwrap_err().to_string();

@@ -3,7 +3,7 @@
 use super::error::{ClientError, Stage};
 use super::session::Connection;
 use crate::device::{Containment, DeviceInfo};
-use crate::plan::{Body, Compiled, PageSource as _, Plan};
+use crate::plan::{Compiled, PageSource as _};
 use crate::run::calls::{self, CallsOutcome};
 use crate::run::{Arrived, Left, Outcome};
 use crate::serve::{MAX_BODY, Server};
@@ -14,7 +14,7 @@ use crate::wire::{BULK, Concern};
 use std::fmt;
 use std::time::{Duration, Instant};
 use trace_core::PAGE_SIZE;
-use trace_core::encode::{self, MAX_RECORD};
+use trace_core::encode::MAX_RECORD;
 use trace_core::progress::Progress;
 use trace_core::recording::{Digest, Page};
 
@@ -255,9 +255,11 @@ impl Lease {
     fn upload(&mut self, compiled: &Compiled, meter: &mut Meter<'_>) -> Result<(), ClientError> {
         let stage = Stage::Upload;
         let body = &compiled.plan.body;
-        let mut head = compiled.plan.clone();
-        head.body = Body::default();
-        let head = encode::to_bytes::<Plan>(&head).map_err(|e| ClientError::TooLarge(e.to_string()))?;
+        // The recording of the outcome is put together here: the agent needs nothing of where the plan came from.
+        let head = compiled
+            .plan
+            .head_record()
+            .map_err(|e| ClientError::TooLarge(e.to_string()))?;
         let (head_bytes, body_bytes) = (head.len() as u64, body.len() as u64);
         if head_bytes > MAX_RECORD as u64 || body_bytes > MAX_BODY {
             return Err(ClientError::TooLarge(format!("{head_bytes} + {body_bytes} bytes")));

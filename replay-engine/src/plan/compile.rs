@@ -2,7 +2,9 @@
 
 use super::events::Translation;
 use super::relocate::{Edit, Relocated};
-use super::{Budgets, CompileError, PLAN_VERSION, Plan, PlanBuffer, PlanSpace, ReadClasses, Rewrite, RewriteKind};
+use super::{
+    Budgets, CompileError, Origin, PLAN_VERSION, Plan, PlanBuffer, PlanSpace, ReadClasses, Rewrite, RewriteKind,
+};
 use crate::device::DeviceInfo;
 use crate::verify::MOST_ALLOWED;
 use std::collections::{BTreeMap, HashMap};
@@ -227,6 +229,7 @@ fn placed(
             expectations: Vec::new(),
             masters: false,
             calls: None,
+            origin: Some(Origin::from_recording(recording)),
         },
         pages: moved.by_digest,
     };
@@ -273,7 +276,7 @@ pub(super) fn title(identity: &Identity) -> String {
     known.join(", ")
 }
 
-fn plan_buffer(b: &Buffer) -> PlanBuffer {
+pub(super) fn plan_buffer(b: &Buffer) -> PlanBuffer {
     PlanBuffer {
         name: b.name.clone(),
         va: b.va,

@@ -14,6 +14,7 @@ mod events;
 mod front;
 pub mod learn;
 mod memory;
+mod origin;
 mod pages;
 mod relocate;
 pub mod text;
@@ -31,6 +32,7 @@ pub use effects::{Effect, EffectSeen, Expectation, MOST_WINDOW_BYTES};
 pub use error::CompileError;
 pub(crate) use events::{AS_UPDATE, CONFIG_AS, JOB_START};
 pub use memory::{MissingPage, PlanGpuMemory, PlanMemory, PlanPages};
+pub use origin::Origin;
 pub use pages::PageSource;
 pub(crate) use touch::{Demand, Touch, Untouched as UntouchedWindows};
 pub(crate) use untouched::{RESETS, Untouched};
@@ -44,8 +46,10 @@ use trace_core::encode::EncodeError;
 use trace_core::recording::{Digest, ElementType, FrameRole, Hardware, MmuFormat, Page, zero_digest};
 use trace_core::{GpuVa, PhysAddr};
 
-/// Version of the plan format that this code writes; others are refused. `docs/plan.md`.
-pub const PLAN_VERSION: u32 = 5;
+/// Version of the plan format that this code writes. `docs/plan.md`.
+pub const PLAN_VERSION: u32 = 6;
+/// Oldest version of the plan format that this code reads: version 5 ends before [`Plan::origin`].
+pub const MIN_PLAN_VERSION: u32 = 5;
 
 /// First bytes of a plan.
 pub const PLAN_MAGIC: [u8; 8] = *b"KINEPLAN";
@@ -246,6 +250,10 @@ pub struct Plan {
     /// What a plan of calls says beside its body, which then holds calls in the place of actions.
     #[serde(with = "calls::calls_json")]
     pub calls: Option<calls::Calls>,
+    /// What the outcome's recording takes over from the recording that is played. No device needs it: it is not sent to
+    /// an agent.
+    #[serde(with = "origin::origin_json")]
+    pub origin: Option<Origin>,
 }
 
 /// Bytes are not a plan that this code reads.
@@ -258,7 +266,7 @@ pub enum PlanError {
         bytes: usize,
     },
     /// The version is another one.
-    #[error("the plan has version {found}; this program reads version {PLAN_VERSION}")]
+    #[error("the plan has version {found}; this program reads versions {MIN_PLAN_VERSION} to {PLAN_VERSION}")]
     Version {
         /// The version found.
         found: u32,
@@ -325,6 +333,7 @@ impl Plan {
             expectations: Vec::new(),
             masters: false,
             calls: None,
+            origin: None,
         }
     }
 
@@ -369,14 +378,50 @@ impl Plan {
             return Err(not);
         };
         let found = u32::from_le_bytes(*version);
-        if found != PLAN_VERSION {
+        if !(MIN_PLAN_VERSION..=PLAN_VERSION).contains(&found) {
             return Err(PlanError::Version { found });
         }
-        let plan: Self = trace_core::encode::from_long_bytes(record)?;
-        if plan.version != PLAN_VERSION {
-            return Err(PlanError::Version { found: plan.version });
+        Self::from_record(record)
+    }
+
+    /// Returns the record of the plan without body and origin, as it is sent to an agent. It has version 5, which has no
+    /// origin, so that an agent that knows nothing of one reads it too.
+    ///
+    /// # Errors
+    /// If it is too long for a record.
+    pub(crate) fn head_record(&self) -> Result<Vec<u8>, EncodeError> {
+        let head = Self {
+            version: MIN_PLAN_VERSION,
+            body: Body::default(),
+            origin: None,
+            ..self.clone()
+        };
+        let mut record = trace_core::encode::to_bytes(&head)?;
+        // The byte that says that there is no origin.
+        record.pop();
+        Ok(record)
+    }
+
+    /// Reads a plan's record, which begins with its version. A plan of an older version becomes one of
+    /// [`PLAN_VERSION`].
+    ///
+    /// # Errors
+    /// If the version is unknown or the record is damaged.
+    pub fn from_record(record: &[u8]) -> Result<Self, PlanError> {
+        let found = record.first_chunk::<4>().map(|v| u32::from_le_bytes(*v));
+        match found {
+            Some(MIN_PLAN_VERSION) => {
+                // Version 6 added one optional field at the end.
+                let mut longer = Vec::with_capacity(record.len() + 1);
+                longer.extend_from_slice(record);
+                longer.push(0);
+                let mut plan: Self = trace_core::encode::from_long_bytes(&longer)?;
+                plan.version = PLAN_VERSION;
+                Ok(plan)
+            }
+            Some(found) if found != PLAN_VERSION => Err(PlanError::Version { found }),
+            _ => Ok(trace_core::encode::from_long_bytes(record)?),
         }
-        Ok(plan)
     }
 }
 

@@ -8,8 +8,8 @@ mod lines;
 pub use content::{Files, NoFiles};
 
 use super::{
-    BodyBuilder, Budgets, Compiled, PageSource, Plan, PlanBuffer, PlanJob, PlanPage, PlanSpace, ReadClasses, Rewrite,
-    RewriteKind,
+    BodyBuilder, Budgets, Compiled, MIN_PLAN_VERSION, PLAN_VERSION, PageSource, Plan, PlanBuffer, PlanJob, PlanPage,
+    PlanSpace, ReadClasses, Rewrite, RewriteKind,
 };
 use crate::device::Arena;
 use actions::{action, line_of};
@@ -188,21 +188,20 @@ fn read(text: &str, files: &dyn Files) -> Result<Compiled, TextError> {
     let missing = |what: &str| lacking(text, what);
     let (line, first) = rows
         .next()
-        .ok_or_else(|| missing("the first line, `kinescope plan 5`,"))?;
+        .ok_or_else(|| missing("the first line, `kinescope plan 6`,"))?;
     let mut f = Fields::new(line, first, None);
     f.word("kinescope")?;
     f.word("plan")?;
     let version: u32 = f.number("the version")?;
-    if version != super::PLAN_VERSION {
+    if !(MIN_PLAN_VERSION..=PLAN_VERSION).contains(&version) {
         return Err(f.error(format!(
-            "version {version} is not known; this program reads version {}",
-            super::PLAN_VERSION
+            "version {version} is not known; this program reads versions {MIN_PLAN_VERSION} to {PLAN_VERSION}"
         )));
     }
     f.end()?;
     // Images may be told behind what names them.
     let contents = Contents::read(rows.clone(), files)?;
-    let mut plan = Plan::empty(version);
+    let mut plan = Plan::empty(PLAN_VERSION);
     plan.budgets = Budgets::default();
     let mut seen: Vec<(String, usize)> = Vec::new();
     let mut base = None;
@@ -235,6 +234,7 @@ fn read(text: &str, files: &dyn Files) -> Result<Compiled, TextError> {
         "counts",
         "bus-mastering",
         "hardware",
+        "origin",
     ] {
         let mut lines = seen.iter().filter(|(w, _)| w == once).skip(1);
         if let Some((_, line)) = lines.next() {
@@ -355,6 +355,7 @@ fn header(word: &str, f: &mut Fields<'_>, plan: &mut Plan, contents: &Contents) 
             });
         }
         "hardware" => devices::hardware(f, plan)?,
+        "origin" => devices::origin(f, plan)?,
         "bus-mastering" => plan.masters = true,
         "window" => devices::window(f, plan)?,
         "expect" => devices::expect(f, plan, contents)?,

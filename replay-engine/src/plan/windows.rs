@@ -9,14 +9,15 @@ use super::effects::{Effect, Expectation};
 use super::front::Front;
 use super::touch::{Demand, Touch, Untouched};
 use super::{
-    BodyBuilder, CompileError, CompileOptions, PLAN_VERSION, Pace, Plan, PlanBuffer, ReadClasses, Rewrite, RewriteKind,
+    BodyBuilder, CompileError, CompileOptions, Origin, PLAN_VERSION, Pace, Plan, PlanBuffer, ReadClasses, Rewrite,
+    RewriteKind,
 };
 use crate::device::{DeviceInfo, Window, space};
 use replay_core::{Action, ReadClass, width_mask};
 use std::collections::BTreeMap;
 use trace_core::check::undecoded_accesses;
 use trace_core::progress::Progress;
-use trace_core::recording::{Access, EventKind, Hardware, SpaceKind};
+use trace_core::recording::{Access, Buffer, EventKind, Hardware, RecordedRange, SpaceKind};
 use trace_core::registers::RegisterMap;
 use trace_core::timeline::GAP_NS;
 use trace_core::{GpuVa, Recording};
@@ -101,6 +102,8 @@ pub(super) fn compile(
     }
     let expectations = t.expectations()?;
     let outputs = t.outputs()?;
+    let buffers = t.buffers();
+    let ranges = t.ranges();
     let masters = t.dma.is_some();
     let placed = t.moved()?;
     t.rewrites.sort_by_key(|r| (r.event.is_some(), r.event, r.kind));
@@ -112,8 +115,14 @@ pub(super) fn compile(
             pages: placed.pages,
             used_pages: placed.used_pages,
             images: placed.images,
-            buffers: outputs.clone(),
+            buffers,
             outputs,
+            origin: Some(Origin {
+                // They are addresses of the recorded machine.
+                regions: Vec::new(),
+                ranges,
+                ..Origin::from_recording(recording)
+            }),
             masters,
             title: title(&recording.facts.identity),
             gpu_id: recording.facts.identity.gpu_id,
@@ -460,6 +469,58 @@ impl<'a> Translation<'a> {
         Ok(dma.place())
     }
 
+    /// The buffer where the arena has it, or `None` if the device is not given all of it in one piece.
+    fn moved_buffer(&self, dma: &Dma<'_>, b: &Buffer) -> Option<PlanBuffer> {
+        let behind_first = b.bytes.saturating_sub(1);
+        let from = dma.mover.offset(b.va.0)?;
+        let to = dma.mover.offset(b.va.0.checked_add(behind_first)?)?;
+        (to.checked_sub(from) == Some(behind_first)).then(|| PlanBuffer {
+            name: b.name.clone(),
+            va: GpuVa(self.target.arena.base.0.saturating_add(from)),
+            bytes: b.bytes,
+            element: b.element,
+            space: 0,
+        })
+    }
+
+    /// Where the recording has each piece of the arena, as the first of all recordings has it: one of a replay tells that
+    /// itself.
+    fn ranges(&self) -> Vec<RecordedRange> {
+        let Some(dma) = &self.dma else { return Vec::new() };
+        let known = self.recording.recorded_ranges();
+        let mut out = Vec::new();
+        for (range, to) in &dma.runs {
+            let mut at = range.start;
+            let mut push = |until: u64, recorded_at: u64, at: &mut u64| {
+                if until > *at {
+                    out.push(RecordedRange {
+                        at: to.saturating_add(*at - range.start),
+                        bytes: until - *at,
+                        recorded_at,
+                    });
+                    *at = until;
+                }
+            };
+            for k in known.iter().filter(|k| k.at < range.end) {
+                let end = k.at.saturating_add(k.bytes).min(range.end);
+                let here = at;
+                push(k.at, here, &mut at);
+                let recorded = k.recorded_at.saturating_add(at.saturating_sub(k.at));
+                push(end, recorded, &mut at);
+            }
+            let here = at;
+            push(range.end, here, &mut at);
+        }
+        out
+    }
+
+    /// All buffers of the device's memory.
+    fn buffers(&self) -> Vec<PlanBuffer> {
+        let Some(dma) = &self.dma else { return Vec::new() };
+        let all = self.recording.facts.buffers.iter();
+        all.filter_map(|b| self.moved_buffer(dma, b)).collect()
+    }
+
     /// Buffers of the device's memory that are copied out.
     fn outputs(&mut self) -> Result<Vec<PlanBuffer>, CompileError> {
         let Some(dma) = &self.dma else {
@@ -468,26 +529,11 @@ impl<'a> Translation<'a> {
         let mut outputs = Vec::new();
         for name in &self.options.outputs {
             let b = find(self.recording, name)?;
-            let what = format!("output `{name}`");
             let missing = CompileError::NotMapped {
-                what: what.clone(),
+                what: format!("output `{name}`"),
                 va: b.va,
             };
-            let (from, last) = (dma.mover.offset(b.va.0), b.va.0.checked_add(b.bytes.saturating_sub(1)));
-            let to = last.and_then(|l| dma.mover.offset(l));
-            let (Some(from), Some(to)) = (from, to) else {
-                return Err(missing);
-            };
-            if to.checked_sub(from) != Some(b.bytes.saturating_sub(1)) {
-                return Err(missing);
-            }
-            outputs.push(PlanBuffer {
-                name: b.name.clone(),
-                va: GpuVa(self.target.arena.base.0.saturating_add(from)),
-                bytes: b.bytes,
-                element: b.element,
-                space: 0,
-            });
+            outputs.push(self.moved_buffer(dma, b).ok_or(missing)?);
             self.rewrites.push(Rewrite {
                 kind: RewriteKind::Output,
                 event: None,

@@ -5,18 +5,20 @@
 
 use super::Outcome;
 use super::log::{EventLog, LogError, unpack};
-use super::outcome::Verdict;
+use super::outcome::{JobOutcome, Verdict};
 use super::recorder::SpaceSeen;
+use super::snapshots::{CountedPages, add_snapshots, fill_lost_pages};
 use crate::device::{Board, BoardError, DeviceInfo, Window};
-use crate::plan::{PageSource, Plan};
+use crate::plan::{JOB_START, PageSource, Plan};
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::collections::BTreeMap;
 use trace_core::PAGE_SIZE;
+use trace_core::check::{Finding, FindingKind};
 use trace_core::recording::{
-    AddressSpace, Buffer, BufferRole, Clock, Facts, FrameRole, Identity, MemoryBuilder, Page, PageId, PageStore,
-    Recording, RunsBuilder, Snapshot, Space, ZERO_PAGE,
+    Access, AddressSpace, Buffer, BufferRole, ChainReport, Clock, Facts, Identity, MemoryBuilder, Page, PageId,
+    PageStore, RecordedRange, Recording, Space, ZERO_PAGE,
 };
+use trace_core::registers::{RegisterMap, Role};
 use trace_core::screen::{Picture, PictureError};
 
 /// What of the material is small: a record of the protocol.
@@ -58,6 +60,12 @@ pub enum MaterialError {
         number: u32,
         /// Images there are.
         images: usize,
+    },
+    /// An image that the plan puts in place is not there.
+    #[error("the image that the plan puts into frame {frame:#x} is missing")]
+    Start {
+        /// The frame.
+        frame: u64,
     },
     /// Page images that are not whole.
     #[error("{bytes} bytes of page images are left over")]
@@ -191,7 +199,7 @@ impl Arrived {
     /// Makes the outcome whole: the recording of what the device did, of a run of `plan` on the device `info`. What does
     /// not fit together makes it failed.
     pub fn complete(self, outcome: &mut Outcome, plan: &Plan, pages: &dyn PageSource, info: &DeviceInfo) {
-        let recording = self.recording(plan, pages, info);
+        let recording = self.recording(plan, pages, info, Some(outcome));
         let written = recording
             .and_then(|r| trace_core::container::to_bytes(&r).map_err(|e| MaterialError::Write(e.to_string())));
         match written {
@@ -203,15 +211,17 @@ impl Arrived {
         }
     }
 
-    /// The recording. Memory stands at its end, of a device that masters the bus as it began, too.
+    /// Returns the recording of the run: memory as the plan put it in place, what the CPU wrote between other events, and
+    /// memory at the end. How jobs ended is told where `outcome` is given.
     ///
     /// # Errors
-    /// When its parts do not fit together.
+    /// If the parts do not fit together, or `source` lacks an image of the plan.
     pub fn recording(
         self,
         plan: &Plan,
         source: &dyn PageSource,
         info: &DeviceInfo,
+        outcome: Option<&Outcome>,
     ) -> Result<Recording, MaterialError> {
         let Self {
             left,
@@ -226,62 +236,24 @@ impl Arrived {
             None => Some(PageId::ZERO),
             Some(at) => ids.get(at as usize).copied(),
         };
-        let host_pages: Vec<u32> = left.host_pages.iter().map(|n| id(*n).map_or(0, |id| id.0)).collect();
-        let events = unpack(&events, &host_pages)?.finish();
-        let mut held = BTreeMap::new();
+        let mut host_pages: Vec<u32> = left.host_pages.iter().map(|n| id(*n).map_or(0, |id| id.0)).collect();
+        let mut end = BTreeMap::new();
         for (frame, number) in left.frames {
             let images = ids.len();
             let image = id(number).ok_or(MaterialError::Image { frame, number, images })?;
-            held.insert(frame, image);
+            end.insert(frame, image);
         }
-        let tables = plan.pages.iter().filter(|p| p.role == FrameRole::Table);
-        let tables: BTreeSet<u64> = tables.map(|p| p.frame).collect();
-        let first = plan.arena.base.frame();
-        let used = first..first.saturating_add(plan.used_pages);
-        let mut snapshots = Vec::new();
-        if plan.masters {
-            // What the CPU did is played again from there.
-            let begun = plan
-                .pages
-                .iter()
-                .filter_map(|p| Some((p.frame, source.page(&p.digest)?)));
-            let begun: BTreeMap<u64, &Page> = begun.collect();
-            let mut runs = RunsBuilder::default();
-            for frame in used.clone() {
-                let id = begun.get(&frame).map_or(PageId::ZERO, |p| memory.add_page(p));
-                runs.push(frame, id, FrameRole::Data);
-            }
-            snapshots.push(Snapshot {
-                event: 0,
-                parent: None,
-                runs: runs.finish(),
-            });
+        let packed = events;
+        let mut events = unpack(&packed, &host_pages)?.finish();
+        if fill_lost_pages(&mut memory, plan, source, &events, &mut host_pages) {
+            events = unpack(&packed, &host_pages)?.finish();
         }
-        let (mut data, mut zeros) = (0, 0);
-        let mut runs = RunsBuilder::default();
-        for frame in used {
-            let id = held.get(&frame).copied().unwrap_or(PageId::ZERO);
-            let role = if tables.contains(&frame) {
-                FrameRole::Table
-            } else {
-                data += 1;
-                zeros += u64::from(id == PageId::ZERO);
-                FrameRole::Data
-            };
-            runs.push(frame, id, role);
-        }
-        snapshots.push(Snapshot {
-            event: events.len() as u64,
-            parent: None,
-            runs: runs.finish(),
-        });
-        let mut memory = memory.finish();
-        memory.snapshots = Arc::new(snapshots);
+        let counted = add_snapshots(&mut memory, plan, source, &events, &end)?;
         let set: BTreeMap<u8, (u64, u64)> = left.spaces.iter().map(|(n, m, t)| (*n, (*m, *t))).collect();
         let mut recording = Recording {
-            facts: facts(plan, info, &set, data, zeros),
+            facts: facts(plan, info, &set, counted),
             events,
-            memory,
+            memory: memory.finish(),
             ..Recording::default()
         };
         if let Some(hardware) = &info.hardware {
@@ -290,12 +262,56 @@ impl Arrived {
         if let Some(picture) = &screen {
             recording.set_expected_screen(picture);
         }
+        if let Some(origin) = &plan.origin {
+            recording.set_buffer_shapes(&origin.shapes);
+            let base = plan.arena.base.0;
+            let in_arena = |r: &RecordedRange| RecordedRange {
+                at: base.saturating_add(r.at),
+                ..*r
+            };
+            let ranges: Vec<RecordedRange> = origin.ranges.iter().map(in_arena).collect();
+            recording.set_recorded_ranges(&ranges);
+        }
+        if let Some(outcome) = outcome {
+            let reports = chain_reports(&recording, plan, outcome);
+            recording.set_chain_reports(&reports);
+        }
         Ok(recording)
     }
 }
 
+/// How the chains of a run ended, by the events of the run's own recording.
+fn chain_reports(recording: &Recording, plan: &Plan, outcome: &Outcome) -> Vec<ChainReport> {
+    let Some(map) = RegisterMap::by_name(&plan.register_map).filter(|_| !outcome.jobs.is_empty()) else {
+        return Vec::new();
+    };
+    let is_submit = |a: &Access| {
+        let register = map.at(a.offset);
+        a.write && a.value == JOB_START && register.is_some_and(|r| r.replay.role == Some(Role::JobCommand))
+    };
+    let all = recording.events.accesses(0..recording.events.len());
+    let submits = all.filter(|(_, a)| is_submit(a)).map(|(event, _)| event as u64);
+    // Jobs stand in the order in which the run submitted them.
+    submits
+        .zip(&outcome.jobs)
+        .map(|(submit_event, job)| ChainReport {
+            submit_event,
+            status: job.status.unwrap_or(0),
+            computed: job.computed.filter(|_| job.done),
+            reason: not_run_reason(outcome, job),
+        })
+        .collect()
+}
+
+/// Why a shader of a job did not run, as the device told it.
+fn not_run_reason(outcome: &Outcome, job: &JobOutcome) -> Option<String> {
+    let findings = outcome.findings.iter().filter(|f| f.kind == FindingKind::ShaderNotRun);
+    let of_job = |f: &&Finding| job.computed == Some(false) && f.event == Some(job.submit_event);
+    findings.filter(of_job).map(|f| f.message.clone()).next()
+}
+
 /// What is known of the run as a recording.
-fn facts(plan: &Plan, info: &DeviceInfo, set: &BTreeMap<u8, (u64, u64)>, pages: u64, zeros: u64) -> Facts {
+fn facts(plan: &Plan, info: &DeviceInfo, set: &BTreeMap<u8, (u64, u64)>, pages: CountedPages) -> Facts {
     Facts {
         identity: Identity {
             gpu_id: info.gpu_id,
@@ -338,8 +354,9 @@ fn facts(plan: &Plan, info: &DeviceInfo, set: &BTreeMap<u8, (u64, u64)>, pages: 
                 element: b.element,
             })
             .collect(),
-        source_pages: pages,
-        source_zero_pages: zeros,
+        regions: plan.origin.as_ref().map(|o| o.regions.clone()).unwrap_or_default(),
+        source_pages: pages.data,
+        source_zero_pages: pages.zeros,
         ..Facts::default()
     }
 }
@@ -359,7 +376,11 @@ fn spaces(plan: &Plan, info: &DeviceInfo) -> Vec<Space> {
     windows.into_iter().map(space).collect()
 }
 
+/// The role of a buffer. A plan of version 5 does not tell it.
 fn role(plan: &Plan, name: &str) -> BufferRole {
+    if let Some(role) = plan.origin.as_ref().and_then(|o| o.roles.get(name)) {
+        return *role;
+    }
     if plan.outputs.iter().any(|o| o.name == name) {
         return BufferRole::Output;
     }

@@ -9,6 +9,7 @@ mod recorder;
 mod report;
 mod rest;
 mod sliced;
+mod snapshots;
 
 pub use log::LogError;
 pub(crate) use material::Material;
@@ -145,7 +146,7 @@ pub(crate) fn run_apart(
     if not_kept > 0 {
         let message = format!(
             "the pages that {not_kept} of the CPU's changes of memory left are not kept, since too many differ: the \
-             outcome shows zeros there"
+             outcome shows there what the CPU wrote, and not what jobs had left"
         );
         outcome
             .findings

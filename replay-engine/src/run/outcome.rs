@@ -195,6 +195,23 @@ impl Outcome {
         of
     }
 
+    /// Returns how the run ended in one line, and never without what was not computed: `match`,
+    /// `Registers match, 60 of 60 jobs not computed`.
+    #[must_use]
+    pub fn verdict_line(&self) -> String {
+        let n = self.uncomputed();
+        match self.verdict {
+            Verdict::Match if self.computed => "match".to_owned(),
+            Verdict::Match => format!(
+                "Registers match, {} of {} jobs not computed",
+                n.unfinished + n.unrun,
+                self.jobs.len()
+            ),
+            Verdict::Diverged => "diverged".to_owned(),
+            Verdict::Failed => "failed".to_owned(),
+        }
+    }
+
     /// The outcome of a run on `device` that did nothing yet: failed, until it is known better.
     #[must_use]
     pub fn unfinished(device: String) -> Self {

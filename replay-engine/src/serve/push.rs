@@ -4,14 +4,14 @@ use super::cache::{Held, Side};
 use super::runner::Ready;
 use super::session::{Quit, Session};
 use crate::device::DeviceInfo;
-use crate::plan::{PLAN_VERSION, Plan};
+use crate::plan::{MIN_PLAN_VERSION, PLAN_VERSION, Plan, PlanError};
 use crate::verify::{self, MOST_STEPS, Work};
 use crate::wire::Concern;
 use crate::wire::delta::{Outline, Source, Step, join, new_bytes, resolve};
 use crate::wire::message::{PagesReply, PagesRequest, Part, Run};
 use std::collections::BTreeSet;
 use std::sync::{Arc, PoisonError};
-use trace_core::encode::{self, MAX_RECORD};
+use trace_core::encode::MAX_RECORD;
 use trace_core::progress::Progress;
 use trace_core::recording::{Digest, Page};
 use trace_core::{PAGE_SIZE, PhysAddr};
@@ -69,16 +69,15 @@ impl Session {
             Parts::Wrong(why) => return no(why),
             Parts::GivenUp => return Ok(Pushed::GivenUp),
         };
-        if let Some(version) = head.first_chunk::<4>().map(|b| u32::from_le_bytes(*b))
-            && version != PLAN_VERSION
-        {
-            return no(format!(
-                "the plan has version {version}; this agent runs version {PLAN_VERSION}"
-            ));
-        }
-        let mut plan: Plan = match encode::from_bytes(&head) {
+        let mut plan = match Plan::from_record(&head) {
             Ok(plan) => plan,
-            Err(e) => return no(format!("the plan does not decode: {e}")),
+            Err(PlanError::Version { found }) => {
+                return no(format!(
+                    "the plan has version {found}; this agent runs versions {MIN_PLAN_VERSION} to {PLAN_VERSION}"
+                ));
+            }
+            Err(PlanError::Record(e)) => return no(format!("the plan does not decode: {e}")),
+            Err(e) => return no(e.to_string()),
         };
         if !plan.body.is_empty() {
             return no("the plan's head carries a body");

@@ -123,6 +123,13 @@ fn a_recording_with_the_device_s_memory_shows_its_picture_in_other_memory() {
             "{:?}",
             outcome.effects
         );
+        // And nothing differs but where memory lies.
+        let twice = trace_core::container::from_bytes(outcome.recording).unwrap();
+        for (a, b) in [(&recording, &left), (&left, &twice), (&recording, &twice)] {
+            let d = trace_core::diff::diff(a, b);
+            assert!(d.is_empty() && trace_core::diff::diff(b, a).is_empty(), "{d:#?}");
+            assert!(d.host_writes.same > 0, "{:#?}", d.host_writes);
+        }
     }
 }
 

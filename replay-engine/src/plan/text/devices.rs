@@ -1,4 +1,5 @@
-//! The lines of a plan's text that tell of a device on a bus: itself, its windows, expected effects.
+//! The lines of a plan's text that tell of a device on a bus: itself, its windows, expected effects; and of the recording
+//! that the plan was made of.
 
 use super::TextError;
 use super::content::Contents;
@@ -45,6 +46,16 @@ pub(super) fn print(plan: &Plan, out: &mut String) -> std::fmt::Result {
         }
         writeln!(out, " from {}", quote(&e.source))?;
     }
+    if let Some(json) = plan.origin.as_ref().and_then(|o| serde_json::to_string(o).ok()) {
+        writeln!(out, "origin {}", quote(&json))?;
+    }
+    Ok(())
+}
+
+pub(super) fn origin(f: &mut Fields<'_>, plan: &mut Plan) -> Result<(), TextError> {
+    let json = f.text("the origin")?;
+    let read = serde_json::from_str(&json).map_err(|e| f.error(format!("the origin: {e}")))?;
+    plan.origin = Some(read);
     Ok(())
 }
 
