@@ -93,11 +93,12 @@ def read_header(data):
     if len(header) < 64 or digest(header[:32]) != header[32:]:
         raise Damaged("the header is damaged")
     (version,) = struct.unpack_from("<I", header, 8)
-    if version != 1:
+    if version not in (1, 2):
         raise Damaged(f"version {version} is not known")
+    return version
 
 
-def read_record(data, at):
+def read_record(data, at, file_version):
     """The commit record at a place, or None."""
     raw = data[at : at + 128]
     if at % 512 or at < 4096 or len(raw) < 128 or raw[:8] != bytes.fromhex("4b494e45636d740a"):
@@ -105,8 +106,11 @@ def read_record(data, at):
     own, number, table, size, previous, version, flags = struct.unpack_from("<5Q2I", raw, 8)
     if own != at or digest(raw[:96]) != raw[96:]:
         return None
-    if version != 1:
-        raise Damaged(f"version {version} of the commit at byte {at} is not known")
+    if version != file_version:
+        raise Damaged(f"version {version} of the commit at byte {at} is not that of the file")
+    (codecs,) = struct.unpack_from("<Q", raw, 56)
+    if version == 2 and codecs & ~1:
+        raise Damaged(f"the commit at byte {at} has blocks of unknown codecs ({codecs:#x})")
     return dict(at=at, number=number, table=table, size=size, previous=previous, complete=flags & 1, digest=raw[64:96])
 
 
@@ -121,7 +125,7 @@ def read_table(data, record):
     return [table[i : i + 96] for i in range(0, len(table), 96)]
 
 
-def read_commit(data, record):
+def read_commit(data, record, version):
     """All entries of a commit's state, or None when it is not whole."""
     tables = []
     while True:
@@ -131,18 +135,18 @@ def read_commit(data, record):
         tables.append(table)
         if record["complete"]:
             return [entry for table in reversed(tables) for entry in table]
-        before = read_record(data, record["previous"])
+        before = read_record(data, record["previous"], version)
         if before is None or before["at"] >= record["at"] or before["number"] + 1 != record["number"]:
             return None
         record = before
 
 
-def last_commit(data):
+def last_commit(data, version):
     at = (len(data) - 128) // 512 * 512
     while at >= 4096:
-        record = read_record(data, at)
+        record = read_record(data, at, version)
         if record:
-            entries = read_commit(data, record)
+            entries = read_commit(data, record, version)
             if entries is not None:
                 return record, entries
         at -= 512
@@ -181,8 +185,23 @@ RECORD_KINDS = {0x601: "facts", 0x602: "snapshots", 0x603: "marks"}
 NAMED_KINDS = {0x701: "extra", 0x801: "derived"}
 
 
+BLOCK = 65536
+
+
+def check_blocks(data, blocks_at, section):
+    """Compares each block of a section with its entry in the table of blocks."""
+    for i in range(0, len(section), BLOCK):
+        block = section[i : i + BLOCK]
+        entry = data[blocks_at + i // BLOCK * 40 :][:40]
+        stored, codec = struct.unpack_from("<IB", entry, 32)
+        if codec != 0 or stored != len(block):
+            raise Damaged(f"block {i // BLOCK} at byte {blocks_at} has codec {codec} and {stored} bytes")
+        if digest(block) != entry[:32]:
+            raise Damaged(f"block {i // BLOCK} of the table at byte {blocks_at} does not agree with its digest")
+
+
 class Section:
-    def __init__(self, data, raw, limit):
+    def __init__(self, data, raw, limit, version):
         (self.kind, self.version, self.offset, self.bytes, self.rows, self.first_row, self.value) = struct.unpack_from(
             "<2I5Q", raw
         )
@@ -193,8 +212,17 @@ class Section:
         if self.bytes and (self.offset % 4096 or self.offset < 4096) or end > limit:
             raise Damaged(f"section {self.kind:#x} cannot lie at byte {self.offset}")
         self.data = data[self.offset : end]
-        if digest(self.data) != self.digest:
+        covered = self.data
+        if version == 2:
+            (blocks_at,) = struct.unpack_from("<Q", raw, 56)
+            blocks_end = blocks_at + (self.bytes + BLOCK - 1) // BLOCK * 40
+            if (blocks_at < end or blocks_at % 8 or blocks_end > limit) if self.bytes else blocks_at:
+                raise Damaged(f"the table of blocks of section {self.kind:#x} cannot lie at byte {blocks_at}")
+            covered = data[blocks_at:blocks_end]
+        if digest(covered) != self.digest:
             raise Damaged(f"section {self.kind:#x} at byte {self.offset} does not agree with its digest")
+        if version == 2:
+            check_blocks(data, blocks_at, self.data)
         known = self.kind in COLUMN_KINDS or self.kind in RECORD_KINDS or self.kind in NAMED_KINDS
         if known and self.version != 1:
             raise Damaged(f"version {self.version} of section {self.kind:#x} is not known")
@@ -507,9 +535,9 @@ def events(columns, marks):
 def read(path):
     with open(path, "rb") as f:
         data = f.read()
-    read_header(data)
-    record, entries = last_commit(data)
-    sections = list(that_count([Section(data, raw, record["at"]) for raw in entries]))
+    version = read_header(data)
+    record, entries = last_commit(data, version)
+    sections = list(that_count([Section(data, raw, record["at"], version) for raw in entries]))
     columns = {kind: read_column(sections, kind) for kind in COLUMN_KINDS}
     for kind, values in columns.items():
         first = next(k for k in COLUMN_KINDS if k >> 8 == kind >> 8)

@@ -9,6 +9,19 @@ use trace_core::container::{Encoding, KineFile, SectionKind};
 const HEAD: usize = 20;
 /// Number of the kind that ends a commit.
 const COMMIT: u8 = 0x1f;
+/// Bit of the first part's kind: the file is of version 2, its sections in blocks. Inputs of version 1 do not have it.
+const IN_BLOCKS: u8 = 0x80;
+/// Bytes of a block, and of an entry in a table of blocks.
+const BLOCK: usize = 65536;
+const BLOCK_ENTRY: usize = 40;
+/// Part flag of version 2: the first block's digest is left wrong.
+const WRONG_BLOCK: u8 = 1;
+/// Part flag of version 2: the first block has a codec that is not known.
+const OTHER_CODEC: u8 = 2;
+/// Part flag of version 2: the table of blocks lies where the section does.
+const BLOCKS_OVER: u8 = 64;
+/// Part flag of version 2: the first block tells of a byte less than it has.
+const SHORT_BLOCK: u8 = 128;
 /// Part flag: the digest of the section is left wrong.
 const WRONG_DIGEST: u8 = 4;
 /// Part flag: the section lies where the first one lies.
@@ -49,6 +62,8 @@ pub fn lay_out(parts: &[u8]) -> Vec<u8> {
 }
 
 struct Layout {
+    /// Whether sections are in blocks: version 2.
+    blocks: bool,
     out: Vec<u8>,
     table: Vec<u8>,
     /// Every entry so far, for a complete table.
@@ -61,11 +76,13 @@ struct Layout {
 fn lay_out_with(parts: &[u8], stamp: [u8; 32]) -> Vec<u8> {
     let mut header = vec![0; 64];
     header[..8].copy_from_slice(b"\x89KINE\r\n\x1a");
-    header[8..12].copy_from_slice(&1u32.to_le_bytes());
+    let blocks = parts.first().is_some_and(|b| b & IN_BLOCKS != 0);
+    header[8..12].copy_from_slice(&(1 + u32::from(blocks)).to_le_bytes());
     header[12..16].copy_from_slice(&64u32.to_le_bytes());
     let d = blake3::hash(&header[..32]);
     header[32..].copy_from_slice(d.as_bytes());
     let mut to = Layout {
+        blocks,
         out: header,
         table: Vec::new(),
         all: Vec::new(),
@@ -180,7 +197,10 @@ impl Layout {
         } else if part.flags & AT_FIRST != 0 {
             at = 4096;
         }
-        let mut digest = *blake3::hash(&bytes).as_bytes();
+        let (blocks_at, mut digest) = match self.blocks {
+            true => self.blocks(part, &bytes, at),
+            false => (0, *blake3::hash(&bytes).as_bytes()),
+        };
         if part.flags & WRONG_DIGEST != 0 {
             digest[0] ^= 1;
         }
@@ -206,10 +226,33 @@ impl Layout {
             u32::from(part.row_bytes)
         };
         e.extend(row.to_le_bytes());
-        e.extend([0; 8]);
+        e.extend(blocks_at.to_le_bytes());
         e.extend(digest);
         self.table.extend(&e);
         self.all.extend(&e);
+    }
+
+    /// Puts the table of a section's blocks behind it. Returns where it lies, and its digest.
+    fn blocks(&mut self, part: &Part<'_>, bytes: &[u8], section_at: u64) -> (u64, [u8; 32]) {
+        let mut table = Vec::with_capacity(bytes.len().div_ceil(BLOCK) * BLOCK_ENTRY);
+        for block in bytes.chunks(BLOCK) {
+            table.extend(blake3::hash(block).as_bytes());
+            table.extend((block.len() as u32).to_le_bytes());
+            table.extend([0; 4]);
+        }
+        if let Some(first) = table.get_mut(..BLOCK_ENTRY) {
+            first[0] ^= u8::from(part.flags & WRONG_BLOCK != 0);
+            first[32] = first[32].wrapping_sub(u8::from(part.flags & SHORT_BLOCK != 0));
+            first[36] = u8::from(part.flags & OTHER_CODEC != 0);
+        }
+        let digest = *blake3::hash(&table).as_bytes();
+        if table.is_empty() {
+            return (0, digest);
+        }
+        let at = self.align(8);
+        self.out.extend(&table);
+        let over = part.flags & BLOCKS_OVER != 0;
+        (if over { section_at } else { at }, digest)
     }
 
     fn commit(&mut self, complete: bool) {
@@ -229,9 +272,9 @@ impl Layout {
         for word in [at, self.sequence, table_at, table.len() as u64, self.previous] {
             r.extend(word.to_le_bytes());
         }
-        r.extend(1u32.to_le_bytes());
+        r.extend((1 + u32::from(self.blocks)).to_le_bytes());
         r.extend(u32::from(complete).to_le_bytes());
-        r.extend([0; 8]);
+        r.extend(u64::from(self.blocks).to_le_bytes());
         r.extend(blake3::hash(&table).as_bytes());
         let d = blake3::hash(&r);
         r.extend(d.as_bytes());
@@ -294,6 +337,15 @@ fn put(parts: &mut Vec<u8>, s: &trace_core::container::SectionInfo, bytes: &[u8]
     parts.extend(((bytes.len() - kept) as u16).to_le_bytes());
     parts.extend((s.value as u32).to_le_bytes());
     parts.extend(bytes.get(..kept).unwrap_or_default());
+}
+
+/// The same parts, to be laid out in version 2.
+#[must_use]
+pub fn in_blocks(mut parts: Vec<u8>) -> Vec<u8> {
+    if let Some(first) = parts.first_mut() {
+        *first |= IN_BLOCKS;
+    }
+    parts
 }
 
 /// A part that ends a commit.

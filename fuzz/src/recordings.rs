@@ -153,13 +153,36 @@ pub(crate) fn read_all(recording: &Recording) {
 
 /// A `.kine` file.
 pub fn container(data: &[u8]) -> bool {
-    let _ = kine::verify_bytes(data.to_vec());
-    let Ok(recording) = kine::from_bytes(data.to_vec()) else {
+    let report = kine::verify_bytes(data.to_vec());
+    // As a file is opened: what is used is compared with its digest.
+    let Ok(recording) = KineFile::from_bytes(data.to_vec()).and_then(|f| f.recording()) else {
         return false;
     };
     read_all(&recording);
     ask_everything(&recording);
+    damage_is_told(&recording, report.is_ok_and(|r| r.is_sound()));
     true
+}
+
+/// What is damaged has no value, and is written nowhere; what is sound is not said to be damaged.
+fn damage_is_told(recording: &Recording, sound: bool) {
+    let found = recording.find_damage(&Progress::new());
+    let found = found.unwrap_or_else(|e| panic!("nobody cancelled: {e}"));
+    assert!(!(sound && found.is_some()), "a sound file is damaged: {found:?}");
+    let events = &recording.events;
+    for event in (0..events.len()).step_by(1 + events.len() / 500) {
+        if events.is_damaged(event) {
+            assert!(found.is_some(), "event {event} is damaged, and nothing is listed");
+            assert_eq!(events.access(event).filter(|_| events.payload.is_damaged(event)), None);
+        }
+    }
+    if let Some(block) = &found {
+        let _ = (block.to_string(), recording.damaged_events(block));
+        assert!(
+            kine::to_bytes(recording).is_err(),
+            "damage is written as if it were sound"
+        );
+    }
 }
 
 /// What a file keeps of what was derived from it: the first byte says which, the rest is the section's content. The
@@ -223,6 +246,7 @@ pub fn container_resealed(data: &[u8]) -> bool {
     let Ok(recording) = file.recording() else { return false };
     read_all(&recording);
     ask_everything(&recording);
+    damage_is_told(&recording, report.as_ref().is_ok_and(|r| r.is_sound()));
     // Damage that only the whole check finds, a page stored twice for one, need not come back.
     let sound = report.is_ok_and(|r| r.is_sound());
     if sound {

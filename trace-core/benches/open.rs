@@ -112,6 +112,71 @@ fn median(mut work: impl FnMut(), times: usize) -> Duration {
     all[times / 2]
 }
 
+/// What digests cost where a file is used: each column read for the first time, which compares its blocks, and again.
+fn first_use(path: &Path) {
+    let sum = |r: &trace_core::Recording| {
+        let e = &r.events;
+        let narrow = e.kind.iter().fold(0u64, |s, v| s.wrapping_add(u64::from(v)));
+        e.value.iter().chain(e.time.iter()).fold(narrow, u64::wrapping_add)
+    };
+    let (mut first, mut again) = (Vec::new(), Vec::new());
+    for _ in 0..5 {
+        let r = container::open(path).unwrap();
+        for times in [&mut first, &mut again] {
+            let start = Instant::now();
+            black_box(sum(&r));
+            times.push(start.elapsed());
+        }
+        assert_eq!(r.damage.count(), 0);
+    }
+    first.sort();
+    again.sort();
+    println!(
+        "kinds, times and values of {LARGE} events summed up: {:?} the first time, digests included, {:?} again",
+        first[2], again[2]
+    );
+    let whole = median(
+        || {
+            assert!(
+                container::open(path)
+                    .unwrap()
+                    .find_damage(&Progress::new())
+                    .unwrap()
+                    .is_none()
+            )
+        },
+        3,
+    );
+    println!("all of that recording compared with its digests: {whole:?}");
+}
+
+/// Why a block has as many bytes as it has: how fast blocks of a size are hashed, how long the first use of one row
+/// waits for its block, and what the digests take in the file.
+fn block_sizes() {
+    let data: Vec<u8> = (0..64usize << 20)
+        .map(|i| (i.wrapping_mul(0x9e37_79b1) >> 11) as u8)
+        .collect();
+    for shift in [12, 14, 15, 16, 17, 18, 20, 22] {
+        let size = 1usize << shift;
+        let all = median(
+            || {
+                for block in data.chunks(size) {
+                    black_box(blake3::hash(block));
+                }
+            },
+            5,
+        );
+        let each = all.as_secs_f64() * size as f64 / data.len() as f64;
+        println!(
+            "blocks of {:>5} KiB: {:.2} GB/s, {:>7.1} us each, digests {:.3} % of the file",
+            size >> 10,
+            data.len() as f64 / all.as_secs_f64() / 1e9,
+            each * 1e6,
+            4000.0 / size as f64
+        );
+    }
+}
+
 /// The first answer with nothing of the file in the page cache: dd asks the system to drop it.
 fn cold(path: &Path) {
     let mut all = Vec::new();
@@ -156,6 +221,8 @@ fn ratios() {
         a.as_secs_f64() / b.as_secs_f64()
     );
     cold(&large);
+    first_use(&large);
+    block_sizes();
     let rows = Rows::of(0, CHUNK);
     let bytes = CHUNK * 25;
     // Both fill the same buffer again and again, so that neither pays for fresh memory.

@@ -46,7 +46,7 @@ pub fn add(add: Add<'_>) {
         "../../../sample-traces/freedreno/dEQP-VK.draw.indirect_draw.indexed.indirect_draw_count.triangle_list.rd.gz"
     );
     add("rd", "packed", packed.to_vec());
-    let small = container::to_bytes(&recording()).unwrap_or_default();
+    let small = without_blocks(&recording()).unwrap_or_default();
     let apart = parts::take_apart(&small);
     let second = [
         apart.clone(),
@@ -58,6 +58,14 @@ pub fn add(add: Add<'_>) {
     add("derived", "timeline", [vec![0], timeline()].concat());
     add("derived", "pyramid", [vec![1], pyramid()].concat());
     add("container", "small", small);
+    let blocks = container::to_bytes(&recording()).unwrap_or_default();
+    add("container", "blocks", blocks);
+    add("container_resealed", "blocks", parts::in_blocks(apart.clone()));
+    add(
+        "container_resealed",
+        "blocks-two-commits",
+        parts::in_blocks(second.concat()),
+    );
     add("container_resealed", "small", apart);
     add("container_resealed", "two-commits", second.concat());
     add(
@@ -65,6 +73,14 @@ pub fn add(add: Add<'_>) {
         "write-value",
         parts::take_apart(include_bytes!("../../../sample-traces/write-value.kine")),
     );
+}
+
+/// A recording as a file of version 1.
+fn without_blocks(recording: &Recording) -> Result<Vec<u8>, container::ContainerError> {
+    let mut writer = container::Writer::begin_without_blocks(container::MemorySink::default())?;
+    writer.put(recording)?;
+    writer.commit()?;
+    Ok(writer.into_sink().bytes)
 }
 
 /// The pyramid of the recording, as it is stored.

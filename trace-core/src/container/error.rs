@@ -2,6 +2,7 @@
 
 use crate::encode::EncodeError;
 use crate::progress::Cancelled;
+use crate::recording::DamagedBlock;
 use std::io;
 
 /// Why a `.kine` file could not be written or read.
@@ -39,6 +40,19 @@ pub enum ContainerError {
         /// The newest version that this program reads.
         known: u32,
     },
+    /// Blocks of the file are packed in a way that this program does not know.
+    #[error(
+        "{place}: byte {byte:#x}: blocks of the file have codec {codec}, and this program knows codec 0 (plain) alone; \
+         a newer one is needed"
+    )]
+    UnknownCodec {
+        /// The file.
+        place: String,
+        /// Where the codecs are listed.
+        byte: u64,
+        /// The number of the first codec that is not known.
+        codec: u32,
+    },
     /// The file holds no whole commit: its writer died before the first one, or it was cut.
     #[error("{place}: no whole commit in {bytes} bytes: {reason}")]
     NoCommit {
@@ -71,6 +85,12 @@ pub enum ContainerError {
         /// Why.
         source: EncodeError,
     },
+    /// What was to be written is lent from a file that is damaged: nothing makes it look sound.
+    #[error(
+        "{0}; nothing that is damaged is written as if it were sound. `kinescope verify` lists all damage, and \
+         `kinescope events` prints what is sound: take the file from where it is whole, or record it again"
+    )]
+    DamagedSource(DamagedBlock),
     /// What was given to be written contradicts itself, or cannot be held by the format.
     #[error("cannot be written: {0}")]
     Refused(String),
@@ -96,7 +116,10 @@ impl ContainerError {
     #[must_use]
     pub fn byte(&self) -> Option<u64> {
         match self {
-            Self::TooNew { byte, .. } | Self::Damaged { byte, .. } | Self::Record { byte, .. } => Some(*byte),
+            Self::TooNew { byte, .. }
+            | Self::UnknownCodec { byte, .. }
+            | Self::Damaged { byte, .. }
+            | Self::Record { byte, .. } => Some(*byte),
             _ => None,
         }
     }
@@ -106,9 +129,14 @@ impl ContainerError {
     #[must_use]
     pub fn is_damage(&self) -> bool {
         match self {
-            Self::NotKine { .. } | Self::NoCommit { .. } | Self::Damaged { .. } | Self::Record { .. } => true,
+            Self::NotKine { .. }
+            | Self::NoCommit { .. }
+            | Self::Damaged { .. }
+            | Self::Record { .. }
+            | Self::DamagedSource(_) => true,
             Self::Io { .. }
             | Self::TooNew { .. }
+            | Self::UnknownCodec { .. }
             | Self::Refused(_)
             | Self::Poisoned { .. }
             | Self::Busy { .. }
@@ -123,12 +151,13 @@ impl ContainerError {
             Self::Io { place, .. }
             | Self::NotKine { place, .. }
             | Self::TooNew { place, .. }
+            | Self::UnknownCodec { place, .. }
             | Self::NoCommit { place, .. }
             | Self::Damaged { place, .. }
             | Self::Record { place, .. }
             | Self::Poisoned { place }
             | Self::Busy { place } => Some(place),
-            Self::Refused(_) | Self::Cancelled(_) => None,
+            Self::Refused(_) | Self::DamagedSource(_) | Self::Cancelled(_) => None,
         }
     }
 }

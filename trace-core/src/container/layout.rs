@@ -3,7 +3,10 @@
 use std::fmt;
 
 /// Newest version of the format that this program reads, and the one that it writes.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
+/// The version in which a section has one digest and no blocks. Files of it are read, and go on in it when a writer
+/// appends to them.
+pub const VERSION_WITHOUT_BLOCKS: u32 = 1;
 /// First bytes of every file.
 pub(super) const MAGIC: [u8; 8] = *b"\x89KINE\r\n\x1a";
 /// First bytes of every commit record.
@@ -259,11 +262,11 @@ impl Encoding {
     }
 }
 
-/// The header's bytes.
-pub(super) fn header() -> [u8; HEADER_BYTES] {
+/// The header's bytes in a file of this version.
+pub(super) fn header(version: u32) -> [u8; HEADER_BYTES] {
     let mut h = [0; HEADER_BYTES];
     h[..8].copy_from_slice(&MAGIC);
-    h[8..12].copy_from_slice(&VERSION.to_le_bytes());
+    h[8..12].copy_from_slice(&version.to_le_bytes());
     h[12..16].copy_from_slice(&(HEADER_BYTES as u32).to_le_bytes());
     let d = digest(&h[..32]);
     h[32..].copy_from_slice(&d);
@@ -284,6 +287,8 @@ pub(super) struct CommitRecord {
     pub version: u32,
     /// Whether its table lists every section; otherwise it adds to the table of the commit before.
     pub complete: bool,
+    /// Codecs of all blocks of the sections that count, a bit each; 0 in version 1, which has no blocks.
+    pub codecs: u64,
     pub table_digest: [u8; 32],
 }
 
@@ -297,6 +302,7 @@ impl CommitRecord {
         }
         b[48..52].copy_from_slice(&self.version.to_le_bytes());
         b[52..56].copy_from_slice(&u32::from(self.complete).to_le_bytes());
+        b[56..64].copy_from_slice(&self.codecs.to_le_bytes());
         b[64..96].copy_from_slice(&self.table_digest);
         let d = digest(&b[..96]);
         b[96..].copy_from_slice(&d);
@@ -319,6 +325,7 @@ impl CommitRecord {
             previous: u64_at(bytes, 40)?,
             version: u32_at(bytes, 48)?,
             complete: u32_at(bytes, 52)? & 1 != 0,
+            codecs: u64_at(bytes, 56)?,
             table_digest: digest_at(bytes, 64)?,
         })
     }
@@ -342,9 +349,9 @@ pub(super) struct Entry {
     pub value: u64,
     pub encoding: u32,
     pub row_bytes: u32,
-    /// Not used by version 1, carried along.
-    pub reserved: u64,
-    /// BLAKE3 of the bytes.
+    /// First byte of the table of the section's blocks, 0 when it has no bytes. Not used by version 1, carried along.
+    pub blocks_at: u64,
+    /// BLAKE3 of the table of blocks, in version 1 of the section's bytes.
     pub digest: [u8; 32],
     /// Where this entry itself lies in the file, for messages; 0 while it is not written.
     pub entry_at: u64,
@@ -363,7 +370,7 @@ impl Entry {
         }
         b[48..52].copy_from_slice(&self.encoding.to_le_bytes());
         b[52..56].copy_from_slice(&self.row_bytes.to_le_bytes());
-        b[56..64].copy_from_slice(&self.reserved.to_le_bytes());
+        b[56..64].copy_from_slice(&self.blocks_at.to_le_bytes());
         b[64..].copy_from_slice(&self.digest);
         b
     }
@@ -379,7 +386,7 @@ impl Entry {
             value: u64_at(bytes, 40)?,
             encoding: u32_at(bytes, 48)?,
             row_bytes: u32_at(bytes, 52)?,
-            reserved: u64_at(bytes, 56)?,
+            blocks_at: u64_at(bytes, 56)?,
             digest: digest_at(bytes, 64)?,
             entry_at,
             name: None,
@@ -407,12 +414,15 @@ impl fmt::Display for Entry {
 }
 
 /// The digest that tells whether derived data still belongs to a recording: over the entries of its content, without
-/// where they lie.
-pub(super) fn content_digest<'a>(entries: impl Iterator<Item = &'a Entry>) -> [u8; 32] {
+/// where they and their tables of blocks lie.
+pub(super) fn content_digest<'a>(version: u32, entries: impl Iterator<Item = &'a Entry>) -> [u8; 32] {
     let mut hasher = blake3::Hasher::new();
     for e in entries.filter(|e| e.known().is_some_and(SectionKind::is_content)) {
         let mut b = e.encode();
         b[8..16].fill(0);
+        if version != VERSION_WITHOUT_BLOCKS {
+            b[56..64].fill(0);
+        }
         hasher.update(&b);
     }
     *hasher.finalize().as_bytes()
@@ -432,6 +442,7 @@ mod tests {
             previous: 6,
             version: 1,
             complete: true,
+            codecs: 1,
             table_digest: [7; 32],
         };
         assert_eq!(CommitRecord::decode(&r.encode(), 512), Some(r));
@@ -452,7 +463,7 @@ mod tests {
             value: 9,
             encoding: 0,
             row_bytes: 8,
-            reserved: 11,
+            blocks_at: 11,
             digest: [5; 32],
             entry_at: 99,
             name: None,

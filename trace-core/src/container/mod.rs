@@ -4,6 +4,7 @@
 //! and ends in a commit record that names the one before. What lies behind the last whole commit is ignored, so a
 //! file whose writer died opens at its last commit.
 
+mod blocks;
 mod error;
 mod layout;
 mod map;
@@ -19,7 +20,7 @@ mod verify_rows;
 mod writer;
 
 pub use error::ContainerError;
-pub use layout::{Encoding, SectionKind, VERSION};
+pub use layout::{Encoding, SectionKind, VERSION, VERSION_WITHOUT_BLOCKS};
 pub use mapped::recording_at;
 pub use reader::{Derived, KineFile, SectionInfo};
 pub use save::{append, to_bytes, write, write_streamed, write_with};
@@ -36,6 +37,9 @@ compile_error!("columns are lent from the file as they lie there, little-endian:
 
 /// Opens a file at its last whole commit. Takes as long for a large file as for a small one: columns and page images
 /// are lent from the mapped file, and only its metadata is read.
+///
+/// Bytes of the file are compared with their digests when they are first used. What is damaged is never used, the rest
+/// is, and [`Recording::damage`] lists what was met.
 ///
 /// # Errors
 /// When the file cannot be read, is not a recording, is of a newer version, holds no whole commit, or its metadata
@@ -55,12 +59,17 @@ pub fn open_with(path: &Path, progress: &Progress) -> Result<Recording, Containe
     file.recording()
 }
 
-/// The recording in a file's bytes, such as an outcome that came over the wire.
+/// The recording in a file's bytes, such as an outcome that came over the wire. All of it is compared with its digests.
 ///
 /// # Errors
-/// As [`open`].
+/// As [`open`], and when something is damaged.
 pub fn from_bytes(bytes: Vec<u8>) -> Result<Recording, ContainerError> {
-    KineFile::from_bytes(bytes)?.recording()
+    let file = KineFile::from_bytes(bytes)?;
+    let recording = file.recording()?;
+    match recording.find_damage(&Progress::new())? {
+        None => Ok(recording),
+        Some(block) => Err(file.source.damaged(block.bytes.start, block.to_string())),
+    }
 }
 
 /// The sections that the last whole commit of a file lists, in the order in which they were written.

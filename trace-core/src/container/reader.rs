@@ -1,7 +1,10 @@
 //! Makes a recording from a file's sections: metadata decoded, columns and page images lent from the map.
 
+use super::blocks;
 use super::error::ContainerError;
-use super::layout::{Encoding, Entry, MAX_EXTRAS, NAMED_BYTES, SectionKind, content_digest, digest};
+use super::layout::{
+    Encoding, Entry, MAX_EXTRAS, NAMED_BYTES, SectionKind, VERSION_WITHOUT_BLOCKS, content_digest, digest,
+};
 use super::recover::{State, last_commit};
 use super::sections::{self, Named, Rows, SnapshotCheck};
 use super::source::Source;
@@ -9,11 +12,13 @@ use crate::Recording;
 use crate::encode;
 use crate::progress::Progress;
 use crate::recording::{
-    Column, ColumnBuilder, Digest, Events, Facts, ImageRun, Memory, PageStore, SharedBytes, Snapshot,
+    BLOCK_BYTES, Column, ColumnBuilder, Damage, DamagedBlock, Digest, Digests, Events, Facts, ImageRun, Memory,
+    PageStore, SectionCheck, SharedBytes, Snapshot,
 };
 use bytemuck::Pod;
 use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -24,6 +29,8 @@ pub struct KineFile {
     /// Sections that nothing replaced.
     pub(super) entries: Vec<Entry>,
     pub(super) rows: Rows,
+    /// What was found damaged so far.
+    damage: Damage,
 }
 
 /// What a file's table says of a section.
@@ -49,7 +56,9 @@ pub struct SectionInfo {
     pub encoding: Option<Encoding>,
     /// Value of a constant chunk.
     pub value: u64,
-    /// BLAKE3 digest of its bytes, as the table tells it.
+    /// First byte of the table of its blocks; 0 when it has no bytes, or the file is of version 1.
+    pub blocks_at: u64,
+    /// BLAKE3 digest of the table of its blocks, in version 1 of its bytes, as the table of sections tells it.
     pub digest: Digest,
 }
 
@@ -60,28 +69,49 @@ pub struct Derived {
     pub analysis_version: u32,
     /// Whether the recording is still the one that it was made from.
     pub current: bool,
-    shared: Arc<dyn SharedBytes>,
+    check: Arc<SectionCheck>,
     start: usize,
     len: usize,
 }
 
 impl Derived {
-    /// The data. Its first byte is aligned to eight.
+    /// Bytes of the data.
     #[must_use]
-    pub fn bytes(&self) -> &[u8] {
-        let end = self.start.saturating_add(self.len);
-        self.shared.bytes().get(self.start..end).unwrap_or_default()
+    pub fn len(&self) -> usize {
+        self.len
     }
 
-    /// Lends `rows` values that begin at byte `at` of the data. `None` when they reach past its end or are not aligned
-    /// for `T`.
+    /// Whether there are no data.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// A part of the data. `None` when it reaches past the end, or is damaged: then the data are made again.
+    #[must_use]
+    pub fn part(&self, range: Range<usize>) -> Option<&[u8]> {
+        if range.start > range.end || range.end > self.len {
+            return None;
+        }
+        let place = self.start.checked_add(range.start)?..self.start.checked_add(range.end)?;
+        let sound = self.check.check(place.clone());
+        self.check.bytes.bytes().get(place).filter(|_| sound)
+    }
+    /// The data, compared with their digests. Their first byte is aligned to eight. None where they are damaged.
+    #[must_use]
+    pub fn bytes(&self) -> &[u8] {
+        self.part(0..self.len).unwrap_or_default()
+    }
+
+    /// Lends `rows` values that begin at byte `at` of the data, which are compared with their digests when they are
+    /// first used. `None` when they reach past its end or are not aligned for `T`.
     #[must_use]
     pub fn column<T: Pod>(&self, at: usize, rows: usize) -> Option<Column<T>> {
         let end = rows.checked_mul(size_of::<T>())?.checked_add(at)?;
         (end <= self.len).then_some(())?;
         let mut column = ColumnBuilder::new();
         let start = self.start.checked_add(at)?;
-        column.push_mapped(Arc::clone(&self.shared), start, rows).ok()?;
+        column.push_checked(Arc::clone(&self.check), start, rows).ok()?;
         Some(column.finish())
     }
 }
@@ -131,13 +161,31 @@ impl KineFile {
     pub(super) fn of(source: Source, progress: &Progress) -> Result<Self, ContainerError> {
         let mut state = last_commit(&source, progress)?;
         let rows = sections::check(&source, &state)?;
-        let entries = sections::live(&source, std::mem::take(&mut state.entries), progress)?;
+        let entries = sections::live(&source, state.version, std::mem::take(&mut state.entries), progress)?;
         Ok(Self {
             source,
             state,
             entries,
             rows,
+            damage: Damage::default(),
         })
+    }
+
+    /// Version of the format that the file is in.
+    #[must_use]
+    pub fn version(&self) -> u32 {
+        self.state.version
+    }
+
+    /// What was found damaged so far, by whoever used the file or a recording that is lent from it.
+    #[must_use]
+    pub fn damage(&self) -> &Damage {
+        &self.damage
+    }
+
+    /// Whether each section has one digest and no blocks.
+    pub(super) fn is_without_blocks(&self) -> bool {
+        self.state.version == VERSION_WITHOUT_BLOCKS
     }
 
     /// Number of the commit that is open: 1 for the first.
@@ -182,6 +230,7 @@ impl KineFile {
             rows: e.rows,
             encoding: Encoding::from_raw(e.encoding),
             value: e.value,
+            blocks_at: if self.is_without_blocks() { 0 } else { e.blocks_at },
             digest: e.digest,
         };
         self.entries.iter().map(info).collect()
@@ -195,15 +244,21 @@ impl KineFile {
         let Some(e) = self.named(SectionKind::Derived, name) else {
             return Ok(None);
         };
-        let head = Named::decode(&self.source.read(e.offset, NAMED_BYTES as u64)?);
-        let head = head.ok_or_else(|| self.source.damaged(e.offset, format!("{e}: its name cannot be read")))?;
         let place = |v: u64| usize::try_from(v).map_err(|_| self.source.damaged(e.offset, "out of reach".to_owned()));
+        let check = self.check(e, &self.source.share(self.state.end())?)?;
+        let (first, len) = (place(e.offset)?, place(e.bytes)?);
+        let named = first..first.saturating_add(NAMED_BYTES.min(len));
+        let head = check.bytes.bytes().get(named.clone()).filter(|_| check.check(named));
+        // Data whose head is damaged are of nothing that is known: they are made again.
+        let Some(head) = head.and_then(Named::decode) else {
+            return Ok(None);
+        };
         Ok(Some(Derived {
             analysis_version: head.analysis_version,
             current: head.made_from == self.content_digest(),
-            shared: self.source.share(self.state.end())?,
-            start: place(e.offset.saturating_add(NAMED_BYTES as u64))?,
-            len: place(e.bytes.saturating_sub(NAMED_BYTES as u64))?,
+            check,
+            start: first.saturating_add(NAMED_BYTES),
+            len: len.saturating_sub(NAMED_BYTES),
         }))
     }
 
@@ -211,7 +266,7 @@ impl KineFile {
     /// from.
     #[must_use]
     pub fn content_digest(&self) -> Digest {
-        content_digest(self.entries.iter())
+        content_digest(self.state.version, self.entries.iter())
     }
 
     fn named(&self, kind: SectionKind, name: &str) -> Option<&Entry> {
@@ -224,15 +279,98 @@ impl KineFile {
         self.entries.iter().filter(move |e| e.kind == kind as u32)
     }
 
-    /// A section's bytes, read and compared with their digest.
+    /// A section's bytes, read and compared with their digests.
     pub(super) fn checked(&self, e: &Entry) -> Result<Vec<u8>, ContainerError> {
         let bytes = self.source.read(e.offset, e.bytes)?;
-        if digest(&bytes) != e.digest {
-            return Err(self
-                .source
-                .damaged(e.offset, format!("{e} does not agree with its digest")));
+        if self.is_without_blocks() {
+            if digest(&bytes) != e.digest {
+                return Err(self
+                    .source
+                    .damaged(e.offset, format!("{e} does not agree with its digest")));
+            }
+            return Ok(bytes);
+        }
+        let table = self
+            .source
+            .read(e.blocks_at, blocks::table_bytes(e.bytes).unwrap_or(u64::MAX))?;
+        blocks::check_table(e, &table).map_err(|what| self.source.damaged(e.blocks_at, what))?;
+        for (block, data) in (0u64..).zip(bytes.chunks(BLOCK_BYTES)) {
+            blocks::check_block(e, &table, block, data).map_err(|what| {
+                let at = e.offset.saturating_add(block.saturating_mul(BLOCK_BYTES as u64));
+                self.source.damaged(at, what)
+            })?;
         }
         Ok(bytes)
+    }
+
+    /// What compares a section's bytes with their digests when they are first used.
+    pub(super) fn check(&self, e: &Entry, bytes: &Arc<dyn SharedBytes>) -> Result<Arc<SectionCheck>, ContainerError> {
+        let far = || {
+            let what = format!("{e} is too large for this machine");
+            self.source.damaged(e.entry_at, what)
+        };
+        let place = |v: u64| usize::try_from(v).map_err(|_| far());
+        let kind = e.known().ok_or_else(far)?;
+        let start = place(e.offset)?;
+        let end = place(e.end().ok_or_else(far)?)?;
+        let digests = match self.is_without_blocks() {
+            true => Digests::Whole(e.digest),
+            false => Digests::Table {
+                start: place(e.blocks_at)?,
+                digest: e.digest,
+            },
+        };
+        let mut check = SectionCheck::new(Arc::clone(bytes), start..end, digests, kind);
+        check.name.clone_from(&e.name);
+        check.row_bytes = e.row_bytes as usize;
+        check.first_row = e.first_row;
+        check.damage = self.damage.clone();
+        Ok(Arc::new(check))
+    }
+
+    /// Metadata that were read; where they are damaged, what stands in for them, and the damage is listed.
+    fn or_damage<T: Default>(&self, kind: SectionKind, read: Result<T, ContainerError>) -> Result<T, ContainerError> {
+        match read {
+            Err(ContainerError::Damaged { byte, what, .. }) => {
+                self.lose(kind, byte, what);
+                Ok(T::default())
+            }
+            other => other,
+        }
+    }
+
+    /// Lists a section of metadata as damaged.
+    fn lose(&self, kind: SectionKind, byte: u64, what: String) {
+        let found = |e: &&Entry| e.offset <= byte && e.end().is_some_and(|end| byte < end) || e.blocks_at == byte;
+        let e = self.of_kind(kind).find(found);
+        let (bytes, rows) = e.map_or((byte..byte, 0..0), |e| {
+            let rows = match sections::counts_on(kind) {
+                true => e.first_row..e.first_row.saturating_add(e.rows),
+                false => 0..0,
+            };
+            (e.offset..e.end().unwrap_or(e.offset), rows)
+        });
+        let block = e.filter(|_| !self.is_without_blocks());
+        let block = block.and_then(|e| byte.checked_sub(e.offset).filter(|at| *at < e.bytes));
+        let block = block.map(|at| at / BLOCK_BYTES as u64);
+        // The kind, the name and the block stand in front.
+        let own = e.map(|e| match block {
+            Some(b) => format!("{e}, block {b}"),
+            None => e.to_string(),
+        });
+        let told = own.and_then(|own| Some(what.strip_prefix(&own)?.trim_start_matches([':', ' ']).to_owned()));
+        self.damage.add(DamagedBlock {
+            kind,
+            name: e.and_then(|e| e.name.clone()),
+            block,
+            bytes,
+            rows,
+            reason: match told {
+                Some(text) if text == "does not agree with its digest" => None,
+                Some(text) => Some(text),
+                None => Some(what),
+            },
+        });
     }
 
     fn record<T: DeserializeOwned>(&self, e: &Entry, what: &'static str) -> Result<T, ContainerError> {
@@ -280,6 +418,14 @@ impl KineFile {
     }
 
     pub(super) fn extras(&self) -> Result<BTreeMap<String, Vec<u8>>, ContainerError> {
+        self.read_extras(&mut |_, _| false)
+    }
+
+    /// The attached bytes; where some are damaged, `pass` says whether to go on without them.
+    fn read_extras(
+        &self,
+        pass: &mut dyn FnMut(u64, String) -> bool,
+    ) -> Result<BTreeMap<String, Vec<u8>>, ContainerError> {
         let mut extras = BTreeMap::new();
         let mut left = MAX_EXTRAS;
         for e in self.of_kind(SectionKind::Extra) {
@@ -288,15 +434,23 @@ impl KineFile {
                 let what = format!("{e}: the bytes attached up to here are more than {MAX_EXTRAS}");
                 self.source.damaged(e.entry_at, what)
             })?;
-            let content = self.checked(e)?.split_off(NAMED_BYTES);
-            let name = e.name.clone();
-            let name = name.ok_or_else(|| self.source.damaged(e.offset, format!("{e}: its name cannot be read")))?;
-            extras.insert(name, content);
+            let mut all = match self.checked(e) {
+                Err(ContainerError::Damaged { byte, what, .. }) if pass(byte, what.clone()) => continue,
+                read => read?,
+            };
+            let Some(name) = e.name.clone() else {
+                let what = format!("{e}: its name cannot be read");
+                if pass(e.offset, what.clone()) {
+                    continue;
+                }
+                return Err(self.source.damaged(e.offset, what));
+            };
+            extras.insert(name, all.split_off(NAMED_BYTES.min(all.len())));
         }
         Ok(extras)
     }
 
-    fn column<T: Pod>(&self, kind: SectionKind, bytes: &Arc<dyn SharedBytes>) -> Result<Column<T>, ContainerError> {
+    fn column<T: Pod>(&self, kind: SectionKind, from: &Lender<'_>) -> Result<Column<T>, ContainerError> {
         let mut column = ColumnBuilder::new();
         for e in self.of_kind(kind) {
             let far = || {
@@ -310,7 +464,10 @@ impl KineFile {
                 column.push_constant(bytemuck::pod_read_unaligned(value), rows);
             } else {
                 let start = usize::try_from(e.offset).map_err(|_| far())?;
-                let lent = column.push_mapped(Arc::clone(bytes), start, rows);
+                let lent = match from.checked {
+                    true => column.push_checked(self.check(e, from.bytes)?, start, rows),
+                    false => column.push_mapped(Arc::clone(from.bytes), start, rows),
+                };
                 lent.map_err(|why| self.source.damaged(e.entry_at, format!("{e}: {why}")))?;
             }
         }
@@ -318,7 +475,7 @@ impl KineFile {
     }
 
     /// The event columns, without the texts of marks.
-    pub(super) fn columns(&self, bytes: &Arc<dyn SharedBytes>) -> Result<Events, ContainerError> {
+    pub(super) fn columns(&self, bytes: &Lender<'_>) -> Result<Events, ContainerError> {
         use SectionKind as K;
         Ok(Events {
             kind: self.column(K::EventKind, bytes)?,
@@ -347,8 +504,8 @@ impl KineFile {
     }
 
     /// The page images with their digests.
-    pub(super) fn pages(&self, bytes: &Arc<dyn SharedBytes>) -> Result<PageStore, ContainerError> {
-        let digests = self.column::<Digest>(SectionKind::PageDigests, bytes)?;
+    pub(super) fn pages(&self, from: &Lender<'_>) -> Result<PageStore, ContainerError> {
+        let digests = self.column::<Digest>(SectionKind::PageDigests, from)?;
         let images = self.of_kind(SectionKind::PageImages);
         let images = images
             .map(|e| ImageRun {
@@ -356,33 +513,67 @@ impl KineFile {
                 start: e.offset,
             })
             .collect();
-        PageStore::mapped_runs(Arc::clone(bytes), digests, images).ok_or_else(|| {
+        let bytes = Arc::clone(from.bytes);
+        let store = match from.checked {
+            true => PageStore::checked_runs(bytes, digests, images, self.damage.clone(), !self.is_without_blocks()),
+            false => PageStore::mapped_runs(bytes, digests, images),
+        };
+        store.ok_or_else(|| {
             self.source
                 .damaged(self.state.record.table_at, "page images are out of reach".to_owned())
         })
     }
 
-    /// The recording, with columns and page images lent from the file.
+    /// The recording, with columns and page images lent from the file. They are compared with their digests when they
+    /// are first used; records are compared now, and where they are damaged the recording goes without:
+    /// [`Recording::damage`] lists it.
     ///
     /// # Errors
     /// As [`super::open`].
     pub fn recording(&self) -> Result<Recording, ContainerError> {
+        use SectionKind as K;
         let bytes = self.source.share(self.state.end())?;
-        let (snapshots, _) = self.snapshots()?;
+        let lender = Lender {
+            bytes: &bytes,
+            checked: true,
+        };
+        // Later snapshots say what changed since earlier ones: without one of them none holds.
+        let snapshots = self.or_damage(K::Snapshots, self.snapshots().map(|(all, _)| all))?;
         let memory = Memory {
-            pages: self.pages(&bytes)?,
+            pages: self.pages(&lender)?,
             snapshots: Arc::new(snapshots),
         };
         let events = Events {
-            marks: self.marks()?,
-            ..self.columns(&bytes)?
+            marks: self.or_damage(K::Marks, self.marks())?,
+            ..self.columns(&lender)?
         };
         Ok(Recording {
-            facts: self.facts()?,
+            facts: self.or_damage(K::Facts, self.facts())?,
             events,
             memory,
-            extras: self.extras()?,
+            extras: self.sound_extras()?,
             opened_from: None,
+            damage: self.damage.clone(),
         })
     }
+
+    /// The attached bytes that are sound.
+    fn sound_extras(&self) -> Result<BTreeMap<String, Vec<u8>>, ContainerError> {
+        let mut lost = Vec::new();
+        let extras = self.read_extras(&mut |byte, what| {
+            lost.push((byte, what));
+            true
+        })?;
+        for (byte, what) in lost {
+            self.lose(SectionKind::Extra, byte, what);
+        }
+        Ok(extras)
+    }
+}
+
+/// Bytes that columns and images are lent from.
+pub(super) struct Lender<'a> {
+    pub bytes: &'a Arc<dyn SharedBytes>,
+    /// Whether they are compared with their digests before they are lent.
+    pub checked: bool,
 }

@@ -2,10 +2,11 @@
 //!
 //! Everything here reads untrusted bytes: each count and link is bounded before it is followed.
 
+use super::blocks::CODECS_KNOWN;
 use super::error::ContainerError;
 use super::layout::{
     CommitRecord, ENTRY_BYTES, Entry, HEADER_BYTES, MAGIC, MAX_TABLE, MAX_TABLES, RECORD_ALIGN, RECORD_BYTES,
-    RECORD_MAGIC, SECTION_ALIGN, VERSION, digest, digest_at, header, u32_at,
+    RECORD_MAGIC, SECTION_ALIGN, VERSION, VERSION_WITHOUT_BLOCKS, digest, digest_at, header, u32_at,
 };
 use super::source::Source;
 use crate::progress::Progress;
@@ -22,6 +23,8 @@ const SCAN_BLOCK: (u64, u64) = (4096, 1 << 20);
 /// The file as its last whole commit left it.
 #[derive(Debug)]
 pub(super) struct State {
+    /// Version of the format that the whole file is in.
+    pub version: u32,
     pub record: CommitRecord,
     /// Every section listed, in the order written, those that a later one replaced included.
     pub entries: Vec<Entry>,
@@ -39,10 +42,11 @@ impl State {
 }
 
 /// Checks the header.
-fn check_header(source: &Source) -> Result<(), ContainerError> {
+fn check_header(source: &Source) -> Result<u32, ContainerError> {
     let bytes = source.read(0, source.len.min(HEADER_BYTES as u64))?;
     if bytes.len() < HEADER_BYTES {
-        if !bytes.is_empty() && header().starts_with(&bytes) {
+        let begins = |version| header(version).starts_with(&bytes);
+        if !bytes.is_empty() && (1..=VERSION).any(begins) {
             return Err(no_commit(source, "it ends within its header".to_owned()));
         }
         let reason = format!("{} bytes are too few for a header", bytes.len());
@@ -61,20 +65,48 @@ fn check_header(source: &Source) -> Result<(), ContainerError> {
     if bytes.get(..32).map(digest) != digest_at(&bytes, 32) {
         return Err(source.damaged(0, "the header does not agree with its digest".to_owned()));
     }
-    too_new(source, 8, "the file", u32_at(&bytes, 8).unwrap_or(0))
+    let version = u32_at(&bytes, 8).unwrap_or(0);
+    too_new(source, 8, "the file", version, VERSION)?;
+    Ok(version)
 }
 
 /// Refuses a version that this program does not know.
-pub(super) fn too_new(source: &Source, byte: u64, what: &'static str, version: u32) -> Result<(), ContainerError> {
+pub(super) fn too_new(
+    source: &Source,
+    byte: u64,
+    what: &'static str,
+    version: u32,
+    known: u32,
+) -> Result<(), ContainerError> {
     match version {
-        1..=VERSION => Ok(()),
+        v if (1..=known).contains(&v) => Ok(()),
         0 => Err(source.damaged(byte, format!("{what} has version 0, which never was"))),
         _ => Err(ContainerError::TooNew {
             place: source.place.clone(),
             byte,
             what,
             version,
-            known: VERSION,
+            known,
+        }),
+    }
+}
+
+/// Refuses a commit that is in another version than its file, or has blocks of a codec that is not known.
+fn check_version(source: &Source, record: &CommitRecord, file: u32) -> Result<(), ContainerError> {
+    let byte = record.at.saturating_add(48);
+    too_new(source, byte, "a commit", record.version, VERSION)?;
+    if record.version != file {
+        let what = format!("a commit of version {} is in a file of version {file}", record.version);
+        return Err(source.damaged(byte, what));
+    }
+    match record.codecs & !CODECS_KNOWN {
+        0 => Ok(()),
+        // Nothing is said there in version 1.
+        _ if file == VERSION_WITHOUT_BLOCKS => Ok(()),
+        unknown => Err(ContainerError::UnknownCodec {
+            place: source.place.clone(),
+            byte: record.at.saturating_add(56),
+            codec: unknown.trailing_zeros(),
         }),
     }
 }
@@ -90,7 +122,7 @@ fn no_commit(source: &Source, reason: String) -> ContainerError {
 /// Finds the last whole commit. Where what lies behind it is long, or all there is, that is scanned: progress counts its
 /// bytes.
 pub(super) fn last_commit(source: &Source, progress: &Progress) -> Result<State, ContainerError> {
-    check_header(source)?;
+    let version = check_header(source)?;
     progress.set_total(source.len.max(1));
     let mut budget = TABLE_BUDGET;
     let mut passed = Vec::new();
@@ -99,10 +131,11 @@ pub(super) fn last_commit(source: &Source, progress: &Progress) -> Result<State,
         let Some(record) = CommitRecord::decode(&bytes, at) else {
             continue;
         };
-        too_new(source, at.saturating_add(48), "a commit", record.version)?;
-        match chain(source, record, &mut budget)? {
+        check_version(source, &record, version)?;
+        match chain(source, record, version, &mut budget)? {
             Ok((entries, tables)) => {
                 return Ok(State {
+                    version,
                     record,
                     entries,
                     tables,
@@ -189,7 +222,12 @@ type Sections = (Vec<Entry>, usize);
 
 /// The sections of a commit: its table, and those before it back to a complete one. The inner error says why this
 /// commit is not whole.
-fn chain(source: &Source, last: CommitRecord, budget: &mut u64) -> Result<Result<Sections, String>, ContainerError> {
+fn chain(
+    source: &Source,
+    last: CommitRecord,
+    version: u32,
+    budget: &mut u64,
+) -> Result<Result<Sections, String>, ContainerError> {
     let mut tables: Vec<(u64, Vec<u8>)> = Vec::new();
     let mut record = last;
     loop {
@@ -223,7 +261,7 @@ fn chain(source: &Source, last: CommitRecord, budget: &mut u64) -> Result<Result
                 record.previous
             )));
         };
-        too_new(source, previous.at.saturating_add(48), "a commit", previous.version)?;
+        check_version(source, &previous, version)?;
         if previous.sequence.checked_add(1) != Some(record.sequence) {
             return Ok(Err(format!(
                 "it is number {} and adds to number {}",

@@ -128,8 +128,18 @@ impl<S: Sink> Writer<S> {
     /// Pushes what a recording has beyond what was pushed before: everything, into a new file.
     ///
     /// # Errors
-    /// When it has fewer rows than were pushed already, contradicts itself, or the sink cannot be written.
+    /// When it has fewer rows than were pushed already, contradicts itself, is lent from a file that is damaged, or the
+    /// sink cannot be written.
     pub fn put(&mut self, recording: &Recording) -> Result<(), ContainerError> {
+        let put = self.put_all(recording);
+        // What was met on the way has no digest here yet: it would get one that is right.
+        match recording.damage.first() {
+            Some(block) => Err(ContainerError::DamagedSource(block)),
+            None => put,
+        }
+    }
+
+    fn put_all(&mut self, recording: &Recording) -> Result<(), ContainerError> {
         use SectionKind as K;
         let e = &recording.events;
         self.facts(&recording.facts)?;

@@ -1,12 +1,15 @@
 //! The rules that a list of sections keeps, checked before anything is lent from them.
 
+use super::blocks::{self, BLOCK_TABLE_ALIGN};
 use super::error::ContainerError;
-use super::layout::{Encoding, Entry, NAME_AT, NAMED_BYTES, SECTION_ALIGN, SectionKind, VERSION, digest_at, u32_at};
+use super::layout::{
+    Encoding, Entry, NAME_AT, NAMED_BYTES, SECTION_ALIGN, SectionKind, VERSION_WITHOUT_BLOCKS, digest_at, u32_at,
+};
 use super::recover::{State, too_new};
 use super::source::Source;
 use crate::encode::MAX_RECORD;
 use crate::progress::Progress;
-use crate::recording::{MAX_PARENTS, PageId, Snapshot};
+use crate::recording::{BLOCK_BYTES, MAX_PARENTS, PageId, Snapshot};
 use std::collections::BTreeMap;
 
 /// Rows of each column, by number of the kind.
@@ -24,8 +27,17 @@ pub(super) fn check(source: &Source, state: &State) -> Result<Rows, ContainerErr
                 e.bytes, e.offset
             )));
         }
+        if state.version != VERSION_WITHOUT_BLOCKS {
+            check_blocks(e, state.record.at).map_err(bad)?;
+        }
         let Some(kind) = e.known() else { continue };
-        too_new(source, e.entry_at.saturating_add(4), "a section", e.version)?;
+        too_new(
+            source,
+            e.entry_at.saturating_add(4),
+            "a section",
+            e.version,
+            SECTION_VERSION,
+        )?;
         check_known(e, kind).map_err(bad)?;
         if counts_on(kind) {
             let total = rows.entry(e.kind).or_insert(0);
@@ -40,7 +52,7 @@ pub(super) fn check(source: &Source, state: &State) -> Result<Rows, ContainerErr
                 .ok_or_else(|| bad("too many rows".to_owned()))?;
         }
     }
-    check_overlaps(source, &state.entries)?;
+    check_overlaps(source, state)?;
     check_lengths(&rows).map_err(|what| source.damaged(state.record.table_at, what))?;
     Ok(rows)
 }
@@ -84,15 +96,42 @@ fn check_known(e: &Entry, kind: SectionKind) -> Result<(), String> {
     Ok(())
 }
 
+/// The table of blocks lies behind the section, before the commit record.
+fn check_blocks(e: &Entry, record_at: u64) -> Result<(), String> {
+    if e.bytes == 0 {
+        return match e.blocks_at {
+            0 => Ok(()),
+            at => Err(format!("it has no bytes, and a table of blocks at byte {at:#x}")),
+        };
+    }
+    let end = blocks::table_bytes(e.bytes).and_then(|n| e.blocks_at.checked_add(n));
+    let behind = e.end().is_some_and(|end| end <= e.blocks_at);
+    if !behind || !e.blocks_at.is_multiple_of(BLOCK_TABLE_ALIGN) || end.is_none_or(|end| end > record_at) {
+        return Err(format!(
+            "byte {:#x} is not a place for the table of its {} blocks",
+            e.blocks_at,
+            blocks::count(e.bytes)
+        ));
+    }
+    Ok(())
+}
+
 /// Two sections never share bytes: otherwise a small file could claim endless rows.
-fn check_overlaps(source: &Source, entries: &[Entry]) -> Result<(), ContainerError> {
-    let mut by_place: Vec<&Entry> = entries.iter().filter(|e| e.bytes > 0).collect();
-    by_place.sort_by_key(|e| e.offset);
+fn check_overlaps(source: &Source, state: &State) -> Result<(), ContainerError> {
+    let mut by_place: Vec<(u64, Option<u64>, &Entry)> = Vec::new();
+    for e in state.entries.iter().filter(|e| e.bytes > 0) {
+        by_place.push((e.offset, e.end(), e));
+        if state.version != VERSION_WITHOUT_BLOCKS {
+            let end = blocks::table_bytes(e.bytes).and_then(|n| e.blocks_at.checked_add(n));
+            by_place.push((e.blocks_at, end, e));
+        }
+    }
+    by_place.sort_by_key(|(start, ..)| *start);
     for pair in by_place.windows(2) {
-        if let [a, b] = pair
-            && a.end().is_none_or(|end| end > b.offset)
+        if let [(_, end, a), (start, _, b)] = pair
+            && end.is_none_or(|end| end > *start)
         {
-            return Err(source.damaged(b.entry_at, format!("{b} at byte {:#x} overlaps {a}", b.offset)));
+            return Err(source.damaged(b.entry_at, format!("{b} at byte {start:#x} overlaps {a}")));
         }
     }
     Ok(())
@@ -157,7 +196,12 @@ impl Named {
 }
 
 /// Reads the names of named sections, and drops what a later section replaced.
-pub(super) fn live(source: &Source, entries: Vec<Entry>, progress: &Progress) -> Result<Vec<Entry>, ContainerError> {
+pub(super) fn live(
+    source: &Source,
+    version: u32,
+    entries: Vec<Entry>,
+    progress: &Progress,
+) -> Result<Vec<Entry>, ContainerError> {
     let mut kept: Vec<Option<Entry>> = Vec::with_capacity(entries.len());
     let mut newest: BTreeMap<(u32, String), usize> = BTreeMap::new();
     for mut e in entries {
@@ -165,7 +209,7 @@ pub(super) fn live(source: &Source, entries: Vec<Entry>, progress: &Progress) ->
             progress.check()?;
             if kind != SectionKind::Facts {
                 // A name that cannot be read replaces nothing; whoever wants the section is told then.
-                let Some(named) = Named::decode(&source.read(e.offset, NAMED_BYTES as u64)?) else {
+                let Some(named) = Named::decode(&name_block(source, version, &e)?) else {
                     kept.push(Some(e));
                     continue;
                 };
@@ -179,6 +223,18 @@ pub(super) fn live(source: &Source, entries: Vec<Entry>, progress: &Progress) ->
         kept.push(Some(e));
     }
     Ok(kept.into_iter().flatten().collect())
+}
+
+/// The bytes of a named section that its name is in; none where they are damaged. In version 1 they are compared with
+/// a digest when the whole section is.
+fn name_block(source: &Source, version: u32, e: &Entry) -> Result<Vec<u8>, ContainerError> {
+    if version == VERSION_WITHOUT_BLOCKS {
+        return source.read(e.offset, NAMED_BYTES as u64);
+    }
+    let table = source.read(e.blocks_at, blocks::table_bytes(e.bytes).unwrap_or(u64::MAX))?;
+    let first = source.read(e.offset, e.bytes.min(BLOCK_BYTES as u64))?;
+    let sound = blocks::check_table(e, &table).and_then(|()| blocks::check_block(e, &table, 0, &first));
+    Ok(if sound.is_ok() { first } else { Vec::new() })
 }
 
 /// Checks snapshots one after another, as they are written and as they are read.
@@ -239,4 +295,4 @@ impl SnapshotCheck {
 
 /// Version that the sections of this program have. A record whose fields change needs a higher one, with the old form
 /// kept for reading: the frozen files under `tests/golden` stay readable.
-pub(super) const SECTION_VERSION: u32 = VERSION;
+pub(super) const SECTION_VERSION: u32 = 1;

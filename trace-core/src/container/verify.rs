@@ -1,11 +1,13 @@
 //! Checks a whole file: every digest, every length, every row that could point astray.
 
+use super::blocks;
 use super::error::ContainerError;
 use super::layout::{CommitRecord, Entry, RECORD_BYTES, digest};
 use super::reader::KineFile;
 use super::recover::check_record;
 use super::verify_rows;
 use crate::progress::Progress;
+use crate::recording::BLOCK_BYTES;
 use std::path::Path;
 
 /// Most problems that are listed; the others are counted.
@@ -175,8 +177,14 @@ fn commits(file: &KineFile, report: &mut VerifyReport) -> Result<Vec<Place>, Con
 
 /// Nothing shares bytes with anything else. That sections do not share any with each other was checked at the open.
 fn overlaps(file: &KineFile, mut places: Vec<Place>, report: &mut VerifyReport) {
-    let sections = file.entries.iter().filter(|e| e.bytes > 0);
-    places.extend(sections.map(|e| (e.offset, e.offset.saturating_add(e.bytes), e.to_string())));
+    for e in file.entries.iter().filter(|e| e.bytes > 0) {
+        places.push((e.offset, e.offset.saturating_add(e.bytes), e.to_string()));
+        if !file.is_without_blocks() {
+            let end = blocks::table_bytes(e.bytes).and_then(|n| e.blocks_at.checked_add(n));
+            let what = format!("the table of blocks of {e}");
+            places.push((e.blocks_at, end.unwrap_or(u64::MAX), what));
+        }
+    }
     places.sort();
     for pair in places.windows(2) {
         if let [(_, end, a), (start, _, b)] = pair
@@ -203,15 +211,49 @@ fn digests(
             report.add(e.entry_at, format!("{e} lies outside the file"));
             continue;
         };
-        let mut hasher = blake3::Hasher::new();
-        for piece in data.chunks(1 << 20) {
-            hasher.update(piece);
-            progress.advance(piece.len() as u64)?;
+        if file.is_without_blocks() {
+            let mut hasher = blake3::Hasher::new();
+            for piece in data.chunks(1 << 20) {
+                hasher.update(piece);
+                progress.advance(piece.len() as u64)?;
+            }
+            if *hasher.finalize().as_bytes() != e.digest {
+                report.add(e.offset, format!("{e} does not agree with its digest"));
+            }
+        } else {
+            in_blocks(file, e, data, progress, report)?;
         }
         report.bytes += e.bytes;
-        if *hasher.finalize().as_bytes() != e.digest {
-            report.add(e.offset, format!("{e} does not agree with its digest"));
+    }
+    Ok(())
+}
+
+/// Compares every block of a section with its digest.
+fn in_blocks(
+    file: &KineFile,
+    e: &Entry,
+    data: &[u8],
+    progress: &Progress,
+    report: &mut VerifyReport,
+) -> Result<(), ContainerError> {
+    if data.is_empty() {
+        return Ok(());
+    }
+    let table = file
+        .source
+        .read(e.blocks_at, blocks::table_bytes(e.bytes).unwrap_or(u64::MAX))?;
+    report.bytes += table.len() as u64;
+    if let Err(what) = blocks::check_table(e, &table) {
+        report.add(e.blocks_at, what);
+        progress.advance(e.bytes)?;
+        return Ok(());
+    }
+    for (block, data) in (0u64..).zip(data.chunks(BLOCK_BYTES)) {
+        if let Err(what) = blocks::check_block(e, &table, block, data) {
+            let at = e.offset.saturating_add(block.saturating_mul(BLOCK_BYTES as u64));
+            report.add(at, what);
         }
+        progress.advance(data.len() as u64)?;
     }
     Ok(())
 }

@@ -1,9 +1,10 @@
 //! Appends sections and commits. Streams: what is pushed goes straight to the sink, and nothing is kept but the table.
 
+use super::blocks::{BLOCK_TABLE_ALIGN, BlockHasher, CODECS_KNOWN, section_digest};
 use super::error::ContainerError;
 use super::layout::{
     CommitRecord, Encoding, Entry, MAX_TABLES, RECORD_ALIGN, RECORD_BYTES, SECTION_ALIGN, SectionKind, VERSION,
-    align_up, content_digest, header,
+    VERSION_WITHOUT_BLOCKS, align_up, content_digest, header,
 };
 use super::reader::KineFile;
 use super::sections::{self, Rows, SECTION_VERSION, SnapshotCheck};
@@ -29,6 +30,8 @@ const PIECE: usize = 1 << 20;
 pub struct Writer<S: Sink> {
     sink: S,
     place: String,
+    /// Version of the format that the file is in.
+    version: u32,
     /// One past the last byte used.
     end: u64,
     /// Sections that nothing replaced.
@@ -61,7 +64,13 @@ pub struct Commit {
 struct Open {
     start: u64,
     at: u64,
-    hasher: blake3::Hasher,
+    digests: OpenDigests,
+}
+
+/// The digests of a section being written.
+enum OpenDigests {
+    Whole(Box<blake3::Hasher>),
+    Blocks(Box<BlockHasher>),
 }
 
 impl<S: Sink> std::fmt::Debug for Writer<S> {
@@ -127,6 +136,7 @@ impl Writer<FileSink> {
         Ok(Self {
             sink: FileSink::new(file, None),
             place,
+            version: kine.version(),
             end: kine.source.len,
             listed: kine.entries.len(),
             entries: kine.entries,
@@ -182,10 +192,23 @@ impl<S: Sink> Writer<S> {
         Self::begin_at(sink, "bytes in memory".to_owned())
     }
 
+    /// As [`Writer::begin`], in the version of the format without blocks, which older programs read.
+    ///
+    /// # Errors
+    /// As [`Writer::begin`].
+    pub fn begin_without_blocks(sink: S) -> Result<Self, ContainerError> {
+        Self::begin_in(sink, "bytes in memory".to_owned(), VERSION_WITHOUT_BLOCKS)
+    }
+
     pub(super) fn begin_at(sink: S, place: String) -> Result<Self, ContainerError> {
+        Self::begin_in(sink, place, VERSION)
+    }
+
+    fn begin_in(sink: S, place: String, version: u32) -> Result<Self, ContainerError> {
         let mut writer = Self {
             sink,
             place,
+            version,
             end: 0,
             entries: Vec::new(),
             listed: 0,
@@ -198,7 +221,7 @@ impl<S: Sink> Writer<S> {
             room: None,
             progress: Progress::new(),
         };
-        writer.write(0, &header())?;
+        writer.write(0, &header(version))?;
         writer.end = SECTION_ALIGN;
         Ok(writer)
     }
@@ -253,26 +276,51 @@ impl<S: Sink> Writer<S> {
         Ok(Open {
             start,
             at: start,
-            hasher: blake3::Hasher::new(),
+            digests: match self.version {
+                VERSION_WITHOUT_BLOCKS => OpenDigests::Whole(Box::default()),
+                _ => OpenDigests::Blocks(Box::new(BlockHasher::new())),
+            },
         })
     }
 
     fn feed(&mut self, open: &mut Open, bytes: &[u8]) -> Result<(), ContainerError> {
         for piece in bytes.chunks(PIECE) {
             self.progress.advance(piece.len() as u64)?;
-            open.hasher.update(piece);
+            match &mut open.digests {
+                OpenDigests::Whole(hasher) => {
+                    hasher.update(piece);
+                }
+                OpenDigests::Blocks(hasher) => hasher.update(piece),
+            }
             self.write(open.at, piece)?;
             open.at += piece.len() as u64;
         }
         Ok(())
     }
 
-    fn close(&mut self, open: &Open, mut entry: Entry) {
+    fn close(&mut self, open: Open, mut entry: Entry) -> Result<(), ContainerError> {
         self.end = self.end.max(open.at);
         entry.bytes = open.at - open.start;
         entry.offset = if entry.bytes == 0 { 0 } else { open.start };
-        entry.digest = *open.hasher.finalize().as_bytes();
+        match open.digests {
+            OpenDigests::Whole(hasher) => entry.digest = *hasher.finalize().as_bytes(),
+            OpenDigests::Blocks(mut hasher) => {
+                let table = hasher.finish();
+                entry.digest = super::layout::digest(table);
+                if !table.is_empty() {
+                    entry.blocks_at = self.aligned_end(BLOCK_TABLE_ALIGN)?;
+                    self.write(entry.blocks_at, table)?;
+                    self.end = entry.blocks_at.saturating_add(table.len() as u64);
+                }
+            }
+        }
         self.list(entry);
+        Ok(())
+    }
+
+    /// The digest that a section of these bytes gets.
+    fn digest_of(&self, parts: &[&[u8]]) -> [u8; 32] {
+        section_digest(self.version, parts.iter().copied())
     }
 
     /// Adds an entry, and drops the one that it replaces.
@@ -306,7 +354,7 @@ impl<S: Sink> Writer<S> {
             value: 0,
             encoding: encoding as u32,
             row_bytes: kind.row_bytes().unwrap_or(0),
-            reserved: 0,
+            blocks_at: 0,
             digest: super::layout::digest(&[]),
             entry_at: 0,
             name: None,
@@ -337,8 +385,7 @@ impl<S: Sink> Writer<S> {
         let mut open = self.open()?;
         self.feed(&mut open, bytemuck::cast_slice(values))?;
         let entry = self.entry(kind, Encoding::Plain, values.len() as u64);
-        self.close(&open, entry);
-        Ok(())
+        self.close(open, entry)
     }
 
     /// Appends `rows` rows of one value to a column, at no cost per row.
@@ -415,7 +462,7 @@ impl<S: Sink> Writer<S> {
             return Err(ContainerError::Refused(what));
         }
         let entry = self.entry(SectionKind::PageImages, Encoding::Plain, count as u64);
-        self.close(&open, entry);
+        self.close(open, entry)?;
         self.push(SectionKind::PageDigests, digests)
     }
 
@@ -448,8 +495,13 @@ impl<S: Sink> Writer<S> {
             table_at,
             table_bytes: table.len() as u64,
             previous: self.previous,
-            version: VERSION,
+            version: self.version,
             complete,
+            codecs: if self.version == VERSION_WITHOUT_BLOCKS {
+                0
+            } else {
+                CODECS_KNOWN
+            },
             table_digest: super::layout::digest(&table),
         };
         // The record must not reach the disk before what it vouches for.

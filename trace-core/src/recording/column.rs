@@ -1,6 +1,8 @@
 //! A column of an event table: plain values in one or more chunks, owned or mapped from a file.
 
 use super::block_facts::{BlockFact, BlockFacts};
+use super::damage::{Damage, SectionCheck};
+use crate::progress::{Cancelled, Progress};
 use bytemuck::Pod;
 use std::ops::Range;
 use std::sync::Arc;
@@ -13,8 +15,28 @@ pub trait SharedBytes: Send + Sync {
 
 enum Data<T> {
     Owned(Vec<T>),
-    Mapped { bytes: Arc<dyn SharedBytes>, start: usize },
+    Mapped {
+        bytes: Arc<dyn SharedBytes>,
+        start: usize,
+        /// What the bytes are compared with before they are lent.
+        check: Option<Arc<SectionCheck>>,
+    },
     Constant(Vec<T>),
+}
+
+/// Blocks that are compared with their digests before a slice of them is lent: few enough that they are still in the
+/// processor's cache when the slice is read.
+const BLOCKS_AHEAD: usize = 4;
+
+/// Words of the values that stand in for damaged rows.
+const FILL_WORDS: usize = 2048;
+static ONES: [u64; FILL_WORDS] = [u64::MAX; FILL_WORDS];
+static ZEROS: [u64; FILL_WORDS] = [0; FILL_WORDS];
+
+/// Rows of a chunk that follow each other: sound ones, or a number of damaged ones with values that stand in for them.
+enum Stretch<'a, T> {
+    Sound(&'a [T]),
+    Damaged { rows: usize, fill: &'a [T] },
 }
 
 /// A run of values of a column.
@@ -34,17 +56,24 @@ const CONSTANT_ROWS: usize = 1 << 20;
 const SHORT_BLOCK: usize = 16;
 
 impl<T: Pod> Chunk<T> {
-    fn get(&self, at: usize) -> T {
+    /// The value of a row; `None` when it is damaged.
+    fn get(&self, at: usize) -> Option<T> {
         match &self.data {
-            Data::Owned(v) => v[at],
-            Data::Mapped { .. } => self.mapped()[at],
-            Data::Constant(v) => v[0],
+            Data::Owned(v) => v.get(at).copied(),
+            Data::Mapped { check, .. } => {
+                let sound = match check {
+                    Some(check) => check.is_sound() || check.check(self.place(at..at + 1)),
+                    None => true,
+                };
+                sound.then(|| self.mapped()[at])
+            }
+            Data::Constant(v) => v.first().copied(),
         }
     }
 
     fn mapped(&self) -> &[T] {
         match &self.data {
-            Data::Mapped { bytes, start } => {
+            Data::Mapped { bytes, start, .. } => {
                 let end = start + self.len * size_of::<T>();
                 // Bounds and alignment were checked when the chunk was made.
                 bytemuck::cast_slice(&bytes.bytes()[*start..end])
@@ -52,6 +81,60 @@ impl<T: Pod> Chunk<T> {
             Data::Owned(v) | Data::Constant(v) => v,
         }
     }
+
+    /// Where rows lie in the shared bytes.
+    fn place(&self, rows: Range<usize>) -> Range<usize> {
+        let start = match &self.data {
+            Data::Mapped { start, .. } => *start,
+            Data::Owned(_) | Data::Constant(_) => 0,
+        };
+        start + rows.start * size_of::<T>()..start + rows.end * size_of::<T>()
+    }
+
+    fn check(&self) -> Option<&Arc<SectionCheck>> {
+        match &self.data {
+            Data::Mapped { check, .. } => check.as_ref(),
+            Data::Owned(_) | Data::Constant(_) => None,
+        }
+    }
+
+    /// The first of some rows of a chunk that is not constant, which are compared with their digests, `most` blocks at
+    /// once.
+    fn stretch(&self, rows: Range<usize>, most: usize) -> Stretch<'_, T> {
+        let Some(check) = self.check().filter(|c| !c.is_sound()) else {
+            return Stretch::Sound(&self.mapped()[rows]);
+        };
+        let size = size_of::<T>().max(1);
+        let place = self.place(rows.clone());
+        let (end, sound) = check.stretch(place.clone(), most);
+        let bytes = end.saturating_sub(place.start);
+        let damaged = |count: usize| Stretch::Damaged {
+            rows: count.clamp(1, rows.len()),
+            fill: fill(check.fills_with_ones()),
+        };
+        if !sound {
+            // A row that begins in a damaged block is damaged as a whole.
+            return damaged(bytes.div_ceil(size));
+        }
+        match bytes / size {
+            // The first row reaches into another block.
+            0 if check.check(self.place(rows.start..rows.start + 1)) => {
+                Stretch::Sound(&self.mapped()[rows.start..rows.start + 1])
+            }
+            0 => damaged(1),
+            count => Stretch::Sound(&self.mapped()[rows.start..rows.start + count]),
+        }
+    }
+}
+
+/// Values that stand in for damaged rows.
+fn fill<T: Pod>(ones: bool) -> &'static [T] {
+    let bytes: &[u8] = bytemuck::cast_slice(if ones { &ONES } else { &ZEROS });
+    let whole = bytes.len() / size_of::<T>().max(1) * size_of::<T>();
+    bytes
+        .get(..whole)
+        .and_then(|b| bytemuck::try_cast_slice(b).ok())
+        .unwrap_or_default()
 }
 
 /// Why bytes cannot be lent as a column.
@@ -103,10 +186,16 @@ impl<T> Part<'_, T> {
 }
 
 /// A column of plain little-endian values. Cloning it is cheap and shares the values.
+///
+/// Rows of a file are compared with their digests when they are first used. A row that is damaged has no value: a
+/// look-up gives `None`, and walks over rows have a value in its place that means nothing: all bits set in kinds, rows,
+/// places and widths, otherwise 0.
 pub struct Column<T> {
     chunks: Arc<Vec<Chunk<T>>>,
     len: usize,
     facts: Arc<BlockFacts>,
+    /// Where damage is listed, for columns of a file.
+    damage: Option<Damage>,
 }
 
 impl<T> Clone for Column<T> {
@@ -115,6 +204,7 @@ impl<T> Clone for Column<T> {
             chunks: Arc::clone(&self.chunks),
             len: self.len,
             facts: Arc::clone(&self.facts),
+            damage: self.damage.clone(),
         }
     }
 }
@@ -125,6 +215,7 @@ impl<T> Default for Column<T> {
             chunks: Arc::default(),
             len: 0,
             facts: Arc::default(),
+            damage: None,
         }
     }
 }
@@ -167,11 +258,38 @@ impl<T: Pod> Column<T> {
         self.chunks.get(at)
     }
 
-    /// The value of a row, or `None` past the end.
+    /// The value of a row, or `None` past the end or where the file is damaged.
     #[must_use]
     pub fn get(&self, row: usize) -> Option<T> {
         let c = self.chunk_of(row)?;
-        Some(c.get(row - c.start))
+        c.get(row - c.start)
+    }
+
+    /// Returns whether damage was found in the file that the column is lent from. Costs one load.
+    #[must_use]
+    pub fn has_damage(&self) -> bool {
+        self.damage.as_ref().is_some_and(Damage::any)
+    }
+
+    /// Compares a row with its digest, if nobody did. Returns whether it is damaged; a row past the end is not.
+    #[must_use]
+    pub fn is_damaged(&self, row: usize) -> bool {
+        let Some(c) = self.chunk_of(row) else { return false };
+        let at = row - c.start;
+        c.check().is_some_and(|check| !check.check(c.place(at..at + 1)))
+    }
+
+    /// Compares all rows with their digests.
+    ///
+    /// # Errors
+    /// When the work was cancelled.
+    pub fn check_all(&self, progress: &Progress) -> Result<(), Cancelled> {
+        for c in self.chunks.iter() {
+            if let Some(check) = c.check() {
+                check.check_all(progress)?;
+            }
+        }
+        Ok(())
     }
 
     /// The rows of `range` (clipped to the column) as slices, in order. Their lengths say nothing about how the
@@ -187,15 +305,18 @@ impl<T: Pod> Column<T> {
             let stop = end.min(c.start + c.len);
             let s = match &c.data {
                 Data::Constant(block) => &block[..(stop - row).min(block.len())],
-                _ => &c.mapped()[row - c.start..stop - c.start],
+                _ => match c.stretch(row - c.start..stop - c.start, BLOCKS_AHEAD) {
+                    Stretch::Sound(s) => s,
+                    Stretch::Damaged { rows, fill } => &fill[..rows.min(fill.len())],
+                },
             };
             row += s.len();
-            Some(s)
+            (!s.is_empty()).then_some(s)
         })
     }
 
     /// The rows of `range` (clipped to the column) as they are stored, in order: a constant run of any length is one
-    /// part.
+    /// part. Damaged rows are a constant run of the value that stands in for them.
     pub fn parts(&self, range: Range<usize>) -> impl Iterator<Item = Part<'_, T>> + '_ {
         let end = range.end.min(self.len);
         let mut row = range.start;
@@ -206,13 +327,19 @@ impl<T: Pod> Column<T> {
             let c = self.chunk_of(row)?;
             let stop = end.min(c.start + c.len);
             let part = match &c.data {
-                Data::Constant(_) => Part::Constant {
-                    value: c.get(row - c.start),
+                Data::Constant(block) => Part::Constant {
+                    value: *block.first()?,
                     rows: stop - row,
                 },
-                _ => Part::Plain(&c.mapped()[row - c.start..stop - c.start]),
+                _ => match c.stretch(row - c.start..stop - c.start, usize::MAX) {
+                    Stretch::Sound(s) => Part::Plain(s),
+                    Stretch::Damaged { rows, fill } => Part::Constant {
+                        value: *fill.first()?,
+                        rows,
+                    },
+                },
             };
-            row = stop;
+            row += part.rows();
             Some(part)
         })
     }
@@ -314,6 +441,30 @@ impl<T: Pod> ColumnBuilder<T> {
     /// # Errors
     /// When they reach past the end, or are not aligned for `T` in memory.
     pub fn push_mapped(&mut self, bytes: Arc<dyn SharedBytes>, start: usize, len: usize) -> Result<(), ColumnError> {
+        self.lend(bytes, start, len, None)
+    }
+
+    /// As [`ColumnBuilder::push_mapped`], for rows of a section that are compared with their digests when they are
+    /// first used.
+    ///
+    /// # Errors
+    /// As [`ColumnBuilder::push_mapped`].
+    pub(crate) fn push_checked(
+        &mut self,
+        check: Arc<SectionCheck>,
+        start: usize,
+        len: usize,
+    ) -> Result<(), ColumnError> {
+        self.lend(Arc::clone(&check.bytes), start, len, Some(check))
+    }
+
+    fn lend(
+        &mut self,
+        bytes: Arc<dyn SharedBytes>,
+        start: usize,
+        len: usize,
+        check: Option<Arc<SectionCheck>>,
+    ) -> Result<(), ColumnError> {
         let all = bytes.bytes();
         let out = ColumnError::OutOfRange {
             start,
@@ -329,17 +480,19 @@ impl<T: Pod> ColumnBuilder<T> {
                 align: align_of::<T>(),
             });
         }
-        self.push(len, Data::Mapped { bytes, start });
+        self.push(len, Data::Mapped { bytes, start, check });
         Ok(())
     }
 
     /// The column.
     #[must_use]
     pub fn finish(self) -> Column<T> {
+        let damage = self.chunks.iter().find_map(Chunk::check).map(|c| c.damage.clone());
         Column {
             chunks: Arc::new(self.chunks),
             len: self.len,
             facts: Arc::default(),
+            damage,
         }
     }
 }

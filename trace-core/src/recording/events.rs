@@ -3,6 +3,7 @@
 use super::calls::{AllocationRow, CallRow, CopyRow, FillRow, LaunchRow, OrderRow};
 use super::column::{Column, ColumnBuilder};
 use super::ids::PhysAddr;
+use crate::progress::{Cancelled, Progress};
 use bytemuck::{Pod, Zeroable};
 use serde::{Deserialize, Serialize};
 
@@ -392,6 +393,9 @@ impl Events {
                 else {
                     continue;
                 };
+                if self.offset.has_damage() && self.is_damaged_access(payload) {
+                    continue;
+                }
                 return Some((
                     event - 1,
                     Access {
@@ -404,6 +408,71 @@ impl Events {
                 ));
             }
         })
+    }
+
+    fn is_damaged_access(&self, row: usize) -> bool {
+        self.offset.is_damaged(row) || self.width.is_damaged(row) || self.value.is_damaged(row)
+    }
+
+    /// Compares what the file holds of an event with its digests, if nobody did. Returns whether some of it is damaged.
+    #[must_use]
+    pub fn is_damaged(&self, event: usize) -> bool {
+        let own = self.kind.is_damaged(event)
+            || self.space.is_damaged(event)
+            || self.time.is_damaged(event)
+            || self.thread.is_damaged(event)
+            || self.payload.is_damaged(event);
+        if own {
+            return true;
+        }
+        let (Some(kind), Some(row)) = (self.kind(event), self.payload.get(event)) else {
+            return false;
+        };
+        let row = row as usize;
+        match kind {
+            EventKind::Read | EventKind::Write => self.is_damaged_access(row),
+            EventKind::Interrupt => self.interrupts.is_damaged(row),
+            EventKind::Submit => self.submits.is_damaged(row),
+            EventKind::HostWrite => self.host_writes.is_damaged(row),
+            EventKind::Undecoded => self.undecoded.is_damaged(row),
+            EventKind::DmaMap => self.dma_maps.is_damaged(row),
+            EventKind::Launch => self.launches.is_damaged(row),
+            EventKind::Copy => self.copies.is_damaged(row),
+            EventKind::Fill => self.fills.is_damaged(row),
+            EventKind::Order => self.orders.is_damaged(row),
+            EventKind::Allocation => self.allocations.is_damaged(row),
+            EventKind::Call => self.calls.is_damaged(row),
+            // A list of marks that is damaged was left out when the file was opened.
+            EventKind::Mark => self.kind.has_damage() && row >= self.marks.len(),
+        }
+    }
+
+    /// Compares all columns with their digests.
+    ///
+    /// # Errors
+    /// When the work was cancelled.
+    pub(crate) fn check_all(&self, progress: &Progress) -> Result<(), Cancelled> {
+        self.kind.check_all(progress)?;
+        self.space.check_all(progress)?;
+        self.time.check_all(progress)?;
+        self.thread.check_all(progress)?;
+        self.payload.check_all(progress)?;
+        self.offset.check_all(progress)?;
+        self.width.check_all(progress)?;
+        self.value.check_all(progress)?;
+        self.interrupts.check_all(progress)?;
+        self.submits.check_all(progress)?;
+        self.host_writes.check_all(progress)?;
+        self.undecoded.check_all(progress)?;
+        self.dma_maps.check_all(progress)?;
+        self.launches.check_all(progress)?;
+        self.copies.check_all(progress)?;
+        self.fills.check_all(progress)?;
+        self.orders.check_all(progress)?;
+        self.allocations.check_all(progress)?;
+        self.calls.check_all(progress)?;
+        self.call_bytes.check_all(progress)?;
+        self.call_pages.check_all(progress)
     }
 
     /// The interrupt that an event is, if it is one.

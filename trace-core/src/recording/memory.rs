@@ -8,7 +8,10 @@ use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 
 use super::column::{Column, SharedBytes};
+use super::damage::{BLOCK_BYTES, Damage, DamagedBlock};
+use crate::container::SectionKind;
 use crate::progress::{Cancelled, Progress};
+use std::sync::atomic::{AtomicU8, Ordering};
 
 /// A page image.
 pub type Page = [u8; PAGE_SIZE];
@@ -40,8 +43,6 @@ struct Pages {
     /// Digest of page `i + 1`.
     digests: Column<Digest>,
     data: PageData,
-    /// The first damaged image, once they were all looked at.
-    damaged: OnceLock<Option<DamagedPage>>,
 }
 
 /// A page image in a file that does not have the digest that the file gives for it.
@@ -68,7 +69,18 @@ enum PageData {
     Mapped {
         bytes: Arc<dyn SharedBytes>,
         runs: Vec<(u64, ImageRun)>,
+        /// How images are compared with their digests when they are first used, for those of a file.
+        check: Option<ImageCheck>,
     },
+}
+
+/// Which images of a file were compared with their digests.
+struct ImageCheck {
+    damage: Damage,
+    /// Whether the file's sections are in blocks.
+    blocks: bool,
+    /// A state an image: 0 when nobody looked, 1 when it is sound, 2 when it is damaged.
+    states: OnceLock<Box<[AtomicU8]>>,
 }
 
 impl Default for PageData {
@@ -96,6 +108,32 @@ impl PageStore {
     /// page. Returns `None` when there are not as many images as digests, or a run would reach past the end.
     #[must_use]
     pub fn mapped_runs(bytes: Arc<dyn SharedBytes>, digests: Column<Digest>, runs: Vec<ImageRun>) -> Option<Self> {
+        Self::lend(bytes, digests, runs, None)
+    }
+
+    /// As [`PageStore::mapped_runs`], for images of a file, whose sections are in blocks or not: each is compared with
+    /// its digest when it is first used.
+    pub(crate) fn checked_runs(
+        bytes: Arc<dyn SharedBytes>,
+        digests: Column<Digest>,
+        runs: Vec<ImageRun>,
+        damage: Damage,
+        blocks: bool,
+    ) -> Option<Self> {
+        let check = ImageCheck {
+            damage,
+            blocks,
+            states: OnceLock::new(),
+        };
+        Self::lend(bytes, digests, runs, Some(check))
+    }
+
+    fn lend(
+        bytes: Arc<dyn SharedBytes>,
+        digests: Column<Digest>,
+        runs: Vec<ImageRun>,
+        check: Option<ImageCheck>,
+    ) -> Option<Self> {
         let end = bytes.bytes().len() as u64;
         let mut first = 0u64;
         let mut placed = Vec::with_capacity(runs.len());
@@ -111,8 +149,11 @@ impl PageStore {
         Some(Self {
             inner: Arc::new(Pages {
                 digests,
-                data: PageData::Mapped { bytes, runs: placed },
-                damaged: OnceLock::new(),
+                data: PageData::Mapped {
+                    bytes,
+                    runs: placed,
+                    check,
+                },
             }),
         })
     }
@@ -129,7 +170,8 @@ impl PageStore {
         self.len() == 0
     }
 
-    /// The image of a page, or `None` for an id that the store does not have.
+    /// The image of a page, or `None` for an id that the store does not have, or whose image is damaged. An image of a
+    /// file is compared with its digest when it is first asked for.
     #[must_use]
     pub fn page(&self, id: PageId) -> Option<&Page> {
         if id == PageId::ZERO {
@@ -138,14 +180,17 @@ impl PageStore {
         let at = id.0 as usize - 1;
         match &self.inner.data {
             PageData::Owned(v) => v.get(at).map(|p| &**p),
-            PageData::Mapped { bytes, runs } => {
-                let at = at as u64;
-                let (first, run) = runs.get(runs.partition_point(|(first, _)| *first <= at).checked_sub(1)?)?;
-                let index = at.checked_sub(*first).filter(|i| *i < run.pages)?;
-                // In range: the whole run was compared with the length when the store was made.
-                let start = (run.start + index * PAGE_SIZE as u64) as usize;
-                bytes.bytes().get(start..start + PAGE_SIZE)?.try_into().ok()
-            }
+            PageData::Mapped { check: None, .. } => self.inner.image(at).map(|(_, page)| page),
+            PageData::Mapped { check: Some(check), .. } => self.inner.checked(at, check),
+        }
+    }
+
+    /// The image of a page as the file has it, damaged or not.
+    #[must_use]
+    pub fn page_as_stored(&self, id: PageId) -> Option<&Page> {
+        match (&self.inner.data, (id.0 as usize).checked_sub(1)) {
+            (PageData::Mapped { .. }, Some(at)) => self.inner.image(at).map(|(_, page)| page),
+            _ => self.page(id),
         }
     }
 
@@ -163,40 +208,76 @@ impl PageStore {
         self.inner.digests.get(id.0 as usize - 1)
     }
 
-    /// The first image that does not have its digest. Images in a file are all hashed by the first call, and never
-    /// again; those that this program made itself have the digest that it computed.
+    /// The first image that does not have its digest. Compares all images of a file that nobody compared before; those
+    /// that this program made itself have the digest that it computed.
     ///
     /// # Errors
     /// When nobody wants it any more.
     pub fn damaged(&self, progress: &Progress) -> Result<Option<DamagedPage>, Cancelled> {
-        let PageData::Mapped { bytes, runs } = &self.inner.data else {
+        let PageData::Mapped { check: Some(check), .. } = &self.inner.data else {
             return Ok(None);
         };
-        if let Some(known) = self.inner.damaged.get() {
-            return Ok(*known);
-        }
-        let mut found = None;
-        for (first, run) in runs {
-            for n in 0..run.pages {
-                // In range: the whole run was compared with the length when the store was made.
-                let byte = run.start + n * PAGE_SIZE as u64;
-                if n % 256 == 0 {
-                    progress.check()?;
-                }
-                let image = bytes.bytes().get(byte as usize..byte as usize + PAGE_SIZE);
-                let digest = self.inner.digests.get((first + n) as usize);
-                if let (Some(image), Some(digest)) = (image, digest)
-                    && *blake3::hash(image).as_bytes() != digest
-                {
-                    found = Some(DamagedPage { byte, digest });
-                    break;
-                }
+        let mut first = None;
+        for at in 0..self.len() {
+            if at % 256 == 0 {
+                progress.check()?;
             }
-            if found.is_some() {
-                break;
+            if self.inner.checked(at, check).is_none() && first.is_none() {
+                let (byte, _) = self.inner.image(at).unwrap_or((0, &ZERO_PAGE));
+                let digest = self.inner.digests.get(at).unwrap_or_default();
+                first = Some(DamagedPage { byte, digest });
             }
         }
-        Ok(*self.inner.damaged.get_or_init(|| found))
+        Ok(first)
+    }
+}
+
+impl Pages {
+    /// An image in shared bytes, and its first byte.
+    fn image(&self, at: usize) -> Option<(u64, &Page)> {
+        let PageData::Mapped { bytes, runs, .. } = &self.data else {
+            return None;
+        };
+        let at = at as u64;
+        let (first, run) = runs.get(runs.partition_point(|(first, _)| *first <= at).checked_sub(1)?)?;
+        let index = at.checked_sub(*first).filter(|i| *i < run.pages)?;
+        // In range: the whole run was compared with the length when the store was made.
+        let start = run.start + index * PAGE_SIZE as u64;
+        let image = bytes.bytes().get(start as usize..start as usize + PAGE_SIZE)?;
+        Some((start, image.try_into().ok()?))
+    }
+
+    /// An image of a file that has its digest.
+    fn checked(&self, at: usize, check: &ImageCheck) -> Option<&Page> {
+        let (byte, image) = self.image(at)?;
+        let make = || (0..self.digests.len()).map(|_| AtomicU8::new(0)).collect();
+        let state = check.states.get_or_init(make).get(at)?;
+        // No other memory depends on the state, and all who look find the same.
+        match state.load(Ordering::Relaxed) {
+            1 => return Some(image),
+            2 => return None,
+            _ => {}
+        }
+        if self.digests.get(at) == Some(*blake3::hash(image).as_bytes()) {
+            state.store(1, Ordering::Relaxed);
+            return Some(image);
+        }
+        state.store(2, Ordering::Relaxed);
+        let PageData::Mapped { runs, .. } = &self.data else {
+            return None;
+        };
+        let run = runs.iter().rev().find(|(first, _)| *first <= at as u64);
+        let start = run.map_or(0, |(_, run)| run.start);
+        let id = at as u64 + 1;
+        check.damage.add(DamagedBlock {
+            kind: SectionKind::PageImages,
+            name: None,
+            block: check.blocks.then(|| (byte - start) / BLOCK_BYTES as u64),
+            bytes: byte..byte + PAGE_SIZE as u64,
+            rows: at as u64..id,
+            reason: Some(format!("page {id} does not agree with its digest")),
+        });
+        None
     }
 }
 
@@ -429,7 +510,6 @@ impl MemoryBuilder {
                 inner: Arc::new(Pages {
                     digests: self.digests.into(),
                     data: PageData::Owned(self.pages),
-                    damaged: OnceLock::new(),
                 }),
             },
             snapshots: Arc::new(self.snapshots),

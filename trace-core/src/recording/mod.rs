@@ -5,6 +5,7 @@ mod block_facts;
 mod calls;
 mod capture;
 mod column;
+mod damage;
 mod events;
 mod hardware;
 mod identity;
@@ -21,6 +22,8 @@ pub use calls::{
 };
 pub use capture::{CAPTURE, Capture, rfc3339};
 pub use column::{Column, ColumnBuilder, ColumnError, Part, SharedBytes};
+pub(crate) use damage::{BLOCK_BYTES, BLOCK_ENTRY_BYTES, CODEC_PLAIN, Digests, SectionCheck, check_block_entry};
+pub use damage::{Damage, DamagedBlock, MAX_DAMAGED_BLOCKS};
 pub use events::{
     Access, DmaKind, DmaMapRow, EventKind, Events, EventsBuilder, HostWriteRow, InterruptRow, SubmitRow, UndecodedRow,
 };
@@ -58,6 +61,9 @@ pub struct Recording {
     /// The file or folder that it was opened from, absolute, where whoever opened it says so: a person's map that lies
     /// beside it is for it alone. Not stored; edits and parts of it keep it.
     pub opened_from: Option<Arc<Path>>,
+    /// Damage that was met so far in the file that it is lent from. A recording that is made from parts of another one
+    /// has the damage of that one. Not stored: nothing that is damaged is written.
+    pub damage: Damage,
 }
 
 /// What a recording says of itself, apart from its events and memory. Stored as one record: a field is never

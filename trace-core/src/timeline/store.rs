@@ -203,7 +203,7 @@ impl KeptTimeline {
     /// Bytes that reading it goes through.
     #[must_use]
     pub fn bytes(&self) -> usize {
-        self.0.bytes().len()
+        self.0.len()
     }
 
     /// The timeline; `None` when the bytes hold none, and it must be derived again.

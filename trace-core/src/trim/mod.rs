@@ -14,7 +14,7 @@ pub use facts::{CUTS, Cut};
 pub use parts::JobParts;
 
 use crate::progress::{Cancelled, Progress};
-use crate::recording::{EventKind, EventsBuilder, HostWriteRow, Page, PhysAddr, Recording};
+use crate::recording::{DamagedBlock, EventKind, EventsBuilder, HostWriteRow, Page, PhysAddr, Recording};
 use crate::registers::RegisterMap;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
@@ -104,13 +104,11 @@ pub enum TrimError {
         /// Events that there are.
         events: u64,
     },
-    /// A page image does not have its digest: it would be written with a new one that is right.
-    #[error(
-        "the page image at byte {byte:#x} does not have its digest, so the recording is not cut; `kinescope verify` lists all that is damaged"
-    )]
+    /// Some of it does not have its digest: it would be written with a new one that is right.
+    #[error("{block}, so the recording is not cut; `kinescope verify` lists all that is damaged")]
     Damaged {
-        /// First byte of the image in the file.
-        byte: u64,
+        /// The first damaged block.
+        block: Box<DamagedBlock>,
     },
     /// Snapshots of the part stand on ones before it, and each would have to tell all of memory.
     #[error(
@@ -173,7 +171,7 @@ pub struct Trimmed {
 /// Cuts a recording. One of which nothing goes is given back as it is.
 ///
 /// # Errors
-/// When what is chosen does not exist, a page image is damaged, or the work was cancelled.
+/// When what is chosen does not exist, some of it is damaged, or the work was cancelled.
 pub fn trim(recording: &Recording, wanted: &Wanted, progress: &Progress) -> Result<Trimmed, TrimError> {
     let events = recording.events.len();
     let wanted = &from_whole_writes(recording, wanted);
@@ -214,8 +212,8 @@ pub fn trim(recording: &Recording, wanted: &Wanted, progress: &Progress) -> Resu
             told,
         });
     }
-    if let Some(page) = recording.memory.pages.damaged(progress)? {
-        return Err(TrimError::Damaged { byte: page.byte });
+    if let Some(block) = recording.find_damage(progress)? {
+        return Err(TrimError::Damaged { block: Box::new(block) });
     }
     let plan = memory::Plan::new(recording, wanted, &parts, &told.jobs_kept, progress)?;
     for (event, gone) in gone.iter_mut().enumerate() {
@@ -365,6 +363,7 @@ fn build(
         memory,
         extras: recording.extras.clone(),
         opened_from: recording.opened_from.clone(),
+        damage: recording.damage.clone(),
     };
     facts::remap(&mut out, recording, wanted, &numbers, gone, &mut told);
     Ok(Trimmed {

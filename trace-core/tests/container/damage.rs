@@ -54,6 +54,11 @@ fn first_events(r: &Recording, n: usize) -> trace_core::recording::Events {
     b.finish()
 }
 
+/// The recording in a file's bytes as a file on a disk is opened: compared with its digests as it is used.
+fn lent(bytes: Vec<u8>) -> Result<Recording, ContainerError> {
+    KineFile::from_bytes(bytes)?.recording()
+}
+
 /// Reads everything that a recording can be asked for.
 fn read_all(r: &Recording) -> u64 {
     let mut sum = r.span_ns();
@@ -151,9 +156,10 @@ fn flipped_bits_never_panic_and_verify_finds_each() {
     let (bytes, _) = three_commits();
     let file = KineFile::from_bytes(bytes.clone()).unwrap();
     let covered = |at: u64| {
+        let table = |s: &container::SectionInfo| s.blocks_at..s.blocks_at + s.bytes.div_ceil(64 << 10) * 40;
         file.sections()
             .iter()
-            .any(|s| (s.offset..s.offset + s.bytes).contains(&at))
+            .any(|s| (s.offset..s.offset + s.bytes).contains(&at) || s.bytes > 0 && table(s).contains(&at))
     };
     let mut n = Numbers::new(9);
     let mut found = 0;
@@ -161,7 +167,7 @@ fn flipped_bits_never_panic_and_verify_finds_each() {
         let at = n.below(bytes.len() as u64);
         let mut damaged = bytes.clone();
         damaged[at as usize] ^= 1 << n.below(8);
-        if let Ok(r) = container::from_bytes(damaged.clone()) {
+        if let Ok(r) = lent(damaged.clone()) {
             read_all(&r);
         }
         let report = container::verify_bytes(damaged);
@@ -190,7 +196,7 @@ fn bytes_at_random_and_many_flips_never_panic() {
             damaged[at] = n.next() as u8;
         }
         damaged.truncate(n.below(bytes.len() as u64 + 1) as usize);
-        if let Ok(r) = container::from_bytes(damaged.clone()) {
+        if let Ok(r) = lent(damaged.clone()) {
             read_all(&r);
         }
         let _ = container::verify_bytes(damaged);
@@ -209,7 +215,7 @@ fn forged(bytes: &[u8], kind: SectionKind, field: usize, value: u64) -> Vec<u8> 
         .step_by(96)
         .find(|at| b[*at..*at + 4] == (kind as u32).to_le_bytes())
         .expect("the kind is there");
-    let size = if !(8..48).contains(&field) { 4 } else { 8 };
+    let size = if (8..48).contains(&field) || field == 56 { 8 } else { 4 };
     b[entry + field..entry + field + size].copy_from_slice(&value.to_le_bytes()[..size]);
     seal(&mut b, record, table, len);
     b
@@ -254,7 +260,16 @@ fn tables_that_lie_are_refused_with_their_place() {
         (K::EventSpace, 40, 256, "constant"),
         (K::Facts, 48, 0, "encoding"),
         (K::Facts, 16, u64::MAX, "not a place"),
-        (K::Facts, 16, 8, "digest"),
+        (K::Facts, 16, 8, "the table of its blocks gives it"),
+        (K::EventTime, 56, 0, "is not a place for the table of its 1 blocks"),
+        (K::EventTime, 56, 0x1001, "is not a place for the table of its 1 blocks"),
+        (
+            K::EventTime,
+            56,
+            u64::MAX - 7,
+            "is not a place for the table of its 1 blocks",
+        ),
+        (K::EventSpace, 56, 8, "it has no bytes, and a table of blocks"),
         (K::Extra, 16, 200, "cannot be such a record"),
         (K::Snapshots, 24, 1, "has 2 elements"),
         (K::PageImages, 24, 2, "rows of 4096 bytes"),
@@ -298,12 +313,12 @@ fn unknown_sections_are_kept_when_appending() {
 fn newer_versions_are_refused_with_a_clear_sentence() {
     let bytes = container::to_bytes(&recording(1, 5)).unwrap();
     let mut newer = bytes.clone();
-    newer[8] = 2;
+    newer[8] = 3;
     let d = *blake3::hash(&newer[..32]).as_bytes();
     newer[32..64].copy_from_slice(&d);
     let text = container::from_bytes(newer).unwrap_err().to_string();
     assert!(
-        text.ends_with("the file has version 2, this program reads up to 1; a newer one is needed"),
+        text.ends_with("the file has version 3, this program reads up to 2; a newer one is needed"),
         "{text}"
     );
     let mut newer = bytes.clone();
@@ -312,9 +327,54 @@ fn newer_versions_are_refused_with_a_clear_sentence() {
     let d = *blake3::hash(&newer[record..record + 96]).as_bytes();
     newer[record + 96..].copy_from_slice(&d);
     assert!(matches!(
-        container::from_bytes(newer),
+        container::from_bytes(newer.clone()),
         Err(ContainerError::TooNew { version: 7, .. })
     ));
+    // A commit of another version than its file's is no newer one, and its sections have other rules.
+    newer[record + 48] = 1;
+    let d = *blake3::hash(&newer[record..record + 96]).as_bytes();
+    newer[record + 96..].copy_from_slice(&d);
+    let text = container::from_bytes(newer).unwrap_err().to_string();
+    assert!(
+        text.ends_with("a commit of version 1 is in a file of version 2"),
+        "{text}"
+    );
+}
+
+/// A file whose blocks are packed is refused when it is opened, and a block of one that lies about it when it is used.
+#[test]
+fn unknown_codecs_are_refused_by_their_number() {
+    let bytes = container::to_bytes(&recording(1, 5)).unwrap();
+    let record = bytes.len() - 128;
+    let mut packed = bytes.clone();
+    packed[record + 56] = 1 << 3 | 1;
+    let d = *blake3::hash(&packed[record..record + 96]).as_bytes();
+    packed[record + 96..].copy_from_slice(&d);
+    let told = container::from_bytes(packed).unwrap_err();
+    assert!(
+        matches!(told, ContainerError::UnknownCodec { codec: 3, .. }) && !told.is_damage(),
+        "{told}"
+    );
+    let mut lying = bytes.clone();
+    let file = KineFile::from_bytes(bytes).unwrap();
+    let times = file
+        .sections()
+        .into_iter()
+        .find(|s| s.kind == Some(SectionKind::EventTime));
+    lying[times.unwrap().blocks_at as usize + 36] = 3;
+    reseal_tables(&mut lying);
+    let r = lent(lying.clone()).unwrap();
+    assert_eq!(r.events.time.get(0), None);
+    let told = r.damage.first().unwrap().to_string();
+    assert!(
+        told.contains("event-time, block 0") && told.contains("codec 3"),
+        "{told}"
+    );
+    let report = container::verify_bytes(lying).unwrap();
+    assert!(
+        report.problems.iter().any(|p| p.message.contains("codec 3")),
+        "{report:?}"
+    );
 }
 
 #[test]
@@ -371,7 +431,10 @@ fn a_damaged_section_is_told_once() {
     bytes[at as usize] ^= 1;
     let report = container::verify_bytes(bytes).unwrap();
     let told: Vec<_> = report.problems.iter().map(|p| (p.byte, p.message.clone())).collect();
-    assert_eq!(told, [(at, "section facts does not agree with its digest".to_owned())]);
+    assert_eq!(
+        told,
+        [(at, "section facts, block 0 does not agree with its digest".to_owned())]
+    );
 }
 
 #[test]
@@ -413,19 +476,47 @@ fn verify_names_rows_that_point_astray() {
     assert_eq!(report.problem_count, 6);
 }
 
+fn word(b: &[u8], at: usize) -> usize {
+    b.get(at..at + 8)
+        .map_or(usize::MAX, |w| u64::from_le_bytes(w.try_into().unwrap()) as usize)
+}
+
 /// Makes every digest of a file with one commit agree with whatever it holds now.
 fn reseal(b: &mut [u8]) {
     let record = b.len() - 128;
-    let word = |b: &[u8], at: usize| u64::from_le_bytes(b[at..at + 8].try_into().unwrap()) as usize;
     let (table, len) = (word(b, record + 24), word(b, record + 32));
     for entry in (table..table + len).step_by(96) {
-        let (offset, bytes) = (word(b, entry + 8), word(b, entry + 16));
-        if let Some(d) = offset
+        let (offset, bytes, blocks) = (word(b, entry + 8), word(b, entry + 16), word(b, entry + 56));
+        let Some(data) = offset
             .checked_add(bytes)
             .and_then(|end| b.get(offset..end))
-            .map(blake3::hash)
+            .map(<[u8]>::to_vec)
+        else {
+            continue;
+        };
+        for (n, block) in data.chunks(64 << 10).enumerate() {
+            if let Some(at) = blocks.checked_add(n * 40)
+                && let Some(own) = b.get_mut(at..at.saturating_add(32))
+            {
+                own.copy_from_slice(blake3::hash(block).as_bytes());
+            }
+        }
+    }
+    reseal_tables(b);
+}
+
+/// Makes every table of a file with one commit agree with its digest.
+fn reseal_tables(b: &mut [u8]) {
+    let record = b.len() - 128;
+    let (table, len) = (word(b, record + 24), word(b, record + 32));
+    for entry in (table..table + len).step_by(96) {
+        let (bytes, blocks) = (word(b, entry + 16), word(b, entry + 56));
+        let size = bytes.div_ceil(64 << 10).saturating_mul(40);
+        if bytes > 0
+            && let Some(own) = blocks.checked_add(size).and_then(|end| b.get(blocks..end))
         {
-            b[entry + 64..entry + 96].copy_from_slice(d.as_bytes());
+            let d = *blake3::hash(own).as_bytes();
+            b[entry + 64..entry + 96].copy_from_slice(&d);
         }
     }
     seal(b, record, table, len);
@@ -483,7 +574,7 @@ fn hostile_files_whose_digests_agree_never_panic() {
             }
         }
         reseal(&mut b);
-        match container::from_bytes(b.clone()) {
+        match lent(b.clone()) {
             Ok(r) => {
                 read_all(&r);
                 assert!(r.memory.last().runs().len() < 1000);
@@ -542,6 +633,8 @@ fn an_attachment_that_is_longer_than_a_record_is_refused_before_it_is_read() {
         .find(|e| end[*e..*e + 4] == (SectionKind::Extra as u32).to_le_bytes())
         .unwrap();
     end[entry + 16..entry + 24].copy_from_slice(&(70u64 << 20).to_le_bytes());
+    // The table of its blocks lies in the hole, too.
+    end[entry + 56..entry + 64].copy_from_slice(&(75u64 << 20).to_le_bytes());
     seal(&mut end, mine, 0, len);
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("long.kine");

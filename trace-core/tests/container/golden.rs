@@ -1,5 +1,5 @@
-//! The frozen file: it stays readable, is made again to the byte, and is the one that `docs/format.md` dumps. The
-//! reader in `tests/format_reader.py`, written from that page alone, agrees with this one.
+//! The frozen files of both versions: they stay readable, are made again to the byte, and one is what `docs/format.md`
+//! dumps. The reader in `tests/format_reader.py`, written from that page alone, agrees with this one.
 //!
 //! `KINESCOPE_BLESS=1 cargo test -p trace-core --test container golden` writes file and dump anew. Only a new version
 //! of the format may need that, and then under a new name: the old file stays.
@@ -25,8 +25,29 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
+/// A frozen file of a version.
+fn golden_of(version: u32, name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/golden/v{version}-{name}.kine"))
+}
+
+/// The frozen file that the page dumps.
 fn golden() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/v1-tiny.kine")
+    golden_of(2, "tiny")
+}
+
+fn begin(version: u32) -> Writer<MemorySink> {
+    match version {
+        1 => Writer::begin_without_blocks(MemorySink::default()).unwrap(),
+        _ => Writer::begin(MemorySink::default()).unwrap(),
+    }
+}
+
+/// A recording as a file of a version.
+fn bytes_of(version: u32, recording: &Recording) -> Vec<u8> {
+    let mut w = begin(version);
+    w.put(recording).unwrap();
+    w.commit().unwrap();
+    w.into_sink().bytes
 }
 
 fn bless() -> bool {
@@ -83,8 +104,8 @@ fn tiny_recording(events: usize) -> Recording {
 }
 
 /// Two commits: six events, then two more with an extra and a derived section.
-fn tiny() -> Vec<u8> {
-    let mut w = Writer::begin(MemorySink::default()).unwrap();
+fn tiny(version: u32) -> Vec<u8> {
+    let mut w = begin(version);
     w.put(&tiny_recording(6)).unwrap();
     w.commit().unwrap();
     w.put(&tiny_recording(8)).unwrap();
@@ -94,28 +115,48 @@ fn tiny() -> Vec<u8> {
 }
 
 #[test]
-fn golden_file_of_version_1_stays_readable_and_is_made_again_to_the_byte() {
-    if bless() {
-        std::fs::write(golden(), tiny()).unwrap();
+fn golden_file_of_each_version_stays_readable_and_is_made_again_to_the_byte() {
+    for version in [1, 2] {
+        let path = golden_of(version, "tiny");
+        if bless() {
+            std::fs::write(&path, tiny(version)).unwrap();
+        }
+        assert_same(&tiny_recording(8), &container::open(&path).unwrap());
+        let file = KineFile::open(&path).unwrap();
+        assert_eq!(file.version(), version);
+        let derived = file.derived("summary").unwrap().unwrap();
+        assert_eq!(
+            (derived.bytes(), derived.analysis_version, derived.current),
+            (&b"eight events"[..], 1, true)
+        );
+        let report = container::verify(&path).unwrap();
+        assert_eq!((report.commits, report.problems), (2, vec![]));
+        assert!(
+            std::fs::read(&path).unwrap() == tiny(version),
+            "today's writer makes other bytes than the frozen file of version {version}"
+        );
+        compare_with_python(&path);
     }
-    assert_same(&tiny_recording(8), &container::open(&golden()).unwrap());
-    let file = KineFile::open(&golden()).unwrap();
-    let derived = file.derived("summary").unwrap().unwrap();
-    assert_eq!(
-        (derived.bytes(), derived.analysis_version, derived.current),
-        (&b"eight events"[..], 1, true)
-    );
-    let report = container::verify(&golden()).unwrap();
-    assert_eq!((report.commits, report.problems), (2, vec![]));
-    assert!(
-        std::fs::read(golden()).unwrap() == tiny(),
-        "today's writer makes other bytes than the frozen file"
-    );
+}
+
+/// A file keeps its version: whoever could read it before it was appended to can read it after.
+#[test]
+fn golden_file_of_version_1_goes_on_in_version_1() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("old.kine");
+    std::fs::copy(golden_of(1, "tiny"), &path).unwrap();
+    let mut more = tiny_recording(8);
+    more.extras.insert("more".to_owned(), vec![1, 2, 3]);
+    container::append(&more, &path, &Progress::new()).unwrap();
+    assert_eq!(KineFile::open(&path).unwrap().version(), 1);
+    assert_same(&more, &container::open(&path).unwrap());
+    assert_eq!(container::verify(&path).unwrap().problems, vec![]);
+    compare_with_python(&path);
 }
 
 /// The frozen file with host writes, which came to the format later: a table of their own.
 fn golden_host_writes() -> PathBuf {
-    golden().with_file_name("v1-host-writes.kine")
+    golden_of(1, "host-writes")
 }
 
 /// A write to a register, two host writes, and another write to a register.
@@ -156,7 +197,7 @@ fn changed_recording() -> Recording {
 
 #[test]
 fn golden_file_with_host_writes_stays_readable_and_is_made_again_to_the_byte() {
-    let made = container::to_bytes(&changed_recording()).unwrap();
+    let made = bytes_of(1, &changed_recording());
     if bless() {
         std::fs::write(golden_host_writes(), &made).unwrap();
     }
@@ -174,7 +215,7 @@ fn golden_file_with_host_writes_stays_readable_and_is_made_again_to_the_byte() {
 /// The frozen file of accesses without a value and of memory for the device, which came later still: two tables of
 /// their own, behind those of named sections.
 fn golden_undecoded() -> PathBuf {
-    golden().with_file_name("v1-undecoded.kine")
+    golden_of(1, "undecoded")
 }
 
 /// A store whose value is known, two that an instruction made which nobody decodes, memory for the device, and a read of
@@ -211,7 +252,7 @@ fn undecoded_recording() -> Recording {
 
 #[test]
 fn golden_file_with_undecoded_accesses_stays_readable_and_is_made_again_to_the_byte() {
-    let made = container::to_bytes(&undecoded_recording()).unwrap();
+    let made = bytes_of(1, &undecoded_recording());
     if bless() {
         std::fs::write(golden_undecoded(), &made).unwrap();
     }
@@ -231,7 +272,7 @@ fn golden_file_with_undecoded_accesses_stays_readable_and_is_made_again_to_the_b
 /// The frozen file of a driver's calls, which came later again: a table for each kind of call, and the bytes and pages
 /// that they name.
 fn golden_calls() -> PathBuf {
-    golden().with_file_name("v1-calls.kine")
+    golden_of(1, "calls")
 }
 
 /// Memory taken, filled, copied to, a launch, a wait, a copy back whose content is not held, another call.
@@ -332,7 +373,7 @@ fn calls_recording() -> Recording {
 
 #[test]
 fn golden_file_with_calls_stays_readable_and_is_made_again_to_the_byte() {
-    let made = container::to_bytes(&calls_recording()).unwrap();
+    let made = bytes_of(1, &calls_recording());
     if bless() {
         std::fs::write(golden_calls(), &made).unwrap();
     }
@@ -437,7 +478,7 @@ fn annotations(bytes: &[u8]) -> std::collections::BTreeMap<usize, String> {
         notes.insert(at, format!("BLAKE3 of {of}"));
         notes.insert(at + 16, "…".to_owned());
     };
-    notes.insert(0, "header: magic, version 1, 64 bytes".to_owned());
+    notes.insert(0, "header: magic, version 2, 64 bytes".to_owned());
     notes.insert(16, "reserved".to_owned());
     digest(&mut notes, 32, "the header's first 32 bytes");
     let encoded = |v: &dyn Fn() -> Result<Vec<u8>, encode::EncodeError>| v().unwrap().len();
@@ -470,7 +511,10 @@ fn annotations(bytes: &[u8]) -> std::collections::BTreeMap<usize, String> {
         );
         let complete = bytes[record + 52] == 1;
         let flag = if complete { "complete" } else { "adds to the one before" };
-        notes.insert(record + 48, format!("version 1, flags ({flag}), reserved"));
+        notes.insert(
+            record + 48,
+            format!("version 2, flags ({flag}), codecs {}", word(record + 56)),
+        );
         digest(&mut notes, record + 64, "the table");
         digest(&mut notes, record + 96, "the record's first 96 bytes");
         for entry in (table..table + len).step_by(96) {
@@ -492,11 +536,22 @@ fn annotations(bytes: &[u8]) -> std::collections::BTreeMap<usize, String> {
             notes.insert(
                 entry + 48,
                 format!(
-                    "{encoding:?}, {} bytes a row, reserved",
-                    u16::from(bytes[entry + 52]) + 256 * u16::from(bytes[entry + 53])
+                    "{encoding:?}, {} bytes a row, table of blocks at {:#x}",
+                    u16::from(bytes[entry + 52]) + 256 * u16::from(bytes[entry + 53]),
+                    word(entry + 56)
                 ),
             );
-            digest(&mut notes, entry + 64, "its bytes");
+            digest(&mut notes, entry + 64, "its table of blocks");
+            let blocks = word(entry + 56);
+            if blocks != 0 {
+                // A table may begin in the middle of a line.
+                let line = notes.entry(blocks / 16 * 16).or_default();
+                let comma = if line.is_empty() { "" } else { ", " };
+                line.push_str(&format!("{comma}blocks of {name} from {blocks:#x}: BLAKE3 of block 0"));
+                let stored = u32::from_le_bytes(bytes[blocks + 32..blocks + 36].try_into().unwrap());
+                let line = notes.entry((blocks + 32) / 16 * 16).or_default();
+                line.push_str(&format!("its {stored} bytes, codec {}", bytes[blocks + 36]));
+            }
             let at = word(entry + 8);
             if at != 0 {
                 notes.insert(at, format!("section {name}: {} bytes", word(entry + 16)));
@@ -565,7 +620,7 @@ fn dump(bytes: &[u8]) -> String {
     out
 }
 
-const BEGIN: &str = "<!-- dump of v1-tiny.kine -->\n```text\n";
+const BEGIN: &str = "<!-- dump of v2-tiny.kine -->\n```text\n";
 const END: &str = "```\n<!-- end of dump -->";
 
 #[test]
@@ -844,7 +899,7 @@ fn golden_reader_written_from_the_page_agrees_on_what_is_derived() {
 #[test]
 fn golden_reader_refuses_what_is_none() {
     let folder = tempfile::tempdir().unwrap();
-    let bytes = tiny();
+    let bytes = tiny(2);
     for (name, bytes) in [
         ("cut", &bytes[..20_000]),
         ("other", b"PNG, say".as_slice()),

@@ -6,3 +6,4 @@ mod damage;
 mod generate;
 mod golden;
 mod round_trip;
+mod used;

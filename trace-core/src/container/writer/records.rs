@@ -2,7 +2,7 @@
 
 use super::{Encoding, Entry, SectionKind, Sink, Writer, content_digest, sections};
 use crate::container::error::ContainerError;
-use crate::container::layout::{MAX_EXTRAS, NAMED_BYTES, digest};
+use crate::container::layout::{MAX_EXTRAS, NAMED_BYTES};
 use crate::container::sections::Named;
 use crate::encode::{self, MAX_RECORD};
 use crate::recording::{Facts, Snapshot};
@@ -16,15 +16,15 @@ impl<S: Sink> Writer<S> {
         let bytes =
             encode::to_bytes(value).map_err(|e| ContainerError::Refused(format!("the {} record: {e}", kind.name())))?;
         let replaces = !sections::counts_on(kind);
-        let same = |e: &Entry| e.kind == kind as u32 && e.digest == digest(&bytes);
+        let digest = self.digest_of(&[&bytes]);
+        let same = |e: &Entry| e.kind == kind as u32 && e.digest == digest;
         if replaces && self.entries.iter().any(same) {
             return Ok(());
         }
         let mut open = self.open()?;
         self.feed(&mut open, &bytes)?;
         let entry = self.entry(kind, Encoding::Record, rows);
-        self.close(&open, entry);
-        Ok(())
+        self.close(open, entry)
     }
 
     /// Sets what is told about the recording; replaces what earlier commits told.
@@ -94,7 +94,7 @@ impl<S: Sink> Writer<S> {
     /// # Errors
     /// When the name is longer than 208 bytes, or the sink cannot be written.
     pub fn derived(&mut self, name: &str, analysis_version: u32, bytes: &[u8]) -> Result<(), ContainerError> {
-        let made_from = content_digest(self.entries.iter());
+        let made_from = content_digest(self.version, self.entries.iter());
         let head = Named {
             name: name.to_owned(),
             analysis_version,
@@ -107,9 +107,7 @@ impl<S: Sink> Writer<S> {
         let first = head
             .encode()
             .ok_or_else(|| ContainerError::Refused(format!("the name {:?} is too long for a section", head.name)))?;
-        let mut hasher = blake3::Hasher::new();
-        hasher.update(&first).update(bytes);
-        let digest = *hasher.finalize().as_bytes();
+        let digest = self.digest_of(&[&first, bytes]);
         if self.entries.iter().any(|e| e.kind == kind as u32 && e.digest == digest) {
             return Ok(());
         }
@@ -118,8 +116,7 @@ impl<S: Sink> Writer<S> {
         self.feed(&mut open, bytes)?;
         let mut entry = self.entry(kind, Encoding::Record, 1);
         entry.name = Some(head.name.clone());
-        self.close(&open, entry);
-        Ok(())
+        self.close(open, entry)
     }
 }
 

@@ -190,11 +190,13 @@ impl Events {
         }
     }
 
-    /// Bytes that a launch or a call names; `None` where the recording does not hold them all.
+    /// Bytes that a launch or a call names; `None` where the recording does not hold them all, or they are damaged.
     #[must_use]
     pub fn call_arguments(&self, at: u64, bytes: u32) -> Option<Vec<u8>> {
         let from = usize::try_from(at).ok()?;
         let to = from.checked_add(bytes as usize)?;
-        (to <= self.call_bytes.len()).then(|| self.call_bytes.iter_range(from..to).collect())
+        let bytes = (to <= self.call_bytes.len()).then(|| self.call_bytes.iter_range(from..to).collect())?;
+        let damaged = self.call_bytes.has_damage() && (from..to).any(|row| self.call_bytes.is_damaged(row));
+        (!damaged).then_some(bytes)
     }
 }
