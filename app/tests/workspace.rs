@@ -175,3 +175,35 @@ fn damage_that_reading_does_not_meet_is_a_problem_after_opening() {
     w.run("show-problems");
     assert!(w.has("problem 0 damaged-section"));
 }
+
+/// Events that damage takes away are grey, and a strip names section and block; nothing is replayed from them.
+#[test]
+fn damaged_events_are_grey_and_a_strip_says_so() {
+    use trace_core::container::{self, SectionKind};
+    let mut w = Window::empty();
+    let path = w.folder.path().join("events.kine");
+    let sample = trace_core::import::open(&common::samples().join("vecadd.kine"), &Default::default()).unwrap();
+    container::write(&sample, &path, &Default::default()).unwrap();
+    let sections = container::sections(&path).unwrap();
+    let values = sections.iter().find(|s| s.kind == Some(SectionKind::AccessValue));
+    let mut bytes = std::fs::read(&path).unwrap();
+    bytes[values.unwrap().offset as usize + 9] ^= 2;
+    std::fs::write(&path, bytes).unwrap();
+    let ctx = w.harness.ctx.clone();
+    w.app().open(&ctx, path);
+    w.settle();
+    assert!(w.has_part("The file is damaged"));
+    assert!(w.has_part("section access-value, block 0"));
+    w.run("show-events");
+    w.doc().go(0);
+    w.settle();
+    let event = (0..sample.events.len())
+        .find(|e| sample.events.access(*e).is_some())
+        .unwrap();
+    assert!(w.has(&format!("event {event}, damaged")));
+    let findings = w.doc().facts.findings.clone();
+    let told = findings.iter().find(|f| f.event == Some(event as u64)).unwrap();
+    assert!(told.message.contains("nothing is replayed or written"), "{told:?}");
+    let file = container::to_bytes(&w.doc().recording);
+    assert!(matches!(file, Err(container::ContainerError::DamagedSource(_))));
+}

@@ -162,7 +162,7 @@ fn a_flipped_byte_is_an_error_of_check() {
     );
     let message = first["message"].as_str().unwrap();
     assert!(
-        message.contains("page-images does not agree with its digest"),
+        message.contains("page-images") && message.contains("does not agree with its digest"),
         "{message}"
     );
     assert!(first["place"].as_str().unwrap().starts_with("byte 0x"), "{first}");

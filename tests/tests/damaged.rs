@@ -8,6 +8,7 @@
 )]
 
 use std::path::{Path, PathBuf};
+use trace_core::container;
 use whole_program_tests::{root, run};
 
 #[test]
@@ -121,38 +122,56 @@ fn hurt(dir: &Path) -> PathBuf {
     path
 }
 
-/// Looking at damaged memory may be the point: it is shown, and standard error says what it is.
+/// What is damaged is not shown, and standard error says so; a verb that does not use it says nothing, and what it prints
+/// is what it prints of the sound recording.
 #[test]
 fn a_damaged_page_is_never_shown_without_a_word() {
     let dir = tempfile::tempdir().unwrap();
     let path = hurt(dir.path());
     let file = path.to_str().unwrap();
     let sound = root().join("sample-traces/digits.kine");
-    let csv = dir.path().join("events.csv");
+    let mut used = 0;
     for arguments in [
         &["memory", file, "0xa013000"][..],
+        &["memory", file, "--search", "00112233"],
         &["map", file],
         &["info", file, "--json"],
+        &["events", file],
+        &["stats", file],
         &["jobs", file],
         &["shader", file, "--job", "0"],
-        &["export", file, "--table", "jobs", "-o", csv.to_str().unwrap()],
     ] {
         let ended = run(arguments);
-        assert_eq!(ended.code, Some(0), "{ended:?}");
-        let said = format!("kinescope: {file}: the page image at byte 0x");
-        assert!(ended.err.starts_with(&said), "{arguments:?}: {ended:?}");
-        assert!(ended.err.contains(&format!("`kinescope verify {file}`")), "{ended:?}");
         let whole: Vec<&str> = arguments
             .iter()
             .map(|a| if *a == file { sound.to_str().unwrap() } else { a })
             .collect();
-        assert_eq!(run(whole).err, "", "{arguments:?}");
+        let whole = run(whole);
+        assert_eq!(whole.err, "", "{arguments:?}");
+        if ended.code == Some(0) {
+            assert_eq!(
+                (ended.err.as_str(), ended.out.len()),
+                ("", whole.out.len()),
+                "{arguments:?}"
+            );
+            continue;
+        }
+        used += 1;
+        assert_eq!(ended.code, Some(1), "{arguments:?}: {ended:?}");
+        let said = format!("kinescope: {file}: section page-images (bytes 0x");
+        assert!(ended.err.starts_with(&said), "{arguments:?}: {ended:?}");
+        assert!(
+            ended.err.contains("page ") && ended.err.lines().count() == 1,
+            "{ended:?}"
+        );
+        assert!(ended.err.contains(&format!("`kinescope verify {file}`")), "{ended:?}");
     }
+    assert!(used > 0, "no verb looked at the page");
     // Pages are compared by digests that these are not the pages of.
     let sound = sound.to_str().unwrap();
     for sides in [[file, sound], [sound, file]] {
         let ended = run(["diff", sides[0], sides[1]]);
-        ended.assert_refused("the page image at byte 0x");
+        ended.assert_refused("the recording is damaged: section page-images");
         assert!(ended.err.starts_with(&format!("kinescope: {file}: ")), "{ended:?}");
     }
 }
@@ -164,16 +183,123 @@ fn a_damaged_page_is_never_run_on_and_the_file_is_named() {
     let path = hurt(dir.path());
     let file = path.to_str().unwrap();
     let input = format!("image={}", root().join("sample-traces/digits/digit.npy").display());
+    let to = dir.path().join("to.kine");
     for arguments in [
         &["replay", file, "--on", "software:mali-g71"][..],
         &["replay", file, "--on", "software:mali-g71", "--input", &input],
         &["plan", file, "--on", "software:mali-g71"],
         &["shader", file, "--job", "0", "--thread", "0,0,0"],
         &["who", file, "--va", "0xa013000"],
+        &["trim", file, "--jobs", "0..0", "-o", to.to_str().unwrap()],
     ] {
         let ended = run(arguments);
-        ended.assert_refused("the recording is damaged: the page image at byte 0x");
+        ended.assert_refused("the recording is damaged: section page-images");
         assert!(ended.err.starts_with(&format!("kinescope: {file}: ")), "{ended:?}");
         assert!(ended.err.contains(&format!("`kinescope verify {file}`")), "{ended:?}");
     }
+    assert!(!to.exists());
+}
+
+/// A sample in both versions of the format, with the version.
+fn both_versions(dir: &Path) -> Vec<(u32, PathBuf)> {
+    let old = root().join("sample-traces/digits.kine");
+    let new = dir.join("new.kine");
+    let done = run(["import".as_ref(), old.as_os_str(), "-o".as_ref(), new.as_os_str()]);
+    assert_eq!(done.code, Some(0), "{done:?}");
+    let version = |path: &Path| container::KineFile::open(path).unwrap().version();
+    assert_eq!(version(&new), 2);
+    vec![(version(&old), old), (2, new)]
+}
+
+/// Damage in any section of events: verbs that read print what is sound and say what is not, those that make something
+/// of it refuse and leave nothing, in both versions of the format.
+#[test]
+fn damaged_events_are_left_out_with_a_word_and_nothing_is_made_of_them() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut versions = Vec::new();
+    for (version, sample) in both_versions(dir.path()) {
+        versions.push(version);
+        let sound = run(["events".as_ref(), sample.as_os_str()]).out;
+        let bytes = std::fs::read(&sample).unwrap();
+        let sections = container::sections(&sample).unwrap();
+        for section in sections.iter().filter(|s| s.bytes > 0) {
+            let name = section.kind.unwrap().name();
+            if !(name.starts_with("event-") || name.starts_with("access-")) {
+                continue;
+            }
+            let path = dir.path().join(format!("{version}-{name}.kine"));
+            let mut damaged = bytes.clone();
+            damaged[(section.offset + section.bytes / 3) as usize] ^= 4;
+            std::fs::write(&path, damaged).unwrap();
+            let file = path.to_str().unwrap();
+            let told = format!("section {name}");
+            let block = if version == 1 { "" } else { ", block 0" };
+
+            let events = run(["events", file]);
+            assert_eq!(events.code, Some(1), "{name}: {events:?}");
+            assert!(
+                events
+                    .err
+                    .starts_with(&format!("kinescope: {file}: {told}{block} (bytes 0x"))
+                    && events.err.contains("events ")
+                    && events.err.lines().count() == 1,
+                "{name}: {events:?}"
+            );
+            for line in events.out.lines() {
+                assert!(sound.lines().any(|l| l == line), "{name}: {line}");
+            }
+            assert!(events.out.len() < sound.len(), "{name}: nothing is left out");
+
+            let to = dir.path().join("to");
+            let (kine, csv, vcd) = (
+                to.with_extension("kine"),
+                to.with_extension("csv"),
+                to.with_extension("vcd"),
+            );
+            let out = |path: &Path| path.to_str().unwrap().to_owned();
+            let sample = sample.to_str().unwrap();
+            for arguments in [
+                vec!["import", file, "-o", &out(&kine)],
+                vec!["trim", file, "--jobs", "0..0", "-o", &out(&kine)],
+                vec!["export", file, "--table", "events", "-o", &out(&csv)],
+                vec!["export", file, "--to", "vcd", "-o", &out(&vcd)],
+                vec!["diff", file, sample],
+                vec!["diff", sample, file],
+                vec!["plan", file, "--on", "software:mali-g71"],
+                vec!["replay", file, "--on", "software:mali-g71"],
+            ] {
+                let ended = run(&arguments);
+                ended.assert_refused(&told);
+                assert!(ended.err.contains(file), "{arguments:?}: {ended:?}");
+                assert!(!kine.exists() && !csv.exists() && !vcd.exists(), "{arguments:?}");
+            }
+            let verified = run(["verify", file]);
+            assert_eq!(verified.code, Some(1));
+            assert!(verified.out.contains(&format!("{told}{block}")), "{verified:?}");
+        }
+    }
+    assert_eq!(versions, [1, 2]);
+}
+
+/// Derived data that is damaged is made again.
+#[test]
+fn verbs_that_do_not_use_what_is_damaged_say_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let (_, sample) = both_versions(dir.path()).pop().unwrap();
+    let sections = container::sections(&sample).unwrap();
+    let derived = sections.iter().find(|s| s.name.as_deref() == Some("timeline")).unwrap();
+    let mut damaged = std::fs::read(&sample).unwrap();
+    damaged[(derived.offset + derived.bytes - 1) as usize] ^= 1;
+    let path = dir.path().join("derived.kine");
+    std::fs::write(&path, damaged).unwrap();
+    let file = path.to_str().unwrap();
+    // Jobs are found again, and the recording itself is whole: it is written anew.
+    let jobs = run(["jobs", file]);
+    assert_eq!(jobs.code, Some(0), "{jobs:?}");
+    assert_eq!(jobs.out, run(["jobs".as_ref(), sample.as_os_str()]).out);
+    let to = dir.path().join("anew.kine");
+    let done = run(["import", file, "-o", to.to_str().unwrap()]);
+    assert_eq!(done.code, Some(0), "{done:?}");
+    assert_eq!(run(["verify".as_ref(), to.as_os_str()]).code, Some(0));
+    assert_eq!(run(["verify", file]).code, Some(1));
 }

@@ -258,7 +258,7 @@ impl ReplayOf {
         if let Some(whole) = plan {
             return self.prepare_plan(whole, &asked);
         }
-        let opened = self.source.open()?;
+        let opened = self.source.open_sound()?;
         let edits = self.inputs.edits(&opened)?;
         let expect_screen = self.expect_screen.as_deref().map(replayed_screen::read).transpose()?;
         // Those that are asked for, beside those that the recording itself calls outputs.

@@ -144,7 +144,7 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
         )
     })?;
     Files::of(&arguments.source.file).writes("-o", Some(to)).check()?;
-    let opened = arguments.source.open_memory()?;
+    let opened = arguments.source.open()?;
     let timeline = match table {
         Table::Jobs | Table::Shaders => opened.timeline()?,
         _ => Default::default(),
@@ -154,6 +154,7 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
         None => None,
     };
     let mut exported = Exported::default();
+    let mut used = Ok(());
     waiting::show("exporting", |progress, _| {
         let written = output::write_with(to, |file| {
             let done = match &among {
@@ -161,8 +162,11 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
                 None => trace_query::export(table, &opened.recording, &timeline, format, file, progress),
             };
             exported = done.map_err(|e| Untold(e.to_string()))?;
-            Ok(())
+            used = opened.check_used();
+            used.as_ref().map_err(|e| Untold(e.to_string())).copied()
         });
+        // What is damaged is the source's fault, and never that of the file to write.
+        std::mem::replace(&mut used, Ok(()))?;
         written.map_err(|Untold(why)| Failure::file(to, why))
     })?;
     if out.json() {
@@ -218,11 +222,15 @@ fn waves(arguments: &Arguments, write: WriteWaves, out: &mut Out) -> Result<Exit
         },
     };
     let mut done = trace_waves::Exported::default();
+    let mut used = Ok(());
     waiting::show("exporting", |progress, _| {
         let written = output::write_with(to, |file| {
             done = write(&source, file, progress).map_err(|e| Untold(e.to_string()))?;
-            Ok(())
+            used = opened.check_used();
+            used.as_ref().map_err(|e| Untold(e.to_string())).copied()
         });
+        // What is damaged is the source's fault, and never that of the file to write.
+        std::mem::replace(&mut used, Ok(()))?;
         written.map_err(|Untold(why)| Failure::file(to, why))
     })?;
     if done.left_out > 0 {

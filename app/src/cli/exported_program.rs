@@ -105,7 +105,7 @@ fn buffers(list: &[ProgramBuffer]) -> Vec<Buffer<'_>> {
 }
 
 pub fn run(source: &Source, choices: &Choices, to: &Path, out: &mut Out) -> Result<Exit, Failure> {
-    let opened = source.open_memory()?;
+    let opened = source.open_sound()?;
     let mut target = device(&opened.recording, choices, source)?;
     if let Some(base) = choices.arena {
         target.arena.base = PhysAddr(base);

@@ -138,7 +138,10 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
 fn to_kine(arguments: &Arguments, at: &Path, progress: &Progress, doing: &Doing) -> Result<Imported, Failure> {
     let from = &arguments.source;
     // What was not written is the fault of the file to write, and never of the source.
-    let unwritten = |e: ContainerError| Failure::file(&arguments.to, e);
+    let unwritten = |e: ContainerError| match e {
+        ContainerError::DamagedSource(_) => Failure::file(from, e),
+        e => Failure::file(&arguments.to, e),
+    };
     match (arguments.base, arguments.root, arguments.format) {
         (Some(base), Some(root), Some(format)) if arguments.raw => {
             let options = raw_memory::Options {

@@ -100,7 +100,7 @@ struct Gpu {
 }
 
 fn run(source: &Source, out: &mut Out) -> Result<Exit, Failure> {
-    let opened = source.open_memory()?;
+    let opened = source.open()?;
     let (info, unknown) = gather(&opened)?;
     if out.json() {
         out.value(&info)?;

@@ -70,7 +70,7 @@ struct Dispatch {
 }
 
 fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
-    let opened = arguments.source.open_memory()?;
+    let opened = arguments.source.open()?;
     let mut timeline = opened.timeline()?;
     if let Some(job) = arguments.job {
         let all = timeline.jobs.len() as u64;

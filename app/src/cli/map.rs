@@ -79,7 +79,7 @@ struct Step {
 }
 
 fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
-    let opened = arguments.source.open_memory()?;
+    let opened = arguments.source.open()?;
     let recording = &opened.recording;
     let view = recording.memory.at(opened.before(arguments.event)?);
     let spaces = &recording.facts.address_spaces;

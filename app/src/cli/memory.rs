@@ -91,7 +91,7 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
         buffers::names_a_form(to).map_err(|e| Failure::usage(e.to_string()))?;
     }
     arguments.asked.start_ahead();
-    let opened = arguments.source.open_memory()?;
+    let opened = arguments.source.open()?;
     let recording = &opened.recording;
     if opened.calls.is_some() {
         return of_calls(arguments, &opened, out);

@@ -246,7 +246,13 @@ pub fn main() -> u8 {
                     failure::complain(format_args!("a signal will end the program without cleaning up: {e}"));
                 }
                 let mut out = Out::stdout(sub.get_flag("json"));
-                (verb.run)(sub, &mut out).and_then(|exit| out.flush().map(|()| exit).map_err(Failure::from))
+                let done = (verb.run)(sub, &mut out);
+                let done = done.and_then(|exit| out.flush().map(|()| exit).map_err(Failure::from));
+                // A failure says why itself.
+                match done {
+                    Ok(exit) if source::report_damage() && exit == Exit::Good => Ok(Exit::Differs),
+                    done => done,
+                }
             }
             None => Err(Failure::usage(format!("no verb '{name}'"))),
         },

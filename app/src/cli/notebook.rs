@@ -67,7 +67,7 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
         let told = "the name does not say the form (expected .md or .html)";
         return Err(Failure::file(to, told));
     }
-    let opened = arguments.source.open()?;
+    let opened = arguments.source.open_sound()?;
     let recording = Arc::new(opened.recording);
     let facts = waiting::show("reading", |progress, _| {
         derive::derive(&recording, progress).map_err(|e| Failure::file(file, e))

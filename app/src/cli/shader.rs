@@ -245,7 +245,7 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
             "--input changes what a thread works on, not the code: give --thread X,Y,Z too",
         ));
     }
-    let opened = arguments.source.open_memory()?;
+    let opened = arguments.source.open()?;
     let found = find(&opened, arguments.job)?;
     if let Some((job, thread)) = arguments.job.zip(arguments.thread.thread) {
         return super::thread::run(&arguments.source.file, &opened, job, thread, &arguments.thread, out);

@@ -1,4 +1,6 @@
 //! A recording argument: a `.kine`, or anything an importer knows, imported in memory.
+//!
+//! What is damaged in a file is found when it is used: [`report_damage`] says it when the verb is over.
 
 use super::failure::complain;
 use super::out::counted;
@@ -7,9 +9,10 @@ use crate::document::{source, transfers};
 use clap::Args;
 use std::cell::OnceCell;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 use trace_core::Recording;
 use trace_core::check::{Finding, FindingKind};
-use trace_core::recording::{AddressSpace, Buffer, CallFacts, DamagedPage, MmuFormat};
+use trace_core::recording::{AddressSpace, Buffer, CallFacts, DamagedBlock, Events, MmuFormat};
 use trace_core::registers::{RecordedRegisters, RegisterMap};
 use trace_core::timeline::{self, Timeline};
 
@@ -33,6 +36,7 @@ impl Source {
         for error in own.errors() {
             complain(format_args!("a register map of yours is not used: {error}"));
         }
+        remember(&self.file, &opened.recording);
         let opened = Opened::new(&self.file, opened.recording);
         // Whoever counts or compares would take the part for the whole.
         if let Some(cut) = opened.cut() {
@@ -41,39 +45,81 @@ impl Source {
         Ok(opened)
     }
 
-    /// Opens or imports it for a verb that shows what stands in memory, or what follows from it. Damaged page images
-    /// are shown as they are, since looking at them may be the point, but never without a word on standard error.
-    pub fn open_memory(&self) -> Result<Opened, Failure> {
-        let opened = self.open()?;
-        if let Some(page) = opened.damaged()? {
-            complain(Failure::file(
-                &self.file,
-                format!(
-                    "the page image at byte {:#x} does not have its digest: what is shown of it, or follows from it, \
-                     may be wrong; `kinescope verify` lists all that is damaged",
-                    page.byte
-                ),
-            ));
-        }
-        Ok(opened)
-    }
-
     /// Opens or imports it for a verb whose answer would be wrong without a sign of it.
     ///
-    /// Fails when a page image is damaged, too.
+    /// Fails when some of it is damaged, too.
     pub fn open_sound(&self) -> Result<Opened, Failure> {
         let opened = self.open()?;
-        match opened.damaged()? {
-            None => Ok(opened),
-            Some(page) => Err(Failure::file(
-                &self.file,
-                format!(
-                    "the page image at byte {:#x} does not have its digest; `kinescope verify` lists all that is \
-                     damaged",
-                    page.byte
-                ),
-            )),
+        opened.check_all()?;
+        Ok(opened)
+    }
+}
+
+/// What is needed of the recordings that were opened to tell which events their damage takes away.
+static OPENED: Mutex<Vec<(PathBuf, Recording)>> = Mutex::new(Vec::new());
+
+/// Keeps of a recording what [`report_damage`] needs: columns, which are shared.
+fn remember(file: &Path, recording: &Recording) {
+    let e = &recording.events;
+    let events = Events {
+        kind: e.kind.clone(),
+        payload: e.payload.clone(),
+        launches: e.launches.clone(),
+        copies: e.copies.clone(),
+        calls: e.calls.clone(),
+        ..Events::default()
+    };
+    let kept = Recording {
+        events,
+        damage: recording.damage.clone(),
+        ..Recording::default()
+    };
+    let mut all = OPENED.lock().unwrap_or_else(PoisonError::into_inner);
+    all.push((file.to_owned(), kept));
+}
+
+/// Says, a line for each file, what was found damaged while the verb went on. Returns whether some of a recording is:
+/// then what was printed is not all that the recorder wrote.
+pub fn report_damage() -> bool {
+    let all = std::mem::take(&mut *OPENED.lock().unwrap_or_else(PoisonError::into_inner));
+    let mut told: Vec<(PathBuf, String)> = Vec::new();
+    let mut lost = false;
+    for (file, recording) in all {
+        lost |= recording.damage.any();
+        if let Some(text) = damage_line(&recording)
+            && !told.iter().any(|(f, _)| *f == file)
+        {
+            complain(Failure::file(&file, &text));
+            told.push((file, text));
         }
+    }
+    lost
+}
+
+/// What was found damaged in a recording, as one line.
+fn damage_line(recording: &Recording) -> Option<String> {
+    let blocks = recording.damage.blocks();
+    let first = blocks.iter().find(|b| b.is_content()).or(blocks.first())?;
+    let more = match recording.damage.count().saturating_sub(1) {
+        0 => String::new(),
+        1 => "; 1 more block is damaged".to_owned(),
+        n => format!("; {n} more blocks are damaged"),
+    };
+    Some(format!(
+        "{first}: {}{more}; `kinescope verify` lists all that is damaged",
+        consequence(recording, first)
+    ))
+}
+
+/// What a damaged block takes away.
+fn consequence(recording: &Recording, block: &DamagedBlock) -> String {
+    if !block.is_content() {
+        return "it is computed again".to_owned();
+    }
+    match recording.damaged_events(block) {
+        Some(events) if events.end - events.start == 1 => format!("event {} is left out", events.start),
+        Some(events) => format!("events {} to {} are left out", events.start, events.end - 1),
+        None => "it is left out".to_owned(),
     }
 }
 
@@ -133,12 +179,31 @@ impl Opened {
         }
     }
 
-    /// The first page image that does not have its digest.
-    fn damaged(&self) -> Result<Option<DamagedPage>, Failure> {
-        waiting::show("checking pages", |progress, _| {
-            let pages = &self.recording.memory.pages;
-            pages.damaged(progress).map_err(|e| Failure::file(&self.file, e))
-        })
+    /// Compares all of the recording with its digests.
+    ///
+    /// # Errors
+    /// When some of it is damaged, or the work was stopped.
+    pub fn check_all(&self) -> Result<(), Failure> {
+        waiting::show("checking", |progress, _| {
+            let found = self.recording.find_damage(progress);
+            found.map_err(|e| Failure::file(&self.file, e))
+        })?;
+        self.check_used()
+    }
+
+    /// Returns an error if what was used of the recording so far is damaged.
+    pub fn check_used(&self) -> Result<(), Failure> {
+        let Some(block) = self.recording.damage.first() else {
+            return Ok(());
+        };
+        let events = match self.recording.damaged_events(&block) {
+            Some(events) => format!(" (events {} to {})", events.start, events.end - 1),
+            None => String::new(),
+        };
+        Err(Failure::file(
+            &self.file,
+            format!("the recording is damaged: {block}{events}; `kinescope verify` lists all that is damaged"),
+        ))
     }
 
     /// Different contents among the pages of the source, the page of zeros included.

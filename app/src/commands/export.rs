@@ -102,7 +102,11 @@ fn export(table: Table, recording: &Recording, path: &Path, progress: &Progress)
     let mut exported = Exported::default();
     output::write_with(path, |file| {
         exported = trace_query::export(table, recording, &timeline, format, file, progress).map_err(|e| told(&e))?;
-        Ok(())
+        // What of the recording the table uses was compared with its digests by now.
+        match recording.damage.first() {
+            Some(block) => Err(Untold(format!("the recording is damaged: {block}"))),
+            None => Ok(()),
+        }
     })
     .map(|()| exported)
 }

@@ -191,7 +191,13 @@ pub fn find_out(
             let submits = known.then(|| facts.jobs.iter().map(JobFact::submitted).collect::<Vec<_>>());
             Part::Findings(check::check_submits(recording, submits.as_deref(), progress)?)
         }
-        Stage::File => Part::File(damage(source, progress)?),
+        Stage::File => {
+            let mut found = damage(source, progress)?;
+            if !found.is_empty() {
+                found.extend(damaged_events(recording, progress)?);
+            }
+            Part::File(found)
+        }
     })
 }
 
@@ -206,6 +212,23 @@ fn damage(source: Option<&Path>, progress: &Progress) -> Result<Vec<Finding>, Ca
             Ok(vec![Finding::new(FindingKind::DamagedSection, place, e.to_string())])
         }
     }
+}
+
+/// The events that damage takes away, which lists of events show grey from now on.
+fn damaged_events(recording: &Recording, progress: &Progress) -> Result<Vec<Finding>, Cancelled> {
+    /// Most blocks whose events are looked for: each may look through all of them.
+    const MOST: usize = 50;
+    recording.find_damage(progress)?;
+    let mut found = Vec::new();
+    for block in recording.damage.blocks().iter().filter(|b| b.is_content()).take(MOST) {
+        progress.check()?;
+        if let Some(events) = recording.damaged_events(block) {
+            let place = format!("events {} to {}", events.start, events.end - 1);
+            let what = format!("{block}: these events are grey, and nothing is replayed or written from the recording");
+            found.push(Finding::new(FindingKind::DamagedSection, place, what).at_event(events.start));
+        }
+    }
+    Ok(found)
 }
 
 /// The accesses of each register, and its name.

@@ -355,7 +355,11 @@ fn draw_row(
     let at = usize::try_from(event).unwrap_or(usize::MAX);
     let response = ui.interact(rect, ui.scope_id().with(("event", event)), Sense::click());
     let selected = doc.moment() == event;
-    response.widget_info(|| WidgetInfo::selected(Role::Row, true, selected, format!("event {event}")));
+    let damaged = doc.recording.damage.any() && doc.recording.events.is_damaged(at);
+    response.widget_info(|| {
+        let words = if damaged { ", damaged" } else { "" };
+        WidgetInfo::selected(Role::Row, true, selected, format!("event {event}{words}"))
+    });
     if selected {
         widgets::select(ui, rect);
     } else if response.hovered() {
@@ -367,6 +371,13 @@ fn draw_row(
         paint_text(ui, cell.of(rect), Align2::RIGHT_CENTER, t, mono(), colour);
     };
     right(c.event, &text::count(event), p.quiet);
+    if damaged {
+        // Nothing that the file says of it is used.
+        let from = pos2(c.access.of(rect).left(), rect.top());
+        let cell = Rect::from_min_max(from, rect.right_bottom());
+        paint_text(ui, cell, Align2::LEFT_CENTER, "damaged in the file", body(), p.quiet);
+        return response.clicked();
+    }
     let job = doc.facts.job_of(&doc.recording, event).map(|j| j.index);
     let ns = |e: u64| i64::try_from(doc.ns(e)).unwrap_or(i64::MAX);
     let time = match since {

@@ -38,6 +38,21 @@ pub(super) fn notices(app: &mut App, ui: &mut Ui) {
         });
     }
     saved(app, ui);
+    let damage = app.doc.as_ref().map(|d| &d.recording.damage).filter(|d| d.any());
+    let damaged = damage.and_then(trace_core::recording::Damage::first);
+    if let Some(block) = damaged {
+        strip(ui, "damaged", |ui| {
+            ui.label(RichText::new("▲ The file is damaged").color(p.error));
+            let told = format!(
+                "{block}. What it takes away is grey or missing, and nothing is replayed or written from this recording."
+            );
+            ui.label(RichText::new(text::middle(&told, 320)).color(p.text))
+                .on_hover_text(&told);
+            if ui.button("Show findings").clicked() {
+                app.asks.command("show-problems");
+            }
+        });
+    }
     let offered = app.doc.as_ref().and_then(|d| d.offered.as_ref());
     let offered = offered.map(|f| (f.changes.len() as u64, f.other_window));
     if let Some((n, other_window)) = offered {

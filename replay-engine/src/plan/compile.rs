@@ -170,8 +170,8 @@ fn placed(
         });
     }
     // Before anything is made of it: an image that is changed gets a digest that is right, whatever it was.
-    if let Some(page) = recording.memory.pages.damaged(progress)? {
-        return Err(CompileError::Damaged { byte: page.byte });
+    if let Some(block) = recording.find_damage(progress)? {
+        return Err(CompileError::Damaged { block: Box::new(block) });
     }
     progress.set_total(events as u64 + 2);
 

@@ -6,6 +6,7 @@ use crate::verify::MOST_ALLOWED;
 use trace_core::GpuVa;
 use trace_core::mmu::MmuError;
 use trace_core::progress::Cancelled;
+use trace_core::recording::DamagedBlock;
 use trace_core::screen::PictureError;
 
 /// A recording cannot become a plan.
@@ -18,13 +19,10 @@ pub enum CompileError {
     #[error("the recording holds no register accesses to replay")]
     NothingToReplay,
     /// Memory in the file is not what was recorded.
-    #[error(
-        "the recording is damaged: the page image at byte {byte:#x} does not have the digest that the file gives for \
-         it; `kinescope verify` lists all that is damaged"
-    )]
+    #[error("the recording is damaged: {block}; `kinescope verify` lists all that is damaged")]
     Damaged {
-        /// First byte of the image in the file.
-        byte: u64,
+        /// The first damaged block.
+        block: Box<DamagedBlock>,
     },
     /// The device's register map is not known.
     #[error("the device's register map `{name}` is not known")]

@@ -66,8 +66,8 @@ pub(super) fn compile(
             device: target.name.clone(),
         });
     }
-    if let Some(page) = recording.memory.pages.damaged(progress)? {
-        return Err(CompileError::Damaged { byte: page.byte });
+    if let Some(block) = recording.find_damage(progress)? {
+        return Err(CompileError::Damaged { block: Box::new(block) });
     }
     progress.set_total(recording.events.len() as u64);
     let mut t = Translation {

@@ -69,7 +69,7 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
         .writes("--parquet", arguments.parquet.as_deref())
         .check()?;
     factories().start_ahead(&arguments.on);
-    let opened = arguments.source.open()?;
+    let opened = arguments.source.open_sound()?;
     let file = &arguments.source.file;
     let launches = Launches::of(&opened.recording)
         .ok_or_else(|| Failure::file(file, "it is no recording of CUDA calls, which is what launches are in"))?;

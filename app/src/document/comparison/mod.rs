@@ -120,6 +120,12 @@ pub fn compare(
             (read, (None, None))
         }
     };
+    // Differences between what was recorded and what is damaged would say nothing.
+    for (side, which) in [(first, "the open recording"), (&recording, "the second recording")] {
+        if let Some(block) = side.find_damage(progress)? {
+            return Err(NotCompared::Unread(format!("{which} is damaged: {block}")));
+        }
+    }
     let mut facts = derive::first(&recording, kept, progress)?;
     if !facts.knows(Stage::Timeline) {
         let part = derive::find_out(Stage::Timeline, &recording, None, &facts, progress)?;

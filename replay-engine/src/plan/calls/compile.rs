@@ -38,8 +38,8 @@ pub fn compile(
             device: target.name.clone(),
         });
     }
-    if let Some(page) = recording.memory.pages.damaged(progress)? {
-        return Err(CompileError::Damaged { byte: page.byte });
+    if let Some(block) = recording.find_damage(progress)? {
+        return Err(CompileError::Damaged { block: Box::new(block) });
     }
     let script = Script::of(recording)?;
     let edited = edited(&script, edits)?;
