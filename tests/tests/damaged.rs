@@ -303,3 +303,30 @@ fn verbs_that_do_not_use_what_is_damaged_say_nothing() {
     assert_eq!(run(["verify".as_ref(), to.as_os_str()]).code, Some(0));
     assert_eq!(run(["verify", file]).code, Some(1));
 }
+
+/// A packed file is read up to a limit that the person sets, and what was begun is not left behind.
+#[test]
+fn a_packed_file_is_unpacked_up_to_a_limit() {
+    let dir = tempfile::tempdir().unwrap();
+    let to = dir.path().join("to.kine");
+    let packed = root().join("sample-traces/freedreno/es2gears-a320.rd.gz");
+    let file = packed.to_str().unwrap();
+    for arguments in [
+        &["info", file, "--limit", "4KiB"][..],
+        &["import", file, "-o", to.to_str().unwrap(), "--limit", "4KiB"],
+        &["diff", file, file, "--limit", "4096"],
+    ] {
+        let ended = run(arguments);
+        ended.assert_refused("unpacks to more than 4 KiB");
+        assert!(ended.err.contains("`--limit 8KiB`"), "{ended:?}");
+    }
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
+    let whole = run(["info", file, "--limit", "1GiB"]);
+    assert_eq!((whole.code, whole.err.as_str()), (Some(0), ""), "{whole:?}");
+    let wrong = run(["info", file, "--limit", "much"]);
+    assert!(
+        wrong.code == Some(2) && wrong.err.contains("'much' is no number of bytes"),
+        "{wrong:?}"
+    );
+    assert!(run(["import", "--help"]).out.contains("--limit"));
+}

@@ -18,6 +18,8 @@ struct State {
     lost: AtomicBool,
     /// The worker ended, in whichever way.
     over: AtomicBool,
+    /// What a packed file may unpack to; 0 when nobody said.
+    unpack_limit: AtomicU64,
 }
 
 /// The person asked for the work to stop.
@@ -36,6 +38,21 @@ impl Progress {
     #[must_use]
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// Sets what a packed file that the work reads may unpack to, in bytes, and what a recording made of it may take in
+    /// memory.
+    pub fn limit_unpacked(&self, bytes: u64) {
+        self.state.unpack_limit.store(bytes, Ordering::Relaxed);
+    }
+
+    /// Returns what a packed file that the work reads may unpack to, in bytes.
+    #[must_use]
+    pub fn unpack_limit(&self) -> u64 {
+        match self.state.unpack_limit.load(Ordering::Relaxed) {
+            0 => crate::import::MAX_UNPACKED_BYTES,
+            bytes => bytes,
+        }
     }
 
     /// Says how much work there is, in any unit that [`Progress::advance`] uses too. Work of several steps says it

@@ -692,3 +692,40 @@ fn whatever_stands_in_a_log_what_comes_of_it_is_sound() {
     }
     assert!(taken > 600, "{taken}");
 }
+
+/// Marks pack well and take more memory than their text: the limit counts that, too, and nothing is left of the import.
+#[test]
+fn a_packed_log_takes_no_more_memory_than_the_limit() {
+    use std::io::Write as _;
+    use trace_core::import::{self, ImportError};
+    use trace_core::progress::Progress;
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("bomb.txt.gz");
+    let mut packer = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
+    packer
+        .write_all(b"VERSION 20070824\nMAP 0.1 1 0xf7000000 0xffffc90000800000 0x1000000 0x0 0\nR 4 0.2 1 0xf7000000 0x1 0x0 0\n")
+        .unwrap();
+    for _ in 0..400_000 {
+        packer.write_all(b"MARK 0.5 x\n").unwrap();
+    }
+    std::fs::write(&path, packer.finish().unwrap()).unwrap();
+    let open = |limit: u64| {
+        let progress = Progress::new();
+        progress.limit_unpacked(limit);
+        import::open(&path, &progress)
+    };
+    // 4.4 MB of text are 400,000 marks, which take some 80 bytes each.
+    let told = open(8 << 20).unwrap_err();
+    assert!(matches!(told, ImportError::OverLimit { .. }), "{told}");
+    assert!(
+        told.to_string()
+            .contains("a recording of the file takes more than 8 MiB"),
+        "{told}"
+    );
+    let told = open(1 << 20).unwrap_err().to_string();
+    assert!(
+        told.contains("the file unpacks to more than 1 MiB") || told.contains("takes more than 1 MiB"),
+        "{told}"
+    );
+    assert!(open(256 << 20).unwrap().events.len() > 400_000);
+}

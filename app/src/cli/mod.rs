@@ -25,6 +25,7 @@ mod info;
 mod jobs;
 mod kernels;
 mod launches;
+mod limit;
 mod link;
 mod map;
 mod maps;
@@ -123,9 +124,10 @@ pub fn command() -> Command {
             .action(ArgAction::SetTrue)
             .help("Print JSON instead of text")
     };
-    let verbs = VERBS
-        .iter()
-        .map(|v| (v.args)(Command::new(v.name)).about(v.about).arg(json()));
+    let verbs = VERBS.iter().map(|v| {
+        let command = (v.args)(Command::new(v.name)).about(v.about).arg(json());
+        command.args(limit::argument(v.name))
+    });
     Command::new("kinescope")
         .version(env!("CARGO_PKG_VERSION"))
         .about("Look into a recording of what a driver did to a GPU, change its inputs, play it again")
@@ -245,6 +247,7 @@ pub fn main() -> u8 {
                 if let Err(e) = stop::install() {
                     failure::complain(format_args!("a signal will end the program without cleaning up: {e}"));
                 }
+                limit::choose(sub);
                 let mut out = Out::stdout(sub.get_flag("json"));
                 let done = (verb.run)(sub, &mut out);
                 let done = done.and_then(|exit| out.flush().map(|()| exit).map_err(Failure::from));

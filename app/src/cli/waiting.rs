@@ -1,6 +1,6 @@
 //! Says on a terminal what long work is doing and how far it is; says nothing anywhere else.
 
-use super::{Failure, stop};
+use super::{Failure, limit, stop};
 use std::io::{IsTerminal as _, Write as _};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -48,6 +48,7 @@ fn go<T>(
     work: impl FnOnce(&Progress, &Doing) -> Result<T, Failure>,
 ) -> Result<T, Failure> {
     let progress = Progress::new();
+    progress.limit_unpacked(limit::chosen());
     let _going = stop::during(&progress);
     let doing = Doing(Arc::new(Mutex::new(what)));
     let shown = (show && std::io::stderr().is_terminal())

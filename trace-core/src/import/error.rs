@@ -1,5 +1,6 @@
 //! Why something could not be imported, with the file and the place in it.
 
+use super::unpacked::size;
 use crate::container::ContainerError;
 use crate::progress::Cancelled;
 use std::fmt;
@@ -52,6 +53,19 @@ pub enum ImportError {
         /// What was expected, and what was found.
         message: String,
     },
+    /// A packed file has more than it may unpack to.
+    #[error(
+        "{}: {what} more than {}, the limit for packed files, and nothing is made of it; `--limit {}` allows twice as much",
+        path.display(), size(*limit), size(limit.saturating_mul(2)).replace(' ', "").replace("bytes", "")
+    )]
+    OverLimit {
+        /// The file.
+        path: PathBuf,
+        /// What is more than the limit, with its verb.
+        what: &'static str,
+        /// The limit in bytes.
+        limit: u64,
+    },
     /// No importer knows the path.
     #[error("{}: not a recording: {what}; `kinescope import --help` lists the formats that can be opened", path.display())]
     Unknown {
@@ -91,15 +105,21 @@ impl ImportError {
         }
     }
 
-    /// An error of the system's. That a file ended within what was read of it is said in words that name the cause.
+    /// A file that could not be read. An error of a packed file that has more than the limit says that it has; that a
+    /// file ended within what was read of it is said in words that name the cause.
     pub(crate) fn io(path: &Path, source: std::io::Error) -> Self {
         let source = match source.kind() {
             std::io::ErrorKind::UnexpectedEof => std::io::Error::new(source.kind(), ENDED_EARLY),
             _ => source,
         };
-        Self::Io {
+        super::unpacked::told(path, source)
+    }
+
+    pub(crate) fn over_limit(path: &Path, what: &'static str, limit: u64) -> Self {
+        Self::OverLimit {
             path: path.to_owned(),
-            source,
+            what,
+            limit,
         }
     }
 

@@ -14,8 +14,10 @@ pub mod raw_memory;
 pub mod rd;
 pub mod trace;
 mod unknown;
+mod unpacked;
 
 pub use error::{ImportError, Place};
+pub use unpacked::MAX_UNPACKED_BYTES;
 
 use crate::container::{self, KineFile};
 use crate::progress::Progress;

@@ -12,6 +12,7 @@ pub use forms::Kind;
 
 use super::counted::Counted;
 use super::error::{ImportError, Place};
+use super::unpacked::{Limited, check_memory};
 use crate::check::{Finding, FindingKind};
 use crate::progress::Progress;
 use crate::recording::{Access, EventsBuilder, Facts, Identity, Recording};
@@ -33,8 +34,8 @@ const GZIP: [u8; 2] = [0x1f, 0x8b];
 /// First bytes that a log is known by, and what the tool says of itself in its first line.
 const HEAD: u64 = 1 << 14;
 const BANNER: &[u8] = b"mmaptrace, an MMAP tracer";
-/// Most bytes that a packed log may unpack to.
-const MOST_UNPACKED: u64 = 4 << 30;
+/// Bytes that an event takes in memory: those of the columns.
+const EVENT_BYTES: u64 = 31;
 /// Most bytes of all notes together.
 const MOST_NOTED: usize = 256 << 20;
 /// Records between two looks at whether the work is still wanted.
@@ -55,18 +56,22 @@ pub struct Tally {
     pub noted: u64,
 }
 
-fn unpacked(file: File, read: &Arc<AtomicU64>) -> io::Result<Box<dyn Read>> {
-    use std::os::unix::fs::FileExt as _;
-    let mut first = [0; GZIP.len()];
-    let packed = file.read_exact_at(&mut first, 0).is_ok() && first == GZIP;
+fn unpacked(file: File, read: &Arc<AtomicU64>, progress: &Progress) -> io::Result<Box<dyn Read>> {
+    let packed = is_packed(&file);
     let counted = BufReader::with_capacity(1 << 16, Counted::new(file, read));
     Ok(match packed {
         true => Box::new(BufReader::with_capacity(
             1 << 16,
-            MultiGzDecoder::new(counted).take(MOST_UNPACKED),
+            Limited::new(MultiGzDecoder::new(counted), progress),
         )),
         false => Box::new(counted),
     })
+}
+
+fn is_packed(file: &File) -> bool {
+    use std::os::unix::fs::FileExt as _;
+    let mut first = [0; GZIP.len()];
+    file.read_exact_at(&mut first, 0).is_ok() && first == GZIP
 }
 
 /// Whether a path is such a log, plain or packed by gzip: by what the tool says of itself, or because its first bytes
@@ -76,7 +81,7 @@ pub fn fits(path: &Path) -> bool {
     let read = Arc::new(AtomicU64::new(0));
     let head = || -> io::Result<Vec<u8>> {
         let mut head = Vec::new();
-        let from = unpacked(File::open(path)?, &read)?;
+        let from = unpacked(File::open(path)?, &read, &Progress::new())?;
         // Of a packed file that is damaged what comes before the damage is enough.
         let _ = from.take(HEAD).read_to_end(&mut head);
         Ok(head)
@@ -121,7 +126,8 @@ pub fn import_with_tally(path: &Path, progress: &Progress) -> Result<(Recording,
     let file = File::open(path).map_err(io)?;
     progress.set_total(file.metadata().map_err(io)?.len().max(1));
     let read = Arc::new(AtomicU64::new(0));
-    let mut records = Records::new(unpacked(file, &read).map_err(io)?);
+    let packed = is_packed(&file);
+    let mut records = Records::new(unpacked(file, &read, progress).map_err(io)?);
     let mut import = Import::default();
     let (mut told, mut count) = (0, 0u64);
     let end = loop {
@@ -129,6 +135,10 @@ pub fn import_with_tally(path: &Path, progress: &Progress) -> Result<(Recording,
             let now = read.load(Ordering::Relaxed);
             progress.advance(now - told)?;
             told = now;
+            if packed {
+                let events = (import.events.len() as u64).saturating_mul(EVENT_BYTES);
+                check_memory(path, events.saturating_add(import.noted as u64), progress)?;
+            }
         }
         count += 1;
         match records.next() {
@@ -151,13 +161,6 @@ pub fn import_with_tally(path: &Path, progress: &Progress) -> Result<(Recording,
         }
     };
     progress.advance(read.load(Ordering::Relaxed) - told)?;
-    let end = match end {
-        End::Whole if records.at() >= MOST_UNPACKED && told < MOST_UNPACKED => End::Broken(
-            format!("the file unpacks to more than {MOST_UNPACKED} bytes"),
-            records.at(),
-        ),
-        end => end,
-    };
     let is_record = |kind: &Kind| *kind != Kind::Message;
     if !import.tally.records.keys().any(is_record) {
         let (place, why) = match end {

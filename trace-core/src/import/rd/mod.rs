@@ -84,6 +84,7 @@ pub fn import_with_tally(path: &Path, progress: &Progress) -> Result<(Recording,
         }
     };
     if let End::Broken(why, at) = &end {
+        // Sections of kinds that nobody knows are counted apart.
         if import.tally.sections.is_empty() {
             return Err(ImportError::malformed(path, Place::Byte(*at), why.clone()));
         }

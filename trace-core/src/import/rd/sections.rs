@@ -2,6 +2,7 @@
 
 use crate::import::counted::Counted;
 use crate::import::error::{ImportError, Place};
+use crate::import::unpacked::Limited;
 use crate::progress::Progress;
 use flate2::read::MultiGzDecoder;
 use std::fs::File;
@@ -10,8 +11,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Most bytes that a file may unpack to.
-const MOST_UNPACKED: u64 = 4 << 30;
+/// Most sections of unknown kinds that follow each other: a file with more is none, or damaged.
+const MAX_UNKNOWN_SECTIONS: u64 = 1 << 12;
 /// Most bytes of a section: a buffer of the GPU.
 const MOST_BYTES: u32 = 1 << 30;
 /// The first bytes of a file packed by gzip.
@@ -134,6 +135,8 @@ pub(super) struct Sections<'a> {
     read: Arc<AtomicU64>,
     told: u64,
     at: u64,
+    /// Sections of unknown kinds since the last known one, and the byte of the first of them.
+    unknown: (u64, u64),
 }
 
 impl<'a> Sections<'a> {
@@ -147,7 +150,7 @@ impl<'a> Sections<'a> {
         let read = Arc::new(AtomicU64::new(0));
         let counted = BufReader::with_capacity(1 << 16, Counted::new(file, &read));
         let from: Box<dyn Read> = if packed {
-            Box::new(MultiGzDecoder::new(counted).take(MOST_UNPACKED))
+            Box::new(Limited::new(MultiGzDecoder::new(counted), progress))
         } else {
             Box::new(counted)
         };
@@ -158,6 +161,7 @@ impl<'a> Sections<'a> {
             read,
             told: 0,
             at: 0,
+            unknown: (0, 0),
         })
     }
 
@@ -204,9 +208,7 @@ impl<'a> Sections<'a> {
             let header = self.take(8)?;
             let words: Vec<u32> = header.chunks_exact(4).map(word).collect();
             let [number, bytes] = words[..] else {
-                let unpacked = at + header.len() as u64 >= MOST_UNPACKED;
                 let end = match header.len() {
-                    _ if unpacked => End::Broken(format!("the file unpacks to more than {MOST_UNPACKED} bytes"), at),
                     0 => End::Whole,
                     n => End::Broken(format!("the last {n} bytes are no section"), at),
                 };
@@ -224,9 +226,21 @@ impl<'a> Sections<'a> {
                 let why = format!("a section of {bytes} bytes has {}", contents.len());
                 return Ok(Err(End::Broken(why, at)));
             }
+            let kind = Kind::ALL.into_iter().find(|k| *k as u32 == number);
+            self.unknown = match (kind, self.unknown) {
+                (Some(_), _) => (0, 0),
+                (None, (0, _)) => (1, at),
+                (None, (count, first)) => (count + 1, first),
+            };
+            if self.unknown.0 > MAX_UNKNOWN_SECTIONS {
+                let why = format!(
+                    "{MAX_UNKNOWN_SECTIONS} sections of unknown kinds follow each other from here on; what follows was not used"
+                );
+                return Ok(Err(End::Broken(why, self.unknown.1)));
+            }
             return Ok(Ok(Section {
                 at,
-                kind: Kind::ALL.into_iter().find(|k| *k as u32 == number),
+                kind,
                 number,
                 bytes: contents,
             }));

@@ -320,6 +320,27 @@ fn damage_is_told_and_what_is_sound_is_read() {
                 .iter()
                 .any(|f| f.message.contains("unpacked further"))
     );
+    // Zeros are sections of no kind: known after a few thousand, not when all is unpacked.
+    let mut zeros = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
+    for _ in 0..256 {
+        std::io::Write::write_all(&mut zeros, &[0; 1 << 20]).unwrap();
+    }
+    let zeros = zeros.finish().unwrap();
+    let begin = std::time::Instant::now();
+    refused(&zeros, "4096 sections of unknown kinds follow each other");
+    assert!(begin.elapsed().as_secs() < 2, "{:?}", begin.elapsed());
+    // Behind what is sound they end it, and are told.
+    let mut behind = sound.clone();
+    behind.resize(sound.len() + (64 << 10), 0);
+    let told = read(&behind).unwrap();
+    assert_eq!(told.events.len(), r.events.len());
+    let finding = told
+        .facts
+        .findings
+        .iter()
+        .find(|f| f.message.contains("unknown kinds"))
+        .unwrap();
+    assert_eq!(finding.place, format!("byte {:#x}", sound.len()));
     // Kinds that are not known, contents without a buffer, an address that no table maps.
     let odd = file(&[
         (99, &[]),

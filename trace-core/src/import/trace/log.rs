@@ -1,6 +1,7 @@
 //! A log on its way to a recording: what a format makes of each block, put together in order and finished once.
 
 use super::super::error::{ImportError, Place};
+use super::super::unpacked::check_memory;
 use super::Options;
 use super::device::{self, Function, name_of};
 use super::rows::{Rows, Unusable};
@@ -37,6 +38,8 @@ pub(super) trait Format: Sync {
 #[derive(Debug, Default)]
 pub(super) struct Log {
     pieces: Vec<Rows>,
+    /// Bytes that the pieces take in memory.
+    bytes: u64,
     lines: u64,
     unusable: Unusable,
     pub(super) findings: Vec<Finding>,
@@ -58,6 +61,7 @@ impl Log {
         self.unusable.append(&rows.unusable, self.lines);
         self.lines += rows.lines;
         if rows.len() > 0 || !rows.lost.is_empty() {
+            self.bytes = self.bytes.saturating_add(rows.bytes());
             self.pieces.push(rows);
         }
     }
@@ -72,10 +76,14 @@ pub(super) fn read<F: Format>(mut format: F, path: &Path, progress: &Progress) -
         clock: Clock::Monotonic,
         ..Log::default()
     };
+    let packed = source::packed(path);
     let end = source::blocks(path, progress, |batch| {
         let parsed: Vec<F::Parsed> = batch.par_iter().map(|block| format.parse(block)).collect();
         for p in parsed {
             format.take(p, &mut log);
+        }
+        if packed {
+            check_memory(path, log.bytes, progress)?;
         }
         Ok(())
     })?;

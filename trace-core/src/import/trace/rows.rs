@@ -103,6 +103,23 @@ impl Rows {
         self.kind.len()
     }
 
+    /// Bytes that the events take in memory.
+    pub(super) fn bytes(&self) -> u64 {
+        /// A text beside its letters: what a `String` is, and what an allocation costs.
+        const TEXT: usize = size_of::<String>() + 16;
+        let columns = self.kind.capacity()
+            + self.window.capacity() * 2
+            + (self.time.capacity() + self.value.capacity()) * 8
+            + (self.thread.capacity() + self.offset.capacity()) * 4
+            + self.width.capacity()
+            + self.interrupts.capacity() * size_of::<InterruptRow>()
+            + self.undecoded.capacity() * size_of::<UndecodedRow>()
+            + self.dma_maps.capacity() * size_of::<DmaMapRow>();
+        let marks: usize = self.marks.iter().map(|m| m.capacity() + TEXT).sum();
+        let lost: usize = self.lost.iter().map(|l| l.reason.capacity() + TEXT + 24).sum();
+        (columns + marks + lost) as u64
+    }
+
     fn row(&mut self, kind: EventKind, window: u16, time: u64) {
         self.kind.push(kind as u8);
         self.window.push(window);

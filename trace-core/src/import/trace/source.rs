@@ -3,6 +3,7 @@
 
 use super::super::counted::Counted;
 use super::super::error::{ImportError, Place};
+use super::super::unpacked::{Limited, is_over};
 use crate::progress::Progress;
 use flate2::read::MultiGzDecoder;
 use std::fs::File;
@@ -37,6 +38,11 @@ struct Block {
     bytes: Vec<u8>,
     /// Bytes of the file, packed or not, that were read up to here.
     read: u64,
+}
+
+/// Whether a path is a file that is packed by gzip.
+pub(super) fn packed(path: &Path) -> bool {
+    File::open(path).and_then(|f| is_packed(&f)).unwrap_or(false)
 }
 
 /// Whether the file is packed by gzip.
@@ -110,7 +116,10 @@ pub(super) fn blocks(
     std::thread::scope(|scope| {
         let reader = scope.spawn(move || match packed {
             true => cut_up(
-                MultiGzDecoder::new(io::BufReader::with_capacity(1 << 16, counted)),
+                Limited::new(
+                    MultiGzDecoder::new(io::BufReader::with_capacity(1 << 16, counted)),
+                    progress,
+                ),
                 true,
                 &read,
                 &give,
@@ -188,7 +197,7 @@ fn cut_up(
                 }
                 Ok(n) => filled += n,
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-                Err(e) if packed => {
+                Err(e) if packed && !is_over(&e) => {
                     end = Some(End::Broken(e.to_string(), read.load(Ordering::Relaxed)));
                     break;
                 }
@@ -305,6 +314,23 @@ mod tests {
         });
         assert!(matches!(ended, Err(ImportError::Cancelled(_))));
         assert!(seen <= 16, "{seen}");
+        // A person who allows less than it unpacks to is told, whatever was read before.
+        let limited = Progress::new();
+        limited.limit_unpacked(5 << 20);
+        let mut bytes = 0;
+        let ended = blocks(file.path(), &limited, |batch| {
+            bytes += batch.iter().map(Vec::len).sum::<usize>();
+            Ok(())
+        });
+        let told = ended.unwrap_err();
+        assert!(
+            matches!(told, ImportError::OverLimit { limit, .. } if limit == 5 << 20),
+            "{told}"
+        );
+        assert!(told.to_string().contains("more than 5 MiB") && told.to_string().contains("`--limit 10MiB`"));
+        assert!(bytes <= 5 << 20, "{bytes}");
+        limited.limit_unpacked(64 << 20);
+        assert_eq!(blocks(file.path(), &limited, |_| Ok(())).unwrap(), End::Whole);
         assert_eq!(whole(file.path(), 1 << 20).unwrap(), None);
         assert_eq!(head(file.path(), 100).unwrap(), vec![b'\n'; 100]);
     }
