@@ -20,6 +20,7 @@ use kinescope::panels::timeline::Measure;
 use kinescope::theme::Palette;
 use kinescope::theme::ThemeChoice;
 use trace_core::progress::Progress;
+use trace_core::recording::{Access, EventsBuilder};
 
 fn lanes(w: &Window) -> Rect {
     w.harness.get_by_label("Timeline lanes").rect()
@@ -183,6 +184,198 @@ fn a_drag_measures_events_time_and_accesses() {
     assert!(measured(&mut w).is_some());
     click_at(&mut w, at);
     assert!(measured(&mut w).is_none());
+}
+
+/// A recording with gaps between its events, of which some have times in common, and with no job.
+fn spaced() -> Window {
+    let mut b = EventsBuilder::new();
+    for i in 0..40u64 {
+        b.access(
+            1_000_000 + i / 2 * 10_000,
+            0,
+            Access {
+                space: 0,
+                write: i % 4 == 0,
+                width: 4,
+                offset: 0x24,
+                value: i,
+            },
+        );
+    }
+    let mut r = trace_core::import::open(&common::sample(), &Progress::new()).unwrap();
+    r.events = b.finish();
+    Window::of(r)
+}
+
+#[test]
+fn on_axes_of_time_a_drag_measures_the_span_as_drawn() {
+    let mut w = spaced();
+    for axis in [AxisKind::Time, AxisKind::Compressed] {
+        w.timeline_axis(axis);
+        w.run("fit");
+        let y = lanes(&w).center().y;
+        // Events are 10 µs apart, in pairs. From between two pairs to between two others: nothing is near enough.
+        let per_us = lanes(&w).width() / (w.timeline_part().1 / 1_000.0) as f32;
+        assert!(
+            per_us * 5.0 > 10.0,
+            "an edge is further from events than it snaps: {per_us}"
+        );
+        let at = |us: f32| lanes(&w).left() + us * per_us;
+        let (x0, x1) = (at(55.0), at(125.0));
+        drag(&mut w, pos2(x0, y), pos2(x1, y));
+        let m = measured(&mut w).unwrap();
+        let span = m.span_ns.expect("an axis of time has a span");
+        assert!(
+            span.abs_diff(70_000) < 1_000,
+            "{axis:?}: the span as drawn is {span} ns"
+        );
+        assert_eq!((m.ns, m.events), (60_000, 14), "{axis:?}: first to last event");
+        assert!(m.words().contains("first to last event 60 µs"), "{}", m.words());
+        // Within a gap there is time and no event.
+        drag(&mut w, pos2(at(142.0), y), pos2(at(147.0), y));
+        let m = measured(&mut w).unwrap();
+        assert_eq!(m.events, 0);
+        assert!(m.span_ns.unwrap().abs_diff(5_000) < 1_000, "{m:?}");
+        assert!(m.words().contains("no events"), "{}", m.words());
+    }
+}
+
+#[test]
+fn edges_of_a_measure_snap_to_events_and_both_ends_count() {
+    let mut w = spaced();
+    w.timeline_axis(AxisKind::Time);
+    w.run("fit");
+    let y = lanes(&w).center().y;
+    let (x0, x1) = (x_of(&mut w, 10) + 4.0, x_of(&mut w, 20) - 4.0);
+    drag(&mut w, pos2(x0, y), pos2(x1, y));
+    let m = measured(&mut w).unwrap();
+    assert_eq!((m.first, m.span_ns, m.ns), (10, Some(50_000), 50_000));
+    assert_eq!(
+        m.events, 12,
+        "events 10 to 21: the pair at the right edge belongs to it"
+    );
+}
+
+#[test]
+fn edges_of_a_measure_snap_to_the_end_of_a_job() {
+    let mut w = Window::named("vecadd.kine");
+    w.timeline_axis(AxisKind::Time);
+    w.run("fit");
+    let (submit, done) = job_events(&mut w, 0);
+    let y = lanes(&w).center().y;
+    let (x0, x1) = (x_of(&mut w, submit) - 3.0, x_of(&mut w, done) + 3.0);
+    drag(&mut w, pos2(x0, y), pos2(x1, y));
+    let (a, b) = w.views().timeline.measure.unwrap();
+    let axis = &w.doc().facts.axis;
+    assert_eq!(a, axis.position(AxisKind::Time, submit));
+    assert_eq!(b, axis.position(AxisKind::Time, done));
+}
+
+#[test]
+fn a_recording_without_times_says_so() {
+    let mut b = EventsBuilder::new();
+    for i in 0..20u64 {
+        b.access(
+            0,
+            0,
+            Access {
+                space: 0,
+                write: true,
+                width: 4,
+                offset: 0x24,
+                value: i,
+            },
+        );
+    }
+    let mut r = trace_core::import::open(&common::sample(), &Progress::new()).unwrap();
+    r.events = b.finish();
+    let mut w = Window::of(r);
+    assert!(
+        !w.run("axis-time") && !w.run("axis-compressed"),
+        "there is one axis only"
+    );
+    assert!(w.has("no times"), "the status bar says so");
+    assert!(!w.has("Width of time"), "the event table has no column for times");
+    w.timeline_axis(AxisKind::Time);
+    w.settle();
+    assert_eq!(w.views().timeline.axis, AxisKind::Order);
+    let r = lanes(&w);
+    drag(&mut w, r.center(), r.center() + vec2(120.0, 0.0));
+    let words = measured(&mut w).unwrap().words();
+    assert!(!words.contains("ns") && words.contains("event"), "{words}");
+}
+
+#[test]
+fn cursors_are_set_by_mouse_and_moved_by_their_flags() {
+    let mut w = Window::named("vecadd.kine");
+    let y = lanes(&w).bottom() - 6.0;
+    let shift = Modifiers::SHIFT;
+    let before = w.doc().moment();
+    for event in [10, 30] {
+        let at = pos2(x_of(&mut w, event), y);
+        w.harness.hover_at(at);
+        w.harness.step();
+        for pressed in [true, false] {
+            let event = Event::PointerButton {
+                pos: at,
+                button: PointerButton::Primary,
+                pressed,
+                modifiers: shift,
+            };
+            w.harness.event_modifiers(event, shift);
+            w.harness.step();
+        }
+        w.settle();
+    }
+    assert_eq!((w.doc().cursors.a, w.doc().cursors.b), (Some(10), Some(30)));
+    assert_eq!(
+        w.doc().moment(),
+        before,
+        "setting a cursor does not move the current event"
+    );
+    let words = w.doc().cursor_span().unwrap().words();
+    assert!(words.ends_with("20 events"), "{words}");
+    let told = w.harness.query_all_by_label(&words).count();
+    assert!(told >= 2, "the timeline and the status bar say {words}: {told}");
+    let flag = w.harness.get_by_label("Cursor B at event 30").rect();
+    let to = x_of(&mut w, 40);
+    let by = to - x_of(&mut w, 30);
+    drag(&mut w, flag.center(), flag.center() + vec2(by, 0.0));
+    assert_eq!(w.doc().cursors.b, Some(40));
+    // A click on a flag goes there.
+    let flag = w.harness.get_by_label("Cursor A at event 10").rect();
+    click_at(&mut w, flag.center());
+    assert_eq!(w.doc().moment(), 10);
+}
+
+#[test]
+fn a_lane_is_resized_by_its_edge_and_reset_by_a_double_click() {
+    let mut w = Window::named("vecadd.kine");
+    let edge = w.harness.get_by_label("Height of jobs").rect().center();
+    let before = lane(&w, "jobs");
+    let below = lane(&w, "interrupts");
+    drag(&mut w, edge, edge + vec2(0.0, 30.0));
+    let after = lane(&w, "jobs");
+    assert!(
+        (after.height() - before.height() - 30.0).abs() < 2.0,
+        "{before} to {after}"
+    );
+    assert!(lane(&w, "interrupts").top() > below.top() + 25.0, "lanes below move");
+    let edge = w.harness.get_by_label("Height of jobs").rect().center();
+    w.harness.hover_at(edge);
+    w.settle();
+    // Both clicks within one frame: what a person does quickly.
+    for pressed in [true, false, true, false] {
+        w.harness.input_mut().events.push(Event::PointerButton {
+            pos: edge,
+            button: PointerButton::Primary,
+            pressed,
+            modifiers: Modifiers::NONE,
+        });
+    }
+    w.settle();
+    assert_eq!(lane(&w, "jobs").height(), before.height());
+    assert!(w.views().timeline.heights.is_empty());
 }
 
 #[test]

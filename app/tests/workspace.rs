@@ -6,9 +6,13 @@ mod common;
 
 use common::Window;
 use kinescope::document::axis::AxisKind;
+use kinescope::document::cursors::Cursor;
+use kinescope::document::workspace::TableColumns;
 use kinescope::log;
+use kinescope::theme::columns::Tables;
 use kinescope::window::layout;
 use kinescope::window::layout::Place;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use trace_core::check::{FindingKind, Severity};
 
@@ -40,8 +44,21 @@ fn it_lies_beside_the_recording_and_everything_comes_back() {
     w.app().sides.inspector = 340.0;
     w.app().sides.set = true;
     w.settle();
+    w.doc().set_cursor(Cursor::A, 3);
+    w.doc().set_cursor(Cursor::B, 17);
+    w.views().timeline.heights.insert("jobs".into(), 64.0);
+    let columns = TableColumns {
+        widths: BTreeMap::from([("means".to_owned(), 321.0)]),
+        hidden: BTreeSet::from(["job".to_owned()]),
+        shown: BTreeSet::from(["thread".to_owned()]),
+    };
+    let own = BTreeMap::from([("events".to_owned(), columns)]);
+    w.app().asks.tables = Tables::from_workspace(&own);
     let view = w.views().timeline.range;
     again(&mut w);
+    assert_eq!((w.doc().cursors.a, w.doc().cursors.b), (Some(3), Some(17)));
+    assert_eq!(w.views().timeline.heights.get("jobs"), Some(&64.0));
+    assert_eq!(w.app().workspace().unwrap().tables, own);
     assert!(file.is_file() && std::fs::read_to_string(&file).unwrap().contains("moment = 11"));
     assert_eq!((w.doc().moment(), w.views().timeline.axis), (11, AxisKind::Time));
     assert_eq!(w.views().timeline.range, view);

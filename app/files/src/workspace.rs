@@ -3,11 +3,16 @@
 use crate::numbers::Numbers;
 use crate::place::{AxisKind, Selection};
 use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Version of the file that this program writes.
 pub const VERSION: u32 = 1;
 /// Longest file that is read, bytes.
 pub const MOST_BYTES: usize = 1 << 20;
+/// Maximum number of tables whose columns are kept.
+const MAX_TABLES: usize = 64;
+/// Maximum number of lanes, or of columns of a table, that are kept.
+const MAX_NAMES: usize = 256;
 /// Deepest nesting of the dock.
 const MOST_DEPTH: usize = 16;
 
@@ -100,6 +105,41 @@ pub struct Torn {
     pub size: [f32; 2],
 }
 
+/// Columns of a table as a person arranged them.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct TableColumns {
+    /// Widths by the id of the column, points, 16 to 4000.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub widths: BTreeMap<String, f32>,
+    /// Ids of columns that are hidden.
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    pub hidden: BTreeSet<String>,
+    /// Ids of columns that are shown even if they are empty or there is little room.
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    pub shown: BTreeSet<String>,
+}
+
+/// Events of the cursors A and B.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct CursorEvents {
+    /// Event of cursor A.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub a: Option<u64>,
+    /// Event of cursor B.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub b: Option<u64>,
+}
+
+impl CursorEvents {
+    /// Returns whether neither is set.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.a.is_none() && self.b.is_none()
+    }
+}
+
 /// How the calls of a recording are done again.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -172,6 +212,15 @@ pub struct Workspace {
     /// How panels are docked; `None`: as at first.
     #[serde(default)]
     pub dock: Option<Dock>,
+    /// Cursors A and B of the timeline.
+    #[serde(default, skip_serializing_if = "CursorEvents::is_empty")]
+    pub cursors: CursorEvents,
+    /// Heights of lanes of the timeline by the lane's key, points, 14 to 240.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub lanes: BTreeMap<String, f32>,
+    /// Columns of tables by the table's id.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub tables: BTreeMap<String, TableColumns>,
 }
 
 /// Why a workspace file cannot be used.
@@ -222,6 +271,13 @@ impl Workspace {
             t.at = t.at.filter(|a| a.iter().all(|x| x.abs() <= 32768.0));
         }
         w.calls.step &= !w.calls.graph;
+        clamp_all(&mut w.lanes, 14.0, 240.0);
+        keep_first(&mut w.tables, MAX_TABLES);
+        for table in w.tables.values_mut() {
+            clamp_all(&mut table.widths, 16.0, 4000.0);
+            table.hidden = std::mem::take(&mut table.hidden).into_iter().take(MAX_NAMES).collect();
+            table.shown = std::mem::take(&mut table.shown).into_iter().take(MAX_NAMES).collect();
+        }
         Ok(w)
     }
 
@@ -229,6 +285,22 @@ impl Workspace {
     #[must_use]
     pub fn text(&self) -> String {
         toml::to_string(self).unwrap_or_default()
+    }
+}
+
+/// Removes lengths that are not numbers, limits the others, and limits their count.
+fn clamp_all(lengths: &mut BTreeMap<String, f32>, min: f32, max: f32) {
+    lengths.retain(|_, length| length.is_finite());
+    keep_first(lengths, MAX_NAMES);
+    for length in lengths.values_mut() {
+        *length = length.clamp(min, max);
+    }
+}
+
+/// Removes entries beyond the first `max`.
+fn keep_first<T>(map: &mut BTreeMap<String, T>, max: usize) {
+    while map.len() > max {
+        map.pop_last();
     }
 }
 
@@ -284,6 +356,16 @@ mod tests {
                     },
                 ],
             }),
+            cursors: CursorEvents { a: Some(12), b: None },
+            lanes: BTreeMap::from([("block JS1".into(), 60.0), ("filter reg = \"a\"".into(), 18.0)]),
+            tables: BTreeMap::from([(
+                "events".into(),
+                TableColumns {
+                    widths: BTreeMap::from([("means".into(), 300.5)]),
+                    hidden: BTreeSet::from(["thread".into()]),
+                    shown: BTreeSet::from(["job".into()]),
+                },
+            )]),
         }
     }
 
@@ -297,6 +379,28 @@ mod tests {
     fn a_graph_waits_behind_no_launch() {
         let w = parse("version = 1\nmoment = 0\ncalls = { graph = true, step = true }").unwrap();
         assert!(w.calls.graph && !w.calls.step);
+    }
+
+    #[test]
+    fn lengths_are_limited_and_their_number_too() {
+        let text = "version = 1\nmoment = 0\nlanes = { jobs = 1e9, polls = nan, notes = -3.0 }\n\
+                    tables = { events = { widths = { means = 1.0, job = inf } } }";
+        let w = parse(text).unwrap();
+        assert_eq!(
+            w.lanes,
+            BTreeMap::from([("jobs".into(), 240.0), ("notes".into(), 14.0)])
+        );
+        assert_eq!(w.tables["events"].widths, BTreeMap::from([("means".into(), 16.0)]));
+        let many: String = (0..1000).map(|n| format!("{{ n = {n} }}, ")).collect();
+        assert!(parse(&format!("version = 1\nmoment = 0\nlanes = [{many}]")).is_err());
+        let many: String = (0..1000).map(|n| format!("lane{n} = 20.0, ")).collect();
+        let w = parse(&format!(
+            "version = 1\nmoment = 0\nlanes = {{ {} }}",
+            many.trim_end_matches(", ")
+        ))
+        .unwrap();
+        assert_eq!(w.lanes.len(), MAX_NAMES);
+        assert_eq!(w.cursors, CursorEvents::default());
     }
 
     #[test]

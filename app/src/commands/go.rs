@@ -2,6 +2,7 @@
 
 use super::{at_desk, with};
 use crate::document::Document;
+use crate::document::cursors::{Cursor, Cursors};
 use crate::document::moment::Selection;
 use crate::document::trail::Deeds;
 use crate::panels::desk::Desk;
@@ -60,6 +61,34 @@ pub fn next_launch(app: &mut App, _: &Context) {
 
 pub fn previous_launch(app: &mut App, _: &Context) {
     with(app, |d| d.go_launch(false));
+}
+
+pub fn cursor_a(app: &mut App, _: &Context) {
+    with(app, |d| d.set_cursor(Cursor::A, d.moment()));
+}
+
+pub fn cursor_b(app: &mut App, _: &Context) {
+    with(app, |d| d.set_cursor(Cursor::B, d.moment()));
+}
+
+fn go_cursor(app: &mut App, cursor: Cursor) {
+    with(app, |d| {
+        if let Some(event) = d.cursors.get(cursor) {
+            d.go(event);
+        }
+    });
+}
+
+pub fn go_cursor_a(app: &mut App, _: &Context) {
+    go_cursor(app, Cursor::A);
+}
+
+pub fn go_cursor_b(app: &mut App, _: &Context) {
+    go_cursor(app, Cursor::B);
+}
+
+pub fn clear_cursors(app: &mut App, _: &Context) {
+    with(app, |d| d.cursors = Cursors::default());
 }
 
 pub fn filter_launches(app: &mut App, _: &Context) {

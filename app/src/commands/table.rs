@@ -96,6 +96,11 @@ table! {
     "previous-pixel-store", "Previous store to the pixel",     Go,     shift(N),            has_previous_store, screen::previous_store;
     "first-event",      "First event",                         Go,     key(Home),           has_events,         go::first_event;
     "last-event",       "Last event",                          Go,     key(End),            has_events,         go::last_event;
+    "cursor-a",         "Set cursor A at this event",          Go,     shift(A),            has_events,         go::cursor_a;
+    "cursor-b",         "Set cursor B at this event",          Go,     shift(B),            has_events,         go::cursor_b;
+    "go-cursor-a",      "Go to cursor A",                      Go,     key(G),              has_cursor_a,       go::go_cursor_a;
+    "go-cursor-b",      "Go to cursor B",                      Go,     shift(G),            has_cursor_b,       go::go_cursor_b;
+    "clear-cursors",    "Clear cursors A and B",               Go,     alt(G),              has_cursor,         go::clear_cursors;
     "go-address",       "Go to address…",                      Go,     ctrl(G),             has_memory,         go::go_address;
     "filter",           "Filter events…",                      Go,     ctrl(F),             has_events,         go::filter;
     "clear-filter",     "Clear filter",                        Go,     None,                has_filter,         go::clear_filter;
@@ -107,9 +112,12 @@ table! {
     "zoom-out",         "Zoom timeline out",                   View,   key(S),              has_events,         view::zoom_out;
     "pan-left",         "Move timeline left",                  View,   key(A),              has_events,         view::pan_left;
     "pan-right",        "Move timeline right",                 View,   key(D),              has_events,         view::pan_right;
+    "zoom-cursors",     "Zoom timeline to cursors A and B",    View,   key(Z),              has_cursor_span,    view::zoom_cursors;
+    "reset-lanes",      "Reset heights of lanes",              View,   None,                has_heights,        view::reset_lanes;
+    "reset-columns",    "Reset columns of tables",             View,   None,                has_columns,        view::reset_columns;
     "axis-order",       "Timeline by order",                   View,   key(Num1),           has_events,         view::axis_order;
-    "axis-compressed",  "Timeline with gaps pressed",          View,   key(Num2),           has_events,         view::axis_compressed;
-    "axis-time",        "Timeline by true time",               View,   key(Num3),           has_events,         view::axis_time;
+    "axis-compressed",  "Timeline with gaps pressed",          View,   key(Num2),           has_times,          view::axis_compressed;
+    "axis-time",        "Timeline by true time",               View,   key(Num3),           has_times,          view::axis_time;
     "numbers",          "Values in hex, decimal, float, binary", View, key(H),              has_doc,            view::numbers;
     "toggle-theme",     "Dark, light or high contrast",        View,   ctrl(T),             always,             view::toggle_theme;
     "high-contrast",    "High contrast on or off",             View,   None,                always,             view::high_contrast;

@@ -38,6 +38,24 @@ pub fn pan_right(app: &mut App, ctx: &Context) {
     at_desk(app, |d| d.views.timeline.pan(d.doc, 0.2, t));
 }
 
+/// Shows what lies between the cursors.
+pub fn zoom_cursors(app: &mut App, ctx: &Context) {
+    let t = now(ctx);
+    at_desk(app, |d| {
+        if let Some(span) = d.doc.cursor_span() {
+            d.views.timeline.zoom_to_events(d.doc, span.first, span.last, t);
+        }
+    });
+}
+
+pub fn reset_lanes(app: &mut App, _: &Context) {
+    app.views.timeline.heights.clear();
+}
+
+pub fn reset_columns(app: &mut App, _: &Context) {
+    app.asks.tables.reset();
+}
+
 pub fn axis_order(app: &mut App, _: &Context) {
     at_desk(app, |d| d.views.timeline.choose(d.doc, AxisKind::Order));
 }

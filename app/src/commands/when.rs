@@ -120,6 +120,37 @@ pub fn has_previous_write(app: &App) -> bool {
     doc(app).is_some_and(|d| d.neighbour(false, true).is_some())
 }
 
+/// Whether the recording has times.
+pub fn has_times(app: &App) -> bool {
+    has_events(app) && doc(app).is_some_and(|d| d.has_times())
+}
+
+pub fn has_cursor_a(app: &App) -> bool {
+    doc(app).is_some_and(|d| d.cursors.a.is_some())
+}
+
+pub fn has_cursor_b(app: &App) -> bool {
+    doc(app).is_some_and(|d| d.cursors.b.is_some())
+}
+
+pub fn has_cursor(app: &App) -> bool {
+    has_cursor_a(app) || has_cursor_b(app)
+}
+
+pub fn has_cursor_span(app: &App) -> bool {
+    doc(app).is_some_and(|d| d.cursor_span().is_some())
+}
+
+/// Whether the person chose heights of lanes.
+pub fn has_heights(app: &App) -> bool {
+    app.doc.is_some() && !app.views.timeline.heights.is_empty()
+}
+
+/// Whether the person changed the columns of a table.
+pub fn has_columns(app: &App) -> bool {
+    app.doc.is_some() && app.asks.tables.are_changed()
+}
+
 pub fn has_filter(app: &App) -> bool {
     doc(app).is_some() && !app.views.events.filter.is_empty()
 }

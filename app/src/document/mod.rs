@@ -12,6 +12,7 @@ pub mod comparison;
 pub mod computed;
 pub mod copies;
 pub mod cuda_board;
+pub mod cursors;
 pub mod debug;
 pub mod derive;
 pub mod entries;
@@ -37,6 +38,7 @@ pub mod spaces;
 pub mod stored;
 pub mod tables;
 pub mod tensor;
+pub mod times;
 pub mod touches;
 pub mod trail;
 pub mod transfers;
@@ -109,6 +111,10 @@ pub struct Document {
     pub trail: trail::Trail,
     /// What passes the filters that are lanes of the timeline.
     pub lanes: lanes::Lanes,
+    /// Cursors A and B.
+    pub cursors: cursors::Cursors,
+    /// Whether events have thread ids, as a sample of them tells.
+    pub has_threads: bool,
 }
 
 /// Puts a journal that cannot be read out of the way of a new one, and says so.
@@ -228,6 +234,8 @@ impl Document {
             finding_out: None,
             trail: trail::Trail::default(),
             lanes: lanes::Lanes::default(),
+            cursors: cursors::Cursors::default(),
+            has_threads: times::sampled_threads(&recording.events),
             path,
             recording,
             facts,

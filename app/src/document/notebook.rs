@@ -23,6 +23,8 @@ pub struct Entry {
     pub text: String,
     /// Nanoseconds from the first event.
     pub ns: u64,
+    /// The same in words.
+    pub time: String,
     /// The job that was the last one started there.
     pub job: Option<u32>,
     /// The event on one line.
@@ -43,6 +45,7 @@ impl Entry {
         Self {
             text: note.text.clone(),
             ns: doc.ns(event),
+            time: doc.time_text(event),
             job: job.and_then(|n| Some(jobs.get(n)?.index)),
             line: words::line(doc, event),
             selected: words::selected(doc, &scene.selection),
@@ -58,7 +61,7 @@ impl Entry {
 
     /// Time, job and what was selected.
     fn place(&self) -> String {
-        let mut place = text::seconds(self.ns);
+        let mut place = self.time.clone();
         if let Some(j) = self.job {
             let _ = write!(place, " · job {j}");
         }

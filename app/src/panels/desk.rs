@@ -8,6 +8,7 @@ use crate::document::Document;
 use crate::document::comparison::With;
 use crate::document::debug::Told;
 use crate::document::tuning::table::Columns;
+use crate::theme::columns::Tables;
 use crate::theme::palette;
 use device_mali::debug::Writer;
 use egui::{RichText, Ui};
@@ -186,6 +187,8 @@ pub struct Asks {
     pub inspector: bool,
     /// The pairing that is going on.
     pub pairing: Arc<Mutex<Option<Pairing>>>,
+    /// Columns of tables as the person arranged them.
+    pub tables: Tables,
 }
 
 impl Asks {

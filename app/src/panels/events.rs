@@ -1,22 +1,17 @@
 //! Events: every event in order, decoded, with a filter.
 
 use super::jobs;
-use crate::document::copies::{self, Form};
-use crate::document::{Document, lanes, words};
+use crate::document::{Document, lanes};
 use crate::panels::desk::Asks;
-use crate::theme::widgets::{self, paint_middle, paint_text};
-use crate::theme::{ROW, body, icons, mono, palette, small, text};
-use columns::{Cell, Columns};
+use crate::theme::columns::{Column, Table};
+use crate::theme::{ROW, body, icons, mono, palette, small, text, widgets};
 use egui::accesskit::Role;
-use egui::{
-    Align2, EventFilter, Key, Modifiers, Rect, RichText, Sense, Stroke, StrokeKind, Ui, WidgetInfo, pos2, vec2,
-};
+use egui::{EventFilter, Key, Modifiers, RichText, Sense, Stroke, StrokeKind, Ui, WidgetInfo};
 use std::sync::Arc;
 use trace_core::filter::{FilterError, Query, Selection};
-use trace_core::recording::{EventKind, Events};
 
-mod columns;
 mod completion;
+mod row;
 mod saved;
 pub mod view;
 
@@ -33,38 +28,15 @@ pub fn ui(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui) {
         );
         return;
     }
-    let p = palette(ui);
     bar(doc, view, asks, ui);
     find(doc, view, asks);
     let all = view.rows.clone();
     let count = all.as_ref().map_or(doc.len(), |r| r.len());
-    let full = ui.available_rect_before_wrap();
-    let c = Columns::new(full.width());
     let since = jobs::meant(doc)
         .and_then(|j| doc.facts.jobs.get(j as usize))
         .map(|j| j.submit);
-    let (head, _) = ui.allocate_exact_size(vec2(full.width(), 22.0), Sense::hover());
-    let heads = [
-        ("event", Some(c.event), true),
-        (if since.is_some() { "from submit" } else { "time" }, Some(c.time), true),
-        ("access", Some(c.access).filter(|_| c.words), false),
-        ("register", Some(c.name), false),
-        ("value", Some(c.value), true),
-        ("means", c.means, false),
-        ("thread", c.thread, true),
-        ("job", c.job, true),
-    ];
-    for (name, cell, right) in heads {
-        let Some(cell) = cell else { continue };
-        let align = if right {
-            Align2::RIGHT_CENTER
-        } else {
-            Align2::LEFT_CENTER
-        };
-        paint_text(ui, cell.of(head), align, name, small(), p.quiet);
-    }
-    ui.painter()
-        .hline(head.x_range(), head.bottom(), Stroke::new(1.0, p.line));
+    let columns = columns(doc, since.is_some());
+    let table = Table::head(ui, asks.tables.state(TABLE), TABLE, &columns);
     if view.seen_jump != doc.jumps {
         view.seen_jump = doc.jumps;
         let m = doc.moment();
@@ -89,16 +61,51 @@ pub fn ui(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui) {
     }
     list.show(ui, "Events", count, |ui, row, rect| {
         let event = all.as_ref().map_or(row, |r| r.get(row).unwrap_or(0));
-        if draw_row(doc, view, asks, ui, &c, (event, since), rect) {
+        if row::ui(doc, view, asks, ui, &table, (event, since), rect) {
             go = Some(event);
             ui.memory_mut(|m| m.request_focus(keys_id()));
         }
     });
+    table.finish(ui, asks.tables.state(TABLE));
     view.list = list;
     if let Some(e) = go {
         doc.go(e);
         view.seen_jump = doc.jumps;
     }
+}
+
+/// The table's name in the workspace.
+const TABLE: &str = "events";
+
+/// The columns. Numbers keep their room at every width; what an event means is the last to leave.
+fn columns(doc: &Document, from_submit: bool) -> [Column; 8] {
+    let events = &doc.recording.events;
+    let time = if from_submit { "from submit" } else { "time" };
+    [
+        Column::new("event", "event", 50.0).number(),
+        // Room for `+9 999.999 µs` and `1 234.567 890 s`.
+        Column::new("time", time, 94.0)
+            .number()
+            .leaves(2)
+            .empty(!doc.has_times()),
+        Column::new("access", "access", 56.0).leaves(3).compact(12.0),
+        Column::new("register", "register", 104.0)
+            .stretch(0.3)
+            .at_most(190.0)
+            .empty(events.value.is_empty() && events.undecoded.is_empty()),
+        Column::new("value", "value", 74.0)
+            .number()
+            .empty(events.value.is_empty()),
+        Column::new("means", "means", 96.0).stretch(1.0).leaves(1),
+        Column::new("thread", "thread", 42.0)
+            .number()
+            .leaves(5)
+            .empty(!doc.has_threads),
+        Column::new("job", "job", 32.0)
+            .number()
+            .leaves(4)
+            .empty(doc.facts.jobs.is_empty()),
+    ]
 }
 
 /// Where the keyboard is when it moves along the events.
@@ -340,200 +347,4 @@ pub(super) fn find(doc: &mut Document, view: &mut View, asks: &mut Asks) {
             }
         })
     }));
-}
-
-fn draw_row(
-    doc: &mut Document,
-    view: &mut View,
-    asks: &mut Asks,
-    ui: &mut Ui,
-    c: &Columns,
-    (event, since): (u64, Option<u64>),
-    rect: Rect,
-) -> bool {
-    let p = palette(ui);
-    let at = usize::try_from(event).unwrap_or(usize::MAX);
-    let response = ui.interact(rect, ui.scope_id().with(("event", event)), Sense::click());
-    let selected = doc.moment() == event;
-    let damaged = doc.recording.damage.any() && doc.recording.events.is_damaged(at);
-    response.widget_info(|| {
-        let words = if damaged { ", damaged" } else { "" };
-        WidgetInfo::selected(Role::Row, true, selected, format!("event {event}{words}"))
-    });
-    if selected {
-        widgets::select(ui, rect);
-    } else if response.hovered() {
-        ui.painter().rect_filled(rect, 0.0, p.raised);
-    }
-    let left = rect.left();
-    let y = rect.center().y;
-    let right = |cell: Cell, t: &str, colour| {
-        paint_text(ui, cell.of(rect), Align2::RIGHT_CENTER, t, mono(), colour);
-    };
-    right(c.event, &text::count(event), p.quiet);
-    if damaged {
-        // Nothing that the file says of it is used.
-        let from = pos2(c.access.of(rect).left(), rect.top());
-        let cell = Rect::from_min_max(from, rect.right_bottom());
-        paint_text(ui, cell, Align2::LEFT_CENTER, "damaged in the file", body(), p.quiet);
-        return response.clicked();
-    }
-    let job = doc.facts.job_of(&doc.recording, event).map(|j| j.index);
-    let ns = |e: u64| i64::try_from(doc.ns(e)).unwrap_or(i64::MAX);
-    let time = match since {
-        Some(submit) => text::offset_us(ns(event).saturating_sub(ns(submit))),
-        None => text::seconds(doc.ns(event)),
-    };
-    right(c.time, &time, p.quiet);
-    if doc.changes().notes().contains_key(&event) {
-        ui.painter().circle_filled(pos2(left + 6.0, y), 3.0, p.edited);
-    }
-    let diverged = doc
-        .replay
-        .outcome
-        .as_ref()
-        .is_some_and(|o| o.divergences.binary_search_by_key(&event, |d| d.event).is_ok());
-    if diverged {
-        ui.painter()
-            .text(pos2(left + 3.0, y), Align2::LEFT_CENTER, "▲", small(), p.error);
-    }
-    let folded = doc.facts.poll_at(event).is_some();
-    let access = c.access.of(rect);
-    let mark = Rect::from_center_size(pos2(access.left() + 4.0, y), vec2(8.0, 8.0));
-    // What is no access has no register, and its word may stand where the register would.
-    let word_to = |word: &str, to: f32, colour| {
-        let from = pos2(access.left() + 13.0, rect.top());
-        let cell = Rect::from_min_max(from, pos2(to, rect.bottom()));
-        paint_text(ui, cell, Align2::LEFT_CENTER, word, body(), colour);
-    };
-    let mut cut = None;
-    match doc.recording.events.access(at) {
-        Some(a) => {
-            let (word, colour) = if a.write { ("write", p.write) } else { ("read", p.read) };
-            let (word, colour) = if folded { ("poll", p.quiet) } else { (word, colour) };
-            if a.write {
-                ui.painter().rect_filled(mark, 1.0, colour);
-            } else {
-                ui.painter()
-                    .rect_stroke(mark, 1.0, Stroke::new(1.2, colour), StrokeKind::Inside);
-            }
-            if c.words {
-                word_to(word, access.right(), colour);
-            }
-            let known = doc.facts.access_known(&a);
-            let shown = if known { p.text } else { p.warning };
-            let name = doc.facts.access_name(&doc.recording, &a);
-            if paint_middle(ui, c.name.of(rect), Align2::LEFT_CENTER, &name, mono(), shown) {
-                cut = Some(name);
-            }
-            let value = doc.numbers.text(a.value, a.width);
-            paint_middle(ui, c.value.of(rect), Align2::RIGHT_CENTER, &value, mono(), p.text);
-        }
-        None => {
-            let (word, colour) = match doc.recording.events.kind(at) {
-                Some(EventKind::Interrupt) => ("interrupt", p.interrupt),
-                Some(EventKind::Submit) => ("submit", p.job),
-                Some(EventKind::Mark) => ("note", p.quiet),
-                Some(EventKind::HostWrite) => ("CPU write", p.write),
-                Some(EventKind::Undecoded) => (undecoded_word(&doc.recording.events, at), p.warning),
-                Some(EventKind::DmaMap) => ("DMA memory", p.job),
-                Some(EventKind::Launch) => ("launch", p.job),
-                Some(EventKind::Copy | EventKind::Fill) => ("copy", p.write),
-                Some(EventKind::Order) => ("order", p.interrupt),
-                Some(EventKind::Allocation) => ("memory", p.quiet),
-                Some(EventKind::Call) => ("call", p.quiet),
-                _ => ("unknown", p.warning),
-            };
-            ui.painter().rect_filled(mark, 4.0, colour);
-            if doc.recording.events.undecoded(at).is_some() {
-                if c.words {
-                    word_to(word, access.right(), colour);
-                }
-                let place = words::undecoded_place(doc, at);
-                if paint_middle(ui, c.name.of(rect), Align2::LEFT_CENTER, &place, mono(), p.text) {
-                    cut = Some(place);
-                }
-            } else {
-                word_to(word, c.name.of(rect).right(), colour);
-            }
-        }
-    }
-    if doc.facts.interrupt_at(event).is_some() {
-        ui.painter()
-            .circle_filled(pos2(access.left() - 6.0, y), 2.5, p.interrupt);
-    }
-    if let Some(means) = c.means {
-        let told = words::means(doc, event);
-        paint_text(ui, means.of(rect), Align2::LEFT_CENTER, &told, body(), p.quiet);
-    }
-    let thread = doc.recording.events.thread.get(at).unwrap_or(0);
-    if let Some(cell) = c.thread.filter(|_| thread != 0) {
-        right(cell, &thread.to_string(), p.quiet);
-    }
-    if let Some((cell, j)) = c.job.zip(job) {
-        right(cell, &text::count(u64::from(j)), p.job);
-    }
-    let response = match cut {
-        Some(name) => response.on_hover_text(RichText::new(name).font(mono())),
-        None => response,
-    };
-    let clicked = response.clicked();
-    response.context_menu(|ui| menu(doc, view, asks, ui, event));
-    clicked
-}
-
-/// What can be copied of an event, and what can be done with it.
-fn menu(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui, event: u64) {
-    let at = usize::try_from(event).unwrap_or(usize::MAX);
-    let access = doc.recording.events.access(at);
-    let means = words::means(doc, event);
-    let mut forms = vec![
-        ("Copy event", format!("{event}\t{}", words::line(doc, event))),
-        ("Copy event number", event.to_string()),
-        ("Copy time in nanoseconds", doc.ns(event).to_string()),
-    ];
-    if let Some(a) = access {
-        forms.extend([
-            ("Copy register", doc.facts.access_name(&doc.recording, &a)),
-            ("Copy offset", format!("{:#x}", a.offset)),
-            ("Copy value", format!("{:#x}", a.value)),
-            ("Copy value in decimal", a.value.to_string()),
-            ("Copy value in binary", format!("{:#b}", a.value)),
-        ]);
-    }
-    if !means.is_empty() {
-        forms.push(("Copy what it means", means));
-    }
-    for (label, form) in [("Copy event as C", Form::C), ("Copy event as JSON", Form::Json)] {
-        forms.extend(copies::event(doc, event, form).map(|copied| (label, copied)));
-    }
-    for (label, form) in forms {
-        if ui.button(label).clicked() {
-            ui.ctx().copy_text(form);
-        }
-    }
-    ui.separator();
-    if let Some(a) = access {
-        let name = doc.facts.access_name(&doc.recording, &a);
-        if ui.button(format!("Show only {name}")).clicked() {
-            view.filter = format!("offset = {:#x}", a.offset);
-            doc.go(event);
-        }
-    }
-    // The link is to the moment: time stands at the event that was meant.
-    if ui.button("Copy a link to this event").clicked() {
-        doc.go(event);
-        asks.command("copy-link");
-    }
-    asks.menu_item(ui, "add-note");
-    asks.menu_item(ui, "pin-register");
-}
-
-/// What an access without a value is called in the column of accesses.
-fn undecoded_word(events: &Events, at: usize) -> &'static str {
-    match events.undecoded(at).and_then(|u| u.write()) {
-        Some(true) => "undecoded write",
-        Some(false) => "undecoded read",
-        None => "undecoded access",
-    }
 }

@@ -57,7 +57,7 @@ fn event(doc: &mut Document, ui: &mut Ui) {
         return;
     }
     widgets::key_value(ui, "index", Part::mono(text::count(doc.moment())));
-    widgets::key_value(ui, "time", Part::mono(text::seconds(doc.ns(doc.moment()))));
+    widgets::key_value(ui, "time", Part::mono(doc.time_text(doc.moment())));
     widgets::key_value(ui, "what", Part::words(words::line(doc, doc.moment())));
 }
 

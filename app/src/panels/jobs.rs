@@ -7,6 +7,7 @@ use crate::document::reached::{self, Reached};
 use crate::document::{Document, computed, runs, words};
 use crate::panels::copy_menu;
 use crate::panels::desk::Asks;
+use crate::theme::columns::{Column, Table};
 use crate::theme::widgets::{self, Part, paint_text};
 use crate::theme::{body, icons, mono, palette, small, text};
 use egui::accesskit::Role;
@@ -24,35 +25,25 @@ const MOST_OF_CHAIN: usize = 64;
 /// Width from which the panel explains the job beside the list, points.
 const WIDE: f32 = 860.0;
 
-/// Where the columns stand: right edges of numbers, left edges of words.
-struct Columns {
-    job: f32,
-    submit: f32,
-    slot: f32,
-    duration: f32,
-    done: f32,
-    kind: f32,
-    dispatch: f32,
-    /// Right edge of the shader's address, where there is room for it.
-    shader: Option<f32>,
-}
+/// The table's name in the workspace.
+const TABLE: &str = "jobs";
 
-impl Columns {
-    fn new(width: f32) -> Self {
-        let kind = 318.0;
-        let dispatch = kind + ((width - kind) * 0.36).clamp(84.0, 190.0);
-        let end = width - 14.0;
-        Self {
-            job: 44.0,
-            submit: 110.0,
-            slot: 144.0,
-            duration: 232.0,
-            done: 302.0,
-            kind,
-            dispatch,
-            shader: (end > dispatch + 270.0).then_some(end),
-        }
-    }
+/// The columns: what a job does is the last to leave.
+fn columns(doc: &Document) -> [Column; 8] {
+    let jobs = &doc.facts.jobs;
+    [
+        Column::new("job", "job", 32.0).number(),
+        Column::new("submit", "submit", 54.0).number().leaves(2),
+        Column::new("slot", "slot", 22.0).number().leaves(6),
+        Column::new("duration", "duration", 76.0)
+            .number()
+            .leaves(3)
+            .empty(!doc.has_times() && !jobs.is_empty()),
+        Column::new("done", "done", 58.0).number().leaves(4),
+        Column::new("kind", "kind", 84.0).stretch(0.6),
+        Column::new("dispatch", "dispatch", 90.0).stretch(1.0).leaves(1),
+        Column::new("shader", "shader", 110.0).number().leaves(5),
+    ]
 }
 
 /// The job that is meant: the selected one, or the one at the moment.
@@ -115,34 +106,7 @@ pub fn ui(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui) {
 
 fn list(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui) {
     let p = palette(ui);
-    let full = ui.available_rect_before_wrap();
-    let (head, _) = ui.allocate_exact_size(vec2(full.width(), 22.0), Sense::hover());
-    let w = full.width();
-    let c = Columns::new(w);
-    let heads = [
-        ("job", c.job, true),
-        ("submit", c.submit, true),
-        ("slot", c.slot, true),
-        ("duration", c.duration, true),
-        ("done", c.done, true),
-        ("kind", c.kind, false),
-        ("dispatch", c.dispatch, false),
-        ("shader", c.shader.unwrap_or(0.0), true),
-    ];
-    for (name, x, right) in heads {
-        if name == "shader" && c.shader.is_none() {
-            continue;
-        }
-        let align = if right {
-            Align2::RIGHT_CENTER
-        } else {
-            Align2::LEFT_CENTER
-        };
-        ui.painter()
-            .text(pos2(full.left() + x, head.center().y), align, name, small(), p.quiet);
-    }
-    ui.painter()
-        .hline(head.x_range(), head.bottom(), Stroke::new(1.0, p.line));
+    let table = Table::head(ui, asks.tables.state(TABLE), TABLE, &columns(doc));
     let now = meant(doc);
     if view.seen_jump != doc.jumps {
         view.seen_jump = doc.jumps;
@@ -166,29 +130,24 @@ fn list(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui) {
         } else if r.hovered() {
             ui.painter().rect_filled(rect, 0.0, p.raised);
         }
-        let (x, y) = (rect.left(), rect.center().y);
+        let y = rect.center().y;
         let ink = if j.failed { p.error } else { p.job };
-        let number = |at: f32, t: String, colour| {
-            ui.painter()
-                .text(pos2(x + at, y), Align2::RIGHT_CENTER, t, mono(), colour)
-        };
-        number(c.job, text::count(u64::from(j.index)), ink);
-        number(c.submit, text::count(j.submit), p.quiet);
-        number(c.slot, j.slot.to_string(), p.quiet);
-        if let Some(d) = j.duration_ns {
+        table.text(ui, "job", rect, &text::count(u64::from(j.index)), mono(), ink);
+        table.text(ui, "submit", rect, &text::count(j.submit), mono(), p.quiet);
+        table.text(ui, "slot", rect, &j.slot.to_string(), mono(), p.quiet);
+        if let Some(cell) = table.cell("duration", rect)
+            && let Some(d) = j.duration_ns
+        {
             let part = (d as f64 / longest as f64).sqrt() as f32;
-            let end = x + c.duration;
-            let bar = Rect::from_min_max(pos2(end - 70.0 * part, y + 8.0), pos2(end, y + 9.5));
+            let bar = Rect::from_min_max(
+                pos2(cell.right() - 70.0_f32.min(cell.width()) * part, y + 8.0),
+                pos2(cell.right(), y + 9.5),
+            );
             ui.painter().rect_filled(bar, 0.0, p.job);
         }
-        let took = match j.duration_ns {
-            Some(ns) => text::duration(ns),
-            None if j.done.is_some() => "no times".into(),
-            None => "no end".into(),
-        };
-        number(c.duration, took, p.text);
-        if let Some(d) = j.done {
-            let place = number(c.done, text::count(d), p.read).expand2(vec2(4.0, 2.0));
+        table.text(ui, "duration", rect, &doc.took_text(j), mono(), p.text);
+        if let Some((d, cell)) = j.done.zip(table.cell("done", rect)) {
+            let place = number_link(ui, &table, "done", rect, cell, &text::count(d));
             let r = ui.interact(place, ui.scope_id().with(("done", j.index)), Sense::click());
             r.widget_info(|| WidgetInfo::labeled(Role::Link, true, format!("job {} done at event {d}", j.index)));
             let hand = r.on_hover_cursor(egui::CursorIcon::PointingHand);
@@ -200,21 +159,24 @@ fn list(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui) {
                 done = Some((j.index, d));
             }
         }
-        let kind = Rect::from_min_max(pos2(x + c.kind, rect.top()), pos2(x + c.dispatch - 8.0, rect.bottom()));
         let bad = j.chain.iter().any(|c| !c.decoded) || j.chain.end.is_some();
         let (word, colour) = match bad {
             _ if !doc.facts.knows(Stage::Chains) => ("…".to_owned(), p.quiet),
             true => (format!("▲ {}", words::job_kind(j)), p.error),
             false => (words::job_kind(j), p.text),
         };
-        paint_text(ui, kind, Align2::LEFT_CENTER, &word, body(), colour);
-        let end = c.shader.map_or(w - 10.0, |s| s - 118.0);
-        let cell = Rect::from_min_max(pos2(x + c.dispatch, rect.top()), pos2(x + end, rect.bottom()));
-        if let Some(d) = j.chain.first().and_then(|c| c.dispatch) {
-            paint_text(ui, cell, Align2::LEFT_CENTER, &words::dispatch(d), mono(), p.text);
+        let mut cut = Vec::new();
+        if table.text(ui, "kind", rect, &word, body(), colour) {
+            cut.push(word);
         }
-        if let Some((s, at)) = j.chain.first().and_then(|c| c.shader).zip(c.shader) {
-            let place = number(at, format!("{s:#x}"), p.read).expand2(vec2(4.0, 2.0));
+        if let Some(d) = j.chain.first().and_then(|c| c.dispatch) {
+            let told = words::dispatch(d);
+            if table.text(ui, "dispatch", rect, &told, mono(), p.text) {
+                cut.push(told);
+            }
+        }
+        if let Some((s, cell)) = j.chain.first().and_then(|c| c.shader).zip(table.cell("shader", rect)) {
+            let place = number_link(ui, &table, "shader", rect, cell, &format!("{s:#x}"));
             let r = ui.interact(place, ui.scope_id().with(("shader", j.index)), Sense::click());
             r.widget_info(|| WidgetInfo::labeled(Role::Link, true, format!("shader of job {}", j.index)));
             let hand = r.on_hover_cursor(egui::CursorIcon::PointingHand);
@@ -222,11 +184,17 @@ fn list(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui) {
                 asks.shader(j.index, s);
             }
         }
+        let r = if cut.is_empty() {
+            r
+        } else {
+            r.on_hover_text(cut.join("\n"))
+        };
         copy_menu::job(&r, doc, asks, j);
         if r.clicked() {
             go = Some(j.index);
         }
     });
+    table.finish(ui, asks.tables.state(TABLE));
     view.list = rows;
     if let Some((j, event)) = done {
         doc.go_with(event, Selection::Job(j));
@@ -235,6 +203,14 @@ fn list(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui) {
         doc.go_job(j);
         view.seen_jump = doc.jumps;
     }
+}
+
+/// Paints a number that leads somewhere, and returns where it is.
+fn number_link(ui: &Ui, table: &Table, column: &str, row: Rect, cell: Rect, number: &str) -> Rect {
+    let p = palette(ui);
+    table.note(ui, column, number, &mono(), 0.0);
+    let used = paint_text(ui, cell, Align2::RIGHT_CENTER, number, mono(), p.read);
+    Rect::from_min_max(pos2(cell.right() - used, row.top()), pos2(cell.right(), row.bottom())).expand2(vec2(4.0, 0.0))
 }
 
 /// What is known of a job, as the inspector shows it too.
@@ -264,8 +240,8 @@ pub fn details(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, index: u32) {
             );
         }
     }
-    if let Some(d) = j.duration_ns {
-        widgets::key_value(ui, "took", Part::mono(text::duration(d)));
+    if j.duration_ns.is_some() {
+        widgets::key_value(ui, "took", Part::mono(doc.took_text(j)));
     }
     if let Some(report) = j.report.as_deref() {
         recorded(ui, report);

@@ -176,7 +176,7 @@ fn note(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, event: u64) {
     };
     ui.label(RichText::new(format!("Event {}", text::count(event))).font(strong()));
     ui.add(egui::Label::new(RichText::new(&entry.line).font(mono())).truncate());
-    let mut told = vec![text::seconds(entry.ns)];
+    let mut told = vec![doc.time_text(event)];
     told.extend(entry.job.map(|j| format!("job {j}")));
     told.extend(Some(entry.selected.clone()).filter(|s| !s.is_empty()));
     let titles = entry.scene.panels.iter().filter_map(|id| Some(super::by_id(id)?.title));

@@ -104,7 +104,7 @@ fn phases(doc: &mut Document, asks: &mut Asks, ui: &mut Ui) {
                 if j.failed {
                     left = left.colour(p.error);
                 }
-                let right = j.duration_ns.map_or_else(|| "no end".into(), text::duration);
+                let right = doc.took_text(j);
                 let label = format!("outline job {}", j.index);
                 let row = list_row(ui, &label, selected, 14.0, left, Part::mono(right));
                 if row.clicked() {

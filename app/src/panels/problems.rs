@@ -6,11 +6,12 @@ use crate::document::facts::Stage;
 use crate::document::moment::Selection;
 use crate::panels::copy_menu;
 use crate::panels::desk::Asks;
+use crate::theme::columns::{Column, Table};
 use crate::theme::rows::Rows;
 use crate::theme::widgets::{self, paint_text};
-use crate::theme::{ROW, body, icons, mono, palette, small, text};
+use crate::theme::{ROW, body, icons, mono, palette, text};
 use egui::accesskit::Role;
-use egui::{Align2, Rect, RichText, Sense, Stroke, Ui, WidgetInfo, pos2, vec2};
+use egui::{Align2, Rect, RichText, Sense, Stroke, Ui, WidgetInfo, vec2};
 use trace_core::check::{Finding, FindingKind, Severity};
 
 /// Height of what explains the selected finding.
@@ -156,33 +157,26 @@ fn chips(view: &mut View, ui: &mut Ui) {
     }
 }
 
-/// Where the columns begin.
-struct Columns {
-    place: f32,
-    text: f32,
+/// The table's name in the workspace.
+const TABLE: &str = "problems";
+
+/// The columns: the reason is what matters, and leaves last.
+fn columns() -> [Column; 4] {
+    [
+        Column::new("severity", "severity", 68.0).leaves(3).compact(12.0),
+        Column::new("kind", "kind", 160.0).stretch(0.1).at_most(200.0).leaves(4),
+        Column::new("place", "place", 96.0)
+            .stretch(0.2)
+            .at_most(220.0)
+            .leaves(2),
+        Column::new("what", "what and why", 140.0).stretch(1.0),
+    ]
 }
 
 fn list(doc: &mut Document, asks: &mut Asks, view: &mut View, ui: &mut Ui) {
     let p = palette(ui);
     let full = ui.available_rect_before_wrap();
-    let (head, _) = ui.allocate_exact_size(vec2(full.width(), 22.0), Sense::hover());
-    let place = (full.width() * 0.28).clamp(264.0, 300.0);
-    let columns = Columns {
-        place,
-        text: place + (full.width() * 0.2).clamp(120.0, 220.0),
-    };
-    let names = [
-        ("severity", 12.0),
-        ("kind", 88.0),
-        ("place", columns.place),
-        ("what and why", columns.text),
-    ];
-    for (name, x) in names {
-        let at = pos2(full.left() + x, head.center().y);
-        ui.painter().text(at, Align2::LEFT_CENTER, name, small(), p.quiet);
-    }
-    ui.painter()
-        .hline(head.x_range(), head.bottom(), Stroke::new(1.0, p.line));
+    let table = Table::head(ui, asks.tables.state(TABLE), TABLE, &columns());
     let room = if matches!(doc.selection(), Selection::Finding(_)) && !asks.inspector {
         EXPLAINED
     } else {
@@ -211,7 +205,7 @@ fn list(doc: &mut Document, asks: &mut Asks, view: &mut View, ui: &mut Ui) {
         let index = match usize::try_from(row).ok().and_then(|r| passing.get(r)).copied() {
             Some(Row::One(i)) => i,
             Some(Row::Folded(n)) => {
-                fold |= folded(doc, ui, rect, &columns, n, *unfolded);
+                fold |= folded(doc, ui, rect, &table, n, *unfolded);
                 return;
             }
             None => return,
@@ -227,7 +221,10 @@ fn list(doc: &mut Document, asks: &mut Asks, view: &mut View, ui: &mut Ui) {
             let fill = if selected { p.selection } else { p.raised };
             ui.painter().rect_filled(rect, 0.0, fill);
         }
-        finding(ui, rect, &columns, f, &kind);
+        let r = match finding(ui, rect, &table, f, &kind) {
+            Some(whole) => r.on_hover_text(whole),
+            None => r,
+        };
         if r.clicked() {
             go = Some(index);
         }
@@ -241,6 +238,7 @@ fn list(doc: &mut Document, asks: &mut Asks, view: &mut View, ui: &mut Ui) {
         });
     });
     ui.advance_cursor_after_rect(rect);
+    table.finish(ui, asks.tables.state(TABLE));
     if fold {
         view.unfolded = !view.unfolded;
     }
@@ -250,7 +248,7 @@ fn list(doc: &mut Document, asks: &mut Asks, view: &mut View, ui: &mut Ui) {
 }
 
 /// The row that stands for all findings of mapped pages without content. `true`: it was clicked.
-fn folded(doc: &Document, ui: &mut Ui, rect: Rect, columns: &Columns, n: u64, open: bool) -> bool {
+fn folded(doc: &Document, ui: &mut Ui, rect: Rect, table: &Table, n: u64, open: bool) -> bool {
     let p = palette(ui);
     let r = ui.interact(rect, ui.scope_id().with("without content"), Sense::click());
     let kind = kind_name(FindingKind::MappedWithoutContent);
@@ -260,55 +258,52 @@ fn folded(doc: &Document, ui: &mut Ui, rect: Rect, columns: &Columns, n: u64, op
     }
     let pages = |s: &crate::document::spaces::SpaceFact| s.pages_with(crate::document::runs::Content::None);
     let pages: u64 = doc.facts.spaces.iter().map(pages).sum();
-    let cell =
-        |a: f32, b: f32| Rect::from_min_max(pos2(rect.left() + a, rect.top()), pos2(rect.left() + b, rect.bottom()));
-    let left = Align2::LEFT_CENTER;
-    let (mark, word) = severity(Severity::Note);
-    let colour = super::timeline::severity_colour(p, Severity::Note);
-    paint_text(ui, cell(12.0, 84.0), left, &format!("{mark} {word}"), body(), colour);
-    paint_text(ui, cell(88.0, columns.place - 8.0), left, &kind, mono(), p.text);
+    severity_cell(ui, table, rect, Severity::Note);
+    table.text(ui, "kind", rect, &kind, mono(), p.text);
     let places = text::counted(n, "place", "places");
-    paint_text(
-        ui,
-        cell(columns.place, columns.text - 8.0),
-        left,
-        &places,
-        body(),
-        p.quiet,
-    );
-    let caret = if open { icons::CARET_UP } else { icons::CARET_DOWN };
-    let end = cell(columns.text, rect.width() - 12.0);
-    let used = paint_text(ui, end, Align2::RIGHT_CENTER, caret, body(), p.quiet);
-    let told = format!(
-        "{} in all; a replay starts them as zero",
-        text::counted(pages, "page", "pages")
-    );
-    let wide = cell(columns.text, rect.width() - 12.0 - used - 8.0);
-    paint_text(ui, wide, left, &told, body(), p.text);
+    table.text(ui, "place", rect, &places, body(), p.quiet);
+    if let Some(cell) = table.cell("what", rect) {
+        let caret = if open { icons::CARET_UP } else { icons::CARET_DOWN };
+        let used = paint_text(ui, cell, Align2::RIGHT_CENTER, caret, body(), p.quiet);
+        let told = format!(
+            "{} in all; a replay starts them as zero",
+            text::counted(pages, "page", "pages")
+        );
+        let wide = cell.with_max_x(cell.right() - used - 8.0);
+        paint_text(ui, wide, Align2::LEFT_CENTER, &told, body(), p.text);
+    }
     r.on_hover_cursor(egui::CursorIcon::PointingHand).clicked()
 }
 
-fn finding(ui: &Ui, rect: Rect, columns: &Columns, f: &Finding, kind: &str) {
+/// The mark of a severity, with its word where there is room.
+fn severity_cell(ui: &Ui, table: &Table, rect: Rect, s: Severity) {
+    let (mark, word) = severity(s);
+    let colour = super::timeline::severity_colour(palette(ui), s);
+    let told = if table.is_compact("severity") {
+        mark.to_owned()
+    } else {
+        format!("{mark} {word}")
+    };
+    table.text(ui, "severity", rect, &told, body(), colour);
+}
+
+/// Draws a finding. Returns its whole message if it was cut.
+fn finding(ui: &Ui, rect: Rect, table: &Table, f: &Finding, kind: &str) -> Option<String> {
     let p = palette(ui);
-    let cell =
-        |a: f32, b: f32| Rect::from_min_max(pos2(rect.left() + a, rect.top()), pos2(rect.left() + b, rect.bottom()));
-    let (mark, word) = severity(f.severity);
-    let colour = super::timeline::severity_colour(p, f.severity);
-    let left = Align2::LEFT_CENTER;
-    paint_text(ui, cell(12.0, 84.0), left, &format!("{mark} {word}"), body(), colour);
-    paint_text(ui, cell(88.0, columns.place - 8.0), left, kind, mono(), p.text);
+    severity_cell(ui, table, rect, f.severity);
+    let mut cut = table.text(ui, "kind", rect, kind, mono(), p.text);
     let place = f
         .event
         .map_or_else(|| f.place.clone(), |e| format!("event {}", text::count(e)));
     let ink = if f.event.is_some() { p.read } else { p.quiet };
-    paint_text(ui, cell(columns.place, columns.text - 8.0), left, &place, mono(), ink);
-    let wide = cell(columns.text, rect.width() - 8.0);
+    cut |= table.text(ui, "place", rect, &place, mono(), ink);
     let message = text::grouped(&f.message);
     // The row that stands for all of these says the rest.
     let short = message
         .split_once(" are mapped here")
         .filter(|_| f.kind == FindingKind::MappedWithoutContent);
-    paint_text(ui, wide, left, short.map_or(&message, |s| s.0), body(), p.text);
+    cut |= table.text(ui, "what", rect, short.map_or(&message, |s| s.0), body(), p.text);
+    cut.then(|| format!("{kind} · {place}\n{message}"))
 }
 
 /// The selected finding in full.

@@ -5,13 +5,16 @@
 
 use crate::document::Document;
 use crate::document::axis::AxisKind;
+use crate::document::cursors::Cursor;
 use crate::panels::desk::Asks;
 use crate::theme::{icons, palette, small, widgets};
 use egui::accesskit::Role;
 use egui::{Align2, Rect, Response, Sense, Stroke, Ui, WidgetInfo, pos2, vec2};
 
+mod cursors;
 mod draw;
 mod found;
+mod heights;
 mod label;
 mod lane;
 mod lanes;
@@ -19,12 +22,14 @@ mod measure;
 mod minimap;
 mod ruler;
 mod scale;
+mod snap;
 mod spans;
 mod streams;
 mod trail;
 pub mod view;
 
 pub use draw::severity_colour;
+pub use heights::LIMITS as LANE_HEIGHTS;
 pub use measure::Measure;
 pub use view::View;
 
@@ -53,6 +58,10 @@ pub fn ui(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui) {
     }
     let p = palette(ui);
     let now = ui.input(|i| i.time);
+    // Without times there is one axis only.
+    if view.axis != AxisKind::Order && !doc.has_times() {
+        view.choose(doc, AxisKind::Order);
+    }
     view.follow_moment(doc);
     found::ask(doc, asks);
     trail::ask(doc, asks);
@@ -86,7 +95,8 @@ pub fn ui(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui) {
     );
     response.widget_info(|| WidgetInfo::labeled(Role::Canvas, true, "Timeline lanes"));
     let list = lane::visible(doc, &scale);
-    let height = list.len() as f32 * LANE + 24.0;
+    let tall: Vec<f32> = list.iter().map(|l| heights::of(&view.heights, doc, l)).collect();
+    let height = tall.iter().sum::<f32>() + 24.0;
     view.tallest = view.tallest.max(lanes_area.top() - full.top() + height + 2.0 * LANE);
     let most = (height - lanes_area.height()).max(0.0);
     let names = Rect::from_min_max(lanes_area.min, pos2(left, lanes_area.bottom()));
@@ -100,9 +110,11 @@ pub fn ui(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui) {
     let mut under = None;
     let pointer = response.interact_pointer_pos().or(response.hover_pos());
     let mut rows = Vec::new();
-    for (i, lane) in list.iter().enumerate() {
-        let top = lanes_area.top() + i as f32 * LANE - view.scroll;
-        let rect = Rect::from_min_max(pos2(full.left(), top), pos2(area.right(), top + LANE));
+    let mut edges = Vec::new();
+    let mut top = lanes_area.top() - view.scroll;
+    for (lane, tall) in list.iter().zip(&tall) {
+        let rect = Rect::from_min_max(pos2(full.left(), top), pos2(area.right(), top + tall));
+        top += tall;
         if let Lane::Stream(n) = lane {
             rows.push((*n, rect.center().y));
         }
@@ -110,6 +122,7 @@ pub fn ui(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui) {
             continue;
         }
         lanes::row(doc, ui, &scale, &single, lane, rect);
+        edges.push((lane, rect));
         if pointer.is_some_and(|q| rect.y_range().contains(q.y)) {
             under = Some(lane.clone());
         }
@@ -123,11 +136,29 @@ pub fn ui(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui) {
         streams::edges(doc, ui, &scale, &rows);
         ui.set_clip_rect(clip.intersect(lanes_area));
     }
+    // Over the rows, whose names take the pointer too.
+    for (lane, rect) in edges {
+        heights::handle(&mut view.heights, doc, ui, lane, rect, left);
+    }
     measure::overlay(doc, view, ui, &scale, lanes_area);
+    cursors::ui(doc, asks, ui, &scale, lanes_area);
     ui.set_clip_rect(clip);
     ruler::flag(doc, ui, &scale, lanes_area);
     interact(doc, view, ui, &scale, &response, under.as_ref(), now);
+    if response.secondary_clicked() {
+        view.menu_at = pointer.map(|q| doc.facts.axis.nearest(view.axis, snap::snapped(doc, &scale, q.x)));
+    }
     response.context_menu(|ui| {
+        for cursor in Cursor::ALL {
+            let set = ui.button(format!("Set cursor {} here", cursor.name()));
+            if set.clicked()
+                && let Some(event) = view.menu_at
+            {
+                doc.set_cursor(cursor, event);
+            }
+        }
+        asks.menu_item(ui, "clear-cursors");
+        ui.separator();
         for id in [
             "fit",
             "zoom-in",
@@ -146,6 +177,11 @@ pub fn ui(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui) {
             }
             if ui.button("Copy what is measured").clicked() {
                 ui.ctx().copy_text(m.words());
+            }
+            if ui.button("Set cursors to what is measured").clicked() {
+                let last = m.first + m.events.saturating_sub(1);
+                doc.set_cursor(Cursor::A, m.first);
+                doc.set_cursor(Cursor::B, last);
             }
         }
     });
@@ -174,23 +210,36 @@ fn interact(
             view.at_once();
         }
     }
+    // Alt measures from pixel to pixel.
+    let free = ui.input(|i| i.modifiers.alt);
+    let edge = |x: f32| {
+        if free {
+            scale.position(x)
+        } else {
+            snap::snapped(doc, scale, x)
+        }
+    };
     if response.drag_started() {
-        let start = ui.input(|i| i.pointer.press_origin()).map(|q| scale.position(q.x));
+        let start = ui.input(|i| i.pointer.press_origin()).map(|q| edge(q.x));
         view.measure = start.map(|s| (s, s));
     }
     if response.dragged()
         && let (Some(at), Some((a, _))) = (response.interact_pointer_pos(), view.measure)
     {
         let x = at.x.clamp(scale.area.left(), scale.area.right());
-        view.measure = Some((a, scale.position(x)));
+        view.measure = Some((a, edge(x)));
     }
     let escape = !ui.ctx().text_edit_focused() && ui.input(|i| i.key_pressed(egui::Key::Escape));
     if escape && !response.dragged() {
         view.measure = None;
     }
-    if response.clicked()
-        && let Some(at) = response.interact_pointer_pos()
+    let clicked = response.interact_pointer_pos().filter(|_| response.clicked());
+    if let Some(at) = clicked
+        && ui.input(|i| i.modifiers.shift_only())
     {
+        let event = doc.facts.axis.nearest(view.axis, snap::snapped(doc, scale, at.x));
+        doc.set_cursor(doc.cursors.next(event), event);
+    } else if let Some(at) = clicked {
         view.measure = None;
         let jumps = doc.jumps;
         lanes::clicked(doc, scale, lane, at.x);
@@ -220,7 +269,10 @@ fn axis_choice(doc: &Document, view: &mut View, ui: &mut Ui, rect: Rect) {
     widgets::paint_text(ui, inner, Align2::LEFT_CENTER, &label, small(), colour);
     egui::Popup::menu(&response).show(|ui| {
         for kind in AxisKind::ALL {
-            let shown = ui.selectable_label(now == kind, format!("by {}", kind.name()));
+            let can = kind == AxisKind::Order || doc.has_times();
+            let label = egui::Button::selectable(now == kind, format!("by {}", kind.name()));
+            let shown = ui.add_enabled(can, label);
+            let shown = shown.on_disabled_hover_text("The recording has no times.");
             if shown.clicked() {
                 view.choose(doc, kind);
             }

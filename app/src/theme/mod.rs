@@ -1,11 +1,13 @@
 //! How the window looks: colours with one meaning each, fonts, spacing, and the few widgets that every panel shares.
 
+pub mod columns;
 pub mod field;
 pub mod focus;
 pub mod fonts;
 pub mod icons;
 pub mod plot;
 pub mod rows;
+pub mod sideways;
 pub mod text;
 pub mod widgets;
 

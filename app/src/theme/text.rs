@@ -83,31 +83,122 @@ pub fn bytes(n: u64) -> String {
     }
 }
 
-/// A duration in the unit that suits it.
+/// A duration in the unit that suits it, to four figures: `180 µs`, `163.8 µs`, `13.06 s`.
 #[must_use]
 pub fn duration(ns: u64) -> String {
-    let v = ns as f64;
+    const UNITS: [(&str, f64); 3] = [("µs", 1e3), ("ms", 1e6), ("s", 1e9)];
     if ns < 1_000 {
-        format!("{ns} ns")
-    } else if ns < 1_000_000 {
-        format!("{:.1} µs", v / 1e3)
-    } else if ns < 1_000_000_000 {
-        format!("{:.2} ms", v / 1e6)
-    } else {
-        format!("{:.2} s", v / 1e9)
+        return format!("{ns} ns");
     }
+    let v = ns as f64;
+    // What rounds up to a thousand is one of the next unit.
+    let (unit, one) = UNITS
+        .into_iter()
+        .find(|(_, one)| v / one < 999.95)
+        .unwrap_or(("s", 1e9));
+    let value = v / one;
+    let decimals = match value {
+        v if v < 9.9995 => 3,
+        v if v < 99.995 => 2,
+        v if v < 999.95 => 1,
+        _ => 0,
+    };
+    format!("{} {unit}", trimmed(&format!("{value:.decimals$}")))
 }
 
-/// A time as seconds with microseconds, in groups of three.
+/// A decimal number without zeros at its end, its digits in groups of three on both sides of the point.
+fn trimmed(number: &str) -> String {
+    let (whole, part) = number.split_once('.').unwrap_or((number, ""));
+    let part = part.trim_end_matches('0');
+    let mut out = group(whole);
+    for (i, c) in part.chars().enumerate() {
+        if i == 0 {
+            out.push('.');
+        } else if i.is_multiple_of(3) {
+            out.push(THIN);
+        }
+        out.push(c);
+    }
+    out
+}
+
+/// A time since the first event, exact, in the unit that suits it: `180 µs`, `1.25 ms`, `12.895 703 s`.
 #[must_use]
-pub fn seconds(ns: u64) -> String {
-    let us = ns / 1_000;
-    format!(
-        "{}.{:03}{THIN}{:03} s",
-        group(&(us / 1_000_000).to_string()),
-        us / 1_000 % 1_000,
-        us % 1_000
-    )
+pub fn time(ns: u64) -> String {
+    let (unit, one, digits) = match ns {
+        0..1_000 => return format!("{ns} ns"),
+        1_000..1_000_000 => ("µs", 1_000, 3),
+        1_000_000..1_000_000_000 => ("ms", 1_000_000, 6),
+        _ => ("s", 1_000_000_000, 9),
+    };
+    let number = format!("{}.{:0digits$}", ns / one, ns % one);
+    format!("{} {unit}", trimmed(&number))
+}
+
+/// A label of a time axis whose marks are `step` nanoseconds apart, in the unit that suits `end`, the last of them.
+#[must_use]
+pub fn tick(ns: f64, step: f64, end: f64) -> String {
+    let (unit, one) = match end {
+        e if e < 1e3 => ("ns", 1.0),
+        e if e < 1e6 => ("µs", 1e3),
+        e if e < 1e9 => ("ms", 1e6),
+        _ => ("s", 1e9),
+    };
+    // As many digits behind the point as tell two marks apart.
+    let decimals = (one / step.max(1.0)).log10().ceil().clamp(0.0, 9.0) as usize;
+    let number = format!("{:.decimals$}", ns / one);
+    let (whole, part) = number.split_once('.').unwrap_or((&number, ""));
+    let mut out = group(whole);
+    for (i, c) in part.chars().enumerate() {
+        if i == 0 {
+            out.push('.');
+        } else if i.is_multiple_of(3) {
+            out.push(THIN);
+        }
+        out.push(c);
+    }
+    format!("{out} {unit}")
+}
+
+/// The unit of all times of a table, so that their digits stand one below the other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TimeUnit {
+    /// Nanoseconds.
+    Nanoseconds,
+    /// Microseconds with three digits behind the point.
+    Microseconds,
+    /// Seconds with six digits behind the point.
+    Seconds,
+}
+
+impl TimeUnit {
+    /// The unit for times up to this many nanoseconds.
+    #[must_use]
+    pub fn for_span(ns: u64) -> Self {
+        match ns {
+            0..10_000 => Self::Nanoseconds,
+            10_000..1_000_000_000 => Self::Microseconds,
+            _ => Self::Seconds,
+        }
+    }
+
+    /// A time since the first event.
+    #[must_use]
+    pub fn time(self, ns: u64) -> String {
+        match self {
+            Self::Nanoseconds => format!("{} ns", group(&ns.to_string())),
+            Self::Microseconds => format!("{}.{:03} µs", group(&(ns / 1_000).to_string()), ns % 1_000),
+            Self::Seconds => {
+                let us = ns / 1_000;
+                format!(
+                    "{}.{:03}{THIN}{:03} s",
+                    group(&(us / 1_000_000).to_string()),
+                    us / 1_000 % 1_000,
+                    us % 1_000
+                )
+            }
+        }
+    }
 }
 
 /// A time, seconds since 1970, as a date and a time of day in UTC.
@@ -206,7 +297,6 @@ mod tests {
         );
         assert_eq!(hex(0x87b00, 4), "0x00087b00");
         assert_eq!(bytes(538 << 20), "538 MiB");
-        assert_eq!(seconds(12_895_703_000), "12.895\u{2009}703 s");
         assert_eq!(offset_us(-17_708), "-17.708 µs");
         // `date -u -d @SECONDS` says the same.
         assert_eq!(date(0), "1970-01-01 00:00:00 UTC");
@@ -217,5 +307,53 @@ mod tests {
         assert_eq!(parse_number("0xffff b000"), Some(0xffff_b000));
         assert_eq!(parse_number("8\u{2009}542"), Some(8542));
         assert_eq!(parse_number("x"), None);
+    }
+
+    #[test]
+    fn a_time_has_the_unit_that_suits_it() {
+        let shown = [0, 180, 1_000, 180_000, 180_250, 1_250_000, 12_895_703_000].map(time);
+        let expected = [
+            "0 ns",
+            "180 ns",
+            "1 µs",
+            "180 µs",
+            "180.25 µs",
+            "1.25 ms",
+            "12.895\u{2009}703 s",
+        ];
+        assert_eq!(shown, expected);
+        let shown = [0, 999, 180_000, 163_840, 999_990, 13_060_000_000, 4_000_000_000_000].map(duration);
+        let expected = [
+            "0 ns",
+            "999 ns",
+            "180 µs",
+            "163.8 µs",
+            "1 ms",
+            "13.06 s",
+            "4\u{2009}000 s",
+        ];
+        assert_eq!(shown, expected);
+    }
+
+    #[test]
+    fn marks_of_an_axis_share_a_unit_and_differ() {
+        let labels = |from: f64, step: f64| [0.0, 1.0, 2.0].map(|n| tick(from + n * step, step, from + 3.0 * step));
+        assert_eq!(labels(0.0, 50_000.0), ["0 µs", "50 µs", "100 µs"]);
+        assert_eq!(labels(0.0, 200.0), ["0 ns", "200 ns", "400 ns"]);
+        assert_eq!(labels(0.0, 2e9), ["0 s", "2 s", "4 s"]);
+        let deep = labels(12_895_700_000.0, 10_000.0);
+        assert_eq!(deep, ["12.895\u{2009}70 s", "12.895\u{2009}71 s", "12.895\u{2009}72 s"]);
+    }
+
+    #[test]
+    fn times_of_a_table_stand_one_below_the_other() {
+        let unit = TimeUnit::for_span(450_000);
+        assert_eq!(
+            (unit.time(180_000), unit.time(7)),
+            ("180.000 µs".into(), "0.007 µs".into())
+        );
+        let unit = TimeUnit::for_span(12_895_703_000);
+        assert_eq!(unit.time(12_895_703_000), "12.895\u{2009}703 s");
+        assert_eq!(TimeUnit::for_span(9_000).time(1_234), "1\u{2009}234 ns");
     }
 }

@@ -94,6 +94,11 @@ impl Part {
 
 /// Paints a text that ends in `…` where it does not fit into `rect`, and gives its width.
 pub fn paint_text(ui: &Ui, rect: Rect, align: Align2, text: &str, font: FontId, colour: Color32) -> f32 {
+    paint_cut(ui, rect, align, text, font, colour).0
+}
+
+/// Paints a text as [`paint_text`] does. Returns its width and whether it was cut.
+pub fn paint_cut(ui: &Ui, rect: Rect, align: Align2, text: &str, font: FontId, colour: Color32) -> (f32, bool) {
     let mut job = egui::text::LayoutJob::simple_singleline(text.to_owned(), font, colour);
     job.wrap = egui::text::TextWrapping::truncate_at_width(rect.width().max(0.0));
     let galley = ui.painter().layout_job(job);
@@ -105,9 +110,9 @@ pub fn paint_text(ui: &Ui, rect: Rect, align: Align2, text: &str, font: FontId, 
         },
         galley.size(),
     );
-    let width = galley.size().x;
+    let (width, cut) = (galley.size().x, galley.elided);
     ui.painter().galley(at.min, galley, colour);
-    width
+    (width, cut)
 }
 
 /// Paints a text that is cut in the middle where it does not fit into `rect`, so that its end stays. `true`: it was cut.

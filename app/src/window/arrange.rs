@@ -7,11 +7,13 @@ use super::keep::{Keeper, Places};
 use super::layout::{self, Holds, Place, Sides, Torn};
 use super::leaving::Leave;
 use crate::document::Document;
+use crate::document::cursors::Cursor;
 use crate::document::screen::has_framebuffer;
-use crate::document::workspace::{self, Side, VERSION, Workspace};
+use crate::document::workspace::{self, CursorEvents, Side, VERSION, Workspace};
 use crate::log::{self, Level};
 use crate::panels;
 use crate::panels::views::Views;
+use crate::theme::columns::Tables;
 use egui::Context;
 use replay_engine::client::fitting::Fit;
 
@@ -53,6 +55,7 @@ impl App {
         }
         self.arrange_at_first(holds(&doc));
         self.views = Views::default();
+        self.asks.tables = Tables::default();
         self.settings.opened(&doc.path);
         self.keeper = Keeper {
             places: Places::of(&doc.path, &self.settings),
@@ -101,6 +104,13 @@ impl App {
         if self.board.is_none() && !w.board.is_empty() && doc.replay.fit(&w.board) != Fit::Unfit {
             doc.replay.choose(&w.board);
         }
+        for (cursor, event) in [(Cursor::A, w.cursors.a), (Cursor::B, w.cursors.b)] {
+            if let Some(event) = event {
+                doc.set_cursor(cursor, event);
+            }
+        }
+        self.views.timeline.heights.clone_from(&w.lanes);
+        self.asks.tables = Tables::from_workspace(&w.tables);
         doc.go_with(w.moment, w.selection.clone());
         doc.comparing.kept = Some(w.compared.clone()).filter(|c| !c.is_empty()).map(Into::into);
         if let Some(d) = &w.dock {
@@ -149,6 +159,12 @@ impl App {
             torn: self.torn.iter().map(torn).collect(),
             selection: doc.selection().clone(),
             dock: layout::chosen(&self.dock, self.fitted),
+            cursors: CursorEvents {
+                a: doc.cursors.a,
+                b: doc.cursors.b,
+            },
+            lanes: self.views.timeline.heights.clone(),
+            tables: self.asks.tables.to_workspace(),
         })
     }
 

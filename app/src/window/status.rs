@@ -1,11 +1,67 @@
-//! The status bar: the moment, what is running and how to stop it, a few keys.
+//! The status bar: the current event, the cursors, what is running and how to stop it, a few keys.
+//!
+//! What there is to say is measured before anything is drawn. Where the bar is too narrow, key hints go first, then
+//! what can be read elsewhere; nothing is drawn over another.
 
 use super::app::App;
 use crate::document::Document;
 use crate::document::journal::Keeping;
-use crate::theme::{icons, mono, palette, text, widgets};
+use crate::theme::{body, icons, mono, mono_small, palette, small, text, widgets};
 use egui::accesskit::Role;
-use egui::{Align, Layout, Rect, RichText, Sense, Stroke, Ui, WidgetInfo, vec2};
+use egui::{Align2, Color32, FontId, Rect, Response, RichText, Sense, Stroke, Ui, UiBuilder, WidgetInfo, pos2, vec2};
+
+/// Room between parts, points.
+const GAP: f32 = 12.0;
+/// Width of the bar of a progress, points.
+const PROGRESS: f32 = 110.0;
+/// Width of the button that stops, points.
+const STOP: f32 = 24.0;
+
+/// A part of the left side.
+struct Part {
+    text: String,
+    font: FontId,
+    ink: Color32,
+    hover: Option<String>,
+    /// Order in which parts leave where there is little room: the highest first; 0 never leaves.
+    leaves: u8,
+    does: Option<&'static str>,
+}
+
+impl Part {
+    fn new(text: impl Into<String>, font: FontId, ink: Color32) -> Self {
+        Self {
+            text: text.into(),
+            font,
+            ink,
+            hover: None,
+            leaves: 0,
+            does: None,
+        }
+    }
+
+    fn leaves(mut self, order: u8) -> Self {
+        self.leaves = order;
+        self
+    }
+
+    fn hover(mut self, text: impl Into<String>) -> Self {
+        self.hover = Some(text.into());
+        self
+    }
+
+    fn does(mut self, command: &'static str) -> Self {
+        self.does = Some(command);
+        self
+    }
+}
+
+/// A hint at the right side: keys and what they do.
+struct Hint {
+    keys: Vec<String>,
+    word: &'static str,
+    does: &'static str,
+}
 
 /// Draws the status bar.
 pub(super) fn status(app: &mut App, ui: &mut Ui) {
@@ -16,94 +72,152 @@ pub(super) fn status(app: &mut App, ui: &mut Ui) {
         full.top() + 0.5,
         Stroke::new(1.0, p.line),
     );
-    ui.horizontal_centered(|ui| {
-        if let Some(doc) = &app.doc
-            && !doc.is_empty()
-        {
-            let m = doc.moment();
-            let thread = doc
-                .recording
-                .events
-                .thread
-                .get(usize::try_from(m).unwrap_or(0))
-                .unwrap_or(0);
-            let told = format!("event {} of {}", text::count(m), text::count(doc.len()));
-            ui.label(RichText::new(told).font(mono()).color(p.quiet));
-            ui.label(RichText::new(text::seconds(doc.ns(m))).font(mono()).color(p.quiet));
-            if thread != 0 {
-                ui.label(RichText::new(format!("thread {thread}")).color(p.quiet));
-            }
-            if !doc.changes().inputs().is_empty() {
-                ui.label(RichText::new(format!("● {} edited", doc.changes().inputs().len())).color(p.edited));
-            }
-        }
-        kept(app, ui);
-        running(app, ui);
-        ui.with_layout(Layout::right_to_left(Align::Center), |ui| {
-            let cap = |id: &str| app.keys.of(id).first().map(|s| s.text());
-            let caps = |ids: &[&str]| ids.iter().filter_map(|id| cap(id)).collect::<Vec<_>>();
-            let mut shown = vec![(caps(&["help"]), "all keys", "help")];
-            // Without a recording there is nothing to step through.
-            if let Some(doc) = &app.doc {
-                shown.push((caps(&["numbers"]), doc.numbers.name(), "numbers"));
-                shown.push((caps(&["previous-event", "next-event"]), "step", ""));
-                let moves = caps(&["zoom-in", "pan-left", "zoom-out", "pan-right"]);
-                // Letters stand together as they do on a keyboard.
-                let together = moves.iter().all(|m| m.chars().count() == 1);
-                shown.push((if together { vec![moves.join(" ")] } else { moves }, "move", ""));
-            }
-            if app.sides.folded && app.tasks.running().is_empty() {
-                shown.push((caps(&["toggle-inspector"]), "inspector", "toggle-inspector"));
-            }
-            for (keys, word, id) in shown {
-                let r = ui.add(egui::Label::new(RichText::new(word).color(p.quiet)).sense(Sense::click()));
-                if id == "numbers" {
-                    r.widget_info(|| WidgetInfo::labeled(Role::Button, true, format!("Values in {word}")));
-                }
-                if !id.is_empty() && r.clicked() {
-                    app.asks.command(id);
-                }
-                if id == "numbers" {
-                    r.on_hover_text("values are written so; a click goes to the next of hex, decimal, float, binary");
-                }
-                for k in &keys {
-                    widgets::key_cap(ui, k);
-                }
-            }
-        });
-    });
+    let mut parts = app.doc.as_ref().map_or_else(Vec::new, |doc| place(doc, ui));
+    parts.extend(app.doc.as_ref().and_then(|doc| kept(doc, ui)));
+    let running = running_width(app, ui);
+    let room = full.width() - running;
+    let mut widths: Vec<f32> = parts.iter().map(|part| wide(ui, &part.text, &part.font)).collect();
+    while widths.iter().map(|w| w + GAP).sum::<f32>() > room {
+        let Some((i, _)) = parts
+            .iter()
+            .enumerate()
+            .filter(|(_, part)| part.leaves > 0)
+            .max_by_key(|(_, part)| part.leaves)
+        else {
+            break;
+        };
+        parts.remove(i);
+        widths.remove(i);
+    }
+    let mut x = full.left();
+    for (part, width) in parts.iter().zip(widths) {
+        let end = (x + width).min(full.left() + room.max(0.0));
+        let cell = Rect::from_min_max(pos2(x, full.top()), pos2(end.max(x), full.bottom()));
+        draw(app, ui, part, cell);
+        x += width + GAP;
+    }
+    if running > 0.0 {
+        let cell = Rect::from_min_max(pos2(x, full.top()), pos2(x + running, full.bottom()));
+        let mut child = ui.new_child(UiBuilder::new().id_salt("running").max_rect(cell.intersect(full)));
+        child.horizontal_centered(|ui| self::running(app, ui));
+        x += running;
+    }
+    hints(app, ui, full.with_min_x((x + GAP).min(full.right())));
+    ui.advance_cursor_after_rect(full);
+}
+
+fn wide(ui: &Ui, text: &str, font: &FontId) -> f32 {
+    let galley = ui
+        .painter()
+        .layout_no_wrap(text.to_owned(), font.clone(), Color32::WHITE);
+    galley.size().x.ceil() + 1.0
+}
+
+fn draw(app: &mut App, ui: &Ui, part: &Part, cell: Rect) {
+    let sense = if part.does.is_some() {
+        Sense::click()
+    } else {
+        Sense::hover()
+    };
+    let r = ui.interact(cell, ui.scope_id().with(("status", &part.text)), sense);
+    let role = if part.does.is_some() { Role::Button } else { Role::Label };
+    r.widget_info(|| WidgetInfo::labeled(role, true, &part.text));
+    widgets::paint_text(ui, cell, Align2::LEFT_CENTER, &part.text, part.font.clone(), part.ink);
+    if let Some(command) = part.does.filter(|_| r.clicked()) {
+        app.asks.command(command);
+    }
+    if let Some(hover) = &part.hover {
+        r.on_hover_text(hover);
+    }
+}
+
+/// Where the person is in the recording.
+fn place(doc: &Document, ui: &Ui) -> Vec<Part> {
+    let p = palette(ui);
+    if doc.is_empty() {
+        return Vec::new();
+    }
+    let m = doc.moment();
+    let thread = usize::try_from(m).ok().and_then(|m| doc.recording.events.thread.get(m));
+    let mut out = vec![
+        Part::new(
+            format!("event {} of {}", text::count(m), text::count(doc.len())),
+            mono(),
+            p.quiet,
+        ),
+        Part::new(doc.time_text(m), mono(), p.quiet)
+            .leaves(2)
+            .hover("time since the first event"),
+    ];
+    if let Some(thread) = thread.filter(|t| *t != 0) {
+        out.push(Part::new(format!("thread {thread}"), body(), p.quiet).leaves(5));
+    }
+    if let Some(span) = doc.cursor_span() {
+        let hover = format!(
+            "Cursors A and B: events {} to {}. Click to zoom to them.",
+            text::count(span.first),
+            text::count(span.last)
+        );
+        let part = Part::new(span.words(), mono(), p.text).leaves(1).hover(hover);
+        out.push(part.does("zoom-cursors"));
+    } else if let Some((name, event, go)) = [("A", doc.cursors.a, "go-cursor-a"), ("B", doc.cursors.b, "go-cursor-b")]
+        .into_iter()
+        .find_map(|(name, event, go)| Some((name, event?, go)))
+    {
+        let told = format!("{name} at event {}", text::count(event));
+        out.push(Part::new(told, mono(), p.text).leaves(4).does(go));
+    }
+    if !doc.changes().inputs().is_empty() {
+        let told = format!("● {} edited", doc.changes().inputs().len());
+        out.push(Part::new(told, body(), p.edited).leaves(3));
+    }
+    out
 }
 
 /// Says where the edits are, as long as they are not beside the recording.
-fn kept(app: &App, ui: &mut Ui) {
+fn kept(doc: &Document, ui: &Ui) -> Option<Part> {
     let p = palette(ui);
-    match app.doc.as_ref().map(Document::keeping) {
-        Some(Keeping::Nowhere(u)) => {
-            let words = RichText::new("▲ edits not kept").color(p.error);
+    match doc.keeping() {
+        Keeping::Nowhere(u) => {
             let more = format!("{}\nThey are tried again every second.", u.why);
-            ui.label(words).on_hover_text(more);
+            Some(Part::new("▲ edits not kept", body(), p.error).hover(more))
         }
-        Some(Keeping::Elsewhere { path, why }) => {
-            let words = RichText::new("! edits kept in the settings").color(p.warning);
-            ui.label(words).on_hover_text(format!("{}\n{why}", path.display()));
+        Keeping::Elsewhere { path, why } => {
+            let more = format!("{}\n{why}", path.display());
+            Some(Part::new("! edits kept in the settings", body(), p.warning).hover(more))
         }
-        Some(Keeping::Beside) | None => {}
+        Keeping::Beside => None,
     }
+}
+
+/// The work that the bar shows: the first that takes long enough to be seen.
+fn shown(app: &App) -> Option<&super::tasks::Running> {
+    let mut running = app.tasks.running().iter();
+    running.find(|r| r.since.elapsed().as_millis() >= 100)
+}
+
+fn running_title(title: &str) -> String {
+    text::middle(title, 44)
+}
+
+fn others(app: &App) -> Option<String> {
+    let others = app.tasks.running().len().saturating_sub(1);
+    (others > 0).then(|| format!("and {others} more"))
+}
+
+/// Room that the running work takes; 0 where nothing is shown.
+fn running_width(app: &App, ui: &Ui) -> f32 {
+    let Some(r) = shown(app) else { return 0.0 };
+    let others = others(app).map_or(0.0, |t| wide(ui, &t, &body()) + 8.0);
+    // With the percentage.
+    wide(ui, &running_title(&r.title), &body()) + PROGRESS + STOP + 48.0 + others + 4.0 * 8.0
 }
 
 fn running(app: &App, ui: &mut Ui) {
     let p = palette(ui);
-    let Some(r) = app
-        .tasks
-        .running()
-        .iter()
-        .find(|r| r.since.elapsed().as_millis() >= 100)
-    else {
-        return;
-    };
-    ui.add_space(24.0);
-    ui.label(RichText::new(text::middle(&r.title, 44)).color(p.quiet));
-    let (rect, response) = ui.allocate_exact_size(vec2(110.0, 6.0), Sense::hover());
+    let Some(r) = shown(app) else { return };
+    ui.label(RichText::new(running_title(&r.title)).color(p.quiet));
+    let (rect, response) = ui.allocate_exact_size(vec2(PROGRESS, 6.0), Sense::hover());
     response.widget_info(|| WidgetInfo::labeled(Role::ProgressIndicator, true, &r.title));
     ui.painter().rect_filled(rect, 3.0, p.raised);
     if let Some(f) = r.progress.fraction() {
@@ -111,11 +225,113 @@ fn running(app: &App, ui: &mut Ui) {
         ui.painter().rect_filled(done, 3.0, p.read);
         ui.label(RichText::new(format!("{:.0} %", f * 100.0)).font(mono()).color(p.quiet));
     }
-    let others = app.tasks.running().len() - 1;
-    if others > 0 {
-        ui.label(RichText::new(format!("and {others} more")).color(p.quiet));
+    if let Some(others) = others(app) {
+        ui.label(RichText::new(others).color(p.quiet));
     }
     if widgets::icon_button(ui, icons::X, "Stop").clicked() {
         r.progress.cancel();
     }
+}
+
+/// Hints in the order in which they matter, from the right.
+fn all_hints(app: &App) -> Vec<Hint> {
+    let caps = |ids: &[&str]| -> Vec<String> {
+        let first = |id: &&str| app.keys.of(id).first().map(|s| s.text());
+        ids.iter().filter_map(first).collect()
+    };
+    let mut out = vec![Hint {
+        keys: caps(&["help"]),
+        word: "all keys",
+        does: "help",
+    }];
+    if app.sides.folded && app.tasks.running().is_empty() {
+        out.push(Hint {
+            keys: caps(&["toggle-inspector"]),
+            word: "inspector",
+            does: "toggle-inspector",
+        });
+    }
+    // Without a recording there is nothing to step through.
+    if let Some(doc) = &app.doc {
+        out.push(Hint {
+            keys: caps(&["numbers"]),
+            word: doc.numbers.name(),
+            does: "numbers",
+        });
+        out.push(Hint {
+            keys: caps(&["previous-event", "next-event"]),
+            word: "step",
+            does: "",
+        });
+        let moves = caps(&["zoom-in", "pan-left", "zoom-out", "pan-right"]);
+        // Letters stand together as they do on a keyboard.
+        let together = moves.iter().all(|m| m.chars().count() == 1);
+        out.push(Hint {
+            keys: if together { vec![moves.join(" ")] } else { moves },
+            word: "move",
+            does: "",
+        });
+    }
+    out
+}
+
+/// Draws as many hints as there is room for.
+fn hints(app: &mut App, ui: &mut Ui, area: Rect) {
+    let mut right = area.right();
+    for hint in all_hints(app) {
+        let word = wide(ui, hint.word, &small());
+        let keys = hint
+            .keys
+            .iter()
+            .map(|k| wide(ui, k, &mono_small()) + 8.0 + 6.0)
+            .sum::<f32>();
+        let left = right - word - keys;
+        if left < area.left() {
+            return;
+        }
+        let cell = Rect::from_min_max(pos2(left, area.top()), pos2(right, area.bottom()));
+        let r = one_hint(ui, &hint, cell, keys);
+        if !hint.does.is_empty() && r.clicked() {
+            app.asks.command(hint.does);
+        }
+        right = left - GAP;
+    }
+}
+
+fn one_hint(ui: &mut Ui, hint: &Hint, cell: Rect, keys: f32) -> Response {
+    let p = palette(ui);
+    let mut child = ui.new_child(UiBuilder::new().id_salt(("hint", hint.word)).max_rect(cell));
+    child.spacing_mut().item_spacing.x = 6.0;
+    child.horizontal_centered(|ui| {
+        for k in &hint.keys {
+            widgets::key_cap(ui, k);
+        }
+    });
+    let name = cell.with_min_x(cell.left() + keys);
+    let sense = if hint.does.is_empty() {
+        Sense::hover()
+    } else {
+        Sense::click()
+    };
+    let r = ui.interact(name, ui.scope_id().with(("hint word", hint.word)), sense);
+    let label = match hint.does {
+        "numbers" => format!("Values in {}", hint.word),
+        _ => hint.word.to_owned(),
+    };
+    let role = if hint.does.is_empty() {
+        Role::Label
+    } else {
+        Role::Button
+    };
+    r.widget_info(|| WidgetInfo::labeled(role, true, &label));
+    let ink = if r.hovered() && !hint.does.is_empty() {
+        p.text
+    } else {
+        p.quiet
+    };
+    widgets::paint_text(ui, name, Align2::LEFT_CENTER, hint.word, small(), ink);
+    if hint.does == "numbers" {
+        return r.on_hover_text("Format of values. Click for the next of hex, decimal, float, binary.");
+    }
+    r
 }

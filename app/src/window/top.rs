@@ -37,7 +37,6 @@ pub(super) fn top(app: &mut App, ui: &mut Ui) {
                 .on_hover_text(doc.path.display().to_string());
             let name = recorded_name(&doc.recording);
             let gpu = if name.is_empty() { "unknown GPU" } else { &name };
-            let span = doc.ns(doc.len().saturating_sub(1));
             let told = format!(
                 "{gpu} · {} · {} · {}",
                 text::counted(doc.len(), "event", "events"),
@@ -45,7 +44,7 @@ pub(super) fn top(app: &mut App, ui: &mut Ui) {
                     Some(calls) => text::counted(calls.launches().len() as u64, "launch", "launches"),
                     None => text::counted(doc.facts.jobs.len() as u64, "job", "jobs"),
                 },
-                text::duration(span)
+                doc.span_text()
             );
             let room = (middle - search / 2.0 - ui.cursor().left() - 8.0).max(0.0);
             let (rect, r) = ui.allocate_exact_size(vec2(room, 20.0), Sense::hover());

@@ -3,6 +3,7 @@
 use crate::common::{Window, sample};
 use egui::accesskit::Role;
 use egui_kittest::kittest::Queryable as _;
+use kinescope::document::cursors::Cursor;
 use kinescope::theme::ThemeChoice;
 
 /// A laptop's screen of 1280 by 800 pixels at a scale of one and a half.
@@ -118,4 +119,48 @@ fn events_on_a_laptop_dark() {
 #[test]
 fn events_on_a_laptop_light() {
     laptop(ThemeChoice::Light).harness.snapshot("events_laptop_light");
+}
+
+#[test]
+fn nothing_in_the_status_bar_lies_over_another() {
+    for (size, scale) in [
+        ([1024.0, 700.0], 1.0),
+        ([683.0, 467.0], 1.5),
+        ([480.0, 467.0], 1.5),
+        ([1600.0, 900.0], 1.0),
+    ] {
+        let mut w = Window::placed(&sample(), ThemeChoice::Dark, size, scale);
+        w.doc().set_cursor(Cursor::A, 3);
+        w.doc().set_cursor(Cursor::B, 40);
+        w.settle();
+        w.edit();
+        let top = size[1] - 24.0;
+        let parts: Vec<_> = w
+            .harness
+            .query_all_by(|n| matches!(n.role(), Role::Label | Role::Button))
+            .map(|n| (n.accesskit_node().label().unwrap_or_default(), n.rect()))
+            .filter(|(_, r)| r.top() >= top && r.width() > 0.0)
+            .collect();
+        assert!(
+            parts
+                .iter()
+                .any(|(l, _)| l.starts_with("event 0 of") || l.starts_with("event ")),
+            "{parts:?}"
+        );
+        for (i, (name, a)) in parts.iter().enumerate() {
+            assert!(a.right() <= size[0], "{name} leaves the window at {size:?}");
+            for (other, b) in &parts[i + 1..] {
+                let over = a.intersect(*b);
+                assert!(over.width() <= 0.5, "{name} lies over {other} at {size:?}: {a:?} {b:?}");
+            }
+        }
+        let hints = parts
+            .iter()
+            .filter(|(l, _)| l == "all keys" || l == "move" || l == "step")
+            .count();
+        assert!(
+            size[0] < 1600.0 || hints == 3,
+            "a wide window has every hint: {parts:?}"
+        );
+    }
 }

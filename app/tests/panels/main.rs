@@ -6,6 +6,7 @@ mod beside_inputs;
 mod calls;
 mod causes;
 mod chains;
+mod columns;
 #[path = "../common/mod.rs"]
 mod common;
 mod compare;

@@ -7,11 +7,15 @@ use crate::common::{Window, busiest, diverging, sample, samples};
 use egui_kittest::kittest::Queryable as _;
 use kinescope::commands::COMMANDS;
 use kinescope::document::axis::AxisKind;
+use kinescope::document::cursors::Cursor;
 use kinescope::document::facts::RegisterFact;
 use kinescope::document::moment::Selection;
+use kinescope::document::workspace::TableColumns;
 use kinescope::panels::memory::Side;
 use kinescope::theme::ThemeChoice;
+use kinescope::theme::columns::Tables;
 use kinescope::window::layout;
+use std::collections::BTreeMap;
 use std::time::Duration;
 use trace_core::progress::Progress;
 
@@ -649,6 +653,61 @@ const CHECKS: &[(&str, Check)] = &[
         w.run("zoom-in");
         w.run("zoom-in");
         moves_view(w, id);
+    }),
+    ("cursor-a", |w, id| {
+        w.doc().go(5);
+        ran(w, id);
+        assert_eq!(w.doc().cursors.a, Some(5));
+        assert!(w.has("Cursor A at event 5"));
+    }),
+    ("cursor-b", |w, id| {
+        w.doc().go(9);
+        ran(w, id);
+        assert_eq!(w.doc().cursors.b, Some(9));
+        assert!(w.has("Cursor B at event 9"));
+    }),
+    ("go-cursor-a", |w, id| {
+        w.doc().set_cursor(Cursor::A, 5);
+        w.doc().go(9);
+        moves(w, id);
+        assert_eq!(w.doc().moment(), 5);
+    }),
+    ("go-cursor-b", |w, id| {
+        w.doc().set_cursor(Cursor::B, 9);
+        w.doc().go(5);
+        moves(w, id);
+        assert_eq!(w.doc().moment(), 9);
+    }),
+    ("clear-cursors", |w, id| {
+        w.doc().set_cursor(Cursor::A, 5);
+        w.doc().set_cursor(Cursor::B, 9);
+        ran(w, id);
+        assert_eq!((w.doc().cursors.a, w.doc().cursors.b), (None, None));
+        assert!(!w.has_part("Cursor A"));
+    }),
+    ("zoom-cursors", |w, id| {
+        w.doc().set_cursor(Cursor::A, 5);
+        w.doc().set_cursor(Cursor::B, 15);
+        moves_view(w, id);
+        let (a, b) = w.timeline_part();
+        assert!(a <= 5.0 && b >= 15.0 && b - a < 12.0, "{a} to {b}");
+    }),
+    ("reset-lanes", |w, id| {
+        w.views().timeline.heights.insert("jobs".into(), 60.0);
+        ran(w, id);
+        assert!(w.views().timeline.heights.is_empty());
+    }),
+    ("reset-columns", |w, id| {
+        let own = BTreeMap::from([(
+            "events".to_owned(),
+            TableColumns {
+                widths: BTreeMap::from([("register".to_owned(), 300.0)]),
+                ..Default::default()
+            },
+        )]);
+        w.app().asks.tables = Tables::from_workspace(&own);
+        ran(w, id);
+        assert!(w.app().workspace().unwrap().tables.is_empty());
     }),
     ("axis-order", |w, id| {
         w.run("axis-time");

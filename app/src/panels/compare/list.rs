@@ -7,10 +7,10 @@ use crate::document::Document;
 use crate::document::comparison::Comparison;
 use crate::document::comparison::meant::Meant;
 use crate::panels::desk::Asks;
-use crate::theme::widgets::{self, paint_text};
-use crate::theme::{ROW, body, icons, mono, palette, small, text};
+use crate::theme::columns::{Column, Table};
+use crate::theme::{ROW, body, icons, mono, palette, text, widgets};
 use egui::accesskit::Role;
-use egui::{Align2, EventFilter, Key, Modifiers, Rect, Sense, Stroke, Ui, WidgetInfo, pos2, vec2};
+use egui::{EventFilter, Key, Modifiers, Rect, Sense, Stroke, Ui, WidgetInfo, vec2};
 use std::sync::Arc;
 
 /// Narrower than this the fields of the row that is meant stand below the list, points.
@@ -108,19 +108,7 @@ fn rows(doc: &mut Document, c: &Comparison, view: &mut View, asks: &mut Asks, ui
         Section::Events => doc.step().and_then(|s| c.steps.row_at(s)),
         _ => view.selected,
     };
-    let (head, _) = ui.allocate_exact_size(vec2(ui.available_width(), 20.0), Sense::hover());
-    let columns = Columns::of(section, head);
-    for (cell, name, align) in [
-        (columns.word, "what became", Align2::LEFT_CENTER),
-        (columns.a, "event A", Align2::RIGHT_CENTER),
-        (columns.b, "event B", Align2::RIGHT_CENTER),
-        (columns.what, columns.names.0, Align2::LEFT_CENTER),
-        (columns.value, columns.names.1, Align2::LEFT_CENTER),
-    ] {
-        paint_text(ui, cell.on(head), align, name, small(), p.quiet);
-    }
-    ui.painter()
-        .hline(head.x_range(), head.bottom(), Stroke::new(1.0, p.line));
+    let table = Table::head(ui, asks.tables.state(TABLE), TABLE, &columns(section));
     let id = egui::Id::unique("compare-rows");
     let (mut go, enter) = keyed(ui, id, n, here);
     let moved = go.is_some();
@@ -151,7 +139,7 @@ fn rows(doc: &mut Document, c: &Comparison, view: &mut View, asks: &mut Asks, ui
             ui.painter()
                 .rect_filled(rect, 0.0, if on { p.selection } else { p.raised });
         }
-        draw(ui, &columns, &line, rect);
+        draw(ui, &table, &line, rect);
         if r.clicked() {
             clicked = Some(row);
         }
@@ -167,6 +155,7 @@ fn rows(doc: &mut Document, c: &Comparison, view: &mut View, asks: &mut Asks, ui
         widgets::copies(&r, &[("row", all), ("value", line.value.clone())])
             .on_hover_text(format!("{}\n{}", line.what, line.value));
     });
+    table.finish(ui, asks.tables.state(TABLE));
     view.rows = list;
     if let Some(row) = clicked {
         ui.memory_mut(|m| m.request_focus(id));
@@ -209,65 +198,43 @@ pub(super) fn lead(doc: &mut Document, c: &Comparison, view: &mut View, asks: &m
     }
 }
 
-/// Where things stand in a row.
-struct Columns {
-    word: Span,
-    a: Span,
-    b: Span,
-    what: Span,
-    value: Span,
-    names: (&'static str, &'static str),
-}
+/// The table's name in the workspace.
+const TABLE: &str = "differences";
 
-#[derive(Clone, Copy)]
-struct Span(f32, f32);
-
-impl Span {
-    fn on(self, rect: Rect) -> Rect {
-        let end = (rect.left() + self.1).min(rect.right() - 4.0);
-        Rect::from_min_max(pos2(rect.left() + self.0, rect.top()), pos2(end, rect.bottom()))
-    }
-}
-
-impl Columns {
-    fn of(section: Section, head: Rect) -> Self {
-        let what = 252.0;
-        let value = what + ((head.width() - what) * 0.48).clamp(90.0, 320.0);
-        Self {
-            word: Span(SIDE, 116.0),
-            a: Span(116.0, 174.0),
-            b: Span(180.0, 238.0),
-            what: Span(what, value - 8.0),
-            value: Span(value, head.width() - 4.0),
-            names: match section {
-                Section::Events => ("access", "A → B"),
-                Section::Calls => ("function or memory", "A → B"),
-                Section::Registers => ("register", "first field that differs: A → B"),
-                Section::Writes => ("where", "A → B"),
-                Section::Descriptors => ("descriptor", "first field that differs: A → B"),
-                Section::Mappings => ("where", "A → B"),
-                Section::Buffers | Section::Memory | Section::Rules => ("where", "A → B"),
-            },
-        }
-    }
-}
-
-fn draw(ui: &Ui, columns: &Columns, line: &Line, rect: Rect) {
-    let p = palette(ui);
-    let left = Align2::LEFT_CENTER;
-    let word = format!("{} {}", line.sign, line.word);
-    paint_text(ui, columns.word.on(rect), left, &word, body(), line.ink);
-    let event = |e: Option<u64>| e.map_or_else(|| "–".into(), text::count);
-    let ink = |e: Option<u64>| if e.is_some() { p.read } else { p.quiet };
-    let put = |cell: Span, e: Option<u64>| {
-        paint_text(ui, cell.on(rect), Align2::RIGHT_CENTER, &event(e), mono(), ink(e));
+/// The columns of a section: what differs and how leave last.
+fn columns(section: Section) -> [Column; 5] {
+    let (what, value) = match section {
+        Section::Events => ("access", "A → B"),
+        Section::Calls => ("function or memory", "A → B"),
+        Section::Registers => ("register", "first field that differs: A → B"),
+        Section::Descriptors => ("descriptor", "first field that differs: A → B"),
+        Section::Writes | Section::Mappings | Section::Buffers | Section::Memory | Section::Rules => ("where", "A → B"),
     };
-    put(columns.a, line.a);
-    put(columns.b, line.b);
-    paint_text(ui, columns.what.on(rect), left, &line.what, mono(), p.text);
+    [
+        Column::new("word", "what became", 92.0).leaves(2).compact(14.0),
+        Column::new("a", "event A", 54.0).number().leaves(3),
+        Column::new("b", "event B", 54.0).number().leaves(3),
+        Column::new("what", what, 110.0).stretch(1.0).at_most(340.0),
+        Column::new("value", value, 90.0).stretch(1.1).leaves(1),
+    ]
+}
+
+fn draw(ui: &Ui, table: &Table, line: &Line, rect: Rect) {
+    let p = palette(ui);
+    let word = if table.is_compact("word") {
+        line.sign.to_owned()
+    } else {
+        format!("{} {}", line.sign, line.word)
+    };
+    table.text(ui, "word", rect, &word, body(), line.ink);
+    for (id, e) in [("a", line.a), ("b", line.b)] {
+        let ink = if e.is_some() { p.read } else { p.quiet };
+        table.text(ui, id, rect, &e.map_or_else(|| "–".into(), text::count), mono(), ink);
+    }
+    table.text(ui, "what", rect, &line.what, mono(), p.text);
     let differs = line.value.contains('→');
     let ink = if differs { p.error } else { p.quiet };
-    paint_text(ui, columns.value.on(rect), left, &line.value, mono(), ink);
+    table.text(ui, "value", rect, &line.value, mono(), ink);
 }
 
 /// Keys of the list: up, down, a page, ends. Gives the row that they lead to, and whether Enter was pressed.

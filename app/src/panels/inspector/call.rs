@@ -88,7 +88,7 @@ pub(super) fn ui(doc: &mut Document, asks: &mut Asks, ui: &mut Ui) -> bool {
     widgets::failed_call(ui, call.result());
     widgets::key_value(ui, "on the host", Part::mono(text::duration(u64::from(call.took()))));
     widgets::key_value(ui, "event", Part::mono(text::count(event)));
-    widgets::key_value(ui, "time", Part::mono(text::seconds(doc.ns(event))));
+    widgets::key_value(ui, "time", Part::mono(doc.time_text(event)));
     true
 }
 

@@ -6,72 +6,66 @@ use crate::document::called::{self, Sort};
 use crate::document::moment::Selection;
 use crate::panels::copy_menu;
 use crate::panels::desk::{Ask, Asks};
-use crate::theme::widgets::{self, paint_middle, paint_text};
-use crate::theme::{icons, mono, palette, small, text};
+use crate::theme::columns::{Column, Table};
+use crate::theme::widgets::{self, paint_middle};
+use crate::theme::{icons, mono, palette, text};
 use egui::accesskit::Role;
-use egui::{Align2, EventFilter, Key, Rect, Sense, Stroke, Ui, WidgetInfo, pos2, vec2};
+use egui::{Align2, EventFilter, Key, Rect, Sense, Stroke, Ui, WidgetInfo, pos2};
 use trace_core::calls::Calls;
 use trace_core::recording::{CALL_OF_GRAPH, LaunchRow};
 
 /// Arguments of a launch that the list tells.
 const MOST_ARGUMENTS: usize = 12;
 
-/// A column: its head, where it is, whether numbers stand in it, what it is sorted by.
-struct Column {
-    head: &'static str,
-    from: f32,
-    to: f32,
-    number: bool,
-    sort: Option<Sort>,
+/// The table's name in the workspace.
+const TABLE: &str = "launches";
+
+/// The columns. Results are there only if a call failed, changes only if a target or the recorder reported them.
+fn columns(view: &View, calls: &Calls) -> [Column; 11] {
+    let sorts = |c: Column, sort: Sort| {
+        let now = view.sort == sort && (sort != Sort::Order || view.falling);
+        c.sorts(now.then_some(view.falling))
+    };
+    [
+        sorts(Column::new("launch", "launch", 44.0).number(), Sort::Order),
+        Column::new("event", "event", 52.0).number().leaves(5),
+        sorts(Column::new("kernel", "kernel", 80.0).stretch(1.0), Sort::Kernel),
+        sorts(Column::new("grid", "grid", 74.0).number().leaves(1), Sort::Grid),
+        sorts(Column::new("block", "block", 64.0).number().leaves(2), Sort::Block),
+        sorts(Column::new("shared", "shared", 58.0).number().leaves(8), Sort::Shared),
+        sorts(Column::new("stream", "stream", 92.0).leaves(4), Sort::Stream),
+        sorts(Column::new("host", "on the host", 70.0).number().leaves(6), Sort::Took),
+        Column::new("result", "result", 56.0)
+            .leaves(7)
+            .empty(calls.failed().is_empty()),
+        Column::new("arguments", "arguments", 180.0).stretch(1.4).leaves(3),
+        Column::new("changed", "changed", 110.0)
+            .stretch(0.9)
+            .leaves(3)
+            .empty(!calls.tells_changes()),
+    ]
 }
 
-/// The columns of a list of this width: what matters least goes first where there is little room.
-fn columns(width: f32, changes: bool) -> Vec<Column> {
-    // Negative: a part of what is left.
-    let plan: [(&str, f32, bool, Option<Sort>, f32); 11] = [
-        ("launch", 44.0, true, Some(Sort::Order), 0.0),
-        ("event", 52.0, true, None, 520.0),
-        ("kernel", -1.0, false, Some(Sort::Kernel), 0.0),
-        ("grid", 74.0, true, Some(Sort::Grid), 0.0),
-        ("block", 64.0, true, Some(Sort::Block), 380.0),
-        ("shared", 58.0, true, Some(Sort::Shared), 640.0),
-        ("stream", 92.0, false, Some(Sort::Stream), 460.0),
-        ("on the host", 70.0, true, Some(Sort::Took), 580.0),
-        ("result", 56.0, false, None, 1080.0),
-        ("arguments", -1.4, false, None, 860.0),
-        // There only where a board told, or the recorder.
-        (
-            "changed",
-            -0.9,
-            false,
-            None,
-            if changes { 620.0 } else { f32::INFINITY },
-        ),
-    ];
-    let shown: Vec<_> = plan.into_iter().filter(|c| width >= c.4).collect();
-    let fixed: f32 = shown.iter().map(|c| c.1.max(0.0) + 12.0).sum();
-    let parts: f32 = shown.iter().map(|c| (-c.1).max(0.0)).sum();
-    let rest = (width - fixed - 16.0).max(60.0);
-    let mut at = 8.0;
-    let of = |(head, wide, number, sort, _): (&'static str, f32, bool, Option<Sort>, f32)| {
-        let wide = if wide < 0.0 { rest * -wide / parts } else { wide };
-        let from = at;
-        at += wide + 12.0;
-        Column {
-            head,
-            from,
-            to: from + wide,
-            number,
-            sort,
-        }
-    };
-    shown.into_iter().map(of).collect()
+fn sort_of(column: &str) -> Option<Sort> {
+    Some(match column {
+        "launch" => Sort::Order,
+        "kernel" => Sort::Kernel,
+        "grid" => Sort::Grid,
+        "block" => Sort::Block,
+        "shared" => Sort::Shared,
+        "stream" => Sort::Stream,
+        "host" => Sort::Took,
+        _ => return None,
+    })
 }
 
 /// Draws it.
 pub(super) fn ui(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui, calls: &Calls) {
-    let columns = columns(ui.available_width(), calls.tells_changes());
-    heads(view, ui, &columns);
+    let columns = columns(view, calls);
+    let table = Table::head(ui, asks.tables.state(TABLE), TABLE, &columns);
+    if let Some(sort) = table.sorted.and_then(sort_of) {
+        view.sort_by(sort);
+    }
     let count = view
         .rows
         .as_ref()
@@ -109,52 +103,45 @@ pub(super) fn ui(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut 
         } else if r.hovered() {
             ui.painter().rect_filled(rect, 0.0, p.raised);
         }
-        let mut cut = false;
-        for c in &columns {
-            let cell = Rect::from_min_max(
-                pos2(rect.left() + c.from, rect.top()),
-                pos2(rect.left() + c.to, rect.bottom()),
-            );
-            let align = if c.number {
-                Align2::RIGHT_CENTER
-            } else {
-                Align2::LEFT_CENTER
-            };
-            if c.head == "kernel" {
-                cut = paint_middle(ui, cell, align, &short, mono(), p.job);
-                let wide = ui.painter().layout_no_wrap(short.clone(), mono(), p.job).size().x;
-                let place = Rect::from_min_max(cell.min, pos2(cell.right().min(cell.left() + wide), cell.bottom()));
-                let link = ui.interact(place, ui.scope_id().with(("kernel of launch", n)), Sense::click());
-                link.widget_info(|| WidgetInfo::labeled(Role::Link, true, format!("kernel of launch {n}")));
-                if link.hovered() {
-                    ui.painter()
-                        .hline(place.x_range(), place.center().y + 7.0, Stroke::new(1.0, p.job));
-                }
-                let link = link.on_hover_cursor(egui::CursorIcon::PointingHand);
-                if link.on_hover_text(name).clicked() {
-                    kernel = Some((l.event, l.function));
-                }
-                continue;
+        let mut cut = None;
+        if let Some(cell) = table.cell("kernel", rect) {
+            table.note(ui, "kernel", &short, &mono(), 0.0);
+            if paint_middle(ui, cell, Align2::LEFT_CENTER, &short, mono(), p.job) {
+                cut = Some(name.to_owned());
             }
-            if c.head == "arguments" {
-                let told = arguments(doc, calls, l.event, &launch);
-                paint_text(ui, cell, align, &told, mono(), p.quiet);
-                continue;
+            let wide = ui.painter().layout_no_wrap(short.clone(), mono(), p.job).size().x;
+            let place = Rect::from_min_max(cell.min, pos2(cell.right().min(cell.left() + wide), cell.bottom()));
+            let link = ui.interact(place, ui.scope_id().with(("kernel of launch", n)), Sense::click());
+            link.widget_info(|| WidgetInfo::labeled(Role::Link, true, format!("kernel of launch {n}")));
+            if link.hovered() {
+                ui.painter()
+                    .hline(place.x_range(), place.center().y + 7.0, Stroke::new(1.0, p.job));
             }
-            if c.head == "changed" {
-                let told = called::left_words(calls, l.event);
-                paint_text(ui, cell, align, told.as_deref().unwrap_or("–"), mono(), p.quiet);
-                continue;
+            let link = link.on_hover_cursor(egui::CursorIcon::PointingHand);
+            if link.on_hover_text(name).clicked() {
+                kernel = Some((l.event, l.function));
             }
-            let (told, ink) = cell_text(calls, c.head, n, l.event, &launch, p);
-            paint_text(
-                ui,
-                cell,
-                align,
-                &told,
-                if c.number { mono() } else { crate::theme::body() },
-                ink,
-            );
+        }
+        for id in ["launch", "event", "grid", "block", "shared", "host"] {
+            let (told, ink) = cell_text(calls, id, n, l.event, &launch, p);
+            table.text(ui, id, rect, &told, mono(), ink);
+        }
+        for id in ["stream", "result"] {
+            let (told, ink) = cell_text(calls, id, n, l.event, &launch, p);
+            table.text(ui, id, rect, &told, crate::theme::body(), ink);
+        }
+        if table.has("arguments") {
+            let told = arguments(doc, calls, l.event, &launch);
+            if table.text(ui, "arguments", rect, &told, mono(), p.quiet) {
+                cut = Some(told);
+            }
+        }
+        if table.has("changed") {
+            let told = called::left_words(calls, l.event);
+            let told = told.as_deref().unwrap_or("–");
+            if table.text(ui, "changed", rect, told, mono(), p.quiet) {
+                cut = Some(told.to_owned());
+            }
         }
         let own = [
             ("kernel", name.to_owned()),
@@ -165,11 +152,15 @@ pub(super) fn ui(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut 
             ),
         ];
         copy_menu::at(&r, doc, asks, &own, &Selection::Event, Some(l.event));
-        let r = if cut { r.on_hover_text(name) } else { r };
+        let r = match cut {
+            Some(whole) => r.on_hover_text(whole),
+            None => r,
+        };
         if r.clicked() {
             go = Some(l.event);
         }
     });
+    table.finish(ui, asks.tables.state(TABLE));
     view.list = rows;
     if let Some((event, function)) = kernel {
         doc.go(event);
@@ -213,55 +204,12 @@ fn cell_text(
         "stream" if l.flags & CALL_OF_GRAPH != 0 => (format!("{}, graph", calls.stream_name(l.stream)), p.quiet),
         "stream" => (calls.stream_name(l.stream), p.quiet),
         // Where there is no room for results, what failed says so here.
-        "on the host" if l.result != 0 => (format!("▲ {}", l.result), p.error),
-        "on the host" => (text::duration(u64::from(l.took)), p.quiet),
+        "host" if l.result != 0 => (format!("▲ {}", l.result), p.error),
+        "host" => (text::duration(u64::from(l.took)), p.quiet),
         "result" if l.result != 0 => (format!("▲ {}", l.result), p.error),
         "result" => ("ok".to_owned(), p.quiet),
         _ => ("–".to_owned(), p.quiet),
     }
-}
-
-fn heads(view: &mut View, ui: &mut Ui, columns: &[Column]) {
-    let p = palette(ui);
-    let (head, _) = ui.allocate_exact_size(vec2(ui.available_width(), 22.0), Sense::hover());
-    for c in columns {
-        let cell = Rect::from_min_max(
-            pos2(head.left() + c.from, head.top()),
-            pos2(head.left() + c.to, head.bottom()),
-        );
-        let align = if c.number {
-            Align2::RIGHT_CENTER
-        } else {
-            Align2::LEFT_CENTER
-        };
-        let Some(sort) = c.sort else {
-            paint_text(ui, cell, align, c.head, small(), p.quiet);
-            continue;
-        };
-        let r = ui.interact(
-            cell.expand2(vec2(4.0, 0.0)),
-            ui.scope_id().with(("sort", c.head)),
-            Sense::click(),
-        );
-        let on = view.sort == sort && (sort != Sort::Order || view.falling);
-        r.widget_info(|| WidgetInfo::selected(Role::ColumnHeader, true, on, format!("Sort by {}", c.head)));
-        let mark = match (on, view.falling) {
-            (false, _) => "",
-            (true, true) => " ▾",
-            (true, false) => " ▴",
-        };
-        let ink = if on || r.hovered() || r.has_focus() {
-            p.text
-        } else {
-            p.quiet
-        };
-        paint_text(ui, cell, align, &format!("{}{mark}", c.head), small(), ink);
-        if r.on_hover_cursor(egui::CursorIcon::PointingHand).clicked() {
-            view.sort_by(sort);
-        }
-    }
-    ui.painter()
-        .hline(head.x_range(), head.bottom(), Stroke::new(1.0, p.line));
 }
 
 fn keys_id() -> egui::Id {

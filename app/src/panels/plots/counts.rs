@@ -5,10 +5,10 @@ use super::view::View;
 use crate::document::Document;
 use crate::panels::desk::Asks;
 use crate::panels::events;
-use crate::theme::widgets::{paint_middle, paint_text};
+use crate::theme::columns::{Column, Table, TableState};
 use crate::theme::{icons, mono, palette, small, text, widgets};
 use egui::accesskit::Role;
-use egui::{Align2, Rect, RichText, Sense, Stroke, Ui, WidgetInfo, pos2, vec2};
+use egui::{RichText, Sense, Ui, WidgetInfo};
 use std::sync::Arc;
 use trace_query::{By, Count, Usage};
 
@@ -85,6 +85,18 @@ pub(super) fn ui(doc: &mut Document, view: &mut View, events: &mut events::View,
         ui.label(RichText::new("counting accesses…").color(p.quiet));
         return;
     };
+    if counted.groups.is_empty() && doc.recording.events.value.is_empty() {
+        let calls = doc.facts.calls.is_some();
+        let told = if calls {
+            "This recording has no register accesses to count. Launches lists its kernel launches."
+        } else {
+            "This recording has no register accesses to count."
+        };
+        if widgets::empty(ui, icons::CHART_BAR, told, calls.then_some("Show launches")) {
+            asks.command("show-launches");
+        }
+        return;
+    }
     if counted.groups.is_empty() {
         let none_at_all = doc.recording.events.offset.is_empty();
         if none_at_all {
@@ -103,8 +115,9 @@ pub(super) fn ui(doc: &mut Document, view: &mut View, events: &mut events::View,
     }
     let in_order = view.in_order;
     let mut go = None;
+    let (rates, state) = (doc.has_times(), asks.tables.state(TABLE_ID));
     bars::split(ui, TABLE, |left, right| {
-        go = draw(left, &counted, by, in_order).or(table(view, right, &counted, by));
+        go = draw(left, &counted, by, in_order).or(table(view, state, right, &counted, by, rates));
     });
     if let Some(event) = go {
         doc.go(event);
@@ -197,27 +210,24 @@ fn draw(ui: &mut Ui, counted: &Counted, by: By, in_order: bool) -> Option<u64> {
     counted.get(clicked, in_order).map(|u| u.first_event)
 }
 
-/// The table; gives the first event of a group that is clicked.
-fn table(view: &mut View, ui: &mut Ui, counted: &Counted, by: By) -> Option<u64> {
+/// The table's name in the workspace.
+const TABLE_ID: &str = "counts";
+
+/// The columns of groups by what they are counted by.
+fn columns(by: By, rates: bool) -> [Column; 5] {
+    [
+        Column::new("group", by.word(), 90.0).stretch(1.0),
+        Column::new("accesses", "accesses", 58.0).number(),
+        Column::new("reads", "reads", 58.0).number().leaves(2),
+        Column::new("writes", "writes", 58.0).number().leaves(1),
+        Column::new("rate", "a second", 64.0).number().leaves(3).empty(!rates),
+    ]
+}
+
+/// The table; gives the first event of a group that is clicked. `rates`: whether there are times to tell them by.
+fn table(view: &mut View, state: &mut TableState, ui: &mut Ui, counted: &Counted, by: By, rates: bool) -> Option<u64> {
     let p = palette(ui);
-    let (head, _) = ui.allocate_exact_size(vec2(ui.available_width() - 8.0, 22.0), Sense::hover());
-    // From the right: a second, writes, reads, accesses; what is left is the name.
-    let cells = |rect: Rect| {
-        let cell = |n: f32| {
-            let right = rect.right() - 2.0 - n * 70.0;
-            Rect::from_min_max(pos2(right - 64.0, rect.top()), pos2(right, rect.bottom()))
-        };
-        let numbers = [cell(3.0), cell(2.0), cell(1.0), cell(0.0)];
-        let name = rect.with_max_x(rect.right() - 4.0 * 70.0 - 4.0);
-        (name, numbers)
-    };
-    let (name, numbers) = cells(head);
-    paint_text(ui, name, Align2::LEFT_CENTER, by.word(), small(), p.quiet);
-    for (cell, word) in numbers.into_iter().zip(["accesses", "reads", "writes", "a second"]) {
-        paint_text(ui, cell, Align2::RIGHT_CENTER, word, small(), p.quiet);
-    }
-    ui.painter()
-        .hline(head.x_range(), head.bottom(), Stroke::new(1.0, p.line));
+    let table = Table::head(ui, state, TABLE_ID, &columns(by, rates));
     let mut go = None;
     let mut rows = view.rows;
     rows.show(ui, "Groups", counted.groups.len() as u64, |ui, row, rect| {
@@ -230,16 +240,15 @@ fn table(view: &mut View, ui: &mut Ui, counted: &Counted, by: By) -> Option<u64>
         if r.hovered() || r.has_focus() {
             ui.painter().rect_filled(rect, 0.0, p.raised);
         }
-        let (name, numbers) = cells(rect);
-        paint_middle(ui, name, Align2::LEFT_CENTER, &word, mono(), p.text);
+        table.middle(ui, "group", rect, &word, p.text);
         let shown = [
             text::count(u.accesses),
             text::count(u.reads),
             text::count(u.writes),
             rate(u),
         ];
-        for (cell, number) in numbers.into_iter().zip(&shown) {
-            paint_text(ui, cell, Align2::RIGHT_CENTER, number, mono(), p.text);
+        for (id, number) in ["accesses", "reads", "writes", "rate"].into_iter().zip(&shown) {
+            table.text(ui, id, rect, number, mono(), p.text);
         }
         let r = r.on_hover_text(told(u, by));
         if r.clicked() {
@@ -247,6 +256,7 @@ fn table(view: &mut View, ui: &mut Ui, counted: &Counted, by: By) -> Option<u64>
         }
         widgets::copies(&r, &[("row", format!("{word}\t{}", shown.join("\t")))]);
     });
+    table.finish(ui, state);
     view.rows = rows;
     go
 }

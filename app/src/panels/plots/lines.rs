@@ -368,7 +368,7 @@ fn hover(
         return;
     };
     let event = doc.facts.axis.nearest(axis, to.value_from_position(at).x);
-    let mut told = format!("event {} · {}", text::count(event), text::seconds(doc.ns(event)));
+    let mut told = format!("event {} · {}", text::count(event), doc.time_text(event));
     for (_, line, values) in lines {
         let value = values.at(event).map(|(_, v)| name::told(doc, line, v, view.decimal));
         told += &format!(

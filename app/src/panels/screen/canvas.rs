@@ -270,7 +270,7 @@ fn stored(doc: &Document, view: &View, screen: &Screen, [x, y]: [u32; 2]) -> Opt
     if screen.framebuffer.stores() <= HOVER {
         let bytes = at..at + u64::from(format.pixel.bytes());
         if let Some(e) = screen.framebuffer.last_store(bytes, doc.moment().saturating_add(1)) {
-            parts.push(format!("event {}, {}", text::count(e), text::seconds(doc.ns(e))));
+            parts.push(format!("event {}, {}", text::count(e), doc.time_text(e)));
         }
     }
     Some(parts.join(" · "))

@@ -4,15 +4,20 @@ use super::view::View;
 use crate::document::Document;
 use crate::document::screen::{Look, Screen};
 use crate::panels::desk::Asks;
-use crate::theme::widgets::{self, Part, paint_text};
+use crate::theme::columns::{Column, Table};
+use crate::theme::widgets::{self, Part};
 use crate::theme::{icons, mono, palette, small, strong, text};
 use egui::accesskit::Role;
-use egui::{Align2, Color32, Rect, RichText, Sense, Stroke, StrokeKind, Ui, WidgetInfo, pos2, vec2};
+use egui::{Color32, Rect, RichText, Sense, Stroke, StrokeKind, Ui, WidgetInfo, pos2, vec2};
 use trace_core::screen::{Known, Store};
 
 /// Draws the pane.
 pub fn ui(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui, screen: &Screen) {
-    let Some([x, y]) = view.pixel else { return };
+    let Some([x, y]) = view.pixel else {
+        let told = "Click a pixel to list every store to it.";
+        widgets::empty(ui, icons::FILM_STRIP, told, None);
+        return;
+    };
     let p = palette(ui);
     ui.horizontal(|ui| {
         ui.set_height(28.0);
@@ -58,7 +63,23 @@ pub fn ui(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui, scr
     }
     ui.advance_cursor_after_rect(facts.min_rect());
     ui.add_space(8.0);
-    list(doc, view, ui, &look);
+    list(doc, view, asks, ui, &look);
+}
+
+/// The table's name in the workspace.
+const TABLE: &str = "stores";
+
+/// The columns of the stores to a pixel.
+fn columns(doc: &Document) -> [Column; 4] {
+    [
+        Column::new("event", "event", 66.0).number(),
+        Column::new("time", "time", 84.0)
+            .number()
+            .leaves(1)
+            .empty(!doc.has_times()),
+        Column::new("value", "stored", 74.0).number().stretch(1.0).at_most(96.0),
+        Column::new("colour", "colour", 18.0),
+    ]
 }
 
 fn swatch(ui: &Ui, rect: Rect, [r, g, b]: [u8; 3]) {
@@ -68,19 +89,9 @@ fn swatch(ui: &Ui, rect: Rect, [r, g, b]: [u8; 3]) {
         .rect_stroke(rect, 2.0, Stroke::new(1.0, line), StrokeKind::Inside);
 }
 
-fn list(doc: &mut Document, view: &mut View, ui: &mut Ui, look: &Look) {
+fn list(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui, look: &Look) {
     let p = palette(ui);
-    let (head, _) = ui.allocate_exact_size(vec2(ui.available_width(), 22.0), Sense::hover());
-    let cells = |r: Rect| {
-        let at =
-            |from: f32, to: f32| Rect::from_min_max(pos2(r.left() + from, r.top()), pos2(r.left() + to, r.bottom()));
-        [at(8.0, 78.0), at(84.0, 180.0), at(186.0, 272.0), at(280.0, 304.0)]
-    };
-    for (name, cell) in ["event", "time", "stored"].into_iter().zip(cells(head)) {
-        paint_text(ui, cell, Align2::RIGHT_CENTER, name, small(), p.quiet);
-    }
-    ui.painter()
-        .hline(head.x_range(), head.bottom(), Stroke::new(1.0, p.line));
+    let table = Table::head(ui, asks.tables.state(TABLE), TABLE, &columns(doc));
     let Some(found) = view.stores.as_ref().and_then(|s| s.found.clone()) else {
         let told = RichText::new("looking for stores …").font(small()).color(p.quiet);
         ui.horizontal(|ui| {
@@ -118,14 +129,19 @@ fn list(doc: &mut Document, view: &mut View, ui: &mut Ui, look: &Look) {
         }
         // Those still to come step back.
         let ink = if s.event <= m { p.text } else { p.quiet };
-        let [event, time, value, colour] = cells(rect);
-        paint_text(ui, event, Align2::RIGHT_CENTER, &text::count(s.event), mono(), ink);
-        let at = text::seconds(doc.ns(s.event));
-        paint_text(ui, time, Align2::RIGHT_CENTER, &at, mono(), p.quiet);
+        table.text(ui, "event", rect, &text::count(s.event), mono(), ink);
+        table.text(
+            ui,
+            "time",
+            rect,
+            &doc.time_unit().time(doc.ns(s.event)),
+            mono(),
+            p.quiet,
+        );
         let told = s.value.map_or("not known".to_owned(), |v| doc.numbers.text(v, s.width));
-        widgets::paint_middle(ui, value, Align2::RIGHT_CENTER, &told, mono(), ink);
-        if let Some(c) = color(s, look) {
-            swatch(ui, Rect::from_center_size(colour.center(), vec2(20.0, 12.0)), c);
+        table.middle(ui, "value", rect, &told, ink);
+        if let Some((c, cell)) = color(s, look).zip(table.cell("colour", rect)) {
+            swatch(ui, Rect::from_center_size(cell.center(), vec2(18.0, 12.0)), c);
         }
         if response.clicked() {
             go = Some(s.event);
@@ -137,6 +153,7 @@ fn list(doc: &mut Document, view: &mut View, ui: &mut Ui, look: &Look) {
         );
         response.on_hover_text(told);
     });
+    table.finish(ui, asks.tables.state(TABLE));
     view.list = rows;
     if let Some(e) = go {
         doc.go_following(e);

@@ -3,7 +3,7 @@
 use super::label::number;
 use super::lane::Lane;
 use super::scale::{Scale, Single, x_of};
-use super::{streams, trail};
+use super::{LANE, streams, trail};
 use crate::document::Document;
 use crate::document::moment::Selection;
 use crate::theme::{Palette, SOFT, mono_small, palette, small, text, widgets};
@@ -211,9 +211,11 @@ fn polls(doc: &Document, ui: &Ui, scale: &Scale, row: Rect, p: &Palette) {
 fn block(doc: &Document, ui: &Ui, scale: &Scale, single: &[Single], row: Rect, lane: usize) {
     let p = palette(ui);
     let middle = row.center().y;
+    // In a taller lane marks are taller too.
+    let scaled = |tall: f32| (tall * row.height() / LANE).min(row.height() / 2.0 - 2.0);
     if !single.is_empty() {
         for s in single.iter().filter(|s| s.lane == lane) {
-            let tall = if s.write { 6.0 } else { 4.0 };
+            let tall = scaled(if s.write { 6.0 } else { 4.0 });
             let r = Rect::from_min_max(pos2(s.x, middle - tall), pos2(s.x + s.width, middle + tall));
             let polled = doc.facts.poll_at(s.event).is_some();
             if s.write {
@@ -243,8 +245,8 @@ fn block(doc: &Document, ui: &Ui, scale: &Scale, single: &[Single], row: Rect, l
                 mesh.add_colored_rect(r, colour);
             }
         };
-        bar(writes, 7.0, p.write.gamma_multiply(strength(writes, most.1)));
-        bar(reads, 3.5, p.read.gamma_multiply(strength(reads, most.0)));
+        bar(writes, scaled(7.0), p.write.gamma_multiply(strength(writes, most.1)));
+        bar(reads, scaled(3.5), p.read.gamma_multiply(strength(reads, most.0)));
     }
     ui.painter().add(Shape::mesh(mesh));
 }

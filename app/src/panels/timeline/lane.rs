@@ -86,6 +86,29 @@ pub fn visible(doc: &Document, scale: &Scale) -> Vec<Lane> {
     out
 }
 
+/// A name of a lane that stays the same from one run of the program to the next.
+pub fn key(doc: &Document, lane: &Lane) -> String {
+    match lane {
+        Lane::Trail => "selection".into(),
+        Lane::Phases => "phases".into(),
+        Lane::Jobs => "jobs".into(),
+        Lane::Interrupts => "interrupts".into(),
+        Lane::Polls => "polls".into(),
+        Lane::Block(i) => {
+            let name = doc.facts.pyramid.lanes().get(*i).map_or("", String::as_str);
+            format!("block {name}")
+        }
+        Lane::Stream(n) => format!("stream {n}"),
+        Lane::Taken => "memory".into(),
+        Lane::Failed => "failed".into(),
+        Lane::Pin(r) => format!("register {r:#x}"),
+        Lane::Divergences => "divergences".into(),
+        Lane::Differences => "differences".into(),
+        Lane::Notes => "notes".into(),
+        Lane::Found(text) => format!("filter {text}"),
+    }
+}
+
 /// A lane's name, and what of its block the recording has.
 pub fn name(doc: &Document, lane: &Lane) -> (String, &'static str) {
     match lane {

@@ -258,7 +258,7 @@ pub fn told(doc: &Document, scale: &Scale, lane: Option<&Lane>, x: f32) -> Strin
     match lane {
         Some(Lane::Jobs) => {
             if let Some(j) = job_at(doc, scale, x) {
-                let took = j.duration_ns.map_or_else(|| "no end".into(), text::duration);
+                let took = doc.took_text(j);
                 return format!("job {} · {} · {took}", j.index, words::job_kind(j));
             }
         }
@@ -332,6 +332,6 @@ pub fn told(doc: &Document, scale: &Scale, lane: Option<&Lane>, x: f32) -> Strin
 }
 
 fn event(doc: &Document, event: u64) -> String {
-    let when = text::seconds(doc.ns(event));
+    let when = doc.time_text(event);
     format!("event {} · {when}\n{}", text::count(event), words::line(doc, event))
 }

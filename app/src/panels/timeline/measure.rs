@@ -4,6 +4,7 @@ use super::label::{note_at, number};
 use super::scale::{Scale, x_of};
 use super::view::View;
 use crate::document::Document;
+use crate::document::axis::{AxisKind, time_at};
 use crate::document::moment::Selection;
 use crate::theme::{palette, text};
 use egui::accesskit::Role;
@@ -18,6 +19,10 @@ pub struct Measure {
     pub events: u64,
     /// Nanoseconds from the first to the last of them.
     pub ns: u64,
+    /// Nanoseconds from edge to edge as drawn; `None` on an axis that is not one of time.
+    pub span_ns: Option<u64>,
+    /// Whether the recording has times.
+    pub has_times: bool,
     /// Reads among them.
     pub reads: u64,
     /// Writes among them.
@@ -32,7 +37,13 @@ impl Measure {
     pub fn of(doc: &Document, view: &View) -> Option<Self> {
         let (a, b) = view.measure?;
         let (axis, kind) = (&doc.facts.axis, view.axis);
-        let (first, end) = (axis.event_at(kind, a.min(b)), axis.event_at(kind, a.max(b)));
+        let (from, to) = (a.min(b), a.max(b));
+        let has_times = doc.has_times();
+        let time = kind != AxisKind::Order && has_times;
+        // Events have no width on an axis of time: one at the right edge belongs to what is measured.
+        let beyond = if time { to.floor() + 1.0 } else { to };
+        let (first, end) = (axis.event_at(kind, from), axis.event_at(kind, beyond));
+        let span = time_at(axis, kind, to) - time_at(axis, kind, from);
         let marks = doc.facts.pyramid.lanes().iter().map(|l| l == "marks");
         let counts = doc.facts.pyramid.count(&doc.recording.events, first..end);
         let (mut reads, mut writes) = (0, 0);
@@ -45,6 +56,8 @@ impl Measure {
             first,
             events: end.saturating_sub(first),
             ns: axis.ns(end.saturating_sub(1).max(first)).saturating_sub(axis.ns(first)),
+            span_ns: time.then(|| span.max(0.0).round() as u64),
+            has_times,
             reads,
             writes,
             jobs: (submits(end) - submits(first)) as u64,
@@ -54,17 +67,35 @@ impl Measure {
     /// The measure in words.
     #[must_use]
     pub fn words(&self) -> String {
-        let mut out = format!(
-            "{} · {} · {}, {}",
-            text::duration(self.ns),
-            number(self.events, "event"),
-            number(self.reads, "read"),
-            number(self.writes, "write")
-        );
-        if self.jobs > 0 {
-            out += &format!(" · {}", number(self.jobs, "job"));
+        let mut parts = vec![self.length()];
+        if self.span_ns.is_some() && self.events > 1 {
+            parts.push(format!("first to last event {}", text::duration(self.ns)));
         }
-        out
+        if self.events == 0 {
+            parts.push("no events".to_owned());
+        } else {
+            parts.push(number(self.events, "event"));
+            parts.push(format!(
+                "{}, {}",
+                number(self.reads, "read"),
+                number(self.writes, "write")
+            ));
+        }
+        if self.jobs > 0 {
+            parts.push(number(self.jobs, "job"));
+        }
+        parts.retain(|part| !part.is_empty());
+        parts.join(" · ")
+    }
+
+    /// How long it is in words: from edge to edge on an axis of time, from the first to the last event on that of
+    /// order; empty for a recording without times.
+    fn length(&self) -> String {
+        match self.span_ns {
+            _ if !self.has_times => String::new(),
+            Some(ns) => text::duration(ns),
+            None => text::duration(self.ns),
+        }
     }
 }
 
@@ -87,7 +118,11 @@ pub fn overlay(doc: &Document, view: &View, ui: &Ui, scale: &Scale, lanes: Rect)
         ui.painter().add(dashes);
         let seen = (scale.area.left()..=scale.area.right()).contains(&x1);
         let n = number(done - job.submit, "event");
-        let note = format!("{} to its interrupt, {n}", text::duration(ns));
+        let note = if doc.has_times() {
+            format!("{} to its interrupt, {n}", text::duration(ns))
+        } else {
+            format!("{n} to its interrupt")
+        };
         if seen {
             note_at(
                 ui,
@@ -110,6 +145,9 @@ fn measured(ui: &Ui, scale: &Scale, lanes: Rect, m: &Measure, (a, b): (f64, f64)
     }
     let y = lanes.bottom() - 8.0;
     ui.painter().hline(x0..=x1, y, Stroke::new(1.0, p.text));
+    for x in [x0, x1] {
+        ui.painter().vline(x, y - 4.0..=y + 4.0, Stroke::new(1.0, p.text));
+    }
     let words = m.words();
     let told = ui.interact(band, ui.scope_id().with("measured"), Sense::hover());
     told.widget_info(|| WidgetInfo::labeled(Role::Label, true, format!("Measured {words}")));

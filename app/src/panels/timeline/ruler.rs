@@ -37,7 +37,7 @@ pub fn ui(doc: &Document, ui: &Ui, scale: &Scale, rect: Rect) {
         let label = if order {
             text::count(at as u64)
         } else {
-            tick_time(at, step)
+            text::tick(at, step, scale.range.1)
         };
         let galley = ui.painter().layout_no_wrap(label, mono_small(), p.quiet);
         let end = x + 4.0 + galley.size().x;
@@ -82,16 +82,6 @@ fn gaps(doc: &Document, ui: &Ui, scale: &Scale, rect: Rect) {
         };
         told.widget_info(|| WidgetInfo::labeled(Role::Label, true, &what));
         told.on_hover_text(what);
-    }
-}
-
-fn tick_time(ns: f64, step: f64) -> String {
-    if step >= 1e8 {
-        format!("{:.1} s", ns / 1e9)
-    } else if step >= 1e6 {
-        format!("{:.3} s", ns / 1e9)
-    } else {
-        text::seconds(ns as u64)
     }
 }
 

@@ -95,6 +95,7 @@ fn launch(doc: &Document, ui: &Ui, scale: &Scale, s: &Single, row: Rect) {
 fn merged(ui: &Ui, scale: &Scale, lanes: StreamLanes, row: Rect) {
     let p = palette(ui);
     let middle = row.center().y;
+    let tall = row.height() / super::LANE;
     let count = |pixel: usize, lane: Option<usize>| lane.map_or((0, 0), |l| scale.pixels.count(pixel, l));
     let mut mesh = Mesh::default();
     for pixel in 0..scale.pixels.len() {
@@ -103,7 +104,7 @@ fn merged(ui: &Ui, scale: &Scale, lanes: StreamLanes, row: Rect) {
         let (x0, x1) = (scale.left(pixel), scale.left(pixel + 1));
         let mut bar = |n: u32, from: f32, to: f32, ink: Color32| {
             if n > 0 {
-                let r = Rect::from_min_max(pos2(x0, middle + from), pos2(x1, middle + to));
+                let r = Rect::from_min_max(pos2(x0, middle + from * tall), pos2(x1, middle + to * tall));
                 mesh.add_colored_rect(r, ink.gamma_multiply(SOFT));
             }
         };

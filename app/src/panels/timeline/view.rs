@@ -1,5 +1,6 @@
 //! Which part of the axis the timeline shows, and how a person moves it.
 
+use super::heights::Heights;
 use super::scale::Kept;
 use crate::document::Document;
 use crate::document::axis::AxisKind;
@@ -38,6 +39,10 @@ pub struct View {
     pub(super) all: Kept,
     /// What a drag on the minimap does.
     pub(super) drag: Option<Drag>,
+    /// Heights of lanes that the person chose.
+    pub heights: Heights,
+    /// The event under the pointer when the menu of the lanes was opened.
+    pub(super) menu_at: Option<u64>,
 }
 
 impl View {
@@ -125,6 +130,16 @@ impl View {
             let to = self.placed(doc, a.min(b), (b - a).abs());
             self.show(to, from, now);
         }
+    }
+
+    /// Shows everything between two events, with some room on both sides.
+    pub fn zoom_to_events(&mut self, doc: &Document, first: u64, last: u64, now: f64) {
+        let from = self.part(doc);
+        let place = |event| doc.facts.axis.position(self.axis, event);
+        let (a, b) = (place(first), place(last));
+        let room = (b - a) * 0.05;
+        let to = self.placed(doc, a - room, (b - a) + 2.0 * room);
+        self.show(to, from, now);
     }
 
     /// Shows the part between two positions at once.

@@ -1,0 +1,67 @@
+//! Times of events and jobs in words. A recording may have no times: it says so instead of a row of zeros.
+
+use super::jobs::JobFact;
+use super::{Document, axis};
+use crate::theme::text::{self, TimeUnit};
+use trace_core::recording::Events;
+
+/// Text in place of a time in a recording without times.
+pub const NO_TIMES: &str = "no times";
+
+/// Rows of a sample of events, and number of samples.
+const SAMPLE: (usize, usize) = (64, 64);
+
+/// Returns whether events have thread ids. Looks at samples from the first event to the last, at a cost that does not
+/// grow with the recording.
+pub(super) fn sampled_threads(events: &Events) -> bool {
+    let (rows, samples) = SAMPLE;
+    let step = (events.thread.len() / samples).max(rows);
+    let starts = (0..samples).map(|n| n.saturating_mul(step));
+    let mut sampled = starts.flat_map(|from| events.thread.iter_range(from..from.saturating_add(rows)));
+    sampled.any(|thread| thread != 0)
+}
+
+impl Document {
+    /// Whether the events have times.
+    #[must_use]
+    pub fn has_times(&self) -> bool {
+        axis::has_times(&self.facts.axis)
+    }
+
+    /// Returns the time of an event since the first event, or [`NO_TIMES`].
+    #[must_use]
+    pub fn time_text(&self, event: u64) -> String {
+        if self.has_times() {
+            text::time(self.ns(event))
+        } else {
+            NO_TIMES.to_owned()
+        }
+    }
+
+    /// Returns the time from the first event to the last, or [`NO_TIMES`].
+    #[must_use]
+    pub fn span_text(&self) -> String {
+        if self.has_times() {
+            text::duration(self.ns(self.len().saturating_sub(1)))
+        } else {
+            NO_TIMES.to_owned()
+        }
+    }
+
+    /// Returns how long a job took: `no end` for one that never completed, [`NO_TIMES`] if the recording has none.
+    #[must_use]
+    pub fn took_text(&self, job: &JobFact) -> String {
+        match job.duration_ns {
+            None if job.done.is_some() => NO_TIMES.to_owned(),
+            None => "no end".to_owned(),
+            Some(ns) if self.has_times() => text::duration(ns),
+            Some(_) => NO_TIMES.to_owned(),
+        }
+    }
+
+    /// Returns the unit for all times in a table of this recording.
+    #[must_use]
+    pub fn time_unit(&self) -> TimeUnit {
+        TimeUnit::for_span(self.ns(self.len().saturating_sub(1)))
+    }
+}

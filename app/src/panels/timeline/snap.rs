@@ -1,0 +1,43 @@
+//! Where an edge of a measurement comes to rest: at an event, or at the submit or the end of a job, when one is near.
+
+use super::scale::{Scale, x_of};
+use crate::document::Document;
+use crate::document::jobs::JobFact;
+
+/// Distance from which an edge jumps to an event, points.
+const SNAP: f32 = 6.0;
+/// Jobs of a slot that are looked at around a place.
+const JOBS: usize = 3;
+
+/// Returns the position on the axis for an edge at a horizontal place: that of the nearest submit or end of a job
+/// within reach, else of the nearest event within reach, else of the place itself.
+pub fn snapped(doc: &Document, scale: &Scale, x: f32) -> f64 {
+    let place = scale.position(x);
+    let near = |event: &u64| (x_of(doc, scale, *event) - x).abs() <= SNAP;
+    let event = doc.facts.axis.nearest(scale.axis, place);
+    let found = job_edge(doc, scale, x).or(Some(event)).filter(near);
+    found.map_or(place, |e| doc.facts.axis.position(scale.axis, e))
+}
+
+/// Returns the submit or the end of a job that is nearest to a place, if one is within reach.
+fn job_edge(doc: &Document, scale: &Scale, x: f32) -> Option<u64> {
+    let job = |i: &u32| doc.facts.jobs.get(*i as usize);
+    let end = doc.facts.axis.event_at(scale.axis, scale.position(x + SNAP));
+    let away = |e: &u64| (x_of(doc, scale, *e) - x).abs();
+    let mut edges: Vec<u64> = Vec::new();
+    for slot in &doc.facts.slots {
+        let n = slot.partition_point(|i| job(i).is_some_and(|j| j.submit <= end));
+        let around = slot.get(n.saturating_sub(JOBS)..n).unwrap_or_default();
+        for j in around.iter().filter_map(job) {
+            edges.extend(edges_of(j));
+        }
+    }
+    edges
+        .into_iter()
+        .filter(|e| away(e) <= SNAP)
+        .min_by(|a, b| away(a).total_cmp(&away(b)))
+}
+
+fn edges_of(job: &JobFact) -> impl Iterator<Item = u64> {
+    [Some(job.submit), job.done].into_iter().flatten()
+}
