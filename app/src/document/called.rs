@@ -305,6 +305,7 @@ pub fn find(
     let events = buffer.map_or(0..end, |b| b.from..b.to.map_or(end, |t| t + 1));
     let mut tell = |kind, what: String, event, deed| {
         out.push(Touch {
+            page: false,
             kind,
             deed,
             what,

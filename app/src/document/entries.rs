@@ -118,6 +118,7 @@ struct State {
 impl Sought<'_> {
     fn touch(&self, kind: &'static str, what: String, event: Option<u64>, deed: Deed) -> Touch {
         Touch {
+            page: false,
             kind,
             what,
             event,

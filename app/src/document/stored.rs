@@ -42,6 +42,7 @@ pub fn find(
         };
         let count = text::counted(u64::from(a.width), "byte", "bytes");
         out.push(Touch {
+            page: false,
             kind: if a.write { "store" } else { "load" },
             what: format!("{word} {:#x}, {count} at {:#x}", a.value, a.offset),
             event: Some(event),

@@ -59,6 +59,8 @@ pub struct Touch {
     pub deed: Deed,
     /// Where it is looked at.
     pub go: Selection,
+    /// Whether it concerns the page of the byte and not the byte itself.
+    pub page: bool,
 }
 
 /// Most things that are told.
@@ -108,8 +110,9 @@ pub fn find(
     }
     for (i, f) in facts.findings.iter().enumerate() {
         let place = text::parse_number(&f.place).filter(|_| f.place.starts_with("0x"));
-        if place.is_some_and(|p| p >> 12 == va >> 12) {
+        if let Some(place) = place.filter(|p| p >> 12 == va >> 12) {
             out.push(Touch {
+                page: !(va..va.saturating_add(bytes)).contains(&place),
                 kind: "finding",
                 deed: Deed::Names,
                 what: f.message.clone(),
@@ -119,7 +122,8 @@ pub fn find(
         }
     }
     // What happened comes first, in order; how it stands there comes after.
-    out.sort_by_key(|t| t.event.unwrap_or(u64::MAX));
+    // What concerns the page alone comes last.
+    out.sort_by_key(|t| (t.page, t.event.unwrap_or(u64::MAX)));
     out.truncate(MOST);
     Ok(out)
 }
@@ -128,6 +132,7 @@ fn buffers(recording: &Recording, space: u32, va: u64, out: &mut Vec<Touch>) {
     for b in &recording.facts.buffers {
         if b.address_space == space && b.va.0 <= va && va - b.va.0 < b.bytes {
             out.push(Touch {
+                page: false,
                 kind: "buffer",
                 deed: Deed::Stands,
                 what: format!("{} {} + {:#x}", b.role.name(), b.name, va - b.va.0),
@@ -190,6 +195,7 @@ fn host_writes(
 ) -> Result<(), Cancelled> {
     each_host_write(recording, range, progress, &mut |event, row| {
         out.push(Touch {
+            page: false,
             kind: "CPU write",
             deed: Deed::Writes,
             what: format!("the CPU wrote {}", text::counted(u64::from(row.bytes), "byte", "bytes")),
@@ -208,6 +214,7 @@ fn tables(recording: &Recording, facts: &Facts, space: u32, va: u64, event: u64,
     for s in &walk.steps {
         let (word, to) = entry_words(s.kind);
         out.push(Touch {
+            page: false,
             kind: "page table",
             deed: Deed::Stands,
             what: format!("level {} entry {} at {}: {word} {to}", s.level, s.index, s.entry_at),
@@ -220,6 +227,7 @@ fn tables(recording: &Recording, facts: &Facts, space: u32, va: u64, event: u64,
         let alias = other.other.map(|o| o.saturating_add(va - other.va));
         if let Some(o) = alias {
             out.push(Touch {
+                page: false,
                 kind: "page table",
                 deed: Deed::Stands,
                 what: format!("the same memory is mapped at {o:#x} too"),
@@ -234,6 +242,7 @@ fn tables(recording: &Recording, facts: &Facts, space: u32, va: u64, event: u64,
     for (i, s) in facts.spaces.iter().enumerate() {
         for t in pa.map(|p| s.marks.tables_in(p.frame())).unwrap_or_default() {
             out.push(Touch {
+                page: true,
                 kind: "page table",
                 deed: Deed::Stands,
                 what: format!(
@@ -282,6 +291,7 @@ fn snapshots(recording: &Recording, space: u32, va: u64, bytes: u64, out: &mut V
         };
         last = (now, held);
         out.push(Touch {
+            page: deed == Deed::Names,
             kind: "snapshot",
             deed,
             what: what.into(),
@@ -340,7 +350,7 @@ fn register(recording: &Recording, facts: &Facts, r: &Register, va: u64, pa: Opt
             low = half;
         }
         let value = high << 32 | low;
-        let Some(what) = says(r, value, target) else {
+        let Some((what, page)) = says(r, value, target) else {
             told = None;
             continue;
         };
@@ -351,6 +361,7 @@ fn register(recording: &Recording, facts: &Facts, r: &Register, va: u64, pa: Opt
         let name = r.name.strip_suffix("_LO").unwrap_or(&r.name);
         let verb = if a.write { "set to" } else { "read as" };
         out.push(Touch {
+            page,
             kind: "register",
             deed: Deed::Names,
             what: format!("{name} {verb} {value:#x}{what}"),
@@ -360,8 +371,8 @@ fn register(recording: &Recording, facts: &Facts, r: &Register, va: u64, pa: Opt
     }
 }
 
-/// Whether a register's value names the byte, and how.
-fn says(r: &Register, value: u64, target: u64) -> Option<&'static str> {
+/// Whether a register's value names the byte, how, and whether it names its page only.
+fn says(r: &Register, value: u64, target: u64) -> Option<(&'static str, bool)> {
     if value == 0 {
         return None;
     }
@@ -371,10 +382,10 @@ fn says(r: &Register, value: u64, target: u64) -> Option<&'static str> {
             let decoded = layout.decode(value);
             let size = 1u64.checked_shl(decoded.text("size_log2")?.parse().ok()?)?;
             let base = decoded.value("base")? << 12;
-            (base <= target && target - base < size).then_some(", a range that covers it")
+            (base <= target && target - base < size).then_some((", a range that covers it", false))
         }
-        _ if value == target => Some(""),
-        _ if value >> 12 == target >> 12 => Some(", on this page"),
+        _ if value == target => Some(("", false)),
+        _ if value >> 12 == target >> 12 => Some((", on this page", true)),
         _ => None,
     }
 }
@@ -398,8 +409,9 @@ fn job(recording: &Recording, j: &JobFact, space: u32, range: Range<u64>, out: &
     let target = buffer
         // Outside of buffers, what begins shortly before the byte may reach it.
         .map_or((va.saturating_sub(255), 256), |b| (b.va.0, b.bytes));
-    let mut tell = |what: String, deed: Deed| {
+    let mut tell = |what: String, deed: Deed, page: bool| {
         out.push(Touch {
+            page,
             kind: "job",
             deed,
             what,
@@ -413,22 +425,27 @@ fn job(recording: &Recording, j: &JobFact, space: u32, range: Range<u64>, out: &
             _ => format!("job {}, {} of its chain", j.index, n + 1),
         };
         if c.va < range.end && va < c.va.saturating_add(32) {
-            tell(format!("header of {name}"), Deed::Reads);
+            tell(format!("header of {name}"), Deed::Reads, false);
         } else if c.va >> 12 == va >> 12 {
             tell(
                 format!("{name} has its header on this page, at {:#x}", c.va),
                 Deed::Names,
+                true,
             );
         }
         match c.shader {
-            Some(s) if range.contains(&s) => tell(format!("shader of {name} starts here"), Deed::Reads),
+            Some(s) if range.contains(&s) => tell(format!("shader of {name} starts here"), Deed::Reads, false),
             Some(s) if s >> 12 == va >> 12 => {
-                tell(format!("shader of {name} starts on this page, at {s:#x}"), Deed::Names);
+                tell(
+                    format!("shader of {name} starts on this page, at {s:#x}"),
+                    Deed::Names,
+                    true,
+                );
             }
             _ => {}
         }
         if let Some(told) = points(&memory, c.va, va, target) {
-            tell(format!("{name} {told}"), deed);
+            tell(format!("{name} {told}"), deed, false);
         }
     }
 }

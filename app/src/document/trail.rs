@@ -88,10 +88,24 @@ pub struct Trail {
 }
 
 impl Trail {
+    /// What is known of it, without what concerns its page alone.
+    fn own(&self) -> &[Touch] {
+        let all = self.list.as_deref().map_or(&[][..], Vec::as_slice);
+        let own = all.partition_point(|t| !t.page);
+        all.get(..own).unwrap_or_default()
+    }
+
+    /// What concerns its page and not itself: what happened first, in the order of events.
+    #[must_use]
+    pub fn of_page(&self) -> &[Touch] {
+        let all = self.list.as_deref().map_or(&[][..], Vec::as_slice);
+        all.get(self.own().len()..).unwrap_or_default()
+    }
+
     /// What happened to it, in the order of events.
     #[must_use]
     pub fn touches(&self) -> &[Touch] {
-        let all = self.list.as_deref().map_or(&[][..], Vec::as_slice);
+        let all = self.own();
         // How it stands comes behind what happened.
         let happened = all.partition_point(|t| t.event.is_some());
         all.get(..happened).unwrap_or_default()
@@ -100,8 +114,7 @@ impl Trail {
     /// What is known of it beside what happened at events.
     #[must_use]
     pub fn standing(&self) -> &[Touch] {
-        let all = self.list.as_deref().map_or(&[][..], Vec::as_slice);
-        all.get(self.touches().len()..).unwrap_or_default()
+        self.own().get(self.touches().len()..).unwrap_or_default()
     }
 
     /// Whether all that there is to find was found.

@@ -197,6 +197,39 @@ fn a_byte_of_a_buffer_is_touched_by_the_job_that_points_there() {
 }
 
 #[test]
+fn what_touches_a_byte_has_one_count_and_folds_what_concerns_its_page() {
+    let mut w = saxpy();
+    w.run("show-memory");
+    let head = w.doc().facts.jobs[0].head_va;
+    // A byte of the header's page that is not in the header.
+    let va = (head & !4095) | ((head + 0x400) & 0xfff);
+    w.show_memory(0, va, 1);
+    w.settle();
+    w.click("What touches it");
+    let list = w.views().memory.touched.clone().unwrap().list.unwrap();
+    let own: Vec<_> = list.iter().filter(|t| !t.page).collect();
+    let of_page = list.len() - own.len();
+    assert!(of_page > 0, "the header is on this page: {list:?}");
+    assert!(
+        list.iter().take(own.len()).all(|t| !t.page),
+        "the byte's own come first"
+    );
+    let events = own.iter().filter(|t| t.event.is_some()).count();
+    assert_eq!(w.doc().trail.touches().len(), events, "the inspector counts the same");
+    let told = match events {
+        0 => "is touched by no event".to_owned(),
+        1 => "is touched by 1 event".to_owned(),
+        n => format!("is touched by {n} events"),
+    };
+    assert!(w.has_part(&told), "{told}");
+    let job = list.iter().find(|t| t.page && t.kind == "job").unwrap();
+    let label = format!("touch job {}", job.what);
+    assert!(!w.has(&label), "it is folded");
+    w.click("What concerns the page");
+    assert!(w.views().memory.touched.as_ref().unwrap().unfolded);
+}
+
+#[test]
 fn bytes_are_copied_as_hex_decimal_c_array_and_address() {
     let mut w = saxpy();
     w.run("show-memory");

@@ -3,7 +3,7 @@
 use crate::document::Document;
 use crate::document::touches::{Deed, Touch};
 use crate::document::trail::{Deeds, Followed};
-use crate::panels::desk::Asks;
+use crate::panels::desk::{Ask, Asks};
 use crate::theme::widgets;
 use crate::theme::{ROW, palette, small, text};
 use egui::{Rect, RichText, Sense, Stroke, StrokeKind, Ui, vec2};
@@ -49,16 +49,19 @@ pub fn ui(doc: &mut Document, asks: &mut Asks, ui: &mut Ui) {
         return;
     }
     let moment = doc.moment();
-    let (n, before, rows) = {
+    let (n, before, from, rows) = {
         let list = doc.trail.touches();
         let before = list.partition_point(|t| t.event < Some(moment));
-        let from = before.saturating_sub(BEFORE);
-        let rows: Vec<Touch> = list.iter().skip(from).take(before - from + BEHIND).cloned().collect();
-        (list.len(), before, rows)
+        // As many as fit are listed, those around the moment where there are more.
+        let last = list.len().min(before.saturating_sub(BEFORE) + BEFORE + BEHIND);
+        let from = last.saturating_sub(BEFORE + BEHIND);
+        let rows: Vec<Touch> = list.iter().skip(from).take(last - from).cloned().collect();
+        (list.len(), before, from, rows)
     };
     if n == 0 {
         let told = "No event of the recording is known to touch it.";
         ui.add(egui::Label::new(RichText::new(told).color(p.quiet)).wrap());
+        of_page(doc, asks, ui, followed);
         return;
     }
     let told = format!(
@@ -72,7 +75,14 @@ pub fn ui(doc: &mut Document, asks: &mut Asks, ui: &mut Ui) {
     );
     ui.label(RichText::new(told).font(small()).color(p.quiet))
         .on_hover_text(hover);
+    let others = |ui: &mut Ui, n: usize, word: &str| {
+        if n > 0 {
+            let told = format!("{} {word}", text::count(n as u64));
+            ui.label(RichText::new(told).font(small()).color(p.quiet));
+        }
+    };
     let mut go = None;
+    others(ui, from, "earlier");
     for t in &rows {
         let Some(event) = t.event else { continue };
         ui.horizontal(|ui| {
@@ -96,6 +106,7 @@ pub fn ui(doc: &mut Document, asks: &mut Asks, ui: &mut Ui) {
         });
         ui.add_space(2.0);
     }
+    others(ui, n - from - rows.len(), "later");
     ui.add_space(4.0);
     ui.horizontal_wrapped(|ui| {
         for (id, word, hover, forward, deeds) in [
@@ -125,7 +136,27 @@ pub fn ui(doc: &mut Document, asks: &mut Asks, ui: &mut Ui) {
             }
         }
     });
+    of_page(doc, asks, ui, followed);
     if let Some(event) = go {
         doc.go_following(event);
+    }
+}
+
+/// How much concerns the page of the bytes and not the bytes themselves; the Memory panel lists it.
+fn of_page(doc: &Document, asks: &mut Asks, ui: &mut Ui, followed: Followed) {
+    let n = doc.trail.of_page().len();
+    let Followed::Bytes { space, va, .. } = followed else {
+        return;
+    };
+    if n == 0 {
+        return;
+    }
+    let words = format!("{} more on its page", text::count(n as u64));
+    let r = widgets::link(ui, "what concerns the page", &words);
+    if r.on_hover_text("They name the page of this byte, not the byte. Click to list them in Memory.")
+        .clicked()
+    {
+        asks.push(Ask::Touch { space, va });
+        asks.command("show-memory");
     }
 }

@@ -6,11 +6,12 @@ use crate::document::moment::Selection;
 use crate::document::touches::{self, Touch};
 use crate::document::{Document, lookup, values};
 use crate::panels::desk::Asks;
+use crate::theme::columns::{Column, Table};
 use crate::theme::plot::{around, plot_range, quiet_plot};
 use crate::theme::widgets::{self, paint_text};
 use crate::theme::{body, icons, mono, palette, small, text};
 use egui::accesskit::Role;
-use egui::{Align2, Rect, RichText, Sense, Stroke, Ui, WidgetInfo, pos2};
+use egui::{Align2, Rect, RichText, Sense, Stroke, Ui, WidgetInfo};
 use egui_plot::{HoverPosition, Line, PlotPoints};
 use std::sync::Arc;
 
@@ -44,6 +45,18 @@ pub fn touch(doc: &Document, view: &mut View, asks: &mut Asks, space: u32, va: u
     });
 }
 
+/// The table's name in the workspace.
+const TABLE: &str = "touches";
+
+/// The columns of what touches a byte.
+fn columns() -> [Column; 3] {
+    [
+        Column::new("event", "event", 58.0).number(),
+        Column::new("kind", "kind", 78.0).leaves(1),
+        Column::new("what", "what", 120.0).stretch(1.0),
+    ]
+}
+
 /// Draws what touches the byte that was asked about.
 pub fn touches(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui) {
     let p = palette(ui);
@@ -53,8 +66,10 @@ pub fn touches(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui
         ui.set_height(26.0);
         ui.add_space(8.0);
         let told = match &t.list {
-            Some(l) if l.len() == 1 => "is touched by 1 thing".to_owned(),
-            Some(l) => format!("is touched by {} things", text::count(l.len() as u64)),
+            Some(l) => match l.iter().filter(|t| !t.page && t.event.is_some()).count() as u64 {
+                0 => "is touched by no event of the recording".to_owned(),
+                n => format!("is touched by {}", text::counted(n, "event", "events")),
+            },
             None if t.stopped => "looking was stopped".into(),
             None => "looking for what touches it".into(),
         };
@@ -77,8 +92,21 @@ pub fn touches(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui
     let Some(list) = t.list else { return };
     let mut rows = view.list;
     let mut go: Option<Touch> = None;
-    rows.show(ui, "What touches it", list.len() as u64, |ui, row, rect| {
-        let Some(t) = list.get(row as usize) else { return };
+    let own = list.partition_point(|t| !t.page);
+    let of_page = list.len() - own;
+    let fold = usize::from(of_page > 0);
+    let count = own + fold + if t.unfolded { of_page } else { 0 };
+    let mut toggle = false;
+    let table = Table::head(ui, asks.tables.state(TABLE), TABLE, &columns());
+    rows.show(ui, "What touches it", count as u64, |ui, row, rect| {
+        let row = row as usize;
+        if fold == 1 && row == own {
+            toggle |= folded(ui, rect, of_page, t.unfolded);
+            return;
+        }
+        let Some(t) = list.get(if row < own { row } else { row - fold }) else {
+            return;
+        };
         let r = ui.interact(rect, ui.scope_id().with(("touch", row)), Sense::click());
         r.widget_info(|| WidgetInfo::labeled(Role::Link, true, format!("touch {} {}", t.kind, t.what)));
         let here = t.event.is_some_and(|e| e == doc.moment());
@@ -87,12 +115,6 @@ pub fn touches(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui
         } else if r.hovered() {
             ui.painter().rect_filled(rect, 0.0, p.raised);
         }
-        let cell = |from: f32, to: f32| {
-            Rect::from_min_max(
-                pos2(rect.left() + from, rect.top()),
-                pos2((rect.left() + to).min(rect.right()), rect.bottom()),
-            )
-        };
         let ink = match t.kind {
             "register" => p.write,
             "job" => p.job,
@@ -100,16 +122,9 @@ pub fn touches(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui
             _ => p.quiet,
         };
         let event = t.event.map_or_else(String::new, text::count);
-        paint_text(ui, cell(8.0, 68.0), Align2::RIGHT_CENTER, &event, mono(), p.read);
-        paint_text(ui, cell(84.0, 164.0), Align2::LEFT_CENTER, t.kind, body(), ink);
-        paint_text(
-            ui,
-            cell(168.0, rect.width() - 4.0),
-            Align2::LEFT_CENTER,
-            &t.what,
-            body(),
-            p.text,
-        );
+        table.text(ui, "event", rect, &event, mono(), p.read);
+        table.text(ui, "kind", rect, t.kind, body(), ink);
+        table.text(ui, "what", rect, &t.what, body(), p.text);
         if r.clicked() {
             go = Some(t.clone());
         }
@@ -119,7 +134,11 @@ pub fn touches(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui
         }
         widgets::copies(&r, &forms).on_hover_text(&t.what);
     });
+    table.finish(ui, asks.tables.state(TABLE));
     view.list = rows;
+    if let Some(t) = view.touched.as_mut().filter(|_| toggle) {
+        t.unfolded = !t.unfolded;
+    }
     if let Some(t) = go {
         let event = t.event.unwrap_or(doc.moment());
         if matches!(t.go, Selection::Buffer(_)) {
@@ -129,6 +148,21 @@ pub fn touches(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui
         }
         doc.go_with(event, t.go);
     }
+}
+
+/// The row that stands for everything that concerns the page and not the byte. Returns whether it was clicked.
+fn folded(ui: &mut Ui, rect: Rect, n: usize, open: bool) -> bool {
+    let p = palette(ui);
+    let r = ui.interact(rect, ui.scope_id().with("of the page"), Sense::click());
+    r.widget_info(|| WidgetInfo::selected(Role::Button, true, open, "What concerns the page"));
+    if r.hovered() || r.has_focus() {
+        ui.painter().rect_filled(rect, 0.0, p.raised);
+    }
+    let caret = if open { icons::CARET_DOWN } else { icons::CARET_RIGHT };
+    let told = format!("{caret} {} more on its page", text::count(n as u64));
+    let cell = rect.with_min_x(rect.left() + 84.0);
+    paint_text(ui, cell, Align2::LEFT_CENTER, &told, body(), p.quiet);
+    r.on_hover_cursor(egui::CursorIcon::PointingHand).clicked()
 }
 
 /// The values of a range, every so-and-so-manieth so that there are at most [`MOST_POINTS`].

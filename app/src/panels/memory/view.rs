@@ -28,6 +28,8 @@ pub struct Touched {
     pub writer: Option<Writer>,
     /// The inputs that this holds for.
     pub key: Key,
+    /// Whether what concerns the page and not the byte is listed too.
+    pub unfolded: bool,
 }
 
 /// Who wrote a byte last: being found out, or what was found.
