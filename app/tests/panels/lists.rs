@@ -138,3 +138,27 @@ fn panels_without_anything_to_show_say_so_and_lead_on() {
     w.click("Show events");
     assert!(w.shows("events"));
 }
+
+#[test]
+fn arrows_step_through_accesses_of_a_register_that_nothing_writes() {
+    let mut w = saxpy();
+    let found = w.doc().facts.registers.iter().find_map(|(offset, f)| {
+        let reads: Vec<u64> = f.accesses.all().iter().collect();
+        (reads.len() > 1 && f.accesses.writes().is_empty()).then_some((*offset, reads))
+    });
+    let (register, reads) = found.expect("a status register is read more than once");
+    w.doc().go_with(reads[0], Selection::Register(register));
+    w.settle();
+    assert!(w.has_part("writes: none"));
+    assert!(!w.has("Next write") && !w.has("Previous write"), "no dead arrows");
+    let press = |w: &mut Window, label: &str| {
+        let mut all = w.harness.query_all_by_label(label);
+        all.next().unwrap().click_accesskit();
+        drop(all);
+        w.settle();
+    };
+    press(&mut w, "Next access");
+    assert_eq!(w.doc().moment(), reads[1]);
+    press(&mut w, "Previous access");
+    assert_eq!(w.doc().moment(), reads[0]);
+}

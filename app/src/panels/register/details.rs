@@ -176,6 +176,7 @@ fn starts(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, index: u32) {
     }
     match (j.done, j.duration_ns) {
         (Some(d), took) => {
+            let took = took.filter(|_| doc.has_times());
             let took = took.map(|t| format!("{}, ", text::duration(t))).unwrap_or_default();
             if widgets::key_link(ui, "done after", &format!("{took}event {}", text::count(d))).clicked() {
                 doc.go_with(d, Selection::Job(index));
@@ -432,33 +433,62 @@ fn history(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, register: u32) {
             doc.go_with(e, Selection::Register(register));
         }
     }
-    ui.horizontal(|ui| steps(doc, asks, ui, register));
+    ui.horizontal_wrapped(|ui| steps(doc, asks, ui, register));
 }
 
-/// The ways to the writes before and behind, and the pin.
+/// The ways to the accesses before and behind, to the writes among them, and the pin.
 pub(super) fn steps(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, register: u32) {
-    for (forward, id, icon) in [
-        (false, "previous-write", icons::CARET_LEFT),
-        (true, "next-write", icons::CARET_RIGHT),
-    ] {
-        let to = doc.neighbour(forward, true);
-        let name = to.map_or_else(|| "none".into(), text::count);
-        let label = if forward {
-            format!("{name} {icon}")
-        } else {
-            format!("{icon} {name}")
-        };
-        let r = ui.add_enabled(to.is_some(), egui::Button::new(RichText::new(label).font(mono())));
-        let title = if forward { "Next write" } else { "Previous write" };
-        r.widget_info(|| WidgetInfo::labeled(AccessRole::Button, to.is_some(), title));
-        if r.on_hover_text(title).clicked() {
-            asks.command(id);
-        }
+    let quiet = palette(ui).quiet;
+    let (all, writes) = doc
+        .facts
+        .registers
+        .get(&register)
+        .map_or((0, 0), |f| (f.accesses.len(), f.accesses.writes().len()));
+    // Where every access is a write, both ways are the same.
+    pair(doc, asks, ui, register, writes == all);
+    if writes == 0 {
+        ui.label(RichText::new("writes: none").font(small()).color(quiet));
+    } else if writes < all {
+        ui.add_space(8.0);
+        ui.label(RichText::new("write").font(small()).color(quiet));
+        pair(doc, asks, ui, register, true);
     }
     let pinned = doc.changes().pins().contains(&register);
     let r = ui.selectable_label(pinned, RichText::new(icons::PUSH_PIN).size(14.0));
     r.widget_info(|| WidgetInfo::selected(AccessRole::Button, true, pinned, "Pin to timeline"));
     if r.on_hover_text("a lane with its values in the timeline").clicked() {
         doc.pin(register);
+    }
+}
+
+/// Two buttons: to the access or write of a register before the current event, and to the one after it.
+fn pair(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, register: u32, writes: bool) {
+    for (forward, icon) in [(false, icons::CARET_LEFT), (true, icons::CARET_RIGHT)] {
+        let to = doc.neighbour(forward, writes);
+        let (title, id) = match (forward, writes) {
+            (false, false) => ("Previous access", "previous-touch"),
+            (true, false) => ("Next access", "next-touch"),
+            (false, true) => ("Previous write", "previous-write"),
+            (true, true) => ("Next write", "next-write"),
+        };
+        let label = match to.map(text::count) {
+            None => icon.to_owned(),
+            Some(event) if forward => format!("{event} {icon}"),
+            Some(event) => format!("{icon} {event}"),
+        };
+        let r = ui.add_enabled(to.is_some(), egui::Button::new(RichText::new(label).font(mono())));
+        r.widget_info(|| WidgetInfo::labeled(AccessRole::Button, to.is_some(), title));
+        let r = r.on_hover_text(asks.told(id, title));
+        let none = match (forward, writes) {
+            (false, false) => "No access before this event",
+            (true, false) => "No access after this event",
+            (false, true) => "No write before this event",
+            (true, true) => "No write after this event",
+        };
+        if r.on_disabled_hover_text(none).clicked()
+            && let Some(event) = to
+        {
+            doc.go_with(event, Selection::Register(register));
+        }
     }
 }
