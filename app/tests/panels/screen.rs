@@ -260,3 +260,24 @@ fn a_pixel_chosen_is_selected_everywhere_and_the_stores_to_it_are_its_trail() {
         (selection(offset), Some(TWICE))
     );
 }
+
+#[test]
+fn the_picture_stays_where_it_is_when_a_pixel_is_chosen() {
+    let mut w = open();
+    let before = w.harness.get_by_label("Screen picture").rect();
+    assert!(w.has_part("Click a pixel"), "the room for its history is there");
+    let at = place(&mut w, TWICE);
+    press(&mut w, at);
+    w.settle();
+    assert_eq!(w.views().screen.pixel, Some(TWICE));
+    assert_eq!(w.harness.get_by_label("Screen picture").rect(), before);
+    // The same spot is the same pixel.
+    press(&mut w, at);
+    w.settle();
+    assert_eq!(w.views().screen.pixel, Some(TWICE));
+    // The inspector lists as many events as it counts.
+    let n = w.doc().trail.touches().len();
+    assert!((1..=7).contains(&n), "{n} events");
+    let listed = w.harness.query_all_by_label_contains("trail event ").count();
+    assert_eq!(listed, n);
+}

@@ -56,9 +56,11 @@ pub fn ui(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui) {
     let full = ui.available_rect_before_wrap();
     let p = palette(ui);
     ui.painter().hline(full.x_range(), full.top(), Stroke::new(1.0, p.line));
-    let side = match view.pixel {
-        Some(_) if full.width() > PANE * 1.8 && matches!(view.look(), Some(Ok(_))) => PANE,
-        _ => 0.0,
+    // Room for the history of a pixel is there before one is chosen: the picture does not move under the pointer.
+    let side = if full.width() > PANE * 1.8 && matches!(view.look(), Some(Ok(_))) {
+        PANE
+    } else {
+        0.0
     };
     let left = Rect::from_min_max(
         pos2(full.left(), full.top() + 1.0),
