@@ -25,6 +25,12 @@ pub(super) fn ui(view: &mut View, asks: &mut Asks, ui: &mut Ui, calls: &Calls, f
     let p = palette(ui);
     let mut list = view.list;
     let mut clicked = None;
+    // The list is as wide as its longest line that was in view.
+    let area = ui.available_rect_before_wrap();
+    let width = view.widest + NUMBERS + 16.0;
+    let offset = view.sideways.moved(ui, area, width);
+    let clip = area.with_min_x(area.left() + NUMBERS);
+    let mut widest = view.widest;
     list.show(ui, "PTX", code.lines() as u64, |ui, row, rect| {
         let line = code.line(row as usize);
         let r = ui.interact(rect, ui.scope_id().with(("ptx", row)), Sense::click());
@@ -53,7 +59,6 @@ pub(super) fn ui(view: &mut View, asks: &mut Asks, ui: &mut Ui, calls: &Calls, f
             mono_small(),
             p.quiet,
         );
-        let place = Rect::from_min_max(pos2(rect.left() + NUMBERS, rect.top()), rect.max);
         let told = line.replace('\t', "    ");
         let words = told.trim_start();
         let ink = match words {
@@ -61,7 +66,11 @@ pub(super) fn ui(view: &mut View, asks: &mut Asks, ui: &mut Ui, calls: &Calls, f
             w if w.starts_with("//") || w.starts_with('.') => p.quiet,
             _ => p.text,
         };
-        paint_text(ui, place, Align2::LEFT_CENTER, &told, mono(), ink);
+        let galley = ui.painter().layout_no_wrap(told, mono(), ink);
+        widest = widest.max(galley.size().x);
+        let at = pos2(rect.left() + NUMBERS - offset, rect.center().y - galley.size().y / 2.0);
+        let code = ui.painter().with_clip_rect(clip.intersect(ui.clip_rect()));
+        code.galley(at, galley, ink);
         r.context_menu(|ui| {
             if ui.button("Copy the line").clicked() {
                 ui.ctx().copy_text(line.to_owned());
@@ -74,6 +83,8 @@ pub(super) fn ui(view: &mut View, asks: &mut Asks, ui: &mut Ui, calls: &Calls, f
         }
     });
     view.list = list;
+    view.widest = widest;
+    view.sideways.bar(ui, "PTX", area, width);
     if clicked.is_some() {
         view.line = clicked;
     }

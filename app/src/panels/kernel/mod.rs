@@ -92,6 +92,8 @@ fn read(doc: &Document, view: &mut View, asks: &mut Asks, calls: &Arc<Calls>, fu
     view.code = None;
     view.line = None;
     view.list.top = 0.0;
+    view.widest = 0.0;
+    view.sideways = Default::default();
     view.launches.top = 0.0;
     let (calls, recording) = (Arc::clone(calls), Arc::clone(&doc.recording));
     let name = called::short(calls.function_name(function)).to_owned();

@@ -2,6 +2,7 @@
 
 use crate::document::Document;
 use crate::theme::rows::Rows;
+use crate::theme::sideways::Sideways;
 use std::sync::Arc;
 use trace_core::calls::KernelCode;
 use trace_core::progress::Progress;
@@ -25,6 +26,9 @@ pub struct View {
     pub(super) of: Option<(usize, u32)>,
     pub(super) reading: Option<Progress>,
     pub(super) list: Rows,
+    /// How far the code is moved sideways, and how wide its longest line is that was in view, points.
+    pub(super) sideways: Sideways,
+    pub(super) widest: f32,
     pub(super) launches: Rows,
     pub(in crate::panels) seen_jump: u64,
 }
