@@ -6,10 +6,12 @@ use crate::document::Document;
 use crate::document::runs::{Content, Run, rights_text};
 use crate::document::spaces::SpaceFact;
 use crate::document::tables::Mark;
-use crate::theme::widgets::{self, paint_text};
+use crate::panels::desk::Asks;
+use crate::theme::columns::{Column, Table};
+use crate::theme::widgets;
 use crate::theme::{body, mono, palette, small, text};
 use egui::accesskit::Role;
-use egui::{Align2, Color32, Mesh, Rect, Sense, Shape, Stroke, Ui, WidgetInfo, pos2, vec2};
+use egui::{Color32, Mesh, Rect, Sense, Shape, Stroke, Ui, WidgetInfo, pos2, vec2};
 
 /// Pixels of a span: one a page up to 220, then compressed.
 fn span_pixels(pages: u64, most: f32) -> f32 {
@@ -55,55 +57,36 @@ fn row_of(space: &SpaceFact, mark: Option<Mark>, va: u64) -> Option<usize> {
     }
 }
 
-/// Draws the table and the legend under it.
-pub fn ui(doc: &mut Document, view: &mut View, ui: &mut Ui, space: &SpaceFact) {
-    let p = palette(ui);
-    let mark = view.mark;
-    let full = ui.available_rect_before_wrap();
-    let (head, _) = ui.allocate_exact_size(vec2(full.width(), 22.0), Sense::hover());
-    let span_x = 236.0;
-    let names_x = (full.width() - 130.0).max(span_x + 80.0);
-    let columns = [("start", 12.0, false), ("pages", 176.0, true), ("rights", 188.0, false)];
-    for (name, x, right) in columns {
-        let align = if right {
-            Align2::RIGHT_CENTER
-        } else {
-            Align2::LEFT_CENTER
-        };
-        let at = pos2(full.left() + x, head.center().y);
-        ui.painter().text(at, align, name, small(), p.quiet);
-    }
-    let cell = |from: f32, to: f32| {
-        Rect::from_min_max(
-            pos2(full.left() + from, head.top()),
-            pos2(full.left() + to, head.bottom()),
-        )
-    };
-    let hint = if names_x - span_x > 210.0 {
-        "span, compressed beyond 220 pages"
-    } else {
-        "span"
-    };
-    paint_text(
-        ui,
-        cell(span_x, names_x - 8.0),
-        Align2::LEFT_CENTER,
-        hint,
-        small(),
-        p.quiet,
-    );
+/// The table's name in the workspace.
+const TABLE: &str = "mappings";
+
+/// The columns.
+fn columns(mark: Option<Mark>) -> [Column; 5] {
     let last = if mark == Some(Mark::Twice) {
         "the same memory as"
     } else {
         "holds"
     };
-    let names = cell(names_x, full.width() - 4.0);
-    paint_text(ui, names, Align2::LEFT_CENTER, last, small(), p.quiet);
-    ui.painter()
-        .hline(head.x_range(), head.bottom(), Stroke::new(1.0, p.line));
+    [
+        Column::new("start", "start", 116.0),
+        Column::new("pages", "pages", 44.0).number().leaves(1),
+        Column::new("rights", "rights", 34.0).leaves(2),
+        Column::new("span", "span, compressed beyond 220 pages", 80.0)
+            .stretch(1.0)
+            .leaves(4),
+        Column::new("holds", last, 112.0).stretch(0.1).leaves(3),
+    ]
+}
+
+/// Draws the table and the legend under it.
+pub fn ui(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui, space: &SpaceFact) {
+    let p = palette(ui);
+    let mark = view.mark;
+    let full = ui.available_rect_before_wrap();
     let legend = 26.0;
-    let area = Rect::from_min_max(pos2(full.left(), head.bottom() + 1.0), full.max - vec2(0.0, legend));
+    let area = Rect::from_min_max(full.min, full.max - vec2(0.0, legend));
     let mut child = ui.new_child(egui::UiBuilder::new().max_rect(area));
+    let table = Table::head(&mut child, asks.tables.state(TABLE), TABLE, &columns(mark));
     let mut list = view.list;
     let at = view.at;
     let shown = row_of(space, mark, at.unwrap_or(0));
@@ -126,31 +109,29 @@ pub fn ui(doc: &mut Document, view: &mut View, ui: &mut Ui, space: &SpaceFact) {
         } else if r.hovered() {
             ui.painter().rect_filled(rect, 0.0, p.raised);
         }
-        let (x, y) = (rect.left(), rect.center().y);
-        let put = |x: f32, align: Align2, t: String, ink: Color32| {
-            ui.painter().text(pos2(x, y), align, t, mono(), ink);
-        };
-        put(x + 12.0, Align2::LEFT_CENTER, format!("{:#x}", m.va), p.text);
-        put(x + 176.0, Align2::RIGHT_CENTER, text::count(m.pages), p.quiet);
+        let y = rect.center().y;
+        table.text(ui, "start", rect, &format!("{:#x}", m.va), mono(), p.text);
+        table.text(ui, "pages", rect, &text::count(m.pages), mono(), p.quiet);
         let whole = Run {
             content: Content::Data,
             ..m
         };
         let ink = colour(p, ColourBy::Rights, &whole);
-        put(x + 188.0, Align2::LEFT_CENTER, rights_text(m.rights), ink);
-        let most = (names_x - span_x - 16.0).max(30.0);
-        let wide = span_pixels(m.pages, most);
-        let bar = Rect::from_min_size(pos2(x + span_x, y - 5.0), vec2(wide, 10.0));
-        spans(view.colour_by, ui, space, &m, bar);
-        if m.pages as f32 > 220.0_f32.min(most * 0.6) {
-            let cut = bar.left() + wide * 0.85;
-            let ground = if selected { p.selection } else { p.panel };
-            ui.painter().line_segment(
-                [pos2(cut - 2.0, bar.bottom() + 1.0), pos2(cut + 3.0, bar.top() - 1.0)],
-                Stroke::new(3.0, ground),
-            );
+        table.text(ui, "rights", rect, &rights_text(m.rights), mono(), ink);
+        if let Some(cell) = table.cell("span", rect) {
+            let most = (cell.width() - 8.0).max(30.0);
+            let wide = span_pixels(m.pages, most);
+            let bar = Rect::from_min_size(pos2(cell.left(), y - 5.0), vec2(wide, 10.0));
+            spans(view.colour_by, ui, space, &m, bar);
+            if m.pages as f32 > 220.0_f32.min(most * 0.6) {
+                let cut = bar.left() + wide * 0.85;
+                let ground = if selected { p.selection } else { p.panel };
+                ui.painter().line_segment(
+                    [pos2(cut - 2.0, bar.bottom() + 1.0), pos2(cut + 3.0, bar.top() - 1.0)],
+                    Stroke::new(3.0, ground),
+                );
+            }
         }
-        let names = Rect::from_min_max(pos2(x + names_x, rect.top()), pos2(rect.right() - 4.0, rect.bottom()));
         let held = match other {
             Some(o) => format!("{o:#x}"),
             None => holds(doc, m.va, m.end()),
@@ -160,7 +141,7 @@ pub fn ui(doc: &mut Document, view: &mut View, ui: &mut Ui, space: &SpaceFact) {
         } else {
             (body(), p.quiet)
         };
-        paint_text(ui, names, Align2::LEFT_CENTER, &held, font, ink);
+        table.text(ui, "holds", rect, &held, font, ink);
         if r.clicked() {
             chosen = Some(m);
         }
@@ -178,6 +159,7 @@ pub fn ui(doc: &mut Document, view: &mut View, ui: &mut Ui, space: &SpaceFact) {
             r.on_hover_text(format!("{range}\n{held}"));
         }
     });
+    table.finish(&child, asks.tables.state(TABLE));
     view.list = list;
     if let Some(m) = chosen {
         view.frame(m.va, m.pages);

@@ -59,7 +59,7 @@ pub fn ui(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui) {
         .vline(right.left(), right.y_range(), Stroke::new(1.0, palette(ui).line));
     let mut child = ui.new_child(egui::UiBuilder::new().max_rect(left));
     child.shrink_clip_rect(left);
-    list::ui(doc, view, &mut child, space);
+    list::ui(doc, view, asks, &mut child, space);
     let mut child = ui.new_child(egui::UiBuilder::new().max_rect(right.shrink2(vec2(12.0, 8.0))));
     child.shrink_clip_rect(right);
     map::ui(doc, view, &mut child, space);

@@ -5,10 +5,10 @@ use super::{bars, name};
 use crate::document::Document;
 use crate::document::changes::Plotted;
 use crate::panels::desk::Asks;
-use crate::theme::widgets::{paint_middle, paint_text};
-use crate::theme::{icons, mono, palette, small, text, widgets};
+use crate::theme::columns::{Column, Table, TableState};
+use crate::theme::{icons, mono, palette, text, widgets};
 use egui::accesskit::Role;
-use egui::{Align2, Rect, RichText, Sense, Stroke, Ui, WidgetInfo, vec2};
+use egui::{RichText, Sense, Ui, WidgetInfo};
 use std::sync::Arc;
 use trace_query::Histogram;
 
@@ -65,9 +65,10 @@ pub(super) fn ui(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut 
         return;
     }
     let ink = name::colour(p, slot);
+    let state = asks.tables.state(TABLE_ID);
     bars::split(ui, TABLE, |left, right| {
         draw(doc, view, left, &line, &h, ink);
-        table(doc, view, right, &line, &h, ink);
+        table(doc, view, state, right, &line, (&h, ink));
     });
 }
 
@@ -120,32 +121,30 @@ fn draw(doc: &Document, view: &View, ui: &mut Ui, line: &Plotted, h: &Arc<Histog
     bars::chart(ui, &label, &list, ink, None, bars::whole);
 }
 
+/// The table's name in the workspace.
+const TABLE_ID: &str = "values";
+
+/// The columns of the most frequent values.
+fn columns() -> [Column; 4] {
+    [
+        Column::new("value", "value", 98.0),
+        Column::new("means", "means", 80.0).stretch(1.0),
+        Column::new("times", "times", 56.0).number(),
+        Column::new("share", "share", 50.0).number().leaves(1),
+    ]
+}
+
 /// The most frequent values.
-fn table(doc: &mut Document, view: &mut View, ui: &mut Ui, line: &Plotted, h: &Arc<Histogram>, ink: egui::Color32) {
+fn table(
+    doc: &mut Document,
+    view: &mut View,
+    state: &mut TableState,
+    ui: &mut Ui,
+    line: &Plotted,
+    (h, ink): (&Arc<Histogram>, egui::Color32),
+) {
     let p = palette(ui);
-    let (head, _) = ui.allocate_exact_size(vec2(ui.available_width() - 8.0, 22.0), Sense::hover());
-    let cells = |rect: Rect| {
-        let value = rect.with_max_x(rect.left() + 110.0);
-        let count =
-            Rect::from_min_max(egui::pos2(rect.right() - 130.0, rect.top()), rect.max).with_max_x(rect.right() - 58.0);
-        let share = rect.with_min_x(rect.right() - 54.0).with_max_x(rect.right() - 2.0);
-        let means = Rect::from_min_max(
-            egui::pos2(value.right() + 12.0, rect.top()),
-            egui::pos2(count.left() - 4.0, rect.bottom()),
-        );
-        (value, means, count, share)
-    };
-    let (value, means, count, share) = cells(head);
-    for (cell, align, word) in [
-        (value, Align2::LEFT_CENTER, "value"),
-        (means, Align2::LEFT_CENTER, "means"),
-        (count, Align2::RIGHT_CENTER, "times"),
-        (share, Align2::RIGHT_CENTER, "share"),
-    ] {
-        paint_text(ui, cell, align, word, small(), p.quiet);
-    }
-    ui.painter()
-        .hline(head.x_range(), head.bottom(), Stroke::new(1.0, p.line));
+    let table = Table::head(ui, state, TABLE_ID, &columns());
     let mut rows = view.rows;
     let most = h.common.first().map_or(1, |c| c.1).max(1);
     rows.show(ui, "Most frequent values", h.common.len() as u64, |ui, row, rect| {
@@ -159,21 +158,23 @@ fn table(doc: &mut Document, view: &mut View, ui: &mut Ui, line: &Plotted, h: &A
         if r.hovered() || r.has_focus() {
             ui.painter().rect_filled(rect, 0.0, p.raised);
         }
-        let (value, means, count, share) = cells(rect);
-        let bar = means.with_min_y(rect.bottom() - 3.0).with_max_y(rect.bottom() - 1.0);
-        let wide = bar.width() * (n as f32 / most as f32);
-        ui.painter()
-            .rect_filled(bar.with_max_x(bar.left() + wide.max(1.0)), 0.0, ink);
-        paint_middle(ui, value, Align2::LEFT_CENTER, &shown, mono(), p.text);
-        paint_text(ui, means, Align2::LEFT_CENTER, &meaning, crate::theme::body(), p.quiet);
-        paint_text(ui, count, Align2::RIGHT_CENTER, &text::count(n), mono(), p.text);
+        if let Some(means) = table.cell("means", rect) {
+            let bar = means.with_min_y(rect.bottom() - 3.0).with_max_y(rect.bottom() - 1.0);
+            let wide = bar.width() * (n as f32 / most as f32);
+            ui.painter()
+                .rect_filled(bar.with_max_x(bar.left() + wide.max(1.0)), 0.0, ink);
+        }
+        table.middle(ui, "value", rect, &shown, p.text);
+        table.text(ui, "means", rect, &meaning, crate::theme::body(), p.quiet);
+        table.text(ui, "times", rect, &text::count(n), mono(), p.text);
         let part = format!("{:.1} %", n as f64 * 100.0 / h.total.max(1) as f64);
-        paint_text(ui, share, Align2::RIGHT_CENTER, &part, mono(), p.quiet);
+        table.text(ui, "share", rect, &part, mono(), p.quiet);
         let r = r.on_hover_text(format!("{shown} {meaning}"));
         widgets::copies(
             &r,
             &[("value", shown.clone()), ("row", format!("{shown}\t{meaning}\t{n}"))],
         );
     });
+    table.finish(ui, state);
     view.rows = rows;
 }

@@ -14,9 +14,10 @@ use crate::document::moment::Selection;
 use crate::document::{Document, lookup, words};
 use crate::panels::copy_menu;
 use crate::panels::desk::Asks;
+use crate::theme::columns::{Column, Table};
 use crate::theme::{icons, mono, palette, text, widgets};
 use egui::accesskit::Role;
-use egui::{Align2, Rect, RichText, Sense, Stroke, StrokeKind, Ui, WidgetInfo, pos2, vec2};
+use egui::{Align2, Rect, RichText, Sense, Stroke, StrokeKind, Ui, WidgetInfo, vec2};
 use std::sync::Arc;
 use trace_core::registers::{AccessList, Accesses, history};
 
@@ -230,6 +231,19 @@ fn choose(doc: &mut Document, view: &mut View, ui: &mut Ui) {
     }
 }
 
+/// The table's name in the workspace.
+const TABLE: &str = "accesses";
+
+/// The columns of the accesses to a register.
+fn columns() -> [Column; 4] {
+    [
+        Column::new("event", "event", 48.0).number(),
+        Column::new("access", "access", 8.0),
+        Column::new("value", "value", 80.0).stretch(0.1).at_most(150.0),
+        Column::new("means", "means", 80.0).stretch(1.0).leaves(1),
+    ]
+}
+
 fn accesses(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui, register: u32) {
     let p = palette(ui);
     let facts = Arc::clone(&doc.facts);
@@ -260,6 +274,7 @@ fn accesses(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui, r
         rows.reveal(n);
     }
     let len = events.len() as u64;
+    let table = Table::head(ui, asks.tables.state(TABLE), TABLE, &columns());
     rows.show(ui, "Accesses", len, |ui, row, rect| {
         let Some(e) = events.get(row as usize) else {
             return;
@@ -274,38 +289,19 @@ fn accesses(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui, r
         } else if r.hovered() {
             ui.painter().rect_filled(rect, 0.0, p.raised);
         }
-        let y = rect.center().y;
-        ui.painter().text(
-            pos2(rect.left() + 56.0, y),
-            Align2::RIGHT_CENTER,
-            text::count(e),
-            mono(),
-            p.quiet,
-        );
+        table.text(ui, "event", rect, &text::count(e), mono(), p.quiet);
         let colour = if a.write { p.write } else { p.read };
-        let m = Rect::from_center_size(pos2(rect.left() + 72.0, y), vec2(8.0, 8.0));
-        if a.write {
-            ui.painter().rect_filled(m, 1.0, colour);
-        } else {
-            ui.painter()
-                .rect_stroke(m, 1.0, Stroke::new(1.2, colour), StrokeKind::Inside);
+        if let Some(cell) = table.cell("access", rect) {
+            let m = Rect::from_center_size(cell.center(), vec2(8.0, 8.0));
+            if a.write {
+                ui.painter().rect_filled(m, 1.0, colour);
+            } else {
+                ui.painter()
+                    .rect_stroke(m, 1.0, Stroke::new(1.2, colour), StrokeKind::Inside);
+            }
         }
-        ui.painter().text(
-            pos2(rect.left() + 84.0, y),
-            Align2::LEFT_CENTER,
-            widgets::cut_middle(ui, 88.0, &doc.numbers.text(a.value, a.width), &mono()),
-            mono(),
-            p.text,
-        );
-        let rest = Rect::from_min_max(pos2(rect.left() + 176.0, rect.top()), rect.max - vec2(4.0, 0.0));
-        widgets::paint_text(
-            ui,
-            rest,
-            Align2::LEFT_CENTER,
-            &words::means(doc, e),
-            crate::theme::body(),
-            p.quiet,
-        );
+        table.middle(ui, "value", rect, &doc.numbers.text(a.value, a.width), p.text);
+        table.text(ui, "means", rect, &words::means(doc, e), crate::theme::body(), p.quiet);
         if r.clicked() {
             go = Some(e);
         }
@@ -320,6 +316,7 @@ fn accesses(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui, r
         ];
         widgets::copies(&r, &forms);
     });
+    table.finish(ui, asks.tables.state(TABLE));
     view.list = rows;
     if let Some(e) = go {
         doc.go_with(e, Selection::Register(register));

@@ -4,21 +4,29 @@ use super::super::View;
 use super::moment;
 use crate::document::Document;
 use crate::document::moment::Selection;
-use crate::theme::widgets::{self, paint_middle, paint_text};
+use crate::panels::desk::Asks;
+use crate::theme::columns::{Column, Table};
+use crate::theme::widgets::{self, paint_middle};
 use crate::theme::{body, palette, small, text};
 use egui::accesskit::Role;
-use egui::{Align2, Rect, Sense, Stroke, Ui, WidgetInfo, pos2, vec2};
+use egui::{Align2, Sense, Ui, WidgetInfo};
 use trace_core::calls::{BufferKind, Calls};
 
+/// The table's name in the workspace.
+const TABLE: &str = "buffers";
+
+/// The columns.
+fn columns() -> [Column; 2] {
+    [
+        Column::new("buffer", "buffer", 80.0).stretch(1.0),
+        Column::new("size", "size", 52.0).number().leaves(1),
+    ]
+}
+
 /// Draws it.
-pub(super) fn ui(doc: &mut Document, view: &mut View, ui: &mut Ui, calls: &Calls) {
+pub(super) fn ui(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui, calls: &Calls) {
     let p = palette(ui);
-    let (head, _) = ui.allocate_exact_size(vec2(ui.available_width(), 22.0), Sense::hover());
-    let inner = head.shrink2(vec2(12.0, 0.0));
-    paint_text(ui, inner, Align2::LEFT_CENTER, "buffer", small(), p.quiet);
-    paint_text(ui, inner, Align2::RIGHT_CENTER, "size", small(), p.quiet);
-    ui.painter()
-        .hline(head.x_range(), head.bottom(), Stroke::new(1.0, p.line));
+    let table = Table::head(ui, asks.tables.state(TABLE), TABLE, &columns());
     let at = moment(doc, view.device.side);
     let all = calls.buffers().list();
     let mut rows = view.device.list;
@@ -35,10 +43,11 @@ pub(super) fn ui(doc: &mut Document, view: &mut View, ui: &mut Ui, calls: &Calls
         }
         let here = b.lives_at(at);
         let ink = if here { p.text } else { p.quiet };
-        let inner = rect.shrink2(vec2(12.0, 0.0));
-        let used = paint_text(ui, inner, Align2::RIGHT_CENTER, &text::bytes(b.bytes), small(), p.quiet);
-        let name = Rect::from_min_max(inner.min, pos2(inner.right() - used - 8.0, inner.bottom()));
-        paint_middle(ui, name, Align2::LEFT_CENTER, &b.name, body(), ink);
+        if let Some(cell) = table.cell("buffer", rect) {
+            table.note(ui, "buffer", &b.name, &body(), 0.0);
+            paint_middle(ui, cell, Align2::LEFT_CENTER, &b.name, body(), ink);
+        }
+        table.text(ui, "size", rect, &text::bytes(b.bytes), small(), p.quiet);
         let mut told = format!("{:#x} · {}", b.at, b.kind.name());
         if b.kind != BufferKind::Variable {
             told.push_str(&format!("\ntaken at event {}", text::count(b.from)));
@@ -55,6 +64,7 @@ pub(super) fn ui(doc: &mut Document, view: &mut View, ui: &mut Ui, calls: &Calls
             chosen = Some((row as u32, b.at));
         }
     });
+    table.finish(ui, asks.tables.state(TABLE));
     view.device.list = rows;
     if let Some((buffer, va)) = chosen {
         doc.select(Selection::Memory { space: 0, va, bytes: 1 });

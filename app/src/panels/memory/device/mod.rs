@@ -47,7 +47,7 @@ pub fn ui(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui, cal
         let left = Rect::from_min_max(full.min, pos2(full.left() + wide, full.bottom()));
         let mut child = ui.new_child(egui::UiBuilder::new().max_rect(left));
         child.shrink_clip_rect(left);
-        list::ui(doc, view, &mut child, calls);
+        list::ui(doc, view, asks, &mut child, calls);
         ui.painter()
             .vline(left.right(), left.y_range(), Stroke::new(1.0, p.line));
     }
