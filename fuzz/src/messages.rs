@@ -86,7 +86,7 @@ pub fn outcome(data: &[u8]) -> bool {
         ..Plan::empty(replay_engine::plan::PLAN_VERSION)
     };
     let none = std::collections::BTreeMap::new();
-    let Ok(recording) = arrived.recording(&plan, &none, &info) else {
+    let Ok(recording) = arrived.recording(&plan, &none, &info, None) else {
         return false;
     };
     let bytes = trace_core::container::to_bytes(&recording).unwrap_or_else(|e| panic!("it cannot be written: {e}"));
