@@ -3,7 +3,7 @@
 use super::out::{counted, duration};
 use super::{Failure, Out, hex};
 use replay_engine::run::calls::CallsOutcome;
-use replay_engine::run::{FaultReport, JobOutcome, Outcome, Verdict};
+use replay_engine::run::{FaultReport, JobOutcome, Outcome};
 use trace_core::jobs::exception_name;
 use trace_core::registers::RegisterMap;
 
@@ -29,16 +29,8 @@ pub struct Of<'a> {
 
 /// Prints an outcome; `run` says how long the runs took.
 pub fn print(o: &Outcome, of: &Of<'_>, time: String, out: &mut Out) -> Result<(), Failure> {
-    let verdict = match o.verdict {
-        Verdict::Match => "match",
-        Verdict::Diverged => "diverged",
-        Verdict::Failed => "failed",
-    };
-    // Reads alone are a small part of the work where no shader ran: that stands with the verdict, not far below it.
-    let but = match o.verdict == Verdict::Match && !o.computed {
-        true => "; not all that jobs compute was computed (see Computed)",
-        false => "",
-    };
+    // Reads alone are a small part of the work where no shader ran: the verdict itself says so.
+    let verdict = o.verdict_line();
     let what = if o.calls.is_some() {
         "compared outputs"
     } else {
@@ -49,7 +41,7 @@ pub fn print(o: &Outcome, of: &Of<'_>, time: String, out: &mut Out) -> Result<()
         told => {
             let told = told.map_or_else(String::new, |t| format!("; {t}"));
             out.line(format_args!(
-                "{verdict}: {} of {} {what} as recorded{told}{but}",
+                "{verdict}: {} of {} {what} as recorded{told}",
                 o.reads.matched, o.reads.compared
             ))?;
         }

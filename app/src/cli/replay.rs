@@ -82,6 +82,8 @@ struct Arguments {
 #[derive(Serialize)]
 struct Report<'a> {
     outcome: Verdict,
+    /// How it ended in one line, with what was not computed.
+    verdict: String,
     computed: bool,
     actions: u64,
     reads: Reads,
@@ -455,6 +457,7 @@ fn report<'a>(o: &'a Outcome, of: &'a ReplayOf, chains: &Chains, screens: &Scree
     let fault = |f: &'_ FaultReport| -> Option<String> { f.address.map(|a| hex(a.0)) };
     Report {
         outcome: o.verdict,
+        verdict: o.verdict_line(),
         computed: o.computed,
         actions: o.actions,
         reads: Reads {

@@ -580,13 +580,14 @@ fn run(
     Ok((Arc::new(outcome), compared))
 }
 
-/// How a replay ended, in a word.
+/// How a replay ended, in a word, or in a line where not everything was computed.
 #[must_use]
-pub fn verdict(outcome: &Outcome) -> &'static str {
+pub fn verdict(outcome: &Outcome) -> String {
     match outcome.verdict {
-        Verdict::Match => "Matched",
-        Verdict::Diverged => "Diverged",
-        Verdict::Failed => "Failed",
+        Verdict::Match if outcome.computed => "Matched".to_owned(),
+        Verdict::Match => outcome.verdict_line(),
+        Verdict::Diverged => "Diverged".to_owned(),
+        Verdict::Failed => "Failed".to_owned(),
     }
 }
 

@@ -126,6 +126,38 @@ fn computed_otherwise() -> Window {
 }
 
 #[test]
+fn a_comparison_opens_at_its_cause_and_says_it_in_one_sentence() {
+    let mut w = computed_otherwise();
+    assert_eq!(w.views().compare.section, Section::Buffers, "where the input stands");
+    let told = "Input a differs (1 of 1,024), so output c differs after job 0; events, descriptors and page tables are the same.";
+    assert!(w.has(told), "{:?}", w.doc().comparing.done.clone().unwrap().summary);
+    // What a person chose stays, and nothing is said of what is the same.
+    w.click("Differences: Descriptors");
+    assert!(w.has("Jobs were told to do the same on both sides."));
+    let mut w = Window::named("digits.kine");
+    w.run("replay");
+    w.run("compare-outcome");
+    w.settle();
+    assert!(w.has_part("They are the same") && !w.has_part("No difference"));
+    assert_eq!(w.doc().comparing.done.clone().unwrap().diff.descriptors.differ(), 0);
+}
+
+#[test]
+fn what_was_not_computed_is_said_by_verdict_and_comparison() {
+    let mut w = Window::named("triangle.kine");
+    w.run("replay");
+    let o = w.doc().replay.outcome.clone().unwrap();
+    let n = o.jobs.len();
+    assert!(w.has_part(&format!("Registers match, {n} of {n} jobs not computed")));
+    assert!(!w.has_part("Matched"));
+    w.run("compare-outcome");
+    w.settle();
+    assert!(w.has_part("The same in what was compared") && !w.has_part("They are the same"));
+    let told = format!("! Outputs not compared: not computed ({n} of {n} jobs of the second).");
+    assert!(w.has(&told), "{:?}", w.doc().comparing.done.clone().unwrap().summary);
+}
+
+#[test]
 fn memory_stands_side_by_side_and_the_next_bytes_that_differ_are_gone_to() {
     let mut w = computed_otherwise();
     let end = w.doc().len();
@@ -218,8 +250,8 @@ fn what_jobs_were_told_otherwise_is_listed_by_field_and_leads_to_its_bytes() {
         .cloned()
         .expect("a descriptor that differs");
     let (name, a, b) = d.fields.first().cloned().expect("a field that differs");
-    // No event and no register differs: the first list that tells something is in front, until a person chooses.
-    assert_eq!(w.views().compare.section, Section::Descriptors);
+    // No event and no register differs: the shader that differs from the beginning on is in front, until a person chooses.
+    assert_eq!(w.views().compare.section, Section::Buffers);
     w.click("Differences: Events");
     assert!(w.has("No event differs.") && w.views().compare.section == Section::Events);
     w.click("Differences: Descriptors");

@@ -125,16 +125,17 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
         file: arguments.b.clone(),
     }
     .open_sound()?;
-    let (diff, aligned, causes) = waiting::show("comparing", |progress, _| {
+    let (diff, aligned, causes, summary) = waiting::show("comparing", |progress, _| {
         let found = || {
             let both = (&a.recording, &b.recording);
             let (diff, aligned) = diff::compare(both.0, both.1, &rules, progress)?;
             let causes = diff::causes(both, (&diff, &aligned), progress)?;
-            Ok((diff, aligned, causes))
+            let summary = diff::summarize(both, (&diff, &aligned), &causes);
+            Ok((diff, aligned, causes, summary))
         };
         found().map_err(|e: Cancelled| Failure::file(&arguments.a, e))
     })?;
-    let report = report::report((&diff, &aligned), &causes, (&a, &b), &rules);
+    let report = report::report((&diff, &aligned), (&causes, &summary), (&a, &b), &rules);
     if let Some(file) = &arguments.html {
         let name = |p: &Path| p.display().to_string();
         let page = page::page(&report, &name(&arguments.a), &name(&arguments.b));

@@ -13,12 +13,14 @@ const MOST: usize = 200;
 /// The page; `a` and `b` are the files as they were given.
 pub fn page(r: &Report<'_>, a: &str, b: &str) -> String {
     let verdict = if r.same { "No difference" } else { "They differ" };
+    let whole = r.same && r.not_compared.is_empty();
     let body = html! {
-        h1 class=[r.same.then_some("same")] { @if r.same { "= " } @else { "≠ " } (verdict) }
+        h1 class=[whole.then_some("same")] { @if r.same { "= " } @else { "≠ " } (verdict) }
+        p class="part" { (r.summary) @if !r.not_compared.is_empty() { " " (r.not_compared) } }
         p class="files" { "first " code { (a) } ", second " code { (b) } }
         @if let Some(f) = &r.first_difference {
             p class="part" {
-                "They part"
+                "First difference"
                 @if (f.a_event, f.b_event) != (None, None) { " " (at(f.a_event, f.b_event)) }
                 ": " code { (f.what) }
             }
@@ -143,6 +145,16 @@ fn notes(r: &Report<'_>) -> Markup {
             (e.deleted) " only in the first, " (e.inserted) " only in the second, " (e.moved) " moved; " (e.relocated)
             " differ only by where things lie, " (e.uncompared) " carry what every run has for itself."
             @for o in &e.one_sided { " Events of kind " (o.kind) " (" (o.a) " and " (o.b) ") are not compared: one side has none." }
+            @if e.foreign.a + e.foreign.b > 0 {
+                " " (e.foreign.a) " and " (e.foreign.b) " accesses to spaces of the machine that one side lacks are not compared."
+            }
+            @if r.descriptors.status > 0 {
+                " Status fields that the device writes (" (r.descriptors.status_fields.join(", ")) ") are not compared; they differ in "
+                (counted(r.descriptors.status, "descriptor")) "."
+            }
+            @if r.memory.not_held.a || r.memory.not_held.b {
+                " Memory at the end is not compared: one side does not hold it."
+            }
             @for rule in &r.rules { br; "By rule: " code { (rule) } }
         }
     }

@@ -1,7 +1,7 @@
 //! What `diff --json` prints, and what its text and its page are made of.
 
 use super::calls::{self, Calls, call_told};
-use super::words::{job_name, told, written};
+use super::words::{described, job_name, told, written};
 use crate::cli::hex;
 use crate::cli::out::counted;
 use crate::cli::source::Opened;
@@ -9,7 +9,8 @@ use serde::Serialize;
 use std::borrow::Cow;
 use trace_core::diff::{
     self, Aligned, Become, BufferDiff, DescriptorDifference, Diff, Effect, Errors, EventDifference,
-    HostWriteDifference, JobPair, Link, MappingDifference, PageDifference, RegisterDiff, Rules, Tolerance, kind_name,
+    HostWriteDifference, JobPair, Link, MappingDifference, PageDifference, RegisterDiff, Rules, Summary, Tolerance,
+    kind_name,
 };
 use trace_core::memory::element_text;
 use trace_core::recording::{CallFacts, EventKind};
@@ -18,6 +19,12 @@ use trace_core::registers::{place_name, shows_spaces};
 #[derive(Serialize)]
 pub struct Report<'a> {
     pub same: bool,
+    /// The comparison in one sentence.
+    pub summary: &'a str,
+    /// What could not be compared, in a sentence; empty where everything was.
+    pub not_compared: &'a str,
+    /// Jobs that were not computed.
+    pub not_computed: Sides,
     pub first_difference: Option<First>,
     pub jobs: Sides,
     pub events: Events,
@@ -60,6 +67,8 @@ pub struct Events {
     pub folded: Sides,
     pub cut_short: Vec<JobPair>,
     pub one_sided: Vec<OneSided>,
+    pub foreign: Sides,
+    pub not_played: Sides,
     pub list: Vec<Event>,
 }
 
@@ -114,9 +123,18 @@ pub struct Memory<'a> {
     pub pages_only_a: u64,
     pub pages_only_b: u64,
     pub pages_ignored: u64,
+    /// Sides that do not hold their memory at the end.
+    pub not_held: NotHeld,
     pub bytes_differ: u64,
     pub pages: Vec<Page>,
     pub buffers: Vec<Buffer<'a>>,
+}
+
+/// Which sides do not hold something.
+#[derive(Serialize)]
+pub struct NotHeld {
+    pub a: bool,
+    pub b: bool,
 }
 
 /// A named buffer; what only one side has has no elements.
@@ -216,6 +234,8 @@ pub struct Descriptors<'a> {
     pub only_b: u64,
     pub relocated: u64,
     pub unknown: u64,
+    pub status: u64,
+    pub status_fields: &'a [String],
     pub list: Vec<Descriptor<'a>>,
 }
 
@@ -267,7 +287,7 @@ pub struct Page {
 /// What there is to tell of a comparison; `a` is the first recording.
 pub fn report<'a>(
     (diff, aligned): (&'a Diff, &Aligned),
-    causes: &[diff::Cause],
+    (causes, summary): (&[diff::Cause], &'a Summary),
     (a, b): (&Opened, &Opened),
     rules: &Rules,
 ) -> Report<'a> {
@@ -339,7 +359,13 @@ pub fn report<'a>(
         })
     };
     Report {
-        same: diff.is_empty(),
+        same: summary.same,
+        summary: &summary.sentence,
+        not_compared: &summary.not_compared,
+        not_computed: Sides {
+            a: diff.not_computed.a,
+            b: diff.not_computed.b,
+        },
         first_difference: first(diff, &list, &host_list),
         calls: (facts.0.is_some() && facts.1.is_some()).then(|| calls::calls(&diff.calls)),
         jobs: Sides {
@@ -368,6 +394,14 @@ pub fn report<'a>(
                     b: o.b,
                 })
                 .collect(),
+            foreign: Sides {
+                a: e.foreign.0,
+                b: e.foreign.1,
+            },
+            not_played: Sides {
+                a: e.not_played.0,
+                b: e.not_played.1,
+            },
             list,
         },
         registers: diff.registers.iter().flat_map(fields).collect(),
@@ -388,6 +422,8 @@ pub fn report<'a>(
             only_b: d.only_b,
             relocated: d.relocated,
             unknown: d.unknown,
+            status: d.status,
+            status_fields: &d.status_fields,
             list: d.list.iter().map(descriptor).collect(),
         },
         mappings: Mappings {
@@ -405,6 +441,10 @@ pub fn report<'a>(
             pages_only_a: p.only_a,
             pages_only_b: p.only_b,
             pages_ignored: p.ignored,
+            not_held: NotHeld {
+                a: p.not_held.0,
+                b: p.not_held.1,
+            },
             bytes_differ: p.bytes_differ,
             pages: p.list.iter().map(page).collect(),
             buffers: diff.buffers.iter().map(buffer).collect(),
@@ -561,17 +601,24 @@ fn first(diff: &Diff, events: &[Event], host_writes: &[HostWrite]) -> Option<Fir
         b_event: h.b,
         what: format!("the CPU wrote otherwise: {}", written(h, by)),
     });
+    let of_descriptor = diff.descriptors.list.first().map(|d| First {
+        a_event: Some(d.events.0),
+        b_event: Some(d.events.1),
+        what: format!("a descriptor differs: {}", described(&descriptor(d))),
+    });
     let place = |f: &First| f.a_event.into_iter().chain(f.b_event).min();
     let in_the_end = || {
         let (m, p) = (&diff.mappings, &diff.pages);
         let what = if m.changed + m.only_a + m.only_b + m.moved > 0 {
-            "mapped pages in the end"
+            "mapped pages at the end"
         } else if p.changed + p.only_a + p.only_b > 0 {
-            "memory in the end"
+            "memory at the end"
         } else if diff.buffers.iter().any(BufferDiff::differs) {
-            "a buffer in the end"
+            "a buffer at the end"
         } else if diff.calls.differ() > 0 {
             "the code of what was launched"
+        } else if diff.descriptors.differ() > 0 {
+            "a descriptor of a job"
         } else {
             "the number of jobs"
         };
@@ -584,6 +631,7 @@ fn first(diff: &Diff, events: &[Event], host_writes: &[HostWrite]) -> Option<Fir
     of_event
         .into_iter()
         .chain(of_write)
+        .chain(of_descriptor)
         .min_by_key(place)
         .or_else(in_the_end)
 }

@@ -9,20 +9,23 @@ use std::collections::HashSet;
 
 /// Prints a comparison, at most `most` differences of each kind.
 pub fn text(r: &Report<'_>, most: usize, out: &mut Out) -> Result<(), Failure> {
+    out.line(r.summary)?;
+    if !r.not_compared.is_empty() {
+        out.line(r.not_compared)?;
+    }
     if let Some(f) = &r.first_difference {
         let at = |side: Option<u64>| side.map_or_else(|| "-".into(), |n| n.to_string());
         match (f.a_event, f.b_event) {
-            (None, None) => out.line(format_args!("They part: {}\n", f.what))?,
+            (None, None) => out.line(format_args!("First difference: {}", f.what))?,
             (a, b) => out.line(format_args!(
-                "They part at events {} and {}: {}\n",
+                "First difference at events {} and {}: {}",
                 at(a),
                 at(b),
                 f.what
             ))?,
         }
-    } else {
-        out.line("No difference\n")?;
     }
+    out.line("")?;
     let counts = |same, changed, only_a, only_b| {
         format!("{same} the same, {changed} changed, {only_a} only in the first, {only_b} only in the second")
     };
@@ -83,7 +86,8 @@ pub fn text(r: &Report<'_>, most: usize, out: &mut Out) -> Result<(), Failure> {
     }
     if e.uncompared > 0 {
         out.line(format_args!(
-            "{} accesses carry what every run has for itself (flush ids, free-running counters) and count as neither",
+            "{} accesses carry what every run has for itself (flush ids, free-running counters, state from before the \
+             recording) and count as neither",
             e.uncompared
         ))?;
     }
@@ -106,11 +110,38 @@ pub fn text(r: &Report<'_>, most: usize, out: &mut Out) -> Result<(), Failure> {
             o.kind
         ))?;
     }
+    if e.foreign.a + e.foreign.b > 0 {
+        out.line(format_args!(
+            "{} and {} accesses to memory of the machine and configuration space are not compared: the other side has no \
+             such space (a replay leaves them out)",
+            e.foreign.a, e.foreign.b
+        ))?;
+    }
+    if e.not_played.a + e.not_played.b > 0 {
+        out.line(format_args!(
+            "{} and {} calls that no replay makes are not compared (failed ones, those that change nothing, snapshots)",
+            e.not_played.a, e.not_played.b
+        ))?;
+    }
     for pair in &e.cut_short {
         out.line(format_args!(
             "{}: too different for the shortest alignment; fewer events may differ than are told",
             job_name(*pair)
         ))?;
+    }
+    if d.status > 0 {
+        out.line(format_args!(
+            "Rule: status fields that the device writes ({}) are not compared; they differ in {}",
+            d.status_fields.join(", "),
+            counted(d.status, "descriptor")
+        ))?;
+    }
+    for (not, side) in [(p.not_held.a, "first"), (p.not_held.b, "second")] {
+        if not {
+            out.line(format_args!(
+                "Memory at the end is not compared: the last snapshot of the {side} is older than what the CPU wrote"
+            ))?;
+        }
     }
     if h.already > 0 {
         out.line(format_args!(

@@ -13,7 +13,7 @@ use replay_engine::run::Outcome;
 use std::path::PathBuf;
 use std::sync::Arc;
 use trace_core::container;
-use trace_core::diff::{self, Aligned, Cause, Diff, Effect, Rules, Which};
+use trace_core::diff::{self, Aligned, Cause, Diff, Effect, Rules, Summary, Which};
 use trace_core::progress::{Cancelled, Progress};
 use trace_core::recording::Recording;
 
@@ -57,6 +57,8 @@ pub struct Comparison {
     pub other: Other,
     /// Where they differ.
     pub diff: Diff,
+    /// What that comes to: one sentence, and where the earliest cause is.
+    pub summary: Summary,
     /// How their events go together.
     pub steps: Steps,
     /// The same as the comparison told it, for whoever asks why.
@@ -132,6 +134,8 @@ pub fn compare(
         facts.take(part);
     }
     let (found, aligned) = diff::compare(first, &recording, &rules, progress)?;
+    let causes = diff::causes((first, &recording), (&found, &aligned), progress)?;
+    let summary = diff::summarize((first, &recording), (&found, &aligned), &causes);
     let submits = |r: &Recording| -> Vec<u64> { derive::submits(r, progress) };
     let (a, b) = (submits(first), facts.jobs.iter().map(|j| j.submit).collect::<Vec<_>>());
     let steps = Steps::new(&aligned, [first, &recording], [&a, &b], progress)?;
@@ -146,6 +150,7 @@ pub fn compare(
         of_calls: first.call_facts().is_some() && other.recording.call_facts().is_some(),
         other,
         diff: found,
+        summary,
         steps,
         aligned,
         rules,

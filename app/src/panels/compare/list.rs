@@ -24,7 +24,7 @@ pub(super) fn ui(doc: &mut Document, c: &Arc<Comparison>, view: &mut View, asks:
         // What does differ is a step away.
         let other = telling(c);
         let words = other.map(|s| format!("Show what differs in {}", s.name()));
-        if widgets::empty(ui, icons::CHECK_CIRCLE, alike(view.section), words.as_deref())
+        if widgets::empty(ui, icons::CHECK_CIRCLE, alike(c, view.section), words.as_deref())
             && let Some(section) = other
         {
             view.open(section);
@@ -87,15 +87,18 @@ pub fn meant(doc: &Document, c: &Comparison, view: &View) -> Option<Meant> {
     }
 }
 
-fn alike(section: Section) -> &'static str {
+fn alike(c: &Comparison, section: Section) -> &'static str {
     match section {
+        Section::Buffers | Section::Memory if c.diff.not_computed.is_any() => {
+            "Memory holds the same at the end, outputs left out: they were not computed."
+        }
         Section::Events => "No event differs.",
         Section::Calls => "No call differs.",
         Section::Registers => "Every register has the same history on both sides.",
         Section::Writes => "The CPU wrote the same on both sides.",
         Section::Descriptors => "Jobs were told to do the same on both sides.",
-        Section::Mappings => "Both map the same pages in the end.",
-        Section::Buffers | Section::Memory | Section::Rules => "Memory holds the same in the end.",
+        Section::Mappings => "Both map the same pages at the end.",
+        Section::Buffers | Section::Memory | Section::Rules => "Memory holds the same at the end.",
     }
 }
 

@@ -27,7 +27,7 @@ use crate::theme::{Palette, body, icons, palette, small, strong, text};
 use egui::accesskit::Role;
 use egui::{Align, Align2, Color32, Layout, Rect, RichText, Sense, Stroke, Ui, WidgetInfo, pos2, vec2};
 use std::sync::Arc;
-use trace_core::diff::Become;
+use trace_core::diff::{Become, Part};
 
 /// Room at the sides, points.
 const SIDE: f32 = 12.0;
@@ -71,6 +71,7 @@ pub fn ui(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui) {
         return;
     };
     head(doc, &c, asks, ui);
+    sentence(&c, ui);
     counts(&c, ui);
     for w in &c.warnings {
         ui.horizontal(|ui| {
@@ -83,10 +84,9 @@ pub fn ui(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui) {
     if ui.available_height() >= LEAST {
         timeline::ui(doc, &c, view, ui);
     }
-    // Until a person chose a list, the first that has something to tell is shown; of calls what differs tells more than the
-    // list of their events.
-    if !view.chosen && (entries(&c, view.section) == 0 || !c.diff.calls.list.is_empty()) {
-        view.section = telling(&c).unwrap_or(view.section);
+    // Until a person chose a list, that of the earliest cause is shown.
+    if !view.chosen {
+        view.section = opening(&c).unwrap_or(view.section);
     }
     sections(&c, view, ui);
     match view.section {
@@ -166,11 +166,10 @@ fn head(doc: &mut Document, c: &Arc<Comparison>, asks: &mut Asks, ui: &mut Ui) {
         r.widget_info(|| WidgetInfo::labeled(Role::Status, true, words.clone()));
     }
     let end = right.min_rect().left();
-    let same = c.diff.is_empty();
-    let (sign, words, ink) = if same {
-        ("=", "They are the same", p.job)
-    } else {
-        ("≠", "They differ", p.error)
+    let (sign, words, ink) = match (c.summary.same, c.summary.not_compared.is_empty()) {
+        (true, true) => ("=", "They are the same", p.job),
+        (true, false) => ("!", "The same in what was compared", p.warning),
+        (false, _) => ("≠", "They differ", p.error),
     };
     let left = Rect::from_min_max(inner.min, pos2(end - 12.0, inner.max.y));
     let r = ui.interact(left, ui.scope_id().with("verdict"), Sense::hover());
@@ -189,7 +188,7 @@ fn head(doc: &mut Document, c: &Arc<Comparison>, asks: &mut Asks, ui: &mut Ui) {
         6.0,
         40.0,
     );
-    put(words, strong(), ink, 16.0, 200.0);
+    put(words, strong(), ink, 16.0, 240.0);
     let half = ((left.width() - 200.0) / 2.0).max(60.0);
     put("A", strong(), p.only_a, 5.0, 20.0);
     put(&doc.title, body(), p.text, 16.0, half);
@@ -286,6 +285,43 @@ fn entries(c: &Comparison, section: Section) -> u64 {
 /// The lists that recordings of their kind have.
 fn of(c: &Comparison) -> &'static [Section] {
     if c.of_calls { &Section::CALLS } else { &Section::ALL }
+}
+
+/// The list that a comparison opens with: that of the earliest cause. Of calls what differs tells more than the list of
+/// their events.
+fn opening(c: &Comparison) -> Option<Section> {
+    let section = match c.summary.part {
+        Some(Part::Events) if !c.diff.calls.list.is_empty() => Section::Calls,
+        Some(Part::Events) => Section::Events,
+        Some(Part::Calls) => Section::Calls,
+        Some(Part::HostWrites) => Section::Writes,
+        Some(Part::Descriptors) => Section::Descriptors,
+        Some(Part::Mappings) => Section::Mappings,
+        Some(Part::Buffers | Part::Pages) => Section::Buffers,
+        None => return telling(c),
+    };
+    match entries(c, section) {
+        0 => telling(c),
+        _ => Some(section),
+    }
+}
+
+/// What the comparison comes to, in a sentence, and what could not be compared.
+fn sentence(c: &Comparison, ui: &mut Ui) {
+    let p = palette(ui);
+    let mut line = |words: &str, ink: Color32| {
+        let sides = egui::Margin::symmetric(SIDE as i8, 0);
+        egui::Frame::new().inner_margin(sides).show(ui, |ui| {
+            let r = ui.add(egui::Label::new(RichText::new(words).font(body()).color(ink)).wrap());
+            r.widget_info(|| WidgetInfo::labeled(Role::Label, true, words));
+        });
+    };
+    if !c.summary.same {
+        line(&c.summary.sentence, p.text);
+    }
+    if !c.summary.not_compared.is_empty() {
+        line(&format!("! {}", c.summary.not_compared), p.warning);
+    }
 }
 
 /// The first list in which something differs.

@@ -125,7 +125,8 @@ pub(super) fn pinned(doc: &Document, ui: &mut Ui, o: &Outcome) {
     let p = palette(ui);
     ui.add_space(widgets::HEAD);
     let (icon, colour) = match o.verdict {
-        Verdict::Match => (icons::CHECK_CIRCLE, p.job),
+        Verdict::Match if o.computed => (icons::CHECK_CIRCLE, p.job),
+        Verdict::Match => (icons::WARNING, p.warning),
         Verdict::Diverged => (icons::WARNING, p.error),
         Verdict::Failed => (icons::X_CIRCLE, p.error),
     };
@@ -137,6 +138,15 @@ pub(super) fn pinned(doc: &Document, ui: &mut Ui, o: &Outcome) {
         "" => o.device.clone(),
         b => b.to_owned(),
     };
+    let mut head = strong();
+    head.size = 14.0;
+    let width = |words: &str, font| ui.painter().layout_no_wrap(words.to_owned(), font, colour).size().x;
+    // A verdict that says more than a word has lines of its own where it needs them.
+    let apart = width(&word, head.clone()) + width(&took, mono()) + 8.0 > ui.available_width();
+    if apart {
+        let words = RichText::new(&word).font(head.clone()).color(colour);
+        ui.add(egui::Label::new(words).wrap());
+    }
     let (row, r) = ui.allocate_exact_size(vec2(ui.available_width(), ROW), Sense::hover());
     r.widget_info(|| {
         WidgetInfo::labeled(
@@ -145,9 +155,10 @@ pub(super) fn pinned(doc: &Document, ui: &mut Ui, o: &Outcome) {
             format!("{} on {board} in {took}", replay::verdict(o)),
         )
     });
-    let mut head = strong();
-    head.size = 14.0;
-    let used = widgets::paint_text(ui, row, Align2::LEFT_CENTER, &word, head, colour);
+    let used = match apart {
+        true => 0.0,
+        false => widgets::paint_text(ui, row, Align2::LEFT_CENTER, &word, head, colour),
+    };
     let time = widgets::paint_text(ui, row, Align2::RIGHT_CENTER, &took, mono(), p.quiet);
     let between = Rect::from_min_max(
         pos2(row.left() + used + 8.0, row.top()),

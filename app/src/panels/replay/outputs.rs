@@ -28,7 +28,10 @@ pub(super) fn draw(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, o: &Outcome
         }
         let diff = doc.replay.compared.iter().find(|c| c.name == out.name).cloned();
         if let Some(c) = &diff {
-            let (words, colour) = verdict(ui, c, edited);
+            let (words, colour) = match o.computed {
+                true => verdict(ui, c, edited),
+                false => ("! not compared: not computed".to_owned(), palette(ui).warning),
+            };
             told(ui, words, colour);
         }
         bars(ui, out, diff.as_ref(), edited);
