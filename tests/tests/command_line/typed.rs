@@ -13,7 +13,7 @@ fn sample(name: &str) -> String {
 fn a_job_is_chosen_by_its_number() {
     let file = sample("digits.kine");
     let events = |arguments: &[&str]| {
-        let all = [&["events", &file], arguments, &["--json"]].concat();
+        let all = [&["events", &file][..], arguments, &["--json"]].concat();
         let ended = run(all);
         assert_eq!(ended.code, Some(0), "{ended:?}");
         ended.json()
