@@ -448,9 +448,8 @@ fn search(arguments: &Arguments, opened: &Opened, out: &mut Out, progress: &Prog
         Some(name) => {
             let lease = arguments.keys.board(name)?;
             let device = lease.info().clone();
-            let made_on = &opened.recording.facts.identity;
             factories()
-                .fits(made_on, name, &device)
+                .fits(&opened.recording, name, &device)
                 .map_err(|e| Failure::file(file, e))?;
             // The command may want the board.
             (Some(lease).filter(|_| arguments.until.is_none()), Some(device))

@@ -193,7 +193,7 @@ fn device(recording: &Recording, choices: &Choices, source: &Source) -> Result<D
     let made_on = &recording.facts.identity;
     if let Some(name) = &choices.on {
         let info = choices.keys.board(name)?.info().clone();
-        let fits = factories().fits(made_on, name, &info);
+        let fits = factories().fits(recording, name, &info);
         return fits.map(|()| info).map_err(|e| Failure::file(&source.file, e));
     }
     let same = |d: &DeviceInfo| {

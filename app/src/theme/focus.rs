@@ -158,7 +158,7 @@ pub fn list<R>(ui: &mut Ui, name: &str, add: impl FnOnce(&mut Ui) -> R) -> R {
     });
     let out = add(ui);
     ui.data_mut(|d| {
-        d.remove_temp::<Id>(scope_id());
+        d.remove::<Id>(scope_id());
         let state = d.get_temp_mut_or_default::<List>(id);
         state.rows = std::mem::take(&mut state.drawn);
         state.reveal = None;
