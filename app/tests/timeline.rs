@@ -220,7 +220,8 @@ fn on_axes_of_time_a_drag_measures_the_span_as_drawn() {
             per_us * 5.0 > 10.0,
             "an edge is further from events than it snaps: {per_us}"
         );
-        let at = |us: f32| lanes(&w).left() + us * per_us;
+        let left = lanes(&w).left();
+        let at = |us: f32| left + us * per_us;
         let (x0, x1) = (at(55.0), at(125.0));
         drag(&mut w, pos2(x0, y), pos2(x1, y));
         let m = measured(&mut w).unwrap();

@@ -239,6 +239,7 @@ mod tests {
             },
             text: text.into(),
             ns: 12_345_000,
+            time: "12.345 ms".into(),
             job: Some(3),
             line: "write JS0_COMMAND 0x1 · `start`".into(),
             selected: "job 3".into(),

@@ -164,9 +164,9 @@ const TABLE: &str = "problems";
 fn columns() -> [Column; 4] {
     [
         Column::new("severity", "severity", 68.0).leaves(3).compact(12.0),
-        Column::new("kind", "kind", 160.0).stretch(0.1).at_most(200.0).leaves(4),
-        Column::new("place", "place", 96.0)
-            .stretch(0.2)
+        Column::new("kind", "kind", 116.0).stretch(0.1).at_most(170.0).leaves(4),
+        Column::new("place", "place", 84.0)
+            .stretch(0.1)
             .at_most(220.0)
             .leaves(2),
         Column::new("what", "what and why", 140.0).stretch(1.0),

@@ -2,7 +2,7 @@
 
 use crate::common::{Window, sample};
 use egui::accesskit::Role;
-use egui_kittest::kittest::Queryable as _;
+use egui_kittest::kittest::{NodeT as _, Queryable as _};
 use kinescope::document::cursors::Cursor;
 use kinescope::theme::ThemeChoice;
 
@@ -134,7 +134,7 @@ fn nothing_in_the_status_bar_lies_over_another() {
         w.doc().set_cursor(Cursor::B, 40);
         w.settle();
         w.edit();
-        let top = size[1] - 24.0;
+        let top = size[1] - 28.0;
         let parts: Vec<_> = w
             .harness
             .query_all_by(|n| matches!(n.role(), Role::Label | Role::Button))

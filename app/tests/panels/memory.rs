@@ -225,6 +225,9 @@ fn what_touches_a_byte_has_one_count_and_folds_what_concerns_its_page() {
     let job = list.iter().find(|t| t.page && t.kind == "job").unwrap();
     let label = format!("touch job {}", job.what);
     assert!(!w.has(&label), "it is folded");
+    // Tall enough for all of the byte's own.
+    w.harness.set_size(egui::vec2(1280.0, 2400.0));
+    w.settle();
     w.click("What concerns the page");
     assert!(w.views().memory.touched.as_ref().unwrap().unfolded);
 }

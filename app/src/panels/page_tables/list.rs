@@ -71,10 +71,8 @@ fn columns(mark: Option<Mark>) -> [Column; 5] {
         Column::new("start", "start", 116.0),
         Column::new("pages", "pages", 44.0).number().leaves(1),
         Column::new("rights", "rights", 34.0).leaves(2),
-        Column::new("span", "span, compressed beyond 220 pages", 80.0)
-            .stretch(1.0)
-            .leaves(4),
-        Column::new("holds", last, 112.0).stretch(0.1).leaves(3),
+        Column::new("span", "span", 60.0).stretch(1.0).leaves(4),
+        Column::new("holds", last, 112.0).stretch(0.6).leaves(3),
     ]
 }
 

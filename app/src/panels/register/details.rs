@@ -463,6 +463,13 @@ pub(super) fn steps(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, register: 
 
 /// Two buttons: to the access or write of a register before the current event, and to the one after it.
 fn pair(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, register: u32, writes: bool) {
+    // At the only access there is nowhere to go.
+    if [false, true]
+        .iter()
+        .all(|forward| doc.neighbour(*forward, writes).is_none())
+    {
+        return;
+    }
     for (forward, icon) in [(false, icons::CARET_LEFT), (true, icons::CARET_RIGHT)] {
         let to = doc.neighbour(forward, writes);
         let (title, id) = match (forward, writes) {

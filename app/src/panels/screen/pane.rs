@@ -72,8 +72,8 @@ const TABLE: &str = "stores";
 /// The columns of the stores to a pixel.
 fn columns(doc: &Document) -> [Column; 4] {
     [
-        Column::new("event", "event", 66.0).number(),
-        Column::new("time", "time", 84.0)
+        Column::new("event", "event", 62.0).number(),
+        Column::new("time", "time", 96.0)
             .number()
             .leaves(1)
             .empty(!doc.has_times()),
