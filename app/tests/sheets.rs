@@ -305,7 +305,9 @@ fn tab_completes_as_far_as_names_agree_and_stays_in_the_field() {
     }
     std::fs::copy(sample(), w.folder.path().join("own.kine")).unwrap();
     let own = w.folder.path().join("own.kine");
-    w.open_file(&own);
+    let ctx = w.harness.ctx.clone();
+    w.app().open(&ctx, own.clone());
+    w.settle();
     w.has_no_dialog();
     assert!(w.run("open"));
     let text = |w: &mut Window| w.app().typed.as_ref().unwrap().text.clone();

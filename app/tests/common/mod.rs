@@ -170,7 +170,7 @@ impl Window {
                         };
                         let mut app = App::new(ui.ctx(), setup);
                         // Not those of whoever runs the tests.
-                        app.boards = Boards::new(Some(keys.clone()));
+                        app.set_boards(Boards::new(Some(keys.clone())));
                         app
                     });
                     app.ui(ui);

@@ -189,7 +189,8 @@ fn buffers_of_thousands_are_found_by_their_name() {
 #[test]
 fn a_replay_computes_with_the_edit_and_without_it_as_recorded() {
     let mut w = sample();
-    w.app().set_boards(stand_in(w.folder.path()));
+    let boards = stand_in(w.folder.path());
+    w.app().set_boards(boards);
     let name = {
         // The image is the last input of the net.
         let doc = w.doc();
@@ -258,7 +259,8 @@ fn a_replay_computes_with_the_edit_and_without_it_as_recorded() {
 #[test]
 fn a_launch_is_tuned_from_the_window_on_the_inputs_as_they_are_edited() {
     let mut w = sample();
-    w.app().set_boards(stand_in(w.folder.path()));
+    let boards = stand_in(w.folder.path());
+    w.app().set_boards(boards);
     w.run("show-tune");
     let mut references = Vec::new();
     for edit in [false, true] {

@@ -11,7 +11,8 @@ use trace_core::calls::State;
 /// The sample of a CUDA program, on a machine with the stand-in.
 fn sample(theme: ThemeChoice) -> Window {
     let mut w = Window::with(&samples().join("cuda/net.kine"), theme, 1.0);
-    w.app().set_boards(stand_in(w.folder.path()));
+    let boards = stand_in(w.folder.path());
+    w.app().set_boards(boards);
     w
 }
 

@@ -87,6 +87,15 @@ impl DeviceMemory {
         page.map_or(0, |p| p[at as usize % PAGE_SIZE])
     }
 
+    /// Returns memory with the same pages, each byte of them changed.
+    #[must_use]
+    pub fn map(&self, change: impl Fn(u8) -> u8) -> Self {
+        let page = |p: &Arc<[u8; PAGE_SIZE]>| Arc::new(p.map(&change));
+        Self {
+            pages: self.pages.iter().map(|(number, p)| (*number, page(p))).collect(),
+        }
+    }
+
     /// Sets bytes from an address on.
     pub fn set(&mut self, at: u64, bytes: &[u8]) {
         let (mut at, mut bytes) = (at, bytes);

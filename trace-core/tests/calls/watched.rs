@@ -17,7 +17,7 @@ const PLACES: u64 = 12;
 type Held = Vec<DeviceMemory>;
 
 fn bytes_at(held: &Held, moment: u64, at: u64) -> Vec<u8> {
-    let byte = |a| held[moment as usize].get(&a).copied().unwrap_or(0);
+    let byte = |a| held[moment as usize].get(a);
     (at..at + PLACE).map(byte).collect()
 }
 
@@ -96,7 +96,7 @@ proptest! {
             for (n, at) in range.clone().enumerate() {
                 let told = state(&now, at);
                 if told.is_known() {
-                    let was = held[event as usize].get(&at).copied().unwrap_or(0);
+                    let was = held[event as usize].get(at);
                     prop_assert_eq!(now.bytes[n], was, "byte {} at {}: {:?}", n, event, told);
                 } else {
                     prop_assert!(!state(&before, at).is_known(), "byte {} at {}: {:?}", n, event, told);
@@ -120,7 +120,7 @@ proptest! {
         let end = r.events.len() as u64;
         let bare = Calls::of(&r, &Progress::new()).unwrap().unwrap();
         // All that this board has is other than it was, as of a program that leaves other sums each time.
-        let other: Held = held.iter().map(|m| m.iter().map(|(a, b)| (*a, b ^ 0xa5)).collect()).collect();
+        let other: Held = held.iter().map(|m| m.map(|b| b ^ 0xa5)).collect();
         let mut calls = bare.clone();
         for (a, b, c, d, look) in asks {
             calls = calls.watching(Arc::new(board(&r, &other, part(a, b, end), part(c, d, PLACES), look)), &Progress::new()).unwrap();
@@ -152,7 +152,7 @@ proptest! {
                     continue;
                 }
                 let who = calls.who(&r, at, event);
-                let byte = |moment: u64| held[moment as usize].get(&at).copied().unwrap_or(0);
+                let byte = |moment: u64| held[moment as usize].get(at);
                 let since = who.taken.unwrap();
                 let last = (since..event).rev().find(|e| wrote(&r, *e, at));
                 prop_assert_eq!(who.certain.map(|c| c.0), last);

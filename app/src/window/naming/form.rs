@@ -330,6 +330,7 @@ mod tests {
                 kind: kind.clone(),
                 doc: "It.".into(),
                 say: "f {}".into(),
+                status: false,
             };
             let said = FieldForm::of(&field).said();
             let said = said.map(|f| (f.name, f.lo, f.hi, f.kind, f.doc, f.say));
