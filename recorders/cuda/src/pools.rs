@@ -41,11 +41,10 @@ pub(crate) fn may_serve(r: &Recorder, pool: Option<CuMemPool>) -> bool {
         return true;
     };
     let mut pools = lock(&r.pools);
-    let may = match pool {
+    match pool {
         Some(pool) => pools.is_plain(pool, device),
         None => !pools.others.contains(&device),
-    };
-    may
+    }
 }
 
 /// The driver served memory of a pool that is not known to be of the device alone, and that the host does not share.
