@@ -1,0 +1,264 @@
+//! An outcome is a recording: replayed in process, by an agent and on the stand-in for CUDA it gives what the original
+//! gives, and `diff` finds nothing between the two.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
+
+use serde_json::{Value, json};
+use std::io::{BufRead as _, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use tempfile::TempDir;
+use whole_program_tests::cuda::Cuda;
+use whole_program_tests::{Ended, program, root, run};
+
+fn text(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+/// Samples of register traces, and the board that each is of.
+fn samples() -> Vec<(PathBuf, &'static str)> {
+    let folder = root().join("sample-traces");
+    let all = std::fs::read_dir(folder).unwrap().map(|e| e.unwrap().path());
+    let mut all: Vec<PathBuf> = all.filter(|p| p.extension().is_some_and(|e| e == "kine")).collect();
+    all.sort();
+    let board = |p: &Path| match text(p).contains("g52") {
+        true => "mali-g52",
+        false => "mali-g71",
+    };
+    all.into_iter().map(|p| (p.clone(), board(&p))).collect()
+}
+
+/// The digests of the outputs of a replay, which has to match.
+fn outputs(told: &Value, what: &str) -> Value {
+    assert_eq!(told["outcome"], "match", "{what}: {told}");
+    let all = told["outputs"].as_array().unwrap();
+    all.iter()
+        .map(|o| json!([o["name"], o["bytes"], o["blake3"]]))
+        .collect()
+}
+
+fn good(ended: &Ended, what: &str) -> Value {
+    assert_eq!(ended.code, Some(0), "{what}: {ended:?}");
+    ended.json()
+}
+
+/// Replays a recording and its outcome, compares the two, and gives the outputs of both.
+fn checked(recording: &Path, board: &str, folder: &Path, name: &str, play: &dyn Fn(&[&str]) -> Ended) -> Value {
+    let (first, second) = (
+        folder.join(format!("{name}.1.kine")),
+        folder.join(format!("{name}.2.kine")),
+    );
+    let once = play(&["replay", text(recording), "--on", board, "-o", text(&first), "--json"]);
+    let once = outputs(&good(&once, name), name);
+    let again = play(&["replay", text(&first), "--on", board, "-o", text(&second), "--json"]);
+    assert_eq!(
+        once,
+        outputs(&good(&again, name), name),
+        "{name}: the outcome gives what the recording gave"
+    );
+    for (a, b) in [(recording, first.as_path()), (first.as_path(), second.as_path())] {
+        let ended = play(&["diff", text(a), text(b), "--json"]);
+        let told = good(&ended, name);
+        assert_eq!(told["same"], true, "{name}: {told}");
+        assert!(told["summary"].as_str().unwrap().starts_with("No difference"), "{name}");
+        for (part, counts) in [
+            ("descriptors", ["changed", "only_a", "only_b"]),
+            ("host_writes", ["changed", "only_a", "only_b"]),
+            ("mappings", ["changed", "only_a", "only_b"]),
+            ("events", ["changed", "inserted", "deleted"]),
+        ] {
+            for count in counts {
+                assert_eq!(told[part][count], 0, "{name}: {part} {count}: {}", told[part]);
+            }
+        }
+    }
+    // What can be asked of one can be asked of the other.
+    for verb in ["info", "jobs", "check"] {
+        let of = |file: &Path| play(&[verb, text(file), "--json"]);
+        assert_eq!(of(recording).code, of(&first).code, "{name}: {verb}");
+    }
+    once
+}
+
+#[test]
+fn an_outcome_of_every_sample_is_the_sample_again() {
+    let dir = TempDir::new().unwrap();
+    for (sample, board) in samples() {
+        let name = sample.file_stem().unwrap().to_str().unwrap().to_owned();
+        let all = |arguments: &[&str]| run(arguments);
+        checked(&sample, &format!("software:{board}"), dir.path(), &name, &all);
+    }
+    // Chains decode the same, and text of a comparison says one thing.
+    let (digits, outcome) = (
+        root().join("sample-traces/digits.kine"),
+        dir.path().join("digits.1.kine"),
+    );
+    let jobs = |file: &Path| {
+        let told = run(["jobs", text(file), "--json"]).json();
+        let all = told.as_array().unwrap().clone();
+        let kept = |job: &Value| json!([job["head_va"], job["dispatch"], job["chain"]]);
+        all.iter().map(kept).collect::<Vec<_>>()
+    };
+    assert_eq!(jobs(&digits), jobs(&outcome));
+    let ended = run(["diff", text(&digits), text(&outcome)]);
+    assert!(ended.out.starts_with("No difference.\n"), "{}", ended.out);
+    assert!(!ended.out.contains("becomes"), "{}", ended.out);
+    let info = |file: &Path| {
+        let told = run(["info", text(file), "--json"]).json();
+        told["buffers"].clone()
+    };
+    assert_eq!(info(&digits), info(&outcome), "roles, shapes and types");
+}
+
+#[test]
+fn a_plan_from_a_file_leaves_an_outcome_with_roles_and_shapes() {
+    let dir = TempDir::new().unwrap();
+    let sample = root().join("sample-traces/digits.kine");
+    for plan in ["digits.plan", "digits.plan.txt"] {
+        let (plan, outcome) = (dir.path().join(plan), dir.path().join("outcome.kine"));
+        let on = ["--on", "software:mali-g71"];
+        let made = run([&["plan", text(&sample), "-o", text(&plan)][..], &on].concat());
+        assert_eq!(made.code, Some(0), "{made:?}");
+        let played = run([&["replay", text(&plan), "-o", text(&outcome)][..], &on].concat());
+        assert_eq!(played.code, Some(0), "{played:?}");
+        let ended = run(["diff", text(&sample), text(&outcome)]);
+        assert_eq!(ended.code, Some(0), "{}", ended.out);
+        let info = |file: &Path| run(["info", text(file), "--json"]).json()["buffers"].clone();
+        assert_eq!(info(&sample), info(&outcome));
+    }
+}
+
+/// An agent that serves software boards on a socket of a folder.
+struct Agent {
+    child: Child,
+    socket: PathBuf,
+}
+
+impl Agent {
+    fn start(folder: &Path) -> Self {
+        let socket = folder.join("agent.sock");
+        let mut child = Command::new(program("kinescope-agent"))
+            .arg("--keys")
+            .arg(folder.join("agent-keys"))
+            .args(["serve", "--device", "software:mali-g71", "--unix"])
+            .arg(&socket)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap())
+            .lines()
+            .map_while(Result::ok);
+        assert!(lines.any(|l| l.starts_with("listening on") && l.contains("agent.sock")));
+        std::thread::spawn(move || lines.count());
+        Self { child, socket }
+    }
+}
+
+impl Drop for Agent {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn an_outcome_that_came_from_an_agent_is_the_sample_again() {
+    let dir = TempDir::new().unwrap();
+    let agent = Agent::start(dir.path());
+    let board = format!("agent://{}/mali-g71", agent.socket.display());
+    for (sample, model) in samples().into_iter().filter(|s| s.1 == "mali-g71") {
+        let name = sample.file_stem().unwrap().to_str().unwrap().to_owned();
+        let all = |arguments: &[&str]| run(arguments);
+        let there = checked(&sample, &board, dir.path(), &name, &all);
+        let here = run(["replay", text(&sample), "--on", &format!("software:{model}"), "--json"]);
+        assert_eq!(there, outputs(&good(&here, &name), &name), "{name}: the same path");
+    }
+}
+
+#[test]
+fn an_outcome_of_a_cuda_sample_is_the_sample_again() {
+    let cuda = Cuda::default();
+    let folder = root().join("sample-traces/cuda");
+    let all = std::fs::read_dir(folder).unwrap().map(|e| e.unwrap().path());
+    let samples: Vec<PathBuf> = all.filter(|p| p.extension().is_some_and(|e| e == "kine")).collect();
+    assert!(!samples.is_empty());
+    let play = |arguments: &[&str]| -> Ended {
+        let mut command = Command::new(program("kinescope"));
+        command.args(arguments).env("KINESCOPE_KEYS", cuda.file("keys"));
+        cuda.around(&mut command).output().unwrap().into()
+    };
+    for sample in samples {
+        let name = sample.file_stem().unwrap().to_str().unwrap().to_owned();
+        let out = cuda.file("outcomes");
+        std::fs::create_dir_all(&out).unwrap();
+        checked(&sample, "cuda:0", &out, &name, &play);
+    }
+}
+
+/// Another input: one sentence with the cause and what follows from it, and exit 1.
+#[test]
+fn a_comparison_begins_with_its_cause_in_one_sentence() {
+    let dir = TempDir::new().unwrap();
+    let sample = root().join("sample-traces/vecadd.kine");
+    let input = dir.path().join("a.bin");
+    let floats: Vec<u8> = (0..1024u32).flat_map(|n| (n as f32 + 0.25).to_le_bytes()).collect();
+    std::fs::write(&input, floats).unwrap();
+    let outcome = dir.path().join("outcome.kine");
+    let ended = run([
+        "replay",
+        text(&sample),
+        "--on",
+        "software:mali-g71",
+        "--input",
+        &format!("a={}", text(&input)),
+        "-o",
+        text(&outcome),
+    ]);
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    let ended = run(["diff", text(&sample), text(&outcome)]);
+    assert_eq!(ended.code, Some(1), "{ended:?}");
+    let first = ended.out.lines().next().unwrap();
+    assert!(
+        first.starts_with("Input a differs (1,024 of 1,024), so output c differs (")
+            || first.starts_with("Input a differs (1,024 of 1,024), so output c differs after job 0"),
+        "{first}"
+    );
+    assert!(
+        first.contains("events") && first.ends_with("page tables are the same."),
+        "{first}"
+    );
+    assert!(!ended.out.contains("Descriptors of jobs"), "{}", ended.out);
+}
+
+/// What was not computed is in the verdict, and outputs are not compared.
+#[test]
+fn a_match_says_what_was_not_computed() {
+    let dir = TempDir::new().unwrap();
+    let sample = root().join("sample-traces/triangle.kine");
+    let outcome = dir.path().join("outcome.kine");
+    let on = ["--on", "software:mali-g71", "-o", text(&outcome)];
+    let ended = run([&["replay", text(&sample)][..], &on].concat());
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    let jobs = 2;
+    let line = format!("Registers match, {jobs} of {jobs} jobs not computed");
+    assert!(ended.out.starts_with(&line), "{}", ended.out);
+    let told = run([&["replay", text(&sample), "--json"][..], &on].concat()).json();
+    assert_eq!((&told["outcome"], &told["verdict"]), (&json!("match"), &json!(line)));
+    let ended = run(["diff", text(&sample), text(&outcome)]);
+    let mut lines = ended.out.lines();
+    assert_eq!(
+        lines.next(),
+        Some("No difference in what is compared."),
+        "{}",
+        ended.out
+    );
+    assert_eq!(
+        lines.next(),
+        Some("Outputs not compared: not computed (2 of 2 jobs of the second)."),
+        "{}",
+        ended.out
+    );
+    let told = run(["diff", text(&sample), text(&outcome), "--json"]).json();
+    assert_eq!(told["not_computed"], json!({"a": 0, "b": 2}));
+}
