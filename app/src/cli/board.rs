@@ -9,6 +9,7 @@ use crate::buffers;
 use crate::document::boards::factories;
 use clap::{Args, ValueEnum};
 use replay_engine::client::boards::{self, Named};
+use replay_engine::client::fitting::{RecordedDevice, fitting_hint};
 use replay_engine::client::{ClientError, Lease};
 use replay_engine::device::DeviceInfo;
 use replay_engine::plan::{Budgets, CompileError, CompileOptions, Compiled, Edits, Effect, Expectation, Pace, compile};
@@ -208,13 +209,14 @@ pub struct Ready {
     pub expected: BTreeMap<String, Vec<u8>>,
 }
 
-/// What to say where no target was given: the one that fits the recording, where this program knows one.
+/// Says that no target was given, and which ones fit the recording.
 fn no_target(opened: &Opened) -> Failure {
-    let said = match target::fitting(&opened.recording) {
-        Some(target) => format!("no target was given; `--on {target}` fits this recording"),
-        None => "no target was given (`--on TARGET`), and none that this program brings along fits".to_owned(),
+    let fits = factories().fitting_targets(&RecordedDevice::new(&opened.recording), &[]);
+    let message = match fits.iter().find(|t| t.missing.is_none()) {
+        Some(target) => format!("no target was given; `--on {}` fits this recording", target.name),
+        None => format!("no target was given (`--on TARGET`); {}", fitting_hint(&fits)),
     };
-    Failure::file(&opened.file, format!("{said}; `kinescope boards` lists all"))
+    Failure::file(&opened.file, format!("{message}; `kinescope boards` lists all"))
 }
 
 /// Byte offsets of registers, `0x3f00..0x3f10`.

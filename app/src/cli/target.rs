@@ -1,9 +1,7 @@
-//! Targets by name: the one that was probably meant, and the one that fits a recording.
+//! Targets by name: all of them, and the one that was probably meant.
 
 use crate::document::boards::software;
 use trace_core::filter::distance;
-use trace_core::recording::Recording;
-use trace_core::registers::RegisterMap;
 
 /// The forms of targets' names, for messages.
 pub const FORMS: &str = "software:MODEL, qemu:DEVICE[,PROPERTY=VALUE...], cuda:N, agent:NAME/DEVICE, \
@@ -31,20 +29,6 @@ pub fn near(name: &str) -> Option<String> {
     let far = |target: &String| distance(model, target.strip_prefix("software:").unwrap_or(target));
     let nearest = software().map(|(target, _)| target).min_by_key(far)?;
     (far(&nearest) <= 2).then_some(nearest)
-}
-
-/// Returns the target that this program has for a recording: a CUDA device for an API trace, the simulator of its GPU
-/// for a register trace.
-#[must_use]
-pub fn fitting(recording: &Recording) -> Option<String> {
-    if recording.call_facts().is_some() {
-        return Some("cuda:0".to_owned());
-    }
-    let id = recording.facts.identity.gpu_id;
-    let map = RegisterMap::for_gpu(id)?;
-    let mut all = software();
-    all.find(|(_, model)| map.same_product(id, model.gpu_id))
-        .map(|(name, _)| name)
 }
 
 #[cfg(test)]

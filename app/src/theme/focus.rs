@@ -188,10 +188,12 @@ pub fn row(ui: &Ui, id: Id) -> Sense {
 /// Notes what became of a row: one that was clicked is where Tab comes to, and one that the keyboard went to is brought
 /// into view.
 pub fn drawn(ui: &Ui, response: &Response) {
+    // Asked first: it looks at the input, which is locked while data is.
+    let clicked = response.clicked();
     let reveal = ui.data_mut(|d| {
         let list = d.get_temp::<Id>(scope_id())?;
         let state = d.get_temp_mut_or_default::<List>(list);
-        if response.clicked() {
+        if clicked {
             state.stop = Some(response.id);
         }
         state.reveal.filter(|id| *id == response.id)

@@ -65,6 +65,9 @@ fn calls_that_differ_are_rows_that_lead_to_the_event_and_the_bytes() {
     assert!(!w.has("Differences: Registers") && !w.has("Differences: Mappings"));
     let c = w.doc().comparing.done.clone().unwrap();
     let at = |event: u64| c.diff.calls.list.iter().position(|d| d.events.0 == event).unwrap();
+    // Every row is in view.
+    w.harness.set_size(egui::vec2(1280.0, 1000.0));
+    w.settle();
     let click = |w: &mut Window, row: usize, word: &str| {
         let begin = format!("difference {row} {word} ");
         let row = w.harness.query_all_by_label_contains(&begin).next();

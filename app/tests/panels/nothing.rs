@@ -99,7 +99,7 @@ fn counts_of_calls_say_what_counts_them() {
         for _ in 0..3 {
             w.settle();
         }
-        let told = "This recording has no register accesses. Launches and Kernel count its calls.";
+        let told = "This recording has no register accesses to count. Launches lists its kernel launches.";
         assert!(w.has_part(told), "{by:?}");
     }
 }

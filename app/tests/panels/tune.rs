@@ -198,7 +198,7 @@ fn fields_say_what_they_come_to_and_what_is_wrong_with_them() {
     let mut w = window();
     assert_eq!(w.views().tune.form.block[0], "32, 64, 128, 256, 512, 1024");
     assert!(w.has_part("6 points, 36 launches"));
-    w.views().tune.form.grid[0] = "80..1280".into();
+    w.views().tune.form.grid[0] = "80..=1280".into();
     w.settle();
     assert!(w.has_part("30 points, 180 launches"));
     w.views().tune.form.near = "f32".into();
@@ -380,7 +380,7 @@ fn pictures() {
             image.save(path).unwrap();
         };
         take(&mut w, "empty");
-        w.views().tune.form.grid[0] = "80..1280".into();
+        w.views().tune.form.grid[0] = "80..=1280".into();
         w.doc().tuning.end("cuda:0", Ok(tuned()));
         take(&mut w, "done");
         w.app().torn.clear();

@@ -199,11 +199,11 @@ fn changes_left_behind_are_forgotten_only_after_they_were_seen_and_their_file_is
     let mut w = opened();
     w.types("e7\n8\n");
     w.dies();
-    assert!(w.has_part("2 changes were left by a run"));
+    assert!(w.has_part("2 unsaved edits were recovered"));
     let name = w.input();
     w.click("Discard…");
     assert!(w.doc().offered.is_some(), "nothing is done unasked");
-    assert!(w.has("Forget the 2 changes left behind?"));
+    assert!(w.has("Discard 2 changes?"));
     let lines = w.harness.query_all_by_label_contains(&format!("{name}: ")).count();
     assert!(lines >= 2, "each is listed: buffer, bytes, offset");
     assert!(w.has_part(" UTC"), "and when it was made");
@@ -229,5 +229,5 @@ fn one_change_left_behind_is_told_as_one() {
     let mut w = opened();
     w.types("e7\n");
     w.dies();
-    assert!(w.has_part("1 change was left by a run"));
+    assert!(w.has_part("1 unsaved edit was recovered"));
 }

@@ -278,7 +278,7 @@ fn changes_of_another_window_are_told_as_such() {
     let facts = kinescope::document::derive::derive(&recording, &Progress::new()).unwrap();
     let mut second = kinescope::document::Document::new(path.clone(), recording.into(), facts.into());
     assert!(second.note(3, Some("seen in the second window".into())));
-    second.settle();
+    let _ = second.settle();
     second.close();
     drop(second);
     first.app().close();

@@ -222,7 +222,7 @@ fn a_board_that_says_that_it_is_software_is_replayed_on_at_once() {
     w.settle();
     assert!(w.app().confirm.is_none());
     assert_eq!(w.doc().replay.outcome.clone().unwrap().verdict, Verdict::Match);
-    assert!(w.has_part("proved"));
+    assert!(w.has_part("verified"));
 }
 
 #[test]

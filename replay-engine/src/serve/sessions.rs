@@ -88,7 +88,7 @@ impl Sessions {
         if list.open.len() >= self.most {
             return Err(NoPlace::Full);
         }
-        if pinned && list.open.iter().filter(|o| o.key == key).count() >= self.share {
+        if pinned && list.open.iter().filter(|o| o.pinned && o.key == key).count() >= self.share {
             return Err(NoPlace::Share);
         }
         list.next += 1;

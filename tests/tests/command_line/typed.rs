@@ -88,7 +88,7 @@ fn the_target_that_fits_and_the_one_that_was_meant_are_named() {
     for verb in ["replay", "plan"] {
         run([verb, &file]).assert_refused("`--on software:mali-g71` fits this recording");
         let net = sample("cuda/net.kine");
-        run([verb, &net]).assert_refused("`--on cuda:0` fits this recording");
+        run([verb, &net]).assert_refused("cuda:0");
         run([verb, &sample("vecadd-g52.kine")]).assert_refused("`--on software:mali-g52` fits this recording");
         let near = run([verb, &file, "--on", "mali-g71"]);
         near.assert_refused("did you mean `software:mali-g71`?");

@@ -149,7 +149,7 @@ impl<'r> Telling<'r> {
     }
 
     /// Buffers that differ from the beginning on: they are no job's and no later store's work.
-    fn from_the_beginning(&self) -> Vec<&'r BufferDiff> {
+    fn differing_at_start(&self) -> Vec<&'r BufferDiff> {
         let held = |name: &str| {
             let steps = self.causes.iter().flat_map(|c| &c.steps);
             steps
@@ -166,7 +166,7 @@ impl<'r> Telling<'r> {
     /// The part in which the earliest difference is, and that difference in words.
     fn earliest(&self) -> Option<(Part, String)> {
         let d = self.diff;
-        let given = self.from_the_beginning();
+        let given = self.differing_at_start();
         if !given.is_empty() {
             return Some((Part::Buffers, self.buffers_differ(&given)));
         }
@@ -306,7 +306,7 @@ impl<'r> Telling<'r> {
 
     /// What follows from the earliest cause: outputs, or memory where no output is named.
     fn follows(&self, part: Part) -> String {
-        let given: Vec<String> = self.from_the_beginning().iter().map(|d| d.name.clone()).collect();
+        let given: Vec<String> = self.differing_at_start().iter().map(|d| d.name.clone()).collect();
         let outputs: Vec<&BufferDiff> = self
             .differing()
             .filter(|d| self.role(&d.name) == BufferRole::Output && !given.contains(&d.name))

@@ -98,15 +98,6 @@ pub(super) fn ui(doc: &mut Document, view: &mut View, events: &mut events::View,
         return;
     }
     if counted.groups.is_empty() {
-        let none_at_all = doc.recording.events.offset.is_empty();
-        if none_at_all {
-            let told = match &doc.facts.calls {
-                Some(_) => "This recording has no register accesses. Launches and Kernel count its calls.",
-                None => "This recording has no register accesses.",
-            };
-            widgets::empty(ui, icons::CHART_BAR, told, None);
-            return;
-        }
         let told = "No access passes the filter.";
         if widgets::empty(ui, icons::CHART_BAR, told, Some("Show all events")) {
             asks.command("clear-filter");

@@ -164,13 +164,11 @@ fn alike(doc: &mut Document, ui: &mut Ui) {
 fn pace(doc: &mut Document, asks: &mut Asks, ui: &mut Ui) {
     let p = palette(ui);
     widgets::section(ui, "Pace");
-    ui.horizontal(|ui| {
-        for (keep, word) in [(false, "fast"), (true, "as recorded (device clock)")] {
-            if ui.radio(doc.replay.keep_gaps == keep, word).clicked() && doc.replay.keep_gaps != keep {
-                asks.command("toggle-pace");
-            }
+    for (keep, word) in [(false, "fast"), (true, "as recorded (device clock)")] {
+        if ui.radio(doc.replay.keep_gaps == keep, word).clicked() && doc.replay.keep_gaps != keep {
+            asks.command("toggle-pace");
         }
-    });
+    }
     let pace = if doc.replay.keep_gaps {
         "recorded idle time is kept, on the device's own clock"
     } else {

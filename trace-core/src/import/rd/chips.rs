@@ -50,7 +50,7 @@ impl Chip {
     pub(super) fn gpu_id(self) -> u32 {
         match (self.id as u32, self.number) {
             (0, 0) => 0,
-            (0, n) => (n / 100 & 0xff) << 24 | (n / 10 % 10) << 16 | (n % 10) << 8 | PATCH,
+            (0, n) => ((n / 100) & 0xff) << 24 | (n / 10 % 10) << 16 | (n % 10) << 8 | PATCH,
             (id, _) => id,
         }
     }

@@ -33,6 +33,7 @@ pub struct CallFacts {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub limits: Vec<[u64; 2]>,
     /// The process whose calls these are.
+    #[serde(skip_serializing_if = "CallProcess::is_unknown")]
     pub process: CallProcess,
     /// What was recorded of the program: `whole`, `first 10 launches`, `marked`.
     pub range: String,
@@ -51,6 +52,14 @@ pub struct CallProcess {
     pub command: Vec<String>,
     /// Whether it ended in good order, so that nothing of it is missing.
     pub ended: bool,
+}
+
+impl CallProcess {
+    /// Whether the recording does not tell its process.
+    #[must_use]
+    pub fn is_unknown(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 /// The device that calls went to.
