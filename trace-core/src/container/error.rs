@@ -90,7 +90,7 @@ pub enum ContainerError {
         "{0}; nothing that is damaged is written as if it were sound. `kinescope verify` lists all damage, and \
          `kinescope events` prints what is sound: take the file from where it is whole, or record it again"
     )]
-    DamagedSource(DamagedBlock),
+    DamagedSource(Box<DamagedBlock>),
     /// What was given to be written contradicts itself, or cannot be held by the format.
     #[error("cannot be written: {0}")]
     Refused(String),

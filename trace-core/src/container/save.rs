@@ -134,7 +134,7 @@ impl<S: Sink> Writer<S> {
         let put = self.put_all(recording);
         // What was met on the way has no digest here yet: it would get one that is right.
         match recording.damage.first() {
-            Some(block) => Err(ContainerError::DamagedSource(block)),
+            Some(block) => Err(ContainerError::DamagedSource(Box::new(block))),
             None => put,
         }
     }

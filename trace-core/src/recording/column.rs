@@ -1,7 +1,8 @@
 //! A column of an event table: plain values in one or more chunks, owned or mapped from a file.
 
 use super::block_facts::{BlockFact, BlockFacts};
-use super::damage::{Damage, SectionCheck};
+use super::damage::Damage;
+use super::section_check::SectionCheck;
 use crate::progress::{Cancelled, Progress};
 use bytemuck::Pod;
 use std::ops::Range;

@@ -8,7 +8,8 @@ use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 
 use super::column::{Column, SharedBytes};
-use super::damage::{BLOCK_BYTES, Damage, DamagedBlock};
+use super::damage::{Damage, DamagedBlock};
+use super::section_check::BLOCK_BYTES;
 use crate::container::SectionKind;
 use crate::progress::{Cancelled, Progress};
 use std::sync::atomic::{AtomicU8, Ordering};

@@ -12,6 +12,7 @@ mod identity;
 mod ids;
 mod memory;
 mod runs;
+mod section_check;
 
 pub use attached::{BUFFER_SHAPES, CHAIN_REPORTS, ChainReport, RECORDED_RANGES, RecordedRange};
 pub(crate) use block_facts::{BLOCK_ROWS, BlockFact};
@@ -22,7 +23,6 @@ pub use calls::{
 };
 pub use capture::{CAPTURE, Capture, rfc3339};
 pub use column::{Column, ColumnBuilder, ColumnError, Part, SharedBytes};
-pub(crate) use damage::{BLOCK_BYTES, BLOCK_ENTRY_BYTES, CODEC_PLAIN, Digests, SectionCheck, check_block_entry};
 pub use damage::{Damage, DamagedBlock, MAX_DAMAGED_BLOCKS};
 pub use events::{
     Access, DmaKind, DmaMapRow, EventKind, Events, EventsBuilder, HostWriteRow, InterruptRow, SubmitRow, UndecodedRow,
@@ -39,6 +39,7 @@ pub use memory::{
 };
 pub(crate) use runs::overlay;
 pub use runs::{FrameRole, PageRun, RunsBuilder};
+pub(crate) use section_check::{BLOCK_BYTES, BLOCK_ENTRY_BYTES, CODEC_PLAIN, Digests, SectionCheck, check_block_entry};
 
 use crate::check::Finding;
 use serde::{Deserialize, Serialize};

@@ -227,6 +227,10 @@ pub fn apart(players: &Players, request: &Request, limit: Duration, progress: &P
     })
 }
 
+#[allow(
+    clippy::large_enum_variant,
+    reason = "there is one at a time, and it is taken apart at once"
+)]
 enum Ended {
     Answered(Answer),
     TooLong,

@@ -242,7 +242,7 @@ impl Script {
         leave(unheld, "copies to the device whose content the recording does not hold");
         leave(arrays, "copies to or from arrays");
         leave(functions, "functions of the host");
-        ranges.retain(|at, bytes| !managed.get(at).is_some_and(|managed| managed >= bytes));
+        ranges.retain(|at, bytes| managed.get(at).is_none_or(|managed| managed < bytes));
         managed.extend(script.idle_variables());
         script.ranges = granules(&ranges);
         let reached = script.reached(&hosts);
