@@ -49,7 +49,6 @@ fn a_copy_with_edits_replays_to_the_edited_result_and_diff_names_the_input() {
         ("chain2.kine", "a", "c"),
         ("twopass.kine", "", ""),
         ("conv3x3.kine", "", ""),
-        ("changes.kine", "", ""),
     ] {
         let recording = sample(name);
         let opened = trace_core::import::open(Path::new(&recording), &Progress::new()).unwrap();

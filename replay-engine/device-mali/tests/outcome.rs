@@ -1,5 +1,5 @@
 //! An outcome is a recording: it replays as the original does, bit for bit, and differs from it in nothing.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
 
 mod common;
 
