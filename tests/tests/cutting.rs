@@ -254,7 +254,7 @@ fn a_command_says_what_shows_the_failure() {
         .into();
     assert_eq!(ended.code, Some(0), "{}", ended.err);
     assert!(
-        ended.out.contains("3 of 4 jobs: 0..2; 217 of 246 events"),
+        ended.out.contains("3 of 4 jobs: 0 to 2; 217 of 246 events"),
         "{}",
         ended.out
     );

@@ -190,7 +190,7 @@ fn a_damaged_page_is_never_run_on_and_the_file_is_named() {
         &["plan", file, "--on", "software:mali-g71"],
         &["shader", file, "--job", "0", "--thread", "0,0,0"],
         &["who", file, "--va", "0xa013000"],
-        &["trim", file, "--jobs", "0..0", "-o", to.to_str().unwrap()],
+        &["trim", file, "--jobs", "0..=0", "-o", to.to_str().unwrap()],
     ] {
         let ended = run(arguments);
         ended.assert_refused("the recording is damaged: section page-images");
@@ -260,7 +260,7 @@ fn damaged_events_are_left_out_with_a_word_and_nothing_is_made_of_them() {
             let sample = sample.to_str().unwrap();
             for arguments in [
                 vec!["import", file, "-o", &out(&kine)],
-                vec!["trim", file, "--jobs", "0..0", "-o", &out(&kine)],
+                vec!["trim", file, "--jobs", "0..=0", "-o", &out(&kine)],
                 vec!["export", file, "--table", "events", "-o", &out(&csv)],
                 vec!["export", file, "--to", "vcd", "-o", &out(&vcd)],
                 vec!["diff", file, sample],

@@ -436,21 +436,25 @@ fn diff() {
     form(
         &diff,
         "same:b first_difference:o jobs:o events:o registers:a host_writes:o descriptors:o mappings:o memory:o causes:a \
-         rules:a calls:o?",
+         rules:a calls:o? summary:s not_compared:s not_computed:o",
     );
+    form(&diff["not_computed"], "a:n b:n");
     form(&diff["jobs"], "a:n b:n");
     form(
         &diff["events"],
-        "equal:n changed:n inserted:n deleted:n moved:n relocated:n uncompared:n folded:o cut_short:a one_sided:a list:a",
+        "equal:n changed:n inserted:n deleted:n moved:n relocated:n uncompared:n folded:o cut_short:a one_sided:a \
+         foreign:o not_played:o list:a",
     );
-    form(&diff["events"]["folded"], "a:n b:n");
+    for sides in ["folded", "foreign", "not_played"] {
+        form(&diff["events"][sides], "a:n b:n");
+    }
     form(
         &diff["host_writes"],
         "same:n already:n changed:n only_a:n only_b:n uncompared:n by:s list:a",
     );
     form(
         &diff["descriptors"],
-        "same:n changed:n only_a:n only_b:n relocated:n unknown:n list:a",
+        "same:n changed:n only_a:n only_b:n relocated:n unknown:n status:n status_fields:a list:a",
     );
     each(
         &diff["descriptors"]["list"],
@@ -461,7 +465,8 @@ fn diff() {
     form(&diff["mappings"], "same:n changed:n only_a:n only_b:n moved:n list:a");
     form(
         &diff["memory"],
-        "by:s pages_same:n pages_differ:n pages_only_a:n pages_only_b:n pages_ignored:n bytes_differ:n pages:a buffers:a",
+        "by:s pages_same:n pages_differ:n pages_only_a:n pages_only_b:n pages_ignored:n not_held:o bytes_differ:n pages:a \
+         buffers:a",
     );
     each(
         &diff["memory"]["buffers"],
@@ -638,7 +643,7 @@ fn plan() {
     form(&plan["verified"], "leaves:n tables:n jobs:n unproved:a");
 }
 
-const REPLAY: &str = "outcome:s computed:b actions:n reads:o reads_compared:n reads_matched:n jobs:n interrupts:n \
+const REPLAY: &str = "outcome:s verdict:s computed:b actions:n reads:o reads_compared:n reads_matched:n jobs:n interrupts:n \
      rewrites:o divergences:a divergence_count:n findings:a outputs:a effects:a unchecked:a screen:o? timing:o \
      pushed_bytes:n board:s failure:s? faults:a job_outcomes:a device_ns:n fingerprint:d allowed:a mastered_bus:b";
 
@@ -706,7 +711,7 @@ fn calls() {
     each(
         &launches,
         "launch:n event:n kernel:s function:n grid:a block:a cluster:a? shared:n stream:n stream_name:s cooperative:b \
-         of_graph:b took_ns:n result:n arguments:a changed:a?",
+         of_graph:b took_ns:n device_ns:n? result:n arguments:a changed:a?",
     );
     each(&launches[3]["changed"], "buffer:s? va:h end_va:h bytes:n");
     assert_eq!(

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use tempfile::TempDir;
 use whole_program_tests::cuda::Cuda;
-use whole_program_tests::{Ended, program, root, run};
+use whole_program_tests::{Ended, kinescope, program, root, run};
 
 fn text(path: &Path) -> &str {
     path.to_str().unwrap()
@@ -127,20 +127,22 @@ fn a_plan_from_a_file_leaves_an_outcome_with_roles_and_shapes() {
     }
 }
 
-/// An agent that serves software boards on a socket of a folder.
+/// An agent that serves a simulator, and a client that is paired with it.
 struct Agent {
     child: Child,
-    socket: PathBuf,
+    /// The client's keys.
+    client: PathBuf,
 }
 
 impl Agent {
     fn start(folder: &Path) -> Self {
-        let socket = folder.join("agent.sock");
+        let (keys, client) = (folder.join("agent"), folder.join("client"));
+        let here = kinescope(&client, ["agents", "--own-key", "--json"]).json();
         let mut child = Command::new(program("kinescope-agent"))
             .arg("--keys")
-            .arg(folder.join("agent-keys"))
-            .args(["serve", "--device", "software:mali-g71", "--unix"])
-            .arg(&socket)
+            .arg(&keys)
+            .args(["serve", "--device", "software:mali-g71", "--listen", "127.0.0.1:0"])
+            .args(["--pair", "--accept", here["fingerprint"].as_str().unwrap()])
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
@@ -149,9 +151,22 @@ impl Agent {
         let mut lines = BufReader::new(child.stdout.take().unwrap())
             .lines()
             .map_while(Result::ok);
-        assert!(lines.any(|l| l.starts_with("listening on") && l.contains("agent.sock")));
+        let address = lines
+            .find_map(|l| l.strip_prefix("listening on ").map(str::to_owned))
+            .unwrap();
         std::thread::spawn(move || lines.count());
-        Self { child, socket }
+        let listed = Command::new(program("kinescope-agent"))
+            .arg("--keys")
+            .arg(&keys)
+            .args(["keys", "list"])
+            .output()
+            .unwrap();
+        let there = String::from_utf8(listed.stdout).unwrap();
+        let there = there.split('\t').nth(1).unwrap();
+        let address = address.split_whitespace().next().unwrap();
+        let paired = kinescope(&client, ["pair", address, "lab", "--accept", there]);
+        assert_eq!(paired.code, Some(0), "{paired:?}");
+        Self { child, client }
     }
 }
 
@@ -166,11 +181,10 @@ impl Drop for Agent {
 fn an_outcome_that_came_from_an_agent_is_the_sample_again() {
     let dir = TempDir::new().unwrap();
     let agent = Agent::start(dir.path());
-    let board = format!("agent://{}/mali-g71", agent.socket.display());
     for (sample, model) in samples().into_iter().filter(|s| s.1 == "mali-g71") {
         let name = sample.file_stem().unwrap().to_str().unwrap().to_owned();
-        let all = |arguments: &[&str]| run(arguments);
-        let there = checked(&sample, &board, dir.path(), &name, &all);
+        let all = |arguments: &[&str]| kinescope(&agent.client, arguments);
+        let there = checked(&sample, "agent:lab/mali-g71", dir.path(), &name, &all);
         let here = run(["replay", text(&sample), "--on", &format!("software:{model}"), "--json"]);
         assert_eq!(there, outputs(&good(&here, &name), &name), "{name}: the same path");
     }

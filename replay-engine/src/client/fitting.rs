@@ -54,7 +54,8 @@ impl RecordedDevice {
             calls: recording.call_facts().is_some(),
             gpu_id: identity.gpu_id,
             gpu_name: identity.gpu_name.clone(),
-            hardware: recording.hardware(),
+            // A log that does not tell its device has ids of zeros.
+            hardware: recording.hardware().filter(Hardware::is_named),
             name: recorded_name(recording),
         }
     }
