@@ -420,6 +420,9 @@ fn a_program_in_c_on_the_driver_alone_is_recorded_and_played() {
     let findings: Vec<&str> = told.facts.findings.iter().map(|f| f.place.as_str()).collect();
     assert!(findings.iter().any(|f| f.contains("arrays")), "{findings:?}");
     for recorded in ["managed memory", "memory of the host"] {
-        assert!(!findings.iter().any(|f| f.contains(recorded)), "{recorded}: {findings:?}");
+        assert!(
+            !findings.iter().any(|f| f.contains(recorded)),
+            "{recorded}: {findings:?}"
+        );
     }
 }

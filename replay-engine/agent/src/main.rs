@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// How long a running agent has to say what it closed: it looks at its keys several times a second.
-const ANSWER_LIMIT: Duration = Duration::from_millis(1500);
+const ANSWER_LIMIT: Duration = Duration::from_secs(3);
 
 fn main() -> ExitCode {
     let filter = tracing_subscriber::EnvFilter::try_from_env("KINESCOPE_LOG")

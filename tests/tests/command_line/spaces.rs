@@ -169,7 +169,10 @@ fn the_map_of_a_window_names_nothing_of_configuration_space() {
     let rows = said(&["stats", file, "--json"]).json();
     assert!(rows.as_array().unwrap().iter().all(|r| r["name"].is_null()), "{rows}");
     let refused = run(["events", file, "--where", "MM_INDEX"]);
-    assert!(refused.code == Some(2) && refused.err.contains("MM_INDEX"), "{refused:?}");
+    assert!(
+        refused.code == Some(2) && refused.err.contains("MM_INDEX"),
+        "{refused:?}"
+    );
     let found = said(&["events", file, "--where", "config+0x0", "--json"]).json();
     assert_eq!(found.as_array().unwrap().len(), 1, "{found}");
 }
