@@ -245,7 +245,8 @@ fn damaged_events_are_left_out_with_a_word_and_nothing_is_made_of_them() {
                     && events.err.lines().count() == 1,
                 "{name}: {events:?}"
             );
-            for line in events.out.lines() {
+            // Times without their section are no times, and the head says so.
+            for line in events.out.lines().skip(1) {
                 assert!(sound.lines().any(|l| l == line), "{name}: {line}");
             }
             assert!(events.out.len() < sound.len(), "{name}: nothing is left out");

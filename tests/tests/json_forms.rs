@@ -722,7 +722,7 @@ fn calls() {
     let events: Vec<u64> = list.iter().map(|l| l["event"].as_u64().unwrap()).collect();
     assert_eq!(events, n.launches);
     let arguments = &list[0]["arguments"];
-    each(arguments, "offset:n bytes:n type:s value:s pointers:a");
+    each(arguments, "name:s offset:n bytes:n type:s value:s pointers:a");
     each(&arguments[0]["pointers"], "at:n va:h buffer:s buffer_offset:n");
     assert_eq!(
         (&arguments[0]["type"], &arguments[0]["value"]),

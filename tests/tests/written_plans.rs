@@ -46,7 +46,7 @@ fn text_is_read_back_without_a_board_and_errors_have_a_place() {
     run(["plan", &edu, "--assemble"]).assert_refused("-o FILE");
     let nowhere = run(["plan", &edu]);
     assert!(
-        nowhere.code == Some(2) && nowhere.err.contains("--on <BOARD>"),
+        nowhere.code == Some(2) && nowhere.err.contains("--on qemu:edu"),
         "{nowhere:?}"
     );
     let recording = root().join("sample-traces/vecadd.kine").display().to_string();

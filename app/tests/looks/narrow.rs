@@ -141,9 +141,10 @@ fn nothing_in_the_status_bar_lies_over_another() {
             .map(|n| (n.accesskit_node().label().unwrap_or_default(), n.rect()))
             .filter(|(_, r)| r.top() >= top && r.width() > 0.0)
             .collect();
+        let all: Vec<_> = w.harness.query_all_by_label_contains("event ").map(|n| (n.accesskit_node().role(), n.accesskit_node().label(), n.rect())).collect();
         assert!(
             parts.iter().any(|(l, _)| l.starts_with("event ")),
-            "{size:?} at {scale}: {parts:?}"
+            "{size:?} at {scale}: {parts:?} {all:?}"
         );
         for (i, (name, a)) in parts.iter().enumerate() {
             assert!(a.right() <= size[0], "{name} leaves the window at {size:?}");

@@ -537,5 +537,8 @@ impl Kernel for Fake {
         )
     }
 
-    fn pause(&self, _: Duration) {}
+    /// A moment: what other processes do takes some time, here too.
+    fn pause(&self, time: Duration) {
+        std::thread::sleep(time.min(Duration::from_millis(1)));
+    }
 }

@@ -67,9 +67,16 @@ fn forget(shared: &Shared, keys: &KeyStore, before: &mut Vec<PublicKey>) {
         1 => tracing::warn!("1 connection is closed: its client's key was forgotten"),
         n => tracing::warn!("{n} connections are closed: their clients' keys were forgotten"),
     }
-    let gone = before.iter().filter(|k| !now.contains(k));
+    let mut gone: Vec<PublicKey> = before.iter().filter(|k| !now.contains(k)).copied().collect();
+    // A key that was pinned and forgotten between two looks was never among those before.
+    for key in &closed {
+        if !gone.contains(key) {
+            gone.push(*key);
+        }
+    }
     let told: Vec<(PublicKey, usize)> = gone
-        .map(|key| (*key, closed.iter().filter(|c| *c == key).count()))
+        .into_iter()
+        .map(|key| (key, closed.iter().filter(|c| **c == key).count()))
         .collect();
     if !told.is_empty()
         && let Err(e) = keys.tell_closed(&told)

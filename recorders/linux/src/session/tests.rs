@@ -312,11 +312,13 @@ fn what_was_traced_before_the_recorder_was_killed_is_a_recording_that_says_so() 
     let (ours, theirs) = UnixStream::pair().unwrap();
     let told = std::thread::scope(|s| {
         let guard = s.spawn(|| guard::watch(theirs, &kernel, &request.run_folder).unwrap());
+        // The command is the recorder's child here: it is waited for from now on, so that it never stays as one that has
+        // ended while the guard looks for it.
+        let ended = s.spawn(move || child.wait().unwrap());
         // Killed: the socket closes without a word.
         std::thread::sleep(Duration::from_millis(50));
         drop(ours);
-        // The command is the recorder's child here and would stay as one that has ended.
-        child.wait().unwrap();
+        ended.join().unwrap();
         guard.join().unwrap()
     });
     assert!(told[0].contains("the recorder was killed"), "{told:?}");

@@ -208,7 +208,7 @@ mod tests {
         }
         let dispatch = own.iter().find(|a| a.space == 1 && a.offset == 0x908).unwrap();
         assert_eq!(device.name_of(dispatch).unwrap(), "CSD_QUEUED_CFG1");
-        assert_eq!(device.describe(dispatch).unwrap(), "NUM_WGS_Y 1 · WG_Y_OFFSET 0");
+        assert_eq!(device.describe(dispatch).unwrap(), "WG_Y_OFFSET 0 · NUM_WGS_Y 1");
     }
 
     #[test]
