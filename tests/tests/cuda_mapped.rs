@@ -158,7 +158,8 @@ fn launches_that_keep_to_their_buffers_pass_with_guards() {
         let recorded = cuda.recorded_well("well", &[], &[program]);
         let (code, told) = guarded(&cuda, &recorded, &[]);
         assert_eq!((code, &told["past"]), (Some(0), &Value::Null), "{program}: {told}");
-        assert!(told["guarded"].as_u64().unwrap() > 0, "{told}");
+        // Mappings that lie next to each other, or hold the same memory, stay where they are.
+        assert!(program == "mapped" || told["guarded"].as_u64().unwrap() > 0, "{told}");
         assert_eq!(told["differs"], false, "{program}: {told}");
     }
 }

@@ -256,6 +256,15 @@ impl Script {
         script.buffers.retain(|b| !managed.contains_key(&b.at));
         script.shared_parts = managed.into_iter().collect();
         script.share(same)?;
+        // Memory that is mapped twice has no other place: what is written at one address is read at the other.
+        let Self { buffers, same, .. } = &mut script;
+        let overlaps = |b: &ScriptBuffer, at: u64, bytes: u64| {
+            b.at < at.saturating_add(bytes) && at < b.at.saturating_add(b.bytes)
+        };
+        buffers.retain(|b| {
+            same.iter()
+                .all(|s| !overlaps(b, s.at, s.bytes) && !overlaps(b, s.of, s.bytes))
+        });
         script.hoist_variables();
         script.first = script.leading();
         script.last = script.steps.len() - script.trailing();
