@@ -442,6 +442,7 @@ fn patient(
     let (show, shown) = channel();
     let (say, said) = channel();
     let (tell, told) = channel();
+    let again = std::sync::Mutex::new(say.clone());
     let (show, said, tell) = (
         std::sync::Mutex::new(show),
         std::sync::Mutex::new(said),
@@ -453,6 +454,11 @@ fn patient(
             let said = said.lock().unwrap();
             loop {
                 match said.recv_timeout(Duration::from_millis(10)) {
+                    // It is the answer to the next question.
+                    Ok(answer) if request.is_withdrawn() => {
+                        again.lock().unwrap().send(answer).unwrap();
+                        return false;
+                    }
                     Ok(answer) => return answer,
                     Err(_) if request.is_withdrawn() => return false,
                     Err(_) => {}
