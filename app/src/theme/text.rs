@@ -109,7 +109,11 @@ pub fn duration(ns: u64) -> String {
 /// A decimal number without zeros at its end, its digits in groups of three on both sides of the point.
 fn trimmed(number: &str) -> String {
     let (whole, part) = number.split_once('.').unwrap_or((number, ""));
-    let part = part.trim_end_matches('0');
+    group_decimal(whole, part.trim_end_matches('0'))
+}
+
+/// A decimal number of its digits before and after the point, in groups of three on both sides of it.
+fn group_decimal(whole: &str, part: &str) -> String {
     let mut out = group(whole);
     for (i, c) in part.chars().enumerate() {
         if i == 0 {
@@ -148,16 +152,7 @@ pub fn tick(ns: f64, step: f64, end: f64) -> String {
     let decimals = (one / step.max(1.0)).log10().ceil().clamp(0.0, 9.0) as usize;
     let number = format!("{:.decimals$}", ns / one);
     let (whole, part) = number.split_once('.').unwrap_or((&number, ""));
-    let mut out = group(whole);
-    for (i, c) in part.chars().enumerate() {
-        if i == 0 {
-            out.push('.');
-        } else if i.is_multiple_of(3) {
-            out.push(THIN);
-        }
-        out.push(c);
-    }
-    format!("{out} {unit}")
+    format!("{} {unit}", group_decimal(whole, part))
 }
 
 /// The unit of all times of a table, so that their digits stand one below the other.
