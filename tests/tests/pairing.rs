@@ -7,6 +7,7 @@
     reason = "tests fail and tell in these ways"
 )]
 
+use replay_engine::wire::{HANDSHAKE_LIMIT, Preamble, Word};
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -102,14 +103,17 @@ impl Person {
         }
     }
 
-    /// Waits until a question is put.
-    fn is_asked(&mut self) {
+    /// Waits until a question is put, and returns what was said up to it.
+    fn is_asked(&mut self) -> String {
         let by = Instant::now() + LIMIT;
         while !self.heard.contains("[y/N] ") {
             let left = by.saturating_duration_since(Instant::now());
             self.heard += &self.words.recv_timeout(left).expect("no question");
         }
-        self.heard = self.heard.split_once("[y/N] ").unwrap().1.to_owned();
+        let (question, rest) = self.heard.split_once("[y/N] ").unwrap();
+        let (question, rest) = (question.to_owned(), rest.to_owned());
+        self.heard = rest;
+        question
     }
 
     /// What is said within a while.
@@ -410,11 +414,9 @@ fn a_client_that_is_forgotten_in_the_middle_of_a_run_loses_its_board() {
     assert_eq!(forgot.code, Some(0), "{forgot:?}");
     assert!(
         forgot.out.starts_with(&format!("forgot {name}"))
-            // The session may see by itself that its key is gone, before the agent counts.
-            && (forgot
+            && forgot
                 .out
-                .ends_with(&format!("1 open connection of {name} is closed\n"))
-                || forgot.out.ends_with("closes its open connections and frees their devices\n")),
+                .ends_with(&format!("1 open connection of {name} is closed\n")),
         "{forgot:?}"
     );
     let ended = Ended::from(run.wait_with_output().unwrap());
@@ -457,4 +459,73 @@ fn strangers_do_not_fill_the_log() {
     assert!(text.contains(" more connections "), "{text}");
     let own = folder.path().join("client");
     assert_eq!(kinescope(&own, ["boards"]).code, Some(0));
+}
+
+#[test]
+fn a_name_that_belongs_to_another_client_is_said_in_the_question() {
+    let folder = TempDir::new().unwrap();
+    let keys = folder.path().join("agent");
+    let mut names = Vec::new();
+    for own in ["first", "second"] {
+        let own = folder.path().join(own);
+        let mut command = Command::new(program("kinescope-agent"));
+        command.arg("--keys").arg(&keys).args(SERVE);
+        let mut person = Person::at_pipes(&mut command);
+        let address = person.hear("listening on ");
+        person.hear("pairing is open");
+        let client = Question::of(&mut client(&own, &["pair", &address, "lab"]));
+        let question = person.is_asked();
+        person.type_in("y\n");
+        let ended = client.answer("y");
+        assert_eq!(ended.code, Some(0), "{ended:?}");
+        let kept = person.hear("paired with ");
+        let kept = kept.split_whitespace().next().unwrap().to_owned();
+        let told = "belongs to another client: this one would be kept as";
+        assert_eq!(question.contains(told), !names.is_empty(), "{question}");
+        assert!(
+            names.is_empty() || question.contains(&format!("{told} `{kept}`")),
+            "{question}"
+        );
+        names.push(kept);
+    }
+    assert_eq!(names[1], format!("{}-2", names[0]));
+}
+
+/// A stranger that asks for something of a later version, and one that never ends its handshake.
+#[test]
+fn the_log_says_what_a_stranger_did() {
+    let folder = TempDir::new().unwrap();
+    let log = folder.path().join("log");
+    let (_agent, address) = knows(folder.path(), fs::File::create(&log).unwrap().into());
+    let preamble = Preamble {
+        word: 200,
+        ..Preamble::own(Word::Session)
+    };
+    let mut later = TcpStream::connect(&address).unwrap();
+    later.write_all(&preamble.to_bytes()).unwrap();
+    let mut slow = TcpStream::connect(&address).unwrap();
+    let trickle = std::thread::spawn(move || {
+        let preamble = Preamble::own(Word::Session).to_bytes();
+        for byte in &preamble {
+            if slow.write_all(&[*byte]).is_err() {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(500));
+        }
+    });
+    let by = Instant::now() + LIMIT;
+    let limit = HANDSHAKE_LIMIT.as_secs();
+    let wanted = [
+        "asks for the word 200, which this agent does not know".to_owned(),
+        format!("it did not show who it is within {limit} s"),
+    ];
+    loop {
+        let text = fs::read_to_string(&log).unwrap();
+        if wanted.iter().all(|line| text.contains(line)) {
+            break;
+        }
+        assert!(Instant::now() < by, "{text}");
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    trickle.join().unwrap();
 }

@@ -5,6 +5,8 @@ mod cache;
 mod deliver;
 mod keeper;
 mod pairing;
+#[cfg(test)]
+mod protocol_page;
 mod push;
 mod runner;
 mod session;

@@ -171,7 +171,10 @@ impl Session {
         };
         match keys.by_key(&self.client) {
             Ok(Some(_)) => Ok(()),
-            Ok(None) => Err(self.refuse(SessionRefusal::Forgotten)),
+            Ok(None) => {
+                self.place.note_forgotten();
+                Err(self.refuse(SessionRefusal::Forgotten))
+            }
             Err(e) => {
                 tracing::error!("the key store cannot be read: {e}");
                 Err(self.refuse(SessionRefusal::KeysUnreadable))

@@ -17,6 +17,8 @@ pub(super) struct Sessions {
 struct List {
     next: u64,
     open: Vec<OpenSession>,
+    /// Keys of sessions that saw by themselves that their key was forgotten, until `keep_only` counts them.
+    ended: Vec<PublicKey>,
 }
 
 #[derive(Debug)]
@@ -53,6 +55,16 @@ impl Place {
     /// Whether the client's key was forgotten meanwhile: the session has to end.
     pub fn is_forgotten(&self) -> bool {
         self.forgotten.load(Ordering::SeqCst)
+    }
+
+    /// Notes that the session itself found its client's key forgotten. `keep_only` counts it, though the session may
+    /// have ended by then.
+    pub fn note_forgotten(&self) {
+        if !self.forgotten.swap(true, Ordering::SeqCst) {
+            let mut list = self.of.list();
+            let key = list.open.iter().find(|o| o.id == self.id).map(|o| o.key);
+            list.ended.extend(key);
+        }
     }
 }
 
@@ -108,13 +120,15 @@ impl Sessions {
         })
     }
 
-    /// Tells the sessions of pinned keys that are not among these that they have to end. Returns the key of each that
-    /// was told now.
+    /// Ends the sessions of pinned keys that are not among `keys`. Returns the key of each session that this call ended,
+    /// and of each that ended by itself since the last call.
     pub fn keep_only(&self, keys: &[PublicKey]) -> Vec<PublicKey> {
-        let list = self.list();
+        let mut list = self.list();
+        let mut ended = std::mem::take(&mut list.ended);
         let gone = list.open.iter().filter(|o| o.pinned && !keys.contains(&o.key));
-        let told = gone.filter(|o| !o.forgotten.swap(true, Ordering::SeqCst));
-        told.map(|o| o.key).collect()
+        let new = gone.filter(|o| !o.forgotten.swap(true, Ordering::SeqCst));
+        ended.extend(new.map(|o| o.key));
+        ended
     }
 
     /// Ends the connections of sessions that were told to end and still are there: one may wait for an end that takes
@@ -175,7 +189,11 @@ mod tests {
             .collect();
         let local = sessions.enter(keys[0].public(), &ends[1].1.sender, false).unwrap();
         assert_eq!(sessions.keep_only(&[keys[1].public()]), [keys[0].public()]);
-        assert_eq!(sessions.keep_only(&[keys[1].public()]), [], "it was told already");
+        assert_eq!(
+            sessions.keep_only(&[keys[1].public()]),
+            [],
+            "each session is counted once"
+        );
         let told = |p: &Place| p.is_forgotten();
         assert_eq!((told(&places[0]), told(&places[1]), told(&local)), (true, false, false));
         sessions.hang_up();
@@ -185,5 +203,22 @@ mod tests {
             matches!(ends[1].0.receiver.receive(), Err(WireError::Silent)),
             "nobody hung up"
         );
+    }
+
+    /// A session looks its key up at each request, and may end before the agent looks at the key store.
+    #[test]
+    fn a_session_that_finds_its_key_forgotten_is_counted_although_it_ended() {
+        let key = KeyPair::generate().unwrap();
+        let sessions = Sessions::new(8, 8);
+        let (_client, agent) = connection(&key);
+        let enter = || sessions.enter(key.public(), &agent.sender, true).unwrap();
+        let (by_itself, by_the_agent) = (enter(), enter());
+        by_itself.note_forgotten();
+        by_itself.note_forgotten();
+        drop(by_itself);
+        assert_eq!(sessions.keep_only(&[]), [key.public(), key.public()]);
+        by_the_agent.note_forgotten();
+        drop(by_the_agent);
+        assert_eq!(sessions.keep_only(&[]), [], "each session is counted once");
     }
 }
