@@ -9,6 +9,7 @@
 pub mod board;
 pub mod cuda;
 pub mod cuda_agent;
+pub mod emulated;
 pub mod monitor;
 pub mod virtio_gpu;
 

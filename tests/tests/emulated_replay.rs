@@ -2,28 +2,10 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
 
 use serde_json::Value;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
-use whole_program_tests::{recordings, run};
-
-/// A log of the recordings; `None`, told, where there are none or no QEMU new enough to be the recorded device: models of
-/// older versions answer otherwise.
-fn log(name: &str) -> Option<PathBuf> {
-    let folder = recordings()?.join("mmiotrace");
-    let version = Command::new("qemu-system-x86_64").arg("--version").output();
-    let text = version
-        .map(|v| String::from_utf8_lossy(&v.stdout).into_owned())
-        .unwrap_or_default();
-    let major = text
-        .split("version ")
-        .nth(1)
-        .and_then(|v| v.split('.').next()?.parse::<u32>().ok());
-    if major.is_none_or(|m| m < 10) {
-        println!("skipped: no QEMU of version 10 (qemu-system-x86)");
-        return None;
-    }
-    Some(folder.join(format!("{name}.txt.gz")))
-}
+use whole_program_tests::emulated::log;
+use whole_program_tests::run;
 
 fn replay(file: &Path, device: &str, code: i32) -> Value {
     let ended = run([

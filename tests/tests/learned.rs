@@ -4,17 +4,8 @@
 
 use serde_json::Value;
 use std::path::Path;
+use whole_program_tests::emulated::has_qemu;
 use whole_program_tests::{recordings, root, run};
-
-fn qemu() -> bool {
-    let there = ["/usr/bin", "/usr/local/bin"]
-        .iter()
-        .any(|f| Path::new(f).join("qemu-system-x86_64").exists());
-    if !there {
-        println!("skipped: no QEMU (qemu-system-x86)");
-    }
-    there
-}
 
 /// Effects by kind, whether they were there, and the event behind which they were looked at.
 fn effects(told: &Value) -> Vec<(String, Option<bool>, Option<u64>)> {
@@ -28,7 +19,7 @@ fn effects(told: &Value) -> Vec<(String, Option<bool>, Option<u64>)> {
 
 #[test]
 fn what_a_transfer_leaves_in_memory_is_learned_and_its_lack_diverges() {
-    if !qemu() {
+    if !has_qemu() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
@@ -90,7 +81,7 @@ fn what_a_transfer_leaves_in_memory_is_learned_and_its_lack_diverges() {
 
 #[test]
 fn what_the_engine_of_an_rv100_draws_is_learned_and_a_log_without_it_diverges() {
-    let (Some(recordings), true) = (recordings(), qemu()) else {
+    let (Some(recordings), true) = (recordings(), has_qemu()) else {
         return;
     };
     let folder = tempfile::tempdir().unwrap();

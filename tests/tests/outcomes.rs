@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use tempfile::TempDir;
 use whole_program_tests::cuda::Cuda;
+use whole_program_tests::emulated::{has_qemu, log};
 use whole_program_tests::{Ended, kinescope, program, root, run};
 
 fn text(path: &Path) -> &str {
@@ -135,13 +136,14 @@ struct Agent {
 }
 
 impl Agent {
-    fn start(folder: &Path) -> Self {
+    fn start(folder: &Path, model: &str) -> Self {
         let (keys, client) = (folder.join("agent"), folder.join("client"));
         let here = kinescope(&client, ["agents", "--own-key", "--json"]).json();
         let mut child = Command::new(program("kinescope-agent"))
             .arg("--keys")
             .arg(&keys)
-            .args(["serve", "--device", "software:mali-g71", "--listen", "127.0.0.1:0"])
+            .args(["serve", "--listen", "127.0.0.1:0"])
+            .args(["--device", &format!("software:{model}")])
             .args(["--pair", "--accept", here["fingerprint"].as_str().unwrap()])
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
@@ -179,15 +181,53 @@ impl Drop for Agent {
 
 #[test]
 fn an_outcome_that_came_from_an_agent_is_the_sample_again() {
-    let dir = TempDir::new().unwrap();
-    let agent = Agent::start(dir.path());
-    for (sample, model) in samples().into_iter().filter(|s| s.1 == "mali-g71") {
-        let name = sample.file_stem().unwrap().to_str().unwrap().to_owned();
-        let all = |arguments: &[&str]| kinescope(&agent.client, arguments);
-        let there = checked(&sample, "agent:lab/mali-g71", dir.path(), &name, &all);
-        let here = run(["replay", text(&sample), "--on", &format!("software:{model}"), "--json"]);
-        assert_eq!(there, outputs(&good(&here, &name), &name), "{name}: the same path");
+    for model in ["mali-g71", "mali-g52"] {
+        let dir = TempDir::new().unwrap();
+        let agent = Agent::start(dir.path(), model);
+        for (sample, _) in samples().into_iter().filter(|s| s.1 == model) {
+            let name = sample.file_stem().unwrap().to_str().unwrap().to_owned();
+            let all = |arguments: &[&str]| kinescope(&agent.client, arguments);
+            let there = checked(&sample, &format!("agent:lab/{model}"), dir.path(), &name, &all);
+            let here = run(["replay", text(&sample), "--on", &format!("software:{model}"), "--json"]);
+            assert_eq!(there, outputs(&good(&here, &name), &name), "{name}: the same path");
+        }
     }
+}
+
+/// Devices that QEMU emulates: one that masters the bus, and two as the drivers of a stock Linux drove them.
+#[test]
+fn an_outcome_of_a_device_in_qemu_is_the_recording_again() {
+    if !has_qemu() {
+        return;
+    }
+    let dir = TempDir::new().unwrap();
+    let all = |arguments: &[&str]| run(arguments);
+    let sample = root().join("sample-traces/qemu/virtio-gpu.kine");
+    checked(&sample, "qemu:virtio-gpu-pci,vectors=0", dir.path(), "virtio-gpu", &all);
+    for (name, device) in [
+        ("rage128p-aty128fb", "qemu:ati-vga,model=rage128p"),
+        ("rv100-radeonfb", "qemu:ati-vga,model=rv100"),
+    ] {
+        if let Some(file) = log(name) {
+            checked(&file, device, dir.path(), name, &all);
+        }
+    }
+}
+
+/// A plan that a person wrote has no recording; what a device did by it is one.
+#[test]
+fn an_outcome_of_a_written_plan_is_a_recording() {
+    if !has_qemu() {
+        return;
+    }
+    let dir = TempDir::new().unwrap();
+    let at = |name: &str| dir.path().join(name).display().to_string();
+    let (plan, first) = (root().join("sample-traces/edu.plan.txt"), at("edu.played.kine"));
+    let played = run(["replay", text(&plan), "--on", "qemu:edu", "-o", &first, "--json"]);
+    good(&played, "edu");
+    checked(Path::new(&first), "qemu:edu", dir.path(), "edu", &|arguments| {
+        run(arguments)
+    });
 }
 
 #[test]

@@ -3,19 +3,10 @@
 
 use serde_json::Value;
 use std::path::Path;
+use whole_program_tests::emulated::has_qemu;
 use whole_program_tests::{root, run};
 
 const GRAPHICS: &str = "qemu:virtio-gpu-pci,vectors=0";
-
-fn qemu() -> bool {
-    let there = ["/usr/bin", "/usr/local/bin"]
-        .iter()
-        .any(|f| Path::new(f).join("qemu-system-x86_64").exists());
-    if !there {
-        println!("skipped: no QEMU (qemu-system-x86)");
-    }
-    there
-}
 
 fn edu() -> String {
     root().join("sample-traces/edu.plan.txt").display().to_string()
@@ -79,7 +70,7 @@ fn text_is_read_back_without_a_board_and_errors_have_a_place() {
 
 #[test]
 fn edu_plays_a_written_plan_and_what_it_did_plays_again() {
-    if !qemu() {
+    if !has_qemu() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
@@ -131,7 +122,7 @@ fn edu_plays_a_written_plan_and_what_it_did_plays_again() {
 
 #[test]
 fn a_recorded_picture_comes_back_from_memory_and_from_the_plan_s_text() {
-    if !qemu() {
+    if !has_qemu() {
         return;
     }
     let sample = root().join("sample-traces/qemu/virtio-gpu.kine").display().to_string();
