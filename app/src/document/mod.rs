@@ -25,6 +25,7 @@ pub mod maps;
 pub mod moment;
 pub mod notebook;
 pub mod pattern;
+pub mod processes;
 pub mod reach;
 pub mod reached;
 pub mod replay;
@@ -83,6 +84,8 @@ pub struct Document {
     moment: u64,
     selection: Selection,
     history: History,
+    /// The processes of the recorded program, where it had several.
+    pub processes: Option<processes::Processes>,
     /// How its recorder made it, in words; empty where none said so.
     pub captured: Vec<(&'static str, String)>,
     changes: Changes,
@@ -213,6 +216,7 @@ impl Document {
         captured.extend(recording.applied_edits().into_iter().map(captured::describe_edit));
         Self {
             title,
+            processes: processes::Processes::of(&path, &recording),
             captured,
             moment,
             selection: Selection::Event,

@@ -4,7 +4,7 @@ use super::app::App;
 use super::command::Menu;
 use crate::document::Document;
 use crate::document::safety::Safety;
-use crate::panels::desk::Ask;
+use crate::panels::desk::{Ask, Asks};
 use crate::theme::{body, icons, palette, small, strong, text, widgets};
 use egui::accesskit::Role;
 use egui::{Align, Align2, Layout, Rect, RichText, Sense, Stroke, Ui, WidgetInfo, pos2, vec2};
@@ -35,6 +35,7 @@ pub(super) fn top(app: &mut App, ui: &mut Ui) {
         if let Some(doc) = &app.doc {
             ui.label(RichText::new(text::middle(&doc.title, 28)).font(strong()).size(13.0))
                 .on_hover_text(doc.path.display().to_string());
+            processes(doc, &mut app.asks, ui);
             let name = recorded_name(&doc.recording);
             let gpu = if name.is_empty() { "unknown GPU" } else { &name };
             let told = format!(
@@ -97,6 +98,30 @@ pub(super) fn top(app: &mut App, ui: &mut Ui) {
         ui.data_mut(|d| d.insert_temp(id, now));
         ui.ctx().request_repaint();
     }
+}
+
+/// The process whose recording is open, and a menu of the program's others.
+fn processes(doc: &Document, asks: &mut Asks, ui: &mut Ui) {
+    let Some((all, open)) = doc.processes.as_ref().and_then(|p| Some((p, p.open()?))) else {
+        return;
+    };
+    let count = all.all().len();
+    let told = format!("process {}", open.process);
+    let button = ui.button(format!("{told} {}", icons::CARET_DOWN));
+    button.widget_info(|| WidgetInfo::labeled(Role::Button, true, format!("{told}, one of {count}")));
+    let button = button.on_hover_text(format!("one of {count} processes of the recorded program"));
+    egui::Popup::menu(&button).width(420.0).show(|ui| {
+        for (file, process, is_open) in all.all() {
+            let launches = text::counted(process.launches, "launch", "launches");
+            let end = if process.complete { "" } else { " · killed" };
+            let line = format!("{}  {}", process.process, text::middle(&process.command.join(" "), 44));
+            let told = RichText::new(format!("{launches}{end}")).color(palette(ui).quiet);
+            let entry = egui::Button::selectable(is_open, line).shortcut_text(told);
+            if ui.add(entry).clicked() && !is_open {
+                asks.push(Ask::Open(file));
+            }
+        }
+    });
 }
 
 fn board(app: &mut App, ui: &mut Ui) {

@@ -1,8 +1,8 @@
 //! Recordings of calls: Launches, Kernel, Memory, the inspector and the outline, by pointer and keyboard; and panels that
 //! have nothing to show of them.
 
-use crate::common::Window;
 use crate::common::net::{Net, net};
+use crate::common::{Window, samples};
 use egui_kittest::kittest::{NodeT as _, Queryable as _};
 use kinescope::document::called::{self, Sort};
 use kinescope::document::moment::Selection;
@@ -292,4 +292,39 @@ fn panels_without_calls_say_what_they_would_show_and_others_say_what_they_are_fo
         w.run(panel);
         assert!(w.has_part(what), "{panel} says {what}");
     }
+}
+
+/// A program of two processes has a recording for each, and its index opens as the one that did more.
+#[test]
+fn other_processes_of_the_program_are_in_a_menu() {
+    let folder = tempfile::tempdir().unwrap();
+    let (first, second) = (folder.path().join("run.kine"), folder.path().join("run-8.kine"));
+    for file in [&first, &second] {
+        std::fs::copy(samples().join("cuda/net.kine"), file).unwrap();
+    }
+    let process = |file: &str, process: u32, launches: u64| {
+        serde_json::json!({ "file": file, "process": process, "launches": launches, "complete": process == 7,
+            "command": ["python3", "serve.py", process.to_string()] })
+    };
+    let index = folder.path().join("run.processes.json");
+    let text = serde_json::json!({ "kinescope_processes": 1,
+        "processes": [process("run.kine", 7, 3), process("run-8.kine", 8, 8)] });
+    std::fs::write(&index, text.to_string()).unwrap();
+    let mut w = Window::empty();
+    w.start(&index);
+    assert!(w.has("process 8, one of 2"), "it opens as the process that did more");
+    w.click("process 8, one of 2");
+    w.settle();
+    assert!(w.has_part("python3 serve.py 8") && w.has_part("killed"));
+    let other = w.harness.get_by_label_contains("python3 serve.py 7");
+    other.click();
+    w.settle();
+    assert_eq!(w.doc().path, first);
+    assert!(w.has("process 7, one of 2"), "the index beside the recording lists it");
+    // A recording that no index lists has no such menu.
+    let alone = folder.path().join("alone.kine");
+    std::fs::copy(&first, &alone).unwrap();
+    w.start(&alone);
+    w.settle();
+    assert!(!w.has_part("one of 2"));
 }

@@ -117,12 +117,7 @@ pub fn read(path: &Path) -> Result<ProcessIndex, ImportError> {
 /// When the index or that recording cannot be read.
 pub fn import(path: &Path, progress: &Progress) -> Result<Recording, ImportError> {
     let index = read(path)?;
-    let main = index.processes.iter().enumerate();
-    // Of several the first.
-    let main = main
-        .max_by_key(|(n, p)| (p.launches, p.events, usize::MAX - n))
-        .map(|(_, p)| p);
-    let main = main.cloned().unwrap_or_default();
+    let main = index.main().cloned().unwrap_or_default();
     let file = beside(path, &main);
     let mut recording = container::open_with(&file, progress).map_err(|e| ImportError::container(&file, e))?;
     let count = index.processes.len();
@@ -138,6 +133,32 @@ pub fn import(path: &Path, progress: &Progress) -> Result<Recording, ImportError
         recording.extras.insert(PROCESSES.to_owned(), json);
     }
     Ok(recording)
+}
+
+impl ProcessIndex {
+    /// Returns the process that the index opens as: the one with the most launches, of several the first.
+    #[must_use]
+    pub fn main(&self) -> Option<&ProcessEntry> {
+        let all = self.processes.iter().enumerate();
+        all.max_by_key(|(n, p)| (p.launches, p.events, usize::MAX - n))
+            .map(|(_, p)| p)
+    }
+}
+
+/// Returns the index that lists a recording, with its path, where it lies beside the recording: `F.processes.json` for
+/// `F.kine` and for `F-PID.kine`.
+#[must_use]
+pub fn listing(recording: &Path) -> Option<(PathBuf, ProcessIndex)> {
+    let (stem, file) = (recording.file_stem()?.to_str()?, recording.file_name()?);
+    let first = stem
+        .rsplit_once('-')
+        .filter(|(_, pid)| !pid.is_empty() && pid.bytes().all(|b| b.is_ascii_digit()));
+    let stems = std::iter::once(stem).chain(first.map(|(first, _)| first));
+    stems
+        .map(|stem| index_of(&recording.with_file_name(format!("{stem}.kine"))))
+        .filter(|path| fits(path))
+        .filter_map(|path| read(&path).ok().map(|index| (path, index)))
+        .find(|(_, index)| index.processes.iter().any(|p| p.file.as_os_str() == file))
 }
 
 impl Recording {
@@ -163,6 +184,22 @@ mod tests {
         assert_eq!(read(&path).unwrap().processes[0].process, 7);
         assert_eq!(parts(&path), [folder.path().join("a.kine")]);
         assert!(import(&path, &Progress::new()).is_err(), "the recording is not there");
+        write(
+            r#"{"kinescope_processes": 1, "processes": [
+                {"file": "a.kine", "process": 7, "launches": 1},
+                {"file": "a-8.kine", "process": 8, "launches": 2},
+                {"file": "a-9.kine", "process": 9, "launches": 2}]}"#,
+        );
+        assert_eq!(read(&path).unwrap().main().unwrap().process, 8);
+        for (file, listed) in [
+            ("a.kine", true),
+            ("a-8.kine", true),
+            ("a-7.kine", false),
+            ("b.kine", false),
+        ] {
+            let found = listing(&folder.path().join(file));
+            assert_eq!(found.map(|(p, _)| p), listed.then(|| path.clone()), "{file}");
+        }
         for wrong in [
             r#"{"kinescope_processes": 1, "processes": [{"file": "../a.kine"}]}"#,
             r#"{"kinescope_processes": 1, "processes": [{"file": "/a.kine"}]}"#,
