@@ -351,6 +351,11 @@ fn ask_to_pair(w: &mut Window, agent: &Agent) {
     // The person at the agent says yes, now that the code is there to be seen.
     agent.child.stdin.as_ref().unwrap().write_all(b"y\n").unwrap();
     assert!(w.has(&here), "the window shows it");
+    // A click that was under way when the question came up answers nothing.
+    w.harness.get_by_label("Codes are the same").click();
+    w.harness.step();
+    assert!(w.app().asks.pairing.lock().unwrap().is_some());
+    (0..4).for_each(|_| w.harness.step());
 }
 
 #[test]

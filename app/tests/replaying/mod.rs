@@ -16,6 +16,8 @@ fn pairing(theme: ThemeChoice, size: [f32; 2], scale: f32) -> (Window, Receiver<
     let code = "335 908 512".to_owned();
     *w.app().asks.pairing.lock().unwrap() = Some(Pairing { code, answer });
     w.settle();
+    // The code has to be there for a moment before it can be confirmed.
+    w.settle();
     (w, heard)
 }
 

@@ -8,6 +8,7 @@ use crate::theme::widgets::{self, Part};
 use crate::theme::{field, mono, palette, small};
 use egui::{Align2, Color32, Rect, RichText, Sense, Stroke, Ui, pos2, vec2};
 use replay_engine::client::fitting::Fit;
+use std::time::Duration;
 
 /// Where names of boards begin, right of their marks, points.
 const NAME: f32 = 16.0;
@@ -194,6 +195,9 @@ pub(super) fn paint_board(ui: &Ui, rect: Rect, name: &str, ink: Color32) {
     widgets::paint_text(ui, rect, left, &format!("{head}{device}"), font, ink);
 }
 
+/// Time in which nobody has read the pairing code yet, seconds.
+const UNREAD: f64 = 0.8;
+
 /// Shows the pairing code and asks whether the agent shows the same. It stands above all else: a safety choice is never
 /// out of view.
 pub(super) fn pairing(asks: &Asks, ui: &mut Ui) {
@@ -215,16 +219,26 @@ pub(super) fn pairing(asks: &Asks, ui: &mut Ui) {
     );
     child.label(RichText::new(&now.code).font(mono()).size(18.0));
     // However far the column was scrolled, a question that comes up is seen.
-    let before = ui.scope_id().with("pairing code");
-    if ui.data_mut(|d| std::mem::replace(d.get_temp_mut_or_default::<String>(before), now.code.clone())) != now.code {
+    let (id, time) = (ui.scope_id().with("pairing code"), ui.input(|i| i.time));
+    let asked: Option<(String, f64)> = ui.data(|d| d.get_temp(id)).filter(|(code, _)| *code == now.code);
+    let since = asked.map(|(_, since)| since).unwrap_or_else(|| {
+        ui.data_mut(|d| d.insert_temp(id, (now.code.clone(), time)));
         ui.scroll_to_rect(code, None);
+        time
+    });
+    // A click or a key that was meant for something else must not pair.
+    let left = since + UNREAD - time;
+    if left > 0.0 {
+        ui.ctx().request_repaint_after(Duration::from_secs_f64(left));
     }
     ui.add_space(6.0);
     let mut answer = None;
     for (words, same) in [("Codes are the same", true), ("They differ", false)] {
-        if ui.add_sized(vec2(width, 26.0), egui::Button::new(words)).clicked() {
-            answer = Some(same);
-        }
+        ui.add_enabled_ui(!same || left <= 0.0, |ui| {
+            if ui.add_sized(vec2(width, 26.0), egui::Button::new(words)).clicked() {
+                answer = Some(same);
+            }
+        });
         ui.add_space(2.0);
     }
     if let Some(a) = answer {
