@@ -9,9 +9,9 @@ use crate::panels::copy_menu;
 use crate::panels::desk::Asks;
 use crate::theme::columns::{Column, Table};
 use crate::theme::widgets::{self, Part, paint_text};
-use crate::theme::{body, icons, mono, palette, small, text};
+use crate::theme::{body, focus, icons, mono, palette, small, text};
 use egui::accesskit::Role;
-use egui::{Align2, Rect, Sense, Stroke, Ui, WidgetInfo, pos2, vec2};
+use egui::{Align2, Rect, Stroke, Ui, WidgetInfo, pos2, vec2};
 use std::sync::Arc;
 use trace_core::recording::ChainReport;
 
@@ -122,7 +122,7 @@ fn list(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui) {
         let Some(j) = facts.jobs.get(row as usize) else {
             return;
         };
-        let r = ui.interact(rect, ui.scope_id().with(("job", j.index)), Sense::click());
+        let r = focus::row_response(ui, rect, ui.scope_id().with(("job", j.index)));
         let selected = now == Some(j.index);
         r.widget_info(|| WidgetInfo::selected(Role::Row, true, selected, format!("job {}", j.index)));
         if selected {
@@ -148,7 +148,7 @@ fn list(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui) {
         table.text(ui, "duration", rect, &doc.took_text(j), mono(), p.text);
         if let Some((d, cell)) = j.done.zip(table.cell("done", rect)) {
             let place = number_link(ui, &table, "done", rect, cell, &text::count(d));
-            let r = ui.interact(place, ui.scope_id().with(("done", j.index)), Sense::click());
+            let r = ui.interact(place, ui.scope_id().with(("done", j.index)), focus::part_sense(ui));
             r.widget_info(|| WidgetInfo::labeled(Role::Link, true, format!("job {} done at event {d}", j.index)));
             let hand = r.on_hover_cursor(egui::CursorIcon::PointingHand);
             let end = match doc.recording.holds_command_streams() {
@@ -177,7 +177,7 @@ fn list(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui) {
         }
         if let Some((s, cell)) = j.chain.first().and_then(|c| c.shader).zip(table.cell("shader", rect)) {
             let place = number_link(ui, &table, "shader", rect, cell, &format!("{s:#x}"));
-            let r = ui.interact(place, ui.scope_id().with(("shader", j.index)), Sense::click());
+            let r = ui.interact(place, ui.scope_id().with(("shader", j.index)), focus::part_sense(ui));
             r.widget_info(|| WidgetInfo::labeled(Role::Link, true, format!("shader of job {}", j.index)));
             let hand = r.on_hover_cursor(egui::CursorIcon::PointingHand);
             if hand.on_hover_text("its code").clicked() {

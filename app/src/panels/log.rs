@@ -4,7 +4,7 @@ use crate::log::{self, Level};
 use crate::panels::desk::Asks;
 use crate::theme::rows::Rows;
 use crate::theme::widgets::{self, paint_text};
-use crate::theme::{ROW, body, icons, mono, palette, small, text};
+use crate::theme::{ROW, body, focus, icons, mono, palette, small, text};
 use egui::accesskit::Role;
 use egui::{Align2, Id, Rect, RichText, Sense, Stroke, Ui, WidgetInfo, pos2, vec2};
 
@@ -114,7 +114,7 @@ fn head(ui: &mut Ui, asks: &mut Asks, view: &mut View, id: Id) {
 
 fn draw(ui: &mut Ui, asks: &mut Asks, row: u64, rect: Rect, l: &log::Line) {
     let p = palette(ui);
-    let r = ui.interact(rect, ui.scope_id().with(("log", row)), Sense::click());
+    let r = focus::row_response(ui, rect, ui.scope_id().with(("log", row)));
     r.widget_info(|| WidgetInfo::labeled(Role::Row, true, format!("log {}", l.text)));
     if r.hovered() {
         ui.painter().rect_filled(rect, 0.0, p.raised);

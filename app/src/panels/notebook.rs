@@ -4,12 +4,13 @@ use crate::document::Document;
 use crate::document::moment::Selection;
 use crate::document::notebook;
 use crate::panels::desk::Asks;
+use crate::theme::columns::{Column, Table};
 use crate::theme::field::{self, Shown};
 use crate::theme::rows::Rows;
-use crate::theme::widgets::{self, paint_text};
-use crate::theme::{body, icons, mono, palette, small, strong, text};
+use crate::theme::widgets;
+use crate::theme::{body, focus, icons, mono, palette, small, strong, text};
 use egui::accesskit::Role;
-use egui::{Align, Align2, Layout, Rect, RichText, Sense, Stroke, Ui, UiBuilder, WidgetInfo, pos2, vec2};
+use egui::{Align, Layout, Rect, RichText, Sense, Stroke, Ui, UiBuilder, WidgetInfo, pos2, vec2};
 
 /// Part of the panel that the list takes, and its widths, points.
 const LIST: (f32, f32, f32) = (0.42, 260.0, 460.0);
@@ -105,6 +106,17 @@ fn head(count: u64, asks: &mut Asks, ui: &mut Ui) {
         .hline(rect.x_range(), rect.bottom(), Stroke::new(1.0, p.line));
 }
 
+/// The table's name in the workspace.
+const TABLE: &str = "notes";
+
+/// The columns of the list of notes.
+fn columns() -> [Column; 2] {
+    [
+        Column::new("event", "event", 80.0).number(),
+        Column::new("note", "note", 80.0).stretch(1.0),
+    ]
+}
+
 fn rows(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui) {
     let p = palette(ui);
     let here = meant(doc);
@@ -115,6 +127,7 @@ fn rows(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui) {
     }
     view.jumps = doc.jumps;
     let mut go = None;
+    let table = Table::head(ui, asks.tables.state(TABLE), TABLE, &columns());
     let View { rows, events, .. } = view;
     rows.show(ui, "Notes", events.len() as u64, |ui, row, rect| {
         let Some(event) = usize::try_from(row).ok().and_then(|r| events.get(r)).copied() else {
@@ -123,7 +136,7 @@ fn rows(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui) {
         let Some(note) = doc.changes().notes().get(&event) else {
             return;
         };
-        let r = ui.interact(rect, ui.scope_id().with(("note", event)), Sense::click());
+        let r = focus::row_response(ui, rect, ui.scope_id().with(("note", event)));
         let selected = here == Some(event);
         let title = notebook::title(note);
         r.widget_info(|| WidgetInfo::selected(Role::Row, true, selected, format!("note {event} {title}")));
@@ -131,19 +144,8 @@ fn rows(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui) {
             let fill = if selected { p.selection } else { p.raised };
             ui.painter().rect_filled(rect, 0.0, fill);
         }
-        let cell = |a: f32, b: f32| {
-            Rect::from_min_max(pos2(rect.left() + a, rect.top()), pos2(rect.left() + b, rect.bottom()))
-        };
-        let number = cell(12.0, 92.0);
-        paint_text(ui, number, Align2::RIGHT_CENTER, &text::count(event), mono(), p.quiet);
-        paint_text(
-            ui,
-            cell(104.0, rect.width() - 8.0),
-            Align2::LEFT_CENTER,
-            title,
-            body(),
-            p.text,
-        );
+        table.text(ui, "event", rect, &text::count(event), mono(), p.quiet);
+        table.text(ui, "note", rect, title, body(), p.text);
         if r.double_clicked() {
             go = Some((event, true));
         } else if r.clicked() {
@@ -160,6 +162,7 @@ fn rows(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui) {
             }
         });
     });
+    table.finish(ui, asks.tables.state(TABLE));
     if let Some((event, whole)) = go {
         doc.go_with(event, Selection::Note(event));
         if whole {

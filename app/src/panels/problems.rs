@@ -9,7 +9,7 @@ use crate::panels::desk::Asks;
 use crate::theme::columns::{Column, Table};
 use crate::theme::rows::Rows;
 use crate::theme::widgets::{self, paint_text};
-use crate::theme::{ROW, body, icons, mono, palette, text};
+use crate::theme::{ROW, body, focus, icons, mono, palette, text};
 use egui::accesskit::Role;
 use egui::{Align2, Rect, RichText, Sense, Stroke, Ui, WidgetInfo, vec2};
 use trace_core::check::{Finding, FindingKind, Severity};
@@ -213,7 +213,7 @@ fn list(doc: &mut Document, asks: &mut Asks, view: &mut View, ui: &mut Ui) {
         let Some(f) = facts.findings.get(index as usize) else {
             return;
         };
-        let r = ui.interact(rect, ui.scope_id().with(("finding", index)), Sense::click());
+        let r = focus::row_response(ui, rect, ui.scope_id().with(("finding", index)));
         let selected = *doc.selection() == Selection::Finding(index);
         let kind = kind_name(f.kind);
         r.widget_info(|| WidgetInfo::selected(Role::Row, true, selected, format!("problem {index} {kind}")));
@@ -250,7 +250,7 @@ fn list(doc: &mut Document, asks: &mut Asks, view: &mut View, ui: &mut Ui) {
 /// The row that stands for all findings of mapped pages without content. `true`: it was clicked.
 fn folded(doc: &Document, ui: &mut Ui, rect: Rect, table: &Table, n: u64, open: bool) -> bool {
     let p = palette(ui);
-    let r = ui.interact(rect, ui.scope_id().with("without content"), Sense::click());
+    let r = focus::row_response(ui, rect, ui.scope_id().with("without content"));
     let kind = kind_name(FindingKind::MappedWithoutContent);
     r.widget_info(|| WidgetInfo::selected(Role::Button, true, open, format!("Unfold {kind}")));
     if r.hovered() || r.has_focus() {

@@ -4,12 +4,14 @@
 //! leave in the order that their table gives them. Once a person has chosen what is shown, the table scrolls sideways
 //! instead.
 
+use super::focus;
 use super::sideways::Sideways;
 use super::widgets::{paint_cut, paint_middle, paint_text};
 use super::{mono, palette, small};
 use egui::accesskit::Role;
 use egui::{
-    Align2, Color32, CursorIcon, FontId, Popup, PopupCloseBehavior, Rect, Response, Sense, Stroke, Ui, WidgetInfo, vec2,
+    Align2, Color32, CursorIcon, FontId, PointerButton, Popup, PopupCloseBehavior, Rect, Response, Sense,
+    SetOpenCommand, Stroke, Ui, WidgetInfo, vec2,
 };
 use kinescope_files::workspace::TableColumns;
 use std::borrow::Cow;
@@ -219,12 +221,17 @@ impl Table {
         let whole = ui.interact(head, ui.scope_id().with((id, "head")), Sense::click());
         whole.widget_info(|| WidgetInfo::labeled(Role::Row, true, format!("Columns of {id}")));
         let near = whole.contains_pointer();
+        if whole.has_focus() {
+            focus::ring(ui.painter(), head, 2.0, p.read);
+        }
+        // Enter, not a button of the pointer.
+        let by_key = whole.clicked() && !whole.clicked_by(PointerButton::Primary);
         let whole = table.titles(ui, columns, head, whole);
         let whole = table.edges(ui, state, columns, head, (whole, near));
         ui.set_clip_rect(clip);
         ui.painter()
             .hline(head.x_range(), head.bottom(), Stroke::new(1.0, p.line));
-        table.menu(state, columns, &whole);
+        table.menu(state, columns, &whole, by_key);
         table
     }
 
@@ -285,7 +292,8 @@ impl Table {
             let x = head.left() + placed.to - self.offset + GAP / 2.0;
             let edge = Rect::from_x_y_ranges(x - GRAB..=x + GRAB, head.y_range());
             let id = ui.scope_id().with((self.id, "edge", placed.id));
-            let r = ui.interact(edge, id, Sense::click_and_drag());
+            // For the pointer: Tab would stop at every edge.
+            let r = ui.interact(edge, id, Sense::CLICK | Sense::DRAG);
             let title = columns
                 .iter()
                 .find(|c| c.id == placed.id)
@@ -310,9 +318,22 @@ impl Table {
         whole
     }
 
-    /// The menu of the head: which columns are shown.
-    fn menu(&self, state: &mut TableState, columns: &[Column], whole: &Response) {
-        Popup::context_menu(whole)
+    /// The menu of the head: which columns are shown. `by_key`: the keyboard asks for it, or wants it gone.
+    fn menu(&self, state: &mut TableState, columns: &[Column], whole: &Response, by_key: bool) {
+        let id = whole.id.with("asked for by key");
+        if by_key || whole.secondary_clicked() {
+            whole.ctx.data_mut(|d| d.insert_temp(id, by_key));
+        }
+        let mut popup = Popup::context_menu(whole);
+        if by_key {
+            popup = popup.open_memory(SetOpenCommand::Toggle);
+            whole.request_focus();
+        }
+        // There may be no pointer to open it at.
+        if whole.ctx.data(|d| d.get_temp(id)).unwrap_or(false) {
+            popup = popup.at_position(whole.rect.left_bottom());
+        }
+        popup
             .close_behavior(PopupCloseBehavior::CloseOnClickOutside)
             .show(|ui| {
                 for c in columns {

@@ -169,6 +169,58 @@ pub fn list<R>(ui: &mut Ui, name: &str, add: impl FnOnce(&mut Ui) -> R) -> R {
     out
 }
 
+/// The row of a long list ([`super::rows::Rows`]) that is being drawn.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct LongRow {
+    /// Whether Tab stops at this row; it passes by the others.
+    pub stop: bool,
+    /// Whether this row takes the keyboard now.
+    pub take: bool,
+    /// Set by [`row_response`]: the widget that is the row, when it has the keyboard.
+    pub focused: Option<Id>,
+    /// Set by [`row_response`]: whether the row was clicked.
+    pub clicked: bool,
+}
+
+fn long_row_id() -> Id {
+    Id::unique("row of a long list that is being drawn")
+}
+
+/// Draws a row of a long list with `add`, and returns what became of it.
+pub(super) fn long_row(ui: &mut Ui, row: LongRow, add: impl FnOnce(&mut Ui)) -> LongRow {
+    ui.data_mut(|d| d.insert_temp(long_row_id(), row));
+    add(ui);
+    ui.data_mut(|d| d.remove_temp::<LongRow>(long_row_id())).unwrap_or(row)
+}
+
+/// Lets a row of a long list react to clicks. Of all rows one is a stop for Tab, the arrow keys go from there.
+pub fn row_response(ui: &Ui, rect: Rect, id: Id) -> Response {
+    let row = ui.data(|d| d.get_temp::<LongRow>(long_row_id()));
+    let response = ui.interact(rect, id, row_sense(row));
+    if let Some(mut row) = row {
+        if row.take {
+            response.request_focus();
+        }
+        row.focused = (row.take || response.has_focus()).then_some(id);
+        row.clicked = response.clicked();
+        ui.data_mut(|d| d.insert_temp(long_row_id(), row));
+    }
+    response
+}
+
+/// Returns what a link in a row of a long list senses: Tab goes through the links of the row at which it stops.
+#[must_use]
+pub fn part_sense(ui: &Ui) -> Sense {
+    row_sense(ui.data(|d| d.get_temp::<LongRow>(long_row_id())))
+}
+
+fn row_sense(row: Option<LongRow>) -> Sense {
+    match row {
+        Some(row) if !row.stop => Sense::CLICK,
+        _ => Sense::click(),
+    }
+}
+
 /// Returns what a row of a list senses: only one of them is a stop for Tab. Outside of a list each is.
 #[must_use]
 pub fn row(ui: &Ui, id: Id) -> Sense {

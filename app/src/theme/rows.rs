@@ -1,8 +1,9 @@
 //! A list of any length that costs only what is in view: own scrolling by row number, exact for billions of rows.
 
+use super::focus::{self, LongRow};
 use super::{ROW, palette};
 use egui::accesskit::Role;
-use egui::{Id, Rect, Sense, Ui, WidgetInfo, pos2, vec2};
+use egui::{EventFilter, Id, Key, Modifiers, Rect, Sense, Ui, WidgetInfo, pos2, vec2};
 
 /// Where a long list is scrolled to.
 #[derive(Clone, Copy, Debug, Default)]
@@ -11,6 +12,10 @@ pub struct Rows {
     pub top: f64,
     /// Rows that fitted when it was last shown.
     fitted: u64,
+    /// The row that Tab stops at.
+    stop: u64,
+    /// The widget of that row while it has the keyboard.
+    focused: Option<Id>,
 }
 
 /// Width of the scroll bar, points.
@@ -25,14 +30,47 @@ impl Rows {
         }
     }
 
+    /// Scrolls just so far that a row is in view as a whole.
+    fn follow(&mut self, row: u64) {
+        let (row, fitted) = (row as f64, self.fitted.max(1) as f64);
+        self.top = self.top.clamp((row + 1.0 - fitted).max(0.0), row);
+    }
+
+    /// Moves the keyboard along the rows. Returns the row that takes it now.
+    fn step(&mut self, ui: &Ui, count: u64) -> Option<u64> {
+        let id = self.focused.filter(|id| ui.memory(|m| m.has_focus(*id)))?;
+        let filter = EventFilter {
+            vertical_arrows: true,
+            ..EventFilter::default()
+        };
+        ui.memory_mut(|m| m.set_focus_lock_filter(id, filter));
+        let pressed = |key| ui.input_mut(|i| i.consume_key(Modifiers::NONE, key));
+        let (last, page) = (count.checked_sub(1)?, self.fitted.max(1));
+        let to = if pressed(Key::ArrowUp) {
+            self.stop.saturating_sub(1)
+        } else if pressed(Key::ArrowDown) {
+            self.stop.saturating_add(1)
+        } else if pressed(Key::PageUp) {
+            self.stop.saturating_sub(page)
+        } else if pressed(Key::PageDown) {
+            self.stop.saturating_add(page)
+        } else {
+            return None;
+        };
+        self.stop = to.min(last);
+        self.follow(self.stop);
+        Some(self.stop)
+    }
+
     /// Shows rows `0..count` in what is left of `ui`, each in a rectangle of [`ROW`] height. `name` tells the list
-    /// from others in the panel.
+    /// from others in the panel. The rows are one stop for Tab ([`focus::row_response`]); arrows and pages go along them.
     pub fn show(&mut self, ui: &mut Ui, name: &str, count: u64, mut row: impl FnMut(&mut Ui, u64, Rect)) {
         let size = ui.available_size_before_wrap().max(vec2(16.0, ROW));
         let (area, response) = ui.allocate_exact_size(size, Sense::hover());
         response.widget_info(|| WidgetInfo::labeled(Role::List, true, name));
         let fitted = f64::from(area.height() / ROW);
         self.fitted = fitted as u64;
+        let take = self.step(ui, count);
         let most = (count as f64 - fitted).max(0.0);
         if response.contains_pointer() {
             let delta = ui.input(|i| i.smooth_scroll_delta().y);
@@ -70,6 +108,12 @@ impl Rows {
         let shift = ((self.top - self.top.floor()) as f32 * ROW).round();
         let clip = ui.clip_rect();
         ui.set_clip_rect(clip.intersect(inner));
+        // Where the stop is scrolled away Tab comes to the first row in view.
+        let drawn = first..first.saturating_add(fitted.ceil() as u64);
+        if !drawn.contains(&self.stop) {
+            self.stop = first;
+        }
+        let (stop, mut focused) = (self.stop, None);
         for i in 0..=(fitted.ceil() as u64) {
             let n = first + i;
             if n >= count {
@@ -78,9 +122,22 @@ impl Rows {
             let y = inner.top() + i as f32 * ROW - shift;
             let rect = Rect::from_min_size(pos2(inner.left(), y), vec2(inner.width(), ROW));
             if rect.top() < inner.bottom() {
-                row(ui, n, rect);
+                let now = LongRow {
+                    stop: n == stop,
+                    take: take == Some(n),
+                    ..LongRow::default()
+                };
+                let done = focus::long_row(ui, now, |ui| row(ui, n, rect));
+                if done.clicked || done.focused.is_some() {
+                    self.stop = n;
+                }
+                if done.focused.is_some() {
+                    focused = done.focused;
+                    focus::ring(ui.painter(), rect, 2.0, palette(ui).read);
+                }
             }
         }
+        self.focused = focused;
         ui.set_clip_rect(clip);
     }
 }
@@ -91,12 +148,33 @@ mod tests {
 
     #[test]
     fn a_row_out_of_view_is_brought_in_and_one_in_view_stays() {
-        let mut r = Rows { top: 0.0, fitted: 30 };
+        let mut r = Rows {
+            fitted: 30,
+            ..Rows::default()
+        };
         r.reveal(10);
         assert_eq!(r.top, 0.0);
         r.reveal(4_000_000_000);
         assert_eq!(r.top, 4_000_000_000.0 - 10.0);
         r.reveal(2);
         assert_eq!(r.top, 0.0);
+    }
+
+    #[test]
+    fn a_row_that_the_keyboard_comes_to_is_followed_by_no_more_than_it_takes() {
+        let mut r = Rows {
+            top: 10.5,
+            fitted: 20,
+            ..Rows::default()
+        };
+        let mut to = |row| {
+            r.follow(row);
+            r.top
+        };
+        assert_eq!(to(15), 10.5, "in view");
+        assert_eq!(to(10), 10.0, "its upper part was hidden");
+        assert_eq!(to(30), 11.0, "one below the last");
+        assert_eq!(to(2), 2.0);
+        assert_eq!(to(0), 0.0);
     }
 }

@@ -5,7 +5,9 @@ use super::common::{Window, sample, samples};
 use egui::{Event, Key, Modifiers, PointerButton, Pos2};
 use egui_kittest::kittest::{By, NodeT as _, Queryable as _};
 use kinescope::document::comparison::With;
+use kinescope::document::moment::Selection;
 use kinescope::document::workspace::Dock;
+use kinescope::theme::ThemeChoice;
 use kinescope::window::{Settings, WindowPlace, layout};
 use trace_core::progress::Progress;
 
@@ -237,6 +239,99 @@ fn rows_of_the_outline_are_one_stop_and_arrows_go_along_them() {
     w.harness.key_press_modifiers(Modifiers::SHIFT, Key::Tab);
     w.settle();
     assert_eq!(focused(&w).as_deref(), Some(&*second));
+}
+
+#[test]
+fn rows_of_a_table_are_one_stop_and_arrows_go_along_them() {
+    let mut w = Window::named("digits.kine");
+    w.run("show-jobs");
+    w.settle();
+    let press = |w: &mut Window, key| {
+        w.harness.key_press(key);
+        w.settle();
+        focused(w).unwrap_or_default()
+    };
+    let mut pane = String::new();
+    for _ in 0..4 {
+        pane = press(&mut w, Key::F6);
+        if pane == "Pane Jobs" {
+            break;
+        }
+    }
+    assert_eq!(pane, "Pane Jobs");
+    let is_row = |label: &str| {
+        label
+            .strip_prefix("job ")
+            .is_some_and(|n| n.bytes().all(|b| b.is_ascii_digit()))
+    };
+    let mut row = press(&mut w, Key::Tab);
+    for _ in 0..20 {
+        if is_row(&row) {
+            break;
+        }
+        row = press(&mut w, Key::Tab);
+    }
+    assert_eq!(row, "job 0");
+    assert_eq!(press(&mut w, Key::ArrowDown), "job 1");
+    assert_eq!(press(&mut w, Key::ArrowDown), "job 2");
+    assert_eq!(press(&mut w, Key::ArrowUp), "job 1");
+    assert_eq!(press(&mut w, Key::PageDown), "job 3", "the last one");
+    assert_eq!(press(&mut w, Key::ArrowDown), "job 3", "and no further");
+    assert_eq!(press(&mut w, Key::ArrowUp), "job 2");
+    // Enter does what a click does; then the links of the row follow, and no other row.
+    press(&mut w, Key::Enter);
+    assert_eq!(*w.doc().selection(), Selection::Job(2));
+    let mut stops = Vec::new();
+    for _ in 0..8 {
+        stops.push(press(&mut w, Key::Tab));
+    }
+    assert!(!stops.iter().any(|s| is_row(s)), "{stops:?}");
+    assert!(stops.iter().any(|s| s.starts_with("job 2 done at")), "{stops:?}");
+}
+
+/// A list that is longer than its panel follows the keyboard.
+#[test]
+fn arrows_go_to_rows_that_are_out_of_view() {
+    let digits = samples().join("digits.kine");
+    let mut w = Window::placed(&digits, ThemeChoice::Dark, [1024.0, 420.0], 1.0);
+    w.run("show-register");
+    // At an event that is no access, the panel offers all registers.
+    let other = (0..w.doc().len()).find(|e| w.doc().recording.events.access(*e as usize).is_none());
+    w.doc().go_with(other.unwrap(), Selection::Event);
+    w.settle();
+    w.harness.get_by_label("Find register").focus();
+    w.settle();
+    let press = |w: &mut Window, key| {
+        w.harness.key_press(key);
+        w.settle();
+        focused(w).unwrap_or_default()
+    };
+    // The head comes first: Enter opens the menu of columns and closes it.
+    assert_eq!(press(&mut w, Key::Tab), "Columns of registers");
+    press(&mut w, Key::Enter);
+    assert!(w.has("Fit all columns"));
+    w.harness.get_by_label("Columns of registers").focus();
+    press(&mut w, Key::Enter);
+    assert!(!w.has("Fit all columns"));
+    w.harness.get_by_label("Columns of registers").focus();
+    let first = press(&mut w, Key::Tab);
+    assert!(first.starts_with("register "), "{first}");
+    let mut seen = vec![first];
+    for _ in 0..30 {
+        let now = press(&mut w, Key::ArrowDown);
+        if seen.last() == Some(&now) {
+            break;
+        }
+        assert!(
+            now.starts_with("register ") && !seen.contains(&now),
+            "{now} after {seen:?}"
+        );
+        seen.push(now);
+    }
+    let last = seen.last().unwrap().clone();
+    let at = w.harness.get_by_label(&last).rect();
+    assert!(at.bottom() <= 420.0, "{last} is in view: {at:?}");
+    assert!(seen.len() > 12, "{seen:?}");
 }
 
 #[test]

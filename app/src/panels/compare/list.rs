@@ -134,7 +134,7 @@ fn rows(doc: &mut Document, c: &Comparison, view: &mut View, asks: &mut Asks, ui
         let Some(line) = line(doc, c, section, row, p) else {
             return;
         };
-        let r = ui.interact(rect, ui.scope_id().with(("difference", row)), Sense::click());
+        let r = ui.interact(rect, ui.scope_id().with(("difference", row)), Sense::CLICK);
         let on = here == Some(row);
         let name = format!("difference {row} {} {}", line.word, line.what);
         r.widget_info(|| WidgetInfo::selected(Role::Row, true, on, name.clone()));

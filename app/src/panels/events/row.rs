@@ -25,7 +25,7 @@ pub(super) fn ui(
 ) -> bool {
     let p = palette(ui);
     let at = usize::try_from(event).unwrap_or(usize::MAX);
-    let response = ui.interact(rect, ui.scope_id().with(("event", event)), Sense::click());
+    let response = ui.interact(rect, ui.scope_id().with(("event", event)), Sense::CLICK);
     let selected = doc.moment() == event;
     let damaged = doc.recording.damage.any() && doc.recording.events.is_damaged(at);
     response.widget_info(|| {

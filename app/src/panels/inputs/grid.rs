@@ -6,7 +6,7 @@ use crate::document::contents::Contents;
 use crate::document::moment::Selection;
 use crate::document::{Document, values};
 use crate::theme::widgets::paint_text;
-use crate::theme::{field, mono, palette, small, text};
+use crate::theme::{field, focus, mono, palette, small, text};
 use egui::accesskit::Role;
 use egui::{Align2, Rect, RichText, Sense, Ui, WidgetInfo, pos2, vec2};
 use trace_core::recording::ElementType;
@@ -217,7 +217,12 @@ pub fn table(doc: &mut Document, view: &mut View, ui: &mut Ui, contents: &Conten
             let index = at + c as u64;
             let left = rect.left() + gutter + c as f32 * cell_w;
             let cell = Rect::from_min_max(pos2(left, rect.top()), pos2(left + cell_w - 2.0, rect.bottom()));
-            let r = ui.interact(cell, ui.scope_id().with(("value", index)), Sense::click());
+            let id = ui.scope_id().with(("value", index));
+            // Tab stops at the first value of one row; the editor takes several with spaces between.
+            let r = match c {
+                0 => focus::row_response(ui, cell, id),
+                _ => ui.interact(cell, id, Sense::CLICK),
+            };
             r.widget_info(|| WidgetInfo::labeled(Role::Cell, true, format!("value {index}")));
             if editing == Some(index) || seen == Some(index) {
                 ui.painter().rect_filled(cell, 2.0, p.selection);

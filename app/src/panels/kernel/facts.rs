@@ -4,9 +4,9 @@ use super::view::View;
 use crate::document::Document;
 use crate::document::called;
 use crate::theme::widgets::{self, Part, paint_text};
-use crate::theme::{mono, palette, small, text};
+use crate::theme::{focus, mono, palette, small, text};
 use egui::accesskit::Role;
-use egui::{Align2, Rect, RichText, Sense, Ui, WidgetInfo, pos2};
+use egui::{Align2, Rect, RichText, Ui, WidgetInfo, pos2};
 use trace_core::calls::Calls;
 use trace_core::recording::CodeKind;
 
@@ -142,7 +142,7 @@ fn launches(doc: &mut Document, view: &mut View, ui: &mut Ui, calls: &Calls, fun
         let Some(launch) = called::launch(&doc.recording, l.event) else {
             return;
         };
-        let r = ui.interact(rect, ui.scope_id().with(("of kernel", n)), Sense::click());
+        let r = focus::row_response(ui, rect, ui.scope_id().with(("of kernel", n)));
         let selected = meant == Some(n);
         r.widget_info(|| WidgetInfo::selected(Role::Row, true, selected, format!("launch {n} of the kernel")));
         if selected {

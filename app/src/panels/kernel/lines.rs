@@ -3,9 +3,9 @@
 use super::view::View;
 use crate::panels::desk::Asks;
 use crate::theme::widgets::{self, paint_text};
-use crate::theme::{icons, mono, mono_small, palette, small, text};
+use crate::theme::{focus, icons, mono, mono_small, palette, small, text};
 use egui::accesskit::Role;
-use egui::{Align2, Rect, RichText, Sense, Ui, WidgetInfo, pos2};
+use egui::{Align2, Rect, RichText, Ui, WidgetInfo, pos2};
 use trace_core::calls::{Calls, KernelCode};
 use trace_core::recording::CodeKind;
 
@@ -33,7 +33,7 @@ pub(super) fn ui(view: &mut View, asks: &mut Asks, ui: &mut Ui, calls: &Calls, f
     let mut widest = view.widest;
     list.show(ui, "PTX", code.lines() as u64, |ui, row, rect| {
         let line = code.line(row as usize);
-        let r = ui.interact(rect, ui.scope_id().with(("ptx", row)), Sense::click());
+        let r = focus::row_response(ui, rect, ui.scope_id().with(("ptx", row)));
         r.widget_info(|| WidgetInfo::labeled(Role::Row, true, format!("line {} {line}", row + 1)));
         let here = view.line == Some(row as u32);
         if here {

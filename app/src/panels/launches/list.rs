@@ -92,7 +92,7 @@ pub(super) fn ui(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut 
         let Some(launch) = called::launch(&doc.recording, l.event) else {
             return;
         };
-        let r = ui.interact(rect, ui.scope_id().with(("launch", n)), Sense::click());
+        let r = ui.interact(rect, ui.scope_id().with(("launch", n)), Sense::CLICK);
         let selected = meant == Some(n);
         let name = calls.function_name(l.function);
         let short = called::short(name).to_owned();
@@ -111,7 +111,7 @@ pub(super) fn ui(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut 
             }
             let wide = ui.painter().layout_no_wrap(short.clone(), mono(), p.job).size().x;
             let place = Rect::from_min_max(cell.min, pos2(cell.right().min(cell.left() + wide), cell.bottom()));
-            let link = ui.interact(place, ui.scope_id().with(("kernel of launch", n)), Sense::click());
+            let link = ui.interact(place, ui.scope_id().with(("kernel of launch", n)), Sense::CLICK);
             link.widget_info(|| WidgetInfo::labeled(Role::Link, true, format!("kernel of launch {n}")));
             if link.hovered() {
                 ui.painter()

@@ -9,7 +9,7 @@ use crate::panels::desk::Asks;
 use crate::theme::columns::{Column, Table};
 use crate::theme::plot::{around, plot_range, quiet_plot};
 use crate::theme::widgets::{self, paint_text};
-use crate::theme::{body, icons, mono, palette, small, text};
+use crate::theme::{body, focus, icons, mono, palette, small, text};
 use egui::accesskit::Role;
 use egui::{Align2, Rect, RichText, Sense, Stroke, Ui, WidgetInfo};
 use egui_plot::{HoverPosition, Line, PlotPoints};
@@ -107,7 +107,7 @@ pub fn touches(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui
         let Some(t) = list.get(if row < own { row } else { row - fold }) else {
             return;
         };
-        let r = ui.interact(rect, ui.scope_id().with(("touch", row)), Sense::click());
+        let r = focus::row_response(ui, rect, ui.scope_id().with(("touch", row)));
         r.widget_info(|| WidgetInfo::labeled(Role::Link, true, format!("touch {} {}", t.kind, t.what)));
         let here = t.event.is_some_and(|e| e == doc.moment());
         if here {

@@ -144,7 +144,7 @@ pub fn ui(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui) {
         let va = shown.va();
         let y = area.top() + i as f32 * ROW;
         let row = Rect::from_min_size(pos2(area.left(), y), egui::vec2(area.width(), ROW));
-        let r = ui.interact(row, ui.scope_id().with(("mem", i)), Sense::click_and_drag());
+        let r = ui.interact(row, ui.scope_id().with(("mem", i)), Sense::CLICK | Sense::DRAG);
         r.widget_info(|| WidgetInfo::labeled(Role::Row, true, format!("memory {va:#x}")));
         if r.hovered() {
             ui.painter().rect_filled(row, 0.0, p.raised);

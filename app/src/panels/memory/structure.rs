@@ -384,7 +384,7 @@ fn list(doc: &mut Document, view: &mut View, s: &mut Structure, layout: &Layout,
     let mut clicked = keys.clicked();
     rows.show(ui, "Fields", count, |ui, row, rect| {
         let (element, field) = s.at_row(row, fields);
-        let r = ui.interact(rect, ui.scope_id().with(("structure", row)), Sense::click());
+        let r = ui.interact(rect, ui.scope_id().with(("structure", row)), Sense::CLICK);
         if row == s.row {
             let ink = if focused { p.selection } else { p.raised };
             ui.painter().rect_filled(rect, 0.0, ink);
@@ -427,7 +427,7 @@ fn list(doc: &mut Document, view: &mut View, s: &mut Structure, layout: &Layout,
         match t.leads {
             Some(va) => {
                 let link = cell(504.0, 700.0);
-                let to = ui.interact(link, ui.scope_id().with(("leads", row)), Sense::click());
+                let to = ui.interact(link, ui.scope_id().with(("leads", row)), Sense::CLICK);
                 to.widget_info(|| WidgetInfo::labeled(Role::Link, true, format!("to {va:#x}")));
                 let shown = format!("→ {va:#x}");
                 let w = paint_text(ui, link, Align2::LEFT_CENTER, &shown, mono(), p.read);

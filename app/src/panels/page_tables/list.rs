@@ -9,9 +9,9 @@ use crate::document::tables::Mark;
 use crate::panels::desk::Asks;
 use crate::theme::columns::{Column, Table};
 use crate::theme::widgets;
-use crate::theme::{body, mono, palette, small, text};
+use crate::theme::{body, focus, mono, palette, small, text};
 use egui::accesskit::Role;
-use egui::{Color32, Mesh, Rect, Sense, Shape, Stroke, Ui, WidgetInfo, pos2, vec2};
+use egui::{Color32, Mesh, Rect, Shape, Stroke, Ui, WidgetInfo, pos2, vec2};
 
 /// Pixels of a span: one a page up to 220, then compressed.
 fn span_pixels(pages: u64, most: f32) -> f32 {
@@ -99,7 +99,7 @@ pub fn ui(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui, spa
         let Some(Row { run: m, other }) = row_at(space, mark, row as usize) else {
             return;
         };
-        let r = ui.interact(rect, ui.scope_id().with(("mapping", row)), Sense::click());
+        let r = focus::row_response(ui, rect, ui.scope_id().with(("mapping", row)));
         let selected = shown == Some(row as usize) && at.is_some_and(|v| m.va <= v && v < m.end());
         r.widget_info(|| WidgetInfo::selected(Role::Row, true, selected, format!("mapping {:#x}", m.va)));
         if selected {

@@ -5,9 +5,9 @@ use super::view::View;
 use crate::document::changes::Plotted;
 use crate::document::{Document, MOST_PLOTS, lookup};
 use crate::theme::widgets::{paint_middle, paint_text};
-use crate::theme::{icons, mono, palette, small, text};
+use crate::theme::{focus, icons, mono, palette, small, text};
 use egui::accesskit::Role;
-use egui::{Align2, Button, RichText, Sense, Ui, WidgetInfo, vec2};
+use egui::{Align2, Button, RichText, Ui, WidgetInfo, vec2};
 
 /// Size of the list that the button opens, points.
 const LIST: [f32; 2] = [380.0, 300.0];
@@ -103,7 +103,7 @@ fn offer(doc: &mut Document, view: &mut View, focus: bool, ui: &mut Ui) {
         };
         let name = name::of(doc, line);
         let on = doc.plots(line);
-        let r = ui.interact(rect, ui.scope_id().with(("offer", &name)), Sense::click());
+        let r = focus::row_response(ui, rect, ui.scope_id().with(("offer", &name)));
         r.widget_info(|| WidgetInfo::selected(Role::Row, true, on, format!("Plot {name}")));
         if on {
             crate::theme::widgets::select(ui, rect);

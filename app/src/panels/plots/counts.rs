@@ -6,9 +6,9 @@ use crate::document::Document;
 use crate::panels::desk::Asks;
 use crate::panels::events;
 use crate::theme::columns::{Column, Table, TableState};
-use crate::theme::{icons, mono, palette, small, text, widgets};
+use crate::theme::{focus, icons, mono, palette, small, text, widgets};
 use egui::accesskit::Role;
-use egui::{RichText, Sense, Ui, WidgetInfo};
+use egui::{RichText, Ui, WidgetInfo};
 use std::sync::Arc;
 use trace_query::{By, Count, Usage};
 
@@ -226,7 +226,7 @@ fn table(view: &mut View, state: &mut TableState, ui: &mut Ui, counted: &Counted
             return;
         };
         let word = called(u, by);
-        let r = ui.interact(rect, ui.scope_id().with(("group", row)), Sense::click());
+        let r = focus::row_response(ui, rect, ui.scope_id().with(("group", row)));
         r.widget_info(|| WidgetInfo::labeled(Role::Row, true, format!("{word}, {} accesses", u.accesses)));
         if r.hovered() || r.has_focus() {
             ui.painter().rect_filled(rect, 0.0, p.raised);

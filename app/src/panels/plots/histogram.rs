@@ -6,9 +6,9 @@ use crate::document::Document;
 use crate::document::changes::Plotted;
 use crate::panels::desk::Asks;
 use crate::theme::columns::{Column, Table, TableState};
-use crate::theme::{icons, mono, palette, text, widgets};
+use crate::theme::{focus, icons, mono, palette, text, widgets};
 use egui::accesskit::Role;
-use egui::{RichText, Sense, Ui, WidgetInfo};
+use egui::{RichText, Ui, WidgetInfo};
 use std::sync::Arc;
 use trace_query::Histogram;
 
@@ -153,7 +153,7 @@ fn table(
         };
         let shown = name::value(doc, line, v, view.decimal);
         let meaning = name::meaning(doc, line, v);
-        let r = ui.interact(rect, ui.scope_id().with(("value", v)), Sense::click());
+        let r = focus::row_response(ui, rect, ui.scope_id().with(("value", v)));
         r.widget_info(|| WidgetInfo::labeled(Role::Row, true, format!("Value {shown} {meaning}, {n} times")));
         if r.hovered() || r.has_focus() {
             ui.painter().rect_filled(rect, 0.0, p.raised);

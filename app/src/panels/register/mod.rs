@@ -14,10 +14,10 @@ use crate::document::moment::Selection;
 use crate::document::{Document, lookup, words};
 use crate::panels::copy_menu;
 use crate::panels::desk::Asks;
-use crate::theme::columns::{Column, Table};
-use crate::theme::{icons, mono, palette, text, widgets};
+use crate::theme::columns::{Column, Table, Tables};
+use crate::theme::{focus, icons, mono, palette, text, widgets};
 use egui::accesskit::Role;
-use egui::{Align2, Rect, RichText, Sense, Stroke, StrokeKind, Ui, WidgetInfo, vec2};
+use egui::{Rect, RichText, Sense, Stroke, StrokeKind, Ui, WidgetInfo, vec2};
 use std::sync::Arc;
 use trace_core::registers::{AccessList, Accesses, history};
 
@@ -25,7 +25,7 @@ use trace_core::registers::{AccessList, Accesses, history};
 /// the inspector tells.
 pub fn ui(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui) {
     let Some(register) = doc.register() else {
-        return choose(doc, view, ui);
+        return choose(doc, view, &mut asks.tables, ui);
     };
     let full = ui.available_rect_before_wrap().shrink2(vec2(12.0, 4.0));
     let mut child = ui.new_child(egui::UiBuilder::new().max_rect(full));
@@ -168,8 +168,19 @@ fn look_for_changes(doc: &Document, view: &mut View, asks: &mut Asks, register: 
     });
 }
 
+/// The name in the workspace of the table of all registers.
+const REGISTERS: &str = "registers";
+
+/// The columns of the table of all registers.
+fn register_columns() -> [Column; 2] {
+    [
+        Column::new("register", "register", 120.0).stretch(1.0),
+        Column::new("accesses", "accesses", 70.0).number(),
+    ]
+}
+
 /// The registers that the recording accesses, to choose from.
-fn choose(doc: &mut Document, view: &mut View, ui: &mut Ui) {
+fn choose(doc: &mut Document, view: &mut View, tables: &mut Tables, ui: &mut Ui) {
     let p = palette(ui);
     if doc.facts.registers.is_empty() {
         if !doc.facts.knows(crate::document::facts::Stage::Registers) {
@@ -202,29 +213,24 @@ fn choose(doc: &mut Document, view: &mut View, ui: &mut Ui) {
         .collect();
     let mut rows = view.all;
     let mut go = None;
+    let table = Table::head(ui, tables.state(REGISTERS), REGISTERS, &register_columns());
     rows.show(ui, "Registers", list.len() as u64, |ui, row, rect| {
         let Some((offset, r)) = list.get(row as usize) else {
             return;
         };
-        let response = ui.interact(rect, ui.scope_id().with(("register", **offset)), Sense::click());
+        let response = focus::row_response(ui, rect, ui.scope_id().with(("register", **offset)));
         response.widget_info(|| WidgetInfo::labeled(Role::Row, true, format!("register {}", r.name)));
         if response.hovered() {
             ui.painter().rect_filled(rect, 0.0, p.raised);
         }
-        widgets::paint_text(ui, rect, Align2::LEFT_CENTER, &r.name, mono(), p.text);
-        let n = text::count(r.accesses.len() as u64);
-        widgets::paint_text(
-            ui,
-            rect.shrink2(vec2(8.0, 0.0)),
-            Align2::RIGHT_CENTER,
-            &n,
-            mono(),
-            p.quiet,
-        );
+        let accesses = text::count(r.accesses.len() as u64);
+        table.text(ui, "register", rect, &r.name, mono(), p.text);
+        table.text(ui, "accesses", rect, &accesses, mono(), p.quiet);
         if response.clicked() {
             go = r.accesses.all().first().map(|e| (e, **offset));
         }
     });
+    table.finish(ui, tables.state(REGISTERS));
     view.all = rows;
     if let Some((event, offset)) = go {
         doc.go_with(event, Selection::Register(offset));
@@ -282,7 +288,7 @@ fn accesses(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui, r
         let Some(a) = doc.recording.events.access(e as usize) else {
             return;
         };
-        let r = ui.interact(rect, ui.scope_id().with(("access", e)), Sense::click());
+        let r = focus::row_response(ui, rect, ui.scope_id().with(("access", e)));
         r.widget_info(|| WidgetInfo::labeled(Role::Row, true, format!("access at event {e}")));
         if e == doc.moment() {
             ui.painter().rect_filled(rect, 0.0, p.selection);

@@ -3,9 +3,9 @@
 use crate::document::{Document, computed, words};
 use crate::theme::rows::Rows;
 use crate::theme::widgets::{self, paint_text};
-use crate::theme::{ROW, body, mono, palette, small, text};
+use crate::theme::{ROW, body, focus, mono, palette, small, text};
 use egui::accesskit::Role;
-use egui::{Align2, Color32, Rect, Sense, Ui, WidgetInfo, pos2, vec2};
+use egui::{Align2, Color32, Rect, Ui, WidgetInfo, pos2, vec2};
 use replay_engine::run::{JobOutcome, Outcome};
 
 /// How a job ended, in a few words.
@@ -35,7 +35,7 @@ pub(super) fn draw(doc: &mut Document, ui: &mut Ui, o: &Outcome) {
     rows.show(&mut child, "Replayed jobs", o.jobs.len() as u64, |ui, row, rect| {
         let Some(j) = o.jobs.get(row as usize) else { return };
         let (word, colour) = ended(ui, j);
-        let r = ui.interact(rect, ui.scope_id().with(("replayed", row)), Sense::click());
+        let r = focus::row_response(ui, rect, ui.scope_id().with(("replayed", row)));
         r.widget_info(|| WidgetInfo::labeled(Role::Row, true, format!("replayed job {} {word}", j.index)));
         if r.hovered() {
             ui.painter().rect_filled(rect, 0.0, p.raised);

@@ -8,7 +8,7 @@ use crate::document::replay::TroubleKind;
 use crate::panels::desk::Asks;
 use crate::theme::rows::Rows;
 use crate::theme::widgets::{self, paint_text};
-use crate::theme::{ROW, body, icons, mono, palette, small, text};
+use crate::theme::{ROW, body, focus, icons, mono, palette, small, text};
 use egui::accesskit::Role;
 use egui::{Align2, Rect, RichText, Sense, Ui, WidgetInfo, pos2, vec2};
 use replay_engine::plan::{Plan, RewriteKind};
@@ -266,7 +266,7 @@ fn rewrites(doc: &mut Document, ui: &mut Ui, plan: &Plan, kind: RewriteKind) {
     let mut go = None;
     rows.show(&mut child, what, list.len() as u64, |ui, row, rect| {
         let Some(w) = list.get(row as usize) else { return };
-        let r = ui.interact(rect, ui.scope_id().with((kind.name(), row)), Sense::click());
+        let r = focus::row_response(ui, rect, ui.scope_id().with((kind.name(), row)));
         let event = w.event.map(text::count).unwrap_or_default();
         r.widget_info(|| WidgetInfo::labeled(Role::Link, true, format!("rewrite at event {event}")));
         if r.hovered() {

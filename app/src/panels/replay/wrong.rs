@@ -6,7 +6,7 @@ use crate::document::moment::Selection;
 use crate::panels::desk::Asks;
 use crate::theme::rows::Rows;
 use crate::theme::widgets::{self, Part, paint_text};
-use crate::theme::{ROW, body, mono, mono_small, palette, small, text};
+use crate::theme::{ROW, body, focus, mono, mono_small, palette, small, text};
 use egui::accesskit::Role;
 use egui::{Align2, Rect, RichText, Sense, Ui, WidgetInfo, pos2, vec2};
 use replay_engine::run::{Divergence, FaultReport, Outcome};
@@ -164,7 +164,7 @@ pub(super) fn divergences(doc: &mut Document, ui: &mut Ui, o: &Outcome) {
             let Some(d) = o.divergences.get(row as usize) else {
                 return;
             };
-            let r = ui.interact(rect, ui.scope_id().with(("divergence", row)), Sense::click());
+            let r = focus::row_response(ui, rect, ui.scope_id().with(("divergence", row)));
             let on = selected == Some(row);
             r.widget_info(|| WidgetInfo::selected(Role::Row, true, on, format!("divergence at event {}", d.event)));
             if on || r.hovered() {

@@ -6,9 +6,9 @@ use crate::document::screen::{Look, Screen};
 use crate::panels::desk::Asks;
 use crate::theme::columns::{Column, Table};
 use crate::theme::widgets::{self, Part};
-use crate::theme::{icons, mono, palette, small, strong, text};
+use crate::theme::{focus, icons, mono, palette, small, strong, text};
 use egui::accesskit::Role;
-use egui::{Color32, Rect, RichText, Sense, Stroke, StrokeKind, Ui, WidgetInfo, pos2, vec2};
+use egui::{Color32, Rect, RichText, Stroke, StrokeKind, Ui, WidgetInfo, pos2, vec2};
 use trace_core::screen::{Known, Store};
 
 /// Draws the pane.
@@ -119,7 +119,7 @@ fn list(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui, look:
     let mut rows = view.list;
     rows.show(ui, "Stores to the pixel", count, |ui, row, rect| {
         let Some(s) = found.list.get(row as usize) else { return };
-        let response = ui.interact(rect, ui.scope_id().with(("store", row)), Sense::click());
+        let response = focus::row_response(ui, rect, ui.scope_id().with(("store", row)));
         let selected = last == Some(row as usize);
         response.widget_info(|| WidgetInfo::selected(Role::Row, true, selected, format!("store at event {}", s.event)));
         if selected {

@@ -4,36 +4,58 @@ use super::view::View;
 use crate::document::Document;
 use crate::document::code::{Line, Listing};
 use crate::panels::desk::Asks;
+use crate::theme::columns::{Column, Table};
 use crate::theme::widgets::paint_text;
 use crate::theme::{Palette, mono, mono_small, palette, small};
 use egui::accesskit::Role;
 use egui::{Align2, Color32, Rect, RichText, Sense, Stroke, Ui, WidgetInfo, pos2, vec2};
 
-/// Where the columns stand, from the left edge of the list.
+/// The table's name in the workspace.
+const TABLE: &str = "code";
+
+/// The columns: an address, and the two operations of a tuple.
+fn columns() -> [Column; 3] {
+    [
+        // Where there is little room the tuples begin under the address.
+        Column::new("address", "address", 104.0).compact(24.0),
+        Column::new("fma", "FMA", 250.0).stretch(1.0),
+        Column::new("add", "ADD", 250.0).stretch(1.0),
+    ]
+}
+
+/// Where the columns stand on the screen, points.
 struct Columns {
-    address: f32,
+    /// The address of a clause; `None` where the column is hidden.
+    address: Option<f32>,
+    /// The name of a clause.
     label: f32,
-    fma: f32,
-    add: f32,
+    /// The operations, where their columns are shown.
+    operations: [Option<Rect>; 2],
 }
 
 impl Columns {
-    fn new(width: f32) -> Self {
-        // Where there is little room the tuples begin under the address.
-        let fma = if width < NARROW { 48.0 } else { 128.0 };
+    fn of(table: &Table, row: Rect) -> Self {
+        let address = table.cell("address", row).map(|c| c.left() + 6.0);
+        let operations = ["fma", "add"].map(|id| table.cell(id, row));
+        let first = operations.iter().flatten().map(Rect::left).fold(f32::MAX, f32::min);
+        let label = match address {
+            // A clause has a line of its own: its name follows its whole address.
+            Some(address) if table.is_compact("address") || first == f32::MAX => address + 110.0,
+            Some(_) => first,
+            None => row.left() + MARGIN + 4.0,
+        };
         Self {
-            address: 18.0,
-            label: 128.0,
-            fma,
-            add: fma + ((width - fma) * 0.5).floor(),
+            address,
+            label,
+            operations,
         }
     }
 }
 
 /// Width of the margin before a clause, points.
 const MARGIN: f32 = 14.0;
-/// Width below which the columns move together, points.
-const NARROW: f32 = 640.0;
+/// Width below which an operation is narrow, points.
+const NARROW: f32 = 256.0;
 /// Letters of an operation's name before its operands begin, where the name is not longer; and where there is little
 /// room.
 const NAME: (usize, usize) = (15, 12);
@@ -41,19 +63,7 @@ const NAME: (usize, usize) = (15, 12);
 /// Draws them.
 pub fn ui(doc: &Document, view: &mut View, asks: &mut Asks, ui: &mut Ui, job: u32, listing: &Listing) {
     let p = palette(ui);
-    let width = ui.available_width();
-    let c = Columns::new(width);
-    let (head, _) = ui.allocate_exact_size(vec2(width, 22.0), Sense::hover());
-    for (name, x) in [("address", c.address), ("FMA", c.fma), ("ADD", c.add)] {
-        // Under the address there is no room for both.
-        if name == "address" && c.fma < c.label {
-            continue;
-        }
-        let at = pos2(head.left() + x, head.center().y);
-        ui.painter().text(at, Align2::LEFT_CENTER, name, small(), p.quiet);
-    }
-    ui.painter()
-        .hline(head.x_range(), head.bottom(), Stroke::new(1.0, p.line));
+    let table = Table::head(ui, asks.tables.state(TABLE), TABLE, &columns());
     let mut list = view.list;
     let mut did = Did {
         steps: view.thread.open && super::thread::fits(view, listing),
@@ -66,6 +76,7 @@ pub fn ui(doc: &Document, view: &mut View, asks: &mut Asks, ui: &mut Ui, job: u3
         };
         let here = line.clause() == view.clause;
         let hit = view.hits.1.binary_search(&(row as usize)).is_ok();
+        let c = Columns::of(&table, rect);
         match line {
             Line::Clause { clause, header } => {
                 head_row(ui, &c, rect, listing, (*clause, header), here, &mut did);
@@ -101,6 +112,7 @@ pub fn ui(doc: &Document, view: &mut View, asks: &mut Asks, ui: &mut Ui, job: u3
             ui.painter().rect_filled(mark, 1.0, ink);
         }
     });
+    table.finish(ui, asks.tables.state(TABLE));
     view.list = list;
     if let Some(clause) = did.clicked {
         view.clause = clause;
@@ -126,7 +138,7 @@ pub fn ui(doc: &Document, view: &mut View, asks: &mut Asks, ui: &mut Ui, job: u3
 fn margin(ui: &mut Ui, asks: &Asks, rect: Rect, label: &str, breaks: bool) -> bool {
     let p = palette(ui);
     let place = Rect::from_min_size(rect.min, vec2(MARGIN, rect.height()));
-    let r = ui.interact(place, ui.scope_id().with(("break", label)), Sense::click());
+    let r = ui.interact(place, ui.scope_id().with(("break", label)), Sense::CLICK);
     r.widget_info(|| WidgetInfo::selected(Role::CheckBox, true, breaks, format!("Break at {label}")));
     let dot = pos2(rect.left() + 8.0, rect.center().y);
     if breaks {
@@ -167,7 +179,7 @@ fn ground(
     did: &mut Did,
 ) -> egui::Response {
     let p = palette(ui);
-    let r = ui.interact(rect, ui.scope_id().with(("line", clause, part)), Sense::click());
+    let r = ui.interact(rect, ui.scope_id().with(("line", clause, part)), Sense::CLICK);
     r.widget_info(|| WidgetInfo::labeled(Role::Row, true, name));
     if let Some(fill) = fill {
         ui.painter().rect_filled(rect, 0.0, fill);
@@ -231,18 +243,13 @@ fn head_row(
     ui.painter().hline(rect.x_range(), rect.top(), Stroke::new(1.0, p.line));
     let y = rect.center().y;
     let at = listing.address(clause).unwrap_or(0);
-    let address = Rect::from_min_max(
-        pos2(rect.left() + c.address, rect.top()),
-        pos2(rect.left() + c.label - 6.0, rect.bottom()),
-    );
-    paint_text(ui, address, Align2::LEFT_CENTER, &format!("{at:#x}"), mono(), p.quiet);
-    let name = ui.painter().text(
-        pos2(rect.left() + c.label, y),
-        Align2::LEFT_CENTER,
-        &label,
-        mono(),
-        p.text,
-    );
+    if let Some(address) = c.address {
+        let place = Rect::from_x_y_ranges(address..=c.label - 6.0, rect.y_range());
+        paint_text(ui, place, Align2::LEFT_CENTER, &format!("{at:#x}"), mono(), p.quiet);
+    }
+    let name = ui
+        .painter()
+        .text(pos2(c.label, y), Align2::LEFT_CENTER, &label, mono(), p.text);
     // Where it is reached from stands at the right.
     let mut right = rect.right() - 10.0;
     let reached = listing.code.clauses.get(clause).is_none_or(|x| x.reached);
@@ -295,17 +302,14 @@ fn tuple_row(
     let p = palette(ui);
     let name = format!("{} {tuple}: {fma} {add}", listing.label(clause));
     let r = ground(ui, rect, listing, (clause, tuple + 1), &name, None, did);
-    let number = pos2(rect.left() + c.fma - 14.0, rect.center().y);
-    ui.painter()
-        .text(number, Align2::RIGHT_CENTER, tuple.to_string(), mono_small(), p.quiet);
-    let ends = [(c.fma, c.add - 12.0, fma), (c.add, rect.width() - 8.0, add)];
+    if let Some(first) = c.operations.iter().flatten().next() {
+        let number = pos2(first.left() - 14.0, rect.center().y);
+        ui.painter()
+            .text(number, Align2::RIGHT_CENTER, tuple.to_string(), mono_small(), p.quiet);
+    }
     let mut cut = false;
-    for (from, to, text) in ends {
-        let cell = Rect::from_min_max(
-            pos2(rect.left() + from, rect.top()),
-            pos2(rect.left() + to, rect.bottom()),
-        );
-        cut |= operation(ui, cell, text, listing, (clause, tuple), did);
+    for (cell, text) in c.operations.into_iter().zip([fma, add]) {
+        cut |= cell.is_none_or(|cell| operation(ui, cell, text, listing, (clause, tuple), did));
     }
     if cut || fma.contains("/*") || add.contains("/*") {
         r.on_hover_text(RichText::new(format!("{fma}\n{add}")).font(mono()));
@@ -466,11 +470,7 @@ fn operation(ui: &mut Ui, cell: Rect, text: &str, listing: &Listing, id: (usize,
         }
         x += wide;
         if kind == Kind::Name {
-            let name = if cell.width() < NARROW / 2.0 - 64.0 {
-                NAME.1
-            } else {
-                NAME.0
-            };
+            let name = if cell.width() < NARROW { NAME.1 } else { NAME.0 };
             x += (name as f32 * letter - wide).max(letter);
         }
     }

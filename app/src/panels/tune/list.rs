@@ -2,17 +2,17 @@
 
 use super::view::{Sort, View};
 use crate::document::tuning::map::Axis;
+use crate::theme::columns::{Column, Table, Tables};
 use crate::theme::rows::Rows;
-use crate::theme::widgets::{self, paint_text};
-use crate::theme::{body, mono, palette, small, text};
+use crate::theme::{body, focus, mono, palette, small, text, widgets};
 use egui::accesskit::Role;
-use egui::{Align2, Rect, Sense, Stroke, Ui, WidgetInfo, pos2, vec2};
+use egui::{Rect, Stroke, Ui, WidgetInfo};
 use replay_engine::tune::{Measured, Point, Spread, Tuned};
 use std::sync::Arc;
 
-/// A column.
+/// What a column shows.
 #[derive(Clone, Copy, PartialEq)]
-enum Column {
+enum Field {
     Mark,
     Axis(Axis),
     Median,
@@ -23,10 +23,13 @@ enum Column {
     Why,
 }
 
-impl Column {
+/// The table's name in the workspace.
+const TABLE: &str = "points";
+
+impl Field {
     fn title(self) -> &'static str {
         match self {
-            Self::Mark => "",
+            Self::Mark => "order",
             Self::Axis(a) => a.name(),
             Self::Median => "median",
             Self::Spread => "spread",
@@ -39,18 +42,16 @@ impl Column {
 
     fn width(self, long: bool) -> f32 {
         match self {
-            Self::Mark => 20.0,
-            Self::Axis(Axis::Block | Axis::Grid) if long => 96.0,
-            Self::Axis(Axis::Block | Axis::Grid) => 62.0,
-            Self::Axis(Axis::Registers) => 96.0,
-            Self::Axis(Axis::Code) => 110.0,
-            Self::Axis(_) => 66.0,
-            Self::Median => 78.0,
-            Self::Spread => 92.0,
-            Self::SpeedUp => 70.0,
-            Self::Registers => 70.0,
-            Self::Occupancy => 78.0,
-            Self::Why => 90.0,
+            Self::Mark => 24.0,
+            Self::Axis(Axis::Block | Axis::Grid) if long => 84.0,
+            Self::Axis(Axis::Block | Axis::Grid) => 50.0,
+            Self::Axis(Axis::Registers) => 84.0,
+            Self::Axis(Axis::Code) => 98.0,
+            Self::Axis(_) => 54.0,
+            Self::Spread => 80.0,
+            Self::Median | Self::Occupancy => 66.0,
+            Self::SpeedUp | Self::Registers => 58.0,
+            Self::Why => 78.0,
         }
     }
 
@@ -72,57 +73,55 @@ impl Column {
             Self::Axis(_) | Self::Spread | Self::Why => None,
         }
     }
-}
 
-/// The columns that there is room for, each with its left edge and width.
-fn columns(varied: &[Axis], long: bool, room: f32) -> Vec<(Column, f32, f32)> {
-    let mut all = vec![Column::Mark, Column::Axis(Axis::Grid), Column::Axis(Axis::Block)];
-    let others = varied.iter().filter(|a| !matches!(a, Axis::Grid | Axis::Block));
-    all.extend(others.map(|a| Column::Axis(*a)));
-    all.extend([
-        Column::Median,
-        Column::Spread,
-        Column::SpeedUp,
-        Column::Registers,
-        Column::Occupancy,
-        Column::Why,
-    ]);
-    let wide = |all: &[Column]| all.iter().map(|c| c.width(long)).sum::<f32>();
-    for less in [Column::Occupancy, Column::Registers, Column::Spread] {
-        if wide(&all) > room {
-            all.retain(|c| *c != less);
+    /// The column of the table. `now`: what the table is sorted by, and whether the other way round.
+    fn column(self, long: bool, now: (Sort, bool)) -> Column {
+        let column = Column::new(self.title(), self.title(), self.width(long));
+        let column = match self {
+            Self::Why => column.stretch(1.0),
+            Self::Occupancy => column.leaves(3),
+            Self::Registers => column.leaves(2),
+            Self::Spread => column.leaves(1),
+            _ => column,
+        };
+        let column = if self.is_number() { column.number() } else { column };
+        match self.sort() {
+            // Times order the speed-up too; one of the two heads shows it.
+            Some(sort) => column.sorts((sort == now.0 && self != Self::SpeedUp).then_some(!now.1)),
+            None => column,
         }
     }
-    let mut at = 0.0;
-    all.into_iter()
-        .map(|c| {
-            let width = match c {
-                Column::Why => (room - at).max(c.width(long)),
-                _ => c.width(long),
-            };
-            let place = (c, at, width);
-            at += width;
-            place
-        })
-        .collect()
+}
+
+/// The columns for points that differ along `varied`.
+fn fields(varied: &[Axis]) -> Vec<Field> {
+    let mut all = vec![Field::Mark, Field::Axis(Axis::Grid), Field::Axis(Axis::Block)];
+    let others = varied.iter().filter(|a| !matches!(a, Axis::Grid | Axis::Block));
+    all.extend(others.map(|a| Field::Axis(*a)));
+    all.extend([
+        Field::Median,
+        Field::Spread,
+        Field::SpeedUp,
+        Field::Registers,
+        Field::Occupancy,
+        Field::Why,
+    ]);
+    all
 }
 
 /// Draws it in what is left of `ui`.
-pub(super) fn draw(view: &mut View, tuned: &Arc<Tuned>, ui: &mut Ui) {
-    let p = palette(ui);
-    let full = ui.available_rect_before_wrap();
-    let (head, _) = ui.allocate_exact_size(vec2(full.width(), 22.0), Sense::hover());
+pub(super) fn draw(view: &mut View, tuned: &Arc<Tuned>, tables: &mut Tables, ui: &mut Ui) {
     let (varied, slowest, long) = {
         let shown = view.shown(tuned);
         (shown.varied.clone(), shown.slowest, shown.long)
     };
-    let columns = columns(&varied, long, full.width() - 10.0);
-    for (column, at, width) in &columns {
-        let cell = Rect::from_min_size(pos2(head.left() + at, head.top()), vec2(*width, head.height()));
-        heading(view, *column, cell, ui);
+    let fields = fields(&varied);
+    let columns: Vec<Column> = fields.iter().map(|f| f.column(long, view.sort)).collect();
+    let table = Table::head(ui, tables.state(TABLE), TABLE, &columns);
+    let sorted = table.sorted.and_then(|id| fields.iter().find(|f| f.title() == id));
+    if let Some(sort) = sorted.and_then(|f| f.sort()) {
+        view.sort = (sort, view.sort.0 == sort && !view.sort.1);
     }
-    ui.painter()
-        .hline(head.x_range(), head.bottom(), Stroke::new(1.0, p.line));
     let selected = view.point;
     let shown = view.shown(tuned);
     let order = std::mem::take(&mut shown.order);
@@ -144,49 +143,14 @@ pub(super) fn draw(view: &mut View, tuned: &Arc<Tuned>, ui: &mut Ui) {
             measured,
             slowest,
         };
-        if row(ui, &of, &columns, rect, place.is_some() && place == selected) {
+        if row(ui, &of, (&table, &fields), rect, place.is_some() && place == selected) {
             hit = place;
         }
     });
+    table.finish(ui, tables.state(TABLE));
     view.rows = rows;
     view.shown(tuned).order = order;
     view.point = hit.or(view.point);
-}
-
-fn heading(view: &mut View, column: Column, cell: Rect, ui: &mut Ui) {
-    let p = palette(ui);
-    let inner = Rect::from_min_max(cell.min, pos2(cell.right() - 8.0, cell.bottom()));
-    let align = if column.is_number() {
-        Align2::RIGHT_CENTER
-    } else {
-        Align2::LEFT_CENTER
-    };
-    let sort = column.sort();
-    let mut title = match column {
-        Column::Mark => "#".to_owned(),
-        c => c.title().to_owned(),
-    };
-    let now = sort == Some(view.sort.0) && column != Column::SpeedUp;
-    if now {
-        title.push(if view.sort.1 { '↑' } else { '↓' });
-    }
-    let ink = if now { p.text } else { p.quiet };
-    paint_text(ui, inner, align, &title, small(), ink);
-    let Some(sort) = sort else { return };
-    let label = format!(
-        "Sort by {}",
-        if column == Column::Mark {
-            "order"
-        } else {
-            column.title()
-        }
-    );
-    let r = ui.interact(cell, ui.scope_id().with(("sort", column.title())), Sense::click());
-    r.widget_info(|| WidgetInfo::labeled(Role::ColumnHeader, true, &label));
-    if r.on_hover_cursor(egui::CursorIcon::PointingHand).clicked() {
-        let back = view.sort.0 == sort && !view.sort.1;
-        view.sort = (sort, back);
-    }
 }
 
 /// A line of the table.
@@ -200,13 +164,13 @@ struct Line<'a> {
 }
 
 /// Draws a line. `true`: it was clicked.
-fn row(ui: &Ui, of: &Line<'_>, columns: &[(Column, f32, f32)], rect: Rect, selected: bool) -> bool {
+fn row(ui: &Ui, of: &Line<'_>, (table, fields): (&Table, &[Field]), rect: Rect, selected: bool) -> bool {
     let p = palette(ui);
     let label = match of.place {
         None => "recorded launch".to_owned(),
         Some(_) => format!("point {}", of.point),
     };
-    let r = ui.interact(rect, ui.scope_id().with(("point", of.place)), Sense::click());
+    let r = focus::row_response(ui, rect, ui.scope_id().with(("point", of.place)));
     r.widget_info(|| WidgetInfo::selected(Role::Row, true, selected, &label));
     if selected {
         widgets::select(ui, rect);
@@ -216,45 +180,34 @@ fn row(ui: &Ui, of: &Line<'_>, columns: &[(Column, f32, f32)], rect: Rect, selec
     let spread = of.measured.spread();
     let is_best = of.place.is_some() && of.place == of.tuned.best;
     let ink = if spread.is_none() { p.quiet } else { p.text };
-    for (column, at, width) in columns {
-        let cell = Rect::from_min_max(
-            pos2(rect.left() + at, rect.top()),
-            pos2(rect.left() + at + width - 8.0, rect.bottom()),
-        );
-        let align = if column.is_number() {
-            Align2::RIGHT_CENTER
-        } else {
-            Align2::LEFT_CENTER
-        };
+    for field in fields {
+        let id = field.title();
+        let Some(cell) = table.cell(id, rect) else { continue };
         let number = |t: &str| {
-            paint_text(ui, cell, align, t, mono(), ink);
+            table.text(ui, id, rect, t, mono(), ink);
         };
-        match column {
-            Column::Mark => {
+        match field {
+            Field::Mark => {
                 let (word, ink) = match (of.place, is_best, &of.measured.rejected) {
                     (None, ..) => ("◆", p.text),
                     (_, true, _) => ("★", p.job),
                     (_, _, Some(_)) => ("▲", p.error),
                     _ => ("", p.text),
                 };
-                let cell = Rect::from_min_max(
-                    pos2(cell.left() + 4.0, cell.top()),
-                    pos2(cell.right() + 8.0, cell.bottom()),
-                );
-                paint_text(ui, cell, Align2::LEFT_CENTER, word, body(), ink);
+                table.text(ui, id, rect, word, body(), ink);
             }
-            Column::Axis(axis) => number(&axis.label(of.tuned, &of.point)),
-            Column::Median => {
+            Field::Axis(axis) => number(&axis.label(of.tuned, &of.point)),
+            Field::Median => {
                 if let Some(s) = &spread {
                     number(&text::duration(s.median));
                 }
             }
-            Column::Spread => {
+            Field::Spread => {
                 if let Some(s) = &spread {
                     bars(ui, s, of.slowest, cell);
                 }
             }
-            Column::SpeedUp => match of.place {
+            Field::SpeedUp => match of.place {
                 None if spread.is_some() => number("1.00"),
                 _ => {
                     if let Some(s) = of.tuned.speed_up(of.measured) {
@@ -262,17 +215,17 @@ fn row(ui: &Ui, of: &Line<'_>, columns: &[(Column, f32, f32)], rect: Rect, selec
                     }
                 }
             },
-            Column::Registers => {
+            Field::Registers => {
                 if let Some(r) = &of.measured.resources {
                     number(&r.registers.to_string());
                 }
             }
-            Column::Occupancy => {
+            Field::Occupancy => {
                 if let Some(r) = of.measured.resources.filter(|r| r.blocks > 0) {
                     number(&format!("{:.0} %", r.occupancy * 100.0));
                 }
             }
-            Column::Why => {
+            Field::Why => {
                 let (words, ink) = match &of.measured.rejected {
                     Some(why) => (why.to_string(), p.error),
                     None if of.place.is_none() => ("as recorded".to_owned(), p.quiet),
@@ -280,7 +233,7 @@ fn row(ui: &Ui, of: &Line<'_>, columns: &[(Column, f32, f32)], rect: Rect, selec
                     None => ("right".to_owned(), p.quiet),
                 };
                 let first = words.lines().next().unwrap_or_default();
-                paint_text(ui, cell, align, first, small(), ink);
+                table.text(ui, id, rect, first, small(), ink);
             }
         }
     }

@@ -48,10 +48,10 @@ pub(super) fn draw(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mu
     heat::draw(view, &tuned, &mut child);
     top += high + 2.0;
     ui.painter().hline(full.x_range(), top, Stroke::new(1.0, p.line));
-    let area = Rect::from_min_max(pos2(full.left() + 8.0, top), full.max);
+    let area = Rect::from_min_max(pos2(full.left(), top), full.max);
     let mut child = ui.new_child(UiBuilder::new().id_salt("table").max_rect(area));
     child.shrink_clip_rect(area);
-    list::draw(view, &tuned, &mut child);
+    list::draw(view, &tuned, &mut asks.tables, &mut child);
 }
 
 /// Before the first one, or when it came to nothing.

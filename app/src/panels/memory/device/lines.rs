@@ -141,7 +141,7 @@ pub(super) fn ui(doc: &mut Document, view: &mut View, ui: &mut Ui, calls: &Arc<C
             return;
         };
         let at = s.at + (row - s.row) * c.bytes;
-        let r = ui.interact(rect, ui.scope_id().with(("line", row)), Sense::click());
+        let r = ui.interact(rect, ui.scope_id().with(("line", row)), Sense::CLICK);
         r.widget_info(|| WidgetInfo::labeled(Role::Row, true, format!("device memory {at:#x}")));
         if r.hovered() {
             ui.painter().rect_filled(rect, 0.0, p.raised);

@@ -7,9 +7,9 @@ use crate::document::moment::Selection;
 use crate::panels::desk::Asks;
 use crate::theme::columns::{Column, Table};
 use crate::theme::widgets::{self, paint_middle};
-use crate::theme::{body, palette, small, text};
+use crate::theme::{body, focus, palette, small, text};
 use egui::accesskit::Role;
-use egui::{Align2, Sense, Ui, WidgetInfo};
+use egui::{Align2, Ui, WidgetInfo};
 use trace_core::calls::{BufferKind, Calls};
 
 /// The table's name in the workspace.
@@ -34,7 +34,7 @@ pub(super) fn ui(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut 
     rows.show(ui, "Buffers", all.len() as u64, |ui, row, rect| {
         let Some(b) = all.get(row as usize) else { return };
         let on = view.device.buffer == Some(row as u32);
-        let r = ui.interact(rect, ui.scope_id().with(("buffer", row)), Sense::click());
+        let r = focus::row_response(ui, rect, ui.scope_id().with(("buffer", row)));
         r.widget_info(|| WidgetInfo::selected(Role::Row, true, on, format!("device buffer {}", b.name)));
         if on {
             widgets::select(ui, rect);
