@@ -336,7 +336,9 @@ fn text(opened: &Opened, info: &Info, unknown: &[String], out: &mut Out) -> Resu
                 format!("{} copies", c.copies)
             };
             rows.push(row("Copies", format!("{copies}, {}", counted(c.fills, "fill"))));
-            rows.push(row("Content", counted(info.distinct_pages, "distinct page")));
+            if info.distinct_pages > 0 {
+                rows.push(row("Content", counted(info.distinct_pages, "distinct page")));
+            }
         }
         None => rows.extend([
             row("Jobs", info.jobs.to_string()),

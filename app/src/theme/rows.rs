@@ -82,7 +82,7 @@ impl Rows {
         let track = Rect::from_min_max(pos2(area.right() - BAR, area.top()), area.max);
         if lists {
             let id: Id = ui.scope_id().with((name, "bar"));
-            let bar = ui.interact(track, id, Sense::click_and_drag());
+            let bar = ui.interact(track, id, Sense::CLICK | Sense::DRAG);
             let handle = (area.height() * (fitted / count as f64) as f32).max(24.0);
             if let Some(at) = bar.interact_pointer_pos().filter(|_| bar.dragged() || bar.clicked()) {
                 let part = (at.y - track.top() - handle / 2.0) / (track.height() - handle).max(1.0);

@@ -32,7 +32,7 @@ impl Sideways {
         }
         let track = Rect::from_min_max(pos2(area.left(), area.bottom() - BAR), area.max);
         let id = ui.scope_id().with((name, "sideways"));
-        let r = ui.interact(track, id, Sense::click_and_drag());
+        let r = ui.interact(track, id, Sense::CLICK | Sense::DRAG);
         r.widget_info(|| WidgetInfo::labeled(Role::ScrollBar, true, format!("{name} sideways")));
         let handle = (track.width() * area.width() / width).max(24.0);
         let room = (track.width() - handle).max(1.0);
