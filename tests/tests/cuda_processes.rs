@@ -77,3 +77,23 @@ fn one_process_alone_has_no_index() {
     assert_eq!(told["index"], Value::Null, "{told}");
     assert!(!cuda.file("one.processes.json").exists());
 }
+
+/// A kernel of NCCL waits for other devices: what the recording of each process lacks is said when it is recorded, once.
+#[test]
+fn a_process_that_exchanges_memory_with_others_is_named_when_it_is_recorded() {
+    let cuda = Cuda::default();
+    let told = recorded(&cuda, "group", "CLIENT vector_add; CLIENT collective; true");
+    let lacks = |of: &Value| {
+        let all = of["not_recorded"].as_array().unwrap();
+        all.iter().map(|w| w.as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    let others = told["processes"].as_array().unwrap();
+    assert_eq!(others.len(), 1, "{told}");
+    let mut all = [lacks(&told), lacks(&others[0])];
+    all.sort();
+    assert!(all[0].is_empty(), "{all:?}");
+    assert_eq!(all[1].len(), 1, "{all:?}");
+    let name =
+        "another device: ncclDevKernel_AllReduce_Sum_f32_RING_LL exchanges memory with other devices or processes";
+    assert!(all[1][0].starts_with(name), "{all:?}");
+}

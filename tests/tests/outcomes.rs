@@ -9,7 +9,7 @@ use std::process::{Child, Command, Stdio};
 use tempfile::TempDir;
 use whole_program_tests::cuda::Cuda;
 use whole_program_tests::emulated::{has_qemu, log};
-use whole_program_tests::{Ended, kinescope, program, root, run};
+use whole_program_tests::{Ended, kinescope, program, recordings, root, run};
 
 fn text(path: &Path) -> &str {
     path.to_str().unwrap()
@@ -315,4 +315,43 @@ fn a_match_says_what_was_not_computed() {
     );
     let told = run(["diff", text(&sample), text(&outcome), "--json"]).json();
     assert_eq!(told["not_computed"], json!({"a": 0, "b": 2}));
+}
+
+/// The scores of a network are what a person wants to see.
+#[test]
+fn small_outputs_are_shown_by_value() {
+    let digits = root().join("sample-traces/digits.kine");
+    let ended = run(["replay", text(&digits), "--on", "software:mali-g71"]);
+    let line = ended
+        .out
+        .lines()
+        .find(|l| l.starts_with("Output logits"))
+        .expect("an output");
+    assert!(line.contains("-2.8638") || line.contains("-2.864"), "{line}");
+    let (values, bytes) = line.trim_start_matches("Output logits").split_once('(').expect("bytes");
+    assert_eq!(values.split_whitespace().count(), 10, "{line}");
+    assert!(bytes.starts_with("40 bytes, blake3 "), "{line}");
+}
+
+/// Of many findings of one kind a person at a terminal sees the first few, by job, and how many there are.
+#[test]
+fn findings_of_one_kind_are_folded() {
+    let Some(recordings) = recordings() else { return };
+    let file = recordings.join("gpureplay/alexnet");
+    let ended = run(["replay", text(&file), "--on", "software:mali-g71"]);
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    let shown = ended
+        .out
+        .lines()
+        .filter(|l| l.contains("the shader holds what is not known"));
+    assert!(shown.count() <= 3, "{}", ended.out);
+    assert!(ended.out.contains("  job 0 (0x"), "{}", ended.out);
+    assert!(
+        ended
+            .out
+            .contains(" more findings of kind shader-not-run (--json lists them)"),
+        "{}",
+        ended.out
+    );
+    assert!(ended.out.lines().all(|l| l.chars().count() < 200), "{}", ended.out);
 }

@@ -1,5 +1,6 @@
 //! What a verb says in a line where a recording has nothing of what it lists.
 
+use super::Failure;
 use super::out::counted;
 use super::source::Opened;
 use trace_core::recording::EventKind;
@@ -31,6 +32,16 @@ pub fn describe_accesses(opened: &Opened, filtered: bool) -> String {
         _ if filtered => "no access passes the filter".to_owned(),
         _ => "no register accesses".to_owned(),
     }
+}
+
+/// Returns the error that names a job which a recording with `count` jobs does not have.
+#[must_use]
+pub fn no_such_job(job: u64, count: u64, opened: &Opened) -> Failure {
+    let why = match count {
+        0 => describe_jobs(opened),
+        n => format!("the recording has {}, counted from 0", counted(n, "job")),
+    };
+    Failure::file(&opened.file, format!("job {job} does not exist ({why})"))
 }
 
 /// Returns what to say where there is no job.

@@ -87,6 +87,9 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
             _ => None,
         },
     };
+    if let Some(job) = &arguments.job {
+        filtered::check_job(job, &opened)?;
+    }
     let filter = filtered::of_events(arguments.filter.as_deref(), arguments.job.as_deref(), &opened)?;
     let each = |out: &mut Out, add: &mut dyn FnMut(&mut Out, &Event) -> io::Result<()>| match &filter {
         None => range

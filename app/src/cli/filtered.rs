@@ -1,7 +1,7 @@
 //! Filters on the command line: what is wrong with one is told with a line that points at it.
 
 use super::source::Opened;
-use super::{Failure, waiting};
+use super::{Failure, absent, waiting};
 use trace_core::filter::{Derived, Filter, Query, Selection};
 use trace_core::ranges;
 
@@ -31,6 +31,17 @@ pub fn job_filter(text: &str) -> Result<String, String> {
     match ranges::parse(text, number) {
         Ok(_) => Ok(format!("job in {text}")),
         Err(_) => Err(format!("'{text}' is no job (expected its number, {})", ranges::FORM)),
+    }
+}
+
+/// Fails if `--job` names a single job that the recording does not have.
+pub fn check_job(filter: &str, opened: &Opened) -> Result<(), Failure> {
+    let Some(job) = filter.strip_prefix("job = ").and_then(|n| n.parse::<u64>().ok()) else {
+        return Ok(());
+    };
+    match opened.timeline()?.jobs.len() as u64 {
+        n if job < n => Ok(()),
+        n => Err(absent::no_such_job(job, n, opened)),
     }
 }
 

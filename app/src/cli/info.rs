@@ -263,6 +263,14 @@ fn lost_text(opened: &Opened, info: &Info) -> String {
     }
 }
 
+/// The time from the first event to the last, if the file holds times.
+fn span_text(info: &Info) -> String {
+    match (info.span_ns, info.events) {
+        (0, 2..) => "no times".to_owned(),
+        (span, _) => duration(span),
+    }
+}
+
 /// The processes of an index, a line each.
 fn processes(index: &ProcessIndex, out: &mut Out) -> Result<(), Failure> {
     out.line("")?;
@@ -319,7 +327,7 @@ fn text(opened: &Opened, info: &Info, unknown: &[String], out: &mut Out) -> Resu
         row("Board", told(&identity.board)),
         row("Source", told(&info.source)),
         row("Events", events_text(info)),
-        row("Span", duration(info.span_ns)),
+        row("Span", span_text(info)),
         row("Lost events", lost_text(opened, info)),
     ];
     match &info.calls {

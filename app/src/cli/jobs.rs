@@ -1,6 +1,6 @@
 //! `jobs`: every submit with its decoded chain.
 
-use super::out::{counted, duration};
+use super::out::duration;
 use super::source::Source;
 use super::{Exit, Failure, Out, Verb, absent, hex};
 use crate::document::jobs::COMMAND_STREAM;
@@ -76,11 +76,7 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
         let all = timeline.jobs.len() as u64;
         timeline.jobs.retain(|j| j.index == job);
         if timeline.jobs.is_empty() {
-            let why = match all {
-                0 => absent::describe_jobs(&opened),
-                n => format!("the recording has {}, counted from 0", counted(n, "job")),
-            };
-            return Err(Failure::file(&opened.file, format!("job {job} does not exist ({why})")));
+            return Err(absent::no_such_job(job.into(), all, &opened));
         }
     }
     let events: Vec<u64> = timeline.jobs.iter().map(|s| s.submit_event).collect();

@@ -1,16 +1,27 @@
 //! What a replay did, as text for somebody who has only a terminal.
 
+use super::check::name_of;
 use super::out::{counted, duration};
 use super::{Failure, Out, hex};
+use crate::document::values;
 use replay_engine::run::calls::CallsOutcome;
-use replay_engine::run::{FaultReport, JobOutcome, Outcome};
+use replay_engine::run::{FaultReport, JobOutcome, Outcome, OutputBuffer};
+use trace_core::check::FindingKind;
 use trace_core::jobs::exception_name;
+use trace_core::recording::ElementType;
 use trace_core::registers::RegisterMap;
 
 /// Divergences shown; JSON has up to a thousand.
 const SHOWN: usize = 20;
 /// Outputs of a replay of calls that are shown; JSON has all.
 const OUTPUTS_SHOWN: usize = 24;
+
+/// Findings shown of one kind; JSON has all.
+const FINDINGS_SHOWN: usize = 3;
+/// Characters of a finding that are shown.
+const FINDING_WIDTH: usize = 160;
+/// Outputs with at most so many elements are shown by value.
+const VALUES_SHOWN: usize = 16;
 
 /// What of the replay an outcome does not tell itself.
 pub struct Of<'a> {
@@ -59,15 +70,74 @@ pub fn print(o: &Outcome, of: &Of<'_>, time: String, out: &mut Out) -> Result<()
             e.kind, e.expected, e.source, e.got
         ))?;
     }
-    for f in &o.findings {
-        out.line(format_args!("  {}: {}", f.place, f.message))?;
-    }
+    findings(o, out)?;
     for f in &o.faults {
         fault(f, out)?;
     }
     out.line("")?;
     out.table(&summary(o, of, time))?;
     jobs(o, of.jobs, out)
+}
+
+/// Findings of the replay: of each kind the first few, cut to a line, and how many more there are.
+fn findings(o: &Outcome, out: &mut Out) -> Result<(), Failure> {
+    let mut seen: Vec<(FindingKind, usize)> = Vec::new();
+    for f in &o.findings {
+        let at = seen.iter().position(|s| s.0 == f.kind).unwrap_or_else(|| {
+            seen.push((f.kind, 0));
+            seen.len() - 1
+        });
+        let Some((_, count)) = seen.get_mut(at) else { continue };
+        *count += 1;
+        if *count > FINDINGS_SHOWN {
+            continue;
+        }
+        // A person knows a job by its number, a device by its address.
+        let job = o.jobs.iter().find(|j| Some(j.submit_event) == f.event);
+        let place = match job.zip(f.place.strip_prefix("job ")) {
+            Some((job, at)) => format!("job {} ({at})", job.index),
+            None => f.place.clone(),
+        };
+        out.line(format_args!("  {}", cut(&format!("{place}: {}", f.message))))?;
+    }
+    for (kind, count) in seen.iter().filter(|s| s.1 > FINDINGS_SHOWN) {
+        let more = counted((count - FINDINGS_SHOWN) as u64, "more finding");
+        out.line(format_args!("  {more} of kind {} (--json lists them)", name_of(kind)))?;
+    }
+    Ok(())
+}
+
+/// A line, ended by `…` where it is long.
+fn cut(line: &str) -> String {
+    match line.char_indices().nth(FINDING_WIDTH) {
+        Some((at, _)) => format!("{}…", line.get(..at).unwrap_or(line)),
+        None => line.to_owned(),
+    }
+}
+
+/// What an output holds: its values where they are few, and the digest of its bytes.
+fn output(b: &OutputBuffer) -> String {
+    let bytes = format!(
+        "{}, blake3 {}",
+        counted(b.data.len() as u64, "byte"),
+        blake3::Hash::from_bytes(b.blake3).to_hex()
+    );
+    let size = b.element.bytes().max(1);
+    match b.data.len() / size {
+        1..=VALUES_SHOWN => {
+            let values = b.data.chunks_exact(size).map(|v| value(b.element, v));
+            format!("{} ({bytes})", values.collect::<Vec<_>>().join(" "))
+        }
+        _ => bytes,
+    }
+}
+
+/// A value as a person reads it.
+fn value(element: ElementType, bytes: &[u8]) -> String {
+    match values::element_f64(element, bytes) {
+        Some(v) if v.fract() != 0.0 && (1e-3..1e6).contains(&v.abs()) => format!("{v:.4}"),
+        _ => values::element_text(element, bytes),
+    }
 }
 
 /// What is told of outputs of which nothing is expected, because inputs are the person's; `None` where there are none.
@@ -248,14 +318,7 @@ fn summary(o: &Outcome, of: &Of<'_>, time: String) -> Vec<Vec<String>> {
         rows.push(row("Screen", screen.clone()));
     }
     for b in &o.outputs {
-        rows.push(row(
-            &format!("Output {}", b.name),
-            format!(
-                "{}, blake3 {}",
-                counted(b.data.len() as u64, "byte"),
-                blake3::Hash::from_bytes(b.blake3).to_hex()
-            ),
-        ));
+        rows.push(row(&format!("Output {}", b.name), output(b)));
     }
     rows
 }

@@ -9,6 +9,8 @@ use replay_engine::device::cuda::Script;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use trace_core::Recording;
+use trace_core::check::FindingKind;
 use trace_core::import::processes::{ProcessEntry, ProcessIndex, index_of};
 use trace_core::progress::Progress;
 
@@ -95,36 +97,68 @@ struct CallsReport {
     gpu: String,
     exit_code: u8,
     also: Vec<String>,
+    /// What the recordings of further processes lack.
+    processes: Vec<ProcessLack>,
 }
 
-/// Writes the index of a program's processes, where there are several: its path. Recordings that cannot be read are in it
-/// without figures.
-fn write_index(at: &Path, also: &[PathBuf]) -> Result<Option<PathBuf>, Failure> {
-    if also.is_empty() {
+/// What the recording of one process of the program lacks.
+#[derive(Serialize)]
+struct ProcessLack {
+    path: String,
+    not_recorded: Vec<String>,
+    obstacle: Option<String>,
+}
+
+impl ProcessLack {
+    fn of(path: &Path, recording: &Recording) -> Self {
+        let findings = recording.facts.findings.iter();
+        let not_recorded = findings.filter(|f| f.kind == FindingKind::NotRecorded);
+        let obstacle = Script::of(recording).ok().and_then(|script| script.obstacle());
+        Self {
+            path: path.display().to_string(),
+            not_recorded: not_recorded.map(|f| format!("{}: {}", f.place, f.message)).collect(),
+            obstacle: obstacle.map(|o| format!("event {}: {}", o.event, o.why)),
+        }
+    }
+
+    fn complain(&self) {
+        let path = &self.path;
+        for why in &self.not_recorded {
+            complain(format_args!("{path}: not recorded: {why}"));
+        }
+        if let Some(why) = &self.obstacle {
+            complain(format_args!("{path}: cannot be replayed: {why}"));
+        }
+    }
+}
+
+/// The process that a recording is of, for an index. One whose recording cannot be read has no figures.
+fn entry(path: &Path, recording: Option<&Recording>) -> ProcessEntry {
+    let file = PathBuf::from(path.file_name().unwrap_or_default());
+    let Some(recording) = recording else {
+        return ProcessEntry {
+            file,
+            ..ProcessEntry::default()
+        };
+    };
+    let facts = recording.call_facts().unwrap_or_default();
+    ProcessEntry {
+        file,
+        process: facts.process.number,
+        parent: facts.process.parent,
+        command: facts.process.command,
+        device: facts.device.name,
+        events: recording.events.len() as u64,
+        launches: recording.events.launches.len() as u64,
+        complete: facts.process.ended,
+    }
+}
+
+/// Writes the index of a program's processes, where there are several, and returns its path.
+fn write_index(at: &Path, mut processes: Vec<ProcessEntry>) -> Result<Option<PathBuf>, Failure> {
+    if processes.len() < 2 {
         return Ok(None);
     }
-    let entry = |path: &Path| {
-        let file = PathBuf::from(path.file_name().unwrap_or_default());
-        let Ok(recording) = trace_core::import::open(path, &Progress::new()) else {
-            return ProcessEntry {
-                file,
-                ..ProcessEntry::default()
-            };
-        };
-        let facts = recording.call_facts().unwrap_or_default();
-        ProcessEntry {
-            file,
-            process: facts.process.number,
-            parent: facts.process.parent,
-            command: facts.process.command,
-            device: facts.device.name,
-            events: recording.events.len() as u64,
-            launches: recording.events.launches.len() as u64,
-            complete: facts.process.ended,
-        }
-    };
-    let all = std::iter::once(at).chain(also.iter().map(PathBuf::as_path));
-    let mut processes: Vec<ProcessEntry> = all.map(entry).collect();
     processes.sort_by_key(|p| p.process);
     let index = ProcessIndex {
         kinescope_processes: 1,
@@ -140,19 +174,23 @@ fn write_index(at: &Path, also: &[PathBuf]) -> Result<Option<PathBuf>, Failure> 
 /// The same of a recording of calls.
 pub(super) fn report_calls(
     to: &Path,
-    recording: &trace_core::Recording,
+    recording: &Recording,
     bytes: u64,
     code: u8,
     also: &[PathBuf],
     out: &mut Out,
 ) -> Result<(), Failure> {
     let path = to.display().to_string();
-    let index = write_index(to, also)?;
-    let obstacle = Script::of(recording).ok().and_then(|script| script.obstacle());
-    let obstacle = obstacle.map(|o| format!("event {}: {}", o.event, o.why));
+    let mut entries = vec![entry(to, Some(recording))];
+    let mut processes = Vec::new();
+    for path in also {
+        let other = trace_core::import::open(path, &Progress::new()).ok();
+        entries.push(entry(path, other.as_ref()));
+        processes.extend(other.map(|recording| ProcessLack::of(path, &recording)));
+    }
+    let index = write_index(to, entries)?;
+    let lack = ProcessLack::of(to, recording);
     let facts = recording.call_facts().unwrap_or_default();
-    let findings = recording.facts.findings.iter();
-    let not_recorded = findings.filter(|f| f.kind == trace_core::check::FindingKind::NotRecorded);
     let report = CallsReport {
         path: path.clone(),
         bytes,
@@ -162,12 +200,13 @@ pub(super) fn report_calls(
         functions: facts.functions.len() as u64,
         modules: facts.modules.len() as u64,
         lost: recording.facts.lost.iter().map(|l| l.reason.clone()).collect(),
-        not_recorded: not_recorded.map(|f| format!("{}: {}", f.place, f.message)).collect(),
-        obstacle,
+        not_recorded: lack.not_recorded.clone(),
+        obstacle: lack.obstacle.clone(),
         index: index.map(|path| path.display().to_string()),
         gpu: recording.facts.identity.gpu_name.clone(),
         exit_code: code,
         also: also.iter().map(|p| p.display().to_string()).collect(),
+        processes,
     };
     if out.json() {
         return Ok(out.value(&report)?);
@@ -191,12 +230,8 @@ pub(super) fn report_calls(
             "{index}: the index of these; it opens as the process that did most"
         ));
     }
-    for why in &report.not_recorded {
-        complain(format_args!("{path}: not recorded: {why}"));
-    }
-    if let Some(why) = &report.obstacle {
-        complain(format_args!("{path}: cannot be replayed: {why}"));
-    }
+    lack.complain();
+    report.processes.iter().for_each(ProcessLack::complain);
     for lost in &report.lost {
         complain(format_args!("{path}: the recording ends early: {lost}"));
     }

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use trace_core::diff::Which;
 
 pub fn with_file(app: &mut App, ctx: &Context) {
-    app.pick(ctx, Pick::Recording, |app, ctx, path| {
+    app.pick(ctx, Pick::Second, |app, ctx, path| {
         app.compare(ctx, With::File(path));
     });
 }

@@ -84,6 +84,8 @@ pub struct Document {
     moment: u64,
     selection: Selection,
     history: History,
+    /// Whether the recording is a copy into which edits were put: its recorded outputs are those without them.
+    pub is_edited_copy: bool,
     /// The processes of the recorded program, where it had several.
     pub processes: Option<processes::Processes>,
     /// How its recorder made it, in words; empty where none said so.
@@ -216,6 +218,7 @@ impl Document {
         captured.extend(recording.applied_edits().into_iter().map(captured::describe_edit));
         Self {
             title,
+            is_edited_copy: !recording.applied_edits().is_empty(),
             processes: processes::Processes::of(&path, &recording),
             captured,
             moment,

@@ -275,6 +275,9 @@ impl State {
         let missing = self.missing.as_deref()?;
         Some(match board.starts_with("qemu:") {
             true => format!("{board}: {missing}. Install the package {PACKAGE}, then look for targets again."),
+            false if board.starts_with("cuda:") => format!(
+                "{board}: {missing}. On a machine with an NVIDIA driver run kinescope-agent serve --pair, and pair with it here."
+            ),
             false => format!("{board}: {missing}."),
         })
     }

@@ -43,6 +43,11 @@ pub(super) fn button(
         return;
     };
     let told = RichText::new(format!("Ask {board} {words}")).font(small());
+    if let Some(lacks) = doc.replay.lacks(&board) {
+        let off = ui.add_enabled(false, Button::new(told).small());
+        off.on_disabled_hover_text(lacking(&board, lacks));
+        return;
+    }
     let r = ui.add(Button::new(told).small());
     let full = format!(
         "plays what was recorded on {board}, with the recorded inputs, and watches memory between launches.\nTells {hover}; \
@@ -52,6 +57,16 @@ pub(super) fn button(
     let r = r.accessible_name(format!("Ask {board} {hover}"));
     if r.on_hover_text(full).clicked() {
         asks.push(Ask::Watch { board, ask: ask() });
+    }
+}
+
+/// Why a target cannot be used here, and what to do.
+pub(super) fn lacking(board: &str, lacks: &str) -> String {
+    match board.starts_with("cuda:") {
+        true => format!(
+            "{board}: {lacks}. On a machine with an NVIDIA driver run kinescope-agent serve --pair, and pair with it in Replay."
+        ),
+        false => format!("{board}: {lacks}."),
     }
 }
 

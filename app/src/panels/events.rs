@@ -4,9 +4,9 @@ use super::jobs;
 use crate::document::{Document, lanes};
 use crate::panels::desk::Asks;
 use crate::theme::columns::{Column, Table};
-use crate::theme::{ROW, body, icons, mono, palette, small, text, widgets};
+use crate::theme::{ROW, body, focus, icons, mono, palette, small, text, widgets};
 use egui::accesskit::Role;
-use egui::{EventFilter, Key, Modifiers, RichText, Sense, Stroke, StrokeKind, Ui, WidgetInfo};
+use egui::{EventFilter, Key, Modifiers, RichText, Stroke, StrokeKind, Ui, WidgetInfo};
 use std::sync::Arc;
 use trace_core::filter::{FilterError, Query, Selection};
 
@@ -82,7 +82,7 @@ fn columns(doc: &Document, from_submit: bool) -> [Column; 8] {
     let events = &doc.recording.events;
     let time = if from_submit { "from submit" } else { "time" };
     [
-        Column::new("event", "event", 50.0).number(),
+        Column::new("event", "event", 50.0).number().up_to(doc.len()),
         // Room for `+9 999.999 µs` and `1 234.567 890 s`.
         Column::new("time", time, 94.0)
             .number()
@@ -103,6 +103,7 @@ fn columns(doc: &Document, from_submit: bool) -> [Column; 8] {
             .empty(!doc.has_threads),
         Column::new("job", "job", 32.0)
             .number()
+            .up_to(doc.facts.jobs.len() as u64)
             .leaves(4)
             .empty(doc.facts.jobs.is_empty()),
     ]
@@ -117,7 +118,7 @@ fn keys_id() -> egui::Id {
 fn keyed(doc: &Document, ui: &Ui, all: &Option<Arc<Selection>>, count: u64) -> Option<u64> {
     let id = keys_id();
     let area = ui.available_rect_before_wrap();
-    let r = ui.interact(area, id, Sense::focusable_noninteractive());
+    let r = focus::area(ui, area, id);
     r.widget_info(|| WidgetInfo::labeled(Role::Table, true, "Event table"));
     let mine = ui.memory(|m| m.focused().is_none_or(|f| f == id));
     if !mine || egui::Popup::is_any_open(ui.ctx()) {
@@ -202,7 +203,9 @@ fn bar(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui) {
             };
             format!("{} of {}{ranges}", text::count(n), text::count(doc.len()))
         };
-        let width = (ui.available_width() - 260.0).clamp(120.0, 560.0);
+        // The count is never cut: it says where ranges end.
+        let count = ui.painter().layout_no_wrap(told.clone(), mono(), p.quiet).size().x;
+        let width = (ui.available_width() - count - 130.0).clamp(120.0, 560.0);
         let hint = hint(doc);
         let id = egui::Id::unique("events-filter");
         view.completion.keys(&mut view.filter, id, ui);
@@ -264,7 +267,8 @@ fn bar(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui) {
 
 /// An example of a filter, of what the recording has: calls, jobs of a Mali, or registers of any device.
 fn hint(doc: &Document) -> &'static str {
-    let mali = doc.recording.facts.identity.gpu_id != 0 && doc.facts.map.is_some();
+    let mali =
+        doc.recording.facts.identity.gpu_id != 0 && doc.facts.map.is_some() && !doc.recording.holds_command_streams();
     match (doc.facts.calls.is_some(), mali) {
         (true, _) => "filter, as in: launch or copy, event in 10..=20",
         (_, true) => "filter, as in: reg =~ \"JS1_\" and write and job in 4..=9",

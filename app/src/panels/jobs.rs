@@ -31,18 +31,26 @@ const TABLE: &str = "jobs";
 /// The columns: what a job does is the last to leave.
 fn columns(doc: &Document) -> [Column; 8] {
     let jobs = &doc.facts.jobs;
+    // Command streams have neither slots nor decoded dispatches and shaders.
+    let streams = doc.recording.holds_command_streams();
     [
-        Column::new("job", "job", 32.0).number(),
-        Column::new("submit", "submit", 54.0).number().leaves(2),
-        Column::new("slot", "slot", 22.0).number().leaves(6),
+        Column::new("job", "job", 32.0).number().up_to(jobs.len() as u64),
+        Column::new("submit", "submit", 54.0)
+            .number()
+            .up_to(doc.len())
+            .leaves(2),
+        Column::new("slot", "slot", 22.0).number().leaves(6).empty(streams),
         Column::new("duration", "duration", 76.0)
             .number()
             .leaves(3)
             .empty(!doc.has_times() && !jobs.is_empty()),
-        Column::new("done", "done", 58.0).number().leaves(4),
+        Column::new("done", "done", 58.0).number().up_to(doc.len()).leaves(4),
         Column::new("kind", "kind", 84.0).stretch(0.6),
-        Column::new("dispatch", "dispatch", 90.0).stretch(1.0).leaves(1),
-        Column::new("shader", "shader", 110.0).number().leaves(5),
+        Column::new("dispatch", "dispatch", 90.0)
+            .stretch(1.0)
+            .leaves(1)
+            .empty(streams),
+        Column::new("shader", "shader", 110.0).number().leaves(5).empty(streams),
     ]
 }
 

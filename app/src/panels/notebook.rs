@@ -110,9 +110,9 @@ fn head(count: u64, asks: &mut Asks, ui: &mut Ui) {
 const TABLE: &str = "notes";
 
 /// The columns of the list of notes.
-fn columns() -> [Column; 2] {
+fn columns(doc: &Document) -> [Column; 2] {
     [
-        Column::new("event", "event", 80.0).number(),
+        Column::new("event", "event", 80.0).number().up_to(doc.len()),
         Column::new("note", "note", 80.0).stretch(1.0),
     ]
 }
@@ -127,7 +127,7 @@ fn rows(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui) {
     }
     view.jumps = doc.jumps;
     let mut go = None;
-    let table = Table::head(ui, asks.tables.state(TABLE), TABLE, &columns());
+    let table = Table::head(ui, asks.tables.state(TABLE), TABLE, &columns(doc));
     let View { rows, events, .. } = view;
     rows.show(ui, "Notes", events.len() as u64, |ui, row, rect| {
         let Some(event) = usize::try_from(row).ok().and_then(|r| events.get(r)).copied() else {

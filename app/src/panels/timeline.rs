@@ -7,7 +7,7 @@ use crate::document::Document;
 use crate::document::axis::AxisKind;
 use crate::document::cursors::Cursor;
 use crate::panels::desk::Asks;
-use crate::theme::{icons, palette, small, widgets};
+use crate::theme::{focus, icons, palette, small, widgets};
 use egui::accesskit::Role;
 use egui::{Align2, Rect, Response, Sense, Stroke, Ui, WidgetInfo, pos2, vec2};
 
@@ -55,6 +55,9 @@ pub fn ui(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui) {
             None,
         );
         return;
+    }
+    if let Some(forward) = focus::sideways(ui) {
+        asks.command(if forward { "next-event" } else { "previous-event" });
     }
     let p = palette(ui);
     let now = ui.input(|i| i.time);

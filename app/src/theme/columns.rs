@@ -7,7 +7,7 @@
 use super::focus;
 use super::sideways::Sideways;
 use super::widgets::{paint_cut, paint_middle, paint_text};
-use super::{mono, palette, small};
+use super::{mono, palette, small, text};
 use egui::accesskit::Role;
 use egui::{
     Align2, Color32, CursorIcon, FontId, PointerButton, Popup, PopupCloseBehavior, Rect, Response, Sense,
@@ -32,6 +32,8 @@ pub const LEFT: f32 = 12.0;
 const RIGHT: f32 = 12.0;
 /// Narrowest and widest column, points.
 const LIMITS: std::ops::RangeInclusive<f32> = 16.0..=4000.0;
+/// Width of a digit of [`mono`], points.
+const DIGIT: f32 = 7.3;
 /// Room beside an edge in which it can be grabbed, points.
 const GRAB: f32 = 4.0;
 
@@ -72,6 +74,13 @@ impl Column {
     #[must_use]
     pub fn number(mut self) -> Self {
         self.right = true;
+        self
+    }
+
+    /// The same with room for numbers up to `n`, as [`text::count`] writes them.
+    #[must_use]
+    pub fn up_to(mut self, n: u64) -> Self {
+        self.width = self.width.max(text::count(n).chars().count() as f32 * DIGIT + 2.0);
         self
     }
 

@@ -7,6 +7,8 @@ use egui::{
     Context, EventFilter, Id, Key, LayerId, Modifiers, Order, Painter, Rect, Response, Sense, Stroke, Ui, WidgetInfo,
 };
 
+/// Room between a pane's content and its ring, points.
+const RING_MARGIN: f32 = 8.0;
 /// Width of the ring, points.
 const RING: f32 = 1.5;
 
@@ -22,6 +24,10 @@ struct Panes {
     wanted: Option<&'static str>,
     /// The pane that has it as a whole.
     now: Option<&'static str>,
+    /// The pane that is being drawn.
+    drawing: Option<&'static str>,
+    /// The pane whose first list takes the keyboard, since an arrow was pressed in the pane.
+    entered: Option<&'static str>,
 }
 
 fn panes_id() -> Id {
@@ -34,14 +40,17 @@ fn marker(pane: &'static str) -> Id {
 
 /// Registers a pane before its content is drawn, so that [`next_pane`] finds it and Tab goes from it to its content.
 pub fn pane(ui: &mut Ui, name: &'static str, title: &str) {
-    let rect = ui.max_rect().intersect(ui.clip_rect());
+    // Outside of its text.
+    let rect = ui.max_rect().expand(RING_MARGIN).intersect(ui.clip_rect());
     let pass = ui.ctx().cumulative_pass_nr();
     let (takes, holds) = ui.data_mut(|d| {
         let all = d.get_temp_mut_or_default::<Panes>(panes_id());
         if all.pass != pass {
             all.before = std::mem::take(&mut all.drawn);
             all.pass = pass;
+            all.entered = None;
         }
+        all.drawing = Some(name);
         all.drawn.push((name, rect));
         let takes = all.wanted == Some(name);
         if takes {
@@ -62,9 +71,61 @@ pub fn pane(ui: &mut Ui, name: &'static str, title: &str) {
         let painter = ui.ctx().layer_painter(layer).with_clip_rect(rect);
         let colour = palette(ui).read;
         ring(&painter, rect, 0.0, colour);
+        // Arrows go into the pane, and never to whatever lies in their direction.
+        let filter = EventFilter {
+            horizontal_arrows: true,
+            vertical_arrows: true,
+            ..EventFilter::default()
+        };
+        ui.memory_mut(|m| m.set_focus_lock_filter(r.id, filter));
+        if ui.input(|i| i.key_pressed(Key::ArrowUp) || i.key_pressed(Key::ArrowDown)) {
+            ui.data_mut(|d| d.get_temp_mut_or_default::<Panes>(panes_id()).entered = Some(name));
+        }
     } else {
         ui.data_mut(|d| d.get_temp_mut_or_default::<Panes>(panes_id()).now = None);
     }
+}
+
+/// Returns whether the list that is drawn now takes the keyboard: it is the first one of a pane in which an arrow was
+/// pressed.
+#[must_use]
+pub fn takes_entry(ui: &Ui) -> bool {
+    ui.data_mut(|d| {
+        let all = d.get_temp_mut_or_default::<Panes>(panes_id());
+        let takes = all.entered.is_some() && all.entered == all.drawing;
+        if takes {
+            all.entered = None;
+        }
+        takes
+    })
+}
+
+/// Returns `Some(true)` for an arrow to the right and `Some(false)` for one to the left, if the pane that is drawn now has
+/// the keyboard as a whole.
+#[must_use]
+pub fn sideways(ui: &Ui) -> Option<bool> {
+    let now = ui.data(|d| {
+        let all = d.get_temp::<Panes>(panes_id())?;
+        all.now.filter(|_| all.now == all.drawing)
+    })?;
+    if !ui.memory(|m| m.has_focus(marker(now))) {
+        return None;
+    }
+    let pressed = |key| ui.input_mut(|i| i.consume_key(Modifiers::NONE, key));
+    match (pressed(Key::ArrowLeft), pressed(Key::ArrowRight)) {
+        (true, _) => Some(false),
+        (_, true) => Some(true),
+        _ => None,
+    }
+}
+
+/// The area of a list that moves along its rows by itself: it takes the keyboard like the rows of other lists.
+pub fn area(ui: &Ui, rect: Rect, id: Id) -> Response {
+    let response = ui.interact(rect, id, Sense::focusable_noninteractive());
+    if takes_entry(ui) {
+        response.request_focus();
+    }
+    response
 }
 
 /// Gives the keyboard to the pane behind the one that has it, or before it: from left to right, and from top to bottom.
@@ -132,7 +193,10 @@ pub fn list<R>(ui: &mut Ui, name: &str, add: impl FnOnce(&mut Ui) -> R) -> R {
     let id = Id::unique(("list", name));
     let mut state = ui.data(|d| d.get_temp::<List>(id)).unwrap_or_default();
     state.drawn.clear();
-    if let Some(stop) = state.stop.filter(|stop| ui.memory(|m| m.has_focus(*stop))) {
+    if let Some(stop) = state.stop.filter(|_| takes_entry(ui)) {
+        ui.memory_mut(|m| m.request_focus(stop));
+        state.reveal = Some(stop);
+    } else if let Some(stop) = state.stop.filter(|stop| ui.memory(|m| m.has_focus(*stop))) {
         let filter = EventFilter {
             vertical_arrows: true,
             ..EventFilter::default()

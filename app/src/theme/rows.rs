@@ -38,6 +38,11 @@ impl Rows {
 
     /// Moves the keyboard along the rows. Returns the row that takes it now.
     fn step(&mut self, ui: &Ui, count: u64) -> Option<u64> {
+        if count > 0 && focus::takes_entry(ui) {
+            self.stop = self.stop.min(count - 1);
+            self.follow(self.stop);
+            return Some(self.stop);
+        }
         let id = self.focused.filter(|id| ui.memory(|m| m.has_focus(*id)))?;
         let filter = EventFilter {
             vertical_arrows: true,

@@ -173,7 +173,8 @@ pub fn list_row(ui: &mut Ui, label: &str, selected: bool, indent: f32, left: Par
             inner.min,
             pos2((inner.right() - used - 6.0).max(inner.left()), inner.bottom()),
         );
-        paint_text(
+        // Names of one kind differ at their ends.
+        paint_middle(
             ui,
             rest,
             Align2::LEFT_CENTER,

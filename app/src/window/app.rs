@@ -91,6 +91,10 @@ pub struct App {
     pub notice: Option<(String, String)>,
     /// What was saved last, in words, and its file, until the person saw it.
     pub saved: Option<(String, PathBuf)>,
+    /// Something that succeeded, in words, until the person saw it.
+    pub news: Option<String>,
+    /// The agent that was paired with last, until its devices are listed.
+    pub just_paired: Option<String>,
     /// A board that is hardware and waits for the person's word.
     pub confirm: Option<&'static str>,
     /// What the person is asked before anything else.
@@ -161,6 +165,8 @@ impl App {
             boards: Boards::of_person(),
             notice: None,
             saved: None,
+            news: None,
+            just_paired: None,
             titled: String::new(),
             confirm: None,
             question: None,

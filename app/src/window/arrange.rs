@@ -16,6 +16,7 @@ use crate::panels::views::Views;
 use crate::theme::columns::Tables;
 use egui::Context;
 use replay_engine::client::fitting::Fit;
+use trace_core::check::FindingKind;
 
 /// How often what would be kept is looked at, seconds.
 const LOOK_S: f64 = 2.0;
@@ -45,6 +46,11 @@ impl App {
         if let Some(text) = doc.notice.take() {
             log::push(Level::Warning, text.clone());
             self.notice = Some((format!("Changes of {}", doc.title), text));
+        }
+        let mut findings = doc.recording.facts.findings.iter();
+        if let Some(cut) = findings.find(|f| f.kind == FindingKind::TruncatedSection) {
+            let details = format!("{}: {}. What follows is not shown.", cut.place, cut.message);
+            self.notice = Some((format!("{} was cut", doc.title), details));
         }
         for k in &doc.facts.gaps_in_knowledge {
             log::push(Level::Warning, k.clone());

@@ -104,6 +104,7 @@ fn dialogs() -> Chooser {
         let since = Instant::now();
         let chosen = match what {
             Pick::Recording => rfd::FileDialog::new().set_title("Open file").pick_file(),
+            Pick::Second => rfd::FileDialog::new().set_title("Compare with file").pick_file(),
             Pick::Folder => rfd::FileDialog::new().set_title("Open folder").pick_folder(),
             Pick::Buffer => rfd::FileDialog::new()
                 .set_title("Load into buffer")

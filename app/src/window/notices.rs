@@ -38,6 +38,7 @@ pub(super) fn notices(app: &mut App, ui: &mut Ui) {
         });
     }
     saved(app, ui);
+    news(app, ui);
     let damage = app.doc.as_ref().map(|d| &d.recording.damage).filter(|d| d.any());
     let damaged = damage.and_then(trace_core::recording::Damage::first);
     if let Some(block) = damaged {
@@ -77,8 +78,32 @@ pub(super) fn notices(app: &mut App, ui: &mut Ui) {
     hint(app, ui);
 }
 
+/// Something that succeeded.
+fn news(app: &mut App, ui: &mut Ui) {
+    let Some(message) = app.news.clone() else {
+        return;
+    };
+    let p = palette(ui);
+    strip(ui, "news", |ui| {
+        ui.label(RichText::new(icons::CHECK_CIRCLE).color(p.job));
+        ui.label(RichText::new(message).color(p.text));
+        if ui.button("Dismiss").clicked() {
+            app.news = None;
+        }
+    });
+}
+
 /// What was saved last, and where it is.
 fn saved(app: &mut App, ui: &mut Ui) {
+    // Once it is open there is nothing more to do with it.
+    if app
+        .doc
+        .as_ref()
+        .zip(app.saved.as_ref())
+        .is_some_and(|(d, (_, path))| d.path == *path)
+    {
+        app.saved = None;
+    }
     let Some((message, path)) = app.saved.clone() else {
         return;
     };

@@ -10,6 +10,8 @@ use std::sync::Arc;
 pub enum Pick {
     /// A recording file to open.
     Recording,
+    /// A recording file to compare with the open one.
+    Second,
     /// A folder that holds a recording.
     Folder,
     /// Content for a buffer.
@@ -82,7 +84,7 @@ impl<A> Typed<A> {
     pub(super) fn new(what: Pick, folder: &Path, act: Act<A>) -> Self {
         let start = match &what {
             Pick::Save(name) => folder.join(name),
-            Pick::Recording | Pick::Folder | Pick::Buffer | Pick::Rules | Pick::Code => folder.join(""),
+            Pick::Recording | Pick::Second | Pick::Folder | Pick::Buffer | Pick::Rules | Pick::Code => folder.join(""),
         };
         Self {
             what,
@@ -107,11 +109,13 @@ impl<A> Typed<A> {
             return Can::Nothing("Begin with / or ~/.");
         }
         match &self.what {
-            Pick::Recording if path.is_file() || is_recording(&path) => Can::Take,
-            Pick::Recording => Can::Nothing("No such file."),
+            Pick::Recording | Pick::Second if path.is_file() || is_recording(&path) => Can::Take,
+            Pick::Recording | Pick::Second if path.is_dir() => Can::Nothing("This folder is no recording: add a name."),
+            Pick::Recording | Pick::Second => Can::Nothing("No such file."),
             Pick::Folder if path.is_dir() => Can::Take,
             Pick::Folder => Can::Nothing("No such folder."),
             Pick::Buffer | Pick::Rules | Pick::Code if path.is_file() => Can::Take,
+            Pick::Buffer | Pick::Rules | Pick::Code if path.is_dir() => Can::Nothing("This is a folder: add a name."),
             Pick::Buffer | Pick::Rules | Pick::Code => Can::Nothing("No such file."),
             Pick::Save(_) if path.is_dir() => Can::Nothing("This is a folder: add a name."),
             Pick::Save(_) if path.is_file() => Can::Replace,
@@ -153,6 +157,7 @@ impl<A> Typed<A> {
     pub(super) fn title(&self) -> &'static str {
         match self.what {
             Pick::Recording => "Open file",
+            Pick::Second => "Compare with file",
             Pick::Folder => "Open folder",
             Pick::Buffer => "Load into buffer",
             Pick::Rules => "Open rules",

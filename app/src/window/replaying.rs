@@ -10,6 +10,7 @@ use crate::panels::desk::Pairing;
 use crate::panels::inputs;
 use egui::Context;
 use replay_engine::client::ClientError;
+use replay_engine::client::fitting::Fit;
 use replay_engine::plan::RewriteKind;
 use replay_engine::run::Verdict;
 use replay_engine::serve::ANSWER_LIMIT;
@@ -65,6 +66,10 @@ impl App {
     /// Replays `times` times; hardware asks the person first. A board that did not say yet what it is is asked before.
     pub fn replay(&mut self, ctx: &Context, times: u32, command: &'static str) {
         let Some(doc) = &mut self.doc else { return };
+        if let Some(obstacle) = doc.replay.obstacle() {
+            self.notice = Some(("Not replayed".to_owned(), obstacle));
+            return;
+        }
         let answered = self.confirm == Some(command);
         if !answered && doc.replay.unasked() {
             self.ask_board(ctx, command);
@@ -247,6 +252,14 @@ impl App {
                     d.replay.silent = None;
                     d.replay.boards = Some(boards);
                     d.replay.meet(&app.boards);
+                    // Whoever pairs wants to replay there.
+                    let of_agent = app.just_paired.take().map(|name| format!("agent:{name}/"));
+                    let all = d.replay.targets();
+                    let mut fitting = all.iter().filter(|t| t.fit != Fit::Unfit);
+                    let target = of_agent.and_then(|of| fitting.find(|t| t.name.starts_with(&of)));
+                    if let Some(name) = target.map(|t| t.name.clone()) {
+                        d.replay.choose(&name);
+                    }
                 }
                 if let Some(e) = unread {
                     app.error("paired agents could not be read", &e.to_string());
@@ -288,6 +301,8 @@ impl App {
             Box::new(move |app| match done {
                 Ok(name) => {
                     app.info(format!("paired with {name}"));
+                    app.just_paired = Some(name.clone());
+                    app.news = Some(format!("Paired with {name}"));
                     if let Some(d) = &mut app.doc {
                         d.replay.board_field.clear();
                     }

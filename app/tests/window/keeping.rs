@@ -71,8 +71,12 @@ fn a_copy_is_saved_with_the_edits_or_as_recorded_and_the_window_says_which() {
     assert!(w.doc().changes().is_empty());
     assert_eq!(w.doc().buffer_now(&input).unwrap().0, edited);
     assert_eq!(w.doc().recording.applied_edits()[0].buffer, input);
+    // Its recorded outputs are those without the edits, so that others are what was wanted.
     w.run("replay");
+    w.run("show-replay");
+    w.settle();
     assert!(w.doc().replay.outcome.is_some());
+    assert!(w.has_part("with the edits of this copy") && !w.has_part("elements differ from the recording, the first"));
     w.start(&plain);
     assert_ne!(w.doc().buffer_now(&input).unwrap().0, edited);
     let back = trace_core::container::open(&plain).unwrap();
@@ -351,6 +355,48 @@ fn a_key_goes_from_pane_to_pane_and_back() {
     w.harness.key_press_modifiers(Modifiers::SHIFT, Key::F6);
     w.settle();
     assert_eq!(focused(&w).as_deref(), Some("Pane Inspector"));
+}
+
+/// An arrow in a pane goes into its list, or along the events of the timeline: never to a button that lies that way.
+#[test]
+fn arrows_in_a_pane_stay_in_it() {
+    let mut w = Window::named("digits.kine");
+    w.run("show-jobs");
+    w.settle();
+    let press = |w: &mut Window, key| {
+        w.harness.key_press(key);
+        w.settle();
+        focused(w).unwrap_or_default()
+    };
+    assert_eq!(press(&mut w, Key::F6), "Pane Outline");
+    let row = press(&mut w, Key::ArrowDown);
+    assert!(!row.is_empty() && !row.starts_with("Pane "), "{row}");
+    let next = press(&mut w, Key::ArrowDown);
+    assert_ne!(row, next);
+    let mut pane = press(&mut w, Key::F6);
+    while pane != "Pane Timeline" {
+        pane = press(&mut w, Key::F6);
+    }
+    let before = w.doc().moment();
+    assert_eq!(press(&mut w, Key::ArrowRight), "Pane Timeline");
+    assert_eq!(w.doc().moment(), before + 1);
+    press(&mut w, Key::ArrowLeft);
+    assert_eq!(
+        (press(&mut w, Key::ArrowUp).as_str(), w.doc().moment()),
+        ("Pane Timeline", before)
+    );
+    assert_eq!(press(&mut w, Key::F6), "Pane Jobs");
+    assert_eq!(press(&mut w, Key::ArrowDown), "job 0");
+    assert_eq!(press(&mut w, Key::ArrowDown), "job 1");
+    w.run("show-events");
+    w.harness.key_press(Key::Escape);
+    w.settle();
+    while pane != "Pane Events" {
+        pane = press(&mut w, Key::F6);
+    }
+    let before = w.doc().moment();
+    press(&mut w, Key::ArrowDown);
+    assert_eq!(w.doc().moment(), before + 1);
 }
 
 #[test]

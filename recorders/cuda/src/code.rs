@@ -34,6 +34,8 @@ pub(crate) struct Known {
     pub bytes: u32,
     /// Whether its launches are recorded one by one.
     pub wanted: bool,
+    /// Whether it exchanges memory with other devices or processes: a kernel of NCCL.
+    pub collective: bool,
 }
 
 #[derive(Debug)]
@@ -440,6 +442,7 @@ impl Code {
         let layout = told.or_else(|| self.loaded.get(&owner)?.parameters.get(&name).cloned());
         let attribute = |which| if captured { 0 } else { attribute(handle, kernel, which) };
         let wanted = r.kernels.as_ref().is_some_and(|k| k.fit(&name));
+        let collective = ["ncclDevKernel", "ncclKernel"].iter().any(|word| name.contains(word));
         let function = CallFunction {
             demangled: demangled(&name).unwrap_or_default(),
             name: if name.is_empty() {
@@ -455,18 +458,6 @@ impl Code {
             most_threads: attribute(FUNCTION_MOST_THREADS),
             ..Default::default()
         };
-        if ["ncclDevKernel", "ncclKernel"]
-            .iter()
-            .any(|word| function.name.contains(word))
-        {
-            r.not_recorded(
-                "another device",
-                format!(
-                    "{} exchanges memory with other devices or processes: a replay has none of them, and waits for their part until its time is over",
-                    function.shown()
-                ),
-            );
-        }
         if module.is_none() {
             r.not_recorded(
                 "functions",
@@ -484,6 +475,7 @@ impl Code {
             layout: layout.map(Arc::new),
             bytes: bytes.unwrap_or(0),
             wanted,
+            collective,
         };
         self.known.insert(key, known.clone());
         known

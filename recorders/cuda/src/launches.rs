@@ -11,7 +11,7 @@ use cuda_driver::{
 };
 use cuda_session::With;
 use libc::c_void;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use trace_core::recording::{CallEvent, LaunchRow};
 
 type Call<'a> = &'a mut dyn FnMut() -> CuResult;
@@ -125,6 +125,9 @@ pub(crate) unsafe fn launch(
     let begun = r.session.begun();
     let captured = r.captured(stream, form);
     let known = code::function(r, function);
+    if known.collective {
+        exchanging(r, &known);
+    }
     // SAFETY: the caller's promise; the driver reads the same.
     let buffer = unsafe { arguments(&known, parameters, extra) };
     // What a captured launch reaches is looked at by nobody when its graph is launched.
@@ -166,6 +169,25 @@ pub(crate) unsafe fn launch(
         r.launched();
     }
     result
+}
+
+/// A launch that waits for other devices or processes, told once.
+fn exchanging(r: &Recorder, known: &Known) {
+    static TOLD: AtomicBool = AtomicBool::new(false);
+    if TOLD.swap(true, Ordering::Relaxed) {
+        return;
+    }
+    let tables = r.session.tables();
+    let function = tables.facts.functions.get(known.number as usize);
+    let name = function.map(|f| f.shown().to_owned()).unwrap_or_default();
+    drop(tables);
+    r.not_recorded(
+        "another device",
+        format!(
+            "{name} exchanges memory with other devices or processes: a replay has none of them, and waits for their part \
+             until its time limit"
+        ),
+    );
 }
 
 /// An attribute of a launch that a replay does not set, told once.

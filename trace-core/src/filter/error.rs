@@ -58,8 +58,8 @@ pub enum Wrong {
         /// The nearest name.
         near: Option<String>,
     },
-    /// A register is named, and no map knows the registers of the recording's device.
-    #[error("`{0}` would be a register, and no register map knows the device of this recording")]
+    /// A register is named, and no map names registers that the recording accesses.
+    #[error("`{0}` would be a register, and no register map names any register of this recording")]
     NoMap(String),
     /// The register has no such field.
     #[error("{register} has no field `{field}`{}", say_fields(.near, .fields))]

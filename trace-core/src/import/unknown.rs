@@ -24,6 +24,14 @@ pub(super) fn describe(path: &Path) -> String {
         1 => "1 byte".to_owned(),
         n => format!("{n} bytes"),
     };
+    // Opened by itself, a part says nothing of the whole.
+    let parent = path.parent().filter(|folder| super::fits(folder));
+    if let Some(folder) = parent.and_then(Path::file_name) {
+        return format!(
+            "{counted} that belong to the recording in the folder {}: open the folder",
+            folder.to_string_lossy()
+        );
+    }
     let mut start = Vec::new();
     let read = File::open(path).and_then(|f| f.take(LOOKED_AT).read_to_end(&mut start));
     match read {
@@ -78,6 +86,20 @@ fn folder(path: &Path) -> String {
 #[allow(clippy::unwrap_used, reason = "tests fail so")]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_part_of_a_folder_that_is_a_recording_names_the_folder() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = dir.path().join("net");
+        std::fs::create_dir(&folder).unwrap();
+        for name in ["gr_io_history", "gr_sync_history", "part"] {
+            std::fs::write(folder.join(name), b"a part").unwrap();
+        }
+        assert_eq!(
+            describe(&folder.join("part")),
+            "6 bytes that belong to the recording in the folder net: open the folder"
+        );
+    }
 
     #[test]
     fn what_is_no_recording_is_described() {

@@ -8,7 +8,7 @@ use crate::document::comparison::Comparison;
 use crate::document::comparison::meant::Meant;
 use crate::panels::desk::Asks;
 use crate::theme::columns::{Column, Table};
-use crate::theme::{ROW, body, icons, mono, palette, text, widgets};
+use crate::theme::{ROW, body, focus, icons, mono, palette, text, widgets};
 use egui::accesskit::Role;
 use egui::{EventFilter, Key, Modifiers, Rect, Sense, Stroke, Ui, WidgetInfo, vec2};
 use std::sync::Arc;
@@ -243,7 +243,7 @@ fn draw(ui: &Ui, table: &Table, line: &Line, rect: Rect) {
 /// Keys of the list: up, down, a page, ends. Gives the row that they lead to, and whether Enter was pressed.
 fn keyed(ui: &Ui, id: egui::Id, n: u64, here: Option<u64>) -> (Option<u64>, bool) {
     let area = ui.available_rect_before_wrap();
-    let r = ui.interact(area, id, Sense::focusable_noninteractive());
+    let r = focus::area(ui, area, id);
     r.widget_info(|| WidgetInfo::labeled(Role::Table, true, "Differences by row"));
     if !ui.memory(|m| m.focused() == Some(id)) || egui::Popup::is_any_open(ui.ctx()) {
         return (None, false);

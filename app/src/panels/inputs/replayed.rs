@@ -52,7 +52,7 @@ pub fn ui(doc: &Document, ui: &mut Ui, name: &str) {
                 // What was is not what would be now.
                 ui.multiply_opacity(0.5);
             }
-            outputs::bars(ui, out, diff, outputs::edited(&outcome));
+            outputs::bars(ui, out, diff, outputs::edited(doc, &outcome));
         });
     });
 }

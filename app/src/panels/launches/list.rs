@@ -8,7 +8,7 @@ use crate::panels::copy_menu;
 use crate::panels::desk::{Ask, Asks};
 use crate::theme::columns::{Column, Table};
 use crate::theme::widgets::{self, paint_middle};
-use crate::theme::{icons, mono, palette, text};
+use crate::theme::{focus, icons, mono, palette, text};
 use egui::accesskit::Role;
 use egui::{Align2, EventFilter, Key, Rect, Sense, Stroke, Ui, WidgetInfo, pos2};
 use trace_core::calls::Calls;
@@ -21,14 +21,19 @@ const MOST_ARGUMENTS: usize = 12;
 const TABLE: &str = "launches";
 
 /// The columns. Results are there only if a call failed, changes only if a target or the recorder reported them.
-fn columns(view: &View, calls: &Calls) -> [Column; 11] {
+fn columns(doc: &Document, view: &View, calls: &Calls) -> [Column; 11] {
     let sorts = |c: Column, sort: Sort| {
         let now = view.sort == sort && (sort != Sort::Order || view.falling);
         c.sorts(now.then_some(view.falling))
     };
     [
-        sorts(Column::new("launch", "launch", 44.0).number(), Sort::Order),
-        Column::new("event", "event", 52.0).number().leaves(5),
+        sorts(
+            Column::new("launch", "launch", 44.0)
+                .number()
+                .up_to(calls.launches().len() as u64),
+            Sort::Order,
+        ),
+        Column::new("event", "event", 52.0).number().up_to(doc.len()).leaves(5),
         sorts(Column::new("kernel", "kernel", 80.0).stretch(1.0), Sort::Kernel),
         sorts(Column::new("grid", "grid", 74.0).number().leaves(1), Sort::Grid),
         sorts(Column::new("block", "block", 64.0).number().leaves(2), Sort::Block),
@@ -61,7 +66,7 @@ fn sort_of(column: &str) -> Option<Sort> {
 
 /// Draws it.
 pub(super) fn ui(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui, calls: &Calls) {
-    let columns = columns(view, calls);
+    let columns = columns(doc, view, calls);
     let table = Table::head(ui, asks.tables.state(TABLE), TABLE, &columns);
     if let Some(sort) = table.sorted.and_then(sort_of) {
         view.sort_by(sort);
@@ -220,7 +225,7 @@ fn keys_id() -> egui::Id {
 fn keyed(doc: &mut Document, view: &mut View, ui: &Ui, calls: &Calls, count: u64) {
     let id = keys_id();
     let area = ui.available_rect_before_wrap();
-    let r = ui.interact(area, id, Sense::focusable_noninteractive());
+    let r = focus::area(ui, area, id);
     r.widget_info(|| WidgetInfo::labeled(Role::Table, true, "Launches by keys"));
     if !ui.memory(|m| m.focused() == Some(id)) {
         return;

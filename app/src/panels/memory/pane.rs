@@ -49,9 +49,9 @@ pub fn touch(doc: &Document, view: &mut View, asks: &mut Asks, space: u32, va: u
 const TABLE: &str = "touches";
 
 /// The columns of what touches a byte.
-fn columns() -> [Column; 3] {
+fn columns(doc: &Document) -> [Column; 3] {
     [
-        Column::new("event", "event", 58.0).number(),
+        Column::new("event", "event", 58.0).number().up_to(doc.len()),
         Column::new("kind", "kind", 78.0).leaves(1),
         Column::new("what", "what", 120.0).stretch(1.0),
     ]
@@ -97,7 +97,7 @@ pub fn touches(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui
     let fold = usize::from(of_page > 0);
     let count = own + fold + if t.unfolded { of_page } else { 0 };
     let mut toggle = false;
-    let table = Table::head(ui, asks.tables.state(TABLE), TABLE, &columns());
+    let table = Table::head(ui, asks.tables.state(TABLE), TABLE, &columns(doc));
     rows.show(ui, "What touches it", count as u64, |ui, row, rect| {
         let row = row as usize;
         if fold == 1 && row == own {

@@ -8,7 +8,7 @@ use crate::document::{Document, copies, lookup, values};
 use crate::panels::copy_menu;
 use crate::panels::desk::Asks;
 use crate::theme::widgets::paint_text;
-use crate::theme::{ROW, icons, mono, palette, small, text};
+use crate::theme::{ROW, focus, icons, mono, palette, small, text};
 use egui::accesskit::Role;
 use egui::{Align2, EventFilter, Key, Pos2, Rect, Sense, Stroke, Ui, WidgetInfo, pos2};
 use trace_core::memory::ByteState;
@@ -108,6 +108,9 @@ pub fn ui(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui) {
     let size = ui.available_size_before_wrap();
     let (area, response) = ui.allocate_exact_size(size, Sense::click());
     response.widget_info(|| WidgetInfo::labeled(Role::List, true, "Memory"));
+    if focus::takes_entry(ui) {
+        response.request_focus();
+    }
     wheel(doc, view, ui, &response);
     let n = (area.height() / ROW).ceil().max(1.0) as u64;
     view.shown_rows = (area.height() / ROW).floor().max(1.0) as u64;

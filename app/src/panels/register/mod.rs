@@ -172,10 +172,10 @@ fn look_for_changes(doc: &Document, view: &mut View, asks: &mut Asks, register: 
 const REGISTERS: &str = "registers";
 
 /// The columns of the table of all registers.
-fn register_columns() -> [Column; 2] {
+fn register_columns(doc: &Document) -> [Column; 2] {
     [
         Column::new("register", "register", 120.0).stretch(1.0),
-        Column::new("accesses", "accesses", 70.0).number(),
+        Column::new("accesses", "accesses", 70.0).number().up_to(doc.len()),
     ]
 }
 
@@ -213,7 +213,7 @@ fn choose(doc: &mut Document, view: &mut View, tables: &mut Tables, ui: &mut Ui)
         .collect();
     let mut rows = view.all;
     let mut go = None;
-    let table = Table::head(ui, tables.state(REGISTERS), REGISTERS, &register_columns());
+    let table = Table::head(ui, tables.state(REGISTERS), REGISTERS, &register_columns(doc));
     rows.show(ui, "Registers", list.len() as u64, |ui, row, rect| {
         let Some((offset, r)) = list.get(row as usize) else {
             return;
@@ -241,9 +241,9 @@ fn choose(doc: &mut Document, view: &mut View, tables: &mut Tables, ui: &mut Ui)
 const TABLE: &str = "accesses";
 
 /// The columns of the accesses to a register.
-fn columns() -> [Column; 4] {
+fn columns(doc: &Document) -> [Column; 4] {
     [
-        Column::new("event", "event", 48.0).number(),
+        Column::new("event", "event", 48.0).number().up_to(doc.len()),
         Column::new("access", "access", 8.0),
         Column::new("value", "value", 80.0).stretch(0.1).at_most(150.0),
         Column::new("means", "means", 80.0).stretch(1.0).leaves(1),
@@ -280,7 +280,7 @@ fn accesses(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui, r
         rows.reveal(n);
     }
     let len = events.len() as u64;
-    let table = Table::head(ui, asks.tables.state(TABLE), TABLE, &columns());
+    let table = Table::head(ui, asks.tables.state(TABLE), TABLE, &columns(doc));
     rows.show(ui, "Accesses", len, |ui, row, rect| {
         let Some(e) = events.get(row as usize) else {
             return;

@@ -165,13 +165,13 @@ fn alike(doc: &mut Document, ui: &mut Ui) {
 fn pace(doc: &mut Document, asks: &mut Asks, ui: &mut Ui) {
     let p = palette(ui);
     widgets::section(ui, "Pace");
-    for (keep, word) in [(false, "fast"), (true, "as recorded (device clock)")] {
+    for (keep, word) in [(false, "fast"), (true, "as recorded")] {
         if ui.radio(doc.replay.keep_gaps == keep, word).clicked() && doc.replay.keep_gaps != keep {
             asks.command("toggle-pace");
         }
     }
     let pace = if doc.replay.keep_gaps {
-        "recorded idle time is kept, on the device's own clock"
+        "recorded idle time is kept on the device clock"
     } else {
         "recorded idle time is skipped"
     };

@@ -47,23 +47,28 @@ fn found(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, o: &Outcome) {
     if let Some(f) = o.failure.as_ref().filter(|_| o.faults.is_empty()) {
         told(ui, format!("▲ {f}"), p.error);
     }
+    actions(asks, ui);
     effects(ui, o);
     wrong::faults(doc, asks, ui, o);
     wrong::divergences(doc, ui, o);
     wrong::findings(doc, ui, o);
     outputs::draw(doc, asks, ui, o);
     jobs::draw(doc, ui, o);
-    ui.add_space(8.0);
+}
+
+/// What can be done with the outcome: in view, however long the lists after it are.
+fn actions(asks: &mut Asks, ui: &mut Ui) {
+    ui.add_space(4.0);
     ui.horizontal_wrapped(|ui| {
         ui.spacing_mut().item_spacing.y = 6.0;
-        if ui.button("Save outcome…").clicked() {
-            asks.command("save-outcome");
-        }
-        let open = ui
-            .button("Open outcome")
-            .on_hover_text("the outcome is a recording too");
-        if open.clicked() {
-            asks.command("open-outcome");
+        for (words, hover, command) in [
+            ("Save outcome…", "as a recording", "save-outcome"),
+            ("Open outcome", "the outcome is a recording too", "open-outcome"),
+            ("Compare", "the outcome with the recording", "compare-outcome"),
+        ] {
+            if ui.button(words).on_hover_text(hover).clicked() {
+                asks.command(command);
+            }
         }
     });
 }

@@ -17,7 +17,11 @@ use trace_core::recording::ElementType;
 const NARROW: f32 = 220.0;
 
 pub(super) fn draw(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, o: &Outcome) {
-    let edited = edited(o);
+    let edited = edited(doc, o);
+    let whose = match doc.is_edited_copy {
+        true => "with the edits of this copy",
+        false => "with your edits",
+    };
     for out in &o.outputs {
         let n = out.data.len() / out.element.bytes().max(1);
         ui.add_space(8.0);
@@ -29,7 +33,7 @@ pub(super) fn draw(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, o: &Outcome
         let diff = doc.replay.compared.iter().find(|c| c.name == out.name).cloned();
         if let Some(c) = &diff {
             let (words, colour) = match o.computed {
-                true => verdict(ui, c, edited),
+                true => verdict(ui, c, edited.then_some(whose)),
                 false => ("! not compared: not computed".to_owned(), palette(ui).warning),
             };
             told(ui, words, colour);
@@ -38,13 +42,15 @@ pub(super) fn draw(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, o: &Outcome
     }
 }
 
-/// Whether it ran well with inputs of the person's, so that other outputs than the recorded ones are what was wanted.
-pub(in crate::panels) fn edited(o: &Outcome) -> bool {
+/// Whether it ran well with inputs of the person's, so that other outputs than the recorded ones are what was wanted: the
+/// inputs were edited here, or in the copy that is open.
+pub(in crate::panels) fn edited(doc: &Document, o: &Outcome) -> bool {
     let well = o.computed && o.verdict == Verdict::Match;
-    well && o.rewrites.get(&RewriteKind::Input).is_some_and(|n| *n > 0)
+    well && (doc.is_edited_copy || o.rewrites.get(&RewriteKind::Input).is_some_and(|n| *n > 0))
 }
 
-fn verdict(ui: &Ui, c: &OutputDiff, edited: bool) -> (String, Color32) {
+/// What is to be said of an output. `edited`: with whose edits the replay ran, if it did.
+fn verdict(ui: &Ui, c: &OutputDiff, edited: Option<&str>) -> (String, Color32) {
     let p = palette(ui);
     if c.unknown == c.elements {
         let told = "the recording does not hold what was there at its end, so there is nothing to compare with";
@@ -57,23 +63,25 @@ fn verdict(ui: &Ui, c: &OutputDiff, edited: bool) -> (String, Color32) {
     };
     match c.first {
         None => (format!("as recorded, all {} elements{part}", text::count(known)), p.job),
-        Some(_) if edited => (
-            format!(
-                "with your edits {} of {} elements differ from the recording{part}",
-                text::count(c.differ),
-                text::count(known)
+        Some(first) => match edited {
+            Some(edits) => (
+                format!(
+                    "{edits} {} of {} elements differ from the recording{part}",
+                    text::count(c.differ),
+                    text::count(known)
+                ),
+                p.edited,
             ),
-            p.edited,
-        ),
-        Some(first) => (
-            format!(
-                "▲ {} of {} elements differ from the recording, the first is [{}]{part}",
-                text::count(c.differ),
-                text::count(known),
-                text::count(first)
+            None => (
+                format!(
+                    "▲ {} of {} elements differ from the recording, the first is [{}]{part}",
+                    text::count(c.differ),
+                    text::count(known),
+                    text::count(first)
+                ),
+                p.error,
             ),
-            p.error,
-        ),
+        },
     }
 }
 

@@ -72,7 +72,7 @@ const TABLE: &str = "stores";
 /// The columns of the stores to a pixel.
 fn columns(doc: &Document) -> [Column; 4] {
     [
-        Column::new("event", "event", 62.0).number(),
+        Column::new("event", "event", 62.0).number().up_to(doc.len()),
         Column::new("time", "time", 96.0)
             .number()
             .leaves(1)

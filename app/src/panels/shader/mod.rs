@@ -5,9 +5,9 @@ use crate::document::Document;
 use crate::document::code::{self, AT_ONCE, Listing, Runs};
 use crate::document::facts::Stage;
 use crate::panels::desk::Asks;
-use crate::theme::{ROW, icons, palette, widgets};
+use crate::theme::{ROW, focus, icons, palette, widgets};
 use egui::accesskit::Role;
-use egui::{EventFilter, Key, Modifiers, Rect, Sense, Stroke, Ui, WidgetInfo, pos2, vec2};
+use egui::{EventFilter, Key, Modifiers, Rect, Stroke, Ui, WidgetInfo, pos2, vec2};
 use std::sync::Arc;
 use trace_core::jobs::{CodeEnd, MAX_CODE};
 
@@ -234,7 +234,7 @@ fn keys_id() -> egui::Id {
 fn keyed(view: &mut View, listing: &Listing, ui: &Ui) {
     let id = keys_id();
     let area = ui.available_rect_before_wrap();
-    let r = ui.interact(area, id, Sense::focusable_noninteractive());
+    let r = focus::area(ui, area, id);
     r.widget_info(|| WidgetInfo::labeled(Role::Table, true, "Code"));
     let mine = ui.memory(|m| m.focused().is_none_or(|f| f == id));
     if !mine || egui::Popup::is_any_open(ui.ctx()) {

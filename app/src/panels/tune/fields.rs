@@ -6,6 +6,7 @@ use crate::document::cuda_board::is_cuda;
 use crate::document::tuning::form::{Asked, Field, Kind};
 use crate::document::tuning::launches::Launches;
 use crate::document::tuning::map::dimensions;
+use crate::panels::ask_board;
 use crate::panels::desk::{Ask, Asks};
 use crate::theme::widgets::{self, Part};
 use crate::theme::{ROW, body, field as fields, mono, palette, small, text};
@@ -313,7 +314,8 @@ pub(super) fn run(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut
     }
     let asked = view.asked(&doc.recording, &launch);
     let board = view.board.trim().to_owned();
-    let can = asked.tune.is_some() && is_cuda(&board);
+    let lacks = doc.replay.lacks(&board).map(|why| ask_board::lacking(&board, why));
+    let can = asked.tune.is_some() && is_cuda(&board) && lacks.is_none();
     let name = format!("Tune on {board}");
     let hit = ui
         .horizontal(|ui| widgets::primary_button(ui, &name, "Run the tuning", can).clicked())
@@ -321,7 +323,7 @@ pub(super) fn run(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut
     let launches = asked
         .points
         .saturating_mul(u64::from(view.form.repeats.max(1)) + u64::from(view.form.warm_ups));
-    let (words, ink) = match &asked.why {
+    let (words, ink) = match asked.why.as_ref().or(lacks.as_ref()) {
         Some(why) => (format!("▲ {why}"), p.error),
         None if !asked.wrong.is_empty() => ("▲ a field is not right".to_owned(), p.error),
         None => {

@@ -277,7 +277,7 @@ fn without_a_register_map_words_are_still_explained() {
     );
     assert_eq!(
         told("JS1_COMMAND = 1"),
-        "`JS1_COMMAND` would be a register, and no register map knows the device of this recording"
+        "`JS1_COMMAND` would be a register, and no register map names any register of this recording"
     );
     assert_eq!(found("reg = X or offset = 0", &(r, Derived::default())), [1]);
 }

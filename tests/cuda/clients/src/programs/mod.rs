@@ -26,7 +26,7 @@ pub struct Work<'a> {
 
 type Program = fn(&mut Work<'_>) -> Done;
 
-const PROGRAMS: [(&str, Program); 22] = [
+const PROGRAMS: [(&str, Program); 23] = [
     ("vector_add", simple::vector_add),
     ("reduction", simple::reduction),
     ("globals", simple::globals),
@@ -49,6 +49,7 @@ const PROGRAMS: [(&str, Program); 22] = [
     ("mapped", mapped::mapped),
     ("shared", mapped::shared),
     ("past", mapped::past),
+    ("collective", simple::collective),
 ];
 
 /// Runs one.

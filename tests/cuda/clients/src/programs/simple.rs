@@ -62,6 +62,24 @@ pub fn vector_add(w: &mut Work<'_>) -> Done {
     gpu.synchronize()
 }
 
+/// A kernel with the name of one of NCCL's, launched three times: it needs no other device here.
+pub fn collective(w: &mut Work<'_>) -> Done {
+    let n = w.size(1000);
+    let gpu = w.gpu;
+    let name = "ncclDevKernel_AllReduce_Sum_f32_RING_LL";
+    let code = gpu.load(&include_str!("../../ptx/vector_add.ptx").replace("vector_add", name))?;
+    let add = gpu.function(code, name)?;
+    let c = gpu.alloc(n as usize * 4)?;
+    let a = gpu.alloc(n as usize * 4)?;
+    gpu.put(a, &floats(w.options.seed, n))?;
+    for _ in 0..3 {
+        gpu.each(add, n, &[U64(c), U64(a), U64(a), U64(n.into())])?;
+    }
+    let got: Vec<f32> = gpu.get(c, n as usize)?;
+    w.result.give(&got);
+    gpu.synchronize()
+}
+
 /// Atomics: sum, largest, exclusive or, histogram.
 pub fn reduction(w: &mut Work<'_>) -> Done {
     let n = w.size(20_000);

@@ -36,7 +36,7 @@ const fn known(name: &'static str, body: Body, registers: u32, shared: u32) -> K
     }
 }
 
-const KNOWN: [Known; 21] = [
+const KNOWN: [Known; 22] = [
     known("vector_add", numbers::vector_add, 16, 0),
     known("stride", numbers::stride, 24, 0),
     known("reduce", numbers::reduce, 20, 0),
@@ -58,6 +58,7 @@ const KNOWN: [Known; 21] = [
     known("count_up", variables::count_up, 12, 0),
     known("through", variables::through, 14, 0),
     known("weigh", variables::weigh, 16, 0),
+    known("ncclDevKernel_AllReduce_Sum_f32_RING_LL", numbers::vector_add, 16, 0),
 ];
 const ORDERS: [Known; 4] = [
     known("kinescope_pages", tools::pages, 24, 0),
