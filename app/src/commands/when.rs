@@ -213,7 +213,7 @@ pub fn can_forward(app: &App) -> bool {
 }
 
 pub fn can_replay(app: &App) -> bool {
-    doc(app).is_some_and(|d| !d.is_empty() && d.replay.running.is_none())
+    doc(app).is_some_and(|d| !d.is_empty() && d.replay.running.is_none() && d.replay.obstacle().is_none())
 }
 
 pub fn can_plan(app: &App) -> bool {

@@ -4,7 +4,7 @@ use super::facts::Facts;
 use trace_core::GpuVa;
 use trace_core::memory::{ByteState, GpuMemoryView};
 use trace_core::mmu;
-use trace_core::recording::{Access, Recording};
+use trace_core::recording::{Access, Buffer, Recording};
 use trace_core::registers::history::{self, Held};
 use trace_core::registers::{Register, RegisterMap};
 
@@ -66,4 +66,18 @@ pub fn read(recording: &Recording, space: u32, va: u64, event: u64, len: usize) 
 pub fn walk(recording: &Recording, space: u32, va: u64, event: u64) -> Option<mmu::Walk> {
     let s = recording.facts.address_spaces.get(space as usize)?;
     Some(mmu::walk(s.format, s.root, GpuVa(va), &recording.memory.at(event)))
+}
+
+/// Returns whether the recording holds the first or the last byte of a buffer before an event: a buffer that only a job
+/// fills may have no content at all.
+#[must_use]
+pub fn holds_content(recording: &Recording, buffer: &Buffer, event: u64) -> bool {
+    let Some(memory) = memory_at(recording, buffer.address_space, event) else {
+        return true;
+    };
+    let last = buffer.va.0.saturating_add(buffer.bytes.saturating_sub(1));
+    [buffer.va.0, last].into_iter().any(|va| {
+        let mut byte = [0; 1];
+        memory.read_partial(GpuVa(va), &mut byte).first() == Some(&ByteState::Content)
+    })
 }

@@ -44,7 +44,7 @@ pub(super) fn button(
     };
     let told = RichText::new(format!("Ask {board} {words}")).font(small());
     if let Some(lacks) = doc.replay.lacks(&board) {
-        let off = ui.add_enabled(false, Button::new(told).small());
+        let off = ui.add_enabled(false, Button::new(told.color(p.quiet)).small());
         off.on_disabled_hover_text(lacking(&board, lacks));
         return;
     }

@@ -87,6 +87,8 @@ fn buffer(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, name: &str) {
     let edited = doc.changes().inputs().contains_key(&b.name);
     let state = if edited {
         Part::words("● edited by you").colour(p.edited)
+    } else if carrier.is_none() && !lookup::holds_content(&doc.recording, &b, doc.moment()) {
+        Part::words("not recorded").colour(p.warning)
     } else {
         Part::words("as recorded")
     };

@@ -315,13 +315,15 @@ pub fn icon_button(ui: &mut Ui, icon: &str, label: &str) -> Response {
 /// The button that matters most.
 pub fn primary_button(ui: &mut Ui, text: &str, label: &str, enabled: bool) -> Response {
     let p = palette(ui);
-    let button = egui::Button::new(
-        RichText::new(text)
-            .color(p.on_accent)
-            .font(FontId::new(13.0, egui::FontFamily::Name("semibold".into()))),
-    )
-    .fill(p.accent)
-    .stroke(Stroke::NONE);
+    // What cannot be pressed does not stand out.
+    let (ink, fill, stroke) = match enabled {
+        true => (p.on_accent, p.accent, Stroke::NONE),
+        false => (p.quiet, p.raised, Stroke::new(1.0, p.line)),
+    };
+    let font = FontId::new(13.0, egui::FontFamily::Name("semibold".into()));
+    let button = egui::Button::new(RichText::new(text).color(ink).font(font))
+        .fill(fill)
+        .stroke(stroke);
     let r = ui.add_enabled(enabled, button);
     r.widget_info(|| WidgetInfo::labeled(Role::Button, enabled, label));
     if r.has_focus() {

@@ -28,6 +28,9 @@ use kinescope_files::output::{self, Named};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+/// Title of the notice that says why a replay does not run.
+const NOT_REPLAYED: &str = "Not replayed";
+
 /// What an application starts with.
 pub struct Setup {
     /// Folder for settings; `None`: nothing is kept.
@@ -325,5 +328,29 @@ impl App {
             }
             _ => false,
         }
+    }
+
+    /// Takes back the word that a replay was refused once it would not be.
+    pub(super) fn withdraw_refusal(&mut self) {
+        if self.notice.as_ref().is_some_and(|n| n.0 == NOT_REPLAYED) && self.refusal("replay").is_none() {
+            self.notice = None;
+        }
+    }
+
+    /// Runs a command whose key was pressed; one that cannot run says why, where it has something to say.
+    pub(super) fn run_by_key(&mut self, ctx: &Context, id: &str) {
+        if !self.run(ctx, id)
+            && let Some(why) = self.refusal(id)
+        {
+            self.notice = Some((NOT_REPLAYED.to_owned(), why));
+        }
+    }
+
+    /// Returns why a command cannot run, where its key is answered by words: a replay whose target does not fit.
+    #[must_use]
+    pub fn refusal(&self, id: &str) -> Option<String> {
+        let replay = &self.doc.as_ref()?.replay;
+        let replays = matches!(id, "replay" | "replay-ten") && replay.running.is_none();
+        replay.obstacle().filter(|_| replays)
     }
 }

@@ -192,7 +192,8 @@ fn keys(app: &mut App, ctx: &Context) {
                 // Where a person writes, keys without Ctrl are letters, and undo is about what they wrote.
                 let undoes = s.ctrl && matches!(s.key, Key::Z | Key::Y);
                 let theirs = typing && (s.writes() || (undoes && !untouched));
-                (!behind && !theirs && (c.enabled)(app)).then_some(c)
+                let answers = (c.enabled)(app) || app.refusal(c.id).is_some();
+                (!behind && !theirs && answers).then_some(c)
             });
             untouched &= !field::writes(event);
             run.extend(pressed.map(|c| c.id));
@@ -210,6 +211,6 @@ fn keys(app: &mut App, ctx: &Context) {
         app.leave_tour();
     }
     for id in run {
-        app.run(ctx, id);
+        app.run_by_key(ctx, id);
     }
 }

@@ -24,6 +24,7 @@ const HINTS: [&str; 3] = [
 /// Draws the strips that there is reason for.
 pub(super) fn notices(app: &mut App, ui: &mut Ui) {
     let p = palette(ui);
+    app.withdraw_refusal();
     if let Some((what, details)) = app.notice.clone() {
         strip(ui, "notice", |ui| {
             ui.label(RichText::new(format!("▲ {what}")).color(p.error));

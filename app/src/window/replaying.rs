@@ -66,10 +66,6 @@ impl App {
     /// Replays `times` times; hardware asks the person first. A board that did not say yet what it is is asked before.
     pub fn replay(&mut self, ctx: &Context, times: u32, command: &'static str) {
         let Some(doc) = &mut self.doc else { return };
-        if let Some(obstacle) = doc.replay.obstacle() {
-            self.notice = Some(("Not replayed".to_owned(), obstacle));
-            return;
-        }
         let answered = self.confirm == Some(command);
         if !answered && doc.replay.unasked() {
             self.ask_board(ctx, command);

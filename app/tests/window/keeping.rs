@@ -50,7 +50,10 @@ fn focused(w: &Window) -> Option<String> {
 #[test]
 fn a_copy_is_saved_with_the_edits_or_as_recorded_and_the_window_says_which() {
     let mut w = Window::named("digits.kine");
-    let input = w.edit();
+    let input = w.input();
+    let white: Vec<u8> = [1.0f32; 24].iter().flat_map(|v| v.to_le_bytes()).collect();
+    assert!(w.doc().edit(&input, 0, white));
+    w.settle();
     let edited = w.doc().buffer_now(&input).unwrap().0;
     let (with, plain) = (w.folder.path().join("one.kine"), w.folder.path().join("two.kine"));
     assert!(w.run("save-kine"));

@@ -65,6 +65,15 @@ fn on_a_target_that_cannot_fit_replay_is_off_and_a_button_chooses_the_one_that_f
     assert!(w.has_part("The recording is of 1002:5159"));
     assert!(w.has_part("the target is software:mali-g71, Mali-G71."));
     assert!(!w.run("replay") && !w.run("plan"));
+    // Its key says why, until a target is chosen that fits.
+    w.harness.key_press_modifiers(egui::Modifiers::CTRL, egui::Key::Enter);
+    w.settle();
+    assert!(
+        w.app()
+            .notice
+            .as_ref()
+            .is_some_and(|n| n.1.contains("the target is software:mali-g71"))
+    );
     assert!(w.harness.get_by_label("Run replay").accesskit_node().is_disabled());
     // Beside the tab of this name.
     let is_off = w
@@ -76,6 +85,7 @@ fn on_a_target_that_cannot_fit_replay_is_off_and_a_button_chooses_the_one_that_f
         w.click(&format!("Use {RV100}"));
         assert_eq!(w.doc().replay.board(), RV100);
         assert!(!w.has_part("the target is software:mali-g71"));
+        assert!(w.app().notice.is_none());
     } else {
         assert!(w.has_part(&format!("{RV100} would fit · QEMU not installed")));
     }

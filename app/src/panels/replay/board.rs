@@ -115,6 +115,7 @@ pub(super) fn draw(doc: &mut Document, asks: &mut Asks, ui: &mut Ui) {
             doc.replay.choose(&named);
         }
         let r = ui.add_enabled(!typed.is_empty(), egui::Button::new("Pair…"));
+        let r = r.on_disabled_hover_text("give the agent's address above: HOST:PORT");
         if r.on_hover_text(PAIRING).clicked() {
             asks.command("pair");
         }

@@ -61,12 +61,28 @@ fn actions(asks: &mut Asks, ui: &mut Ui) {
     ui.add_space(4.0);
     ui.horizontal_wrapped(|ui| {
         ui.spacing_mut().item_spacing.y = 6.0;
-        for (words, hover, command) in [
-            ("Save outcome…", "as a recording", "save-outcome"),
-            ("Open outcome", "the outcome is a recording too", "open-outcome"),
-            ("Compare", "the outcome with the recording", "compare-outcome"),
+        for (words, name, hover, command) in [
+            (
+                "Save…",
+                "Save outcome…",
+                "save the outcome as a recording",
+                "save-outcome",
+            ),
+            (
+                "Open",
+                "Open outcome",
+                "open the outcome: it is a recording too",
+                "open-outcome",
+            ),
+            (
+                "Compare",
+                "Compare outcome",
+                "compare the outcome with the recording",
+                "compare-outcome",
+            ),
         ] {
-            if ui.button(words).on_hover_text(hover).clicked() {
+            let button = ui.button(words).accessible_name(name);
+            if button.on_hover_text(hover).clicked() {
                 asks.command(command);
             }
         }

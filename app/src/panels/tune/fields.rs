@@ -320,10 +320,13 @@ pub(super) fn run(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut
     let hit = ui
         .horizontal(|ui| widgets::primary_button(ui, &name, "Run the tuning", can).clicked())
         .inner;
+    if let Some(why) = &lacks {
+        ui.add(egui::Label::new(RichText::new(format!("! {why}")).font(small()).color(p.warning)).wrap());
+    }
     let launches = asked
         .points
         .saturating_mul(u64::from(view.form.repeats.max(1)) + u64::from(view.form.warm_ups));
-    let (words, ink) = match asked.why.as_ref().or(lacks.as_ref()) {
+    let (words, ink) = match &asked.why {
         Some(why) => (format!("▲ {why}"), p.error),
         None if !asked.wrong.is_empty() => ("▲ a field is not right".to_owned(), p.error),
         None => {
