@@ -2,7 +2,6 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
 
 use serde_json::Value;
-use std::path::Path;
 use whole_program_tests::emulated::has_qemu;
 use whole_program_tests::{root, run};
 

@@ -204,6 +204,10 @@ fn board(app: &mut App, ui: &mut Ui) {
 /// What is known of the safety of a replay: what contains the board, and whether the plan was proved.
 fn badge(doc: &Document, ui: &mut Ui) {
     let p = palette(ui);
+    // Where nothing fits nothing runs.
+    if doc.replay.has_no_target() {
+        return;
+    }
     let by = |c: Containment| match c {
         Containment::Software => ("software", p.quiet),
         Containment::Iommu => ("IOMMU", p.quiet),
@@ -211,7 +215,10 @@ fn badge(doc: &Document, ui: &mut Ui) {
         Containment::Driver => ("driver", p.quiet),
         Containment::None => ("! not contained", p.warning),
     };
+    let is_silent = doc.replay.silent.as_deref() == Some(doc.replay.board());
     let (words, colour) = match doc.safety() {
+        // What was proved with it holds once it answers again.
+        _ if is_silent => ("! does not answer".to_owned(), p.error),
         Safety::Unasked => ("! plan not made".to_owned(), p.warning),
         Safety::Contained(c) => (by(c).0.to_owned(), by(c).1),
         Safety::Proved(Containment::None) | Safety::Bounded(Containment::None, _) => {

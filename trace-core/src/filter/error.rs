@@ -120,6 +120,7 @@ fn say_sign(sign: char) -> &'static str {
     match sign {
         '~' => "; did you mean `=~`, which takes a pattern in quotes?",
         '|' => "; did you mean `or`?",
+        '-' => "; a range is written 4..=9",
         '*' | '?' | '[' | '^' | '%' => "; a pattern is written reg =~ \"^JS1_\"",
         _ => "",
     }

@@ -200,6 +200,10 @@ fn wrong_filters_are_told_with_the_place() {
             "'~' means nothing here; did you mean `=~`, which takes a pattern in quotes?\nmeans ~ \"reset\"\n      ^",
         ),
         (
+            "job in 4-9",
+            "'-' means nothing here; a range is written 4..=9\njob in 4-9\n        ^",
+        ),
+        (
             "JS1*",
             "'*' means nothing here; a pattern is written reg =~ \"^JS1_\"\nJS1*\n   ^",
         ),
