@@ -115,7 +115,7 @@ fn cut(line: &str) -> String {
     }
 }
 
-/// What an output holds: its values where they are few, and the digest of its bytes.
+/// Describes an output: its values where they are few, and the digest of its bytes.
 fn output(b: &OutputBuffer) -> String {
     let bytes = format!(
         "{}, blake3 {}",

@@ -101,7 +101,7 @@ struct CallsReport {
     processes: Vec<ProcessLack>,
 }
 
-/// What the recording of one process of the program lacks.
+/// The gaps in the recording of one process of the program.
 #[derive(Serialize)]
 struct ProcessLack {
     path: String,

@@ -106,17 +106,17 @@ fn processes(doc: &Document, asks: &mut Asks, ui: &mut Ui) {
         return;
     };
     let count = all.all().len();
-    let told = format!("process {}", open.process);
-    let button = ui.button(format!("{told} {}", icons::CARET_DOWN));
-    button.widget_info(|| WidgetInfo::labeled(Role::Button, true, format!("{told}, one of {count}")));
+    let name = format!("process {}", open.process);
+    let button = ui.button(format!("{name} {}", icons::CARET_DOWN));
+    button.widget_info(|| WidgetInfo::labeled(Role::Button, true, format!("{name}, one of {count}")));
     let button = button.on_hover_text(format!("one of {count} processes of the recorded program"));
     egui::Popup::menu(&button).width(420.0).show(|ui| {
         for (file, process, is_open) in all.all() {
             let launches = text::counted(process.launches, "launch", "launches");
             let end = if process.complete { "" } else { " · killed" };
             let line = format!("{}  {}", process.process, text::middle(&process.command.join(" "), 44));
-            let told = RichText::new(format!("{launches}{end}")).color(palette(ui).quiet);
-            let entry = egui::Button::selectable(is_open, line).shortcut_text(told);
+            let work = RichText::new(format!("{launches}{end}")).color(palette(ui).quiet);
+            let entry = egui::Button::selectable(is_open, line).shortcut_text(work);
             if ui.add(entry).clicked() && !is_open {
                 asks.push(Ask::Open(file));
             }

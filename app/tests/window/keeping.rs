@@ -47,6 +47,13 @@ fn focused(w: &Window) -> Option<String> {
     node.and_then(|n| n.accesskit_node().label())
 }
 
+/// Presses a key and returns the label of what has the keyboard then.
+fn press(w: &mut Window, key: Key) -> String {
+    w.harness.key_press(key);
+    w.settle();
+    focused(w).unwrap_or_default()
+}
+
 #[test]
 fn a_copy_is_saved_with_the_edits_or_as_recorded_and_the_window_says_which() {
     let mut w = Window::named("digits.kine");
@@ -253,11 +260,6 @@ fn rows_of_a_table_are_one_stop_and_arrows_go_along_them() {
     let mut w = Window::named("digits.kine");
     w.run("show-jobs");
     w.settle();
-    let press = |w: &mut Window, key| {
-        w.harness.key_press(key);
-        w.settle();
-        focused(w).unwrap_or_default()
-    };
     let mut pane = String::new();
     for _ in 0..4 {
         pane = press(&mut w, Key::F6);
@@ -308,11 +310,6 @@ fn arrows_go_to_rows_that_are_out_of_view() {
     w.settle();
     w.harness.get_by_label("Find register").focus();
     w.settle();
-    let press = |w: &mut Window, key| {
-        w.harness.key_press(key);
-        w.settle();
-        focused(w).unwrap_or_default()
-    };
     // The head comes first: Enter opens the menu of columns and closes it.
     assert_eq!(press(&mut w, Key::Tab), "Columns of registers");
     press(&mut w, Key::Enter);
@@ -366,11 +363,6 @@ fn arrows_in_a_pane_stay_in_it() {
     let mut w = Window::named("digits.kine");
     w.run("show-jobs");
     w.settle();
-    let press = |w: &mut Window, key| {
-        w.harness.key_press(key);
-        w.settle();
-        focused(w).unwrap_or_default()
-    };
     assert_eq!(press(&mut w, Key::F6), "Pane Outline");
     let row = press(&mut w, Key::ArrowDown);
     assert!(!row.is_empty() && !row.starts_with("Pane "), "{row}");

@@ -171,7 +171,7 @@ pub(crate) unsafe fn launch(
     result
 }
 
-/// A launch that waits for other devices or processes, told once.
+/// Notes once that a launch waits for other devices or processes.
 fn exchanging(r: &Recorder, known: &Known) {
     static TOLD: AtomicBool = AtomicBool::new(false);
     if TOLD.swap(true, Ordering::Relaxed) {

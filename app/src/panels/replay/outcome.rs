@@ -56,7 +56,7 @@ fn found(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, o: &Outcome) {
     jobs::draw(doc, ui, o);
 }
 
-/// What can be done with the outcome: in view, however long the lists after it are.
+/// Draws the buttons of the outcome before its lists, which may be long.
 fn actions(asks: &mut Asks, ui: &mut Ui) {
     ui.add_space(4.0);
     ui.horizontal_wrapped(|ui| {

@@ -49,7 +49,7 @@ pub(in crate::panels) fn edited(doc: &Document, o: &Outcome) -> bool {
     well && (doc.is_edited_copy || o.rewrites.get(&RewriteKind::Input).is_some_and(|n| *n > 0))
 }
 
-/// What is to be said of an output. `edited`: with whose edits the replay ran, if it did.
+/// Returns the verdict on an output and its colour. `edited`: with whose edits the replay ran, if it did.
 fn verdict(ui: &Ui, c: &OutputDiff, edited: Option<&str>) -> (String, Color32) {
     let p = palette(ui);
     if c.unknown == c.elements {

@@ -10,7 +10,7 @@ use egui::{Rect, Stroke, Ui, WidgetInfo};
 use replay_engine::tune::{Measured, Point, Spread, Tuned};
 use std::sync::Arc;
 
-/// What a column shows.
+/// The value that a column shows.
 #[derive(Clone, Copy, PartialEq)]
 enum Field {
     Mark,
