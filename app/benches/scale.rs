@@ -1,10 +1,11 @@
-//! What the window costs on recordings of a million, ten million and a hundred million events: the first frame with
-//! real content, panning and zooming over twenty lanes and more, the event table, state at any event, and memory.
+//! What the window costs on register traces of a million, ten million and a hundred million events, and on API traces of
+//! ten thousand, a hundred thousand and a million launches: the first frame with real content, panning and zooming over
+//! the lanes, the tables, a filter, state at any event, and memory.
 //!
 //! Each recording is made in one process and looked at in a fresh one, so that memory is that of the window alone. What
 //! is timed is the interface's code of a frame (layout, panels, shapes): there is no graphics card in it. The yardstick
-//! of every figure is the same figure at a million events, in the same run. `KINESCOPE_SCALE` names other sizes:
-//! `KINESCOPE_SCALE=1000000,20000000`.
+//! of every figure is the same figure at the smallest size, in the same run. `KINESCOPE_SCALE` names other numbers of
+//! events, `KINESCOPE_SCALE_LAUNCHES` of launches: `KINESCOPE_SCALE=1000000,20000000`; an empty list leaves that part out.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -26,7 +27,14 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 use trace_core::progress::Progress;
 
-const SIZES: [u64; 3] = [1_000_000, 10_000_000, 100_000_000];
+/// Events of the register traces.
+const EVENTS: [u64; 3] = [1_000_000, 10_000_000, 100_000_000];
+
+/// Launches of the API traces.
+const LAUNCHES: [u64; 3] = [10_000, 100_000, 1_000_000];
+
+/// Launches of one run of the net that API traces are of.
+const LAUNCHES_A_RUN: u64 = 4;
 
 /// Reads of a status before each job, so that a job comes with 142 accesses: as many as in GPUReplay's recording of
 /// alexnet, 8542 accesses of 60 jobs.
@@ -103,8 +111,8 @@ fn key(w: &mut Window, key: egui::Key) {
     }
 }
 
-/// Looks at a recording, and tells what it cost, a line each.
-fn look(path: &Path) {
+/// Opens a recording in a new window, and tells what it cost until all is known of it.
+fn opened(path: &Path) -> Window {
     let began = Instant::now();
     let mut w = Window::empty();
     let window = began.elapsed();
@@ -134,20 +142,15 @@ fn look(path: &Path) {
     tell("longest frame meanwhile, ms", worst);
     tell("memory when all is known, MiB", anonymous() as f64 / 1024.0);
     tell("of that before opening, MiB", before as f64 / 1024.0);
-    let n = w.doc().len();
-    let registers: Vec<u32> = w.doc().facts.registers.keys().copied().take(14).collect();
-    for r in &registers {
-        w.doc().pin(*r);
-    }
-    w.run("show-events");
-    w.settle();
-    let lanes = w.doc().facts.pyramid.lanes().len() + registers.len() + 5;
-    tell("lanes", lanes as f64);
-    let mut random = Random(7);
+    w
+}
 
+/// Tells what frames cost while the timeline is panned and zoomed.
+fn pan_and_zoom(w: &mut Window) {
+    let n = w.doc().len();
     let middle = n as f64 / 2.0;
     let mut wide = n as f64;
-    let panned = frames(&mut w, |w, i| {
+    let panned = frames(w, |w, i| {
         // Whole, and closer by steps; panned a hundredth at each width.
         if i % 30 == 0 {
             wide = if wide < 500.0 { n as f64 } else { wide / 2.5 };
@@ -160,28 +163,68 @@ fn look(path: &Path) {
     tell_frames("pan and zoom, ms", panned);
     w.views().timeline.range = None;
     w.settle();
+}
 
-    let scrolled = frames(&mut w, |w, i| {
-        match i % 4 {
-            // Anywhere, then on by pages and by the wheel.
-            0 => {
-                let to = random.below(n);
-                w.doc().go(to);
-            }
-            1 => key(w, egui::Key::PageDown),
-            _ => {
-                w.harness.event(Event::PointerMoved(pos2(420.0, 560.0)));
-                w.harness.event(Event::MouseWheel {
-                    unit: MouseWheelUnit::Point,
-                    delta: vec2(0.0, -700.0),
-                    phase: TouchPhase::Move,
-                    source: egui::MouseWheelSource::Wheel,
-                    modifiers: Modifiers::NONE,
-                });
-            }
+/// Tells what frames cost while the table in front is scrolled: anywhere, then on by pages and by the wheel. `any` gives an
+/// event that has a row.
+fn scroll(w: &mut Window, name: &str, mut any: impl FnMut(&mut Window) -> u64) {
+    let scrolled = frames(w, |w, i| match i % 4 {
+        0 => {
+            let to = any(w);
+            w.doc().go(to);
+        }
+        1 => key(w, egui::Key::PageDown),
+        _ => {
+            w.harness.event(Event::PointerMoved(pos2(420.0, 560.0)));
+            w.harness.event(Event::MouseWheel {
+                unit: MouseWheelUnit::Point,
+                delta: vec2(0.0, -700.0),
+                phase: TouchPhase::Move,
+                source: egui::MouseWheelSource::Wheel,
+                modifiers: Modifiers::NONE,
+            });
         }
     });
-    tell_frames("event table, ms", scrolled);
+    tell_frames(name, scrolled);
+}
+
+/// Types a filter of the event table, and tells how long it took until its rows stood there, and the longest frame
+/// meanwhile.
+fn filter(w: &mut Window, text: &str, name: &str) {
+    let since = Instant::now();
+    w.views().events.filter = text.to_owned();
+    let mut worst = 0f64;
+    while w.views().events.found_for != text {
+        let start = Instant::now();
+        w.harness.step();
+        worst = worst.max(ms(start.elapsed()));
+        assert!(since.elapsed() < Duration::from_secs(60), "the filter did not end");
+        std::thread::sleep(Duration::from_micros(500));
+    }
+    tell(&format!("{name}, ms"), ms(since.elapsed()));
+    tell(&format!("{name}: longest frame meanwhile, ms"), worst);
+    let rows = w.views().events.rows.as_ref().map_or(0, |r| r.len());
+    tell(&format!("{name}: events that pass"), rows as f64);
+    w.views().events.filter.clear();
+    w.settle();
+}
+
+/// Looks at a register trace, and tells what it cost, a line each.
+fn look(path: &Path) {
+    let mut w = opened(path);
+    let n = w.doc().len();
+    let registers: Vec<u32> = w.doc().facts.registers.keys().copied().take(14).collect();
+    for r in &registers {
+        w.doc().pin(*r);
+    }
+    w.run("show-events");
+    w.settle();
+    let lanes = w.doc().facts.pyramid.lanes().len() + registers.len() + 5;
+    tell("lanes", lanes as f64);
+    let mut random = Random(7);
+    pan_and_zoom(&mut w);
+    filter(&mut w, "write and value = 0x87b00", "filter");
+    scroll(&mut w, "event table, ms", |_| random.below(n));
     for (panel, name) in [
         ("show-register", "state of a register"),
         ("show-page-tables", "state of page tables"),
@@ -198,17 +241,57 @@ fn look(path: &Path) {
     tell("memory at the end, MiB", anonymous() as f64 / 1024.0);
 }
 
+/// Looks at an API trace, and tells what it cost, a line each.
+fn look_at_launches(path: &Path) {
+    let mut w = opened(path);
+    let calls = w.doc().called().unwrap();
+    tell("events", w.doc().len() as f64);
+    w.run("show-events");
+    w.settle();
+    tell("lanes", w.doc().facts.pyramid.lanes().len() as f64);
+    let mut random = Random(7);
+    let all = calls.launches().len() as u64;
+    let mut launch = |_: &mut Window| calls.launches()[random.below(all) as usize].event;
+    pan_and_zoom(&mut w);
+    filter(&mut w, "launch", "filter");
+    scroll(&mut w, "event table, ms", &mut launch);
+    w.run("show-launches");
+    w.settle();
+    scroll(&mut w, "launches, ms", &mut launch);
+    let buffer = calls.buffers().list()[2].at;
+    w.show_memory(0, buffer, 4);
+    w.run("show-memory");
+    w.settle();
+    let there = frames(&mut w, |w, _| {
+        let to = launch(w);
+        let bytes = Selection::Memory {
+            space: 0,
+            va: buffer,
+            bytes: 4,
+        };
+        w.doc().go_with(to, bytes);
+    });
+    tell_frames("memory of the device at any launch, ms", there);
+    tell("memory at the end, MiB", anonymous() as f64 / 1024.0);
+}
+
 fn make(path: &Path, events: u64) {
     let recording = long::driver(events, WAITS);
     trace_core::timeline::write(&recording, path, &Progress::new()).unwrap();
 }
 
+fn make_launches(path: &Path, launches: u64) {
+    let runs = u32::try_from(launches / LAUNCHES_A_RUN).unwrap();
+    let recording = common::net::net(runs).recording;
+    trace_core::timeline::write(&recording, path, &Progress::new()).unwrap();
+}
+
 /// Runs this program again for one thing.
-fn apart(what: &str, path: &Path, events: u64) -> Vec<(String, f64)> {
+fn apart(what: &str, path: &Path, size: u64) -> Vec<(String, f64)> {
     let out = Command::new(std::env::current_exe().unwrap())
         .env("KINESCOPE_SCALE_DO", what)
         .env("KINESCOPE_SCALE_FILE", path)
-        .env("KINESCOPE_SCALE_EVENTS", events.to_string())
+        .env("KINESCOPE_SCALE_SIZE", size.to_string())
         .output()
         .unwrap();
     assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
@@ -224,34 +307,53 @@ fn main() {
     let var = |name: &str| std::env::var(name).ok();
     if let Some(what) = var("KINESCOPE_SCALE_DO") {
         let path = var("KINESCOPE_SCALE_FILE").unwrap();
-        let events = var("KINESCOPE_SCALE_EVENTS").unwrap().parse().unwrap();
+        let size = var("KINESCOPE_SCALE_SIZE").unwrap().parse().unwrap();
         return match what.as_str() {
-            "make" => make(Path::new(&path), events),
-            _ => look(Path::new(&path)),
+            "make" => make(Path::new(&path), size),
+            "look" => look(Path::new(&path)),
+            "make launches" => make_launches(Path::new(&path), size),
+            _ => look_at_launches(Path::new(&path)),
         };
     }
     // A test run of all targets only looks whether it works.
     let measured = std::env::args().any(|a| a == "--bench");
-    let sizes: Vec<u64> = match var("KINESCOPE_SCALE") {
-        Some(list) => list
-            .split(',')
-            .map(|n| n.trim().parse().expect("sizes are numbers"))
-            .collect(),
-        None if measured => SIZES.to_vec(),
-        None => vec![10_000],
+    let sizes = |name: &str, all: &[u64], least: u64| -> Vec<u64> {
+        let list = |text: String| {
+            let numbers = text.split(',').map(str::trim).filter(|n| !n.is_empty());
+            numbers.map(|n| n.parse().expect("sizes are numbers")).collect()
+        };
+        match var(name) {
+            Some(text) => list(text),
+            None if measured => all.to_vec(),
+            None => vec![least],
+        }
     };
     let folder = tempfile::tempdir().unwrap();
-    let mut columns: Vec<Vec<(String, f64)>> = Vec::new();
-    for events in &sizes {
-        let path = folder.path().join(format!("{events}.kine"));
-        apart("make", &path, *events);
-        let bytes = std::fs::metadata(&path).unwrap().len();
-        warm(&path);
-        println!("{events} events, {} MiB", bytes >> 20);
-        columns.push(apart("look", &path, *events));
-        std::fs::remove_file(&path).unwrap();
+    for (what, unit, sizes) in [
+        ("", "events", sizes("KINESCOPE_SCALE", &EVENTS, 10_000)),
+        (
+            " launches",
+            "launches",
+            sizes("KINESCOPE_SCALE_LAUNCHES", &LAUNCHES, 1000),
+        ),
+    ] {
+        let mut columns: Vec<Vec<(String, f64)>> = Vec::new();
+        for size in &sizes {
+            let path = folder.path().join(format!("{size}.kine"));
+            apart(&format!("make{what}"), &path, *size);
+            let bytes = std::fs::metadata(&path).unwrap().len();
+            warm(&path);
+            println!("{size} {unit}, {} MiB", bytes >> 20);
+            columns.push(apart(&format!("look{what}"), &path, *size));
+            std::fs::remove_file(&path).unwrap();
+        }
+        print_columns(&columns);
     }
-    let first = &columns[0];
+}
+
+/// Prints a line for each figure, with a column for each size.
+fn print_columns(columns: &[Vec<(String, f64)>]) {
+    let Some(first) = columns.first() else { return };
     for (row, (name, least)) in first.iter().enumerate() {
         let all: Vec<f64> = columns.iter().map(|c| c[row].1).collect();
         let figures: Vec<String> = all.iter().map(|v| format!("{v:>10.2}")).collect();

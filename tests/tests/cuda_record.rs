@@ -9,6 +9,7 @@ use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
+use trace_core::progress::Progress;
 use trace_core::recording::CallEvent;
 use whole_program_tests::cuda::{Cuda, LIMIT, Recorded, ended, open};
 use whole_program_tests::{program, run};
@@ -47,6 +48,16 @@ fn goes_on(name: &str, options: &[&str], arguments: &[&str], set: &[(&str, &str)
     let verified = run([OsStr::new("verify"), recorded.path.as_os_str()]);
     assert_eq!(verified.code, Some(0), "{verified:?}");
     (cuda, recorded)
+}
+
+#[test]
+fn a_recording_keeps_what_the_window_needs_before_its_first_frame() {
+    let cuda = Cuda::default();
+    let recorded = cuda.recorded_well("kept", &[], &["vector_add"]);
+    let opened = trace_core::import::open_with_derived(&recorded.path, &Progress::new()).unwrap();
+    assert!(opened.pyramid.is_some(), "counts of events are in the file");
+    let report = trace_core::container::verify(&recorded.path).unwrap();
+    assert_eq!(report.problems, []);
 }
 
 #[test]

@@ -53,10 +53,16 @@ pub struct Carried {
     pub times: u64,
 }
 
-/// All of them.
+/// The buffers of a recording.
 #[derive(Debug)]
 pub struct Buffers {
     recording: Arc<Recording>,
+    index: BufferIndex,
+}
+
+/// The buffers of a recording in the orders in which they are looked up. Takes time by the number of copies to make.
+#[derive(Debug, Default)]
+pub struct BufferIndex {
     list: Vec<Buffer>,
     /// As long as the list in a recording of calls, else empty.
     carried: Vec<Carried>,
@@ -104,23 +110,23 @@ fn places(list: &[Buffer], carried: &[Carried]) -> Vec<Place> {
     all
 }
 
-impl Buffers {
-    /// Those that a recording of jobs names.
+impl BufferIndex {
+    /// Returns those that a recording of jobs names.
     #[must_use]
-    pub fn named(recording: Arc<Recording>) -> Self {
+    pub fn named(recording: &Recording) -> Self {
         let list = recording.facts.buffers.clone();
-        Self::listed(recording, list.into_iter().map(|b| (b, None)).collect())
+        Self::listed(list.into_iter().map(|b| (b, None)).collect())
     }
 
-    /// Those of a recording of calls. What the recording does not hold the bytes of is left out.
+    /// Returns those of a recording of calls. What the recording does not hold the bytes of is left out.
     #[must_use]
-    pub fn carried(recording: Arc<Recording>, mut all: Vec<(Buffer, Carried)>) -> Self {
+    pub fn carried(recording: &Recording, mut all: Vec<(Buffer, Carried)>) -> Self {
         all.retain(|(b, c)| recording.holds_copy(&c.row) && c.row.total() == Some(b.bytes));
-        Self::listed(recording, all.into_iter().map(|(b, c)| (b, Some(c))).collect())
+        Self::listed(all.into_iter().map(|(b, c)| (b, Some(c))).collect())
     }
 
     /// In the order in which they are listed: inputs, outputs, the others. Of several of one name the first one is meant.
-    fn listed(recording: Arc<Recording>, mut all: Vec<(Buffer, Option<Carried>)>) -> Self {
+    fn listed(mut all: Vec<(Buffer, Option<Carried>)>) -> Self {
         all.sort_by_key(|(b, _)| match b.role {
             BufferRole::Input => 0,
             BufferRole::Output => 1,
@@ -142,7 +148,6 @@ impl Buffers {
         let list: Vec<Buffer> = all.into_iter().map(|(b, _)| b).collect();
         Self {
             places: places(&list, &carried),
-            recording,
             list,
             carried,
             by_name,
@@ -150,34 +155,42 @@ impl Buffers {
             outputs,
         }
     }
+}
+
+impl Buffers {
+    /// The buffers of a recording, of which the index was made.
+    #[must_use]
+    pub fn new(recording: Arc<Recording>, index: BufferIndex) -> Self {
+        Self { recording, index }
+    }
 
     /// All of them: inputs, outputs, the others.
     #[must_use]
     pub fn list(&self) -> &[Buffer] {
-        &self.list
+        &self.index.list
     }
 
     /// The buffer of this name.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&Buffer> {
-        self.list.get(*self.by_name.get(name)?)
+        self.index.list.get(*self.index.by_name.get(name)?)
     }
 
     /// How the buffer of this name came to be; `None` where it is none of a recording of calls.
     #[must_use]
     pub fn carrier(&self, name: &str) -> Option<&Carried> {
-        self.carried.get(*self.by_name.get(name)?)
+        self.index.carried.get(*self.index.by_name.get(name)?)
     }
 
     /// The buffer that a copy between host and device carries, an event of the recording.
     #[must_use]
     pub fn of_copy(&self, event: u64, row: &CopyRow) -> Option<&Buffer> {
         let n = match CopyKind::from_raw(row.kind) {
-            Some(CopyKind::HostToDevice) => self.inputs.get(&(row.to, row.total()?)),
-            Some(CopyKind::DeviceToHost) => self.outputs.get(&event),
+            Some(CopyKind::HostToDevice) => self.index.inputs.get(&(row.to, row.total()?)),
+            Some(CopyKind::DeviceToHost) => self.index.outputs.get(&event),
             _ => None,
         };
-        self.list.get(*n?)
+        self.index.list.get(*n?)
     }
 
     /// Whether the buffer of this name may be edited: a replay of calls makes what comes back itself.
@@ -201,7 +214,7 @@ impl Buffers {
     /// them, else the shortest, and of these the first in the list.
     #[must_use]
     pub fn at(&self, space: u32, va: u64, liked: &str) -> Option<(&Buffer, u64)> {
-        let liked = self.by_name.get(liked).and_then(|n| self.within(*n, space, va));
+        let liked = self.index.by_name.get(liked).and_then(|n| self.within(*n, space, va));
         liked.or_else(|| self.nearest(space, va, |_| true))
     }
 
@@ -212,8 +225,8 @@ impl Buffers {
     }
 
     fn nearest(&self, space: u32, va: u64, wanted: impl Fn(&Buffer) -> bool) -> Option<(&Buffer, u64)> {
-        let before = self.places.partition_point(|p| p.from <= va);
-        let before = self.places.get(..before).unwrap_or_default().iter().rev();
+        let before = self.index.places.partition_point(|p| p.from <= va);
+        let before = self.index.places.get(..before).unwrap_or_default().iter().rev();
         let near = before.take_while(|p| p.furthest > va).filter(|p| p.to > va);
         let found = near.filter_map(|p| Some((p.buffer, self.within(p.buffer, space, va)?)));
         let found = found.filter(|(_, (b, _))| wanted(b));
@@ -222,9 +235,9 @@ impl Buffers {
 
     /// The buffer at a place of the list and the byte of it that lies at an address; `None`: it does not lie there.
     fn within(&self, n: usize, space: u32, va: u64) -> Option<(&Buffer, u64)> {
-        let b = self.list.get(n).filter(|b| b.address_space == space)?;
+        let b = self.index.list.get(n).filter(|b| b.address_space == space)?;
         let by = va.checked_sub(b.va.0)?;
-        let offset = match self.carried.get(n).map(|c| c.row) {
+        let offset = match self.index.carried.get(n).map(|c| c.row) {
             Some(row) if row.rows > 1 => {
                 let in_row = Some(by.checked_rem(pitch(&row))?).filter(|i| *i < row.bytes)?;
                 (by / pitch(&row)).checked_mul(row.bytes)?.checked_add(in_row)?
@@ -294,6 +307,11 @@ mod tests {
     use trace_core::PAGE_SIZE;
     use trace_core::recording::{ElementType, EventsBuilder, MemoryBuilder};
 
+    fn carried(recording: Arc<Recording>, all: Vec<(Buffer, Carried)>) -> Buffers {
+        let index = BufferIndex::carried(&recording, all);
+        Buffers::new(recording, index)
+    }
+
     const AT: u64 = 0x1539_4000_0000;
 
     /// A recording of one page, and a buffer of a copy of it.
@@ -341,7 +359,7 @@ mod tests {
     #[test]
     fn what_a_copy_carried_is_read_in_parts_and_has_a_place_on_the_device() {
         let (recording, one) = copied(to_device(), Carries::In);
-        let all = Buffers::carried(recording, vec![one]);
+        let all = carried(recording, vec![one]);
         let mut out = [0xee; 3];
         assert_eq!(all.read("in0", 97, &mut out), 0);
         assert_eq!(out, [97, 98, 99]);
@@ -371,7 +389,7 @@ mod tests {
             ..to_device()
         };
         let (recording, one) = copied(row, Carries::In);
-        let all = Buffers::carried(recording, vec![one]);
+        let all = carried(recording, vec![one]);
         assert_eq!(all.place("in0", 9), Some(GpuVa(AT + 9)));
         assert_eq!(all.place("in0", 10), Some(GpuVa(AT + 64)));
         assert_eq!(all.at(0, AT + 65, "").map(|(_, n)| n), Some(11));
@@ -388,7 +406,7 @@ mod tests {
             ..to_device()
         };
         let (recording, one) = copied(row, Carries::Out);
-        let all = Buffers::carried(recording, vec![one]);
+        let all = carried(recording, vec![one]);
         assert!(all.is_held("out0") && !all.takes_edits("out0"));
         assert_eq!(all.of_copy(0, &row).map(|b| &*b.name), Some("out0"));
         assert!(all.of_copy(1, &row).is_none(), "another event's");
@@ -403,12 +421,12 @@ mod tests {
         for wrong in [1 << 50, u64::MAX] {
             let (recording, (mut b, mut c)) = copied(to_device(), Carries::In);
             (b.bytes, c.row.bytes) = (wrong, wrong);
-            assert!(Buffers::carried(recording, vec![(b, c)]).list().is_empty(), "{wrong}");
+            assert!(carried(recording, vec![(b, c)]).list().is_empty(), "{wrong}");
         }
         let (recording, (mut b, c)) = copied(to_device(), Carries::In);
         b.bytes = 4096;
         assert!(
-            Buffers::carried(recording, vec![(b, c)]).list().is_empty(),
+            carried(recording, vec![(b, c)]).list().is_empty(),
             "longer than its copy"
         );
     }
@@ -419,7 +437,7 @@ mod tests {
         let (mut short, mut few) = (b.clone(), c);
         short.name = "in1".into();
         (short.bytes, few.row.bytes) = (10, 10);
-        let all = Buffers::carried(recording, vec![(b, c), (short, few)]);
+        let all = carried(recording, vec![(b, c), (short, few)]);
         assert_eq!(all.at(0, AT + 4, "").map(|(b, _)| &*b.name), Some("in1"));
         assert_eq!(all.at(0, AT + 4, "in0").map(|(b, _)| &*b.name), Some("in0"));
         assert_eq!(all.at(0, AT + 40, "in1").map(|(b, _)| &*b.name), Some("in0"));

@@ -15,6 +15,7 @@ use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus};
 use std::time::Duration;
+use trace_core::Recording;
 use trace_core::progress::Progress;
 
 pub const VERB: Verb = Verb {
@@ -176,9 +177,21 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
     Ok(Exit::Program(code))
 }
 
+/// Keeps in a recording's file what the window would derive of it before it shows anything.
+pub(super) fn keep_derived(recording: &Recording, at: &Path) {
+    if let Err(e) = trace_core::timeline::append(recording, at, &Progress::new()) {
+        complain(format_args!(
+            "the counts of events are not kept, and made again at each opening: {e}"
+        ));
+    }
+}
+
 /// Says what was recorded: as JSON where the program prints, otherwise beside what the program printed.
 fn report(arguments: &Arguments, at: &Path, code: u8, also: &[PathBuf], out: &mut Out) -> Result<(), Failure> {
     let recording = trace_core::import::open(at, &Progress::new()).map_err(|e| Failure::file(&arguments.to, e))?;
+    if arguments.with == With::Cuda {
+        keep_derived(&recording, at);
+    }
     let bytes = std::fs::metadata(at)
         .map_err(|e| Failure::file(&arguments.to, e))?
         .len();

@@ -2,6 +2,7 @@
 
 use super::failure::complain;
 use super::out::counted;
+use super::record::keep_derived;
 use super::{Failure, Out};
 use clap::Args;
 use cuda_code::names::Patterns;
@@ -186,6 +187,9 @@ pub(super) fn report_calls(
     for path in also {
         let other = trace_core::import::open(path, &Progress::new()).ok();
         entries.push(entry(path, other.as_ref()));
+        if let Some(recording) = &other {
+            keep_derived(recording, path);
+        }
         processes.extend(other.map(|recording| ProcessLack::of(path, &recording)));
     }
     let index = write_index(to, entries)?;

@@ -5,6 +5,7 @@ use super::job_index::JobIndex;
 use super::jobs::{self, Chain, JobFact};
 use super::lookup::{map_of, names_of};
 use super::spaces;
+use super::transfers;
 use super::uses::JobPlaces;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -60,6 +61,9 @@ pub fn first(
     };
     facts.shapes = recording.buffer_shapes();
     facts.calls = recording.call_facts();
+    if facts.calls.is_none() {
+        facts.pending.retain(|stage| *stage != Stage::Buffers);
+    }
     facts.rank_buffers(recording);
     if map.is_none() && !recording.events.is_empty() && facts.calls.is_none() {
         facts
@@ -131,12 +135,13 @@ fn name_of(map: Option<&'static RegisterMap>, offset: u32) -> (String, String) {
     }
 }
 
-/// Everything that the window knows of a recording.
+/// Everything that the window knows of a recording but the buffers that copies carry, which a document lists itself.
 ///
 /// # Errors
 /// [`Cancelled`] when nobody wants it any more.
 pub fn derive(recording: &Recording, progress: &Progress) -> Result<Facts, Cancelled> {
     let mut facts = first(recording, (None, None), progress)?;
+    facts.pending.retain(|stage| *stage != Stage::Buffers);
     while let Some(stage) = facts.pending.first().copied() {
         let part = find_out(stage, recording, None, &facts, progress)?;
         facts.take(part);
@@ -173,6 +178,7 @@ pub fn find_out(
                 (None, None) => Part::Timeline(Box::default()),
             }
         }
+        Stage::Buffers => Part::Buffers(Box::new(transfers::editable(recording, progress)?)),
         Stage::Calls => Part::Calls(Calls::of(recording, progress)?.map(Arc::new)),
         Stage::Registers => Part::Registers(by_register(recording, progress)?),
         Stage::Chains => {

@@ -7,6 +7,7 @@
 use super::axis::Axis;
 use super::job_index::JobIndex;
 use super::jobs::{Chain, JobFact};
+use super::recorded::BufferIndex;
 use super::spaces::SpaceFact;
 use super::uses::{JobPlaces, Uses};
 use std::collections::BTreeMap;
@@ -73,6 +74,8 @@ pub struct RegisterFact {
 pub enum Stage {
     /// Polls, interrupts, jobs, phases.
     Timeline,
+    /// Buffers that copies carry, of an API trace. Those of other recordings are known from the begin.
+    Buffers,
     /// Buffers, launches and who touches what, of a recording of calls.
     Calls,
     /// Which events access which register.
@@ -89,8 +92,9 @@ pub enum Stage {
 
 impl Stage {
     /// All stages, in the order in which they are found out.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Timeline,
+        Self::Buffers,
         Self::Calls,
         Self::Registers,
         Self::Chains,
@@ -104,6 +108,7 @@ impl Stage {
     pub fn title(self) -> &'static str {
         match self {
             Self::Timeline => "finding jobs, interrupts and polls",
+            Self::Buffers => "listing inputs and outputs",
             Self::Calls => "following buffers through the calls",
             Self::Registers => "sorting accesses by register",
             Self::Chains => "decoding job chains",
@@ -119,6 +124,8 @@ impl Stage {
 pub enum Part {
     /// Of [`Stage::Timeline`].
     Timeline(Box<TimelinePart>),
+    /// Of [`Stage::Buffers`], which the document keeps.
+    Buffers(Box<BufferIndex>),
     /// Of [`Stage::Calls`]; `None` where it is no recording of calls.
     Calls(Option<Arc<Calls>>),
     /// Of [`Stage::Registers`].
@@ -248,6 +255,7 @@ impl Facts {
                 self.take_timeline(*t);
                 Stage::Timeline
             }
+            Part::Buffers(_) => Stage::Buffers,
             Part::Calls(c) => {
                 self.called = c;
                 Stage::Calls

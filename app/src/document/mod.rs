@@ -57,14 +57,15 @@ pub use kinescope_files::numbers::Numbers;
 
 use changes::{Change, Changes, Note, Piece, Plotted, SavedFilter};
 use contents::Contents;
-use facts::{Facts, Part};
+use facts::{Facts, Part, Stage};
 use journal::{Found, Journal, Keeping, Of};
 use moment::{History, Place, Selection};
-use recorded::Buffers;
+use recorded::{BufferIndex, Buffers};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use trace_core::progress::Progress;
 use trace_core::recording::{Buffer, ElementType, Recording};
+use transfers::BuffersOnDemand;
 
 /// Most lines of a plot: each has a colour, whole or dashed.
 pub const MOST_PLOTS: u8 = 12;
@@ -152,9 +153,13 @@ impl Document {
 
     /// The same; changes that cannot be kept beside the recording go to the file `elsewhere`.
     #[must_use]
-    pub fn kept(path: PathBuf, elsewhere: Option<PathBuf>, recording: Arc<Recording>, facts: Arc<Facts>) -> Self {
+    pub fn kept(path: PathBuf, elsewhere: Option<PathBuf>, recording: Arc<Recording>, mut facts: Arc<Facts>) -> Self {
         let of = of(&recording);
-        let buffers = Arc::new(transfers::editable(&recording));
+        // Former edits need the buffers that they are of; without such edits, they are listed behind the first frame.
+        let listing = BuffersOnDemand::new(&recording);
+        if facts.knows(Stage::Buffers) {
+            listing.get();
+        }
         let journal_path = journal::path_for(&path);
         let mut journal = Journal::new(journal_path.clone(), of.clone()).or_in(elsewhere.clone());
         let (mut changes, mut offered, mut notice) = (Changes::default(), None, None);
@@ -162,14 +167,14 @@ impl Document {
             Ok(true) => {
                 let resumed = journal.resume().zip(elsewhere.clone());
                 let resumed = resumed.and_then(|(text, path)| {
-                    let found = journal::parse(&text, &of, &*buffers)?;
+                    let found = journal::parse(&text, &of, &listing)?;
                     let beneath = Some(journal_path.clone());
                     Some(Found { path, beneath, ..found })
                 });
                 let resumes = resumed.is_some();
                 let read = match resumed {
                     Some(found) => Ok(Some(found)),
-                    None => journal::read(&journal_path, &of, &*buffers),
+                    None => journal::read(&journal_path, &of, &listing),
                 };
                 match read {
                     Ok(Some(found)) if found.closed => changes = found.changes,
@@ -178,11 +183,11 @@ impl Document {
                     Err(e) => notice = Some(not_read(&journal_path, &e)),
                 }
                 if offered.is_none() {
-                    offered = journal::read_aside(&journal_path, &of, &*buffers);
+                    offered = journal::read_aside(&journal_path, &of, &listing);
                 }
                 // One that tells another story than the journal beside the recording is not lost either.
                 if let Some(p) = elsewhere.filter(|_| offered.is_none() && !resumes) {
-                    offered = journal::read_free(&p, &of, &*buffers);
+                    offered = journal::read_free(&p, &of, &listing);
                 }
             }
             Ok(false) => {
@@ -194,6 +199,18 @@ impl Document {
             }
             Err(e) => notice = Some(format!("Former changes were not read: {}: {e}", journal_path.display())),
         }
+        let buffers = match listing.asked() {
+            Some(buffers) => {
+                if !facts.knows(Stage::Buffers) {
+                    Arc::make_mut(&mut facts)
+                        .pending
+                        .retain(|stage| *stage != Stage::Buffers);
+                }
+                buffers
+            }
+            None => Buffers::new(Arc::clone(&recording), BufferIndex::default()),
+        };
+        let buffers = Arc::new(buffers);
         Self {
             changes,
             offered,
@@ -263,6 +280,13 @@ impl Document {
 
     /// Takes up what a piece of work found out. A person who has not gone anywhere yet is shown the first job.
     pub fn learn(&mut self, part: Part) {
+        let part = match part {
+            Part::Buffers(index) => {
+                self.buffers = Arc::new(Buffers::new(Arc::clone(&self.recording), *index));
+                Part::Buffers(Box::default())
+            }
+            part => part,
+        };
         // Work that holds the facts goes on with those it began with.
         let facts = Arc::make_mut(&mut self.facts);
         let named = matches!(part, Part::Registers(_));

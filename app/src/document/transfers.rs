@@ -1,43 +1,98 @@
 //! Recordings of calls as replays see them: what goes to the device and comes back as buffers by name.
 
+use super::changes::Recorded;
 use super::compared::{OutputDiff, SHOWN};
-use super::recorded::{Buffers, Carried, Carries};
+use super::recorded::{BufferIndex, Buffers, Carried, Carries};
 use replay_engine::device::cuda::{Script, Transfer};
 use replay_engine::run::OutputBuffer;
+use std::cell::OnceCell;
 use std::collections::HashMap;
 use std::sync::Arc;
 use trace_core::GpuVa;
 use trace_core::memory::{LOOKED_AT, likely_element};
+use trace_core::progress::{Cancelled, Progress};
 use trace_core::recording::{Buffer, BufferRole, ElementType, Recording};
 
 /// What copies carry and what memory held at the begin, as buffers: each input once, each output; none where it is no
 /// recording of calls. Their type is not recorded: they are bytes.
 #[must_use]
 pub fn buffers(recording: &Recording) -> Vec<Buffer> {
-    carried(recording).into_iter().map(|(b, _)| b).collect()
+    let all = carried(recording, &Progress::new()).unwrap_or_default();
+    all.into_iter().map(|(b, _)| b).collect()
 }
 
-/// What a person may look at and edit of a recording: its named buffers, or, of a recording of calls, what copies carry and
-/// what memory held when the range began. Their elements are of the type that they look like.
-#[must_use]
-pub fn editable(recording: &Arc<Recording>) -> Buffers {
+/// Returns what a person may look at and edit of a recording: its named buffers, or, of an API trace, what copies carry and
+/// what memory held when the range began. Their elements are of the type that they look like. Of an API trace it takes time
+/// by the number of events.
+///
+/// # Errors
+/// [`Cancelled`] when nobody wants it any more.
+pub fn editable(recording: &Recording, progress: &Progress) -> Result<BufferIndex, Cancelled> {
     if recording.call_facts().is_none() {
-        return Buffers::named(Arc::clone(recording));
+        return Ok(BufferIndex::named(recording));
     }
-    let mut all = carried(recording);
+    let mut all = carried(recording, progress)?;
     for (b, c) in &mut all {
+        progress.check()?;
         let mut begin = vec![0; usize::try_from(b.bytes).unwrap_or(0).min(LOOKED_AT)];
         if b.bytes.is_multiple_of(4) && recording.copied_part(&c.row, 0, &mut begin) {
             b.element = likely_element(&begin);
         }
     }
-    Buffers::carried(Arc::clone(recording), all)
+    Ok(BufferIndex::carried(recording, all))
+}
+
+/// The buffers of a recording, listed when the first of them is asked for.
+pub struct BuffersOnDemand<'a> {
+    recording: &'a Arc<Recording>,
+    buffers: OnceCell<Buffers>,
+}
+
+impl<'a> BuffersOnDemand<'a> {
+    /// Lists nothing yet.
+    #[must_use]
+    pub fn new(recording: &'a Arc<Recording>) -> Self {
+        Self {
+            recording,
+            buffers: OnceCell::new(),
+        }
+    }
+
+    /// Returns the buffers, listed at the latest now.
+    pub fn get(&self) -> &Buffers {
+        self.buffers.get_or_init(|| {
+            // Nobody cancels a progress of one's own.
+            let index = editable(self.recording, &Progress::new()).unwrap_or_default();
+            Buffers::new(Arc::clone(self.recording), index)
+        })
+    }
+
+    /// Returns the buffers where somebody asked for one.
+    #[must_use]
+    pub fn asked(self) -> Option<Buffers> {
+        self.buffers.into_inner()
+    }
+}
+
+impl Recorded for BuffersOnDemand<'_> {
+    fn extent(&self, buffer: &str) -> Option<(u64, u64)> {
+        self.get().extent(buffer)
+    }
+
+    fn read(&self, buffer: &str, offset: u64, out: &mut [u8]) {
+        Recorded::read(self.get(), buffer, offset, out);
+    }
 }
 
 /// What copies carry and what memory held at the begin, each with the first copy that carries it.
-fn carried(recording: &Recording) -> Vec<(Buffer, Carried)> {
-    let Ok(script) = Script::of(recording) else {
-        return Vec::new();
+fn carried(recording: &Recording, progress: &Progress) -> Result<Vec<(Buffer, Carried)>, Cancelled> {
+    let script = match Script::read(recording, progress) {
+        Ok(script) => script,
+        Err(_) => {
+            progress.check()?;
+            // What cannot be replayed has nothing to edit; why, the replay says.
+            return Ok(Vec::new());
+        }
     };
     let one = |t: &Transfer, carries: Carries| {
         let role = match carries {
@@ -76,7 +131,7 @@ fn carried(recording: &Recording) -> Vec<(Buffer, Carried)> {
         let outputs = script.outputs.iter().filter(|t| t.snapshot == snapshot);
         all.extend(outputs.map(|t| one(t, carries)));
     }
-    all
+    Ok(all)
 }
 
 /// Outputs beside the recorded ones. Types are not recorded: elements are of the type that they look like.

@@ -18,7 +18,7 @@ pub use lanes::StreamLanes;
 pub use pyramid::{Pixels, Pyramid};
 pub use pyramid_store::{PYRAMID_SECTION, PYRAMID_VERSION};
 pub use spans::{Merged, merge_spans};
-pub use store::{KeptTimeline, SECTION, write};
+pub use store::{KeptTimeline, SECTION, append, write};
 
 use crate::recording::{GpuVa, InterruptLine};
 use serde::{Deserialize, Serialize};

@@ -3,7 +3,7 @@
 use super::{
     Gap, InferredInterrupt, JobSpan, PYRAMID_SECTION, PYRAMID_VERSION, Phase, PhaseName, Poll, Pyramid, Timeline,
 };
-use crate::container::{self, ContainerError, Derived, KineFile};
+use crate::container::{self, ContainerError, Derived, KineFile, Sink, Writer};
 use crate::progress::{Cancelled, Progress};
 use crate::recording::{GpuVa, InterruptLine, Recording};
 use crate::registers::RegisterMap;
@@ -213,33 +213,62 @@ impl KeptTimeline {
     }
 }
 
+/// What can be derived from the events of a recording, as bytes of sections.
+struct DerivedSections {
+    timeline: Option<Vec<u8>>,
+    pyramid: Option<Vec<u8>>,
+}
+
+impl DerivedSections {
+    fn new(recording: &Recording, progress: &Progress) -> Result<Self, Cancelled> {
+        let of_jobs = RegisterMap::of_jobs(recording);
+        let timeline = of_jobs.map(|map| super::derive(recording, map, progress)).transpose()?;
+        let pyramid = Pyramid::build(recording, RegisterMap::built_in_for(recording), progress)?;
+        Ok(Self {
+            timeline: timeline.map(|t| t.to_bytes()),
+            pyramid: (!recording.events.is_empty()).then(|| pyramid.to_bytes()),
+        })
+    }
+
+    fn put<S: Sink>(&self, writer: &mut Writer<S>) -> Result<(), ContainerError> {
+        if let Some(bytes) = &self.timeline {
+            writer.derived(SECTION, super::ANALYSIS_VERSION, bytes)?;
+        }
+        match &self.pyramid {
+            Some(bytes) => writer.derived(PYRAMID_SECTION, PYRAMID_VERSION, bytes),
+            None => Ok(()),
+        }
+    }
+}
+
 /// Writes a recording to a new file with what can be derived from its events, as one commit. Progress counts bytes.
 ///
 /// # Errors
 /// As [`container::write`].
 pub fn write(recording: &Recording, dest: &Path, progress: &Progress) -> Result<(), ContainerError> {
-    let map = RegisterMap::built_in_for(recording);
     // Deriving and writing both only read the recording, and writing mostly waits: they go on side by side.
     std::thread::scope(|scope| {
-        let derived = scope.spawn(move || -> Result<_, Cancelled> {
-            let of_jobs = RegisterMap::of_jobs(recording);
-            let timeline = of_jobs.map(|map| super::derive(recording, map, progress)).transpose()?;
-            let pyramid = Pyramid::build(recording, map, progress)?;
-            Ok((timeline.map(|t| t.to_bytes()), pyramid.to_bytes()))
-        });
+        let derived = scope.spawn(move || DerivedSections::new(recording, progress));
         container::write_with(recording, dest, progress, |writer| {
-            let (timeline, pyramid) = derived
+            let derived = derived
                 .join()
                 .unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
-            if let Some(bytes) = timeline {
-                writer.derived(SECTION, super::ANALYSIS_VERSION, &bytes)?;
-            }
-            if recording.events.is_empty() {
-                return Ok(());
-            }
-            writer.derived(PYRAMID_SECTION, PYRAMID_VERSION, &pyramid)
+            derived.put(writer)
         })
     })
+}
+
+/// Adds to the file of a recording what can be derived from its events, as one more commit, so that nobody has to derive it
+/// when the file is opened.
+///
+/// # Errors
+/// As [`Writer::append`] and [`Writer::commit`], or when cancelled.
+pub fn append(recording: &Recording, file: &Path, progress: &Progress) -> Result<(), ContainerError> {
+    let derived = DerivedSections::new(recording, progress)?;
+    let mut writer = Writer::append(file)?;
+    derived.put(&mut writer)?;
+    writer.commit()?;
+    Ok(())
 }
 
 #[cfg(test)]

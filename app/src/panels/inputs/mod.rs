@@ -19,6 +19,7 @@ pub use view::{Brush, Show, View};
 use crate::document::Document;
 use crate::document::changes::Change;
 use crate::document::contents::{CHUNK, Contents};
+use crate::document::facts::Stage;
 use crate::document::moment::Selection;
 use crate::panels::copy_menu;
 use crate::panels::desk::{Ask, Asks};
@@ -50,6 +51,10 @@ pub fn ui(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui) {
     let p = palette(ui);
     view.follow(doc);
     let Some(buffer) = view.meant(doc) else {
+        if !doc.facts.knows(Stage::Buffers) && doc.finding_out.is_some() {
+            widgets::empty(ui, icons::HOURGLASS_SIMPLE_MEDIUM, "Listing inputs and outputs …", None);
+            return;
+        }
         let told = if doc.facts.calls.is_some() {
             "This recording of calls holds no copies between host and device, so there is none to edit. Memory shows \
              its buffers."

@@ -2,11 +2,14 @@
 
 use super::error::CudaReplayError;
 use std::collections::{BTreeMap, BTreeSet};
+use trace_core::progress::Progress;
 use trace_core::recording::{
     AllocationKind, AllocationRow, CALL_ASYNC, CALL_CAPTURED, CallEvent, CallFacts, CopyKind, CopyRow, FillRow,
     LaunchRow, NO_CONTENT, OrderKind, OrderRow, Recording,
 };
 
+/// Events between two looks at whether to stop.
+const STEP: usize = 4096;
 /// Bytes that memory is mapped in.
 pub(super) const GRANULE: u64 = 2 << 20;
 /// Memory that is shorter than this has one row in a snapshot.
@@ -124,6 +127,15 @@ impl Script {
     /// # Errors
     /// When it is no recording of calls, or names what it does not hold.
     pub fn of(recording: &Recording) -> Result<Self, CudaReplayError> {
+        Self::read(recording, &Progress::new())
+    }
+
+    /// As [`Self::of`], with progress and cancel.
+    ///
+    /// # Errors
+    /// As [`Self::of`], and when it was stopped.
+    pub fn read(recording: &Recording, progress: &Progress) -> Result<Self, CudaReplayError> {
+        progress.set_total(recording.events.len() as u64);
         let facts = recording.call_facts().filter(|f| f.api == "cuda");
         let mut script = Self {
             facts: facts.ok_or(CudaReplayError::NotCalls)?,
@@ -138,6 +150,9 @@ impl Script {
         let mut at_begin = false;
         let mut same: BTreeMap<u64, SameMemory> = BTreeMap::new();
         for at in 0..recording.events.len() {
+            if at % STEP == 0 {
+                progress.advance(STEP as u64).map_err(|_| CudaReplayError::Cancelled)?;
+            }
             let event = at as u64;
             let Some(call) = recording.events.call(at) else {
                 continue;
