@@ -52,6 +52,13 @@ pub enum Question {
     Forgotten(PathBuf),
     /// Whether a copy of the recording holds the edits.
     SaveCopy,
+    /// Which recording of a folder to open.
+    Recordings {
+        /// The folder, which is no recording itself.
+        folder: PathBuf,
+        /// The recordings that lie in it, by name.
+        recordings: Vec<PathBuf>,
+    },
 }
 
 impl App {

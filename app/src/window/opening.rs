@@ -1,13 +1,14 @@
 //! Opening a recording, and finding out what is not known of it yet.
 
 use super::app::App;
-use super::leaving::Leave;
+use super::leaving::{Leave, Question};
 use crate::document::comparison::With;
 use crate::document::{Document, derive, source};
 use crate::log::{self, Level};
 use egui::Context;
 use std::path::PathBuf;
 use std::sync::Arc;
+use trace_core::import;
 
 impl App {
     /// Opens a recording, apart from the interface thread.
@@ -40,6 +41,10 @@ impl App {
                 let (recording, facts) = (Arc::new(o.recording), Arc::new(facts));
                 Ok((Document::kept(path.clone(), elsewhere, recording, facts), own))
             });
+            let recordings = match &made {
+                Err(_) if path.is_dir() && !import::fits(&path) => import::recordings_in(&path),
+                _ => Vec::new(),
+            };
             Box::new(move |app| match made {
                 Ok((doc, own)) => {
                     for error in own.errors() {
@@ -59,6 +64,11 @@ impl App {
                 Err(e) => {
                     if e == "cancelled" {
                         app.info(format!("opening {title} was stopped"));
+                    } else if !recordings.is_empty() {
+                        app.question = Some(Question::Recordings {
+                            folder: path,
+                            recordings,
+                        });
                     } else {
                         app.error(&format!("{title} was not opened"), &e);
                     }

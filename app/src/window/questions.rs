@@ -2,14 +2,17 @@
 
 use super::app::App;
 use super::leaving::{Leave, Question};
+use crate::panels::desk::Ask;
 use crate::theme::{ROW, body, mono, palette, small, strong, text, widgets};
 use egui::{Context, RichText, ScrollArea, Ui};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Width of a question, points.
 const WIDTH: f32 = 520.0;
 /// Height that a list of changes takes at most, points.
 const LIST: f32 = 220.0;
+/// Maximum number of recordings of a folder that are offered.
+const MAX_OFFERED: usize = 100;
 
 enum Answer {
     Leave,
@@ -18,6 +21,7 @@ enum Answer {
     Stay,
     /// Save a copy, with the edits or as recorded.
     Copy(bool),
+    Open(PathBuf),
 }
 
 /// Draws the question that stands.
@@ -31,6 +35,7 @@ pub(super) fn question(app: &mut App, ctx: &Context) {
             Question::Forget => forget(app, ui, &mut answer),
             Question::Forgotten(to) => forgotten(ui, to, &mut answer),
             Question::SaveCopy => save_copy(app, ui, &mut answer),
+            Question::Recordings { folder, recordings } => which(ui, folder, recordings, &mut answer),
         }
     });
     if answer.is_none() && modal.should_close() {
@@ -40,6 +45,10 @@ pub(super) fn question(app: &mut App, ctx: &Context) {
         None => {}
         Some(Answer::Stay) => app.question = None,
         Some(Answer::Save) => app.save_journal(ctx),
+        Some(Answer::Open(path)) => {
+            app.question = None;
+            app.asks.push(Ask::Open(path));
+        }
         Some(Answer::Forget) => app.forget(),
         Some(Answer::Copy(edited)) => {
             app.question = None;
@@ -122,6 +131,43 @@ fn leave(app: &App, ui: &mut Ui, then: &Leave, answer: &mut Option<Answer>) {
         }
         widgets::keyboard_in(&[&stay, &save, &leave]);
     });
+}
+
+/// Which recording of a folder to open.
+fn which(ui: &mut Ui, folder: &Path, recordings: &[PathBuf], answer: &mut Option<Answer>) {
+    let p = palette(ui);
+    let name = folder.file_name().unwrap_or(folder.as_os_str()).to_string_lossy();
+    let counted = text::counted(recordings.len() as u64, "recording", "recordings");
+    title(ui, &format!("{} holds {counted}: open one", text::middle(&name, 40)));
+    let mut buttons = Vec::new();
+    ScrollArea::vertical()
+        .max_height(LIST)
+        .auto_shrink([false, true])
+        .show(ui, |ui| {
+            for path in recordings.iter().take(MAX_OFFERED) {
+                let name = path.file_name().unwrap_or_default().to_string_lossy();
+                let words = RichText::new(text::middle(&name, 60)).font(mono()).color(p.read);
+                let r = ui.add(egui::Button::new(words).frame_when_inactive(false));
+                if r.gained_focus() {
+                    r.scroll_to_me(None);
+                }
+                if r.clicked() {
+                    *answer = Some(Answer::Open(path.clone()));
+                }
+                buttons.push(r);
+            }
+        });
+    if let Some(more) = recordings.len().checked_sub(MAX_OFFERED).filter(|n| *n > 0) {
+        let words = format!("… and {more} more: Open file… in the menu File has them");
+        ui.label(RichText::new(words).font(small()).color(p.quiet));
+    }
+    ui.add_space(10.0);
+    let cancel = ui.button("Cancel");
+    if cancel.clicked() {
+        *answer = Some(Answer::Stay);
+    }
+    buttons.push(cancel);
+    widgets::keyboard_in(&buttons.iter().collect::<Vec<_>>());
 }
 
 /// Which bytes a copy of the recording holds.

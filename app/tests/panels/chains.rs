@@ -1,7 +1,8 @@
 //! A folder of job chains in the window: opened and dropped, looked at, edited, replayed; refused where it does not
 //! fit, told by its file where it is broken.
 
-use crate::common::Window;
+use crate::common::{Window, samples};
+use egui::{Key, Modifiers};
 use kinescope::document::moment::Selection;
 use replay_engine::run::Verdict;
 use std::path::{Path, PathBuf};
@@ -119,4 +120,29 @@ fn a_broken_folder_is_told_by_the_file_that_is_wrong_and_the_window_lives_on() {
     assert!(text.contains(words), "{text}");
     w.click("Dismiss");
     assert!(w.has("Open folder…"));
+}
+
+#[test]
+fn a_folder_of_recordings_offers_them_by_mouse_and_by_keyboard() {
+    for by_key in [false, true] {
+        let mut w = Window::empty();
+        let folder = w.folder.path().join("lab");
+        std::fs::create_dir(&folder).unwrap();
+        for name in ["a.kine", "b.kine"] {
+            std::fs::copy(samples().join("digits.kine"), folder.join(name)).unwrap();
+        }
+        w.will_choose(&folder);
+        w.click("Open folder…");
+        assert!(w.app().notice.is_none() && w.app().doc.is_none());
+        assert!(w.has("lab holds 2 recordings: open one"));
+        if by_key {
+            w.stroke(Modifiers::NONE, Key::Tab, None);
+            w.stroke(Modifiers::NONE, Key::Enter, None);
+        } else {
+            w.click("b.kine");
+        }
+        w.settle();
+        assert_eq!(w.doc().path, folder.join("b.kine"));
+        assert!(!w.has_part("holds 2 recordings"));
+    }
 }

@@ -17,6 +17,7 @@ mod unknown;
 mod unpacked;
 
 pub use error::{ImportError, Place};
+pub use unknown::recordings_in;
 pub use unpacked::MAX_UNPACKED_BYTES;
 
 use crate::container::{self, KineFile};

@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::Read as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Bytes that are looked at to tell text from other content.
 const LOOKED_AT: u64 = 4096;
@@ -56,16 +56,24 @@ fn is_text(bytes: &[u8]) -> bool {
         .any(|c| c.is_control() && !matches!(c, '\n' | '\r' | '\t' | '\u{c}' | '\u{1b}'))
 }
 
-fn folder(path: &Path) -> String {
-    let Ok(entries) = std::fs::read_dir(path) else {
-        return "a folder that cannot be read".to_owned();
-    };
-    let entries = entries.take(MAX_ENTRIES).filter_map(|e| Some(e.ok()?.path()));
-    let mut recordings: Vec<String> = entries
-        .filter(|p| super::fits(p))
-        .filter_map(|p| Some(p.file_name()?.to_string_lossy().into_owned()))
-        .collect();
+/// Returns the recordings that lie in a folder, by name; none where it cannot be read.
+///
+/// Looks at its first 10,000 entries, at names and first bytes.
+#[must_use]
+pub fn recordings_in(folder: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().take(MAX_ENTRIES);
+    let paths = entries.filter_map(|e| Some(e.ok()?.path()));
+    let mut recordings: Vec<PathBuf> = paths.filter(|p| super::fits(p)).collect();
     recordings.sort();
+    recordings
+}
+
+fn folder(path: &Path) -> String {
+    if std::fs::read_dir(path).is_err() {
+        return "a folder that cannot be read".to_owned();
+    }
+    let name = |p: PathBuf| Some(p.file_name()?.to_string_lossy().into_owned());
+    let recordings: Vec<String> = recordings_in(path).into_iter().filter_map(name).collect();
     let (Some(first), n) = (recordings.first(), recordings.len()) else {
         return "a folder without a recording".to_owned();
     };
