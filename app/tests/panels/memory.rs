@@ -1,12 +1,13 @@
 //! Memory: places, searches, types, what touches a byte, copies, the keyboard.
 
-use crate::common::Window;
+use crate::common::{Window, samples};
 use crate::hands::{at_once, button, bytes, click_and_copied, double_click, saxpy};
 use egui_kittest::kittest::Queryable as _;
 use kinescope::document::facts::Facts;
 use kinescope::document::moment::Selection;
 use kinescope::document::spaces::SpaceFact;
 use kinescope::document::{Document, values};
+use kinescope::theme::ThemeChoice;
 use std::sync::Arc;
 use trace_core::mmu::{self, Rights};
 use trace_core::recording::{
@@ -291,4 +292,34 @@ fn arrows_move_the_selected_byte_and_a_drag_selects_many() {
         "{:?}",
         w.doc().selection()
     );
+}
+
+#[test]
+fn a_narrow_panel_has_lines_of_eight_bytes() {
+    let mut w = Window::placed(&samples().join("saxpy.kine"), ThemeChoice::Dark, [560.0, 700.0], 1.0);
+    w.run("show-memory");
+    let va = w.doc().recording.buffer("x").unwrap().va.0;
+    w.show_memory(0, va, 1);
+    w.settle();
+    let row = |at: u64| format!("memory {at:#x}");
+    assert!(w.has(&row(va + 8)) && w.has(&row(va + 16)));
+    // The last byte of the line stands within the panel.
+    let line = w.harness.get_by_label(&row(va)).rect();
+    let last = egui::pos2(
+        line.left() + 132.0 + (line.right() - line.left() - 144.0) * 0.6,
+        line.center().y,
+    );
+    w.harness.hover_at(last);
+    at_once(&mut w, vec![button(last, true), button(last, false)]);
+    let chosen = w.doc().selection().clone();
+    assert!(
+        matches!(chosen, Selection::Memory { va: v, .. } if (va..va + 8).contains(&v)),
+        "{chosen:?}"
+    );
+    w.harness.key_press(egui::Key::ArrowDown);
+    w.settle();
+    let Selection::Memory { va: from, .. } = chosen else {
+        return;
+    };
+    assert!(matches!(*w.doc().selection(), Selection::Memory { va: v, .. } if v == from + 8));
 }

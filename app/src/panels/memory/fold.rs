@@ -15,8 +15,12 @@ const MOST_RUNS: usize = 64;
 /// A line of the panel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Line {
-    /// Sixteen bytes from here.
-    Bytes(u64),
+    /// The bytes of a line.
+    Bytes {
+        va: u64,
+        /// How many.
+        bytes: u64,
+    },
     /// Nothing is known of `va..end`.
     Folded {
         va: u64,
@@ -30,14 +34,14 @@ impl Line {
     /// Its first byte.
     pub fn va(self) -> u64 {
         match self {
-            Self::Bytes(va) | Self::Folded { va, .. } => va,
+            Self::Bytes { va, .. } | Self::Folded { va, .. } => va,
         }
     }
 
     /// One past its last byte.
     pub fn end(self) -> u64 {
         match self {
-            Self::Bytes(va) => va.saturating_add(16),
+            Self::Bytes { va, bytes } => va.saturating_add(bytes),
             Self::Folded { end, .. } => end,
         }
     }
@@ -106,17 +110,17 @@ fn around(doc: &Document, space: u32, va: u64) -> Option<(u64, u64, bool)> {
     (to > va && from <= va).then_some((from, to, mapped))
 }
 
-/// The line that begins at an address.
-pub(super) fn line(doc: &Document, space: u32, va: u64) -> Line {
+/// The line that begins at an address; `bytes`: as many as a line has room for.
+pub(super) fn line(doc: &Document, space: u32, va: u64, bytes: u64) -> Line {
     match around(doc, space, va) {
         Some((_, end, mapped)) if end - va >= LEAST => Line::Folded { va, end, mapped },
-        _ => Line::Bytes(va),
+        _ => Line::Bytes { va, bytes },
     }
 }
 
-/// Where the line before the one at `va` begins.
-pub(super) fn before(doc: &Document, space: u32, va: u64) -> u64 {
-    let last = va.saturating_sub(16);
+/// Where the line before the one at `va` begins, with lines of `bytes`.
+pub(super) fn before(doc: &Document, space: u32, va: u64, bytes: u64) -> u64 {
+    let last = va.saturating_sub(bytes);
     match around(doc, space, last) {
         Some((from, end, _)) if end.min(va) - from >= LEAST => from,
         _ => last,

@@ -2,6 +2,7 @@
 
 mod device;
 mod fold;
+mod line_width;
 mod pane;
 mod rows;
 mod search;
@@ -135,13 +136,22 @@ fn go_to<T>(view: &mut View, ui: &mut Ui, find: impl FnOnce(&View, &str) -> Resu
 
 /// What bytes are shown as: hex and ASCII, or elements of a type.
 fn view_as(view: &mut View, ui: &mut Ui) {
-    let chosen = view.element.map_or("hex", ElementType::name);
+    let chosen = match view.element {
+        Some(e) => e.name(),
+        None if view.without_letters => "hex only",
+        None => "hex",
+    };
     let combo = egui::ComboBox::from_id_salt("memory-type")
         .selected_text(chosen)
         .width(48.0)
-        .height(360.0)
+        .height(400.0)
         .show_ui(ui, |ui| {
-            ui.selectable_value(&mut view.element, None, "hex and ASCII");
+            for (without, words) in [(false, "hex and ASCII"), (true, "hex only")] {
+                let now = view.element.is_none() && view.without_letters == without;
+                if ui.selectable_label(now, words).clicked() {
+                    (view.element, view.without_letters) = (None, without);
+                }
+            }
             for e in ElementType::ALL {
                 ui.selectable_value(&mut view.element, Some(e), e.name());
             }

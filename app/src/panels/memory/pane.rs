@@ -200,7 +200,7 @@ pub fn plot(doc: &mut Document, view: &mut View, ui: &mut Ui) {
     let Some(element) = view.element else { return };
     let size = element.bytes() as u64;
     let chosen = view.selected(doc).filter(|s| s.1 > size);
-    let (va, bytes) = chosen.unwrap_or((view.top, view.shown_rows * 16));
+    let (va, bytes) = chosen.unwrap_or((view.top, view.shown_rows * view.per_line()));
     let made = (view.space, va, bytes, element, doc.moment(), doc.changes().revision());
     let held = match view.plotted.clone().filter(|h| h.made == made) {
         Some(h) => h,

@@ -1,6 +1,7 @@
-//! Memory line by line: sixteen bytes each, as hex and ASCII or as elements.
+//! Memory line by line: 16 bytes each, or 8 where that is too wide, as hex and ASCII or as elements.
 
 use super::fold::{self, Line};
+use super::line_width::LineWidth;
 use super::pane;
 use super::view::View;
 use crate::document::moment::Selection;
@@ -25,23 +26,29 @@ struct Columns {
     left: f32,
     hex: f32,
     digit: f32,
-    ascii: f32,
+    /// Left edge of the letters, where they are shown.
+    ascii: Option<f32>,
+    /// Bytes of a line.
+    bytes: u64,
     element: Option<ElementType>,
     /// Width of an element.
     width: f32,
 }
 
 impl Columns {
-    fn new(area: Rect, digit: f32, element: Option<ElementType>) -> Self {
-        let hex = 132.0;
-        let n = element.map_or(16, |e| 16 / e.bytes());
+    fn new(area: Rect, digit: f32, view: &View) -> Self {
+        let (hex, element) = (132.0, view.element);
+        let room = area.width() - hex - 12.0;
+        let LineWidth { bytes, letters } = LineWidth::new(room, digit, element, !view.without_letters);
+        let n = element.map_or(bytes, |e| (bytes / e.bytes() as u64).max(1));
         Self {
             left: area.left(),
             hex,
             digit,
-            ascii: hex + digit * 51.0,
+            ascii: letters.then(|| hex + digit * (bytes as f32 * 3.0 + 3.0)),
+            bytes,
             element,
-            width: ((area.width() - hex - 12.0) / n as f32).min(132.0),
+            width: (room / n as f32).min(132.0),
         }
     }
 
@@ -54,9 +61,11 @@ impl Columns {
     fn byte_at(&self, x: f32) -> u64 {
         let x = x - self.left - self.hex;
         let (n, last) = match self.element {
-            Some(e) => ((x / self.width).floor(), 16 / e.bytes() as u64 - 1),
-            None if x > self.ascii - self.hex - self.digit => (((x - self.ascii + self.hex) / self.digit).floor(), 15),
-            None => ((x / (self.digit * 3.0) + 0.16).floor(), 15),
+            Some(e) => ((x / self.width).floor(), (self.bytes / e.bytes() as u64).max(1) - 1),
+            None => match self.ascii.map(|a| a - self.hex).filter(|a| x > a - self.digit) {
+                Some(ascii) => (((x - ascii) / self.digit).floor(), self.bytes - 1),
+                None => ((x / (self.digit * 3.0) + 0.16).floor(), self.bytes - 1),
+            },
         };
         (n.max(0.0) as u64).min(last) * self.step()
     }
@@ -114,7 +123,10 @@ pub fn ui(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui) {
     wheel(doc, view, ui, &response);
     let n = (area.height() / ROW).ceil().max(1.0) as u64;
     view.shown_rows = (area.height() / ROW).floor().max(1.0) as u64;
-    view.top = view.top.min(END - 16 * n.min(1 << 20)) & !15;
+    let digit = ui.painter().layout_no_wrap("0".into(), mono(), p.text).size().x;
+    let columns = Columns::new(area, digit, view);
+    view.narrow = columns.bytes == 8;
+    view.top = view.line_of(view.top.min(END - columns.bytes * n.min(1 << 20)));
     if response.has_focus() {
         keys(doc, view, ui, &response);
     }
@@ -124,17 +136,19 @@ pub fn ui(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui) {
     let mut lines = Vec::new();
     let mut at = top;
     while (lines.len() as u64) < n && at < END {
-        let line = fold::line(doc, space, at);
+        let line = fold::line(doc, space, at, columns.bytes);
         lines.push(line);
         at = line.end();
     }
-    let digit = ui.painter().layout_no_wrap("0".into(), mono(), p.text).size().x;
-    let columns = Columns::new(area, digit, view.element);
     let byte_at = |q: Pos2| {
         let most = lines.len().saturating_sub(1) as f32;
         let line = ((q.y - area.top()) / ROW).floor().clamp(0.0, most) as usize;
-        match lines.get(line).copied().unwrap_or(Line::Bytes(top)) {
-            Line::Bytes(va) => va.saturating_add(columns.byte_at(q.x)),
+        let none = Line::Bytes {
+            va: top,
+            bytes: columns.bytes,
+        };
+        match lines.get(line).copied().unwrap_or(none) {
+            Line::Bytes { va, .. } => va.saturating_add(columns.byte_at(q.x)),
             Line::Folded { va, .. } => va,
         }
     };
@@ -153,9 +167,9 @@ pub fn ui(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui) {
             ui.painter().rect_filled(row, 0.0, p.raised);
         }
         match shown {
-            Line::Bytes(_) => {
+            Line::Bytes { bytes, .. } => {
                 highlights(doc, view, ui, va, row, &columns);
-                line_ui(ui, va, &cells(doc, space, va, 16), row, &columns);
+                line_ui(ui, va, &cells(doc, space, va, bytes as usize), row, &columns);
             }
             Line::Folded { end, mapped, .. } => {
                 if chosen.is_some_and(|(from, len)| from < end && from.saturating_add(len) > va) {
@@ -209,7 +223,7 @@ pub fn ui(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui) {
     }
     ui.set_clip_rect(clip);
     if let Some(va) = behind {
-        view.top = va & !15;
+        view.top = view.line_of(va);
         return;
     }
     if let Some(q) = pressed {
@@ -239,7 +253,7 @@ fn menu(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui, byte:
     let space = view.space;
     let (from, len) = match chosen {
         Some((a, n)) if n > 1 && a <= byte && byte - a < n => (a, n.min(MOST_COPY)),
-        _ => (byte & !15, 16),
+        _ => (view.line_of(byte), view.per_line()),
     };
     let known: Vec<Option<u8>> = cells(doc, space, from, len as usize).iter().map(|c| c.0.ok()).collect();
     ui.label(
@@ -314,9 +328,9 @@ fn wheel(doc: &Document, view: &mut View, ui: &Ui, response: &egui::Response) {
     view.scroll -= lines * ROW;
     for _ in 0..(lines.abs() as u64).min(4096) {
         view.top = if lines < 0.0 {
-            fold::before(doc, view.space, view.top)
+            fold::before(doc, view.space, view.top, view.per_line())
         } else {
-            fold::line(doc, view.space, view.top).end()
+            fold::line(doc, view.space, view.top, view.per_line()).end()
         };
     }
 }
@@ -330,13 +344,14 @@ fn keys(doc: &mut Document, view: &mut View, ui: &Ui, response: &egui::Response)
     };
     ui.memory_mut(|m| m.set_focus_lock_filter(response.id, filter));
     let step = view.element.map_or(1, |e| e.bytes() as i64);
-    let page = view.shown_rows as i64 * 16;
+    let line = view.per_line() as i64;
+    let page = view.shown_rows as i64 * line;
     let pressed = |k: Key| ui.input(|i| i.key_pressed(k) && i.modifiers.is_none());
     let moves = [
         (Key::ArrowLeft, -step),
         (Key::ArrowRight, step),
-        (Key::ArrowUp, -16),
-        (Key::ArrowDown, 16),
+        (Key::ArrowUp, -line),
+        (Key::ArrowDown, line),
         (Key::PageUp, -page),
         (Key::PageDown, page),
     ];
@@ -353,7 +368,7 @@ fn keys(doc: &mut Document, view: &mut View, ui: &Ui, response: &egui::Response)
 fn highlights(doc: &Document, view: &View, ui: &Ui, va: u64, row: Rect, c: &Columns) {
     let p = palette(ui);
     let fill = |from: u64, len: u64, ink: egui::Color32, frame: bool| {
-        let (a, b) = (from.max(va), from.saturating_add(len).min(va.saturating_add(16)));
+        let (a, b) = (from.max(va), from.saturating_add(len).min(va.saturating_add(c.bytes)));
         if a >= b {
             return;
         }
@@ -365,8 +380,8 @@ fn highlights(doc: &Document, view: &View, ui: &Ui, va: u64, row: Rect, c: &Colu
         } else {
             ui.painter().rect_filled(r, 2.0, ink);
         }
-        if c.element.is_none() {
-            let x = |v: u64| c.left + c.ascii + (v - va) as f32 * c.digit;
+        if let Some(ascii) = c.ascii {
+            let x = |v: u64| c.left + ascii + (v - va) as f32 * c.digit;
             let r = Rect::from_min_max(pos2(x(a), row.top() + 1.0), pos2(x(b), row.bottom() - 1.0));
             ui.painter().rect_filled(r, 2.0, if frame { p.raised } else { ink });
         }
@@ -381,7 +396,7 @@ fn highlights(doc: &Document, view: &View, ui: &Ui, va: u64, row: Rect, c: &Colu
     }
     if let Some(hits) = &view.hits {
         let first = hits.partition_point(|h| h.va.0.saturating_add(h.bytes) <= va);
-        for h in hits[first..].iter().take_while(|h| h.va.0 < va.saturating_add(16)) {
+        for h in hits[first..].iter().take_while(|h| h.va.0 < va.saturating_add(c.bytes)) {
             fill(h.va.0, h.bytes, p.read, true);
         }
     }
@@ -432,6 +447,7 @@ fn line_ui(ui: &Ui, va: u64, line: &[Cell], row: Rect, c: &Columns) {
         };
         ui.painter().text(pos2(x, y), Align2::LEFT_CENTER, t, mono(), ink);
     }
+    let Some(left) = c.ascii else { return };
     let ascii: String = line
         .iter()
         .map(|(b, _)| match b {
@@ -440,6 +456,6 @@ fn line_ui(ui: &Ui, va: u64, line: &[Cell], row: Rect, c: &Columns) {
             Err(_) => ' ',
         })
         .collect();
-    let at = pos2(row.left() + c.ascii, y);
+    let at = pos2(row.left() + left, y);
     ui.painter().text(at, Align2::LEFT_CENTER, ascii, mono(), p.quiet);
 }

@@ -61,12 +61,16 @@ pub(super) struct Plotted {
 pub struct View {
     /// Index of the address space.
     pub space: u32,
-    /// First byte in view, a multiple of 16.
+    /// First byte in view, a multiple of the bytes of a line.
     pub top: u64,
     /// Whether `top` was chosen yet.
     pub placed: bool,
     /// Type of the elements; `None`: hex and ASCII.
     pub element: Option<ElementType>,
+    /// Whether hexadecimal digits stand without their ASCII.
+    pub without_letters: bool,
+    /// Whether a line has room for 8 bytes alone, not for 16.
+    pub(super) narrow: bool,
     /// Text of the address field.
     pub go_to: String,
     /// Text of the search field.
@@ -109,16 +113,26 @@ impl View {
     /// As [`View::show`], with the address in the first line.
     pub fn show_first(&mut self, doc: &mut Document, space: u32, va: u64, bytes: u64) {
         self.show(doc, space, va, bytes);
-        self.top = va & !15;
+        self.top = self.line_of(va);
     }
 
     fn reveal(&mut self, va: u64) {
         self.placed = true;
-        let row = va & !15;
+        let (row, per_line) = (self.line_of(va), self.per_line());
         let fits = self.shown_rows.max(6);
-        if row < self.top || row >= self.top.saturating_add(16 * (fits - 1)) {
-            self.top = row.saturating_sub(16 * (fits / 4));
+        if row < self.top || row >= self.top.saturating_add(per_line * (fits - 1)) {
+            self.top = row.saturating_sub(per_line * (fits / 4));
         }
+    }
+
+    /// Bytes of a line.
+    pub(super) fn per_line(&self) -> u64 {
+        if self.narrow { 8 } else { 16 }
+    }
+
+    /// The first byte of the line that holds a byte.
+    pub(super) fn line_of(&self, va: u64) -> u64 {
+        va - va % self.per_line()
     }
 
     /// Where the panel begins: at the input, else at the first page with data.
@@ -137,7 +151,7 @@ impl View {
         });
         let (space, va) = first.unwrap_or((0, 0));
         self.space = space;
-        self.top = va & !15;
+        self.top = self.line_of(va);
         self.placed = true;
     }
 

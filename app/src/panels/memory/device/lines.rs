@@ -2,6 +2,7 @@
 //! since when.
 
 use super::super::View;
+use super::super::line_width::LineWidth;
 use super::view::{Made, Side, Stretch};
 use super::{event_of, state_words};
 use crate::document::moment::Selection;
@@ -34,17 +35,12 @@ struct Columns {
 }
 
 impl Columns {
-    fn new(width: f32, digit: f32, element: Option<ElementType>, both: bool) -> Self {
+    fn new(width: f32, digit: f32, view: &View, both: bool) -> Self {
+        let element = view.element;
         let room = width - ADDRESS - 12.0;
         let sides = if both { 2.0 } else { 1.0 };
         let each = room / sides;
-        let whole = digit * (16.0 * 3.0 + 1.0);
-        let letters = element.is_none() && each >= whole + digit * 18.0;
-        let bytes = match element {
-            None if each < whole => 8,
-            Some(e) if each / (16 / e.bytes()) as f32 <= digit * 9.0 && e.bytes() < 8 => 8,
-            _ => 16,
-        };
+        let LineWidth { bytes, letters } = LineWidth::new(each, digit, element, !view.without_letters);
         let element = element.map(|e| {
             let n = (bytes as usize / e.bytes()).max(1);
             (e, ((each - 8.0) / n as f32).min(132.0))
@@ -96,7 +92,7 @@ pub(super) fn ui(doc: &mut Document, view: &mut View, ui: &mut Ui, calls: &Arc<C
     };
     let digit = ui.painter().layout_no_wrap("0".into(), mono(), p.text).size().x;
     let both = view.device.side == Side::Both;
-    let c = Columns::new(ui.available_width(), digit, view.element, both);
+    let c = Columns::new(ui.available_width(), digit, view, both);
     // Of a buffer that is not there at the moment what it held last, or first, is shown.
     let clamped = |e: u64| {
         e.clamp(
