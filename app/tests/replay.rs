@@ -400,6 +400,14 @@ fn the_window_pairs_replays_on_the_agent_and_outlives_it() {
     assert!(trouble.text.contains("no agent answers"), "{}", trouble.text);
     w.click("Look for boards");
     assert!(w.has_part("board agent:127.0.0.1"), "it is still known");
+
+    // Another window knows it too, and asks it when the person does.
+    let mut other = Window::open();
+    other.app().set_boards(Boards::new(Some(w.folder.path().join("keys"))));
+    other.run("show-replay");
+    assert!(other.has("agent 127.0.0.1") && !other.has_part("board agent:"));
+    other.click("agent 127.0.0.1");
+    assert!(other.has_part("board agent:127.0.0.1") && !other.has("agent 127.0.0.1"));
     w.click("Continue with the simulator");
     assert_eq!(w.doc().replay.board(), SOFTWARE);
     w.click("Run replay");

@@ -327,3 +327,37 @@ fn tab_completes_as_far_as_names_agree_and_stays_in_the_field() {
     assert_eq!(text(&mut w), w.folder.path().join("trace-two.kine").to_string_lossy());
     assert!(w.harness.get_by_label("Path").is_focused());
 }
+
+/// Down and Up choose among the names below the field, which keeps the keyboard; Enter goes into a folder.
+#[test]
+fn arrows_choose_among_the_names_below_the_path() {
+    let mut w = Window::open();
+    let folder = w.folder.path().join("trace-box");
+    std::fs::create_dir(&folder).unwrap();
+    for place in [w.folder.path().join("trace-one.kine"), folder.join("inner.kine")] {
+        std::fs::copy(sample(), place).unwrap();
+    }
+    w.has_no_dialog();
+    assert!(w.run("open"));
+    w.harness.get_by_label("Path").type_text("tr");
+    w.settle();
+    let press = |w: &mut Window, key: egui::Key| {
+        w.harness.key_press(key);
+        w.settle();
+        assert!(w.harness.get_by_label("Path").is_focused());
+        w.app().typed.as_ref().unwrap().text.clone()
+    };
+    let named = |p: &std::path::Path| p.to_string_lossy().into_owned();
+    let one = named(&w.folder.path().join("trace-one.kine"));
+    assert_eq!(press(&mut w, egui::Key::ArrowDown), named(&folder));
+    assert_eq!(press(&mut w, egui::Key::ArrowDown), one);
+    assert_eq!(press(&mut w, egui::Key::ArrowDown), one, "the last one");
+    assert_eq!(press(&mut w, egui::Key::ArrowUp), named(&folder));
+    assert_eq!(press(&mut w, egui::Key::Enter), format!("{}/", folder.display()));
+    assert!(w.has("inner.kine"), "what lies in the folder is shown");
+    press(&mut w, egui::Key::ArrowDown);
+    w.harness.key_press(egui::Key::Enter);
+    w.settle();
+    assert!(w.app().typed.is_none());
+    assert_eq!(w.doc().path, folder.join("inner.kine"));
+}

@@ -4,9 +4,10 @@
 
 use serde_json::{Value, json};
 use std::io::{BufRead as _, BufReader, Write as _};
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 use trace_core::recording::{CallEvent, CopyKind};
 use whole_program_tests::cuda::{Cuda, Recorded, ended};
+use whole_program_tests::program;
 
 /// What memory holds that no call has written.
 const DIRTY: [(&str, &str); 1] = [("STAND_IN_POISON", "0xa5")];
@@ -337,6 +338,26 @@ fn a_missing_driver_is_told() {
     let (answer, _) = cuda.play(&recorded.path, &json!({}), &nowhere);
     let why = answer["failed"].as_str().unwrap_or_else(|| panic!("{answer}"));
     assert!(why.contains("no CUDA driver") && why.contains("libcuda.so.1"), "{why}");
+}
+
+#[test]
+fn a_target_that_is_not_there_is_no_replay_that_failed() {
+    let cuda = Cuda::default();
+    let recorded = cuda.recorded_well("absent", &[], &["vector_add"]);
+    for (target, library) in [("cuda:0", "/nowhere/libcuda.so.1"), ("cuda:77", "")] {
+        let mut command = Command::new(program("kinescope"));
+        command.arg("replay").arg(&recorded.path).args(["--on", target]);
+        let done = ended(
+            command
+                .env("KINESCOPE_CUDA_LIBRARY", library)
+                .env("KINESCOPE_KEYS", cuda.file("keys")),
+        );
+        assert_eq!((done.code, done.out.as_str()), (Some(2), ""), "{done:?}");
+        assert!(
+            done.err.contains(target) || done.err.contains("no CUDA driver"),
+            "{done:?}"
+        );
+    }
 }
 
 #[test]

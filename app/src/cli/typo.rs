@@ -31,6 +31,9 @@ pub fn of(arguments: &[OsString]) -> Option<Failure> {
     Some(Failure::usage(format!("there is no verb `{typed}`{file}: {hint}")))
 }
 
+/// Other words for `--bytes`.
+const SIZES: [&str; 5] = ["--length", "--len", "--size", "--count", "--limit"];
+
 /// What was meant by an option or argument that a verb does not take; `None` where clap's own words say enough.
 pub fn meant(error: &clap::Error, command: &Command, arguments: &[OsString]) -> Option<Failure> {
     if error.kind() != ErrorKind::UnknownArgument {
@@ -41,11 +44,15 @@ pub fn meant(error: &clap::Error, command: &Command, arguments: &[OsString]) -> 
     };
     let verb = command.find_subcommand(arguments.first()?.to_str()?)?;
     let takes = |name: &str| verb.get_arguments().any(|a| a.get_long() == Some(name));
+    let name = verb.get_name();
+    let option = given.split('=').next().unwrap_or_default();
+    if SIZES.contains(&option) && takes("bytes") {
+        let hint = "did you mean `--bytes N`?";
+        return Some(Failure::usage(format!("`{name}` does not take '{given}': {hint}")));
+    }
     if !takes("where") {
         return None;
     }
-    let name = verb.get_name();
-    let option = given.split('=').next().unwrap_or_default();
     let hint = match option {
         "--filter" | "--query" | "--expr" | "--expression" | "--if" => "did you mean `--where EXPR`?".to_owned(),
         "--job" | "--jobs" => "did you mean `--where 'job = N'`?".to_owned(),
@@ -54,10 +61,26 @@ pub fn meant(error: &clap::Error, command: &Command, arguments: &[OsString]) -> 
             format!("did you mean `--where '{field} = …'`?")
         }
         _ if option.starts_with('-') => return None,
+        _ if given.parse::<f64>().is_ok()
+            && let Some(switch) = switch_before(verb, given, arguments) =>
+        {
+            format!("`{switch}` takes no value")
+        }
         _ if Path::new(given).exists() => format!("`{name}` takes one recording"),
         _ => format!("did you mean `--where '{given}'`?"),
     };
     Some(Failure::usage(format!("`{name}` does not take '{given}': {hint}")))
+}
+
+/// The option before an argument, where it is one that takes no value.
+fn switch_before<'a>(verb: &Command, given: &str, arguments: &'a [OsString]) -> Option<&'a str> {
+    let at = arguments.iter().position(|a| a == given)?;
+    let before = arguments.get(at.checked_sub(1)?)?.to_str()?;
+    let option = verb
+        .get_arguments()
+        .find(|a| a.get_long() == before.strip_prefix("--"))?;
+    let takes_none = option.get_long().is_some() && !option.get_action().takes_values();
+    takes_none.then_some(before)
 }
 
 #[cfg(test)]
@@ -80,6 +103,12 @@ mod tests {
             (&["stats", "x.kine", "--job", "3"], "--where 'job = N'"),
             (&["events", "x.kine", "--thread", "3"], "--where 'thread = …'"),
             (&["export", "x.kine", "write", "-o", "x.csv"], "--where 'write'"),
+            (
+                &["stats", "x.kine", "--histogram", "10"],
+                "`--histogram` takes no value",
+            ),
+            (&["events", "x.kine", "--json", "write"], "--where 'write'"),
+            (&["memory", "x.kine", "0x1000", "--length", "64"], "--bytes N"),
         ] {
             let said = meant_by(arguments).unwrap();
             assert!(said.contains(hint), "{arguments:?}: {said}");

@@ -147,6 +147,19 @@ impl Boards {
         }
     }
 
+    /// Returns the names of the paired agents, without asking them. None where no key was ever kept, or the keys cannot
+    /// be read, which [`Self::list`] tells.
+    #[must_use]
+    pub fn paired_agents(&self) -> Vec<String> {
+        let folder = self.keys.clone().or_else(|| KeyStore::client_folder().ok());
+        if !folder.is_some_and(|f| KeyStore::exists(&f)) {
+            return Vec::new();
+        }
+        let peers = self.keys().ok().and_then(|keys| keys.peers().ok());
+        let agents = peers.into_iter().flatten().filter(|p| !p.address.is_empty());
+        agents.map(|p| p.name).collect()
+    }
+
     /// Whether a recording can be replayed on a device, as far as the recorded device goes.
     ///
     /// # Errors

@@ -46,6 +46,8 @@ pub struct State {
     pub board_field: String,
     /// Boards that are known, once they were asked for.
     pub boards: Option<Vec<Board>>,
+    /// Names of the paired agents.
+    agents: Vec<String>,
     /// Whether recorded idle time is kept.
     pub keep_gaps: bool,
     /// How calls are done again.
@@ -184,7 +186,18 @@ impl State {
         self.fitting = reachable.fitting_targets(&self.recorded, self.boards.as_deref().unwrap_or_default());
         self.lacks_qemu = reachable.missing("qemu:").is_some();
         self.missing = reachable.missing(self.board());
+        self.agents = reachable.paired_agents();
         self.reachable = Some(reachable.clone());
+    }
+
+    /// Returns the names of the paired agents that were not asked for their devices yet.
+    pub fn unasked_agents(&self) -> impl Iterator<Item = &str> {
+        let of = |board: &str, agent: &str| {
+            let rest = board.strip_prefix("agent:").and_then(|b| b.strip_prefix(agent));
+            rest.is_some_and(|r| r.is_empty() || r.starts_with('/'))
+        };
+        let asked = move |agent: &str| self.boards.iter().flatten().any(|b| of(&b.name, agent));
+        self.agents.iter().map(String::as_str).filter(move |a| !asked(a))
     }
 
     /// Whether the recording is an API trace.

@@ -151,8 +151,8 @@ pub struct Pages {
 pub struct Pairing {
     /// The code.
     pub code: String,
-    /// Takes the answer.
-    pub answer: Sender<bool>,
+    /// Takes the answer; `None`: this person confirmed the code, and the agent waits for its own.
+    pub answer: Option<Sender<bool>>,
 }
 
 /// A command as a menu of a panel names it.

@@ -54,6 +54,8 @@ pub struct Typed<A> {
     pub text: String,
     /// What lies in the folder that is typed, and the text that it was looked up for.
     pub(super) found: (String, Vec<Found>),
+    /// Which of them the arrow keys chose: the text names it, and the list stays.
+    pub(super) chosen: Option<usize>,
     pub(super) act: Act<A>,
     pub(super) focused: bool,
     /// Whether the text is still what was offered.
@@ -90,6 +92,7 @@ impl<A> Typed<A> {
             what,
             text: start.to_string_lossy().into_owned(),
             found: (String::new(), Vec::new()),
+            chosen: None,
             act,
             focused: false,
             offered: true,
@@ -129,6 +132,7 @@ impl<A> Typed<A> {
         if self.found.0 == self.text {
             return;
         }
+        self.chosen = None;
         let path = self.path();
         let (folder, begin) = if self.text.ends_with('/') {
             (path.as_path(), String::new())
@@ -188,6 +192,32 @@ impl<A> Typed<A> {
         } else {
             self.complete(&first);
         }
+    }
+
+    /// Makes the text the next entry of the list (1), or the one before (-1). Says whether it did.
+    pub(super) fn step(&mut self, by: i8) -> bool {
+        let last = self.found.1.len().checked_sub(1);
+        let (Some(last), true) = (last, by != 0) else {
+            return false;
+        };
+        let next = match self.chosen {
+            None if by > 0 => 0,
+            None => last,
+            Some(n) => n.saturating_add_signed(isize::from(by)).min(last),
+        };
+        let Some(entry) = self.found.1.get(next) else {
+            return false;
+        };
+        self.text = entry.path.to_string_lossy().into_owned();
+        // A folder's own entries are looked up by the slash that a person types, or Tab.
+        self.found.0.clone_from(&self.text);
+        self.chosen = Some(next);
+        true
+    }
+
+    /// The entry that the arrow keys chose.
+    pub(super) fn chosen_entry(&self) -> Option<Found> {
+        self.found.1.get(self.chosen?).cloned()
     }
 
     pub(super) fn complete(&mut self, found: &Found) {

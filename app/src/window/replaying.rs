@@ -276,7 +276,7 @@ impl App {
                 if let Ok(mut s) = asked.lock() {
                     *s = Some(Pairing {
                         code: code.to_owned(),
-                        answer: to,
+                        answer: Some(to),
                     });
                 }
                 again.request_repaint();

@@ -36,10 +36,27 @@ pub(super) fn draw(app: &mut App, ctx: &Context) {
             i.consume_key(Modifiers::NONE, Key::Escape),
         )
     });
-    if tab {
+    // Enter goes into a folder, unless the folder is what is asked for.
+    let chosen = open
+        .chosen_entry()
+        .filter(|f| tab || f.folder && open.can() != Can::Take);
+    let (mut completed, mut enter) = (tab, enter);
+    if let Some(entry) = chosen.filter(|_| tab || enter) {
+        open.complete(&entry);
+        (completed, enter) = (true, false);
+    } else if tab {
         open.complete_text();
+    }
+    if completed {
         open.look();
     }
+    // Down and Up go through what lies there; the text is what a click on it makes of it.
+    let step = ctx.input_mut(|i| {
+        let down = i.consume_key(Modifiers::NONE, Key::ArrowDown);
+        let up = i.consume_key(Modifiers::NONE, Key::ArrowUp);
+        i8::from(down) - i8::from(up)
+    });
+    let stepped = open.step(step);
     let can = open.can();
     let mut done = enter && can == Can::Take;
     let mut keep = !escape;
@@ -63,7 +80,7 @@ pub(super) fn draw(app: &mut App, ctx: &Context) {
                 .lock_focus(true)
                 .margin(vec2(8.0, 6.0));
             let r = ui.add(edit).accessible_name("Path");
-            if !open.focused || tab || enter {
+            if !open.focused || completed || enter || stepped {
                 let end = open.text.chars().count();
                 let part = match (&open.what, open.offered) {
                     (Pick::Save(_), true) => offered(&open.text),
@@ -74,14 +91,14 @@ pub(super) fn draw(app: &mut App, ctx: &Context) {
                 (open.focused, open.offered) = (true, false);
             }
             ui.add_space(4.0);
-            for found in open.found.1.clone() {
+            for (n, found) in open.found.1.clone().into_iter().enumerate() {
                 let shown = if found.folder {
                     format!("{}/", found.name)
                 } else {
                     found.name.clone()
                 };
                 let shown = text::middle(&shown, 60);
-                let link = egui::Button::new(RichText::new(shown).font(body())).frame(false);
+                let link = egui::Button::selectable(open.chosen == Some(n), RichText::new(shown).font(body()));
                 if ui.add(link).clicked() {
                     open.complete(&found);
                     open.focused = false;

@@ -14,7 +14,10 @@ fn pairing(theme: ThemeChoice, size: [f32; 2], scale: f32) -> (Window, Receiver<
     w.run("show-replay");
     let (answer, heard) = channel();
     let code = "335 908 512".to_owned();
-    *w.app().asks.pairing.lock().unwrap() = Some(Pairing { code, answer });
+    *w.app().asks.pairing.lock().unwrap() = Some(Pairing {
+        code,
+        answer: Some(answer),
+    });
     w.settle();
     // The code has to be there for a moment before it can be confirmed.
     w.settle();
@@ -34,6 +37,15 @@ fn both_answers_to_a_pairing_are_whole_in_every_window() {
         assert_eq!(heard.try_recv(), Ok(false));
         assert!(!w.has("They differ"));
     }
+}
+
+#[test]
+fn a_confirmed_code_stays_until_the_agent_confirms_it_too() {
+    let (mut w, heard) = pairing(ThemeChoice::Dark, [1280.0, 800.0], 1.0);
+    w.click("Codes are the same");
+    assert_eq!(heard.try_recv(), Ok(true));
+    assert!(w.has("335 908 512") && w.has_part("confirm the code on the agent"));
+    assert!(!w.has("Codes are the same") && !w.has("They differ"));
 }
 
 #[test]

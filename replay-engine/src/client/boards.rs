@@ -158,11 +158,11 @@ impl Factories {
         Self::lease(&self.server_with(&format!("qemu:{}", name.text()), factory)?)
     }
 
-    /// Opens a CUDA device of this machine, in this process; it needs no key store. Whether there is one shows when
-    /// something is played on it.
+    /// Opens a CUDA device of this machine, in this process; it needs no key store. The driver is asked whether there is
+    /// one where no file tells it.
     ///
     /// # Errors
-    /// When this program plays on none, or this process holds it already.
+    /// When this program plays on none, the driver has none of this number, or this process holds it already.
     pub fn open_cuda(&self, number: u32) -> Result<Lease, ClientError> {
         let name = format!("cuda:{number}");
         let missing = || ClientError::NoBoard {
@@ -178,8 +178,8 @@ impl Factories {
             device: name.clone(),
             reason,
         };
-        let factory =
-            CudaBoard::factory(number, false, Arc::clone(players)).map_err(|e| out_of_order(e.to_string()))?;
+        let ask = !self.cuda_elsewhere && !cuda::has_files_of(number);
+        let factory = CudaBoard::factory(number, ask, Arc::clone(players)).map_err(|e| out_of_order(e.to_string()))?;
         let server = Server::new(&[factory], None, Options::for_calls()).map_err(|e| out_of_order(e.to_string()))?;
         servers.insert(name.clone(), server.clone());
         drop(servers);

@@ -159,6 +159,12 @@ impl KeyStore {
         Ok(Self { path, own })
     }
 
+    /// Returns whether a store was made in a folder.
+    #[must_use]
+    pub fn exists(folder: &Path) -> bool {
+        folder.join(KEY_FILE).exists()
+    }
+
     /// The folder where the window and the command line keep their keys.
     ///
     /// # Errors

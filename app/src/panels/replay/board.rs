@@ -68,6 +68,21 @@ pub(super) fn draw(doc: &mut Document, asks: &mut Asks, ui: &mut Ui) {
             aside(ui, parts.join(" · "));
         });
     }
+    for agent in doc.replay.unasked_agents() {
+        let none = || Part::small("");
+        let r = widgets::list_row(ui, &format!("agent {agent}"), false, 0.0, none(), none());
+        let words = Rect::from_min_max(pos2(r.rect.left() + NAME, r.rect.top()), r.rect.max);
+        paint_board(ui, words, &format!("agent:{agent}"), p.text);
+        if r.on_hover_text("asks this agent, and the others that are paired, for their devices")
+            .clicked()
+        {
+            asks.command("find-boards");
+        }
+        ui.horizontal(|ui| {
+            ui.add_space(NAME);
+            aside(ui, "paired · not asked for its devices yet".to_owned());
+        });
+    }
     ui.add_space(6.0);
     let look = ui
         .button("Look for boards")
@@ -203,10 +218,14 @@ const UNREAD: f64 = 0.8;
 /// out of view.
 pub(super) fn pairing(asks: &Asks, ui: &mut Ui) {
     let Ok(mut pairing) = asks.pairing.lock() else { return };
-    let Some(now) = pairing.as_ref() else { return };
+    let Some(now) = pairing.as_mut() else { return };
     let p = palette(ui);
     widgets::section(ui, "Pairing");
-    ui.add(egui::Label::new("Does the agent show this code?").wrap());
+    let question = match now.answer {
+        Some(_) => "Does the agent show this code?",
+        None => "Now confirm the code on the agent: type yes there.",
+    };
+    ui.add(egui::Label::new(question).wrap());
     ui.add_space(4.0);
     let width = ui.available_width();
     let (code, _) = ui.allocate_exact_size(vec2(width, 34.0), Sense::hover());
@@ -219,6 +238,7 @@ pub(super) fn pairing(asks: &Asks, ui: &mut Ui) {
             .layout(egui::Layout::centered_and_justified(egui::Direction::LeftToRight)),
     );
     child.label(RichText::new(&now.code).font(mono()).size(18.0));
+    let Some(to) = &now.answer else { return };
     // However far the column was scrolled, a question that comes up is seen.
     let (id, time) = (ui.scope_id().with("pairing code"), ui.input(|i| i.time));
     let asked: Option<(String, f64)> = ui.data(|d| d.get_temp(id)).filter(|(code, _)| *code == now.code);
@@ -242,8 +262,12 @@ pub(super) fn pairing(asks: &Asks, ui: &mut Ui) {
         });
         ui.add_space(2.0);
     }
-    if let Some(a) = answer {
-        let _ = now.answer.send(a);
-        *pairing = None;
+    if let Some(same) = answer {
+        // Nobody listens any more where the agent left; what came of it stands in the log.
+        let _ = to.send(same);
+        now.answer = None;
+        if !same {
+            *pairing = None;
+        }
     }
 }

@@ -47,6 +47,27 @@ pub fn is_likely() -> bool {
     named || std::path::Path::new("/dev/nvidiactl").exists()
 }
 
+/// Returns whether files say that this machine has a CUDA device of this number, so that the driver need not be asked
+/// before something is played there.
+#[must_use]
+pub fn has_files_of(number: u32) -> bool {
+    if let Some(library) = std::env::var_os(cuda_driver::LIBRARY_VARIABLE).filter(|v| !v.is_empty()) {
+        return std::path::Path::new(&library).exists();
+    }
+    let is_device = |name: &str| {
+        let digits = name.strip_prefix("nvidia").filter(|rest| !rest.is_empty());
+        digits.is_some_and(|rest| rest.bytes().all(|b| b.is_ascii_digit()))
+    };
+    // A container may have files of other numbers than those that the driver counts by.
+    let devices = || {
+        let entries = std::fs::read_dir("/dev").into_iter().flatten().flatten();
+        entries
+            .filter(|e| e.file_name().to_str().is_some_and(is_device))
+            .count()
+    };
+    is_likely() && devices() > number as usize
+}
+
 /// Devices that the driver has: number and name.
 ///
 /// # Errors
