@@ -313,7 +313,7 @@ fn board(script: &str) -> Lease {
         c
     };
     Factories::new()
-        .with_cuda(Arc::new(Players::new(worker)))
+        .with_cuda_of(Arc::new(Players::new(worker)))
         .open_cuda(0)
         .unwrap()
 }
@@ -451,7 +451,7 @@ fn noting(notes: &std::path::Path, answer: &str) -> Factories {
         c.args(["-c", &script]);
         c
     };
-    Factories::new().with_cuda(Arc::new(Players::new(command)))
+    Factories::new().with_cuda_of(Arc::new(Players::new(command)))
 }
 
 #[test]
