@@ -244,7 +244,7 @@ fn look(path: &Path) {
 /// Looks at an API trace, and tells what it cost, a line each.
 fn look_at_launches(path: &Path) {
     let mut w = opened(path);
-    let calls = w.doc().called().unwrap();
+    let calls = w.doc().api_trace().unwrap();
     tell("events", w.doc().len() as f64);
     w.run("show-events");
     w.settle();

@@ -7,7 +7,7 @@
 use egui::{Context, Rect, pos2, vec2};
 use kinescope::commands::COMMANDS;
 use kinescope::theme::ThemeChoice;
-use kinescope::window::{App, Chosen, Setup};
+use kinescope::window::{App, PickResult, Setup};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -36,7 +36,7 @@ fn main() -> anyhow::Result<()> {
         settings: None,
         theme: Some(ThemeChoice::Dark),
         board: None,
-        chooser: Arc::new(|_| Chosen::Nothing),
+        chooser: Arc::new(|_| PickResult::Cancelled),
         commands: COMMANDS,
     };
     let mut app = App::new(&ctx, setup);
@@ -51,7 +51,7 @@ fn main() -> anyhow::Result<()> {
     app.open(&ctx, path.into());
     while app.doc.is_none() {
         next(&mut app);
-        if let Some(e) = app.failed() {
+        if let Some(e) = app.last_error() {
             anyhow::bail!("{e}");
         }
     }
@@ -79,10 +79,10 @@ fn main() -> anyhow::Result<()> {
     let still = median((0..31).map(|_| next(&mut app)).collect());
     let mut moving = Vec::new();
     for i in 0..31 {
-        if let Some(desk) = app.desk() {
+        if let Some(desk) = app.panel_context() {
             let about = desk.doc.len() as f64 * 0.4 + f64::from(i);
             desk.views.timeline.zoom(desk.doc, 1.3, Some(about), 0.0);
-            desk.views.timeline.at_once();
+            desk.views.timeline.finish_animation();
         }
         moving.push(next(&mut app));
     }

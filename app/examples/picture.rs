@@ -2,7 +2,7 @@
 
 use kinescope::commands::COMMANDS;
 use kinescope::theme::ThemeChoice;
-use kinescope::window::{Afterwards, Shot, Studio};
+use kinescope::window::{AfterOpen, Shot, Studio};
 use trace_core::progress::Progress;
 
 fn main() -> anyhow::Result<()> {
@@ -25,7 +25,7 @@ fn main() -> anyhow::Result<()> {
         commands: COMMANDS,
     };
     let mut studio = Studio::new(&shot, Progress::new())?;
-    studio.open(path.as_ref(), Afterwards::default())?;
+    studio.open(path.as_ref(), AfterOpen::default())?;
     for step in steps {
         studio.step(step)?;
     }

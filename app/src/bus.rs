@@ -72,7 +72,7 @@ pub fn report_to(folder: &Path, head: &str) -> io::Result<PathBuf> {
 }
 
 /// Writes all of some bytes, as far as the system takes them.
-fn put(fd: libc::c_int, text: &str) {
+fn write_fd(fd: libc::c_int, text: &str) {
     let mut rest = text.as_bytes();
     while !rest.is_empty() {
         // SAFETY: the pointer and the length are those of one live slice. write(2) may be called in a handler.
@@ -102,9 +102,9 @@ extern "C" fn handle(signal: libc::c_int, info: *mut libc::siginfo_t, _context: 
         let at = unsafe { i.si_addr() };
         recording_at(at.addr())
     });
-    put(libc::STDERR_FILENO, "kinescope: ");
-    put(libc::STDERR_FILENO, name.unwrap_or("memory"));
-    put(
+    write_fd(libc::STDERR_FILENO, "kinescope: ");
+    write_fd(libc::STDERR_FILENO, name.unwrap_or("memory"));
+    write_fd(
         libc::STDERR_FILENO,
         match name {
             Some(_) => ": the file became shorter while it was read, or the disk failed; open it again\n",
@@ -123,7 +123,7 @@ extern "C" fn handle(signal: libc::c_int, info: *mut libc::siginfo_t, _context: 
                 "\n\n",
                 REASON,
             ] {
-                put(fd, part);
+                write_fd(fd, part);
             }
             // SAFETY: the descriptor was opened above and belongs to nobody else.
             unsafe {
@@ -135,7 +135,7 @@ extern "C" fn handle(signal: libc::c_int, info: *mut libc::siginfo_t, _context: 
                 report.shown.as_str(),
                 " (attach it when you tell somebody)\n",
             ] {
-                put(libc::STDERR_FILENO, part);
+                write_fd(libc::STDERR_FILENO, part);
             }
         }
     }

@@ -26,8 +26,8 @@ pub struct Line {
     pub text: String,
 }
 
-/// Most lines kept.
-const MOST: usize = 2_000;
+/// Maximum number of lines kept.
+const MAX_LINES: usize = 2_000;
 
 #[derive(Default)]
 struct Store {
@@ -58,7 +58,7 @@ pub fn push(level: Level, text: impl Into<String>) {
     }
     let time = format!("{:9.3} s", start().elapsed().as_secs_f64());
     let mut store = store();
-    if store.lines.len() >= MOST {
+    if store.lines.len() >= MAX_LINES {
         store.lines.pop_front();
     }
     store.lines.push_back(Line { time, level, text });
@@ -67,12 +67,12 @@ pub fn push(level: Level, text: impl Into<String>) {
 
 /// How many lines were ever added.
 #[must_use]
-pub fn added() -> u64 {
+pub fn total_lines() -> u64 {
     store().added
 }
 
 /// Looks at the lines that are kept, oldest first, without copying them.
-pub fn look<T>(at: impl FnOnce(&VecDeque<Line>) -> T) -> T {
+pub fn with_lines<T>(at: impl FnOnce(&VecDeque<Line>) -> T) -> T {
     at(&store().lines)
 }
 

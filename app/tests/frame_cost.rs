@@ -16,9 +16,9 @@ mod common;
 
 use common::{Window, long};
 use kinescope::document::axis::AxisKind;
-use kinescope::document::changes::Plotted;
+use kinescope::document::changes::PlotLine;
 use kinescope::document::code::Listing;
-use kinescope::document::comparison::With;
+use kinescope::document::comparison::ComparisonSource;
 use kinescope::document::jobs::{Chain, JobFact};
 use kinescope::document::moment::Selection;
 use kinescope::panels::shader::thread::Run;
@@ -124,7 +124,7 @@ fn costs(events: u64, small: Option<&Costs>) -> Costs {
         .chain([busy])
         .collect::<std::collections::BTreeSet<_>>()
     {
-        assert!(w.doc().plot(&Plotted { register, field: None }));
+        assert!(w.doc().plot(&PlotLine { register, field: None }));
     }
     let mut out = BTreeMap::new();
     for panel in [
@@ -258,9 +258,9 @@ fn compare_costs(events: u64, small: Option<&Costs>) -> Costs {
     let ctx = w.harness.ctx.clone();
     w.app().open(&ctx, one);
     w.settle();
-    w.app().compare(&ctx, With::File(other));
+    w.app().compare(&ctx, ComparisonSource::File(other));
     w.settle();
-    let c = w.doc().comparing.done.clone().expect("a comparison");
+    let c = w.doc().comparison.done.clone().expect("a comparison");
     assert!(c.diff.events.changed > events / 400, "{}", c.diff.events.changed);
     let mut out = BTreeMap::new();
     for section in ["Events", "Registers"] {

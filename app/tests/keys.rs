@@ -16,7 +16,7 @@ use kinescope::document::values;
 use kinescope::theme::ThemeChoice;
 use kinescope::window::command::Command;
 use kinescope::window::shortcut::{ctrl, ctrl_shift};
-use kinescope::window::{App, Chosen, Setup};
+use kinescope::window::{App, PickResult, Setup};
 use replay_engine::device::Containment;
 use std::sync::Arc;
 
@@ -38,7 +38,7 @@ fn value(w: &mut Window, index: usize) -> String {
     };
     let (bytes, _) = w.doc().buffer_now(&name).unwrap();
     let size = element.bytes();
-    values::element_text(element, &bytes[index * size..(index + 1) * size])
+    values::format_element(element, &bytes[index * size..(index + 1) * size])
 }
 
 fn field(w: &Window) -> String {
@@ -69,7 +69,7 @@ fn every_shortcut_pressed_and_let_go_in_one_frame_runs_its_own_command_alone() {
         settings: None,
         theme: None,
         board: None,
-        chooser: Arc::new(|_| Chosen::Nothing),
+        chooser: Arc::new(|_| PickResult::Cancelled),
         commands: table.leak(),
     };
     *w.app() = App::new(&ctx, setup);
@@ -241,7 +241,7 @@ fn escape_closes_every_sheet_and_no_single_key_acts_behind_one() {
     let mut info = w.doc().replay.device.clone().expect("the board's own words");
     info.containment = Containment::Iommu;
     w.doc().replay.choose("agent://127.0.0.1:9/mali");
-    w.doc().replay.asked = Some(info);
+    w.doc().replay.queried_device = Some(info);
     w.run("replay");
     assert_eq!(w.app().confirm, Some("replay"));
     assert_eq!(

@@ -7,7 +7,7 @@ mod common;
 
 use common::{Window, samples};
 use kinescope::document::moment::Selection;
-use kinescope::window::{FieldForm, NamingForm, What, entries};
+use kinescope::window::{FieldForm, NameSubject, NamingForm, list_entries};
 use std::time::{Duration, Instant};
 use trace_core::registers::AccessRule;
 
@@ -54,10 +54,10 @@ fn opened() -> (Window, std::path::PathBuf) {
 fn name(w: &mut Window, say: impl FnOnce(&mut NamingForm)) {
     assert!(w.run("name"), "nothing can be named here");
     let ctx = w.harness.ctx.clone();
-    say(&mut w.app().naming.as_mut().unwrap().form);
-    w.app().end_naming(&ctx);
+    say(&mut w.app().name_sheet.as_mut().unwrap().form);
+    w.app().submit_name(&ctx);
     until(w, "it is written", |w| {
-        w.app().naming.as_ref().is_none_or(|n| n.wrong.is_some())
+        w.app().name_sheet.as_ref().is_none_or(|n| n.error.is_some())
     });
 }
 
@@ -78,19 +78,19 @@ fn a_register_is_named_over_the_embedded_map_and_the_name_is_taken_back() {
     until(&mut w, "the name shows", |w| submit(w) == "KICK");
     until(&mut w, "all is found out again", |w| w.doc().facts.pending.is_empty());
     // Everywhere, and nothing else is lost: jobs, spaces, other names, their roles.
-    let offset = w.doc().register().unwrap();
+    let offset = w.doc().current_register().unwrap();
     assert_eq!(w.doc().facts.register_name(offset), "KICK");
     assert_eq!(w.doc().facts.registers[&offset].name, "KICK");
     assert_eq!(w.doc().facts.registers.len(), registers);
     assert_eq!(w.doc().facts.jobs.len(), jobs);
-    assert!(w.doc().facts.register_named("JS1_HEAD_NEXT_LO").is_some());
+    assert!(w.doc().facts.find_register_by_name("JS1_HEAD_NEXT_LO").is_some());
     let doc = w.doc();
-    let line = kinescope::document::words::line(doc, doc.moment());
+    let line = kinescope::document::descriptions::format_event(doc, doc.moment());
     assert!(
         line.starts_with("write KICK 0x") && line.ends_with("start job 0"),
         "{line}"
     );
-    let found = entries(w.app(), "kick");
+    let found = list_entries(w.app(), "kick");
     assert!(found.iter().any(|e| e.0 == "KICK"), "{found:?}");
     let text = std::fs::read_to_string(&map).unwrap();
     assert!(
@@ -113,7 +113,7 @@ fn a_register_is_named_over_the_embedded_map_and_the_name_is_taken_back() {
             name: "deed".into(),
             kind: 2,
             more: "0 nothing, 1 start".into(),
-            ..FieldForm::of_bits(0, 7)
+            ..FieldForm::from_bits(0, 7)
         });
     });
     until(&mut w, "the new name shows", |w| submit(w) == "GO");
@@ -127,7 +127,7 @@ fn a_register_is_named_over_the_embedded_map_and_the_name_is_taken_back() {
     assert_eq!(std::fs::read_to_string(&map).unwrap(), by_hand);
     // The first name was given without the comment: taking it back would take that too.
     assert!(w.run("undo"));
-    until(&mut w, "it is refused", |w| w.app().failed().is_some());
+    until(&mut w, "it is refused", |w| w.app().last_error().is_some());
     assert_eq!(std::fs::read_to_string(&map).unwrap(), by_hand);
 }
 
@@ -140,8 +140,8 @@ fn what_somebody_changed_in_the_file_meanwhile_is_not_taken_back() {
     std::fs::write(&map, &text).unwrap();
     until(&mut w, "the change is seen", |w| submit(w) == "MINE");
     assert!(w.run("undo"));
-    until(&mut w, "it is refused", |w| w.app().failed().is_some());
-    assert!(w.app().failed().unwrap().contains("was changed in the file since"));
+    until(&mut w, "it is refused", |w| w.app().last_error().is_some());
+    assert!(w.app().last_error().unwrap().contains("was changed in the file since"));
     assert_eq!(std::fs::read_to_string(&map).unwrap(), text);
     assert_eq!(submit(&mut w), "MINE");
 }
@@ -152,37 +152,37 @@ fn a_name_that_is_wrong_stays_in_the_sheet_and_writes_nothing() {
     name(&mut w, |form| form.name = "two words".into());
     assert!(
         w.app()
-            .naming
+            .name_sheet
             .as_ref()
             .unwrap()
-            .wrong
+            .error
             .as_ref()
             .unwrap()
             .contains("no spaces")
     );
     let ctx = w.harness.ctx.clone();
-    let form = &mut w.app().naming.as_mut().unwrap().form;
+    let form = &mut w.app().name_sheet.as_mut().unwrap().form;
     form.name = "KICK".into();
     form.fields = vec![
         FieldForm {
             name: "a".into(),
-            ..FieldForm::of_bits(0, 3)
+            ..FieldForm::from_bits(0, 3)
         },
         FieldForm {
             name: "b".into(),
-            ..FieldForm::of_bits(3, 4)
+            ..FieldForm::from_bits(3, 4)
         },
     ];
-    w.app().end_naming(&ctx);
+    w.app().submit_name(&ctx);
     until(&mut w, "it is refused", |w| {
-        w.app().naming.as_ref().unwrap().wrong.is_some()
+        w.app().name_sheet.as_ref().unwrap().error.is_some()
     });
     assert!(
         w.app()
-            .naming
+            .name_sheet
             .as_ref()
             .unwrap()
-            .wrong
+            .error
             .as_ref()
             .unwrap()
             .contains("overlap")
@@ -202,19 +202,19 @@ fn memory_is_named_and_the_name_leads_there() {
     };
     w.app().doc.as_mut().unwrap().select(selection);
     name(&mut w, |form| {
-        assert!(matches!(form.what, What::Memory { bytes: 16, .. }));
+        assert!(matches!(form.subject, NameSubject::Memory { bytes: 16, .. }));
         form.name = "first rows".into();
         form.doc = "What comes first.".into();
     });
     let place = |w: &mut Window| {
         let (doc, space) = (w.doc(), 0);
-        kinescope::document::facts::place_at(&doc.recording, &doc.facts, space, at + 4)
+        kinescope::document::facts::find_name_at(&doc.recording, &doc.facts, space, at + 4)
     };
     until(&mut w, "memory has its name", |w| {
         place(w) == Some(("first rows".into(), 4))
     });
     assert!(
-        entries(w.app(), "first rows")
+        list_entries(w.app(), "first rows")
             .iter()
             .any(|e| e.1 == format!("memory at {at:#x}"))
     );

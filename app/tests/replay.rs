@@ -9,7 +9,7 @@ use common::{Window, diverging, sample};
 use egui_kittest::kittest::Queryable as _;
 use kinescope::document::boards::Boards;
 use kinescope::document::moment::Selection;
-use kinescope::document::replay::{SOFTWARE, TroubleKind};
+use kinescope::document::replay::{DEFAULT_SIMULATOR, ReplayErrorKind};
 use kinescope::document::safety::Safety;
 use kinescope::theme::ThemeChoice;
 use kinescope::window::layout;
@@ -204,7 +204,7 @@ fn containment_is_told_as_it_is_known() {
     w.run("plan");
     assert_eq!(w.doc().safety(), Safety::Proved(Containment::Software));
     assert!(w.has_part("proved"));
-    let told = w.doc().safety_told();
+    let told = w.doc().describe_safety();
     assert!(told.contains("walked after relocation"), "{told}");
     w.edit();
     assert_eq!(
@@ -215,8 +215,8 @@ fn containment_is_told_as_it_is_known() {
     assert!(w.has("Safety: software"));
     w.doc().replay.choose("agent://127.0.0.1:9/mali-g71");
     w.settle();
-    assert_eq!(w.doc().safety(), Safety::Unasked);
-    assert!(w.has("Safety: ! plan not made") && w.doc().replay.real());
+    assert_eq!(w.doc().safety(), Safety::Unqueried);
+    assert!(w.has("Safety: ! plan not made") && w.doc().replay.is_hardware());
 }
 
 #[test]
@@ -245,7 +245,7 @@ fn a_replay_is_stopped_in_the_middle() {
     w.harness.step();
     w.click("Cancel replay");
     let trouble = w.doc().replay.error.clone().expect("what became of it");
-    assert_eq!(trouble.kind, TroubleKind::Stopped);
+    assert_eq!(trouble.kind, ReplayErrorKind::Stopped);
     assert!(w.doc().replay.outcome.is_none() && w.doc().replay.running.is_none());
     assert!(w.has_part("Stopped."));
     w.click("Run replay");
@@ -346,7 +346,7 @@ fn ask_to_pair(w: &mut Window, agent: &Agent) {
     until(w, "the code", |w| w.has("Codes are the same"));
     let digits = |t: &str| t.chars().filter(char::is_ascii_digit).collect::<String>();
     let there = digits(&agent.hear("pairing code: "));
-    let here = w.app().asks.pairing.lock().unwrap().as_ref().unwrap().code.clone();
+    let here = w.app().actions.pairing.lock().unwrap().as_ref().unwrap().code.clone();
     assert_eq!((digits(&here), there.len()), (there, 9), "both ends show the same");
     // The person at the agent says yes, now that the code is there to be seen.
     agent.child.stdin.as_ref().unwrap().write_all(b"y\n").unwrap();
@@ -354,7 +354,7 @@ fn ask_to_pair(w: &mut Window, agent: &Agent) {
     // A click that was under way when the question came up answers nothing.
     w.harness.get_by_label("Codes are the same").click();
     w.harness.step();
-    assert!(w.app().asks.pairing.lock().unwrap().is_some());
+    assert!(w.app().actions.pairing.lock().unwrap().is_some());
     (0..4).for_each(|_| w.harness.step());
 }
 
@@ -371,7 +371,7 @@ fn the_window_pairs_replays_on_the_agent_and_outlives_it() {
 
     w.click(board);
     assert_eq!(w.doc().replay.board(), "agent:127.0.0.1/mali-g71");
-    assert!(!w.doc().replay.real(), "its agent says that it is software");
+    assert!(!w.doc().replay.is_hardware(), "its agent says that it is software");
     w.click("Run replay");
     let o = w.doc().replay.outcome.clone().expect("an outcome");
     assert_eq!(o.verdict, Verdict::Match, "{:?}", o.failure);
@@ -383,7 +383,7 @@ fn the_window_pairs_replays_on_the_agent_and_outlives_it() {
     agent.kill();
     w.settle();
     let trouble = w.doc().replay.error.clone().expect("the window says what happened");
-    assert_eq!(trouble.kind, TroubleKind::Board);
+    assert_eq!(trouble.kind, ReplayErrorKind::Board);
     assert!(
         trouble.text.contains("was lost while the plan was running"),
         "{}",
@@ -409,7 +409,7 @@ fn the_window_pairs_replays_on_the_agent_and_outlives_it() {
     other.click("agent 127.0.0.1");
     assert!(other.has_part("board agent:127.0.0.1") && !other.has("agent 127.0.0.1"));
     w.click("Continue with the simulator");
-    assert_eq!(w.doc().replay.board(), SOFTWARE);
+    assert_eq!(w.doc().replay.board(), DEFAULT_SIMULATOR);
     w.click("Run replay");
     assert_eq!(w.doc().replay.outcome.clone().unwrap().verdict, Verdict::Match);
 }

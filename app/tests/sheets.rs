@@ -23,7 +23,7 @@ fn three_hints_are_read_one_after_another_and_never_come_back() {
     assert!(!w.has("3 of 3") && !w.has("Got it"));
     let folder = w.folder.path().join("settings");
     assert_eq!(Settings::load(Some(folder.clone())).hints_read, 3);
-    assert!(!Settings::load(Some(folder)).first_run());
+    assert!(!Settings::load(Some(folder)).is_first_run());
 }
 
 #[test]
@@ -39,12 +39,12 @@ fn a_crash_of_a_former_run_is_told_once() {
     let mut w = Window::open();
     let folder = w.folder.path().join("crashes");
     let report = crash::write(&folder, "what happened").unwrap();
-    w.app().tell_of_crash(&folder);
+    w.app().report_last_crash(&folder);
     w.settle();
     let (_, details) = w.app().notice.clone().expect("it is told");
     assert!(details.contains(&report.display().to_string()), "{details}");
     w.click("Dismiss");
-    w.app().tell_of_crash(&folder);
+    w.app().report_last_crash(&folder);
     assert!(w.app().notice.is_none(), "once is enough");
 }
 
@@ -105,7 +105,7 @@ fn a_file_dragged_in_opens_and_says_so_before() {
         .push(std::sync::Arc::new(Dropped(other.clone())));
     w.settle();
     w.click("Compare with dragged.kine");
-    assert!(w.doc().comparing.done.is_some() && !w.has("Neither"));
+    assert!(w.doc().comparison.done.is_some() && !w.has("Neither"));
 }
 
 #[test]
@@ -202,7 +202,7 @@ fn path_field(theme: ThemeChoice) -> Window {
     w.has_no_dialog();
     w.run("save-kine");
     // A place that is nowhere, so that the picture is the same on every machine.
-    w.app().typed.as_mut().unwrap().text = "/nowhere/at-all/alexnet.kine".into();
+    w.app().path_prompt.as_mut().unwrap().text = "/nowhere/at-all/alexnet.kine".into();
     w.settle();
     w
 }
@@ -248,13 +248,13 @@ fn without_a_dialog_a_field_takes_the_path() {
         w.settle();
     };
     let beside = format!("{}/", w.folder.path().display());
-    assert_eq!(w.app().typed.as_ref().unwrap().text, beside);
+    assert_eq!(w.app().path_prompt.as_ref().unwrap().text, beside);
     assert!(w.has("other.kine"), "what lies there is shown");
     typed(&mut w, "zz");
     assert!(w.has("No such file.") && !w.has_part("nothing lies there"), "said once");
     w.harness.key_press(egui::Key::Enter);
     w.settle();
-    assert!(w.app().typed.is_some(), "what is not there is not opened");
+    assert!(w.app().path_prompt.is_some(), "what is not there is not opened");
     for _ in 0..2 {
         w.harness.key_press(egui::Key::Backspace);
     }
@@ -262,20 +262,20 @@ fn without_a_dialog_a_field_takes_the_path() {
     typed(&mut w, "oth");
     w.harness.key_press(egui::Key::Tab);
     w.settle();
-    assert_eq!(w.app().typed.as_ref().unwrap().text, other.to_string_lossy());
+    assert_eq!(w.app().path_prompt.as_ref().unwrap().text, other.to_string_lossy());
     w.harness.key_press(egui::Key::Enter);
     w.settle();
-    assert!(w.app().typed.is_none());
+    assert!(w.app().path_prompt.is_none());
     assert_eq!(w.doc().path, other);
 
     // Saving begins in the recording's folder with a name that is not the recording's, which is selected.
     assert!(w.run("save-kine"));
     let offered = w.folder.path().join("other-copy.kine");
-    assert_eq!(w.app().typed.as_ref().unwrap().text, offered.to_string_lossy());
+    assert_eq!(w.app().path_prompt.as_ref().unwrap().text, offered.to_string_lossy());
     assert!(w.has("New file"));
     typed(&mut w, "other");
     assert_eq!(
-        w.app().typed.as_ref().unwrap().text,
+        w.app().path_prompt.as_ref().unwrap().text,
         other.to_string_lossy(),
         "typed over the name"
     );
@@ -286,10 +286,10 @@ fn without_a_dialog_a_field_takes_the_path() {
     assert_eq!(std::fs::metadata(&other).unwrap().modified().unwrap(), before);
     w.harness.key_press(egui::Key::Escape);
     w.settle();
-    assert!(w.app().typed.is_none());
+    assert!(w.app().path_prompt.is_none());
     let copy = w.folder.path().join("copy.kine");
     assert!(w.run("save-kine"));
-    w.app().typed.as_mut().unwrap().text = copy.to_string_lossy().into_owned();
+    w.app().path_prompt.as_mut().unwrap().text = copy.to_string_lossy().into_owned();
     w.settle();
     w.click("Save there");
     assert!(copy.is_file());
@@ -310,7 +310,7 @@ fn tab_completes_as_far_as_names_agree_and_stays_in_the_field() {
     w.settle();
     w.has_no_dialog();
     assert!(w.run("open"));
-    let text = |w: &mut Window| w.app().typed.as_ref().unwrap().text.clone();
+    let text = |w: &mut Window| w.app().path_prompt.as_ref().unwrap().text.clone();
     w.harness.get_by_label("Path").type_text("tr");
     w.settle();
     w.harness.key_press(egui::Key::Tab);
@@ -345,9 +345,9 @@ fn arrows_choose_among_the_names_below_the_path() {
         w.harness.key_press(key);
         w.settle();
         assert!(w.harness.get_by_label("Path").is_focused());
-        w.app().typed.as_ref().unwrap().text.clone()
+        w.app().path_prompt.as_ref().unwrap().text.clone()
     };
-    let named = |p: &std::path::Path| p.to_string_lossy().into_owned();
+    let named = |p: &Path| p.to_string_lossy().into_owned();
     let one = named(&w.folder.path().join("trace-one.kine"));
     assert_eq!(press(&mut w, egui::Key::ArrowDown), named(&folder));
     assert_eq!(press(&mut w, egui::Key::ArrowDown), one);
@@ -358,6 +358,6 @@ fn arrows_choose_among_the_names_below_the_path() {
     press(&mut w, egui::Key::ArrowDown);
     w.harness.key_press(egui::Key::Enter);
     w.settle();
-    assert!(w.app().typed.is_none());
+    assert!(w.app().path_prompt.is_none());
     assert_eq!(w.doc().path, folder.join("inner.kine"));
 }

@@ -14,8 +14,8 @@ use kinescope::document::axis::AxisKind;
 use kinescope::document::changes::SavedFilter;
 use kinescope::document::facts::Stage;
 use kinescope::document::moment::Selection;
-use kinescope::document::touches::Deed;
-use kinescope::document::trail::Deeds;
+use kinescope::document::xref::AccessKind;
+use kinescope::document::xref_trail::AccessFilter;
 use kinescope::panels::timeline::Measure;
 use kinescope::theme::Palette;
 use kinescope::theme::ThemeChoice;
@@ -103,8 +103,8 @@ fn job_events(w: &mut Window, job: usize) -> (u64, u64) {
 }
 
 fn measured(w: &mut Window) -> Option<Measure> {
-    let desk = w.app().desk()?;
-    Measure::of(desk.doc, &desk.views.timeline)
+    let desk = w.app().panel_context()?;
+    Measure::new(desk.doc, &desk.views.timeline)
 }
 
 #[test]
@@ -171,7 +171,7 @@ fn a_drag_measures_events_time_and_accesses() {
         assert!(m.first <= submit && done < end && m.jobs >= 1, "{axis:?}: {m:?}");
         assert_eq!(doc.moment(), before, "measuring does not move the moment");
         assert!(
-            w.has(&format!("Measured {}", m.words())),
+            w.has(&format!("Measured {}", m.describe())),
             "{axis:?}: it is told on the screen"
         );
     }
@@ -231,13 +231,13 @@ fn on_axes_of_time_a_drag_measures_the_span_as_drawn() {
             "{axis:?}: the span as drawn is {span} ns"
         );
         assert_eq!((m.ns, m.events), (60_000, 14), "{axis:?}: first to last event");
-        assert!(m.words().contains("first to last event 60 µs"), "{}", m.words());
+        assert!(m.describe().contains("first to last event 60 µs"), "{}", m.describe());
         // Within a gap there is time and no event.
         drag(&mut w, pos2(at(142.0), y), pos2(at(147.0), y));
         let m = measured(&mut w).unwrap();
         assert_eq!(m.events, 0);
         assert!(m.span_ns.unwrap().abs_diff(5_000) < 1_000, "{m:?}");
-        assert!(m.words().contains("no events"), "{}", m.words());
+        assert!(m.describe().contains("no events"), "{}", m.describe());
     }
 }
 
@@ -302,7 +302,7 @@ fn a_recording_without_times_says_so() {
     assert_eq!(w.views().timeline.axis, AxisKind::Order);
     let r = lanes(&w);
     drag(&mut w, r.center(), r.center() + vec2(120.0, 0.0));
-    let words = measured(&mut w).unwrap().words();
+    let words = measured(&mut w).unwrap().describe();
     assert!(!words.contains("ns") && words.contains("event"), "{words}");
 }
 
@@ -334,7 +334,7 @@ fn cursors_are_set_by_mouse_and_moved_by_their_flags() {
         before,
         "setting a cursor does not move the current event"
     );
-    let words = w.doc().cursor_span().unwrap().words();
+    let words = w.doc().cursor_span().unwrap().describe();
     assert!(words.ends_with("20 events"), "{words}");
     let told = w.harness.query_all_by_label(&words).count();
     assert!(told >= 2, "the timeline and the status bar say {words}: {told}");
@@ -489,7 +489,7 @@ fn a_zoom_by_key_is_over_after_120_ms_and_the_next_one_starts_from_where_it_is()
     w.harness.step();
     w.harness.step();
     w.harness.step();
-    assert!(!w.views().timeline.moving(), "nothing moves any more");
+    assert!(!w.views().timeline.is_animating(), "nothing moves any more");
     let n = w.doc().len() as f64;
     let (a, b) = w.timeline_part();
     assert!(
@@ -587,7 +587,7 @@ fn painted(w: &Window, row: Rect, x: f32, colour: egui::Color32) -> bool {
 fn one_write_among_a_million_reads_is_painted_on_every_axis() {
     let at = 654_321;
     let mut w = Window::of(long::quiet(1_000_000, at));
-    let ink = Palette::of(ThemeChoice::Dark).write;
+    let ink = Palette::for_theme(ThemeChoice::Dark).write;
     for axis in AxisKind::ALL {
         w.timeline_axis(axis);
         w.run("fit");
@@ -624,7 +624,7 @@ fn show_first(w: &mut Window, path: std::path::PathBuf) {
         assert!(
             since.elapsed().as_secs() < 60,
             "it never opened: {:?}",
-            w.app().failed()
+            w.app().last_error()
         );
     }
 }
@@ -635,7 +635,7 @@ fn a_file_with_kept_analyses_shows_them_at_once_and_the_rest_as_it_comes() {
     let path = w.folder.path().join("long.kine");
     trace_core::timeline::write(&long::busy(60_000), &path, &Progress::new()).unwrap();
     show_first(&mut w, path);
-    assert!(w.doc().facts.knows(Stage::Timeline), "jobs come from the file");
+    assert!(w.doc().facts.has_stage(Stage::Timeline), "jobs come from the file");
     assert!(!w.doc().facts.jobs.is_empty());
     assert!(
         w.has("Timeline lanes") && w.has("Lane jobs"),
@@ -659,7 +659,7 @@ fn what_is_being_found_out_can_be_stopped() {
     show_first(&mut w, path);
     w.app().tasks.cancel_all();
     w.settle();
-    assert!(!w.doc().facts.pending.is_empty() && w.doc().finding_out.is_none());
+    assert!(!w.doc().facts.pending.is_empty() && w.doc().derivation.is_none());
     assert!(kinescope::log::text().contains("was stopped"));
     assert!(w.has("Timeline lanes"), "what is known is still shown");
     w.run("reload");
@@ -816,7 +816,7 @@ fn a_saved_filter_that_does_not_fit_says_so_in_its_lane() {
     };
     assert!(w.doc().save_filter("reg = NO_SUCH", Some(lane)));
     w.settle();
-    assert!(w.doc().lanes.wrong("reg = NO_SUCH").is_some());
+    assert!(w.doc().lanes.error("reg = NO_SUCH").is_some());
     assert!(w.has("Lane reg = NO_SUCH"));
 }
 
@@ -841,7 +841,7 @@ fn what_reads_and_writes_a_register_lights_up_and_is_gone_along() {
     let mut w = Window::named("vecadd.kine");
     let polled = w.doc().facts.polls[0].first;
     let access = w.doc().recording.events.access(polled as usize).unwrap();
-    let register = w.doc().facts.register_of(&access).expect("a register is polled");
+    let register = w.doc().facts.find_register(&access).expect("a register is polled");
     let name = w.doc().facts.register_name(register);
     let fact = w.doc().facts.registers[&register].clone();
     let first = fact.accesses.all().first().unwrap();
@@ -893,21 +893,24 @@ fn the_job_that_writes_a_byte_is_its_last_writer_and_the_one_that_reads_it_its_n
     let end = w.doc().len();
     w.doc().go(end);
     byte(&mut w, "c");
-    let last = w.doc().along(false, Deeds::Writes).expect("something wrote it");
+    let last = w
+        .doc()
+        .next_xref(false, AccessFilter::Writes)
+        .expect("something wrote it");
     assert!(last >= submit);
     w.run("last-writer");
     assert_eq!(w.doc().moment(), last);
-    let touches = w.doc().trail.touches().to_vec();
+    let touches = w.doc().xrefs.event_xrefs().to_vec();
     assert!(
         touches
             .iter()
-            .any(|t| t.event == Some(submit) && t.deed == Deed::Writes)
+            .any(|t| t.event == Some(submit) && t.access == AccessKind::Write)
     );
     assert!(touches.is_sorted_by_key(|t| t.event));
     // Nothing selected: the register of the event at the moment is followed.
     w.doc().go(submit);
     w.settle();
-    assert!(w.has("Trail of JS1_COMMAND_NEXT") && w.doc().trail.touches().is_empty());
+    assert!(w.has("Trail of JS1_COMMAND_NEXT") && w.doc().xrefs.event_xrefs().is_empty());
 }
 
 #[test]
@@ -981,7 +984,7 @@ fn streams_have_lanes_with_launches_copies_and_what_waits_for_what() {
         !w.has("Lane stream 0") && !w.has("Lane launches 2"),
         "no lane of the counts behind them"
     );
-    let p = Palette::of(ThemeChoice::Dark);
+    let p = Palette::for_theme(ThemeChoice::Dark);
     // Each launch is a block of its colour in the lane of its stream, and none in another's.
     let blocks = |w: &Window, lane: Rect| {
         let job = p.job.gamma_multiply(kinescope::theme::SOFT);
@@ -1019,10 +1022,10 @@ fn streams_have_lanes_with_launches_copies_and_what_waits_for_what() {
     w.settle();
     let writes = w
         .doc()
-        .trail
-        .touches()
+        .xrefs
+        .event_xrefs()
         .iter()
-        .filter(|t| t.deed == Deed::Writes)
+        .filter(|t| t.access == AccessKind::Write)
         .count();
     assert_eq!(writes, 3, "it was taken, and copied to in each run");
 }
@@ -1032,7 +1035,7 @@ fn many_launches_share_pixels_and_a_single_failure_stays() {
     let n = net(2000);
     let mut w = Window::of(n.recording.clone());
     let row = lane(&w, "stream 2");
-    let job = Palette::of(ThemeChoice::Dark).job;
+    let job = Palette::for_theme(ThemeChoice::Dark).job;
     let meshes = w.harness.output().shapes.iter().filter(|s| {
         matches!(&s.shape, Shape::Mesh(m) if m.vertices.iter().any(|v| row.contains(v.pos) && v.color == job.gamma_multiply(kinescope::theme::SOFT)))
     });

@@ -11,7 +11,7 @@ use kinescope::document::workspace::TableColumns;
 use kinescope::log;
 use kinescope::theme::columns::Tables;
 use kinescope::window::layout;
-use kinescope::window::layout::Place;
+use kinescope::window::layout::FloatingGeometry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use trace_core::check::{FindingKind, Severity};
@@ -38,8 +38,8 @@ fn it_lies_beside_the_recording_and_everything_comes_back() {
     w.run("toggle-outline");
     w.views().events.filter = "write".into();
     w.doc().replay.keep_gaps = true;
-    w.doc().replay.how.graph = true;
-    w.doc().replay.alike = "f32:1e-5".into();
+    w.doc().replay.api_options.graph = true;
+    w.doc().replay.tolerance = "f32:1e-5".into();
     w.doc().go(11);
     w.app().sides.inspector = 340.0;
     w.app().sides.set = true;
@@ -53,7 +53,7 @@ fn it_lies_beside_the_recording_and_everything_comes_back() {
         shown: BTreeSet::from(["thread".to_owned()]),
     };
     let own = BTreeMap::from([("events".to_owned(), columns)]);
-    w.app().asks.tables = Tables::from_workspace(&own);
+    w.app().actions.tables = Tables::from_workspace(&own);
     let view = w.views().timeline.range;
     again(&mut w);
     assert_eq!((w.doc().cursors.a, w.doc().cursors.b), (Some(3), Some(17)));
@@ -65,8 +65,8 @@ fn it_lies_beside_the_recording_and_everything_comes_back() {
     assert!(w.shows("jobs") && !w.app().outline && w.app().inspector);
     assert_eq!(w.views().events.filter, "write");
     assert!(w.doc().replay.keep_gaps);
-    assert!(w.doc().replay.how.graph && !w.doc().replay.how.step);
-    assert_eq!(w.doc().replay.alike, "f32:1e-5");
+    assert!(w.doc().replay.api_options.graph && !w.doc().replay.api_options.step);
+    assert_eq!(w.doc().replay.tolerance, "f32:1e-5");
     assert_eq!(w.app().sides.inspector, 340.0, "the width is drawn as it was left");
     let folder = w.folder.path().join("settings/workspaces");
     assert!(!folder.exists(), "nothing is kept elsewhere");
@@ -77,11 +77,11 @@ fn a_panel_torn_off_comes_back_where_it_was() {
     let mut w = Window::open();
     w.run("show-memory");
     w.run("tear-off");
-    let place = Place {
+    let place = FloatingGeometry {
         at: Some([320.0, 64.0]),
         size: [500.0, 410.0],
     };
-    w.app().torn[0].now = place;
+    w.app().floating[0].now = place;
     let path = w.doc().path.clone();
     w.run("close");
     let ctx = w.harness.ctx.clone();
@@ -89,7 +89,7 @@ fn a_panel_torn_off_comes_back_where_it_was() {
     while w.app().doc.is_none() {
         w.harness.step();
     }
-    let torn = &w.app().torn[0];
+    let torn = &w.app().floating[0];
     assert_eq!((torn.panel, torn.start), ("memory", place));
     assert!(!w.shows("memory"), "it is in one place only");
 }
@@ -154,7 +154,8 @@ fn a_damaged_file_is_told_and_put_aside() {
         std::fs::write(&file, text).unwrap();
         let path = w.doc().path.clone();
         let (recording, facts) = (w.doc().recording.clone(), w.doc().facts.clone());
-        w.app().take(kinescope::document::Document::new(path, recording, facts));
+        w.app()
+            .show_document(kinescope::document::Document::new(path, recording, facts));
         w.settle();
         let aside = PathBuf::from(format!("{}.damaged", file.display()));
         assert_eq!(std::fs::read_to_string(&aside).unwrap(), text);
@@ -163,7 +164,7 @@ fn a_damaged_file_is_told_and_put_aside() {
         assert!(details.contains(&aside.display().to_string()), "{details}");
         assert_eq!(
             layout::dock(&w.app().dock),
-            Some(layout::at_first(layout::Holds::Accesses))
+            Some(layout::default_dock(layout::RecordingContent::Accesses))
         );
         // And a new one is kept in its place.
         w.doc().go(5);

@@ -1,6 +1,6 @@
 //! Plans of devices that master the bus: what the verification lets through is followed by other means.
 
-use crate::plans::changed;
+use crate::plans::apply_changes;
 use replay_core::{Action, Actions};
 use replay_engine::device::{Arena, Containment, DeviceInfo, Window};
 use replay_engine::plan::{self, Compiled, PlanMemory};
@@ -71,17 +71,17 @@ static SOUND: LazyLock<Option<Compiled>> = LazyLock::new(|| {
 });
 
 /// A plan that can be moved into other memory is refused or proved there as anywhere.
-pub(crate) fn moved(whole: &Compiled) {
+pub(crate) fn check_moved(whole: &Compiled) {
     if let Ok(moved) = whole.moved_to(&device()) {
         let _ = verify(&moved.plan, &moved.pages, &device());
     }
 }
 
 /// The sound plan, changed as the input says, 12 bytes a change.
-pub(crate) fn verified(data: &[u8]) -> bool {
+pub(crate) fn verify_changed(data: &[u8]) -> bool {
     let sound = SOUND.as_ref().cloned();
     let mut compiled = sound.unwrap_or_else(|| panic!("the sample does not compile"));
-    changed(&mut compiled, data);
+    apply_changes(&mut compiled, data);
     if verify(&compiled.plan, &compiled.pages, &device()).is_err() {
         return false;
     }
@@ -97,7 +97,7 @@ const HOSTILE: u64 = 0xdead_beef;
 fn follow(compiled: &Compiled) {
     let plan = &compiled.plan;
     let (Ok(mut memory), Ok(images)) = (
-        PlanMemory::of(plan, &compiled.pages),
+        PlanMemory::from_plan(plan, &compiled.pages),
         plan.change_images(&compiled.pages),
     ) else {
         panic!("a verified plan lacks a page")
@@ -110,7 +110,7 @@ fn follow(compiled: &Compiled) {
     for action in Actions::new(&plan.body).map_while(Result::ok) {
         match action {
             Action::Put { .. } | Action::Copy { .. } => {
-                assert!(memory.carry_out(&action, &images), "a verified change cannot be made");
+                assert!(memory.apply(&action, &images), "a verified change cannot be made");
             }
             // The check has its end waited for. The device chooses its first queue and word by itself.
             Action::Write {

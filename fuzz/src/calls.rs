@@ -1,7 +1,7 @@
 //! A recording of calls that may say anything: what it tells of code and streams, its rows, and what a replay makes of it.
 
 use crate::input::Input;
-use crate::recordings::{read_all, survives};
+use crate::recordings::{check_storable, read_all};
 use replay_engine::device::cuda::{Script, Step};
 use trace_core::recording::{
     AllocationRow, CALL_FACTS, CallEvent, CallRow, CopyRow, EventsBuilder, FillRow, LaunchRow, MemoryBuilder, OrderRow,
@@ -12,7 +12,7 @@ use trace_core::{PAGE_SIZE, Recording, diff};
 const PAGES: u8 = 4;
 
 /// Asks a recording of calls everything. Whether a replay can be made of it.
-pub fn ask(recording: &Recording) -> bool {
+pub fn query_all(recording: &Recording) -> bool {
     let facts = recording.call_facts();
     for at in 0..recording.events.len() {
         let Some(call) = recording.events.call(at) else {
@@ -22,7 +22,7 @@ pub fn ask(recording: &Recording) -> bool {
         assert!(!text.is_empty() || facts.is_some(), "a call without words");
         match call {
             CallEvent::Copy(c) => {
-                if let Some(bytes) = recording.copied(&c) {
+                if let Some(bytes) = recording.copy_content(&c) {
                     assert_eq!(Some(bytes.len() as u64), c.total());
                 }
             }
@@ -42,7 +42,7 @@ pub fn ask(recording: &Recording) -> bool {
             assert_eq!(code.len() as u64, module.bytes);
         }
     }
-    let Ok(script) = Script::of(recording) else {
+    let Ok(script) = Script::new(recording) else {
         return false;
     };
     let mut end = 0;
@@ -57,7 +57,7 @@ pub fn ask(recording: &Recording) -> bool {
             Step::Input(n) => {
                 let t = &script.inputs[*n];
                 assert!(t.event == *event && t.row.total().is_some());
-                let _ = recording.copied(&t.row);
+                let _ = recording.copy_content(&t.row);
             }
             Step::Output(n) => assert_eq!(script.outputs[*n].event, *event),
             _ => {}
@@ -78,7 +78,7 @@ pub fn calls(data: &[u8]) -> bool {
     events.call_bytes(&arguments);
     while !input.is_empty() && events.len() < 256 {
         let row = row(&mut input);
-        events.any_call(events.len() as u64, 1, row);
+        events.push_call(events.len() as u64, 1, row);
     }
     let mut pages = MemoryBuilder::new();
     for n in 1..=PAGES {
@@ -91,7 +91,7 @@ pub fn calls(data: &[u8]) -> bool {
     };
     recording.extras.insert(CALL_FACTS.to_owned(), json);
     read_all(&recording);
-    survives(&recording);
+    check_storable(&recording);
     // Beside one whose pages hold other bytes.
     let mut pages = MemoryBuilder::new();
     for n in 1..=PAGES {
@@ -106,7 +106,7 @@ pub fn calls(data: &[u8]) -> bool {
         diff::diff(&other, &recording) == d.swapped(),
         "which is first makes a difference"
     );
-    ask(&recording)
+    query_all(&recording)
 }
 
 /// Bytes with their length in two bytes before them; no more than there are.

@@ -1,22 +1,27 @@
-//! Containers of CUDA code: fatbins, cubins and PTX, which a program hands to its driver or a person puts beside a file.
+//! Containers of CUDA code: fatbins, cubins and PTX, which a program hands to its driver or a person puts beside a
+//! file.
 
 use cuda_code::cubin::Cubin;
 use cuda_code::fatbin::{Wrapper, images};
 use cuda_code::ptx::{Change, LaunchBounds, Ptx, with_launch_bounds};
 use cuda_code::{Capability, Image};
 
-/// Most bytes of code that are unpacked for one input: each is read again.
-const MOST_UNPACKED: u64 = 16 << 20;
+/// Maximum number of bytes of code that are unpacked for one input: each is read again.
+const MAX_UNPACKED: u64 = 16 << 20;
 
 /// Any bytes as code: everything that there is to read in them.
 pub fn cuda_code(data: &[u8]) -> bool {
     let device = Capability::new(9, 0);
-    let image = Image::of(data);
-    let _ = Wrapper::of(data);
-    let mut left = MOST_UNPACKED;
+    let image = Image::detect(data);
+    let _ = Wrapper::parse(data);
+    let mut left = MAX_UNPACKED;
     let mut taken = false;
     for fatbin in images(data).map_while(Result::ok) {
-        let _ = (fatbin.choose(device), fatbin.held(), fatbin.header().total_bytes());
+        let _ = (
+            fatbin.choose(device),
+            fatbin.list_entries(),
+            fatbin.header().total_bytes(),
+        );
         for entry in fatbin.entries().map_while(Result::ok) {
             let size = entry.unpacked_bytes.max(entry.padded_bytes);
             if size > left {
@@ -37,7 +42,7 @@ pub fn cuda_code(data: &[u8]) -> bool {
 
 /// A cubin or PTX.
 fn code_of(bytes: &[u8]) -> bool {
-    if let Ok(cubin) = Cubin::of(bytes) {
+    if let Ok(cubin) = Cubin::parse(bytes) {
         let _ = (cubin.arch(), cubin.abi_version(), cubin.constant_banks());
         for name in cubin.kernel_names().unwrap_or_default().iter().take(4) {
             assert!(cubin.contains_kernel(name), "a kernel that is listed is not there");
@@ -48,7 +53,7 @@ fn code_of(bytes: &[u8]) -> bool {
         }
         return cubin.kernels().is_ok();
     }
-    let Ok(ptx) = Ptx::of(bytes) else { return false };
+    let Ok(ptx) = Ptx::parse(bytes) else { return false };
     let change = LaunchBounds {
         max_threads: Change::Set([64, 1, 1]),
         min_blocks: Change::Remove,
@@ -57,7 +62,7 @@ fn code_of(bytes: &[u8]) -> bool {
     for entry in ptx.entries.iter().take(4) {
         let _ = entry.parameter_bytes();
         if let Ok(changed) = with_launch_bounds(bytes, entry.name, &change) {
-            let again = Ptx::of(&changed).unwrap_or_else(|e| panic!("changed text does not read: {e}"));
+            let again = Ptx::parse(&changed).unwrap_or_else(|e| panic!("changed text does not read: {e}"));
             let bounds = again
                 .entry(entry.name)
                 .map(|e| (e.max_threads, e.min_blocks, e.max_registers));

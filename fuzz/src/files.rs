@@ -2,8 +2,8 @@
 
 use crate::in_folder;
 use kinescope_files::buffers::npy;
-use kinescope_files::changes::{Changes, Recorded};
-use kinescope_files::journal::{self, Of};
+use kinescope_files::changes::{Changes, RecordedContents};
+use kinescope_files::journal::{self, JournalKey};
 use kinescope_files::keys::KeysFile;
 use kinescope_files::link::Link;
 use kinescope_files::values;
@@ -58,7 +58,7 @@ pub fn link(data: &[u8]) -> bool {
     let Ok(read) = Link::parse(text) else { return false };
     let written = read.to_string();
     // Written again it may be longer than what is read: `é` becomes six characters.
-    if written.len() <= kinescope_files::link::MOST_BYTES {
+    if written.len() <= kinescope_files::link::MAX_BYTES {
         assert_eq!(Link::parse(&written).as_ref(), Ok(&read), "{written}");
     }
     true
@@ -92,9 +92,9 @@ pub fn keys(data: &[u8]) -> bool {
 }
 
 /// Two buffers, one of which begins two bytes before the end of a page.
-struct Two;
+struct TwoBuffers;
 
-impl Recorded for Two {
+impl RecordedContents for TwoBuffers {
     fn extent(&self, buffer: &str) -> Option<(u64, u64)> {
         match buffer {
             "in" => Some((0x1ffe, 64)),
@@ -116,7 +116,7 @@ pub fn journal(data: &[u8]) -> bool {
     let Ok(text) = std::str::from_utf8(data) else {
         return false;
     };
-    let of = Of {
+    let of = JournalKey {
         events: 10,
         gpu: 1,
         source: "x".into(),
@@ -126,14 +126,14 @@ pub fn journal(data: &[u8]) -> bool {
     } else {
         format!("{{\"of\":{{\"events\":10,\"gpu\":1,\"source\":\"x\"}}}}\n{text}")
     };
-    let Some(found) = journal::parse(&whole, &of, &Two) else {
+    let Some(found) = journal::parse(&whole, &of, &TwoBuffers) else {
         return false;
     };
     let sound = found.unusable == 0;
     let mut changes = found.changes;
     let same_size = |c: &Changes| {
         for (name, edited) in c.inputs() {
-            let size = Two.extent(name).map(|e| e.1);
+            let size = TwoBuffers.extent(name).map(|e| e.1);
             assert_eq!(Some(edited.len()), size, "an edit changed a buffer's size");
             for r in edited.ranges() {
                 assert!(
@@ -151,7 +151,7 @@ pub fn journal(data: &[u8]) -> bool {
     }
     assert_eq!((undone, changes.len()), (count, 0));
     assert!(changes.inputs().is_empty(), "undo left an edit behind");
-    while changes.redo(&Two).is_some() {}
+    while changes.redo(&TwoBuffers).is_some() {}
     assert!(changes.len() >= count);
     same_size(&changes);
     sound
@@ -188,7 +188,7 @@ pub fn buffer_file(data: &[u8]) -> bool {
             taken = true;
             assert_eq!(bytes.len() as u64, buffer.bytes);
             for one in bytes.chunks(element.bytes()).take(64) {
-                let text = values::element_text(element, one);
+                let text = values::format_element(element, one);
                 assert!(values::element_f64(element, one).is_some() && !text.is_empty());
             }
         }

@@ -2,17 +2,17 @@
 
 use crate::input::Input;
 use trace_core::Recording;
-use trace_core::filter::{Derived, JobEnds, Query, complete};
+use trace_core::filter::{Derived, JobBounds, Query, complete};
 use trace_core::progress::Progress;
 use trace_core::recording::{
     Access, DmaMapRow, EventsBuilder, HostWriteRow, InterruptRow, Space, SpaceKind, SubmitRow, UndecodedRow,
 };
 
 /// Events of the recording at most.
-const MOST: u8 = 64;
+const MAX_EVENTS: u8 = 64;
 
-/// The first byte is a number of events of eight bytes each, the rest a filter. Whatever the text is, what is wrong with
-/// it has a place, and completion comes back; a right one finds in a scan what it finds event by event.
+/// The first byte is a number of events of eight bytes each, the rest a filter. Whatever the text is, what is wrong
+/// with it has a place, and completion comes back; a right one finds in a scan what it finds event by event.
 pub fn filter(data: &[u8]) -> bool {
     let mut input = Input(data);
     let (recording, derived) = recorded(&mut input);
@@ -34,7 +34,7 @@ pub fn filter(data: &[u8]) -> bool {
     for event in 0..recording.events.len() as u64 {
         assert_eq!(
             found.contains(event),
-            filter.passes(&recording.events, event),
+            filter.is_match(&recording.events, event),
             "event {event}"
         );
     }
@@ -44,7 +44,7 @@ pub fn filter(data: &[u8]) -> bool {
 fn recorded(input: &mut Input<'_>) -> (Recording, Derived) {
     let mut b = EventsBuilder::new();
     let mut derived = Derived::default();
-    for event in 0..u64::from(input.u8().min(MOST)) {
+    for event in 0..u64::from(input.u8().min(MAX_EVENTS)) {
         let (kind, thread, offset, value) = (input.u8(), input.u8(), input.u16(), input.u32());
         let time = event * 1_000;
         let thread = u32::from(thread % 4);
@@ -95,7 +95,7 @@ fn recorded(input: &mut Input<'_>) -> (Recording, Derived) {
             ),
             _ => {
                 if kind % 16 == 7 {
-                    derived.jobs.push(JobEnds {
+                    derived.jobs.push(JobBounds {
                         slot: kind >> 6,
                         submit: event,
                         done: (value & 1 == 0).then_some(event + u64::from(value >> 28)),

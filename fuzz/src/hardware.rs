@@ -33,7 +33,7 @@ pub fn hardware(data: &[u8]) -> bool {
             None => false,
         },
         // On a machine without files: what is taken for a device is told as one that is not there.
-        1 => guard::keep(rest, &Host::at("/nonexistent"))
+        1 => guard::run_guard(rest, &Host::with_root("/nonexistent"))
             .iter()
             .any(|wrong| wrong.contains("/nonexistent")),
         2 => match pci::Name::parse(&text) {
@@ -60,8 +60,8 @@ pub fn hardware(data: &[u8]) -> bool {
             None => false,
         },
         _ => {
-            let records: Vec<String> = rest.split(|b| *b == 0).map(vfio::refused::text).collect();
-            let told = vfio::refused::told(&records, "0000:00:02.0");
+            let records: Vec<String> = rest.split(|b| *b == 0).map(vfio::dma_faults::text).collect();
+            let told = vfio::dma_faults::filter_faults(&records, "0000:00:02.0");
             assert!(told.len() <= records.len());
             !told.is_empty()
         }

@@ -1,6 +1,6 @@
 //! Databases of tools that record single kernels: each file of one beside sound other ones.
 
-use crate::recordings::{read_all, survives};
+use crate::recordings::{check_storable, read_all};
 use crate::{calls, in_folder};
 use std::path::Path;
 use trace_core::Recording;
@@ -68,8 +68,8 @@ fn database(files: &Files, data: &[u8], import: fn(&Path, &Progress) -> Result<R
         let _ = trace_core::import::parts(&path);
         if let Ok(recording) = import(&path, &Progress::new()) {
             read_all(&recording);
-            survives(&recording);
-            assert!(calls::ask(&recording), "an imported recording cannot be played");
+            check_storable(&recording);
+            assert!(calls::query_all(&recording), "an imported recording cannot be played");
             taken = true;
         }
         // Other targets of this thread use the folder too.

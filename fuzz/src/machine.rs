@@ -2,7 +2,7 @@
 
 use crate::input::Input;
 use device_mali::{Budget, Model, SoftwareMali};
-use register_maps::naming::{self, Head, NamedField, NamedRegister, Said};
+use register_maps::naming::{self, MapHeader, NameEntry, NamedField, NamedRegister};
 use replay_core::Device;
 use replay_engine::device::{Arena, Board, space};
 use std::collections::BTreeMap;
@@ -107,16 +107,16 @@ pub fn page_tables(data: &[u8]) -> bool {
             ControlFlow::Continue(())
         }
     });
-    let _ = mmu::mapped_twice(&scan.leaves);
-    let _ = mmu::executable_and_writable(&scan.mappings);
-    let _ = mmu::mapped_without(&scan.leaves, &[0..4, 9..1 << 40], 100);
+    let _ = mmu::find_double_mappings(&scan.leaves);
+    let _ = mmu::find_writable_code(&scan.mappings);
+    let _ = mmu::find_pages_without_content(&scan.leaves, &[0..4, 9..1 << 40], 100);
     !scan.leaves.is_empty()
 }
 
 /// GPU memory that begins at address 0 and is as long as the input.
-struct Flat<'a>(&'a [u8]);
+struct FlatMemory<'a>(&'a [u8]);
 
-impl GpuMemory for Flat<'_> {
+impl GpuMemory for FlatMemory<'_> {
     fn read(&self, va: GpuVa, out: &mut [u8]) -> bool {
         let from = usize::try_from(va.0)
             .ok()
@@ -136,12 +136,12 @@ impl GpuMemory for Flat<'_> {
 pub fn job_chain(data: &[u8]) -> bool {
     let mut input = Input(data);
     let head = GpuVa(u64::from(input.u16()));
-    let chain = jobs::chain(&Flat(input.0), head);
+    let chain = jobs::read_chain(&FlatMemory(input.0), head);
     assert!(chain.jobs.len() <= jobs::MAX_JOBS);
     for job in &chain.jobs {
         let Ok(header) = &job.header else { continue };
         assert_eq!(JobHeader::decode(&header.encode()).as_ref(), Ok(header));
-        let _ = header.looks_sound();
+        let _ = header.check_soundness();
         if let Some(d) = &job.dispatch {
             packs(d);
         }
@@ -153,7 +153,7 @@ pub fn job_chain(data: &[u8]) -> bool {
     if let Some(bytes) = input.0.first_chunk::<HEADER_BYTES>() {
         let h = JobHeader::read(bytes);
         assert_eq!(JobHeader::read(&h.encode()), h);
-        let _ = h.looks_sound();
+        let _ = h.check_soundness();
     }
     packs(&Dispatch::unpack(input.u32(), input.u32()));
     chain.end == ChainEnd::End
@@ -184,7 +184,10 @@ pub fn register_map(data: &[u8]) -> bool {
     for register in map.registers().take(48) {
         assert!(u64::from(register.offset) < map.window_bytes());
         assert_eq!(map.at(register.offset).map(|r| &r.name), Some(&register.name));
-        assert_eq!(map.named(&register.name).map(|r| r.offset), Some(register.offset));
+        assert_eq!(
+            map.find_by_name(&register.name).map(|r| r.offset),
+            Some(register.offset)
+        );
         for value in values {
             let _ = register.describe(value);
         }
@@ -222,7 +225,7 @@ pub fn register_map(data: &[u8]) -> bool {
 
 /// A map over another: every register of the upper one is there, and no two share a byte.
 fn over(upper: &RegisterMap, under: &RegisterMap) {
-    let Ok(both) = upper.over(under) else { return };
+    let Ok(both) = upper.overlay(under) else { return };
     for r in upper.registers() {
         assert_eq!(both.at(r.offset).map(|b| (&b.name, b.width)), Some((&r.name, r.width)));
     }
@@ -250,7 +253,7 @@ fn named(text: &str, map: &RegisterMap) {
             doc: String::new(),
             say: String::new(),
         };
-        let said = Said::Register(NamedRegister {
+        let said = NameEntry::Register(NamedRegister {
             offset,
             name: NAME.into(),
             access: AccessRule::ReadWrite,
@@ -259,7 +262,7 @@ fn named(text: &str, map: &RegisterMap) {
             doc: String::new(),
             fields: vec![field],
         });
-        let Ok(written) = naming::say(text, &Head::default(), &said) else {
+        let Ok(written) = naming::set_entry(text, &MapHeader::default(), &said) else {
             continue;
         };
         let made = RegisterMap::parse(&[("named", written.text.as_str())]);
@@ -268,7 +271,7 @@ fn named(text: &str, map: &RegisterMap) {
             .map(|m| (m.at(offset).map(|r| r.name.as_str()), m.layouts().count()));
         assert_eq!(made, Ok((Some(NAME), map.layouts().count())));
         let (new, old) = (written.new.as_deref(), written.old.as_deref());
-        let back = naming::put(&written.text, &Head::default(), said.key(), new, old);
+        let back = naming::replace_entry(&written.text, &MapHeader::default(), said.key(), new, old);
         let back = back.as_deref().map(|t| RegisterMap::parse(&[("back", t)]));
         let names = |m: &RegisterMap| m.registers().map(|r| r.name.clone()).collect::<Vec<_>>();
         assert!(matches!(&back, Ok(Ok(m)) if names(m) == names(map)), "{back:?}");
@@ -285,7 +288,7 @@ fn accesses(map: &RegisterMap, offset: u32, values: &[u64]) {
             offset.wrapping_add(7),
         ] {
             let mut at = 0;
-            for part in map.covering(offset, width) {
+            for part in map.covered_registers(offset, width) {
                 assert!(part.at >= at && part.bytes > 0 && part.byte + part.bytes <= part.register.width);
                 at = part.at + part.bytes;
                 assert!(at <= width.min(8));
@@ -364,7 +367,7 @@ pub fn device_mali(data: &[u8]) -> bool {
     let inside = BASE / 4096..BASE / 4096 + PAGES;
     assert!(device.memory().backed_frames().iter().all(|f| inside.contains(f)));
     assert!(device.reset().is_ok());
-    assert_eq!((device.lines(), device.now_ns()), (0, 0));
+    assert_eq!((device.raised_lines(), device.now_ns()), (0, 0));
     reports.iter().any(|r| r.status == 1)
 }
 

@@ -1,6 +1,6 @@
 //! Register maps of other projects: whatever is taken must read back as a map of the project's form.
 
-use register_maps::{Format, ImportError, Nothing, Options, import};
+use register_maps::{Format, ImportError, NoSources, Options, import};
 
 fn read(bytes: &[u8], format: Format) -> bool {
     let Ok(text) = std::str::from_utf8(bytes) else {
@@ -10,7 +10,7 @@ fn read(bytes: &[u8], format: Format) -> bool {
         format: Some(format),
         ..Options::default()
     };
-    match import("fuzz.xml", text, &options, &mut Nothing) {
+    match import("fuzz.xml", text, &options, &mut NoSources) {
         Ok(_) => true,
         Err(ImportError::Unreadable { reason, .. }) => panic!("an imported map does not read back: {reason}"),
         Err(_) => false,

@@ -1,14 +1,14 @@
 //! Targets for what a peer sends and for the files that decide which peer is trusted.
 
 use crate::in_folder;
-use replay_engine::client::boards::{self, Named};
+use replay_engine::client::boards::{self, TargetName};
 use replay_engine::plan::Plan;
-use replay_engine::run::{Arrived, Left};
+use replay_engine::run::{ArtifactsHeader, ReceivedArtifacts};
 use replay_engine::wire::delta::{Step, join, new_bytes, resolve};
 use replay_engine::wire::message::{
     LeaseReply, LeaseRequest, PagesReply, PagesRequest, PairMessage, RunReply, RunRequest, SessionReply,
 };
-use replay_engine::wire::{KEY_FILE, KeyStore, Limits, PREAMBLE_BYTES, Pieces, Preamble, PublicKey, name_is_sound};
+use replay_engine::wire::{KEY_FILE, KeyStore, Limits, PREAMBLE_BYTES, Pieces, Preamble, PublicKey, is_valid_name};
 use std::os::unix::fs::PermissionsExt as _;
 
 /// What a peer sends: the first byte says whether the rest is a preamble, a message of some kind, or pieces of
@@ -22,28 +22,28 @@ pub fn wire(data: &[u8]) -> bool {
             let Some(Ok(preamble)) = rest.first_chunk::<PREAMBLE_BYTES>().map(Preamble::from_bytes) else {
                 return false;
             };
-            let own = Preamble::own(replay_engine::wire::Word::Session);
+            let own = Preamble::new(replay_engine::wire::PreambleWord::Session);
             let _ = (
-                own.common(&preamble),
-                replay_engine::wire::mismatch(&own, &preamble),
+                own.common_version(&preamble),
+                replay_engine::wire::describe_mismatch(&own, &preamble),
                 preamble.known_word(),
             );
             true
         }
-        1 => comes_back::<SessionReply>(rest),
-        2 => comes_back::<PairMessage>(rest),
-        3 => comes_back::<LeaseRequest>(rest),
-        4 => comes_back::<LeaseReply>(rest),
+        1 => check_round_trip::<SessionReply>(rest),
+        2 => check_round_trip::<PairMessage>(rest),
+        3 => check_round_trip::<LeaseRequest>(rest),
+        4 => check_round_trip::<LeaseReply>(rest),
         5 => {
             parts(rest);
-            comes_back::<PagesRequest>(rest)
+            check_round_trip::<PagesRequest>(rest)
         }
         6 => {
             outlines(rest);
-            comes_back::<PagesReply>(rest)
+            check_round_trip::<PagesReply>(rest)
         }
-        7 => comes_back::<RunRequest>(rest),
-        8 => comes_back::<RunReply>(rest),
+        7 => check_round_trip::<RunRequest>(rest),
+        8 => check_round_trip::<RunReply>(rest),
         _ => pieces(
             rest,
             if kind & 0x80 == 0 {
@@ -67,7 +67,8 @@ pub fn outcome(data: &[u8]) -> bool {
         return false;
     };
     let rest = data.get(behind..).unwrap_or_default();
-    let (Ok(left), Some((events, behind))) = (trace_core::encode::from_bytes::<Left>(&left), piece(rest)) else {
+    let (Ok(left), Some((events, behind))) = (trace_core::encode::from_bytes::<ArtifactsHeader>(&left), piece(rest))
+    else {
         return false;
     };
     let images = rest.get(behind..).unwrap_or_default();
@@ -75,7 +76,7 @@ pub fn outcome(data: &[u8]) -> bool {
     if pixels > 1 << 20 {
         return false;
     }
-    let Ok(arrived) = Arrived::new(left, events, images, vec![0x80; pixels as usize]) else {
+    let Ok(arrived) = ReceivedArtifacts::new(left, events, images, vec![0x80; pixels as usize]) else {
         return false;
     };
     let info = crate::plans::device();
@@ -96,7 +97,7 @@ pub fn outcome(data: &[u8]) -> bool {
 }
 
 /// A message that decodes is the same after it was encoded and decoded once more.
-fn comes_back<T>(data: &[u8]) -> bool
+fn check_round_trip<T>(data: &[u8]) -> bool
 where
     T: serde::Serialize + serde::de::DeserializeOwned + PartialEq + std::fmt::Debug,
 {
@@ -161,7 +162,7 @@ fn pieces(data: &[u8], limits: Limits) -> bool {
             Ok(Some(frame)) => {
                 whole = true;
                 assert!(
-                    frame.payload.len() <= limits.of(frame.concern),
+                    frame.payload.len() <= limits.max_bytes(frame.concern),
                     "a frame beyond its limit"
                 );
                 let _ = frame.message::<RunReply>();
@@ -180,10 +181,10 @@ pub fn key_store(data: &[u8]) -> bool {
     if let Ok(text) = std::str::from_utf8(data) {
         taken = boards::parse(text).is_ok();
         let _ = PublicKey::from_hex(text);
-        if let Ok(Named::Paired { agent, .. }) = boards::parse(text) {
+        if let Ok(TargetName::Paired { agent, .. }) = boards::parse(text) {
             assert!(!agent.is_empty(), "an agent without a name");
         }
-        let _ = name_is_sound(text);
+        let _ = is_valid_name(text);
     }
     in_folder(|folder| {
         let path = folder.join(KEY_FILE);
@@ -194,7 +195,7 @@ pub fn key_store(data: &[u8]) -> bool {
         {
             taken = true;
             for peer in peers.iter().take(4) {
-                let found = store.by_key(&peer.key);
+                let found = store.find_by_key(&peer.key);
                 assert!(found.is_ok_and(|f| f.is_some()), "a peer that is listed is not found");
             }
             if let Some(last) = peers.last() {

@@ -32,8 +32,8 @@ const VERSION_TWO: u8 = 16;
 const STAMPED: u8 = 32;
 /// Commit flag: the table adds to the one before.
 const ADDS: u8 = 1;
-/// Most bytes of the file.
-const MOST: usize = 4 << 20;
+/// Maximum number of bytes of the file.
+const MAX_FILE_BYTES: usize = 4 << 20;
 
 /// The kinds by the numbers that parts name them by, which inputs that were found earlier keep: a kind with a lower
 /// number in the format that came later is the last.
@@ -94,7 +94,7 @@ fn lay_out_with(parts: &[u8], stamp: [u8; 32]) -> Vec<u8> {
     let mut open = true;
     while let Some((part, after)) = take(left) {
         left = after;
-        if to.out.len() > MOST {
+        if to.out.len() > MAX_FILE_BYTES {
             break;
         }
         if part.kind == COMMIT {
@@ -162,7 +162,7 @@ fn images(parts: &[u8]) -> Vec<[u8; 32]> {
     let mut left = parts;
     while let Some((part, after)) = take(left) {
         left = after;
-        if part.known() == Some(SectionKind::PageImages) && all.len() < MOST / 4096 {
+        if part.known() == Some(SectionKind::PageImages) && all.len() < MAX_FILE_BYTES / 4096 {
             all.extend(part.bytes().chunks_exact(4096).map(|p| *blake3::hash(p).as_bytes()));
         }
     }
@@ -285,7 +285,7 @@ impl Layout {
 
 /// The parts of a sound file, as one commit. Sections of more than 128 KiB are left out, and with them what they are.
 #[must_use]
-pub fn take_apart(file: &[u8]) -> Vec<u8> {
+pub fn split(file: &[u8]) -> Vec<u8> {
     let Ok(kine) = KineFile::from_bytes(file.to_vec()) else {
         return Vec::new();
     };
@@ -341,7 +341,7 @@ fn put(parts: &mut Vec<u8>, s: &trace_core::container::SectionInfo, bytes: &[u8]
 
 /// The same parts, to be laid out in version 2.
 #[must_use]
-pub fn in_blocks(mut parts: Vec<u8>) -> Vec<u8> {
+pub fn with_blocks(mut parts: Vec<u8>) -> Vec<u8> {
     if let Some(first) = parts.first_mut() {
         *first |= IN_BLOCKS;
     }
@@ -359,7 +359,7 @@ pub fn end_of_commit(adds: bool) -> Vec<u8> {
 
 /// A named section as a part: extra (15) or derived data (16).
 #[must_use]
-pub fn named(kind: u8, name: &str, content: &[u8], current: bool) -> Vec<u8> {
+pub fn named_section(kind: u8, name: &str, content: &[u8], current: bool) -> Vec<u8> {
     let mut data = vec![0; 256];
     data[..4].copy_from_slice(&(name.len() as u32).to_le_bytes());
     data[4..8].copy_from_slice(&trace_core::timeline::ANALYSIS_VERSION.to_le_bytes());

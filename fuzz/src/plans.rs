@@ -113,7 +113,7 @@ pub fn plan_bytes(data: &[u8]) -> bool {
     let Ok(Compiled { plan, pages }) = Compiled::from_bytes(data) else {
         return false;
     };
-    text_comes_back(&plan);
+    check_text_round_trip(&plan);
     let _ = verify(&plan, &pages, &device());
     true
 }
@@ -126,10 +126,10 @@ pub fn plan_text(data: &[u8]) -> bool {
     let Ok(plan) = plan::text::parse(text) else {
         return false;
     };
-    text_comes_back(&plan);
+    check_text_round_trip(&plan);
     if let Ok(whole) = plan::text::assemble(text, &plan::text::NoFiles) {
         assert_eq!(whole.plan, plan, "a plan with its images is another one");
-        let text = plan::text::print_whole(&whole.plan, &whole.pages);
+        let text = plan::text::print_with_pages(&whole.plan, &whole.pages);
         if let Ok(again) = plan::text::assemble(&text, &plan::text::NoFiles) {
             let named = |c: &Compiled| c.plan.digests().into_iter().all(|d| c.pages.contains_key(&d));
             assert!(
@@ -137,12 +137,12 @@ pub fn plan_text(data: &[u8]) -> bool {
                 "a printed plan reads back without its images"
             );
         }
-        bus::moved(&whole);
+        bus::check_moved(&whole);
     }
     true
 }
 
-fn text_comes_back(plan: &Plan) {
+fn check_text_round_trip(plan: &Plan) {
     let text = plan::text::print(plan);
     // A body that does not decode cannot be printed as actions; such a text need not read back.
     if Actions::new(&plan.body).all(|a| a.is_ok())
@@ -213,7 +213,7 @@ pub(crate) fn outcomes() -> Option<(Verified, Refusal, Outcome)> {
 }
 
 /// Changes a plan as the input says, one change after another.
-pub(crate) fn changed(compiled: &mut Compiled, data: &[u8]) {
+pub(crate) fn apply_changes(compiled: &mut Compiled, data: &[u8]) {
     let mut actions: Vec<Action> = Actions::new(&compiled.plan.body).filter_map(Result::ok).collect();
     let mut input = Input(data);
     while !input.is_empty() {
@@ -231,20 +231,20 @@ pub(crate) fn changed(compiled: &mut Compiled, data: &[u8]) {
 /// means, then run: the device must not have touched a page that is not the plan's.
 pub fn plan_verified(data: &[u8]) -> bool {
     let (from, data) = match data.split_first() {
-        Some((&bus::FIRST, rest)) => return bus::verified(rest),
+        Some((&bus::FIRST, rest)) => return bus::verify_changed(rest),
         Some((&CHANGING_FIRST, rest)) => (&CHANGING, rest),
         _ => (&SOUND, data),
     };
     let compiled = from.as_ref().cloned();
     let mut compiled = compiled.unwrap_or_else(|| panic!("the sample does not compile"));
-    changed(&mut compiled, data);
+    apply_changes(&mut compiled, data);
     let Compiled { mut plan, pages } = compiled;
     plan.budgets.actions = plan.budgets.actions.min(20_000);
     let mut board = SoftwareMali::new(Model::G71);
     if verify(&plan, &pages, &board.info()).is_err() {
         return false;
     }
-    only_own_pages(&plan, &pages);
+    check_only_own_pages(&plan, &pages);
     let first = plan.arena.base.frame();
     let own = first..first.saturating_add(plan.used_pages);
     let outcome = run(&plan, &pages, &mut board, &Progress::new());
@@ -259,26 +259,26 @@ pub fn plan_verified(data: &[u8]) -> bool {
 }
 
 /// Walks the tables of a verified plan once more, at its start and as changes of memory leave them.
-fn only_own_pages(plan: &Plan, pages: &BTreeMap<[u8; 32], Box<[u8; PAGE_SIZE]>>) {
-    let (Ok(mut memory), Ok(images)) = (PlanMemory::of(plan, pages), plan.change_images(pages)) else {
+fn check_only_own_pages(plan: &Plan, pages: &BTreeMap<[u8; 32], Box<[u8; PAGE_SIZE]>>) {
+    let (Ok(mut memory), Ok(images)) = (PlanMemory::from_plan(plan, pages), plan.change_images(pages)) else {
         panic!("a verified plan lacks a page")
     };
-    tables_are_own(plan, &memory);
+    check_own_tables(plan, &memory);
     let mut changed = false;
     for action in Actions::new(&plan.body).map_while(Result::ok) {
         match action {
             Action::Put { .. } | Action::Copy { .. } => {
-                assert!(memory.carry_out(&action, &images), "a verified change cannot be made");
+                assert!(memory.apply(&action, &images), "a verified change cannot be made");
                 changed = true;
             }
-            _ if std::mem::take(&mut changed) => tables_are_own(plan, &memory),
+            _ if std::mem::take(&mut changed) => check_own_tables(plan, &memory),
             _ => {}
         }
     }
 }
 
 /// With the traversal that goes on past problems.
-fn tables_are_own(plan: &Plan, memory: &PlanMemory<'_>) {
+fn check_own_tables(plan: &Plan, memory: &PlanMemory<'_>) {
     let first = plan.arena.base.0;
     let end = first + plan.used_pages * PAGE_SIZE as u64;
     let scans: Vec<mmu::Scan> = plan

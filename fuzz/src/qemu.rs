@@ -1,7 +1,7 @@
 //! The target for what QEMU says to a board that drives it, and for the names of such boards.
 
 use replay_engine::device::qemu::Name;
-use replay_engine::device::qemu::answer::{Answer, number, plain_memory};
+use replay_engine::device::qemu::answer::{Answer, list_plain_ranges, number};
 
 /// The first byte says what the rest is: a line of the qtest socket, a listing of memory, the text after `qemu:`.
 pub fn qemu(data: &[u8]) -> bool {
@@ -18,7 +18,7 @@ pub fn qemu(data: &[u8]) -> bool {
             Answer::Odd => false,
         },
         1 => {
-            let ranges = plain_memory(&String::from_utf8_lossy(rest));
+            let ranges = list_plain_ranges(&String::from_utf8_lossy(rest));
             assert!(ranges.iter().all(|r| r.start < r.end), "an empty range");
             !ranges.is_empty()
         }

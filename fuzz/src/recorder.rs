@@ -1,14 +1,14 @@
 //! Targets for what the recorder of a Linux machine reads: the list of changes that outlives it, and what the kernel
 //! tells of devices, drivers, modules, types and code.
 
-use linux_recorder::{FrameBuffer, Kernel, accesses, changes, check, offset_of};
+use linux_recorder::{FrameBuffer, Kernel, check, find_accesses, find_member_offset, parse_changes};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
 
 /// The list of changes, as whoever finds it reads it.
 pub fn record_changes(data: &[u8]) -> bool {
-    match changes(data) {
+    match parse_changes(data) {
         Ok(all) => {
             for change in &all {
                 assert!(!change.to_string().is_empty(), "a change that says nothing");
@@ -49,10 +49,10 @@ pub const FILES: [&str; 22] = [
 ];
 
 /// A machine made of an input: for each of [`FILES`] two bytes of length and its bytes, until the input ends.
-struct Made(BTreeMap<&'static str, Vec<u8>>);
+struct InputMachine(BTreeMap<&'static str, Vec<u8>>);
 
-impl Made {
-    fn of(mut data: &[u8]) -> Self {
+impl InputMachine {
+    fn parse(mut data: &[u8]) -> Self {
         let mut all = BTreeMap::new();
         for name in FILES {
             let Some((length, rest)) = data.split_first_chunk() else {
@@ -69,13 +69,13 @@ impl Made {
     }
 }
 
-impl Kernel for Made {
-    fn bytes(&self, path: &str) -> io::Result<Vec<u8>> {
+impl Kernel for InputMachine {
+    fn read_bytes(&self, path: &str) -> io::Result<Vec<u8>> {
         self.0.get(path).cloned().ok_or_else(|| io::ErrorKind::NotFound.into())
     }
 
-    fn bytes_at(&self, path: &str, at: u64, bytes: usize) -> io::Result<Vec<u8>> {
-        let all = self.bytes(path)?;
+    fn read_bytes_at(&self, path: &str, at: u64, bytes: usize) -> io::Result<Vec<u8>> {
+        let all = self.read_bytes(path)?;
         let rest = usize::try_from(at)
             .ok()
             .and_then(|at| all.get(at..))
@@ -83,7 +83,7 @@ impl Kernel for Made {
         Ok(rest.get(..bytes).unwrap_or(rest).to_vec())
     }
 
-    fn link(&self, path: &str) -> io::Result<String> {
+    fn read_link(&self, path: &str) -> io::Result<String> {
         let to = self.0.get(format!(">{path}").as_str());
         to.map(|t| String::from_utf8_lossy(t).into_owned())
             .ok_or_else(|| io::ErrorKind::NotFound.into())
@@ -138,7 +138,7 @@ impl Kernel for Made {
         panic!("a look opened {path}")
     }
 
-    fn end(&self, pid: u32, _: bool) -> io::Result<()> {
+    fn end_process(&self, pid: u32, _: bool) -> io::Result<()> {
         panic!("a look ended {pid}")
     }
 
@@ -155,7 +155,7 @@ pub fn record_machine(data: &[u8]) -> bool {
     };
     match kind % 3 {
         0 => {
-            let kernel = Made::of(rest);
+            let kernel = InputMachine::parse(rest);
             let targets = ["pci:0000:00:03.0", "pci:1002:5159", "platform:9010000.pl031"];
             let looked = targets.map(|name| {
                 let target = name.parse().unwrap_or_else(|e| panic!("{name}: {e}"));
@@ -163,8 +163,8 @@ pub fn record_machine(data: &[u8]) -> bool {
             });
             looked.contains(&true)
         }
-        1 => offset_of(rest, "device", "kobj").is_some(),
-        _ => match accesses(rest) {
+        1 => find_member_offset(rest, "device", "kobj").is_some(),
+        _ => match find_accesses(rest) {
             Ok(all) => {
                 for a in &all {
                     assert!(a.at + 4 <= rest.len() as u64 && a.width <= 8, "{a:?}");

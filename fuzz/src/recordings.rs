@@ -20,14 +20,14 @@ fn write(path: &Path, bytes: &[u8]) {
 }
 
 /// What programs do with a recording that opened. It must come back from its own container as it was.
-fn ask_everything(recording: &Recording) {
+fn query_everything(recording: &Recording) {
     if let Some(map) = RegisterMap::by_name("mali-jm")
         && let Ok(derived) = timeline::derive(recording, map, &Progress::new())
     {
         for span in derived.jobs.iter().take(8) {
             for space in recording.facts.address_spaces.iter().take(2) {
                 let view = GpuMemoryView::new(recording.memory.at(span.submit_event), space);
-                let _ = jobs::chain(&view, span.head_va);
+                let _ = jobs::read_chain(&view, span.head_va);
             }
         }
     }
@@ -55,7 +55,7 @@ fn ask_everything(recording: &Recording) {
 
 /// What is asked of a recording of calls.
 fn calls(recording: &Recording) {
-    let Ok(Some(calls)) = Calls::of(recording, &Progress::new()) else {
+    let Ok(Some(calls)) = Calls::from_recording(recording, &Progress::new()) else {
         return;
     };
     let end = recording.events.len() as u64;
@@ -67,7 +67,7 @@ fn calls(recording: &Recording) {
         );
         if let Some(CallEvent::Launch(row)) = usize::try_from(l.event).ok().and_then(|e| recording.events.call(e)) {
             for a in calls.arguments(recording, l.event, &row) {
-                let _ = a.words(&calls);
+                let _ = a.describe(&calls);
             }
         }
         if n < 4 {
@@ -77,7 +77,7 @@ fn calls(recording: &Recording) {
     for b in calls.buffers().list().iter().take(16) {
         for event in [0, end / 2, end] {
             let _ = calls.read(recording, b.at..b.at.saturating_add(b.bytes.min(4096)), event);
-            let _ = calls.who(recording, b.at, event);
+            let _ = calls.find_last_writer(recording, b.at, event);
         }
     }
     for e in calls.order().edges().iter().take(16) {
@@ -86,13 +86,13 @@ fn calls(recording: &Recording) {
 }
 
 /// What an importer made can be kept.
-pub(crate) fn survives(recording: &Recording) {
-    ask_everything(recording);
-    comes_back(recording);
+pub(crate) fn check_storable(recording: &Recording) {
+    query_everything(recording);
+    check_round_trip(recording);
 }
 
 /// A recording that can be written comes back from the container as it was, and is written as the same bytes again.
-fn comes_back(recording: &Recording) {
+fn check_round_trip(recording: &Recording) {
     let Ok(bytes) = kine::to_bytes(recording) else { return };
     let again = kine::from_bytes(bytes.clone()).unwrap_or_else(|e| panic!("a written recording does not open: {e}"));
     let (a, b) = (&recording.events, &again.events);
@@ -142,8 +142,8 @@ pub(crate) fn read_all(recording: &Recording) {
     }
     let progress = Progress::new();
     if events.len() < 2_000 {
-        let _ = export::csv(recording, &mut std::io::sink(), &progress);
-        let _ = export::json_lines(recording, &mut std::io::sink(), &progress);
+        let _ = export::write_csv(recording, &mut std::io::sink(), &progress);
+        let _ = export::write_json_lines(recording, &mut std::io::sink(), &progress);
         assert!(
             diff::diff(recording, recording).is_empty(),
             "a recording differs from itself"
@@ -159,13 +159,13 @@ pub fn container(data: &[u8]) -> bool {
         return false;
     };
     read_all(&recording);
-    ask_everything(&recording);
-    damage_is_told(&recording, report.is_ok_and(|r| r.is_sound()));
+    query_everything(&recording);
+    check_damage_reported(&recording, report.is_ok_and(|r| r.is_sound()));
     true
 }
 
 /// What is damaged has no value, and is written nowhere; what is sound is not said to be damaged.
-fn damage_is_told(recording: &Recording, sound: bool) {
+fn check_damage_reported(recording: &Recording, sound: bool) {
     let found = recording.find_damage(&Progress::new());
     let found = found.unwrap_or_else(|e| panic!("nobody cancelled: {e}"));
     assert!(!(sound && found.is_some()), "a sound file is damaged: {found:?}");
@@ -206,7 +206,7 @@ pub fn derived(data: &[u8]) -> bool {
         KineFile::from_bytes(writer.into_sink().bytes)
     };
     let file = with_it().unwrap_or_else(|e| panic!("the small recording cannot be written: {e}"));
-    if let Ok(Some(kept)) = Timeline::stored(&file) {
+    if let Ok(Some(kept)) = Timeline::read_from(&file) {
         assert_eq!(Timeline::from_bytes(&kept.to_bytes()).as_ref(), Some(&kept));
         return true;
     }
@@ -242,15 +242,15 @@ pub fn container_resealed(data: &[u8]) -> bool {
             let _ = file.derived(name).map(|d| d.map(|d| d.bytes().len()));
         }
     }
-    let _ = Timeline::stored(&file);
+    let _ = Timeline::read_from(&file);
     let Ok(recording) = file.recording() else { return false };
     read_all(&recording);
-    ask_everything(&recording);
-    damage_is_told(&recording, report.as_ref().is_ok_and(|r| r.is_sound()));
+    query_everything(&recording);
+    check_damage_reported(&recording, report.as_ref().is_ok_and(|r| r.is_sound()));
     // Damage that only the whole check finds, a page stored twice for one, need not come back.
     let sound = report.is_ok_and(|r| r.is_sound());
     if sound {
-        comes_back(&recording);
+        check_round_trip(&recording);
     }
     sound
 }
@@ -270,7 +270,7 @@ fn gpureplay(name: &str, data: &[u8]) -> bool {
         }
         let imported = gpureplay::import(folder, &gpureplay::Options::default(), &Progress::new());
         if let Ok(recording) = imported {
-            survives(&recording);
+            check_storable(&recording);
             taken = true;
         }
         let _ = std::fs::remove_file(folder.join(name));
@@ -332,7 +332,7 @@ pub fn raw_memory(data: &[u8]) -> bool {
         let path = folder.join("dump");
         write(&path, dump);
         if let Ok(recording) = raw::import(&path, &options, &Progress::new()) {
-            survives(&recording);
+            check_storable(&recording);
             taken = true;
         }
         let _ = std::fs::remove_file(path);
@@ -347,7 +347,7 @@ fn file(name: &str, data: &[u8], import: fn(&Path, &Progress) -> Result<Recordin
         let path = folder.join(name);
         write(&path, data);
         if let Ok(recording) = import(&path, &Progress::new()) {
-            survives(&recording);
+            check_storable(&recording);
             taken = true;
         }
     });
@@ -390,7 +390,7 @@ pub fn regs_history(data: &[u8]) -> bool {
         // Whether it is known by its content is asked of any file.
         let _ = trace::regs_history::fits(&path);
         if let Ok(recording) = trace::regs_history::import(&path, &options, &Progress::new()) {
-            survives(&recording);
+            check_storable(&recording);
             taken = true;
         }
     });

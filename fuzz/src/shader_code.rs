@@ -2,17 +2,17 @@
 
 use crate::input::Input;
 use trace_core::GpuVa;
-use trace_core::jobs::{CodeEnd, GpuMemory, MAX_CODE, code_within};
+use trace_core::jobs::{CodeEnd, GpuMemory, MAX_CODE, decode_code_within};
 
 /// Memory that holds some bytes from an address on, but for a range that it does not.
-struct Held<'a> {
+struct MemoryWithHole<'a> {
     from: u64,
     bytes: &'a [u8],
     /// The range that is not held, counted from the first byte.
     hole: std::ops::Range<usize>,
 }
 
-impl GpuMemory for Held<'_> {
+impl GpuMemory for MemoryWithHole<'_> {
     fn read(&self, va: GpuVa, out: &mut [u8]) -> bool {
         let Some(at) = va.0.checked_sub(self.from).and_then(|at| usize::try_from(at).ok()) else {
             return false;
@@ -49,12 +49,12 @@ pub fn encode(entry: u64, most: u32, hole: u16, code: &[u8]) -> Vec<u8> {
 pub fn shader_code(data: &[u8]) -> bool {
     let mut input = Input(data);
     let (entry, most, hole) = (input.u64(), u64::from(input.u32()), usize::from(input.u16()));
-    let mem = Held {
+    let mem = MemoryWithHole {
         from: entry,
         bytes: input.0,
         hole: hole..hole.saturating_add(16),
     };
-    let code = code_within(&mem, GpuVa(entry), most);
+    let code = decode_code_within(&mem, GpuVa(entry), most);
     let most = most.min(MAX_CODE);
     let mut at = entry;
     for (n, c) in code.clauses.iter().enumerate() {
@@ -74,18 +74,18 @@ pub fn shader_code(data: &[u8]) -> bool {
     }
     assert_eq!(code.bytes(), at.wrapping_sub(entry));
     assert!(
-        code.clauses.first().is_none_or(|c| c.reached),
+        code.clauses.first().is_none_or(|c| c.reachable),
         "the first clause is where it begins"
     );
-    let unknown: u64 = code.unknown().values().sum();
+    let unknown: u64 = code.unknown_operations().values().sum();
     assert!(unknown <= code.operations());
     if let CodeEnd::Unreadable(va) = code.end {
         assert!(!mem.read(va, &mut [0; 16]), "what is held was told as missing");
     }
-    let fewer = code_within(&mem, GpuVa(entry), most / 2);
+    let fewer = decode_code_within(&mem, GpuVa(entry), most / 2);
     assert!(fewer.clauses.len() <= code.clauses.len());
     for (a, b) in fewer.clauses.iter().zip(&code.clauses) {
         assert_eq!((&a.clause, &a.targets, a.indirect), (&b.clause, &b.targets, b.indirect));
     }
-    code.end.is_whole() && !code.clauses.is_empty()
+    code.end.is_complete() && !code.clauses.is_empty()
 }

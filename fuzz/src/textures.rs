@@ -6,12 +6,12 @@ use device_mali::texture::{
 };
 
 /// GPU memory that begins at address 0 and is as long as the input; it counts what is read.
-struct Flat<'a> {
+struct FlatMemory<'a> {
     bytes: &'a [u8],
     reads: usize,
 }
 
-impl TexMemory for Flat<'_> {
+impl TexMemory for FlatMemory<'_> {
     type Error = ();
 
     fn read(&mut self, va: u64, out: &mut [u8]) -> Result<(), ()> {
@@ -23,7 +23,7 @@ impl TexMemory for Flat<'_> {
     }
 }
 
-/// Most reads of one access: two levels of eight texels, a surface each.
+/// Maximum number of reads of one access: two levels of eight texels, a surface each.
 const MAX_READS: usize = 20;
 
 /// An architecture, the word of an operation, its operands and staging registers; then memory: a texture at 0, a
@@ -33,7 +33,7 @@ pub fn textures(data: &[u8]) -> bool {
     let arch = if input.u8() & 1 == 0 { Arch::V6 } else { Arch::V7 };
     let (word, x, y) = (input.u32(), input.u32(), input.u32());
     let staging: [u32; MAX_STAGING] = std::array::from_fn(|_| input.u32());
-    let mut memory = Flat {
+    let mut memory = FlatMemory {
         bytes: input.0,
         reads: 0,
     };
@@ -42,7 +42,7 @@ pub fn textures(data: &[u8]) -> bool {
     sampled || loaded
 }
 
-fn operation(arch: Arch, word: u32, xy: (u32, u32), staging: &[u32; MAX_STAGING], memory: &mut Flat<'_>) -> bool {
+fn operation(arch: Arch, word: u32, xy: (u32, u32), staging: &[u32; MAX_STAGING], memory: &mut FlatMemory<'_>) -> bool {
     let Ok(operation) = Operation::decode(word) else {
         return false;
     };
@@ -76,7 +76,7 @@ fn operation(arch: Arch, word: u32, xy: (u32, u32), staging: &[u32; MAX_STAGING]
     ran
 }
 
-fn attribute(arch: Arch, (xy, z): (u32, u32), staging: &[u32; MAX_STAGING], memory: &mut Flat<'_>) -> bool {
+fn attribute(arch: Arch, (xy, z): (u32, u32), staging: &[u32; MAX_STAGING], memory: &mut FlatMemory<'_>) -> bool {
     let [index, conversion, ..] = *staging;
     let mut loaded = false;
     if let Ok(a) = Attribute::load(arch, memory, 64, 128, index % 8) {

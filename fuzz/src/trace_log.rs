@@ -1,7 +1,7 @@
 //! Text logs of register accesses: mmiotrace with its auxiliary log, ftrace with a device's windows, QEMU's trace.
 
 use crate::in_folder;
-use crate::recordings::survives;
+use crate::recordings::check_storable;
 use std::path::Path;
 use trace_core::import::trace;
 use trace_core::progress::Progress;
@@ -28,7 +28,7 @@ pub fn trace_log(data: &[u8]) -> bool {
         put(&aux, beside.filter(|_| form == Some(trace::Form::Mmiotrace)));
         put(&windows, beside.filter(|_| form != Some(trace::Form::Mmiotrace)));
         if let Ok(recording) = trace::import(&path, &trace::Options::default(), &Progress::new()) {
-            survives(&recording);
+            check_storable(&recording);
             taken = true;
         }
     });

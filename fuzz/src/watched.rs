@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use trace_core::Recording;
-use trace_core::calls::{Calls, State, Watched, Why};
+use trace_core::calls::{Calls, ContentState, MemoryTrace, UnknownReason};
 use trace_core::progress::Progress;
 use trace_core::recording::{AllocationKind, AllocationRow, CALL_FACTS, EventsBuilder, FillRow, LaunchRow, OrderRow};
 
@@ -60,19 +60,19 @@ fn recording() -> Recording {
 
 /// What a board watched, as its bytes. Whether it was taken.
 pub fn watched(data: &[u8]) -> bool {
-    let Ok(watched) = Watched::from_bytes(data) else {
+    let Ok(watched) = MemoryTrace::from_bytes(data) else {
         return false;
     };
-    let again = watched.to_bytes().map(|bytes| Watched::from_bytes(&bytes));
+    let again = watched.to_bytes().map(|bytes| MemoryTrace::from_bytes(&bytes));
     assert!(
         matches!(again, Ok(Ok(ref w)) if *w == watched),
         "it comes back as it went in"
     );
     let r = recording();
-    let Ok(Some(bare)) = Calls::of(&r, &Progress::new()) else {
+    let Ok(Some(bare)) = Calls::from_recording(&r, &Progress::new()) else {
         panic!("it is a recording of calls");
     };
-    let Ok(calls) = bare.watching(Arc::new(watched), &Progress::new()) else {
+    let Ok(calls) = bare.with_memory_trace(Arc::new(watched), &Progress::new()) else {
         panic!("nobody stopped it");
     };
     let end = r.events.len() as u64;
@@ -84,20 +84,20 @@ pub fn watched(data: &[u8]) -> bool {
         for p in &read.pieces {
             assert!(p.range.start == at && p.range.end > at, "pieces without gaps");
             at = p.range.end;
-            if let State::Unknown(Why::Launch { .. }, launch) = p.state {
+            if let ContentState::Unknown(UnknownReason::Launch { .. }, launch) = p.state {
                 assert!(
-                    !calls.is_watched(p.range.start, launch),
+                    !calls.is_traced(p.range.start, launch),
                     "a launch that was watched is in no doubt"
                 );
             }
         }
         assert_eq!(at, range.end);
         for address in [BASE, BASE + 99, BASE + 4096, BASE + BYTES - 1, BASE + BYTES] {
-            let who = calls.who(&r, address, event);
+            let who = calls.find_last_writer(&r, address, event);
             assert!(who.launches.iter().all(|l| l.event < event));
-            let _ = calls.all_changes(&r, address, 0..event, 10);
+            let _ = calls.list_changes(&r, address, 0..event, 10);
         }
-        let left = calls.left_by(event);
+        let left = calls.launch_changes(event);
         assert!(left.is_none_or(|l| l.list.iter().all(|l| l.bytes > 0 && l.span.start < l.span.end)));
     }
     true

@@ -75,7 +75,7 @@ fn a_file_taken_apart_and_laid_out_again_holds_the_same() {
             continue;
         }
         let bytes = fs::read(&path).unwrap();
-        let laid = parts::lay_out(&parts::take_apart(&bytes));
+        let laid = parts::lay_out(&parts::split(&bytes));
         let sound = container::from_bytes(bytes).unwrap();
         let again = container::from_bytes(laid.clone()).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
         assert_eq!(again.facts, sound.facts);
@@ -84,7 +84,7 @@ fn a_file_taken_apart_and_laid_out_again_holds_the_same() {
             container::to_bytes(&sound).unwrap()
         );
         let report = container::verify_bytes(laid).unwrap();
-        assert!(report.is_sound(), "{}: {:?}", path.display(), report.problems);
+        assert!(report.is_sound(), "{}: {:?}", path.display(), report.findings);
         tried += 1;
     }
     assert!(tried > 10, "{tried} samples");

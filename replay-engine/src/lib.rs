@@ -3,11 +3,11 @@
 
 pub mod client;
 pub mod device;
+pub mod memory_trace;
 pub mod plan;
 pub mod question;
 pub mod run;
 pub mod serve;
 pub mod tune;
 pub mod verify;
-pub mod watch;
 pub mod wire;

@@ -11,8 +11,8 @@ use std::process::{Command, Stdio};
 use trace_core::PhysAddr;
 use trace_core::progress::Progress;
 
-/// Most bytes of text and data.
-const MOST: u64 = 24 << 10;
+/// Maximum number of bytes of text and data.
+const MAX_BYTES: u64 = 24 << 10;
 const PT_LOAD: u32 = 1;
 const SHT_SYMTAB: u32 = 2;
 
@@ -142,7 +142,7 @@ fn the_bare_executable_is_small_has_no_panic_and_runs_real_plans() {
     let program = build("bare", &[]);
     let bytes = loaded(&std::fs::read(&program).unwrap());
     println!("text and data: {bytes} bytes");
-    assert!(bytes <= MOST, "{bytes} bytes of text and data");
+    assert!(bytes <= MAX_BYTES, "{bytes} bytes of text and data");
     let named = build("bare-symbols", &["--config", "profile.bare.strip=false"]);
     let names = symbols(&std::fs::read(named).unwrap());
     assert!(names.iter().any(|n| n == "_start") && names.len() > 5, "{names:?}");

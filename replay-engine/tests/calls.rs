@@ -5,10 +5,10 @@ use replay_engine::client::boards::Factories;
 use replay_engine::client::{ClientError, Lease};
 use replay_engine::device::cuda::{CudaBoard, Players, Script, Step};
 use replay_engine::device::{Board as _, DeviceInfo};
-use replay_engine::plan::calls::Told;
+use replay_engine::plan::calls::PlanRecording;
 use replay_engine::plan::{CompileError, CompileOptions, Compiled, Edits, Plan, compile};
 use replay_engine::run::Verdict;
-use replay_engine::run::calls::{Against, hold_against};
+use replay_engine::run::calls::{ComparisonRules, compare_outputs};
 use replay_engine::verify::verify;
 use std::collections::BTreeMap;
 use std::process::Command;
@@ -167,11 +167,11 @@ fn a_plan_holds_what_is_done_and_what_it_carries_and_nothing_that_came_back() {
     assert!(compiled.pages.values().all(|p| p[100] != 9));
     let verified = verify(plan, &compiled.pages, &device()).unwrap();
     assert_eq!(verified.jobs, 1);
-    let told = Told::of(plan, &compiled.pages).unwrap();
+    let told = PlanRecording::new(plan, &compiled.pages).unwrap();
     let script = told.script().unwrap();
     let events: Vec<u64> = script.steps.iter().map(|(e, _)| *e).collect();
     assert_eq!(events, [1, 3, 4, 5], "by the events of the recording");
-    assert_eq!(told.recording.copied(&script.inputs[0].row).unwrap(), input(1));
+    assert_eq!(told.recording.copy_content(&script.inputs[0].row).unwrap(), input(1));
     let Step::Launch(row, arguments) = &script.steps[1].1 else {
         panic!()
     };
@@ -185,17 +185,17 @@ fn a_plan_holds_what_is_done_and_what_it_carries_and_nothing_that_came_back() {
     assert_eq!(whole.plan, compiled.plan);
     assert_eq!(whole.pages, compiled.pages);
     // As whoever plays it reads it.
-    let read = Told::of_whole(compiled.to_bytes().unwrap()).unwrap();
+    let read = PlanRecording::from_plan_bytes(compiled.to_bytes().unwrap()).unwrap();
     assert_eq!(read.events, told.events);
     let again = read.script().unwrap();
-    assert_eq!(read.recording.copied(&again.inputs[0].row).unwrap(), input(1));
+    assert_eq!(read.recording.copy_content(&again.inputs[0].row).unwrap(), input(1));
     assert_eq!(
         read.recording.module_code(&again.facts.modules[0]).unwrap(),
         b".version 7.0\n// twice the input"
     );
     let cut = compiled.to_bytes().unwrap();
-    assert!(Told::of_whole(cut[..cut.len() - 1].to_vec()).is_err());
-    assert!(Told::of_whole(cut[..20].to_vec()).is_err());
+    assert!(PlanRecording::from_plan_bytes(cut[..cut.len() - 1].to_vec()).is_err());
+    assert!(PlanRecording::from_plan_bytes(cut[..20].to_vec()).is_err());
 }
 
 #[test]
@@ -205,9 +205,9 @@ fn an_input_of_a_persons_takes_the_place_of_the_recorded_one() {
         ..Edits::default()
     };
     let compiled = made(&edits);
-    let told = Told::of(&compiled.plan, &compiled.pages).unwrap();
+    let told = PlanRecording::new(&compiled.plan, &compiled.pages).unwrap();
     let script = told.script().unwrap();
-    assert_eq!(told.recording.copied(&script.inputs[0].row).unwrap(), input(3));
+    assert_eq!(told.recording.copy_content(&script.inputs[0].row).unwrap(), input(3));
     assert!(
         compiled
             .plan
@@ -293,7 +293,7 @@ fn what_a_plan_of_calls_may_not_say_is_refused() {
     refused(&|p| p.masters = true, "nothing of registers");
     refused(
         &|p| {
-            p.calls.as_mut().unwrap().tune = Some(replay_engine::tune::Tune {
+            p.calls.as_mut().unwrap().tune = Some(replay_engine::tune::TuneRequest {
                 event: 1,
                 ..Default::default()
             });
@@ -313,7 +313,7 @@ fn board(script: &str) -> Lease {
         c
     };
     Factories::new()
-        .with_cuda_of(Arc::new(Players::new(worker)))
+        .with_external_cuda(Arc::new(Players::new(worker)))
         .open_cuda(0)
         .unwrap()
 }
@@ -328,7 +328,7 @@ fn replayed(lease: &mut Lease) -> replay_engine::run::Outcome {
     )
     .unwrap();
     let mut outcome = lease.replay(&compiled, 2, &Progress::new(), false).unwrap();
-    hold_against(&mut outcome, &recording(), &Against::default());
+    compare_outputs(&mut outcome, &recording(), &ComparisonRules::default());
     outcome
 }
 
@@ -347,13 +347,13 @@ fn what_comes_back_is_held_against_the_recording_and_is_a_recording() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("o.kine");
         std::fs::write(&path, &outcome.recording).unwrap();
-        assert_eq!(trace_core::container::verify(&path).unwrap().problems, vec![]);
+        assert_eq!(trace_core::container::verify(&path).unwrap().findings, vec![]);
         trace_core::import::open(&path, &Progress::new()).unwrap()
     };
     assert_eq!(back.facts.identity.source, "outcome");
-    let script = Script::of(&back).unwrap();
-    assert_eq!(back.copied(&script.outputs[0].row).unwrap(), [9; 5000]);
-    assert_eq!(back.copied(&script.inputs[0].row).unwrap(), input(1));
+    let script = Script::new(&back).unwrap();
+    assert_eq!(back.copy_content(&script.outputs[0].row).unwrap(), [9; 5000]);
+    assert_eq!(back.copy_content(&script.inputs[0].row).unwrap(), input(1));
 
     let other = format!("head -c 5000 /dev/zero >$folder/0.bin; echo '{TOLD}'");
     let outcome = replayed(&mut board(&other));
@@ -451,7 +451,7 @@ fn noting(notes: &std::path::Path, answer: &str) -> Factories {
         c.args(["-c", &script]);
         c
     };
-    Factories::new().with_cuda_of(Arc::new(Players::new(command)))
+    Factories::new().with_external_cuda(Arc::new(Players::new(command)))
 }
 
 #[test]
@@ -459,10 +459,10 @@ fn a_process_that_was_started_ahead_is_the_one_that_plays() {
     let folder = tempfile::tempdir().unwrap();
     let notes = folder.path().join("notes");
     let boards = noting(&notes, &format!("echo '{TOLD}'"));
-    boards.start_ahead("software:mali-g71");
-    boards.start_ahead("agent:lab/cuda0");
-    boards.start_ahead("cuda:0");
-    boards.start_ahead("cuda:0");
+    boards.prestart_worker("software:mali-g71");
+    boards.prestart_worker("agent:lab/cuda0");
+    boards.prestart_worker("cuda:0");
+    boards.prestart_worker("cuda:0");
     let mut lease = boards.open_cuda(0).unwrap();
     assert_eq!(replayed(&mut lease).verdict, Verdict::Match);
     assert_eq!(
@@ -472,7 +472,7 @@ fn a_process_that_was_started_ahead_is_the_one_that_plays() {
     );
     // The next one is a new one; what is begun for another device is not taken.
     assert_eq!(replayed(&mut lease).verdict, Verdict::Match);
-    boards.start_ahead("cuda:1");
+    boards.prestart_worker("cuda:1");
     assert_eq!(replayed(&mut lease).verdict, Verdict::Match);
     let all = std::fs::read_to_string(&notes).unwrap();
     assert_eq!(all.lines().filter(|l| *l == "none").count(), 2, "{all}");

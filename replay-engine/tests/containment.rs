@@ -8,7 +8,7 @@ use replay_engine::device::Containment;
 use replay_engine::run::Verdict;
 use replay_engine::serve::{Options, Server};
 use replay_engine::wire::message::{LeaseRequest, RunReply, RunRequest};
-use replay_engine::wire::{Concern, Word};
+use replay_engine::wire::{PreambleWord, Topic};
 use std::sync::Arc;
 use support::{Ends, Strings, UNCONTAINED, images, listen, plan, raw_client, tcp};
 use trace_core::progress::Progress;
@@ -67,7 +67,7 @@ fn without_a_yes_neither_client_nor_agent_runs_anything_and_with_one_it_counts_f
     let mut lease = served.lease(UNCONTAINED);
     assert_eq!(lease.info().containment, Containment::None);
     refused(&mut lease, false);
-    assert_eq!(lease.pushed().bytes, 0, "the client sends nothing");
+    assert_eq!(lease.push_stats().bytes, 0, "the client sends nothing");
     // The agent does not rely on the client.
     refused(&mut lease, true);
     lease.accept_no_containment().unwrap();
@@ -89,14 +89,14 @@ fn without_a_yes_neither_client_nor_agent_runs_anything_and_with_one_it_counts_f
 #[test]
 fn a_start_is_refused_by_type_and_a_yes_without_a_lease_ends_the_session() {
     let served = Served::new();
-    let mut channel = raw_client(served.address, served.ends.client.own(), Word::Session);
+    let mut channel = raw_client(served.address, served.ends.client.key_pair(), PreambleWord::Session);
     let _welcome = channel.receiver.receive().unwrap();
     let take = LeaseRequest::Take(UNCONTAINED.into());
-    channel.sender.send(Concern::Lease, &take).unwrap();
+    channel.sender.send(Topic::Lease, &take).unwrap();
     let _granted = channel.receiver.receive().unwrap();
     channel
         .sender
-        .send(Concern::Run, &RunRequest::Start { repeat: 1 })
+        .send(Topic::Run, &RunRequest::Start { repeat: 1 })
         .unwrap();
     let reply: RunReply = channel.receiver.receive().unwrap().message().unwrap();
     assert_eq!(
@@ -105,11 +105,11 @@ fn a_start_is_refused_by_type_and_a_yes_without_a_lease_ends_the_session() {
             device: UNCONTAINED.into()
         }
     );
-    let mut other = raw_client(served.address, served.ends.client.own(), Word::Session);
+    let mut other = raw_client(served.address, served.ends.client.key_pair(), PreambleWord::Session);
     let _welcome = other.receiver.receive().unwrap();
     other
         .sender
-        .send(Concern::Lease, &LeaseRequest::WithoutContainment)
+        .send(Topic::Lease, &LeaseRequest::WithoutContainment)
         .unwrap();
     assert!(other.receiver.receive().is_err());
 }

@@ -17,9 +17,9 @@ mod hostile;
 mod queues;
 
 use replay_core::{Action, Actions, Device as _};
-use replay_engine::device::qemu::{Name, QemuBoard, installed};
+use replay_engine::device::qemu::{Name, QemuBoard, check_installed};
 use replay_engine::device::{Arena, Board, Containment, DeviceInfo, Window};
-use replay_engine::plan::text::{Files, NoFiles, assemble, print_whole};
+use replay_engine::plan::text::{Files, NoFiles, assemble, print_with_pages};
 use replay_engine::plan::{BodyBuilder, Compiled, Effect};
 use replay_engine::run::{Outcome, Verdict, run};
 use replay_engine::verify::{Reason, Refusal, verify};
@@ -31,7 +31,7 @@ const EDU: &str = include_str!("../../sample-traces/edu.plan.txt");
 
 macro_rules! need_qemu {
     () => {
-        if installed().is_err() {
+        if check_installed().is_err() {
             println!("skipped: no QEMU (qemu-system-x86)");
             return;
         }
@@ -139,7 +139,7 @@ fn the_sample_of_edu_reads_back_moves_and_is_proved() {
         ]
     );
     // Printed it reads back, pages and all, and so does the file.
-    let text = print_whole(&compiled.plan, &compiled.pages);
+    let text = print_with_pages(&compiled.plan, &compiled.pages);
     let again = assemble(&text, &NoFiles).unwrap();
     assert_eq!((&again.plan, &again.pages), (&compiled.plan, &compiled.pages));
     let again = Compiled::from_bytes(&compiled.to_bytes().unwrap()).unwrap();

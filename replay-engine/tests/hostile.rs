@@ -12,10 +12,10 @@ use replay_engine::run::Verdict;
 use replay_engine::serve::Options;
 use replay_engine::wire::delta::{Outline, Step};
 use replay_engine::wire::message::{
-    LeaseReply, LeaseRequest, PagesReply, PagesRequest, PairMessage, Part, RunReply, RunRequest, SessionRefusal,
+    LeaseReply, LeaseRequest, PagesReply, PagesRequest, PairMessage, PlanPart, RunReply, RunRequest, SessionRefusal,
     SessionReply,
 };
-use replay_engine::wire::{Channel, Concern, Frame, KeyPair, KeyStore, Preamble, Word};
+use replay_engine::wire::{Channel, Frame, KeyPair, KeyStore, Preamble, PreambleWord, Topic};
 use serde::de::DeserializeOwned;
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -51,11 +51,11 @@ fn peak_kib() -> u64 {
 
 /// The key that [`Bench`]'s agent knows as `bench`, for raw channels.
 fn own(bench: &Bench) -> KeyPair {
-    bench.ends.client.own().clone()
+    bench.ends.client.key_pair().clone()
 }
 
 fn welcomed(bench: &Bench) -> Channel {
-    let mut channel = raw_client(bench.address, &own(bench), Word::Session);
+    let mut channel = raw_client(bench.address, &own(bench), PreambleWord::Session);
     let frame = channel.receiver.receive().unwrap();
     assert!(matches!(frame.message(), Ok(SessionReply::Welcome { .. })));
     channel
@@ -69,7 +69,7 @@ fn random_bytes_instead_of_a_preamble_or_a_handshake() {
         .run(&strategy, |(preamble_first, bytes)| {
             let mut s = TcpStream::connect(bench.address).unwrap();
             if preamble_first {
-                s.write_all(&Preamble::own(Word::Session).to_bytes()).unwrap();
+                s.write_all(&Preamble::new(PreambleWord::Session).to_bytes()).unwrap();
             }
             // The agent may hang up before it has read everything.
             let _ = s.write_all(&bytes);
@@ -88,13 +88,13 @@ fn random_bytes_in_sound_envelopes_from_a_client_that_is_known() {
     let bench = Bench::new(Options::default());
     let before = peak_kib();
     let concern = prop::sample::select(vec![
-        Concern::Heartbeat,
-        Concern::Session,
-        Concern::Pair,
-        Concern::Lease,
-        Concern::Pages,
-        Concern::Run,
-        Concern::Bulk,
+        Topic::Heartbeat,
+        Topic::Session,
+        Topic::Pair,
+        Topic::Lease,
+        Topic::Pages,
+        Topic::Run,
+        Topic::Bulk,
     ]);
     let frame = (concern, prop::collection::vec(any::<u8>(), 0..300));
     let strategy = (any::<bool>(), prop::collection::vec(frame, 1..8));
@@ -104,7 +104,7 @@ fn random_bytes_in_sound_envelopes_from_a_client_that_is_known() {
             if leased {
                 channel
                     .sender
-                    .send(Concern::Lease, &LeaseRequest::Take("board".into()))
+                    .send(Topic::Lease, &LeaseRequest::Take("board".into()))
                     .unwrap();
             }
             for (concern, bytes) in frames {
@@ -128,21 +128,21 @@ fn offers_of_impossible_sizes_cost_nothing() {
     let mut channel = welcomed(&bench);
     channel
         .sender
-        .send(Concern::Lease, &LeaseRequest::Take("board".into()))
+        .send(Topic::Lease, &LeaseRequest::Take("board".into()))
         .unwrap();
     assert!(matches!(
         channel.receiver.receive().unwrap().message(),
         Ok(LeaseReply::Granted(_))
     ));
     let before = peak_kib();
-    let part = |bytes: u64, digest| Part { bytes, digest };
+    let part = |bytes: u64, digest| PlanPart { bytes, digest };
     let next = |channel: &mut Channel| -> PagesReply { channel.receiver.receive().unwrap().message().unwrap() };
     for (head_bytes, body_bytes) in [(u64::MAX, u64::MAX), (u64::MAX, 1), (1, 1 << 60), ((64 << 20) + 1, 0)] {
         let offer = PagesRequest::Offer {
             head: part(head_bytes, [7; 32]),
             body: part(body_bytes, [7; 32]),
         };
-        channel.sender.send(Concern::Pages, &offer).unwrap();
+        channel.sender.send(Topic::Pages, &offer).unwrap();
         assert!(matches!(next(&mut channel), PagesReply::Unacceptable(_)));
     }
     // The largest that is taken costs nothing before its bytes are there, and steps that make too much nothing at all.
@@ -150,8 +150,8 @@ fn offers_of_impossible_sizes_cost_nothing() {
         head: part(64 << 20, [7; 32]),
         body: part(256 << 20, [7; 32]),
     };
-    channel.sender.send(Concern::Pages, &largest).unwrap();
-    let none = Some(Outline::none());
+    channel.sender.send(Topic::Pages, &largest).unwrap();
+    let none = Some(Outline::empty());
     let lack = PagesReply::LackParts {
         head: none.clone(),
         body: none.clone(),
@@ -168,7 +168,7 @@ fn offers_of_impossible_sizes_cost_nothing() {
         head: keep.clone(),
         body: keep,
     };
-    channel.sender.send(Concern::Pages, &bomb).unwrap();
+    channel.sender.send(Topic::Pages, &bomb).unwrap();
     assert!(matches!(next(&mut channel), PagesReply::Unacceptable(why) if why.contains("keeps piece")));
     let grown = peak_kib().saturating_sub(before);
     assert!(grown < 16 << 10, "{grown} KiB for an announcement");
@@ -188,7 +188,7 @@ fn offers_of_impossible_sizes_cost_nothing() {
             head: part(4096, digest),
             body: empty,
         };
-        channel.sender.send(Concern::Pages, &offer).unwrap();
+        channel.sender.send(Topic::Pages, &offer).unwrap();
         assert!(matches!(
             next(&mut channel),
             PagesReply::LackParts { head: Some(_), .. }
@@ -197,8 +197,8 @@ fn offers_of_impossible_sizes_cost_nothing() {
             head: vec![Step::New { bytes: 4096 }],
             body: Vec::new(),
         };
-        channel.sender.send(Concern::Pages, &parts).unwrap();
-        channel.sender.send_bytes(Concern::Bulk, &sent).unwrap();
+        channel.sender.send(Topic::Pages, &parts).unwrap();
+        channel.sender.send_bytes(Topic::Bulk, &sent).unwrap();
         let reply = next(&mut channel);
         assert!(
             matches!(&reply, PagesReply::Unacceptable(why) if why.contains(word)),
@@ -212,7 +212,7 @@ fn offers_of_impossible_sizes_cost_nothing() {
 #[test]
 fn messages_out_of_order_end_the_session_and_free_the_device() {
     let bench = Bench::new(Options::default());
-    let nothing = Part {
+    let nothing = PlanPart {
         bytes: 0,
         digest: [0; 32],
     };
@@ -222,13 +222,13 @@ fn messages_out_of_order_end_the_session_and_free_the_device() {
     };
     // A plan without a lease.
     let mut channel = welcomed(&bench);
-    channel.sender.send(Concern::Pages, &offer).unwrap();
+    channel.sender.send(Topic::Pages, &offer).unwrap();
     assert!(channel.receiver.receive().is_err());
     // A run without a plan is answered; a second lease is not.
     let mut channel = welcomed(&bench);
     channel
         .sender
-        .send(Concern::Lease, &LeaseRequest::Take("board".into()))
+        .send(Topic::Lease, &LeaseRequest::Take("board".into()))
         .unwrap();
     assert!(matches!(
         channel.receiver.receive().unwrap().message(),
@@ -236,7 +236,7 @@ fn messages_out_of_order_end_the_session_and_free_the_device() {
     ));
     channel
         .sender
-        .send(Concern::Run, &RunRequest::Start { repeat: 1 })
+        .send(Topic::Run, &RunRequest::Start { repeat: 1 })
         .unwrap();
     assert!(matches!(
         channel.receiver.receive().unwrap().message(),
@@ -244,7 +244,7 @@ fn messages_out_of_order_end_the_session_and_free_the_device() {
     ));
     channel
         .sender
-        .send(Concern::Run, &RunRequest::Start { repeat: 0 })
+        .send(Topic::Run, &RunRequest::Start { repeat: 0 })
         .unwrap();
     assert!(matches!(
         channel.receiver.receive().unwrap().message(),
@@ -252,7 +252,7 @@ fn messages_out_of_order_end_the_session_and_free_the_device() {
     ));
     channel
         .sender
-        .send(Concern::Lease, &LeaseRequest::Take("board".into()))
+        .send(Topic::Lease, &LeaseRequest::Take("board".into()))
         .unwrap();
     assert!(channel.receiver.receive().is_err());
     lives(&bench);
@@ -264,9 +264,7 @@ fn a_plan_that_was_refused_cannot_be_started_nor_the_one_before_it() {
     let mut channel = welcomed(&bench);
     let sender = channel.sender.clone();
     let mut next = || channel.receiver.receive().unwrap();
-    sender
-        .send(Concern::Lease, &LeaseRequest::Take("board".into()))
-        .unwrap();
+    sender.send(Topic::Lease, &LeaseRequest::Take("board".into())).unwrap();
     next();
     let write = Action::Write {
         event: 0,
@@ -282,7 +280,7 @@ fn a_plan_that_was_refused_cannot_be_started_nor_the_one_before_it() {
             ..compiled.plan
         })
         .unwrap();
-        let part = |bytes: &[u8]| Part {
+        let part = |bytes: &[u8]| PlanPart {
             bytes: bytes.len() as u64,
             digest: *blake3::hash(bytes).as_bytes(),
         };
@@ -290,7 +288,7 @@ fn a_plan_that_was_refused_cannot_be_started_nor_the_one_before_it() {
             head: part(&head),
             body: part(&body),
         };
-        sender.send(Concern::Pages, &offer).unwrap();
+        sender.send(Topic::Pages, &offer).unwrap();
         next();
         let new = |bytes: &[u8]| {
             vec![Step::New {
@@ -301,9 +299,9 @@ fn a_plan_that_was_refused_cannot_be_started_nor_the_one_before_it() {
             head: new(&head),
             body: new(&body),
         };
-        sender.send(Concern::Pages, &parts).unwrap();
-        sender.send_bytes(Concern::Bulk, &head).unwrap();
-        sender.send_bytes(Concern::Bulk, &body).unwrap();
+        sender.send(Topic::Pages, &parts).unwrap();
+        sender.send_bytes(Topic::Bulk, &head).unwrap();
+        sender.send_bytes(Topic::Bulk, &body).unwrap();
         assert!(matches!(next().message(), Ok(PagesReply::LackPages(_))));
         match next().message().unwrap() {
             PagesReply::Ready(_) => assert!(good),
@@ -311,7 +309,7 @@ fn a_plan_that_was_refused_cannot_be_started_nor_the_one_before_it() {
             other => panic!("{other:?}"),
         }
     }
-    sender.send(Concern::Run, &RunRequest::Start { repeat: 1 }).unwrap();
+    sender.send(Topic::Run, &RunRequest::Start { repeat: 1 }).unwrap();
     assert!(matches!(next().message(), Ok(RunReply::NotReady(_))));
     sender.close();
     lives(&bench);
@@ -325,7 +323,7 @@ fn a_connection_that_says_nothing_is_ended_in_time() {
     // A byte now and then does not lengthen the time.
     let mut drip = s.try_clone().unwrap();
     std::thread::spawn(move || {
-        for b in Preamble::own(Word::Session).to_bytes().iter().take(20) {
+        for b in Preamble::new(PreambleWord::Session).to_bytes().iter().take(20) {
             if drip.write_all(&[*b]).is_err() {
                 break;
             }
@@ -388,7 +386,7 @@ fn a_forgotten_keys_connection_ends_within_a_second_and_its_lease_with_it() {
         bench
             .ends
             .agent
-            .pin("bench", bench.ends.client.own().public(), "")
+            .pin("bench", bench.ends.client.key_pair().public(), "")
             .unwrap();
         bench.strings.set(if running { support::SLOW } else { support::SOUND });
         let mut lease = bench.lease();
@@ -424,7 +422,7 @@ fn a_forgotten_client_that_goes_on_gets_nothing_more() {
     let mut channel = welcomed(&bench);
     // The agent's own look at the store comes later than this request, or not much earlier: both end it.
     bench.ends.agent.forget("bench").unwrap();
-    let _ = channel.sender.send(Concern::Lease, &LeaseRequest::Take("board".into()));
+    let _ = channel.sender.send(Topic::Lease, &LeaseRequest::Take("board".into()));
     let frame = channel.receiver.receive().unwrap();
     assert_eq!(
         frame.message::<SessionReply>().unwrap(),
@@ -440,7 +438,7 @@ fn a_forgotten_client_that_goes_on_gets_nothing_more() {
     std::thread::sleep(Duration::from_millis(700));
     channel
         .sender
-        .send(Concern::Lease, &LeaseRequest::Take("board".into()))
+        .send(Topic::Lease, &LeaseRequest::Take("board".into()))
         .unwrap();
     let frame = channel.receiver.receive().unwrap();
     assert_eq!(
@@ -473,7 +471,7 @@ fn a_stranger_that_is_dropped_for_load_is_told_so() {
     for n in 0..6 {
         waiting.push_back(connect());
         if n >= 2 {
-            assert_eq!(told(waiting.pop_front().unwrap()), Some(Word::Full));
+            assert_eq!(told(waiting.pop_front().unwrap()), Some(PreambleWord::Full));
         }
     }
     drop(waiting);
@@ -501,7 +499,7 @@ fn strangers_who_say_nothing_keep_no_client_out() {
     let mut heard = Vec::new();
     idle[0].read_to_end(&mut heard).unwrap();
     let word = Preamble::from_bytes(heard.first_chunk().unwrap()).unwrap();
-    assert_eq!((heard.len(), word.known_word()), (64, Some(Word::Full)));
+    assert_eq!((heard.len(), word.known_word()), (64, Some(PreambleWord::Full)));
     for _ in 0..20 {
         idle.extend(silent(3));
         until("room for a client among strangers", || {
@@ -519,7 +517,7 @@ fn strangers_who_say_nothing_keep_no_client_out() {
 fn lying_agent(keys: &KeyStore, say: impl Fn(&mut Channel) + Send + 'static) -> std::net::SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let at = listener.local_addr().unwrap();
-    let own = keys.own().clone();
+    let own = keys.key_pair().clone();
     std::thread::spawn(move || {
         let mut channel = raw_agent(listener.accept().unwrap().0, &own);
         say(&mut channel);
@@ -536,7 +534,7 @@ fn an_agent_that_lies_gets_a_typed_error_and_nothing_else() {
     runner(20)
         .run(&strategy, |bytes| {
             let at = lying_agent(&bench.ends.agent, move |c| {
-                let _ = c.sender.send_bytes(Concern::Session, &bytes);
+                let _ = c.sender.send_bytes(Topic::Session, &bytes);
             });
             let e = Client::connect(&tcp(at), &bench.ends.client, None).unwrap_err();
             prop_assert!(matches!(e, ClientError::Protocol { .. }), "{}", e);
@@ -564,13 +562,13 @@ fn an_agent_that_lies_gets_a_typed_error_and_nothing_else() {
                 you: String::new(),
                 devices: devices.clone(),
             };
-            c.sender.send(Concern::Session, &welcome).unwrap();
+            c.sender.send(Topic::Session, &welcome).unwrap();
             c.receiver.receive().unwrap();
             c.sender
-                .send(Concern::Lease, &LeaseReply::Granted(Box::new(info)))
+                .send(Topic::Lease, &LeaseReply::Granted(Box::new(info)))
                 .unwrap();
             c.receiver.receive().unwrap();
-            c.sender.send(Concern::Pages, &lie).unwrap();
+            c.sender.send(Topic::Pages, &lie).unwrap();
         });
         let mut lease = Client::connect(&tcp(at), &bench.ends.client, None)
             .unwrap()
@@ -583,7 +581,7 @@ fn an_agent_that_lies_gets_a_typed_error_and_nothing_else() {
 
 fn decodes<T: DeserializeOwned + serde::Serialize>(bytes: &[u8]) {
     let frame = Frame {
-        concern: Concern::Session,
+        concern: Topic::Session,
         payload: bytes.to_vec(),
     };
     if let Ok(message) = frame.message::<T>() {
@@ -622,7 +620,7 @@ fn every_message_is_read_from_any_bytes_without_a_panic_or_much_memory() {
 fn a_silent_channel_ends() {
     let bench = Bench::new(Options::default());
     let at = lying_agent(&bench.ends.agent, |_| {});
-    let mut channel = raw_client(at, &own(&bench), Word::Session);
+    let mut channel = raw_client(at, &own(&bench), PreambleWord::Session);
     channel.receiver.set_silence(Duration::from_millis(200)).unwrap();
     let begin = Instant::now();
     let e = channel.receiver.receive().unwrap_err();

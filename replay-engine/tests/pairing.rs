@@ -7,7 +7,8 @@ use replay_engine::client::{Client, ClientError, Endpoint, pair, pair_with_key};
 use replay_engine::serve::{Options, PairingRequest, PairingWindow, Server};
 use replay_engine::wire::message::PairMessage;
 use replay_engine::wire::{
-    Channel, Concern, KeyPair, KeyStoreError, NamedKey, Preamble, Stream, WRITE_LIMIT, Word, code, mismatch,
+    Channel, KeyPair, KeyStoreError, NamedKey, Preamble, PreambleWord, Stream, Topic, WRITE_LIMIT, describe_mismatch,
+    pairing_code,
 };
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -54,17 +55,17 @@ fn both_confirm_the_same_code_and_then_work_together() {
     assert_eq!(shown.recv().unwrap(), here, "both persons see one code");
     assert_eq!(here.len(), 11);
     let name = told.recv().unwrap().unwrap();
-    assert_eq!(paired.key, ends.agent.own().public());
+    assert_eq!(paired.key, ends.agent.key_pair().public());
     assert_eq!(
-        ends.client.by_name("board-3").unwrap().unwrap().address,
+        ends.client.find_by_name("board-3").unwrap().unwrap().address,
         address.to_string()
     );
     assert_eq!(
-        ends.agent.by_name(&name).unwrap().unwrap().key,
-        ends.client.own().public()
+        ends.agent.find_by_name(&name).unwrap().unwrap().key,
+        ends.client.key_pair().public()
     );
     let client = Client::connect(&tcp(address), &ends.client, Some("board-3")).unwrap();
-    assert_eq!(client.known_as(), name);
+    assert_eq!(client.client_name(), name);
     assert_eq!(client.devices()[0].name, "board");
     // One client: the window is closed again.
     let other = Ends::strangers();
@@ -119,12 +120,12 @@ fn when_the_clients_person_declines_nobody_keeps_a_key_and_three_failures_close_
 
 fn next(channel: &mut Channel) -> PairMessage {
     let frame = channel.receiver.receive().unwrap();
-    assert_eq!(frame.concern, Concern::Pair);
+    assert_eq!(frame.concern, Topic::Pair);
     frame.message().unwrap()
 }
 
 fn say(channel: &Channel, message: &PairMessage) {
-    channel.sender.send(Concern::Pair, message).unwrap();
+    channel.sender.send(Topic::Pair, message).unwrap();
 }
 
 #[test]
@@ -137,16 +138,16 @@ fn an_attacker_in_the_middle_with_keys_of_its_own_makes_the_codes_differ() {
     let attack = std::thread::spawn(move || {
         let keys = KeyPair::generate().unwrap();
         let mut client = raw_agent(middle.accept().unwrap().0, &keys);
-        let mut agent = raw_client(address, &keys, Word::Pair);
+        let mut agent = raw_client(address, &keys, PreambleWord::Pair);
         // It sees the client's commitment, but has to commit to the agent before either nonce is known.
         let PairMessage::Commit { name, .. } = next(&mut client) else {
             panic!()
         };
-        let own = code::nonce().unwrap();
+        let own = pairing_code::nonce().unwrap();
         say(
             &agent,
             &PairMessage::Commit {
-                digest: code::commitment(&agent.hash, &own),
+                digest: pairing_code::commitment(&agent.hash, &own),
                 name,
             },
         );
@@ -160,8 +161,8 @@ fn an_attacker_in_the_middle_with_keys_of_its_own_makes_the_codes_differ() {
         say(&agent, &PairMessage::Reveal(own));
         // Its best hope: that both persons confirm without looking.
         (
-            code::code(&client.hash, &revealed, &nonce),
-            code::code(&agent.hash, &own, &nonce),
+            pairing_code::code(&client.hash, &revealed, &nonce),
+            pairing_code::code(&agent.hash, &own, &nonce),
             client,
             agent,
         )
@@ -186,8 +187,8 @@ fn a_nonce_other_than_the_one_committed_to_is_refused() {
     let (server, address) = agent(&ends);
     let (shown, _told) = open(&server, true, None);
     let keys = KeyPair::generate().unwrap();
-    let mut channel = raw_client(address, &keys, Word::Pair);
-    let digest = code::commitment(&channel.hash, &[7; 32]);
+    let mut channel = raw_client(address, &keys, PreambleWord::Pair);
+    let digest = pairing_code::commitment(&channel.hash, &[7; 32]);
     say(
         &channel,
         &PairMessage::Commit {
@@ -214,9 +215,9 @@ fn what_strangers_do_before_a_person_is_asked_neither_closes_nor_holds_pairing()
     // Some hang up, some lie, some say nothing more.
     let mut held = Vec::new();
     for n in 0..9 {
-        let mut channel = raw_client(address, &keys, Word::Pair);
+        let mut channel = raw_client(address, &keys, PreambleWord::Pair);
         if n % 3 > 0 {
-            let digest = code::commitment(&channel.hash, &[7; 32]);
+            let digest = pairing_code::commitment(&channel.hash, &[7; 32]);
             let name = "x".to_owned();
             say(&channel, &PairMessage::Commit { digest, name });
             assert!(matches!(next(&mut channel), PairMessage::Nonce(_)));
@@ -246,10 +247,10 @@ fn a_client_that_introduces_itself_too_slowly_is_hung_up_on() {
     let address = listen(&server);
     let (shown, _told) = open(&server, true, None);
     let keys = KeyPair::generate().unwrap();
-    let mut channel = raw_client(address, &keys, Word::Pair);
+    let mut channel = raw_client(address, &keys, PreambleWord::Pair);
     assert!(channel.receiver.receive().is_err(), "no commitment came");
-    let mut channel = raw_client(address, &keys, Word::Pair);
-    let digest = code::commitment(&channel.hash, &[7; 32]);
+    let mut channel = raw_client(address, &keys, PreambleWord::Pair);
+    let digest = pairing_code::commitment(&channel.hash, &[7; 32]);
     let name = "x".to_owned();
     say(&channel, &PairMessage::Commit { digest, name });
     assert!(matches!(next(&mut channel), PairMessage::Nonce(_)));
@@ -302,14 +303,14 @@ fn a_stranger_is_refused_with_words_that_say_how_to_pair() {
     assert!(matches!(e, ClientError::NotPaired { .. }), "{e}");
     assert!(e.to_string().contains("kinescope-agent pair"));
     // The client knows the agent's key, but not the other way round.
-    ends.client.pin("board", ends.agent.own().public(), "").unwrap();
+    ends.client.pin("board", ends.agent.key_pair().public(), "").unwrap();
     let e = Client::connect(&tcp(address), &ends.client, Some("board")).unwrap_err();
     assert!(
         matches!(&e, ClientError::Refused(why) if why.contains("kinescope-agent pair")),
         "{e}"
     );
     // The agent learns of a new key without being started again, and of a forgotten one too.
-    ends.agent.pin("bench", ends.client.own().public(), "").unwrap();
+    ends.agent.pin("bench", ends.client.key_pair().public(), "").unwrap();
     Client::connect(&tcp(address), &ends.client, Some("board")).unwrap();
     ends.agent.forget("bench").unwrap();
     assert!(Client::connect(&tcp(address), &ends.client, Some("board")).is_err());
@@ -328,7 +329,7 @@ fn an_agent_with_another_key_than_its_names_is_not_talked_to() {
         "{e}"
     );
     // Known under another name is not enough either.
-    ends.client.pin("other", ends.agent.own().public(), "").unwrap();
+    ends.client.pin("other", ends.agent.key_pair().public(), "").unwrap();
     let e = Client::connect(&tcp(address), &ends.client, Some("board")).unwrap_err();
     assert!(matches!(e, ClientError::WrongKey { .. }), "{e}");
     let e = pair(&tcp(address), "a b", &ends.client, |_| true).unwrap_err();
@@ -343,15 +344,15 @@ fn different_protocol_versions_end_in_one_sentence_on_both_ends() {
     let future = Preamble {
         lowest: 7,
         highest: 9,
-        word: Word::Session as u8,
+        word: PreambleWord::Session as u8,
         program: "kinescope 9.0".into(),
     };
     let mut stream = Stream::Tcp(TcpStream::connect(address).unwrap());
     stream.set_limits(Duration::from_secs(5), WRITE_LIMIT).unwrap();
     future.send(&mut stream).unwrap();
     let (answer, _) = Preamble::receive(&mut stream, soon()).unwrap();
-    assert_eq!(answer.known_word(), Some(Word::NoVersion));
-    let sentence = mismatch(&future, &answer);
+    assert_eq!(answer.known_word(), Some(PreambleWord::NoVersion));
+    let sentence = describe_mismatch(&future, &answer);
     assert!(
         sentence.contains("versions 7 to 9") && sentence.contains("update the agent"),
         "{sentence}"
@@ -364,11 +365,11 @@ fn different_protocol_versions_end_in_one_sentence_on_both_ends() {
         let mut stream = Stream::Tcp(listener.accept().unwrap().0);
         let (theirs, _) = Preamble::receive(&mut stream, soon()).unwrap();
         let ours = Preamble {
-            word: Word::NoVersion as u8,
+            word: PreambleWord::NoVersion as u8,
             ..future
         };
         ours.send(&mut stream).unwrap();
-        mismatch(&theirs, &ours)
+        describe_mismatch(&theirs, &ours)
     });
     let e = Client::connect(&tcp(at), &ends.client, None).unwrap_err();
     assert!(
@@ -474,9 +475,9 @@ fn patient(
 /// A stranger that is through with all that comes before the question.
 fn introduced(address: SocketAddr, name: &str) -> Channel {
     let keys = KeyPair::generate().unwrap();
-    let mut channel = raw_client(address, &keys, Word::Pair);
-    let nonce = code::nonce().unwrap();
-    let digest = code::commitment(&channel.hash, &nonce);
+    let mut channel = raw_client(address, &keys, PreambleWord::Pair);
+    let nonce = pairing_code::nonce().unwrap();
+    let digest = pairing_code::commitment(&channel.hash, &nonce);
     let name = name.to_owned();
     say(&channel, &PairMessage::Commit { digest, name });
     assert!(matches!(next(&mut channel), PairMessage::Nonce(_)));
@@ -502,7 +503,7 @@ fn a_question_is_withdrawn_when_its_client_is_gone_and_the_next_one_is_asked_abo
     let client = Arc::clone(&ends.client);
     let pairs = std::thread::spawn(move || pair(&tcp(address), "board", &client, |_| true));
     let request = asked.recv_timeout(Duration::from_secs(10)).unwrap();
-    assert_eq!(request.key, ends.client.own().public());
+    assert_eq!(request.key, ends.client.key_pair().public());
     answer.send(true).unwrap();
     pairs.join().unwrap().unwrap();
     assert!(told.recv().unwrap().is_ok());
@@ -594,10 +595,10 @@ fn a_name_that_another_client_has_is_told_before_the_question() {
     );
     answer.send(true).unwrap();
     assert_eq!(told.recv().unwrap().unwrap(), "vm-2");
-    assert_eq!(ends.agent.by_name("vm").unwrap().unwrap().key, other);
+    assert_eq!(ends.agent.find_by_name("vm").unwrap().unwrap().key, other);
     // A key that is paired already is told so.
     let (asked, _answer, _told) = patient(&server);
-    ends.agent.pin("desk", ends.client.own().public(), "").unwrap();
+    ends.agent.pin("desk", ends.client.key_pair().public(), "").unwrap();
     let client = Arc::clone(&ends.client);
     std::thread::spawn(move || pair(&tcp(address), "b", &client, |_| false));
     let request = asked.recv_timeout(Duration::from_secs(10)).unwrap();
@@ -610,7 +611,7 @@ fn a_key_that_is_named_pairs_without_a_question_and_others_change_nothing() {
     let (server, address) = agent(&ends);
     let (tell, told) = channel();
     let tell = std::sync::Mutex::new(tell);
-    let named: NamedKey = ends.client.own().public().fingerprint().parse().unwrap();
+    let named: NamedKey = ends.client.key_pair().public().fingerprint().parse().unwrap();
     server.open_pairing(PairingWindow::accepting(
         named,
         move |result: &Result<String, String>| tell.lock().unwrap().send(result.clone()).unwrap(),
@@ -623,11 +624,14 @@ fn a_key_that_is_named_pairs_without_a_question_and_others_change_nothing() {
     }
     assert!(told.try_recv().is_err(), "that is no attempt");
     // The client names the agent's key, too. With another one it does not even show its own.
-    let wrong: NamedKey = ends.client.own().public().fingerprint().parse().unwrap();
+    let wrong: NamedKey = ends.client.key_pair().public().fingerprint().parse().unwrap();
     let e = pair_with_key(&tcp(address), "board", &ends.client, &wrong).unwrap_err();
     assert!(matches!(&e, ClientError::OtherKey { .. }), "{e}");
-    assert!(e.to_string().contains(&ends.agent.own().public().fingerprint()), "{e}");
-    let right: NamedKey = ends.agent.own().public().to_hex().parse().unwrap();
+    assert!(
+        e.to_string().contains(&ends.agent.key_pair().public().fingerprint()),
+        "{e}"
+    );
+    let right: NamedKey = ends.agent.key_pair().public().to_hex().parse().unwrap();
     pair_with_key(&tcp(address), "board", &ends.client, &right).unwrap();
     assert!(told.recv().unwrap().is_ok());
     assert_eq!(ends.agent.peers().unwrap().len(), 1);

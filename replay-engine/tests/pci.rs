@@ -10,7 +10,7 @@
 use replay_core::{Device as _, DeviceError, WaitResult};
 use replay_engine::device::guard;
 use replay_engine::device::host::Host;
-use replay_engine::device::pci::{Function, Name, Options, PciBoard, PciError, Resource, functions};
+use replay_engine::device::pci::{Function, Name, Options, PciBoard, PciError, Resource, list_functions};
 use replay_engine::device::{Board as _, Containment};
 use std::fs;
 use std::os::unix::fs::{FileExt as _, symlink};
@@ -40,7 +40,7 @@ impl Machine {
     }
 
     fn host(&self) -> Host {
-        Host::at(self.folder.path())
+        Host::with_root(self.folder.path())
     }
 
     fn at(&self, path: &str) -> PathBuf {
@@ -155,7 +155,7 @@ fn functions_are_found_by_address_and_by_ids_and_ambiguous_ones_are_listed() {
     let machine = Machine::new();
     machine.add(RV100, 0x1002, 0x5159);
     machine.add("0000:00:04.0", 0x1234, 0x11e8);
-    let named = |name: &str| Function::named(&machine.host(), &Name::parse(name).unwrap());
+    let named = |name: &str| Function::find(&machine.host(), &Name::parse(name).unwrap());
     let f = named("1002:5159").unwrap();
     assert_eq!((f.address.to_string().as_str(), f.ids().as_str()), (RV100, "1002:5159"));
     assert_eq!(
@@ -175,7 +175,7 @@ fn functions_are_found_by_address_and_by_ids_and_ambiguous_ones_are_listed() {
         "{e}"
     );
     assert!(matches!(
-        Function::named(&Host::at("/nonexistent"), &Name::parse("8086:1234").unwrap()),
+        Function::find(&Host::with_root("/nonexistent"), &Name::parse("8086:1234").unwrap()),
         Err(PciError::Absent { .. })
     ));
 }
@@ -198,11 +198,11 @@ fn files_that_make_no_sense_are_refused_and_hide_nothing_else() {
         let path = format!("{folder}/{file}");
         let before = fs::read(machine.at(&path)).unwrap();
         machine.write(&path, bytes);
-        let found = functions(&machine.host());
+        let found = list_functions(&machine.host());
         assert_eq!(found.len(), 1, "{file}: {bytes:?}");
         machine.write(&path, &before);
     }
-    assert_eq!(functions(&machine.host()).len(), 2);
+    assert_eq!(list_functions(&machine.host()).len(), 2);
     assert_eq!(Resource::parse(""), Some(Vec::new()));
     assert_eq!(Resource::parse("\n"), None);
 }
@@ -380,8 +380,8 @@ fn a_function_is_contained_where_the_iommu_can_keep_it_apart_and_else_the_reason
     let machine = Machine::new();
     let folder = machine.add(RV100, 0x1002, 0x5159);
     let other = machine.add("0000:00:04.0", 0x1234, 0x11e8);
-    let function = || Function::named(&machine.host(), &Name::parse("1002:5159").unwrap()).unwrap();
-    let told = || function().told(&machine.host(), 0);
+    let function = || Function::find(&machine.host(), &Name::parse("1002:5159").unwrap()).unwrap();
+    let told = || function().describe(&machine.host(), 0);
     assert!(
         function().group.is_none() && told().contains("contained by nothing, no memory"),
         "{}",
@@ -495,7 +495,7 @@ fn the_guard_makes_functions_quiet_and_gives_them_back_when_the_agent_is_gone() 
          {{\"bus\":\"pci\",\"name\":\"{RV100}\",\"taken\":{{\"enabled\":true,\"bound\":\"uio_pci_generic\",\"from\":null}}}}\n\
          {{\"bus\":\"pci\",\"name\":\"0000:00:04.0\",\"taken\":{{\"enabled\":false,\"bound\":null,\"from\":null}}}}\n"
     );
-    let wrong = guard::keep(lines.as_bytes(), &machine.host());
+    let wrong = guard::run_guard(lines.as_bytes(), &machine.host());
     assert!(wrong.is_empty(), "{wrong:?}");
     for folder in [&folder, &other] {
         assert_eq!(machine.command(folder), 0x0403);
@@ -504,19 +504,19 @@ fn the_guard_makes_functions_quiet_and_gives_them_back_when_the_agent_is_gone() 
     assert_eq!(machine.text("sys/bus/pci/drivers/radeonfb/bind"), RV100);
     assert!(machine.text(&format!("{folder}/driver_override")).starts_with('\n'));
     let odd = b"what\n{\"bus\":\"pci\",\"name\":\"../x\",\"taken\":{\"enabled\":true,\"bound\":null,\"from\":null}}\n";
-    let wrong = guard::keep(&odd[..], &machine.host());
+    let wrong = guard::run_guard(&odd[..], &machine.host());
     assert_eq!(wrong.len(), 2, "{wrong:?}");
     let long = "x".repeat(100_000);
-    assert!(!guard::keep(long.as_bytes(), &machine.host()).is_empty());
-    assert!(guard::keep(&b""[..], &machine.host()).is_empty());
+    assert!(!guard::run_guard(long.as_bytes(), &machine.host()).is_empty());
+    assert!(guard::run_guard(&b""[..], &machine.host()).is_empty());
 }
 
 /// On a machine that has QEMU's `edu` (a board in a box), as root: its interrupt, and a copy that it makes by itself.
 #[test]
 fn an_edu_of_this_machine_interrupts_and_copies_memory() {
-    let host = Host::this();
+    let host = Host::local();
     let name = Name::parse("1234:11e8").unwrap();
-    if Function::named(&host, &name).is_err() {
+    if Function::find(&host, &name).is_err() {
         println!("left out: this machine has no PCI function 1234:11e8 (QEMU's edu)");
         return;
     }

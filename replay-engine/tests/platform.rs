@@ -3,7 +3,7 @@
 
 use replay_core::{Device as _, DeviceError, WaitResult};
 use replay_engine::device::host::Host;
-use replay_engine::device::platform::{Described, Name, Options, PlatformBoard, PlatformError, Tree, described};
+use replay_engine::device::platform::{Name, Options, PlatformBoard, PlatformError, PlatformNode, Tree, list_devices};
 use replay_engine::device::{Board as _, Containment, DeviceInfo};
 use replay_engine::plan::{CompileOptions, Edits, compile};
 use replay_engine::verify::verify;
@@ -74,7 +74,7 @@ impl Machine {
     }
 
     fn host(&self) -> Host {
-        Host::at(self.folder.path())
+        Host::with_root(self.folder.path())
     }
 
     fn property(&self, node: &str, name: &str, bytes: &[u8]) {
@@ -110,7 +110,7 @@ impl Machine {
 #[test]
 fn devices_are_found_with_the_processors_addresses() {
     let m = Machine::new();
-    let all = described(&m.host());
+    let all = list_devices(&m.host());
     let told: Vec<_> = all
         .iter()
         .map(|d| (d.name.as_str(), d.device.irqs.clone(), d.memory))
@@ -123,8 +123,8 @@ fn devices_are_found_with_the_processors_addresses() {
         ]
     );
     assert!(all[1].is_mali() && !all[0].is_mali());
-    assert!(all[0].told().contains("register map pl031") && all[1].told().contains("contained by page tables"));
-    let named = |name: &str| Described::named(&m.host(), &Name::parse(name).unwrap());
+    assert!(all[0].describe().contains("register map pl031") && all[1].describe().contains("contained by page tables"));
+    let named = |name: &str| PlatformNode::find(&m.host(), &Name::parse(name).unwrap());
     assert_eq!(named("arm,primecell").unwrap().name, "9010000.pl031");
     let e = named("arm,pl011").unwrap_err().to_string();
     assert!(e.contains("9010000.pl031, 2d000000.gpu"), "{e}");
@@ -134,7 +134,7 @@ fn devices_are_found_with_the_processors_addresses() {
     assert!(e.contains("several devices") && e.contains("a000000.other"), "{e}");
     m.property("/other@a000000", "status", b"disabled\0");
     assert!(named("arm,primecell").is_ok());
-    let none = Described::named(&Host::at("/nonexistent"), &Name::parse("arm,pl031").unwrap());
+    let none = PlatformNode::find(&Host::with_root("/nonexistent"), &Name::parse("arm,pl031").unwrap());
     assert!(matches!(none, Err(PlatformError::NoTree)));
 }
 
@@ -145,7 +145,7 @@ fn an_iommu_in_front_of_a_device_is_told_and_memory_that_it_keeps_is_not_promise
     m.property(gpu, "iommus", &cells(&[9, 0x40]));
     m.property("/iommu@9050000", "phandle", &cells(&[9]));
     m.property("/iommu@9050000", "compatible", b"arm,smmu-v3\0");
-    let told = |m: &Machine| described(&m.host())[1].told();
+    let told = |m: &Machine| list_devices(&m.host())[1].describe();
     let bare = told(&m);
     assert!(bare.contains("(arm,smmu-v3, not set up by this kernel)"), "{bare}");
     let board = m.open("arm,mali-bifrost", false).unwrap();
@@ -194,16 +194,16 @@ fn a_tree_that_makes_no_sense_is_left_out_in_parts() {
         let file = m.at(&format!("proc/device-tree{node}/{name}"));
         let before = fs::read(&file).unwrap();
         fs::write(&file, &bytes).unwrap();
-        let all = described(&m.host());
+        let all = list_devices(&m.host());
         assert_eq!(all.len(), 1, "{node} {name} {bytes:?}");
         fs::write(&file, before).unwrap();
     }
-    assert_eq!(described(&m.host()).len(), 2);
+    assert_eq!(list_devices(&m.host()).len(), 2);
     let deep = format!("/{}", vec!["n"; 100].join("/"));
     m.property(&deep, "compatible", b"x\0");
     std::os::unix::fs::symlink("..", m.at("proc/device-tree/loop")).unwrap();
     assert!(Tree::read(&m.host()).nodes.len() < 60);
-    assert_eq!(described(&m.host()).len(), 2);
+    assert_eq!(list_devices(&m.host()).len(), 2);
 }
 
 #[test]

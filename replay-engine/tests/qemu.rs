@@ -13,7 +13,7 @@ mod logs;
 
 use logs::Log;
 use replay_core::{Device, DeviceError, WaitResult};
-use replay_engine::device::qemu::{Name, QEMU_MODELS, QemuBoard, QemuError, installed};
+use replay_engine::device::qemu::{Name, QEMU_MODELS, QemuBoard, QemuError, check_installed};
 use replay_engine::device::{Board, BoardError, Containment, space};
 use std::ffi::OsString;
 use std::path::Path;
@@ -25,7 +25,7 @@ use trace_core::screen::Picture;
 /// Leaves a test where there is no QEMU.
 macro_rules! need_qemu {
     () => {
-        if installed().is_err() {
+        if check_installed().is_err() {
             println!("skipped: no QEMU (qemu-system-x86)");
             return;
         }

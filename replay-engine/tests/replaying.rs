@@ -29,7 +29,7 @@ fn a_replay_goes_through_its_phases_and_comes_back_matched() {
     assert_eq!(outcome.verdict, Verdict::Match, "{:?}", outcome.failure);
     assert_eq!((outcome.reads.compared, outcome.reads.matched), (500, 500));
     assert_eq!(outcome.timing.runs_ns.len(), 3);
-    assert_eq!(outcome.pushed_bytes, lease.pushed().bytes);
+    assert_eq!(outcome.pushed_bytes, lease.push_stats().bytes);
     assert!(outcome.timing.push_ns > 0 && outcome.pushed_bytes > 3 * 4096);
     assert!(!outcome.recording.is_empty(), "the outcome is a recording too");
     assert_eq!(progress.fraction(), Some(1.0));
@@ -68,8 +68,8 @@ fn a_second_push_sends_only_what_changed() {
     let mut lease = bench.lease();
     let push = |lease: &mut Lease, all: &[[u8; 4096]]| {
         let outcome = lease.replay(&plan(2000, all), 1, &Progress::new(), false).unwrap();
-        assert_eq!(outcome.pushed_bytes, lease.pushed().bytes);
-        lease.pushed()
+        assert_eq!(outcome.pushed_bytes, lease.push_stats().bytes);
+        lease.push_stats()
     };
     let first = push(&mut lease, &all);
     assert_eq!((first.pages, first.pages_known), (300, 0));
@@ -94,7 +94,7 @@ fn a_second_push_sends_only_what_changed() {
     // Another lease of the same client finds its pages; another client does not.
     let mut again = bench.lease();
     again.replay(&plan(2000, &all), 1, &Progress::new(), false).unwrap();
-    assert_eq!(again.pushed().pages, 0);
+    assert_eq!(again.push_stats().pages, 0);
     drop(again);
     let other = bench.ends.another("second");
     let mut lease = Client::connect(&tcp(bench.address), &other, None)
@@ -102,7 +102,7 @@ fn a_second_push_sends_only_what_changed() {
         .lease("board")
         .unwrap();
     lease.replay(&plan(2000, &all), 1, &Progress::new(), false).unwrap();
-    assert_eq!(lease.pushed().pages, 300);
+    assert_eq!(lease.push_stats().pages, 300);
 }
 
 #[test]
@@ -117,7 +117,7 @@ fn a_cache_that_is_too_small_costs_bytes_and_nothing_else() {
             .replay(&plan(10, &images(100)), 1, &Progress::new(), false)
             .unwrap();
         assert_eq!(outcome.verdict, Verdict::Match);
-        assert!(lease.pushed().pages > 90);
+        assert!(lease.push_stats().pages > 90);
     }
 }
 
@@ -349,7 +349,7 @@ fn a_client_that_goes_away_in_a_run_leaves_the_device_free() {
 #[test]
 fn every_way_to_a_board_is_the_same_protocol() {
     let strings = Strings::default();
-    let here = boards::Factories::new().with("test", strings.factory("board"));
+    let here = boards::Factories::new().with_simulator("test", strings.factory("board"));
     let ends = Ends::paired("");
     let server = Server::new(
         &[strings.factory("board")],
@@ -363,7 +363,7 @@ fn every_way_to_a_board_is_the_same_protocol() {
     std::thread::spawn(move || serving.serve_unix(&listener).unwrap());
     let address = support::listen(&server);
     ends.client
-        .pin("board", ends.agent.own().public(), &address.to_string())
+        .pin("board", ends.agent.key_pair().public(), &address.to_string())
         .unwrap();
     let names = [
         "software:test".to_owned(),
@@ -377,32 +377,32 @@ fn every_way_to_a_board_is_the_same_protocol() {
         let outcome = lease
             .replay(&plan(100, &images(9)), 1, &Progress::new(), false)
             .unwrap();
-        prints.push((outcome.fingerprint, lease.pushed().bytes > 0, outcome.verdict));
+        prints.push((outcome.fingerprint, lease.push_stats().bytes > 0, outcome.verdict));
     }
     assert!(prints.iter().all(|p| *p == prints[0]), "{prints:?}");
     let list = || {
-        let paired = boards::paired(&ends.client).unwrap();
-        boards::here(&here).into_iter().chain(paired).collect::<Vec<_>>()
+        let paired = boards::list_paired(&ends.client).unwrap();
+        boards::list_local(&here).into_iter().chain(paired).collect::<Vec<_>>()
     };
     // The agent hears of the last lease's end a moment later.
     until("the board to be free", || {
         let listed = list();
-        listed.iter().all(|b| !matches!(b.reach, boards::Reach::Busy(_)))
+        listed.iter().all(|b| !matches!(b.reach, boards::Availability::Busy(_)))
     });
     let listed = list();
     let listed: Vec<_> = listed.iter().map(|b| (b.name.as_str(), &b.reach)).collect();
     assert_eq!(
         listed,
         [
-            ("software:test", &boards::Reach::Here),
-            ("agent:board/board", &boards::Reach::Free)
+            ("software:test", &boards::Availability::Here),
+            ("agent:board/board", &boards::Availability::Free)
         ]
     );
     ends.client
-        .pin("board", ends.agent.own().public(), "127.0.0.1:1")
+        .pin("board", ends.agent.key_pair().public(), "127.0.0.1:1")
         .unwrap();
     let listed = list();
-    assert!(matches!(&listed[1].reach, boards::Reach::Away(why) if why.contains("127.0.0.1:1")));
+    assert!(matches!(&listed[1].reach, boards::Availability::Away(why) if why.contains("127.0.0.1:1")));
     assert!(matches!(
         boards::open("software:x", &here, &ends.client),
         Err(ClientError::NoBoard { .. })

@@ -1,7 +1,7 @@
 //! A board in a box for tests: boots one, runs commands in it, pairs with its agent, shows its screens, always ends it.
 
 use crate::monitor::{Monitor, connect};
-use crate::{Ended, Question, kinescope, program, root};
+use crate::{ProgramOutput, PromptingProgram, kinescope, program, root};
 use serde_json::json;
 use std::collections::HashMap;
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -49,7 +49,7 @@ impl Arch {
 
 /// A board that is to be booted.
 #[derive(Debug)]
-pub struct Setup {
+pub struct BoardSetup {
     arch: Arch,
     devices: Vec<String>,
     options: Vec<String>,
@@ -61,7 +61,7 @@ pub struct Setup {
     iommu: bool,
 }
 
-impl Setup {
+impl BoardSetup {
     /// A board without devices, of the 128 MB that `make board` gives, with the agent and without drivers of graphics
     /// devices.
     #[must_use]
@@ -199,14 +199,14 @@ struct Commands {
 /// A command that runs on the board.
 #[derive(Debug)]
 #[must_use]
-pub struct Running(u32);
+pub struct RunningCommand(u32);
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Board {
-    fn start(setup: &Setup) -> Result<Self, String> {
+    fn start(setup: &BoardSetup) -> Result<Self, String> {
         let folder = TempDir::new().map_err(|e| e.to_string())?;
         let share = folder.path().join("share");
         std::fs::create_dir(&share).map_err(|e| e.to_string())?;
@@ -285,7 +285,7 @@ impl Board {
                 }
             }
         });
-        let network = monitor.say("info usernet")?;
+        let network = monitor.execute_human("info usernet")?;
         let port = forwarded(&network).ok_or_else(|| format!("no forwarded port in: {network}"))?;
         Ok(Self {
             child: guard.0.take().ok_or("no child")?,
@@ -311,7 +311,7 @@ impl Board {
         })
     }
 
-    fn up(mut self, setup: &Setup) -> Self {
+    fn up(mut self, setup: &BoardSetup) -> Self {
         self.up = self.wait_for("board: up", BOOT_LIMIT);
         self.boot_seconds = self.started.elapsed().as_secs_f64();
         if setup.agent {
@@ -363,7 +363,7 @@ impl Board {
     ///
     /// # Panics
     /// When the board takes no commands.
-    pub fn start_command(&self, text: &str) -> Running {
+    pub fn start_command(&self, text: &str) -> RunningCommand {
         assert!(!text.contains('\n'), "one line: {text}");
         let mut commands = lock(&self.commands);
         let number = commands.next;
@@ -371,7 +371,7 @@ impl Board {
         let line = format!("{number} {text}\n");
         let sent = commands.stream.write_all(line.as_bytes());
         sent.unwrap_or_else(|e| panic!("the board takes no commands: {e}"));
-        Running(number)
+        RunningCommand(number)
     }
 
     /// Waits for a command's end.
@@ -379,7 +379,7 @@ impl Board {
     /// # Panics
     /// When it does not end within the limit.
     #[must_use]
-    pub fn end_of(&self, running: &Running, limit: Duration) -> Ended {
+    pub fn wait_for_command(&self, running: &RunningCommand, limit: Duration) -> ProgramOutput {
         let by = Instant::now() + limit;
         let mut commands = lock(&self.commands);
         let code = loop {
@@ -396,19 +396,19 @@ impl Board {
                 Err(e) => panic!(
                     "command {} does not end within {limit:?}: {e}; {:?}",
                     running.0,
-                    self.said(running, None)
+                    self.command_output(running, None)
                 ),
             }
         };
-        self.said(running, Some(code))
+        self.command_output(running, Some(code))
     }
 
-    fn said(&self, running: &Running, code: Option<i32>) -> Ended {
+    fn command_output(&self, running: &RunningCommand, code: Option<i32>) -> ProgramOutput {
         let text = |end: &str| {
             let file = self.share().join(format!("{}.{end}", running.0));
             String::from_utf8_lossy(&std::fs::read(file).unwrap_or_default()).into_owned()
         };
-        Ended {
+        ProgramOutput {
             code,
             out: text("out"),
             err: text("err"),
@@ -420,16 +420,16 @@ impl Board {
     /// # Panics
     /// When it does not end within two minutes.
     #[must_use]
-    pub fn run(&self, text: &str) -> Ended {
+    pub fn run(&self, text: &str) -> ProgramOutput {
         let running = self.start_command(text);
-        self.end_of(&running, COMMAND_LIMIT)
+        self.wait_for_command(&running, COMMAND_LIMIT)
     }
 
     /// Runs a shell's command on the board that must succeed; what it printed.
     ///
     /// # Panics
     /// When it does not.
-    pub fn done(&self, text: &str) -> String {
+    pub fn run_checked(&self, text: &str) -> String {
         let ended = self.run(text);
         assert_eq!(ended.code, Some(0), "{text}: {ended:?}");
         ended.out
@@ -439,7 +439,7 @@ impl Board {
     ///
     /// # Panics
     /// When it cannot be copied.
-    pub fn put(&self, file: &Path) -> String {
+    pub fn copy_file(&self, file: &Path) -> String {
         let name = file.file_name().unwrap_or_default();
         std::fs::copy(file, self.share().join(name)).unwrap_or_else(|e| panic!("{}: {e}", file.display()));
         format!("/host/{}", name.to_string_lossy())
@@ -456,7 +456,7 @@ impl Board {
     /// # Panics
     /// When the two do not pair.
     pub fn pair(&self) {
-        let client = Question::of(
+        let client = PromptingProgram::start(
             Command::new(program("kinescope"))
                 .args(["pair", &self.address(), "box"])
                 .env("KINESCOPE_KEYS", self.keys()),
@@ -475,7 +475,7 @@ impl Board {
     }
 
     /// Runs `kinescope` here as the client that is paired.
-    pub fn kinescope(&self, arguments: &[&str]) -> Ended {
+    pub fn kinescope(&self, arguments: &[&str]) -> ProgramOutput {
         kinescope(&self.keys(), arguments)
     }
 
@@ -487,7 +487,7 @@ impl Board {
     pub fn screendump(&self, device: usize) -> Picture {
         let file = self.folder.path().join("screen.ppm");
         let arguments = json!({"filename": file, "device": format!("board{device}"), "head": 0});
-        let shown = lock(&self.monitor).ask("screendump", &arguments);
+        let shown = lock(&self.monitor).execute("screendump", &arguments);
         shown.unwrap_or_else(|e| panic!("{e}"));
         let bytes = std::fs::read(&file).unwrap_or_else(|e| panic!("{}: {e}", file.display()));
         Picture::from_ppm(&bytes).unwrap_or_else(|e| panic!("{}: {e}", file.display()))
@@ -499,7 +499,7 @@ impl Board {
     /// When the function has no such window, or it is not decoded.
     #[must_use]
     pub fn device_memory(&self, function: &str, bar: usize, bytes: usize) -> Vec<u8> {
-        let windows = self.done(&format!("cat /sys/bus/pci/devices/{function}/resource"));
+        let windows = self.run_checked(&format!("cat /sys/bus/pci/devices/{function}/resource"));
         let line = windows.lines().nth(bar).and_then(|l| l.split(' ').next());
         let at = line.filter(|l| l.trim_start_matches("0x").bytes().any(|b| b != b'0'));
         let at = at.unwrap_or_else(|| panic!("{function} has no window {bar}: {windows}"));
@@ -515,7 +515,9 @@ impl Board {
     /// # Panics
     /// When QEMU has gone.
     pub fn monitor(&self, line: &str) -> String {
-        lock(&self.monitor).say(line).unwrap_or_else(|e| panic!("{line}: {e}"))
+        lock(&self.monitor)
+            .execute_human(line)
+            .unwrap_or_else(|e| panic!("{line}: {e}"))
     }
 
     /// Most memory that QEMU had so far, in MB: the board's and its own.

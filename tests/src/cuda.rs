@@ -1,7 +1,7 @@
 //! CUDA without a GPU: the stand-in for the driver under the name that programs ask for, the programs that run on it,
 //! their recordings, and the process that plays these.
 
-use crate::{Ended, program, run};
+use crate::{ProgramOutput, program, run};
 use serde_json::{Value, json};
 use std::ffi::OsStr;
 use std::io::Write as _;
@@ -17,22 +17,22 @@ pub const LIMIT: Duration = Duration::from_secs(120);
 
 /// A folder with the stand-in in it, gone when this is dropped.
 #[derive(Debug)]
-pub struct Cuda {
+pub struct CudaStandIn {
     folder: TempDir,
 }
 
 /// A recording of one of the programs, and what the program itself gave.
 #[derive(Debug)]
-pub struct Recorded {
+pub struct RecordedProgram {
     /// The recording.
     pub path: PathBuf,
     /// How `kinescope record` ended.
-    pub ended: Ended,
+    pub ended: ProgramOutput,
     /// The bytes that came back from the device while it was recorded.
     pub out: Vec<u8>,
 }
 
-impl Recorded {
+impl RecordedProgram {
     /// The recording, opened.
     #[must_use]
     pub fn open(&self) -> Recording {
@@ -53,7 +53,7 @@ pub fn open(path: &Path) -> Recording {
     trace_core::import::open(path, &Progress::new()).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
 }
 
-impl Default for Cuda {
+impl Default for CudaStandIn {
     fn default() -> Self {
         let folder = tempfile::tempdir().unwrap_or_else(|e| panic!("no temporary folder: {e}"));
         let library = program("libcuda_stand_in.so");
@@ -64,7 +64,7 @@ impl Default for Cuda {
     }
 }
 
-impl Cuda {
+impl CudaStandIn {
     /// A file in the folder.
     #[must_use]
     pub fn file(&self, name: &str) -> PathBuf {
@@ -72,7 +72,7 @@ impl Cuda {
     }
 
     /// The environment in which programs find the stand-in.
-    pub fn around<'a>(&self, command: &'a mut Command) -> &'a mut Command {
+    pub fn set_environment<'a>(&self, command: &'a mut Command) -> &'a mut Command {
         command
             .env("LD_LIBRARY_PATH", self.folder.path())
             .env("KINESCOPE_CUDA_LIBRARY", self.file("libcuda.so.1"))
@@ -81,43 +81,43 @@ impl Cuda {
 
     /// One of the programs.
     #[must_use]
-    pub fn client(&self, arguments: &[&str]) -> Command {
+    pub fn client_command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(program("cuda-client"));
-        self.around(command.args(arguments));
+        self.set_environment(command.args(arguments));
         command
     }
 
     /// Runs one of the programs by itself: how it ended, and the bytes that came back from the device.
-    pub fn alone(&self, arguments: &[&str]) -> (Ended, Vec<u8>) {
+    pub fn run_unrecorded(&self, arguments: &[&str]) -> (ProgramOutput, Vec<u8>) {
         let out = self.file("alone.bin");
         // A program that fails writes none, and must not be given another's.
         let _ = std::fs::remove_file(&out);
-        let mut command = self.client(arguments);
-        let ended = ended(command.arg("--out").arg(&out));
+        let mut command = self.client_command(arguments);
+        let ended = run_to_end(command.arg("--out").arg(&out));
         (ended, std::fs::read(&out).unwrap_or_default())
     }
 
     /// `kinescope record --with cuda` of a command, with options before it.
     #[must_use]
-    pub fn recorder(&self, to: &Path, options: &[&str], command: &[&OsStr]) -> Command {
+    pub fn record_command(&self, to: &Path, options: &[&str], command: &[&OsStr]) -> Command {
         let mut recorder = Command::new(program("kinescope"));
         recorder.args(["record", "--with", "cuda"]).args(options);
         recorder.arg("-o").arg(to).arg("--").args(command);
-        self.around(recorder.env("KINESCOPE_KEYS", self.folder.path()));
+        self.set_environment(recorder.env("KINESCOPE_KEYS", self.folder.path()));
         recorder
     }
 
     /// Records one of the programs; variables of the environment are the program's too.
-    pub fn record(&self, name: &str, options: &[&str], arguments: &[&str], set: &[(&str, &str)]) -> Recorded {
+    pub fn record(&self, name: &str, options: &[&str], arguments: &[&str], set: &[(&str, &str)]) -> RecordedProgram {
         let path = self.file(&format!("{name}.kine"));
         let out = self.file(&format!("{name}.bin"));
         let client = program("cuda-client");
         let mut command = vec![client.as_os_str()];
         command.extend(arguments.iter().map(OsStr::new));
         command.extend([OsStr::new("--out"), out.as_os_str()]);
-        let mut recorder = self.recorder(&path, options, &command);
-        let ended = ended(recorder.envs(set.iter().copied()));
-        Recorded {
+        let mut recorder = self.record_command(&path, options, &command);
+        let ended = run_to_end(recorder.envs(set.iter().copied()));
+        RecordedProgram {
             path,
             ended,
             out: std::fs::read(&out).unwrap_or_default(),
@@ -125,8 +125,8 @@ impl Cuda {
     }
 
     /// Records one of the programs, which has to end well as it does by itself, with a sound recording.
-    pub fn recorded_well(&self, name: &str, options: &[&str], arguments: &[&str]) -> Recorded {
-        let (alone, bytes) = self.alone(arguments);
+    pub fn record_checked(&self, name: &str, options: &[&str], arguments: &[&str]) -> RecordedProgram {
+        let (alone, bytes) = self.run_unrecorded(arguments);
         assert_eq!(alone.code, Some(0), "{arguments:?}: {alone:?}");
         let recorded = self.record(name, options, arguments, &[]);
         assert_eq!(recorded.ended.code, Some(0), "{arguments:?}: {:?}", recorded.ended);
@@ -141,7 +141,7 @@ impl Cuda {
     }
 
     /// Plays a recording in a process of its own, as the agent does: its answer, and the outputs one behind the other.
-    pub fn play(&self, path: &Path, more: &Value, set: &[(&str, &str)]) -> (Value, Vec<u8>) {
+    pub fn replay(&self, path: &Path, more: &Value, set: &[(&str, &str)]) -> (Value, Vec<u8>) {
         let folder = self.folder.path().join("outputs");
         let _ = std::fs::remove_dir_all(&folder);
         std::fs::create_dir(&folder).unwrap_or_else(|e| panic!("{e}"));
@@ -149,9 +149,9 @@ impl Cuda {
         if let (Some(all), Some(more)) = (request.as_object_mut(), more.as_object()) {
             all.extend(more.clone());
         }
-        let mut player = self.player();
+        let mut player = self.replay_command();
         player.envs(set.iter().copied());
-        let ended = asked(&mut player, &request);
+        let ended = send_request(&mut player, &request);
         let mut answers = ended.out.lines().map(serde_json::from_str::<Value>);
         let answer = answers.next_back().and_then(Result::ok);
         let answer = answer.unwrap_or_else(|| panic!("no answer: {ended:?}"));
@@ -166,15 +166,15 @@ impl Cuda {
 
     /// The process that plays recordings.
     #[must_use]
-    pub fn player(&self) -> Command {
+    pub fn replay_command(&self) -> Command {
         let mut player = Command::new(program("kinescope-agent"));
-        self.around(player.arg("play-calls"));
+        self.set_environment(player.arg("play-calls"));
         player
     }
 
     /// Processes that play on the stand-in of this folder now, by their numbers.
     #[must_use]
-    pub fn players(&self) -> Vec<u32> {
+    pub fn list_replay_processes(&self) -> Vec<u32> {
         let library = format!("KINESCOPE_CUDA_LIBRARY={}", self.file("libcuda.so.1").display());
         let has = |file: PathBuf, what: &str| {
             let bytes = std::fs::read(file).unwrap_or_default();
@@ -190,8 +190,8 @@ impl Cuda {
     }
 
     /// Plays a recording, which has to give the recorded outputs, bit for bit, and these bytes.
-    pub fn plays_well(&self, recorded: &Recorded, more: &Value, set: &[(&str, &str)]) -> Value {
-        let (answer, bytes) = self.play(&recorded.path, more, set);
+    pub fn replay_checked(&self, recorded: &RecordedProgram, more: &Value, set: &[(&str, &str)]) -> Value {
+        let (answer, bytes) = self.replay(&recorded.path, more, set);
         let played = &answer["played"];
         let outputs = played["outputs"].as_array().unwrap_or_else(|| panic!("{answer}"));
         for output in outputs {
@@ -204,7 +204,7 @@ impl Cuda {
 }
 
 /// Runs a command to its end, and ends it when it takes too long.
-pub fn ended(command: &mut Command) -> Ended {
+pub fn run_to_end(command: &mut Command) -> ProgramOutput {
     let mut child = command
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
@@ -243,7 +243,7 @@ pub fn ended(command: &mut Command) -> Ended {
 }
 
 /// Asks a process by a line of JSON, and waits for its end.
-fn asked(command: &mut Command, request: &Value) -> Ended {
+fn send_request(command: &mut Command, request: &Value) -> ProgramOutput {
     let mut input = tempfile::tempfile().unwrap_or_else(|e| panic!("{e}"));
     let written = writeln!(input, "{request}").and_then(|()| std::io::Seek::rewind(&mut input));
     written.unwrap_or_else(|e| panic!("{e}"));

@@ -1,8 +1,8 @@
 //! An agent whose CUDA device is the stand-in's, in a process of its own.
 #![allow(clippy::unwrap_used, clippy::expect_used)] // What goes wrong here is a test that fails.
 
-use crate::cuda::Cuda;
-use crate::{Question, program};
+use crate::cuda::CudaStandIn;
+use crate::{PromptingProgram, program};
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -17,21 +17,21 @@ pub struct Agent {
 }
 
 impl Agent {
-    /// Started, and paired with under the name `lab`.
+    /// Started, and paired with under the name `bench_support`.
     #[must_use]
-    pub fn start(cuda: &Cuda) -> Self {
-        Self::begin(cuda, &program("kinescope-agent"), "0")
+    pub fn start(cuda: &CudaStandIn) -> Self {
+        Self::spawn(cuda, &program("kinescope-agent"), "0")
     }
 
     /// Beside a device that takes a while for all that it does.
     #[must_use]
-    pub fn start_slow(cuda: &Cuda) -> Self {
-        Self::begin(cuda, &program("kinescope-agent"), "4000")
+    pub fn start_slow(cuda: &CudaStandIn) -> Self {
+        Self::spawn(cuda, &program("kinescope-agent"), "4000")
     }
 
     /// This program as the agent, beside a device that takes so many microseconds for all that it does.
     #[must_use]
-    pub fn begin(cuda: &Cuda, agent: &Path, slow: &str) -> Self {
+    pub fn spawn(cuda: &CudaStandIn, agent: &Path, slow: &str) -> Self {
         let socket = cuda.file("agent.sock");
         let mut command = Command::new(agent);
         command.arg("--keys").arg(cuda.file("agent-keys"));
@@ -39,7 +39,7 @@ impl Agent {
             .args(["serve", "--listen", "127.0.0.1:0", "--pair", "--unix"])
             .arg(&socket);
         let mut child = cuda
-            .around(&mut command)
+            .set_environment(&mut command)
             .env("STAND_IN_SLOW", slow)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -60,7 +60,7 @@ impl Agent {
                 }
             }
         });
-        let pair = Question::of(
+        let pair = PromptingProgram::start(
             Command::new(program("kinescope"))
                 .args(["pair", &address, "lab"])
                 .env("KINESCOPE_KEYS", cuda.file("keys")),

@@ -62,7 +62,7 @@ pub fn program(name: &str) -> PathBuf {
 
 /// How a program ended.
 #[derive(Debug)]
-pub struct Ended {
+pub struct ProgramOutput {
     /// Exit code; `None` when a signal ended it.
     pub code: Option<i32>,
     /// What it printed.
@@ -71,7 +71,7 @@ pub struct Ended {
     pub err: String,
 }
 
-impl From<Output> for Ended {
+impl From<Output> for ProgramOutput {
     fn from(o: Output) -> Self {
         Self {
             code: o.status.code(),
@@ -81,7 +81,7 @@ impl From<Output> for Ended {
     }
 }
 
-impl Ended {
+impl ProgramOutput {
     /// The JSON that it printed.
     #[must_use]
     pub fn json(&self) -> Value {
@@ -105,16 +105,16 @@ impl Ended {
 /// A program that asks a person on standard error. What is typed before its question is no answer, so that a test has to
 /// wait for that.
 #[derive(Debug)]
-pub struct Question {
+pub struct PromptingProgram {
     child: Child,
     /// What it said until the question, and the question.
     pub text: String,
 }
 
-impl Question {
+impl PromptingProgram {
     /// Starts the program and waits until it asks, or has ended.
     #[must_use]
-    pub fn of(command: &mut Command) -> Self {
+    pub fn start(command: &mut Command) -> Self {
         command
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -133,14 +133,14 @@ impl Question {
 
     /// Answers, and waits until the program has ended.
     #[must_use]
-    pub fn answer(mut self, line: &str) -> Ended {
+    pub fn answer(mut self, line: &str) -> ProgramOutput {
         if let Some(stdin) = &mut self.child.stdin {
             // It may have ended: then its end tells.
             let _ = writeln!(stdin, "{line}");
         }
         let ended = self.child.wait_with_output();
-        let ended = Ended::from(ended.unwrap_or_else(|e| panic!("how it ended: {e}")));
-        Ended {
+        let ended = ProgramOutput::from(ended.unwrap_or_else(|e| panic!("how it ended: {e}")));
+        ProgramOutput {
             err: self.text + &ended.err,
             ..ended
         }
@@ -148,7 +148,7 @@ impl Question {
 }
 
 /// Runs `kinescope` with keys in `keys`, so that a test touches nothing of the user's.
-pub fn kinescope<S: AsRef<OsStr>>(keys: &Path, arguments: impl IntoIterator<Item = S>) -> Ended {
+pub fn kinescope<S: AsRef<OsStr>>(keys: &Path, arguments: impl IntoIterator<Item = S>) -> ProgramOutput {
     let mut command = Command::new(program("kinescope"));
     command
         .args(arguments)
@@ -163,7 +163,7 @@ pub fn kinescope<S: AsRef<OsStr>>(keys: &Path, arguments: impl IntoIterator<Item
 }
 
 /// Runs `kinescope` with keys of its own; for verbs that need no agent.
-pub fn run<S: AsRef<OsStr>>(arguments: impl IntoIterator<Item = S>) -> Ended {
+pub fn run<S: AsRef<OsStr>>(arguments: impl IntoIterator<Item = S>) -> ProgramOutput {
     let keys = tempfile::tempdir().unwrap_or_else(|e| panic!("no temporary folder: {e}"));
     kinescope(keys.path(), arguments)
 }
@@ -205,7 +205,7 @@ pub fn samples() -> Vec<PathBuf> {
 
 /// A copy of a sample trace in `folder` whose first read has one bit changed: its replay diverges there and nowhere
 /// else. Its path.
-pub fn diverging(folder: &Path, sample: &str) -> PathBuf {
+pub fn copy_diverging(folder: &Path, sample: &str) -> PathBuf {
     let source = root().join("sample-traces").join(sample);
     let mut recording =
         trace_core::import::open(&source, &Progress::new()).unwrap_or_else(|e| panic!("{}: {e}", source.display()));
@@ -232,7 +232,7 @@ pub fn diverging(folder: &Path, sample: &str) -> PathBuf {
 
 /// A copy of a sample in a folder, with notes at events as a window that was closed in good order leaves them.
 #[must_use]
-pub fn noted(folder: &Path, sample: &str, notes: &[(u64, &str)]) -> PathBuf {
+pub fn copy_with_notes(folder: &Path, sample: &str, notes: &[(u64, &str)]) -> PathBuf {
     let to = folder.join(sample);
     std::fs::copy(root().join("sample-traces").join(sample), &to).unwrap_or_else(|e| panic!("{sample}: {e}"));
     let opened = trace_core::import::open(&to, &Progress::new());

@@ -39,7 +39,7 @@ impl Monitor {
             lines: BufReader::new(stream),
         };
         monitor.line()?;
-        monitor.ask("qmp_capabilities", &json!({}))?;
+        monitor.execute("qmp_capabilities", &json!({}))?;
         Ok(monitor)
     }
 
@@ -56,7 +56,7 @@ impl Monitor {
     ///
     /// # Errors
     /// In QEMU's words, when it does not do it.
-    pub fn ask(&mut self, command: &str, arguments: &Value) -> Result<Value, String> {
+    pub fn execute(&mut self, command: &str, arguments: &Value) -> Result<Value, String> {
         let text = json!({"execute": command, "arguments": arguments}).to_string();
         let stream = self.lines.get_mut();
         stream.write_all(text.as_bytes()).map_err(|e| e.to_string())?;
@@ -75,8 +75,8 @@ impl Monitor {
     ///
     /// # Errors
     /// In QEMU's words, when it does not take it.
-    pub fn say(&mut self, line: &str) -> Result<String, String> {
-        let told = self.ask("human-monitor-command", &json!({"command-line": line}))?;
+    pub fn execute_human(&mut self, line: &str) -> Result<String, String> {
+        let told = self.execute("human-monitor-command", &json!({"command-line": line}))?;
         Ok(told.as_str().unwrap_or_default().to_owned())
     }
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 use trace_core::progress::Progress;
 
 /// A plan's text with 10 s behind its last action.
-fn with_a_pause(text: &str) -> String {
+fn add_pause(text: &str) -> String {
     let mut out = String::new();
     for line in text.lines() {
         match line.strip_prefix("counts actions ").and_then(|l| l.split_once(' ')) {
@@ -31,13 +31,13 @@ fn with_a_pause(text: &str) -> String {
 ///
 /// # Panics
 /// When the picture is another one, is still there behind the run, or the outcome is not what it must be.
-pub fn draws(board: &Board, number: u8, device: &str, replay: impl Fn(&Path) -> Value + Sync) {
+pub fn assert_draws(board: &Board, number: u8, device: &str, replay: impl Fn(&Path) -> Value + Sync) {
     let folder = tempfile::tempdir().unwrap();
     let waiting = folder.path().join("virtio-gpu.txt");
     let recorded = root().join("sample-traces/qemu/virtio-gpu.kine");
     let printed = board.kinescope(&["plan", recorded.to_str().unwrap(), "--on", device, "--text"]);
     assert_eq!(printed.code, Some(0), "{printed:?}");
-    std::fs::write(&waiting, with_a_pause(&printed.out)).unwrap();
+    std::fs::write(&waiting, add_pause(&printed.out)).unwrap();
     let recording = trace_core::import::open(&recorded, &Progress::new()).unwrap();
     let drawn = recording.expected_screen().unwrap().unwrap();
     let shows = || board.screendump(number.into()) == drawn;

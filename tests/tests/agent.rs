@@ -15,7 +15,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
-use whole_program_tests::{Ended, Question, kinescope, program, recordings, root};
+use whole_program_tests::{ProgramOutput, PromptingProgram, kinescope, program, recordings, root};
 
 /// Longest time for what happens at once.
 const LIMIT: Duration = Duration::from_secs(30);
@@ -94,12 +94,12 @@ impl Agent {
         self.folder.path().join("client-keys")
     }
 
-    fn run(&self, arguments: &[&str]) -> Ended {
+    fn run(&self, arguments: &[&str]) -> ProgramOutput {
         kinescope(&self.keys(), arguments)
     }
 
     fn pair(&self) {
-        let client = Question::of(
+        let client = PromptingProgram::start(
             Command::new(program("kinescope"))
                 .args(["pair", &self.address, "lab"])
                 .env("KINESCOPE_KEYS", self.keys()),
@@ -344,7 +344,7 @@ fn until_state(agent: &Agent, wanted: &str) -> String {
 }
 
 /// Waits for a process to end, which it must in time.
-fn end_of(mut child: Child) -> Ended {
+fn end_of(mut child: Child) -> ProgramOutput {
     let by = Instant::now() + LIMIT;
     while child.try_wait().unwrap().is_none() {
         assert!(Instant::now() < by, "it does not end");

@@ -17,7 +17,7 @@ use trace_core::recording::{
     Access, DmaMapRow, Events, EventsBuilder, Hardware, InterruptRow, PciFunction, Space, SpaceKind, SubmitRow,
     UndecodedRow,
 };
-use whole_program_tests::{Ended, field_cases, recordings, root, run};
+use whole_program_tests::{ProgramOutput, field_cases, recordings, root, run};
 
 /// Verbs with their usual options: `{}` is the recording, `{out}` a path in a folder of the run's own.
 const VERBS: &[&str] = &[
@@ -152,7 +152,7 @@ fn bare(folder: &Path) -> Vec<PathBuf> {
     };
     let undecoded = |b: &mut EventsBuilder| {
         for n in 0..3 {
-            b.undecoded(n, 1, 0, UndecodedRow::of_access(0x20, true, 4));
+            b.undecoded(n, 1, 0, UndecodedRow::from_access(0x20, true, 4));
         }
     };
     let all = [
@@ -198,7 +198,7 @@ fn below(folder: &Path, most_bytes: u64) -> Vec<PathBuf> {
 }
 
 /// How a run fell short; `None` for one that answered.
-fn fault(line: &str, ended: &Ended) -> Option<&'static str> {
+fn fault(line: &str, ended: &ProgramOutput) -> Option<&'static str> {
     let json = line.contains("--json");
     let quiet = ended.out.is_empty() && ended.err.is_empty();
     match ended.code {

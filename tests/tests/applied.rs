@@ -91,9 +91,9 @@ fn a_copy_of_an_api_trace_carries_the_edited_copies() {
     let folder = tempfile::tempdir().unwrap();
     let recording = sample("cuda/net.kine");
     let opened = trace_core::import::open(Path::new(&recording), &Progress::new()).unwrap();
-    let script = replay_engine::device::cuda::Script::of(&opened).unwrap();
+    let script = replay_engine::device::cuda::Script::new(&opened).unwrap();
     let input = script.inputs.iter().find(|t| !t.snapshot).unwrap();
-    let mut bytes = opened.copied(&input.row).unwrap();
+    let mut bytes = opened.copy_content(&input.row).unwrap();
     bytes.iter_mut().for_each(|b| *b ^= 1);
     let file = folder.path().join("in.bin");
     std::fs::write(&file, &bytes).unwrap();
@@ -102,9 +102,9 @@ fn a_copy_of_an_api_trace_carries_the_edited_copies() {
     let ended = run(["apply", &recording, "--input", &given, "-o", copy.to_str().unwrap()]);
     assert_eq!(ended.code, Some(0), "{ended:?}");
     let back = trace_core::import::open(&copy, &Progress::new()).unwrap();
-    let again = replay_engine::device::cuda::Script::of(&back).unwrap();
+    let again = replay_engine::device::cuda::Script::new(&back).unwrap();
     for (before, after) in script.inputs.iter().zip(&again.inputs) {
-        let (recorded, now) = (opened.copied(&before.row), back.copied(&after.row));
+        let (recorded, now) = (opened.copy_content(&before.row), back.copy_content(&after.row));
         if before.name == input.name {
             assert_eq!(now.as_deref(), Some(&*bytes), "event {}", before.event);
         } else {
@@ -112,7 +112,7 @@ fn a_copy_of_an_api_trace_carries_the_edited_copies() {
         }
     }
     for (before, after) in script.outputs.iter().zip(&again.outputs) {
-        assert_eq!(back.copied(&after.row), opened.copied(&before.row));
+        assert_eq!(back.copy_content(&after.row), opened.copy_content(&before.row));
     }
     assert_eq!(run(["verify", copy.to_str().unwrap()]).code, Some(0));
     let diff = run(["diff", &recording, copy.to_str().unwrap()]);

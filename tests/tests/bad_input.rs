@@ -141,7 +141,7 @@ fn without_a_display_it_says_what_works_without_one() {
     for name in ["DISPLAY", "WAYLAND_DISPLAY", "WAYLAND_SOCKET"] {
         command.env_remove(name);
     }
-    let ended = whole_program_tests::Ended::from(command.output().unwrap());
+    let ended = whole_program_tests::ProgramOutput::from(command.output().unwrap());
     ended.assert_refused("--screenshot");
 }
 

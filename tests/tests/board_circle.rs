@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 use trace_core::screen::Picture;
-use whole_program_tests::board::{Arch, Setup};
+use whole_program_tests::board::{Arch, BoardSetup};
 use whole_program_tests::run;
 
 const DEVICE: &str = "ati-vga,model=rv100";
@@ -30,7 +30,7 @@ fn wait_for(file: &Path) {
 /// A recording of the driver and what its command drew: the file, the picture that the device showed meanwhile, and the
 /// display memory of that picture.
 fn record(folder: &Path) -> Option<(String, Picture, Vec<u8>)> {
-    let board = Setup::new(Arch::X86_64)
+    let board = BoardSetup::new(Arch::X86_64)
         .with_drivers()
         .without_agent()
         .device(DEVICE)
@@ -48,7 +48,7 @@ fn record(folder: &Path) -> Option<(String, Picture, Vec<u8>)> {
     let shown = board.screendump(0);
     let memory = board.device_memory(at, 0, bytes_of(&shown));
     std::fs::write(board.share().join("seen"), "").unwrap();
-    let ended = board.end_of(&recorder, LIMIT);
+    let ended = board.wait_for_command(&recorder, LIMIT);
     assert_eq!(ended.code, Some(0), "{ended:?}");
     println!("{}", ended.err.trim());
     // The machine is as it was: the device has no driver.
@@ -70,7 +70,7 @@ fn differing(a: &Picture, b: &Picture) -> usize {
 }
 
 fn replay_on_a_board(arch: Arch, file: &str, expected: &str, shown: &Picture, memory: &[u8]) {
-    let Some(board) = Setup::new(arch).device(DEVICE).boot() else {
+    let Some(board) = BoardSetup::new(arch).device(DEVICE).boot() else {
         return;
     };
     assert_ne!(board.run("modprobe radeonfb").code, Some(0), "the driver is not there");

@@ -2,7 +2,7 @@
 //! device's memory, played by the agent on the hardware that it owns.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
 
-use whole_program_tests::board::{Arch, Board, Setup};
+use whole_program_tests::board::{Arch, Board, BoardSetup};
 use whole_program_tests::{root, virtio_gpu};
 
 /// A function of the board by its place behind the network's.
@@ -18,11 +18,11 @@ fn function(arch: Arch, place: u8) -> String {
 fn masters(board: &Board, device: &str) -> bool {
     let address = device.rsplit("pci:").next().unwrap();
     let read = format!("dd if=/sys/bus/pci/devices/{address}/config bs=1 skip=4 count=1 2>/dev/null | od -An -tu1");
-    board.done(&read).trim().parse::<u8>().unwrap() & 4 != 0
+    board.run_checked(&read).trim().parse::<u8>().unwrap() & 4 != 0
 }
 
 fn plays(arch: Arch, edu: &str) {
-    let setup = Setup::new(arch).device(edu).device("virtio-gpu-pci,vectors=0");
+    let setup = BoardSetup::new(arch).device(edu).device("virtio-gpu-pci,vectors=0");
     let Some(board) = setup.boot() else { return };
     board.pair();
     let replay = |place: u8, name: &str, code: i32| {
@@ -46,7 +46,7 @@ fn plays(arch: Arch, edu: &str) {
         told
     };
     assert_eq!(replay(0, "edu.plan.txt", 0)["outcome"], "match");
-    virtio_gpu::draws(&board, 1, &function(arch, 1), |plan| {
+    virtio_gpu::assert_draws(&board, 1, &function(arch, 1), |plan| {
         replay(1, plan.to_str().unwrap(), 0)
     });
 }

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
-use whole_program_tests::board::{Arch, Board, Setup};
-use whole_program_tests::{Ended, program, root};
+use whole_program_tests::board::{Arch, Board, BoardSetup};
+use whole_program_tests::{ProgramOutput, program, root};
 
 /// The one device of the board: QEMU's teaching device, which masters the bus and raises interrupts.
 struct Desk {
@@ -29,7 +29,7 @@ impl Desk {
             // The board's memory lies above the 28 bits that the device's addresses have otherwise.
             Arch::Arm64 => ("edu,dma_mask=0xffffffffffff", "0000:00:02.0"),
         };
-        let board = Setup::new(arch).device(edu).boot()?;
+        let board = BoardSetup::new(arch).device(edu).boot()?;
         board.pair();
         let folder = TempDir::new().unwrap();
         Some(Self { board, address, folder })
@@ -61,7 +61,7 @@ impl Desk {
             .to_vec()
     }
 
-    fn replay(&self, plan: &Path) -> Ended {
+    fn replay(&self, plan: &Path) -> ProgramOutput {
         let arguments = self.arguments(plan);
         let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
         self.board.kinescope(&arguments)
@@ -90,7 +90,7 @@ impl Desk {
             "dd if=/sys/bus/pci/devices/{}/config bs=1 skip=4 count=2 2>/dev/null | od -An -tu2",
             self.address
         );
-        self.board.done(&bytes).trim().parse().unwrap()
+        self.board.run_checked(&bytes).trim().parse().unwrap()
     }
 
     /// The device does nothing by itself and calls nobody, and the next client plays a good plan on it.
@@ -192,7 +192,7 @@ fn nobody_is_left_alone(arch: Arch) {
     let client = desk.in_its_run(&long);
     let gone = Instant::now();
     desk.board
-        .done("kill -9 $(pidof kinescope-agent | tr ' ' '\\n' | sort -n | head -n 1)");
+        .run_checked("kill -9 $(pidof kinescope-agent | tr ' ' '\\n' | sort -n | head -n 1)");
     let by = gone + Duration::from_secs(20);
     while desk.command() & MASTER != 0 {
         assert!(
@@ -205,7 +205,7 @@ fn nobody_is_left_alone(arch: Arch) {
         arch.name(),
         gone.elapsed().as_secs_f64()
     );
-    let ended = Ended::from(client.wait_with_output().unwrap());
+    let ended = ProgramOutput::from(client.wait_with_output().unwrap());
     assert_eq!(ended.code, Some(1), "{ended:?}");
     let told = ended.json();
     assert_eq!(told["outcome"], "failed");

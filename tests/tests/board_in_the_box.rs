@@ -1,12 +1,12 @@
 //! Boards in a box: a machine in QEMU with the agent boots on both architectures and replays like any board.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
 
-use whole_program_tests::board::{Arch, Setup};
+use whole_program_tests::board::{Arch, BoardSetup};
 use whole_program_tests::root;
 
 /// Boots a board with the devices of `make board`, says what that took, pairs, and replays on its software GPU.
 fn boots_and_is_a_board_like_any(arch: Arch) {
-    let Some(board) = Setup::new(arch)
+    let Some(board) = BoardSetup::new(arch)
         .device("ati-vga,model=rv100")
         .device("virtio-gpu-pci")
         .device("edu")
@@ -40,7 +40,7 @@ fn boots_and_is_a_board_like_any(arch: Arch) {
         assert_eq!(there[key], here[key], "{key}");
     }
     // The same in words of the board itself: its devices are there, without a driver but the one for programs.
-    let pci = board.done("for d in /sys/bus/pci/devices/*; do echo $(cat $d/vendor):$(cat $d/device) $(basename $(readlink $d/driver)); done");
+    let pci = board.run_checked("for d in /sys/bus/pci/devices/*; do echo $(cat $d/vendor):$(cat $d/device) $(basename $(readlink $d/driver)); done");
     for device in ["0x1002:0x5159", "0x1af4:0x1050", "0x1234:0x11e8"] {
         assert!(
             pci.lines()

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 use trace_core::screen::Picture;
-use whole_program_tests::board::{Arch, Board, Setup};
+use whole_program_tests::board::{Arch, Board, BoardSetup};
 use whole_program_tests::{recordings, root, virtio_gpu};
 
 /// Memory of the x86-64 board that its kernel leaves alone, within the 28 bits that edu reaches.
@@ -31,7 +31,7 @@ fn on(board: &Board, number: u8) -> String {
 fn command(board: &Board, number: u8) -> u16 {
     let address = board.function(number);
     let read = format!("dd if=/sys/bus/pci/devices/{address}/config bs=1 skip=4 count=2 2>/dev/null | od -An -tu2");
-    board.done(&read).trim().parse().unwrap()
+    board.run_checked(&read).trim().parse().unwrap()
 }
 
 /// Bit 2: whether the device masters the bus.
@@ -43,7 +43,7 @@ fn masters(board: &Board, number: u8) -> bool {
 fn driver(board: &Board, number: u8) -> String {
     let address = board.function(number);
     let link = format!("basename $(readlink /sys/bus/pci/devices/{address}/driver || echo none)");
-    board.done(&link).trim().to_owned()
+    board.run_checked(&link).trim().to_owned()
 }
 
 /// What the client is told of a device.
@@ -87,7 +87,7 @@ fn edu_plays(board: &Board, number: u8) {
 
 /// The recording of virtio-gpu draws its picture.
 fn virtio_draws(board: &Board, number: u8) {
-    virtio_gpu::draws(board, number, &on(board, number), |plan| {
+    virtio_gpu::assert_draws(board, number, &on(board, number), |plan| {
         replays(board, number, plan, 0)
     });
 }
@@ -95,7 +95,7 @@ fn virtio_draws(board: &Board, number: u8) {
 #[test]
 fn devices_behind_an_iommu_run_without_a_question_on_an_x86_64_board() {
     // Huge pages are for the one that goes round the IOMMU; the others take none.
-    let setup = Setup::new(Arch::X86_64).memory(ENOUGH).with_iommu().hugepages(2);
+    let setup = BoardSetup::new(Arch::X86_64).memory(ENOUGH).with_iommu().hugepages(2);
     let setup = setup
         .device("edu")
         .device("virtio-gpu-pci,vectors=0,iommu_platform=on")
@@ -168,7 +168,7 @@ fn rv100_shows_its_picture(board: &Board, number: u8) {
 #[test]
 fn edu_behind_an_smmu_runs_without_a_question_on_an_arm64_board() {
     // With the 28 bits of an address that it has by itself, where the board's own memory begins beyond them.
-    let setup = Setup::new(Arch::Arm64).with_iommu().hugepages(0);
+    let setup = BoardSetup::new(Arch::Arm64).with_iommu().hugepages(0);
     let setup = setup.device("edu").device("virtio-gpu-pci,vectors=0,iommu_platform=on");
     let Some(board) = setup.boot() else { return };
     board.pair();
@@ -182,7 +182,7 @@ fn edu_behind_an_smmu_runs_without_a_question_on_an_arm64_board() {
 
 #[test]
 fn a_device_whose_addresses_are_too_narrow_for_the_boards_memory_gets_none_and_says_so() {
-    let Some(board) = Setup::new(Arch::Arm64).device("edu").boot() else {
+    let Some(board) = BoardSetup::new(Arch::Arm64).device("edu").boot() else {
         return;
     };
     board.pair();
@@ -240,7 +240,7 @@ fn until_it_masters(board: &Board, number: u8) -> String {
 
 /// A shell's words that have edu copy 4 bytes of its own to an address, past every plan and agent.
 fn copies_to(board: &Board, number: u8, address: u64) -> String {
-    let windows = board.done(&format!("cat /sys/bus/pci/devices/{}/resource", board.function(number)));
+    let windows = board.run_checked(&format!("cat /sys/bus/pci/devices/{}/resource", board.function(number)));
     let base = windows.split(' ').next().unwrap().trim_start_matches("0x");
     let base = u64::from_str_radix(base, 16).unwrap();
     assert_ne!(base, 0, "{windows}");
@@ -254,7 +254,10 @@ fn copies_to(board: &Board, number: u8, address: u64) -> String {
 
 /// The 4 bytes of the board's memory that nothing of the kernel's has.
 fn spare(board: &Board) -> String {
-    board.done(&format!("devmem {SPARE:#x} 32")).trim().to_lowercase()
+    board
+        .run_checked(&format!("devmem {SPARE:#x} 32"))
+        .trim()
+        .to_lowercase()
 }
 
 #[test]
@@ -262,20 +265,20 @@ fn what_a_device_tries_beyond_its_plans_memory_does_not_reach_memory_and_is_told
     // Without an IOMMU the same accesses write: what is tried is what it seems.
     let folder = TempDir::new().unwrap();
     let mark = format!("devmem {SPARE:#x} 32 0x11223344");
-    let setup = Setup::new(Arch::X86_64).memory(ENOUGH).device("edu").kernel(KEPT);
+    let setup = BoardSetup::new(Arch::X86_64).memory(ENOUGH).device("edu").kernel(KEPT);
     let Some(board) = setup.boot() else {
         return;
     };
     board.pair();
     let wild = |board: &Board, extra: &[&str]| {
-        board.done(&mark);
+        board.run_checked(&mark);
         let inject = format!("{} && {}", until_it_masters(board, 0), copies_to(board, 0, SPARE));
         let injecting = board.start_command(&inject);
         let file = idle(folder.path(), 4000);
         let device = on(board, 0);
         let line = ["replay", file.to_str().unwrap(), "--on", &device, "--json"];
         let ended = board.kinescope(&[&line[..], extra].concat());
-        let injected = board.end_of(&injecting, Duration::from_secs(60));
+        let injected = board.wait_for_command(&injecting, Duration::from_secs(60));
         assert_eq!(injected.code, Some(0), "{injected:?}");
         assert!(!masters(board, 0));
         ended
@@ -288,7 +291,7 @@ fn what_a_device_tries_beyond_its_plans_memory_does_not_reach_memory_and_is_told
     );
     drop(board);
 
-    let setup = Setup::new(Arch::X86_64)
+    let setup = BoardSetup::new(Arch::X86_64)
         .memory(ENOUGH)
         .with_iommu()
         .device("edu")
@@ -297,7 +300,7 @@ fn what_a_device_tries_beyond_its_plans_memory_does_not_reach_memory_and_is_told
     board.pair();
     let ended = wild(&board, &[]);
     assert_eq!(spare(&board), "0x11223344", "the device wrote past the IOMMU");
-    let log = board.done("dmesg | grep -i 'fault addr' || true");
+    let log = board.run_checked("dmesg | grep -i 'fault addr' || true");
     println!("{log}");
     assert!(log.contains("fault addr 0x8000000"), "{log}");
     assert_eq!(ended.code, Some(1), "{ended:?}");
@@ -313,11 +316,11 @@ fn what_a_device_tries_beyond_its_plans_memory_does_not_reach_memory_and_is_told
 
 #[test]
 fn an_agent_that_is_killed_in_the_middle_leaves_no_bus_mastering_and_gives_the_driver_back() {
-    let setup = Setup::new(Arch::X86_64).with_iommu().with_drivers();
+    let setup = BoardSetup::new(Arch::X86_64).with_iommu().with_drivers();
     let setup = setup.device("edu").device("bochs-display").without_agent();
     let Some(board) = setup.boot() else { return };
     let bochs = board.function(1);
-    board.done(&format!(
+    board.run_checked(&format!(
         "modprobe bochs; echo {bochs} > /sys/bus/pci/drivers/bochs-drm/bind || true; sleep 0.5"
     ));
     assert_eq!(driver(&board, 1), "bochs-drm");
@@ -345,20 +348,20 @@ fn an_agent_that_is_killed_in_the_middle_leaves_no_bus_mastering_and_gives_the_d
     assert_eq!(ended.code, Some(1), "{ended:?}");
     let lost = ended.json()["failure"].as_str().unwrap().to_owned();
     assert!(lost.contains("connection to the agent was lost"), "{lost}");
-    let killed = board.end_of(&killing, Duration::from_secs(60));
+    let killed = board.wait_for_command(&killing, Duration::from_secs(60));
     assert_eq!(killed.code, Some(0), "{killed:?}");
-    let gone = board.end_of(&serving, Duration::from_secs(60));
+    let gone = board.wait_for_command(&serving, Duration::from_secs(60));
     assert_ne!(gone.code, Some(0), "{gone:?}");
     println!(
         "killed {:.1} s after the run was asked for",
         started.elapsed().as_secs_f64()
     );
     // The guard has its work to do still.
-    board.done("n=0; while pidof kinescope-agent >/dev/null && [ $n -lt 50 ]; do sleep 0.1; n=$((n+1)); done");
+    board.run_checked("n=0; while pidof kinescope-agent >/dev/null && [ $n -lt 50 ]; do sleep 0.1; n=$((n+1)); done");
     for number in 0..2 {
         assert!(!masters(&board, number), "{number}");
         let address = board.function(number);
-        let choice = board.done(&format!("cat /sys/bus/pci/devices/{address}/driver_override"));
+        let choice = board.run_checked(&format!("cat /sys/bus/pci/devices/{address}/driver_override"));
         assert_eq!(choice.trim(), "(null)");
     }
     assert_eq!(

@@ -13,7 +13,7 @@ mod agreement;
 use agreement::programs;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
-use whole_program_tests::{Ended, root, run};
+use whole_program_tests::{ProgramOutput, root, run};
 
 fn folder(name: &str) -> PathBuf {
     root().join("tests/folders").join(name)
@@ -29,7 +29,7 @@ fn copy(name: &str) -> tempfile::TempDir {
     dir
 }
 
-fn import(folder: &Path, to: &Path) -> Ended {
+fn import(folder: &Path, to: &Path) -> ProgramOutput {
     run([
         "import".as_ref(),
         folder.as_os_str(),
@@ -46,7 +46,7 @@ fn imported(folder: &Path, to: &Path) -> Value {
 }
 
 /// Replays with buffers out of files and into files: `--input x=FILE`.
-fn replay(source: &Path, device: &str, buffers: &[(&str, &str, &Path)]) -> Ended {
+fn replay(source: &Path, device: &str, buffers: &[(&str, &str, &Path)]) -> ProgramOutput {
     let mut arguments = vec![
         "replay".to_owned(),
         source.display().to_string(),

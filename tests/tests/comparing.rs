@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use std::fs;
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
-use whole_program_tests::{Ended, root, run};
+use whole_program_tests::{ProgramOutput, root, run};
 
 /// Outcomes of the network that reads digits: as recorded, and with another picture.
 struct Runs {
@@ -45,7 +45,7 @@ impl Runs {
         self.dir.path().join(name)
     }
 
-    fn diff(&self, more: &[&str]) -> Ended {
+    fn diff(&self, more: &[&str]) -> ProgramOutput {
         let (a, b) = (self.path("a.kine"), self.path("b.kine"));
         let fixed = ["diff", a.to_str().unwrap(), b.to_str().unwrap()];
         run(fixed.into_iter().chain(more.iter().copied()))
@@ -53,7 +53,7 @@ impl Runs {
 }
 
 /// A call that is refused with how it would be right.
-fn refused(ended: &Ended, needle: &str) {
+fn refused(ended: &ProgramOutput, needle: &str) {
     assert_eq!(ended.code, Some(2), "{ended:?}");
     assert!(ended.err.contains(needle), "{}", ended.err);
 }

@@ -10,10 +10,10 @@
 use serde_json::{Value, json};
 use std::path::Path;
 use std::process::Command;
-use whole_program_tests::cuda::{Cuda, ended};
-use whole_program_tests::{Ended, program, run};
+use whole_program_tests::cuda::{CudaStandIn, run_to_end};
+use whole_program_tests::{ProgramOutput, program, run};
 
-fn diff(a: &Path, b: &Path, more: &[&str]) -> Ended {
+fn diff(a: &Path, b: &Path, more: &[&str]) -> ProgramOutput {
     let fixed = ["diff", a.to_str().unwrap(), b.to_str().unwrap()];
     run(fixed.into_iter().chain(more.iter().copied()))
 }
@@ -27,10 +27,10 @@ fn listed(told: &Value) -> Vec<(String, String)> {
 
 #[test]
 fn a_program_that_is_run_again_with_other_inputs_differs_in_what_its_copies_carry() {
-    let cuda = Cuda::default();
-    let first = cuda.recorded_well("first", &[], &["vector_add", "--seed", "1"]);
-    let again = cuda.recorded_well("again", &[], &["vector_add", "--seed", "1"]);
-    let second = cuda.recorded_well("second", &[], &["vector_add", "--seed", "2"]);
+    let cuda = CudaStandIn::default();
+    let first = cuda.record_checked("first", &[], &["vector_add", "--seed", "1"]);
+    let again = cuda.record_checked("again", &[], &["vector_add", "--seed", "1"]);
+    let second = cuda.record_checked("second", &[], &["vector_add", "--seed", "2"]);
     let same = diff(&first.path, &again.path, &["--json"]);
     assert_eq!((same.code, &same.json()["same"]), (Some(0), &json!(true)), "{same:?}");
     let other = diff(&first.path, &second.path, &["--json"]);
@@ -77,9 +77,9 @@ fn a_program_that_is_run_again_with_other_inputs_differs_in_what_its_copies_carr
 
 #[test]
 fn a_launch_of_other_dimensions_and_arguments_is_told_by_name() {
-    let cuda = Cuda::default();
-    let first = cuda.recorded_well("first", &[], &["stride", "--seed", "1"]);
-    let wide = cuda.recorded_well("wide", &[], &["stride", "--seed", "1", "--block", "128"]);
+    let cuda = CudaStandIn::default();
+    let first = cuda.record_checked("first", &[], &["stride", "--seed", "1"]);
+    let wide = cuda.record_checked("wide", &[], &["stride", "--seed", "1", "--block", "128"]);
     let told = diff(&first.path, &wide.path, &["--json"]).json();
     let launch = told["calls"]["list"]
         .as_array()
@@ -93,7 +93,7 @@ fn a_launch_of_other_dimensions_and_arguments_is_told_by_name() {
 
 #[test]
 fn launches_recorded_by_themselves_differ_in_what_memory_held() {
-    let cuda = Cuda::default();
+    let cuda = CudaStandIn::default();
     let of = |name: &str, seed: &str| {
         let recorded = cuda.record(name, &["--kernels", "vector_add"], &["vector_add", "--seed", seed], &[]);
         assert_eq!(recorded.ended.code, Some(0), "{:?}", recorded.ended);
@@ -113,8 +113,8 @@ fn launches_recorded_by_themselves_differ_in_what_memory_held() {
 
 #[test]
 fn an_outcome_is_compared_with_its_original() {
-    let cuda = Cuda::default();
-    let first = cuda.recorded_well("first", &[], &["vector_add", "--seed", "1"]);
+    let cuda = CudaStandIn::default();
+    let first = cuda.record_checked("first", &[], &["vector_add", "--seed", "1"]);
     let outcome = cuda.file("outcome.kine");
     let replay = |more: &[&str]| {
         let mut command = Command::new(program("kinescope"));
@@ -123,17 +123,17 @@ fn an_outcome_is_compared_with_its_original() {
             .arg(&first.path)
             .args(["--on", "cuda:0", "-o"])
             .arg(&outcome);
-        ended(cuda.around(command.args(more).env("KINESCOPE_KEYS", cuda.file("keys"))))
+        run_to_end(cuda.set_environment(command.args(more).env("KINESCOPE_KEYS", cuda.file("keys"))))
     };
     let done = replay(&[]);
     assert_eq!(done.code, Some(0), "{done:?}");
     let same = diff(&first.path, &outcome, &[]);
     assert_eq!(same.code, Some(0), "{}", same.out);
-    let second = cuda.recorded_well("second", &[], &["vector_add", "--seed", "2"]);
-    let script = replay_engine::device::cuda::Script::of(&second.open()).unwrap();
+    let second = cuda.record_checked("second", &[], &["vector_add", "--seed", "2"]);
+    let script = replay_engine::device::cuda::Script::new(&second.open()).unwrap();
     let t = script.inputs.iter().find(|t| t.name == "in0").unwrap();
     let bytes = cuda.file("in0.bin");
-    std::fs::write(&bytes, second.open().copied(&t.row).unwrap()).unwrap();
+    std::fs::write(&bytes, second.open().copy_content(&t.row).unwrap()).unwrap();
     let input = format!("in0={}", bytes.display());
     let done = replay(&["--input", &input]);
     assert_eq!(done.code, Some(0), "{done:?}");
@@ -151,8 +151,8 @@ fn an_outcome_is_compared_with_its_original() {
 
 #[test]
 fn an_outcome_of_a_range_is_compared_with_and_without_memory_at_its_end() {
-    let cuda = Cuda::default();
-    let first = cuda.recorded_well("marks", &["--range", "marks"], &["net", "--marks"]);
+    let cuda = CudaStandIn::default();
+    let first = cuda.record_checked("marks", &["--range", "marks"], &["net", "--marks"]);
     for more in [&[][..], &["--memory"]] {
         let outcome = cuda.file("outcome.kine");
         let mut command = Command::new(program("kinescope"));
@@ -161,7 +161,7 @@ fn an_outcome_of_a_range_is_compared_with_and_without_memory_at_its_end() {
             .arg(&first.path)
             .args(["--on", "cuda:0", "-o"])
             .arg(&outcome);
-        let done = ended(cuda.around(command.args(more).env("KINESCOPE_KEYS", cuda.file("keys"))));
+        let done = run_to_end(cuda.set_environment(command.args(more).env("KINESCOPE_KEYS", cuda.file("keys"))));
         assert_eq!(done.code, Some(0), "{done:?}");
         let same = diff(&first.path, &outcome, &[]);
         assert_eq!(same.code, Some(0), "{more:?}: {}", same.out);

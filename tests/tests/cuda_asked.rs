@@ -5,20 +5,20 @@
 use serde_json::Value;
 use std::process::{Command, Stdio};
 use std::time::Duration;
-use whole_program_tests::cuda::{Cuda, Recorded, ended};
-use whole_program_tests::{Ended, program};
+use whole_program_tests::cuda::{CudaStandIn, RecordedProgram, run_to_end};
+use whole_program_tests::{ProgramOutput, program};
 
-fn asked(cuda: &Cuda, arguments: &[&str], set: &[(&str, &str)]) -> Ended {
+fn asked(cuda: &CudaStandIn, arguments: &[&str], set: &[(&str, &str)]) -> ProgramOutput {
     let mut command = Command::new(program("kinescope"));
     let _ = program("kinescope-agent");
     command
         .args(arguments)
         .env("KINESCOPE_KEYS", cuda.file("keys"))
         .envs(set.iter().copied());
-    ended(cuda.around(&mut command))
+    run_to_end(cuda.set_environment(&mut command))
 }
 
-fn replay(cuda: &Cuda, recorded: &Recorded, more: &[&str], set: &[(&str, &str)]) -> Ended {
+fn replay(cuda: &CudaStandIn, recorded: &RecordedProgram, more: &[&str], set: &[(&str, &str)]) -> ProgramOutput {
     let path = recorded.path.to_str().unwrap();
     asked(
         cuda,
@@ -27,7 +27,7 @@ fn replay(cuda: &Cuda, recorded: &Recorded, more: &[&str], set: &[(&str, &str)])
     )
 }
 
-fn tune(cuda: &Cuda, recorded: &Recorded, more: &[&str]) -> Ended {
+fn tune(cuda: &CudaStandIn, recorded: &RecordedProgram, more: &[&str]) -> ProgramOutput {
     let path = recorded.path.to_str().unwrap();
     asked(cuda, &[&["tune", path, "--on", "cuda:0", "--json"], more].concat(), &[])
 }
@@ -39,8 +39,8 @@ fn outputs(told: &Value) -> Vec<String> {
 
 #[test]
 fn an_output_that_is_asked_for_leaves_the_others_compared() {
-    let cuda = Cuda::default();
-    let recorded = cuda.recorded_well("net", &[], &["net", "5"]);
+    let cuda = CudaStandIn::default();
+    let recorded = cuda.record_checked("net", &[], &["net", "5"]);
     let whole = replay(&cuda, &recorded, &[], &[]).json();
     let all = outputs(&whole);
     assert!(all.len() > 1, "{all:?}");
@@ -58,8 +58,8 @@ fn an_output_that_is_asked_for_leaves_the_others_compared() {
 
 #[test]
 fn a_piece_of_memory_behind_the_range_is_brought_back_by_its_own_name() {
-    let cuda = Cuda::default();
-    let recorded = cuda.recorded_well("marks", &["--range", "marks"], &["net", "--marks"]);
+    let cuda = CudaStandIn::default();
+    let recorded = cuda.record_checked("marks", &["--range", "marks"], &["net", "--marks"]);
     let whole = replay(&cuda, &recorded, &["--memory"], &[]).json();
     let after: Vec<String> = outputs(&whole).into_iter().filter(|n| n.starts_with("after")).collect();
     assert!(after.len() > 1, "{after:?}");
@@ -71,21 +71,21 @@ fn a_piece_of_memory_behind_the_range_is_brought_back_by_its_own_name() {
         let mut only = outputs(&done.json());
         only.retain(|n| n.starts_with("after"));
         assert_eq!(only, std::slice::from_ref(name));
-        let script = replay_engine::device::cuda::Script::of(&recorded.open()).unwrap();
+        let script = replay_engine::device::cuda::Script::new(&recorded.open()).unwrap();
         let transfer = script.outputs.iter().find(|t| t.name == *name).unwrap();
         assert_eq!(
             std::fs::read(&file).unwrap(),
-            recorded.open().copied(&transfer.row).unwrap()
+            recorded.open().copy_content(&transfer.row).unwrap()
         );
     }
 }
 
 #[test]
 fn outputs_are_held_against_bytes_that_a_person_expects() {
-    let cuda = Cuda::default();
-    let first = cuda.recorded_well("first", &[], &["vector_add", "--seed", "1"]);
-    let second = cuda.recorded_well("second", &[], &["vector_add", "--seed", "2"]);
-    let of = |recorded: &Recorded, name: &str| {
+    let cuda = CudaStandIn::default();
+    let first = cuda.record_checked("first", &[], &["vector_add", "--seed", "1"]);
+    let second = cuda.record_checked("second", &[], &["vector_add", "--seed", "2"]);
+    let of = |recorded: &RecordedProgram, name: &str| {
         let file = cuda.file(name);
         std::fs::write(&file, &recorded.out).unwrap();
         format!("out0={}", file.display())
@@ -102,11 +102,11 @@ fn outputs_are_held_against_bytes_that_a_person_expects() {
     let seen = &done.json()["calls"]["outputs"][0];
     assert!(seen["differs_at"].is_u64() && seen["expected"] == true, "{seen}");
     // With other inputs, what a person expects is what counts.
-    let script = replay_engine::device::cuda::Script::of(&second.open()).unwrap();
+    let script = replay_engine::device::cuda::Script::new(&second.open()).unwrap();
     let mut arguments = vec!["--expect".to_owned(), wrong];
     for t in &script.inputs {
         let file = cuda.file(&t.name);
-        std::fs::write(&file, second.open().copied(&t.row).unwrap()).unwrap();
+        std::fs::write(&file, second.open().copy_content(&t.row).unwrap()).unwrap();
         arguments.extend(["--input".to_owned(), format!("{}={}", t.name, file.display())]);
     }
     let given: Vec<&str> = arguments.iter().map(String::as_str).collect();
@@ -149,10 +149,10 @@ fn outputs_are_held_against_bytes_that_a_person_expects() {
 
 #[test]
 fn a_launch_that_fails_in_a_later_run_is_named() {
-    let cuda = Cuda::default();
-    let recorded = cuda.recorded_well("net", &[], &["net", "1"]);
+    let cuda = CudaStandIn::default();
+    let recorded = cuda.record_checked("net", &[], &["net", "1"]);
     let launches = {
-        let script = replay_engine::device::cuda::Script::of(&recorded.open()).unwrap();
+        let script = replay_engine::device::cuda::Script::new(&recorded.open()).unwrap();
         script.launches()
     };
     // The second launch of the second run.
@@ -174,18 +174,18 @@ fn a_launch_that_fails_in_a_later_run_is_named() {
 
 #[test]
 fn memory_outside_of_the_window_is_put_at_its_addresses_by_drivers_that_heed_long_ranges_alone() {
-    let cuda = Cuda::default();
+    let cuda = CudaStandIn::default();
     let set = [("KINESCOPE_CUDA_WINDOW", "no")];
     let recorded = cuda.record("outside", &[], &["vector_add"], &set);
     assert_eq!(recorded.ended.code, Some(0), "{:?}", recorded.ended);
-    cuda.plays_well(&recorded, &serde_json::json!({}), &[("STAND_IN_HINTS", "long")]);
+    cuda.replay_checked(&recorded, &serde_json::json!({}), &[("STAND_IN_HINTS", "long")]);
 }
 
 #[test]
 fn a_rule_for_a_parameter_is_for_memory_from_before_the_range_too() {
-    let cuda = Cuda::default();
-    let recorded = cuda.recorded_well("marks", &["--range", "marks"], &["net", "--marks"]);
-    let script = replay_engine::device::cuda::Script::of(&recorded.open()).unwrap();
+    let cuda = CudaStandIn::default();
+    let recorded = cuda.record_checked("marks", &["--range", "marks"], &["net", "--marks"]);
+    let script = replay_engine::device::cuda::Script::new(&recorded.open()).unwrap();
     assert!(script.first > 0, "memory is there when the range begins");
     let launch = script.steps.iter().find(|(_, s)| s.is_launch()).unwrap().0.to_string();
     let done = tune(
@@ -198,9 +198,9 @@ fn a_rule_for_a_parameter_is_for_memory_from_before_the_range_too() {
 
 #[test]
 fn a_tuning_is_of_the_inputs_that_a_person_gives() {
-    let cuda = Cuda::default();
-    let recorded = cuda.recorded_well("first", &[], &["vector_add", "--seed", "1"]);
-    let script = replay_engine::device::cuda::Script::of(&recorded.open()).unwrap();
+    let cuda = CudaStandIn::default();
+    let recorded = cuda.record_checked("first", &[], &["vector_add", "--seed", "1"]);
+    let script = replay_engine::device::cuda::Script::new(&recorded.open()).unwrap();
     let input = &script.inputs[0];
     let file = cuda.file("zeros.bin");
     std::fs::write(&file, vec![0; usize::try_from(input.row.total().unwrap()).unwrap()]).unwrap();
@@ -218,10 +218,10 @@ fn a_tuning_is_of_the_inputs_that_a_person_gives() {
 
 #[test]
 fn a_tuning_whose_process_is_killed_goes_on_behind_the_point() {
-    let cuda = Cuda::default();
-    let recorded = cuda.recorded_well("stride", &[], &["stride"]);
+    let cuda = CudaStandIn::default();
+    let recorded = cuda.record_checked("stride", &[], &["stride"]);
     let mut command = Command::new(program("kinescope"));
-    cuda.around(&mut command)
+    cuda.set_environment(&mut command)
         .args(["tune", recorded.path.to_str().unwrap(), "--on", "cuda:0", "--json"])
         .args([
             "--launch",
@@ -240,14 +240,14 @@ fn a_tuning_whose_process_is_killed_goes_on_behind_the_point() {
         .stderr(Stdio::piped());
     let tuning = command.spawn().unwrap();
     std::thread::sleep(Duration::from_secs(3));
-    for player in cuda.players() {
+    for player in cuda.list_replay_processes() {
         let killed = Command::new("kill")
             .args(["-KILL", &player.to_string()])
             .status()
             .unwrap();
         assert!(killed.success());
     }
-    let done = Ended::from(tuning.wait_with_output().unwrap());
+    let done = ProgramOutput::from(tuning.wait_with_output().unwrap());
     assert_eq!(done.code, Some(0), "{done:?}");
     let told = done.json();
     assert_eq!(

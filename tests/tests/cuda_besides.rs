@@ -3,12 +3,12 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
 
 use serde_json::json;
-use whole_program_tests::cuda::Cuda;
+use whole_program_tests::cuda::CudaStandIn;
 
 /// Records a program that has to end well, with one finding that has this in it, or none; and plays it.
 fn told(arguments: &[&str], finding: Option<&str>) {
-    let cuda = Cuda::default();
-    let recorded = cuda.recorded_well("besides", &[], arguments);
+    let cuda = CudaStandIn::default();
+    let recorded = cuda.record_checked("besides", &[], arguments);
     let told = recorded.findings();
     match finding {
         Some(needle) => assert!(
@@ -17,7 +17,7 @@ fn told(arguments: &[&str], finding: Option<&str>) {
         ),
         None => assert_eq!(told, [""; 0], "{arguments:?}"),
     }
-    cuda.plays_well(&recorded, &json!({}), &[]);
+    cuda.replay_checked(&recorded, &json!({}), &[]);
 }
 
 #[test]
@@ -56,16 +56,16 @@ fn pinned_memory_that_kernels_reach_is_in_the_recording() {
 
 #[test]
 fn limits_that_a_program_sets_are_set_for_its_replay() {
-    let cuda = Cuda::default();
-    let recorded = cuda.recorded_well("limits", &[], &["besides", "--limits"]);
+    let cuda = CudaStandIn::default();
+    let recorded = cuda.record_checked("limits", &[], &["besides", "--limits"]);
     assert_eq!(recorded.findings(), [""; 0]);
     // The most that each was set to.
     let limits = recorded.open().call_facts().unwrap().limits;
     assert_eq!(limits, [[0, 4096], [2, 32 << 20]]);
-    cuda.plays_well(&recorded, &json!({}), &[]);
-    let (answer, _) = cuda.play(&recorded.path, &json!({}), &[("STAND_IN_FAIL", "cuCtxSetLimit:2=2")]);
+    cuda.replay_checked(&recorded, &json!({}), &[]);
+    let (answer, _) = cuda.replay(&recorded.path, &json!({}), &[("STAND_IN_FAIL", "cuCtxSetLimit:2=2")]);
     assert!(answer.to_string().contains("cuCtxSetLimit"), "{answer}");
     // Where a program sets none, a replay does not either.
-    let plain = cuda.recorded_well("plain", &[], &["besides"]);
-    cuda.plays_well(&plain, &json!({}), &[("STAND_IN_FAIL", "cuCtxSetLimit:1=2")]);
+    let plain = cuda.record_checked("plain", &[], &["besides"]);
+    cuda.replay_checked(&plain, &json!({}), &[("STAND_IN_FAIL", "cuCtxSetLimit:1=2")]);
 }

@@ -6,27 +6,27 @@ use serde_json::Value;
 use std::ffi::OsStr;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
-use whole_program_tests::cuda::{Cuda, Recorded, ended, open};
+use whole_program_tests::cuda::{CudaStandIn, RecordedProgram, open, run_to_end};
 use whole_program_tests::cuda_agent::Agent;
-use whole_program_tests::{Ended, program, root};
+use whole_program_tests::{ProgramOutput, program, root};
 
 /// `kinescope` where the stand-in is the driver.
-fn kinescope<S: AsRef<OsStr>>(cuda: &Cuda, arguments: &[S]) -> Ended {
+fn kinescope<S: AsRef<OsStr>>(cuda: &CudaStandIn, arguments: &[S]) -> ProgramOutput {
     let mut command = Command::new(program("kinescope"));
-    cuda.around(command.args(arguments))
+    cuda.set_environment(command.args(arguments))
         .env("KINESCOPE_KEYS", cuda.file("keys"));
-    ended(&mut command)
+    run_to_end(&mut command)
 }
 
-fn replay(cuda: &Cuda, recorded: &Recorded, more: &[&str]) -> Ended {
+fn replay(cuda: &CudaStandIn, recorded: &RecordedProgram, more: &[&str]) -> ProgramOutput {
     let path = recorded.path.to_str().unwrap();
     kinescope(cuda, &[&["replay", path, "--on", "cuda:0", "--json"], more].concat())
 }
 
 #[test]
 fn a_recording_is_replayed_and_its_outcome_is_a_recording_like_it() {
-    let cuda = Cuda::default();
-    let recorded = cuda.recorded_well("streams", &[], &["streams"]);
+    let cuda = CudaStandIn::default();
+    let recorded = cuda.record_checked("streams", &[], &["streams"]);
     let outcome = cuda.file("outcome.kine");
     let done = replay(&cuda, &recorded, &["-o", outcome.to_str().unwrap()]);
     assert_eq!(done.code, Some(0), "{done:?}");
@@ -38,7 +38,7 @@ fn a_recording_is_replayed_and_its_outcome_is_a_recording_like_it() {
     let verified = kinescope(&cuda, &["verify", outcome.to_str().unwrap()]);
     assert_eq!(verified.code, Some(0), "{verified:?}");
     // It can be replayed again, with the same outputs.
-    let again = Recorded {
+    let again = RecordedProgram {
         path: outcome.clone(),
         ended: done,
         out: Vec::new(),
@@ -61,14 +61,14 @@ fn a_recording_is_replayed_and_its_outcome_is_a_recording_like_it() {
 
 #[test]
 fn another_input_gives_what_the_program_gives_on_it() {
-    let cuda = Cuda::default();
-    let first = cuda.recorded_well("first", &[], &["vector_add", "--seed", "1"]);
-    let second = cuda.recorded_well("second", &[], &["vector_add", "--seed", "2"]);
-    let script = replay_engine::device::cuda::Script::of(&second.open()).unwrap();
+    let cuda = CudaStandIn::default();
+    let first = cuda.record_checked("first", &[], &["vector_add", "--seed", "1"]);
+    let second = cuda.record_checked("second", &[], &["vector_add", "--seed", "2"]);
+    let script = replay_engine::device::cuda::Script::new(&second.open()).unwrap();
     let mut arguments = Vec::new();
     for t in &script.inputs {
         let file = cuda.file(&format!("{}.bin", t.name));
-        std::fs::write(&file, second.open().copied(&t.row).unwrap()).unwrap();
+        std::fs::write(&file, second.open().copy_content(&t.row).unwrap()).unwrap();
         arguments.extend(["--input".to_owned(), format!("{}={}", t.name, file.display())]);
     }
     let out = cuda.file("out.npy");
@@ -112,8 +112,8 @@ fn another_input_gives_what_the_program_gives_on_it() {
 
 #[test]
 fn a_plan_in_a_file_is_replayed_without_its_recording() {
-    let cuda = Cuda::default();
-    let recorded = cuda.recorded_well("linked", &[], &["linked"]);
+    let cuda = CudaStandIn::default();
+    let recorded = cuda.record_checked("linked", &[], &["linked"]);
     let plan = cuda.file("linked.plan");
     let path = recorded.path.to_str().unwrap();
     let made = kinescope(&cuda, &["plan", path, "--on", "cuda:0", "-o", plan.to_str().unwrap()]);
@@ -126,8 +126,8 @@ fn a_plan_in_a_file_is_replayed_without_its_recording() {
 
 #[test]
 fn what_goes_wrong_is_told_with_its_launch_and_ends_nobody_else() {
-    let cuda = Cuda::default();
-    let recorded = cuda.recorded_well("faulty", &[], &["faulty"]);
+    let cuda = CudaStandIn::default();
+    let recorded = cuda.record_checked("faulty", &[], &["faulty"]);
     let order = |what: u32| {
         let path = cuda.file("order.bin");
         let mut bytes = what.to_le_bytes().to_vec();
@@ -181,12 +181,12 @@ fn what_goes_wrong_is_told_with_its_launch_and_ends_nobody_else() {
 
 #[test]
 fn an_agent_plays_on_its_device_and_outlives_what_happens_there() {
-    let cuda = Cuda::default();
-    let recorded = cuda.recorded_well("net", &[], &["net", "2"]);
-    let faulty = cuda.recorded_well("faulty", &[], &["faulty"]);
+    let cuda = CudaStandIn::default();
+    let recorded = cuda.record_checked("net", &[], &["net", "2"]);
+    let faulty = cuda.record_checked("faulty", &[], &["faulty"]);
     let agent = Agent::start(&cuda);
     assert!(agent.socket.exists());
-    let on = |file: &Recorded, more: &[&str]| {
+    let on = |file: &RecordedProgram, more: &[&str]| {
         let path = file.path.to_str().unwrap();
         // Here there is no driver: it is the agent's.
         let mut command = Command::new(program("kinescope"));
@@ -195,14 +195,14 @@ fn an_agent_plays_on_its_device_and_outlives_what_happens_there() {
             .args(more)
             .env("KINESCOPE_KEYS", cuda.file("keys"))
             .env("KINESCOPE_CUDA_LIBRARY", "/nowhere/libcuda.so.1");
-        ended(&mut command)
+        run_to_end(&mut command)
     };
     let first = on(&recorded, &[]);
     assert_eq!(first.code, Some(0), "{first:?}");
     assert_eq!(first.json()["outcome"], "match");
     let second = on(&recorded, &["--repeat", "3"]);
     assert_eq!(second.code, Some(0), "{second:?}");
-    let sent = |e: &Ended| e.json()["pushed_bytes"].as_u64().unwrap();
+    let sent = |e: &ProgramOutput| e.json()["pushed_bytes"].as_u64().unwrap();
     assert!(sent(&second) < sent(&first) / 4, "what is there is not sent again");
     let order = cuda.file("order.bin");
     std::fs::write(&order, [1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]).unwrap();
@@ -217,11 +217,11 @@ fn an_agent_plays_on_its_device_and_outlives_what_happens_there() {
 
 #[test]
 fn an_agent_whose_program_was_replaced_plays_on() {
-    let cuda = Cuda::default();
-    let recorded = cuda.recorded_well("streams", &[], &["streams"]);
+    let cuda = CudaStandIn::default();
+    let recorded = cuda.record_checked("streams", &[], &["streams"]);
     let copy = cuda.file("agent");
     std::fs::copy(program("kinescope-agent"), &copy).unwrap();
-    let agent = Agent::begin(&cuda, &copy, "0");
+    let agent = Agent::spawn(&cuda, &copy, "0");
     // As it is when a newer one is installed while it runs.
     std::fs::remove_file(&copy).unwrap();
     let mut command = Command::new(program("kinescope"));
@@ -234,7 +234,7 @@ fn an_agent_whose_program_was_replaced_plays_on() {
             "--json",
         ])
         .env("KINESCOPE_KEYS", cuda.file("keys"));
-    let done = ended(&mut command);
+    let done = run_to_end(&mut command);
     assert_eq!(
         (done.code, &done.json()["outcome"]),
         (Some(0), &Value::from("match")),
@@ -245,8 +245,8 @@ fn an_agent_whose_program_was_replaced_plays_on() {
 
 #[test]
 fn an_agent_that_is_killed_in_the_middle_is_told() {
-    let cuda = Cuda::default();
-    let recorded = cuda.recorded_well("faulty", &[], &["faulty"]);
+    let cuda = CudaStandIn::default();
+    let recorded = cuda.record_checked("faulty", &[], &["faulty"]);
     let mut agent = Agent::start(&cuda);
     let order = cuda.file("order.bin");
     std::fs::write(&order, [2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]).unwrap();
@@ -265,27 +265,31 @@ fn an_agent_that_is_killed_in_the_middle_is_told() {
         .stderr(Stdio::piped());
     let client = command.spawn().unwrap();
     std::thread::sleep(Duration::from_secs(3));
-    let players = cuda.players();
+    let players = cuda.list_replay_processes();
     assert!(!players.is_empty(), "a process plays");
     agent.child.kill().unwrap();
     agent.child.wait().unwrap();
     let out = client.wait_with_output().unwrap();
-    let ended = Ended::from(out);
+    let ended = ProgramOutput::from(out);
     assert!(matches!(ended.code, Some(1 | 2)), "{ended:?}");
     let words = format!("{}{}", ended.out, ended.err);
     assert!(words.contains("lost") || words.contains("closed"), "{words}");
     // What played does not outlive who asked for it, also where its kernel has no end.
     let since = Instant::now();
-    while !cuda.players().is_empty() {
-        assert!(since.elapsed() < Duration::from_secs(20), "{:?}", cuda.players());
+    while !cuda.list_replay_processes().is_empty() {
+        assert!(
+            since.elapsed() < Duration::from_secs(20),
+            "{:?}",
+            cuda.list_replay_processes()
+        );
         std::thread::sleep(Duration::from_millis(50));
     }
 }
 
 #[test]
 fn a_process_that_was_started_ahead_ends_by_itself_when_no_request_comes() {
-    let cuda = Cuda::default();
-    let mut player = cuda.player();
+    let cuda = CudaStandIn::default();
+    let mut player = cuda.replay_command();
     player.env("KINESCOPE_CUDA_AHEAD", "0,1");
     let mut player = player.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     // The request stays open: nothing but its own clock ends it.
@@ -308,8 +312,8 @@ fn a_process_that_was_started_ahead_ends_by_itself_when_no_request_comes() {
 
 #[test]
 fn a_launch_is_tuned_on_a_board_and_what_is_wrong_is_rejected() {
-    let cuda = Cuda::default();
-    let recorded = cuda.recorded_well("wrong", &[], &["wrong_for_some"]);
+    let cuda = CudaStandIn::default();
+    let recorded = cuda.record_checked("wrong", &[], &["wrong_for_some"]);
     let csv = cuda.file("points.csv");
     let tuned = kinescope(
         &cuda,
@@ -349,13 +353,13 @@ fn a_launch_is_tuned_on_a_board_and_what_is_wrong_is_rejected() {
 
 #[test]
 fn a_tuning_that_is_interrupted_keeps_what_was_tried() {
-    let cuda = Cuda::default();
-    let recorded = cuda.recorded_well("stride", &[], &["stride"]);
+    let cuda = CudaStandIn::default();
+    let recorded = cuda.record_checked("stride", &[], &["stride"]);
     let agent = Agent::start_slow(&cuda);
     for board in ["cuda:0", "agent:lab/cuda0"] {
         let csv = cuda.file(&format!("points-{}.csv", board.len()));
         let mut command = Command::new(program("kinescope"));
-        cuda.around(&mut command)
+        cuda.set_environment(&mut command)
             .args(["tune", recorded.path.to_str().unwrap(), "--on", board, "--json"])
             .args(["--launch", "stride", "--block", "32..=1024+32", "--grid", "1..=64+1"])
             .args(["--repeat", "5", "--csv", csv.to_str().unwrap()])
@@ -371,7 +375,7 @@ fn a_tuning_that_is_interrupted_keeps_what_was_tried() {
             .status()
             .unwrap();
         assert!(sent.success());
-        let ended = Ended::from(tuning.wait_with_output().unwrap());
+        let ended = ProgramOutput::from(tuning.wait_with_output().unwrap());
         assert_eq!(ended.code, Some(130), "{board}: {ended:?}");
         let told = ended.json();
         assert_eq!(told["ended"], "stopped", "{board}: {told}");
@@ -387,7 +391,7 @@ fn a_tuning_that_is_interrupted_keeps_what_was_tried() {
 /// A recording that lies with the project: what is written today is played by what comes later.
 #[test]
 fn the_sample_of_a_cuda_program_is_replayed_and_repeats_without_putting_back() {
-    let cuda = Cuda::default();
+    let cuda = CudaStandIn::default();
     let sample = root().join("sample-traces/cuda/net.kine");
     let sample = sample.to_str().unwrap();
     for more in [

@@ -3,15 +3,15 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
 
 use serde_json::json;
-use whole_program_tests::cuda::Cuda;
+use whole_program_tests::cuda::CudaStandIn;
 
 #[test]
 fn functions_of_one_name_in_several_modules_are_told_apart() {
     for way in ["driver", "dlsym", "library", "per-thread"] {
-        let cuda = Cuda::default();
-        let recorded = cuda.recorded_well("owners", &[], &["owners", "--via", way]);
+        let cuda = CudaStandIn::default();
+        let recorded = cuda.record_checked("owners", &[], &["owners", "--via", way]);
         assert_eq!(recorded.findings(), [""; 0], "{way}");
-        cuda.plays_well(&recorded, &json!({}), &[]);
+        cuda.replay_checked(&recorded, &json!({}), &[]);
     }
 }
 
@@ -23,16 +23,16 @@ fn functions_that_come_from_a_librarys_module_or_from_a_list_have_their_code() {
         &["owners", "--via", "library", "--module", "--listed"],
         &["owners", "--via", "driver", "--listed"],
     ] {
-        let cuda = Cuda::default();
-        let recorded = cuda.recorded_well("owners", &[], arguments);
+        let cuda = CudaStandIn::default();
+        let recorded = cuda.record_checked("owners", &[], arguments);
         assert_eq!(recorded.findings(), [""; 0], "{arguments:?}");
-        cuda.plays_well(&recorded, &json!({}), &[]);
+        cuda.replay_checked(&recorded, &json!({}), &[]);
     }
 }
 
 #[test]
 fn a_function_whose_code_the_driver_does_not_tell_is_a_finding() {
-    let cuda = Cuda::default();
+    let cuda = CudaStandIn::default();
     let fail = [("STAND_IN_FAIL", "cuFuncGetModule:1+=801,cuKernelGetLibrary:1+=801")];
     let listed = cuda.record("listed", &[], &["owners", "--listed"], &fail);
     assert_eq!(listed.ended.code, Some(0), "{:?}", listed.ended);
@@ -56,11 +56,11 @@ fn arguments_are_laid_out_as_the_code_says_where_the_driver_does_not() {
     let fail = [("STAND_IN_FAIL", "cuFuncGetParamInfo:1+=801,cuKernelGetParamInfo:1+=801")];
     for program in ["vector_add", "linked", "graph"] {
         for way in ["driver", "library"] {
-            let cuda = Cuda::default();
+            let cuda = CudaStandIn::default();
             let recorded = cuda.record("untold", &[], &[program, "--via", way], &fail);
             assert_eq!(recorded.ended.code, Some(0), "{:?}", recorded.ended);
             assert_eq!(recorded.findings(), [""; 0], "{program} {way}");
-            cuda.plays_well(&recorded, &json!({}), &[]);
+            cuda.replay_checked(&recorded, &json!({}), &[]);
         }
     }
 }
@@ -68,7 +68,7 @@ fn arguments_are_laid_out_as_the_code_says_where_the_driver_does_not() {
 #[test]
 fn arguments_that_nobody_can_lay_out_are_a_finding() {
     // The first function has four parameters and is asked five times; the code of its module is read by then.
-    let cuda = Cuda::default();
+    let cuda = CudaStandIn::default();
     let fail = [("STAND_IN_FAIL", "cuFuncGetParamInfo:6=801")];
     let recorded = cuda.record("untold", &[], &["graph"], &fail);
     assert_eq!(recorded.ended.code, Some(0), "{:?}", recorded.ended);

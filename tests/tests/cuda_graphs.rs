@@ -4,10 +4,10 @@
 
 use serde_json::json;
 use trace_core::recording::{CALL_OF_GRAPH, CallEvent, LaunchRow};
-use whole_program_tests::cuda::{Cuda, Recorded};
+use whole_program_tests::cuda::{CudaStandIn, RecordedProgram};
 
 /// Launches that graphs made.
-fn of_graphs(recorded: &Recorded) -> Vec<LaunchRow> {
+fn of_graphs(recorded: &RecordedProgram) -> Vec<LaunchRow> {
     let r = recorded.open();
     let calls = (0..r.events.len()).filter_map(|at| r.events.call(at));
     let launches = calls.filter_map(|call| match call {
@@ -20,41 +20,41 @@ fn of_graphs(recorded: &Recorded) -> Vec<LaunchRow> {
 #[test]
 fn changes_of_nodes_of_a_ready_graph_are_followed_in_every_form() {
     for way in ["driver", "dlsym", "library"] {
-        let cuda = Cuda::default();
-        let recorded = cuda.recorded_well("nodes", &[], &["nodes", "--via", way]);
+        let cuda = CudaStandIn::default();
+        let recorded = cuda.record_checked("nodes", &[], &["nodes", "--via", way]);
         assert_eq!(recorded.findings(), [""; 0], "{way}");
-        cuda.plays_well(&recorded, &json!({}), &[]);
-        cuda.plays_well(&recorded, &json!({"graph": true, "repeat": 2}), &[]);
+        cuda.replay_checked(&recorded, &json!({}), &[]);
+        cuda.replay_checked(&recorded, &json!({"graph": true, "repeat": 2}), &[]);
     }
 }
 
 #[test]
 fn nodes_keep_their_clusters_and_cooperative_launches() {
-    let cuda = Cuda::default();
-    let recorded = cuda.recorded_well("clusters", &[], &["nodes", "--cluster"]);
+    let cuda = CudaStandIn::default();
+    let recorded = cuda.record_checked("clusters", &[], &["nodes", "--cluster"]);
     let clusters: Vec<[u32; 3]> = of_graphs(&recorded).iter().map(|l| l.cluster).collect();
     // Of three kernels the one has clusters, and keeps them when its form is changed; the last graph has none.
     assert_eq!(clusters.len(), 33);
     assert_eq!(clusters.iter().filter(|c| **c == [2, 1, 1]).count(), 10, "{clusters:?}");
-    cuda.plays_well(&recorded, &json!({}), &[]);
-    let recorded = cuda.recorded_well("cooperative", &[], &["cooperative", "--graph"]);
+    cuda.replay_checked(&recorded, &json!({}), &[]);
+    let recorded = cuda.record_checked("cooperative", &[], &["cooperative", "--graph"]);
     let all = of_graphs(&recorded);
     assert!(
         matches!(all.as_slice(), [one] if one.flags & LaunchRow::COOPERATIVE != 0),
         "{all:?}"
     );
-    cuda.plays_well(&recorded, &json!({}), &[]);
-    cuda.plays_well(&recorded, &json!({"graph": true}), &[]);
+    cuda.replay_checked(&recorded, &json!({}), &[]);
+    cuda.replay_checked(&recorded, &json!({"graph": true}), &[]);
 }
 
 #[test]
 fn what_a_graph_brings_to_the_host_and_takes_from_there_is_what_it_was() {
     for slow in ["0", "2000"] {
-        let cuda = Cuda::default();
+        let cuda = CudaStandIn::default();
         let recorded = cuda.record("feedback", &[], &["feedback"], &[("STAND_IN_SLOW", slow)]);
         assert_eq!(recorded.ended.code, Some(0), "{:?}", recorded.ended);
         assert_eq!(recorded.findings(), [""; 0]);
-        let (answer, bytes) = cuda.play(&recorded.path, &json!({}), &[]);
+        let (answer, bytes) = cuda.replay(&recorded.path, &json!({}), &[]);
         let outputs = answer["played"]["outputs"].as_array().unwrap();
         assert!(outputs.iter().all(|o| o["differs_at"].is_null()), "{answer}");
         assert!(bytes.ends_with(&recorded.out[recorded.out.len() / 2..]), "{answer}");
@@ -63,8 +63,8 @@ fn what_a_graph_brings_to_the_host_and_takes_from_there_is_what_it_was() {
 
 #[test]
 fn a_range_that_ends_in_a_graph_ends_behind_it() {
-    let cuda = Cuda::default();
-    let (alone, whole) = cuda.alone(&["graph"]);
+    let cuda = CudaStandIn::default();
+    let (alone, whole) = cuda.run_unrecorded(&["graph"]);
     assert_eq!(alone.code, Some(0), "{alone:?}");
     // Three launches each time that the graph is launched.
     let recorded = cuda.record("range", &["--range", "first:4"], &["graph"], &[]);
@@ -75,7 +75,7 @@ fn a_range_that_ends_in_a_graph_ends_behind_it() {
         recorded.ended
     );
     assert_eq!(of_graphs(&recorded).len(), 6);
-    let (answer, _) = cuda.play(&recorded.path, &json!({"memory": true}), &[("STAND_IN_POISON", "0xa5")]);
+    let (answer, _) = cuda.replay(&recorded.path, &json!({"memory": true}), &[("STAND_IN_POISON", "0xa5")]);
     let outputs = answer["played"]["outputs"]
         .as_array()
         .unwrap_or_else(|| panic!("{answer}"));

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::process::Command;
 use trace_core::Recording;
 use trace_core::recording::{AllocationKind, CallEvent, CallFacts, CopyKind, LaunchRow, OrderRow};
-use whole_program_tests::cuda::{Cuda, Recorded, ended, open};
+use whole_program_tests::cuda::{CudaStandIn, RecordedProgram, open, run_to_end};
 use whole_program_tests::program;
 
 /// Memory as a recording tells it: allocations and variables, by first byte.
@@ -81,7 +81,7 @@ fn shown(r: &Recording) -> Vec<Shown> {
             }
             CallEvent::Copy(c) => {
                 assert_eq!((c.kind, c.stream), (CopyKind::DeviceToHost as u32, OrderRow::NONE));
-                put(&mut memory, c.from, &r.copied(&c).expect("content"), &facts);
+                put(&mut memory, c.from, &r.copy_content(&c).expect("content"), &facts);
                 told += c.bytes;
                 if within == "snapshot after launch" {
                     let last = all.last_mut().unwrap();
@@ -113,9 +113,9 @@ fn kernels(
     options: &[&str],
     arguments: &[&str],
     set: &[(&str, &str)],
-) -> (Recorded, Recording, Vec<Shown>) {
-    let cuda = Cuda::default();
-    let (alone, bytes) = cuda.alone(arguments);
+) -> (RecordedProgram, Recording, Vec<Shown>) {
+    let cuda = CudaStandIn::default();
+    let (alone, bytes) = cuda.run_unrecorded(arguments);
     assert_eq!(alone.code, Some(0), "{alone:?}");
     let recorded = cuda.record(name, options, arguments, set);
     assert_eq!(recorded.ended.code, Some(0), "{:?}", recorded.ended);
@@ -237,7 +237,7 @@ fn launches_of_many_threads_do_not_mix() {
 
 #[test]
 fn what_cannot_be_asked_for_is_refused_before_the_program_runs() {
-    let cuda = Cuda::default();
+    let cuda = CudaStandIn::default();
     for (options, needle) in [
         (["--kernels", "/(/"].as_slice(), "pattern 1, '('"),
         (&["--kernels", "a,,b"], "pattern 2 is empty"),
@@ -256,12 +256,12 @@ fn what_cannot_be_asked_for_is_refused_before_the_program_runs() {
     }
     // The library by itself says it and lets the program go on.
     let to = cuda.file("alone.kine");
-    let mut command: Command = cuda.client(&["vector_add"]);
+    let mut command: Command = cuda.client_command(&["vector_add"]);
     command
         .env("LD_PRELOAD", program("libkinescope_cuda.so"))
         .env("KINESCOPE_RECORD_TO", &to)
         .env("KINESCOPE_CUDA_KERNELS", "/(/");
-    let ended = ended(&mut command);
+    let ended = run_to_end(&mut command);
     assert_eq!(ended.code, Some(0), "{ended:?}");
     assert!(
         ended.err.contains("nothing is recorded: KINESCOPE_CUDA_KERNELS"),

@@ -5,7 +5,7 @@
 use serde_json::{Value, json};
 use std::process::Command;
 use trace_core::recording::{AllocationKind, CallEvent};
-use whole_program_tests::cuda::{Cuda, Recorded, ended};
+use whole_program_tests::cuda::{CudaStandIn, RecordedProgram, run_to_end};
 use whole_program_tests::program;
 
 const DIRTY: [(&str, &str); 1] = [("STAND_IN_POISON", "0xa5")];
@@ -13,8 +13,8 @@ const LATE: [(&str, &str); 1] = [("STAND_IN_SLOW", "1000")];
 
 #[test]
 fn memory_that_a_program_maps_is_mapped_by_a_replay() {
-    let cuda = Cuda::default();
-    let recorded = cuda.recorded_well("mapped", &[], &["mapped"]);
+    let cuda = CudaStandIn::default();
+    let recorded = cuda.record_checked("mapped", &[], &["mapped"]);
     let r = recorded.open();
     let calls = (0..r.events.len()).filter_map(|at| r.events.call(at));
     let maps = calls.filter(|c| matches!(c, CallEvent::Allocation(a) if a.kind == AllocationKind::Map as u32));
@@ -25,17 +25,17 @@ fn memory_that_a_program_maps_is_mapped_by_a_replay() {
         matches!(told.as_slice(), [one] if one.contains("functions of the host")),
         "{told:?}"
     );
-    cuda.plays_well(&recorded, &json!({}), &DIRTY);
-    cuda.plays_well(&recorded, &json!({"step": true}), &LATE);
-    cuda.plays_well(&recorded, &json!({"repeat": 3}), &DIRTY);
-    cuda.plays_well(&recorded, &json!({"graph": true, "repeat": 2}), &[]);
+    cuda.replay_checked(&recorded, &json!({}), &DIRTY);
+    cuda.replay_checked(&recorded, &json!({"step": true}), &LATE);
+    cuda.replay_checked(&recorded, &json!({"repeat": 3}), &DIRTY);
+    cuda.replay_checked(&recorded, &json!({"graph": true, "repeat": 2}), &[]);
 }
 
 #[test]
 fn memory_that_a_program_maps_is_in_the_snapshot_at_a_mark() {
-    let cuda = Cuda::default();
-    let recorded = cuda.recorded_well("marked", &["--range", "marks"], &["mapped", "--marks"]);
-    let (answer, _) = cuda.play(&recorded.path, &json!({}), &DIRTY);
+    let cuda = CudaStandIn::default();
+    let recorded = cuda.record_checked("marked", &["--range", "marks"], &["mapped", "--marks"]);
+    let (answer, _) = cuda.replay(&recorded.path, &json!({}), &DIRTY);
     let outputs = answer["played"]["outputs"]
         .as_array()
         .unwrap_or_else(|| panic!("{answer}"));
@@ -45,13 +45,13 @@ fn memory_that_a_program_maps_is_in_the_snapshot_at_a_mark() {
             .all(|o| o["held"] == true && o["differs_at"] == Value::Null),
         "{answer}"
     );
-    cuda.plays_well(&recorded, &json!({"own": true}), &DIRTY);
+    cuda.replay_checked(&recorded, &json!({"own": true}), &DIRTY);
 }
 
 #[test]
 fn programs_find_their_addresses_where_the_driver_gives_none_to_the_recorder() {
-    let cuda = Cuda::default();
-    let (alone, bytes) = cuda.alone(&["mapped"]);
+    let cuda = CudaStandIn::default();
+    let (alone, bytes) = cuda.run_unrecorded(&["mapped"]);
     for set in [("STAND_IN_HINTS", "no"), ("KINESCOPE_CUDA_WINDOW", "no")] {
         let recorded = cuda.record("elsewhere", &[], &["mapped"], &[set]);
         assert_eq!(
@@ -67,8 +67,8 @@ fn programs_find_their_addresses_where_the_driver_gives_none_to_the_recorder() {
 
 #[test]
 fn memory_in_the_place_of_memory_that_is_mapped_twice_is_a_finding_with_its_event() {
-    let cuda = Cuda::default();
-    let recorded = cuda.recorded_well("confused", &[], &["mapped", "--confused"]);
+    let cuda = CudaStandIn::default();
+    let recorded = cuda.record_checked("confused", &[], &["mapped", "--confused"]);
     let all = recorded.open().facts.findings;
     let found = all.iter().find(|f| f.place == "mapped memory").expect("a finding");
     assert!(found.message.contains("cannot follow"), "{}", found.message);
@@ -84,41 +84,41 @@ fn memory_in_the_place_of_memory_that_is_mapped_twice_is_a_finding_with_its_even
 #[test]
 fn memory_that_host_and_device_share_is_followed_by_hashes_at_launches() {
     for options in [&[][..], &["--range", "marks"]] {
-        let cuda = Cuda::default();
+        let cuda = CudaStandIn::default();
         let arguments: &[&str] = if options.is_empty() {
             &["shared"]
         } else {
             &["shared", "--marks"]
         };
-        let recorded = cuda.recorded_well("shared", options, arguments);
+        let recorded = cuda.record_checked("shared", options, arguments);
         assert_eq!(recorded.findings(), [""; 0]);
-        let (answer, _) = cuda.play(&recorded.path, &json!({}), &DIRTY);
+        let (answer, _) = cuda.replay(&recorded.path, &json!({}), &DIRTY);
         let outputs = answer["played"]["outputs"]
             .as_array()
             .unwrap_or_else(|| panic!("{answer}"));
         assert!(outputs.iter().all(|o| o["differs_at"] == Value::Null), "{answer}");
-        cuda.plays_well(&recorded, &json!({"own": true}), &DIRTY);
-        cuda.plays_well(&recorded, &json!({"own": true, "repeat": 2}), &LATE);
+        cuda.replay_checked(&recorded, &json!({"own": true}), &DIRTY);
+        cuda.replay_checked(&recorded, &json!({"own": true, "repeat": 2}), &LATE);
     }
 }
 
 #[test]
 fn what_the_host_wrote_late_is_in_the_recording_where_work_begins_late() {
-    let cuda = Cuda::default();
+    let cuda = CudaStandIn::default();
     let recorded = cuda.record("late", &[], &["shared"], &LATE);
     assert_eq!(recorded.ended.code, Some(0), "{:?}", recorded.ended);
-    cuda.plays_well(&recorded, &json!({}), &[]);
+    cuda.replay_checked(&recorded, &json!({}), &[]);
 }
 
 /// `kinescope replay --guard --json` of a recording, on the stand-in: its exit code and what it tells.
-fn guarded(cuda: &Cuda, recorded: &Recorded, set: &[(&str, &str)]) -> (Option<i32>, Value) {
+fn guarded(cuda: &CudaStandIn, recorded: &RecordedProgram, set: &[(&str, &str)]) -> (Option<i32>, Value) {
     let mut command = Command::new(program("kinescope"));
     command
         .arg("replay")
         .arg(&recorded.path)
         .args(["--on", "cuda:0", "--guard", "--json"]);
     command.env("KINESCOPE_KEYS", cuda.file(""));
-    let ended = ended(cuda.around(&mut command).envs(set.iter().copied()));
+    let ended = run_to_end(cuda.set_environment(&mut command).envs(set.iter().copied()));
     let told = serde_json::from_str(&ended.out).unwrap_or_else(|e| panic!("{e}: {ended:?}"));
     (ended.code, told)
 }
@@ -126,12 +126,12 @@ fn guarded(cuda: &Cuda, recorded: &Recorded, set: &[(&str, &str)]) -> (Option<i3
 #[test]
 fn a_launch_that_goes_past_a_buffer_is_named_with_the_buffer() {
     for (word, buffer) in [("--input", "in0"), ("--output", "out0")] {
-        let cuda = Cuda::default();
+        let cuda = CudaStandIn::default();
         // By itself the stand-in tells it at once: its memory ends where an allocation does. A driver's goes on, as the
         // recorder's window does.
         let recorded = cuda.record("past", &[], &["past", word], &[]);
         assert_eq!(recorded.ended.code, Some(0), "{:?}", recorded.ended);
-        cuda.plays_well(&recorded, &json!({}), &[]);
+        cuda.replay_checked(&recorded, &json!({}), &[]);
         let (code, told) = guarded(&cuda, &recorded, &[]);
         assert_eq!(code, Some(1), "{told}");
         let past = &told["past"];
@@ -154,8 +154,8 @@ fn a_launch_that_goes_past_a_buffer_is_named_with_the_buffer() {
 #[test]
 fn launches_that_keep_to_their_buffers_pass_with_guards() {
     for program in ["past", "memory", "streams", "mapped", "net"] {
-        let cuda = Cuda::default();
-        let recorded = cuda.recorded_well("well", &[], &[program]);
+        let cuda = CudaStandIn::default();
+        let recorded = cuda.record_checked("well", &[], &[program]);
         let (code, told) = guarded(&cuda, &recorded, &[]);
         assert_eq!((code, &told["past"]), (Some(0), &Value::Null), "{program}: {told}");
         // Mappings that lie next to each other, or hold the same memory, stay where they are.
@@ -166,16 +166,16 @@ fn launches_that_keep_to_their_buffers_pass_with_guards() {
 
 #[test]
 fn buffers_that_memory_points_at_stay_where_they_are() {
-    let cuda = Cuda::default();
-    let recorded = cuda.recorded_well("linked", &[], &["linked", "200"]);
+    let cuda = CudaStandIn::default();
+    let recorded = cuda.record_checked("linked", &[], &["linked", "200"]);
     let (code, told) = guarded(&cuda, &recorded, &[]);
     assert_eq!((code, &told["past"]), (Some(0), &Value::Null), "{told}");
 }
 
 #[test]
 fn buffers_that_do_not_fit_beside_each_other_are_guarded_one_replay_after_the_other() {
-    let cuda = Cuda::default();
-    let recorded = cuda.recorded_well("short", &[], &["past", "600000"]);
+    let cuda = CudaStandIn::default();
+    let recorded = cuda.record_checked("short", &[], &["past", "600000"]);
     // Of three buffers of two granules each, what is left of this much holds one.
     let (code, told) = guarded(&cuda, &recorded, &[("STAND_IN_MEMORY", "23068672")]);
     assert_eq!(code, Some(0), "{told}");
@@ -185,15 +185,15 @@ fn buffers_that_do_not_fit_beside_each_other_are_guarded_one_replay_after_the_ot
 
 #[test]
 fn launches_are_measured_on_a_board() {
-    let cuda = Cuda::default();
-    let recorded = cuda.recorded_well("times", &[], &["net"]);
+    let cuda = CudaStandIn::default();
+    let recorded = cuda.record_checked("times", &[], &["net"]);
     let mut command = Command::new(program("kinescope"));
     command
         .arg("launches")
         .arg(&recorded.path)
         .args(["--on", "cuda:0", "--json"]);
     command.env("KINESCOPE_KEYS", cuda.file(""));
-    let ended = ended(cuda.around(&mut command).env("STAND_IN_SLOW", "2000"));
+    let ended = run_to_end(cuda.set_environment(&mut command).env("STAND_IN_SLOW", "2000"));
     let told: Value = serde_json::from_str(&ended.out).unwrap_or_else(|e| panic!("{e}: {ended:?}"));
     let all = told.as_array().unwrap();
     assert!(!all.is_empty());

@@ -4,15 +4,18 @@
 
 use serde_json::{Value, json};
 use std::ffi::OsStr;
-use whole_program_tests::cuda::{Cuda, ended};
+use whole_program_tests::cuda::{CudaStandIn, run_to_end};
 use whole_program_tests::{program, run};
 
 /// Records a script of the shell: what `record --json` tells.
-fn recorded(cuda: &Cuda, name: &str, script: &str) -> Value {
+fn recorded(cuda: &CudaStandIn, name: &str, script: &str) -> Value {
     let path = cuda.file(&format!("{name}.kine"));
     let script = script.replace("CLIENT", &program("cuda-client").display().to_string());
     let command = [OsStr::new("bash"), OsStr::new("-c"), OsStr::new(&script)];
-    let ended = ended(cuda.recorder(&path, &["--json"], &command).env("STAND_IN_SLOW", "200"));
+    let ended = run_to_end(
+        cuda.record_command(&path, &["--json"], &command)
+            .env("STAND_IN_SLOW", "200"),
+    );
     assert_eq!(ended.code, Some(0), "{ended:?}");
     let last = ended.out.lines().position(|l| l.starts_with('{')).expect("a report");
     let report: Vec<&str> = ended.out.lines().skip(last).collect();
@@ -21,7 +24,7 @@ fn recorded(cuda: &Cuda, name: &str, script: &str) -> Value {
 
 #[test]
 fn each_process_has_a_recording_and_an_index_lists_them() {
-    let cuda = Cuda::default();
+    let cuda = CudaStandIn::default();
     let told = recorded(&cuda, "two", "CLIENT vector_add & CLIENT net 3; wait");
     let index = told["index"].as_str().expect("an index");
     assert!(index.ends_with("two.processes.json"), "{told}");
@@ -59,7 +62,7 @@ fn each_process_has_a_recording_and_an_index_lists_them() {
 
 #[test]
 fn a_worker_that_is_killed_leaves_what_it_had() {
-    let cuda = Cuda::default();
+    let cuda = CudaStandIn::default();
     let script = "CLIENT net 1000000 & worker=$!; sleep 1.5; CLIENT vector_add; kill -9 $worker; wait; true";
     let told = recorded(&cuda, "killed", script);
     let index = told["index"].as_str().expect("an index");
@@ -72,7 +75,7 @@ fn a_worker_that_is_killed_leaves_what_it_had() {
 
 #[test]
 fn one_process_alone_has_no_index() {
-    let cuda = Cuda::default();
+    let cuda = CudaStandIn::default();
     let told = recorded(&cuda, "one", "exec CLIENT vector_add");
     assert_eq!(told["index"], Value::Null, "{told}");
     assert!(!cuda.file("one.processes.json").exists());
@@ -81,7 +84,7 @@ fn one_process_alone_has_no_index() {
 /// A kernel of NCCL waits for other devices: what the recording of each process lacks is said when it is recorded, once.
 #[test]
 fn a_process_that_exchanges_memory_with_others_is_named_when_it_is_recorded() {
-    let cuda = Cuda::default();
+    let cuda = CudaStandIn::default();
     let told = recorded(&cuda, "group", "CLIENT vector_add; CLIENT collective; true");
     let lacks = |of: &Value| {
         let all = of["not_recorded"].as_array().unwrap();

@@ -11,7 +11,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 use trace_core::progress::Progress;
 use trace_core::recording::CallEvent;
-use whole_program_tests::cuda::{Cuda, LIMIT, Recorded, ended, open};
+use whole_program_tests::cuda::{CudaStandIn, LIMIT, RecordedProgram, open, run_to_end};
 use whole_program_tests::{program, run};
 
 fn launches(path: &Path) -> usize {
@@ -37,9 +37,9 @@ fn lost(path: &Path) -> Vec<String> {
 }
 
 /// Records a program while the driver fails as `set` says: the program's result is what it is without a recorder.
-fn goes_on(name: &str, options: &[&str], arguments: &[&str], set: &[(&str, &str)]) -> (Cuda, Recorded) {
-    let cuda = Cuda::default();
-    let (alone, bytes) = cuda.alone(arguments);
+fn goes_on(name: &str, options: &[&str], arguments: &[&str], set: &[(&str, &str)]) -> (CudaStandIn, RecordedProgram) {
+    let cuda = CudaStandIn::default();
+    let (alone, bytes) = cuda.run_unrecorded(arguments);
     assert_eq!(alone.code, Some(0), "{alone:?}");
     let recorded = cuda.record(name, options, arguments, set);
     assert_eq!(recorded.ended.code, Some(0), "{set:?}: {:?}", recorded.ended);
@@ -52,12 +52,12 @@ fn goes_on(name: &str, options: &[&str], arguments: &[&str], set: &[(&str, &str)
 
 #[test]
 fn a_recording_keeps_what_the_window_needs_before_its_first_frame() {
-    let cuda = Cuda::default();
-    let recorded = cuda.recorded_well("kept", &[], &["vector_add"]);
+    let cuda = CudaStandIn::default();
+    let recorded = cuda.record_checked("kept", &[], &["vector_add"]);
     let opened = trace_core::import::open_with_derived(&recorded.path, &Progress::new()).unwrap();
     assert!(opened.pyramid.is_some(), "counts of events are in the file");
     let report = trace_core::container::verify(&recorded.path).unwrap();
-    assert_eq!(report.problems, []);
+    assert_eq!(report.findings, []);
 }
 
 #[test]
@@ -79,7 +79,7 @@ fn addresses_that_are_refused_are_told_and_the_program_goes_on() {
     // Long wishes alone are fulfilled: that is enough.
     let (cuda, recorded) = goes_on("long", &[], &["linked", "300"], &[("STAND_IN_HINTS", "long")]);
     assert_eq!(findings(&recorded.path), [""; 0]);
-    cuda.plays_well(&recorded, &json!({}), &[]);
+    cuda.replay_checked(&recorded, &json!({}), &[]);
 }
 
 #[test]
@@ -99,7 +99,7 @@ fn fresh_memory_that_is_dirty_and_work_that_begins_late_change_nothing() {
     ] {
         let (cuda, recorded) = goes_on("dirty", &[], &[program], &[set]);
         assert_eq!(findings(&recorded.path), [""; 0]);
-        cuda.plays_well(&recorded, &json!({}), &[set]);
+        cuda.replay_checked(&recorded, &json!({}), &[set]);
     }
 }
 
@@ -114,16 +114,16 @@ fn a_limit_ends_the_recording_and_not_the_program() {
 
 #[test]
 fn a_full_disk_ends_the_recording_and_not_the_program() {
-    let cuda = Cuda::default();
-    let (alone, _) = cuda.alone(&["net", "400"]);
+    let cuda = CudaStandIn::default();
+    let (alone, _) = cuda.run_unrecorded(&["net", "400"]);
     let path = cuda.file("full.kine");
     // No file of the program's may be longer than 1000 KiB; where it would be, writing fails instead of killing it. The
     // device is slow, so that something was written before.
     let client = program("cuda-client");
     let script = format!("trap '' XFSZ; ulimit -f 1000; exec {} net 400", client.display());
     let command = [OsStr::new("bash"), OsStr::new("-c"), OsStr::new(&script)];
-    let mut recorder = cuda.recorder(&path, &[], &command);
-    let ended = ended(recorder.env("STAND_IN_SLOW", "800"));
+    let mut recorder = cuda.record_command(&path, &[], &command);
+    let ended = run_to_end(recorder.env("STAND_IN_SLOW", "800"));
     assert_eq!((ended.code, &ended.out), (Some(0), &alone.out), "{ended:?}");
     assert!(ended.err.contains("File too large"), "{ended:?}");
     let told = lost(&path);
@@ -136,11 +136,11 @@ fn a_full_disk_ends_the_recording_and_not_the_program() {
 
 #[test]
 fn a_program_that_is_killed_leaves_a_recording_that_opens() {
-    let cuda = Cuda::default();
+    let cuda = CudaStandIn::default();
     let path = cuda.file("killed.kine");
     let client = program("cuda-client");
     let command = [client.as_os_str(), OsStr::new("faulty"), OsStr::new("--hang")];
-    let mut recorder = cuda.recorder(&path, &[], &command);
+    let mut recorder = cuda.record_command(&path, &[], &command);
     let mut recorder = recorder.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let mut line = String::new();
     BufReader::new(recorder.stdout.take().unwrap())
@@ -180,7 +180,7 @@ fn every_way_to_end_leaves_a_recording() {
         ("term", 128 + 15, &fast),
         ("exec", 0, &slow),
     ] {
-        let cuda = Cuda::default();
+        let cuda = CudaStandIn::default();
         let recorded = cuda.record("end", &[], &["reduction", "--end", way], device);
         assert_eq!(recorded.ended.code, Some(code), "{way}: {:?}", recorded.ended);
         assert!(
@@ -192,15 +192,15 @@ fn every_way_to_end_leaves_a_recording() {
         let verified = run([OsStr::new("verify"), recorded.path.as_os_str()]);
         assert_eq!(verified.code, Some(0), "{way}: {verified:?}");
         if way != "exec" {
-            cuda.plays_well(&recorded, &json!({}), &[]);
+            cuda.replay_checked(&recorded, &json!({}), &[]);
         }
     }
 }
 
 #[test]
 fn a_program_that_fails_keeps_its_code_and_its_recording_tells_where() {
-    let cuda = Cuda::default();
-    let (alone, _) = cuda.alone(&["faulty", "--bad"]);
+    let cuda = CudaStandIn::default();
+    let (alone, _) = cuda.run_unrecorded(&["faulty", "--bad"]);
     assert_eq!(alone.code, Some(1));
     assert!(alone.err.contains("CUDA_ERROR_ILLEGAL_ADDRESS"), "{alone:?}");
     let recorded = cuda.record("bad", &[], &["faulty", "--bad"], &[]);
@@ -214,7 +214,7 @@ fn a_program_that_fails_keeps_its_code_and_its_recording_tells_where() {
     assert!(results.contains(&700), "{results:?}");
     assert_eq!(launches(&recorded.path), 1);
     // Played again it goes wrong again, and in the same place.
-    let (answer, _) = cuda.play(&recorded.path, &json!({"step": true}), &[]);
+    let (answer, _) = cuda.replay(&recorded.path, &json!({"step": true}), &[]);
     assert!(
         answer["stopped"]["why"]
             .as_str()
@@ -226,7 +226,7 @@ fn a_program_that_fails_keeps_its_code_and_its_recording_tells_where() {
 
 #[test]
 fn calls_that_fail_fail_as_they_do_without_a_recorder() {
-    let cuda = Cuda::default();
+    let cuda = CudaStandIn::default();
     for fail in [
         "cuMemAlloc_v2:1",
         "cuLaunchKernel:1=701",
@@ -234,8 +234,8 @@ fn calls_that_fail_fail_as_they_do_without_a_recorder() {
         "cuStreamSynchronize:2=702",
     ] {
         let arguments = ["streams", "--via", "dlsym"];
-        let mut command = cuda.client(&arguments);
-        let alone = ended(command.env("STAND_IN_FAIL", fail));
+        let mut command = cuda.client_command(&arguments);
+        let alone = run_to_end(command.env("STAND_IN_FAIL", fail));
         assert_eq!(alone.code, Some(1), "{fail}: {alone:?}");
         // The recorder serves memory by other calls of the driver's.
         let set = if fail.starts_with("cuMemAlloc") {
@@ -253,11 +253,14 @@ fn calls_that_fail_fail_as_they_do_without_a_recorder() {
 
 #[test]
 fn a_program_without_a_driver_is_told_and_nothing_is_written() {
-    let cuda = Cuda::default();
+    let cuda = CudaStandIn::default();
     let path = cuda.file("none.kine");
     let client = program("cuda-client");
     let command = [client.as_os_str(), OsStr::new("vector_add")];
-    let ended = ended(cuda.recorder(&path, &[], &command).env("LD_LIBRARY_PATH", "/nowhere"));
+    let ended = run_to_end(
+        cuda.record_command(&path, &[], &command)
+            .env("LD_LIBRARY_PATH", "/nowhere"),
+    );
     assert_eq!(ended.code, Some(1), "{ended:?}");
     assert!(ended.err.contains("there is no CUDA driver"), "{ended:?}");
     assert!(ended.err.contains("not written"), "{ended:?}");
@@ -266,11 +269,11 @@ fn a_program_without_a_driver_is_told_and_nothing_is_written() {
 
 #[test]
 fn another_process_of_the_program_has_a_file_of_its_own() {
-    let cuda = Cuda::default();
+    let cuda = CudaStandIn::default();
     let path = cuda.file("two.kine");
     let client = program("cuda-client");
     let script = format!("{0} reduction && {0} linked 100", client.display());
-    let ended = ended(&mut cuda.recorder(&path, &[], &["sh".as_ref(), "-c".as_ref(), script.as_ref()]));
+    let ended = run_to_end(&mut cuda.record_command(&path, &[], &["sh".as_ref(), "-c".as_ref(), script.as_ref()]));
     assert_eq!(ended.code, Some(0), "{ended:?}");
     assert_eq!(launches(&path), 1);
     let others: Vec<_> = std::fs::read_dir(path.parent().unwrap())
@@ -285,28 +288,28 @@ fn another_process_of_the_program_has_a_file_of_its_own() {
 #[test]
 fn a_graph_that_takes_anothers_place_keeps_its_own_nodes() {
     // The last two launches of the graph: one as the other graph is, one with its first graph's node changed again.
-    let cuda = Cuda::default();
-    let recorded = cuda.recorded_well("update", &[], &["graph", "500"]);
-    cuda.plays_well(&recorded, &json!({}), &[]);
+    let cuda = CudaStandIn::default();
+    let recorded = cuda.record_checked("update", &[], &["graph", "500"]);
+    cuda.replay_checked(&recorded, &json!({}), &[]);
 }
 
 #[test]
 fn a_copy_that_nobody_waited_for_is_not_read_too_early() {
-    let cuda = Cuda::default();
-    let recorded = cuda.recorded_well("early", &[], &["early", "700"]);
-    cuda.plays_well(&recorded, &json!({}), &[]);
+    let cuda = CudaStandIn::default();
+    let recorded = cuda.record_checked("early", &[], &["early", "700"]);
+    cuda.replay_checked(&recorded, &json!({}), &[]);
 }
 
 /// Records a corner of what programs may do on a device that is slow to begin, and plays it: the recording has what the
 /// program got.
-fn corner(word: &str, way: &str) -> (Cuda, Recorded) {
+fn corner(word: &str, way: &str) -> (CudaStandIn, RecordedProgram) {
     let (cuda, recorded) = goes_on(
         "corner",
         &[],
         &["corners", word, "--via", way],
         &[("STAND_IN_SLOW", "20000")],
     );
-    cuda.plays_well(&recorded, &json!({}), &[]);
+    cuda.replay_checked(&recorded, &json!({}), &[]);
     (cuda, recorded)
 }
 
@@ -339,9 +342,9 @@ fn what_a_function_of_the_host_puts_into_memory_before_a_copy_is_what_the_copy_b
         matches!(&told[..], [one] if one.contains("functions of the host")),
         "only that such a function is there: {told:?}"
     );
-    let cuda = Cuda::default();
-    let recorded = cuda.recorded_well("streams", &[], &["streams", "--host-function"]);
-    cuda.plays_well(&recorded, &json!({}), &[]);
+    let cuda = CudaStandIn::default();
+    let recorded = cuda.record_checked("streams", &[], &["streams", "--host-function"]);
+    cuda.replay_checked(&recorded, &json!({}), &[]);
 }
 
 #[test]
@@ -375,7 +378,7 @@ fn captures_are_not_ended_by_the_recorder() {
 fn pools_of_memory_that_the_host_reaches_are_the_drivers_and_followed() {
     let (cuda, recorded) = goes_on("pools", &[], &["corners", "--managed-pool"], &[]);
     assert_eq!(findings(&recorded.path), [""; 0]);
-    cuda.plays_well(&recorded, &json!({}), &[]);
+    cuda.replay_checked(&recorded, &json!({}), &[]);
 }
 
 #[test]

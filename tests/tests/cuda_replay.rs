@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Command, Stdio};
 use trace_core::recording::{CallEvent, CopyKind};
-use whole_program_tests::cuda::{Cuda, Recorded, ended};
+use whole_program_tests::cuda::{CudaStandIn, RecordedProgram, run_to_end};
 use whole_program_tests::program;
 
 /// What memory holds that no call has written.
@@ -15,18 +15,18 @@ const DIRTY: [(&str, &str); 1] = [("STAND_IN_POISON", "0xa5")];
 const LATE: [(&str, &str); 1] = [("STAND_IN_SLOW", "1000")];
 
 /// Events of a kind of a recording.
-fn launches(recorded: &Recorded) -> Vec<u64> {
+fn launches(recorded: &RecordedProgram) -> Vec<u64> {
     let r = recorded.open();
     let is_launch = |at: &usize| matches!(r.events.call(*at), Some(CallEvent::Launch(_)));
     (0..r.events.len()).filter(is_launch).map(|at| at as u64).collect()
 }
 
 /// The bytes of a recording's copies to the device, in order.
-fn inputs(recorded: &Recorded) -> Vec<Vec<u8>> {
+fn inputs(recorded: &RecordedProgram) -> Vec<Vec<u8>> {
     let r = recorded.open();
     let calls = (0..r.events.len()).filter_map(|at| r.events.call(at));
     let copies = calls.filter_map(|call| match call {
-        CallEvent::Copy(c) if CopyKind::from_raw(c.kind) == Some(CopyKind::HostToDevice) => r.copied(&c),
+        CallEvent::Copy(c) if CopyKind::from_raw(c.kind) == Some(CopyKind::HostToDevice) => r.copy_content(&c),
         _ => None,
     });
     copies.collect()
@@ -34,20 +34,20 @@ fn inputs(recorded: &Recorded) -> Vec<Vec<u8>> {
 
 /// Records a program that finds its driver in one way, and plays the recording in every way.
 fn played_in_every_way(arguments: &[&str], way: &str) {
-    let cuda = Cuda::default();
+    let cuda = CudaStandIn::default();
     let arguments = [arguments, &["--via", way]].concat();
-    let recorded = cuda.recorded_well("program", &[], &arguments);
-    let played = cuda.plays_well(&recorded, &json!({}), &[]);
+    let recorded = cuda.record_checked("program", &[], &arguments);
+    let played = cuda.replay_checked(&recorded, &json!({}), &[]);
     assert_eq!(played["left_out"], json!([]), "{played}");
     assert!(!launches(&recorded).is_empty());
     if way == "dlsym" || way == "per-thread" {
         return;
     }
-    let again = cuda.plays_well(&recorded, &json!({"repeat": 3}), &DIRTY);
+    let again = cuda.replay_checked(&recorded, &json!({"repeat": 3}), &DIRTY);
     assert_eq!(again["runs_ns"].as_array().map(Vec::len), Some(3), "{again}");
     assert_eq!(again["launches"], played["launches"]);
-    cuda.plays_well(&recorded, &json!({"step": true}), &LATE);
-    let graph = cuda.plays_well(&recorded, &json!({"graph": true, "repeat": 2}), &DIRTY);
+    cuda.replay_checked(&recorded, &json!({"step": true}), &LATE);
+    let graph = cuda.replay_checked(&recorded, &json!({"graph": true, "repeat": 2}), &DIRTY);
     assert_eq!(graph["graph"], true, "{graph}");
 }
 
@@ -98,9 +98,9 @@ programs! {
 
 /// Plays with the inputs of another run of the program in the place of its own: outputs are those of the other run.
 fn played_with_other_inputs(arguments: &[&str], which: &[usize]) {
-    let cuda = Cuda::default();
-    let first = cuda.recorded_well("first", &[], &[arguments, &["--seed", "1"]].concat());
-    let second = cuda.recorded_well("second", &[], &[arguments, &["--seed", "2"]].concat());
+    let cuda = CudaStandIn::default();
+    let first = cuda.record_checked("first", &[], &[arguments, &["--seed", "1"]].concat());
+    let second = cuda.record_checked("second", &[], &[arguments, &["--seed", "2"]].concat());
     assert_ne!(first.out, second.out);
     let other = inputs(&second);
     let mut given = serde_json::Map::new();
@@ -115,7 +115,7 @@ fn played_with_other_inputs(arguments: &[&str], which: &[usize]) {
             .as_object_mut()
             .unwrap()
             .extend(more.as_object().unwrap().clone());
-        let (answer, bytes) = cuda.play(&first.path, &request, &DIRTY);
+        let (answer, bytes) = cuda.replay(&first.path, &request, &DIRTY);
         assert!(answer["played"].is_object(), "{answer}");
         assert_eq!(bytes, second.out, "{more}: what the program itself gives");
         let differs = |o: &Value| o["differs_at"].is_u64();
@@ -142,12 +142,12 @@ fn another_input_of_a_net_gives_its_other_scores() {
 
 #[test]
 fn an_input_that_does_not_fit_is_refused() {
-    let cuda = Cuda::default();
-    let recorded = cuda.recorded_well("short", &[], &["reduction", "100"]);
+    let cuda = CudaStandIn::default();
+    let recorded = cuda.record_checked("short", &[], &["reduction", "100"]);
     let path = cuda.file("short.bin");
     std::fs::write(&path, [0; 12]).unwrap();
     for (name, needle) in [("in0", "12 bytes"), ("in7", "in7")] {
-        let (answer, _) = cuda.play(&recorded.path, &json!({"inputs": {name: path}}), &[]);
+        let (answer, _) = cuda.replay(&recorded.path, &json!({"inputs": {name: path}}), &[]);
         let why = answer["failed"].as_str().unwrap_or_else(|| panic!("{answer}"));
         assert!(why.contains(needle), "{why}");
     }
@@ -155,8 +155,8 @@ fn an_input_that_does_not_fit_is_refused() {
 
 #[test]
 fn a_range_ends_behind_its_launches() {
-    let cuda = Cuda::default();
-    let (alone, whole) = cuda.alone(&["net", "4"]);
+    let cuda = CudaStandIn::default();
+    let (alone, whole) = cuda.run_unrecorded(&["net", "4"]);
     assert_eq!(alone.code, Some(0), "{alone:?}");
     // Four launches an inference: two inferences, and what memory holds then.
     let recorded = cuda.record("range", &["--range", "first:8"], &["net", "4"], &[]);
@@ -168,7 +168,7 @@ fn a_range_ends_behind_its_launches() {
     );
     assert_eq!(launches(&recorded).len(), 8);
     assert_eq!(recorded.open().call_facts().unwrap().range, "first 8 launches");
-    let (answer, bytes) = cuda.play(&recorded.path, &json!({}), &DIRTY);
+    let (answer, bytes) = cuda.replay(&recorded.path, &json!({}), &DIRTY);
     let outputs = answer["played"]["outputs"]
         .as_array()
         .unwrap_or_else(|| panic!("{answer}"));
@@ -185,10 +185,10 @@ fn a_range_ends_behind_its_launches() {
 
 #[test]
 fn what_lies_between_marks_is_played_with_the_memory_at_the_begin() {
-    let cuda = Cuda::default();
+    let cuda = CudaStandIn::default();
     for (program, size, parts) in [("net", "5", 5), ("vector_add", "3000", 2)] {
         let arguments = [program, size, "--marks"];
-        let (alone, whole) = cuda.alone(&arguments);
+        let (alone, whole) = cuda.run_unrecorded(&arguments);
         assert_eq!(alone.code, Some(0), "{alone:?}");
         let recorded = cuda.record(program, &["--range", "marks"], &arguments, &[]);
         assert_eq!(
@@ -199,7 +199,7 @@ fn what_lies_between_marks_is_played_with_the_memory_at_the_begin() {
         );
         let all = launches(&recorded).len();
         assert_eq!(all, if program == "net" { 4 } else { 1 }, "{program}");
-        let (answer, bytes) = cuda.play(&recorded.path, &json!({}), &DIRTY);
+        let (answer, bytes) = cuda.replay(&recorded.path, &json!({}), &DIRTY);
         let outputs = answer["played"]["outputs"]
             .as_array()
             .unwrap_or_else(|| panic!("{answer}"));
@@ -214,8 +214,8 @@ fn what_lies_between_marks_is_played_with_the_memory_at_the_begin() {
 }
 
 /// A recording of the program that does what its input says.
-fn obedient(cuda: &Cuda) -> (Recorded, u64) {
-    let recorded = cuda.recorded_well("obedient", &[], &["faulty"]);
+fn obedient(cuda: &CudaStandIn) -> (RecordedProgram, u64) {
+    let recorded = cuda.record_checked("obedient", &[], &["faulty"]);
     let launch = launches(&recorded);
     assert_eq!(launch.len(), 1);
     let launch = launch[0];
@@ -223,7 +223,7 @@ fn obedient(cuda: &Cuda) -> (Recorded, u64) {
 }
 
 /// What to do, and an address.
-fn order(cuda: &Cuda, what: u32) -> Value {
+fn order(cuda: &CudaStandIn, what: u32) -> Value {
     let path = cuda.file("order.bin");
     let bytes: Vec<u8> = [what, 0, 0x10, 0].iter().flat_map(|w| w.to_le_bytes()).collect();
     std::fs::write(&path, bytes).unwrap();
@@ -232,10 +232,10 @@ fn order(cuda: &Cuda, what: u32) -> Value {
 
 #[test]
 fn an_illegal_address_ends_in_an_answer_that_names_its_launch() {
-    let cuda = Cuda::default();
+    let cuda = CudaStandIn::default();
     let (recorded, launch) = obedient(&cuda);
     let request = json!({"inputs": order(&cuda, 1), "step": true});
-    let (answer, _) = cuda.play(&recorded.path, &request, &[]);
+    let (answer, _) = cuda.replay(&recorded.path, &request, &[]);
     let stopped = &answer["stopped"];
     assert_eq!(stopped["event"], launch, "{answer}");
     assert!(
@@ -243,18 +243,18 @@ fn an_illegal_address_ends_in_an_answer_that_names_its_launch() {
         "{answer}"
     );
     // Without waiting it is told somewhere behind.
-    let (answer, _) = cuda.play(&recorded.path, &json!({"inputs": order(&cuda, 1)}), &[]);
+    let (answer, _) = cuda.replay(&recorded.path, &json!({"inputs": order(&cuda, 1)}), &[]);
     assert!(answer["stopped"]["event"].as_u64().unwrap() >= launch, "{answer}");
     // And the recording plays as before: nothing of that is left.
-    cuda.plays_well(&recorded, &json!({}), &[]);
+    cuda.replay_checked(&recorded, &json!({}), &[]);
 }
 
 #[test]
 fn a_launch_that_never_ends_is_told_before_it_is_made() {
-    let cuda = Cuda::default();
+    let cuda = CudaStandIn::default();
     let (recorded, launch) = obedient(&cuda);
     let request = json!({"file": recorded.path, "inputs": order(&cuda, 2), "step": true});
-    let mut player = cuda.player();
+    let mut player = cuda.replay_command();
     let mut child = player.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     let mut to = child.stdin.take().unwrap();
     writeln!(to, "{request}").unwrap();
@@ -272,8 +272,8 @@ fn a_launch_that_never_ends_is_told_before_it_is_made() {
 
 #[test]
 fn the_launch_that_fails_is_the_one_that_is_named() {
-    let cuda = Cuda::default();
-    let recorded = cuda.recorded_well("third", &[], &["net", "3"]);
+    let cuda = CudaStandIn::default();
+    let recorded = cuda.record_checked("third", &[], &["net", "3"]);
     let launches = launches(&recorded);
     for (fail, nth, name) in [
         ("kernel:3", 2, "CUDA_ERROR_ILLEGAL_ADDRESS"),
@@ -281,7 +281,7 @@ fn the_launch_that_fails_is_the_one_that_is_named() {
         ("kernel:12=716", 11, "CUDA_ERROR_MISALIGNED_ADDRESS"),
         ("cuLaunchKernelEx:5=701", 4, "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES"),
     ] {
-        let (answer, _) = cuda.play(&recorded.path, &json!({"step": true}), &[("STAND_IN_FAIL", fail)]);
+        let (answer, _) = cuda.replay(&recorded.path, &json!({"step": true}), &[("STAND_IN_FAIL", fail)]);
         let stopped = &answer["stopped"];
         assert_eq!(stopped["event"], launches[nth], "{fail}: {answer}");
         assert!(stopped["why"].as_str().unwrap().contains(name), "{fail}: {answer}");
@@ -290,12 +290,12 @@ fn the_launch_that_fails_is_the_one_that_is_named() {
 
 #[test]
 fn a_device_that_is_lost_ends_in_an_answer_wherever_it_is() {
-    let cuda = Cuda::default();
-    let recorded = cuda.recorded_well("lost", &[], &["linked", "200"]);
+    let cuda = CudaStandIn::default();
+    let recorded = cuda.record_checked("lost", &[], &["linked", "200"]);
     let (mut told, mut played) = (0, 0);
     for call in (1..400).step_by(13) {
         let fail = format!("device:{call}");
-        let (answer, bytes) = cuda.play(&recorded.path, &json!({}), &[("STAND_IN_FAIL", &fail)]);
+        let (answer, bytes) = cuda.replay(&recorded.path, &json!({}), &[("STAND_IN_FAIL", &fail)]);
         if answer["played"].is_object() {
             assert_eq!(bytes, recorded.out, "{fail}");
             played += 1;
@@ -310,10 +310,10 @@ fn a_device_that_is_lost_ends_in_an_answer_wherever_it_is() {
 
 #[test]
 fn a_device_without_room_is_told() {
-    let cuda = Cuda::default();
-    let recorded = cuda.recorded_well("room", &[], &["vector_add"]);
+    let cuda = CudaStandIn::default();
+    let recorded = cuda.record_checked("room", &[], &["vector_add"]);
     for set in [("STAND_IN_MEMORY", "1048576"), ("STAND_IN_FAIL", "cuMemCreate:1")] {
-        let (answer, _) = cuda.play(&recorded.path, &json!({}), &[set]);
+        let (answer, _) = cuda.replay(&recorded.path, &json!({}), &[set]);
         let why = answer["failed"].as_str().unwrap_or_else(|| panic!("{answer}"));
         assert!(why.contains("CUDA_ERROR_OUT_OF_MEMORY"), "{why}");
     }
@@ -321,33 +321,33 @@ fn a_device_without_room_is_told() {
 
 #[test]
 fn addresses_that_are_not_to_be_had_are_told() {
-    let cuda = Cuda::default();
-    let recorded = cuda.recorded_well("hints", &[], &["vector_add"]);
-    let (answer, _) = cuda.play(&recorded.path, &json!({}), &[("STAND_IN_HINTS", "no")]);
+    let cuda = CudaStandIn::default();
+    let recorded = cuda.record_checked("hints", &[], &["vector_add"]);
+    let (answer, _) = cuda.replay(&recorded.path, &json!({}), &[("STAND_IN_HINTS", "no")]);
     let why = answer["failed"].as_str().unwrap_or_else(|| panic!("{answer}"));
     assert!(why.contains("0x153940000000") && why.contains("not free"), "{why}");
     // A driver that fulfils wishes for long ranges alone is what real ones are.
-    cuda.plays_well(&recorded, &json!({}), &[("STAND_IN_HINTS", "long")]);
+    cuda.replay_checked(&recorded, &json!({}), &[("STAND_IN_HINTS", "long")]);
 }
 
 #[test]
 fn a_missing_driver_is_told() {
-    let cuda = Cuda::default();
-    let recorded = cuda.recorded_well("none", &[], &["vector_add"]);
+    let cuda = CudaStandIn::default();
+    let recorded = cuda.record_checked("none", &[], &["vector_add"]);
     let nowhere = [("KINESCOPE_CUDA_LIBRARY", "/nowhere/libcuda.so.1")];
-    let (answer, _) = cuda.play(&recorded.path, &json!({}), &nowhere);
+    let (answer, _) = cuda.replay(&recorded.path, &json!({}), &nowhere);
     let why = answer["failed"].as_str().unwrap_or_else(|| panic!("{answer}"));
     assert!(why.contains("no CUDA driver") && why.contains("libcuda.so.1"), "{why}");
 }
 
 #[test]
 fn a_target_that_is_not_there_is_no_replay_that_failed() {
-    let cuda = Cuda::default();
-    let recorded = cuda.recorded_well("absent", &[], &["vector_add"]);
+    let cuda = CudaStandIn::default();
+    let recorded = cuda.record_checked("absent", &[], &["vector_add"]);
     for (target, library) in [("cuda:0", "/nowhere/libcuda.so.1"), ("cuda:77", "")] {
         let mut command = Command::new(program("kinescope"));
         command.arg("replay").arg(&recorded.path).args(["--on", target]);
-        let done = ended(
+        let done = run_to_end(
             command
                 .env("KINESCOPE_CUDA_LIBRARY", library)
                 .env("KINESCOPE_KEYS", cuda.file("keys")),
@@ -362,9 +362,9 @@ fn a_target_that_is_not_there_is_no_replay_that_failed() {
 
 #[test]
 fn code_that_does_not_load_is_told_with_its_function() {
-    let cuda = Cuda::default();
-    let recorded = cuda.recorded_well("code", &[], &["vector_add"]);
-    let (answer, _) = cuda.play(
+    let cuda = CudaStandIn::default();
+    let recorded = cuda.record_checked("code", &[], &["vector_add"]);
+    let (answer, _) = cuda.replay(
         &recorded.path,
         &json!({}),
         &[("STAND_IN_FAIL", "cuModuleLoadData:1=218")],
@@ -378,20 +378,20 @@ fn code_that_does_not_load_is_told_with_its_function() {
 
 #[test]
 fn what_is_no_recording_of_calls_is_refused() {
-    let cuda = Cuda::default();
+    let cuda = CudaStandIn::default();
     let sample = whole_program_tests::root().join("sample-traces/vecadd.kine");
-    let (answer, _) = cuda.play(&sample, &json!({}), &[]);
+    let (answer, _) = cuda.replay(&sample, &json!({}), &[]);
     assert!(answer["failed"].as_str().is_some(), "{answer}");
-    let (answer, _) = cuda.play(&cuda.file("none.kine"), &json!({}), &[]);
+    let (answer, _) = cuda.replay(&cuda.file("none.kine"), &json!({}), &[]);
     assert!(answer["failed"].as_str().unwrap().contains("none.kine"), "{answer}");
 }
 
 #[test]
 fn a_program_in_c_on_the_driver_alone_is_recorded_and_played() {
-    let cuda = Cuda::default();
+    let cuda = CudaStandIn::default();
     let root = whole_program_tests::root().join("tests/cuda");
     let exe = cuda.file("driver_api");
-    let mut cc = std::process::Command::new("cc");
+    let mut cc = Command::new("cc");
     cc.args(["-O1", "-Wall", "-o"])
         .arg(&exe)
         .arg(root.join("programs/driver_api.c"));
@@ -404,8 +404,8 @@ fn a_program_in_c_on_the_driver_alone_is_recorded_and_played() {
         Ok(o) => assert!(o.status.success(), "{}", String::from_utf8_lossy(&o.stderr)),
     }
     let run = |arguments: &[&str]| {
-        let mut command = std::process::Command::new(&exe);
-        ended(cuda.around(command.args(arguments)))
+        let mut command = Command::new(&exe);
+        run_to_end(cuda.set_environment(command.args(arguments)))
     };
     let all = run(&["512"]);
     assert_eq!(all.code, Some(0), "{all:?}");
@@ -420,8 +420,8 @@ fn a_program_in_c_on_the_driver_alone_is_recorded_and_played() {
         .collect();
     command.extend(options.iter().map(std::ffi::OsStr::new));
     command.push(out.as_os_str());
-    let recorded = Recorded {
-        ended: ended(&mut cuda.recorder(&path, &[], &command)),
+    let recorded = RecordedProgram {
+        ended: run_to_end(&mut cuda.record_command(&path, &[], &command)),
         out: std::fs::read(&out).unwrap_or_default(),
         path,
     };
@@ -431,11 +431,11 @@ fn a_program_in_c_on_the_driver_alone_is_recorded_and_played() {
         "{:?}",
         recorded.ended
     );
-    cuda.plays_well(&recorded, &json!({}), &[]);
-    cuda.plays_well(&recorded, &json!({"graph": true, "repeat": 2}), &[]);
+    cuda.replay_checked(&recorded, &json!({}), &[]);
+    cuda.replay_checked(&recorded, &json!({"graph": true, "repeat": 2}), &[]);
     // All of it, recorded: the program goes on as it is, and what is not in the file is said.
     let path = cuda.file("whole.kine");
-    let whole = ended(&mut cuda.recorder(&path, &["--json"], &[exe.as_os_str(), "512".as_ref()]));
+    let whole = run_to_end(&mut cuda.record_command(&path, &["--json"], &[exe.as_os_str(), "512".as_ref()]));
     assert_eq!(whole.code, Some(0), "{whole:?}");
     let told = whole_program_tests::cuda::open(&path);
     let findings: Vec<&str> = told.facts.findings.iter().map(|f| f.place.as_str()).collect();

@@ -10,28 +10,28 @@
 use serde_json::Value;
 use std::path::Path;
 use std::process::Command;
-use whole_program_tests::cuda::{Cuda, Recorded, ended};
-use whole_program_tests::{Ended, program, root};
+use whole_program_tests::cuda::{CudaStandIn, RecordedProgram, run_to_end};
+use whole_program_tests::{ProgramOutput, program, root};
 
 /// Runs `kinescope tune` on the stand-in.
-fn tune(cuda: &Cuda, file: &Path, arguments: &[&str], set: &[(&str, &str)]) -> Ended {
+fn tune(cuda: &CudaStandIn, file: &Path, arguments: &[&str], set: &[(&str, &str)]) -> ProgramOutput {
     let mut command = Command::new(program("kinescope"));
     let _ = program("kinescope-agent");
     command.arg("tune").arg(file).args(["--on", "cuda:0"]).args(arguments);
     command
         .env("KINESCOPE_KEYS", cuda.file("keys"))
         .envs(set.iter().copied());
-    ended(cuda.around(&mut command))
+    run_to_end(cuda.set_environment(&mut command))
 }
 
-fn json(cuda: &Cuda, file: &Path, arguments: &[&str], set: &[(&str, &str)], code: i32) -> Value {
+fn json(cuda: &CudaStandIn, file: &Path, arguments: &[&str], set: &[(&str, &str)], code: i32) -> Value {
     let all: Vec<&str> = arguments.iter().copied().chain(["--json"]).collect();
     let ended = tune(cuda, file, &all, set);
     assert_eq!(ended.code, Some(code), "{arguments:?}: {ended:?}");
     ended.json()
 }
 
-fn recorded(cuda: &Cuda, arguments: &[&str]) -> Recorded {
+fn recorded(cuda: &CudaStandIn, arguments: &[&str]) -> RecordedProgram {
     let recorded = cuda.record(arguments[0], &[], arguments, &[]);
     assert_eq!(recorded.ended.code, Some(0), "{:?}", recorded.ended);
     recorded
@@ -54,7 +54,7 @@ fn verdicts(tuned: &Value) -> Vec<(u64, u64, String)> {
 
 #[test]
 fn a_kernel_that_strides_over_its_data_is_right_for_every_block_and_grid() {
-    let cuda = Cuda::default();
+    let cuda = CudaStandIn::default();
     let stride = recorded(&cuda, &["stride"]);
     let axes = ["--block", "32..=1024", "--grid", "1,2,4,8,16", "--repeat", "3"];
     let tuned = json(&cuda, &stride.path, &axes, &[], 0);
@@ -75,7 +75,7 @@ fn a_kernel_that_strides_over_its_data_is_right_for_every_block_and_grid() {
 
 #[test]
 fn where_more_threads_are_faster_they_are_found_by_every_search() {
-    let cuda = Cuda::default();
+    let cuda = CudaStandIn::default();
     let stride = recorded(&cuda, &["stride"]);
     let pace = [("STAND_IN_PACE", "1")];
     let mut launches = Vec::new();
@@ -105,7 +105,7 @@ fn where_more_threads_are_faster_they_are_found_by_every_search() {
 
 #[test]
 fn a_kernel_that_is_wrong_for_some_blocks_has_exactly_these_rejected() {
-    let cuda = Cuda::default();
+    let cuda = CudaStandIn::default();
     let wrong = recorded(&cuda, &["wrong_for_some"]);
     let blocks = "1,16,32,48,64,96,128,200,256,320,512,1024";
     let tuned = json(
@@ -138,7 +138,7 @@ fn a_kernel_that_is_wrong_for_some_blocks_has_exactly_these_rejected() {
 
 #[test]
 fn bounds_and_registers_are_compiled_into_the_recorded_ptx_and_other_code_takes_its_place() {
-    let cuda = Cuda::default();
+    let cuda = CudaStandIn::default();
     let stride = recorded(&cuda, &["stride"]);
     let bounds = [
         "--block",
@@ -194,7 +194,7 @@ fn bounds_and_registers_are_compiled_into_the_recorded_ptx_and_other_code_takes_
 
 #[test]
 fn a_point_that_breaks_the_device_costs_its_process_and_the_others_are_measured_in_the_next() {
-    let cuda = Cuda::default();
+    let cuda = CudaStandIn::default();
     let stride = recorded(&cuda, &["stride"]);
     // In every process the device fails at the ninth launch. The first one has five behind it when it tries the fourth
     // point; the second one knows four points and the recorded launch, and is through before.
@@ -215,7 +215,7 @@ fn a_point_that_breaks_the_device_costs_its_process_and_the_others_are_measured_
 
 #[test]
 fn tables_are_written_and_what_cannot_be_is_refused() {
-    let cuda = Cuda::default();
+    let cuda = CudaStandIn::default();
     let stride = recorded(&cuda, &["stride"]);
     let [csv, replay, parquet] = ["a.csv", "b.csv", "c.parquet"].map(|n| cuda.file(n));
     let files = [
@@ -253,13 +253,13 @@ fn tables_are_written_and_what_cannot_be_is_refused() {
     tune(&cuda, &sample, &[], &[]).assert_refused("no recording of CUDA calls");
     let mut nowhere = Command::new(program("kinescope"));
     nowhere.arg("tune").arg(&stride.path).args(["--on", "cuda:7"]);
-    ended(cuda.around(&mut nowhere)).assert_refused("no CUDA device 7");
+    run_to_end(cuda.set_environment(&mut nowhere)).assert_refused("no CUDA device 7");
 }
 
 /// Exactly these keys, because scripts rely on them; all of them are in `docs/json.md`.
 #[test]
 fn the_json_has_the_documented_keys() {
-    let cuda = Cuda::default();
+    let cuda = CudaStandIn::default();
     let wrong = recorded(&cuda, &["wrong_for_some"]);
     let tuned = json(&cuda, &wrong.path, &["--block", "32,48"], &[], 0);
     let page = std::fs::read_to_string(root().join("docs/json.md")).unwrap();
@@ -291,7 +291,7 @@ fn the_json_has_the_documented_keys() {
 
 #[test]
 fn a_launch_that_never_ends_is_given_up_and_leaves_nobody_behind() {
-    let cuda = Cuda::default();
+    let cuda = CudaStandIn::default();
     let faulty = recorded(&cuda, &["faulty"]);
     let order = cuda.file("order.bin");
     // The first word of its order: a kernel that never ends.
@@ -303,12 +303,12 @@ fn a_launch_that_never_ends_is_given_up_and_leaves_nobody_behind() {
     assert!(tuned["best"].is_null(), "{tuned}");
     // Ten seconds for the launch that is held against, and no other is tried.
     assert!(since.elapsed() < std::time::Duration::from_secs(60));
-    let gone = || cuda.players().is_empty();
+    let gone = || cuda.list_replay_processes().is_empty();
     while !gone() {
         assert!(
             since.elapsed() < std::time::Duration::from_secs(90),
             "{:?}",
-            cuda.players()
+            cuda.list_replay_processes()
         );
         std::thread::sleep(std::time::Duration::from_millis(50));
     }

@@ -7,21 +7,27 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 use trace_core::calls::{BufferKind, Calls};
 use trace_core::progress::Progress;
-use whole_program_tests::cuda::{Cuda, Recorded, ended};
+use whole_program_tests::cuda::{CudaStandIn, RecordedProgram, run_to_end};
 use whole_program_tests::cuda_agent::Agent;
-use whole_program_tests::{Ended, program};
+use whole_program_tests::{ProgramOutput, program};
 
-fn asked(cuda: &Cuda, verb: &str, recorded: &Recorded, more: &[&str], set: &[(&str, &str)]) -> Ended {
+fn asked(
+    cuda: &CudaStandIn,
+    verb: &str,
+    recorded: &RecordedProgram,
+    more: &[&str],
+    set: &[(&str, &str)],
+) -> ProgramOutput {
     let mut command = Command::new(program("kinescope"));
     command
         .args([verb, recorded.path.to_str().unwrap()])
         .args(more)
         .env("KINESCOPE_KEYS", cuda.file("keys"))
         .envs(set.iter().copied());
-    ended(cuda.around(&mut command))
+    run_to_end(cuda.set_environment(&mut command))
 }
 
-fn told(cuda: &Cuda, verb: &str, recorded: &Recorded, more: &[&str]) -> Value {
+fn told(cuda: &CudaStandIn, verb: &str, recorded: &RecordedProgram, more: &[&str]) -> Value {
     let done = asked(cuda, verb, recorded, &[more, &["--json"]].concat(), &[]);
     assert_eq!(done.code, Some(0), "{verb} {more:?}: {done:?}");
     assert_eq!(done.err, "", "{verb} {more:?}");
@@ -29,7 +35,7 @@ fn told(cuda: &Cuda, verb: &str, recorded: &Recorded, more: &[&str]) -> Value {
 }
 
 /// The first arguments of launches that are addresses, with the launches' events.
-fn launches(cuda: &Cuda, recorded: &Recorded, more: &[&str]) -> Vec<Value> {
+fn launches(cuda: &CudaStandIn, recorded: &RecordedProgram, more: &[&str]) -> Vec<Value> {
     told(cuda, "launches", recorded, more).as_array().unwrap().clone()
 }
 
@@ -39,12 +45,12 @@ fn event(launch: &Value) -> u64 {
 
 #[test]
 fn memory_around_each_launch_is_what_the_recorder_takes_down_around_it() {
-    let cuda = Cuda::default();
-    let whole = cuda.recorded_well("whole", &[], &["net", "2"]);
+    let cuda = CudaStandIn::default();
+    let whole = cuda.record_checked("whole", &[], &["net", "2"]);
     // The same program with memory taken down before and behind each launch, which is the truth here.
-    let each = cuda.recorded_well("each", &["--kernels", "*", "--pick", "all"], &["net", "2"]);
+    let each = cuda.record_checked("each", &["--kernels", "*", "--pick", "all"], &["net", "2"]);
     let truth = each.open();
-    let calls = Calls::of(&truth, &Progress::new()).unwrap().unwrap();
+    let calls = Calls::from_recording(&truth, &Progress::new()).unwrap().unwrap();
     let (ours, theirs) = (launches(&cuda, &whole, &[]), launches(&cuda, &each, &[]));
     assert_eq!((ours.len(), theirs.len()), (8, 8));
     let mut compared = 0;
@@ -75,8 +81,8 @@ fn memory_around_each_launch_is_what_the_recorder_takes_down_around_it() {
 
 #[test]
 fn what_each_launch_changed_is_listed_by_buffers() {
-    let cuda = Cuda::default();
-    let recorded = cuda.recorded_well("net", &[], &["net", "3"]);
+    let cuda = CudaStandIn::default();
+    let recorded = cuda.record_checked("net", &[], &["net", "3"]);
     for l in launches(&cuda, &recorded, &[]) {
         assert_eq!(l["changed"], Value::Null, "nobody was asked");
     }
@@ -91,7 +97,7 @@ fn what_each_launch_changed_is_listed_by_buffers() {
         assert!(changed[0]["bytes"].as_u64().unwrap() > 0, "{l}");
     }
     // The recorder takes down the same around each launch, and then nobody has to be asked.
-    let each = cuda.recorded_well("each", &["--kernels", "*", "--pick", "all"], &["net", "3"]);
+    let each = cuda.record_checked("each", &["--kernels", "*", "--pick", "all"], &["net", "3"]);
     let taken = launches(&cuda, &each, &[]);
     for (mine, right) in all.iter().zip(&taken) {
         let rows = |l: &Value| -> Vec<Value> {
@@ -111,8 +117,8 @@ fn what_each_launch_changed_is_listed_by_buffers() {
 
 #[test]
 fn who_wrote_a_byte_is_told_to_the_launch_on_a_board_and_on_an_agents() {
-    let cuda = Cuda::default();
-    let recorded = cuda.recorded_well("net", &[], &["net", "3"]);
+    let cuda = CudaStandIn::default();
+    let recorded = cuda.record_checked("net", &[], &["net", "3"]);
     let all = launches(&cuda, &recorded, &["--on", "cuda:0"]);
     // A byte that the second layer changed for each of its launches.
     let second: Vec<&Value> = all.iter().skip(1).step_by(4).collect();
@@ -171,9 +177,11 @@ fn who_wrote_a_byte_is_told_to_the_launch_on_a_board_and_on_an_agents() {
 
 #[test]
 fn a_buffer_that_is_named_is_meant_as_it_was_last_there() {
-    let cuda = Cuda::default();
-    let recorded = cuda.recorded_well("add", &[], &["vector_add"]);
-    let calls = Calls::of(&recorded.open(), &Progress::new()).unwrap().unwrap();
+    let cuda = CudaStandIn::default();
+    let recorded = cuda.record_checked("add", &[], &["vector_add"]);
+    let calls = Calls::from_recording(&recorded.open(), &Progress::new())
+        .unwrap()
+        .unwrap();
     let named = calls.buffers().list().iter().find(|b| b.name == "out0").unwrap();
     let to = named.to.expect("the program gives it back");
     let who = told(&cuda, "who", &recorded, &["out0+4", "--on", "cuda:0"]);
@@ -193,7 +201,7 @@ fn a_buffer_that_is_named_is_meant_as_it_was_last_there() {
     let memory = told(&cuda, "memory", &recorded, &["--buffer", "out0", "--on", "cuda:0"]);
     assert_eq!(memory["holes"].as_array().unwrap().len(), 0, "{memory}");
     // What is brought back behind a range has the name that a replay gives it, too.
-    let marked = cuda.recorded_well("marked", &["--range", "marks"], &["net", "--marks"]);
+    let marked = cuda.record_checked("marked", &["--range", "marks"], &["net", "--marks"]);
     let first = &told(&cuda, "memory", &marked, &[])[0];
     let after = told(&cuda, "memory", &marked, &["--buffer", "after0"]);
     assert_eq!((&after["va"], &after["bytes"]), (&first["va"], &first["bytes"]));
@@ -203,8 +211,8 @@ fn a_buffer_that_is_named_is_meant_as_it_was_last_there() {
 
 #[test]
 fn variables_of_modules_are_watched_where_they_were_recorded() {
-    let cuda = Cuda::default();
-    let recorded = cuda.recorded_well("globals", &[], &["globals"]);
+    let cuda = CudaStandIn::default();
+    let recorded = cuda.record_checked("globals", &[], &["globals"]);
     let all = launches(&cuda, &recorded, &["--on", "cuda:0"]);
     let counts: Vec<&Value> = all
         .iter()
@@ -215,7 +223,9 @@ fn variables_of_modules_are_watched_where_they_were_recorded() {
         let changed = l["changed"].as_array().unwrap();
         changed.iter().any(|c| c["buffer"] == name)
     };
-    let calls = Calls::of(&recorded.open(), &Progress::new()).unwrap().unwrap();
+    let calls = Calls::from_recording(&recorded.open(), &Progress::new())
+        .unwrap()
+        .unwrap();
     let variable = |part: &str| {
         let all = calls.buffers().list().iter();
         let mut named = all.filter(|b| b.kind == BufferKind::Variable && b.name.contains(part));
@@ -243,8 +253,8 @@ fn variables_of_modules_are_watched_where_they_were_recorded() {
 
 #[test]
 fn a_launch_that_stops_the_device_leaves_what_was_seen_before() {
-    let cuda = Cuda::default();
-    let recorded = cuda.recorded_well("net", &[], &["net", "3"]);
+    let cuda = CudaStandIn::default();
+    let recorded = cuda.record_checked("net", &[], &["net", "3"]);
     let fails = [("STAND_IN_FAIL", "cuLaunchKernelEx:6=700")];
     let done = asked(&cuda, "launches", &recorded, &["--on", "cuda:0", "--json"], &fails);
     assert_eq!(done.code, Some(1), "{done:?}");
@@ -268,8 +278,8 @@ fn a_launch_that_stops_the_device_leaves_what_was_seen_before() {
 
 #[test]
 fn memory_that_does_not_fit_is_said_with_the_launch_from_which_on() {
-    let cuda = Cuda::default();
-    let recorded = cuda.recorded_well("net", &[], &["net", "3"]);
+    let cuda = CudaStandIn::default();
+    let recorded = cuda.record_checked("net", &[], &["net", "3"]);
     let all = launches(&cuda, &recorded, &[]);
     let few = asked(
         &cuda,
@@ -335,8 +345,8 @@ fn memory_that_does_not_fit_is_said_with_the_launch_from_which_on() {
 
 #[test]
 fn what_cannot_be_asked_is_refused_with_the_reason() {
-    let cuda = Cuda::default();
-    let recorded = cuda.recorded_well("net", &[], &["net", "1"]);
+    let cuda = CudaStandIn::default();
+    let recorded = cuda.record_checked("net", &[], &["net", "1"]);
     let wrong: [(&str, &[&str], &str); 5] = [
         (
             "launches",
@@ -373,7 +383,7 @@ fn what_cannot_be_asked_is_refused_with_the_reason() {
         assert!(refused.err.contains(words), "{verb} {more:?}: {refused:?}");
     }
     let saxpy = whole_program_tests::root().join("sample-traces/saxpy.kine");
-    let registers = Recorded {
+    let registers = RecordedProgram {
         path: saxpy,
         ended: asked(&cuda, "launches", &recorded, &[], &[]),
         out: Vec::new(),
@@ -390,8 +400,8 @@ fn what_cannot_be_asked_is_refused_with_the_reason() {
 
 #[test]
 fn a_process_that_is_killed_while_it_watches_is_told() {
-    let cuda = Cuda::default();
-    let recorded = cuda.recorded_well("net", &[], &["net", "40"]);
+    let cuda = CudaStandIn::default();
+    let recorded = cuda.record_checked("net", &[], &["net", "40"]);
     let mut command = Command::new(program("kinescope"));
     command
         .args(["launches", recorded.path.to_str().unwrap(), "--on", "cuda:0"])
@@ -399,10 +409,10 @@ fn a_process_that_is_killed_while_it_watches_is_told() {
         .env("STAND_IN_SLOW", "20000")
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
-    let asking = cuda.around(&mut command).spawn().unwrap();
+    let asking = cuda.set_environment(&mut command).spawn().unwrap();
     let since = Instant::now();
     let player = loop {
-        let players = cuda.players();
+        let players = cuda.list_replay_processes();
         if let Some(one) = players.first() {
             break *one;
         }
@@ -412,7 +422,7 @@ fn a_process_that_is_killed_while_it_watches_is_told() {
     std::thread::sleep(Duration::from_millis(900));
     let killed = Command::new("kill").args(["-KILL", &player.to_string()]).status();
     assert!(killed.unwrap().success());
-    let done = Ended::from(asking.wait_with_output().unwrap());
+    let done = ProgramOutput::from(asking.wait_with_output().unwrap());
     assert_eq!(done.code, Some(2), "{done:?}");
     assert!(done.err.contains("the process that played it ended"), "{done:?}");
     assert!(done.err.contains("event"), "with the launch that it was at: {done:?}");

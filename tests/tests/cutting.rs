@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use trace_core::Recording;
 use trace_core::progress::Progress;
 use trace_core::recording::EventsBuilder;
-use whole_program_tests::{Ended, program, recordings, root, run};
+use whole_program_tests::{ProgramOutput, program, recordings, root, run};
 
 const ON: [&str; 2] = ["--on", "software:mali-g71"];
 
@@ -23,7 +23,7 @@ fn sample(name: &str) -> PathBuf {
     root().join("sample-traces").join(name)
 }
 
-fn go(line: &[&str], file: &Path, more: &[&str]) -> Ended {
+fn go(line: &[&str], file: &Path, more: &[&str]) -> ProgramOutput {
     let file = file.to_str().unwrap();
     run(line.iter().copied().chain([file]).chain(more.iter().copied()))
 }
@@ -37,7 +37,7 @@ fn third_job_diverges(folder: &Path) -> PathBuf {
     let mut r = open(&sample("digits.kine"));
     let map = trace_core::registers::RegisterMap::for_recording(&r).unwrap();
     let timeline = trace_core::timeline::derive(&r, map, &Progress::new()).unwrap();
-    let state = map.named("JOB_IRQ_JS_STATE").unwrap().offset;
+    let state = map.find_by_name("JOB_IRQ_JS_STATE").unwrap().offset;
     let from = timeline.jobs[2].done_event.unwrap() as usize;
     let read = (from..from + 8)
         .find(|e| r.events.access(*e).is_some_and(|a| !a.write && a.offset == state))
@@ -236,7 +236,7 @@ fn a_command_says_what_shows_the_failure() {
     let text = "\"$PROGRAM\" replay \"$1\" --on software:mali-g71 | grep -q JOB_IRQ_JS_STATE || exit 1\n";
     fs::write(&script, text).unwrap();
     let part = folder.path().join("part.kine");
-    let ended: Ended = Command::new(program("kinescope"))
+    let ended: ProgramOutput = Command::new(program("kinescope"))
         .args([
             "bisect",
             bad.to_str().unwrap(),
@@ -313,7 +313,7 @@ fn a_search_that_is_stopped_leaves_the_best_so_far() {
     }
     let line = format!("kill -INT {}", child.id());
     assert!(Command::new("sh").args(["-c", &line]).status().unwrap().success());
-    let ended: Ended = child.wait_with_output().unwrap().into();
+    let ended: ProgramOutput = child.wait_with_output().unwrap().into();
     assert_eq!(ended.code, Some(130), "{ended:?}");
     assert!(
         begin.elapsed() < Duration::from_secs(45),

@@ -3,10 +3,10 @@
 
 use std::path::Path;
 use std::process::Command;
-use whole_program_tests::{Ended, program, root, run};
+use whole_program_tests::{ProgramOutput, program, root, run};
 
 /// Runs `kinescope` with programs looked for in one folder.
-fn with_path(path: &Path, arguments: &[&str]) -> Ended {
+fn with_path(path: &Path, arguments: &[&str]) -> ProgramOutput {
     let keys = tempfile::tempdir().unwrap();
     let mut command = Command::new(program("kinescope"));
     command.args(arguments).env("PATH", path);

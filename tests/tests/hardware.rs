@@ -16,7 +16,7 @@ use trace_core::recording::{
     Access, EventsBuilder, Hardware, InterruptRow, PlatformDevice, PlatformWindow, Space, SpaceKind,
 };
 use trace_core::screen::Picture;
-use whole_program_tests::board::{Arch, Board, Setup};
+use whole_program_tests::board::{Arch, Board, BoardSetup};
 use whole_program_tests::recordings;
 
 /// The log of a stock driver and its picture, as a plain file.
@@ -88,12 +88,12 @@ fn gives_the_picture(board: &Board, number: usize, device: &str, log: &str, unre
 /// The command register of a function, in hexadecimal, low byte first.
 fn command(board: &Board, address: &str) -> String {
     let bytes = format!("dd if=/sys/bus/pci/devices/{address}/config bs=1 skip=4 count=2 2>/dev/null | od -An -tx1");
-    board.done(&bytes).trim().to_owned()
+    board.run_checked(&bytes).trim().to_owned()
 }
 
 #[test]
 fn an_x86_64_board_shows_what_was_recorded_and_is_quiet_when_its_agent_is_killed() {
-    let Some(board) = Setup::new(Arch::X86_64)
+    let Some(board) = BoardSetup::new(Arch::X86_64)
         .device("ati-vga,model=rv100")
         .device("ati-vga,model=rage128p")
         .device("edu")
@@ -107,9 +107,9 @@ fn an_x86_64_board_shows_what_was_recorded_and_is_quiet_when_its_agent_is_killed
     // As if a plan with DMA were at work: the agent's last word would have been to switch bus mastering on.
     let edu = "0000:00:05.0";
     let on = format!("printf '\\007\\001' | dd of=/sys/bus/pci/devices/{edu}/config bs=1 seek=4 2>/dev/null");
-    board.done(&on);
+    board.run_checked(&on);
     assert_eq!(command(&board, edu), "07 01");
-    board.done("kill -9 $(pidof kinescope-agent | tr ' ' '\\n' | sort -n | head -n 1); sleep 0.3");
+    board.run_checked("kill -9 $(pidof kinescope-agent | tr ' ' '\\n' | sort -n | head -n 1); sleep 0.3");
     let after = command(&board, edu);
     assert!(
         ["03 05", "02 05"].contains(&after.as_str()),
@@ -166,7 +166,7 @@ fn clock() -> Recording {
 
 #[test]
 fn an_arm64_board_shows_the_same_and_its_clock_is_driven_through_the_device_tree() {
-    let Some(board) = Setup::new(Arch::Arm64).device("ati-vga,model=rv100").boot() else {
+    let Some(board) = BoardSetup::new(Arch::Arm64).device("ati-vga,model=rv100").boot() else {
         return;
     };
     board.pair();

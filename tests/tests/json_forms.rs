@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use trace_core::progress::Progress;
 use trace_core::recording::Capture;
-use whole_program_tests::{diverging, root, run};
+use whole_program_tests::{copy_diverging, root, run};
 
 fn sample(name: &str) -> String {
     let path: PathBuf = root().join("sample-traces").join(name);
@@ -603,7 +603,7 @@ fn bisect() {
 #[test]
 fn notebook_and_link() {
     let folder = tempfile::tempdir().unwrap();
-    let file = whole_program_tests::noted(folder.path(), "digits.kine", &[(40, "second"), (5, "first")]);
+    let file = whole_program_tests::copy_with_notes(folder.path(), "digits.kine", &[(40, "second"), (5, "first")]);
     let notes = json(&["notebook", file.to_str().unwrap()], 0);
     form(&notes, "notes:a path:s? pictures:n without_pictures:s?");
     each(
@@ -686,7 +686,7 @@ fn replay() {
     );
 
     let folder = tempfile::tempdir().unwrap();
-    let other = diverging(folder.path(), "vecadd.kine");
+    let other = copy_diverging(folder.path(), "vecadd.kine");
     let other = json(&["replay", other.to_str().unwrap(), "--on", "software:mali-g71"], 1);
     form(&other, REPLAY);
     each(

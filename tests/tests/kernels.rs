@@ -4,14 +4,14 @@
 use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use whole_program_tests::cuda::{Cuda, ended};
-use whole_program_tests::{Ended, program, root, run};
+use whole_program_tests::cuda::{CudaStandIn, run_to_end};
+use whole_program_tests::{ProgramOutput, program, root, run};
 
 fn database(name: &str) -> PathBuf {
     root().join("trace-core/tests/kernels").join(name)
 }
 
-fn of(verb: &str, file: &Path, more: &[&str]) -> Ended {
+fn of(verb: &str, file: &Path, more: &[&str]) -> ProgramOutput {
     let mut arguments = vec![verb.to_owned(), file.to_str().unwrap().to_owned()];
     arguments.extend(more.iter().map(|a| (*a).to_owned()));
     run(arguments)
@@ -171,7 +171,7 @@ fn mneme(folder: &Path) -> PathBuf {
 
 #[test]
 fn a_database_with_a_module_beside_it_is_played_again_and_tuned() {
-    let cuda = Cuda::default();
+    let cuda = CudaStandIn::default();
     let on_board = |verb: &str, path: &Path, more: &[&str]| {
         let mut command = Command::new(program("kinescope"));
         let _ = program("kinescope-agent");
@@ -181,7 +181,7 @@ fn a_database_with_a_module_beside_it_is_played_again_and_tuned() {
             .args(["--on", "cuda:0", "--json"])
             .args(more)
             .env("KINESCOPE_KEYS", cuda.file("keys"));
-        ended(cuda.around(&mut command))
+        run_to_end(cuda.set_environment(&mut command))
     };
     for make in [record_replay, mneme] {
         let folder = tempfile::tempdir().unwrap();

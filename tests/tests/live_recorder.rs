@@ -13,10 +13,10 @@ use std::process::Command;
 use trace_core::recording::{EventKind, FrameRole};
 use trace_core::registers::RegisterMap;
 use trace_core::{GpuVa, Recording, mmu, timeline};
-use whole_program_tests::{Ended, program, root, run};
+use whole_program_tests::{ProgramOutput, program, root, run};
 
 /// Runs a scene of the client under the recorder, on a board, into a file of a folder.
-fn record_on(board: &str, to: &Path, scene: &[&str]) -> Ended {
+fn record_on(board: &str, to: &Path, scene: &[&str]) -> ProgramOutput {
     let client = program("panfrost-client");
     let mut arguments = vec!["record", "--with", "panfrost", "--no-mesa", "--on", board, "-o"];
     let (to, client) = (to.to_str().unwrap(), client.to_str().unwrap());
@@ -26,7 +26,7 @@ fn record_on(board: &str, to: &Path, scene: &[&str]) -> Ended {
 }
 
 /// The same on a G71; gives the recording.
-fn record(scene: &str, expected: i32) -> (Recording, Ended, tempfile::TempDir) {
+fn record(scene: &str, expected: i32) -> (Recording, ProgramOutput, tempfile::TempDir) {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("live.kine");
     let ended = record_on("software:mali-g71", &file, &[scene]);

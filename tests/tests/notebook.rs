@@ -11,12 +11,12 @@
 use std::fs;
 use std::path::Path;
 use std::process::Command;
-use whole_program_tests::{noted, program, root, run};
+use whole_program_tests::{copy_with_notes, program, root, run};
 
 #[test]
 fn notes_are_printed_in_the_order_of_their_events_with_links_that_lead_there() {
     let folder = tempfile::tempdir().unwrap();
-    let file = noted(
+    let file = copy_with_notes(
         folder.path(),
         "digits.kine",
         &[(40, "- later"), (5, "# earlier\n\nwith `code`")],
@@ -61,7 +61,7 @@ fn notes_are_printed_in_the_order_of_their_events_with_links_that_lead_there() {
 #[test]
 fn a_page_holds_a_picture_of_each_moment_and_a_link_opens_the_same_picture() {
     let folder = tempfile::tempdir().unwrap();
-    let file = noted(folder.path(), "digits.kine", &[(5, "<b>first</b>"), (40, "second")]);
+    let file = copy_with_notes(folder.path(), "digits.kine", &[(5, "<b>first</b>"), (40, "second")]);
     let page = folder.path().join("notes.html");
     let ended = run(["notebook".as_ref(), file.as_os_str(), "-o".as_ref(), page.as_os_str()]);
     assert_eq!(ended.code, Some(0), "{ended:?}");

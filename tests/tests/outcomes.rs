@@ -7,9 +7,9 @@ use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use tempfile::TempDir;
-use whole_program_tests::cuda::Cuda;
+use whole_program_tests::cuda::CudaStandIn;
 use whole_program_tests::emulated::{has_qemu, log};
-use whole_program_tests::{Ended, kinescope, program, recordings, root, run};
+use whole_program_tests::{ProgramOutput, kinescope, program, recordings, root, run};
 
 fn text(path: &Path) -> &str {
     path.to_str().unwrap()
@@ -37,13 +37,13 @@ fn outputs(told: &Value, what: &str) -> Value {
         .collect()
 }
 
-fn good(ended: &Ended, what: &str) -> Value {
+fn good(ended: &ProgramOutput, what: &str) -> Value {
     assert_eq!(ended.code, Some(0), "{what}: {ended:?}");
     ended.json()
 }
 
 /// Replays a recording and its outcome, compares the two, and gives the outputs of both.
-fn checked(recording: &Path, board: &str, folder: &Path, name: &str, play: &dyn Fn(&[&str]) -> Ended) -> Value {
+fn checked(recording: &Path, board: &str, folder: &Path, name: &str, play: &dyn Fn(&[&str]) -> ProgramOutput) -> Value {
     let (first, second) = (
         folder.join(format!("{name}.1.kine")),
         folder.join(format!("{name}.2.kine")),
@@ -232,15 +232,15 @@ fn an_outcome_of_a_written_plan_is_a_recording() {
 
 #[test]
 fn an_outcome_of_a_cuda_sample_is_the_sample_again() {
-    let cuda = Cuda::default();
+    let cuda = CudaStandIn::default();
     let folder = root().join("sample-traces/cuda");
     let all = std::fs::read_dir(folder).unwrap().map(|e| e.unwrap().path());
     let samples: Vec<PathBuf> = all.filter(|p| p.extension().is_some_and(|e| e == "kine")).collect();
     assert!(!samples.is_empty());
-    let play = |arguments: &[&str]| -> Ended {
+    let play = |arguments: &[&str]| -> ProgramOutput {
         let mut command = Command::new(program("kinescope"));
         command.args(arguments).env("KINESCOPE_KEYS", cuda.file("keys"));
-        cuda.around(&mut command).output().unwrap().into()
+        cuda.set_environment(&mut command).output().unwrap().into()
     };
     for sample in samples {
         let name = sample.file_stem().unwrap().to_str().unwrap().to_owned();

@@ -7,7 +7,7 @@
     reason = "tests fail and tell in these ways"
 )]
 
-use replay_engine::wire::{HANDSHAKE_LIMIT, Preamble, Word};
+use replay_engine::wire::{HANDSHAKE_LIMIT, Preamble, PreambleWord};
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -17,7 +17,7 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
-use whole_program_tests::{Ended, Question, kinescope, program, root};
+use whole_program_tests::{ProgramOutput, PromptingProgram, kinescope, program, root};
 
 /// Longest time for what happens at once.
 const LIMIT: Duration = Duration::from_secs(30);
@@ -143,7 +143,7 @@ fn client(keys: &Path, arguments: &[&str]) -> Command {
     command
 }
 
-fn agent_keys(keys: &Path, arguments: &[&str]) -> Ended {
+fn agent_keys(keys: &Path, arguments: &[&str]) -> ProgramOutput {
     let mut command = Command::new(program("kinescope-agent"));
     command.arg("keys").args(arguments).arg("--keys").arg(keys);
     command.output().unwrap().into()
@@ -182,7 +182,7 @@ fn an_answer_typed_before_its_question_pairs_nobody() {
         // Lines, and the beginning of one that an Enter would make a yes.
         person.type_in("y\nyes\ny");
         std::thread::sleep(Duration::from_millis(300));
-        let stranger = Question::of(&mut client(&own, &["pair", &address, "lab"]));
+        let stranger = PromptingProgram::start(&mut client(&own, &["pair", &address, "lab"]));
         person.is_asked();
         let said = person.hears_for(Duration::from_millis(700));
         assert!(!said.contains("paired"), "terminal {terminal}: {said}");
@@ -192,13 +192,13 @@ fn an_answer_typed_before_its_question_pairs_nobody() {
         assert_eq!(ended.code, Some(2), "terminal {terminal}: {ended:?}");
         assert_eq!(clients(&keys), 0, "terminal {terminal}");
         // A second yes to a question that is over is none to the next one.
-        let stranger = Question::of(&mut client(&own, &["pair", &address, "lab"]));
+        let stranger = PromptingProgram::start(&mut client(&own, &["pair", &address, "lab"]));
         person.is_asked();
         person.type_in("y\ny\n");
         let ended = stranger.answer("n");
         assert_eq!(ended.code, Some(2), "{ended:?}");
         person.hear("not paired");
-        let friend = Question::of(&mut client(&own, &["pair", &address, "lab"]));
+        let friend = PromptingProgram::start(&mut client(&own, &["pair", &address, "lab"]));
         person.is_asked();
         let said = person.hears_for(Duration::from_millis(700));
         assert!(!said.contains("paired"), "terminal {terminal}: {said}");
@@ -260,7 +260,7 @@ fn an_answer_typed_before_the_clients_question_pairs_nobody() {
     let ended = client(&own, &arguments)
         .stdin(fs::File::open(&answers).unwrap())
         .output();
-    let ended = Ended::from(ended.unwrap());
+    let ended = ProgramOutput::from(ended.unwrap());
     assert_eq!(ended.code, Some(2), "{ended:?}");
     assert!(ended.err.contains("--accept"), "it says what scripts do: {ended:?}");
     assert_eq!(kinescope(&own, ["agents", "--json"]).json(), serde_json::json!([]));
@@ -285,7 +285,7 @@ fn scripts_pair_by_the_key_of_the_other_end_without_a_question() {
     );
     let address = agent.hear("listening on ");
     agent.hear("pairing is open for the client with the key ");
-    let pair = |keys: &Path, accept: &str| -> Ended {
+    let pair = |keys: &Path, accept: &str| -> ProgramOutput {
         let mut command = client(keys, &["pair", &address, "lab", "--accept", accept]);
         command.stdin(Stdio::null()).output().unwrap().into()
     };
@@ -419,7 +419,7 @@ fn a_client_that_is_forgotten_in_the_middle_of_a_run_loses_its_board() {
                 .ends_with(&format!("1 open connection of {name} is closed\n")),
         "{forgot:?}"
     );
-    let ended = Ended::from(run.wait_with_output().unwrap());
+    let ended = ProgramOutput::from(run.wait_with_output().unwrap());
     let took = begin.elapsed();
     // The run would go on for much longer; a busy machine takes its time.
     assert!(took < Duration::from_secs(6), "{took:?}");
@@ -473,7 +473,7 @@ fn a_name_that_belongs_to_another_client_is_said_in_the_question() {
         let mut person = Person::at_pipes(&mut command);
         let address = person.hear("listening on ");
         person.hear("pairing is open");
-        let client = Question::of(&mut client(&own, &["pair", &address, "lab"]));
+        let client = PromptingProgram::start(&mut client(&own, &["pair", &address, "lab"]));
         let question = person.is_asked();
         person.type_in("y\n");
         let ended = client.answer("y");
@@ -499,13 +499,13 @@ fn the_log_says_what_a_stranger_did() {
     let (_agent, address) = knows(folder.path(), fs::File::create(&log).unwrap().into());
     let preamble = Preamble {
         word: 200,
-        ..Preamble::own(Word::Session)
+        ..Preamble::new(PreambleWord::Session)
     };
     let mut later = TcpStream::connect(&address).unwrap();
     later.write_all(&preamble.to_bytes()).unwrap();
     let mut slow = TcpStream::connect(&address).unwrap();
     let trickle = std::thread::spawn(move || {
-        let preamble = Preamble::own(Word::Session).to_bytes();
+        let preamble = Preamble::new(PreambleWord::Session).to_bytes();
         for byte in &preamble {
             if slow.write_all(&[*byte]).is_err() {
                 break;

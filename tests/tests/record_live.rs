@@ -13,7 +13,7 @@ use trace_core::import;
 use trace_core::progress::Progress;
 use trace_core::recording::{DmaKind, Hardware, SpaceKind};
 use trace_core::screen::{Picture, SCREEN_AT_END};
-use whole_program_tests::board::{Arch, Board, Setup};
+use whole_program_tests::board::{Arch, Board, BoardSetup};
 use whole_program_tests::{root, run};
 
 const LIMIT: Duration = Duration::from_secs(300);
@@ -39,7 +39,7 @@ fn recorded_as_qemu_saw_it(model: &str, driver: &str, registers_at_least: usize)
     let trace = folder.path().join("qemu.txt");
     let option = format!("enable=memory_region_ops_*,file={}", trace.display());
     let device = format!("ati-vga,model={model}");
-    let Some(board) = Setup::new(Arch::X86_64)
+    let Some(board) = BoardSetup::new(Arch::X86_64)
         .device(&device)
         .memory(384)
         .with_drivers()
@@ -49,15 +49,15 @@ fn recorded_as_qemu_saw_it(model: &str, driver: &str, registers_at_least: usize)
     else {
         return;
     };
-    let before = board.done(STATE);
+    let before = board.run_checked(STATE);
     let command = format!(
         "kinescope-agent record --device pci:0000:00:03.0 --driver {driver} -o /host/live.kine -- \
          sh -c 'echo -e \"\\033[?25lhello\" > /dev/tty1; exit 3'"
     );
-    let ended = board.end_of(&board.start_command(&command), LIMIT);
+    let ended = board.wait_for_command(&board.start_command(&command), LIMIT);
     assert_eq!((ended.code, ended.out.as_str()), (Some(3), ""), "{ended:?}");
     assert!(ended.err.contains("none lost"), "{ended:?}");
-    assert_eq!(board.done(STATE), before);
+    assert_eq!(board.run_checked(STATE), before);
     let live = folder.path().join("live.kine");
     std::fs::copy(board.share().join("live.kine"), &live).unwrap();
     // QEMU writes what it traced when it ends.
@@ -127,24 +127,24 @@ fn killed(board: &Board, arguments: &str, all: bool) {
     // The command leaves a child in a session of its own, which nobody's signal reaches by way of a group.
     let command = "sh -c 'setsid sleep 700 & exec sleep 600'";
     let recording = board.start_command(&format!("kinescope-agent record {arguments} -- {command}"));
-    board.done(&format!(
+    board.run_checked(&format!(
         "for i in $(seq 600); do {SLEEPS} -ge 2 ] && exit 0; sleep 0.1; done; exit 1"
     ));
-    board.done(if all {
+    board.run_checked(if all {
         "kill -9 $(pidof kinescope-agent)"
     } else {
         // The first of the two is the recorder, the other its guard.
         "kill -9 $(pidof kinescope-agent | tr ' ' '\\n' | sort -n | head -n 1)"
     });
-    let _ = board.end_of(&recording, LIMIT);
-    board.done("for i in $(seq 600); do pidof kinescope-agent || exit 0; sleep 0.1; done; exit 1");
+    let _ = board.wait_for_command(&recording, LIMIT);
+    board.run_checked("for i in $(seq 600); do pidof kinescope-agent || exit 0; sleep 0.1; done; exit 1");
     // With the guard killed they live on, until the next recording.
-    board.done(&format!("{SLEEPS} -eq {} ]", if all { 2 } else { 0 }));
+    board.run_checked(&format!("{SLEEPS} -eq {} ]", if all { 2 } else { 0 }));
 }
 
 #[test]
 fn a_recorder_that_is_killed_leaves_the_board_as_it_was_and_its_recording() {
-    let Some(board) = Setup::new(Arch::X86_64)
+    let Some(board) = BoardSetup::new(Arch::X86_64)
         .device("ati-vga,model=rv100")
         .device("igb")
         .memory(384)
@@ -154,13 +154,13 @@ fn a_recorder_that_is_killed_leaves_the_board_as_it_was_and_its_recording() {
     else {
         return;
     };
-    let before = board.done(STATE);
+    let before = board.run_checked(STATE);
     killed(
         &board,
         "--device pci:1002:5159 --driver radeonfb -o /host/cut.kine",
         false,
     );
-    assert_eq!(board.done(STATE), before);
+    assert_eq!(board.run_checked(STATE), before);
     let cut = opened(&board.share().join("cut.kine"));
     assert!(registers(&cut).len() > 5000);
     assert_eq!(
@@ -170,18 +170,21 @@ fn a_recorder_that_is_killed_leaves_the_board_as_it_was_and_its_recording() {
     assert!(!cut.facts.lost.is_empty());
     // A driver that was bound is bound again, and its accessors are recorded, on a device that has them.
     let igb = "readlink /sys/bus/pci/devices/0000:00:04.0/driver";
-    board.done("modprobe igb; sleep 1; ip link set eth1 down 2>/dev/null; true");
-    let (before, bound) = (board.done(STATE), board.done(igb));
+    board.run_checked("modprobe igb; sleep 1; ip link set eth1 down 2>/dev/null; true");
+    let (before, bound) = (board.run_checked(STATE), board.run_checked(igb));
     let options = "--device pci:0000:00:04.0 --with kprobes";
     killed(&board, &format!("{options} -o /host/a.kine"), false);
-    assert_eq!((board.done(STATE), board.done(igb)), (before.clone(), bound.clone()));
+    assert_eq!(
+        (board.run_checked(STATE), board.run_checked(igb)),
+        (before.clone(), bound.clone())
+    );
     // With its guard killed too, the next recording puts the board back first.
     killed(&board, &format!("{options} -o /host/b.kine"), true);
-    assert_ne!(board.done(STATE), before);
+    assert_ne!(board.run_checked(STATE), before);
     let ended = board.run(&format!("kinescope-agent record {options} -o /host/c.kine"));
     assert_eq!(ended.code, Some(0), "{ended:?}");
-    assert_eq!((board.done(STATE), board.done(igb)), (before, bound));
-    board.done(&format!("{SLEEPS} -eq 0 ]"));
+    assert_eq!((board.run_checked(STATE), board.run_checked(igb)), (before, bound));
+    board.run_checked(&format!("{SLEEPS} -eq 0 ]"));
     for name in ["a", "b", "c"] {
         let r = opened(&board.share().join(format!("{name}.kine")));
         assert!(registers(&r).len() > 500, "{name}");
@@ -191,7 +194,7 @@ fn a_recorder_that_is_killed_leaves_the_board_as_it_was_and_its_recording() {
 
 #[test]
 fn igb_on_arm64_is_recorded_by_its_accessors() {
-    let Some(board) = Setup::new(Arch::Arm64)
+    let Some(board) = BoardSetup::new(Arch::Arm64)
         .device("igb")
         .memory(256)
         .with_drivers()
@@ -215,7 +218,7 @@ fn igb_on_arm64_is_recorded_by_its_accessors() {
 /// The memory that a driver maps for its device, and what the kernel's buffers lose when they are too small.
 #[test]
 fn memory_for_the_device_and_lost_events_are_in_a_recording() {
-    let Some(board) = Setup::new(Arch::X86_64)
+    let Some(board) = BoardSetup::new(Arch::X86_64)
         .device("ati-vga,model=rv100")
         .device("igb")
         .memory(384)
@@ -227,7 +230,7 @@ fn memory_for_the_device_and_lost_events_are_in_a_recording() {
     };
     let up = "record --device pci:8086:10c9 --driver igb -o /host/igb.kine -- \
               sh -c 'ip link set $(ls /sys/bus/pci/devices/0000:00:04.0/net) up; sleep 1'";
-    let ended = board.end_of(&board.start_command(&format!("kinescope-agent {up}")), LIMIT);
+    let ended = board.wait_for_command(&board.start_command(&format!("kinescope-agent {up}")), LIMIT);
     assert_eq!(ended.code, Some(0), "{ended:?}");
     let igb = opened(&board.share().join("igb.kine"));
     let of = |kind: DmaKind| igb.events.dma_maps.iter().filter(|m| m.kind == kind as u32).count();
@@ -242,7 +245,7 @@ fn memory_for_the_device_and_lost_events_are_in_a_recording() {
 
     let command =
         "kinescope-agent record --device pci:1002:5159 --driver radeonfb --buffer 1 -o /host/lost.kine -- true";
-    let ended = board.end_of(&board.start_command(command), LIMIT);
+    let ended = board.wait_for_command(&board.start_command(command), LIMIT);
     assert_eq!(ended.code, Some(0), "{ended:?}");
     let lost = opened(&board.share().join("lost.kine"));
     let all: u64 = lost.facts.lost.iter().filter_map(|l| l.count).sum();
@@ -293,14 +296,14 @@ const CLOCK_STATE: &str = "cd /sys/kernel/tracing; cat current_tracer kprobe_eve
 
 /// Records the clock of an arm64 board, and compares it with what QEMU saw.
 fn clock_is_recorded_as_qemu_saw_it(board: Board, options: &str, method: &str, trace: &Path) {
-    let before = board.done(CLOCK_STATE);
+    let before = board.run_checked(CLOCK_STATE);
     assert!(before.contains("rtc-pl031"), "{before}");
     let command =
         format!("kinescope-agent record --device platform:9010000.pl031 {options} -o /host/clock.kine -- {CLOCK}");
-    let ended = board.end_of(&board.start_command(&command), LIMIT);
+    let ended = board.wait_for_command(&board.start_command(&command), LIMIT);
     assert_eq!(ended.code, Some(7), "{ended:?}");
     assert!(ended.err.contains("none lost"), "{ended:?}");
-    assert_eq!(board.done(CLOCK_STATE), before);
+    assert_eq!(board.run_checked(CLOCK_STATE), before);
     let mine = opened(&board.share().join("clock.kine"));
     drop(board);
     assert_eq!(mine.capture().unwrap().method, method);
@@ -338,7 +341,7 @@ fn the_clock_of_an_arm64_board_is_recorded_by_probes_in_its_drivers_code() {
     let folder = tempfile::tempdir().unwrap();
     let trace = folder.path().join("qemu.txt");
     let option = format!("enable=memory_region_ops_*,file={}", trace.display());
-    let Some(board) = Setup::new(Arch::Arm64)
+    let Some(board) = BoardSetup::new(Arch::Arm64)
         .without_agent()
         .options(&["-cpu", "cortex-a72", "-trace", &option])
         .boot()
@@ -356,7 +359,7 @@ fn igb_on_arm64_is_recorded_by_probes_in_its_drivers_code_as_qemu_saw_it() {
     let folder = tempfile::tempdir().unwrap();
     let trace = folder.path().join("qemu.txt");
     let option = format!("enable=memory_region_ops_*,file={}", trace.display());
-    let Some(board) = Setup::new(Arch::Arm64)
+    let Some(board) = BoardSetup::new(Arch::Arm64)
         .device("igb")
         .memory(384)
         .with_drivers()
@@ -369,7 +372,7 @@ fn igb_on_arm64_is_recorded_by_probes_in_its_drivers_code_as_qemu_saw_it() {
     let command = "kinescope-agent record --device pci:8086:10c9 --driver igb --functions 'igb_*' --functions 'e1000_*' \
                    --functions '*_82575' --functions '*i210' -o /host/igb.kine -- \
                    sh -c 'ip link set $(ls /sys/bus/pci/devices/0000:00:02.0/net) up; sleep 1'";
-    let ended = board.end_of(&board.start_command(command), LIMIT);
+    let ended = board.wait_for_command(&board.start_command(command), LIMIT);
     assert_eq!(ended.code, Some(0), "{ended:?}");
     let recording = opened(&board.share().join("igb.kine"));
     drop(board);
@@ -391,15 +394,15 @@ fn igb_on_arm64_is_recorded_by_probes_in_its_drivers_code_as_qemu_saw_it() {
 /// On a Cortex-A57 the kernel reads devices by load-acquires, and lets nobody probe behind these.
 #[test]
 fn probes_in_a_drivers_code_are_refused_where_they_would_miss_its_reads() {
-    let Some(board) = Setup::new(Arch::Arm64).without_agent().boot() else {
+    let Some(board) = BoardSetup::new(Arch::Arm64).without_agent().boot() else {
         return;
     };
-    let before = board.done(CLOCK_STATE);
+    let before = board.run_checked(CLOCK_STATE);
     let ended = board
         .run("kinescope-agent record --device platform:9010000.pl031 --functions 'pl031_*' -o /host/none.kine -- true");
     assert_eq!(ended.code, Some(2), "{ended:?}");
     assert!(ended.err.contains("Cortex-A57 (erratum 832075)"), "{ended:?}");
-    assert_eq!(board.done(CLOCK_STATE), before);
+    assert_eq!(board.run_checked(CLOCK_STATE), before);
     assert!(!board.share().join("none.kine").exists());
 }
 
@@ -416,7 +419,7 @@ fn tracing_board(folder: &Path, devices: &[&str], trace: &Path) -> Option<Board>
     let initramfs = folder.join("initramfs.cpio");
     std::fs::write(&initramfs, files.concat()).unwrap();
     let option = format!("enable=memory_region_ops_*,file={}", trace.display());
-    let mut setup = Setup::new(Arch::Arm64).memory(512).without_agent().options(&[
+    let mut setup = BoardSetup::new(Arch::Arm64).memory(512).without_agent().options(&[
         "-kernel",
         kernel.join("Image").to_str().unwrap(),
         "-initrd",
@@ -448,7 +451,7 @@ fn a_kernel_that_traces_all_register_accesses_records_radeonfb_as_qemu_saw_it() 
     };
     let command = "kinescope-agent record --device pci:1002:5159 --driver radeonfb -o /host/fb.kine -- \
                    sh -c 'echo -e \"\\033[?25lhello\" > /dev/tty1; exit 3'";
-    let ended = board.end_of(&board.start_command(command), LIMIT);
+    let ended = board.wait_for_command(&board.start_command(command), LIMIT);
     assert_eq!(ended.code, Some(3), "{ended:?}");
     assert!(ended.err.contains("none lost"), "{ended:?}");
     let mine = opened(&board.share().join("fb.kine"));

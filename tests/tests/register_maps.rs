@@ -8,7 +8,7 @@
 
 use serde_json::Value;
 use std::path::{Path, PathBuf};
-use whole_program_tests::{Ended, root, run};
+use whole_program_tests::{ProgramOutput, root, run};
 
 /// A description of a vendor: two registers of a peripheral, where a job slot and the id of a Mali are.
 const SVD: &str = "<device><name>MY</name><peripherals><peripheral><name>JOBS</name><baseAddress>0</baseAddress>\
@@ -33,7 +33,7 @@ impl Desk {
     }
 
     /// Runs a command in which names of the folder's files are made whole.
-    fn run(&self, arguments: &[&str]) -> Ended {
+    fn run(&self, arguments: &[&str]) -> ProgramOutput {
         let whole = |a: &&str| match self.path(a) {
             path if path.exists() || a.ends_with(".toml") => path.into_os_string(),
             _ => Path::new(a).as_os_str().to_owned(),
@@ -49,7 +49,7 @@ impl Desk {
         ended.json()
     }
 
-    fn import(&self, more: &[&str]) -> Ended {
+    fn import(&self, more: &[&str]) -> ProgramOutput {
         let mut all = vec!["maps", "import", "my.svd", "--beside", "rec.kine"];
         all.extend(more);
         self.run(&all)

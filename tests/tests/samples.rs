@@ -125,13 +125,13 @@ fn another_gpus_recording_is_refused_with_exit_code_two() {
 }
 
 /// Runs `kinescope` as somebody who has no place for files: a folder below a file can be made by nobody.
-fn without_a_home(arguments: &[&str], variable: &str) -> whole_program_tests::Ended {
+fn without_a_home(arguments: &[&str], variable: &str) -> whole_program_tests::ProgramOutput {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("file");
     std::fs::write(&file, "no folder").unwrap();
     let mut command = std::process::Command::new(whole_program_tests::program("kinescope"));
     command.env_clear().env(variable, file.join("home")).args(arguments);
-    whole_program_tests::Ended::from(command.output().unwrap())
+    whole_program_tests::ProgramOutput::from(command.output().unwrap())
 }
 
 #[test]
@@ -240,7 +240,7 @@ fn an_unknown_register_is_replayed_only_where_a_person_allows_its_range_and_it_i
     }
 }
 
-fn replay_vecadd(extra: &[&str]) -> whole_program_tests::Ended {
+fn replay_vecadd(extra: &[&str]) -> whole_program_tests::ProgramOutput {
     let sample = root().join("sample-traces/vecadd.kine");
     let start = [
         "replay",
@@ -357,7 +357,7 @@ fn exit_codes_say_good_differs_or_could_not() {
     bytes[4096] ^= 1;
     std::fs::write(&damaged, bytes).unwrap();
     let damaged = damaged.to_str().unwrap();
-    let diverging = whole_program_tests::diverging(dir.path(), "vecadd.kine");
+    let diverging = whole_program_tests::copy_diverging(dir.path(), "vecadd.kine");
     let diverging = diverging.to_str().unwrap();
     let table: &[(i32, &[&str])] = &[
         (0, &["info", &vecadd]),
@@ -449,7 +449,7 @@ fn a_picture_is_taken_off_screen_where_there_is_no_display() {
     for name in ["DISPLAY", "WAYLAND_DISPLAY", "WAYLAND_SOCKET", "XDG_RUNTIME_DIR"] {
         command.env_remove(name);
     }
-    let ended = whole_program_tests::Ended::from(command.output().unwrap());
+    let ended = whole_program_tests::ProgramOutput::from(command.output().unwrap());
     assert_eq!(ended.code, Some(0), "{}", ended.err);
     // PNG's signature, then the header with width and height.
     let png = std::fs::read(&out).unwrap();

@@ -11,13 +11,13 @@
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use whole_program_tests::{Ended, recordings, root, run};
+use whole_program_tests::{ProgramOutput, recordings, root, run};
 
 fn sample(name: &str) -> PathBuf {
     root().join("sample-traces").join(name)
 }
 
-fn shader(file: &Path, more: &[&str]) -> Ended {
+fn shader(file: &Path, more: &[&str]) -> ProgramOutput {
     let base = ["shader".as_ref(), file.as_os_str()];
     run(base.into_iter().chain(more.iter().map(|m| m.as_ref())))
 }

@@ -68,7 +68,7 @@ fn write(path: &Path, change: u8) -> io::Result<()> {
 fn compared(bencher: Bencher<'_, '_>) {
     let (_, a, b) = images();
     bencher.counter(BytesCount::new(2 * size())).bench(|| {
-        let d = diff::images((a, b), 0, ElementType::F32, &Rules::default(), &Progress::new());
+        let d = diff::compare_images((a, b), 0, ElementType::F32, &Rules::default(), &Progress::new());
         let d = d.expect("images that can be read");
         assert_eq!(d.bytes_differ, size() >> 24);
         d

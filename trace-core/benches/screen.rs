@@ -11,7 +11,9 @@ use divan::Bencher;
 use std::hint::black_box;
 use trace_core::progress::Progress;
 use trace_core::recording::{Access, EventsBuilder, Recording, Space, SpaceKind};
-use trace_core::screen::{ByteOrder, Drawn, Framebuffer, FramebufferState, Palette, PixelFormat, ScreenFormat};
+use trace_core::screen::{
+    ByteOrder, Framebuffer, FramebufferState, Palette, PixelFormat, RenderedScreen, ScreenFormat,
+};
 
 const WIDTH: u32 = 1280;
 const HEIGHT: u32 = 800;
@@ -124,7 +126,7 @@ fn draw(b: Bencher<'_, '_>) {
     let fb = framebuffer(STORES[0]);
     let state = fb.after(STORES[0]);
     let palette = Palette::grey();
-    b.bench_local(|| Drawn::new(&state, &FORMAT, &palette).known().len());
+    b.bench_local(|| RenderedScreen::new(&state, &FORMAT, &palette).known().len());
 }
 
 /// Every store to one pixel.

@@ -107,7 +107,7 @@ fn seeks(what: &str, events: usize, seeks: usize, mut state: impl FnMut(u64)) {
 /// What every register held.
 fn registers(r: &Recording, device: Option<RecordedRegisters>, of: &BTreeMap<u32, Accesses>, event: u64) -> u64 {
     of.iter()
-        .filter_map(|(register, accesses)| history::held_at(r, device, *register, accesses, event))
+        .filter_map(|(register, accesses)| history::value_at(r, device, *register, accesses, event))
         .fold(0, |sum, held| sum ^ held.value)
 }
 

@@ -55,7 +55,7 @@ impl Recording {
 #[derive(Clone, Debug)]
 pub struct MemoryEdit<'a> {
     /// What it is, for messages: `input `image``.
-    pub what: String,
+    pub label: String,
     /// Address space, an index into the recording's list.
     pub address_space: u32,
     /// First byte.
@@ -141,7 +141,7 @@ impl Images {
         Ok(Self { builder, new, same })
     }
 
-    fn of(&self, old: PageId) -> PageId {
+    fn copy_page(&self, old: PageId) -> PageId {
         match (old.0 as usize).checked_sub(1) {
             None => PageId::ZERO,
             Some(at) => self.new.get(at).copied().unwrap_or(PageId::ZERO),
@@ -161,7 +161,7 @@ impl Images {
         for run in old {
             if run.repeat {
                 out.push_run(PageRun {
-                    first_page: self.of(run.first_page),
+                    first_page: self.copy_page(run.first_page),
                     ..*run
                 });
                 continue;
@@ -170,7 +170,7 @@ impl Images {
             let most = (self.new.len() as u64 + 1).saturating_sub(u64::from(run.first_page.0));
             for frame in run.first_frame..run.end_frame().min(run.first_frame.saturating_add(most)) {
                 if let Some(id) = run.page(frame) {
-                    out.push(frame, self.of(id), run.role);
+                    out.push(frame, self.copy_page(id), run.role);
                 }
             }
         }
@@ -190,7 +190,7 @@ pub fn with_memory(recording: &Recording, edit: &MemoryEdit<'_>, progress: &Prog
     }
     let mut writes: Vec<HostWriteRow> = recording.events.host_writes.iter().collect();
     for w in &mut writes {
-        w.page = images.of(PageId(w.page)).0;
+        w.page = images.copy_page(PageId(w.page)).0;
     }
     let submits = match RegisterMap::built_in_for(recording) {
         Some(map) => timeline::derive(recording, map, progress)?
@@ -200,7 +200,7 @@ pub fn with_memory(recording: &Recording, edit: &MemoryEdit<'_>, progress: &Prog
             .collect(),
         None => HashSet::new(),
     };
-    let mut placed = Placed::new(recording, edit)?;
+    let mut placed = TrackedEdit::new(recording, edit)?;
     placed.start(&mut images, &mut snapshots);
     let mut next = 0;
     for at in 0..recording.events.len() {
@@ -227,8 +227,8 @@ pub fn with_memory(recording: &Recording, edit: &MemoryEdit<'_>, progress: &Prog
         placed.snapshot(&mut images, &mut snapshots, next);
         next += 1;
     }
-    if let Some(va) = placed.never_mapped() {
-        let what = edit.what.clone();
+    if let Some(va) = placed.find_unmapped() {
+        let what = edit.label.clone();
         return Err(EditError::NotMapped { what, va });
     }
     let mut out = recording.clone();
@@ -266,7 +266,7 @@ impl PhysMemory for CpuMemory<'_> {
 }
 
 /// An edit while it is followed through a recording.
-struct Placed<'a> {
+struct TrackedEdit<'a> {
     recording: &'a Recording,
     edit: &'a MemoryEdit<'a>,
     cpu: CpuMemory<'a>,
@@ -291,11 +291,11 @@ struct Part {
     place: usize,
 }
 
-impl<'a> Placed<'a> {
+impl<'a> TrackedEdit<'a> {
     fn new(recording: &'a Recording, edit: &'a MemoryEdit<'a>) -> Result<Self, EditError> {
         let space = edit.address_space;
         if recording.facts.address_spaces.get(space as usize).is_none() {
-            let what = edit.what.clone();
+            let what = edit.label.clone();
             return Err(EditError::NoSpace { what, space });
         }
         let pages = match edit.bytes.len() {
@@ -335,7 +335,7 @@ impl<'a> Placed<'a> {
         GpuVa(self.edit.va.0.saturating_add(self.part(page).range.start as u64))
     }
 
-    fn never_mapped(&self) -> Option<GpuVa> {
+    fn find_unmapped(&self) -> Option<GpuVa> {
         let page = self.met.iter().position(|m| !m)?;
         Some(self.at(page))
     }
@@ -400,7 +400,7 @@ impl<'a> Placed<'a> {
             let (id, role) = over
                 .get(&frame)
                 .copied()
-                .or_else(|| held(&first.runs, frame))
+                .or_else(|| find_page(&first.runs, frame))
                 .unwrap_or((PageId::ZERO, FrameRole::Data));
             let mut image = images.page(id);
             let part = self.part(*page);
@@ -412,7 +412,7 @@ impl<'a> Placed<'a> {
             }
             over.insert(frame, (images.builder.add_page(&image), role));
         }
-        first.runs = laid_over(&over, &first.runs);
+        first.runs = overlay_runs(&over, &first.runs);
     }
 
     /// Puts the edit into a snapshot wherever it shows what the CPU gave first.
@@ -425,7 +425,7 @@ impl<'a> Placed<'a> {
             let Some(frame) = self.frames.get(page).copied().flatten() else {
                 continue;
             };
-            let known = over.get(&frame).copied().or_else(|| held(&snapshot.runs, frame));
+            let known = over.get(&frame).copied().or_else(|| find_page(&snapshot.runs, frame));
             let Some((id, role)) = known else { continue };
             let mut image = images.page(id);
             let part = self.part(page);
@@ -445,7 +445,7 @@ impl<'a> Placed<'a> {
             over.insert(frame, (images.builder.add_page(&image), role));
         }
         if !over.is_empty() {
-            snapshot.runs = laid_over(&over, &snapshot.runs);
+            snapshot.runs = overlay_runs(&over, &snapshot.runs);
         }
     }
 
@@ -567,7 +567,7 @@ impl<'a> Placed<'a> {
         }
         let rest = || covered.iter().zip(&self.original).zip(self.edit.bytes);
         if reached && rest().any(|((covered, original), edit)| !covered && original != edit) {
-            let what = self.edit.what.clone();
+            let what = self.edit.label.clone();
             return Err(EditError::Rewritten { what, event });
         }
         if !now {
@@ -591,14 +591,14 @@ impl<'a> Placed<'a> {
 }
 
 /// What a snapshot's own runs hold for a frame.
-fn held(runs: &[PageRun], frame: u64) -> Option<(PageId, FrameRole)> {
+fn find_page(runs: &[PageRun], frame: u64) -> Option<(PageId, FrameRole)> {
     let before = runs.partition_point(|r| r.first_frame <= frame);
     let run = runs.get(before.checked_sub(1)?)?;
     Some((run.page(frame)?, run.role))
 }
 
 /// Runs with other pages in some frames.
-fn laid_over(over: &BTreeMap<u64, (PageId, FrameRole)>, runs: &[PageRun]) -> Vec<PageRun> {
+fn overlay_runs(over: &BTreeMap<u64, (PageId, FrameRole)>, runs: &[PageRun]) -> Vec<PageRun> {
     let mut newer = RunsBuilder::default();
     for (frame, (id, role)) in over {
         newer.push(*frame, *id, *role);
@@ -619,7 +619,7 @@ pub fn with_copies(
     let mut images = Images::new(recording, progress)?;
     let mut pages: Vec<u32> = recording.events.call_pages.iter().collect();
     for id in &mut pages {
-        *id = images.of(PageId(*id)).0;
+        *id = images.copy_page(PageId(*id)).0;
     }
     let mut copies: Vec<CopyRow> = recording.events.copies.iter().collect();
     for (event, bytes) in contents {
@@ -666,7 +666,7 @@ pub fn with_copies(
                     .pages
                     .iter()
                     .flat_map(|[first, n]| *first..first.saturating_add(*n));
-                module.pages = ids.map(|id| [images.of(PageId(id)).0, 1]).collect();
+                module.pages = ids.map(|id| [images.copy_page(PageId(id)).0, 1]).collect();
             }
             if let Ok(json) = serde_json::to_vec(&facts) {
                 out.extras.insert(crate::recording::CALL_FACTS.to_owned(), json);

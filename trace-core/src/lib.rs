@@ -14,7 +14,6 @@ pub mod export;
 pub mod filter;
 pub mod import;
 pub mod jobs;
-pub mod leftovers;
 pub mod memory;
 pub mod mmu;
 pub mod progress;
@@ -24,6 +23,7 @@ pub mod registers;
 pub mod screen;
 pub mod timeline;
 pub mod trim;
+pub mod unfinished_files;
 pub mod values;
 
 #[cfg(test)]

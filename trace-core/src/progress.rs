@@ -30,7 +30,7 @@ pub struct Cancelled;
 impl Progress {
     /// Whether both are handles on the same work.
     #[must_use]
-    pub fn is_of(&self, other: &Self) -> bool {
+    pub fn is_same(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.state, &other.state)
     }
 

@@ -56,11 +56,11 @@ fn shaders(folder: &Path) -> (usize, BTreeMap<Vec<u8>, Vec<Clause>>) {
         .zip(jobs::memory_at_submits(&recording, map, &events))
     {
         let memory = memory.unwrap();
-        for job in jobs::chain(&memory, span.head_va).jobs {
-            for (stage, entry) in jobs::shaders(&job) {
+        for job in jobs::read_chain(&memory, span.head_va).jobs {
+            for (stage, entry) in jobs::find_shaders(&job) {
                 assert_eq!(stage, Stage::Compute);
-                let code = jobs::code(&memory, entry);
-                assert!(code.end.is_whole(), "{entry}: {}", code.end.words());
+                let code = jobs::decode_code(&memory, entry);
+                assert!(code.end.is_complete(), "{entry}: {}", code.end.describe());
                 let mut bytes = vec![0; code.bytes() as usize];
                 assert!(jobs::GpuMemory::read(&memory, entry, &mut bytes));
                 // The same code unpacked where it stands and from its bytes alone.

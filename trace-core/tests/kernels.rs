@@ -33,7 +33,7 @@ fn told(r: &Recording) -> serde_json::Value {
         match r.events.call(at) {
             Some(CallEvent::Call(_)) => state = serde_json::json!({ "memory": {}, "variables": {} }),
             Some(CallEvent::Copy(c)) => {
-                let bytes = summed(&r.copied(&c).unwrap());
+                let bytes = summed(&r.copy_content(&c).unwrap());
                 assert_eq!((c.kind, c.stream), (CopyKind::DeviceToHost as u32, OrderRow::NONE));
                 let device = c.from;
                 match names.get(&device) {
@@ -135,7 +135,7 @@ fn a_moved_database_with_its_code_beside_it_can_be_played() {
             "its memory is that of the one without code"
         );
         let mut lines = Vec::new();
-        trace_core::export::json_lines(&again, &mut lines, &Progress::new()).unwrap();
+        trace_core::export::write_json_lines(&again, &mut lines, &Progress::new()).unwrap();
         assert_eq!(
             lines.split(|b| *b == b'\n').filter(|l| !l.is_empty()).count(),
             again.events.len()

@@ -685,7 +685,7 @@ fn whatever_stands_in_a_log_what_comes_of_it_is_sound() {
             };
             taken += 1;
             let report = container::verify_bytes(container::to_bytes(&r).unwrap()).unwrap();
-            assert_eq!(report.problems, vec![], "{name}, round {round}");
+            assert_eq!(report.findings, vec![], "{name}, round {round}");
             let findings = check::check(&r);
             assert!(findings.len() < 2_000, "{name}, round {round}");
         }

@@ -6,7 +6,7 @@ use trace_core::check::{self, FindingKind};
 use trace_core::import;
 use trace_core::progress::Progress;
 use trace_core::recording::{Clock, EventKind, Hardware, Recording, SpaceKind};
-use trace_core::screen::{self, Display, Drawn, Framebuffer};
+use trace_core::screen::{self, Display, Framebuffer, RenderedScreen};
 
 fn log(name: &str) -> Option<PathBuf> {
     let root = std::env::var_os("KINESCOPE_RECORDINGS").map_or_else(
@@ -253,14 +253,14 @@ fn rows_that_cannot_be_right_are_told_by_number_and_are_those_that_differ() {
         let frame = Framebuffer::build(&r, display.framebuffer().unwrap(), &Progress::new()).unwrap();
         let shown = display.after(last);
         let format = shown.mode.screen.unwrap();
-        let drawn = Drawn::new(&frame.after(last), &format, &shown.palette);
+        let drawn = RenderedScreen::new(&frame.after(last), &format, &shown.palette);
         let lost: Vec<u32> = (0..drawn.height())
-            .filter(|y| (0..drawn.width()).any(|x| drawn.known_at(x, *y) == Some(screen::Known::Lost)))
+            .filter(|y| (0..drawn.width()).any(|x| drawn.known_at(x, *y) == Some(screen::StoreState::Lost)))
             .collect();
         assert_eq!(rows, lost, "{name}: {message}");
         if let Ok(Some(picture)) = r.expected_screen() {
             let differs = |x: u32, y: u32| {
-                drawn.known_at(x, y) == Some(screen::Known::Yes) && drawn.pixel(x, y) != picture.pixel(x, y)
+                drawn.known_at(x, y) == Some(screen::StoreState::Stored) && drawn.pixel(x, y) != picture.pixel(x, y)
             };
             let others = (0..drawn.height()).filter(|y| !rows.contains(y));
             let wrong: usize = others

@@ -102,7 +102,7 @@ fn only_accesses_that_have_no_name_are_findings() {
 #[test]
 fn exported_events_have_names_of_parts_and_of_several() {
     let mut out = Vec::new();
-    export::csv(&recording(&ROWS), &mut out, &Progress::new()).unwrap();
+    export::write_csv(&recording(&ROWS), &mut out, &Progress::new()).unwrap();
     let text = String::from_utf8(out).unwrap();
     for part in [
         "EDID_1 to EDID_2",

@@ -267,10 +267,10 @@ fn jobs_interrupts_and_phases_are_found() {
             let done = job.done_event.unwrap();
             assert!(done > job.submit_event && t.interrupts.iter().any(|i| i.event == done));
             let view = GpuMemoryView::new(r.memory.at(job.submit_event), space);
-            let chain = jobs::chain(&view, job.head_va);
+            let chain = jobs::read_chain(&view, job.head_va);
             assert_eq!(chain.end, jobs::ChainEnd::End, "job {i}");
             longer += usize::from(chain.jobs.len() > 1);
-            assert!(chain.jobs.iter().all(|j| j.decoded()), "job {i}");
+            assert!(chain.jobs.iter().all(|j| j.is_decoded()), "job {i}");
         }
         assert_eq!(longer, usize::from(known.name == "alexnet"));
         let names: Vec<_> = t.phases.iter().map(|p| p.name).collect();
@@ -342,7 +342,7 @@ fn a_kine_file_keeps_the_recording_and_its_timeline() {
         let path = dir.path().join("a.kine");
         import::import_file_to_kine(folder, &path, &Progress::new()).unwrap();
         let file = container::KineFile::open(&path).unwrap();
-        assert_eq!(Timeline::stored(&file).unwrap(), Some(derive(r)));
+        assert_eq!(Timeline::read_from(&file).unwrap(), Some(derive(r)));
         let back = import::open(&path, &Progress::new()).unwrap();
         assert_eq!(back.facts, r.facts);
         assert!(
@@ -359,7 +359,7 @@ fn a_kine_file_keeps_the_recording_and_its_timeline() {
 fn the_history_comes_back_byte_for_byte() {
     each(|_, folder, r| {
         let mut out = Vec::new();
-        let left_out = trace_core::export::io_history(r, &mut out, &Progress::new()).unwrap();
+        let left_out = trace_core::export::write_io_history(r, &mut out, &Progress::new()).unwrap();
         assert_eq!(left_out, 0);
         assert!(out == std::fs::read(folder.join("gr_io_history")).unwrap());
     });

@@ -97,7 +97,7 @@ fn the_history_of_a_sample_is_its_accesses() {
         "{assumed:?}"
     );
     let registers = RecordedRegisters::new(&r).unwrap();
-    assert!(sample.iter().all(|a| registers.touched(a).is_some()));
+    assert!(sample.iter().all(|a| registers.find_accessed(a).is_some()));
     let again = container::from_bytes(container::to_bytes(&r).unwrap()).unwrap();
     assert_eq!((&again.facts, accesses(&again)), (&r.facts, sample));
 }

@@ -1,8 +1,8 @@
 //! What a person made on top of a recording: edits of buffers, notes, pinned registers, saved filters, plotted values.
 //! Everything can be undone.
 
-use crate::edited::{Edited, PAGE};
-use crate::place::{Scene, Selection};
+use crate::edited_buffer::{EditedBuffer, PAGE};
+use crate::scene::{Scene, Selection};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -95,13 +95,13 @@ pub struct SavedFilter {
     pub lane: bool,
 }
 
-/// Most edits and pieces of them that switches go through in the life of a recording's changes: far more than a person
-/// comes to, and the end of what a journal made to waste time can waste.
-const MOST_GONE_THROUGH: u64 = 1 << 26;
+/// Maximum number of edits and pieces of them that switches go through in the life of a recording's changes: far more
+/// than a person comes to, and the end of what a journal made to waste time can waste.
+const MAX_SWITCH_COST: u64 = 1 << 26;
 
 /// A register whose values are plotted, or a field of it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct Plotted {
+pub struct PlotLine {
     /// The register's offset.
     pub register: u32,
     /// The field's name; `None`: the whole register.
@@ -111,7 +111,7 @@ pub struct Plotted {
 /// What a person named.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Named {
+pub enum NamedItem {
     /// The register at this offset.
     Register(u32),
     /// The range of memory that begins here.
@@ -185,7 +185,7 @@ pub enum Change {
     /// A register or a field of it is plotted, or no more.
     Plot {
         /// Which.
-        line: Plotted,
+        line: PlotLine,
         /// Its place among the colours, which it keeps when others go.
         slot: u8,
         /// Whether it is plotted now.
@@ -197,7 +197,7 @@ pub enum Change {
         /// The file.
         file: String,
         /// What was named.
-        of: Named,
+        of: NamedItem,
         /// The name, for the undo command.
         name: String,
         /// The entry of the file before; `None`: there was none.
@@ -244,7 +244,7 @@ impl Change {
 impl Change {
     /// What it is, with its place and its size.
     #[must_use]
-    pub fn told(&self) -> String {
+    pub fn describe(&self) -> String {
         let Self::Bytes { buffer, pieces, .. } = self else {
             return self.title();
         };
@@ -259,7 +259,7 @@ impl Change {
 }
 
 /// What an edit starts from.
-pub trait Recorded {
+pub trait RecordedContents {
     /// A buffer's first address and its size in bytes; `None`: there is no such buffer.
     fn extent(&self, buffer: &str) -> Option<(u64, u64)>;
 
@@ -269,30 +269,30 @@ pub trait Recorded {
 
 /// The way back from a change.
 #[derive(Clone, Debug)]
-enum Before {
+enum UndoState {
     /// The change says it itself.
-    Told,
+    InChange,
     /// Pages of a buffer as they were; `None`: as recorded.
     Pages {
-        empty: Edited,
+        empty: EditedBuffer,
         pages: Vec<(u64, Option<Arc<[u8]>>)>,
     },
     /// All that was edited of a buffer.
-    Whole(Option<Edited>),
+    Whole(Option<EditedBuffer>),
 }
 
 #[derive(Clone, Debug)]
-struct Done {
+struct AppliedChange {
     change: Change,
-    before: Before,
+    before: UndoState,
 }
 
 /// What the changes come to, and the way back.
 #[derive(Clone, Debug, Default)]
 pub struct Changes {
-    done: Vec<Done>,
+    done: Vec<AppliedChange>,
     undone: Vec<Change>,
-    inputs: BTreeMap<String, Edited>,
+    inputs: BTreeMap<String, EditedBuffer>,
     stamps: BTreeMap<String, u64>,
     notes: BTreeMap<u64, Note>,
     pins: Vec<u32>,
@@ -302,27 +302,27 @@ pub struct Changes {
     off: BTreeSet<u64>,
     /// What switching edits has cost so far, in edits and pieces of them gone through.
     gone_through: u64,
-    plots: Vec<(u8, Plotted)>,
+    plots: Vec<(u8, PlotLine)>,
     revision: u64,
 }
 
 impl Changes {
     /// Does a change. `false`: it does not fit the buffer, and nothing was done.
-    pub fn apply(&mut self, change: Change, recorded: &dyn Recorded) -> bool {
+    pub fn apply(&mut self, change: Change, recorded: &dyn RecordedContents) -> bool {
         let Some(before) = self.act(&change, recorded) else {
             return false;
         };
-        self.done.push(Done { change, before });
+        self.done.push(AppliedChange { change, before });
         self.undone.clear();
         true
     }
 
-    fn act(&mut self, change: &Change, recorded: &dyn Recorded) -> Option<Before> {
-        let mut before = Before::Told;
+    fn act(&mut self, change: &Change, recorded: &dyn RecordedContents) -> Option<UndoState> {
+        let mut before = UndoState::InChange;
         match change {
             Change::Bytes { buffer, pieces, .. } => before = self.put(buffer, pieces, recorded)?,
             Change::Revert { buffer } => {
-                before = Before::Whole(self.inputs.remove(buffer));
+                before = UndoState::Whole(self.inputs.remove(buffer));
                 self.stamp_now(buffer);
             }
             Change::Switch { edit, on } => before = self.switch(*edit, *on, recorded)?,
@@ -337,12 +337,12 @@ impl Changes {
         Some(before)
     }
 
-    fn put(&mut self, buffer: &str, pieces: &[Piece], recorded: &dyn Recorded) -> Option<Before> {
+    fn put(&mut self, buffer: &str, pieces: &[Piece], recorded: &dyn RecordedContents) -> Option<UndoState> {
         let (va, bytes) = recorded.extent(buffer)?;
         for p in pieces {
             p.offset.checked_add(p.new.len() as u64).filter(|e| *e <= bytes)?;
         }
-        let empty = Edited {
+        let empty = EditedBuffer {
             lead: va % PAGE,
             bytes,
             pages: BTreeMap::new(),
@@ -379,16 +379,16 @@ impl Changes {
             }
         }
         self.keep(buffer, now);
-        Some(Before::Pages {
+        Some(UndoState::Pages {
             empty,
             pages: old.into_iter().collect(),
         })
     }
 
     /// Leaves an edit out or takes it in; `None`: it is none, or is so already.
-    fn switch(&mut self, edit: u64, on: bool, recorded: &dyn Recorded) -> Option<Before> {
+    fn switch(&mut self, edit: u64, on: bool, recorded: &dyn RecordedContents) -> Option<UndoState> {
         let buffer = self.edited_buffer(edit)?.to_owned();
-        if self.gone_through > MOST_GONE_THROUGH {
+        if self.gone_through > MAX_SWITCH_COST {
             return None;
         }
         let changed = if on {
@@ -401,7 +401,7 @@ impl Changes {
         }
         let was = self.inputs.get(&buffer).cloned();
         self.rebuild(&buffer, recorded);
-        Some(Before::Whole(was))
+        Some(UndoState::Whole(was))
     }
 
     /// The buffer of the edit at a place among the changes that hold; `None`: no edit stands there.
@@ -413,7 +413,7 @@ impl Changes {
     }
 
     /// A buffer's content anew, from all edits of it that are taken in.
-    fn rebuild(&mut self, buffer: &str, recorded: &dyn Recorded) {
+    fn rebuild(&mut self, buffer: &str, recorded: &dyn RecordedContents) {
         self.inputs.remove(buffer);
         let done = std::mem::take(&mut self.done);
         for (place, d) in (0u64..).zip(&done) {
@@ -432,7 +432,7 @@ impl Changes {
         self.stamp_now(buffer);
     }
 
-    fn keep(&mut self, buffer: &str, now: Edited) {
+    fn keep(&mut self, buffer: &str, now: EditedBuffer) {
         if now.pages.is_empty() {
             self.inputs.remove(buffer);
         } else {
@@ -482,7 +482,7 @@ impl Changes {
         }
     }
 
-    fn set_plot(&mut self, line: &Plotted, slot: u8, on: bool) {
+    fn set_plot(&mut self, line: &PlotLine, slot: u8, on: bool) {
         self.plots.retain(|(_, l)| l != line);
         if on {
             let at = self.plots.partition_point(|(s, _)| *s <= slot);
@@ -492,9 +492,9 @@ impl Changes {
 
     /// Takes the last change back.
     pub fn undo(&mut self) -> Option<Change> {
-        let Done { change, before } = self.done.pop()?;
+        let AppliedChange { change, before } = self.done.pop()?;
         match (&change, before) {
-            (Change::Bytes { buffer, .. }, Before::Pages { empty, pages }) => {
+            (Change::Bytes { buffer, .. }, UndoState::Pages { empty, pages }) => {
                 let mut now = self.inputs.remove(buffer).unwrap_or(empty);
                 for (page, was) in pages {
                     match was {
@@ -504,8 +504,8 @@ impl Changes {
                 }
                 self.keep(buffer, now);
             }
-            (Change::Revert { buffer }, Before::Whole(was)) => self.keep(buffer, was.unwrap_or_default()),
-            (Change::Switch { edit, on }, Before::Whole(was)) => {
+            (Change::Revert { buffer }, UndoState::Whole(was)) => self.keep(buffer, was.unwrap_or_default()),
+            (Change::Switch { edit, on }, UndoState::Whole(was)) => {
                 if *on {
                     self.off.insert(*edit);
                 } else {
@@ -530,10 +530,10 @@ impl Changes {
     }
 
     /// Does the change again that was taken back last.
-    pub fn redo(&mut self, recorded: &dyn Recorded) -> Option<Change> {
+    pub fn redo(&mut self, recorded: &dyn RecordedContents) -> Option<Change> {
         let change = self.undone.pop()?;
         let before = self.act(&change, recorded)?;
-        self.done.push(Done {
+        self.done.push(AppliedChange {
             change: change.clone(),
             before,
         });
@@ -541,7 +541,7 @@ impl Changes {
     }
 
     /// The changes that hold, in order.
-    pub fn done(&self) -> impl Iterator<Item = &Change> {
+    pub fn applied(&self) -> impl Iterator<Item = &Change> {
         self.done.iter().map(|d| &d.change)
     }
 
@@ -554,7 +554,8 @@ impl Changes {
         edits.map(|(place, d)| (place, &d.change, !self.off.contains(&place)))
     }
 
-    /// How many changes come before one that is made now: what a [`Change::Switch`] that is brought from elsewhere adds.
+    /// How many changes come before one that is made now: what a [`Change::Switch`] that is brought from elsewhere
+    /// adds.
     #[must_use]
     pub fn places(&self) -> u64 {
         self.done.len() as u64
@@ -598,7 +599,7 @@ impl Changes {
 
     /// The buffers that differ from the recording, by name.
     #[must_use]
-    pub fn inputs(&self) -> &BTreeMap<String, Edited> {
+    pub fn inputs(&self) -> &BTreeMap<String, EditedBuffer> {
         &self.inputs
     }
 
@@ -628,7 +629,7 @@ impl Changes {
 
     /// What is plotted, each with its place among the colours, by that place.
     #[must_use]
-    pub fn plots(&self) -> &[(u8, Plotted)] {
+    pub fn plots(&self) -> &[(u8, PlotLine)] {
         &self.plots
     }
 
@@ -639,7 +640,7 @@ impl Changes {
     }
 }
 
-fn read_span(recorded: &dyn Recorded, buffer: &str, span: &Range<u64>) -> Vec<u8> {
+fn read_span(recorded: &dyn RecordedContents, buffer: &str, span: &Range<u64>) -> Vec<u8> {
     let mut out = vec![0; (span.end - span.start) as usize];
     recorded.read(buffer, span.start, &mut out);
     out

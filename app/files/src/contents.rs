@@ -1,8 +1,8 @@
 //! What a buffer holds: as recorded, and as the person left it. Reads any part without the whole, on any thread.
 
+use crate::buffer_index::Buffers;
 use crate::changes::Piece;
-use crate::edited::{Edited, differences};
-use crate::recorded::Buffers;
+use crate::edited_buffer::{EditedBuffer, differences};
 use std::sync::Arc;
 use trace_core::progress::{Cancelled, Progress};
 use trace_core::recording::Buffer;
@@ -12,18 +12,18 @@ pub const CHUNK: u64 = 1 << 18;
 
 /// A buffer with what was edited of it. Cheap to clone and to send to another thread.
 #[derive(Clone, Debug)]
-pub struct Contents {
+pub struct BufferContents {
     all: Arc<Buffers>,
     buffer: Buffer,
-    edited: Option<Edited>,
+    edited: Option<EditedBuffer>,
 }
 
-impl Contents {
+impl BufferContents {
     /// The buffer of this name with these edits. `None`: there is no such buffer, or its address space is not in the
     /// recording.
     #[must_use]
-    pub fn new(all: Arc<Buffers>, name: &str, edited: Option<Edited>) -> Option<Self> {
-        let buffer = all.get(name).filter(|_| all.is_held(name))?.clone();
+    pub fn new(all: Arc<Buffers>, name: &str, edited: Option<EditedBuffer>) -> Option<Self> {
+        let buffer = all.get(name).filter(|_| all.has_contents(name))?.clone();
         Some(Self { all, buffer, edited })
     }
 
@@ -35,30 +35,30 @@ impl Contents {
 
     /// Whether it may be edited.
     #[must_use]
-    pub fn takes_edits(&self) -> bool {
-        self.all.takes_edits(&self.buffer.name)
+    pub fn is_editable(&self) -> bool {
+        self.all.is_editable(&self.buffer.name)
     }
 
     /// Where a byte of it lies.
     #[must_use]
-    pub fn place(&self, offset: u64) -> Option<trace_core::GpuVa> {
-        self.all.place(&self.buffer.name, offset)
+    pub fn address_of(&self, offset: u64) -> Option<trace_core::GpuVa> {
+        self.all.address_of(&self.buffer.name, offset)
     }
 
     /// Whether it differs from the recording.
     #[must_use]
-    pub fn edited(&self) -> Option<&Edited> {
+    pub fn edited(&self) -> Option<&EditedBuffer> {
         self.edited.as_ref()
     }
 
     /// Fills `out` from `offset` on as recorded, and gives how many of the bytes the recording does not hold.
-    pub fn recorded(&self, offset: u64, out: &mut [u8]) -> u64 {
+    pub fn read_recorded(&self, offset: u64, out: &mut [u8]) -> u64 {
         self.all.read(&self.buffer.name, offset, out)
     }
 
     /// Fills `out` from `offset` on as the person left it.
-    pub fn now(&self, offset: u64, out: &mut [u8]) {
-        self.recorded(offset, out);
+    pub fn read_current(&self, offset: u64, out: &mut [u8]) {
+        self.read_recorded(offset, out);
         if let Some(e) = &self.edited {
             e.overlay(offset, out);
         }
@@ -69,13 +69,13 @@ impl Contents {
     pub fn part(&self, offset: u64, len: usize) -> Vec<u8> {
         let most = self.buffer.bytes.saturating_sub(offset);
         let mut out = vec![0; len.min(usize::try_from(most).unwrap_or(usize::MAX))];
-        self.now(offset, &mut out);
+        self.read_current(offset, &mut out);
         out
     }
 
     /// All bytes as the person left them.
     #[must_use]
-    pub fn whole(&self) -> Vec<u8> {
+    pub fn read_all(&self) -> Vec<u8> {
         self.part(0, usize::try_from(self.buffer.bytes).unwrap_or(0))
     }
 

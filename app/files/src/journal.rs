@@ -1,12 +1,12 @@
 //! The journal of changes beside the recording, `FILE.kine-edits`: a line a change, written as it happens, so that
-//! nothing is lost when the program dies. One window at a time writes to it; another on the same recording writes to one
-//! beside it, which is offered later.
+//! nothing is lost when the program dies. One window at a time writes to it; another on the same recording writes to
+//! one beside it, which is offered later.
 
 mod writer;
 
-pub use writer::{Journal, Keeping, Unkept};
+pub use writer::{Journal, SaveState, UnsavedChanges};
 
-use crate::changes::{Change, Changes, Recorded};
+use crate::changes::{Change, Changes, RecordedContents};
 use serde::{Deserialize, Serialize};
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
@@ -14,7 +14,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 /// Longest journal that is read, bytes.
-const MOST_BYTES: u64 = 1 << 30;
+const MAX_BYTES: u64 = 1 << 30;
 
 /// Why a journal cannot be read.
 #[derive(Debug, thiserror::Error)]
@@ -28,7 +28,7 @@ pub enum JournalError {
         source: io::Error,
     },
     /// It is longer than any that is read.
-    #[error("{}: {bytes} bytes are more than the {MOST_BYTES} of the longest journal that is read", path.display())]
+    #[error("{}: {bytes} bytes are more than the {MAX_BYTES} of the longest journal that is read", path.display())]
     TooLong {
         /// The file.
         path: PathBuf,
@@ -38,9 +38,9 @@ pub enum JournalError {
 }
 
 /// A file that other windows and programs see to be in use, as long as this lives.
-struct Held(File);
+struct LockedFile(File);
 
-impl Drop for Held {
+impl Drop for LockedFile {
     fn drop(&mut self) {
         // A child that was forked meanwhile shares the open file: closing alone would not give the lock back.
         let _ = self.0.unlock();
@@ -48,12 +48,12 @@ impl Drop for Held {
 }
 
 /// Takes a file for this window; `None` when another has it.
-fn hold(file: File) -> io::Result<Option<Held>> {
+fn hold(file: File) -> io::Result<Option<LockedFile>> {
     match file.try_lock() {
-        Ok(()) => Ok(Some(Held(file))),
+        Ok(()) => Ok(Some(LockedFile(file))),
         Err(TryLockError::WouldBlock) => Ok(None),
         // Where a file system knows no locks, one window is all that can be kept apart.
-        Err(TryLockError::Error(e)) if e.kind() == io::ErrorKind::Unsupported => Ok(Some(Held(file))),
+        Err(TryLockError::Error(e)) if e.kind() == io::ErrorKind::Unsupported => Ok(Some(LockedFile(file))),
         Err(TryLockError::Error(e)) => Err(e),
     }
 }
@@ -84,7 +84,7 @@ enum Line {
 
 /// The recording that a journal belongs to, as far as it must agree.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Of {
+pub struct JournalKey {
     /// Number of events.
     pub events: u64,
     /// Raw GPU id.
@@ -95,7 +95,7 @@ pub struct Of {
 
 /// What a journal held.
 #[derive(Debug, Default)]
-pub struct Found {
+pub struct JournalContents {
     /// The changes, as they stood at the end.
     pub changes: Changes,
     /// When each of them was made, seconds since 1970; `None`: that was not noted.
@@ -109,18 +109,18 @@ pub struct Found {
     /// The journal's file.
     pub path: PathBuf,
     /// The journal beside the recording, when this one lies elsewhere and goes on where that one ends.
-    pub beneath: Option<PathBuf>,
+    pub base_path: Option<PathBuf>,
 }
 
 /// The journal's file for a recording.
 #[must_use]
 pub fn path_for(recording: &Path) -> PathBuf {
-    beside(recording, "kine-edits")
+    sibling_path(recording, "kine-edits")
 }
 
 /// A file beside the recording with this extension.
 #[must_use]
-pub fn beside(recording: &Path, extension: &str) -> PathBuf {
+pub fn sibling_path(recording: &Path, extension: &str) -> PathBuf {
     let name = recording
         .file_name()
         .map_or_else(|| "recording".into(), |n| n.to_string_lossy().into_owned());
@@ -128,10 +128,10 @@ pub fn beside(recording: &Path, extension: &str) -> PathBuf {
     recording.with_file_name(format!("{stem}.{extension}"))
 }
 
-/// Most journals that are kept aside for one recording.
-const MOST_ASIDE: u32 = 99;
+/// Maximum number of journals that are kept aside for one recording.
+const MAX_ASIDE: u32 = 99;
 
-fn aside(path: &Path, n: u32) -> PathBuf {
+fn backup_path(path: &Path, n: u32) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(format!("-left-{n}"));
     name.into()
@@ -141,9 +141,9 @@ fn aside(path: &Path, n: u32) -> PathBuf {
 ///
 /// # Errors
 /// When the file cannot be renamed.
-pub fn put_aside(path: &Path) -> io::Result<PathBuf> {
-    let free = (1..=MOST_ASIDE).map(|n| aside(path, n)).find(|p| !p.exists());
-    let to = free.unwrap_or_else(|| aside(path, MOST_ASIDE));
+pub fn move_to_backup(path: &Path) -> io::Result<PathBuf> {
+    let free = (1..=MAX_ASIDE).map(|n| backup_path(path, n)).find(|p| !p.exists());
+    let to = free.unwrap_or_else(|| backup_path(path, MAX_ASIDE));
     std::fs::rename(path, &to)?;
     Ok(to)
 }
@@ -152,7 +152,7 @@ pub fn put_aside(path: &Path) -> io::Result<PathBuf> {
 ///
 /// # Errors
 /// When the file cannot be renamed.
-pub fn forget(path: &Path) -> io::Result<PathBuf> {
+pub fn discard(path: &Path) -> io::Result<PathBuf> {
     let named = |n: u32| {
         let mut name = path.as_os_str().to_owned();
         name.push(if n == 1 {
@@ -162,20 +162,20 @@ pub fn forget(path: &Path) -> io::Result<PathBuf> {
         });
         PathBuf::from(name)
     };
-    let free = (1..=MOST_ASIDE).map(named).find(|p| !p.exists());
-    let to = free.unwrap_or_else(|| named(MOST_ASIDE));
+    let free = (1..=MAX_ASIDE).map(named).find(|p| !p.exists());
+    let to = free.unwrap_or_else(|| named(MAX_ASIDE));
     std::fs::rename(path, &to)?;
     Ok(to)
 }
 
 /// The newest journal that was put aside, is in no other window's use and holds changes of this recording.
 #[must_use]
-pub fn read_aside(path: &Path, of: &Of, recorded: &dyn Recorded) -> Option<Found> {
-    (1..=MOST_ASIDE)
+pub fn read_backup(path: &Path, of: &JournalKey, recorded: &dyn RecordedContents) -> Option<JournalContents> {
+    (1..=MAX_ASIDE)
         .rev()
-        .map(|n| aside(path, n))
-        .find_map(|p| read_free(&p, of, recorded))
-        .map(|found| Found {
+        .map(|n| backup_path(path, n))
+        .find_map(|p| read_unlocked(&p, of, recorded))
+        .map(|found| JournalContents {
             other_window: true,
             ..found
         })
@@ -183,7 +183,7 @@ pub fn read_aside(path: &Path, of: &Of, recorded: &dyn Recorded) -> Option<Found
 
 /// A journal that is in no other window's use and holds changes of this recording.
 #[must_use]
-pub fn read_free(path: &Path, of: &Of, recorded: &dyn Recorded) -> Option<Found> {
+pub fn read_unlocked(path: &Path, of: &JournalKey, recorded: &dyn RecordedContents) -> Option<JournalContents> {
     let free = File::open(path).is_ok_and(|f| hold(f).is_ok_and(|h| h.is_some()));
     let found = free.then(|| read(path, of, recorded).ok().flatten()).flatten();
     found.filter(|f| !f.changes.is_empty())
@@ -193,7 +193,11 @@ pub fn read_free(path: &Path, of: &Of, recorded: &dyn Recorded) -> Option<Found>
 ///
 /// # Errors
 /// When it is there and cannot be read, or is longer than any that is read.
-pub fn read(path: &Path, of: &Of, recorded: &dyn Recorded) -> Result<Option<Found>, JournalError> {
+pub fn read(
+    path: &Path,
+    of: &JournalKey,
+    recorded: &dyn RecordedContents,
+) -> Result<Option<JournalContents>, JournalError> {
     let io = |source| JournalError::Io {
         path: path.to_owned(),
         source,
@@ -204,17 +208,17 @@ pub fn read(path: &Path, of: &Of, recorded: &dyn Recorded) -> Result<Option<Foun
         Err(e) => return Err(io(e)),
     };
     let length = file.metadata().map_err(io)?.len();
-    if length > MOST_BYTES {
+    if length > MAX_BYTES {
         return Err(JournalError::TooLong {
             path: path.to_owned(),
             bytes: length,
         });
     }
     let mut bytes = Vec::new();
-    file.take(MOST_BYTES).read_to_end(&mut bytes).map_err(io)?;
+    file.take(MAX_BYTES).read_to_end(&mut bytes).map_err(io)?;
     // A line that was cut may end inside a character: the others count all the same.
     let found = parse(&String::from_utf8_lossy(&bytes), of, recorded);
-    Ok(found.map(|f| Found {
+    Ok(found.map(|f| JournalContents {
         path: path.to_owned(),
         ..f
     }))
@@ -222,12 +226,12 @@ pub fn read(path: &Path, of: &Of, recorded: &dyn Recorded) -> Result<Option<Foun
 
 /// The changes that a journal's text tells.
 #[must_use]
-pub fn parse(text: &str, of: &Of, recorded: &dyn Recorded) -> Option<Found> {
+pub fn parse(text: &str, of: &JournalKey, recorded: &dyn RecordedContents) -> Option<JournalContents> {
     let mut lines = text.lines();
     if !belongs(lines.next()?, of) {
         return None;
     }
-    let mut found = Found::default();
+    let mut found = JournalContents::default();
     let (mut at, mut undone) = (None, Vec::new());
     for line in lines.filter(|l| !l.is_empty()) {
         found.closed = false;
@@ -266,15 +270,15 @@ pub fn parse(text: &str, of: &Of, recorded: &dyn Recorded) -> Option<Found> {
 }
 
 /// Whether a journal's first line names this recording.
-fn belongs(line: &str, of: &Of) -> bool {
+fn belongs(line: &str, of: &JournalKey) -> bool {
     match serde_json::from_str::<Line>(line) {
-        Ok(Line::Of { events, gpu, source }) => (Of { events, gpu, source }) == *of,
+        Ok(Line::Of { events, gpu, source }) => (JournalKey { events, gpu, source }) == *of,
         _ => false,
     }
 }
 
 /// Makes a new file and takes it. `None`: there is one already.
-fn create(path: &Path) -> io::Result<Option<Held>> {
+fn create(path: &Path) -> io::Result<Option<LockedFile>> {
     match OpenOptions::new().read(true).append(true).create_new(true).open(path) {
         Ok(file) => {
             // The name must be as safe as the lines will be.
@@ -288,20 +292,20 @@ fn create(path: &Path) -> io::Result<Option<Held>> {
 }
 
 /// Makes the journal of a window that has not the recording for itself.
-fn create_beside(path: &Path) -> io::Result<Held> {
-    for n in 1..=MOST_ASIDE {
-        if let Some(file) = create(&aside(path, n))? {
+fn create_beside(path: &Path) -> io::Result<LockedFile> {
+    for n in 1..=MAX_ASIDE {
+        if let Some(file) = create(&backup_path(path, n))? {
             return Ok(file);
         }
     }
     Err(io::Error::other(format!(
-        "there are {MOST_ASIDE} journals beside it already"
+        "there are {MAX_ASIDE} journals beside it already"
     )))
 }
 
 /// Opens the journal for more lines. One that belongs to another recording is put aside; one whose last line was cut
 /// gets a new one; one that another window has is left alone.
-fn open(path: &Path, of: &Of, held: Option<&Held>, elsewhere: bool) -> io::Result<Held> {
+fn open(path: &Path, of: &JournalKey, held: Option<&LockedFile>, elsewhere: bool) -> io::Result<LockedFile> {
     let there = OpenOptions::new().read(true).append(true).open(path);
     let file = match there {
         _ if elsewhere => create_beside(path)?,
@@ -309,7 +313,7 @@ fn open(path: &Path, of: &Of, held: Option<&Held>, elsewhere: bool) -> io::Resul
             // The one that is held may have been moved since, and another window's be in its place.
             let mine = held.map(|h| same(&h.0, &file)).transpose()?.unwrap_or(false);
             let mut file = if mine {
-                Held(file)
+                LockedFile(file)
             } else {
                 match hold(file)? {
                     Some(file) => file,
@@ -332,7 +336,7 @@ fn open(path: &Path, of: &Of, held: Option<&Held>, elsewhere: bool) -> io::Resul
                 return begin(file, of);
             }
             drop(file);
-            put_aside(path)?;
+            move_to_backup(path)?;
             match create(path)? {
                 Some(file) => file,
                 None => create_beside(path)?,
@@ -349,14 +353,14 @@ fn open(path: &Path, of: &Of, held: Option<&Held>, elsewhere: bool) -> io::Resul
 }
 
 /// The first line.
-fn header(of: &Of) -> io::Result<String> {
-    let Of { events, gpu, source } = of.clone();
+fn header(of: &JournalKey) -> io::Result<String> {
+    let JournalKey { events, gpu, source } = of.clone();
     let line = serde_json::to_string(&Line::Of { events, gpu, source });
     Ok(line.map_err(io::Error::other)? + "\n")
 }
 
 /// Writes the first line, whole or not at all.
-fn begin(mut file: Held, of: &Of) -> io::Result<Held> {
+fn begin(mut file: LockedFile, of: &JournalKey) -> io::Result<LockedFile> {
     if let Err(e) = file.0.write_all(header(of)?.as_bytes()) {
         // A part of it would be taken for another recording's; the error to tell is the first one.
         let _ = file.0.set_len(0);
@@ -370,8 +374,8 @@ mod tests {
     use super::*;
     use crate::changes::tests::{Base, bytes, now};
 
-    fn of() -> Of {
-        Of {
+    fn of() -> JournalKey {
+        JournalKey {
             events: 10,
             gpu: 1,
             source: "x".into(),
@@ -385,10 +389,10 @@ mod tests {
         assert!(path.ends_with("a.kine-edits"));
         let base = Base(vec![0; 4]);
         let mut j = Journal::new(path.clone(), of());
-        j.done(&bytes(1, &[7]));
-        j.done(&Change::Pin { register: 4, on: true });
-        j.undone();
-        j.finish();
+        j.log_change(&bytes(1, &[7]));
+        j.log_change(&Change::Pin { register: 4, on: true });
+        j.log_undo();
+        j.wait_written();
         let found = read(&path, &of(), &base).unwrap().unwrap();
         assert!(!found.closed && found.unusable == 0);
         assert_eq!(now(&found.changes, &base), [0, 7, 0, 0]);
@@ -399,10 +403,10 @@ mod tests {
                 assert!(f.unusable <= 1);
             }
         }
-        let other = Of { events: 11, ..of() };
+        let other = JournalKey { events: 11, ..of() };
         assert!(read(&path, &other, &base).unwrap().is_none(), "another recording");
         let mut j = Journal::new(path.clone(), of());
-        j.redone();
+        j.log_redo();
         j.close();
         assert!(read(&path, &of(), &base).unwrap().unwrap().closed);
     }
@@ -413,21 +417,21 @@ mod tests {
         let path = dir.path().join("a.kine-edits");
         let base = Base(vec![0; 4]);
         let mut j = Journal::new(path.clone(), of());
-        j.done(&bytes(0, &[1]));
+        j.log_change(&bytes(0, &[1]));
         let note = Change::Note {
             event: 1,
             old: None,
             new: Some("é".into()),
         };
-        j.done(&note);
-        j.finish();
+        j.log_change(&note);
+        j.wait_written();
         // The machine stopped inside the character.
         let whole = std::fs::read(&path).unwrap();
         let cut = whole.iter().rposition(|b| *b == 0xc3).unwrap() + 1;
         std::fs::write(&path, &whole[..cut]).unwrap();
         let mut j = Journal::new(path.clone(), of());
-        j.done(&bytes(2, &[3]));
-        j.finish();
+        j.log_change(&bytes(2, &[3]));
+        j.wait_written();
         let found = read(&path, &of(), &base).unwrap().unwrap();
         assert_eq!((now(&found.changes, &base), found.unusable), (vec![1, 0, 3, 0], 1));
     }
@@ -437,26 +441,26 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a.kine-edits");
         let base = Base(vec![0; 4]);
-        let other = Of { events: 11, ..of() };
+        let other = JournalKey { events: 11, ..of() };
         let mut j = Journal::new(path.clone(), other.clone());
-        j.done(&bytes(0, &[1]));
-        j.finish();
+        j.log_change(&bytes(0, &[1]));
+        j.wait_written();
         let mut j = Journal::new(path.clone(), of());
-        j.done(&bytes(0, &[2]));
-        j.finish();
+        j.log_change(&bytes(0, &[2]));
+        j.wait_written();
         assert_eq!(
             now(&read(&path, &of(), &base).unwrap().unwrap().changes, &base),
             [2, 0, 0, 0]
         );
-        let kept = read_aside(&path, &other, &base).expect("it was put aside");
+        let kept = read_backup(&path, &other, &base).expect("it was put aside");
         assert_eq!(now(&kept.changes, &base), [1, 0, 0, 0]);
         let mut j = Journal::new(dir.path().join("none").join("a.kine-edits"), of());
-        j.done(&bytes(0, &[2]));
-        j.finish();
-        let Keeping::Nowhere(lost) = j.keeping() else {
-            panic!("{:?}", j.keeping())
+        j.log_change(&bytes(0, &[2]));
+        j.wait_written();
+        let SaveState::InMemory(lost) = j.save_state() else {
+            panic!("{:?}", j.save_state())
         };
-        assert!(lost.why.contains("none"), "{}", lost.why);
+        assert!(lost.error.contains("none"), "{}", lost.error);
         assert_eq!(lost.changes, ["in: 1 byte at offset 0"]);
     }
 
@@ -467,28 +471,28 @@ mod tests {
         let base = Base(vec![0; 4]);
         let mut first = Journal::new(path.clone(), of());
         assert!(first.hold().unwrap(), "there is none yet");
-        first.done(&bytes(0, &[1]));
-        first.finish();
+        first.log_change(&bytes(0, &[1]));
+        first.wait_written();
         // Whichever window writes first has the journal: the second was opened before there was one, the third after.
         let mut second = Journal::new(path.clone(), of());
         let mut first = Journal::new(path.clone(), of());
         assert!(first.hold().unwrap());
         let mut third = Journal::new(path.clone(), of());
         assert!(!third.hold().unwrap(), "the first has it");
-        second.done(&bytes(1, &[2]));
-        third.done(&bytes(2, &[3]));
-        while !(aside(&path, 1).exists() && aside(&path, 2).exists()) {
+        second.log_change(&bytes(1, &[2]));
+        third.log_change(&bytes(2, &[3]));
+        while !(backup_path(&path, 1).exists() && backup_path(&path, 2).exists()) {
             std::thread::yield_now();
         }
-        assert!(read_aside(&path, &of(), &base).is_none(), "they are in use");
-        first.done(&bytes(3, &[4]));
+        assert!(read_backup(&path, &of(), &base).is_none(), "they are in use");
+        first.log_change(&bytes(3, &[4]));
         first.close();
         second.close();
         third.close();
         let found = read(&path, &of(), &base).unwrap().unwrap();
         assert_eq!(now(&found.changes, &base), [1, 0, 0, 4]);
         let mut seen: Vec<Vec<u8>> = Vec::new();
-        while let Some(found) = read_aside(&path, &of(), &base) {
+        while let Some(found) = read_backup(&path, &of(), &base) {
             seen.push(now(&found.changes, &base));
             std::fs::remove_file(&found.path).unwrap();
         }
@@ -501,10 +505,10 @@ mod tests {
     fn a_journal_too_long_to_read_is_an_error_and_not_none() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a.kine-edits");
-        File::create(&path).unwrap().set_len(MOST_BYTES + 1).unwrap();
+        File::create(&path).unwrap().set_len(MAX_BYTES + 1).unwrap();
         let told = read(&path, &of(), &Base(vec![0; 4])).unwrap_err();
         assert!(
-            matches!(told, JournalError::TooLong { bytes, .. } if bytes == MOST_BYTES + 1),
+            matches!(told, JournalError::TooLong { bytes, .. } if bytes == MAX_BYTES + 1),
             "{told}"
         );
         assert!(read(&dir.path().join("none"), &of(), &Base(vec![])).unwrap().is_none());

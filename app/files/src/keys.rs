@@ -4,13 +4,13 @@
 use std::fmt;
 
 /// Longest file that is read, bytes.
-pub const MOST_BYTES: usize = 64 << 10;
-/// Most keys of one command.
-pub const MOST_KEYS: usize = 4;
+pub const MAX_BYTES: usize = 64 << 10;
+/// Maximum number of keys of one command.
+pub const MAX_KEYS: usize = 4;
 /// Longest name of a key, bytes.
-const MOST_NAME: usize = 24;
-/// Most lines that are told of a file.
-const MOST_PROBLEMS: usize = 40;
+const MAX_NAME: usize = 24;
+/// Maximum number of lines that are told of a file.
+const MAX_PROBLEMS: usize = 40;
 
 /// A key with modifiers, as it is written: `Ctrl Shift P`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -45,7 +45,7 @@ impl Chord {
             rest = behind;
         }
         let sound = !rest.is_empty()
-            && rest.len() <= MOST_NAME
+            && rest.len() <= MAX_NAME
             && !rest.contains(|c: char| c.is_control() || c.is_whitespace())
             && (rest == "+" || !rest.starts_with('+'));
         chord.key = rest.to_owned();
@@ -102,7 +102,7 @@ pub enum KeysError {
 }
 
 /// A text of a file as a line of a message shows it.
-fn shown(text: &str) -> String {
+fn escape_line(text: &str) -> String {
     let short: String = text.chars().take(40).collect();
     let dots = if short.len() < text.len() { "…" } else { "" };
     format!("{:?}", short + dots)
@@ -112,9 +112,9 @@ impl KeysFile {
     /// Reads a file. What of it cannot be used is a problem; the rest holds.
     ///
     /// # Errors
-    /// When the file is longer than [`MOST_BYTES`] or no TOML.
+    /// When the file is longer than [`MAX_BYTES`] or no TOML.
     pub fn parse(text: &str) -> Result<Self, KeysError> {
-        if text.len() > MOST_BYTES {
+        if text.len() > MAX_BYTES {
             return Err(KeysError::TooLong(text.len()));
         }
         let table: toml::Table = toml::from_str(text).map_err(|e| KeysError::Form(e.to_string()))?;
@@ -126,27 +126,27 @@ impl KeysFile {
                     all.iter().filter_map(|v| v.as_str().map(str::to_owned)).collect()
                 }
                 _ => {
-                    out.problem(format!(
+                    out.add_problem(format!(
                         "{}: its keys are a text such as \"Ctrl K\" or a list of texts",
-                        shown(&id)
+                        escape_line(&id)
                     ));
                     continue;
                 }
             };
             let keys: Vec<String> = keys.into_iter().filter(|k| !k.trim().is_empty()).collect();
-            if keys.len() > MOST_KEYS {
-                out.problem(format!(
-                    "{}: {} keys are too many for one command; the first {MOST_KEYS} are taken",
-                    shown(&id),
+            if keys.len() > MAX_KEYS {
+                out.add_problem(format!(
+                    "{}: {} keys are too many for one command; the first {MAX_KEYS} are taken",
+                    escape_line(&id),
                     keys.len()
                 ));
             }
-            let (mut chords, wanted) = (Vec::new(), keys.len().min(MOST_KEYS));
-            for key in keys.iter().take(MOST_KEYS) {
+            let (mut chords, wanted) = (Vec::new(), keys.len().min(MAX_KEYS));
+            for key in keys.iter().take(MAX_KEYS) {
                 match Chord::parse(key) {
                     Some(c) if !chords.contains(&c) => chords.push(c),
                     Some(_) => {}
-                    None => out.problem(format!("{}: there is no key {}", shown(&id), shown(key))),
+                    None => out.add_problem(format!("{}: there is no key {}", escape_line(&id), escape_line(key))),
                 }
             }
             // A command of whose keys none can be read keeps its own.
@@ -158,10 +158,10 @@ impl KeysFile {
     }
 
     /// Adds a line of what was left out.
-    pub fn problem(&mut self, line: String) {
+    pub fn add_problem(&mut self, line: String) {
         match self.problems.len() {
-            n if n < MOST_PROBLEMS => self.problems.push(line),
-            MOST_PROBLEMS => self.problems.push("and more of the kind".into()),
+            n if n < MAX_PROBLEMS => self.problems.push(line),
+            MAX_PROBLEMS => self.problems.push("and more of the kind".into()),
             _ => {}
         }
     }
@@ -221,18 +221,18 @@ mod tests {
         assert_eq!(of("undo"), Some(vec!["Ctrl Z".into(), "Ctrl U".into()]));
         assert_eq!((of("redo"), of("plan")), (Some(vec![]), Some(vec![])));
         assert_eq!((of("open"), of("help"), of("quit")), (None, None, None));
-        assert_eq!(of("back").map(|k| k.len()), Some(MOST_KEYS));
+        assert_eq!(of("back").map(|k| k.len()), Some(MAX_KEYS));
         assert_eq!(read.problems.len(), 4, "{:?}", read.problems);
         assert!(matches!(KeysFile::parse("= no"), Err(KeysError::Form(_))));
-        let long = "#".repeat(MOST_BYTES + 1);
-        assert_eq!(KeysFile::parse(&long), Err(KeysError::TooLong(MOST_BYTES + 1)));
+        let long = "#".repeat(MAX_BYTES + 1);
+        assert_eq!(KeysFile::parse(&long), Err(KeysError::TooLong(MAX_BYTES + 1)));
     }
 
     #[test]
     fn a_file_of_nothing_but_problems_is_told_in_few_lines() {
         let text: String = (0..500).map(|n| format!("c{n} = {n}\n")).collect();
         let read = KeysFile::parse(&text).unwrap();
-        assert_eq!((read.commands.len(), read.problems.len()), (0, MOST_PROBLEMS + 1));
+        assert_eq!((read.commands.len(), read.problems.len()), (0, MAX_PROBLEMS + 1));
     }
 
     #[test]

@@ -5,18 +5,18 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 #![forbid(unsafe_code)]
 
+pub mod buffer_index;
 pub mod buffers;
 pub mod changes;
 pub mod contents;
-pub mod edited;
+pub mod edited_buffer;
 pub mod journal;
 pub mod keys;
 pub mod link;
 pub mod numbers;
 pub mod output;
 pub mod pipe_writer;
-pub mod place;
-pub mod recorded;
 pub mod rules;
+pub mod scene;
 pub mod values;
 pub mod workspace;

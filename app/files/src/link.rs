@@ -3,7 +3,7 @@
 //! A link is text that another person may have written. Reading one opens nothing: it gives a path and where to go in
 //! the recording there, and whoever follows it checks both.
 
-use crate::place::{Scene, Selection};
+use crate::scene::{Scene, Selection};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, percent_encode};
 use std::ffi::OsString;
 use std::fmt::{self, Display, Formatter, Write as _};
@@ -13,9 +13,9 @@ use std::path::{Path, PathBuf};
 /// Name of the scheme (RFC 3986, 3.1).
 pub const SCHEME: &str = "kinescope";
 /// Longest link that is read, bytes.
-pub const MOST_BYTES: usize = 8192;
-/// Most panels that a link brings to the front.
-const MOST_PANELS: usize = 32;
+pub const MAX_BYTES: usize = 8192;
+/// Maximum number of panels that a link brings to the front.
+const MAX_PANELS: usize = 32;
 
 /// What stands for itself in a path: RFC 3986's unreserved characters, and the separator.
 const PATH: &AsciiSet = &NON_ALPHANUMERIC
@@ -45,7 +45,7 @@ pub enum LinkError {
     #[error("it is no link to a recording (expected {SCHEME}:///FOLDER/FILE.kine?event=N)")]
     Scheme,
     /// It is too long.
-    #[error("it has {0} bytes, more than the {MOST_BYTES} of the longest link that is read")]
+    #[error("it has {0} bytes, more than the {MAX_BYTES} of the longest link that is read")]
     TooLong(usize),
     /// It names a machine.
     #[error(
@@ -86,7 +86,7 @@ impl Link {
     /// [`LinkError`], with the place in the text.
     pub fn parse(text: &str) -> Result<Self, LinkError> {
         let rest = rest(text).ok_or(LinkError::Scheme)?;
-        if text.len() > MOST_BYTES {
+        if text.len() > MAX_BYTES {
             return Err(LinkError::TooLong(text.len()));
         }
         let whole = rest.split('#').next().unwrap_or_default();
@@ -129,12 +129,12 @@ impl Link {
         match key {
             "event" => self.scene.get_or_insert_default().event = number(value).ok_or("number of an event")?,
             "events" => self.events = Some(number(value).ok_or("count of events")?),
-            "select" => self.scene.get_or_insert_default().selection = selection(value)?,
+            "select" => self.scene.get_or_insert_default().selection = parse_selection(value)?,
             "show" => {
                 let names = value.split(',').filter(|n| !n.is_empty());
                 let panels: Vec<String> = names.map(str::to_owned).collect();
                 let sound = |n: &String| n.bytes().all(|b| b.is_ascii_lowercase() || b == b'-');
-                if panels.len() > MOST_PANELS || !panels.iter().all(sound) {
+                if panels.len() > MAX_PANELS || !panels.iter().all(sound) {
                     return Err("list of panels");
                 }
                 self.scene.get_or_insert_default().panels = panels;
@@ -146,7 +146,7 @@ impl Link {
 
     /// A link to a scene of a recording of `events` events at `file`.
     #[must_use]
-    pub fn to(file: &Path, events: u64, scene: Scene) -> Self {
+    pub fn new(file: &Path, events: u64, scene: Scene) -> Self {
         Self {
             file: file.to_owned(),
             events: Some(events),
@@ -163,7 +163,7 @@ impl Display for Link {
         let mut query = String::new();
         if let Some(s) = &self.scene {
             write!(query, "&event={}", s.event)?;
-            if let Some(told) = told(&s.selection) {
+            if let Some(told) = format_selection(&s.selection) {
                 write!(query, "&select={told}")?;
             }
             if !s.panels.is_empty() {
@@ -181,7 +181,7 @@ impl Display for Link {
 }
 
 /// A selection as a link tells it; `None`: it is the event alone, or belongs to one run of the program.
-fn told(selection: &Selection) -> Option<String> {
+fn format_selection(selection: &Selection) -> Option<String> {
     Some(match selection {
         Selection::Register(r) => format!("register:{r:#x}"),
         Selection::Job(j) => format!("job:{j}"),
@@ -199,7 +199,7 @@ fn told(selection: &Selection) -> Option<String> {
 ///
 /// # Errors
 /// What was expected, in words.
-pub fn selection(text: &str) -> Result<Selection, &'static str> {
+pub fn parse_selection(text: &str) -> Result<Selection, &'static str> {
     let small = |t: &str| u32::try_from(number(t)?).ok();
     let (what, which) = text.split_once(':').unwrap_or((text, ""));
     match what {
@@ -300,18 +300,18 @@ mod tests {
         ];
         for selection in selections {
             for file in ["/home/ann/a b?#&%.kine", "alexnet.kine", "/ä/ü.kine"] {
-                let link = Link::to(Path::new(file), 2130, scene(selection.clone()));
+                let link = Link::new(Path::new(file), 2130, scene(selection.clone()));
                 assert_eq!(Link::parse(&link.to_string()), Ok(link.clone()), "{link}");
             }
         }
         let bytes = PathBuf::from(OsString::from_vec(b"/tmp/\xff\xfe.kine".to_vec()));
-        let link = Link::to(&bytes, 1, scene(Selection::Event));
+        let link = Link::new(&bytes, 1, scene(Selection::Event));
         assert_eq!(Link::parse(&link.to_string()), Ok(link));
     }
 
     #[test]
     fn what_belongs_to_one_run_links_to_the_event_alone() {
-        let link = Link::to(Path::new("/a.kine"), 5, scene(Selection::Divergence(1)));
+        let link = Link::new(Path::new("/a.kine"), 5, scene(Selection::Divergence(1)));
         let back = Link::parse(&link.to_string()).unwrap();
         assert_eq!(back.scene.unwrap().selection, Selection::Event);
     }

@@ -9,7 +9,7 @@ const THIN: char = '\u{2009}';
 /// How values are written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Numbers {
+pub enum NumberFormat {
     /// All hex digits, `0x00000041`.
     #[default]
     Hex,
@@ -21,7 +21,7 @@ pub enum Numbers {
     Binary,
 }
 
-impl Numbers {
+impl NumberFormat {
     /// Every form, in the order in which one key goes through them.
     pub const ALL: [Self; 4] = [Self::Hex, Self::Decimal, Self::Float, Self::Binary];
 
@@ -50,7 +50,7 @@ impl Numbers {
     /// A value of `width` bytes; one of another width than 1, 2, 4 or 8 is written as one of four, and whole where it
     /// does not fit.
     #[must_use]
-    pub fn text(self, value: u64, width: u8) -> String {
+    pub fn format(self, value: u64, width: u8) -> String {
         let bytes = match width {
             1 | 2 | 8 => width,
             _ => 4,
@@ -73,7 +73,7 @@ impl Numbers {
     /// A value of which it is not known how wide it is, a field's for one: no zeros lead it, and it has no bits of a
     /// float.
     #[must_use]
-    pub fn bare(self, value: u64) -> String {
+    pub fn format_unsized(self, value: u64) -> String {
         match self {
             Self::Hex | Self::Float => format!("{value:#x}"),
             Self::Decimal => grouped(&value.to_string(), 3),
@@ -88,7 +88,7 @@ fn float(bits: u64, bytes: u8) -> String {
         2 => {
             // Every half is a single, and of a single's shortest decimal a half needs five digits at most.
             let v = trace_core::recording::ElementType::F16;
-            crate::values::element_text(v, &(bits as u16).to_le_bytes())
+            crate::values::format_element(v, &(bits as u16).to_le_bytes())
         }
         8 => format!("{:?}", f64::from_bits(bits)),
         _ => format!("{:?}", f32::from_bits(bits as u32)),
@@ -113,7 +113,7 @@ mod tests {
 
     #[test]
     fn a_value_is_written_in_each_form() {
-        let all = |v, w| Numbers::ALL.map(|n| n.text(v, w).replace(THIN, " "));
+        let all = |v, w| NumberFormat::ALL.map(|n| n.format(v, w).replace(THIN, " "));
         assert_eq!(
             all(0x3f80_0000, 4),
             [
@@ -138,17 +138,17 @@ mod tests {
 
     #[test]
     fn a_field_has_no_leading_zeros() {
-        let all = Numbers::ALL.map(|n| n.bare(0x1ff).replace(THIN, " "));
+        let all = NumberFormat::ALL.map(|n| n.format_unsized(0x1ff).replace(THIN, " "));
         assert_eq!(all, ["0x1ff", "511", "0x1ff", "0b1 11111111"]);
     }
 
     #[test]
     fn one_key_goes_through_all_and_round() {
-        let mut at = Numbers::default();
-        for n in Numbers::ALL {
+        let mut at = NumberFormat::default();
+        for n in NumberFormat::ALL {
             assert_eq!(at, n);
             at = at.next();
         }
-        assert_eq!(at, Numbers::Hex);
+        assert_eq!(at, NumberFormat::Hex);
     }
 }

@@ -12,13 +12,13 @@ use std::os::fd::AsFd as _;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use trace_core::leftovers;
+use trace_core::unfinished_files;
 
 /// What the name of a file that is being written begins and ends with.
 const UNFINISHED: (&str, &str) = (".kinescope-", ".tmp");
 
 /// Links that are followed one after another, as many as Linux follows.
-const MOST_LINKS: usize = 40;
+const MAX_LINKS: usize = 40;
 
 /// Why something cannot be written where a person wants it.
 #[derive(Debug, thiserror::Error)]
@@ -55,19 +55,19 @@ pub enum OutputError {
 
 /// A file that a person named, and what for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Named {
+pub struct NamedFile {
     /// What it is, in words that a sentence can go on from: `the recording`, `--input weights`.
-    pub what: String,
+    pub role: String,
     /// The path as it was given.
     pub path: PathBuf,
 }
 
-impl Named {
+impl NamedFile {
     /// A file under what it is for.
     #[must_use]
     pub fn new(what: impl Into<String>, path: &Path) -> Self {
         Self {
-            what: what.into(),
+            role: what.into(),
             path: path.to_owned(),
         }
     }
@@ -85,18 +85,18 @@ impl Named {
 
 /// Where the bytes of an output go.
 #[derive(Debug, PartialEq, Eq)]
-enum Place {
+enum Destination {
     /// To a regular file of this path, which is there or will be; no link.
     File(PathBuf),
     /// To whatever stands there, which stays.
-    Through,
+    Stream,
 }
 
 /// What tells one file from another.
 #[derive(Debug, PartialEq, Eq)]
 enum Identity {
     /// Device and inode of one that is there.
-    There(u64, u64),
+    Existing(u64, u64),
     /// The path of one that is not there yet, its folder without links.
     New(PathBuf),
 }
@@ -104,7 +104,7 @@ enum Identity {
 /// Follows links to what a path names: where that is, and what is known of it when it is there.
 fn follow(path: &Path) -> io::Result<(PathBuf, Option<Metadata>)> {
     let mut at = path.to_owned();
-    for _ in 0..MOST_LINKS {
+    for _ in 0..MAX_LINKS {
         let folder = match at.parent() {
             Some(p) if !p.as_os_str().is_empty() => p.canonicalize()?,
             Some(_) => Path::new(".").canonicalize()?,
@@ -141,14 +141,14 @@ fn is_open_file(at: &Path) -> bool {
 fn identity(path: &Path) -> Option<Identity> {
     let (at, known) = follow(path).ok()?;
     Some(match known {
-        Some(known) => Identity::There(known.dev(), known.ino()),
+        Some(known) => Identity::Existing(known.dev(), known.ino()),
         None => Identity::New(at),
     })
 }
 
 /// Whether two paths name the same file, or would when it is there.
 #[must_use]
-pub fn same(a: &Path, b: &Path) -> bool {
+pub fn is_same_file(a: &Path, b: &Path) -> bool {
     identity(a).is_some_and(|a| Some(a) == identity(b))
 }
 
@@ -161,15 +161,15 @@ fn holds_nothing(path: &Path) -> bool {
 ///
 /// # Errors
 /// [`OutputError::Taken`], with both named.
-pub fn apart(read: &[Named], written: &[Named]) -> Result<(), OutputError> {
+pub fn check_distinct(read: &[NamedFile], written: &[NamedFile]) -> Result<(), OutputError> {
     for (n, one) in written.iter().enumerate() {
         let mut others = read.iter().chain(written.get(..n).unwrap_or_default());
-        let taken = others.find(|other| same(&one.path, &other.path));
+        let taken = others.find(|other| is_same_file(&one.path, &other.path));
         if let Some(other) = taken.filter(|_| !holds_nothing(&one.path)) {
             return Err(OutputError::Taken {
                 path: one.path.clone(),
-                what: one.what.clone(),
-                other: other.what.clone(),
+                what: one.role.clone(),
+                other: other.role.clone(),
                 other_path: other.path.clone(),
             });
         }
@@ -177,7 +177,7 @@ pub fn apart(read: &[Named], written: &[Named]) -> Result<(), OutputError> {
     Ok(())
 }
 
-fn place(path: &Path) -> Result<Place, OutputError> {
+fn place(path: &Path) -> Result<Destination, OutputError> {
     let io = |source| OutputError::Io {
         path: path.to_owned(),
         source,
@@ -195,7 +195,7 @@ fn place(path: &Path) -> Result<Place, OutputError> {
     }
     let (at, known) = follow(path).map_err(io)?;
     let Some(known) = known else {
-        return Ok(Place::File(at));
+        return Ok(Destination::File(at));
     };
     let t = known.file_type();
     if t.is_dir() {
@@ -205,11 +205,11 @@ fn place(path: &Path) -> Result<Place, OutputError> {
     } else if t.is_socket() {
         Err(kind("is a socket (expected the name of a file)"))
     } else if t.is_fifo() || t.is_char_device() || is_open_file(&at) {
-        Ok(Place::Through)
+        Ok(Destination::Stream)
     } else if known.permissions().readonly() {
         Err(kind("may not be written (it is read-only)"))
     } else {
-        Ok(Place::File(at))
+        Ok(Destination::File(at))
     }
 }
 
@@ -218,18 +218,18 @@ fn place(path: &Path) -> Result<Place, OutputError> {
 ///
 /// # Errors
 /// When it could not be written.
-pub fn ready(path: &Path) -> Result<(), OutputError> {
+pub fn check_writable(path: &Path) -> Result<(), OutputError> {
     match place(path)? {
-        Place::Through => Ok(()),
-        Place::File(at) => {
+        Destination::Stream => Ok(()),
+        Destination::File(at) => {
             let io = |source| OutputError::Io {
                 path: path.to_owned(),
                 source,
             };
             if let Some(folder) = at.parent() {
-                leftovers::remove(folder, writer_of);
+                unfinished_files::remove(folder, writer_of);
             }
-            let (beside, file) = beside(&at).map_err(io)?;
+            let (beside, file) = create_temp_file(&at).map_err(io)?;
             drop(file);
             fs::remove_file(beside).map_err(io)
         }
@@ -241,11 +241,11 @@ pub fn ready(path: &Path) -> Result<(), OutputError> {
 ///
 /// # Errors
 /// As [`ready`], and when it is a device or a pipe.
-pub fn ready_whole(path: &Path) -> Result<PathBuf, OutputError> {
-    ready(path)?;
+pub fn check_writable_whole(path: &Path) -> Result<PathBuf, OutputError> {
+    check_writable(path)?;
     match place(path)? {
-        Place::File(at) => Ok(at),
-        Place::Through => Err(OutputError::Kind {
+        Destination::File(at) => Ok(at),
+        Destination::Stream => Err(OutputError::Kind {
             path: path.to_owned(),
             what: "is a pipe or a device, and a .kine is not written from its first byte to its last (expected the \
                    name of a file)",
@@ -255,11 +255,11 @@ pub fn ready_whole(path: &Path) -> Result<PathBuf, OutputError> {
 
 /// Returns the process that writes a file of this name, where it is one that [`beside`] makes.
 fn writer_of(name: &str) -> Option<u32> {
-    leftovers::process_of(name.strip_prefix(UNFINISHED.0)?.strip_suffix(UNFINISHED.1)?)
+    unfinished_files::parse_process_id(name.strip_prefix(UNFINISHED.0)?.strip_suffix(UNFINISHED.1)?)
 }
 
 /// A new file in the folder of another, locked, so that it can be renamed. Its name does not grow with the other's.
-fn beside(at: &Path) -> io::Result<(PathBuf, File)> {
+fn create_temp_file(at: &Path) -> io::Result<(PathBuf, File)> {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     let count = COUNT.fetch_add(1, Ordering::Relaxed);
     let (begin, end) = UNFINISHED;
@@ -296,15 +296,15 @@ pub fn write_with<E: From<OutputError>>(
         source,
     };
     let at = match place(path)? {
-        Place::File(at) => at,
-        Place::Through => {
+        Destination::File(at) => at,
+        Destination::Stream => {
             // A reader that does not read keeps nobody from ending this program.
             let mut to = BufWriter::new(open_through(path).map_err(io)?);
             fill(&mut to)?;
             return Ok(to.flush().map_err(io)?);
         }
     };
-    let (beside, file) = beside(&at).map_err(io)?;
+    let (beside, file) = create_temp_file(&at).map_err(io)?;
     let written = || -> Result<(), E> {
         let mut to = BufWriter::new(file);
         fill(&mut to)?;
@@ -329,10 +329,10 @@ fn open_through(path: &Path) -> io::Result<PipeWriter> {
     let (at, _) = follow(path)?;
     let own = |fd: &str| is_open_file(&at) && at.file_name().is_some_and(|n| n == fd);
     if own("1") {
-        return Ok(PipeWriter::of(io::stdout().as_fd().try_clone_to_owned()?.into()));
+        return Ok(PipeWriter::from_file(io::stdout().as_fd().try_clone_to_owned()?.into()));
     }
     if own("2") {
-        return Ok(PipeWriter::of(io::stderr().as_fd().try_clone_to_owned()?.into()));
+        return Ok(PipeWriter::from_file(io::stderr().as_fd().try_clone_to_owned()?.into()));
     }
     PipeWriter::open(path)
 }
@@ -362,11 +362,11 @@ mod tests {
         symlink("round", at("round")).unwrap();
         fs::create_dir(at("sub")).unwrap();
         for other in ["a", "hard", "soft", "sub/../a", "./a"] {
-            assert!(same(&at("a"), &at(other)), "{other}");
+            assert!(is_same_file(&at("a"), &at(other)), "{other}");
         }
-        assert!(same(&at("new"), &at("dangling")) && same(&at("new"), &at("sub/../new")));
+        assert!(is_same_file(&at("new"), &at("dangling")) && is_same_file(&at("new"), &at("sub/../new")));
         for (a, b) in [("a", "new"), ("new", "newer"), ("round", "round"), ("none/x", "none/x")] {
-            assert!(!same(&at(a), &at(b)), "{a} {b}");
+            assert!(!is_same_file(&at(a), &at(b)), "{a} {b}");
         }
     }
 
@@ -375,21 +375,21 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let (x, y) = (dir.path().join("x"), dir.path().join("y"));
         fs::write(&x, "x").unwrap();
-        let read = [Named::new("the recording", &x)];
-        let out = |p: &Path| Named::new("-o", p);
-        assert!(apart(&read, &[out(&y), Named::new("--output a", &dir.path().join("z"))]).is_ok());
-        let told = apart(&read, &[out(&y), out(&x)]).unwrap_err().to_string();
+        let read = [NamedFile::new("the recording", &x)];
+        let out = |p: &Path| NamedFile::new("-o", p);
+        assert!(check_distinct(&read, &[out(&y), NamedFile::new("--output a", &dir.path().join("z"))]).is_ok());
+        let told = check_distinct(&read, &[out(&y), out(&x)]).unwrap_err().to_string();
         let x = x.display();
         assert_eq!(
             told,
             format!("{x}: -o names the same file as the recording, {x}; give it a file of its own")
         );
-        let twice = apart(&read, &[Named::new("--output a", &y), out(&y)])
+        let twice = check_distinct(&read, &[NamedFile::new("--output a", &y), out(&y)])
             .unwrap_err()
             .to_string();
         assert!(twice.contains("-o names the same file as --output a"), "{twice}");
         let null = Path::new("/dev/null");
-        assert!(apart(&[], &[out(null), out(null)]).is_ok(), "holds nothing");
+        assert!(check_distinct(&[], &[out(null), out(null)]).is_ok(), "holds nothing");
     }
 
     #[test]
@@ -403,7 +403,7 @@ mod tests {
         assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
         assert_eq!(fs::read(&file).unwrap(), b"after");
         assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
-        assert_eq!(ready_whole(&link).unwrap(), file.canonicalize().unwrap());
+        assert_eq!(check_writable_whole(&link).unwrap(), file.canonicalize().unwrap());
         assert_eq!(names(dir.path()), ["file", "link"]);
     }
 
@@ -422,16 +422,21 @@ mod tests {
         assert!(failed.is_err());
         assert_eq!(fs::read(&file).unwrap(), b"before");
         fs::set_permissions(&file, fs::Permissions::from_mode(0o400)).unwrap();
-        for e in [ready(&file), write(&file, b"after")] {
+        for e in [check_writable(&file), write(&file, b"after")] {
             assert!(
                 e.unwrap_err()
                     .to_string()
                     .ends_with("file: may not be written (it is read-only)")
             );
         }
-        assert!(ready(dir.path()).unwrap_err().to_string().contains("is a folder"));
         assert!(
-            ready(&dir.path().join("no/x"))
+            check_writable(dir.path())
+                .unwrap_err()
+                .to_string()
+                .contains("is a folder")
+        );
+        assert!(
+            check_writable(&dir.path().join("no/x"))
                 .unwrap_err()
                 .to_string()
                 .contains("its folder does not exist")
@@ -445,13 +450,18 @@ mod tests {
         for name in [format!(".kinescope-{gone}-3.tmp"), format!(".kinescope-{gone}.tmp")] {
             fs::write(dir.path().join(name), "half").unwrap();
         }
-        ready(&dir.path().join("new")).unwrap();
+        check_writable(&dir.path().join("new")).unwrap();
         // A recorder's is another thing: it may hold a whole recording.
         let recorders = format!(".kinescope-{gone}.tmp");
         assert_eq!(names(dir.path()), [recorders.as_str(), "file"]);
         fs::remove_file(dir.path().join(recorders)).unwrap();
-        assert!(ready(Path::new("")).unwrap_err().to_string().contains("not the name"));
-        ready(&dir.path().join("new")).unwrap();
+        assert!(
+            check_writable(Path::new(""))
+                .unwrap_err()
+                .to_string()
+                .contains("not the name")
+        );
+        check_writable(&dir.path().join("new")).unwrap();
         assert_eq!(names(dir.path()), ["file"]);
     }
 }

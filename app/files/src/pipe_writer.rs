@@ -21,7 +21,7 @@ static ASKED: OnceLock<fn() -> bool> = OnceLock::new();
 
 /// From now on waits for readers end when `asked` says that the program is asked to end. Without it they have no end. The
 /// first call counts.
-pub fn end_waits_when(asked: fn() -> bool) {
+pub fn set_stop_check(asked: fn() -> bool) {
     // Whoever asks second has the same signals.
     let _ = ASKED.set(asked);
 }
@@ -44,7 +44,7 @@ pub fn standard_output() -> Box<dyn Write> {
     let own = io::stdout().as_fd().try_clone_to_owned().map(File::from);
     match own {
         // A file makes nobody wait.
-        Ok(file) if file.metadata().is_ok_and(|m| !m.is_file()) => Box::new(PipeWriter::of(file)),
+        Ok(file) if file.metadata().is_ok_and(|m| !m.is_file()) => Box::new(PipeWriter::from_file(file)),
         _ => Box::new(io::stdout()),
     }
 }
@@ -81,7 +81,7 @@ impl PipeWriter {
 
     /// Writes to what is open already.
     #[must_use]
-    pub fn of(file: File) -> Self {
+    pub fn from_file(file: File) -> Self {
         Self {
             file,
             asked: ASKED.get().copied().unwrap_or(|| false),

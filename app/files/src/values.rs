@@ -41,7 +41,7 @@ pub fn element_f64(element: ElementType, bytes: &[u8]) -> Option<f64> {
 
 /// An element as text that [`parse_element`] reads back.
 #[must_use]
-pub fn element_text(element: ElementType, bytes: &[u8]) -> String {
+pub fn format_element(element: ElementType, bytes: &[u8]) -> String {
     trace_core::memory::element_text(element, bytes).unwrap_or_default()
 }
 
@@ -74,7 +74,7 @@ pub fn element_bytes(element: ElementType, v: f64) -> Vec<u8> {
 }
 
 /// Largest file brought into a buffer.
-const MOST_FILE: u64 = 1 << 32;
+const MAX_FILE: u64 = 1 << 32;
 
 /// The bytes that a file gives a buffer: `.npy`, `.csv` and `.png` as numbers, anything else as it is. `planes`: a
 /// picture's channels go one after another, as they lie in the buffer, and not pixel by pixel.
@@ -92,7 +92,7 @@ pub fn load(path: &Path, buffer: &Buffer, planes: bool) -> Result<Vec<u8>, Strin
         return crate::buffers::read_file(path, buffer).map_err(|e| e.to_string());
     }
     let size = std::fs::metadata(path).map_err(|e| told(e.to_string()))?.len();
-    if size > MOST_FILE {
+    if size > MAX_FILE {
         return Err(told(format!("{size} bytes are more than a buffer can take")));
     }
     let data = std::fs::read(path).map_err(|e| told(e.to_string()))?;
@@ -142,8 +142,8 @@ fn csv(data: &[u8], element: ElementType, wanted: u64) -> Result<(Vec<u8>, Strin
     Ok((out, format!("holds {count} values in {lines} lines")))
 }
 
-/// Most pixels of a picture that is brought in.
-const MOST_PIXELS: u64 = 1 << 28;
+/// Maximum number of pixels of a picture that is brought in.
+const MAX_PIXELS: u64 = 1 << 28;
 
 /// The elements of a picture: grey ones have a channel, others three. Floating-point elements get 0 to 1, integers
 /// 0 to 255.
@@ -154,7 +154,7 @@ fn png(data: &[u8], element: ElementType, planes: bool, wanted: u64) -> Result<(
         .map_err(|e| e.to_string())?;
     let (w, h) = (u64::from(size.0), u64::from(size.1));
     let pixels = w.saturating_mul(h);
-    if pixels > MOST_PIXELS {
+    if pixels > MAX_PIXELS {
         return Err(format!("{w}×{h} pixels are more than a buffer can take"));
     }
     let image = image::load_from_memory_with_format(data, format).map_err(|e| e.to_string())?;

@@ -1,20 +1,20 @@
 //! The workspace of a recording: what was shown where, as data, in TOML, beside the recording.
 
-use crate::numbers::Numbers;
-use crate::place::{AxisKind, Selection};
+use crate::numbers::NumberFormat;
+use crate::scene::{AxisKind, Selection};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Version of the file that this program writes.
 pub const VERSION: u32 = 1;
 /// Longest file that is read, bytes.
-pub const MOST_BYTES: usize = 1 << 20;
+pub const MAX_BYTES: usize = 1 << 20;
 /// Maximum number of tables whose columns are kept.
 const MAX_TABLES: usize = 64;
 /// Maximum number of lanes, or of columns of a table, that are kept.
 const MAX_NAMES: usize = 256;
 /// Deepest nesting of the dock.
-const MOST_DEPTH: usize = 16;
+const MAX_DEPTH: usize = 16;
 
 /// How panels are docked.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -95,7 +95,7 @@ impl Default for Side {
 /// A panel that is a window of its own.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Torn {
+pub struct FloatingPanel {
     /// The panel's id.
     pub panel: String,
     /// Upper left corner on the desktop, points; `None`: where the desktop puts it.
@@ -181,7 +181,7 @@ pub struct Workspace {
     pub axis: AxisKind,
     /// How values are written.
     #[serde(default)]
-    pub numbers: Numbers,
+    pub numbers: NumberFormat,
     /// Part of the axis that the timeline shows.
     #[serde(default)]
     pub view: Option<[f64; 2]>,
@@ -205,7 +205,7 @@ pub struct Workspace {
     pub inspector: Side,
     /// Panels that are windows of their own.
     #[serde(default)]
-    pub torn: Vec<Torn>,
+    pub torn: Vec<FloatingPanel>,
     /// What is selected.
     #[serde(default)]
     pub selection: Selection,
@@ -246,7 +246,7 @@ impl Workspace {
     /// # Errors
     /// When it is too long, not of the form, of a later version, or arranges panels in a way that cannot be.
     pub fn parse(text: &str, known: &dyn Fn(&str) -> bool) -> Result<Self, WorkspaceError> {
-        if text.len() > MOST_BYTES {
+        if text.len() > MAX_BYTES {
             return Err(WorkspaceError::TooLong(text.len()));
         }
         let mut w: Self = toml::from_str(text).map_err(|e| WorkspaceError::Form(e.to_string()))?;
@@ -255,7 +255,7 @@ impl Workspace {
         }
         if w.dock
             .as_ref()
-            .is_some_and(|d| d.depth() > MOST_DEPTH || !d.sound(known))
+            .is_some_and(|d| d.depth() > MAX_DEPTH || !d.sound(known))
         {
             return Err(WorkspaceError::Dock);
         }
@@ -320,7 +320,7 @@ mod tests {
             filter: "job = 29".into(),
             board: "software:mali-g71".into(),
             axis: AxisKind::Compressed,
-            numbers: Numbers::Float,
+            numbers: NumberFormat::Float,
             view: Some([0.5, 100.0]),
             compared: "/traces/other.kine".into(),
             keep_gaps: true,
@@ -336,7 +336,7 @@ mod tests {
                 width: Some(200.0),
             },
             inspector: Side::default(),
-            torn: vec![Torn {
+            torn: vec![FloatingPanel {
                 panel: "memory".into(),
                 at: Some([-40.0, 12.5]),
                 size: [720.0, 460.0],
@@ -427,7 +427,7 @@ mod tests {
             Err(WorkspaceError::Dock)
         );
         assert!(matches!(
-            parse(&"#".repeat(MOST_BYTES + 1)),
+            parse(&"#".repeat(MAX_BYTES + 1)),
             Err(WorkspaceError::TooLong(_))
         ));
         let mut deep = Dock::Panel { id: "events".into() };

@@ -2,8 +2,8 @@
 //! there is any place for it, and nobody is told that one is kept that is not.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
-use kinescope_files::changes::{Change, Changes, Piece, Recorded};
-use kinescope_files::journal::{self, Journal, Keeping, Of};
+use kinescope_files::changes::{Change, Changes, Piece, RecordedContents};
+use kinescope_files::journal::{self, Journal, JournalKey, SaveState};
 use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 /// A recording with one buffer `in`.
 struct Base;
 
-impl Recorded for Base {
+impl RecordedContents for Base {
     fn extent(&self, buffer: &str) -> Option<(u64, u64)> {
         (buffer == "in").then_some((0x1000, 4096))
     }
@@ -21,8 +21,8 @@ impl Recorded for Base {
     }
 }
 
-fn of() -> Of {
-    Of {
+fn of() -> JournalKey {
+    JournalKey {
         events: 10,
         gpu: 1,
         source: "x".into(),
@@ -47,7 +47,7 @@ fn told(path: &Path) -> Vec<String> {
 }
 
 fn words(changes: &Changes) -> Vec<String> {
-    changes.done().map(Change::told).collect()
+    changes.applied().map(Change::describe).collect()
 }
 
 fn until(what: &str, holds: impl Fn() -> bool) {
@@ -92,27 +92,29 @@ fn changes_on_a_full_disk_wait_in_memory_and_are_written_when_there_is_room() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("a.kine-edits");
     let mut j = Journal::new(path.clone(), of());
-    j.done(&bytes(0, 300));
-    assert_eq!(j.settle(), Keeping::Beside);
+    j.log_change(&bytes(0, 300));
+    assert_eq!(j.flush(), SaveState::NextToRecording);
     let one = std::fs::read(&path).unwrap();
-    j.done(&bytes(400, 300));
-    j.done(&bytes(800, 1));
-    let Keeping::Nowhere(lost) = j.settle() else {
-        panic!("{:?}", j.keeping())
+    j.log_change(&bytes(400, 300));
+    j.log_change(&bytes(800, 1));
+    let SaveState::InMemory(lost) = j.flush() else {
+        panic!("{:?}", j.save_state())
     };
-    assert!(lost.why.contains("a.kine-edits"), "{}", lost.why);
+    assert!(lost.error.contains("a.kine-edits"), "{}", lost.error);
     assert_eq!(
         lost.changes,
         ["in: 300 bytes at offset 400", "in: 1 byte at offset 800"]
     );
     assert_eq!(std::fs::read(&path).unwrap(), one, "no part of a line is left");
-    let whole = String::from_utf8(j.whole().unwrap()).unwrap();
+    let whole = String::from_utf8(j.read_all().unwrap()).unwrap();
     let whole = journal::parse(&whole, &of(), &Base).unwrap();
     assert_eq!(words(&whole.changes).len(), 3, "all of it can be saved elsewhere");
     make_room();
     // Nothing more is changed: it tries by itself.
-    until("it was not tried again", || j.keeping() == Keeping::Beside);
-    j.done(&bytes(900, 2));
+    until("it was not tried again", || {
+        j.save_state() == SaveState::NextToRecording
+    });
+    j.log_change(&bytes(900, 2));
     j.close();
     assert_eq!(
         told(&path),
@@ -132,16 +134,16 @@ fn a_journal_whose_first_line_found_no_room_begins_anew_when_there_is_some() {
     }
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("a.kine-edits");
-    let of = Of {
+    let of = JournalKey {
         source: "x".repeat(2000),
         ..of()
     };
     let mut j = Journal::new(path.clone(), of.clone());
-    j.done(&bytes(0, 1));
-    assert!(matches!(j.settle(), Keeping::Nowhere(_)));
+    j.log_change(&bytes(0, 1));
+    assert!(matches!(j.flush(), SaveState::InMemory(_)));
     make_room();
-    j.done(&bytes(1, 1));
-    assert_eq!(j.settle(), Keeping::Beside);
+    j.log_change(&bytes(1, 1));
+    assert_eq!(j.flush(), SaveState::NextToRecording);
     j.close();
     let found = journal::read(&path, &of, &Base).unwrap().unwrap();
     assert_eq!(words(&found.changes).len(), 2);
@@ -159,13 +161,13 @@ fn where_nothing_can_be_written_beside_the_recording_another_folder_takes_it_and
     let other = dir.path().join("settings/journals/a.kine-edits");
     // What bars the way holds for every user: a folder of that name.
     std::fs::create_dir(&path).unwrap();
-    let mut j = Journal::new(path.clone(), of()).or_in(Some(other.clone()));
-    j.done(&bytes(0, 4));
-    let Keeping::Elsewhere { path: at, why } = j.settle() else {
-        panic!("{:?}", j.keeping())
+    let mut j = Journal::new(path.clone(), of()).with_fallback(Some(other.clone()));
+    j.log_change(&bytes(0, 4));
+    let SaveState::InFallback { path: at, why } = j.flush() else {
+        panic!("{:?}", j.save_state())
     };
     assert!(at == other && why.contains("a.kine-edits"), "{why}");
-    j.done(&bytes(8, 4));
+    j.log_change(&bytes(8, 4));
     j.close();
     assert_eq!(told(&other).len(), 2);
     // The next run, while it still cannot be written there, and the one after, when it can.
@@ -173,13 +175,13 @@ fn where_nothing_can_be_written_beside_the_recording_another_folder_takes_it_and
         if !barred {
             std::fs::remove_dir(&path).unwrap();
         }
-        let mut j = Journal::new(path.clone(), of()).or_in(Some(other.clone()));
+        let mut j = Journal::new(path.clone(), of()).with_fallback(Some(other.clone()));
         let text = j.resume().expect("it goes on with what was kept elsewhere");
         let found = journal::parse(&text, &of(), &Base).unwrap();
         assert!(found.closed && found.changes.len() == n - 1);
-        j.done(&bytes(16 * n as u64, 4));
-        let now = j.settle();
-        assert_eq!(matches!(now, Keeping::Elsewhere { .. }), barred, "{now:?}");
+        j.log_change(&bytes(16 * n as u64, 4));
+        let now = j.flush();
+        assert_eq!(matches!(now, SaveState::InFallback { .. }), barred, "{now:?}");
         j.close();
         assert_eq!(told(if barred { &other } else { &path }).len(), n);
     }
@@ -191,20 +193,20 @@ fn a_fallback_goes_on_where_the_journal_beside_the_recording_ended() {
     let dir = tempfile::tempdir().unwrap();
     let (path, other) = (dir.path().join("a.kine-edits"), dir.path().join("b.kine-edits"));
     let mut j = Journal::new(path.clone(), of());
-    j.done(&bytes(0, 4));
+    j.log_change(&bytes(0, 4));
     j.close();
     // As a run leaves it that found no room after the first change: a part of a line beside the recording.
     std::fs::copy(&path, &other).unwrap();
     let mut j = Journal::new(other.clone(), of());
-    j.done(&bytes(8, 4));
-    j.finish();
+    j.log_change(&bytes(8, 4));
+    j.wait_written();
     let mut cut = std::fs::read(&path).unwrap();
     cut.extend_from_slice(b"{\"do\":{\"by");
     std::fs::write(&path, cut).unwrap();
-    let mut j = Journal::new(path.clone(), of()).or_in(Some(other.clone()));
+    let mut j = Journal::new(path.clone(), of()).with_fallback(Some(other.clone()));
     let text = j.resume().expect("it goes on");
     assert_eq!(journal::parse(&text, &of(), &Base).unwrap().changes.len(), 2);
-    j.done(&bytes(16, 4));
+    j.log_change(&bytes(16, 4));
     j.close();
     let found = journal::read(&path, &of(), &Base).unwrap().unwrap();
     assert_eq!(
@@ -219,7 +221,7 @@ fn a_fallback_goes_on_where_the_journal_beside_the_recording_ended() {
         std::fs::read_to_string(&path).unwrap().replace("offset", "ofset"),
     )
     .unwrap();
-    let mut j = Journal::new(path, of()).or_in(Some(other));
+    let mut j = Journal::new(path, of()).with_fallback(Some(other));
     assert_eq!(j.resume(), None);
 }
 
@@ -243,15 +245,15 @@ fn a_journal_tells_when_each_change_was_made_and_is_put_aside_when_it_is_forgott
     let found = journal::parse(&text, &of(), &Base).unwrap();
     assert_eq!((found.times, found.unusable), (vec![None, Some(100), Some(200)], 0));
     let mut j = Journal::new(path.clone(), of());
-    j.done(&bytes(0, 1));
+    j.log_change(&bytes(0, 1));
     j.close();
     let found = journal::read(&path, &of(), &Base).unwrap().unwrap();
     assert!(found.times[0].is_some_and(|t| t > 1_700_000_000));
-    let first = journal::forget(&path).unwrap();
+    let first = journal::discard(&path).unwrap();
     assert_eq!(first, dir.path().join("a.kine-edits.forgotten"));
     std::fs::copy(&first, &path).unwrap();
     assert_eq!(
-        journal::forget(&path).unwrap(),
+        journal::discard(&path).unwrap(),
         dir.path().join("a.kine-edits.forgotten-2")
     );
 }

@@ -1,6 +1,6 @@
 //! `agents`: the agents that this program is paired with.
 
-use super::board::Keys;
+use super::replay_arguments::Keys;
 use super::{Exit, Failure, Out, Verb};
 use clap::{Args, FromArgMatches as _};
 use replay_engine::wire::{HOW_TO_PAIR, KeyStore};
@@ -34,7 +34,7 @@ struct Agent {
 }
 
 #[derive(Serialize)]
-struct Gone {
+struct ForgottenAgent {
     name: String,
     address: String,
     fingerprint: Option<String>,
@@ -42,7 +42,7 @@ struct Gone {
 
 /// This program's own key.
 #[derive(Serialize)]
-struct Own {
+struct OwnKey {
     fingerprint: String,
     key: String,
 }
@@ -55,8 +55,8 @@ pub(super) fn forget(keys: &KeyStore, name: &str, out: &mut Out) -> Result<Exit,
             "no agent is called '{name}' here (see: kinescope agents)"
         )));
     };
-    if out.json() {
-        out.value(&Gone {
+    if out.is_json() {
+        out.value(&ForgottenAgent {
             name: gone.name,
             address: gone.address,
             fingerprint: gone.fingerprint,
@@ -73,12 +73,12 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
         return forget(&keys, name, out);
     }
     if arguments.own_key {
-        let key = keys.own().public();
-        let own = Own {
+        let key = keys.key_pair().public();
+        let own = OwnKey {
             fingerprint: key.fingerprint(),
             key: key.to_hex(),
         };
-        match out.json() {
+        match out.is_json() {
             true => out.value(&own)?,
             false => out.line(format_args!("{}\t{}", own.fingerprint, own.key))?,
         }
@@ -96,7 +96,7 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
             paired_at: p.paired_at,
         })
         .collect();
-    if out.json() {
+    if out.is_json() {
         out.array(&agents)?;
     } else if agents.is_empty() {
         out.line(format_args!(

@@ -1,10 +1,10 @@
 //! `apply`: a copy of a recording with other inputs in it, which replays to the edited result without further options.
 
-use super::board::Inputs;
-use super::outputs::Files;
+use super::outputs::CommandFiles;
+use super::replay_arguments::Inputs;
 use super::source::Source;
-use super::trim::name;
-use super::{Exit, Failure, Out, Verb, waiting};
+use super::trim::source_name;
+use super::{Exit, Failure, Out, Verb, progress_line};
 use clap::{Args, FromArgMatches as _};
 use replay_engine::plan::apply;
 use serde::Serialize;
@@ -46,16 +46,16 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
     let file = &arguments.source.file;
     let at = arguments
         .inputs
-        .files(Files::of(file))
-        .writes("-o", Some(&arguments.to))
+        .add_to_files(CommandFiles::for_recording(file))
+        .with_output("-o", Some(&arguments.to))
         .check_kine(&arguments.to)?;
-    let opened = arguments.source.open_sound()?;
+    let opened = arguments.source.open_undamaged()?;
     let edits = arguments.inputs.edits(&opened)?;
     let before = opened.recording.applied_edits().len();
-    let edited = waiting::show("applying edits", |progress, _| {
-        apply(&opened.recording, &edits, &name(file), progress).map_err(|e| Failure::file(file, e))
+    let edited = progress_line::run_with_progress("applying edits", |progress, _| {
+        apply(&opened.recording, &edits, &source_name(file), progress).map_err(|e| Failure::file(file, e))
     })?;
-    waiting::show("writing", |progress, _| {
+    progress_line::run_with_progress("writing", |progress, _| {
         timeline::write(&edited, &at, progress).map_err(|e| Failure::file(&arguments.to, e))
     })?;
     let bytes = std::fs::metadata(&arguments.to)
@@ -66,7 +66,7 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
         bytes,
         edits: edited.applied_edits().split_off(before),
     };
-    if out.json() {
+    if out.is_json() {
         out.value(&report)?;
         return Ok(Exit::Good);
     }

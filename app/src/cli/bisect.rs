@@ -1,14 +1,14 @@
 //! `bisect`: the shortest part of a recording that still shows a failure, on a board or to a command.
 
-use super::board::Keys;
 use super::failure::complain;
-use super::out::{counted, duration};
-use super::outputs::Files;
+use super::out::{format_count, format_duration};
+use super::outputs::CommandFiles;
+use super::replay_arguments::Keys;
 use super::source::{Opened, Source};
-use super::{Exit, Failure, Out, Verb, stop, trim, waiting};
-use crate::document::bisect::{Candidate, Judge, Search, Shows, Stop};
+use super::{Exit, Failure, Out, Verb, progress_line, signals, trim};
+use crate::document::bisect::{Candidate, CandidateResult, Judge, Search, Stop};
 use crate::document::boards::factories;
-use crate::document::trimmed::{How, Made, Whole};
+use crate::document::trim_recording::{TrimOptions, TrimSource, TrimmedPart};
 use clap::{Args, FromArgMatches as _};
 use replay_engine::client::{ClientError, Lease};
 use replay_engine::device::DeviceInfo;
@@ -60,7 +60,7 @@ struct Arguments {
 }
 
 /// Exit code of a command that cannot tell.
-const CANNOT_TELL: i32 = 125;
+const CANNOT_TELL_CODE: i32 = 125;
 /// Time between two looks at whether a command ended.
 const TICK: Duration = Duration::from_millis(5);
 
@@ -92,7 +92,7 @@ struct Report<'a> {
 /// What a failed replay is known again by: event of the whole, register, and whether the run failed; where neither a
 /// difference nor a fault tells it, what else did not come out: why the run ended, or which effect is not there.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Sign {
+struct FailureSignature {
     failed: bool,
     divergence: Option<(u64, String)>,
     fault: Option<u64>,
@@ -102,9 +102,9 @@ struct Sign {
     effect: Option<(String, Option<u64>)>,
 }
 
-impl Sign {
+impl FailureSignature {
     /// `None` for a replay that matches. `events`: the old number of each event.
-    fn of(outcome: &Outcome, events: &[u64]) -> Option<Self> {
+    fn from_outcome(outcome: &Outcome, events: &[u64]) -> Option<Self> {
         if outcome.verdict == Verdict::Match {
             return None;
         }
@@ -125,7 +125,7 @@ impl Sign {
                 .failure
                 .as_deref()
                 .filter(|_| other)
-                .map(|text| reason(text, old)),
+                .map(|text| parse_reason(text, old)),
             effect: missing.filter(|_| other).map(|e| (e.kind.clone(), e.event.map(old))),
             divergence,
             fault,
@@ -135,7 +135,7 @@ impl Sign {
 
 /// Why a run ended, `event 12: no interrupt came on lines 0b1 within 90000 ns`: the event by its number in the whole,
 /// and the words with a mark for each number, since limits and counts are the plan's.
-fn reason(text: &str, old: impl Fn(u64) -> u64) -> (Option<u64>, String) {
+fn parse_reason(text: &str, old: impl Fn(u64) -> u64) -> (Option<u64>, String) {
     let named = text.strip_prefix("event ").and_then(|t| t.split_once(": "));
     let (event, rest) = match named.map(|(n, rest)| (n.parse::<u64>(), rest)) {
         Some((Ok(n), rest)) => (Some(old(n)), rest),
@@ -150,14 +150,14 @@ fn reason(text: &str, old: impl Fn(u64) -> u64) -> (Option<u64>, String) {
 }
 
 /// How candidates are looked at.
-struct Looking<'a> {
+struct CandidateJudge<'a> {
     arguments: &'a Arguments,
     /// The board that candidates are replayed on, and what is known of it. With a command nothing is replayed, and the
     /// board is free for that: only what it is matters.
     lease: Option<Lease>,
     device: Option<DeviceInfo>,
     /// How the whole fails on the board.
-    sign: Option<Sign>,
+    sign: Option<FailureSignature>,
     folder: tempfile::TempDir,
     jobs: usize,
     out: &'a mut Out,
@@ -166,8 +166,13 @@ struct Looking<'a> {
     complained: Cell<bool>,
 }
 
-impl Looking<'_> {
-    fn compiled(&self, recording: &Recording, device: &DeviceInfo, progress: &Progress) -> Result<Compiled, Told> {
+impl CandidateJudge<'_> {
+    fn compile_candidate(
+        &self,
+        recording: &Recording,
+        device: &DeviceInfo,
+        progress: &Progress,
+    ) -> Result<Compiled, JudgeError> {
         let made = compile(
             recording,
             &Edits::default(),
@@ -176,60 +181,70 @@ impl Looking<'_> {
             progress,
         );
         made.map_err(|e| match e {
-            CompileError::Cancelled(_) => Told::Stop(Stop::Cancelled),
-            e => Told::Unknown(format!("no plan: {e}")),
+            CompileError::Cancelled(_) => JudgeError::Stop(Stop::Cancelled),
+            e => JudgeError::Unknown(format!("no plan: {e}")),
         })
     }
 
-    fn on_board(&mut self, made: &Made, progress: &Progress) -> Result<Shows, Told> {
+    fn judge_on_target(&mut self, made: &TrimmedPart, progress: &Progress) -> Result<CandidateResult, JudgeError> {
         let Some(device) = &self.device else {
-            return Ok(Shows::Failure);
+            return Ok(CandidateResult::Failure);
         };
-        let compiled = self.compiled(&made.trimmed.recording, device, progress)?;
+        let compiled = self.compile_candidate(&made.trimmed.recording, device, progress)?;
         if self.arguments.until.is_some() {
             return match verify(&compiled.plan, &compiled.pages, device) {
-                Ok(_) => Ok(Shows::Failure),
-                Err(e) => Err(Told::Unknown(format!("the plan is refused: {e}"))),
+                Ok(_) => Ok(CandidateResult::Failure),
+                Err(e) => Err(JudgeError::Unknown(format!("the plan is refused: {e}"))),
             };
         }
         let Some(lease) = &mut self.lease else {
-            return Ok(Shows::Failure);
+            return Ok(CandidateResult::Failure);
         };
         // Each replay counts its own progress; being stopped is everybody's.
         let own = Progress::new();
-        let _going = stop::during(&own);
+        let _going = signals::cancel_on_signal(&own);
         let sign = match lease.replay(&compiled, 1, &own, false) {
-            Ok(outcome) => Sign::of(&outcome, &made.trimmed.events),
-            Err(ClientError::Cancelled) => return Err(Told::Stop(Stop::Cancelled)),
+            Ok(outcome) => FailureSignature::from_outcome(&outcome, &made.trimmed.events),
+            Err(ClientError::Cancelled) => return Err(JudgeError::Stop(Stop::Cancelled)),
             Err(e @ (ClientError::PlanRefused(_) | ClientError::AgentRefusedPlan(_))) => {
-                return Err(Told::Unknown(format!("the plan is refused: {e}")));
+                return Err(JudgeError::Unknown(format!("the plan is refused: {e}")));
             }
-            Err(e) => return Err(Told::Stop(Stop::Failed(e.to_string()))),
+            Err(e) => return Err(JudgeError::Stop(Stop::Failed(e.to_string()))),
         };
         // The first that is looked at is the whole: the failure is how that fails.
         if self.steps.is_empty() {
             self.sign.clone_from(&sign);
         }
         Ok(match sign {
-            None => Shows::Not,
-            sign if sign == self.sign => Shows::Failure,
-            Some(other) => return Err(Told::Unknown(format!("it fails otherwise: {}", words(&other)))),
+            None => CandidateResult::NoFailure,
+            sign if sign == self.sign => CandidateResult::Failure,
+            Some(other) => {
+                return Err(JudgeError::Unknown(format!(
+                    "it fails otherwise: {}",
+                    describe_signature(&other)
+                )));
+            }
         })
     }
 
-    fn command(&self, command: &str, made: &Made, progress: &Progress) -> Result<Shows, Told> {
-        let failed = |e: String| Told::Stop(Stop::Failed(e));
+    fn judge_by_command(
+        &self,
+        command: &str,
+        made: &TrimmedPart,
+        progress: &Progress,
+    ) -> Result<CandidateResult, JudgeError> {
+        let failed = |e: String| JudgeError::Stop(Stop::Failed(e));
         let path = self.folder.path().join(format!("candidate-{}.kine", self.steps.len()));
         // Its own count; being stopped is everybody's.
         let own = Progress::new();
-        let going = stop::during(&own);
+        let going = signals::cancel_on_signal(&own);
         let written = trim::write(&made.trimmed, &path, &path, &own);
         drop(going);
-        progress.check().map_err(|_| Told::Stop(Stop::Cancelled))?;
+        progress.check().map_err(|_| JudgeError::Stop(Stop::Cancelled))?;
         written.map_err(|e| failed(e.to_string()))?;
         let mut child = Command::new("sh")
             .arg("-c")
-            .arg(filled(command, &path).map_err(failed)?)
+            .arg(fill_command(command, &path).map_err(failed)?)
             // A group of its own: it is ended with all that it started, and an interrupt at the terminal is ours to judge.
             .process_group(0)
             .env("KINESCOPE_CANDIDATE", &path)
@@ -239,21 +254,21 @@ impl Looking<'_> {
             .map_err(|e| failed(format!("the command does not start: {e}")))?;
         let ended = loop {
             if progress.check().is_err() {
-                end(&mut child);
-                return Err(Told::Stop(Stop::Cancelled));
+                kill_group(&mut child);
+                return Err(JudgeError::Stop(Stop::Cancelled));
             }
             match child.try_wait() {
                 Ok(Some(status)) => break status,
                 Ok(None) => std::thread::sleep(TICK),
                 Err(e) => {
-                    end(&mut child);
+                    kill_group(&mut child);
                     return Err(failed(format!("the command: {e}")));
                 }
             }
         };
         // What it said while the person stopped the search is no verdict.
         if progress.check().is_err() {
-            return Err(Told::Stop(Stop::Cancelled));
+            return Err(JudgeError::Stop(Stop::Cancelled));
         }
         // The command may have moved it away. What stays lies there until the end, and may fill the disk.
         if let Err(e) = std::fs::remove_file(&path)
@@ -266,9 +281,9 @@ impl Looking<'_> {
             ));
         }
         match ended.code() {
-            Some(0) => Ok(Shows::Failure),
-            Some(1) => Ok(Shows::Not),
-            Some(CANNOT_TELL) => Ok(Shows::Unknown("the command exits with 125".into())),
+            Some(0) => Ok(CandidateResult::Failure),
+            Some(1) => Ok(CandidateResult::NoFailure),
+            Some(CANNOT_TELL_CODE) => Ok(CandidateResult::Unknown("the command exits with 125".into())),
             Some(n) => Err(failed(format!(
                 "the command exits with {n} (expected 0: the failure shows, 1: it does not, 125: cannot tell)"
             ))),
@@ -279,7 +294,7 @@ impl Looking<'_> {
 
 /// The command with the candidate's path in place of `{}`. The path stands there bare, so that it is the same within
 /// quotes of whatever kind.
-fn filled(command: &str, path: &Path) -> Result<String, String> {
+fn fill_command(command: &str, path: &Path) -> Result<String, String> {
     if !command.contains("{}") {
         return Ok(command.to_owned());
     }
@@ -295,18 +310,18 @@ fn filled(command: &str, path: &Path) -> Result<String, String> {
 }
 
 /// Ends a command with everything that it started. It may have ended by itself meanwhile.
-fn end(child: &mut Child) {
+fn kill_group(child: &mut Child) {
     let _gone = kill_process_group(Pid::from_child(child), Signal::KILL);
     let _waited = child.wait();
 }
 
 /// Why a candidate is not judged.
-enum Told {
+enum JudgeError {
     Unknown(String),
     Stop(Stop),
 }
 
-fn words(sign: &Sign) -> String {
+fn describe_signature(sign: &FailureSignature) -> String {
     match (&sign.divergence, sign.fault, &sign.reason, &sign.effect) {
         (Some((event, register)), ..) => format!("first at event {event} of the whole, {register}"),
         (None, Some(event), ..) => format!("a fault at event {event} of the whole"),
@@ -318,41 +333,41 @@ fn words(sign: &Sign) -> String {
     }
 }
 
-impl Judge for Looking<'_> {
-    fn judge(&mut self, made: &Made, progress: &Progress) -> Result<Shows, Stop> {
+impl Judge for CandidateJudge<'_> {
+    fn judge(&mut self, made: &TrimmedPart, progress: &Progress) -> Result<CandidateResult, Stop> {
         let told = self
-            .on_board(made, progress)
+            .judge_on_target(made, progress)
             .and_then(|shows| match &self.arguments.until {
-                Some(command) => self.command(command, made, progress),
+                Some(command) => self.judge_by_command(command, made, progress),
                 None => Ok(shows),
             });
         match told {
             Ok(shows) => Ok(shows),
-            Err(Told::Unknown(why)) => Ok(Shows::Unknown(why)),
-            Err(Told::Stop(stop)) => Err(stop),
+            Err(JudgeError::Unknown(why)) => Ok(CandidateResult::Unknown(why)),
+            Err(JudgeError::Stop(stop)) => Err(stop),
         }
     }
 
-    fn told(&mut self, candidate: &Candidate, made: &Made, shows: &Shows) -> Result<(), Stop> {
+    fn report(&mut self, candidate: &Candidate, made: &TrimmedPart, shows: &CandidateResult) -> Result<(), Stop> {
         let kept: Vec<u32> = candidate.jobs.iter().copied().collect();
         let (text, why) = match shows {
-            Shows::Failure => ("failure", None),
-            Shows::Not => ("no-failure", None),
-            Shows::Unknown(why) => ("cannot-tell", Some(why.clone())),
+            CandidateResult::Failure => ("failure", None),
+            CandidateResult::NoFailure => ("no-failure", None),
+            CandidateResult::Unknown(why) => ("cannot-tell", Some(why.clone())),
         };
         let step = Step {
-            events: made.trimmed.told.events[1],
+            events: made.trimmed.summary.events[1],
             jobs_kept: kept,
             shows: text,
             why,
         };
         self.steps.push(step.clone());
-        if self.out.json() {
+        if self.out.is_json() {
             return Ok(());
         }
         let verdict = match (shows, &step.why) {
-            (Shows::Failure, _) => "the failure shows".to_owned(),
-            (Shows::Not, _) => "it does not show".to_owned(),
+            (CandidateResult::Failure, _) => "the failure shows".to_owned(),
+            (CandidateResult::NoFailure, _) => "it does not show".to_owned(),
             (_, why) => format!("cannot tell: {}", why.as_deref().unwrap_or_default()),
         };
         let line = format!(
@@ -360,8 +375,8 @@ impl Judge for Looking<'_> {
             self.steps.len(),
             step.jobs_kept.len(),
             self.jobs,
-            trim::in_words(&step.jobs_kept),
-            counted(step.events, "event"),
+            trim::format_ranges(&step.jobs_kept),
+            format_count(step.events, "event"),
         );
         let told = self.out.line(line).and_then(|()| self.out.flush());
         told.map_err(|e| Stop::Failed(Failure::from(e).to_string()))
@@ -369,29 +384,29 @@ impl Judge for Looking<'_> {
 }
 
 /// How a search ended: why it stopped, if it did, and what of it is told.
-struct Ended {
+struct SearchResult {
     stopped: Option<Stop>,
-    best: Option<Made>,
+    best: Option<TrimmedPart>,
     steps: Vec<Step>,
     tried: u64,
 }
 
 fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
     let file = &arguments.source.file;
-    let files = Files::of(file);
+    let files = CommandFiles::for_recording(file);
     let at = match &arguments.to {
-        Some(to) => Some(files.writes("-o", Some(to)).check_kine(to)?),
+        Some(to) => Some(files.with_output("-o", Some(to)).check_kine(to)?),
         None => None,
     };
-    let opened = arguments.source.open_sound()?;
+    let opened = arguments.source.open_undamaged()?;
     let begin = Instant::now();
-    let ended = waiting::printing("bisecting", |progress, _| search(arguments, &opened, out, progress))?;
+    let ended = progress_line::run_printing("bisecting", |progress, _| search(arguments, &opened, out, progress))?;
     let steps = &ended.steps;
     let first = steps.first().map_or("", |s| s.shows);
     let stopped = match ended.stopped {
         Some(Stop::Failed(why)) if ended.best.is_none() => return Err(Failure::file(file, why)),
         Some(Stop::Cancelled) if ended.best.is_none() => {
-            return Err(Failure::stopped(stop::asked().unwrap_or(130)));
+            return Err(Failure::stopped(signals::requested_exit_code().unwrap_or(130)));
         }
         stopped => stopped,
     };
@@ -430,7 +445,7 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
     match stopped {
         Some(Stop::Cancelled) => {
             out.flush()?;
-            Err(Failure::stopped(stop::asked().unwrap_or(130)))
+            Err(Failure::stopped(signals::requested_exit_code().unwrap_or(130)))
         }
         Some(Stop::Failed(why)) => {
             out.flush()?;
@@ -440,23 +455,24 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
     }
 }
 
-fn search(arguments: &Arguments, opened: &Opened, out: &mut Out, progress: &Progress) -> Result<Ended, Failure> {
+fn search(arguments: &Arguments, opened: &Opened, out: &mut Out, progress: &Progress) -> Result<SearchResult, Failure> {
     let file: &Path = &arguments.source.file;
-    let whole = Whole::new(&opened.recording, trim::name(file), progress).map_err(|e| Failure::file(file, e))?;
+    let whole =
+        TrimSource::new(&opened.recording, trim::source_name(file), progress).map_err(|e| Failure::file(file, e))?;
     let jobs = whole.producers().parts().len();
     let (lease, device) = match &arguments.on {
         Some(name) => {
-            let lease = arguments.keys.board(name)?;
+            let lease = arguments.keys.open_target(name)?;
             let device = lease.info().clone();
             factories()
-                .fits(&opened.recording, name, &device)
+                .check_fit(&opened.recording, name, &device)
                 .map_err(|e| Failure::file(file, e))?;
             // The command may want the board.
             (Some(lease).filter(|_| arguments.until.is_none()), Some(device))
         }
         None => (None, None),
     };
-    let looking = Looking {
+    let looking = CandidateJudge {
         arguments,
         lease,
         device,
@@ -467,9 +483,9 @@ fn search(arguments: &Arguments, opened: &Opened, out: &mut Out, progress: &Prog
         steps: Vec::new(),
         complained: Cell::new(false),
     };
-    let how = How {
+    let how = TrimOptions {
         needs: arguments.needs.needs(),
-        ..How::default()
+        ..TrimOptions::default()
     };
     if jobs == 0 {
         return Err(Failure::file(
@@ -478,18 +494,18 @@ fn search(arguments: &Arguments, opened: &Opened, out: &mut Out, progress: &Prog
         ));
     }
     let mut search = Search::new(&whole, how, looking, arguments.most);
-    let went = search.whole(progress).and_then(|shows| {
-        if shows != Shows::Failure {
+    let went = search.test_whole(progress).and_then(|shows| {
+        if shows != CandidateResult::Failure {
             return Ok(());
         }
-        search.jobs(progress)?;
+        search.reduce_jobs(progress)?;
         if arguments.jobs_only {
             Ok(())
         } else {
-            search.setup(progress)
+            search.reduce_setup(progress)
         }
     });
-    Ok(Ended {
+    Ok(SearchResult {
         stopped: went.err(),
         tried: search.tried,
         steps: search.judge().steps.clone(),
@@ -499,18 +515,18 @@ fn search(arguments: &Arguments, opened: &Opened, out: &mut Out, progress: &Prog
 
 fn report(
     to: Option<&Path>,
-    best: &Made,
+    best: &TrimmedPart,
     steps: &[Step],
     tried: u64,
     ended: Option<&'static str>,
     took: Duration,
     out: &mut Out,
 ) -> Result<(), Failure> {
-    let told = &best.trimmed.told;
+    let told = &best.trimmed.summary;
     let count = |shows: &str| steps.iter().filter(|s| s.shows == shows).count() as u64;
     let (shown, not_shown, cannot_tell) = (count("failure"), count("no-failure"), count("cannot-tell"));
     let duration_ns = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
-    if out.json() {
+    if out.is_json() {
         out.value(&Report {
             path: to.map(|p| p.display().to_string()),
             jobs: told.jobs,
@@ -536,14 +552,14 @@ fn report(
         "{} of {} jobs: {}; {} of {} events{how}",
         told.jobs_kept.len(),
         told.jobs,
-        trim::in_words(&told.jobs_kept),
+        trim::format_ranges(&told.jobs_kept),
         told.events[1],
         told.events[0]
     ))?;
     out.line(format_args!(
         "{} looked at in {}: the failure shows in {shown}, not in {not_shown}, cannot be told of {cannot_tell}",
-        counted(tried, "candidate"),
-        duration(duration_ns)
+        format_count(tried, "candidate"),
+        format_duration(duration_ns)
     ))?;
     if let Some(to) = to {
         out.line(format_args!("{}: written", to.display()))?;
@@ -555,10 +571,10 @@ fn report(
 mod tests {
     use super::*;
 
-    fn failed(why: &str) -> Option<Sign> {
+    fn failed(why: &str) -> Option<FailureSignature> {
         let mut outcome = Outcome::unfinished("software:mali-g71".into());
         outcome.failure = Some(why.into());
-        Sign::of(&outcome, &[10, 20, 30])
+        FailureSignature::from_outcome(&outcome, &[10, 20, 30])
     }
 
     #[test]
@@ -570,7 +586,7 @@ mod tests {
         assert_ne!(wait, failed("event 1: the budget of 9 ns is spent"));
         assert_ne!(wait, failed("the image 3 is missing"));
         assert_eq!(
-            words(&wait.unwrap()),
+            describe_signature(&wait.unwrap()),
             "at event 20 of the whole, no interrupt came on lines # within # ns"
         );
     }

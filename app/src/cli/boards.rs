@@ -1,12 +1,12 @@
 //! `boards`: the boards that can be replayed on, and the forms of those that are too many to list.
 
 use super::agents::forget;
-use super::board::Keys;
 use super::failure::complain;
-use super::{Exit, Failure, Out, Verb, hex};
-use crate::document::boards::{contained_by, factories};
+use super::replay_arguments::Keys;
+use super::{Exit, Failure, Out, Verb, format_hex};
+use crate::document::boards::{factories, label_containment};
 use clap::{Args, FromArgMatches as _};
-use replay_engine::client::boards::{self, Board, Reach};
+use replay_engine::client::boards::{self, Availability, Board};
 use replay_engine::device::Containment;
 use serde::Serialize;
 
@@ -27,7 +27,7 @@ struct Arguments {
 }
 
 #[derive(Serialize)]
-struct Shown<'a> {
+struct TargetRow<'a> {
     board: &'a str,
     description: &'a str,
     state: &'static str,
@@ -48,14 +48,14 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
     if let Some(name) = &arguments.forget {
         return forget(&arguments.keys.open()?, name, out);
     }
-    let mut all = boards::here(&factories());
+    let mut all = boards::list_local(&factories());
     let paired = arguments.keys.open();
-    match paired.and_then(|keys| boards::paired(&keys).map_err(|e| Failure::usage(e.to_string()))) {
+    match paired.and_then(|keys| boards::list_paired(&keys).map_err(|e| Failure::usage(e.to_string()))) {
         Ok(paired) => all.extend(paired),
         Err(e) => complain(format_args!("paired agents could not be read: {e}")),
     }
-    let shown = all.iter().map(show);
-    if out.json() {
+    let shown = all.iter().map(target_row);
+    if out.is_json() {
         out.array(shown)?;
         return Ok(Exit::Good);
     }
@@ -69,34 +69,34 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
         let state = b
             .reason
             .map_or_else(|| b.state.to_owned(), |r| format!("{}: {r}", b.state));
-        let by = b.containment.map_or("-", contained_by).to_owned();
+        let by = b.containment.map_or("-", label_containment).to_owned();
         vec![b.board.to_owned(), gpu, by, state, b.description.to_owned()]
     }));
     let form = |(form, what): (&str, &str)| {
-        [form, "-", contained_by(Containment::Software), "here", what]
+        [form, "-", label_containment(Containment::Software), "here", what]
             .map(str::to_owned)
             .to_vec()
     };
-    rows.extend(boards::forms().into_iter().map(form));
+    rows.extend(boards::list_name_forms().into_iter().map(form));
     out.table(&rows)?;
     Ok(Exit::Good)
 }
 
-fn show(board: &Board) -> Shown<'_> {
+fn target_row(board: &Board) -> TargetRow<'_> {
     let (state, reason) = match &board.reach {
-        Reach::Here => ("here", None),
-        Reach::Free => ("free", None),
-        Reach::Busy(by) => ("busy", Some(by.as_str())),
-        Reach::Away(why) => ("away", Some(why.as_str())),
+        Availability::Here => ("here", None),
+        Availability::Free => ("free", None),
+        Availability::Busy(by) => ("busy", Some(by.as_str())),
+        Availability::Away(why) => ("away", Some(why.as_str())),
     };
     let info = board.info.as_ref();
-    Shown {
+    TargetRow {
         board: &board.name,
         description: &board.description,
         state,
         reason,
         gpu: info.map(|i| Gpu {
-            id: hex(u64::from(i.gpu_id)),
+            id: format_hex(u64::from(i.gpu_id)),
             name: &i.gpu_name,
         }),
         virtual_time: info.map(|i| i.virtual_time),

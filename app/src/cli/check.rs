@@ -1,6 +1,6 @@
 //! `check`: what is suspicious in a recording.
 
-use super::out::counted;
+use super::out::format_count;
 use super::source::Source;
 use super::{Exit, Failure, Out, Verb};
 use clap::{Args, FromArgMatches as _};
@@ -26,14 +26,14 @@ struct Arguments {
 
 /// A finding as JSON shows it.
 #[derive(Serialize)]
-pub struct Shown<'a> {
+pub struct FindingRow<'a> {
     kind: FindingKind,
     severity: Severity,
     place: &'a str,
     message: &'a str,
 }
 
-impl<'a> From<&'a Finding> for Shown<'a> {
+impl<'a> From<&'a Finding> for FindingRow<'a> {
     fn from(f: &'a Finding) -> Self {
         Self {
             kind: f.kind,
@@ -45,7 +45,7 @@ impl<'a> From<&'a Finding> for Shown<'a> {
 }
 
 /// The name that JSON gives a kind or severity, for text.
-pub fn name_of(value: &impl Serialize) -> String {
+pub fn json_name(value: &impl Serialize) -> String {
     serde_json::to_value(value)
         .ok()
         .and_then(|v| v.as_str().map(str::to_owned))
@@ -54,25 +54,25 @@ pub fn name_of(value: &impl Serialize) -> String {
 
 fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
     let opened = arguments.source.open()?;
-    let mut findings =
-        check::file(&arguments.source.file, &Progress::new()).map_err(|e| Failure::file(&arguments.source.file, e))?;
+    let mut findings = check::check_file(&arguments.source.file, &Progress::new())
+        .map_err(|e| Failure::file(&arguments.source.file, e))?;
     findings.extend(check::check(&opened.recording));
     let count = |severity| findings.iter().filter(|f| f.severity == severity).count();
     let (errors, warnings, notes) = (count(Severity::Error), count(Severity::Warning), count(Severity::Note));
-    if out.json() {
-        out.array(findings.iter().map(Shown::from))?;
+    if out.is_json() {
+        out.array(findings.iter().map(FindingRow::from))?;
     } else {
         for f in &findings {
             out.line(format_args!(
                 "{}: {}: {} ({})",
-                name_of(&f.severity),
+                json_name(&f.severity),
                 f.place,
                 f.message,
-                name_of(&f.kind)
+                json_name(&f.kind)
             ))?;
         }
         let counts = [(errors, "error"), (warnings, "warning"), (notes, "note")];
-        out.line(counts.map(|(n, noun)| counted(n as u64, noun)).join(", "))?;
+        out.line(counts.map(|(n, noun)| format_count(n as u64, noun)).join(", "))?;
     }
-    Ok(Exit::found(errors > 0 || arguments.strict && warnings > 0))
+    Ok(Exit::differs_if(errors > 0 || arguments.strict && warnings > 0))
 }

@@ -2,7 +2,7 @@
 
 use super::source::{Opened, Source, number};
 use super::times::EventTimes;
-use super::{Exit, Failure, Out, Verb, filtered, hex, waiting};
+use super::{Exit, Failure, Out, Verb, event_filter, format_hex, progress_line};
 use clap::{Args, FromArgMatches as _};
 use serde::Serialize;
 use std::borrow::Cow;
@@ -11,7 +11,7 @@ use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 use trace_core::ranges;
 use trace_core::recording::{DmaMapRow, EventKind, InterruptLine};
-use trace_core::registers::place_name;
+use trace_core::registers::format_location;
 
 pub const VERB: Verb = Verb {
     name: "events",
@@ -28,7 +28,7 @@ struct Arguments {
     #[arg(long, value_name = "FIRST..END", value_parser = range)]
     range: Option<(u64, u64)>,
     /// Only what makes this job ready, and everything while it runs: its number, FIRST..END or FIRST..=LAST
-    #[arg(long, value_name = "N", value_parser = filtered::job_filter)]
+    #[arg(long, value_name = "N", value_parser = event_filter::job_filter)]
     job: Option<String>,
     /// Only events that pass this filter: 'reg =~ "JS1_.*" and write and value & 0x100 != 0' (docs/query.md)
     #[arg(long = "where", value_name = "EXPR")]
@@ -77,9 +77,9 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
     let opened = arguments.source.open()?;
     let count = opened.recording.events.len() as u64;
     let (first, end) = arguments.range.unwrap_or((0, u64::MAX));
-    opened.before(Some(first))?;
+    opened.check_event(Some(first))?;
     let range = first.min(count)..end.min(count);
-    let wanted = Wanted {
+    let wanted = EventSelection {
         register: arguments.register.as_ref().map(|r| r.to_ascii_lowercase()),
         kind: match (arguments.reads, arguments.writes) {
             (true, _) => Some(EventKind::Read),
@@ -88,23 +88,23 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
         },
     };
     if let Some(job) = &arguments.job {
-        filtered::check_job(job, &opened)?;
+        event_filter::check_job(job, &opened)?;
     }
-    let filter = filtered::of_events(arguments.filter.as_deref(), arguments.job.as_deref(), &opened)?;
+    let filter = event_filter::of_events(arguments.filter.as_deref(), arguments.job.as_deref(), &opened)?;
     let each = |out: &mut Out, add: &mut dyn FnMut(&mut Out, &Event) -> io::Result<()>| match &filter {
         None => range
             .clone()
-            .filter_map(|e| shown(&opened, e, &wanted))
+            .filter_map(|e| event_row(&opened, e, &wanted))
             .try_for_each(|e| add(out, &e))
             .map_err(Failure::from),
-        Some(filter) => waiting::printing("filtering events", |progress, _| {
+        Some(filter) => progress_line::run_printing("filtering events", |progress, _| {
             let mut flushed: Option<Instant> = None;
             let mut failed = None;
             let scanned = filter.scan(&opened.recording.events, range.clone(), progress, |found| {
-                let mut events = found.events().filter_map(|e| shown(&opened, e, &wanted));
+                let mut events = found.events().filter_map(|e| event_row(&opened, e, &wanted));
                 let mut done = events.try_for_each(|e| add(out, &e));
                 // Whoever reads along sees the first ones at once, and the others as they come.
-                if done.is_ok() && flushed.is_none_or(|f| f.elapsed() > PATIENCE) {
+                if done.is_ok() && flushed.is_none_or(|f| f.elapsed() > FLUSH_INTERVAL) {
                     done = out.flush();
                     flushed = Some(Instant::now());
                 }
@@ -122,40 +122,48 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
             }
         }),
     };
-    if out.json() {
-        out.array_of(each)?;
+    if out.is_json() {
+        out.array_with(each)?;
     } else {
-        let times = EventTimes::of(&opened.recording);
-        let head = columns("Event", times.head(), "Thread", "Kind", "Register", "Value", "Means");
+        let times = EventTimes::for_recording(&opened.recording);
+        let head = format_columns(
+            "Event",
+            times.column_header(),
+            "Thread",
+            "Kind",
+            "Register",
+            "Value",
+            "Means",
+        );
         out.line(head)?;
         each(out, &mut |out, e| {
             let what = e.register.as_ref().or(e.place.as_ref()).map_or("", String::as_str);
             let value = e.value.as_deref().unwrap_or_default();
             let means = e.means.as_deref().unwrap_or_default();
-            let (event, time, thread) = (e.event.to_string(), times.text(e.time_ns), e.thread.to_string());
-            out.line(columns(&event, &time, &thread, e.kind, what, value, means))
+            let (event, time, thread) = (e.event.to_string(), times.format_time(e.time_ns), e.thread.to_string());
+            out.line(format_columns(&event, &time, &thread, e.kind, what, value, means))
         })?;
     }
     Ok(Exit::Good)
 }
 
 /// A line of the table. Its columns have the width of what is usual: events are printed as they are found.
-fn columns(event: &str, time: &str, thread: &str, kind: &str, what: &str, value: &str, means: &str) -> String {
+fn format_columns(event: &str, time: &str, thread: &str, kind: &str, what: &str, value: &str, means: &str) -> String {
     let line = format!("{event:>8}  {time:>14}  {thread:>6}  {kind:<10}  {what:<24}  {value:>10}  {means}");
     line.trim_end().to_owned()
 }
 
 /// Time between two looks of whoever reads along.
-const PATIENCE: Duration = Duration::from_millis(100);
+const FLUSH_INTERVAL: Duration = Duration::from_millis(100);
 
 /// What was asked for.
-struct Wanted {
+struct EventSelection {
     register: Option<String>,
     kind: Option<EventKind>,
 }
 
 /// An event as it is shown; `None` where it is not what was asked for.
-fn shown(opened: &Opened, index: u64, wanted: &Wanted) -> Option<Event> {
+fn event_row(opened: &Opened, index: u64, wanted: &EventSelection) -> Option<Event> {
     let events = &opened.recording.events;
     let at = usize::try_from(index).ok()?;
     let kind = events.kind(at);
@@ -186,10 +194,10 @@ fn shown(opened: &Opened, index: u64, wanted: &Wanted) -> Option<Event> {
                 .spaces
                 .get(usize::from(access.space))
                 .map(|s| s.name.clone());
-            event.offset = Some(hex(u64::from(access.offset)));
-            event.place = Some(place_name(&opened.recording, access.space, access.offset));
+            event.offset = Some(format_hex(u64::from(access.offset)));
+            event.place = Some(format_location(&opened.recording, access.space, access.offset));
             event.width = Some(access.width);
-            event.value = Some(hex(access.value));
+            event.value = Some(format_hex(access.value));
             event.means = opened
                 .device
                 .and_then(|d| d.describe(&access))
@@ -200,7 +208,7 @@ fn shown(opened: &Opened, index: u64, wanted: &Wanted) -> Option<Event> {
             let row = events.interrupts.get(payload)?;
             event.kind = "interrupt";
             event.register = InterruptLine::from_raw(row.line).map(|l| l.name().to_owned());
-            event.value = Some(hex(u64::from(row.status)));
+            event.value = Some(format_hex(u64::from(row.status)));
         }
         Some(EventKind::Mark) => {
             event.kind = "mark";
@@ -209,13 +217,13 @@ fn shown(opened: &Opened, index: u64, wanted: &Wanted) -> Option<Event> {
         Some(EventKind::Submit) => {
             let row = events.submits.get(payload)?;
             event.kind = "submit";
-            event.value = Some(hex(row.head_va));
+            event.value = Some(format_hex(row.head_va));
             event.means = Some(format!("slot {}, address space {}", row.slot, row.address_space));
         }
         Some(EventKind::HostWrite) => {
             let row = events.host_write(at)?;
             event.kind = "host-write";
-            event.value = Some(hex(row.at));
+            event.value = Some(format_hex(row.at));
             event.means = Some(format!("{} bytes", row.bytes));
         }
         Some(EventKind::Undecoded) => {
@@ -224,19 +232,19 @@ fn shown(opened: &Opened, index: u64, wanted: &Wanted) -> Option<Event> {
             let number = events.space.get(at).unwrap_or(0);
             let space = opened.recording.facts.spaces.get(usize::from(number));
             event.space = space.map(|s| s.name.clone());
-            event.offset = Some(hex(u64::from(row.offset)));
-            event.place = Some(place_name(&opened.recording, number, row.offset));
+            event.offset = Some(format_hex(u64::from(row.offset)));
+            event.place = Some(format_location(&opened.recording, number, row.offset));
             event.width = row.width();
             event.means = Some(row.describe());
         }
         Some(EventKind::DmaMap) => {
             let row = events.dma_map(at)?;
             event.kind = "dma-map";
-            event.value = (row.bus != DmaMapRow::UNKNOWN).then(|| hex(row.bus));
+            event.value = (row.bus != DmaMapRow::UNKNOWN).then(|| format_hex(row.bus));
             event.means = Some(row.describe());
         }
         Some(kind) => {
-            event.kind = kind.call_word()?;
+            event.kind = kind.call_name()?;
             event.means = events.call(at).map(|c| c.describe(opened.calls.as_ref()));
         }
         None => {}
@@ -248,5 +256,5 @@ fn shown(opened: &Opened, index: u64, wanted: &Wanted) -> Option<Event> {
         return None;
     }
     // The values above were compared with their digests as they were looked up.
-    (!opened.recording.damage.any() || !events.is_damaged(at)).then_some(event)
+    (!opened.recording.damage.has_damage() || !events.is_damaged(at)).then_some(event)
 }

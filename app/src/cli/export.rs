@@ -2,17 +2,17 @@
 //! as a program of its own.
 
 use super::failure::complain;
-use super::out::counted;
-use super::outputs::Files;
+use super::out::format_count;
+use super::outputs::CommandFiles;
 use super::source::Source;
-use super::{Exit, Failure, Out, Verb, exported_program, filtered, waiting};
+use super::{Exit, Failure, Out, Verb, event_filter, exported_program, progress_line};
 use clap::{Args, FromArgMatches as _, ValueEnum};
 use kinescope_files::output::{self, OutputError};
 use serde::Serialize;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use trace_core::progress::Progress;
-use trace_query::{Exported, Format, Table};
+use trace_query::{ExportSummary, Format, Table};
 use trace_waves::{Clock, WavesError};
 
 pub const VERB: Verb = Verb {
@@ -29,8 +29,8 @@ struct Arguments {
     /// Which table: events, jobs, registers, pages, mappings or buffers [default: events]
     #[arg(long, value_name = "TABLE", value_parser = table)]
     table: Option<Table>,
-    /// What else: vcd or fst, a waveform of the registers; perfetto, a trace; program, the replay as a Rust crate without
-    /// std and as a C library that firmware can link. A name that ends in .vcd, .fst or .pftrace says it too
+    /// What else: vcd or fst, a waveform of the registers; perfetto, a trace; program, the replay as a Rust crate
+    /// without std and as a C library that firmware can link. A name that ends in .vcd, .fst or .pftrace says it too
     #[arg(
         long = "to",
         value_name = "WHAT",
@@ -38,7 +38,7 @@ struct Arguments {
         conflicts_with = "table",
         id = "as_what"
     )]
-    what: Option<What>,
+    what: Option<ExportFormat>,
     /// Only events that pass this filter (docs/query.md); of tables, for events alone
     #[arg(long = "where", value_name = "EXPR")]
     filter: Option<String>,
@@ -54,7 +54,7 @@ struct Arguments {
 
 /// What a recording becomes beside tables.
 #[derive(Clone, Copy, Debug, ValueEnum)]
-enum What {
+enum ExportFormat {
     /// A waveform as text, for every viewer
     Vcd,
     /// A waveform, packed
@@ -65,9 +65,9 @@ enum What {
     Program,
 }
 
-impl What {
+impl ExportFormat {
     /// What the name of a file says that it is to be.
-    fn named(file: &Path) -> Option<Self> {
+    fn from_path(file: &Path) -> Option<Self> {
         match file.extension()?.to_str()?.to_ascii_lowercase().as_str() {
             "vcd" => Some(Self::Vcd),
             "fst" => Some(Self::Fst),
@@ -101,9 +101,9 @@ struct Report {
 }
 
 /// Why nothing was exported: told in words either way.
-struct Untold(String);
+struct ExportError(String);
 
-impl From<OutputError> for Untold {
+impl From<OutputError> for ExportError {
     fn from(e: OutputError) -> Self {
         Self(e.to_string())
     }
@@ -113,7 +113,7 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
     let to = &arguments.to;
     let what = arguments
         .what
-        .or_else(|| What::named(to).filter(|_| arguments.table.is_none()));
+        .or_else(|| ExportFormat::from_path(to).filter(|_| arguments.table.is_none()));
     let table = match (what, arguments.table) {
         (None, _) if arguments.clock.is_some() => {
             return Err(Failure::usage(
@@ -121,9 +121,9 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
             ));
         }
         (None, table) => table.unwrap_or(Table::Events),
-        (Some(What::Vcd), _) => return waves(arguments, trace_waves::vcd, out),
-        (Some(What::Fst), _) => return waves(arguments, trace_waves::fst, out),
-        (Some(What::Perfetto), _) => return waves(arguments, trace_waves::perfetto, out),
+        (Some(ExportFormat::Vcd), _) => return waves(arguments, trace_waves::vcd, out),
+        (Some(ExportFormat::Fst), _) => return waves(arguments, trace_waves::fst, out),
+        (Some(ExportFormat::Perfetto), _) => return waves(arguments, trace_waves::perfetto, out),
         _ if arguments.filter.is_some() || arguments.clock.is_some() => {
             return Err(Failure::usage(
                 "a program replays all of the recording: --where and --clock are for waveforms and traces",
@@ -137,39 +137,41 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
             table.name()
         )));
     }
-    let format = Format::of(to).ok_or_else(|| {
+    let format = Format::from_path(to).ok_or_else(|| {
         Failure::file(
             to,
             "the name does not say the format (expected .parquet, .arrow or .csv; .vcd, .fst or .pftrace)",
         )
     })?;
-    Files::of(&arguments.source.file).writes("-o", Some(to)).check()?;
+    CommandFiles::for_recording(&arguments.source.file)
+        .with_output("-o", Some(to))
+        .check()?;
     let opened = arguments.source.open()?;
     let timeline = match table {
         Table::Jobs | Table::Shaders => opened.timeline()?,
         _ => Default::default(),
     };
     let among = match &arguments.filter {
-        Some(text) => Some(filtered::select("--where", text, &opened)?),
+        Some(text) => Some(event_filter::select("--where", text, &opened)?),
         None => None,
     };
-    let mut exported = Exported::default();
+    let mut exported = ExportSummary::default();
     let mut used = Ok(());
-    waiting::show("exporting", |progress, _| {
+    progress_line::run_with_progress("exporting", |progress, _| {
         let written = output::write_with(to, |file| {
             let done = match &among {
                 Some(among) => trace_query::export_events(&opened.recording, among, format, file, progress),
                 None => trace_query::export(table, &opened.recording, &timeline, format, file, progress),
             };
-            exported = done.map_err(|e| Untold(e.to_string()))?;
+            exported = done.map_err(|e| ExportError(e.to_string()))?;
             used = opened.check_used();
-            used.as_ref().map_err(|e| Untold(e.to_string())).copied()
+            used.as_ref().map_err(|e| ExportError(e.to_string())).copied()
         });
         // What is damaged is the source's fault, and never that of the file to write.
         std::mem::replace(&mut used, Ok(()))?;
-        written.map_err(|Untold(why)| Failure::file(to, why))
+        written.map_err(|ExportError(why)| Failure::file(to, why))
     })?;
-    if out.json() {
+    if out.is_json() {
         out.value(&Report {
             path: to.display().to_string(),
             table: table.name(),
@@ -180,7 +182,7 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
         for problem in &exported.problems {
             complain(format_args!("{problem}; what lies there is not in the table"));
         }
-        let rows = counted(exported.rows, "row");
+        let rows = format_count(exported.rows, "row");
         out.line(format_args!("{}: {}, {rows}", to.display(), table.name()))?;
     }
     Ok(Exit::Good)
@@ -198,18 +200,21 @@ struct WavesReport {
 }
 
 /// Writes what one of the formats of waveforms and traces is.
-type WriteWaves = fn(&trace_waves::Source<'_>, &mut dyn Write, &Progress) -> Result<trace_waves::Exported, WavesError>;
+type WriteWaves =
+    fn(&trace_waves::Source<'_>, &mut dyn Write, &Progress) -> Result<trace_waves::ExportSummary, WavesError>;
 
 fn waves(arguments: &Arguments, write: WriteWaves, out: &mut Out) -> Result<Exit, Failure> {
     if let Some(option) = arguments.program.given() {
         return Err(Failure::usage(format!("{option} goes with --to program alone")));
     }
     let to = &arguments.to;
-    Files::of(&arguments.source.file).writes("-o", Some(to)).check()?;
+    CommandFiles::for_recording(&arguments.source.file)
+        .with_output("-o", Some(to))
+        .check()?;
     let opened = arguments.source.open()?;
     let timeline = opened.timeline()?;
     let among = match &arguments.filter {
-        Some(text) => Some(filtered::select("--where", text, &opened)?),
+        Some(text) => Some(event_filter::select("--where", text, &opened)?),
         None => None,
     };
     let source = trace_waves::Source {
@@ -221,39 +226,39 @@ fn waves(arguments: &Arguments, write: WriteWaves, out: &mut Out) -> Result<Exit
             _ => Clock::Time,
         },
     };
-    let mut done = trace_waves::Exported::default();
+    let mut done = trace_waves::ExportSummary::default();
     let mut used = Ok(());
-    waiting::show("exporting", |progress, _| {
+    progress_line::run_with_progress("exporting", |progress, _| {
         let written = output::write_with(to, |file| {
-            done = write(&source, file, progress).map_err(|e| Untold(e.to_string()))?;
+            done = write(&source, file, progress).map_err(|e| ExportError(e.to_string()))?;
             used = opened.check_used();
-            used.as_ref().map_err(|e| Untold(e.to_string())).copied()
+            used.as_ref().map_err(|e| ExportError(e.to_string())).copied()
         });
         // What is damaged is the source's fault, and never that of the file to write.
         std::mem::replace(&mut used, Ok(()))?;
-        written.map_err(|Untold(why)| Failure::file(to, why))
+        written.map_err(|ExportError(why)| Failure::file(to, why))
     })?;
     if done.left_out > 0 {
-        let events = counted(done.left_out, "event");
+        let events = format_count(done.left_out, "event");
         complain(format_args!(
             "{events} touch registers beyond the {} that a file has; --where chooses fewer",
-            trace_waves::MOST_SIGNALS
+            trace_waves::MAX_SIGNALS
         ));
     }
     if done.jobs_left_out > 0 {
-        let jobs = counted(done.jobs_left_out, "job");
+        let jobs = format_count(done.jobs_left_out, "job");
         complain(format_args!(
             "{jobs} lie upon more than {} others of their slot and are no slices; --where chooses fewer",
-            trace_waves::MOST_LANES
+            trace_waves::MAX_LANES
         ));
     }
     if done.threads_joined > 0 {
         complain(format_args!(
             "there are more than {} threads; the others share the track Other threads",
-            trace_waves::MOST_THREADS
+            trace_waves::MAX_THREADS
         ));
     }
-    if out.json() {
+    if out.is_json() {
         out.value(&WavesReport {
             path: to.display().to_string(),
             events: done.events,
@@ -264,10 +269,10 @@ fn waves(arguments: &Arguments, write: WriteWaves, out: &mut Out) -> Result<Exit
             threads_joined: done.threads_joined,
         })?;
     } else {
-        let (events, signals) = (counted(done.events, "event"), counted(done.signals, "signal"));
+        let (events, signals) = (format_count(done.events, "event"), format_count(done.signals, "signal"));
         out.line(format_args!("{}: {events}, {signals}", to.display()))?;
         if done.held_back > 0 {
-            let events = counted(done.held_back, "event");
+            let events = format_count(done.held_back, "event");
             out.line(format_args!(
                 "{events} had a time before the latest one, and stand at that; --clock events shows each in its order"
             ))?;

@@ -1,10 +1,10 @@
 //! `export --to program`: a replay as source code that firmware links.
 
-use super::board::Keys;
 use super::failure::complain;
-use super::out::counted;
+use super::out::format_count;
+use super::replay_arguments::Keys;
 use super::source::Source;
-use super::{Exit, Failure, Out, hex, waiting};
+use super::{Exit, Failure, Out, format_hex, progress_line};
 use crate::document::boards::factories;
 use clap::Args;
 use replay_engine::client::boards;
@@ -105,7 +105,7 @@ fn buffers(list: &[ProgramBuffer]) -> Vec<Buffer<'_>> {
 }
 
 pub fn run(source: &Source, choices: &Choices, to: &Path, out: &mut Out) -> Result<Exit, Failure> {
-    let opened = source.open_sound()?;
+    let opened = source.open_undamaged()?;
     let mut target = device(&opened.recording, choices, source)?;
     if let Some(base) = choices.arena {
         target.arena.base = PhysAddr(base);
@@ -127,9 +127,9 @@ pub fn run(source: &Source, choices: &Choices, to: &Path, out: &mut Out) -> Resu
             ..CompileOptions::default()
         },
     };
-    let (program, written) = waiting::show("exporting", |progress, _| {
-        let program =
-            Program::of(recording, &options, &target, progress).map_err(|e| Failure::file(&source.file, e))?;
+    let (program, written) = progress_line::run_with_progress("exporting", |progress, _| {
+        let program = Program::from_recording(recording, &options, &target, progress)
+            .map_err(|e| Failure::file(&source.file, e))?;
         let written = write(&program, to).map_err(|e| match e {
             WriteError::NotEmpty(_) | WriteError::File { .. } => Failure::usage(e.to_string()),
         })?;
@@ -143,14 +143,14 @@ pub fn run(source: &Source, choices: &Choices, to: &Path, out: &mut Out) -> Resu
             "known of the recording, and not looked at by the program: {u}"
         ));
     }
-    if out.json() {
+    if out.is_json() {
         out.value(&Report {
             path: to.display().to_string(),
             name: &program.name,
             files: written.files.iter().map(|f| f.display().to_string()).collect(),
             data_bytes: written.data_bytes,
             memory_bytes: program.bytes,
-            arena: hex(program.base),
+            arena: format_hex(program.base),
             actions: program.actions,
             reads_compared: program.reads.compared(),
             interrupts: program.interrupts,
@@ -169,8 +169,8 @@ pub fn run(source: &Source, choices: &Choices, to: &Path, out: &mut Out) -> Resu
         "{}: program {} of {} and {} of data",
         to.display(),
         program.name,
-        counted(program.actions, "action"),
-        counted(written.data_bytes, "byte")
+        format_count(program.actions, "action"),
+        format_count(written.data_bytes, "byte")
     ))?;
     out.line(format_args!(
         "inputs: {}; outputs: {}",
@@ -181,7 +181,7 @@ pub fn run(source: &Source, choices: &Choices, to: &Path, out: &mut Out) -> Resu
         out.line(format_args!(
             "it needs {} KiB of memory that the GPU sees at {}",
             program.bytes / 1024,
-            hex(program.base)
+            format_hex(program.base)
         ))?;
     }
     out.line(format_args!("how to build it: {}", to.join("README.md").display()))?;
@@ -192,15 +192,18 @@ pub fn run(source: &Source, choices: &Choices, to: &Path, out: &mut Out) -> Resu
 fn device(recording: &Recording, choices: &Choices, source: &Source) -> Result<DeviceInfo, Failure> {
     let made_on = &recording.facts.identity;
     if let Some(name) = &choices.on {
-        let info = choices.keys.board(name)?.info().clone();
-        let fits = factories().fits(recording, name, &info);
+        let info = choices.keys.open_target(name)?.info().clone();
+        let fits = factories().check_fit(recording, name, &info);
         return fits.map(|()| info).map_err(|e| Failure::file(&source.file, e));
     }
     let same = |d: &DeviceInfo| {
         let map = RegisterMap::by_name(&d.register_map);
-        map.is_some_and(|m| made_on.gpu_id != 0 && m.same_product(made_on.gpu_id, d.gpu_id))
+        map.is_some_and(|m| made_on.gpu_id != 0 && m.is_same_product(made_on.gpu_id, d.gpu_id))
     };
-    let found = boards::here(&factories()).into_iter().filter_map(|b| b.info).find(same);
+    let found = boards::list_local(&factories())
+        .into_iter()
+        .filter_map(|b| b.info)
+        .find(same);
     found.ok_or_else(|| {
         Failure::file(
             &source.file,

@@ -18,7 +18,7 @@ pub enum Exit {
 impl Exit {
     /// [`Exit::Differs`] when something was found.
     #[must_use]
-    pub fn found(something: bool) -> Self {
+    pub fn differs_if(something: bool) -> Self {
         if something { Self::Differs } else { Self::Good }
     }
 
@@ -62,7 +62,7 @@ impl Failure {
     pub fn file(path: &Path, what: impl fmt::Display) -> Self {
         let (path, what) = (path.display().to_string(), what.to_string());
         // Typed errors often name the file themselves.
-        let told = if names(&what, &path) {
+        let told = if contains_path(&what, &path) {
             what
         } else {
             format!("{path}: {what}")
@@ -95,7 +95,7 @@ impl Failure {
 
 /// Whether a message names a path: as a word of its own or with a part of a folder behind it, not as some letters of
 /// another word.
-fn names(message: &str, path: &str) -> bool {
+fn contains_path(message: &str, path: &str) -> bool {
     let ends = |c: char| !(c.is_alphanumeric() || matches!(c, '_' | '-' | '.'));
     message.match_indices(path).any(|(at, _)| {
         let (before, behind) = (message.get(..at), message.get(at + path.len()..));

@@ -1,25 +1,25 @@
 //! `replay --guard`: replays in which buffers end at unmapped memory, and the launch that reads or writes past one.
 
 use super::failure::complain;
-use super::out::counted;
-use super::{Exit, Failure, Out, hex, waiting};
+use super::out::format_count;
+use super::{Exit, Failure, Out, format_hex, progress_line};
 use replay_engine::client::Lease;
 use replay_engine::device::cuda::{GuardReport, Script, ScriptBuffer, Step};
 use replay_engine::plan::Compiled;
 use replay_engine::run::Outcome;
-use replay_engine::run::calls::{Against, StoppedAt, hold_against};
+use replay_engine::run::calls::{ComparisonRules, StopLocation, compare_outputs};
 use serde::Serialize;
 use trace_core::Recording;
 use trace_core::calls::Calls;
 use trace_core::recording::LaunchRow;
 
-/// Maximum number of replays: one for each part of the buffers that fits into memory, one for each buffer that the launch
-/// which stopped reaches.
+/// Maximum number of replays: one for each part of the buffers that fits into memory, one for each buffer that the
+/// launch which stopped reaches.
 const MAX_REPLAYS: u32 = 64;
 
 /// What guarded replays came to. The keys are fixed: scripts read them.
 #[derive(Serialize)]
-pub(super) struct Guarded {
+pub(super) struct GuardedSummary {
     board: String,
     replays: u32,
     /// Buffers that were guarded.
@@ -29,31 +29,31 @@ pub(super) struct Guarded {
     /// Whether outputs differ while buffers lie elsewhere: something reaches them by addresses that are not moved.
     differs: bool,
     /// The launch that reads or writes past a buffer; `null`: none was seen.
-    past: Option<Past>,
+    past: Option<OutOfBounds>,
     /// Why a replay failed that no guard explains.
     failure: Option<String>,
 }
 
 #[derive(Serialize)]
-struct Past {
+struct OutOfBounds {
     event: u64,
     /// Whether it is this launch, and not one before it.
     sure: bool,
     kernel: Option<String>,
     why: String,
     /// The buffer; `null`: none of those that the launch is given explains it alone.
-    buffer: Option<PastBuffer>,
+    buffer: Option<OutOfBoundsBuffer>,
 }
 
 #[derive(Serialize)]
-struct PastBuffer {
+struct OutOfBoundsBuffer {
     name: String,
     va: String,
     bytes: u64,
 }
 
 /// What guarded replays are made of.
-pub(super) struct Asked<'a> {
+pub(super) struct GuardedReplay<'a> {
     pub board: &'a str,
     pub recording: &'a Recording,
     pub calls: &'a Calls,
@@ -62,11 +62,11 @@ pub(super) struct Asked<'a> {
 }
 
 /// Replays with guarded buffers until all were guarded once or a launch stopped, and says what came of it.
-pub(super) fn run(asked: &mut Asked<'_>, out: &mut Out) -> Result<Exit, Failure> {
-    let script = Script::of(asked.recording).map_err(|e| Failure::usage(e.to_string()))?;
+pub(super) fn run(asked: &mut GuardedReplay<'_>, out: &mut Out) -> Result<Exit, Failure> {
+    let script = Script::new(asked.recording).map_err(|e| Failure::usage(e.to_string()))?;
     let calls = asked.calls;
-    let name = |b: &ScriptBuffer| calls.buffers().words(b.at, b.from + 1);
-    let mut all = Guarded {
+    let name = |b: &ScriptBuffer| calls.buffers().format_address(b.at, b.from + 1);
+    let mut all = GuardedSummary {
         board: asked.board.to_owned(),
         replays: 0,
         guarded: 0,
@@ -77,10 +77,10 @@ pub(super) fn run(asked: &mut Asked<'_>, out: &mut Out) -> Result<Exit, Failure>
     };
     let mut wanted = Some(Vec::new());
     while let Some(list) = wanted.take() {
-        let outcome = once(asked, list, &mut all)?;
+        let outcome = replay_guarded(asked, list, &mut all)?;
         let told = outcome.calls.as_ref();
         if let Some(stopped) = told.and_then(|c| c.stopped.clone()) {
-            all.past = Some(culprit(asked, &script, &stopped, &mut all, &name)?);
+            all.past = Some(find_overrun(asked, &script, &stopped, &mut all, &name)?);
             break;
         }
         if let Some(why) = &outcome.failure {
@@ -89,72 +89,72 @@ pub(super) fn run(asked: &mut Asked<'_>, out: &mut Out) -> Result<Exit, Failure>
         }
         let report = told.and_then(|c| c.guard.clone()).unwrap_or_default();
         all.guarded += report.guarded.len() as u64;
-        all.differs |= differs(&outcome);
-        all.pointed_at.extend(named(&script, &report.pointed_at, &name));
-        if let Some(left) = left_for_another(&report, &mut all) {
+        all.differs |= has_differing_outputs(&outcome);
+        all.pointed_at.extend(buffer_names(&script, &report.pointed_at, &name));
+        if let Some(left) = take_remaining(&report, &mut all) {
             wanted = Some(left);
         }
     }
-    tell(&all, out)?;
-    Ok(Exit::found(all.past.is_some() || all.failure.is_some()))
+    print_summary(&all, out)?;
+    Ok(Exit::differs_if(all.past.is_some() || all.failure.is_some()))
 }
 
 /// Buffers for another replay, where this one guarded any at all.
-fn left_for_another(report: &GuardReport, all: &mut Guarded) -> Option<Vec<u64>> {
+fn take_remaining(report: &GuardReport, all: &mut GuardedSummary) -> Option<Vec<u64>> {
     if report.left.is_empty() {
         return None;
     }
     if report.guarded.is_empty() || all.replays >= MAX_REPLAYS {
         all.failure = Some(format!(
             "{} are larger than the memory that the device has left, and were not guarded",
-            counted(report.left.len() as u64, "buffer")
+            format_count(report.left.len() as u64, "buffer")
         ));
         return None;
     }
     Some(report.left.clone())
 }
 
-fn named(script: &Script, events: &[u64], name: &dyn Fn(&ScriptBuffer) -> String) -> Vec<String> {
+fn buffer_names(script: &Script, events: &[u64], name: &dyn Fn(&ScriptBuffer) -> String) -> Vec<String> {
     let found = events
         .iter()
         .filter_map(|e| script.buffers.iter().find(|b| b.from == *e));
     found.map(name).collect()
 }
 
-fn differs(outcome: &Outcome) -> bool {
+fn has_differing_outputs(outcome: &Outcome) -> bool {
     let outputs = outcome.calls.iter().flat_map(|c| &c.outputs);
     outputs.into_iter().any(|o| o.differs_at.is_some())
 }
 
 /// One replay with these buffers guarded, all if there are none.
-fn once(asked: &mut Asked<'_>, list: Vec<u64>, all: &mut Guarded) -> Result<Outcome, Failure> {
+fn replay_guarded(asked: &mut GuardedReplay<'_>, list: Vec<u64>, all: &mut GuardedSummary) -> Result<Outcome, Failure> {
     all.replays += 1;
     if let Some(calls) = &mut asked.compiled.plan.calls {
         (calls.guard, calls.step) = (Some(list), true);
     }
     let mut outcome = replay(asked)?;
-    hold_against(&mut outcome, asked.recording, &Against::default());
+    compare_outputs(&mut outcome, asked.recording, &ComparisonRules::default());
     Ok(outcome)
 }
 
-fn replay(asked: &mut Asked<'_>) -> Result<Outcome, Failure> {
+fn replay(asked: &mut GuardedReplay<'_>) -> Result<Outcome, Failure> {
     let (lease, compiled) = (&mut *asked.lease, &*asked.compiled);
-    waiting::show("replaying with guards", |progress, _| {
+    progress_line::run_with_progress("replaying with guards", |progress, _| {
         let done = lease.replay(compiled, 1, progress, false);
         done.map_err(|e| Failure::usage(e.to_string()))
     })
 }
 
 /// The buffer that a launch which stopped the device goes past: the one with which alone it stops there.
-fn culprit(
-    asked: &mut Asked<'_>,
+fn find_overrun(
+    asked: &mut GuardedReplay<'_>,
     script: &Script,
-    stopped: &StoppedAt,
-    all: &mut Guarded,
+    stopped: &StopLocation,
+    all: &mut GuardedSummary,
     name: &dyn Fn(&ScriptBuffer) -> String,
-) -> Result<Past, Failure> {
+) -> Result<OutOfBounds, Failure> {
     let event = stopped.event.unwrap_or(0);
-    let mut past = Past {
+    let mut past = OutOfBounds {
         event,
         sure: stopped.sure && stopped.event.is_some(),
         kernel: stopped.function.clone(),
@@ -171,16 +171,16 @@ fn culprit(
         past.why = format!("{} (without guards too)", past.why);
         return Ok(past);
     }
-    for buffer in given(script, event) {
+    for buffer in find_argument_buffers(script, event) {
         if all.replays >= MAX_REPLAYS {
             break;
         }
-        let outcome = once(asked, vec![buffer.from], all)?;
+        let outcome = replay_guarded(asked, vec![buffer.from], all)?;
         let here = outcome.calls.and_then(|c| c.stopped).and_then(|s| s.event);
         if here == Some(event) {
-            past.buffer = Some(PastBuffer {
+            past.buffer = Some(OutOfBoundsBuffer {
                 name: name(&buffer),
-                va: hex(buffer.at),
+                va: format_hex(buffer.at),
                 bytes: buffer.bytes,
             });
             break;
@@ -190,7 +190,7 @@ fn culprit(
 }
 
 /// Buffers whose addresses are among a launch's arguments, as they stand then.
-fn given(script: &Script, event: u64) -> Vec<ScriptBuffer> {
+fn find_argument_buffers(script: &Script, event: u64) -> Vec<ScriptBuffer> {
     let launch = script.steps.iter().find_map(|(at, step)| match step {
         Step::Launch(row, arguments) if *at == event => Some((row, arguments)),
         _ => None,
@@ -210,14 +210,14 @@ fn given(script: &Script, event: u64) -> Vec<ScriptBuffer> {
     found
 }
 
-fn tell(all: &Guarded, out: &mut Out) -> Result<(), Failure> {
-    if out.json() {
+fn print_summary(all: &GuardedSummary, out: &mut Out) -> Result<(), Failure> {
+    if out.is_json() {
         return Ok(out.value(all)?);
     }
     out.line(format!(
         "{} guarded in {} on {}",
-        counted(all.guarded, "buffer"),
-        counted(u64::from(all.replays), "replay"),
+        format_count(all.guarded, "buffer"),
+        format_count(u64::from(all.replays), "replay"),
         all.board
     ))?;
     for name in &all.pointed_at {
@@ -239,7 +239,7 @@ fn tell(all: &Guarded, out: &mut Out) -> Result<(), Failure> {
         Some(b) => format!(
             "{place} reads or writes past the end of {}, {} at {}: {}",
             b.name,
-            counted(b.bytes, "byte"),
+            format_count(b.bytes, "byte"),
             b.va,
             past.why
         ),

@@ -1,11 +1,11 @@
 //! `stats --register`: what the accesses of one register tell of what it is.
 
 use super::failure::complain;
-use super::out::{counted, duration};
+use super::out::{format_count, format_duration};
 use super::source::Opened;
-use super::{Exit, Failure, Out, absent, hex, waiting};
+use super::{Exit, Failure, Out, empty_result, format_hex, progress_line};
 use serde::Serialize;
-use trace_core::registers::{Follower, Guess, guess, place_name, register_space};
+use trace_core::registers::{Follower, Guess, format_location, guess, register_space};
 
 #[derive(Serialize)]
 struct Row {
@@ -61,7 +61,7 @@ struct FollowerRow {
 
 /// Where a register is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct RegisterPlace {
+struct RegisterAt {
     space: u8,
     offset: u32,
 }
@@ -76,7 +76,7 @@ fn offset(text: &str) -> Option<u32> {
 
 /// The places that a text names: a register of the map, `SPACE+OFFSET`, or an offset in every space that is accessed
 /// there, the space of the registers first. Where none is accessed, that of the registers.
-fn places(opened: &Opened, text: &str) -> Result<Vec<RegisterPlace>, Failure> {
+fn find_registers(opened: &Opened, text: &str) -> Result<Vec<RegisterAt>, Failure> {
     let spaces = &opened.recording.facts.spaces;
     let map = opened.device.map(|d| d.map());
     let own = register_space(&opened.recording, opened.map.or(map));
@@ -90,14 +90,14 @@ fn places(opened: &Opened, text: &str) -> Result<Vec<RegisterPlace>, Failure> {
         Some(found.or_else(low)?.offset)
     });
     if let Some(offset) = named {
-        return Ok(vec![RegisterPlace { space: own, offset }]);
+        return Ok(vec![RegisterAt { space: own, offset }]);
     }
     if let Some((space, of)) = text.rsplit_once('+').and_then(|(s, o)| Some((s, offset(o)?))) {
         let found = spaces.iter().position(|s| s.name.eq_ignore_ascii_case(space));
         let number = found.and_then(|n| u8::try_from(n).ok());
         let names: Vec<&str> = spaces.iter().map(|s| s.name.as_str()).collect();
         return match number {
-            Some(space) => Ok(vec![RegisterPlace { space, offset: of }]),
+            Some(space) => Ok(vec![RegisterAt { space, offset: of }]),
             None => Err(Failure::usage(format!(
                 "--register {text}: no space is called '{space}' (the recording has {})",
                 names.join(", ")
@@ -124,16 +124,13 @@ fn places(opened: &Opened, text: &str) -> Result<Vec<RegisterPlace>, Failure> {
     if accessed.is_empty() {
         accessed.push(own);
     }
-    Ok(accessed
-        .into_iter()
-        .map(|space| RegisterPlace { space, offset })
-        .collect())
+    Ok(accessed.into_iter().map(|space| RegisterAt { space, offset }).collect())
 }
 
 /// Prints what is known of a register by its accesses.
 pub fn run(opened: &Opened, register: &str, out: &mut Out) -> Result<Exit, Failure> {
-    let places = places(opened, register)?;
-    let Some(RegisterPlace { space, offset }) = places.first().copied() else {
+    let places = find_registers(opened, register)?;
+    let Some(RegisterAt { space, offset }) = places.first().copied() else {
         return Err(Failure::usage(format!(
             "--register {register}: it is nowhere in this recording"
         )));
@@ -142,12 +139,12 @@ pub fn run(opened: &Opened, register: &str, out: &mut Out) -> Result<Exit, Failu
     let others: Vec<String> = places
         .iter()
         .skip(1)
-        .map(|p| place_name(recording, p.space, p.offset))
+        .map(|p| format_location(recording, p.space, p.offset))
         .collect();
     if !others.is_empty() {
         complain(format_args!(
             "this is {}; {} {} accessed, too: --register {}",
-            place_name(recording, space, offset),
+            format_location(recording, space, offset),
             others.join(", "),
             if others.len() == 1 { "is" } else { "are" },
             others.first().map_or("", String::as_str)
@@ -161,22 +158,22 @@ pub fn run(opened: &Opened, register: &str, out: &mut Out) -> Result<Exit, Failu
         let mut here = all.filter(|(_, a)| a.space == space && a.offset == offset);
         here.next().map_or(4, |(_, a)| a.width)
     });
-    let g = waiting::show("looking at accesses", |progress, _| {
+    let g = progress_line::run_with_progress("looking at accesses", |progress, _| {
         guess(recording, space, offset, width, progress).map_err(|e| Failure::file(&opened.file, e))
     })?;
     let name = |offset: u32| map.and_then(|m| m.at(offset)).map(|r| r.name.clone());
     let hints: Vec<String> = g.hints().iter().map(ToString::to_string).collect();
-    if out.json() {
+    if out.is_json() {
         let follower = |f: &Follower| FollowerRow {
             name: name(f.offset),
-            offset: hex(u64::from(f.offset)),
+            offset: format_hex(u64::from(f.offset)),
             write: f.write,
             count: f.count,
             median_accesses: f.accesses,
             median_ns: f.ns,
         };
         let value = |(value, count): &(u64, u64)| ValueRow {
-            value: hex(*value),
+            value: format_hex(*value),
             count: *count,
             means: map.and_then(|m| m.describe(offset, width, *value)),
         };
@@ -184,7 +181,7 @@ pub fn run(opened: &Opened, register: &str, out: &mut Out) -> Result<Exit, Failu
         out.value(&Row {
             name: name(offset),
             space: spaces.map(|s| s.name.clone()).unwrap_or_default(),
-            offset: hex(u64::from(offset)),
+            offset: format_hex(u64::from(offset)),
             width,
             reads: g.reads,
             writes: g.writes,
@@ -193,9 +190,9 @@ pub fn run(opened: &Opened, register: &str, out: &mut Out) -> Result<Exit, Failu
             different_values: g.different,
             beyond: g.beyond,
             values: g.values.iter().map(value).collect(),
-            bits_changed: hex(g.changing),
-            bits_always_1: hex(g.ones),
-            bits_always_0: hex(g.zeros),
+            bits_changed: format_hex(g.changing),
+            bits_always_1: format_hex(g.ones),
+            bits_always_0: format_hex(g.zeros),
             read_back: g.read_back,
             read_other: g.read_other,
             cleared: g.cleared,
@@ -204,7 +201,7 @@ pub fn run(opened: &Opened, register: &str, out: &mut Out) -> Result<Exit, Failu
             falls: g.falls,
             polls: g.polls,
             polled_reads: g.polled,
-            awaited_bits: hex(g.awaited),
+            awaited_bits: format_hex(g.awaited),
             pollers: g
                 .pollers
                 .iter()
@@ -220,15 +217,15 @@ pub fn run(opened: &Opened, register: &str, out: &mut Out) -> Result<Exit, Failu
     let called = name(offset).unwrap_or_else(|| "no name".to_owned());
     out.line(format_args!(
         "{called}, offset {}, {} bits: {}, {}",
-        place_name(recording, space, offset),
+        format_location(recording, space, offset),
         u32::from(width) * 8,
-        counted(g.reads, "read"),
-        counted(g.writes, "write"),
+        format_count(g.reads, "read"),
+        format_count(g.writes, "write"),
     ))?;
     if g.reads + g.writes == 0 {
         let spaces = &recording.facts.spaces;
         if recording.events.offset.is_empty() {
-            out.line(absent::describe_accesses(opened, false))?;
+            out.line(empty_result::describe_accesses(opened, false))?;
         } else if spaces.len() > 1 && known.is_none() {
             let names: Vec<&str> = spaces.iter().map(|s| s.name.as_str()).collect();
             out.line(format_args!("not accessed in any space ({})", names.join(", ")))?;
@@ -242,7 +239,7 @@ pub fn run(opened: &Opened, register: &str, out: &mut Out) -> Result<Exit, Failu
     let mut table = vec![["Value", "Count", "Means"].map(str::to_owned).to_vec()];
     for (value, n) in &g.values {
         let means = map.and_then(|m| m.describe(offset, width, *value)).unwrap_or_default();
-        table.push(vec![hex(*value), n.to_string(), means]);
+        table.push(vec![format_hex(*value), n.to_string(), means]);
     }
     out.table(&table)?;
     let told = g.values.len() as u64;
@@ -256,13 +253,13 @@ pub fn run(opened: &Opened, register: &str, out: &mut Out) -> Result<Exit, Failu
     let head = ["After a write", "Count", "Accesses on", "Time"];
     let mut table = vec![head.map(str::to_owned).to_vec()];
     for f in &g.followers {
-        let what = name(f.offset).unwrap_or_else(|| place_name(recording, space, f.offset));
+        let what = name(f.offset).unwrap_or_else(|| format_location(recording, space, f.offset));
         let sign = if f.ns < 0 { "-" } else { "" };
         table.push(vec![
             format!("{} {what}", if f.write { "write" } else { "read" }),
             f.count.to_string(),
             f.accesses.to_string(),
-            format!("{sign}{}", duration(f.ns.unsigned_abs())),
+            format!("{sign}{}", format_duration(f.ns.unsigned_abs())),
         ]);
     }
     out.table(&table)?;
@@ -279,15 +276,15 @@ fn text(g: &Guess, out: &mut Out) -> Result<(), Failure> {
         out.line(format_args!(
             "{} of {} after a write give what was written",
             g.read_back,
-            counted(all, "read")
+            format_count(all, "read")
         ))?;
     }
     if g.polls > 0 {
         let who: Vec<String> = g.pollers.iter().map(|(t, n)| format!("thread {t} ({n})")).collect();
         out.line(format_args!(
             "{} with {}, by {}",
-            counted(g.polls, "poll"),
-            counted(g.polled, "read"),
+            format_count(g.polls, "poll"),
+            format_count(g.polled, "read"),
             who.join(", ")
         ))?;
     }

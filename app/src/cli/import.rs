@@ -1,12 +1,12 @@
 //! `import`: a foreign recording, or job chains submitted to a software GPU, into a `.kine` file.
 
-use super::check::{Shown, name_of};
-use super::out::counted;
-use super::outputs::Files;
+use super::check::{FindingRow, json_name};
+use super::out::format_count;
+use super::outputs::CommandFiles;
+use super::progress_line::CurrentStep;
 use super::source::{Opened, format_name, number};
-use super::waiting::Doing;
-use super::{Exit, Failure, Out, Verb, waiting};
-use crate::document::source::{self, Ran};
+use super::{Exit, Failure, Out, Verb, progress_line};
+use crate::document::source::{self, SimulatedSubmission};
 use clap::{Args, FromArgMatches as _};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
@@ -60,7 +60,7 @@ struct Arguments {
 
 /// The formats that can be opened, a line each.
 fn formats() -> String {
-    let lines = import::known().into_iter().map(|takes| format!("  {takes}\n"));
+    let lines = import::list_formats().into_iter().map(|takes| format!("  {takes}\n"));
     format!("Formats, which every verb opens:\n{}", lines.collect::<String>())
 }
 
@@ -87,13 +87,13 @@ impl From<Recording> for Imported {
 }
 
 impl Imported {
-    fn of(ran: Ran) -> Self {
+    fn from_run(ran: SimulatedSubmission) -> Self {
         let chains = Chains {
             board: ran.board,
             jobs: ran.done.jobs.len() as u64,
             failed: ran.done.jobs.iter().filter(|j| j.status != 1).count() as u64,
             not_run: ran.done.jobs.iter().filter(|j| j.computed == Some(false)).count() as u64,
-            computed: ran.done.computed(),
+            computed: ran.done.has_computed(),
         };
         Self {
             recording: ran.done.recording,
@@ -121,21 +121,25 @@ struct Report<'a> {
     events: u64,
     pages: u64,
     distinct_pages: u64,
-    findings: Vec<Shown<'a>>,
+    findings: Vec<FindingRow<'a>>,
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     ran: Option<Chains>,
 }
 
 fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
     let (source, to) = (&arguments.source, &arguments.to);
-    let at = Files::of(source).writes("-o", Some(to)).check_kine(to)?;
-    let imported = waiting::show("importing", |progress, doing| to_kine(arguments, &at, progress, doing))?;
+    let at = CommandFiles::for_recording(source)
+        .with_output("-o", Some(to))
+        .check_kine(to)?;
+    let imported = progress_line::run_with_progress("importing", |progress, doing| {
+        write_kine(arguments, &at, progress, doing)
+    })?;
     let bytes = std::fs::metadata(to).map_err(|e| Failure::file(to, e))?.len();
     report(Opened::new(to, imported.recording), imported.ran, to, bytes, out)
 }
 
 /// Reads the source and writes the `.kine` to the file `at`.
-fn to_kine(arguments: &Arguments, at: &Path, progress: &Progress, doing: &Doing) -> Result<Imported, Failure> {
+fn write_kine(arguments: &Arguments, at: &Path, progress: &Progress, doing: &CurrentStep) -> Result<Imported, Failure> {
     let from = &arguments.source;
     // What was not written is the fault of the file to write, and never of the source.
     let unwritten = |e: ContainerError| match e {
@@ -170,12 +174,12 @@ fn to_kine(arguments: &Arguments, at: &Path, progress: &Progress, doing: &Doing)
             timeline::write(&recording, at, progress).map_err(unwritten)?;
             Ok(recording.into())
         }
-        _ if source::holds_chains(from) => {
-            doing.now("running job chains");
-            let ran = source::ran(from, progress).map_err(|e| Failure::file(from, e))?;
-            doing.now("importing");
+        _ if source::is_submission(from) => {
+            doing.set("running job chains");
+            let ran = source::run_submission(from, progress).map_err(|e| Failure::file(from, e))?;
+            doing.set("importing");
             timeline::write(&ran.done.recording, at, progress).map_err(unwritten)?;
-            Ok(Imported::of(ran))
+            Ok(Imported::from_run(ran))
         }
         _ => {
             let recording = match &arguments.device {
@@ -204,40 +208,40 @@ fn report(opened: Opened, ran: Option<Chains>, to: &Path, bytes: u64, out: &mut 
     let facts = &opened.recording.facts;
     let events = opened.recording.events.len() as u64;
     let wrong = facts.findings.iter().any(|f| f.severity == Severity::Error);
-    if out.json() {
+    if out.is_json() {
         out.value(&Report {
             path: to.display().to_string(),
             bytes,
             events,
             pages: facts.source_pages,
             distinct_pages: opened.distinct_pages(),
-            findings: facts.findings.iter().map(Shown::from).collect(),
+            findings: facts.findings.iter().map(FindingRow::from).collect(),
             ran,
         })?;
     } else {
         for f in &facts.findings {
-            out.line(format_args!("{}: {}: {}", name_of(&f.severity), f.place, f.message))?;
+            out.line(format_args!("{}: {}: {}", json_name(&f.severity), f.place, f.message))?;
         }
         let (pages, distinct) = (facts.source_pages, opened.distinct_pages());
         out.line(format_args!(
             "{}: {}, {}, {} ({distinct} distinct)",
             to.display(),
-            counted(bytes, "byte"),
-            counted(events, "event"),
-            counted(pages, "page")
+            format_count(bytes, "byte"),
+            format_count(events, "event"),
+            format_count(pages, "page")
         ))?;
         if let Some(ran) = ran {
             let how = match (ran.failed, ran.not_run) {
                 (0, 0) => String::new(),
                 (0, n) => format!(
                     "; the shaders of {} did not run, so what they compute is not in the recording",
-                    counted(n, "job")
+                    format_count(n, "job")
                 ),
-                (n, _) => format!("; {} failed", counted(n, "job")),
+                (n, _) => format!("; {} failed", format_count(n, "job")),
             };
-            let jobs = counted(ran.jobs, "job");
+            let jobs = format_count(ran.jobs, "job");
             out.line(format_args!("{}: {jobs} ran on {}{how}", to.display(), ran.board))?;
         }
     }
-    Ok(Exit::found(wrong))
+    Ok(Exit::differs_if(wrong))
 }

@@ -1,11 +1,11 @@
 //! `info`: what a recording holds, in figures.
 
 use super::failure::complain;
-use super::map::not_followed;
-use super::out::{counted, duration};
+use super::out::{format_count, format_duration};
+use super::pagetables::describe_problems;
 use super::source::{Opened, Source};
-use super::{Exit, Failure, Out, Verb, called, hex};
-use crate::document::captured;
+use super::{Exit, Failure, Out, Verb, api_trace, format_hex};
+use crate::document::capture_info;
 use clap::{Args as _, FromArgMatches as _};
 use serde::Serialize;
 use std::collections::BTreeSet;
@@ -51,7 +51,7 @@ struct Info {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     applied_edits: Vec<AppliedEdit>,
     /// What became of jobs when they were recorded, where the device told the recorder.
-    recorded: Option<Recorded>,
+    recorded: Option<JobResults>,
     /// The processes of the recorded program, where the file is an index of them.
     #[serde(skip_serializing_if = "Option::is_none")]
     processes: Option<ProcessIndex>,
@@ -75,7 +75,7 @@ struct CallCounts {
 }
 
 #[derive(Serialize)]
-struct Recorded {
+struct JobResults {
     computed: u64,
     not_computed: u64,
     failed: u64,
@@ -102,7 +102,7 @@ struct Gpu {
 fn run(source: &Source, out: &mut Out) -> Result<Exit, Failure> {
     let opened = source.open()?;
     let (info, unknown) = gather(&opened)?;
-    if out.json() {
+    if out.is_json() {
         out.value(&info)?;
         unknown
             .iter()
@@ -132,15 +132,15 @@ fn gather(opened: &Opened) -> Result<(Info, Vec<String>), Failure> {
     let mut mapped_pages = 0u64;
     let mut unknown = Vec::new();
     for space in &facts.address_spaces {
-        let reach = mmu::reach(space.format, space.root, &view);
+        let reach = mmu::count_mapped_pages(space.format, space.root, &view);
         mapped_pages = mapped_pages.saturating_add(reach.pages);
-        unknown.extend(not_followed(space.number, reach.problems, reach.first.as_ref()));
+        unknown.extend(describe_problems(space.number, reach.problems, reach.first.as_ref()));
     }
     let shapes = recording.buffer_shapes();
     let buffer = |b: &trace_core::recording::Buffer| Buffer {
         name: b.name.clone(),
         role: b.role.name(),
-        va: hex(b.va.0),
+        va: format_hex(b.va.0),
         bytes: b.bytes,
         element: b.element.name(),
         shape: shapes.get(&b.name).cloned(),
@@ -169,13 +169,13 @@ fn gather(opened: &Opened) -> Result<(Info, Vec<String>), Failure> {
         span_ns: recording.span_ns(),
         lost_events: facts.lost.iter().map(|l| l.count.unwrap_or(1)).sum(),
         gpu: Gpu {
-            id: hex(u64::from(facts.identity.gpu_id)),
+            id: format_hex(u64::from(facts.identity.gpu_id)),
             name: trace_core::registers::recorded_name(&opened.recording),
         },
         source: facts.identity.source.clone(),
         capture: recording.capture(),
         applied_edits: recording.applied_edits(),
-        recorded: of_jobs(&recording.chain_reports()),
+        recorded: summarize_jobs(&recording.chain_reports()),
         calls: call_counts(opened)?,
         processes: recording.processes(),
     };
@@ -187,7 +187,7 @@ fn call_counts(opened: &Opened) -> Result<Option<CallCounts>, Failure> {
     if opened.calls.is_none() {
         return Ok(None);
     }
-    let calls = called::of(opened)?;
+    let calls = api_trace::load(opened)?;
     let count = |kind| {
         let kinds = opened.recording.events.kind.iter();
         kinds.filter(|k| EventKind::from_raw(*k) == Some(kind)).count() as u64
@@ -205,8 +205,8 @@ fn call_counts(opened: &Opened) -> Result<Option<CallCounts>, Failure> {
 }
 
 /// What became of jobs where they were recorded; `None` where the recording does not tell.
-fn of_jobs(reports: &[ChainReport]) -> Option<Recorded> {
-    let mut sum = Recorded {
+fn summarize_jobs(reports: &[ChainReport]) -> Option<JobResults> {
+    let mut sum = JobResults {
         computed: 0,
         not_computed: 0,
         failed: 0,
@@ -226,7 +226,7 @@ fn of_jobs(reports: &[ChainReport]) -> Option<Recorded> {
 }
 
 /// The same in words.
-fn recorded_text(r: &Recorded) -> String {
+fn describe_job_results(r: &JobResults) -> String {
     let mut parts = vec![format!("{} computed", r.computed)];
     parts.extend((r.not_computed > 0).then(|| format!("{} done without running a shader", r.not_computed)));
     parts.extend((r.failed > 0).then(|| format!("{} failed", r.failed)));
@@ -234,10 +234,10 @@ fn recorded_text(r: &Recorded) -> String {
 }
 
 /// All events, and of them what is an access.
-fn events_text(info: &Info) -> String {
+fn describe_events(info: &Info) -> String {
     let accesses = [
-        (info.reads, counted(info.reads, "read")),
-        (info.writes, counted(info.writes, "write")),
+        (info.reads, format_count(info.reads, "read")),
+        (info.writes, format_count(info.writes, "write")),
         (
             info.undecoded.unwrap_or(0),
             format!("{} undecoded", info.undecoded.unwrap_or(0)),
@@ -252,10 +252,10 @@ fn events_text(info: &Info) -> String {
 }
 
 /// How many events the recorder lost, where that can be known.
-fn lost_text(opened: &Opened, info: &Info) -> String {
+fn describe_lost(opened: &Opened, info: &Info) -> String {
     // Memory that is cut loses no event.
     let of_events = |place: &str| !place.starts_with("gr_") || place.starts_with("gr_io_history");
-    let cut = info.events > 0 && opened.cut().is_some_and(|f| of_events(&f.place));
+    let cut = info.events > 0 && opened.find_truncation().is_some_and(|f| of_events(&f.place));
     match (cut, info.lost_events) {
         (true, 0) => "not known, the file was cut".to_owned(),
         (true, n) => format!("{n} before the place where the file was cut, then not known"),
@@ -264,10 +264,10 @@ fn lost_text(opened: &Opened, info: &Info) -> String {
 }
 
 /// The time from the first event to the last, if the file holds times.
-fn span_text(info: &Info) -> String {
+fn describe_span(info: &Info) -> String {
     match (info.span_ns, info.events) {
         (0, 2..) => "no times".to_owned(),
-        (span, _) => duration(span),
+        (span, _) => format_duration(span),
     }
 }
 
@@ -326,15 +326,15 @@ fn text(opened: &Opened, info: &Info, unknown: &[String], out: &mut Out) -> Resu
         row("Driver", told(&identity.driver)),
         row("Board", told(&identity.board)),
         row("Source", told(&info.source)),
-        row("Events", events_text(info)),
-        row("Span", span_text(info)),
-        row("Lost events", lost_text(opened, info)),
+        row("Events", describe_events(info)),
+        row("Span", describe_span(info)),
+        row("Lost events", describe_lost(opened, info)),
     ];
     match &info.calls {
         Some(c) => {
             rows.push(row(
                 "Launches",
-                format!("{} of {}", c.launches, counted(c.kernels, "kernel")),
+                format!("{} of {}", c.launches, format_count(c.kernels, "kernel")),
             ));
             rows.push(row("Streams", c.streams.to_string()));
             rows.push(row("Buffers", c.device_buffers.to_string()));
@@ -343,9 +343,9 @@ fn text(opened: &Opened, info: &Info, unknown: &[String], out: &mut Out) -> Resu
             } else {
                 format!("{} copies", c.copies)
             };
-            rows.push(row("Copies", format!("{copies}, {}", counted(c.fills, "fill"))));
+            rows.push(row("Copies", format!("{copies}, {}", format_count(c.fills, "fill"))));
             if info.distinct_pages > 0 {
-                rows.push(row("Content", counted(info.distinct_pages, "distinct page")));
+                rows.push(row("Content", format_count(info.distinct_pages, "distinct page")));
             }
         }
         None => rows.extend([
@@ -354,7 +354,7 @@ fn text(opened: &Opened, info: &Info, unknown: &[String], out: &mut Out) -> Resu
                 "Recorded",
                 info.recorded
                     .as_ref()
-                    .map_or_else(|| "unknown".to_owned(), recorded_text),
+                    .map_or_else(|| "unknown".to_owned(), describe_job_results),
             ),
             row("Interrupts", info.interrupts.to_string()),
             row("Polls", info.polls.to_string()),
@@ -369,15 +369,15 @@ fn text(opened: &Opened, info: &Info, unknown: &[String], out: &mut Out) -> Resu
                 "Mapped",
                 format!(
                     "{} in {}",
-                    counted(info.mapped_pages, "page"),
-                    counted(info.address_spaces, "address space")
+                    format_count(info.mapped_pages, "page"),
+                    format_count(info.address_spaces, "address space")
                 ),
             ),
         ]),
     }
-    let capture = info.capture.iter().flat_map(captured::told);
+    let capture = info.capture.iter().flat_map(capture_info::describe_capture);
     rows.extend(capture.map(|(what, told)| row(what, told)));
-    let edits = info.applied_edits.iter().cloned().map(captured::describe_edit);
+    let edits = info.applied_edits.iter().cloned().map(capture_info::describe_edit);
     rows.extend(edits.map(|(what, message)| row(what, message)));
     out.table(&rows)?;
     for line in unknown {

@@ -1,8 +1,8 @@
 //! `jobs`: every submit with its decoded chain.
 
-use super::out::duration;
+use super::out::format_duration;
 use super::source::Source;
-use super::{Exit, Failure, Out, Verb, absent, hex};
+use super::{Exit, Failure, Out, Verb, empty_result, format_hex};
 use crate::document::jobs::COMMAND_STREAM;
 use clap::{Args, FromArgMatches as _};
 use serde::Serialize;
@@ -41,13 +41,13 @@ struct Submit {
     shader_va: Option<String>,
     duration_ns: Option<u64>,
     /// How it ended where it was recorded: whether its shaders ran, and why not.
-    recorded: Option<Recorded>,
+    recorded: Option<RecordedResult>,
     chain: Vec<Job>,
     chain_end: String,
 }
 
 #[derive(Serialize)]
-struct Recorded {
+struct RecordedResult {
     status: String,
     computed: Option<bool>,
     reason: Option<String>,
@@ -76,7 +76,7 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
         let all = timeline.jobs.len() as u64;
         timeline.jobs.retain(|j| j.index == job);
         if timeline.jobs.is_empty() {
-            return Err(absent::no_such_job(job.into(), all, &opened));
+            return Err(empty_result::no_such_job(job.into(), all, &opened));
         }
     }
     let events: Vec<u64> = timeline.jobs.iter().map(|s| s.submit_event).collect();
@@ -86,7 +86,7 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
         .map(|map| jobs::memory_at_submits(&opened.recording, map, &events))
         .unwrap_or_default();
     let reports = opened.recording.chain_reports();
-    let streams = opened.recording.holds_command_streams();
+    let streams = opened.recording.has_command_streams();
     let submits = timeline.jobs.iter().zip(&memory).map(|(span, memory)| {
         let mut submit = submit(span, memory.as_ref());
         if streams {
@@ -94,10 +94,10 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
             submit.chain_end = "no chain".to_owned();
         }
         let report = reports.binary_search_by_key(&span.submit_event, |r| r.submit_event);
-        submit.recorded = report.ok().and_then(|at| reports.get(at)).map(recorded);
+        submit.recorded = report.ok().and_then(|at| reports.get(at)).map(recorded_result);
         submit
     });
-    if out.json() {
+    if out.is_json() {
         out.array(submits)?;
         return Ok(Exit::Good);
     }
@@ -130,7 +130,7 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
             s.dispatch.map_or_else(|| "-".into(), |d| three(d.workgroups)),
             s.dispatch.map_or_else(|| "-".into(), |d| three(d.size)),
             s.shader_va.unwrap_or_else(|| "-".into()),
-            s.duration_ns.map_or_else(|| "-".into(), duration),
+            s.duration_ns.map_or_else(|| "-".into(), format_duration),
             match s.recorded.as_ref().map(|r| (r.status.as_str(), r.computed)) {
                 Some(("0x1", Some(true))) => "yes".into(),
                 Some(("0x1", Some(false))) => "no".into(),
@@ -146,7 +146,7 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
     rows.iter_mut().for_each(|row| row.truncate(told));
     out.table(&rows)?;
     if none {
-        out.line(absent::describe_jobs(&opened))?;
+        out.line(empty_result::describe_jobs(&opened))?;
     } else if streams {
         out.line(
             "A job is a submit; Done is the last register that its commands write. The file holds no times. Draws, \
@@ -160,7 +160,7 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
 }
 
 fn submit(span: &JobSpan, memory: Option<&GpuMemoryView<'_>>) -> Submit {
-    let (list, end) = match memory.map(|m| jobs::chain(m, span.head_va)) {
+    let (list, end) = match memory.map(|m| jobs::read_chain(m, span.head_va)) {
         Some(c) => (c.jobs.iter().map(job).collect(), c.end),
         None => (Vec::new(), ChainEnd::Unreadable(span.head_va)),
     };
@@ -169,7 +169,7 @@ fn submit(span: &JobSpan, memory: Option<&GpuMemoryView<'_>>) -> Submit {
         index: span.index,
         submit_event: span.submit_event,
         done_event: span.done_event,
-        head_va: hex(span.head_va.0),
+        head_va: format_hex(span.head_va.0),
         kind: head.as_ref().and_then(|h: &Job| h.kind),
         decoded: head.as_ref().is_some_and(|h| h.decoded),
         dispatch: head.as_ref().and_then(|h| h.dispatch),
@@ -187,9 +187,9 @@ fn submit(span: &JobSpan, memory: Option<&GpuMemoryView<'_>>) -> Submit {
     }
 }
 
-fn recorded(report: &ChainReport) -> Recorded {
-    Recorded {
-        status: hex(u64::from(report.status)),
+fn recorded_result(report: &ChainReport) -> RecordedResult {
+    RecordedResult {
+        status: format_hex(u64::from(report.status)),
         computed: report.computed,
         reason: report.reason.clone(),
     }
@@ -198,13 +198,13 @@ fn recorded(report: &ChainReport) -> Recorded {
 fn job(job: &jobs::Job) -> Job {
     let header = job.header.as_ref().ok();
     Job {
-        va: hex(job.va.0),
+        va: format_hex(job.va.0),
         kind: header.and_then(|h| JobType::from_raw(h.job_type)).map(JobType::name),
         decoded: header.is_some(),
         dispatch: job.dispatch.map(|d| Dispatch {
             workgroups: d.workgroups,
             size: d.size,
         }),
-        shader_va: job.shader_va.map(|va| hex(va.0)),
+        shader_va: job.shader_va.map(|va| format_hex(va.0)),
     }
 }

@@ -1,7 +1,7 @@
 //! `kernels`: the functions of a recording of calls, what a launch of each takes, and their PTX.
 
 use super::source::Source;
-use super::{Exit, Failure, Out, Verb, called};
+use super::{Exit, Failure, Out, Verb, api_trace};
 use clap::{Args, FromArgMatches as _};
 use serde::Serialize;
 use trace_core::calls::{Calls, KernelCode};
@@ -42,7 +42,7 @@ struct Row {
     constant: Option<u64>,
     max_threads: Option<u32>,
     parameters: Vec<ParameterRow>,
-    held: Vec<HeldRow>,
+    held: Vec<CodeRow>,
     problem: Option<String>,
 }
 
@@ -55,7 +55,7 @@ struct ParameterRow {
 }
 
 #[derive(Serialize)]
-struct HeldRow {
+struct CodeRow {
     code: &'static str,
     arch: String,
     bytes: u64,
@@ -65,13 +65,13 @@ struct HeldRow {
 
 fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
     let opened = arguments.source.open()?;
-    let calls = called::of(&opened)?;
+    let calls = api_trace::load(&opened)?;
     if let Some(name) = &arguments.ptx {
         return ptx(&opened.recording, &calls, name, arguments, out);
     }
     let all = 0..calls.facts().functions.len() as u32;
     let rows = all.map(|f| row(&calls, &calls.kernel(&opened.recording, f)));
-    if out.json() {
+    if out.is_json() {
         out.array(rows)?;
         return Ok(Exit::Good);
     }
@@ -126,13 +126,13 @@ fn ptx(
     out: &mut Out,
 ) -> Result<Exit, Failure> {
     let fail = |why: String| Failure::file(&arguments.source.file, why);
-    let Some(f) = calls.function_named(name) else {
+    let Some(f) = calls.find_function(name) else {
         return Err(fail(format!(
             "no kernel, or more than one, is called '{name}' (`kinescope kernels` lists them)"
         )));
     };
     let code = calls.kernel(recording, f);
-    if out.json() {
+    if out.is_json() {
         let ptx = code.ptx.clone();
         out.value(&serde_json::json!({
             "kernel": calls.function_name(f),
@@ -140,7 +140,7 @@ fn ptx(
             "ptx": ptx,
             "problem": code.problem,
         }))?;
-        return Ok(Exit::found(code.ptx.is_none()));
+        return Ok(Exit::differs_if(code.ptx.is_none()));
     }
     match &code.ptx {
         Some(text) => {
@@ -153,12 +153,12 @@ fn ptx(
                 None => format!("its module holds machine code for {} and no PTX", code.arch),
             };
             out.line(format_args!("{}: {why}", calls.function_name(f)))?;
-            Ok(Exit::found(true))
+            Ok(Exit::differs_if(true))
         }
     }
 }
 
-fn code_word(kind: CodeKind) -> &'static str {
+fn code_kind_name(kind: CodeKind) -> &'static str {
     match kind {
         CodeKind::Ptx => "ptx",
         CodeKind::Cubin => "cubin",
@@ -180,7 +180,7 @@ fn row(calls: &Calls, code: &KernelCode) -> Row {
         module_bytes: f
             .and_then(|f| calls.facts().modules.get(f.module? as usize))
             .map_or(0, |m| m.bytes),
-        code: code_word(code.kind),
+        code: code_kind_name(code.kind),
         arch: code.arch.clone(),
         ptx: code.ptx.is_some(),
         launches: launches.len(),
@@ -189,7 +189,7 @@ fn row(calls: &Calls, code: &KernelCode) -> Row {
         shared: r.shared,
         local: r.local,
         constant: r.constant,
-        max_threads: r.most_threads,
+        max_threads: r.max_threads,
         parameters: calls
             .parameters(code.function)
             .iter()
@@ -200,14 +200,14 @@ fn row(calls: &Calls, code: &KernelCode) -> Row {
             })
             .collect(),
         held: code
-            .held
+            .images
             .iter()
-            .map(|h| HeldRow {
-                code: code_word(h.kind),
+            .map(|h| CodeRow {
+                code: code_kind_name(h.kind),
                 arch: h.arch.clone(),
                 bytes: h.bytes,
                 compressed: h.compressed,
-                taken: h.taken,
+                taken: h.selected,
             })
             .collect(),
         problem: code.problem.clone(),

@@ -1,10 +1,10 @@
 //! `launches`: every launch of a recording of calls, with its arguments decoded.
 
-use super::asked::Asked;
-use super::out::{counted, duration};
+use super::out::{format_count, format_duration};
 use super::source::Source;
-use super::{Exit, Failure, Out, Verb, called, hex};
-use crate::document::{called as words, watching};
+use super::trace_arguments::TraceArguments;
+use super::{Exit, Failure, Out, Verb, api_trace, format_hex};
+use crate::document::{api_trace as words, memory_trace};
 use clap::{Args, FromArgMatches as _};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -26,7 +26,7 @@ struct Arguments {
     #[arg(long, value_name = "NAME")]
     kernel: Option<String>,
     #[command(flatten)]
-    asked: Asked,
+    asked: TraceArguments,
     /// How often the board replays the recording to measure each launch; the shortest time counts. 0: not at all
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(0..=1000), requires = "on")]
     repeat: u32,
@@ -85,17 +85,17 @@ struct PointerRow {
 }
 
 fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
-    arguments.asked.start_ahead();
+    arguments.asked.prestart();
     let opened = arguments.source.open()?;
-    let calls = called::of(&opened)?;
-    let ask = watching::for_launches(&opened.recording);
-    let (calls, whole) = arguments.asked.ask(&opened, calls, ask)?;
+    let calls = api_trace::load(&opened)?;
+    let ask = memory_trace::request_for_launches(&opened.recording);
+    let (calls, whole) = arguments.asked.trace_memory(&opened, calls, ask)?;
     let times = match arguments.repeat {
         0 => BTreeMap::new(),
         repeat => arguments.asked.launch_times(&opened, repeat)?,
     };
     let wanted = arguments.kernel.as_deref().unwrap_or_default();
-    let functions = words::matching(&calls, wanted);
+    let functions = words::match_launches(&calls, wanted);
     let passes = |f: u32| functions.get(f as usize).copied().unwrap_or(wanted.trim().is_empty());
     let chosen = (0u32..).zip(calls.launches()).filter(|(_, l)| passes(l.function));
     let rows = chosen.filter_map(|(n, l)| {
@@ -104,9 +104,9 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
         let device_ns = times.get(&l.event).copied();
         Some(report(&calls, n, l.event, &row, device_ns, &list))
     });
-    if out.json() {
+    if out.is_json() {
         out.array(rows)?;
-        return Ok(Exit::found(!whole));
+        return Ok(Exit::differs_if(!whole));
     }
     let mut table = vec![
         [
@@ -124,7 +124,7 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
         .map(str::to_owned)
         .to_vec(),
     ];
-    let changes = calls.tells_changes() || arguments.asked.is_asked();
+    let changes = calls.has_changes() || arguments.asked.is_requested();
     if changes && let Some(heads) = table.first_mut() {
         heads.push("Changed".to_owned());
     }
@@ -142,12 +142,12 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
         table.push(vec![
             r.launch.to_string(),
             r.event.to_string(),
-            words::short(&r.kernel).to_owned(),
-            three(r.grid),
-            three(r.block),
+            words::short_function_name(&r.kernel).to_owned(),
+            format_dim3(r.grid),
+            format_dim3(r.block),
             r.shared.to_string(),
             r.stream_name,
-            duration(u64::from(r.took_ns)),
+            format_duration(u64::from(r.took_ns)),
             if r.result == 0 {
                 "ok".to_owned()
             } else {
@@ -156,19 +156,19 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
             told.join(", "),
         ]);
         if changes && let Some(line) = table.last_mut() {
-            line.push(changed_words(r.changed.as_deref()));
+            line.push(describe_changes(r.changed.as_deref()));
         }
         if !times.is_empty()
             && let Some(line) = table.last_mut()
         {
-            line.push(r.device_ns.map_or_else(|| "not known".to_owned(), duration));
+            line.push(r.device_ns.map_or_else(|| "not known".to_owned(), format_duration));
         }
     }
     out.table(&table)?;
-    Ok(Exit::found(!whole))
+    Ok(Exit::differs_if(!whole))
 }
 
-fn changed_words(changed: Option<&[ChangedRow]>) -> String {
+fn describe_changes(changed: Option<&[ChangedRow]>) -> String {
     let Some(changed) = changed else {
         return "not known".to_owned();
     };
@@ -177,12 +177,12 @@ fn changed_words(changed: Option<&[ChangedRow]>) -> String {
     }
     let one = |c: &ChangedRow| {
         let place = c.buffer.as_deref().unwrap_or(&c.va);
-        format!("{place}: {}", counted(c.bytes, "byte"))
+        format!("{place}: {}", format_count(c.bytes, "byte"))
     };
     changed.iter().map(one).collect::<Vec<_>>().join(", ")
 }
 
-fn three(d: [u32; 3]) -> String {
+fn format_dim3(d: [u32; 3]) -> String {
     format!("{}x{}x{}", d[0], d[1], d[2])
 }
 
@@ -204,11 +204,11 @@ fn report(calls: &Calls, n: u32, event: u64, l: &LaunchRow, device_ns: Option<u6
         device_ns,
         result: l.result,
         arguments: arguments.iter().map(|a| argument(calls, a)).collect(),
-        changed: calls.left_by(event).map(|left| {
-            let row = |l: &trace_core::calls::Left| ChangedRow {
+        changed: calls.launch_changes(event).map(|left| {
+            let row = |l: &trace_core::calls::BufferChange| ChangedRow {
                 buffer: l.buffer.and_then(|n| Some(calls.buffers().get(n)?.name.clone())),
-                va: hex(l.span.start),
-                end_va: hex(l.span.end),
+                va: format_hex(l.span.start),
+                end_va: format_hex(l.span.end),
                 bytes: l.bytes,
             };
             left.list.iter().map(row).collect()
@@ -217,14 +217,14 @@ fn report(calls: &Calls, n: u32, event: u64, l: &LaunchRow, device_ns: Option<u6
 }
 
 fn argument(calls: &Calls, a: &Argument) -> ArgumentRow {
-    let name = |place: trace_core::calls::Place| {
+    let name = |place: trace_core::calls::BufferLocation| {
         let b = calls.buffers().get(place.buffer);
         b.map_or_else(String::new, |b| b.name.clone())
     };
     let pointers = match &a.value {
         Value::Pointer { to, place: Some(p), .. } => vec![PointerRow {
             at: 0,
-            va: hex(*to),
+            va: format_hex(*to),
             buffer: name(*p),
             buffer_offset: p.offset,
         }],
@@ -232,7 +232,7 @@ fn argument(calls: &Calls, a: &Argument) -> ArgumentRow {
             .iter()
             .map(|(at, to, p)| PointerRow {
                 at: *at,
-                va: hex(*to),
+                va: format_hex(*to),
                 buffer: name(*p),
                 buffer_offset: p.offset,
             })
@@ -244,7 +244,7 @@ fn argument(calls: &Calls, a: &Argument) -> ArgumentRow {
         bytes: a.parameter.bytes,
         name: a.parameter.label.clone(),
         kind: a.parameter.name.clone(),
-        value: a.words(calls),
+        value: a.describe(calls),
         pointers,
     }
 }

@@ -7,14 +7,14 @@ use trace_core::import::MAX_UNPACKED_BYTES;
 /// Name of the argument.
 const LIMIT: &str = "limit";
 /// Verbs that take no recording, or none that is packed.
-const WITHOUT: [&str; 7] = ["agents", "boards", "link", "maps", "pair", "record", "verify"];
+const VERBS_WITHOUT_LIMIT: [&str; 7] = ["agents", "boards", "link", "maps", "pair", "record", "verify"];
 
 /// What this process allows; 0 when nobody chose.
-static CHOSEN: AtomicU64 = AtomicU64::new(0);
+static MAX_UNPACKED: AtomicU64 = AtomicU64::new(0);
 
 /// The argument, for verbs that take a recording.
 pub fn argument(verb: &str) -> Option<Arg> {
-    (!WITHOUT.contains(&verb)).then(|| {
+    (!VERBS_WITHOUT_LIMIT.contains(&verb)).then(|| {
         Arg::new(LIMIT)
             .long("limit")
             .value_name("BYTES")
@@ -24,15 +24,15 @@ pub fn argument(verb: &str) -> Option<Arg> {
 }
 
 /// Takes what the command line says.
-pub fn choose(matches: &ArgMatches) {
+pub fn set_from_arguments(matches: &ArgMatches) {
     if let Ok(Some(limit)) = matches.try_get_one::<u64>(LIMIT) {
-        CHOSEN.store(*limit, Ordering::Relaxed);
+        MAX_UNPACKED.store(*limit, Ordering::Relaxed);
     }
 }
 
 /// The limit in bytes.
-pub fn chosen() -> u64 {
-    match CHOSEN.load(Ordering::Relaxed) {
+pub fn max_unpacked_bytes() -> u64 {
+    match MAX_UNPACKED.load(Ordering::Relaxed) {
         0 => MAX_UNPACKED_BYTES,
         limit => limit,
     }

@@ -6,7 +6,7 @@ use crate::window::Goal;
 use clap::{Args, FromArgMatches as _};
 use kinescope_files::link::{self, Link, SCHEME};
 use kinescope_files::output;
-use kinescope_files::place::{Scene, Selection};
+use kinescope_files::scene::{Scene, Selection};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 
@@ -46,7 +46,7 @@ pub fn event(text: &str) -> Result<u64, String> {
 }
 
 fn selection(text: &str) -> Result<Selection, String> {
-    link::selection(text).map_err(|e| format!("'{text}' is no {e}"))
+    link::parse_selection(text).map_err(|e| format!("'{text}' is no {e}"))
 }
 
 pub fn panel(text: &str) -> Result<String, String> {
@@ -61,13 +61,13 @@ pub fn panel(text: &str) -> Result<String, String> {
 }
 
 /// What the argument FILE names: a file, or the file of a link with where the link leads.
-pub fn opened(file: &Path) -> Result<(PathBuf, Option<Goal>), Failure> {
+pub fn resolve_file(file: &Path) -> Result<(PathBuf, Option<Goal>), Failure> {
     let text = file.to_str().filter(|t| link::is_link(t) && !file.exists());
     let Some(text) = text else {
         return Ok((file.to_owned(), None));
     };
     let link = Link::parse(text).map_err(|e| Failure::usage(format!("{text}: {e}")))?;
-    let goal = Goal::of(&link);
+    let goal = Goal::from_link(&link);
     Ok((link.file, goal))
 }
 
@@ -77,7 +77,7 @@ struct Report {
 }
 
 #[derive(Serialize)]
-struct Registered {
+struct RegistrationReport {
     registered: String,
     program: String,
 }
@@ -102,8 +102,8 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
         selection: arguments.select.clone().unwrap_or_default(),
         panels: arguments.show.clone(),
     };
-    let link = Link::to(&whole, events, scene).to_string();
-    if out.json() {
+    let link = Link::new(&whole, events, scene).to_string();
+    if out.is_json() {
         out.value(&Report { link })?;
     } else {
         out.line(&link)?;
@@ -130,9 +130,9 @@ fn register(out: &mut Out) -> Result<Exit, Failure> {
         Err(e) => return Err(Failure::file(&list, e)),
     };
     std::fs::create_dir_all(dirs.config_dir()).map_err(|e| Failure::file(dirs.config_dir(), e))?;
-    output::write(&list, with_default(&before).as_bytes())?;
-    if out.json() {
-        out.value(&Registered {
+    output::write(&list, add_default_handler(&before).as_bytes())?;
+    if out.is_json() {
+        out.value(&RegistrationReport {
             registered: entry.display().to_string(),
             program: program.display().to_string(),
         })?;
@@ -167,7 +167,7 @@ fn desktop_entry(program: &Path) -> Result<String, Failure> {
 }
 
 /// The list of default applications with this program for links; every other line stays.
-fn with_default(list: &str) -> String {
+fn add_default_handler(list: &str) -> String {
     const GROUP: &str = "[Default Applications]";
     let key = format!("x-scheme-handler/{SCHEME}=");
     let ours = format!("{key}kinescope.desktop");
@@ -206,15 +206,15 @@ mod tests {
     #[test]
     fn other_defaults_stay_as_they_are() {
         let before = "[Added Associations]\na=b;\n[Default Applications]\ntext/html=x.desktop\nx-scheme-handler/kinescope=old.desktop\n";
-        let after = with_default(before);
+        let after = add_default_handler(before);
         assert_eq!(
             after,
             "[Added Associations]\na=b;\n[Default Applications]\nx-scheme-handler/kinescope=kinescope.desktop\n\
              text/html=x.desktop\n"
         );
-        assert_eq!(with_default(&after), after);
+        assert_eq!(add_default_handler(&after), after);
         assert_eq!(
-            with_default(""),
+            add_default_handler(""),
             "[Default Applications]\nx-scheme-handler/kinescope=kinescope.desktop\n"
         );
     }

@@ -1,13 +1,13 @@
 //! `memory`: bytes by GPU address, as hex or numbers; or where a pattern stands.
 
-use super::asked::Asked;
 use super::failure::complain;
-use super::out::counted;
-use super::outputs::Files;
+use super::out::format_count;
+use super::outputs::CommandFiles;
 use super::source::{Opened, Source, number};
-use super::{Exit, Failure, Out, Verb, called, hex, waiting};
+use super::trace_arguments::TraceArguments;
+use super::{Exit, Failure, Out, Verb, api_trace, format_hex, progress_line};
 use crate::buffers;
-use crate::document::{pattern, watching};
+use crate::document::{memory_trace, pattern};
 use clap::{Args, FromArgMatches as _};
 use serde::Serialize;
 use std::path::PathBuf;
@@ -23,7 +23,7 @@ pub const VERB: Verb = Verb {
 };
 
 /// Runs of bytes without content that text lists; JSON lists all.
-const MOST_HOLES: usize = 20;
+const MAX_HOLES: usize = 20;
 
 #[derive(Args)]
 struct Arguments {
@@ -47,14 +47,15 @@ struct Arguments {
     /// Address space, counted from 0
     #[arg(long, value_name = "N", default_value_t = 0)]
     space: u32,
-    /// Find this in all of the mapped memory: hex digits, "text", f32:1.5, /expression/, or ->PLACE for pointers to an address, a range or a buffer; exit 1 when it stands nowhere
+    /// Find this in all of the mapped memory: hex digits, "text", f32:1.5, /expression/, or ->PLACE for pointers to an
+    /// address, a range or a buffer; exit 1 when it stands nowhere
     #[arg(long, value_name = "PATTERN", allow_hyphen_values = true, conflicts_with_all = ["address", "buffer", "bytes", "element", "to"])]
     search: Option<String>,
     /// Write the bytes to this file (.npy: as NPY) instead of showing them
     #[arg(short = 'o', value_name = "FILE")]
     to: Option<PathBuf>,
     #[command(flatten)]
-    asked: Asked,
+    asked: TraceArguments,
 }
 
 fn element(text: &str) -> Result<ElementType, String> {
@@ -84,25 +85,25 @@ struct Hole<'a> {
 }
 
 fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
-    Files::of(&arguments.source.file)
-        .writes("-o", arguments.to.as_deref())
+    CommandFiles::for_recording(&arguments.source.file)
+        .with_output("-o", arguments.to.as_deref())
         .check()?;
     if let Some(to) = &arguments.to {
-        buffers::names_a_form(to).map_err(|e| Failure::usage(e.to_string()))?;
+        buffers::check_file_name(to).map_err(|e| Failure::usage(e.to_string()))?;
     }
-    arguments.asked.start_ahead();
+    arguments.asked.prestart();
     let opened = arguments.source.open()?;
     let recording = &opened.recording;
     if opened.calls.is_some() {
-        return of_calls(arguments, &opened, out);
+        return print_api_memory(arguments, &opened, out);
     }
-    arguments.asked.refuse(&arguments.source.file)?;
+    arguments.asked.reject_register_trace(&arguments.source.file)?;
     // A buffer may be given in the place of an address.
     let given = arguments.address.as_deref();
     let by_name = given.map(str::trim).filter(|name| recording.buffer(name).is_some());
     let buffer = arguments.buffer.as_deref().or(by_name);
     let address = match given.filter(|_| buffer.is_none()) {
-        Some(text) => Some(opened.address(text)?),
+        Some(text) => Some(opened.parse_address(text)?),
         None => None,
     };
     if address.is_none() && buffer.is_none() && arguments.search.is_none() {
@@ -114,7 +115,7 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
         None => named.map_or(arguments.space, |b| b.address_space),
     };
     let space = opened.address_space(space_index)?;
-    let view = GpuMemoryView::new(recording.memory.at(opened.before(arguments.event)?), space);
+    let view = GpuMemoryView::new(recording.memory.at(opened.check_event(arguments.event)?), space);
     if let Some(pattern) = &arguments.search {
         return search(&view, pattern, &recording.facts.buffers, out);
     }
@@ -138,25 +139,25 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
     }
     let read = view.read_range(va, bytes);
     // Hex shows in its place what is not there; numbers and files cannot.
-    if !out.json() && (arguments.to.is_some() || arguments.element.is_some()) {
-        tell_holes(va, &read);
+    if !out.is_json() && (arguments.to.is_some() || arguments.element.is_some()) {
+        warn_about_holes(va, &read);
     }
     if let Some(path) = &arguments.to {
         let shape = buffer.and_then(|name| recording.buffer_shape(name));
         let shape = shape.unwrap_or_default();
         let element = arguments.element.or(own).unwrap_or(ElementType::U8);
-        waiting::show("writing", |_, _| {
+        progress_line::run_with_progress("writing", |_, _| {
             buffers::write_file(path, element, &shape, &read.bytes).map_err(|e| Failure::usage(e.to_string()))
         })?;
-    } else if !out.json() {
+    } else if !out.is_json() {
         text(va, &read, arguments.element, out)?;
     }
-    if out.json() {
+    if out.is_json() {
         let element = arguments.element.unwrap_or(ElementType::U8);
         let as_hex = arguments.element.is_none() && arguments.to.is_none();
         let as_elements = arguments.element.is_some() && arguments.to.is_none();
         out.value(&Report {
-            va: hex(va.0),
+            va: format_hex(va.0),
             bytes: read.bytes.len() as u64,
             element: element.name(),
             hex: as_hex.then(|| read.bytes.iter().map(|b| format!("{b:02x}")).collect()),
@@ -168,28 +169,28 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
 }
 
 /// Bytes of the device's memory, or the list of its buffers.
-fn of_calls(arguments: &Arguments, opened: &Opened, out: &mut Out) -> Result<Exit, Failure> {
+fn print_api_memory(arguments: &Arguments, opened: &Opened, out: &mut Out) -> Result<Exit, Failure> {
     if arguments.search.is_some() {
         return Err(Failure::usage("--search is not for recordings of calls"));
     }
-    let mut calls = called::of(opened)?;
+    let mut calls = api_trace::load(opened)?;
     let event = opened
-        .before(arguments.event)?
+        .check_event(arguments.event)?
         .min(opened.recording.events.len() as u64);
     let text = match (&arguments.buffer, &arguments.address) {
         (Some(name), _) => name,
         (None, Some(address)) => address,
-        (None, None) if arguments.asked.is_asked() => {
+        (None, None) if arguments.asked.is_requested() => {
             return Err(Failure::usage(
                 "--on asks a board for bytes: an address or --buffer is needed",
             ));
         }
-        (None, None) => return called::list(opened, &calls, event, out),
+        (None, None) => return api_trace::print_buffers(opened, &calls, event, out),
     };
-    let event = called::moment(opened, &calls, text, arguments.event)?;
-    let va = called::address(opened, &calls, text)?;
+    let event = api_trace::moment(opened, &calls, text, arguments.event)?;
+    let va = api_trace::parse_address(opened, &calls, text)?;
     // Of a name all of the buffer is meant, of an address what the person asks for.
-    let bytes = match called::named(opened, &calls, text) {
+    let bytes = match api_trace::find_named(opened, &calls, text) {
         Some((_, all)) => arguments.bytes.map_or(all, |n| n.min(all)),
         None => arguments.bytes.unwrap_or(256),
     };
@@ -197,9 +198,11 @@ fn of_calls(arguments: &Arguments, opened: &Opened, out: &mut Out) -> Result<Exi
     let range = va..va.saturating_add(bytes);
     let known = calls.pieces(&opened.recording, range.clone(), event);
     if known.iter().any(|p| !p.state.is_known()) && bytes > 0 {
-        (calls, whole) = arguments.asked.ask(opened, calls, watching::for_memory(range, event))?;
+        (calls, whole) = arguments
+            .asked
+            .trace_memory(opened, calls, memory_trace::request_for_memory(range, event))?;
     }
-    called::memory(
+    api_trace::print_memory(
         opened,
         &calls,
         (va, bytes, event),
@@ -207,7 +210,7 @@ fn of_calls(arguments: &Arguments, opened: &Opened, out: &mut Out) -> Result<Exi
         arguments.to.as_deref(),
         out,
     )?;
-    Ok(Exit::found(!whole))
+    Ok(Exit::differs_if(!whole))
 }
 
 fn state_name(state: ByteState) -> &'static str {
@@ -220,7 +223,7 @@ fn state_name(state: ByteState) -> &'static str {
 
 fn holes(va: GpuVa, read: &BufferBytes) -> Vec<Hole<'_>> {
     let hole = |(range, state): &(std::ops::Range<u64>, ByteState)| Hole {
-        va: hex(va.0.saturating_add(range.start)),
+        va: format_hex(va.0.saturating_add(range.start)),
         bytes: range.end.saturating_sub(range.start),
         state: state_name(*state),
     };
@@ -228,12 +231,12 @@ fn holes(va: GpuVa, read: &BufferBytes) -> Vec<Hole<'_>> {
 }
 
 /// Says on standard error which bytes are zeros because nothing is known of them.
-fn tell_holes(va: GpuVa, read: &BufferBytes) {
-    for hole in holes(va, read).iter().take(MOST_HOLES) {
-        let bytes = counted(hole.bytes, "byte");
+fn warn_about_holes(va: GpuVa, read: &BufferBytes) {
+    for hole in holes(va, read).iter().take(MAX_HOLES) {
+        let bytes = format_count(hole.bytes, "byte");
         complain(format_args!("{}: {bytes} {}, given as 0", hole.va, hole.state));
     }
-    let more = read.holes.len().saturating_sub(MOST_HOLES);
+    let more = read.holes.len().saturating_sub(MAX_HOLES);
     if more > 0 {
         complain(format_args!("and {more} more such runs (--json lists all)"));
     }
@@ -241,21 +244,21 @@ fn tell_holes(va: GpuVa, read: &BufferBytes) {
 
 fn search(view: &GpuMemoryView<'_>, text: &str, buffers: &[Buffer], out: &mut Out) -> Result<Exit, Failure> {
     let pattern = pattern::parse(text, None, buffers).map_err(|e| Failure::usage(format!("--search: {e}")))?;
-    let hits = waiting::show("searching", |progress, _| {
+    let hits = progress_line::run_with_progress("searching", |progress, _| {
         view.search(&pattern, GpuVa(0)..GpuVa(u64::MAX), progress)
             .map_err(|e| Failure::usage(e.to_string()))
     })?;
     if hits.len() >= MAX_HITS {
         complain(format_args!("these are the first {MAX_HITS} places; there are more"));
     }
-    if out.json() {
-        out.array(hits.iter().map(|h| hex(h.va.0)))?;
+    if out.is_json() {
+        out.array(hits.iter().map(|h| format_hex(h.va.0)))?;
     } else {
         for h in &hits {
             out.line(h.va)?;
         }
     }
-    Ok(Exit::found(hits.is_empty()))
+    Ok(Exit::differs_if(hits.is_empty()))
 }
 
 /// Lines of sixteen bytes, or of as many elements as take sixteen bytes. Bytes that the recording does not hold
@@ -273,7 +276,7 @@ fn text(va: GpuVa, read: &BufferBytes, element: Option<ElementType>, out: &mut O
             let lines_end = range.end - range.end % 16;
             out.line(format_args!(
                 "{here:#014x}  {} {}",
-                counted(lines_end - at, "byte"),
+                format_count(lines_end - at, "byte"),
                 state_name(*state)
             ))?;
             skipped_to = lines_end;

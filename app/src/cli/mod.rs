@@ -2,71 +2,71 @@
 //!
 //! To add a verb, copy one of the files, add its `mod` line and its line in [`VERBS`]: parser and help follow.
 
-mod absent;
 mod agents;
+mod api_trace;
 mod apply;
-mod asked;
 mod bisect;
-mod board;
 mod boards;
-mod called;
 mod check;
-mod compared_screen;
 mod diff;
+mod empty_result;
+mod event_filter;
 mod events;
 mod export;
 mod exported_program;
 mod failure;
-mod filtered;
 mod guard;
 mod guess;
 mod import;
 mod info;
 mod jobs;
 mod kernels;
+mod last_writer;
 mod launches;
 mod limit;
 mod link;
-mod map;
-mod maps;
 mod memory;
 mod notebook;
 mod out;
 mod outcome;
 mod outputs;
+mod pagetables;
 mod pair;
 mod plan;
-mod ready;
+mod plan_file;
+mod progress_line;
 mod record;
-mod record_calls;
+mod record_api_trace;
+mod regmaps;
 mod replay;
+mod replay_arguments;
 mod replayed_screen;
 mod screen;
+mod screen_diff;
 mod shader;
+mod signals;
 mod source;
 mod stats;
-mod stop;
 mod target;
 mod thread;
 mod times;
+mod trace_arguments;
 mod trim;
 mod tune;
 mod typo;
 mod verify;
-mod waiting;
-mod who;
 
 use crate::commands::COMMANDS;
 use crate::document::boards::PLAY_CALLS;
 use crate::theme::ThemeChoice;
-use crate::window::{Afterwards, NO_FORM, Options, PictureForm, Shot, Studio};
+use crate::window::{AfterOpen, Options, PictureForm, Shot, Studio, UNKNOWN_FORMAT};
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use trace_core::progress::Progress;
 
 pub use failure::{Exit, Failure};
-pub use out::{Out, hex};
+pub use out::{Out, format_hex};
 
 /// A verb of the command line.
 pub struct Verb {
@@ -89,9 +89,9 @@ pub const VERBS: &[Verb] = &[
     launches::VERB,
     kernels::VERB,
     shader::VERB,
-    who::VERB,
-    map::VERB,
-    maps::VERB,
+    last_writer::VERB,
+    pagetables::VERB,
+    regmaps::VERB,
     memory::VERB,
     screen::VERB,
     check::VERB,
@@ -214,7 +214,7 @@ pub fn main() -> u8 {
     let arguments: Vec<OsString> = std::env::args_os().collect();
     // Not a verb for people: another process of this program asks it to play on a CUDA device.
     if arguments.len() == 2 && arguments.get(1).is_some_and(|a| a == PLAY_CALLS) {
-        return match replay_engine::device::cuda::worker::answer(std::io::stdin(), std::io::stdout()) {
+        return match replay_engine::device::cuda::worker::serve_request(std::io::stdin(), std::io::stdout()) {
             Ok(()) => 0,
             Err(e) => {
                 failure::complain(format_args!("standard input or output: {e}"));
@@ -222,7 +222,7 @@ pub fn main() -> u8 {
             }
         };
     }
-    if let Some(wrong) = typo::of(arguments.get(1..).unwrap_or_default()) {
+    if let Some(wrong) = typo::find_unknown_verb(arguments.get(1..).unwrap_or_default()) {
         let code = wrong.code();
         failure::complain(wrong);
         return code;
@@ -230,7 +230,7 @@ pub fn main() -> u8 {
     let matches = match command().try_get_matches_from(&arguments) {
         Ok(m) => m,
         Err(e) => {
-            if let Some(wrong) = typo::meant(&e, &command(), arguments.get(1..).unwrap_or_default()) {
+            if let Some(wrong) = typo::suggest_option(&e, &command(), arguments.get(1..).unwrap_or_default()) {
                 let code = wrong.code();
                 failure::complain(wrong);
                 return code;
@@ -244,10 +244,10 @@ pub fn main() -> u8 {
     let result = match matches.subcommand() {
         Some((name, sub)) => match VERBS.iter().find(|v| v.name == name) {
             Some(verb) => {
-                if let Err(e) = stop::install() {
+                if let Err(e) = signals::install() {
                     failure::complain(format_args!("a signal will end the program without cleaning up: {e}"));
                 }
-                limit::choose(sub);
+                limit::set_from_arguments(sub);
                 let mut out = Out::stdout(sub.get_flag("json"));
                 let done = (verb.run)(sub, &mut out);
                 let done = done.and_then(|exit| out.flush().map(|()| exit).map_err(Failure::from));
@@ -276,7 +276,7 @@ pub fn main() -> u8 {
 fn window(matches: &ArgMatches) -> Result<Exit, Failure> {
     let opened = matches
         .get_one::<PathBuf>("file")
-        .map(|f| link::opened(f))
+        .map(|f| link::resolve_file(f))
         .transpose()?;
     let (file, mut goal) = match &opened {
         Some((file, goal)) => (Some(file), goal.clone()),
@@ -312,9 +312,11 @@ fn window(matches: &ArgMatches) -> Result<Exit, Failure> {
         (Some(out), Some(file)) => {
             let size = matches.get_one::<[f32; 2]>("size").copied().unwrap_or(DEFAULT_SIZE);
             let scale = matches.get_one::<f32>("scale").copied().unwrap_or(1.0);
-            outputs::Files::of(file).writes("--screenshot", Some(out)).check()?;
-            is_picture(out)?;
-            without_device_choice();
+            outputs::CommandFiles::for_recording(file)
+                .with_output("--screenshot", Some(out))
+                .check()?;
+            check_picture_name(out)?;
+            disable_device_choice();
             let shot = Shot {
                 size,
                 scale,
@@ -323,7 +325,7 @@ fn window(matches: &ArgMatches) -> Result<Exit, Failure> {
             };
             let compare = compare.cloned();
             let panel = matches.get_one::<String>("panel").map(String::as_str);
-            picture(file, Afterwards { compare, goal }, out, (&shot, panel)).map_err(fail)?;
+            render_picture(file, AfterOpen { compare, goal }, out, (&shot, panel)).map_err(fail)?;
         }
         _ if !has_display() => {
             return Err(Failure::usage(
@@ -335,7 +337,7 @@ fn window(matches: &ArgMatches) -> Result<Exit, Failure> {
         _ => {
             let board = matches.get_one::<String>("board").cloned();
             let compare = compare.cloned();
-            let afterwards = Afterwards { compare, goal };
+            let afterwards = AfterOpen { compare, goal };
             let options = Options {
                 theme,
                 board,
@@ -349,12 +351,12 @@ fn window(matches: &ArgMatches) -> Result<Exit, Failure> {
 
 /// Renders the window with a recording off-screen, or one panel of it, once everything that it shows is there, and
 /// writes it in the form that the name says.
-fn picture(file: &Path, afterwards: Afterwards, out: &Path, how: (&Shot, Option<&str>)) -> anyhow::Result<()> {
+fn render_picture(file: &Path, afterwards: AfterOpen, out: &Path, how: (&Shot, Option<&str>)) -> anyhow::Result<()> {
     let (shot, panel) = how;
     let mut studio = Studio::new(shot, Progress::new())?;
     studio.open(file, afterwards)?;
     if let Some(panel) = panel {
-        studio.bring(panel)?;
+        studio.show_panel(panel)?;
     }
     Ok(kinescope_files::output::write(out, &studio.picture(out, panel)?)?)
 }
@@ -366,17 +368,17 @@ fn has_display() -> bool {
 }
 
 /// Refuses a picture whose name says another form than those that are written.
-fn is_picture(out: &Path) -> Result<(), Failure> {
-    match PictureForm::of(out) {
+fn check_picture_name(out: &Path) -> Result<(), Failure> {
+    match PictureForm::from_path(out) {
         Some(_) => Ok(()),
-        None => Err(Failure::file(out, NO_FORM)),
+        None => Err(Failure::file(out, UNKNOWN_FORMAT)),
     }
 }
 
 /// Starts this program once more, in the same process, where a layer of Vulkan that lets a person choose among devices
 /// would look for a Wayland display and complain on standard error that there is none. A picture that is drawn
 /// off-screen has no use for the choice. Where that is not possible, the complaint stays.
-fn without_device_choice() {
+fn disable_device_choice() {
     use std::os::unix::process::CommandExt as _;
     const OFF: &str = "NODEVICE_SELECT";
     let has_folder = std::env::var_os("XDG_RUNTIME_DIR").is_some_and(|v| Path::new(&v).is_absolute());

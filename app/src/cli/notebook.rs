@@ -1,14 +1,14 @@
 //! `notebook`: the notes of a recording, printed, or exported with a picture of the window at each of their moments.
 
 use super::failure::complain;
-use super::out::counted;
-use super::outputs::Files;
+use super::out::format_count;
+use super::outputs::CommandFiles;
 use super::source::Source;
-use super::{Exit, Failure, Out, Verb, waiting};
+use super::{Exit, Failure, Out, Verb, progress_line};
 use crate::commands::COMMANDS;
 use crate::document::{Document, derive, notebook};
 use crate::theme::ThemeChoice;
-use crate::window::{Form, Shot, write_notebook};
+use crate::window::{NotebookFormat, Shot, write_notebook};
 use clap::{Args, FromArgMatches as _};
 use kinescope_files::link;
 use serde::Serialize;
@@ -62,14 +62,16 @@ struct NoteReport {
 
 fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
     let file = &arguments.source.file;
-    Files::of(file).writes("-o", arguments.to.as_deref()).check()?;
-    if let Some(to) = arguments.to.as_ref().filter(|t| Form::of(t).is_none()) {
+    CommandFiles::for_recording(file)
+        .with_output("-o", arguments.to.as_deref())
+        .check()?;
+    if let Some(to) = arguments.to.as_ref().filter(|t| NotebookFormat::from_path(t).is_none()) {
         let told = "the name does not say the form (expected .md or .html)";
         return Err(Failure::file(to, told));
     }
-    let opened = arguments.source.open_sound()?;
+    let opened = arguments.source.open_undamaged()?;
     let recording = Arc::new(opened.recording);
-    let facts = waiting::show("reading", |progress, _| {
+    let facts = progress_line::run_with_progress("reading", |progress, _| {
         derive::derive(&recording, progress).map_err(|e| Failure::file(file, e))
     })?;
     let doc = Document::new(file.clone(), recording, Arc::new(facts));
@@ -81,13 +83,13 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
         complain(format_args!(
             "{} left behind by a run that did not end in good order {} not here: open the recording in the window and \
              take them up",
-            counted(notes, "note"),
+            format_count(notes, "note"),
             if notes == 1 { "is" } else { "are" }
         ));
     }
     let entries = notebook::entries(&doc);
     let title = doc.title.clone();
-    let about = notebook::about(&doc);
+    let about = notebook::describe_recording(&doc);
     let written = match &arguments.to {
         Some(to) => {
             let theme = ThemeChoice::from_name(&arguments.theme).unwrap_or(ThemeChoice::Light);
@@ -98,14 +100,14 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
                 commands: COMMANDS,
             };
             let shot = (!arguments.without_pictures).then_some(&shot);
-            Some(waiting::show("drawing", |progress, _| {
+            Some(progress_line::run_with_progress("drawing", |progress, _| {
                 write_notebook(doc, to, shot, progress).map_err(|e| Failure::usage(e.to_string()))
             })?)
         }
         None => None,
     };
     let path = arguments.to.as_ref().map(|p| p.display().to_string());
-    if out.json() {
+    if out.is_json() {
         let notes = entries.into_iter().map(|e| NoteReport {
             event: e.scene.event,
             ns: e.ns,
@@ -120,7 +122,7 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
             notes: notes.collect(),
             path,
             pictures: written.as_ref().map_or(0, |w| w.pictures),
-            without_pictures: written.and_then(|w| w.without),
+            without_pictures: written.and_then(|w| w.no_pictures_reason),
         })?;
         return Ok(Exit::Good);
     }
@@ -128,10 +130,10 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
         (Some(w), Some(path)) => {
             out.line(format!(
                 "wrote {path}: {}, {}",
-                counted(w.notes, "note"),
-                counted(w.pictures, "picture")
+                format_count(w.notes, "note"),
+                format_count(w.pictures, "picture")
             ))?;
-            if let Some(why) = w.without {
+            if let Some(why) = w.no_pictures_reason {
                 complain(format_args!("there are no pictures: {why}"));
             }
         }

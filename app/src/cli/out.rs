@@ -13,13 +13,13 @@ pub struct Out {
 
 /// An address, offset or id as JSON and text show it: lower-case, `0x…`.
 #[must_use]
-pub fn hex(value: u64) -> String {
+pub fn format_hex(value: u64) -> String {
     format!("{value:#x}")
 }
 
 /// A number of things in words: `1 job`, `23 jobs`.
 #[must_use]
-pub fn counted(n: u64, noun: &str) -> String {
+pub fn format_count(n: u64, noun: &str) -> String {
     if n == 1 {
         format!("1 {noun}")
     } else {
@@ -29,7 +29,7 @@ pub fn counted(n: u64, noun: &str) -> String {
 
 /// A time as text, in the unit that fits it.
 #[must_use]
-pub fn duration(ns: u64) -> String {
+pub fn format_duration(ns: u64) -> String {
     let n = ns as f64;
     match ns {
         0..1_000 => format!("{ns} ns"),
@@ -51,7 +51,7 @@ impl Out {
 
     /// Keeps what `work` prints as text.
     #[cfg(test)]
-    pub fn kept(work: impl FnOnce(&mut Self)) -> String {
+    pub fn capture(work: impl FnOnce(&mut Self)) -> String {
         use std::sync::{Arc, Mutex};
         #[derive(Clone, Default)]
         struct Kept(Arc<Mutex<Vec<u8>>>);
@@ -73,7 +73,7 @@ impl Out {
 
     /// Whether JSON was asked for.
     #[must_use]
-    pub fn json(&self) -> bool {
+    pub fn is_json(&self) -> bool {
         self.json
     }
 
@@ -107,14 +107,14 @@ impl Out {
     /// # Errors
     /// When the output is closed or full.
     pub fn array<T: Serialize>(&mut self, items: impl IntoIterator<Item = T>) -> io::Result<()> {
-        self.array_of(|out, add| items.into_iter().try_for_each(|item| add(out, &item)))
+        self.array_with(|out, add| items.into_iter().try_for_each(|item| add(out, &item)))
     }
 
     /// The same of elements that something else finds: it is given the output and what adds an element to it.
     ///
     /// # Errors
     /// What `fill` says; when the output is closed or full.
-    pub fn array_of<T: Serialize, E: From<io::Error>>(
+    pub fn array_with<T: Serialize, E: From<io::Error>>(
         &mut self,
         fill: impl FnOnce(&mut Self, &mut dyn FnMut(&mut Self, &T) -> io::Result<()>) -> Result<(), E>,
     ) -> Result<(), E> {
@@ -171,8 +171,8 @@ mod tests {
 
     #[test]
     fn numbers_and_times_read_well() {
-        assert_eq!([0, 1, 2].map(|n| counted(n, "job")), ["0 jobs", "1 job", "2 jobs"]);
-        let times = [999, 1_500, 2_345_678, 3_000_000_000].map(duration);
+        assert_eq!([0, 1, 2].map(|n| format_count(n, "job")), ["0 jobs", "1 job", "2 jobs"]);
+        let times = [999, 1_500, 2_345_678, 3_000_000_000].map(format_duration);
         assert_eq!(times, ["999 ns", "1.5 us", "2.35 ms", "3.00 s"]);
     }
 }

@@ -1,8 +1,8 @@
 //! What a replay did, as text for somebody who has only a terminal.
 
-use super::check::name_of;
-use super::out::{counted, duration};
-use super::{Failure, Out, hex};
+use super::check::json_name;
+use super::out::{format_count, format_duration};
+use super::{Failure, Out, format_hex};
 use crate::document::values;
 use replay_engine::run::calls::CallsOutcome;
 use replay_engine::run::{FaultReport, JobOutcome, Outcome, OutputBuffer};
@@ -12,19 +12,19 @@ use trace_core::recording::ElementType;
 use trace_core::registers::RegisterMap;
 
 /// Divergences shown; JSON has up to a thousand.
-const SHOWN: usize = 20;
+const MAX_SHOWN_DIVERGENCES: usize = 20;
 /// Outputs of a replay of calls that are shown; JSON has all.
-const OUTPUTS_SHOWN: usize = 24;
+const MAX_SHOWN_OUTPUTS: usize = 24;
 
 /// Findings shown of one kind; JSON has all.
-const FINDINGS_SHOWN: usize = 3;
+const MAX_SHOWN_FINDINGS: usize = 3;
 /// Characters of a finding that are shown.
-const FINDING_WIDTH: usize = 160;
+const MAX_FINDING_CHARS: usize = 160;
 /// Outputs with at most so many elements are shown by value.
-const VALUES_SHOWN: usize = 16;
+const MAX_SHOWN_VALUES: usize = 16;
 
 /// What of the replay an outcome does not tell itself.
-pub struct Of<'a> {
+pub struct OutcomeContext<'a> {
     /// The board as the person named it.
     pub board: &'a str,
     /// Events of the recording.
@@ -39,7 +39,7 @@ pub struct Of<'a> {
 }
 
 /// Prints an outcome; `run` says how long the runs took.
-pub fn print(o: &Outcome, of: &Of<'_>, time: String, out: &mut Out) -> Result<(), Failure> {
+pub fn print(o: &Outcome, of: &OutcomeContext<'_>, time: String, out: &mut Out) -> Result<(), Failure> {
     // Reads alone are a small part of the work where no shader ran: the verdict itself says so.
     let verdict = o.verdict_line();
     let what = if o.calls.is_some() {
@@ -47,7 +47,7 @@ pub fn print(o: &Outcome, of: &Of<'_>, time: String, out: &mut Out) -> Result<()
     } else {
         "compared reads"
     };
-    match o.calls.as_ref().and_then(free) {
+    match o.calls.as_ref().and_then(describe_free_outputs) {
         Some(told) if o.reads.compared == 0 => out.line(format_args!("{verdict}: {told}"))?,
         told => {
             let told = told.map_or_else(String::new, |t| format!("; {t}"));
@@ -61,26 +61,26 @@ pub fn print(o: &Outcome, of: &Of<'_>, time: String, out: &mut Out) -> Result<()
         out.line(format_args!("  {why}"))?;
     }
     if let Some(calls) = &o.calls {
-        return called(o, calls, of, time, out);
+        return print_api_outcome(o, calls, of, time, out);
     }
-    divergences(o, of.map, out)?;
+    print_divergences(o, of.map, out)?;
     for e in o.effects.iter().filter(|e| e.matched != Some(true)) {
         out.line(format_args!(
             "  {}: {} expected ({}), {}",
             e.kind, e.expected, e.source, e.got
         ))?;
     }
-    findings(o, out)?;
+    print_findings(o, out)?;
     for f in &o.faults {
-        fault(f, out)?;
+        print_fault(f, out)?;
     }
     out.line("")?;
     out.table(&summary(o, of, time))?;
-    jobs(o, of.jobs, out)
+    print_jobs(o, of.jobs, out)
 }
 
 /// Findings of the replay: of each kind the first few, cut to a line, and how many more there are.
-fn findings(o: &Outcome, out: &mut Out) -> Result<(), Failure> {
+fn print_findings(o: &Outcome, out: &mut Out) -> Result<(), Failure> {
     let mut seen: Vec<(FindingKind, usize)> = Vec::new();
     for f in &o.findings {
         let at = seen.iter().position(|s| s.0 == f.kind).unwrap_or_else(|| {
@@ -89,7 +89,7 @@ fn findings(o: &Outcome, out: &mut Out) -> Result<(), Failure> {
         });
         let Some((_, count)) = seen.get_mut(at) else { continue };
         *count += 1;
-        if *count > FINDINGS_SHOWN {
+        if *count > MAX_SHOWN_FINDINGS {
             continue;
         }
         // A person knows a job by its number, a device by its address.
@@ -98,33 +98,33 @@ fn findings(o: &Outcome, out: &mut Out) -> Result<(), Failure> {
             Some((job, at)) => format!("job {} ({at})", job.index),
             None => f.place.clone(),
         };
-        out.line(format_args!("  {}", cut(&format!("{place}: {}", f.message))))?;
+        out.line(format_args!("  {}", truncate_line(&format!("{place}: {}", f.message))))?;
     }
-    for (kind, count) in seen.iter().filter(|s| s.1 > FINDINGS_SHOWN) {
-        let more = counted((count - FINDINGS_SHOWN) as u64, "more finding");
-        out.line(format_args!("  {more} of kind {} (--json lists them)", name_of(kind)))?;
+    for (kind, count) in seen.iter().filter(|s| s.1 > MAX_SHOWN_FINDINGS) {
+        let more = format_count((count - MAX_SHOWN_FINDINGS) as u64, "more finding");
+        out.line(format_args!("  {more} of kind {} (--json lists them)", json_name(kind)))?;
     }
     Ok(())
 }
 
 /// A line, ended by `…` where it is long.
-fn cut(line: &str) -> String {
-    match line.char_indices().nth(FINDING_WIDTH) {
+fn truncate_line(line: &str) -> String {
+    match line.char_indices().nth(MAX_FINDING_CHARS) {
         Some((at, _)) => format!("{}…", line.get(..at).unwrap_or(line)),
         None => line.to_owned(),
     }
 }
 
 /// Describes an output: its values where they are few, and the digest of its bytes.
-fn output(b: &OutputBuffer) -> String {
+fn describe_output(b: &OutputBuffer) -> String {
     let bytes = format!(
         "{}, blake3 {}",
-        counted(b.data.len() as u64, "byte"),
+        format_count(b.data.len() as u64, "byte"),
         blake3::Hash::from_bytes(b.blake3).to_hex()
     );
     let size = b.element.bytes().max(1);
     match b.data.len() / size {
-        1..=VALUES_SHOWN => {
+        1..=MAX_SHOWN_VALUES => {
             let values = b.data.chunks_exact(size).map(|v| value(b.element, v));
             format!("{} ({bytes})", values.collect::<Vec<_>>().join(" "))
         }
@@ -136,36 +136,42 @@ fn output(b: &OutputBuffer) -> String {
 fn value(element: ElementType, bytes: &[u8]) -> String {
     match values::element_f64(element, bytes) {
         Some(v) if v.fract() != 0.0 && (1e-3..1e6).contains(&v.abs()) => format!("{v:.4}"),
-        _ => values::element_text(element, bytes),
+        _ => values::format_element(element, bytes),
     }
 }
 
 /// What is told of outputs of which nothing is expected, because inputs are the person's; `None` where there are none.
-fn free(calls: &CallsOutcome) -> Option<String> {
+fn describe_free_outputs(calls: &CallsOutcome) -> Option<String> {
     let (differ, all) = calls.free_outputs();
     let verb = if differ == 1 { "differs" } else { "differ" };
     (all > 0).then(|| {
         format!(
             "with your inputs {differ} of {} {verb} from the recording",
-            counted(all, "output")
+            format_count(all, "output")
         )
     })
 }
 
 /// A replay of calls: its outputs, and what it took.
-fn called(o: &Outcome, calls: &CallsOutcome, of: &Of<'_>, time: String, out: &mut Out) -> Result<(), Failure> {
+fn print_api_outcome(
+    o: &Outcome,
+    calls: &CallsOutcome,
+    of: &OutcomeContext<'_>,
+    time: String,
+    out: &mut Out,
+) -> Result<(), Failure> {
     let differ = calls.outputs.iter().filter(|s| s.differs_at.is_some());
-    for seen in differ.clone().take(SHOWN) {
+    for seen in differ.clone().take(MAX_SHOWN_DIVERGENCES) {
         let largest = seen.largest.map_or_else(String::new, |l| format!(", by {l} at most"));
         out.line(format_args!(
             "  event {}: {} differs from byte {} on, {} in all{largest}",
             seen.event,
             seen.name,
             seen.differs_at.unwrap_or(0),
-            counted(seen.differing, "element"),
+            format_count(seen.differing, "element"),
         ))?;
     }
-    let more = differ.count().saturating_sub(SHOWN);
+    let more = differ.count().saturating_sub(MAX_SHOWN_DIVERGENCES);
     if more > 0 {
         out.line(format_args!("  and {more} more (--json lists them)"))?;
     }
@@ -178,10 +184,10 @@ fn called(o: &Outcome, calls: &CallsOutcome, of: &Of<'_>, time: String, out: &mu
             "Launches",
             format!("{}{}", calls.launches, if calls.graph { ", as one graph" } else { "" }),
         ),
-        row("Memory", format!("{} mapped", counted(calls.mapped, "byte"))),
-        row("Ready", ready(calls)),
+        row("Memory", format!("{} mapped", format_count(calls.mapped, "byte"))),
+        row("Ready", describe_ready_time(calls)),
         row("Time", time),
-        row("Pushed", counted(o.pushed_bytes, "byte")),
+        row("Pushed", format_count(o.pushed_bytes, "byte")),
     ];
     if let (Some(most), Some(least)) = (calls.restored.iter().max(), calls.restored.iter().min()) {
         let pages = if most == least {
@@ -197,7 +203,7 @@ fn called(o: &Outcome, calls: &CallsOutcome, of: &Of<'_>, time: String, out: &mu
     for words in &calls.left_out {
         rows.push(row("Left out", words.clone()));
     }
-    for b in o.outputs.iter().take(OUTPUTS_SHOWN) {
+    for b in o.outputs.iter().take(MAX_SHOWN_OUTPUTS) {
         let seen = calls.outputs.iter().find(|s| s.name == b.name);
         let how = match seen {
             Some(s) if s.differs_at.is_some() => "differs",
@@ -208,27 +214,27 @@ fn called(o: &Outcome, calls: &CallsOutcome, of: &Of<'_>, time: String, out: &mu
             &format!("Output {}", b.name),
             format!(
                 "{}, {how}, blake3 {}",
-                counted(b.data.len() as u64, "byte"),
+                format_count(b.data.len() as u64, "byte"),
                 blake3::Hash::from_bytes(b.blake3).to_hex()
             ),
         ));
     }
-    if o.outputs.len() > OUTPUTS_SHOWN {
-        let more = o.outputs.len() - OUTPUTS_SHOWN;
+    if o.outputs.len() > MAX_SHOWN_OUTPUTS {
+        let more = o.outputs.len() - MAX_SHOWN_OUTPUTS;
         rows.push(row("Outputs", format!("{more} more (--json lists them)")));
     }
     Ok(out.table(&rows)?)
 }
 
-fn divergences(o: &Outcome, map: Option<&RegisterMap>, out: &mut Out) -> Result<(), Failure> {
+fn print_divergences(o: &Outcome, map: Option<&RegisterMap>, out: &mut Out) -> Result<(), Failure> {
     let means = |register: &str, value: u64| {
         let register = map.and_then(|m| m.registers().find(|r| r.name == register));
         match register.map(|r| r.describe(value)).filter(|m| !m.is_empty()) {
-            Some(meaning) => format!("{} ({meaning})", hex(value)),
-            None => hex(value),
+            Some(meaning) => format!("{} ({meaning})", format_hex(value)),
+            None => format_hex(value),
         }
     };
-    for d in o.divergences.iter().take(SHOWN) {
+    for d in o.divergences.iter().take(MAX_SHOWN_DIVERGENCES) {
         let job = d.job.map_or_else(String::new, |j| format!(", in job {j}"));
         let how = if d.class == "until" {
             "the poll ended on"
@@ -243,14 +249,16 @@ fn divergences(o: &Outcome, map: Option<&RegisterMap>, out: &mut Out) -> Result<
             means(&d.register, d.expected),
         ))?;
     }
-    let more = o.divergence_count.saturating_sub(o.divergences.len().min(SHOWN) as u64);
+    let more = o
+        .divergence_count
+        .saturating_sub(o.divergences.len().min(MAX_SHOWN_DIVERGENCES) as u64);
     if more > 0 {
         out.line(format_args!("  and {more} more (--json lists up to 1000)"))?;
     }
     Ok(())
 }
 
-fn fault(f: &FaultReport, out: &mut Out) -> Result<(), Failure> {
+fn print_fault(f: &FaultReport, out: &mut Out) -> Result<(), Failure> {
     out.line("")?;
     let job = f.job.map_or_else(String::new, |j| format!("job {j}, "));
     out.line(format_args!("Fault or hang, {job}seen at event {}", f.event))?;
@@ -258,14 +266,14 @@ fn fault(f: &FaultReport, out: &mut Out) -> Result<(), Failure> {
     if let Some(at) = f.address {
         let near = match &f.nearest_buffer {
             Some((name, 0)) => format!(", inside buffer '{name}'"),
-            Some((name, distance)) => format!(", {} from buffer '{name}'", counted(*distance, "byte")),
+            Some((name, distance)) => format!(", {} from buffer '{name}'", format_count(*distance, "byte")),
             None => String::new(),
         };
         out.line(format_args!("  at {at}{near}"))?;
     }
     let mut rows = Vec::new();
     for (name, value, meaning) in &f.registers {
-        rows.push(vec![format!("    {name}"), hex(*value), meaning.clone()]);
+        rows.push(vec![format!("    {name}"), format_hex(*value), meaning.clone()]);
     }
     if !rows.is_empty() {
         out.line("  registers")?;
@@ -280,21 +288,21 @@ fn fault(f: &FaultReport, out: &mut Out) -> Result<(), Failure> {
     Ok(())
 }
 
-fn summary(o: &Outcome, of: &Of<'_>, time: String) -> Vec<Vec<String>> {
+fn summary(o: &Outcome, of: &OutcomeContext<'_>, time: String) -> Vec<Vec<String>> {
     let row = |name: &str, value: String| vec![name.to_owned(), value];
     let done = o.jobs.iter().filter(|j| j.done).count();
     let rewrites: Vec<String> = o.rewrites.iter().map(|(k, n)| format!("{} {n}", k.name())).collect();
     let mut rows = vec![
         row("Board", of.board.to_owned()),
         row("Jobs", format!("{done} of {} done", o.jobs.len())),
-        row("Computed", computed(o)),
+        row("Computed", describe_computed(o)),
         row(
             "Actions",
             format!(
                 "{} for {}, {}",
                 o.actions,
-                counted(of.events as u64, "event"),
-                counted(o.interrupts, "interrupt")
+                format_count(of.events as u64, "event"),
+                format_count(o.interrupts, "interrupt")
             ),
         ),
         row(
@@ -305,10 +313,10 @@ fn summary(o: &Outcome, of: &Of<'_>, time: String) -> Vec<Vec<String>> {
                 rewrites.join(", ")
             },
         ),
-        row("Effects", effects(o)),
-        row("Device", format!("{} on its own clock", duration(o.device_ns))),
+        row("Effects", describe_effects(o)),
+        row("Device", format!("{} on its own clock", format_duration(o.device_ns))),
         row("Time", time),
-        row("Pushed", counted(o.pushed_bytes, "byte")),
+        row("Pushed", format_count(o.pushed_bytes, "byte")),
     ];
     if o.mastered_bus {
         let told = "the device read and wrote memory by itself while the plan ran; it was stopped again";
@@ -318,13 +326,13 @@ fn summary(o: &Outcome, of: &Of<'_>, time: String) -> Vec<Vec<String>> {
         rows.push(row("Screen", screen.clone()));
     }
     for b in &o.outputs {
-        rows.push(row(&format!("Output {}", b.name), output(b)));
+        rows.push(row(&format!("Output {}", b.name), describe_output(b)));
     }
     rows
 }
 
 /// How many of the expected effects were there, and what nobody could look at.
-fn effects(o: &Outcome) -> String {
+fn describe_effects(o: &Outcome) -> String {
     let there = o.effects.iter().filter(|e| e.matched == Some(true)).count();
     let unseen = o.effects.iter().filter(|e| e.matched.is_none()).count();
     let mut told = match o.effects.len() {
@@ -342,7 +350,7 @@ fn effects(o: &Outcome) -> String {
 }
 
 /// Whether what jobs compute is in the outputs, and why not.
-fn computed(o: &Outcome) -> String {
+fn describe_computed(o: &Outcome) -> String {
     if o.computed {
         let ran = o.jobs.iter().any(|j| j.computed == Some(true));
         return if ran {
@@ -352,14 +360,14 @@ fn computed(o: &Outcome) -> String {
         }
         .to_owned();
     }
-    let of = o.uncomputed();
+    let of = o.count_uncomputed();
     let mut why = Vec::new();
     if of.unfinished > 0 {
-        let all = counted(o.jobs.len() as u64, "job");
+        let all = format_count(o.jobs.len() as u64, "job");
         why.push(format!("{} of {all} did not end as done", of.unfinished));
     }
     if of.unrun > 0 {
-        why.push(format!("the shaders of {} did not run", counted(of.unrun, "job")));
+        why.push(format!("the shaders of {} did not run", format_count(of.unrun, "job")));
     }
     if why.is_empty() {
         return "no: the run did not come to its end".to_owned();
@@ -367,7 +375,7 @@ fn computed(o: &Outcome) -> String {
     format!("no: {}, so what they compute is not in the outputs", why.join(", "))
 }
 
-fn jobs(o: &Outcome, all: bool, out: &mut Out) -> Result<(), Failure> {
+fn print_jobs(o: &Outcome, all: bool, out: &mut Out) -> Result<(), Failure> {
     let shown: Vec<&JobOutcome> = o.jobs.iter().filter(|j| all || !j.done).collect();
     if shown.is_empty() {
         return Ok(());
@@ -387,12 +395,12 @@ fn jobs(o: &Outcome, all: bool, out: &mut Out) -> Result<(), Failure> {
         };
         let time = match j.duration_ns {
             0 if !j.done => "-".to_owned(),
-            ns => duration(ns),
+            ns => format_duration(ns),
         };
         rows.push(vec![
             j.index.to_string(),
             j.submit_event.to_string(),
-            hex(j.head_va.0),
+            format_hex(j.head_va.0),
             ended,
             shaders.to_owned(),
             time,
@@ -404,7 +412,7 @@ fn jobs(o: &Outcome, all: bool, out: &mut Out) -> Result<(), Failure> {
 }
 
 /// How long it took until a device was ready to play, and on what.
-fn ready(calls: &CallsOutcome) -> String {
+fn describe_ready_time(calls: &CallsOutcome) -> String {
     let p = calls.parts;
     let parts = [
         ("the driver", p.driver_ns),
@@ -416,11 +424,11 @@ fn ready(calls: &CallsOutcome) -> String {
     let told: Vec<String> = parts
         .iter()
         .filter(|(_, ns)| *ns > 0)
-        .map(|(what, ns)| format!("{what} {}", duration(*ns)))
+        .map(|(what, ns)| format!("{what} {}", format_duration(*ns)))
         .collect();
     match told.is_empty() {
-        true => format!("in {}", duration(calls.ready_ns)),
-        false => format!("in {}: {}", duration(calls.ready_ns), told.join(", ")),
+        true => format!("in {}", format_duration(calls.ready_ns)),
+        false => format!("in {}: {}", format_duration(calls.ready_ns), told.join(", ")),
     }
 }
 
@@ -473,14 +481,14 @@ mod tests {
 
     #[test]
     fn a_fault_is_told_with_registers_walk_and_buffer_and_the_jobs_that_did_not_end() {
-        let of = Of {
+        let of = OutcomeContext {
             board: "agent:lab/mali-g71",
             events: 1,
             map: RegisterMap::by_name("mali-jm"),
             jobs: false,
             screen: None,
         };
-        let text = Out::kept(|out| print(&failed(), &of, "run 1.00 ms".into(), out).unwrap());
+        let text = Out::capture(|out| print(&failed(), &of, "run 1.00 ms".into(), out).unwrap());
         for line in [
             "failed: 0 of 0 compared reads as recorded",
             "  event 31: a fault on the job interrupt in job 3",
@@ -507,7 +515,8 @@ mod tests {
         let jobs: Vec<&str> = text.lines().skip_while(|l| !l.starts_with("Job ")).skip(1).collect();
         assert_eq!(jobs.len(), 2, "those that did not end well:\n{text}");
         assert!(jobs[0].contains("0xc3") && jobs[1].contains("never"), "{jobs:?}");
-        let all = Out::kept(|out| print(&failed(), &Of { jobs: true, ..of }, String::new(), out).unwrap());
+        let all =
+            Out::capture(|out| print(&failed(), &OutcomeContext { jobs: true, ..of }, String::new(), out).unwrap());
         assert!(
             all.lines().last().is_some_and(|l| l.starts_with('4')) && all.contains("40.2 us"),
             "{all}"

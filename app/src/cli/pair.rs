@@ -1,7 +1,7 @@
 //! `pair`: makes this program and an agent know each other's keys.
 
-use super::board::Keys;
 use super::failure::complain;
+use super::replay_arguments::Keys;
 use super::{Exit, Failure, Out, Verb};
 use clap::{Args, FromArgMatches as _};
 use replay_engine::client::{self, Endpoint};
@@ -39,14 +39,14 @@ struct Arguments {
 }
 
 #[derive(Serialize)]
-struct Paired<'a> {
+struct PairReport<'a> {
     name: &'a str,
     address: &'a str,
     fingerprint: String,
 }
 
 /// An endpoint as a person writes it; `None` for what is none.
-fn endpoint(address: &str) -> Option<Endpoint> {
+fn parse_endpoint(address: &str) -> Option<Endpoint> {
     match address.strip_prefix("agent://").unwrap_or(address) {
         path if path.contains('/') => Some(Endpoint::Unix(PathBuf::from(path))),
         tcp => {
@@ -58,7 +58,7 @@ fn endpoint(address: &str) -> Option<Endpoint> {
 }
 
 fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
-    let at = endpoint(&arguments.address).ok_or_else(|| {
+    let at = parse_endpoint(&arguments.address).ok_or_else(|| {
         Failure::usage(format!(
             "'{}' is no address (expected HOST:PORT, or the path of a unix socket with a / in it)",
             arguments.address
@@ -67,15 +67,15 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
     let keys = arguments.keys.open()?;
     let confirm = |code: &str| match &arguments.code {
         Some(given) => digits(given) == digits(code),
-        None => ask(code),
+        None => confirm_code(code),
     };
     let paired = match &arguments.accept {
         Some(key) => client::pair_with_key(&at, &arguments.name, &keys, key),
         None => client::pair(&at, &arguments.name, &keys, confirm),
     };
     let paired = paired.map_err(|e| Failure::usage(e.to_string()))?;
-    if out.json() {
-        out.value(&Paired {
+    if out.is_json() {
+        out.value(&PairReport {
             name: &paired.name,
             address: &paired.address,
             fingerprint: paired.key.fingerprint(),
@@ -94,7 +94,7 @@ fn digits(code: &str) -> String {
 }
 
 /// Asks the person at the terminal whether the agent shows the same code.
-fn ask(code: &str) -> bool {
+fn confirm_code(code: &str) -> bool {
     let show = || {
         let mut err = std::io::stderr();
         write!(err, "The code is {code}. Does the agent show the same one? [y/N] ")?;

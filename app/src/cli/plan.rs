@@ -1,8 +1,8 @@
 //! `plan`: what a replay would do and may touch, without doing it.
 
-use super::board::{Ready, ReplayOf};
-use super::out::counted;
-use super::{Exit, Failure, Out, Verb, hex, ready, waiting};
+use super::out::format_count;
+use super::replay_arguments::{PreparedReplay, ReplayArguments};
+use super::{Exit, Failure, Out, Verb, format_hex, plan_file, progress_line};
 use clap::{Args, FromArgMatches as _};
 use kinescope_files::output;
 use replay_engine::plan::{Plan, RewriteKind, text};
@@ -21,7 +21,7 @@ pub const VERB: Verb = Verb {
 #[derive(Args)]
 struct Arguments {
     #[command(flatten)]
-    of: ReplayOf,
+    of: ReplayArguments,
     /// A buffer that the replay is to give, by its name; may be given more than once
     #[arg(long = "output", value_name = "NAME")]
     outputs: Vec<String>,
@@ -74,28 +74,32 @@ struct Rewrite<'a> {
 }
 
 fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
-    arguments.of.files().writes("-o", arguments.to.as_deref()).check()?;
-    if arguments.assemble && arguments.of.board().is_empty() {
+    arguments
+        .of
+        .input_files()
+        .with_output("-o", arguments.to.as_deref())
+        .check()?;
+    if arguments.assemble && arguments.of.target_name().is_empty() {
         return assemble(arguments, out);
     }
-    let Ready { device, compiled, .. } = arguments.of.prepare(arguments.outputs.iter().map(String::as_str))?;
+    let PreparedReplay { device, compiled, .. } = arguments.of.prepare(arguments.outputs.iter().map(String::as_str))?;
     let plan = &compiled.plan;
     let verified = verify::verify(plan, &compiled.pages, &device).map_err(|e| {
         Failure::file(
             arguments.of.file(),
-            format!("the plan for {} is {e}", arguments.of.board()),
+            format!("the plan for {} is {e}", arguments.of.target_name()),
         )
     })?;
     if let Some(path) = &arguments.to {
         let bytes = compiled.to_bytes().map_err(|e| Failure::file(path, e))?;
-        waiting::show("writing", |_, _| Ok(output::write(path, &bytes)?))?;
+        progress_line::run_with_progress("writing", |_, _| Ok(output::write(path, &bytes)?))?;
     }
     if arguments.text {
-        out.line(text::print_whole(plan, &compiled.pages).trim_end())?;
-    } else if out.json() {
+        out.line(text::print_with_pages(plan, &compiled.pages).trim_end())?;
+    } else if out.is_json() {
         out.value(&report(plan, &arguments.of, verified))?;
     } else {
-        describe(plan, arguments.of.board(), &verified, out)?;
+        describe(plan, arguments.of.target_name(), &verified, out)?;
     }
     Ok(Exit::Good)
 }
@@ -109,13 +113,13 @@ fn assemble(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
             "no plan: neither its text, which begins with `kinescope plan`, nor its bytes",
         )
     };
-    let compiled = ready::read(file)?.ok_or_else(none)?;
+    let compiled = plan_file::read(file)?.ok_or_else(none)?;
     if let Some(path) = &arguments.to {
         let bytes = compiled.to_bytes().map_err(|e| Failure::file(path, e))?;
-        waiting::show("writing", |_, _| Ok(output::write(path, &bytes)?))?;
+        progress_line::run_with_progress("writing", |_, _| Ok(output::write(path, &bytes)?))?;
     }
     if arguments.text {
-        out.line(text::print_whole(&compiled.plan, &compiled.pages).trim_end())?;
+        out.line(text::print_with_pages(&compiled.plan, &compiled.pages).trim_end())?;
     } else if arguments.to.is_none() {
         return Err(Failure::usage(
             "--assemble needs a file for the plan (-o FILE), or --text, or a board (--on BOARD)",
@@ -132,18 +136,18 @@ fn counts(plan: &Plan) -> BTreeMap<RewriteKind, u64> {
     counts
 }
 
-fn report<'a>(plan: &'a Plan, of: &'a ReplayOf, verified: Verified) -> Report<'a> {
+fn report<'a>(plan: &'a Plan, of: &'a ReplayArguments, verified: Verified) -> Report<'a> {
     Report {
         title: &plan.title,
-        board: of.board(),
-        allowed: of.allowed(),
+        board: of.target_name(),
+        allowed: of.format_allowed(),
         actions: plan.actions,
         body_bytes: plan.body.len() as u64,
         pages: plan.pages.len() as u64,
         used_pages: plan.used_pages,
         arena: Arena {
-            base: hex(plan.arena.base.0),
-            end: hex(plan.arena.end()),
+            base: format_hex(plan.arena.base.0),
+            end: format_hex(plan.arena.end()),
         },
         reads: plan.reads,
         interrupts: plan.interrupts,
@@ -177,8 +181,8 @@ fn describe(plan: &Plan, board: &str, verified: &Verified, out: &mut Out) -> Res
             format!(
                 "{} in {}, {}",
                 plan.actions,
-                counted(plan.body.len() as u64, "byte"),
-                counted(plan.interrupts, "interrupt")
+                format_count(plan.body.len() as u64, "byte"),
+                format_count(plan.interrupts, "interrupt")
             ),
         ),
         row("Jobs", plan.jobs.len().to_string()),
@@ -198,9 +202,9 @@ fn describe(plan: &Plan, board: &str, verified: &Verified, out: &mut Out) -> Res
             "Memory",
             format!(
                 "{} of {} to {}, {} with content",
-                counted(plan.used_pages, "page"),
-                hex(plan.arena.base.0),
-                hex(plan.arena.end()),
+                format_count(plan.used_pages, "page"),
+                format_hex(plan.arena.base.0),
+                format_hex(plan.arena.end()),
                 plan.pages.len()
             ),
         ),
@@ -208,9 +212,9 @@ fn describe(plan: &Plan, board: &str, verified: &Verified, out: &mut Out) -> Res
             "Checked",
             format!(
                 "{}, {}, {}: all inside the board's memory for this plan",
-                counted(verified.tables, "page table"),
-                counted(verified.leaves, "mapped page"),
-                counted(verified.jobs, "job chain")
+                format_count(verified.tables, "page table"),
+                format_count(verified.leaves, "mapped page"),
+                format_count(verified.jobs, "job chain")
             ),
         ),
     ])?;

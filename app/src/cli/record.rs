@@ -1,11 +1,11 @@
 //! `record`: runs a program so that what it asks of its GPU is recorded: on a software GPU, or at its CUDA driver.
 
 use super::failure::complain;
-use super::out::counted;
-use super::outputs::Files;
-use super::record_calls::{Wanted, report_calls};
-use super::{Exit, Failure, Out, Verb, hex, stop};
-use crate::document::boards::software;
+use super::out::format_count;
+use super::outputs::CommandFiles;
+use super::record_api_trace::{CudaArguments, report_api_trace};
+use super::{Exit, Failure, Out, Verb, format_hex, signals};
+use crate::document::boards::list_simulators;
 use clap::{Args, FromArgMatches as _, ValueEnum};
 use rustix::process::{Pid, Signal, kill_process};
 use serde::Serialize;
@@ -27,14 +27,14 @@ pub const VERB: Verb = Verb {
 
 /// A kind of driver whose programs are recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum With {
+enum DriverKind {
     /// OpenGL ES on Mesa, on a software GPU
     Panfrost,
     /// CUDA, on the NVIDIA device of this machine
     Cuda,
 }
 
-impl With {
+impl DriverKind {
     /// The library that stands between the program and its driver, and the package that it is built from.
     fn library(self) -> (&'static str, &'static str) {
         match self {
@@ -64,12 +64,12 @@ const SYSTEM_LIBRARIES: [&str; 6] = [
 struct Arguments {
     /// Driver of the program
     #[arg(long, value_name = "DRIVER", value_enum)]
-    with: With,
+    with: DriverKind,
     /// Software board to run on; CUDA programs run on the device that they choose
     #[arg(long, value_name = "BOARD", default_value = "software:mali-g71")]
     on: String,
     #[command(flatten)]
-    calls: Wanted,
+    calls: CudaArguments,
     /// Folder of a Mesa with the panfrost driver, as installed [default: the one of `make mesa`, or the system's]
     #[arg(long, value_name = "FOLDER", conflicts_with = "no_mesa")]
     mesa: Option<PathBuf>,
@@ -107,23 +107,23 @@ struct Report {
 }
 
 fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
-    if arguments.with == With::Panfrost && !software().any(|(name, _)| name == arguments.on) {
-        let names: Vec<String> = software().map(|(name, _)| name).collect();
+    if arguments.with == DriverKind::Panfrost && !list_simulators().any(|(name, _)| name == arguments.on) {
+        let names: Vec<String> = list_simulators().map(|(name, _)| name).collect();
         return Err(Failure::usage(format!(
             "--on: '{}' is not a software board, and a program is recorded on one (expected {})",
             arguments.on,
             names.join(", ")
         )));
     }
-    let at = Files::default()
-        .writes("-o", Some(&arguments.to))
+    let at = CommandFiles::default()
+        .with_output("-o", Some(&arguments.to))
         .check_kine(&arguments.to)?;
     let library = library(arguments.with)?;
     let mesa = match arguments.with {
-        With::Panfrost => mesa(arguments)?,
-        With::Cuda => None,
+        DriverKind::Panfrost => mesa(arguments)?,
+        DriverKind::Cuda => None,
     };
-    let folder = Folder::beside(&at).map_err(|e| Failure::file(&arguments.to, e))?;
+    let folder = TempFolder::create_next_to(&at).map_err(|e| Failure::file(&arguments.to, e))?;
     let name = at.file_name().unwrap_or(OsStr::new("recording.kine"));
     let recorded = folder.0.join(name);
 
@@ -133,15 +133,15 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
     let mut command = Command::new(program);
     command
         .args(rest)
-        .env("LD_PRELOAD", before(library.as_os_str(), "LD_PRELOAD"))
+        .env("LD_PRELOAD", prepend_to_list(library.as_os_str(), "LD_PRELOAD"))
         .env("KINESCOPE_RECORD_ON", &arguments.on)
         .env("KINESCOPE_RECORD_LIMIT", arguments.limit.to_string())
         .env("KINESCOPE_RECORD_TO", absolute(&recorded));
-    arguments.calls.tell(&mut command);
+    arguments.calls.set_environment(&mut command);
     if let Some(mesa) = &mesa {
         let lib = mesa.join("lib");
         command
-            .env("LD_LIBRARY_PATH", before(lib.as_os_str(), "LD_LIBRARY_PATH"))
+            .env("LD_LIBRARY_PATH", prepend_to_list(lib.as_os_str(), "LD_LIBRARY_PATH"))
             .env("LIBGL_DRIVERS_PATH", lib.join("dri"))
             .env("GBM_BACKENDS_PATH", lib.join("gbm"));
     }
@@ -158,11 +158,11 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
     }
     if !recorded.exists() {
         let expected = match arguments.with {
-            With::Panfrost => {
+            DriverKind::Panfrost => {
                 "the program did no work on the GPU that a recorder could see (expected one that uses OpenGL ES \
                  through EGL and is linked to the C library; EGL_LOG_LEVEL=debug shows what EGL tried)"
             }
-            With::Cuda => {
+            DriverKind::Cuda => {
                 "the program called no function of the CUDA driver (expected one that uses CUDA on a machine with \
                  NVIDIA's driver, and that is linked to the C library)"
             }
@@ -171,14 +171,16 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
         // The program's own failure is the one to tell.
         return Ok(Exit::Program(if code == 0 { 2 } else { code }));
     }
-    let also = folder.others(name, &at).map_err(|e| Failure::file(&arguments.to, e))?;
+    let also = folder
+        .link_other_recordings(name, &at)
+        .map_err(|e| Failure::file(&arguments.to, e))?;
     std::fs::rename(&recorded, &at).map_err(|e| Failure::file(&arguments.to, e))?;
     report(arguments, &at, code, &also, out)?;
     Ok(Exit::Program(code))
 }
 
 /// Keeps in a recording's file what the window would derive of it before it shows anything.
-pub(super) fn keep_derived(recording: &Recording, at: &Path) {
+pub(super) fn save_derived(recording: &Recording, at: &Path) {
     if let Err(e) = trace_core::timeline::append(recording, at, &Progress::new()) {
         complain(format_args!(
             "the counts of events are not kept, and made again at each opening: {e}"
@@ -189,21 +191,21 @@ pub(super) fn keep_derived(recording: &Recording, at: &Path) {
 /// Says what was recorded: as JSON where the program prints, otherwise beside what the program printed.
 fn report(arguments: &Arguments, at: &Path, code: u8, also: &[PathBuf], out: &mut Out) -> Result<(), Failure> {
     let recording = trace_core::import::open(at, &Progress::new()).map_err(|e| Failure::file(&arguments.to, e))?;
-    if arguments.with == With::Cuda {
-        keep_derived(&recording, at);
+    if arguments.with == DriverKind::Cuda {
+        save_derived(&recording, at);
     }
     let bytes = std::fs::metadata(at)
         .map_err(|e| Failure::file(&arguments.to, e))?
         .len();
     let identity = &recording.facts.identity;
-    if arguments.with == With::Cuda {
-        return report_calls(&arguments.to, &recording, bytes, code, also, out);
+    if arguments.with == DriverKind::Cuda {
+        return report_api_trace(&arguments.to, &recording, bytes, code, also, out);
     }
     let map = trace_core::registers::RegisterMap::for_gpu(identity.gpu_id);
     let timeline = map.map(|map| trace_core::timeline::derive(&recording, map, &Progress::new()));
     let jobs = timeline.and_then(Result::ok).map_or(0, |t| t.jobs.len() as u64);
     let (events, path) = (recording.events.len() as u64, arguments.to.display().to_string());
-    if out.json() {
+    if out.is_json() {
         out.value(&Report {
             path,
             bytes,
@@ -216,7 +218,7 @@ fn report(arguments: &Arguments, at: &Path, code: u8, also: &[PathBuf], out: &mu
                 .count() as u64,
             lost: recording.facts.lost.iter().map(|l| l.reason.clone()).collect(),
             buffers: recording.facts.buffers.iter().map(|b| b.name.clone()).collect(),
-            gpu: hex(u64::from(identity.gpu_id)),
+            gpu: format_hex(u64::from(identity.gpu_id)),
             exit_code: code,
             also: also.iter().map(|p| p.display().to_string()).collect(),
         })?;
@@ -224,9 +226,9 @@ fn report(arguments: &Arguments, at: &Path, code: u8, also: &[PathBuf], out: &mu
     }
     complain(format_args!(
         "{path}: {}, {}, {} on a software {}",
-        counted(jobs, "job"),
-        counted(events, "event"),
-        counted(bytes, "byte"),
+        format_count(jobs, "job"),
+        format_count(events, "event"),
+        format_count(bytes, "byte"),
         identity.gpu_name
     ));
     for other in also {
@@ -251,11 +253,11 @@ fn report(arguments: &Arguments, at: &Path, code: u8, also: &[PathBuf], out: &mu
 }
 
 /// A folder for what processes of the program write, gone when this is dropped.
-struct Folder(PathBuf);
+struct TempFolder(PathBuf);
 
-impl Folder {
+impl TempFolder {
     /// In the folder of the file that is to be written, so that it can be renamed.
-    fn beside(at: &Path) -> std::io::Result<Self> {
+    fn create_next_to(at: &Path) -> std::io::Result<Self> {
         let folder = at.with_file_name(format!(".kinescope-record-{}", std::process::id()));
         std::fs::create_dir(&folder)?;
         Ok(Self(folder))
@@ -280,7 +282,7 @@ impl Folder {
 
     /// Recordings of other processes than the first that ended: they go beside `at` under their own names, which have
     /// their process's number in them.
-    fn others(&self, first: &OsStr, at: &Path) -> std::io::Result<Vec<PathBuf>> {
+    fn link_other_recordings(&self, first: &OsStr, at: &Path) -> std::io::Result<Vec<PathBuf>> {
         let mut all = Vec::new();
         for entry in std::fs::read_dir(&self.0)? {
             let (name, from) = entry.map(|e| (e.file_name(), e.path()))?;
@@ -296,7 +298,7 @@ impl Folder {
     }
 }
 
-impl Drop for Folder {
+impl Drop for TempFolder {
     fn drop(&mut self) {
         // What cannot be removed stays, and the recording is safe.
         let _ = std::fs::remove_dir_all(&self.0);
@@ -306,7 +308,7 @@ impl Drop for Folder {
 /// Waits for the program. A signal that asks for the end goes on to it; it then writes what it has.
 fn wait(child: &mut Child) -> std::io::Result<ExitStatus> {
     let progress = Progress::new();
-    let _going = stop::during(&progress);
+    let _going = signals::cancel_on_signal(&progress);
     let mut told = false;
     loop {
         if let Some(status) = child.try_wait()? {
@@ -314,7 +316,7 @@ fn wait(child: &mut Child) -> std::io::Result<ExitStatus> {
         }
         if progress.check().is_err() && !told {
             told = true;
-            let interrupted = stop::asked() == Some(130);
+            let interrupted = signals::requested_exit_code() == Some(130);
             // A terminal interrupts every program in front of it by itself.
             if !(interrupted && std::io::stdin().is_terminal())
                 && let Some(pid) = i32::try_from(child.id()).ok().and_then(Pid::from_raw)
@@ -335,7 +337,7 @@ fn code(status: ExitStatus) -> u8 {
 }
 
 /// A value to go before what a list of the environment holds.
-fn before(first: &OsStr, list: &str) -> OsString {
+fn prepend_to_list(first: &OsStr, list: &str) -> OsString {
     let mut all = first.to_owned();
     if let Some(rest) = std::env::var_os(list).filter(|r| !r.is_empty()) {
         all.push(":");
@@ -368,14 +370,14 @@ fn absolute(path: &Path) -> PathBuf {
 }
 
 /// The folder that this program lies in.
-fn own_folder() -> Option<PathBuf> {
+fn program_folder() -> Option<PathBuf> {
     Some(std::env::current_exe().ok()?.parent()?.to_owned())
 }
 
 /// The recorder's library: beside this program, or where an installation puts libraries.
-fn library(with: With) -> Result<PathBuf, Failure> {
+fn library(with: DriverKind) -> Result<PathBuf, Failure> {
     let (library, package) = with.library();
-    let own = own_folder().unwrap_or_default();
+    let own = program_folder().unwrap_or_default();
     let places = [
         own.join(library),
         own.join("../lib").join(library),
@@ -402,7 +404,7 @@ fn mesa(arguments: &Arguments) -> Result<Option<PathBuf>, Failure> {
             Err(Failure::file(given, "holds no Mesa (expected lib/libEGL.so.1 in it)"))
         };
     }
-    let own = own_folder().unwrap_or_default();
+    let own = program_folder().unwrap_or_default();
     let here = std::env::current_dir().unwrap_or_default();
     let built = own.ancestors().chain([here.as_path()]).map(|p| p.join(MESA));
     if let Some(built) = built.into_iter().find(|m| m.join("lib/libEGL.so.1").exists()) {

@@ -1,25 +1,25 @@
 //! `replay`: plays a recording on a board and says what came of it.
 
-use super::board::{Ready, ReplayOf, assignment};
-use super::check::Shown;
+use super::check::FindingRow;
 use super::failure::complain;
-use super::out::duration;
-use super::replayed_screen::{self, Screens};
+use super::out::format_duration;
+use super::replay_arguments::{PreparedReplay, ReplayArguments, assignment};
+use super::replayed_screen::{self, ReplayScreens};
 use super::source::Opened;
-use super::{Exit, Failure, Out, Verb, hex, outcome, waiting};
+use super::{Exit, Failure, Out, Verb, format_hex, outcome, progress_line};
 use crate::buffers;
-use crate::document::computed::why_not;
-use crate::document::transfers::{self, Typed};
-use crate::document::tuning::near::output_near;
+use crate::document::job_outcome::explain_uncomputed;
+use crate::document::transfers::{self, BufferTyping};
+use crate::document::tuning::tolerance::parse_output_rule;
 use clap::{Args, FromArgMatches as _};
 use kinescope_files::output;
 use replay_engine::client::{ClientError, Lease, Stage};
-use replay_engine::device::cuda::Rule;
+use replay_engine::device::cuda::OutputTolerance;
 use replay_engine::plan::learn::{self, LearnError};
-use replay_engine::plan::{Compiled, EffectSeen, text};
-use replay_engine::run::calls::{Against, CallsOutcome, hold_against};
+use replay_engine::plan::{Compiled, EffectResult, text};
+use replay_engine::run::calls::{CallsOutcome, ComparisonRules, compare_outputs};
 use replay_engine::run::{FaultReport, JobOutcome, Outcome, Timing, Verdict};
-use replay_engine::serve::MOST_REPEATS;
+use replay_engine::serve::MAX_REPEATS;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -35,7 +35,7 @@ pub const VERB: Verb = Verb {
 #[derive(Args)]
 struct Arguments {
     #[command(flatten)]
-    of: ReplayOf,
+    of: ReplayArguments,
     /// File for a buffer's contents after the replay, raw or .npy; may be given more than once
     #[arg(long = "output", value_name = "NAME=FILE", value_parser = assignment)]
     outputs: Vec<(String, PathBuf)>,
@@ -46,9 +46,10 @@ struct Arguments {
     #[arg(long, value_name = "OUT.ppm")]
     screen: Option<PathBuf>,
     /// Run it this many times, at most 10000
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST_REPEATS)))]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_REPEATS)))]
     repeat: u32,
-    /// Replay on a device that nothing keeps from foreign memory (`boards` tells); without this such a device is refused
+    /// Replay on a device that nothing keeps from foreign memory (`boards` tells); without this such a device is
+    /// refused
     #[arg(long)]
     without_containment: bool,
     /// Learn what this board brings about in a good run, hold a second run against it, and write the plan with these
@@ -58,8 +59,8 @@ struct Arguments {
     /// With --learn: also look behind this event; may be given more than once
     #[arg(long, value_name = "EVENT", requires = "learn")]
     look_at: Vec<u64>,
-    /// Of a recording of CUDA calls: let each buffer end at unmapped memory, and name the launch that reads or writes past
-    /// one
+    /// Of a recording of CUDA calls: let each buffer end at unmapped memory, and name the launch that reads or writes
+    /// past one
     #[arg(long, conflicts_with_all = ["graph", "learn", "outcome", "repeat", "screen", "outputs"])]
     guard: bool,
     /// List every job with its end and its time
@@ -67,12 +68,12 @@ struct Arguments {
     jobs: bool,
     /// Of a recording of CUDA calls: how alike outputs have to be, all or the one that is named: f32:1e-5,
     /// out0=f32:1e-6,1e-4 (absolute, relative), out0=f16:2ulp, exact; may be given more than once
-    #[arg(long = "near", value_name = "[NAME=]RULE", value_parser = output_near)]
-    near: Vec<(Option<String>, Rule)>,
-    /// Of a recording of CUDA calls: type and shape of a buffer, for .npy files: out0=f32:1x1000; may be given more than
-    /// once
-    #[arg(long = "as", value_name = "NAME=TYPE[:SHAPE]", value_parser = transfers::typed)]
-    types: Vec<Typed>,
+    #[arg(long = "near", value_name = "[NAME=]RULE", value_parser = parse_output_rule)]
+    near: Vec<(Option<String>, OutputTolerance)>,
+    /// Of a recording of CUDA calls: type and shape of a buffer, for .npy files: out0=f32:1x1000; may be given more
+    /// than once
+    #[arg(long = "as", value_name = "NAME=TYPE[:SHAPE]", value_parser = transfers::parse_typing)]
+    types: Vec<BufferTyping>,
     /// Do not check the plan here: the agent checks it in any case
     #[arg(long, hide = true)]
     bypass_check: bool,
@@ -94,13 +95,13 @@ struct Report<'a> {
     rewrites: BTreeMap<&'static str, u64>,
     divergences: Vec<Divergence<'a>>,
     divergence_count: u64,
-    findings: Vec<Shown<'a>>,
+    findings: Vec<FindingRow<'a>>,
     outputs: Vec<Output<'a>>,
     /// Effects that had to be there beside reads that match.
     effects: Vec<Effect<'a>>,
     /// What was not checked for want of something to hold it against.
     unchecked: &'a [String],
-    screen: Option<replayed_screen::Told>,
+    screen: Option<replayed_screen::ScreenReport>,
     timing: Times,
     pushed_bytes: u64,
     board: &'a str,
@@ -215,18 +216,18 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
     let outputs = arguments
         .outputs
         .iter()
-        .fold(arguments.of.files(), |files, (name, file)| {
-            files.writes(format!("--output {name}"), Some(file))
+        .fold(arguments.of.input_files(), |files, (name, file)| {
+            files.with_output(format!("--output {name}"), Some(file))
         });
     outputs
-        .writes("-o", arguments.outcome.as_deref())
-        .writes("--screen", arguments.screen.as_deref())
-        .writes("--learn", arguments.learn.as_deref())
+        .with_output("-o", arguments.outcome.as_deref())
+        .with_output("--screen", arguments.screen.as_deref())
+        .with_output("--learn", arguments.learn.as_deref())
         .check()?;
     for (_, file) in &arguments.outputs {
-        buffers::names_a_form(file).map_err(|e| Failure::usage(e.to_string()))?;
+        buffers::check_file_name(file).map_err(|e| Failure::usage(e.to_string()))?;
     }
-    let Ready {
+    let PreparedReplay {
         mut lease,
         device,
         mut compiled,
@@ -249,9 +250,9 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
         if compiled.plan.calls.is_none() || opened.calls.is_none() {
             return Err(Failure::usage("--guard is for recordings of CUDA calls"));
         }
-        let calls = super::called::of(&opened)?;
-        let mut asked = super::guard::Asked {
-            board: arguments.of.board(),
+        let calls = super::api_trace::load(&opened)?;
+        let mut asked = super::guard::GuardedReplay {
+            board: arguments.of.target_name(),
             recording: &opened.recording,
             calls: &calls,
             lease: &mut lease,
@@ -265,33 +266,35 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
         ));
     }
     let asked = match &arguments.learn {
-        Some(_) => Some(learn::ask(&mut compiled, &arguments.look_at).map_err(|e| not_learned(arguments, e))?),
+        Some(_) => {
+            Some(learn::request_effects(&mut compiled, &arguments.look_at).map_err(|e| learn_failure(arguments, e))?)
+        }
         None => None,
     };
-    let mut outcome = play(arguments, &mut lease, &compiled, &device.name)?;
+    let mut outcome = run_replay(arguments, &mut lease, &compiled, &device.name)?;
     if let (Some(asked), Some(path)) = (asked, &arguments.learn) {
-        let from = format!("a run on {} that was good", arguments.of.board());
+        let from = format!("a run on {} that was good", arguments.of.target_name());
         let learned = asked.learn(&mut compiled, &outcome, &from);
-        learned.map_err(|e| not_learned(arguments, e))?;
-        outcome = play(arguments, &mut lease, &compiled, &device.name)?;
-        asked.hold(&outcome).map_err(|e| not_learned(arguments, e))?;
+        learned.map_err(|e| learn_failure(arguments, e))?;
+        outcome = run_replay(arguments, &mut lease, &compiled, &device.name)?;
+        asked.check_repeat(&outcome).map_err(|e| learn_failure(arguments, e))?;
         let bytes = match path.extension().is_some_and(|e| e == "txt") {
-            true => text::print_whole(&compiled.plan, &compiled.pages).into_bytes(),
+            true => text::print_with_pages(&compiled.plan, &compiled.pages).into_bytes(),
             false => compiled.to_bytes().map_err(|e| Failure::file(path, e))?,
         };
-        waiting::show("writing", |_, _| Ok(output::write(path, &bytes)?))?;
+        progress_line::run_with_progress("writing", |_, _| Ok(output::write(path, &bytes)?))?;
     }
     if opened.calls.is_some() || !expected.is_empty() {
         let named = arguments.near.iter().filter_map(|(n, r)| Some((n.clone()?, *r)));
-        let rules: BTreeMap<String, Rule> = named.collect();
+        let rules: BTreeMap<String, OutputTolerance> = named.collect();
         if let Some(odd) = rules.keys().find(|n| outcome.outputs.iter().all(|o| o.name != **n))
             && outcome.verdict != Verdict::Failed
         {
             opened.buffer(odd)?;
         }
         let rule = arguments.near.iter().rev().find(|(n, _)| n.is_none()).map(|r| r.1);
-        let against = Against { rules, rule, expected };
-        hold_against(&mut outcome, &opened.recording, &against);
+        let against = ComparisonRules { rules, rule, expected };
+        compare_outputs(&mut outcome, &opened.recording, &against);
         for t in &arguments.types {
             opened.buffer(&t.name)?;
             for o in outcome.outputs.iter_mut().filter(|o| o.name == t.name) {
@@ -301,36 +304,36 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
     }
     let compile_ns = u64::try_from(compile_time.as_nanos()).unwrap_or(u64::MAX);
     outcome.timing.plan_ns = outcome.timing.plan_ns.saturating_add(compile_ns);
-    let screens = Screens::of(expect_screen.as_ref(), &opened.recording, &outcome)?;
-    waiting::show("writing", |_, _| {
+    let screens = ReplayScreens::from_outcome(expect_screen.as_ref(), &opened.recording, &outcome)?;
+    progress_line::run_with_progress("writing", |_, _| {
         write(arguments, &opened.recording, &outcome, &screens)
     })?;
-    if out.json() {
-        let chains = chains(&opened, &outcome)?;
+    if out.is_json() {
+        let chains = find_uncomputed_jobs(&opened, &outcome)?;
         out.value(&report(&outcome, &arguments.of, &chains, &screens))?;
     } else {
-        let of = outcome::Of {
-            board: arguments.of.board(),
+        let of = outcome::OutcomeContext {
+            board: arguments.of.target_name(),
             events: opened.recording.events.len(),
             map: opened.map,
             jobs: arguments.jobs,
-            screen: screens.text(),
+            screen: screens.describe(),
         };
-        outcome::print(&outcome, &of, time_text(&outcome.timing), out)?;
+        outcome::print(&outcome, &of, describe_times(&outcome.timing), out)?;
     }
-    Ok(Exit::found(!good(arguments, &outcome)))
+    Ok(Exit::differs_if(!is_success(arguments, &outcome)))
 }
 
 /// Why no plan was written.
-fn not_learned(arguments: &Arguments, e: LearnError) -> Failure {
+fn learn_failure(arguments: &Arguments, e: LearnError) -> Failure {
     Failure::file(arguments.of.file(), format!("nothing learned: {e}"))
 }
 
 /// Plays a plan on the board.
-fn play(arguments: &Arguments, lease: &mut Lease, compiled: &Compiled, device: &str) -> Result<Outcome, Failure> {
-    let played = waiting::show("replaying", |progress, doing| {
+fn run_replay(arguments: &Arguments, lease: &mut Lease, compiled: &Compiled, device: &str) -> Result<Outcome, Failure> {
+    let played = progress_line::run_with_progress("replaying", |progress, doing| {
         let doing = doing.clone();
-        lease.on_phase(move |phase| doing.now(phase.name()));
+        lease.on_phase(move |phase| doing.set(phase.name()));
         match lease.replay(compiled, arguments.repeat, progress, arguments.bypass_check) {
             Err(e @ ClientError::Cancelled) => Err(Failure::usage(e.to_string())),
             ended => Ok(ended),
@@ -352,7 +355,7 @@ fn play(arguments: &Arguments, lease: &mut Lease, compiled: &Compiled, device: &
                 stage: Stage::Run | Stage::Download,
                 ..
             }),
-        ) => Ok(broken(e.to_string(), device.to_owned())),
+        ) => Ok(failed_outcome(e.to_string(), device.to_owned())),
         // What is wrong with a plan is about the recording that it was made of.
         Err(e @ (ClientError::PlanRefused(_) | ClientError::AgentRefusedPlan(_))) => {
             Err(Failure::file(arguments.of.file(), e))
@@ -362,14 +365,19 @@ fn play(arguments: &Arguments, lease: &mut Lease, compiled: &Compiled, device: &
 }
 
 /// Whether everything was as expected. A screen that a person gave and that nothing can look at was not.
-fn good(arguments: &Arguments, outcome: &Outcome) -> bool {
-    let unseen = |e: &EffectSeen| e.kind == "screen" && e.matched.is_none();
+fn is_success(arguments: &Arguments, outcome: &Outcome) -> bool {
+    let unseen = |e: &EffectResult| e.kind == "screen" && e.matched.is_none();
     let unseen = arguments.of.expects_screen() && outcome.effects.iter().any(unseen);
     outcome.verdict == Verdict::Match && !unseen
 }
 
 /// Writes the files that were asked for.
-fn write(arguments: &Arguments, recording: &Recording, outcome: &Outcome, screens: &Screens) -> Result<(), Failure> {
+fn write(
+    arguments: &Arguments,
+    recording: &Recording,
+    outcome: &Outcome,
+    screens: &ReplayScreens,
+) -> Result<(), Failure> {
     if let Some(path) = &arguments.screen {
         screens.write(path)?;
     }
@@ -406,7 +414,7 @@ fn write(arguments: &Arguments, recording: &Recording, outcome: &Outcome, screen
 }
 
 /// The outcome of a run whose end nobody saw.
-fn broken(failure: String, device: String) -> Outcome {
+fn failed_outcome(failure: String, device: String) -> Outcome {
     Outcome {
         failure: Some(failure),
         ..Outcome::unfinished(device)
@@ -416,7 +424,7 @@ fn broken(failure: String, device: String) -> Outcome {
 fn fault_register((name, value, means): &(String, u64, String)) -> FaultRegister<'_> {
     FaultRegister {
         name,
-        value: hex(*value),
+        value: format_hex(*value),
         means,
     }
 }
@@ -428,7 +436,7 @@ fn digest(bytes: [u8; 32]) -> String {
 /// The jobs of each chain of which something was not computed, by the event of its submit.
 type Chains = BTreeMap<u64, Vec<(u64, &'static str)>>;
 
-fn chains(opened: &Opened, outcome: &Outcome) -> Result<Chains, Failure> {
+fn find_uncomputed_jobs(opened: &Opened, outcome: &Outcome) -> Result<Chains, Failure> {
     let not = |j: &&JobOutcome| j.computed == Some(false);
     let wanted: BTreeSet<u64> = outcome.jobs.iter().filter(not).map(|j| j.submit_event).collect();
     let Some(map) = opened.map.filter(|_| !wanted.is_empty()) else {
@@ -445,16 +453,16 @@ fn chains(opened: &Opened, outcome: &Outcome) -> Result<Chains, Failure> {
     let mut out = Chains::new();
     for (span, memory) in spans.iter().zip(&memory) {
         let Some(memory) = memory else { continue };
-        let chain = jobs::chain(memory, span.head_va);
+        let chain = jobs::read_chain(memory, span.head_va);
         let name = |j: &jobs::Job| (j.va.0, j.kind().map_or("", jobs::JobType::name));
         out.insert(span.submit_event, chain.jobs.iter().map(name).collect());
     }
     Ok(out)
 }
 
-fn report<'a>(o: &'a Outcome, of: &'a ReplayOf, chains: &Chains, screens: &Screens) -> Report<'a> {
+fn report<'a>(o: &'a Outcome, of: &'a ReplayArguments, chains: &Chains, screens: &ReplayScreens) -> Report<'a> {
     let classes = o.reads.classes;
-    let fault = |f: &'_ FaultReport| -> Option<String> { f.address.map(|a| hex(a.0)) };
+    let fault = |f: &'_ FaultReport| -> Option<String> { f.address.map(|a| format_hex(a.0)) };
     Report {
         outcome: o.verdict,
         verdict: o.verdict_line(),
@@ -478,14 +486,14 @@ fn report<'a>(o: &'a Outcome, of: &'a ReplayOf, chains: &Chains, screens: &Scree
             .map(|d| Divergence {
                 event: d.event,
                 register: &d.register,
-                expected: hex(d.expected),
-                got: hex(d.got),
+                expected: format_hex(d.expected),
+                got: format_hex(d.got),
                 class: &d.class,
                 job: d.job,
             })
             .collect(),
         divergence_count: o.divergence_count,
-        findings: o.findings.iter().map(Shown::from).collect(),
+        findings: o.findings.iter().map(FindingRow::from).collect(),
         outputs: o
             .outputs
             .iter()
@@ -508,11 +516,11 @@ fn report<'a>(o: &'a Outcome, of: &'a ReplayOf, chains: &Chains, screens: &Scree
             })
             .collect(),
         unchecked: &o.unchecked,
-        screen: screens.told(),
+        screen: screens.report(),
         timing: times(&o.timing),
         pushed_bytes: o.pushed_bytes,
-        board: of.board(),
-        allowed: of.allowed(),
+        board: of.target_name(),
+        allowed: of.format_allowed(),
         mastered_bus: o.mastered_bus,
         calls: o.calls.as_ref(),
         failure: o.failure.as_deref(),
@@ -537,11 +545,11 @@ fn report<'a>(o: &'a Outcome, of: &'a ReplayOf, chains: &Chains, screens: &Scree
             .map(|j| Job {
                 index: j.index,
                 submit_event: j.submit_event,
-                head_va: hex(j.head_va.0),
+                head_va: format_hex(j.head_va.0),
                 done: j.done,
-                status: j.status.map(|s| hex(u64::from(s))),
+                status: j.status.map(|s| format_hex(u64::from(s))),
                 computed: j.computed,
-                why_not: why_not(o, j, chains.get(&j.submit_event).map_or(&[], Vec::as_slice)),
+                why_not: explain_uncomputed(o, j, chains.get(&j.submit_event).map_or(&[], Vec::as_slice)),
                 duration_ns: j.duration_ns,
             })
             .collect(),
@@ -575,20 +583,24 @@ fn times(t: &Timing) -> Times {
 }
 
 /// Where the time went, in words.
-fn time_text(t: &Timing) -> String {
+fn describe_times(t: &Timing) -> String {
     let t = times(t);
-    let mut run = duration(t.run_ns);
+    let mut run = format_duration(t.run_ns);
     if let Some(p) = &t.runs {
         run = format!(
             "{run} median of {} ({} to {}, p90 {}, p99 {})",
             p.count,
-            duration(p.min_ns),
-            duration(p.max_ns),
-            duration(p.p90_ns),
-            duration(p.p99_ns)
+            format_duration(p.min_ns),
+            format_duration(p.max_ns),
+            format_duration(p.p90_ns),
+            format_duration(p.p99_ns)
         );
     }
-    format!("plan {}, push {}, run {run}", duration(t.plan_ns), duration(t.push_ns))
+    format!(
+        "plan {}, push {}, run {run}",
+        format_duration(t.plan_ns),
+        format_duration(t.push_ns)
+    )
 }
 
 #[cfg(test)]

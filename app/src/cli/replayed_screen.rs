@@ -1,7 +1,7 @@
 //! Pictures of a device's screen at the end of a replay: the one to expect, and the one that was there.
 
 use super::Failure;
-use super::out::counted;
+use super::out::format_count;
 use kinescope_files::output;
 use replay_engine::run::Outcome;
 use serde::Serialize;
@@ -12,7 +12,7 @@ use trace_core::container;
 use trace_core::screen::{Picture, compare};
 
 /// Reads a picture to expect.
-pub fn read(file: &Path) -> Result<Picture, Failure> {
+pub fn read_expected(file: &Path) -> Result<Picture, Failure> {
     let failed = |e: &dyn std::fmt::Display| Failure::file(file, e);
     let from = std::fs::File::open(file).map_err(|e| failed(&e))?;
     let mut bytes = Vec::new();
@@ -26,7 +26,7 @@ pub fn read(file: &Path) -> Result<Picture, Failure> {
 
 /// The screen at the end, as it was recorded and as the device showed it.
 #[derive(Default)]
-pub struct Screens {
+pub struct ReplayScreens {
     /// The picture that was expected.
     pub expected: Option<Picture>,
     /// The one that the device showed.
@@ -35,7 +35,7 @@ pub struct Screens {
 
 /// What is told of them as JSON.
 #[derive(Serialize)]
-pub struct Told {
+pub struct ScreenReport {
     width: Option<u32>,
     height: Option<u32>,
     /// Whether there was a picture to hold it against.
@@ -44,9 +44,9 @@ pub struct Told {
     differing_pixels: Option<u64>,
 }
 
-impl Screens {
+impl ReplayScreens {
     /// Those of a replay: what a person expects, or else the recording; and what the outcome shows.
-    pub fn of(given: Option<&Picture>, recording: &Recording, outcome: &Outcome) -> Result<Self, Failure> {
+    pub fn from_outcome(given: Option<&Picture>, recording: &Recording, outcome: &Outcome) -> Result<Self, Failure> {
         // One that cannot be read stops the plan before; an outcome's is what the agent wrote.
         let in_recording = |r: &Recording| r.expected_screen().ok().flatten();
         let shown = if outcome.recording.is_empty() {
@@ -68,9 +68,9 @@ impl Screens {
     }
 
     /// For JSON; `None` where the device has no screen.
-    pub fn told(&self) -> Option<Told> {
+    pub fn report(&self) -> Option<ScreenReport> {
         let shown = self.shown.as_ref()?;
-        Some(Told {
+        Some(ScreenReport {
             width: Some(shown.width()),
             height: Some(shown.height()),
             checked: self.expected.is_some(),
@@ -79,13 +79,13 @@ impl Screens {
     }
 
     /// In words; `None` where the device has no screen.
-    pub fn text(&self) -> Option<String> {
+    pub fn describe(&self) -> Option<String> {
         let shown = self.shown.as_ref()?;
         let size = format!("{} by {}", shown.width(), shown.height());
         let pixels = u64::from(shown.width()) * u64::from(shown.height());
         Some(match (&self.expected, self.differing_pixels()) {
             (None, _) => format!("{size}, not checked: nothing tells what it should show"),
-            (Some(_), Some(n)) => format!("{size}, {n} of {} differ", counted(pixels, "pixel")),
+            (Some(_), Some(n)) => format!("{size}, {n} of {} differ", format_count(pixels, "pixel")),
             (Some(e), None) => format!("{size}, {} by {} was expected", e.width(), e.height()),
         })
     }

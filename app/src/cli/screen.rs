@@ -1,18 +1,18 @@
 //! `screen`: the picture that the stores of a recording left, at any event; who stored to a pixel; how it compares with
 //! another picture.
 
-use super::compared_screen::{self as comparing, Compared, Side};
-use super::out::counted;
-use super::outputs::Files;
+use super::out::format_count;
+use super::outputs::CommandFiles;
+use super::screen_diff::{self as comparing, ScreenDiffReport, Side};
 use super::source::{Source as Argument, number};
-use super::{Exit, Failure, Out, Verb, hex, waiting};
-use crate::document::screen::{Look, Screen, Source, files, parse};
+use super::{Exit, Failure, Out, Verb, format_hex, progress_line};
+use crate::document::screen::{FormatSource, Screen, ScreenSettings, files, parse};
 use clap::{Args, FromArgMatches as _};
 use kinescope_files::output;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 use trace_core::recording::Recording;
-use trace_core::screen::{ByteOrder, Drawn, Known, PixelCounts, ScreenFormat, Store};
+use trace_core::screen::{ByteOrder, PixelCounts, RenderedScreen, ScreenFormat, Store, StoreState};
 
 pub const VERB: Verb = Verb {
     name: "screen",
@@ -22,11 +22,11 @@ pub const VERB: Verb = Verb {
 };
 
 /// Stores to a pixel that text lists; JSON lists all.
-const MOST: usize = 40;
+const MAX_LISTED_STORES: usize = 40;
 /// Stores to a pixel that JSON lists.
-const MOST_STORES: usize = 1_000_000;
-/// Most pictures of a film.
-const MOST_FRAMES: u32 = 10_000;
+const MAX_STORES: usize = 1_000_000;
+/// Maximum number of pictures of a film.
+const MAX_FRAMES: u32 = 10_000;
 
 #[derive(Args)]
 struct Arguments {
@@ -39,7 +39,7 @@ struct Arguments {
     #[arg(short = 'o', value_name = "OUT")]
     to: Option<PathBuf>,
     /// Write so many pictures up to the event as a moving PNG
-    #[arg(long, value_name = "N", requires = "to", value_parser = clap::value_parser!(u32).range(2..=i64::from(MOST_FRAMES)))]
+    #[arg(long, value_name = "N", requires = "to", value_parser = clap::value_parser!(u32).range(2..=i64::from(MAX_FRAMES)))]
     frames: Option<u32>,
     /// The form of the screen, instead of what the display registers tell: WIDTHxHEIGHT,PIXEL[,pitch=BYTES]
     /// [,base=OFFSET][,big-endian]; PIXEL is indexed8, rgb555, rgb565, rgb888, bgr888, xrgb8888 or xbgr8888
@@ -82,7 +82,7 @@ struct Report {
     #[serde(skip_serializing_if = "Option::is_none")]
     pixel: Option<Pixel>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    comparison: Option<Compared>,
+    comparison: Option<ScreenDiffReport>,
 }
 
 #[derive(Serialize)]
@@ -118,15 +118,15 @@ struct StoreRow {
 }
 
 fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
-    let mut files = Files::of(&arguments.source.file);
+    let mut files = CommandFiles::for_recording(&arguments.source.file);
     if let Some(Some(other)) = &arguments.compare {
-        files = files.reads("--compare", other);
+        files = files.with_input("--compare", other);
     }
     files
-        .writes("-o", arguments.to.as_deref())
-        .writes("--heat", arguments.heat.as_deref())
+        .with_output("-o", arguments.to.as_deref())
+        .with_output("--heat", arguments.heat.as_deref())
         .check()?;
-    let form = arguments.to.as_deref().map(form_of).transpose()?;
+    let form = arguments.to.as_deref().map(parse_file_form).transpose()?;
     if form == Some(FileForm::Ppm) && arguments.frames.is_some() {
         return Err(Failure::usage(
             "a film is a moving PNG: give -o a name that ends in .png",
@@ -140,8 +140,8 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
     let opened = arguments.source.open()?;
     let file = &arguments.source.file;
     let fail = |e: &dyn std::fmt::Display| Failure::file(file, e);
-    let source = arguments.format.map_or(Source::Registers, Source::Hand);
-    let (side, drawn) = comparing::side(opened.recording, file, source, arguments.event)?;
+    let source = arguments.format.map_or(FormatSource::Registers, FormatSource::Manual);
+    let (side, drawn) = comparing::read_side(opened.recording, file, source, arguments.event)?;
     let Side {
         recording,
         screen,
@@ -153,22 +153,22 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
         write(screen, source, event, &drawn, (to, form), arguments.frames)?;
     }
     let pixel = match arguments.pixel {
-        Some(at) => Some(stores(recording, screen, look, &drawn, at, out.json()).map_err(|e| fail(&e))?),
+        Some(at) => Some(stores(recording, screen, look, &drawn, at, out.is_json()).map_err(|e| fail(&e))?),
         None => None,
     };
     let other = match &arguments.compare {
         Some(Some(path)) => Some((comparing::open(path, source, arguments.other_event)?, path)),
-        Some(None) => Some((comparing::at_end(screen, file)?, file)),
+        Some(None) => Some((comparing::expected_at_end(screen, file)?, file)),
         None => None,
     };
     let comparison = match &other {
         Some((other, at)) => {
             let c = comparing::compare(&drawn, other, file, at)?;
             if let Some(to) = &arguments.heat {
-                let png = files::png(c.width, c.height, &comparing::heat(&c)).map_err(|e| Failure::file(to, e))?;
+                let png = files::png(c.width, c.height, &comparing::heat_map(&c)).map_err(|e| Failure::file(to, e))?;
                 output::write(to, &png)?;
             }
-            Some(comparing::told(&c, &side, &drawn, other))
+            Some(comparing::build_report(&c, &side, &drawn, other))
         }
         None => None,
     };
@@ -189,12 +189,12 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
         pixel,
         comparison,
     };
-    if out.json() {
+    if out.is_json() {
         out.value(&report)?;
     } else {
         text(&report, look, counts, out)?;
     }
-    Ok(Exit::found(differs))
+    Ok(Exit::differs_if(differs))
 }
 
 /// A format of a file.
@@ -204,7 +204,7 @@ enum FileForm {
     Ppm,
 }
 
-fn form_of(path: &Path) -> Result<FileForm, Failure> {
+fn parse_file_form(path: &Path) -> Result<FileForm, Failure> {
     match path.extension().map(|e| e.to_string_lossy().to_lowercase()).as_deref() {
         Some("png" | "apng") => Ok(FileForm::Png),
         Some("ppm") => Ok(FileForm::Ppm),
@@ -217,16 +217,16 @@ fn form_of(path: &Path) -> Result<FileForm, Failure> {
 
 fn write(
     screen: &Screen,
-    source: Source,
+    source: FormatSource,
     event: u64,
-    drawn: &Drawn,
+    drawn: &RenderedScreen,
     (to, form): (&Path, FileForm),
     frames: Option<u32>,
 ) -> Result<(), Failure> {
     let failed = |e: &dyn std::fmt::Display| Failure::file(to, e);
     match (form, frames) {
-        (FileForm::Png, Some(n)) => waiting::show("drawing", |progress, _| {
-            let events = screen.moments(event, n);
+        (FileForm::Png, Some(n)) => progress_line::run_with_progress("drawing", |progress, _| {
+            let events = screen.frame_events(event, n);
             let done: Result<(), files::FileError> =
                 output::write_with(to, |mut file| files::film(screen, source, &events, &mut file, progress));
             done.map_err(|e| failed(&e))
@@ -242,15 +242,15 @@ fn write(
     }
 }
 
-fn form_row(f: &ScreenFormat, source: Source) -> Form {
+fn form_row(f: &ScreenFormat, source: FormatSource) -> Form {
     Form {
         width: f.width,
         height: f.height,
         pitch: f.pitch,
-        base: hex(f.base),
+        base: format_hex(f.base),
         pixel_form: f.pixel.name(),
         big_endian: f.order == ByteOrder::Big,
-        by_hand: source != Source::Registers,
+        by_hand: source != FormatSource::Registers,
     }
 }
 
@@ -258,19 +258,19 @@ pub(super) fn color(c: [u8; 3]) -> String {
     format!("#{:02x}{:02x}{:02x}", c[0], c[1], c[2])
 }
 
-fn known(k: Known) -> &'static str {
+fn known_name(k: StoreState) -> &'static str {
     match k {
-        Known::Yes => "yes",
-        Known::Never => "never stored",
-        Known::Lost => "stored without its value",
+        StoreState::Stored => "yes",
+        StoreState::Never => "never stored",
+        StoreState::Lost => "stored without its value",
     }
 }
 
 fn stores(
     recording: &Recording,
     screen: &Screen,
-    look: &Look,
-    drawn: &Drawn,
+    look: &ScreenSettings,
+    drawn: &RenderedScreen,
     (x, y): (u32, u32),
     all: bool,
 ) -> Result<Pixel, String> {
@@ -282,8 +282,8 @@ fn stores(
         )
     })?;
     let size = f.pixel.bytes();
-    let most = if all { MOST_STORES } else { MOST };
-    let found = waiting::show("finding stores", |progress, _| {
+    let most = if all { MAX_STORES } else { MAX_LISTED_STORES };
+    let found = progress_line::run_with_progress("finding stores", |progress, _| {
         let range = at..at + u64::from(size);
         screen
             .framebuffer
@@ -293,16 +293,16 @@ fn stores(
     let found = found.map_err(|e| e.to_string())?;
     let row = |s: &Store| {
         let bytes = s.bytes.get(..size as usize).unwrap_or_default();
-        let told = s.known.iter().take(size as usize).all(|k| *k == Known::Yes);
+        let told = s.known.iter().take(size as usize).all(|k| *k == StoreState::Stored);
         StoreRow {
             event: s.event,
             time_ns: usize::try_from(s.event)
                 .ok()
                 .and_then(|e| recording.events.time.get(e))
                 .unwrap_or(0),
-            offset: hex(u64::from(s.offset)),
+            offset: format_hex(u64::from(s.offset)),
             width: s.width,
-            value: s.value.map(hex),
+            value: s.value.map(format_hex),
             color: told
                 .then(|| f.color(f.value(bytes), &look.palette))
                 .flatten()
@@ -312,23 +312,23 @@ fn stores(
     Ok(Pixel {
         x,
         y,
-        offset: hex(at),
+        offset: format_hex(at),
         color: drawn.pixel(x, y).map(color),
-        known: known(drawn.known_at(x, y).unwrap_or(Known::Never)),
+        known: known_name(drawn.known_at(x, y).unwrap_or(StoreState::Never)),
         stores: found.list.iter().map(row).collect(),
         more: found.more,
     })
 }
 
-fn text(r: &Report, look: &Look, counts: PixelCounts, out: &mut Out) -> Result<(), Failure> {
+fn text(r: &Report, look: &ScreenSettings, counts: PixelCounts, out: &mut Out) -> Result<(), Failure> {
     let since = match r.since_event {
         Some(e) => format!(" (registers, since event {e})"),
         None => " (by hand)".to_owned(),
     };
     out.line(format!("screen   {}{since}", look.format))?;
-    let stores = counted(r.stores, "store");
+    let stores = format_count(r.stores, "store");
     out.line(format!("after    event {}, {stores} to {}", r.event, r.space))?;
-    let mut told = vec![format!("{} known", counted(counts.known, "pixel"))];
+    let mut told = vec![format!("{} known", format_count(counts.known, "pixel"))];
     if counts.never > 0 {
         told.push(format!("{} never stored", counts.never));
     }
@@ -337,7 +337,7 @@ fn text(r: &Report, look: &Look, counts: PixelCounts, out: &mut Out) -> Result<(
     }
     out.line(format!("known    {}", told.join(", ")))?;
     if r.engine_runs > 0 {
-        let n = counted(r.engine_runs as u64, "command");
+        let n = format_count(r.engine_runs as u64, "command");
         out.line(format!(
             "missing  what {n} to the drawing engine drew: no store of the recording tells it"
         ))?;
@@ -370,7 +370,7 @@ fn text(r: &Report, look: &Look, counts: PixelCounts, out: &mut Out) -> Result<(
             out.line("… and more; --json lists all")?;
         }
     }
-    for line in r.comparison.iter().flat_map(Compared::lines) {
+    for line in r.comparison.iter().flat_map(ScreenDiffReport::describe) {
         out.line(line)?;
     }
     Ok(())

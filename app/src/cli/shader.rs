@@ -1,14 +1,14 @@
 //! `shader`: the code of every job's shaders as clauses, with what of it is unknown.
 
-use super::out::counted;
+use super::out::format_count;
 use super::source::{Opened, Source};
-use super::{Exit, Failure, Out, Verb, hex};
+use super::{Exit, Failure, Out, Verb, format_hex};
 use bifrost::{Clause, Unit, header_text};
 use clap::{Args, FromArgMatches as _};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use trace_core::GpuVa;
-use trace_core::jobs::{self, Code, CodeClause, CodeEnd, JobType, Stage, Unknown};
+use trace_core::jobs::{self, Code, CodeClause, CodeEnd, JobType, Stage, UnknownOperation};
 
 pub const VERB: Verb = Verb {
     name: "shader",
@@ -30,7 +30,7 @@ struct Arguments {
 }
 
 /// A job that runs a shader.
-struct Runs {
+struct ShaderJob {
     job: u32,
     position: usize,
     va: GpuVa,
@@ -39,20 +39,20 @@ struct Runs {
 }
 
 /// A shader and who runs it.
-struct Found {
+struct ShaderUse {
     /// Number of the address space.
     space: u8,
     code: Code,
-    by: Vec<Runs>,
+    by: Vec<ShaderJob>,
 }
 
 /// The different shaders of a recording, in the order in which jobs run them.
-fn find(opened: &Opened, only: Option<u32>) -> Result<Vec<Found>, Failure> {
+fn find_shaders(opened: &Opened, only: Option<u32>) -> Result<Vec<ShaderUse>, Failure> {
     let timeline = opened.timeline()?;
     if let Some(n) = only
         && timeline.jobs.iter().all(|j| j.index != n)
     {
-        let has = counted(timeline.jobs.len() as u64, "job");
+        let has = format_count(timeline.jobs.len() as u64, "job");
         return Err(Failure::file(
             &opened.file,
             format!("job {n} does not exist (the recording has {has}, counted from 0)"),
@@ -63,30 +63,30 @@ fn find(opened: &Opened, only: Option<u32>) -> Result<Vec<Found>, Failure> {
         .map
         .map(|map| jobs::memory_at_submits(&opened.recording, map, &events))
         .unwrap_or_default();
-    let mut found: Vec<Found> = Vec::new();
+    let mut found: Vec<ShaderUse> = Vec::new();
     let mut by_entry: BTreeMap<(u64, GpuVa), Vec<usize>> = BTreeMap::new();
     for (span, memory) in timeline.jobs.iter().zip(&memory) {
         let Some(memory) = memory.as_ref().filter(|_| only.is_none_or(|n| n == span.index)) else {
             continue;
         };
-        let chain = jobs::chain(memory, span.head_va);
+        let chain = jobs::read_chain(memory, span.head_va);
         for (position, job) in chain.jobs.iter().enumerate() {
-            for (stage, entry) in jobs::shaders(job) {
-                let runs = Runs {
+            for (stage, entry) in jobs::find_shaders(job) {
+                let runs = ShaderJob {
                     job: span.index,
                     position,
                     va: job.va,
                     kind: job.kind(),
                     stage,
                 };
-                let code = jobs::code(memory, entry);
+                let code = jobs::decode_code(memory, entry);
                 let known = by_entry.entry((memory.space().root.0, entry)).or_default();
                 let same = |n: &&usize| found.get(**n).is_some_and(|f| f.code == code);
                 match known.iter().find(same).copied().and_then(|n| found.get_mut(n)) {
                     Some(f) => f.by.push(runs),
                     None => {
                         known.push(found.len());
-                        found.push(Found {
+                        found.push(ShaderUse {
                             space: memory.space().number,
                             code,
                             by: vec![runs],
@@ -182,7 +182,7 @@ fn clause_row(c: &CodeClause, entry: GpuVa) -> ClauseRow {
     let clause = &c.clause;
     let operation = |n: usize, unit: Unit, bits: u32, known: bool| OperationRow {
         text: clause.instruction_text(n, unit, entry.0),
-        bits: hex(u64::from(bits)),
+        bits: format_hex(u64::from(bits)),
         known,
     };
     let tuple = |(n, t): (usize, &bifrost::Tuple)| TupleRow {
@@ -190,46 +190,46 @@ fn clause_row(c: &CodeClause, entry: GpuVa) -> ClauseRow {
         add: operation(n, Unit::Add, t.add_bits, t.add.is_some()),
     };
     ClauseRow {
-        va: hex(clause.address),
+        va: format_hex(clause.address),
         label: label(clause, entry),
         header: header_text(clause.header),
         bytes: clause.bytes(),
-        reached: c.reached,
-        targets: c.targets.iter().map(|t| hex(t.0)).collect(),
+        reached: c.reachable,
+        targets: c.targets.iter().map(|t| format_hex(t.0)).collect(),
         indirect: c.indirect,
         tuples: clause.tuples.iter().enumerate().map(tuple).collect(),
     }
 }
 
-fn shader_row(f: &Found) -> ShaderRow {
+fn shader_row(f: &ShaderUse) -> ShaderRow {
     let code = &f.code;
     ShaderRow {
-        shader_va: hex(code.entry.0),
+        shader_va: format_hex(code.entry.0),
         address_space: f.space,
         stage: f.by.first().map_or("", |r| r.stage.name()),
         bytes: code.bytes(),
         operations: code.operations(),
-        unknown_operations: code.unknown().values().sum(),
-        whole: code.end.is_whole(),
-        end: code.end.words(),
+        unknown_operations: code.unknown_operations().values().sum(),
+        whole: code.end.is_complete(),
+        end: code.end.describe(),
         jobs: f.by.iter().map(job_row).collect(),
         clauses: code.clauses.iter().map(|c| clause_row(c, code.entry)).collect(),
     }
 }
 
-fn job_row(r: &Runs) -> JobRow {
+fn job_row(r: &ShaderJob) -> JobRow {
     JobRow {
         job: r.job,
         position: r.position,
-        va: hex(r.va.0),
+        va: format_hex(r.va.0),
         kind: r.kind.map(JobType::name),
     }
 }
 
 /// Unknown encodings over all shaders: how often, in how many of them.
-fn unknown(found: &[Found]) -> Vec<(Unknown, u64, u64)> {
-    let mut all: BTreeMap<Unknown, (u64, u64)> = BTreeMap::new();
-    for (bits, n) in found.iter().flat_map(|f| f.code.unknown()) {
+fn unknown(found: &[ShaderUse]) -> Vec<(UnknownOperation, u64, u64)> {
+    let mut all: BTreeMap<UnknownOperation, (u64, u64)> = BTreeMap::new();
+    for (bits, n) in found.iter().flat_map(|f| f.code.unknown_operations()) {
         let (count, shaders) = all.entry(bits).or_default();
         *count += n;
         *shaders += 1;
@@ -246,17 +246,17 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
         ));
     }
     let opened = arguments.source.open()?;
-    let found = find(&opened, arguments.job)?;
+    let found = find_shaders(&opened, arguments.job)?;
     if let Some((job, thread)) = arguments.job.zip(arguments.thread.thread) {
         return super::thread::run(&arguments.source.file, &opened, job, thread, &arguments.thread, out);
     }
     let unknown = unknown(&found);
     let operations: u64 = found.iter().map(|f| f.code.operations()).sum();
     let unknown_operations: u64 = unknown.iter().map(|(_, n, _)| n).sum();
-    if out.json() {
-        let row = |(u, count, shaders): &(Unknown, u64, u64)| UnknownRow {
+    if out.is_json() {
+        let row = |(u, count, shaders): &(UnknownOperation, u64, u64)| UnknownRow {
             unit: unit_name(u.unit()),
-            bits: hex(u64::from(u.bits)),
+            bits: format_hex(u64::from(u.bits)),
             count: *count,
             shaders: *shaders,
         };
@@ -275,10 +275,10 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
     for f in &found {
         text(f, out)?;
     }
-    let shaders = counted(found.len() as u64, "shader");
+    let shaders = format_count(found.len() as u64, "shader");
     out.line(format_args!(
         "{shaders}, {}, {unknown_operations} of them unknown",
-        counted(operations, "operation")
+        format_count(operations, "operation")
     ))?;
     if !unknown.is_empty() {
         let mut rows = vec![["Unit", "Bits", "Count", "Shaders"].map(str::to_owned).to_vec()];
@@ -293,21 +293,21 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
 }
 
 /// Most jobs of a shader that its text names.
-const JOBS_NAMED: usize = 8;
+const MAX_LISTED_JOBS: usize = 8;
 
-fn text(f: &Found, out: &mut Out) -> Result<(), Failure> {
+fn text(f: &ShaderUse, out: &mut Out) -> Result<(), Failure> {
     let code = &f.code;
     let stage = f.by.first().map_or("", |r| r.stage.name());
-    let named = |r: &Runs| match r.position {
+    let named = |r: &ShaderJob| match r.position {
         0 => r.job.to_string(),
         n => format!("{} (chain {n})", r.job),
     };
-    let mut jobs: Vec<String> = f.by.iter().take(JOBS_NAMED).map(named).collect();
-    if f.by.len() > JOBS_NAMED {
-        jobs.push(format!("{} more", f.by.len() - JOBS_NAMED));
+    let mut jobs: Vec<String> = f.by.iter().take(MAX_LISTED_JOBS).map(named).collect();
+    if f.by.len() > MAX_LISTED_JOBS {
+        jobs.push(format!("{} more", f.by.len() - MAX_LISTED_JOBS));
     }
     let word = if f.by.len() == 1 { "job" } else { "jobs" };
-    let unknown: u64 = code.unknown().values().sum();
+    let unknown: u64 = code.unknown_operations().values().sum();
     let told = if unknown == 0 {
         String::new()
     } else {
@@ -317,13 +317,13 @@ fn text(f: &Found, out: &mut Out) -> Result<(), Failure> {
         "{stage} shader {:#x}: {word} {}; {}, {} bytes, {}{told}",
         code.entry.0,
         jobs.join(", "),
-        counted(code.clauses.len() as u64, "clause"),
+        format_count(code.clauses.len() as u64, "clause"),
         code.bytes(),
-        counted(code.operations(), "operation"),
+        format_count(code.operations(), "operation"),
     ))?;
     for c in &code.clauses {
         let clause = &c.clause;
-        let reached = if c.reached { "" } else { "  (nothing leads here)" };
+        let reached = if c.reachable { "" } else { "  (nothing leads here)" };
         out.line("")?;
         out.line(format_args!(
             "{}:  {:#x}{reached}",
@@ -339,7 +339,7 @@ fn text(f: &Found, out: &mut Out) -> Result<(), Failure> {
     }
     if !matches!(code.end, CodeEnd::Padding | CodeEnd::Last) {
         out.line("")?;
-        out.line(format_args!("the code ends early: {}", code.end.words()))?;
+        out.line(format_args!("the code ends early: {}", code.end.describe()))?;
     }
     out.line("")?;
     Ok(())

@@ -3,8 +3,8 @@
 //! What is damaged in a file is found when it is used: [`report_damage`] says it when the verb is over.
 
 use super::failure::complain;
-use super::out::counted;
-use super::{Failure, waiting};
+use super::out::format_count;
+use super::{Failure, progress_line};
 use crate::document::{source, transfers};
 use clap::Args;
 use std::cell::OnceCell;
@@ -27,19 +27,19 @@ pub struct Source {
 impl Source {
     /// Opens or imports it.
     pub fn open(&self) -> Result<Opened, Failure> {
-        let (opened, own) = waiting::show("reading", |progress, doing| {
-            if source::holds_chains(&self.file) {
-                doing.now("running job chains");
+        let (opened, own) = progress_line::run_with_progress("reading", |progress, doing| {
+            if source::is_submission(&self.file) {
+                doing.set("running job chains");
             }
             source::open_with_maps(&self.file, progress).map_err(|e| Failure::file(&self.file, e))
         })?;
         for error in own.errors() {
             complain(format_args!("a register map of yours is not used: {error}"));
         }
-        remember(&self.file, &opened.recording);
+        note_opened(&self.file, &opened.recording);
         let opened = Opened::new(&self.file, opened.recording);
         // Whoever counts or compares would take the part for the whole.
-        if let Some(cut) = opened.cut() {
+        if let Some(cut) = opened.find_truncation() {
             complain(Failure::file(&self.file, format!("{}: {}", cut.place, cut.message)));
         }
         Ok(opened)
@@ -48,7 +48,7 @@ impl Source {
     /// Opens or imports it for a verb whose answer would be wrong without a sign of it.
     ///
     /// Fails when some of it is damaged, too.
-    pub fn open_sound(&self) -> Result<Opened, Failure> {
+    pub fn open_undamaged(&self) -> Result<Opened, Failure> {
         let opened = self.open()?;
         opened.check_all()?;
         Ok(opened)
@@ -59,7 +59,7 @@ impl Source {
 static OPENED: Mutex<Vec<(PathBuf, Recording)>> = Mutex::new(Vec::new());
 
 /// Keeps of a recording what [`report_damage`] needs: columns, which are shared.
-fn remember(file: &Path, recording: &Recording) {
+fn note_opened(file: &Path, recording: &Recording) {
     let e = &recording.events;
     let events = Events {
         kind: e.kind.clone(),
@@ -85,7 +85,7 @@ pub fn report_damage() -> bool {
     let mut told: Vec<(PathBuf, String)> = Vec::new();
     let mut lost = false;
     for (file, recording) in all {
-        lost |= recording.damage.any();
+        lost |= recording.damage.has_damage();
         if let Some(text) = damage_line(&recording)
             && !told.iter().any(|(f, _)| *f == file)
         {
@@ -142,14 +142,14 @@ pub struct Opened {
 impl Opened {
     /// Where the file ends before what it holds does, if that is so: its importer says it.
     #[must_use]
-    pub fn cut(&self) -> Option<&Finding> {
+    pub fn find_truncation(&self) -> Option<&Finding> {
         let all = &self.recording.facts.findings;
         all.iter().find(|f| f.kind == FindingKind::TruncatedSection)
     }
 
     /// What copies of a recording of calls carry, as buffers by the names that replays give them.
     #[must_use]
-    pub fn called(&self) -> &[Buffer] {
+    pub fn api_buffers(&self) -> &[Buffer] {
         self.called.get_or_init(|| match self.calls {
             Some(_) => transfers::buffers(&self.recording),
             None => Vec::new(),
@@ -161,7 +161,7 @@ impl Opened {
     pub fn new(file: &Path, recording: Recording) -> Self {
         Self {
             file: file.to_owned(),
-            map: RegisterMap::of_jobs(&recording),
+            map: RegisterMap::for_jobs_of(&recording),
             device: RecordedRegisters::new(&recording),
             calls: recording.call_facts(),
             called: OnceCell::new(),
@@ -172,7 +172,7 @@ impl Opened {
     /// What follows from the events. Empty where no register map knows them.
     pub fn timeline(&self) -> Result<Timeline, Failure> {
         match self.map {
-            Some(map) => waiting::show("finding jobs", |progress, _| {
+            Some(map) => progress_line::run_with_progress("finding jobs", |progress, _| {
                 timeline::derive(&self.recording, map, progress).map_err(|e| Failure::file(&self.file, e))
             }),
             None => Ok(Timeline::default()),
@@ -184,7 +184,7 @@ impl Opened {
     /// # Errors
     /// When some of it is damaged, or the work was stopped.
     pub fn check_all(&self) -> Result<(), Failure> {
-        waiting::show("checking", |progress, _| {
+        progress_line::run_with_progress("checking", |progress, _| {
             let found = self.recording.find_damage(progress);
             found.map_err(|e| Failure::file(&self.file, e))
         })?;
@@ -213,14 +213,14 @@ impl Opened {
     }
 
     /// The event before which memory is looked at: all of them where none is given.
-    pub fn before(&self, event: Option<u64>) -> Result<u64, Failure> {
+    pub fn check_event(&self, event: Option<u64>) -> Result<u64, Failure> {
         let events = self.recording.events.len() as u64;
         match event {
             Some(n) if n > events => Err(Failure::file(
                 &self.file,
                 format!(
                     "event {n} does not exist (the recording has {}, counted from 0)",
-                    counted(events, "event")
+                    format_count(events, "event")
                 ),
             )),
             Some(n) => Ok(n),
@@ -243,7 +243,7 @@ impl Opened {
     ///
     /// # Errors
     /// When it is none of these, or beyond the end of the buffer.
-    pub fn address(&self, text: &str) -> Result<u64, Failure> {
+    pub fn parse_address(&self, text: &str) -> Result<u64, Failure> {
         let text = text.trim();
         if let Some(buffer) = self.recording.buffer(text) {
             return Ok(buffer.va.0);
@@ -283,9 +283,9 @@ impl Opened {
 
     /// A buffer of the recording by its name.
     pub fn buffer(&self, name: &str) -> Result<&Buffer, Failure> {
-        let called = || self.called().iter().find(|b| b.name == name);
+        let called = || self.api_buffers().iter().find(|b| b.name == name);
         self.recording.buffer(name).or_else(called).ok_or_else(|| {
-            let all = self.recording.facts.buffers.iter().chain(self.called());
+            let all = self.recording.facts.buffers.iter().chain(self.api_buffers());
             let names: Vec<&str> = all.map(|b| b.name.as_str()).collect();
             let known = if names.is_empty() {
                 "none".to_owned()

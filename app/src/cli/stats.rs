@@ -1,14 +1,14 @@
 //! `stats`: how registers, blocks, threads or jobs are used, in figures.
 
-use super::out::{counted, duration};
+use super::out::{format_count, format_duration};
 use super::source::{Opened, Source};
-use super::{Exit, Failure, Out, Verb, absent, filtered, hex};
+use super::{Exit, Failure, Out, Verb, empty_result, event_filter, format_hex};
 use clap::{Args, FromArgMatches as _, ValueEnum};
 use serde::Serialize;
 use trace_core::filter::Derived;
 use trace_core::progress::Progress;
-use trace_core::registers::place_name;
-use trace_query::{Between, Bin, By, Count, Ends, Usage};
+use trace_core::registers::format_location;
+use trace_query::{Bin, Count, EventPair, GroupBy, IntervalStatistics, Usage};
 
 pub const VERB: Verb = Verb {
     name: "stats",
@@ -83,7 +83,7 @@ struct Pair {
 
 /// How often values of a range came.
 #[derive(Serialize)]
-struct ShownBin {
+struct BinRow {
     from: String,
     to: String,
     count: u64,
@@ -106,7 +106,7 @@ struct Row<'a> {
     rate_per_s: Option<f64>,
     gap_ns: Option<Gap>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    histogram: Option<Vec<ShownBin>>,
+    histogram: Option<Vec<BinRow>>,
 }
 
 /// Times between one access and the next.
@@ -121,16 +121,17 @@ struct Gap {
 fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
     let opened = arguments.source.open()?;
     if let Some([from, to]) = arguments.between.as_deref() {
-        let select = |text: &str| filtered::select("--between", text, &opened);
+        let select = |text: &str| event_filter::select("--between", text, &opened);
         let (from, to) = (select(from)?, select(to)?);
-        let told = trace_query::between(&opened.recording, &from, &to).map_err(|e| Failure::usage(e.to_string()))?;
-        return pairs(&told, out);
+        let told =
+            trace_query::measure_intervals(&opened.recording, &from, &to).map_err(|e| Failure::usage(e.to_string()))?;
+        return print_pairs(&told, out);
     }
     if let Some(register) = &arguments.register {
         return super::guess::run(&opened, register, out);
     }
     let among = match &arguments.filter {
-        Some(text) => Some(filtered::select("--where", text, &opened)?),
+        Some(text) => Some(event_filter::select("--where", text, &opened)?),
         None => None,
     };
     let derived = match arguments.by {
@@ -138,10 +139,10 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
         _ => Derived::default(),
     };
     let by = match arguments.by {
-        ByArgument::Register => By::Register,
-        ByArgument::Block => By::Block,
-        ByArgument::Thread => By::Thread,
-        ByArgument::Job => By::Job,
+        ByArgument::Register => GroupBy::Register,
+        ByArgument::Block => GroupBy::Block,
+        ByArgument::Thread => GroupBy::Thread,
+        ByArgument::Job => GroupBy::Job,
     };
     let count = Count {
         by,
@@ -152,15 +153,15 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
     let all = trace_query::usage(&opened.recording, &derived, count, &Progress::new())
         .map_err(|e| Failure::usage(e.to_string()))?;
     let rows = all.iter().map(|u| row(u, &opened, by, arguments.histogram));
-    if out.json() {
+    if out.is_json() {
         out.array(rows)?;
         return Ok(Exit::Good);
     }
     let what = match by {
-        By::Register => "Register",
-        By::Block => "Block",
-        By::Thread => "Thread",
-        By::Job => "Job",
+        GroupBy::Register => "Register",
+        GroupBy::Block => "Block",
+        GroupBy::Thread => "Thread",
+        GroupBy::Job => "Job",
     };
     let head = [
         what, "Accesses", "Reads", "Writes", "First", "Last", "Values", "A second", "Shortest", "Median", "Mean",
@@ -170,45 +171,45 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
     for (u, r) in all.iter().zip(rows) {
         let mut line = vec![label(u, &opened, by)];
         line.extend([r.accesses, r.reads, r.writes, r.first_event, r.last_event, r.values].map(|n| n.to_string()));
-        line.push(r.rate_per_s.map_or_else(|| "-".to_owned(), rate));
+        line.push(r.rate_per_s.map_or_else(|| "-".to_owned(), format_rate));
         line.extend(match &r.gap_ns {
-            Some(g) => [g.min as f64, g.median, g.mean, g.max as f64].map(time),
+            Some(g) => [g.min as f64, g.median, g.mean, g.max as f64].map(format_time),
             None => ["-"; 4].map(str::to_owned),
         });
         table.push(line);
     }
     out.table(&table)?;
     if all.is_empty() {
-        out.line(absent::describe_accesses(&opened, among.is_some()))?;
+        out.line(empty_result::describe_accesses(&opened, among.is_some()))?;
     }
     if arguments.histogram {
         for u in &all {
             out.line(format_args!("\n{}", label(u, &opened, by)))?;
-            bars(&u.histogram, out)?;
+            print_histogram(&u.histogram, out)?;
         }
     }
     Ok(Exit::Good)
 }
 
 /// What a group is called: registers without a name by their place.
-fn label(u: &Usage, opened: &Opened, by: By) -> String {
+fn label(u: &Usage, opened: &Opened, by: GroupBy) -> String {
     let (space, offset) = u.first_at;
     let number = u8::try_from(space).unwrap_or(u8::MAX);
-    let place = || matches!(by, By::Register).then(|| place_name(&opened.recording, number, offset));
+    let place = || matches!(by, GroupBy::Register).then(|| format_location(&opened.recording, number, offset));
     u.name
         .clone()
         .or_else(place)
-        .unwrap_or_else(|| by.nameless().to_owned())
+        .unwrap_or_else(|| by.unknown_label().to_owned())
 }
 
 /// Bins as lines, each with a bar that is as long as the bin is full.
-fn bars(bins: &[Bin], out: &mut Out) -> Result<(), Failure> {
+fn print_histogram(bins: &[Bin], out: &mut Out) -> Result<(), Failure> {
     const LONGEST: u64 = 40;
     let most = bins.iter().map(|b| b.count).max().unwrap_or(1).max(1);
     let lines = bins.iter().map(|b| {
         let values = match b.from == b.to {
-            true => hex(b.from),
-            false => format!("{} to {}", hex(b.from), hex(b.to)),
+            true => format_hex(b.from),
+            false => format!("{} to {}", format_hex(b.from), format_hex(b.to)),
         };
         let long = (u128::from(b.count) * u128::from(LONGEST)).div_ceil(u128::from(most));
         vec![format!("  {values}"), b.count.to_string(), "#".repeat(long as usize)]
@@ -218,7 +219,7 @@ fn bars(bins: &[Bin], out: &mut Out) -> Result<(), Failure> {
 }
 
 /// Accesses a second.
-fn rate(per_second: f64) -> String {
+fn format_rate(per_second: f64) -> String {
     if per_second < 100.0 {
         format!("{per_second:.1}")
     } else {
@@ -227,9 +228,9 @@ fn rate(per_second: f64) -> String {
 }
 
 /// Prints the times between two patterns.
-fn pairs(b: &Between, out: &mut Out) -> Result<Exit, Failure> {
-    if out.json() {
-        let pair = |e: Ends| Pair {
+fn print_pairs(b: &IntervalStatistics, out: &mut Out) -> Result<Exit, Failure> {
+    if out.is_json() {
+        let pair = |e: EventPair| Pair {
             from_event: e.from,
             to_event: e.to,
         };
@@ -255,7 +256,7 @@ fn pairs(b: &Between, out: &mut Out) -> Result<Exit, Failure> {
         .to_vec();
     let mut line = vec![b.count.to_string()];
     line.extend(match &b.times {
-        Some(t) => [t.min as f64, t.median, t.mean, t.p99, t.max as f64].map(time),
+        Some(t) => [t.min as f64, t.median, t.mean, t.p99, t.max as f64].map(format_time),
         None => ["-"; 5].map(str::to_owned),
     });
     out.table(&[head, line])?;
@@ -272,11 +273,11 @@ fn pairs(b: &Between, out: &mut Out) -> Result<Exit, Failure> {
     if b.repeated > 0 {
         out.line(format_args!(
             "{} while one was open: measured from the first",
-            counted(b.repeated, "beginning")
+            format_count(b.repeated, "beginning")
         ))?;
     }
     if b.strays > 0 {
-        out.line(format_args!("{} without a beginning", counted(b.strays, "end")))?;
+        out.line(format_args!("{} without a beginning", format_count(b.strays, "end")))?;
     }
     if let Some(e) = b.open {
         out.line(format_args!("what began at event {e} did not end"))?;
@@ -285,18 +286,18 @@ fn pairs(b: &Between, out: &mut Out) -> Result<Exit, Failure> {
 }
 
 /// A time that may lie before another.
-fn time(ns: f64) -> String {
+fn format_time(ns: f64) -> String {
     let sign = if ns < 0.0 { "-" } else { "" };
-    format!("{sign}{}", duration(ns.abs().round() as u64))
+    format!("{sign}{}", format_duration(ns.abs().round() as u64))
 }
 
-fn row<'a>(u: &'a Usage, opened: &Opened, by: By, histogram: bool) -> Row<'a> {
-    let register = matches!(by, By::Register);
+fn row<'a>(u: &'a Usage, opened: &Opened, by: GroupBy, histogram: bool) -> Row<'a> {
+    let register = matches!(by, GroupBy::Register);
     let space = opened.recording.facts.spaces.get(u.first_at.0 as usize);
     Row {
         name: u.name.as_deref(),
         space: space.filter(|_| register).map(|s| s.name.clone()),
-        offset: register.then(|| hex(u64::from(u.first_at.1))),
+        offset: register.then(|| format_hex(u64::from(u.first_at.1))),
         accesses: u.accesses,
         reads: u.reads,
         writes: u.writes,
@@ -305,9 +306,9 @@ fn row<'a>(u: &'a Usage, opened: &Opened, by: By, histogram: bool) -> Row<'a> {
         values: u.values,
         rate_per_s: u.rate,
         histogram: histogram.then(|| {
-            let bin = |b: &Bin| ShownBin {
-                from: hex(b.from),
-                to: hex(b.to),
+            let bin = |b: &Bin| BinRow {
+                from: format_hex(b.from),
+                to: format_hex(b.to),
                 count: b.count,
             };
             u.histogram.iter().map(bin).collect()

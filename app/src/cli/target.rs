@@ -1,6 +1,6 @@
 //! Targets by name: all of them, and the one that was probably meant.
 
-use crate::document::boards::software;
+use crate::document::boards::list_simulators;
 use trace_core::filter::distance;
 
 /// The forms of targets' names, for messages.
@@ -9,14 +9,14 @@ pub const FORMS: &str = "software:MODEL, qemu:DEVICE[,PROPERTY=VALUE...], cuda:N
 
 /// The targets that this program brings along, and the form of CUDA devices, as a list for people.
 #[must_use]
-pub fn known() -> String {
-    let all = software().map(|(name, _)| name).chain(["cuda:N".to_owned()]);
+pub fn list_targets() -> String {
+    let all = list_simulators().map(|(name, _)| name).chain(["cuda:N".to_owned()]);
     all.collect::<Vec<_>>().join(", ")
 }
 
 /// Returns the target whose name was probably meant by one that has no known form, or is of no model.
 #[must_use]
-pub fn near(name: &str) -> Option<String> {
+pub fn suggest_target(name: &str) -> Option<String> {
     let typed = name.to_ascii_lowercase();
     let model = typed.strip_prefix("software:").unwrap_or(&typed);
     if let Some(number) = model
@@ -27,7 +27,7 @@ pub fn near(name: &str) -> Option<String> {
         return Some(format!("cuda:{}", if number.is_empty() { "0" } else { number }));
     }
     let far = |target: &String| distance(model, target.strip_prefix("software:").unwrap_or(target));
-    let nearest = software().map(|(target, _)| target).min_by_key(far)?;
+    let nearest = list_simulators().map(|(target, _)| target).min_by_key(far)?;
     (far(&nearest) <= 2).then_some(nearest)
 }
 
@@ -46,8 +46,8 @@ mod tests {
             ("lab", None),
             ("", None),
         ] {
-            assert_eq!(near(typed).as_deref(), meant, "{typed}");
+            assert_eq!(suggest_target(typed).as_deref(), meant, "{typed}");
         }
-        assert!(known().starts_with("software:") && known().ends_with("cuda:N"));
+        assert!(list_targets().starts_with("software:") && list_targets().ends_with("cuda:N"));
     }
 }

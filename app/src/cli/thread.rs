@@ -1,13 +1,13 @@
 //! `shader --thread`: a thread of a job followed clause by clause on the software GPU.
 
-use super::board::Inputs;
-use super::out::counted;
+use super::out::format_count;
+use super::replay_arguments::Inputs;
 use super::source::Opened;
-use super::{Exit, Failure, Out, hex, waiting};
-use crate::document::debug::{self, Ready};
+use super::{Exit, Failure, Out, format_hex, progress_line};
+use crate::document::debug::{self, DebugSession};
 use bifrost::Unit;
 use clap::Args;
-use device_mali::debug::{Followed, MOST_STEPS, MemoryAccess, Thread, ThreadEnd, Wanted};
+use device_mali::debug::{MAX_STEPS, MemoryAccess, Thread, ThreadEnd, ThreadQuery, ThreadTrace};
 use serde::Serialize;
 use std::path::Path;
 
@@ -31,7 +31,7 @@ pub struct ThreadArguments {
     #[arg(long, value_name = "N", requires = "thread", default_value_t = 0)]
     from: u64,
     /// Most clauses that are kept
-    #[arg(long, value_name = "N", requires = "thread", default_value_t = MOST_STEPS as u32,
+    #[arg(long, value_name = "N", requires = "thread", default_value_t = MAX_STEPS as u32,
           value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
     steps: u32,
     #[command(flatten)]
@@ -103,7 +103,7 @@ impl AccessRow {
     /// `instruction`: the text of the operation.
     pub fn new(a: &MemoryAccess, instruction: String) -> Self {
         Self {
-            va: hex(a.va),
+            va: format_hex(a.va),
             bytes: a.bytes,
             value: debug::value(a),
             instruction,
@@ -124,85 +124,85 @@ pub fn run(
     let timeline = opened.timeline()?;
     let span = timeline.jobs.iter().find(|j| j.index == job);
     let submit = span.map_or(0, |s| s.submit_event);
-    let space = debug::space_of(recording, submit).unwrap_or(0);
+    let space = debug::find_job_space(recording, submit).unwrap_or(0);
     let position = match arguments.position {
         Some(p) => {
             let has = chain_length(opened, span.map_or(0, |s| s.head_va.0), space, submit);
             if let Some(n) = has.filter(|n| u64::from(p) >= *n) {
-                let jobs = counted(n, "job");
+                let jobs = format_count(n, "job");
                 let told =
                     format!("place {p} does not exist in the chain of job {job} (it has {jobs}, counted from 0)");
                 return Err(Failure::file(file, told));
             }
             p
         }
-        None => first_compute(opened, span.map_or(0, |s| s.head_va.0), space, submit).unwrap_or(0),
+        None => find_first_compute(opened, span.map_or(0, |s| s.head_va.0), space, submit).unwrap_or(0),
     };
     let edits = arguments.inputs.edits(opened)?;
-    let wanted = Wanted {
+    let wanted = ThreadQuery {
         chain: job,
         position,
         workgroup: arguments.workgroup,
         thread: Thread::At(thread),
         from: arguments.from,
-        most: arguments.steps as usize,
+        max_steps: arguments.steps as usize,
         mark: None,
     };
-    let followed = waiting::show("running", |progress, _| {
-        let ready = Ready::new(recording, &edits, progress).map_err(|e| Failure::file(file, e))?;
+    let followed = progress_line::run_with_progress("running", |progress, _| {
+        let ready = DebugSession::new(recording, &edits, progress).map_err(|e| Failure::file(file, e))?;
         ready.follow(wanted, progress).map_err(|e| Failure::file(file, e))
     })?;
     let code = debug::code_at(recording, space, submit, followed.shader);
     let instruction = |clause: u64, tuple: u8| {
         code.as_ref()
-            .map_or_else(String::new, |c| debug::instruction(c, clause, tuple))
+            .map_or_else(String::new, |c| debug::format_instruction(c, clause, tuple))
     };
     let stopped = match &followed.end {
         ThreadEnd::Ended => None,
         ThreadEnd::Stopped(why) => Some(why.clone()),
     };
     let exit = if stopped.is_some() { Exit::Differs } else { Exit::Good };
-    if out.json() {
+    if out.is_json() {
         let step = |n: usize| {
             let of = |write: bool| {
                 followed
                     .accesses(n)
                     .iter()
                     .filter(|a| a.write == write)
-                    .map(|a| AccessRow::new(a, instruction(clause_of(&followed, n), a.tuple)))
+                    .map(|a| AccessRow::new(a, instruction(clause_address(&followed, n), a.tuple)))
                     .collect()
             };
             StepRow {
                 step: followed.from + n as u64,
-                clause_va: hex(clause_of(&followed, n)),
-                label: debug::label(followed.shader, clause_of(&followed, n)),
-                threads_together: followed.steps.get(n).map_or(0, |s| s.together),
+                clause_va: format_hex(clause_address(&followed, n)),
+                label: debug::format_clause_label(followed.shader, clause_address(&followed, n)),
+                threads_together: followed.steps.get(n).map_or(0, |s| s.active_threads),
                 registers: followed
                     .changes(n)
                     .iter()
                     .map(|c| ChangeRow {
                         register: format!("r{}", c.register),
-                        before: hex(u64::from(c.before)),
-                        after: hex(u64::from(c.after)),
+                        before: format_hex(u64::from(c.before)),
+                        after: format_hex(u64::from(c.after)),
                     })
                     .collect(),
                 reads: of(false),
                 writes: of(true),
             }
         };
-        let words = |r: [u32; 64]| r.iter().map(|w| hex(u64::from(*w))).collect();
+        let words = |r: [u32; 64]| r.iter().map(|w| format_hex(u64::from(*w))).collect();
         out.value(&Report {
             job,
             position,
-            job_va: hex(followed.job),
-            shader_va: hex(followed.shader),
+            job_va: format_hex(followed.job),
+            shader_va: format_hex(followed.shader),
             workgroup: arguments.workgroup,
             thread,
             workgroups: followed.workgroups,
             size: followed.size,
-            uniforms: followed.uniforms.iter().map(|u| hex(*u)).collect(),
+            uniforms: followed.uniforms.iter().map(|u| format_hex(*u)).collect(),
             executed: followed.executed,
-            whole: followed.is_whole(),
+            whole: followed.is_complete(),
             end: if stopped.is_some() { "stopped" } else { "ended" },
             stopped,
             registers_before: words(followed.registers(0)),
@@ -216,8 +216,8 @@ pub fn run(
     out.line(format_args!(
         "thread {x},{y},{z} of workgroup {gx},{gy},{gz} of job {job}: shader {:#x}, {} executed{}",
         followed.shader,
-        counted(followed.executed, "clause"),
-        if followed.is_whole() {
+        format_count(followed.executed, "clause"),
+        if followed.is_complete() {
             String::new()
         } else {
             format!(", {} kept from {}", followed.steps.len(), followed.from)
@@ -235,8 +235,11 @@ pub fn run(
         if !arguments.trace && !writes {
             continue;
         }
-        let clause = clause_of(&followed, n);
-        let (step, label) = (followed.from + n as u64, debug::label(followed.shader, clause));
+        let clause = clause_address(&followed, n);
+        let (step, label) = (
+            followed.from + n as u64,
+            debug::format_clause_label(followed.shader, clause),
+        );
         out.line("")?;
         out.line(format_args!("step {step}  {label}:  {clause:#x}"))?;
         let found = code.as_ref().and_then(|c| c.clauses.get(c.at(clause)?));
@@ -252,7 +255,7 @@ pub fn run(
         }
         for a in followed.accesses(n) {
             let verb = if a.write { "writes" } else { "reads" };
-            let bytes = counted(u64::from(a.bytes), "byte");
+            let bytes = format_count(u64::from(a.bytes), "byte");
             out.line(format_args!("  {verb} {:#x}, {bytes}: {}", a.va, debug::value(a)))?;
         }
         for c in followed.changes(n) {
@@ -269,21 +272,21 @@ pub fn run(
     Ok(exit)
 }
 
-fn clause_of(f: &Followed, step: usize) -> u64 {
+fn clause_address(f: &ThreadTrace, step: usize) -> u64 {
     f.steps.get(step).map_or(0, |s| s.clause)
 }
 
 /// Jobs of a chain as it stood at its submit; `None` where that is not known, or where it does not end well.
 fn chain_length(opened: &Opened, head: u64, space: u32, submit: u64) -> Option<u64> {
     let memory = crate::document::lookup::memory_at(&opened.recording, space, submit)?;
-    let chain = trace_core::jobs::chain(&memory, trace_core::GpuVa(head));
+    let chain = trace_core::jobs::read_chain(&memory, trace_core::GpuVa(head));
     (chain.end == trace_core::jobs::ChainEnd::End).then_some(chain.jobs.len() as u64)
 }
 
 /// The place of the first compute job of a chain.
-fn first_compute(opened: &Opened, head: u64, space: u32, submit: u64) -> Option<u32> {
+fn find_first_compute(opened: &Opened, head: u64, space: u32, submit: u64) -> Option<u32> {
     let memory = crate::document::lookup::memory_at(&opened.recording, space, submit)?;
-    let chain = trace_core::jobs::chain(&memory, trace_core::GpuVa(head));
+    let chain = trace_core::jobs::read_chain(&memory, trace_core::GpuVa(head));
     let compute = |j: &trace_core::jobs::Job| j.kind() == Some(trace_core::jobs::JobType::Compute);
     chain.jobs.iter().position(compute).and_then(|n| u32::try_from(n).ok())
 }

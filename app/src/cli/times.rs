@@ -19,7 +19,7 @@ pub enum EventTimes {
 impl EventTimes {
     /// Chooses the unit for a recording: the largest in which its span has at most five digits before the point.
     #[must_use]
-    pub fn of(recording: &Recording) -> Self {
+    pub fn for_recording(recording: &Recording) -> Self {
         let span = recording.span_ns();
         let first = recording.events.time.get(0).unwrap_or(0);
         if span == 0 && first == 0 {
@@ -36,7 +36,7 @@ impl EventTimes {
 
     /// The head of the column.
     #[must_use]
-    pub fn head(self) -> &'static str {
+    pub fn column_header(self) -> &'static str {
         match self {
             Self::Missing => "No times",
             Self::From { digits: 0, .. } => "Time, ns",
@@ -48,7 +48,7 @@ impl EventTimes {
 
     /// A time on the recorder's clock; below 0 where the clock ran backwards.
     #[must_use]
-    pub fn text(self, ns: u64) -> String {
+    pub fn format_time(self, ns: u64) -> String {
         let Self::From { first, digits } = self else {
             return String::new();
         };
@@ -76,8 +76,11 @@ mod tests {
             events: b.finish(),
             ..Recording::default()
         };
-        let shown = EventTimes::of(&recording);
-        (shown.head(), times.iter().map(|t| shown.text(*t)).collect())
+        let shown = EventTimes::for_recording(&recording);
+        (
+            shown.column_header(),
+            times.iter().map(|t| shown.format_time(*t)).collect(),
+        )
     }
 
     #[test]

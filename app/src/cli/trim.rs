@@ -1,13 +1,13 @@
 //! `trim`: a recording cut down to some of its jobs with what they need, or to a range of its events.
 
 use super::failure::complain;
-use super::out::counted;
-use super::outputs::Files;
+use super::out::format_count;
+use super::outputs::CommandFiles;
 use super::source::{Opened, Source};
-use super::{Exit, Failure, Out, Verb, waiting};
-use crate::document::trimmed::{self, How, Made, Whole};
+use super::{Exit, Failure, Out, Verb, progress_line};
+use crate::document::trim_recording::{self, TrimOptions, TrimSource, TrimmedPart};
 use clap::{Args, FromArgMatches as _};
-use device_mali::debug::{Closure, Needs, Why};
+use device_mali::debug::{Closure, DependencyPolicy, KeepReason};
 use serde::Serialize;
 use std::collections::{BTreeSet, HashMap};
 use std::ops::RangeInclusive;
@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use trace_core::progress::Progress;
 use trace_core::ranges;
 use trace_core::timeline;
-use trace_core::trim::{Told, TrimError, Trimmed};
+use trace_core::trim::{TrimError, TrimResult, TrimSummary};
 
 pub const VERB: Verb = Verb {
     name: "trim",
@@ -57,11 +57,11 @@ pub struct NeedsArguments {
 
 impl NeedsArguments {
     /// What they say.
-    pub fn needs(self) -> Needs {
+    pub fn needs(self) -> DependencyPolicy {
         match (self.without_producers, self.alone) {
-            (_, true) => Needs::Nothing,
-            (true, _) => Needs::Bytes,
-            _ => Needs::Jobs,
+            (_, true) => DependencyPolicy::Nothing,
+            (true, _) => DependencyPolicy::Bytes,
+            _ => DependencyPolicy::Jobs,
         }
     }
 }
@@ -114,7 +114,7 @@ fn warn_about_excluded_end<'a>(what: &str, mut all: impl Iterator<Item = &'a Num
 
 /// A job that is kept although nobody chose it.
 #[derive(Serialize)]
-struct Added {
+struct AddedJob {
     job: u32,
     why: &'static str,
     /// The job for whose sake it is kept.
@@ -130,7 +130,7 @@ struct Report<'a> {
     bytes_before: Option<u64>,
     jobs: u64,
     jobs_kept: &'a [u32],
-    added: Vec<Added>,
+    added: Vec<AddedJob>,
     /// Why it is not known what jobs read of each other.
     unknown: Option<&'a str>,
     events: u64,
@@ -144,17 +144,17 @@ struct Report<'a> {
 }
 
 fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
-    let at = Files::of(&arguments.source.file)
-        .writes("-o", Some(&arguments.to))
+    let at = CommandFiles::for_recording(&arguments.source.file)
+        .with_output("-o", Some(&arguments.to))
         .check_kine(&arguments.to)?;
-    let opened = arguments.source.open_sound()?;
+    let opened = arguments.source.open_undamaged()?;
     let file = &arguments.source.file;
     warn_about_excluded_end("job", arguments.jobs.iter());
     warn_about_excluded_end("event", arguments.events.iter());
     let (trimmed, closure, blind) = match &arguments.events {
         Some(range) => {
-            let cut = waiting::show("cutting", |progress, _| {
-                trimmed::events(&opened.recording, name(file), range.all.clone(), progress)
+            let cut = progress_line::run_with_progress("cutting", |progress, _| {
+                trim_recording::trim_to_events(&opened.recording, source_name(file), range.all.clone(), progress)
                     .map_err(|e| Failure::file(file, e))
             })?;
             (cut, Closure::default(), None)
@@ -164,7 +164,7 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
             (made.trimmed, made.closure, blind)
         }
     };
-    waiting::show("writing", |progress, _| write(&trimmed, &at, &arguments.to, progress))?;
+    progress_line::run_with_progress("writing", |progress, _| write(&trimmed, &at, &arguments.to, progress))?;
     let bytes = std::fs::metadata(&arguments.to)
         .map_err(|e| Failure::file(&arguments.to, e))?
         .len();
@@ -172,8 +172,8 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
         .ok()
         .filter(std::fs::Metadata::is_file)
         .map(|m| m.len());
-    let told = &trimmed.told;
-    if out.json() {
+    let told = &trimmed.summary;
+    if out.is_json() {
         out.value(&report(
             &arguments.to,
             [before, Some(bytes)],
@@ -188,26 +188,27 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
 }
 
 /// What the cut says of where it is from.
-pub fn name(file: &Path) -> String {
+pub fn source_name(file: &Path) -> String {
     file.file_name()
         .map_or_else(String::new, |n| n.to_string_lossy().into_owned())
 }
 
 /// Writes a part with what can be derived from it.
-pub fn write(trimmed: &Trimmed, at: &Path, named: &Path, progress: &Progress) -> Result<(), Failure> {
+pub fn write(trimmed: &TrimResult, at: &Path, named: &Path, progress: &Progress) -> Result<(), Failure> {
     timeline::write(&trimmed.recording, at, progress).map_err(|e| Failure::file(named, e))
 }
 
-fn jobs(arguments: &Arguments, opened: &Opened) -> Result<(Made, Option<String>), Failure> {
+fn jobs(arguments: &Arguments, opened: &Opened) -> Result<(TrimmedPart, Option<String>), Failure> {
     let file = &arguments.source.file;
     let fail = |e: TrimError| Failure::file(file, e);
-    let how = How {
+    let how = TrimOptions {
         needs: arguments.needs.needs(),
         touched: arguments.touched,
-        ..How::default()
+        ..TrimOptions::default()
     };
-    waiting::show("finding what jobs need", |progress, doing| {
-        let whole = Whole::new(&opened.recording, name(file), progress).map_err(|e| Failure::file(file, e))?;
+    progress_line::run_with_progress("finding what jobs need", |progress, doing| {
+        let whole =
+            TrimSource::new(&opened.recording, source_name(file), progress).map_err(|e| Failure::file(file, e))?;
         let there = whole.producers().parts().len() as u64;
         if there == 0 {
             return Err(fail(TrimError::NoJobs {
@@ -220,7 +221,7 @@ fn jobs(arguments: &Arguments, opened: &Opened) -> Result<(Made, Option<String>)
                 file,
                 format!(
                     "job {last} does not exist (the recording has {}, counted from 0)",
-                    counted(there, "job")
+                    format_count(there, "job")
                 ),
             ));
         }
@@ -230,20 +231,20 @@ fn jobs(arguments: &Arguments, opened: &Opened) -> Result<(Made, Option<String>)
             .flat_map(|n| n.all.clone())
             .map(|j| j as u32)
             .collect();
-        doing.now("cutting");
-        let blind = whole.producers().blind().map(str::to_owned);
-        Ok((whole.jobs(&chosen, &how, progress).map_err(fail)?, blind))
+        doing.set("cutting");
+        let blind = whole.producers().unknown_reason().map(str::to_owned);
+        Ok((whole.trim_to_jobs(&chosen, &how, progress).map_err(fail)?, blind))
     })
 }
 
 /// Why a job was added, as JSON says it.
-fn added((job, why): (&u32, &Why)) -> Added {
+fn added_job((job, why): (&u32, &KeepReason)) -> AddedJob {
     let (why, needed_by, bytes) = match *why {
-        Why::Reads { reader, bytes } => ("reads", Some(reader), Some(bytes)),
-        Why::Together => ("together", None, None),
-        Why::Unknown { job: of } => ("unknown", Some(of).filter(|of| of != job), None),
+        KeepReason::Reads { reader, bytes } => ("reads", Some(reader), Some(bytes)),
+        KeepReason::Together => ("together", None, None),
+        KeepReason::Unknown { job: of } => ("unknown", Some(of).filter(|of| of != job), None),
     };
-    Added {
+    AddedJob {
         job: *job,
         why,
         needed_by,
@@ -254,7 +255,7 @@ fn added((job, why): (&u32, &Why)) -> Added {
 fn report<'a>(
     to: &Path,
     [bytes_before, bytes]: [Option<u64>; 2],
-    told: &'a Told,
+    told: &'a TrimSummary,
     closure: &Closure,
     blind: Option<&'a str>,
 ) -> Report<'a> {
@@ -264,7 +265,7 @@ fn report<'a>(
         bytes_before,
         jobs: told.jobs,
         jobs_kept: &told.jobs_kept,
-        added: closure.added.iter().map(added).collect(),
+        added: closure.added.iter().map(added_job).collect(),
         unknown: blind,
         events: told.events[1],
         events_before: told.events[0],
@@ -278,7 +279,7 @@ fn report<'a>(
 }
 
 /// Numbers as ranges in words: `0, 4 to 9`.
-pub fn in_words(numbers: &[u32]) -> String {
+pub fn format_ranges(numbers: &[u32]) -> String {
     let mut parts: Vec<(u32, u32)> = Vec::new();
     for n in numbers {
         match parts.last_mut() {
@@ -291,12 +292,12 @@ pub fn in_words(numbers: &[u32]) -> String {
 }
 
 /// Most reasons that are told one by one.
-const TOLD: usize = 20;
+const MAX_LISTED_REASONS: usize = 20;
 
 fn text(
     arguments: &Arguments,
     [before, after]: [Option<u64>; 2],
-    told: &Told,
+    told: &TrimSummary,
     closure: &Closure,
     blind: Option<&str>,
     out: &mut Out,
@@ -305,27 +306,29 @@ fn text(
     out.line(format_args!(
         "{}: {}{was}",
         arguments.to.display(),
-        counted(after.unwrap_or(0), "byte")
+        format_count(after.unwrap_or(0), "byte")
     ))?;
     if told.jobs > 0 {
         out.line(format_args!(
             "jobs     {} of {}: {}",
             told.jobs_kept.len(),
             told.jobs,
-            in_words(&told.jobs_kept)
+            format_ranges(&told.jobs_kept)
         ))?;
     }
     let mut reasons: Vec<(String, Vec<u32>)> = Vec::new();
     let mut known: HashMap<String, usize> = HashMap::new();
     for (job, why) in &closure.added {
         let why = match why {
-            Why::Reads { reader, bytes } => format!("job {reader} reads {} of what it wrote", counted(*bytes, "byte")),
-            Why::Together => "under way together with a job that is kept".to_owned(),
-            Why::Unknown { .. } if blind.is_some() => "before a job that is kept".to_owned(),
-            Why::Unknown { job: of } if of == job => {
+            KeepReason::Reads { reader, bytes } => {
+                format!("job {reader} reads {} of what it wrote", format_count(*bytes, "byte"))
+            }
+            KeepReason::Together => "under way together with a job that is kept".to_owned(),
+            KeepReason::Unknown { .. } if blind.is_some() => "before a job that is kept".to_owned(),
+            KeepReason::Unknown { job: of } if of == job => {
                 "shaders that do not run on the software GPU, so what they write is not known".to_owned()
             }
-            Why::Unknown { job: of } => {
+            KeepReason::Unknown { job: of } => {
                 format!("the shaders of job {of} do not run on the software GPU, so what that reads is not known")
             }
         };
@@ -337,13 +340,17 @@ fn text(
             }
         }
     }
-    for (why, jobs) in reasons.iter().take(TOLD) {
+    for (why, jobs) in reasons.iter().take(MAX_LISTED_REASONS) {
         let noun = if jobs.len() == 1 { "job" } else { "jobs" };
-        out.line(format_args!("added    {noun} {}: {why}", in_words(jobs)))?;
+        out.line(format_args!("added    {noun} {}: {why}", format_ranges(jobs)))?;
     }
-    if reasons.len() > TOLD {
-        let more = reasons.iter().skip(TOLD).map(|(_, jobs)| jobs.len()).sum::<usize>();
-        out.line(format_args!("added    {} more", counted(more as u64, "job")))?;
+    if reasons.len() > MAX_LISTED_REASONS {
+        let more = reasons
+            .iter()
+            .skip(MAX_LISTED_REASONS)
+            .map(|(_, jobs)| jobs.len())
+            .sum::<usize>();
+        out.line(format_args!("added    {} more", format_count(more as u64, "job")))?;
     }
     if let Some(why) = blind {
         out.line(format_args!(
@@ -354,19 +361,19 @@ fn text(
     if told.job_events_out > 0 {
         out.line(format_args!(
             "out      {} of submits, their interrupts and what is read meanwhile",
-            counted(told.job_events_out, "event")
+            format_count(told.job_events_out, "event")
         ))?;
     }
     if told.host_writes_out > 0 {
         out.line(format_args!(
             "out      {} of memory that the CPU wrote and no kept job reaches",
-            counted(told.host_writes_out, "piece")
+            format_count(told.host_writes_out, "piece")
         ))?;
     }
     if told.supplied > 0 {
         out.line(format_args!(
             "supplied {} of memory that jobs which are left out wrote, as the software GPU computed them",
-            counted(told.supplied, "piece")
+            format_count(told.supplied, "piece")
         ))?;
     }
     out.line(format_args!("pages    {} of {}", told.pages[1], told.pages[0]))?;
@@ -395,6 +402,6 @@ mod tests {
         ] {
             assert!(range(text).unwrap_err().contains(why), "{text}");
         }
-        assert_eq!(in_words(&[0, 4, 5, 6, 9]), "0, 4 to 6, 9");
+        assert_eq!(format_ranges(&[0, 4, 5, 6, 9]), "0, 4 to 6, 9");
     }
 }

@@ -8,7 +8,7 @@ use std::path::Path;
 use trace_core::filter::distance;
 
 /// Why these arguments, the program's name not among them, begin with no verb; `None` where they may.
-pub fn of(arguments: &[OsString]) -> Option<Failure> {
+pub fn find_unknown_verb(arguments: &[OsString]) -> Option<Failure> {
     let first = arguments.first()?;
     let typed = first.to_str()?;
     let known = typed == "help" || VERBS.iter().any(|v| v.name == typed);
@@ -32,10 +32,10 @@ pub fn of(arguments: &[OsString]) -> Option<Failure> {
 }
 
 /// Other words for `--bytes`.
-const SIZES: [&str; 5] = ["--length", "--len", "--size", "--count", "--limit"];
+const BYTES_ALIASES: [&str; 5] = ["--length", "--len", "--size", "--count", "--limit"];
 
 /// What was meant by an option or argument that a verb does not take; `None` where clap's own words say enough.
-pub fn meant(error: &clap::Error, command: &Command, arguments: &[OsString]) -> Option<Failure> {
+pub fn suggest_option(error: &clap::Error, command: &Command, arguments: &[OsString]) -> Option<Failure> {
     if error.kind() != ErrorKind::UnknownArgument {
         return None;
     }
@@ -46,7 +46,7 @@ pub fn meant(error: &clap::Error, command: &Command, arguments: &[OsString]) -> 
     let takes = |name: &str| verb.get_arguments().any(|a| a.get_long() == Some(name));
     let name = verb.get_name();
     let option = given.split('=').next().unwrap_or_default();
-    if SIZES.contains(&option) && takes("bytes") {
+    if BYTES_ALIASES.contains(&option) && takes("bytes") {
         let hint = "did you mean `--bytes N`?";
         return Some(Failure::usage(format!("`{name}` does not take '{given}': {hint}")));
     }
@@ -91,7 +91,7 @@ mod tests {
         let all: Vec<OsString> = arguments.iter().map(Into::into).collect();
         let with_program = std::iter::once(OsString::from("kinescope")).chain(all.iter().cloned());
         let error = super::super::command().try_get_matches_from(with_program).err()?;
-        meant(&error, &super::super::command(), &all).map(|f| f.to_string())
+        suggest_option(&error, &super::super::command(), &all).map(|f| f.to_string())
     }
 
     #[test]
@@ -124,7 +124,7 @@ mod tests {
 
     fn told(arguments: &[&str]) -> Option<String> {
         let all: Vec<OsString> = arguments.iter().map(Into::into).collect();
-        of(&all).map(|f| f.to_string())
+        find_unknown_verb(&all).map(|f| f.to_string())
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! `verify`: every digest and commit of a `.kine` file.
 
-use super::out::counted;
-use super::{Exit, Failure, Out, Verb, hex};
+use super::out::format_count;
+use super::{Exit, Failure, Out, Verb, format_hex};
 use clap::{Args, FromArgMatches as _};
 use serde::Serialize;
 use std::fs::File;
@@ -41,7 +41,7 @@ struct Problem<'a> {
 }
 
 /// What is to be said of a file that has no commit at which it could be opened: the reason is its one problem.
-fn nothing_opens(e: &ContainerError) -> VerifyReport {
+fn unopenable_report(e: &ContainerError) -> VerifyReport {
     let byte = e.byte().unwrap_or(0);
     let mut message = e.to_string();
     let places = [e.place().map(|p| format!("{p}: ")), Some(format!("byte {byte:#x}: "))];
@@ -52,8 +52,8 @@ fn nothing_opens(e: &ContainerError) -> VerifyReport {
         }
     }
     VerifyReport {
-        problems: vec![container::Problem { byte, message }],
-        problem_count: 1,
+        findings: vec![container::VerifyFinding { byte, message }],
+        finding_count: 1,
         ..VerifyReport::default()
     }
 }
@@ -62,7 +62,7 @@ fn nothing_opens(e: &ContainerError) -> VerifyReport {
 const SIGNATURE: [u8; 8] = *b"\x89KINE\r\n\x1a";
 
 /// Whether a file begins as a `.kine` file does, up to some damage, or is cut before it could.
-fn begins_as_kine(path: &Path) -> bool {
+fn is_kine(path: &Path) -> bool {
     let mut start = Vec::new();
     let read = File::open(path).and_then(|f| f.take(SIGNATURE.len() as u64).read_to_end(&mut start));
     let same = start.iter().zip(SIGNATURE).filter(|(a, b)| **a == *b).count();
@@ -73,48 +73,48 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
     let report = match container::verify(&arguments.file) {
         Ok(report) => report,
         // What never was such a file is not damaged.
-        Err(e @ ContainerError::NotKine { .. }) if !begins_as_kine(&arguments.file) => {
+        Err(e @ ContainerError::NotKine { .. }) if !is_kine(&arguments.file) => {
             return Err(Failure::file(&arguments.file, e));
         }
-        Err(e) if e.is_damage() => nothing_opens(&e),
+        Err(e) if e.is_damage() => unopenable_report(&e),
         Err(e) => return Err(Failure::file(&arguments.file, e)),
     };
-    if out.json() {
+    if out.is_json() {
         out.value(&Report {
             sound: report.is_sound(),
             commits: report.commits,
             sections: report.sections,
             bytes: report.bytes,
-            bytes_behind: report.bytes_behind,
-            problem_count: report.problem_count,
+            bytes_behind: report.trailing_bytes,
+            problem_count: report.finding_count,
             problems: report
-                .problems
+                .findings
                 .iter()
                 .map(|p| Problem {
-                    byte: hex(p.byte),
+                    byte: format_hex(p.byte),
                     message: &p.message,
                 })
                 .collect(),
         })?;
     } else {
-        for p in &report.problems {
+        for p in &report.findings {
             out.line(format_args!("byte {:#x}: {}", p.byte, p.message))?;
         }
         out.line(format_args!(
             "{}: {}, {}, {}{}",
             if report.is_sound() { "sound" } else { "damaged" },
-            counted(report.commits, "commit"),
-            counted(report.sections, "section"),
-            counted(report.bytes, "byte"),
-            if report.bytes_behind == 0 {
+            format_count(report.commits, "commit"),
+            format_count(report.sections, "section"),
+            format_count(report.bytes, "byte"),
+            if report.trailing_bytes == 0 {
                 String::new()
             } else {
                 format!(
                     ", and {} behind the last commit that nothing uses",
-                    counted(report.bytes_behind, "byte")
+                    format_count(report.trailing_bytes, "byte")
                 )
             }
         ))?;
     }
-    Ok(Exit::found(!report.is_sound()))
+    Ok(Exit::differs_if(!report.is_sound()))
 }

@@ -1,9 +1,9 @@
 //! Comparing the open recording with another one: the way through the differences, what led to one, what is left out.
 
-use super::{at_desk, doc, with};
+use super::{doc, with_document, with_panel_context};
 use crate::document::Document;
-use crate::document::comparison::With;
-use crate::document::comparison::meant::Meant;
+use crate::document::comparison::ComparisonSource;
+use crate::document::comparison::difference::DifferenceRef;
 use crate::log::{self, Level};
 use crate::panels;
 use crate::panels::compare::Section;
@@ -11,28 +11,28 @@ use crate::window::{App, Pick, layout};
 use egui::Context;
 use kinescope_files::rules;
 use std::sync::Arc;
-use trace_core::diff::Which;
+use trace_core::diff::DiffSide;
 
 pub fn with_file(app: &mut App, ctx: &Context) {
     app.pick(ctx, Pick::Second, |app, ctx, path| {
-        app.compare(ctx, With::File(path));
+        app.compare(ctx, ComparisonSource::File(path));
     });
 }
 
 pub fn with_folder(app: &mut App, ctx: &Context) {
     app.pick(ctx, Pick::Folder, |app, ctx, path| {
-        app.compare(ctx, With::File(path));
+        app.compare(ctx, ComparisonSource::File(path));
     });
 }
 
 pub fn outcome(app: &mut App, ctx: &Context) {
     if let Some(o) = doc(app).and_then(|d| d.replay.outcome.clone()) {
-        app.compare(ctx, With::Outcome(Arc::clone(&o)));
+        app.compare(ctx, ComparisonSource::Outcome(Arc::clone(&o)));
     }
 }
 
 pub fn end(app: &mut App, _: &Context) {
-    with(app, |d| d.comparing.clear());
+    with_document(app, |d| d.comparison.clear());
     app.views.compare = Default::default();
 }
 
@@ -41,7 +41,7 @@ fn go(app: &mut App, forward: bool) {
     if app.views.compare.section == Section::Memory {
         return go_byte(app, forward);
     }
-    with(app, |d| Document::go_difference(d, forward));
+    with_document(app, |d| Document::go_difference(d, forward));
     layout::show(&mut app.dock, "compare");
 }
 
@@ -55,7 +55,7 @@ pub fn previous(app: &mut App, _: &Context) {
 
 fn go_byte(app: &mut App, forward: bool) {
     layout::show(&mut app.dock, "compare");
-    at_desk(app, |d| {
+    with_panel_context(app, |d| {
         panels::compare::step(d.doc, &mut d.views.compare, d.asks, forward)
     });
 }
@@ -69,20 +69,20 @@ pub fn previous_byte(app: &mut App, _: &Context) {
 }
 
 /// The difference that is meant, wherever in the panel that is.
-fn meant(app: &App) -> Option<Meant> {
+fn selected_difference(app: &App) -> Option<DifferenceRef> {
     let d = doc(app)?;
-    let c = d.comparing.done.as_ref()?;
-    panels::compare::meant(d, c, &app.views.compare)
+    let c = d.comparison.done.as_ref()?;
+    panels::compare::current_difference(d, c, &app.views.compare)
 }
 
 /// Adds the widest rule that leaves the difference out that is meant.
-pub fn leave_out(app: &mut App, _: &Context) {
-    let rule = meant(app).and_then(|m| {
+pub fn ignore_difference(app: &mut App, _: &Context) {
+    let rule = selected_difference(app).and_then(|m| {
         let d = doc(app)?;
-        m.rules(d, d.comparing.done.as_ref()?).pop()
+        m.rules(d, d.comparison.done.as_ref()?).pop()
     });
     match rule {
-        Some(rule) => at_desk(app, |d| {
+        Some(rule) => with_panel_context(app, |d| {
             panels::compare::add_rule(d.doc, &mut d.views.compare, d.asks, &rule);
         }),
         None => log::push(
@@ -95,18 +95,18 @@ pub fn leave_out(app: &mut App, _: &Context) {
 /// Goes to the earliest step that is known to lead to the difference that is meant.
 pub fn cause(app: &mut App, _: &Context) {
     layout::show(&mut app.dock, "compare");
-    let to = app.views.compare.why.earliest().map(|s| (s.a, s.b));
-    with(app, |d| match to {
-        Some((Some(a), _)) => d.go_step_of(Which::A, a),
-        Some((None, Some(b))) => d.go_step_of(Which::B, b),
+    let to = app.views.compare.cause_search.earliest_cause().map(|s| (s.a, s.b));
+    with_document(app, |d| match to {
+        Some((Some(a), _)) => d.go_step_of(DiffSide::A, a),
+        Some((None, Some(b))) => d.go_step_of(DiffSide::B, b),
         _ => {
-            "nothing before it differs".clone_into(&mut d.comparing.told);
+            "nothing before it differs".clone_into(&mut d.comparison.jump_message);
         }
     });
 }
 
 pub fn show_rules(app: &mut App, _: &Context) {
-    app.views.compare.choose(Section::Rules.name());
+    app.views.compare.select_section(Section::Rules.name());
     layout::show(&mut app.dock, "compare");
 }
 
@@ -115,7 +115,7 @@ pub fn open_rules(app: &mut App, ctx: &Context) {
         Ok((_, text)) => {
             app.views.compare.rules.text = text;
             show_rules(app, ctx);
-            at_desk(app, |d| {
+            with_panel_context(app, |d| {
                 panels::compare::apply_rules(d.doc, &mut d.views.compare, d.asks);
             });
         }

@@ -1,30 +1,30 @@
 //! What the person makes: changes, notes, pins, and what is copied.
 
-use super::{at_desk, doc, with};
-use crate::document::changes::{Plotted, SavedFilter};
-use crate::document::copies::{self, Form};
+use super::{doc, with_document, with_panel_context};
+use crate::document::changes::{PlotLine, SavedFilter};
+use crate::document::clipboard::{self, CopyFormat};
 use crate::document::moment::Selection;
-use crate::document::{Document, words};
+use crate::document::{Document, descriptions};
 use crate::log;
 use crate::panels;
-use crate::panels::desk::Desk;
+use crate::panels::panel_context::PanelContext;
 use crate::panels::plots::Section;
 use crate::theme::text;
-use crate::window::leaving::Question;
+use crate::window::unsaved_edits::Question;
 use crate::window::{App, layout};
 use egui::Context;
 
 pub fn undo(app: &mut App, ctx: &Context) {
     let undone = app.doc.as_mut().and_then(Document::undo);
     if let Some(change) = undone {
-        app.take_name_back(ctx, &change, true);
+        app.revert_name(ctx, &change, true);
     }
 }
 
 pub fn redo(app: &mut App, ctx: &Context) {
     let redone = app.doc.as_mut().and_then(Document::redo);
     if let Some(change) = redone {
-        app.take_name_back(ctx, &change, false);
+        app.revert_name(ctx, &change, false);
     }
 }
 
@@ -35,27 +35,27 @@ pub fn name(app: &mut App, _: &Context) {
 
 pub fn edit_input(app: &mut App, _: &Context) {
     layout::show(&mut app.dock, "inputs");
-    at_desk(app, |d| {
+    with_panel_context(app, |d| {
         let at = d.views.inputs.editing.unwrap_or(0);
         panels::inputs::edit_element(d.doc, &mut d.views.inputs, at);
     });
 }
 
 pub fn revert_input(app: &mut App, _: &Context) {
-    at_desk(app, |d| {
-        if let Some(b) = d.views.inputs.meant(d.doc) {
+    with_panel_context(app, |d| {
+        if let Some(b) = d.views.inputs.current_buffer(d.doc) {
             d.doc.revert(&b.name);
         }
     });
 }
 
 pub fn add_note(app: &mut App, _: &Context) {
-    app.asks.give_focus("note");
-    let panels = layout::active(&app.dock);
-    with(app, |d| {
+    app.actions.give_focus("note");
+    let panels = layout::active_panels(&app.dock);
+    with_document(app, |d| {
         let at = d.moment();
         if !d.changes().notes().contains_key(&at) {
-            let line = words::line(d, at);
+            let line = descriptions::format_event(d, at);
             d.note_scene(&line, &panels);
         }
         d.go_with(at, Selection::Note(at));
@@ -64,7 +64,7 @@ pub fn add_note(app: &mut App, _: &Context) {
 }
 
 pub fn remove_note(app: &mut App, _: &Context) {
-    with(app, |d| {
+    with_document(app, |d| {
         let at = d.moment();
         d.note(at, None);
         d.go(at);
@@ -72,8 +72,8 @@ pub fn remove_note(app: &mut App, _: &Context) {
 }
 
 pub fn pin_register(app: &mut App, _: &Context) {
-    with(app, |d| {
-        if let Some(r) = d.register() {
+    with_document(app, |d| {
+        if let Some(r) = d.current_register() {
             d.pin(r);
         }
     });
@@ -82,10 +82,10 @@ pub fn pin_register(app: &mut App, _: &Context) {
 /// Plots the meant register, and shows the plot; or takes it out.
 pub fn plot_register(app: &mut App, _: &Context) {
     let mut shown = false;
-    at_desk(app, |d| {
-        if let Some(register) = d.doc.register() {
-            let line = Plotted { register, field: None };
-            shown = d.doc.plot(&line) && d.doc.plots(&line);
+    with_panel_context(app, |d| {
+        if let Some(register) = d.doc.current_register() {
+            let line = PlotLine { register, field: None };
+            shown = d.doc.plot(&line) && d.doc.is_plotted(&line);
             if shown {
                 d.views.plots.section = Section::Lines;
             }
@@ -97,25 +97,25 @@ pub fn plot_register(app: &mut App, _: &Context) {
 }
 
 /// Copies what is selected in a form.
-fn copy(app: &App, ctx: &Context, form: Form) {
-    let Some(what) = doc(app).and_then(|d| copies::of(d, d.selection(), form)) else {
+fn copy(app: &App, ctx: &Context, form: CopyFormat) {
+    let Some(what) = doc(app).and_then(|d| clipboard::format_selection(d, d.selection(), form)) else {
         return;
     };
     let line = what.lines().find(|l| !l.starts_with("/*")).unwrap_or_default();
-    log::push(log::Level::Info, format!("copied {}", text::middle(line, 60)));
+    log::push(log::Level::Info, format!("copied {}", text::truncate_middle(line, 60)));
     ctx.copy_text(what);
 }
 
 pub fn copy_selection(app: &mut App, ctx: &Context) {
-    copy(app, ctx, Form::Text);
+    copy(app, ctx, CopyFormat::Text);
 }
 
 pub fn copy_as_c(app: &mut App, ctx: &Context) {
-    copy(app, ctx, Form::C);
+    copy(app, ctx, CopyFormat::C);
 }
 
 pub fn copy_as_json(app: &mut App, ctx: &Context) {
-    copy(app, ctx, Form::Json);
+    copy(app, ctx, CopyFormat::Json);
 }
 
 /// Copies all of the PTX that the Kernel panel shows.
@@ -126,15 +126,15 @@ pub fn copy_ptx(app: &mut App, ctx: &Context) {
 }
 
 pub fn restore_edits(app: &mut App, _: &Context) {
-    with(app, Document::accept_offered);
+    with_document(app, Document::accept_offered);
 }
 
-pub fn forget_edits(app: &mut App, _: &Context) {
-    app.question = Some(Question::Forget);
+pub fn discard_edits(app: &mut App, _: &Context) {
+    app.question = Some(Question::DiscardEdits);
 }
 
 /// The filter that the event table shows, and how it is saved.
-fn shown_filter(d: &Desk<'_>) -> Option<(String, Option<SavedFilter>)> {
+fn current_filter(d: &PanelContext<'_>) -> Option<(String, Option<SavedFilter>)> {
     let view = &d.views.events;
     let text = view.filter.trim().to_owned();
     let fits = !text.is_empty() && view.wrong.is_none();
@@ -143,8 +143,8 @@ fn shown_filter(d: &Desk<'_>) -> Option<(String, Option<SavedFilter>)> {
 }
 
 pub fn save_filter(app: &mut App, _: &Context) {
-    at_desk(app, |d| {
-        if let Some((text, saved)) = shown_filter(d) {
+    with_panel_context(app, |d| {
+        if let Some((text, saved)) = current_filter(d) {
             let new = saved.is_none().then(SavedFilter::default);
             d.doc.save_filter(&text, new);
         }
@@ -152,8 +152,8 @@ pub fn save_filter(app: &mut App, _: &Context) {
 }
 
 pub fn filter_lane(app: &mut App, _: &Context) {
-    at_desk(app, |d| {
-        if let Some((text, saved)) = shown_filter(d) {
+    with_panel_context(app, |d| {
+        if let Some((text, saved)) = current_filter(d) {
             let saved = saved.unwrap_or_default();
             let lane = !saved.lane;
             d.doc.save_filter(&text, Some(SavedFilter { lane, ..saved }));

@@ -11,19 +11,19 @@ use trace_core::progress::Progress;
 use trace_core::recording::Recording;
 use trace_core::registers::RegisterMap;
 use trace_core::timeline;
-use trace_query::{Exported, Format, Table};
+use trace_query::{ExportSummary, Format, Table};
 
 /// Why nothing was exported, in words.
-struct Untold(String);
+struct ExportError(String);
 
-impl From<OutputError> for Untold {
+impl From<OutputError> for ExportError {
     fn from(e: OutputError) -> Self {
         Self(e.to_string())
     }
 }
 
 /// The table of what is looked at: that of the panel in front, or the events.
-fn table(app: &App) -> Table {
+fn panel_table(app: &App) -> Table {
     let of = |panel: &str| match panel {
         "jobs" => Some(Table::Jobs),
         "register" => Some(Table::Registers),
@@ -33,36 +33,36 @@ fn table(app: &App) -> Table {
         "inputs" => Some(Table::Buffers),
         _ => None,
     };
-    layout::active(&app.dock)
+    layout::active_panels(&app.dock)
         .into_iter()
         .find_map(of)
         .unwrap_or(Table::Events)
 }
 
-fn picture(app: &mut App, ctx: &Context, panel: &'static str) {
+fn save_picture(app: &mut App, ctx: &Context, panel: &'static str) {
     let Some(d) = doc(app) else { return };
     let title = d.title.strip_suffix(".kine").unwrap_or(&d.title);
     let name = format!("{title}-{panel}.png");
     app.pick(ctx, Pick::Save(name), move |app, ctx, path| {
-        app.want_picture(ctx, panel, path)
+        app.request_picture(ctx, panel, path)
     });
 }
 
 /// Asks where to, and writes a picture of the panel in front as it stands; the name says the form.
 pub fn picture_of_panel(app: &mut App, ctx: &Context) {
-    if let Some(panel) = super::view::tearable(app) {
-        picture(app, ctx, panel);
+    if let Some(panel) = super::view::find_floatable_panel(app) {
+        save_picture(app, ctx, panel);
     }
 }
 
 /// The same of the timeline.
 pub fn picture_of_timeline(app: &mut App, ctx: &Context) {
-    picture(app, ctx, "timeline");
+    save_picture(app, ctx, "timeline");
 }
 
 /// Asks where to, and writes the table of the panel in front; the name says the format.
 pub fn table_of_panel(app: &mut App, ctx: &Context) {
-    let table = table(app);
+    let table = panel_table(app);
     let Some(d) = doc(app) else { return };
     let recording = Arc::clone(&d.recording);
     let title = d.title.strip_suffix(".kine").unwrap_or(&d.title);
@@ -76,35 +76,35 @@ pub fn table_of_panel(app: &mut App, ctx: &Context) {
                     for problem in &exported.problems {
                         app.info(format!("{problem}; what lies there is not in the table"));
                     }
-                    let rows = text::counted(exported.rows, "row", "rows");
+                    let rows = text::count_noun(exported.rows, "row", "rows");
                     app.info(format!("exported {}: {}, {rows}", path.display(), table.name()));
                 }
-                Err(Untold(why)) => app.error("the table was not exported", &why),
+                Err(ExportError(why)) => app.error("the table was not exported", &why),
             })
         });
     });
 }
 
-fn export(table: Table, recording: &Recording, path: &Path, progress: &Progress) -> Result<Exported, Untold> {
-    let told = |e: &dyn std::error::Error| Untold(e.to_string());
-    let format = Format::of(path).ok_or_else(|| {
+fn export(table: Table, recording: &Recording, path: &Path, progress: &Progress) -> Result<ExportSummary, ExportError> {
+    let told = |e: &dyn std::error::Error| ExportError(e.to_string());
+    let format = Format::from_path(path).ok_or_else(|| {
         let name = path.display();
-        Untold(format!(
+        ExportError(format!(
             "{name}: the name does not say the format (expected .parquet, .arrow or .csv)"
         ))
     })?;
-    let timeline = match (table, RegisterMap::of_jobs(recording)) {
+    let timeline = match (table, RegisterMap::for_jobs_of(recording)) {
         (Table::Jobs | Table::Shaders, Some(map)) => {
             timeline::derive(recording, map, progress).map_err(|e| told(&e))?
         }
         _ => timeline::Timeline::default(),
     };
-    let mut exported = Exported::default();
+    let mut exported = ExportSummary::default();
     output::write_with(path, |file| {
         exported = trace_query::export(table, recording, &timeline, format, file, progress).map_err(|e| told(&e))?;
         // What of the recording the table uses was compared with its digests by now.
         match recording.damage.first() {
-            Some(block) => Err(Untold(format!("the recording is damaged: {block}"))),
+            Some(block) => Err(ExportError(format!("the recording is damaged: {block}"))),
             None => Ok(()),
         }
     })

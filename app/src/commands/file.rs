@@ -2,7 +2,7 @@
 
 use super::doc;
 use crate::document::sample;
-use crate::window::leaving::{Leave, Question};
+use crate::window::unsaved_edits::{LeaveAction, Question};
 use crate::window::{App, Pick};
 use egui::Context;
 use kinescope_files::output;
@@ -71,9 +71,9 @@ pub fn reload(app: &mut App, ctx: &Context) {
 }
 
 pub fn close(app: &mut App, ctx: &Context) {
-    app.leave(ctx, Leave::Close);
+    app.leave(ctx, LeaveAction::Close);
 }
 
 pub fn quit(app: &mut App, ctx: &Context) {
-    app.leave(ctx, Leave::Quit);
+    app.leave(ctx, LeaveAction::Quit);
 }

@@ -1,11 +1,11 @@
 //! Moving about: events, jobs, writes, interrupts, problems, divergences.
 
-use super::{at_desk, with};
+use super::{with_document, with_panel_context};
 use crate::document::Document;
 use crate::document::cursors::{Cursor, Cursors};
 use crate::document::moment::Selection;
-use crate::document::trail::Deeds;
-use crate::panels::desk::Desk;
+use crate::document::xref_trail::AccessFilter;
+use crate::panels::panel_context::PanelContext;
 use crate::window::{App, layout};
 use egui::Context;
 
@@ -14,15 +14,15 @@ pub fn palette(app: &mut App, _: &Context) {
 }
 
 pub fn back(app: &mut App, _: &Context) {
-    with(app, Document::back);
+    with_document(app, Document::back);
 }
 
 pub fn forward(app: &mut App, _: &Context) {
-    with(app, Document::forward);
+    with_document(app, Document::forward);
 }
 
 /// The event after or before the moment, among those that pass the filter when Events shows some only.
-fn step(d: &Desk<'_>, forward: bool) -> u64 {
+fn event_step(d: &PanelContext<'_>, forward: bool) -> u64 {
     let m = d.doc.moment();
     match &d.views.events.rows {
         Some(rows) if forward => rows.get(rows.rank(m.saturating_add(1))).unwrap_or(m),
@@ -33,22 +33,22 @@ fn step(d: &Desk<'_>, forward: bool) -> u64 {
 }
 
 pub fn next_event(app: &mut App, _: &Context) {
-    at_desk(app, |d| d.doc.go(step(d, true)));
+    with_panel_context(app, |d| d.doc.go(event_step(d, true)));
 }
 
 pub fn previous_event(app: &mut App, _: &Context) {
-    at_desk(app, |d| d.doc.go(step(d, false)));
+    with_panel_context(app, |d| d.doc.go(event_step(d, false)));
 }
 
 pub fn next_job(app: &mut App, _: &Context) {
-    with(app, |d| {
+    with_document(app, |d| {
         let n = d.facts.jobs.partition_point(|j| j.submit <= d.moment());
         d.go_job(n as u32);
     });
 }
 
 pub fn previous_job(app: &mut App, _: &Context) {
-    with(app, |d| {
+    with_document(app, |d| {
         if let Some(n) = d.facts.jobs.partition_point(|j| j.submit < d.moment()).checked_sub(1) {
             d.go_job(n as u32);
         }
@@ -56,23 +56,23 @@ pub fn previous_job(app: &mut App, _: &Context) {
 }
 
 pub fn next_launch(app: &mut App, _: &Context) {
-    with(app, |d| d.go_launch(true));
+    with_document(app, |d| d.go_launch(true));
 }
 
 pub fn previous_launch(app: &mut App, _: &Context) {
-    with(app, |d| d.go_launch(false));
+    with_document(app, |d| d.go_launch(false));
 }
 
 pub fn cursor_a(app: &mut App, _: &Context) {
-    with(app, |d| d.set_cursor(Cursor::A, d.moment()));
+    with_document(app, |d| d.set_cursor(Cursor::A, d.moment()));
 }
 
 pub fn cursor_b(app: &mut App, _: &Context) {
-    with(app, |d| d.set_cursor(Cursor::B, d.moment()));
+    with_document(app, |d| d.set_cursor(Cursor::B, d.moment()));
 }
 
 fn go_cursor(app: &mut App, cursor: Cursor) {
-    with(app, |d| {
+    with_document(app, |d| {
         if let Some(event) = d.cursors.get(cursor) {
             d.go(event);
         }
@@ -88,7 +88,7 @@ pub fn go_cursor_b(app: &mut App, _: &Context) {
 }
 
 pub fn clear_cursors(app: &mut App, _: &Context) {
-    with(app, |d| d.cursors = Cursors::default());
+    with_document(app, |d| d.cursors = Cursors::default());
 }
 
 pub fn filter_launches(app: &mut App, _: &Context) {
@@ -96,40 +96,40 @@ pub fn filter_launches(app: &mut App, _: &Context) {
     app.views.launches.focus = true;
 }
 
-fn write(app: &mut App, forward: bool) {
-    with(app, |d| {
-        if let (Some(e), Some(r)) = (d.neighbour(forward, true), d.register()) {
+fn go_to_write(app: &mut App, forward: bool) {
+    with_document(app, |d| {
+        if let (Some(e), Some(r)) = (d.find_neighbour_access(forward, true), d.current_register()) {
             d.go_with(e, Selection::Register(r));
         }
     });
 }
 
-fn along(app: &mut App, forward: bool, deeds: Deeds) {
-    with(app, |d| {
-        d.go_along(forward, deeds);
+fn go_to_xref(app: &mut App, forward: bool, deeds: AccessFilter) {
+    with_document(app, |d| {
+        d.go_to_xref(forward, deeds);
     });
 }
 
-pub fn next_touch(app: &mut App, _: &Context) {
-    along(app, true, Deeds::All);
+pub fn next_xref(app: &mut App, _: &Context) {
+    go_to_xref(app, true, AccessFilter::All);
 }
 
-pub fn previous_touch(app: &mut App, _: &Context) {
-    along(app, false, Deeds::All);
+pub fn previous_xref(app: &mut App, _: &Context) {
+    go_to_xref(app, false, AccessFilter::All);
 }
 
 pub fn last_writer(app: &mut App, _: &Context) {
-    along(app, false, Deeds::Writes);
+    go_to_xref(app, false, AccessFilter::Writes);
 }
 
 pub fn next_reader(app: &mut App, _: &Context) {
-    along(app, true, Deeds::Reads);
+    go_to_xref(app, true, AccessFilter::Reads);
 }
 
 /// Selects the entry that maps what is selected, then the one above it, and shows the walk.
 pub fn select_entry(app: &mut App, _: &Context) {
     layout::show(&mut app.dock, "page-tables");
-    with(app, |d| {
+    with_document(app, |d| {
         if let Some(s) = d.next_entry() {
             d.select(s);
         }
@@ -137,15 +137,15 @@ pub fn select_entry(app: &mut App, _: &Context) {
 }
 
 pub fn next_write(app: &mut App, _: &Context) {
-    write(app, true);
+    go_to_write(app, true);
 }
 
 pub fn previous_write(app: &mut App, _: &Context) {
-    write(app, false);
+    go_to_write(app, false);
 }
 
 pub fn next_interrupt(app: &mut App, _: &Context) {
-    with(app, |d| {
+    with_document(app, |d| {
         let n = d.facts.interrupts.partition_point(|i| i.event <= d.moment());
         if let Some(e) = d
             .facts
@@ -159,8 +159,8 @@ pub fn next_interrupt(app: &mut App, _: &Context) {
     });
 }
 
-pub fn next_problem(app: &mut App, _: &Context) {
-    with(app, |d| {
+pub fn next_finding(app: &mut App, _: &Context) {
+    with_document(app, |d| {
         let n = d.facts.findings.len() as u32;
         let next = match d.selection() {
             Selection::Finding(i) => (i + 1) % n.max(1),
@@ -172,7 +172,7 @@ pub fn next_problem(app: &mut App, _: &Context) {
 }
 
 pub fn next_divergence(app: &mut App, _: &Context) {
-    with(app, |d| {
+    with_document(app, |d| {
         let list: Vec<u64> = d
             .replay
             .outcome
@@ -190,14 +190,14 @@ pub fn next_divergence(app: &mut App, _: &Context) {
 }
 
 pub fn first_event(app: &mut App, _: &Context) {
-    at_desk(app, |d| {
+    with_panel_context(app, |d| {
         let first = d.views.events.rows.as_ref().and_then(|r| r.get(0));
         d.doc.go(first.unwrap_or(0));
     });
 }
 
 pub fn last_event(app: &mut App, _: &Context) {
-    at_desk(app, |d| {
+    with_panel_context(app, |d| {
         let rows = d.views.events.rows.as_ref();
         let last = rows.and_then(|r| r.get(r.len().checked_sub(1)?));
         d.doc.go(last.unwrap_or(u64::MAX));

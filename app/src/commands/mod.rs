@@ -16,7 +16,7 @@ mod view;
 mod when;
 
 use crate::document::Document;
-use crate::panels::desk::Desk;
+use crate::panels::panel_context::PanelContext;
 use crate::window::App;
 
 pub use table::COMMANDS;
@@ -25,14 +25,14 @@ fn doc(app: &App) -> Option<&Document> {
     app.doc.as_ref()
 }
 
-fn with(app: &mut App, act: impl FnOnce(&mut Document)) {
+fn with_document(app: &mut App, act: impl FnOnce(&mut Document)) {
     if let Some(d) = &mut app.doc {
         act(d);
     }
 }
 
-fn at_desk(app: &mut App, act: impl FnOnce(&mut Desk<'_>)) {
-    if let Some(mut d) = app.desk() {
+fn with_panel_context(app: &mut App, act: impl FnOnce(&mut PanelContext<'_>)) {
+    if let Some(mut d) = app.panel_context() {
         act(&mut d);
     }
 }

@@ -1,9 +1,9 @@
 //! The notebook, and links to moments.
 
-use super::{COMMANDS, doc, with};
+use super::{COMMANDS, doc, with_document};
 use crate::document::moment::Selection;
 use crate::log::{self, Level};
-use crate::panels::notebook::meant;
+use crate::panels::notebook::current_note;
 use crate::theme::text;
 use crate::window::{App, Pick, Shot, layout, write_notebook};
 use egui::Context;
@@ -12,8 +12,8 @@ use egui::Context;
 const PICTURE: [f32; 2] = [1280.0, 800.0];
 
 fn step(app: &mut App, forward: bool) {
-    with(app, |d| {
-        let here = meant(d).unwrap_or(d.moment());
+    with_document(app, |d| {
+        let here = current_note(d).unwrap_or(d.moment());
         let notes = d.changes().notes();
         let next = if forward {
             notes.range(here.saturating_add(1)..).next()
@@ -43,7 +43,7 @@ pub fn previous(app: &mut App, _: &Context) {
 /// Shows what the note that is meant was made of.
 pub fn open(app: &mut App, _: &Context) {
     let scene = doc(app).and_then(|d| {
-        let event = meant(d)?;
+        let event = current_note(d)?;
         Some(d.changes().notes().get(&event)?.scene(event))
     });
     if let Some(scene) = scene {
@@ -52,9 +52,9 @@ pub fn open(app: &mut App, _: &Context) {
 }
 
 pub fn keep_view(app: &mut App, _: &Context) {
-    let panels = layout::active(&app.dock);
-    with(app, |d| {
-        let Some(event) = meant(d) else { return };
+    let panels = layout::active_panels(&app.dock);
+    with_document(app, |d| {
+        let Some(event) = current_note(d) else { return };
         if event != d.moment() {
             d.go_with(event, d.selection().clone());
         }
@@ -70,7 +70,7 @@ pub fn keep_view(app: &mut App, _: &Context) {
 pub fn copy_link(app: &mut App, ctx: &Context) {
     if let Some(link) = app.link() {
         let link = link.to_string();
-        log::push(Level::Info, format!("copied {}", text::middle(&link, 80)));
+        log::push(Level::Info, format!("copied {}", text::truncate_middle(&link, 80)));
         ctx.copy_text(link);
     }
 }
@@ -96,10 +96,10 @@ pub fn export(app: &mut App, ctx: &Context) {
                 let stopped = progress.check().is_err();
                 Box::new(move |app| match done {
                     Ok(w) => {
-                        let notes = text::counted(w.notes, "note", "notes");
-                        let pictures = text::counted(w.pictures, "picture", "pictures");
+                        let notes = text::count_noun(w.notes, "note", "notes");
+                        let pictures = text::count_noun(w.pictures, "picture", "pictures");
                         app.info(format!("exported {}: {notes}, {pictures}", path.display()));
-                        if let Some(why) = w.without {
+                        if let Some(why) = w.no_pictures_reason {
                             log::push(Level::Warning, format!("the notebook has no pictures: {why}"));
                         }
                     }

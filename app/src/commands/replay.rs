@@ -1,11 +1,11 @@
 //! Replays and boards.
 
-use super::{doc, with};
-use crate::document::{Document, derive, watching};
-use crate::panels::desk::Ask;
+use super::{doc, with_document};
+use crate::document::{Document, derive, memory_trace};
+use crate::panels::panel_context::UiAction;
 use crate::window::{App, layout};
 use egui::Context;
-use replay_engine::watch::Watch;
+use replay_engine::memory_trace::MemoryTraceRequest;
 use std::sync::Arc;
 
 pub fn replay(app: &mut App, ctx: &Context) {
@@ -25,33 +25,41 @@ pub fn cancel(app: &mut App, _: &Context) {
     app.tasks.cancel_all();
 }
 
-pub fn watch_launch(app: &mut App, _: &Context) {
+pub fn trace_launch(app: &mut App, _: &Context) {
     let shown = app.views.memory.device.buffer;
     let asked = doc(app).and_then(|d| {
-        let calls = d.called()?;
+        let calls = d.api_trace()?;
         // The buffer in Memory is told before the launch and behind it, also where the launch left it alone.
         let buffer = shown.and_then(|n| calls.buffers().get(n));
         let look = buffer.iter().map(|b| (b.at, b.bytes)).collect();
         calls.launch_at(d.moment())?;
-        Some((d.asked_board()?, Watch::launch(d.moment(), look)))
+        Some((
+            d.find_memory_trace_target()?,
+            MemoryTraceRequest::for_launch(d.moment(), look),
+        ))
     });
-    watch(app, asked);
+    trace_memory(app, asked);
 }
 
-pub fn watch_launches(app: &mut App, _: &Context) {
-    let asked = doc(app).and_then(|d| Some((d.asked_board()?, watching::for_launches(&d.recording))));
-    watch(app, asked);
+pub fn trace_launches(app: &mut App, _: &Context) {
+    let asked = doc(app).and_then(|d| {
+        Some((
+            d.find_memory_trace_target()?,
+            memory_trace::request_for_launches(&d.recording),
+        ))
+    });
+    trace_memory(app, asked);
 }
 
-fn watch(app: &mut App, asked: Option<(String, Watch)>) {
+fn trace_memory(app: &mut App, asked: Option<(String, MemoryTraceRequest)>) {
     if let Some((board, ask)) = asked {
-        app.asks.push(Ask::Watch { board, ask });
+        app.actions.push(UiAction::TraceMemory { board, ask });
         layout::show(&mut app.dock, "launches");
     }
 }
 
 pub fn toggle_pace(app: &mut App, _: &Context) {
-    with(app, |d| {
+    with_document(app, |d| {
         d.replay.keep_gaps = !d.replay.keep_gaps;
         d.replay.plan = None;
         d.replay.verified = None;
@@ -79,7 +87,7 @@ pub fn open_outcome(app: &mut App, ctx: &Context) {
             ))
         });
         Box::new(move |app| match made {
-            Ok(d) => app.take(d),
+            Ok(d) => app.show_document(d),
             Err(e) => app.error("the outcome was not opened", &e),
         })
     });

@@ -1,6 +1,6 @@
 //! The screen: pictures as files, stores to the chosen pixel.
 
-use super::with;
+use super::with_document;
 use crate::document::screen::files::{self, FileError};
 use crate::window::{App, Pick};
 use egui::Context;
@@ -9,15 +9,15 @@ use kinescope_files::output;
 /// Pictures of a film.
 const FRAMES: u32 = 60;
 
-fn name(app: &App, what: &str) -> Option<String> {
+fn file_name(app: &App, what: &str) -> Option<String> {
     let d = app.doc.as_ref()?;
     let title = d.title.split('.').next().unwrap_or("recording");
     Some(format!("{title}-{what}.png"))
 }
 
 /// Asks where to, and writes the picture that the stores left.
-pub fn picture(app: &mut App, ctx: &Context) {
-    let (Some(drawn), Some(name)) = (app.views.screen.drawn().cloned(), name(app, "screen")) else {
+pub fn save_picture(app: &mut App, ctx: &Context) {
+    let (Some(drawn), Some(name)) = (app.views.screen.drawn().cloned(), file_name(app, "screen")) else {
         return;
     };
     app.pick(ctx, Pick::Save(name), move |app, ctx, path| {
@@ -33,8 +33,8 @@ pub fn picture(app: &mut App, ctx: &Context) {
 }
 
 /// Asks where to, and writes the screen from the first event with one to the moment as a moving PNG.
-pub fn film(app: &mut App, ctx: &Context) {
-    let (Some(screen), Some(name)) = (app.views.screen.screen().cloned(), name(app, "film")) else {
+pub fn save_animation(app: &mut App, ctx: &Context) {
+    let (Some(screen), Some(name)) = (app.views.screen.screen().cloned(), file_name(app, "film")) else {
         return;
     };
     let Some(last) = app.doc.as_ref().map(|d| d.moment()) else {
@@ -44,7 +44,7 @@ pub fn film(app: &mut App, ctx: &Context) {
     app.pick(ctx, Pick::Save(name), move |app, ctx, path| {
         let title = format!("saving {}", path.display());
         app.tasks.spawn(ctx, title, move |progress| {
-            let events = screen.moments(last, FRAMES);
+            let events = screen.frame_events(last, FRAMES);
             let done: Result<(), FileError> = output::write_with(&path, |mut file| {
                 files::film(&screen, source, &events, &mut file, progress)
             });
@@ -65,8 +65,11 @@ pub fn previous_store(app: &mut App, _: &Context) {
 }
 
 fn step(app: &mut App, forward: bool) {
-    let to = app.doc.as_ref().and_then(|d| app.views.screen.neighbour(d, forward));
+    let to = app
+        .doc
+        .as_ref()
+        .and_then(|d| app.views.screen.find_next_store(d, forward));
     if let Some(e) = to {
-        with(app, |d| d.go_following(e));
+        with_document(app, |d| d.go_keeping_target(e));
     }
 }

@@ -1,45 +1,45 @@
 //! The code of a shader, and a thread that goes along it.
 
-use super::at_desk;
+use super::with_panel_context;
 use crate::panels::shader;
 use crate::window::{App, layout};
 use egui::Context;
 
 /// The panel in front, where what was done is seen.
-fn shown(app: &mut App) {
+fn show_panel(app: &mut App) {
     layout::show(&mut app.dock, "shader");
 }
 
 pub fn follow_thread(app: &mut App, _: &Context) {
-    let seen = layout::active(&app.dock).contains(&"shader");
-    shown(app);
+    let seen = layout::active_panels(&app.dock).contains(&"shader");
+    show_panel(app);
     // Where the panel was not in view, what is asked for is to see the thread.
-    at_desk(app, |d| d.views.shader.toggle_thread(!seen));
+    with_panel_context(app, |d| d.views.shader.toggle_thread(!seen));
 }
 
 pub fn run_thread(app: &mut App, _: &Context) {
-    shown(app);
-    at_desk(app, |d| shader::run(d.doc, &mut d.views.shader, d.asks));
+    show_panel(app);
+    with_panel_context(app, |d| shader::run(d.doc, &mut d.views.shader, d.asks));
 }
 
 pub fn next_clause(app: &mut App, _: &Context) {
-    at_desk(app, |d| shader::thread::go(&mut d.views.shader, 1));
+    with_panel_context(app, |d| shader::thread::step_by(&mut d.views.shader, 1));
 }
 
 pub fn previous_clause(app: &mut App, _: &Context) {
-    at_desk(app, |d| shader::thread::go(&mut d.views.shader, -1));
+    with_panel_context(app, |d| shader::thread::step_by(&mut d.views.shader, -1));
 }
 
-pub fn on_to_break(app: &mut App, _: &Context) {
-    at_desk(app, |d| shader::thread::go_on(&mut d.views.shader, true));
+pub fn forward_to_break(app: &mut App, _: &Context) {
+    with_panel_context(app, |d| shader::thread::run_to_stop(&mut d.views.shader, true));
 }
 
 pub fn back_to_break(app: &mut App, _: &Context) {
-    at_desk(app, |d| shader::thread::go_on(&mut d.views.shader, false));
+    with_panel_context(app, |d| shader::thread::run_to_stop(&mut d.views.shader, false));
 }
 
 pub fn toggle_break(app: &mut App, _: &Context) {
-    at_desk(app, |d| {
+    with_panel_context(app, |d| {
         if let Some(at) = d.views.shader.address() {
             d.views.shader.thread.stops.toggle(at);
         }
@@ -47,9 +47,9 @@ pub fn toggle_break(app: &mut App, _: &Context) {
 }
 
 fn to_clause(app: &mut App, forward: bool) {
-    at_desk(app, |d| {
+    with_panel_context(app, |d| {
         if let Some(at) = d.views.shader.address() {
-            shader::thread::go_to(&mut d.views.shader, at, forward);
+            shader::thread::step_to_clause(&mut d.views.shader, at, forward);
         }
     });
 }
@@ -63,13 +63,13 @@ pub fn back_to_clause(app: &mut App, _: &Context) {
 }
 
 pub fn search(app: &mut App, _: &Context) {
-    shown(app);
+    show_panel(app);
     app.views.shader.focus_search = true;
 }
 
 pub fn next_unknown(app: &mut App, _: &Context) {
-    shown(app);
-    at_desk(app, |d| shader::next_unknown(&mut d.views.shader));
+    show_panel(app);
+    with_panel_context(app, |d| shader::next_unknown(&mut d.views.shader));
 }
 
 pub fn copy(app: &mut App, ctx: &Context) {
@@ -79,5 +79,5 @@ pub fn copy(app: &mut App, ctx: &Context) {
 }
 
 pub fn bytes(app: &mut App, _: &Context) {
-    at_desk(app, |d| shader::show_bytes(d.doc, &d.views.shader, d.asks));
+    with_panel_context(app, |d| shader::show_bytes(d.doc, &d.views.shader, d.asks));
 }

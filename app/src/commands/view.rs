@@ -1,11 +1,11 @@
 //! What is shown: the timeline's view, themes, sides, panels.
 
-use super::{at_desk, with};
+use super::{with_document, with_panel_context};
 use crate::document::axis::AxisKind;
 use crate::panels;
 use crate::panels::memory::Side;
 use crate::theme::{ThemeChoice, focus};
-use crate::window::layout::Torn;
+use crate::window::layout::FloatingPanel;
 use crate::window::{App, layout};
 use egui::Context;
 
@@ -15,33 +15,33 @@ fn now(ctx: &Context) -> f64 {
 
 pub fn fit(app: &mut App, ctx: &Context) {
     let t = now(ctx);
-    at_desk(app, |d| d.views.timeline.fit(d.doc, t));
+    with_panel_context(app, |d| d.views.timeline.fit(d.doc, t));
 }
 
 pub fn zoom_in(app: &mut App, ctx: &Context) {
     let t = now(ctx);
-    at_desk(app, |d| d.views.timeline.zoom(d.doc, 1.6, None, t));
+    with_panel_context(app, |d| d.views.timeline.zoom(d.doc, 1.6, None, t));
 }
 
 pub fn zoom_out(app: &mut App, ctx: &Context) {
     let t = now(ctx);
-    at_desk(app, |d| d.views.timeline.zoom(d.doc, 1.0 / 1.6, None, t));
+    with_panel_context(app, |d| d.views.timeline.zoom(d.doc, 1.0 / 1.6, None, t));
 }
 
 pub fn pan_left(app: &mut App, ctx: &Context) {
     let t = now(ctx);
-    at_desk(app, |d| d.views.timeline.pan(d.doc, -0.2, t));
+    with_panel_context(app, |d| d.views.timeline.pan(d.doc, -0.2, t));
 }
 
 pub fn pan_right(app: &mut App, ctx: &Context) {
     let t = now(ctx);
-    at_desk(app, |d| d.views.timeline.pan(d.doc, 0.2, t));
+    with_panel_context(app, |d| d.views.timeline.pan(d.doc, 0.2, t));
 }
 
 /// Shows what lies between the cursors.
 pub fn zoom_cursors(app: &mut App, ctx: &Context) {
     let t = now(ctx);
-    at_desk(app, |d| {
+    with_panel_context(app, |d| {
         if let Some(span) = d.doc.cursor_span() {
             d.views.timeline.zoom_to_events(d.doc, span.first, span.last, t);
         }
@@ -53,19 +53,19 @@ pub fn reset_lanes(app: &mut App, _: &Context) {
 }
 
 pub fn reset_columns(app: &mut App, _: &Context) {
-    app.asks.tables.reset();
+    app.actions.tables.reset();
 }
 
 pub fn axis_order(app: &mut App, _: &Context) {
-    at_desk(app, |d| d.views.timeline.choose(d.doc, AxisKind::Order));
+    with_panel_context(app, |d| d.views.timeline.set_axis(d.doc, AxisKind::Order));
 }
 
 pub fn axis_compressed(app: &mut App, _: &Context) {
-    at_desk(app, |d| d.views.timeline.choose(d.doc, AxisKind::Compressed));
+    with_panel_context(app, |d| d.views.timeline.set_axis(d.doc, AxisKind::Compressed));
 }
 
 pub fn axis_time(app: &mut App, _: &Context) {
-    at_desk(app, |d| d.views.timeline.choose(d.doc, AxisKind::Time));
+    with_panel_context(app, |d| d.views.timeline.set_axis(d.doc, AxisKind::Time));
 }
 
 pub fn next_pane(_: &mut App, ctx: &Context) {
@@ -78,7 +78,7 @@ pub fn previous_pane(_: &mut App, ctx: &Context) {
 
 /// Writes values in the next of their forms, everywhere.
 pub fn numbers(app: &mut App, _: &Context) {
-    with(app, |d| d.numbers = d.numbers.next());
+    with_document(app, |d| d.numbers = d.numbers.next());
 }
 
 pub fn toggle_theme(app: &mut App, ctx: &Context) {
@@ -117,22 +117,22 @@ pub fn toggle_inspector(app: &mut App, _: &Context) {
 }
 
 /// The panel that is shown in the tabs.
-pub fn tearable(app: &App) -> Option<&'static str> {
+pub fn find_floatable_panel(app: &App) -> Option<&'static str> {
     app.doc.as_ref()?;
-    layout::active(&app.dock).into_iter().find(|p| *p != "timeline")
+    layout::active_panels(&app.dock).into_iter().find(|p| *p != "timeline")
 }
 
-pub fn tear_off(app: &mut App, _: &Context) {
-    if let Some(id) = tearable(app) {
+pub fn float_panel(app: &mut App, _: &Context) {
+    if let Some(id) = find_floatable_panel(app) {
         layout::close(&mut app.dock, id);
-        app.torn.push(Torn::new(id));
+        app.floating.push(FloatingPanel::new(id));
     }
 }
 
 /// Lays a layout of the register map over what is selected in Memory, or takes it away.
 pub fn structure(app: &mut App, _: &Context) {
     layout::show(&mut app.dock, "memory");
-    at_desk(app, |d| panels::memory::toggle_structure(d.doc, &mut d.views.memory));
+    with_panel_context(app, |d| panels::memory::toggle_structure(d.doc, &mut d.views.memory));
 }
 
 /// Memory of the device on both sides of the event at the moment, or before it alone.
@@ -151,13 +151,13 @@ pub fn page_map(app: &mut App, _: &Context) {
 }
 
 pub fn dock_back(app: &mut App, _: &Context) {
-    for t in std::mem::take(&mut app.torn) {
+    for t in std::mem::take(&mut app.floating) {
         layout::show(&mut app.dock, t.panel);
     }
 }
 
 pub fn reset_layout(app: &mut App, _: &Context) {
-    app.as_at_first();
+    app.reset_arrangement();
 }
 
 macro_rules! show {

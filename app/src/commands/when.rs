@@ -1,8 +1,8 @@
 //! When a command may run.
 
 use super::{doc, view};
-use crate::document::trail::Deeds;
-use crate::document::{copies, sample};
+use crate::document::xref_trail::AccessFilter;
+use crate::document::{clipboard, sample};
 use crate::panels::{jobs, notebook};
 use crate::window::{App, SCALES};
 
@@ -22,12 +22,12 @@ pub fn is_scaled(app: &App) -> bool {
     app.settings.scale() != 100
 }
 
-pub fn has_doc(app: &App) -> bool {
+pub fn has_recording(app: &App) -> bool {
     app.doc.is_some()
 }
 
 pub fn has_c(app: &App) -> bool {
-    doc(app).is_some_and(|d| copies::has(d, d.selection(), copies::Form::C))
+    doc(app).is_some_and(|d| clipboard::has_format(d, d.selection(), clipboard::CopyFormat::C))
 }
 
 pub fn has_events(app: &App) -> bool {
@@ -47,7 +47,7 @@ pub fn has_findings(app: &App) -> bool {
 }
 
 pub fn has_buffers(app: &App) -> bool {
-    doc(app).is_some_and(|d| app.views.inputs.meant(d).is_some())
+    doc(app).is_some_and(|d| app.views.inputs.current_buffer(d).is_some())
 }
 
 pub fn has_spaces(app: &App) -> bool {
@@ -55,22 +55,28 @@ pub fn has_spaces(app: &App) -> bool {
 }
 
 pub fn has_launches(app: &App) -> bool {
-    doc(app).is_some_and(|d| d.facts.called.as_ref().is_some_and(|c| !c.launches().is_empty()))
+    doc(app).is_some_and(|d| d.facts.api_trace.as_ref().is_some_and(|c| !c.launches().is_empty()))
 }
 
 /// Whether a board can be asked what launches changed: there are some, it makes launches, and none is asked already.
-pub fn can_watch(app: &App) -> bool {
-    has_launches(app) && doc(app).is_some_and(|d| d.asked_board().is_some() && d.watching.running().is_none())
+pub fn can_trace_memory(app: &App) -> bool {
+    has_launches(app)
+        && doc(app).is_some_and(|d| d.find_memory_trace_target().is_some() && d.memory_trace.running().is_none())
 }
 
 /// Whether it can be asked what the launch at the moment changed.
-pub fn can_watch_launch(app: &App) -> bool {
-    can_watch(app) && doc(app).is_some_and(|d| d.launch_meant().is_some())
+pub fn can_trace_launch(app: &App) -> bool {
+    can_trace_memory(app) && doc(app).is_some_and(|d| d.current_launch().is_some())
 }
 
 /// Whether there is memory of a device that calls took.
 pub fn has_buffers_of_calls(app: &App) -> bool {
-    doc(app).is_some_and(|d| d.facts.called.as_ref().is_some_and(|c| !c.buffers().list().is_empty()))
+    doc(app).is_some_and(|d| {
+        d.facts
+            .api_trace
+            .as_ref()
+            .is_some_and(|c| !c.buffers().list().is_empty())
+    })
 }
 
 /// Whether the Kernel panel has PTX.
@@ -84,28 +90,28 @@ pub fn has_memory(app: &App) -> bool {
 }
 
 pub fn has_register(app: &App) -> bool {
-    doc(app).is_some_and(|d| d.register().is_some())
+    doc(app).is_some_and(|d| d.current_register().is_some())
 }
 
 /// Whether what is selected can be named: a register, a buffer, bytes of memory.
 pub fn can_name(app: &App) -> bool {
-    app.naming.is_none() && app.nameable()
+    app.name_sheet.is_none() && app.can_name_selection()
 }
 
-pub fn has_next_touch(app: &App) -> bool {
-    doc(app).is_some_and(|d| d.along(true, Deeds::All).is_some())
+pub fn has_next_xref(app: &App) -> bool {
+    doc(app).is_some_and(|d| d.next_xref(true, AccessFilter::All).is_some())
 }
 
-pub fn has_previous_touch(app: &App) -> bool {
-    doc(app).is_some_and(|d| d.along(false, Deeds::All).is_some())
+pub fn has_previous_xref(app: &App) -> bool {
+    doc(app).is_some_and(|d| d.next_xref(false, AccessFilter::All).is_some())
 }
 
 pub fn has_last_writer(app: &App) -> bool {
-    doc(app).is_some_and(|d| d.along(false, Deeds::Writes).is_some())
+    doc(app).is_some_and(|d| d.next_xref(false, AccessFilter::Writes).is_some())
 }
 
 pub fn has_next_reader(app: &App) -> bool {
-    doc(app).is_some_and(|d| d.along(true, Deeds::Reads).is_some())
+    doc(app).is_some_and(|d| d.next_xref(true, AccessFilter::Reads).is_some())
 }
 
 pub fn has_entry(app: &App) -> bool {
@@ -113,11 +119,11 @@ pub fn has_entry(app: &App) -> bool {
 }
 
 pub fn has_next_write(app: &App) -> bool {
-    doc(app).is_some_and(|d| d.neighbour(true, true).is_some())
+    doc(app).is_some_and(|d| d.find_neighbour_access(true, true).is_some())
 }
 
 pub fn has_previous_write(app: &App) -> bool {
-    doc(app).is_some_and(|d| d.neighbour(false, true).is_some())
+    doc(app).is_some_and(|d| d.find_neighbour_access(false, true).is_some())
 }
 
 /// Whether the recording has times.
@@ -148,7 +154,7 @@ pub fn has_heights(app: &App) -> bool {
 
 /// Whether the person changed the columns of a table.
 pub fn has_columns(app: &App) -> bool {
-    app.doc.is_some() && app.asks.tables.are_changed()
+    app.doc.is_some() && app.actions.tables.is_changed()
 }
 
 pub fn has_filter(app: &App) -> bool {
@@ -164,7 +170,7 @@ pub fn has_outcome(app: &App) -> bool {
 }
 
 pub fn has_comparison(app: &App) -> bool {
-    doc(app).is_some_and(|d| d.comparing.done.is_some())
+    doc(app).is_some_and(|d| d.comparison.done.is_some())
 }
 
 pub fn has_divergences(app: &App) -> bool {
@@ -177,19 +183,19 @@ pub fn has_screen(app: &App) -> bool {
 }
 
 pub fn has_next_store(app: &App) -> bool {
-    doc(app).is_some_and(|d| app.views.screen.neighbour(d, true).is_some())
+    doc(app).is_some_and(|d| app.views.screen.find_next_store(d, true).is_some())
 }
 
 pub fn has_previous_store(app: &App) -> bool {
-    doc(app).is_some_and(|d| app.views.screen.neighbour(d, false).is_some())
+    doc(app).is_some_and(|d| app.views.screen.find_next_store(d, false).is_some())
 }
 
-pub fn has_offer(app: &App) -> bool {
+pub fn has_left_edits(app: &App) -> bool {
     doc(app).is_some_and(|d| d.offered.is_some())
 }
 
-pub fn has_torn(app: &App) -> bool {
-    !app.torn.is_empty()
+pub fn has_floating_panel(app: &App) -> bool {
+    !app.floating.is_empty()
 }
 
 pub fn has_address(app: &App) -> bool {
@@ -220,29 +226,29 @@ pub fn can_plan(app: &App) -> bool {
     doc(app).is_some_and(|d| !d.is_empty() && d.replay.running.is_none() && d.replay.plan_obstacle().is_none())
 }
 
-pub fn can_tear(app: &App) -> bool {
-    view::tearable(app).is_some()
+pub fn can_float(app: &App) -> bool {
+    view::find_floatable_panel(app).is_some()
 }
 
 pub fn is_running(app: &App) -> bool {
     !app.tasks.running().is_empty()
 }
 
-pub fn input_edited(app: &App) -> bool {
+pub fn is_input_edited(app: &App) -> bool {
     doc(app).is_some_and(|d| {
         app.views
             .inputs
-            .meant(d)
+            .current_buffer(d)
             .is_some_and(|b| d.changes().inputs().contains_key(&b.name))
     })
 }
 
-pub fn note_here(app: &App) -> bool {
+pub fn has_note_here(app: &App) -> bool {
     doc(app).is_some_and(|d| d.changes().notes().contains_key(&d.moment()))
 }
 
-pub fn shows_timeline(app: &App) -> bool {
-    app.doc.is_some() && crate::window::layout::active(&app.dock).contains(&"timeline")
+pub fn is_timeline_shown(app: &App) -> bool {
+    app.doc.is_some() && crate::window::layout::active_panels(&app.dock).contains(&"timeline")
 }
 
 pub fn has_notes(app: &App) -> bool {
@@ -250,8 +256,8 @@ pub fn has_notes(app: &App) -> bool {
 }
 
 /// Whether a note is selected, or stands at the moment.
-pub fn note_meant(app: &App) -> bool {
-    doc(app).is_some_and(|d| notebook::meant(d).is_some())
+pub fn has_selected_note(app: &App) -> bool {
+    doc(app).is_some_and(|d| notebook::current_note(d).is_some())
 }
 
 pub fn has_sample(_: &App) -> bool {
@@ -260,7 +266,7 @@ pub fn has_sample(_: &App) -> bool {
 
 /// Whether the job that is meant runs a shader.
 pub fn has_shader(app: &App) -> bool {
-    let job = doc(app).and_then(|d| d.facts.jobs.get(jobs::meant(d)? as usize));
+    let job = doc(app).and_then(|d| d.facts.jobs.get(jobs::current_job(d)? as usize));
     // A chain of a damaged recording may be long.
     job.is_some_and(|j| j.chain.iter().take(64).any(|c| !c.shaders.is_empty()))
 }
@@ -276,7 +282,7 @@ pub fn has_unknown(app: &App) -> bool {
 
 /// Whether a thread was run along the code that is shown.
 pub fn has_thread(app: &App) -> bool {
-    has_code(app) && app.views.shader.steps()
+    has_code(app) && app.views.shader.is_stepping()
 }
 
 pub fn has_breaks(app: &App) -> bool {

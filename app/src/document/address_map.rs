@@ -3,25 +3,27 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use trace_core::addresses::{self, Entropies, Island, MapRun, Owner, Pieces, Place, Places, Runs, Valued};
+use trace_core::addresses::{
+    self, Entropies, Island, MapRun, MappedRuns, Owner, Pieces, ReverseMap, ReverseMapping, ValueRun,
+};
 use trace_core::progress::{Cancelled, Progress};
 use trace_core::recording::{PhysAddr, Recording};
 
-/// Most islands that strips show.
-const MOST_ISLANDS: usize = 512;
-/// Most places of one page that are listed.
-pub const MOST_PLACES: usize = 256;
+/// Maximum number of islands that strips show.
+const MAX_ISLANDS: usize = 512;
+/// Maximum number of places of one page that are listed.
+pub const MAX_PLACES: usize = 256;
 
 /// Which map it is: an address space by its index, and a snapshot of memory by its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Key {
+pub struct AddressMapKey {
     /// Index of the address space.
     pub space: u32,
     /// Number of the snapshot.
     pub snapshot: usize,
 }
 
-impl Key {
+impl AddressMapKey {
     /// The map that shows an address space at an event.
     #[must_use]
     pub fn at(recording: &Recording, space: u32, event: u64) -> Self {
@@ -45,9 +47,9 @@ pub struct AddressMap {
     /// Buffers by the order of their addresses: neighbours follow one another. The number of a buffer is its index.
     pub order: BTreeMap<u32, u32>,
     /// The event of the last change of what is there.
-    pub changes: Pieces<Valued>,
+    pub changes: Pieces<ValueRun>,
     /// Everywhere that memory is mapped.
-    pub places: Places,
+    pub places: ReverseMap,
     /// What is not in the map, and why.
     pub problem: Option<String>,
 }
@@ -57,30 +59,30 @@ impl AddressMap {
     ///
     /// # Errors
     /// When nobody wants it any more.
-    pub fn new(recording: &Recording, key: Key, progress: &Progress) -> Result<Self, Cancelled> {
+    pub fn new(recording: &Recording, key: AddressMapKey, progress: &Progress) -> Result<Self, Cancelled> {
         let event = recording.memory.snapshots.get(key.snapshot).map_or(0, |s| s.event);
         let view = recording.memory.at(event);
-        let mut room = Runs::MOST;
+        let mut room = MappedRuns::MAX_RUNS;
         let mut spaces = Vec::new();
         for s in &recording.facts.address_spaces {
-            spaces.push(Runs::of(s, &view, &mut room, progress)?);
+            spaces.push(MappedRuns::build(s, &view, &mut room, progress)?);
         }
-        let places = Places::new(spaces.iter().map(|r| r.list.as_slice()));
+        let places = ReverseMap::new(spaces.iter().map(|r| r.list.as_slice()));
         let Some(own) = spaces.into_iter().nth(key.space as usize) else {
             return Ok(Self::default());
         };
         let mut problem = own.problem.map(|e| e.to_string());
         let changed = addresses::last_changes(recording, event, progress)?;
-        let (changes, all) = addresses::values(&own.list, &changed);
+        let (changes, all) = addresses::map_values(&own.list, &changed);
         if !own.all || !all {
             problem.get_or_insert_with(|| {
                 format!(
                     "there are more than {} runs of pages; the rest is not shown",
-                    Runs::MOST
+                    MappedRuns::MAX_RUNS
                 )
             });
         }
-        let owners = addresses::owners(&recording.facts.buffers, key.space);
+        let owners = addresses::find_owners(&recording.facts.buffers, key.space);
         let mut order = BTreeMap::new();
         for o in owners.list() {
             let next = order.len() as u32;
@@ -88,7 +90,7 @@ impl AddressMap {
         }
         Ok(Self {
             event,
-            islands: addresses::islands(&own.list, MOST_ISLANDS),
+            islands: addresses::find_islands(&own.list, MAX_ISLANDS),
             owners,
             order,
             changes,
@@ -100,12 +102,13 @@ impl AddressMap {
 
     /// Everywhere that the page of an address is mapped, itself included; the flag says whether these are all.
     #[must_use]
-    pub fn places_of(&self, va: u64) -> (Vec<Place>, bool) {
+    pub fn places_of(&self, va: u64) -> (Vec<ReverseMapping>, bool) {
         let page = trace_core::GpuVa(va & !4095);
         let Some(pa) = self.runs.at(va).and_then(|r| r.target(page)) else {
             return (Vec::new(), true);
         };
-        self.places.of(&(pa..PhysAddr(pa.0.saturating_add(4096))), MOST_PLACES)
+        self.places
+            .find_mappings(&(pa..PhysAddr(pa.0.saturating_add(4096))), MAX_PLACES)
     }
 
     /// All that is mapped, from the first address to the last.
@@ -125,9 +128,9 @@ pub fn entropy(
     map: &AddressMap,
     pages: &Entropies,
     progress: &Progress,
-) -> Result<(Arc<Pieces<Valued>>, bool), Cancelled> {
+) -> Result<(Arc<Pieces<ValueRun>>, bool), Cancelled> {
     let view = recording.memory.at(map.event);
     let (frames, all) = pages.frames(&view, progress)?;
-    let (found, whole) = addresses::values(map.runs.list(), &frames);
+    let (found, whole) = addresses::map_values(map.runs.list(), &frames);
     Ok((Arc::new(found), all && whole))
 }

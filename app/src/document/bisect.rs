@@ -1,7 +1,7 @@
 //! The shortest part of a recording that still shows a failure: delta debugging over its jobs, then over what stands
 //! around them.
 
-use super::trimmed::{How, Made, Whole};
+use super::trim_recording::{TrimOptions, TrimSource, TrimmedPart};
 use std::collections::{BTreeMap, BTreeSet};
 use trace_core::progress::Progress;
 use trace_core::recording::EventKind;
@@ -9,11 +9,11 @@ use trace_core::trim::TrimError;
 
 /// What a candidate shows.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Shows {
+pub enum CandidateResult {
     /// The failure.
     Failure,
     /// Not the failure.
-    Not,
+    NoFailure,
     /// It cannot be told, and why.
     Unknown(String),
 }
@@ -44,22 +44,22 @@ pub trait Judge {
     ///
     /// # Errors
     /// When the search cannot go on.
-    fn judge(&mut self, made: &Made, progress: &Progress) -> Result<Shows, Stop>;
+    fn judge(&mut self, made: &TrimmedPart, progress: &Progress) -> Result<CandidateResult, Stop>;
     /// A candidate was looked at: it is told to the person.
     ///
     /// # Errors
     /// When it cannot be told.
-    fn told(&mut self, candidate: &Candidate, made: &Made, shows: &Shows) -> Result<(), Stop>;
+    fn report(&mut self, candidate: &Candidate, made: &TrimmedPart, shows: &CandidateResult) -> Result<(), Stop>;
 }
 
 /// A search and the smallest candidate so far that shows the failure.
 pub struct Search<'a, J> {
-    whole: &'a Whole<'a>,
-    how: How,
+    whole: &'a TrimSource<'a>,
+    how: TrimOptions,
     judge: J,
     known: BTreeMap<Candidate, bool>,
     /// The best so far; `None` until the whole was looked at.
-    pub best: Option<(Candidate, Made)>,
+    pub best: Option<(Candidate, TrimmedPart)>,
     /// Candidates that were looked at.
     pub tried: u64,
     most: u64,
@@ -67,7 +67,7 @@ pub struct Search<'a, J> {
 
 impl<'a, J: Judge> Search<'a, J> {
     /// A search that looks at no more than `most` candidates.
-    pub fn new(whole: &'a Whole<'a>, how: How, judge: J, most: u64) -> Self {
+    pub fn new(whole: &'a TrimSource<'a>, how: TrimOptions, judge: J, most: u64) -> Self {
         Self {
             whole,
             how,
@@ -88,7 +88,7 @@ impl<'a, J: Judge> Search<'a, J> {
     ///
     /// # Errors
     /// When the search cannot go on.
-    pub fn whole(&mut self, progress: &Progress) -> Result<Shows, Stop> {
+    pub fn test_whole(&mut self, progress: &Progress) -> Result<CandidateResult, Stop> {
         let jobs = (0..u32::try_from(self.whole.producers().parts().len()).unwrap_or(u32::MAX)).collect();
         let all = Candidate {
             jobs,
@@ -98,17 +98,17 @@ impl<'a, J: Judge> Search<'a, J> {
     }
 
     /// Makes a candidate and has it looked at.
-    fn look(&mut self, candidate: &Candidate, progress: &Progress) -> Result<Shows, Stop> {
+    fn look(&mut self, candidate: &Candidate, progress: &Progress) -> Result<CandidateResult, Stop> {
         progress.check().map_err(|_| Stop::Cancelled)?;
         if self.tried >= self.most {
             return Err(Stop::Limit);
         }
         self.tried += 1;
-        let how = How {
+        let how = TrimOptions {
             without: candidate.without.clone(),
             ..self.how.clone()
         };
-        let made = match self.whole.jobs(&candidate.jobs, &how, progress) {
+        let made = match self.whole.trim_to_jobs(&candidate.jobs, &how, progress) {
             Ok(made) => made,
             Err(TrimError::Cancelled(_)) => return Err(Stop::Cancelled),
             Err(e) => return Err(Stop::Failed(e.to_string())),
@@ -116,9 +116,9 @@ impl<'a, J: Judge> Search<'a, J> {
         let shows = self.judge.judge(&made, progress);
         progress.check().map_err(|_| Stop::Cancelled)?;
         let shows = shows?;
-        self.judge.told(candidate, &made, &shows)?;
-        self.known.insert(candidate.clone(), shows == Shows::Failure);
-        if shows == Shows::Failure {
+        self.judge.report(candidate, &made, &shows)?;
+        self.known.insert(candidate.clone(), shows == CandidateResult::Failure);
+        if shows == CandidateResult::Failure {
             self.best = Some((candidate.clone(), made));
         }
         Ok(shows)
@@ -129,14 +129,14 @@ impl<'a, J: Judge> Search<'a, J> {
         if let Some(known) = self.known.get(candidate) {
             return Ok(*known);
         }
-        Ok(self.look(candidate, progress)? == Shows::Failure)
+        Ok(self.look(candidate, progress)? == CandidateResult::Failure)
     }
 
     /// Fewer jobs, as long as the failure shows.
     ///
     /// # Errors
     /// When the search cannot go on; what is best so far stays.
-    pub fn jobs(&mut self, progress: &Progress) -> Result<(), Stop> {
+    pub fn reduce_jobs(&mut self, progress: &Progress) -> Result<(), Stop> {
         let needs = self.how.needs;
         let mut now: Vec<Vec<u32>> = self.whole.producers().parts().groups();
         let mut pieces = 2;
@@ -170,11 +170,11 @@ impl<'a, J: Judge> Search<'a, J> {
     ///
     /// # Errors
     /// When the search cannot go on; what is best so far stays.
-    pub fn setup(&mut self, progress: &Progress) -> Result<(), Stop> {
+    pub fn reduce_setup(&mut self, progress: &Progress) -> Result<(), Stop> {
         let Some((best, made)) = &self.best else { return Ok(()) };
         let base = best.clone();
         let events = &self.whole.recording().events;
-        let own: BTreeSet<u64> = self.whole.producers().parts().own(&base.jobs);
+        let own: BTreeSet<u64> = self.whole.producers().parts().list_own_events(&base.jobs);
         let plain = |e: &u64| {
             let kind = usize::try_from(*e).ok().and_then(|e| events.kind(e));
             matches!(kind, Some(EventKind::Read | EventKind::Write | EventKind::Mark)) && !own.contains(e)

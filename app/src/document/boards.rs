@@ -1,10 +1,10 @@
 //! The boards that this program can reach: the software ones that it brings along, QEMU's, and those of paired agents.
 
 use device_mali::{Model, ModelData, SoftwareMali};
-use replay_engine::client::boards::{self, Board, Factories, Named};
+use replay_engine::client::boards::{self, Board, Factories, TargetName};
 use replay_engine::client::fitting::{Fit, FittingTarget, RecordedDevice};
 use replay_engine::client::{ClientError, Endpoint, Lease};
-use replay_engine::device::cuda::{Players, own_program};
+use replay_engine::device::cuda::{Players, current_program};
 use replay_engine::device::{self, Containment, DeviceInfo};
 use replay_engine::wire::KeyStore;
 use std::path::PathBuf;
@@ -39,14 +39,14 @@ pub const PLAYER_VARIABLE: &str = "KINESCOPE_CALLS_PLAYER";
 /// The process that plays on a CUDA device: this program again.
 fn player() -> Command {
     let named = std::env::var_os(PLAYER_VARIABLE).filter(|v| !v.is_empty());
-    let program = named.map_or_else(own_program, PathBuf::from);
+    let program = named.map_or_else(current_program, PathBuf::from);
     let mut command = Command::new(program);
     command.arg(PLAY_CALLS);
     command
 }
 
 /// The same boards without making any: name, `software:MODEL`, and model.
-pub fn software() -> impl Iterator<Item = (String, &'static ModelData)> {
+pub fn list_simulators() -> impl Iterator<Item = (String, &'static ModelData)> {
     Model::ALL
         .into_iter()
         .map(|m| (format!("software:{}", m.data().name), m.data()))
@@ -55,7 +55,7 @@ pub fn software() -> impl Iterator<Item = (String, &'static ModelData)> {
 /// Whether a board's name alone says that nothing real is behind it: it is in this program, or a process of QEMU's that
 /// this program starts.
 #[must_use]
-pub fn is_software(name: &str) -> bool {
+pub fn is_simulator(name: &str) -> bool {
     name.starts_with("software:") || name.starts_with("qemu:")
 }
 
@@ -84,14 +84,14 @@ impl Boards {
 
     /// Boards with the keys where `KINESCOPE_KEYS` says, or else where the person's lie.
     #[must_use]
-    pub fn of_person() -> Self {
+    pub fn with_default_keys() -> Self {
         Self::new(std::env::var_os("KINESCOPE_KEYS").map(PathBuf::from))
     }
 
     /// The same boards, with CUDA devices that another program plays on.
     #[must_use]
-    pub fn played_by(mut self, player: impl Fn() -> Command + Send + Sync + 'static) -> Self {
-        self.factories = self.factories.with_cuda_of(Arc::new(Players::new(player)));
+    pub fn with_player(mut self, player: impl Fn() -> Command + Send + Sync + 'static) -> Self {
+        self.factories = self.factories.with_external_cuda(Arc::new(Players::new(player)));
         self
     }
 
@@ -110,26 +110,26 @@ impl Boards {
     pub fn open(&self, name: &str) -> Result<Lease, ClientError> {
         // Boards in this process need no keys, and are there even where none can be kept.
         match boards::parse(name)? {
-            Named::Software(model) => self.factories.open(&model),
-            Named::Qemu(device) => self.factories.open_qemu(&device),
-            Named::Cuda(number) => self.factories.open_cuda(number),
+            TargetName::Software(model) => self.factories.open(&model),
+            TargetName::Qemu(device) => self.factories.open_qemu(&device),
+            TargetName::Cuda(number) => self.factories.open_cuda(number),
             _ => boards::open(name, &self.factories, &self.keys()?),
         }
     }
 
     /// A replay on this board will be asked for: what takes a while to begin there begins now.
-    pub fn start_ahead(&self, name: &str) {
-        self.factories.start_ahead(name);
+    pub fn start_early(&self, name: &str) {
+        self.factories.prestart_worker(name);
     }
 
     /// What a board says of itself, without holding it.
     ///
     /// # Errors
     /// When the name has no known form, or nobody tells what it is.
-    pub fn ask(&self, name: &str) -> Result<DeviceInfo, ClientError> {
+    pub fn query_device(&self, name: &str) -> Result<DeviceInfo, ClientError> {
         match boards::parse(name)? {
-            Named::Software(_) | Named::Qemu(_) => Ok(self.open(name)?.info().clone()),
-            _ => boards::ask(name, &self.factories, &self.keys()?),
+            TargetName::Software(_) | TargetName::Qemu(_) => Ok(self.open(name)?.info().clone()),
+            _ => boards::query_device(name, &self.factories, &self.keys()?),
         }
     }
 
@@ -137,8 +137,8 @@ impl Boards {
     /// are not among them, when their keys cannot be read.
     #[must_use]
     pub fn list(&self) -> (Vec<Board>, Option<ClientError>) {
-        let mut all = boards::here(&self.factories);
-        match self.keys().and_then(|keys| boards::paired(&keys)) {
+        let mut all = boards::list_local(&self.factories);
+        match self.keys().and_then(|keys| boards::list_paired(&keys)) {
             Ok(paired) => {
                 all.extend(paired);
                 (all, None)
@@ -164,8 +164,8 @@ impl Boards {
     ///
     /// # Errors
     /// When it was made of another device, with the target that would fit.
-    pub fn fits(&self, recording: &Recording, board: &str, device: &DeviceInfo) -> Result<(), ClientError> {
-        self.factories.fits(recording, board, device)
+    pub fn check_fit(&self, recording: &Recording, board: &str, device: &DeviceInfo) -> Result<(), ClientError> {
+        self.factories.check_fit(recording, board, device)
     }
 
     /// Returns the targets that fit a recording, the one to offer first at the beginning; `known` are those of agents.
@@ -188,7 +188,7 @@ impl Boards {
 
     /// Returns what this machine lacks for a target, in a few words.
     #[must_use]
-    pub fn missing(&self, target: &str) -> Option<String> {
+    pub fn describe_missing(&self, target: &str) -> Option<String> {
         self.factories.missing(target)
     }
 
@@ -208,7 +208,7 @@ impl Boards {
         let endpoint = endpoint(typed);
         let keys = self.keys()?;
         let name = name_for(&endpoint, &keys)?;
-        let known = keys.by_name(&name)?.is_some();
+        let known = keys.find_by_name(&name)?.is_some();
         let (to, from) = channel();
         let left = Arc::new(AtomicBool::new(false));
         let gone = Arc::clone(&left);
@@ -270,7 +270,7 @@ fn name_for(endpoint: &Endpoint, keys: &KeyStore) -> Result<String, ClientError>
         Endpoint::Tcp(a) => clean(a.rsplit_once(':').map_or(a.as_str(), |(host, _)| host)),
         _ => whole.clone(),
     };
-    match keys.by_name(&host)? {
+    match keys.find_by_name(&host)? {
         Some(other) if other.address != address => Ok(whole),
         _ if host.is_empty() => Ok("board".into()),
         _ => Ok(host),
@@ -279,7 +279,7 @@ fn name_for(endpoint: &Endpoint, keys: &KeyStore) -> Result<String, ClientError>
 
 /// What keeps a device from foreign memory, in words.
 #[must_use]
-pub fn contained(c: Containment) -> &'static str {
+pub fn describe_containment(c: Containment) -> &'static str {
     match c {
         Containment::Software => "a software device, which has no memory but its own",
         Containment::Iommu => "contained by an IOMMU",
@@ -291,7 +291,7 @@ pub fn contained(c: Containment) -> &'static str {
 
 /// What keeps a device from foreign memory, in two or three words.
 #[must_use]
-pub fn contained_briefly(c: Containment) -> &'static str {
+pub fn summarize_containment(c: Containment) -> &'static str {
     match c {
         Containment::Software => "software device",
         Containment::Iommu => "behind an IOMMU",
@@ -303,7 +303,7 @@ pub fn contained_briefly(c: Containment) -> &'static str {
 
 /// What keeps a device from foreign memory, in a word or two for a table.
 #[must_use]
-pub fn contained_by(c: Containment) -> &'static str {
+pub fn label_containment(c: Containment) -> &'static str {
     match c {
         Containment::Software => "software",
         Containment::Iommu => "IOMMU",
@@ -319,8 +319,8 @@ mod tests {
 
     #[test]
     fn what_is_software_by_its_name_is_not_taken_for_hardware() {
-        assert!(is_software("software:mali-g71") && is_software("qemu:ati-vga,model=rv100"));
-        assert!(!is_software("agent:lab/qemu:edu") && !is_software("agent://h:1/software:mali-g71"));
+        assert!(is_simulator("software:mali-g71") && is_simulator("qemu:ati-vga,model=rv100"));
+        assert!(!is_simulator("agent:lab/qemu:edu") && !is_simulator("agent://h:1/software:mali-g71"));
     }
 
     #[test]
@@ -337,7 +337,7 @@ mod tests {
         let keys = KeyStore::open(folder.path()).unwrap();
         let first = Endpoint::Tcp("lab:7".into());
         assert_eq!(name_for(&first, &keys).unwrap(), "lab");
-        keys.pin("lab", keys.own().public(), "lab:7").unwrap();
+        keys.pin("lab", keys.key_pair().public(), "lab:7").unwrap();
         assert_eq!(name_for(&first, &keys).unwrap(), "lab");
         assert_eq!(name_for(&Endpoint::Tcp("lab:8".into()), &keys).unwrap(), "lab-8");
         assert_eq!(

@@ -10,11 +10,11 @@ use trace_core::jobs::{self, Code, CodeEnd, Stage};
 use trace_core::recording::Recording;
 
 /// Code that is read at once, in the frame that asks for it; longer code is read apart from the interface thread.
-pub const AT_ONCE: u64 = 16 << 10;
+pub const MAX_SYNC_READ_BYTES: u64 = 16 << 10;
 
 /// One of the shaders that a job's chain runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Runs {
+pub struct ChainShader {
     /// Place in the chain, from 0.
     pub position: usize,
     /// What it works on.
@@ -23,21 +23,21 @@ pub struct Runs {
     pub entry: u64,
 }
 
-/// Most shaders of a chain that are told. Chains are short; one of a damaged recording need not be.
-pub const MOST_OF_CHAIN: usize = 4096;
+/// Maximum number of shaders of a chain that are told. Chains are short; one of a damaged recording need not be.
+pub const MAX_CHAIN_SHADERS: usize = 4096;
 
-/// The shaders that a job's chain runs, in order, [`MOST_OF_CHAIN`] at most.
+/// The shaders that a job's chain runs, in order, [`MAX_CHAIN_SHADERS`] at most.
 #[must_use]
-pub fn of_job(job: &JobFact) -> Vec<Runs> {
+pub fn list_chain_shaders(job: &JobFact) -> Vec<ChainShader> {
     let each = |(position, c): (usize, &super::jobs::ChainJob)| {
-        let one = move |&(stage, entry): &(Stage, u64)| Runs { position, stage, entry };
+        let one = move |&(stage, entry): &(Stage, u64)| ChainShader { position, stage, entry };
         c.shaders.iter().map(one).collect::<Vec<_>>()
     };
     job.chain
         .iter()
         .enumerate()
         .flat_map(each)
-        .take(MOST_OF_CHAIN)
+        .take(MAX_CHAIN_SHADERS)
         .collect()
 }
 
@@ -123,7 +123,7 @@ impl Listing {
             }
         }
         Self {
-            unknown_operations: code.unknown().values().sum(),
+            unknown_operations: code.unknown_operations().values().sum(),
             operations: code.operations(),
             code,
             lines,
@@ -138,7 +138,7 @@ impl Listing {
     pub fn read(recording: &Recording, space: u32, event: u64, entry: u64, most: u64) -> Self {
         let entry = GpuVa(entry);
         Self::new(match memory_at(recording, space, event) {
-            Some(memory) => jobs::code_within(&memory, entry, most),
+            Some(memory) => jobs::decode_code_within(&memory, entry, most),
             None => Code {
                 entry,
                 clauses: Vec::new(),
@@ -162,7 +162,7 @@ impl Listing {
 
     /// The clause that the text names so.
     #[must_use]
-    pub fn labelled(&self, label: &str) -> Option<usize> {
+    pub fn find_label(&self, label: &str) -> Option<usize> {
         let words: u64 = label.strip_prefix("clause_")?.parse().ok()?;
         let by = words.checked_mul(WORD_BYTES as u64)?;
         self.code.at(self.code.entry.0.checked_add(by)?)

@@ -103,9 +103,9 @@ impl CursorSpan {
 
     /// Returns the span in words: `A to B 180 µs · 14 events`, with a minus sign if B lies before A.
     #[must_use]
-    pub fn words(self) -> String {
+    pub fn describe(self) -> String {
         let sign = if self.reversed { "\u{2212}" } else { "" };
-        let events = text::counted(self.events(), "event", "events");
+        let events = text::count_noun(self.events(), "event", "events");
         match self.ns {
             Some(ns) => format!("A to B {sign}{} · {sign}{events}", text::duration(ns)),
             None => format!("A to B {sign}{events}"),
@@ -161,7 +161,7 @@ mod tests {
             ns,
             reversed,
         };
-        assert_eq!(span(Some(180_000), false).words(), "A to B 180 µs · 14 events");
-        assert_eq!(span(None, true).words(), "A to B \u{2212}14 events");
+        assert_eq!(span(Some(180_000), false).describe(), "A to B 180 µs · 14 events");
+        assert_eq!(span(None, true).describe(), "A to B \u{2212}14 events");
     }
 }

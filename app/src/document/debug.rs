@@ -1,10 +1,11 @@
 //! Looking into jobs of a recording on the software GPU: a thread clause by clause, and who wrote a byte last.
 
-use super::lookup::{map_of, memory_at};
+use super::lookup::{find_register_map, memory_at};
 use bifrost::Unit;
 use device_mali::Model;
 use device_mali::debug::{
-    self, DebugError, Followed, MOST_STEPS, MemoryAccess, Place, Shown, Thread, Traced, Wanted, Writer,
+    self, DebugError, JobLocation, MAX_STEPS, MemoryAccess, ShaderLocation, Thread, ThreadQuery, ThreadTrace,
+    WriteTrace, Writer,
 };
 use replay_engine::plan::{Compiled, Edits};
 use trace_core::GpuVa;
@@ -13,11 +14,11 @@ use trace_core::progress::Progress;
 use trace_core::recording::{EventKind, Recording};
 
 /// Reads of a thread that are told of a write, the latest ones.
-pub const MOST_READS: usize = 256;
+pub const MAX_READS: usize = 256;
 
 /// Why nothing can be told.
 #[derive(Debug, thiserror::Error)]
-pub enum Trouble {
+pub enum WriterError {
     /// No model of this program behaves as the recording's GPU.
     #[error("no software GPU behaves as the recording's ({0:#x}), so its jobs cannot be run here")]
     NoModel(u32),
@@ -28,20 +29,20 @@ pub enum Trouble {
 
 /// A recording made ready for the device's debugger: what it is planned to do, on which model.
 #[derive(Clone)]
-pub struct Ready {
+pub struct DebugSession {
     model: Model,
     compiled: std::sync::Arc<Compiled>,
 }
 
-impl Ready {
+impl DebugSession {
     /// Plans a recording with a person's edits.
     ///
     /// # Errors
     /// When no model fits or there is no plan.
-    pub fn new(recording: &Recording, edits: &Edits, progress: &Progress) -> Result<Self, Trouble> {
+    pub fn new(recording: &Recording, edits: &Edits, progress: &Progress) -> Result<Self, WriterError> {
         let gpu = recording.facts.identity.gpu_id;
-        let model = debug::model_of(recording).ok_or(Trouble::NoModel(gpu))?;
-        let compiled = std::sync::Arc::new(debug::plan(recording, edits, model, progress)?);
+        let model = debug::model_for_recording(recording).ok_or(WriterError::NoModel(gpu))?;
+        let compiled = std::sync::Arc::new(debug::compile_plan(recording, edits, model, progress)?);
         Ok(Self { model, compiled })
     }
 
@@ -49,7 +50,7 @@ impl Ready {
     ///
     /// # Errors
     /// As [`debug::follow`].
-    pub fn follow(&self, wanted: Wanted, progress: &Progress) -> Result<Followed, Trouble> {
+    pub fn follow(&self, wanted: ThreadQuery, progress: &Progress) -> Result<ThreadTrace, WriterError> {
         Ok(debug::follow(&self.compiled, self.model, wanted, progress)?)
     }
 
@@ -62,7 +63,7 @@ impl Ready {
     ///
     /// # Errors
     /// When the work was cancelled.
-    pub fn trace(&self, progress: &Progress) -> Result<Traced, Trouble> {
+    pub fn trace(&self, progress: &Progress) -> Result<WriteTrace, WriterError> {
         Ok(debug::trace(&self.compiled, self.model, progress)?)
     }
 
@@ -70,8 +71,14 @@ impl Ready {
     ///
     /// # Errors
     /// When the address is not mapped there, or the work was cancelled.
-    pub fn trace_page_of(&self, run: &Traced, space: u32, va: u64, progress: &Progress) -> Result<Traced, Trouble> {
-        let page = run.place(space, GpuVa(va))?;
+    pub fn trace_page_of(
+        &self,
+        run: &WriteTrace,
+        space: u32,
+        va: u64,
+        progress: &Progress,
+    ) -> Result<WriteTrace, WriterError> {
+        let page = run.physical_address(space, GpuVa(va))?;
         Ok(debug::trace_page(&self.compiled, self.model, page, progress)?)
     }
 
@@ -79,26 +86,38 @@ impl Ready {
     ///
     /// # Errors
     /// When the address is not mapped, or there is no such address space.
-    pub fn who(&self, recording: &Recording, space: u32, va: u64, progress: &Progress) -> Result<Told, Trouble> {
+    pub fn find_last_writer(
+        &self,
+        recording: &Recording,
+        space: u32,
+        va: u64,
+        progress: &Progress,
+    ) -> Result<WriterReport, WriterError> {
         let traced = self.trace(progress)?;
-        let told = match self.writer(&traced, recording, space, va) {
-            Err(Trouble::Debug(DebugError::TooMany(_))) => {
+        let told = match self.find_traced_writer(&traced, recording, space, va) {
+            Err(WriterError::Debug(DebugError::TooManyWrites(_))) => {
                 let page = self.trace_page_of(&traced, space, va, progress)?;
                 drop(traced);
-                self.writer(&page, recording, space, va)?
+                self.find_traced_writer(&page, recording, space, va)?
             }
             told => told?,
         };
-        self.within(recording, space, told, progress)
+        self.with_shader_reads(recording, space, told, progress)
     }
 
     /// Who wrote a byte last in a run that was made already, without what the writing thread had read.
     ///
     /// # Errors
     /// When the address is not mapped, there is no such address space, or there were too many writes to remember.
-    pub fn writer(&self, traced: &Traced, recording: &Recording, space: u32, va: u64) -> Result<Told, Trouble> {
+    pub fn find_traced_writer(
+        &self,
+        traced: &WriteTrace,
+        recording: &Recording,
+        space: u32,
+        va: u64,
+    ) -> Result<WriterReport, WriterError> {
         let written = traced.last_writer(space, GpuVa(va))?;
-        Ok(Told {
+        Ok(WriterReport {
             va,
             byte: written.byte,
             writer: written.writer,
@@ -109,7 +128,7 @@ impl Ready {
                     self.submit(place.chain)
                 }
             },
-            within: None,
+            location: None,
         })
     }
 
@@ -118,15 +137,15 @@ impl Ready {
     ///
     /// # Errors
     /// As [`debug::follow`].
-    pub fn within(
+    pub fn with_shader_reads(
         &self,
         recording: &Recording,
         space: u32,
-        mut told: Told,
+        mut told: WriterReport,
         progress: &Progress,
-    ) -> Result<Told, Trouble> {
+    ) -> Result<WriterReport, WriterError> {
         if let Writer::Shader(place, shown) = told.writer {
-            told.within = Some(self.inside(recording, space, told.va, place, shown, progress)?);
+            told.location = Some(self.inside(recording, space, told.va, place, shown, progress)?);
         }
         Ok(told)
     }
@@ -145,24 +164,24 @@ impl Ready {
         recording: &Recording,
         space: u32,
         va: u64,
-        place: Place,
-        shown: Shown,
+        place: JobLocation,
+        shown: ShaderLocation,
         progress: &Progress,
-    ) -> Result<Within, Trouble> {
-        let mut wanted = Wanted {
+    ) -> Result<WriteLocation, WriterError> {
+        let mut wanted = ThreadQuery {
             chain: place.chain,
             position: place.position,
             workgroup: shown.workgroup,
             thread: Thread::Number(shown.thread),
             from: 0,
-            most: MOST_STEPS,
+            max_steps: MAX_STEPS,
             mark: Some(va),
         };
         let mut followed = self.follow(wanted, progress)?;
-        let marked = followed.marked.unwrap_or(0);
+        let marked = followed.marked_step.unwrap_or(0);
         if marked >= followed.steps.len() as u64 {
             // A long thread: once more, with the write as the last clause that is kept.
-            wanted.from = (marked + 1).saturating_sub(wanted.most as u64);
+            wanted.from = (marked + 1).saturating_sub(wanted.max_steps as u64);
             followed = self.follow(wanted, progress)?;
         }
         let step = usize::try_from(marked.saturating_sub(followed.from)).unwrap_or(usize::MAX);
@@ -175,9 +194,9 @@ impl Ready {
             })
             .filter(|(_, _, a)| !a.write);
         let all: Vec<_> = reads.collect();
-        let dropped = all.len().saturating_sub(MOST_READS);
+        let dropped = all.len().saturating_sub(MAX_READS);
         let from = followed.from;
-        let reads = all.into_iter().skip(dropped).map(|(s, clause, access)| Read {
+        let reads = all.into_iter().skip(dropped).map(|(s, clause, access)| ShaderRead {
             step: from + s as u64,
             clause,
             access,
@@ -185,10 +204,10 @@ impl Ready {
         let code = self
             .submit(place.chain)
             .and_then(|event| code_at(recording, space, event, followed.shader));
-        let instruction = code.as_ref().map(|c| instruction(c, shown.clause, shown.tuple));
-        Ok(Within {
-            thread: Thread::Number(shown.thread).place(followed.size),
-            label: label(followed.shader, shown.clause),
+        let instruction = code.as_ref().map(|c| format_instruction(c, shown.clause, shown.tuple));
+        Ok(WriteLocation {
+            thread: Thread::Number(shown.thread).coordinates(followed.size),
+            label: format_clause_label(followed.shader, shown.clause),
             shader: followed.shader,
             instruction: instruction.unwrap_or_default(),
             step: marked,
@@ -203,13 +222,13 @@ impl Ready {
 #[must_use]
 pub fn code_at(recording: &Recording, space: u32, event: u64, shader: u64) -> Option<Code> {
     let memory = memory_at(recording, space, event)?;
-    Some(jobs::code(&memory, GpuVa(shader)))
+    Some(jobs::decode_code(&memory, GpuVa(shader)))
 }
 
 /// The index of the address space that a job runs in.
 #[must_use]
-pub fn space_of(recording: &Recording, submit: u64) -> Option<u32> {
-    let map = map_of(recording)?;
+pub fn find_job_space(recording: &Recording, submit: u64) -> Option<u32> {
+    let map = find_register_map(recording)?;
     jobs::address_spaces(recording, map, &[submit])
         .first()
         .copied()
@@ -218,13 +237,13 @@ pub fn space_of(recording: &Recording, submit: u64) -> Option<u32> {
 
 /// How the text of a shader names a clause.
 #[must_use]
-pub fn label(shader: u64, clause: u64) -> String {
+pub fn format_clause_label(shader: u64, clause: u64) -> String {
     format!("clause_{}", clause.wrapping_sub(shader) / bifrost::WORD_BYTES as u64)
 }
 
 /// The operation of a clause that sent the message of a tuple.
 #[must_use]
-pub fn instruction(code: &Code, clause: u64, tuple: u8) -> String {
+pub fn format_instruction(code: &Code, clause: u64, tuple: u8) -> String {
     let found = code.at(clause).and_then(|n| code.clauses.get(n));
     found.map_or_else(String::new, |c| {
         c.clause.instruction_text(usize::from(tuple), Unit::Add, code.entry.0)
@@ -233,7 +252,7 @@ pub fn instruction(code: &Code, clause: u64, tuple: u8) -> String {
 
 /// A read of the thread that wrote a byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Read {
+pub struct ShaderRead {
     /// The thread's clause, counted from its begin.
     pub step: u64,
     /// Address of the clause.
@@ -244,7 +263,7 @@ pub struct Read {
 
 /// Where in a shader a byte was written.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Within {
+pub struct WriteLocation {
     /// The thread's place in its workgroup.
     pub thread: [u32; 3],
     /// How the shader's text names the clause.
@@ -258,14 +277,14 @@ pub struct Within {
     /// The write.
     pub write: Option<MemoryAccess>,
     /// What the thread read until then, the latest reads in order.
-    pub reads: Vec<Read>,
+    pub reads: Vec<ShaderRead>,
     /// Reads before those.
     pub reads_before: u64,
 }
 
 /// Who wrote a byte last.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Told {
+pub struct WriterReport {
     /// The byte's address.
     pub va: u64,
     /// What it is in the end.
@@ -275,19 +294,19 @@ pub struct Told {
     /// Event of the writing job's submit, or of the CPU's write where the recording tells it.
     pub submit: Option<u64>,
     /// Where in a shader.
-    pub within: Option<Within>,
+    pub location: Option<WriteLocation>,
 }
 
-impl Told {
+impl WriterReport {
     /// Whether a shader wrote it, so that there is more to know than who it was.
     #[must_use]
-    pub fn is_within(&self) -> bool {
+    pub fn is_from_shader(&self) -> bool {
         matches!(self.writer, Writer::Shader(..))
     }
 
     /// The job that wrote it.
     #[must_use]
-    pub fn job(&self) -> Option<Place> {
+    pub fn job(&self) -> Option<JobLocation> {
         match self.writer {
             Writer::Shader(place, _) | Writer::WriteValue(place) | Writer::Status(place) => Some(place),
             Writer::Recording | Writer::Cpu { .. } => None,
@@ -296,9 +315,9 @@ impl Told {
 
     /// Who wrote it, in a few words.
     #[must_use]
-    pub fn short(&self) -> String {
+    pub fn summarize(&self) -> String {
         let three = |[x, y, z]: [u32; 3]| format!("{x},{y},{z}");
-        match (&self.writer, &self.within) {
+        match (&self.writer, &self.location) {
             (Writer::Recording, _) => "not written in a replay".into(),
             (Writer::Cpu { .. }, _) => "written by the CPU".into(),
             (Writer::WriteValue(p), _) => format!("written by job {}, a write-value job", p.chain),
@@ -321,9 +340,11 @@ impl Told {
 
     /// What else is known: the operation, what it wrote, what the thread had read.
     #[must_use]
-    pub fn long(&self) -> String {
-        let Some(w) = &self.within else { return self.short() };
-        let mut lines = vec![self.short(), w.instruction.clone()];
+    pub fn describe(&self) -> String {
+        let Some(w) = &self.location else {
+            return self.summarize();
+        };
+        let mut lines = vec![self.summarize(), w.instruction.clone()];
         lines.extend(w.write.map(|a| format!("wrote {} at {:#x}", value(&a), a.va)));
         let reads = w.reads.iter().rev().take(8).rev();
         lines.extend(reads.map(|r| format!("read {} at {:#x}", value(&r.access), r.access.va)));

@@ -3,10 +3,10 @@
 use super::facts::{ChainsPart, Facts, Fold, Interrupt, Part, PhaseFact, RegisterFact, Stage, TimelinePart};
 use super::job_index::JobIndex;
 use super::jobs::{self, Chain, JobFact};
-use super::lookup::{map_of, names_of};
+use super::lookup::{find_names_map, find_register_map};
+use super::page_usage::JobAddresses;
 use super::spaces;
 use super::transfers;
-use super::uses::JobPlaces;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use trace_core::container::ContainerError;
 use trace_core::progress::{Cancelled, Progress};
 use trace_core::recording::Recording;
 use trace_core::registers::{RecordedRegisters, RegisterMap, history, register_space};
-use trace_core::timeline::{KeptTimeline, Pyramid, Timeline};
+use trace_core::timeline::{Pyramid, StoredTimeline, Timeline};
 use trace_core::{check, timeline};
 
 /// What is not known of a device that the person's own map alone names.
@@ -41,10 +41,10 @@ const AT_ONCE: usize = 1 << 20;
 /// [`Cancelled`] when nobody wants it any more.
 pub fn first(
     recording: &Recording,
-    kept: (Option<Pyramid>, Option<KeptTimeline>),
+    kept: (Option<Pyramid>, Option<StoredTimeline>),
     progress: &Progress,
 ) -> Result<Facts, Cancelled> {
-    let map = map_of(recording);
+    let map = find_register_map(recording);
     let pyramid = match kept.0 {
         Some(p) => p,
         None => Pyramid::build(recording, map, progress)?,
@@ -53,9 +53,9 @@ pub fn first(
         axis: pyramid.axis().clone(),
         lane_totals: pyramid.count(&recording.events, 0..recording.events.len() as u64),
         pyramid,
-        map: names_of(recording),
+        map: find_names_map(recording),
         device: RecordedRegisters::new(recording),
-        register_space: register_space(recording, map.or_else(|| names_of(recording))),
+        register_space: register_space(recording, map.or_else(|| find_names_map(recording))),
         pending: Stage::ALL.to_vec(),
         ..Default::default()
     };
@@ -83,7 +83,7 @@ pub fn first(
 
 /// What is not known of a recording whose device no embedded map knows.
 fn gap(recording: &Recording, device: Option<RecordedRegisters>) -> Option<&'static str> {
-    match (device, recording.holds_command_streams()) {
+    match (device, recording.has_command_streams()) {
         // Jobs of streams are known without a map.
         (Some(_), true) => None,
         (None, true) => Some(NO_STREAM_NAMES),
@@ -97,22 +97,24 @@ fn gap(recording: &Recording, device: Option<RecordedRegisters>) -> Option<&'sta
 /// and the recording has to be read again.
 #[must_use]
 pub fn rename(facts: &mut Facts, recording: &Recording) -> bool {
-    let (map, device) = (names_of(recording), RecordedRegisters::new(recording));
-    if register_space(recording, map_of(recording).or(map)) != facts.register_space {
+    let (map, device) = (find_names_map(recording), RecordedRegisters::new(recording));
+    if register_space(recording, find_register_map(recording).or(map)) != facts.register_space {
         return false;
     }
     (facts.map, facts.device) = (map, device);
     let before = facts.gaps_in_knowledge.len();
     let of_names = |gap: &String| [OWN_NAMES, NO_NAMES, NO_STREAM_NAMES].contains(&gap.as_str());
     facts.gaps_in_knowledge.retain(|gap| !of_names(gap));
-    if facts.gaps_in_knowledge.len() < before || map_of(recording).is_none() && recording.holds_command_streams() {
+    if facts.gaps_in_knowledge.len() < before
+        || find_register_map(recording).is_none() && recording.has_command_streams()
+    {
         facts
             .gaps_in_knowledge
             .extend(gap(recording, device).map(str::to_owned));
     }
     name_registers(facts);
     for stage in [Stage::Registers, Stage::Findings] {
-        if facts.knows(stage) {
+        if facts.has_stage(stage) {
             facts.pending.push(stage);
         }
     }
@@ -152,7 +154,7 @@ pub fn derive(recording: &Recording, progress: &Progress) -> Result<Facts, Cance
 /// Events that begin a job, rising; none where the device has no register map, or nobody wants them any more.
 #[must_use]
 pub fn submits(recording: &Recording, progress: &Progress) -> Vec<u64> {
-    let found = RegisterMap::of_jobs(recording).and_then(|map| timeline::derive(recording, map, progress).ok());
+    let found = RegisterMap::for_jobs_of(recording).and_then(|map| timeline::derive(recording, map, progress).ok());
     found.map_or_else(Vec::new, |t| t.jobs.iter().map(|j| j.submit_event).collect())
 }
 
@@ -171,21 +173,21 @@ pub fn find_out(
     progress.check()?;
     Ok(match stage {
         Stage::Timeline => {
-            let kept = facts.kept_timeline.as_ref().and_then(KeptTimeline::read);
-            match (kept, RegisterMap::of_jobs(recording)) {
+            let kept = facts.kept_timeline.as_ref().and_then(StoredTimeline::read);
+            match (kept, RegisterMap::for_jobs_of(recording)) {
                 (Some(t), _) => timeline_part(t),
                 (None, Some(map)) => timeline_part(timeline::derive(recording, map, progress)?),
                 (None, None) => Part::Timeline(Box::default()),
             }
         }
-        Stage::Buffers => Part::Buffers(Box::new(transfers::editable(recording, progress)?)),
-        Stage::Calls => Part::Calls(Calls::of(recording, progress)?.map(Arc::new)),
+        Stage::Buffers => Part::Buffers(Box::new(transfers::index_buffers(recording, progress)?)),
+        Stage::Calls => Part::Calls(Calls::from_recording(recording, progress)?.map(Arc::new)),
         Stage::Registers => Part::Registers(by_register(recording, progress)?),
         Stage::Chains => {
-            let chains = jobs::chains(recording, &facts.jobs, progress)?;
+            let chains = jobs::read_chains(recording, &facts.jobs, progress)?;
             let named = facts.jobs.iter().zip(&chains).map(|(j, c)| (j.head_va, j.index, c));
             Part::Chains(Box::new(ChainsPart {
-                places: JobPlaces::of(named),
+                places: JobAddresses::new(named),
                 reports: recording.chain_reports(),
                 chains,
             }))
@@ -193,8 +195,8 @@ pub fn find_out(
         Stage::Spaces => Part::Spaces(spaces::spaces(recording, progress)?),
         Stage::Findings => {
             // Jobs are known where the stage of the timeline is over, and are not looked for once more.
-            let known = facts.knows(Stage::Timeline);
-            let submits = known.then(|| facts.jobs.iter().map(JobFact::submitted).collect::<Vec<_>>());
+            let known = facts.has_stage(Stage::Timeline);
+            let submits = known.then(|| facts.jobs.iter().map(JobFact::to_submit).collect::<Vec<_>>());
             Part::Findings(check::check_submits(recording, submits.as_deref(), progress)?)
         }
         Stage::File => {
@@ -210,7 +212,7 @@ pub fn find_out(
 /// What of the file that a recording was read from is damaged. A file that cannot be read any more is.
 fn damage(source: Option<&Path>, progress: &Progress) -> Result<Vec<Finding>, Cancelled> {
     let Some(source) = source else { return Ok(Vec::new()) };
-    match check::file(source, progress) {
+    match check::check_file(source, progress) {
         Ok(findings) => Ok(findings),
         Err(ContainerError::Cancelled(c)) => Err(c),
         Err(e) => {
@@ -222,11 +224,17 @@ fn damage(source: Option<&Path>, progress: &Progress) -> Result<Vec<Finding>, Ca
 
 /// The events that damage takes away, which lists of events show grey from now on.
 fn damaged_events(recording: &Recording, progress: &Progress) -> Result<Vec<Finding>, Cancelled> {
-    /// Most blocks whose events are looked for: each may look through all of them.
-    const MOST: usize = 50;
+    /// Maximum number of blocks whose events are looked for: each may look through all of them.
+    const MAX_BLOCKS: usize = 50;
     recording.find_damage(progress)?;
     let mut found = Vec::new();
-    for block in recording.damage.blocks().iter().filter(|b| b.is_content()).take(MOST) {
+    for block in recording
+        .damage
+        .blocks()
+        .iter()
+        .filter(|b| b.is_content())
+        .take(MAX_BLOCKS)
+    {
         progress.check()?;
         if let Some(events) = recording.damaged_events(block) {
             let place = format!("events {} to {}", events.start, events.end - 1);
@@ -239,13 +247,13 @@ fn damaged_events(recording: &Recording, progress: &Progress) -> Result<Vec<Find
 
 /// The accesses of each register, and its name.
 fn by_register(recording: &Recording, progress: &Progress) -> Result<BTreeMap<u32, RegisterFact>, Cancelled> {
-    let map = names_of(recording);
+    let map = find_names_map(recording);
     let named = |(offset, accesses)| {
         let (name, block) = name_of(map, offset);
         let fact = RegisterFact { name, block, accesses };
         (offset, fact)
     };
-    let space = register_space(recording, map_of(recording).or(map));
+    let space = register_space(recording, find_register_map(recording).or(map));
     let sorted = history::by_register(recording, map, space, progress)?;
     Ok(sorted.into_iter().map(named).collect())
 }
@@ -301,7 +309,7 @@ fn timeline_part(t: Timeline) -> Part {
             .collect(),
         index: JobIndex::default(),
     };
-    part.index = JobIndex::of(&part.jobs);
+    part.index = JobIndex::new(&part.jobs);
     part.interrupts.sort_by_key(|i| i.event);
     Part::Timeline(Box::new(part))
 }

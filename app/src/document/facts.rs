@@ -5,20 +5,20 @@
 //! summed up when the facts come in.
 
 use super::axis::Axis;
+use super::buffer_index::BufferIndex;
 use super::job_index::JobIndex;
 use super::jobs::{Chain, JobFact};
-use super::recorded::BufferIndex;
+use super::page_usage::{JobAddresses, PageUsage};
 use super::spaces::SpaceFact;
-use super::uses::{JobPlaces, Uses};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 use trace_core::calls::Calls;
 use trace_core::check::{Finding, Severity};
-use trace_core::filter::{self, Derived, JobEnds};
+use trace_core::filter::{self, Derived, JobBounds};
 use trace_core::recording::{Access, BufferRole, CallFacts, ChainReport, InterruptLine, Recording};
-use trace_core::registers::{Accesses, RecordedRegisters, RegisterMap, Role, place_name, shows_spaces};
-use trace_core::timeline::{KeptTimeline, Pyramid};
+use trace_core::registers::{Accesses, RecordedRegisters, RegisterMap, Role, format_location, has_several_spaces};
+use trace_core::timeline::{Pyramid, StoredTimeline};
 
 /// Most events between a write that makes a job ready and its submit; other threads access registers in between.
 const AHEAD: u64 = 256;
@@ -165,12 +165,12 @@ pub struct ChainsPart {
     /// How those ended that the recording tells of.
     pub reports: Vec<ChainReport>,
     /// What these jobs name.
-    pub places: JobPlaces,
+    pub places: JobAddresses,
 }
 
 /// Findings of one severity.
 #[derive(Clone, Debug, Default)]
-pub struct Severe {
+pub struct SeverityGroup {
     /// How many there are.
     pub count: usize,
     /// Index of the first one.
@@ -191,11 +191,11 @@ pub struct Facts {
     /// What it tells of a driver's calls, where it is a recording of these.
     pub calls: Option<CallFacts>,
     /// What follows from these calls, once it is found out.
-    pub called: Option<Arc<Calls>>,
+    pub api_trace: Option<Arc<Calls>>,
     /// What is not found out yet, in the order in which it will be.
     pub pending: Vec<Stage>,
     /// The timeline that the file keeps, until it is read.
-    pub(super) kept_timeline: Option<KeptTimeline>,
+    pub(super) kept_timeline: Option<StoredTimeline>,
     /// Buffers as they are listed: inputs, outputs, the others; indices into the recording's list.
     pub buffers: Vec<u32>,
     /// Shapes of buffers by name, the length of each dimension, the slowest first; of those that the recording tells.
@@ -231,20 +231,20 @@ pub struct Facts {
     /// Findings.
     pub findings: Vec<Finding>,
     /// Findings by severity: errors, warnings, notes.
-    pub severe: [Severe; 3],
+    pub by_severity: [SeverityGroup; 3],
     /// Named places of GPU memory.
-    pub uses: Uses,
+    pub page_usage: PageUsage,
     /// What could not be found out, and why.
     pub gaps_in_knowledge: Vec<String>,
 }
 
-/// Severities in the order of [`Facts::severe`].
+/// Severities in the order of [`Facts::by_severity`].
 pub const SEVERITIES: [Severity; 3] = [Severity::Error, Severity::Warning, Severity::Note];
 
 impl Facts {
     /// Whether a stage is over.
     #[must_use]
-    pub fn knows(&self, stage: Stage) -> bool {
+    pub fn has_stage(&self, stage: Stage) -> bool {
         !self.pending.contains(&stage)
     }
 
@@ -257,7 +257,7 @@ impl Facts {
             }
             Part::Buffers(_) => Stage::Buffers,
             Part::Calls(c) => {
-                self.called = c;
+                self.api_trace = c;
                 Stage::Calls
             }
             Part::Registers(r) => {
@@ -292,7 +292,7 @@ impl Facts {
         self.failed = t.index.failed;
         self.longest_ns = t.index.longest_ns;
         self.heads = t.index.heads;
-        self.uses.take_jobs(t.index.places);
+        self.page_usage.set_jobs(t.index.places);
         self.kept_timeline = None;
         self.polls = t.polls;
         self.interrupts = t.interrupts;
@@ -311,12 +311,12 @@ impl Facts {
         for (job, chain) in self.jobs.iter_mut().zip(c.chains) {
             job.chain = chain;
         }
-        self.uses.take_jobs(c.places);
+        self.page_usage.set_jobs(c.places);
     }
 
     fn take_findings(&mut self, mut findings: Vec<Finding>) {
         findings.sort_by_key(|f| (std::cmp::Reverse(f.severity), f.event));
-        for (severity, told) in SEVERITIES.iter().zip(&mut self.severe) {
+        for (severity, told) in SEVERITIES.iter().zip(&mut self.by_severity) {
             let of = || findings.iter().filter(|f| f.severity == *severity);
             told.count = of().count();
             told.first = findings.iter().position(|f| f.severity == *severity).unwrap_or(0);
@@ -335,7 +335,7 @@ impl Facts {
         };
         self.buffers = (0..recording.facts.buffers.len() as u32).collect();
         self.buffers.sort_by_key(rank);
-        self.uses.take_buffers(&recording.facts.buffers);
+        self.page_usage.set_buffers(&recording.facts.buffers);
     }
 
     /// Jobs whose header begins at these addresses, with the address.
@@ -347,8 +347,8 @@ impl Facts {
 
     /// Whether the shader of a job begins at one of these addresses.
     #[must_use]
-    pub fn shader_in(&self, range: Range<u64>) -> bool {
-        self.uses.shader_in(range)
+    pub fn has_shader_in(&self, range: Range<u64>) -> bool {
+        self.page_usage.has_shader_in(range)
     }
 
     /// The poll that an event is part of.
@@ -374,7 +374,7 @@ impl Facts {
     #[must_use]
     pub fn job_prepared_at(&self, recording: &Recording, event: u64) -> Option<&JobFact> {
         let access = recording.events.access(usize::try_from(event).ok()?)?;
-        let register = self.device?.touched(&access).filter(|_| access.write)?;
+        let register = self.device?.find_accessed(&access).filter(|_| access.write)?;
         let next = [Role::JobHead, Role::JobAffinity, Role::JobConfig, Role::FlushId];
         if !register.replay.role.as_ref().is_some_and(|r| next.contains(r)) {
             return None;
@@ -399,7 +399,7 @@ impl Facts {
             jobs: self
                 .jobs
                 .iter()
-                .map(|j| JobEnds {
+                .map(|j| JobBounds {
                     slot: j.slot,
                     submit: j.submit,
                     done: j.done,
@@ -459,32 +459,32 @@ impl Facts {
             return named.into_owned();
         }
         let unknown = self.map.is_none_or(|m| m.at(access.offset).is_none());
-        match unknown && shows_spaces(recording) {
-            true => place_name(recording, access.space, access.offset),
+        match unknown && has_several_spaces(recording) {
+            true => format_location(recording, access.space, access.offset),
             false => self.register_name(access.offset),
         }
     }
 
     /// Whether what an access is to has a name: registers that a map knows, and any place of another space.
     #[must_use]
-    pub fn access_known(&self, access: &Access) -> bool {
-        access.space != self.register_space || self.device.is_some_and(|d| d.touched(access).is_some())
+    pub fn is_access_named(&self, access: &Access) -> bool {
+        access.space != self.register_space || self.device.is_some_and(|d| d.find_accessed(access).is_some())
     }
 
     /// The offset of the first register that an access touches, or its own where no map knows one; `None` for accesses
     /// to other spaces.
     #[must_use]
-    pub fn register_of(&self, access: &Access) -> Option<u32> {
+    pub fn find_register(&self, access: &Access) -> Option<u32> {
         if access.space != self.register_space {
             return None;
         }
-        let touched = self.device.and_then(|d| d.touched(access));
+        let touched = self.device.and_then(|d| d.find_accessed(access));
         Some(touched.map_or(access.offset, |r| r.offset))
     }
 
     /// The offset of the register of this name.
     #[must_use]
-    pub fn register_named(&self, name: &str) -> Option<u32> {
+    pub fn find_register_by_name(&self, name: &str) -> Option<u32> {
         self.registers
             .iter()
             .find(|(_, r)| r.name.eq_ignore_ascii_case(name))
@@ -495,7 +495,7 @@ impl Facts {
 /// The name of the place that covers an address, and the distance into it: of a buffer, or of a range that the person's
 /// register map names. The shorter one wins.
 #[must_use]
-pub fn place_at(recording: &Recording, facts: &Facts, space: u32, va: u64) -> Option<(String, u64)> {
+pub fn find_name_at(recording: &Recording, facts: &Facts, space: u32, va: u64) -> Option<(String, u64)> {
     let buffers = recording.facts.buffers.iter();
     let buffer = buffers
         .filter(|b| b.address_space == space && b.va.0 <= va && va - b.va.0 < b.bytes)

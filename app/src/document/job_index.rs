@@ -2,7 +2,7 @@
 //! found, not where they are shown.
 
 use super::jobs::JobFact;
-use super::uses::JobPlaces;
+use super::page_usage::JobAddresses;
 
 /// The orders.
 #[derive(Clone, Debug, Default)]
@@ -16,13 +16,13 @@ pub struct JobIndex {
     /// Addresses of headers that were submitted, ascending, with the job.
     pub heads: Vec<(u64, u32)>,
     /// What they name.
-    pub places: JobPlaces,
+    pub places: JobAddresses,
 }
 
 impl JobIndex {
     /// Puts jobs in order.
     #[must_use]
-    pub fn of(jobs: &[JobFact]) -> Self {
+    pub fn new(jobs: &[JobFact]) -> Self {
         let mut slots: Vec<Vec<u32>> = Vec::new();
         for (j, i) in jobs.iter().zip(0u32..) {
             let slot = usize::from(j.slot);
@@ -40,7 +40,7 @@ impl JobIndex {
             failed: jobs.iter().filter(|j| j.failed).map(|j| j.submit).collect(),
             longest_ns: jobs.iter().filter_map(|j| j.duration_ns).max().unwrap_or(0),
             heads,
-            places: JobPlaces::of(jobs.iter().map(|j| (j.head_va, j.index, &j.chain))),
+            places: JobAddresses::new(jobs.iter().map(|j| (j.head_va, j.index, &j.chain))),
         }
     }
 }

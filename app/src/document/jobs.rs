@@ -11,8 +11,8 @@ use trace_core::progress::{Cancelled, Progress};
 use trace_core::recording::{ChainReport, Recording};
 use trace_core::registers::RegisterMap;
 
-/// Most jobs of a chain that are kept.
-const MOST_CHAIN: usize = 256;
+/// Maximum number of jobs of a chain that are kept.
+const MAX_CHAIN_JOBS: usize = 256;
 
 /// The type of a job that is a stream of commands.
 pub const COMMAND_STREAM: &str = "command stream";
@@ -62,7 +62,7 @@ pub struct JobFact {
 impl JobFact {
     /// Its submit alone.
     #[must_use]
-    pub fn submitted(&self) -> Submit {
+    pub fn to_submit(&self) -> Submit {
         Submit {
             index: self.index,
             event: self.submit,
@@ -114,11 +114,12 @@ impl Deref for Chain {
 ///
 /// # Errors
 /// [`Cancelled`] when nobody wants it any more.
-pub fn chains(recording: &Recording, jobs: &[JobFact], progress: &Progress) -> Result<Vec<Arc<Chain>>, Cancelled> {
+pub fn read_chains(recording: &Recording, jobs: &[JobFact], progress: &Progress) -> Result<Vec<Arc<Chain>>, Cancelled> {
     let snapshots = &recording.memory.snapshots;
     let mut known: HashMap<(u64, usize, Option<u32>), Arc<Chain>> = HashMap::new();
     let submits: Vec<u64> = jobs.iter().map(|j| j.submit).collect();
-    let spaces = RegisterMap::of_jobs(recording).map_or_else(Vec::new, |map| address_spaces(recording, map, &submits));
+    let spaces =
+        RegisterMap::for_jobs_of(recording).map_or_else(Vec::new, |map| address_spaces(recording, map, &submits));
     let mut out = Vec::with_capacity(jobs.len());
     progress.set_total(jobs.len() as u64);
     for (at, j) in jobs.iter().enumerate() {
@@ -128,7 +129,7 @@ pub fn chains(recording: &Recording, jobs: &[JobFact], progress: &Progress) -> R
             Some(c) => Arc::clone(c),
             None => {
                 let memory = || space.and_then(|s| memory_at(recording, s, j.submit));
-                let mut c = match recording.holds_command_streams() {
+                let mut c = match recording.has_command_streams() {
                     true => command_stream(j.head_va),
                     false => memory().map_or_else(Chain::default, |m| chain(&m, GpuVa(j.head_va))),
                 };
@@ -155,7 +156,7 @@ fn command_stream(va: u64) -> Chain {
 }
 
 fn chain(mem: &impl GpuMemory, head: GpuVa) -> Chain {
-    let chain = jobs::chain(mem, head);
+    let chain = jobs::read_chain(mem, head);
     let mut out = Vec::new();
     let end = match chain.end {
         ChainEnd::End => None,
@@ -164,7 +165,7 @@ fn chain(mem: &impl GpuMemory, head: GpuVa) -> Chain {
         ChainEnd::Undecoded(va) => Some(format!("the header at {va} does not decode")),
         ChainEnd::Limit => Some("it is longer than any that is followed".into()),
     };
-    for job in chain.jobs.iter().take(MOST_CHAIN) {
+    for job in chain.jobs.iter().take(MAX_CHAIN_JOBS) {
         let mut fields = Vec::new();
         let kind = match &job.header {
             Ok(h) => {
@@ -185,10 +186,10 @@ fn chain(mem: &impl GpuMemory, head: GpuVa) -> Chain {
         out.push(ChainJob {
             va: job.va.0,
             kind,
-            decoded: job.decoded(),
+            decoded: job.is_decoded(),
             dispatch: job.dispatch.map(|d| (d.workgroups, d.size)),
             shader: job.shader_va.map(|s| s.0),
-            shaders: jobs::shaders(job)
+            shaders: jobs::find_shaders(job)
                 .into_iter()
                 .map(|(stage, va)| (stage, va.0))
                 .collect(),

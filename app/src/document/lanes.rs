@@ -8,60 +8,60 @@ use trace_core::Recording;
 use trace_core::filter::{FilterError, Query, Selection};
 use trace_core::progress::{Cancelled, Progress};
 
-/// Most lanes of filters that the timeline shows at once.
-pub const MOST: usize = 16;
+/// Maximum number of lanes of filters that the timeline shows at once.
+pub const MAX_FILTER_LANES: usize = 16;
 
 /// What came of a filter, as far as is known.
-enum Found {
-    Asked(Progress),
+enum LaneState {
+    Pending(Progress),
     Rows(Arc<Selection>),
-    Wrong(String),
+    Failed(String),
 }
 
 /// What passes the filters that are lanes.
 #[derive(Default)]
-pub struct Lanes(BTreeMap<String, Found>);
+pub struct Lanes(BTreeMap<String, LaneState>);
 
 impl Lanes {
     /// The events that pass a filter; `None`: they are not known.
     #[must_use]
     pub fn rows(&self, filter: &str) -> Option<&Arc<Selection>> {
         match self.0.get(filter) {
-            Some(Found::Rows(rows)) => Some(rows),
+            Some(LaneState::Rows(rows)) => Some(rows),
             _ => None,
         }
     }
 
     /// The events that pass are being looked for.
-    pub fn asked(&mut self, filter: String, progress: Progress) {
-        self.0.insert(filter, Found::Asked(progress));
+    pub fn set_pending(&mut self, filter: String, progress: Progress) {
+        self.0.insert(filter, LaneState::Pending(progress));
     }
 
     /// The filter cannot be looked for.
-    pub fn is_wrong(&mut self, filter: String, e: &FilterError) {
-        self.0.insert(filter, Found::Wrong(e.to_string()));
+    pub fn set_error(&mut self, filter: String, e: &FilterError) {
+        self.0.insert(filter, LaneState::Failed(e.to_string()));
     }
 
     /// A search came to its end.
-    pub fn found(&mut self, filter: &str, found: Result<Result<Selection, Cancelled>, FilterError>) {
+    pub fn set_result(&mut self, filter: &str, found: Result<Result<Selection, Cancelled>, FilterError>) {
         // A lane that was taken away meanwhile is not wanted.
         let Some(at) = self.0.get_mut(filter) else { return };
         *at = match found {
-            Ok(Ok(rows)) => Found::Rows(Arc::new(rows)),
-            Err(e) => Found::Wrong(e.to_string()),
+            Ok(Ok(rows)) => LaneState::Rows(Arc::new(rows)),
+            Err(e) => LaneState::Failed(e.to_string()),
             Ok(Err(Cancelled)) => match at {
                 // Not this search: one for a lane that went and came back.
-                Found::Asked(p) if p.check().is_ok() => return,
-                _ => Found::Wrong("the search was cancelled; take the lane away and show it again".into()),
+                LaneState::Pending(p) if p.check().is_ok() => return,
+                _ => LaneState::Failed("the search was cancelled; take the lane away and show it again".into()),
             },
         };
     }
 
     /// What is wrong with a filter on this recording.
     #[must_use]
-    pub fn wrong(&self, filter: &str) -> Option<&str> {
+    pub fn error(&self, filter: &str) -> Option<&str> {
         match self.0.get(filter) {
-            Some(Found::Wrong(why)) => Some(why),
+            Some(LaneState::Failed(why)) => Some(why),
             _ => None,
         }
     }
@@ -86,13 +86,13 @@ impl Document {
     /// Whether what filters ask for is known: jobs and polls are found out after the recording is open.
     #[must_use]
     pub fn can_filter(&self) -> bool {
-        self.facts.knows(Stage::Timeline) || self.finding_out.is_none()
+        self.facts.has_stage(Stage::Timeline) || self.derivation.is_none()
     }
 
     /// Saved filters that are lanes, with what they are called.
     pub fn filter_lanes(&self) -> impl Iterator<Item = (&str, &str)> {
         let filters = self.changes().filters().iter().filter(|(_, s)| s.lane);
-        filters.take(MOST).map(|(text, s)| {
+        filters.take(MAX_FILTER_LANES).map(|(text, s)| {
             let name = if s.name.is_empty() { text } else { &s.name };
             (text.as_str(), name.as_str())
         })
@@ -103,7 +103,7 @@ impl Document {
         let wanted: Vec<String> = self.filter_lanes().map(|(text, _)| text.to_owned()).collect();
         self.lanes.0.retain(|text, found| {
             let keep = wanted.contains(text);
-            if let (false, Found::Asked(progress)) = (keep, found) {
+            if let (false, LaneState::Pending(progress)) = (keep, found) {
                 progress.cancel();
             }
             keep

@@ -5,38 +5,38 @@ use trace_core::GpuVa;
 use trace_core::memory::{ByteState, GpuMemoryView};
 use trace_core::mmu;
 use trace_core::recording::{Access, Buffer, Recording};
-use trace_core::registers::history::{self, Held};
+use trace_core::registers::history::{self, HeldValue};
 use trace_core::registers::{Register, RegisterMap};
 
 /// The embedded register map of a recording's device, which jobs and page tables follow from.
 #[must_use]
-pub fn map_of(recording: &Recording) -> Option<&'static RegisterMap> {
+pub fn find_register_map(recording: &Recording) -> Option<&'static RegisterMap> {
     RegisterMap::built_in_for(recording)
 }
 
 /// The register map that names the registers of a recording's device: the person's own before the embedded one.
 #[must_use]
-pub fn names_of(recording: &Recording) -> Option<&'static RegisterMap> {
+pub fn find_names_map(recording: &Recording) -> Option<&'static RegisterMap> {
     RegisterMap::for_recording(recording)
 }
 
 /// The register at an offset of the register space, when the recording's device is known.
 #[must_use]
-pub fn register_of(recording: &Recording, offset: u32) -> Option<&'static Register> {
-    names_of(recording)?.at(offset)
+pub fn find_register(recording: &Recording, offset: u32) -> Option<&'static Register> {
+    find_names_map(recording)?.at(offset)
 }
 
 /// What a register held at an event, and who told; `None` where nothing accessed it yet.
 #[must_use]
-pub fn held_at(recording: &Recording, facts: &Facts, register: u32, event: u64) -> Option<Held> {
+pub fn find_register_value(recording: &Recording, facts: &Facts, register: u32, event: u64) -> Option<HeldValue> {
     let accesses = &facts.registers.get(&register)?.accesses;
-    history::held_at(recording, facts.device, register, accesses, event)
+    history::value_at(recording, facts.device, register, accesses, event)
 }
 
 /// Bytes of the register at an offset; those of the access, where no map knows it.
 #[must_use]
 pub fn register_width(recording: &Recording, register: u32, access: &Access) -> u8 {
-    register_of(recording, register).map_or(access.width, |r| r.width)
+    find_register(recording, register).map_or(access.width, |r| r.width)
 }
 
 /// GPU memory of an address space at an event.
@@ -71,7 +71,7 @@ pub fn walk(recording: &Recording, space: u32, va: u64, event: u64) -> Option<mm
 /// Returns whether the recording holds the first or the last byte of a buffer before an event: a buffer that only a job
 /// fills may have no content at all.
 #[must_use]
-pub fn holds_content(recording: &Recording, buffer: &Buffer, event: u64) -> bool {
+pub fn has_content(recording: &Recording, buffer: &Buffer, event: u64) -> bool {
     let Some(memory) = memory_at(recording, buffer.address_space, event) else {
         return true;
     };

@@ -1,74 +1,74 @@
 //! The open document: a recording, what is known of it, what the person made on top of it, and where they are.
 
 pub mod address_map;
+pub mod api_trace;
 pub mod axis;
 pub mod bisect;
 pub mod boards;
-pub mod called;
-pub mod captured;
+pub mod capture_info;
+pub mod clipboard;
 pub mod code;
-pub mod compared;
 pub mod comparison;
-pub mod computed;
-pub mod copies;
 pub mod cuda_board;
 pub mod cursors;
 pub mod debug;
 pub mod derive;
-pub mod entries;
+pub mod descriptions;
 pub mod facts;
+pub mod framebuffer_xrefs;
+pub mod job_buffers;
 pub mod job_index;
+pub mod job_outcome;
 pub mod jobs;
 pub mod lanes;
 pub mod lookup;
-pub mod maps;
+pub mod memory_trace;
 pub mod moment;
 pub mod notebook;
+pub mod output_diff;
+pub mod page_runs;
+pub mod page_table_entries;
+pub mod page_table_marks;
+pub mod page_usage;
 pub mod pattern;
+pub mod plan_footprint;
 pub mod processes;
-pub mod reach;
-pub mod reached;
+pub mod register_map_files;
 pub mod replay;
 pub mod replay_targets;
-pub mod runs;
+pub mod running_work;
 pub mod safety;
 pub mod sample;
 pub mod screen;
 pub mod source;
 pub mod spaces;
-pub mod stored;
-pub mod tables;
 pub mod tensor;
 pub mod times;
-pub mod touches;
-pub mod trail;
 pub mod transfers;
-pub mod trimmed;
+pub mod trim_recording;
 pub mod tuning;
-pub mod under_way;
-pub mod uses;
-pub mod watching;
-pub mod words;
-pub mod writers;
+pub mod writer_cache;
+pub mod xref;
+pub mod xref_trail;
 
-pub use kinescope_files::{changes, contents, edited, journal, recorded, values, workspace};
+pub use kinescope_files::{buffer_index, changes, contents, edited_buffer, journal, values, workspace};
 
-pub use kinescope_files::numbers::Numbers;
+pub use kinescope_files::numbers::NumberFormat;
 
-use changes::{Change, Changes, Note, Piece, Plotted, SavedFilter};
-use contents::Contents;
+use buffer_index::{BufferIndex, Buffers};
+use changes::{Change, Changes, Note, Piece, PlotLine, SavedFilter};
+use contents::BufferContents;
 use facts::{Facts, Part, Stage};
-use journal::{Found, Journal, Keeping, Of};
-use moment::{History, Place, Selection};
-use recorded::{BufferIndex, Buffers};
+use journal::{Journal, JournalContents, JournalKey, SaveState};
+use moment::{History, HistoryEntry, Selection};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use trace_core::progress::Progress;
 use trace_core::recording::{Buffer, ElementType, Recording};
 use transfers::BuffersOnDemand;
 
-/// Most lines of a plot: each has a colour, whole or dashed.
-pub const MOST_PLOTS: u8 = 12;
+/// Maximum number of lines of a plot: each has a colour, whole or dashed.
+pub const MAX_PLOTS: u8 = 12;
 
 /// An open recording with everything around it.
 pub struct Document {
@@ -90,31 +90,31 @@ pub struct Document {
     /// The processes of the recorded program, where it had several.
     pub processes: Option<processes::Processes>,
     /// How its recorder made it, in words; empty where none said so.
-    pub captured: Vec<(&'static str, String)>,
+    pub capture_info: Vec<(&'static str, String)>,
     changes: Changes,
     journal: Journal,
     /// Changes of a run of the program that died, to be offered.
-    pub offered: Option<Found>,
+    pub offered: Option<JournalContents>,
     /// What the person must know about former changes or those to come, once.
     pub notice: Option<String>,
     /// Moves with every jump, so that panels bring the moment into view.
     pub jumps: u64,
     /// How values are written; addresses and offsets are hex in any case.
-    pub numbers: Numbers,
+    pub numbers: NumberFormat,
     /// State of replays.
     pub replay: replay::State,
     /// The second recording beside it, if there is one.
-    pub comparing: comparison::State,
+    pub comparison: comparison::State,
     /// Replays in which writes were remembered.
-    pub writers: writers::Writers,
+    pub writers: writer_cache::WriterCache,
     /// State of tunings.
     pub tuning: tuning::state::State,
     /// State of watching memory.
-    pub watching: watching::State,
+    pub memory_trace: memory_trace::State,
     /// What is being found out of the recording.
-    pub finding_out: Option<Progress>,
+    pub derivation: Option<Progress>,
     /// What touches what is selected.
-    pub trail: trail::Trail,
+    pub xrefs: xref_trail::XrefTrail,
     /// What passes the filters that are lanes of the timeline.
     pub lanes: lanes::Lanes,
     /// Cursors A and B.
@@ -125,7 +125,7 @@ pub struct Document {
 
 /// Puts a journal that cannot be read out of the way of a new one, and says so.
 fn not_read(path: &Path, why: &journal::JournalError) -> String {
-    match journal::put_aside(path) {
+    match journal::move_to_backup(path) {
         Ok(to) => format!(
             "Former changes were not read: {why}. The file was put aside as {}.",
             to.display()
@@ -135,8 +135,8 @@ fn not_read(path: &Path, why: &journal::JournalError) -> String {
 }
 
 /// What a journal of the recording must agree with.
-fn of(recording: &Recording) -> Of {
-    Of {
+fn journal_key(recording: &Recording) -> JournalKey {
+    JournalKey {
         events: recording.events.len() as u64,
         gpu: recording.facts.identity.gpu_id,
         source: recording.facts.identity.source.clone(),
@@ -148,20 +148,25 @@ impl Document {
     /// order, and offered when it did not.
     #[must_use]
     pub fn new(path: PathBuf, recording: Arc<Recording>, facts: Arc<Facts>) -> Self {
-        Self::kept(path, None, recording, facts)
+        Self::with_journal_fallback(path, None, recording, facts)
     }
 
     /// The same; changes that cannot be kept beside the recording go to the file `elsewhere`.
     #[must_use]
-    pub fn kept(path: PathBuf, elsewhere: Option<PathBuf>, recording: Arc<Recording>, mut facts: Arc<Facts>) -> Self {
-        let of = of(&recording);
+    pub fn with_journal_fallback(
+        path: PathBuf,
+        elsewhere: Option<PathBuf>,
+        recording: Arc<Recording>,
+        mut facts: Arc<Facts>,
+    ) -> Self {
+        let of = journal_key(&recording);
         // Former edits need the buffers that they are of; without such edits, they are listed behind the first frame.
         let listing = BuffersOnDemand::new(&recording);
-        if facts.knows(Stage::Buffers) {
+        if facts.has_stage(Stage::Buffers) {
             listing.get();
         }
         let journal_path = journal::path_for(&path);
-        let mut journal = Journal::new(journal_path.clone(), of.clone()).or_in(elsewhere.clone());
+        let mut journal = Journal::new(journal_path.clone(), of.clone()).with_fallback(elsewhere.clone());
         let (mut changes, mut offered, mut notice) = (Changes::default(), None, None);
         match journal.hold() {
             Ok(true) => {
@@ -169,7 +174,11 @@ impl Document {
                 let resumed = resumed.and_then(|(text, path)| {
                     let found = journal::parse(&text, &of, &listing)?;
                     let beneath = Some(journal_path.clone());
-                    Some(Found { path, beneath, ..found })
+                    Some(JournalContents {
+                        path,
+                        base_path: beneath,
+                        ..found
+                    })
                 });
                 let resumes = resumed.is_some();
                 let read = match resumed {
@@ -183,11 +192,11 @@ impl Document {
                     Err(e) => notice = Some(not_read(&journal_path, &e)),
                 }
                 if offered.is_none() {
-                    offered = journal::read_aside(&journal_path, &of, &listing);
+                    offered = journal::read_backup(&journal_path, &of, &listing);
                 }
                 // One that tells another story than the journal beside the recording is not lost either.
                 if let Some(p) = elsewhere.filter(|_| offered.is_none() && !resumes) {
-                    offered = journal::read_free(&p, &of, &listing);
+                    offered = journal::read_unlocked(&p, &of, &listing);
                 }
             }
             Ok(false) => {
@@ -199,9 +208,9 @@ impl Document {
             }
             Err(e) => notice = Some(format!("Former changes were not read: {}: {e}", journal_path.display())),
         }
-        let buffers = match listing.asked() {
+        let buffers = match listing.into_listed() {
             Some(buffers) => {
-                if !facts.knows(Stage::Buffers) {
+                if !facts.has_stage(Stage::Buffers) {
                     Arc::make_mut(&mut facts)
                         .pending
                         .retain(|stage| *stage != Stage::Buffers);
@@ -231,16 +240,19 @@ impl Document {
             .file_name()
             .map_or_else(|| "recording".into(), |n| n.to_string_lossy().into_owned());
         let moment = 0;
-        let mut captured = recording.capture().map(|c| captured::told(&c)).unwrap_or_default();
-        captured.extend(recording.applied_edits().into_iter().map(captured::describe_edit));
+        let mut captured = recording
+            .capture()
+            .map(|c| capture_info::describe_capture(&c))
+            .unwrap_or_default();
+        captured.extend(recording.applied_edits().into_iter().map(capture_info::describe_edit));
         Self {
             title,
             is_edited_copy: !recording.applied_edits().is_empty(),
-            processes: processes::Processes::of(&path, &recording),
-            captured,
+            processes: processes::Processes::for_recording(&path, &recording),
+            capture_info: captured,
             moment,
             selection: Selection::Event,
-            history: History::new(Place {
+            history: History::new(HistoryEntry {
                 moment,
                 selection: Selection::Event,
             }),
@@ -248,18 +260,18 @@ impl Document {
             journal,
             offered: None,
             notice: None,
-            numbers: Numbers::default(),
+            numbers: NumberFormat::default(),
             jumps: 0,
             replay: replay::State::new(&recording),
-            comparing: comparison::State::default(),
-            writers: writers::Writers::default(),
+            comparison: comparison::State::default(),
+            writers: writer_cache::WriterCache::default(),
             tuning: tuning::state::State::default(),
-            watching: watching::State::default(),
-            finding_out: None,
-            trail: trail::Trail::default(),
+            memory_trace: memory_trace::State::default(),
+            derivation: None,
+            xrefs: xref_trail::XrefTrail::default(),
             lanes: lanes::Lanes::default(),
             cursors: cursors::Cursors::default(),
-            has_threads: times::sampled_threads(&recording.events),
+            has_threads: times::has_thread_ids(&recording.events),
             path,
             recording,
             facts,
@@ -271,7 +283,7 @@ impl Document {
     #[must_use]
     pub fn copy(&self) -> Self {
         let path = self.path.clone();
-        let nowhere = Journal::new(PathBuf::from("/dev/null"), of(&self.recording));
+        let nowhere = Journal::new(PathBuf::from("/dev/null"), journal_key(&self.recording));
         let (facts, buffers) = (Arc::clone(&self.facts), Arc::clone(&self.buffers));
         let mut copy = Self::bare(path, nowhere, Arc::clone(&self.recording), facts, buffers);
         copy.changes = self.changes.clone();
@@ -305,7 +317,7 @@ impl Document {
     /// The event of the first job or launch.
     #[must_use]
     pub fn first_work(&self) -> Option<u64> {
-        let launch = || Some(self.facts.called.as_ref()?.launches().first()?.event);
+        let launch = || Some(self.facts.api_trace.as_ref()?.launches().first()?.event);
         self.facts.jobs.first().map(|j| j.submit).or_else(launch)
     }
 
@@ -350,7 +362,7 @@ impl Document {
         self.moment = event.min(self.len().saturating_sub(1));
         self.selection = selection;
         self.jumps += 1;
-        self.history.go(Place {
+        self.history.go(HistoryEntry {
             moment: self.moment,
             selection: self.selection.clone(),
         });
@@ -394,7 +406,7 @@ impl Document {
         }
     }
 
-    fn arrive(&mut self, p: Place) {
+    fn arrive(&mut self, p: HistoryEntry) {
         self.moment = p.moment;
         self.selection = p.selection;
         self.jumps += 1;
@@ -408,39 +420,39 @@ impl Document {
 
     /// The register that is meant: the selected one, or that of the event at the moment.
     #[must_use]
-    pub fn register(&self) -> Option<u32> {
+    pub fn current_register(&self) -> Option<u32> {
         match self.selection {
             Selection::Register(r) => Some(r),
             _ => self
                 .recording
                 .events
                 .access(usize::try_from(self.moment).ok()?)
-                .and_then(|a| self.facts.register_of(&a)),
+                .and_then(|a| self.facts.find_register(&a)),
         }
     }
 
     /// The next access to the meant register after the moment, or the one before it. `writes`: writes only.
     #[must_use]
-    pub fn neighbour(&self, forward: bool, writes: bool) -> Option<u64> {
-        let fact = self.facts.registers.get(&self.register()?)?;
+    pub fn find_neighbour_access(&self, forward: bool, writes: bool) -> Option<u64> {
+        let fact = self.facts.registers.get(&self.current_register()?)?;
         let events = if writes {
             fact.accesses.writes()
         } else {
             fact.accesses.all()
         };
         let at = if forward {
-            events.upto(self.moment)
+            events.count_until(self.moment)
         } else {
-            events.before(self.moment).checked_sub(1)?
+            events.count_before(self.moment).checked_sub(1)?
         };
         events.get(at)
     }
 
     /// What a buffer holds. `None`: there is no such buffer, or its address space is not in the recording.
     #[must_use]
-    pub fn contents(&self, buffer: &str) -> Option<Contents> {
+    pub fn contents(&self, buffer: &str) -> Option<BufferContents> {
         let edited = self.changes.inputs().get(buffer).cloned();
-        Contents::new(Arc::clone(&self.buffers), buffer, edited)
+        BufferContents::new(Arc::clone(&self.buffers), buffer, edited)
     }
 
     /// The buffer that an address is in, and the byte of it. Of several, the one of the name `liked` is meant, else the
@@ -462,28 +474,28 @@ impl Document {
             return false;
         }
         self.before_journal();
-        self.journal.done(&change);
+        self.journal.log_change(&change);
         true
     }
 
     /// Changes that are offered are kept out of the way of new ones, until the person decides about them.
     fn before_journal(&mut self) {
-        if self.journal.started() {
+        if self.journal.has_started() {
             return;
         }
         let Some(found) = &mut self.offered else { return };
-        let beneath = found.beneath.take();
+        let beneath = found.base_path.take();
         if found.path != self.journal.path() && beneath.is_none() {
             return;
         }
         // What the other journal tells stands in this one too.
         if let Some(b) = beneath.filter(|b| b.is_file())
-            && let Err(e) = journal::forget(&b)
+            && let Err(e) = journal::discard(&b)
         {
             tracing::error!("{}: {e}", b.display());
         }
-        self.journal.forget_resumed();
-        match journal::put_aside(&found.path) {
+        self.journal.discard_resumed();
+        match journal::move_to_backup(&found.path) {
             Ok(to) => found.path = to,
             Err(e) => tracing::error!("{}: {e}", found.path.display()),
         }
@@ -493,7 +505,7 @@ impl Document {
     pub fn undo(&mut self) -> Option<Change> {
         let c = self.changes.undo()?;
         self.before_journal();
-        self.journal.undone();
+        self.journal.log_undo();
         Some(c)
     }
 
@@ -501,20 +513,20 @@ impl Document {
     pub fn redo(&mut self) -> Option<Change> {
         let c = self.changes.redo(&*self.buffers)?;
         self.before_journal();
-        self.journal.redone();
+        self.journal.log_redo();
         Some(c)
     }
 
     /// Takes up the changes that are offered, on top of those that were made since.
     pub fn accept_offered(&mut self) {
         let Some(found) = self.offered.take() else { return };
-        if found.path == self.journal.path() || found.beneath.is_some() {
+        if found.path == self.journal.path() || found.base_path.is_some() {
             // They stand in the journal already, and nothing was added to it.
             self.changes = found.changes;
             self.journal.start();
             return;
         }
-        let list: Vec<Change> = found.changes.done().cloned().collect();
+        let list: Vec<Change> = found.changes.applied().cloned().collect();
         let before = self.changes.places();
         for change in list {
             let change = match change {
@@ -528,7 +540,7 @@ impl Document {
             self.change(change);
         }
         // The file goes when its changes stand in the journal, not before.
-        if !matches!(self.journal.settle(), Keeping::Nowhere(_)) {
+        if !matches!(self.journal.flush(), SaveState::InMemory(_)) {
             let _ = std::fs::remove_file(&found.path);
         }
     }
@@ -540,33 +552,33 @@ impl Document {
     pub fn discard_offered(&mut self) -> Result<Option<PathBuf>, String> {
         let Some(found) = &self.offered else { return Ok(None) };
         let told = |e| format!("{}: {e}", found.path.display());
-        let to = journal::forget(&found.path).map_err(told)?;
-        if let Some(b) = found.beneath.as_ref().filter(|b| b.is_file()) {
-            journal::forget(b).map_err(|e| format!("{}: {e}", b.display()))?;
+        let to = journal::discard(&found.path).map_err(told)?;
+        if let Some(b) = found.base_path.as_ref().filter(|b| b.is_file()) {
+            journal::discard(b).map_err(|e| format!("{}: {e}", b.display()))?;
         }
-        self.journal.forget_resumed();
+        self.journal.discard_resumed();
         self.offered = None;
         Ok(Some(to))
     }
 
     /// Where the changes are kept, as far as is known now.
     #[must_use]
-    pub fn keeping(&self) -> Keeping {
-        self.journal.keeping()
+    pub fn save_state(&self) -> SaveState {
+        self.journal.save_state()
     }
 
     /// Tries to keep every change, waits until that was done, and tells where they are kept then.
     #[must_use]
-    pub fn settle(&self) -> Keeping {
-        self.journal.settle()
+    pub fn flush_journal(&self) -> SaveState {
+        self.journal.flush()
     }
 
     /// The whole journal, with the changes that could not be written.
     ///
     /// # Errors
     /// When what stands in the file already cannot be read.
-    pub fn whole_journal(&self) -> std::io::Result<Vec<u8>> {
-        self.journal.whole()
+    pub fn journal_contents(&self) -> std::io::Result<Vec<u8>> {
+        self.journal.read_all()
     }
 
     /// The type that a buffer's elements are read as.
@@ -580,7 +592,7 @@ impl Document {
     #[must_use]
     pub fn buffer_now(&self, name: &str) -> Option<(Vec<u8>, bool)> {
         let contents = self.contents(name)?;
-        Some((contents.whole(), contents.edited().is_some()))
+        Some((contents.read_all(), contents.edited().is_some()))
     }
 
     /// Gives a buffer new content from `offset` on. `false`: it does not fit.
@@ -668,11 +680,12 @@ impl Document {
         self.change(Change::Pin { register, on })
     }
 
-    /// Plots a register or a field of it, or takes it out of the plot. `false`: as many are plotted as there is room for.
-    pub fn plot(&mut self, line: &Plotted) -> bool {
+    /// Plots a register or a field of it, or takes it out of the plot. `false`: as many are plotted as there is room
+    /// for.
+    pub fn plot(&mut self, line: &PlotLine) -> bool {
         let now = self.changes.plots();
         let known = now.iter().find(|(_, l)| l == line).map(|(slot, _)| *slot);
-        let free = || (0..MOST_PLOTS).find(|s| now.iter().all(|(taken, _)| taken != s));
+        let free = || (0..MAX_PLOTS).find(|s| now.iter().all(|(taken, _)| taken != s));
         let Some(slot) = known.or_else(free) else {
             return false;
         };
@@ -685,13 +698,13 @@ impl Document {
 
     /// Whether a register or a field of it is plotted.
     #[must_use]
-    pub fn plots(&self, line: &Plotted) -> bool {
+    pub fn is_plotted(&self, line: &PlotLine) -> bool {
         self.changes.plots().iter().any(|(_, l)| l == line)
     }
 
     /// Ends the journal in good order, and what is still being found out.
     pub fn close(&mut self) {
-        if let Some(p) = self.finding_out.take() {
+        if let Some(p) = self.derivation.take() {
             p.cancel();
         }
         self.journal.close();
@@ -706,6 +719,6 @@ impl Document {
 
 /// Whether a path looks like something that can be opened.
 #[must_use]
-pub fn openable(path: &Path) -> bool {
+pub fn is_openable(path: &Path) -> bool {
     path.is_dir() || path.is_file()
 }

@@ -1,30 +1,30 @@
 //! The one moment, the one selection, and the way back through where the person has been.
 
-pub use kinescope_files::place::Selection;
+pub use kinescope_files::scene::Selection;
 
 /// A place that the person has been at.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct HistoryEntry {
     /// Event.
     pub moment: u64,
     /// Selection.
     pub selection: Selection,
 }
 
-/// Most places kept.
-const MOST: usize = 500;
+/// Maximum number of places kept.
+const MAX_HISTORY: usize = 500;
 
 /// Places in the order in which the person was there, and which of them is now.
 #[derive(Clone, Debug)]
 pub struct History {
-    places: Vec<Place>,
+    places: Vec<HistoryEntry>,
     at: usize,
 }
 
 impl History {
     /// A history that starts at a place.
     #[must_use]
-    pub fn new(place: Place) -> Self {
+    pub fn new(place: HistoryEntry) -> Self {
         Self {
             places: vec![place],
             at: 0,
@@ -32,13 +32,13 @@ impl History {
     }
 
     /// Goes to a new place; what lay ahead is forgotten.
-    pub fn go(&mut self, place: Place) {
+    pub fn go(&mut self, place: HistoryEntry) {
         if self.places.get(self.at) == Some(&place) {
             return;
         }
         self.places.truncate(self.at + 1);
         self.places.push(place);
-        if self.places.len() > MOST {
+        if self.places.len() > MAX_HISTORY {
             self.places.remove(0);
         }
         self.at = self.places.len() - 1;
@@ -57,13 +57,13 @@ impl History {
     }
 
     /// The place before this one.
-    pub fn back(&mut self) -> Option<Place> {
+    pub fn back(&mut self) -> Option<HistoryEntry> {
         self.at = self.at.checked_sub(1)?;
         self.places.get(self.at).cloned()
     }
 
     /// The place after this one.
-    pub fn forward(&mut self) -> Option<Place> {
+    pub fn forward(&mut self) -> Option<HistoryEntry> {
         let place = self.places.get(self.at + 1).cloned()?;
         self.at += 1;
         Some(place)
@@ -74,8 +74,8 @@ impl History {
 mod tests {
     use super::*;
 
-    fn at(moment: u64) -> Place {
-        Place {
+    fn at(moment: u64) -> HistoryEntry {
+        HistoryEntry {
             moment,
             selection: Selection::Event,
         }

@@ -2,21 +2,21 @@
 //! stands alone.
 
 use super::moment::Selection;
-use super::{Document, words};
+use super::{Document, descriptions};
 use crate::html;
 use crate::theme::text;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use kinescope_files::changes::Note;
 use kinescope_files::link::Link;
-use kinescope_files::place::Scene;
+use kinescope_files::scene::Scene;
 use maud::{Markup, PreEscaped, html};
 use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
 use std::fmt::Write as _;
 
 /// A note with what stands around it, as it is told to others.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Entry {
+pub struct NotebookEntry {
     /// What the person looked at.
     pub scene: Scene,
     /// What the note says.
@@ -35,8 +35,8 @@ pub struct Entry {
     pub link: String,
 }
 
-impl Entry {
-    fn of(doc: &Document, event: u64, note: &Note) -> Self {
+impl NotebookEntry {
+    fn new(doc: &Document, event: u64, note: &Note) -> Self {
         let jobs = &doc.facts.jobs;
         let job = jobs.partition_point(|j| j.submit <= event).checked_sub(1);
         let scene = note.scene(event);
@@ -45,11 +45,11 @@ impl Entry {
         Self {
             text: note.text.clone(),
             ns: doc.ns(event),
-            time: doc.time_text(event),
+            time: doc.format_time(event),
             job: job.and_then(|n| Some(jobs.get(n)?.index)),
-            line: words::line(doc, event),
-            selected: words::selected(doc, &scene.selection),
-            link: Link::to(&file, doc.len(), scene.clone()).to_string(),
+            line: descriptions::format_event(doc, event),
+            selected: descriptions::describe_selection(doc, &scene.selection),
+            link: Link::new(&file, doc.len(), scene.clone()).to_string(),
             scene,
         }
     }
@@ -74,31 +74,31 @@ impl Entry {
 
 /// The note at an event as others are told of it.
 #[must_use]
-pub fn entry(doc: &Document, event: u64) -> Option<Entry> {
-    Some(Entry::of(doc, event, doc.changes().notes().get(&event)?))
+pub fn entry(doc: &Document, event: u64) -> Option<NotebookEntry> {
+    Some(NotebookEntry::new(doc, event, doc.changes().notes().get(&event)?))
 }
 
 /// All notes, in the order of their events. Those beyond the last event belong to another recording and are left out.
 #[must_use]
-pub fn entries(doc: &Document) -> Vec<Entry> {
+pub fn entries(doc: &Document) -> Vec<NotebookEntry> {
     let notes = doc.changes().notes().range(..doc.len());
-    notes.map(|(e, n)| Entry::of(doc, *e, n)).collect()
+    notes.map(|(e, n)| NotebookEntry::new(doc, *e, n)).collect()
 }
 
 /// A short account of the recording, for the head of a notebook.
 #[must_use]
-pub fn about(doc: &Document) -> String {
+pub fn describe_recording(doc: &Document) -> String {
     let (events, jobs) = (doc.len(), doc.facts.jobs.len() as u64);
-    let mut told = text::counted(events, "event", "events");
+    let mut told = text::count_noun(events, "event", "events");
     if jobs > 0 {
-        let _ = write!(told, ", {}", text::counted(jobs, "job", "jobs"));
+        let _ = write!(told, ", {}", text::count_noun(jobs, "job", "jobs"));
     }
     told
 }
 
 /// The notebook as Markdown. `pictures`: for each entry the name of its picture's file, where it has one.
 #[must_use]
-pub fn markdown(title: &str, about: &str, entries: &[Entry], pictures: &[Option<String>]) -> String {
+pub fn markdown(title: &str, about: &str, entries: &[NotebookEntry], pictures: &[Option<String>]) -> String {
     let mut out = format!("# {}\n\n{about}\n", escaped(title));
     for (n, e) in entries.iter().enumerate() {
         let _ = write!(
@@ -146,7 +146,7 @@ fn escaped(text: &str) -> String {
 
 /// The notebook as a page of HTML. `pictures`: for each entry its picture as PNG, where it has one.
 #[must_use]
-pub fn page(title: &str, about: &str, entries: &[Entry], pictures: &[Option<Vec<u8>>]) -> String {
+pub fn page(title: &str, about: &str, entries: &[NotebookEntry], pictures: &[Option<Vec<u8>>]) -> String {
     let body = html! {
         h1 { (title) }
         p class="files" { (about) }
@@ -222,7 +222,7 @@ pub fn title(note: &Note) -> &str {
 
 /// Whether a note keeps more than its event.
 #[must_use]
-pub fn keeps_scene(note: &Note) -> bool {
+pub fn has_scene(note: &Note) -> bool {
     note.selection != Selection::Event || !note.panels.is_empty()
 }
 
@@ -230,8 +230,8 @@ pub fn keeps_scene(note: &Note) -> bool {
 mod tests {
     use super::*;
 
-    fn entry(text: &str) -> Entry {
-        Entry {
+    fn entry(text: &str) -> NotebookEntry {
+        NotebookEntry {
             scene: Scene {
                 event: 1200,
                 selection: Selection::Job(3),

@@ -10,8 +10,8 @@ use trace_core::recording::{Buffer, ElementType};
 /// The forms, for help and for who wrote none of them.
 pub const FORMS: &str = "0a ff, \"text\", f32:1.5, /expression/, ->0x1000, ->0x1000..0x2000, ->buffer";
 
-/// Most memory that an expression may take up once it is compiled, bytes.
-const MOST_COMPILED: usize = 4 << 20;
+/// Maximum memory that an expression may take up once it is compiled, bytes.
+const MAX_COMPILED_BYTES: usize = 4 << 20;
 
 /// Why a text says nothing to search for.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -56,8 +56,8 @@ pub fn parse(text: &str, element: Option<ElementType>, buffers: &[Buffer]) -> Re
     }
     if let Some(rest) = t.strip_prefix('/').filter(|r| !r.is_empty()) {
         let source = rest.strip_suffix('/').unwrap_or(rest);
-        let built = RegexBuilder::new(source).size_limit(MOST_COMPILED).build();
-        let regex = built.map_err(|e| PatternError::Expression(told(&e)))?;
+        let built = RegexBuilder::new(source).size_limit(MAX_COMPILED_BYTES).build();
+        let regex = built.map_err(|e| PatternError::Expression(describe_regex_error(&e)))?;
         return Ok(Pattern::Regex(regex));
     }
     let typed = t.split_once(':').and_then(|(name, value)| {
@@ -86,7 +86,7 @@ pub fn parse(text: &str, element: Option<ElementType>, buffers: &[Buffer]) -> Re
 }
 
 /// What is wrong with an expression, on one line: the last one of the message, which draws the place above it.
-fn told(e: &regex::Error) -> String {
+fn describe_regex_error(e: &regex::Error) -> String {
     let text = e.to_string();
     let last = text.lines().last().unwrap_or_default();
     last.strip_prefix("error: ").unwrap_or(last).to_owned()

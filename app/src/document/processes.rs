@@ -16,7 +16,7 @@ impl Processes {
     /// Returns the processes of a recording that was opened from `path`: by their index, or by itself beside it. `None`
     /// where the program had one process.
     #[must_use]
-    pub fn of(path: &Path, recording: &Recording) -> Option<Self> {
+    pub fn for_recording(path: &Path, recording: &Recording) -> Option<Self> {
         let (index, file) = match recording.processes() {
             Some(index) => {
                 let main = index.main()?.file.clone();
@@ -31,7 +31,7 @@ impl Processes {
 
     /// The process that is open.
     #[must_use]
-    pub fn open(&self) -> Option<&ProcessEntry> {
+    pub fn current(&self) -> Option<&ProcessEntry> {
         self.index.processes.get(self.open)
     }
 

@@ -1,23 +1,23 @@
 //! Replays from the window: the plan, the run and what came of it.
 
 use super::boards::{self, Boards};
-use super::compared::{OutputDiff, compare};
-use super::contents::Contents;
-use super::reach::Reach;
-use super::recorded::Buffers;
+use super::buffer_index::Buffers;
+use super::contents::BufferContents;
+use super::output_diff::{OutputDiff, compare};
+use super::plan_footprint::PlanFootprint;
 use super::transfers;
-use super::tuning::near::outputs_near;
+use super::tuning::tolerance::parse_output_rules;
 use super::workspace::How;
 use crate::theme::text;
 use replay_engine::client::boards::Board;
-use replay_engine::client::fitting::{Fit, FittingTarget, RecordedDevice, fit_of};
+use replay_engine::client::fitting::{Fit, FittingTarget, RecordedDevice, determine_fit};
 use replay_engine::client::{ClientError, Lease, Phase};
 use replay_engine::device::qemu::PACKAGE;
 use replay_engine::device::{Containment, DeviceInfo};
 use replay_engine::plan::{CompileError, CompileOptions, Compiled, Edits, Pace, compile};
-use replay_engine::run::calls::{Against, hold_against};
+use replay_engine::run::calls::{ComparisonRules, compare_outputs};
 use replay_engine::run::{Outcome, Verdict};
-use replay_engine::verify::{MOST_STEPS, Reason, Refusal, Verified, Work, verify_within};
+use replay_engine::verify::{MAX_STEPS, Reason, Refusal, Verified, Work, verify_within};
 use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::{Arc, Mutex};
@@ -25,7 +25,7 @@ use trace_core::progress::Progress;
 use trace_core::recording::Recording;
 
 /// The board that is there without any hardware.
-pub const SOFTWARE: &str = "software:mali-g71";
+pub const DEFAULT_SIMULATOR: &str = "software:mali-g71";
 
 /// State of replays of a document.
 #[derive(Default)]
@@ -51,9 +51,9 @@ pub struct State {
     /// Whether recorded idle time is kept.
     pub keep_gaps: bool,
     /// How calls are done again.
-    pub how: How,
+    pub api_options: How,
     /// How alike outputs of calls have to be, as the person writes it; empty: bit for bit.
-    pub alike: String,
+    pub tolerance: String,
     /// Registers that the map does not know and that the person allows, byte offsets.
     pub allowed: Vec<Range<u32>>,
     /// Runs of one replay.
@@ -63,11 +63,11 @@ pub struct State {
     /// The device that the plan was made for.
     pub device: Option<DeviceInfo>,
     /// What the chosen board said of itself when it was asked before a plan was made for it.
-    pub asked: Option<DeviceInfo>,
+    pub queried_device: Option<DeviceInfo>,
     /// What the checks before the push proved, or why the plan is refused.
     pub verified: Option<Result<Verified, Refusal>>,
     /// What the plan may touch.
-    pub reach: Arc<Reach>,
+    pub footprint: Arc<PlanFootprint>,
     /// The run that is going on.
     pub running: Option<Progress>,
     /// What it is doing.
@@ -79,37 +79,37 @@ pub struct State {
     /// Revision of the changes that it ran with.
     pub outcome_revision: u64,
     /// What became of the last attempt to replay, when it left no outcome, in words.
-    pub missed: Option<&'static str>,
+    pub last_failure: Option<&'static str>,
     /// A board that did not answer when it was asked last.
-    pub silent: Option<String>,
+    pub unresponsive_board: Option<String>,
     /// Boards of which the person has accepted, since this recording was opened, that nothing contains them.
     pub uncontained: BTreeSet<String>,
     /// Boards whose driver contains what is played, that the person has let replays on since this recording was opened.
-    pub let_on: BTreeSet<String>,
+    pub confirmed_drivers: BTreeSet<String>,
     /// Outputs beside the recorded ones.
-    pub compared: Vec<OutputDiff>,
+    pub output_diffs: Vec<OutputDiff>,
     /// Why the last plan or replay could not be made.
-    pub error: Option<Trouble>,
+    pub error: Option<ReplayError>,
 }
 
 /// Why a plan or a replay could not be made.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Trouble {
+pub struct ReplayError {
     /// What kind of trouble, and so what can be done about it.
-    pub kind: TroubleKind,
+    pub kind: ReplayErrorKind,
     /// What happened, to what, and what to do, in a sentence or two.
     pub text: String,
     /// Whether it is that nobody answered, or ceased to.
-    pub silent: bool,
+    pub is_unresponsive: bool,
     /// The unknown register that stands in the way, byte offsets: the person may allow it.
     pub allow: Option<Range<u32>>,
     /// Whether the target is another device than the recorded one.
     pub unfit: bool,
 }
 
-/// Kinds of [`Trouble`].
+/// Kinds of [`ReplayError`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TroubleKind {
+pub enum ReplayErrorKind {
     /// The person stopped it.
     Stopped,
     /// The board cannot be had, or was lost in the middle.
@@ -121,47 +121,47 @@ pub enum TroubleKind {
     Plan,
 }
 
-impl From<ClientError> for Trouble {
+impl From<ClientError> for ReplayError {
     fn from(e: ClientError) -> Self {
         let silent = matches!(e, ClientError::Unreachable { .. } | ClientError::Lost { .. });
         let unfit = matches!(e, ClientError::OtherGpu { .. } | ClientError::OtherDevice { .. });
         let kind = match e {
-            ClientError::Cancelled => TroubleKind::Stopped,
+            ClientError::Cancelled => ReplayErrorKind::Stopped,
             ClientError::PlanRefused(_)
             | ClientError::AgentRefusedPlan(_)
             | ClientError::OtherGpu { .. }
             | ClientError::OtherDevice { .. }
             | ClientError::PageMissing { .. }
-            | ClientError::TooLarge(_) => TroubleKind::Plan,
-            _ => TroubleKind::Board,
+            | ClientError::TooLarge(_) => ReplayErrorKind::Plan,
+            _ => ReplayErrorKind::Board,
         };
         let text = e.to_string();
         Self {
             kind,
             text,
-            silent,
+            is_unresponsive: silent,
             allow: None,
             unfit,
         }
     }
 }
 
-impl From<CompileError> for Trouble {
+impl From<CompileError> for ReplayError {
     fn from(e: CompileError) -> Self {
         let allow = match e {
             CompileError::UnknownRegister { offset, .. } => offset.checked_add(4).map(|end| offset..end),
             _ => None,
         };
         let kind = match e {
-            CompileError::Cancelled(_) => TroubleKind::Stopped,
-            _ => TroubleKind::Plan,
+            CompileError::Cancelled(_) => ReplayErrorKind::Stopped,
+            _ => ReplayErrorKind::Plan,
         };
         let unfit = matches!(e, CompileError::OtherHardware { .. });
         let (text, silent) = (e.to_string(), false);
         Self {
             kind,
             text,
-            silent,
+            is_unresponsive: silent,
             allow,
             unfit,
         }
@@ -176,22 +176,22 @@ impl State {
             recorded: RecordedDevice::new(recording),
             ..Self::default()
         };
-        this.meet(&Boards::new(None));
+        this.set_reachable(&Boards::new(None));
         this
     }
 
     /// Takes up which targets can be reached: which of them fit, and what this machine lacks for them. It looks for
     /// files; agents are not asked.
-    pub fn meet(&mut self, reachable: &Boards) {
+    pub fn set_reachable(&mut self, reachable: &Boards) {
         self.fitting = reachable.fitting_targets(&self.recorded, self.boards.as_deref().unwrap_or_default());
-        self.lacks_qemu = reachable.missing("qemu:").is_some();
-        self.missing = reachable.missing(self.board());
+        self.lacks_qemu = reachable.describe_missing("qemu:").is_some();
+        self.missing = reachable.describe_missing(self.board());
         self.agents = reachable.paired_agents();
         self.reachable = Some(reachable.clone());
     }
 
     /// Returns the names of the paired agents that were not asked for their devices yet.
-    pub fn unasked_agents(&self) -> impl Iterator<Item = &str> {
+    pub fn unqueried_agents(&self) -> impl Iterator<Item = &str> {
         let of = |board: &str, agent: &str| {
             let rest = board.strip_prefix("agent:").and_then(|b| b.strip_prefix(agent));
             rest.is_some_and(|r| r.is_empty() || r.starts_with('/'))
@@ -202,7 +202,7 @@ impl State {
 
     /// Whether the recording is an API trace.
     #[must_use]
-    pub fn is_of_calls(&self) -> bool {
+    pub fn is_api_trace(&self) -> bool {
         self.recorded.calls
     }
 
@@ -214,20 +214,20 @@ impl State {
 
     /// The target that is chosen where the person says nothing: the first that fits, else a simulator.
     #[must_use]
-    pub fn software(&self) -> &str {
-        self.fitting.first().map_or(SOFTWARE, |t| t.name.as_str())
+    pub fn simulator(&self) -> &str {
+        self.fitting.first().map_or(DEFAULT_SIMULATOR, |t| t.name.as_str())
     }
 
     /// Whether there is a simulator that the recording can be replayed on, as far as is known.
     #[must_use]
-    pub fn has_software(&self) -> bool {
-        self.software().starts_with("software:") && self.fit(self.software()) != Fit::Unfit
+    pub fn has_simulator(&self) -> bool {
+        self.simulator().starts_with("software:") && self.fit(self.simulator()) != Fit::Unfit
     }
 
     /// Whether nothing is chosen and nothing is known that fits.
     #[must_use]
     pub fn has_no_target(&self) -> bool {
-        self.board.is_empty() && self.fitting.is_empty() && self.fit(SOFTWARE) == Fit::Unfit
+        self.board.is_empty() && self.fitting.is_empty() && self.fit(DEFAULT_SIMULATOR) == Fit::Unfit
     }
 
     /// Whether a target fits the recording, as far as its name and what it said of itself tell.
@@ -236,10 +236,10 @@ impl State {
         let chosen = self
             .device
             .as_ref()
-            .or(self.asked.as_ref())
+            .or(self.queried_device.as_ref())
             .filter(|_| target == self.board());
         match chosen.or_else(|| self.listed(target)) {
-            Some(info) => fit_of(&self.recorded, info),
+            Some(info) => determine_fit(&self.recorded, info),
             None => self
                 .reachable
                 .as_ref()
@@ -299,15 +299,15 @@ impl State {
     ///
     /// # Errors
     /// What is wrong with the text that says how alike they have to be, in words.
-    pub fn against(&self, known: &Buffers) -> Result<Against, String> {
-        let (rules, rule) = outputs_near(&self.alike)?;
-        let back = |name: &String| known.carrier(name).is_some_and(|c| !c.carries.is_given());
+    pub fn parse_tolerance(&self, known: &Buffers) -> Result<ComparisonRules, String> {
+        let (rules, rule) = parse_output_rules(&self.tolerance)?;
+        let back = |name: &String| known.origin(name).is_some_and(|c| !c.kind.is_replaceable());
         match rules.keys().find(|name| !back(name)) {
             Some(odd) => Err(format!("the recording brings back no '{odd}'")),
-            None => Ok(Against {
+            None => Ok(ComparisonRules {
                 rules,
                 rule,
-                ..Against::default()
+                ..ComparisonRules::default()
             }),
         }
     }
@@ -316,7 +316,7 @@ impl State {
     #[must_use]
     pub fn board(&self) -> &str {
         if self.board.is_empty() {
-            self.software()
+            self.simulator()
         } else {
             &self.board
         }
@@ -328,10 +328,10 @@ impl State {
             board.clone_into(&mut self.board);
             self.plan = None;
             self.device = None;
-            self.asked = None;
+            self.queried_device = None;
             self.verified = None;
             self.error = None;
-            let missing = |all: &Boards| all.missing(board);
+            let missing = |all: &Boards| all.describe_missing(board);
             self.missing = self.reachable.as_ref().and_then(missing);
         }
     }
@@ -346,21 +346,21 @@ impl State {
     #[must_use]
     pub fn info(&self) -> Option<&DeviceInfo> {
         let listed = || self.listed(self.board());
-        self.device.as_ref().or(self.asked.as_ref()).or_else(listed)
+        self.device.as_ref().or(self.queried_device.as_ref()).or_else(listed)
     }
 
     /// Whether a replay may touch something real: every board but those of this machine that are software by their name
     /// and those that say that they are.
     #[must_use]
-    pub fn real(&self) -> bool {
+    pub fn is_hardware(&self) -> bool {
         let software = |i: &DeviceInfo| i.containment == Containment::Software;
-        !boards::is_software(self.board()) && !self.info().is_some_and(software)
+        !boards::is_simulator(self.board()) && !self.info().is_some_and(software)
     }
 
     /// Whether the chosen board may be hardware and has not said yet what it is: it is asked before the person is.
     #[must_use]
-    pub fn unasked(&self) -> bool {
-        self.info().is_none() && self.real()
+    pub fn is_unqueried(&self) -> bool {
+        self.info().is_none() && self.is_hardware()
     }
 
     /// Whether the driver of the chosen board contains what is played on it, as far as is known.
@@ -369,26 +369,26 @@ impl State {
         self.info().is_some_and(|i| i.containment == Containment::Driver)
     }
 
-    /// Whether the person is asked before a replay: every time for hardware, once where its driver contains replays as it
-    /// does every other program.
+    /// Whether the person is asked before a replay: every time for hardware, once where its driver contains replays as
+    /// it does every other program.
     #[must_use]
-    pub fn asks(&self) -> bool {
-        self.real() && !(self.is_driven() && self.let_on.contains(self.board()))
+    pub fn needs_confirmation(&self) -> bool {
+        self.is_hardware() && !(self.is_driven() && self.confirmed_drivers.contains(self.board()))
     }
 
     /// The person said yes to the question.
-    pub fn let_on(&mut self) {
+    pub fn confirm(&mut self) {
         let board = self.board().to_owned();
-        if self.asks_for_containment() {
+        if self.needs_containment_consent() {
             self.uncontained.insert(board);
         } else if self.is_driven() {
-            self.let_on.insert(board);
+            self.confirmed_drivers.insert(board);
         }
     }
 
     /// Whether nothing contains the chosen board, as far as is known, and the person has not accepted that yet.
     #[must_use]
-    pub fn asks_for_containment(&self) -> bool {
+    pub fn needs_containment_consent(&self) -> bool {
         let nothing = |i: &DeviceInfo| i.containment == Containment::None;
         self.info().is_some_and(nothing) && !self.uncontained.contains(self.board())
     }
@@ -401,18 +401,18 @@ impl State {
     }
 
     /// Takes a plan up.
-    pub fn planned(&mut self, p: Planned) {
+    pub fn set_plan(&mut self, p: PreparedReplay) {
         self.plan = Some((p.compiled, p.revision));
         self.device = Some(p.device);
         self.verified = Some(p.verified);
-        self.reach = Arc::new(p.reach);
+        self.footprint = Arc::new(p.footprint);
     }
 }
 
 /// What a plan is made of, taken from the document so that it can be made on another thread.
-pub struct Order {
+pub struct ReplayRequest {
     pub(super) recording: Arc<Recording>,
-    pub(super) edited: Vec<Contents>,
+    pub(super) edited: Vec<BufferContents>,
     pub(super) boards: Boards,
     pub(super) board: String,
     /// Whether hardware may be touched.
@@ -420,9 +420,9 @@ pub struct Order {
     /// Whether the person has accepted that nothing contains the board.
     pub(super) uncontained: bool,
     pub(super) pace: Pace,
-    pub(super) how: How,
+    pub(super) api_options: How,
     /// What outputs of calls are held against.
-    pub(super) against: Against,
+    pub(super) against: ComparisonRules,
     /// Unknown registers that the person allows, byte offsets.
     pub(super) allowed: Vec<Range<u32>>,
     pub(super) repeat: u32,
@@ -431,7 +431,7 @@ pub struct Order {
 }
 
 /// A plan and what is known of it.
-pub struct Planned {
+pub struct PreparedReplay {
     /// The plan and its pages.
     pub compiled: Arc<Compiled>,
     /// The device.
@@ -441,17 +441,17 @@ pub struct Planned {
     /// Revision of the changes.
     pub revision: u64,
     /// What it may touch.
-    pub reach: Reach,
+    pub footprint: PlanFootprint,
     /// Nanoseconds that compiling and checking took.
     pub plan_ns: u64,
 }
 
-impl Order {
+impl ReplayRequest {
     fn say(&self, text: &str) {
         say(&self.phase, text);
     }
 
-    fn lease(&self) -> Result<Lease, Trouble> {
+    fn lease(&self) -> Result<Lease, ReplayError> {
         self.say("asking the board");
         Ok(self.boards.open(&self.board)?)
     }
@@ -481,41 +481,47 @@ fn say(phase: &Mutex<String>, text: &str) {
 ///
 /// # Errors
 /// When the board cannot be had, or the recording cannot become a plan for it.
-pub fn plan(order: &Order, progress: &Progress) -> Result<Planned, Trouble> {
+pub fn prepare(order: &ReplayRequest, progress: &Progress) -> Result<PreparedReplay, ReplayError> {
     let lease = order.lease()?;
     planned(order, lease.info(), progress)
 }
 
 /// What a plan is told of a person's inputs.
 #[must_use]
-pub fn edits_of(edited: &[Contents]) -> Edits {
-    let inputs = edited.iter().map(|c| (c.buffer().name.clone(), c.whole()));
+pub fn build_edits(edited: &[BufferContents]) -> Edits {
+    let inputs = edited.iter().map(|c| (c.buffer().name.clone(), c.read_all()));
     Edits {
         inputs: inputs.collect(),
         ..Edits::default()
     }
 }
 
-fn planned(order: &Order, device: &DeviceInfo, progress: &Progress) -> Result<Planned, Trouble> {
-    order.boards.fits(&order.recording, &order.board, device)?;
-    order.boards.start_ahead(&order.board);
+fn planned(order: &ReplayRequest, device: &DeviceInfo, progress: &Progress) -> Result<PreparedReplay, ReplayError> {
+    order.boards.check_fit(&order.recording, &order.board, device)?;
+    order.boards.start_early(&order.board);
     order.say("compiling the plan");
     let since = std::time::Instant::now();
     let options = CompileOptions {
         pace: order.pace,
         allow_unknown: order.allowed.clone(),
-        graph: order.how.graph,
-        step: order.how.step,
-        no_restore: order.how.no_restore,
-        memory: order.how.memory,
+        graph: order.api_options.graph,
+        step: order.api_options.step,
+        no_restore: order.api_options.no_restore,
+        memory: order.api_options.memory,
         ..Default::default()
     };
-    let compiled = compile(&order.recording, &edits_of(&order.edited), device, &options, progress)?;
+    let compiled = compile(
+        &order.recording,
+        &build_edits(&order.edited),
+        device,
+        &options,
+        progress,
+    )?;
     order.say("checking the plan");
     let verified = checked(&compiled, device, progress)?;
-    let reach = Reach::of(&compiled.plan, &order.recording);
-    Ok(Planned {
-        reach,
+    let reach = PlanFootprint::for_plan(&compiled.plan, &order.recording);
+    Ok(PreparedReplay {
+        footprint: reach,
         compiled: Arc::new(compiled),
         device: device.clone(),
         verified,
@@ -529,8 +535,8 @@ fn checked(
     compiled: &Compiled,
     device: &DeviceInfo,
     progress: &Progress,
-) -> Result<Result<Verified, Refusal>, Trouble> {
-    let work = Work::new(MOST_STEPS, progress);
+) -> Result<Result<Verified, Refusal>, ReplayError> {
+    let work = Work::new(MAX_STEPS, progress);
     match verify_within(&compiled.plan, &compiled.pages, device, &work) {
         Err(r) if r.reason == Reason::GivenUp => Err(ClientError::Cancelled.into()),
         done => Ok(done),
@@ -538,11 +544,11 @@ fn checked(
 }
 
 /// What a replay gave.
-pub struct Played {
+pub struct ReplayResult {
     /// The plan, which was made even when the replay could not be.
-    pub planned: Planned,
+    pub prepared: PreparedReplay,
     /// What it did and its outputs beside the recorded ones, or why it could not.
-    pub outcome: Result<(Arc<Outcome>, Vec<OutputDiff>), Trouble>,
+    pub outcome: Result<(Arc<Outcome>, Vec<OutputDiff>), ReplayError>,
 }
 
 /// Makes a plan, pushes it and runs it.
@@ -550,21 +556,21 @@ pub struct Played {
 /// # Errors
 /// When there is no board or no plan. What happens afterwards stands in [`Played`]; a replay that diverges is no
 /// trouble.
-pub fn play(order: &Order, progress: &Progress) -> Result<Played, Trouble> {
+pub fn run_replay(order: &ReplayRequest, progress: &Progress) -> Result<ReplayResult, ReplayError> {
     let mut lease = order.lease()?;
     let device = lease.info().clone();
     let planned = planned(order, &device, progress)?;
     if let Some(text) = order.unconfirmed(&device) {
         // The plan stays, and what the board says of itself: the question can tell both.
-        let trouble = Trouble {
-            kind: TroubleKind::Unconfirmed,
-            silent: false,
+        let trouble = ReplayError {
+            kind: ReplayErrorKind::Unconfirmed,
+            is_unresponsive: false,
             allow: None,
             unfit: false,
             text,
         };
-        return Ok(Played {
-            planned,
+        return Ok(ReplayResult {
+            prepared: planned,
             outcome: Err(trouble),
         });
     }
@@ -572,23 +578,26 @@ pub fn play(order: &Order, progress: &Progress) -> Result<Played, Trouble> {
         lease.accept_no_containment()?;
     }
     let outcome = run(order, &mut lease, &planned, progress);
-    Ok(Played { planned, outcome })
+    Ok(ReplayResult {
+        prepared: planned,
+        outcome,
+    })
 }
 
 fn run(
-    order: &Order,
+    order: &ReplayRequest,
     lease: &mut Lease,
-    planned: &Planned,
+    planned: &PreparedReplay,
     progress: &Progress,
-) -> Result<(Arc<Outcome>, Vec<OutputDiff>), Trouble> {
+) -> Result<(Arc<Outcome>, Vec<OutputDiff>), ReplayError> {
     let phase = Arc::clone(&order.phase);
     lease.on_phase(move |p: Phase| say(&phase, p.name()));
     let mut outcome = lease.replay(&planned.compiled, order.repeat, progress, false)?;
     outcome.timing.plan_ns = planned.plan_ns;
     order.say("comparing outputs");
     let compared = if outcome.calls.is_some() {
-        hold_against(&mut outcome, &order.recording, &order.against);
-        transfers::compared(&order.recording, &mut outcome.outputs)
+        compare_outputs(&mut outcome, &order.recording, &order.against);
+        transfers::compare_outputs(&order.recording, &mut outcome.outputs)
     } else {
         let all = outcome.outputs.iter();
         all.filter_map(|o| compare(&order.recording, o)).collect()
@@ -598,7 +607,7 @@ fn run(
 
 /// How a replay ended, in a word, or in a line where not everything was computed.
 #[must_use]
-pub fn verdict(outcome: &Outcome) -> String {
+pub fn format_verdict(outcome: &Outcome) -> String {
     match outcome.verdict {
         Verdict::Match if outcome.computed => "Matched".to_owned(),
         Verdict::Match => outcome.verdict_line(),
@@ -609,21 +618,21 @@ pub fn verdict(outcome: &Outcome) -> String {
 
 /// A replay on one line: reads, interrupts, time.
 #[must_use]
-pub fn summary(outcome: &Outcome) -> String {
+pub fn format_summary(outcome: &Outcome) -> String {
     let run = outcome.timing.runs_ns.first().copied().unwrap_or(0);
-    format!("in {} · {}", text::duration(run), compared(outcome))
+    format!("in {} · {}", text::duration(run), format_compared(outcome))
 }
 
 /// What of a replay was compared: reads, interrupts.
 #[must_use]
-pub fn compared(outcome: &Outcome) -> String {
+pub fn format_compared(outcome: &Outcome) -> String {
     if let Some(calls) = &outcome.calls {
-        let launches = text::counted(calls.launches, "launch", "launches");
+        let launches = text::count_noun(calls.launches, "launch", "launches");
         let outputs = match calls.free_outputs() {
             (differ, all) if all > 0 => format!(
                 "with your inputs {} of {} differ",
                 text::count(differ),
-                text::counted(all, "output", "outputs")
+                text::count_noun(all, "output", "outputs")
             ),
             _ => format!(
                 "{} of {} outputs",
@@ -649,13 +658,13 @@ mod tests {
     fn the_check_before_the_push_is_given_up_when_the_person_stops_it() {
         let sample = concat!(env!("CARGO_MANIFEST_DIR"), "/../sample-traces/vecadd.kine");
         let recording = trace_core::import::open(sample.as_ref(), &Progress::new()).unwrap();
-        let device = boards::factories().open(SOFTWARE).unwrap().info().clone();
+        let device = boards::factories().open(DEFAULT_SIMULATOR).unwrap().info().clone();
         let (edits, options) = (Edits::default(), CompileOptions::default());
         let compiled = compile(&recording, &edits, &device, &options, &Progress::new()).unwrap();
         assert!(checked(&compiled, &device, &Progress::new()).unwrap().is_ok());
         let stopped = Progress::new();
         stopped.cancel();
         let trouble = checked(&compiled, &device, &stopped).unwrap_err();
-        assert_eq!(trouble.kind, TroubleKind::Stopped);
+        assert_eq!(trouble.kind, ReplayErrorKind::Stopped);
     }
 }

@@ -1,15 +1,15 @@
 //! The targets that a person can choose for a replay, in the order in which menus show them.
 
-use super::boards::software;
+use super::boards::list_simulators;
 use super::replay::State;
-use replay_engine::client::boards::{Board, Reach};
+use replay_engine::client::boards::{Availability, Board};
 use replay_engine::client::fitting::Fit;
 use replay_engine::device::qemu::QEMU_MODELS;
 use trace_core::registers::device_name;
 
 /// A target as lists show it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Target {
+pub struct TargetRow {
     /// What `--on` takes.
     pub name: String,
     /// What it is: `Mali-G71`, `ATI Radeon 7000 (RV100 QY)`; empty when it was not asked yet.
@@ -28,11 +28,11 @@ impl State {
     /// Returns the targets that can be chosen: those that fit first, then those that may, then the others. A recording
     /// of registers is offered the simulators, QEMU's models and agents' devices; an API trace CUDA devices.
     #[must_use]
-    pub fn targets(&self) -> Vec<Target> {
-        let mut all: Vec<Target> = Vec::new();
-        let calls = self.is_of_calls();
+    pub fn targets(&self) -> Vec<TargetRow> {
+        let mut all: Vec<TargetRow> = Vec::new();
+        let calls = self.is_api_trace();
         if !calls {
-            all.extend(software().map(|(name, model)| Target {
+            all.extend(list_simulators().map(|(name, model)| TargetRow {
                 device: model.gpu_name.to_owned(),
                 description: model.description.to_owned(),
                 state: "in this program".to_owned(),
@@ -53,7 +53,7 @@ impl State {
             all.extend(QEMU_MODELS.iter().map(|model| {
                 let name = model.target();
                 let lacks = self.lacks(&name);
-                Target {
+                TargetRow {
                     device: device_name(model.vendor, model.device).unwrap_or_default().to_owned(),
                     description: format!("{:04x}:{:04x} as QEMU emulates it", model.vendor, model.device),
                     state: lacks.unwrap_or("in QEMU").to_owned(),
@@ -69,7 +69,10 @@ impl State {
                 all.push(self.named(name));
             }
         }
-        for t in all.iter_mut().filter(|t| self.silent.as_ref() == Some(&t.name)) {
+        for t in all
+            .iter_mut()
+            .filter(|t| self.unresponsive_board.as_ref() == Some(&t.name))
+        {
             (t.state, t.free) = ("no answer".to_owned(), false);
         }
         all.sort_by_key(|t| match t.fit {
@@ -81,7 +84,7 @@ impl State {
     }
 
     /// A target that nobody listed.
-    fn named(&self, name: &str) -> Target {
+    fn named(&self, name: &str) -> TargetRow {
         let info = self.info().filter(|_| name == self.board());
         let lacks = self.lacks(name);
         let (state, free) = match (lacks, info) {
@@ -89,7 +92,7 @@ impl State {
             (None, None) => ("not asked yet".to_owned(), true),
             (None, Some(_)) => (String::new(), true),
         };
-        Target {
+        TargetRow {
             name: name.to_owned(),
             device: info.map_or_else(String::new, |i| match i.gpu_name.as_str() {
                 "" => i.description.clone(),
@@ -102,14 +105,14 @@ impl State {
         }
     }
 
-    fn of_board(&self, b: &Board) -> Target {
+    fn of_board(&self, b: &Board) -> TargetRow {
         let (state, free) = match &b.reach {
-            Reach::Here => ("in this program".to_owned(), true),
-            Reach::Free => ("free".to_owned(), true),
-            Reach::Busy(who) => (format!("held by {who}"), false),
-            Reach::Away(why) => (format!("away: {why}"), false),
+            Availability::Here => ("in this program".to_owned(), true),
+            Availability::Free => ("free".to_owned(), true),
+            Availability::Busy(who) => (format!("held by {who}"), false),
+            Availability::Away(why) => (format!("away: {why}"), false),
         };
-        Target {
+        TargetRow {
             name: b.name.clone(),
             device: b.info.as_ref().map_or_else(String::new, |i| i.gpu_name.clone()),
             description: b.description.clone(),

@@ -1,10 +1,10 @@
 //! What a document says of its next replay: how safe it is, and what its plan is made of.
 
 use super::Document;
-use super::boards::{self, Boards, contained};
-use super::contents::Contents;
+use super::boards::{self, Boards, describe_containment};
+use super::contents::BufferContents;
 use super::moment::Selection;
-use super::replay::Order;
+use super::replay::ReplayRequest;
 use crate::theme::text;
 use replay_engine::device::Containment;
 use replay_engine::plan::Pace;
@@ -14,7 +14,7 @@ use std::sync::Arc;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Safety {
     /// The board was not asked yet what contains it.
-    Unasked,
+    Unqueried,
     /// The board says what contains it; no plan is proved.
     Contained(Containment),
     /// The plan was walked and all of it is the board's own.
@@ -32,19 +32,19 @@ impl Document {
         let replay = &self.replay;
         let by = match replay.info() {
             Some(i) => i.containment,
-            None if boards::is_software(replay.board()) => Containment::Software,
-            None => return Safety::Unasked,
+            None if boards::is_simulator(replay.board()) => Containment::Software,
+            None => return Safety::Unqueried,
         };
         match &replay.verified {
             Some(Err(_)) => Safety::Refused,
-            Some(Ok(v)) if self.plan_is_fresh() && v.unproved.is_empty() => Safety::Proved(by),
-            Some(Ok(v)) if self.plan_is_fresh() => Safety::Bounded(by, v.unproved.len()),
+            Some(Ok(v)) if self.is_plan_current() && v.unproved.is_empty() => Safety::Proved(by),
+            Some(Ok(v)) if self.is_plan_current() => Safety::Bounded(by, v.unproved.len()),
             _ => Safety::Contained(by),
         }
     }
 
     /// Selects the first fault of the last replay, or its first divergence, so that it is explained.
-    pub fn go_to_what_went_wrong(&mut self) {
+    pub fn go_to_first_failure(&mut self) {
         let Some(o) = self.replay.outcome.clone() else { return };
         if let Some(f) = o.faults.first() {
             self.go_with(f.event, Selection::Fault(0));
@@ -55,23 +55,23 @@ impl Document {
 
     /// Whether there is a plan and it was made of the changes as they are now.
     #[must_use]
-    pub fn plan_is_fresh(&self) -> bool {
+    pub fn is_plan_current(&self) -> bool {
         let now = self.changes().revision();
         self.replay.plan.as_ref().is_some_and(|(_, r)| *r == now)
     }
 
     /// What is known of the safety of a replay, in sentences.
     #[must_use]
-    pub fn safety_told(&self) -> String {
+    pub fn describe_safety(&self) -> String {
         let replay = &self.replay;
         let by = match (replay.info(), self.safety()) {
-            (_, Safety::Unasked) => {
+            (_, Safety::Unqueried) => {
                 return "Not known yet: this board was not asked. What keeps it from foreign memory is known once there is a \
                         plan; a replay asks the board first, and then you."
                     .into();
             }
-            (Some(i), _) => contained(i.containment),
-            (None, _) => contained(Containment::Software),
+            (Some(i), _) => describe_containment(i.containment),
+            (None, _) => describe_containment(Containment::Software),
         };
         let name = replay
             .info()
@@ -79,14 +79,14 @@ impl Document {
         let mut told = format!("{name}: {by}.");
         match &replay.verified {
             Some(Err(why)) => told += &format!(" The plan may not run: {why}."),
-            Some(Ok(v)) if self.plan_is_fresh() && self.facts.calls.is_some() => {
+            Some(Ok(v)) if self.is_plan_current() && self.facts.calls.is_some() => {
                 told += " The plan was checked: the calls that it makes, the memory that it maps and the code that it \
                          loads are in it, and are as long as it says.";
                 for u in &v.unproved {
                     told += &format!("\nNot proved: {u}.");
                 }
             }
-            Some(Ok(v)) if self.plan_is_fresh() => {
+            Some(Ok(v)) if self.is_plan_current() => {
                 told += &format!(
                     " The plan was walked after relocation: {} pages of tables, {} leaves, {} job chains. Every \
                      address that the GPU can reach is the board's own.",
@@ -106,28 +106,28 @@ impl Document {
 
     /// What the person put in the place of recorded bytes.
     #[must_use]
-    pub fn edited(&self) -> Vec<Contents> {
+    pub fn edited_buffers(&self) -> Vec<BufferContents> {
         let changed = self.changes().inputs();
         changed.keys().filter_map(|n| self.contents(n)).collect()
     }
 
     /// What a plan is made of now.
     #[must_use]
-    pub fn order(&self, boards: &Boards) -> Order {
-        Order {
+    pub fn replay_request(&self, boards: &Boards) -> ReplayRequest {
+        ReplayRequest {
             recording: Arc::clone(&self.recording),
-            edited: self.edited(),
+            edited: self.edited_buffers(),
             boards: boards.clone(),
             board: self.replay.board().to_owned(),
-            real: self.replay.real(),
+            real: self.replay.is_hardware(),
             uncontained: self.replay.uncontained.contains(self.replay.board()),
             pace: if self.replay.keep_gaps {
                 Pace::Recorded
             } else {
                 Pace::Fast
             },
-            how: self.replay.how,
-            against: self.replay.against(&self.buffers).unwrap_or_default(),
+            api_options: self.replay.api_options,
+            against: self.replay.parse_tolerance(&self.buffers).unwrap_or_default(),
             allowed: self.replay.allowed.clone(),
             repeat: self.replay.repeat.max(1),
             revision: self.changes().revision(),

@@ -2,9 +2,9 @@
 
 use super::boards;
 use driver_mali::DriverError;
-use driver_mali::chains::{self as run, Recorded};
+use driver_mali::chains::{self as run, RecordedChains};
 use std::path::Path;
-use trace_core::import::{self, ImportError, Opened, chains};
+use trace_core::import::{self, ImportError, OpenedRecording, chains};
 use trace_core::progress::Progress;
 use trace_core::registers;
 
@@ -30,9 +30,9 @@ pub enum SourceError {
 }
 
 /// Job chains that a board ran.
-pub struct Ran {
+pub struct SimulatedSubmission {
     /// The recording, and how its jobs ended.
-    pub done: Recorded,
+    pub done: RecordedChains,
     /// The board: `software:mali-g71`.
     pub board: String,
 }
@@ -42,9 +42,12 @@ pub struct Ran {
 ///
 /// # Errors
 /// As [`open`].
-pub fn open_with_maps(path: &Path, progress: &Progress) -> Result<(Opened, register_maps::OwnMaps), SourceError> {
+pub fn open_with_maps(
+    path: &Path,
+    progress: &Progress,
+) -> Result<(OpenedRecording, register_maps::UserMaps), SourceError> {
     let mut opened = open(path, progress)?;
-    let own = super::maps::put_to_use(path, &mut opened.recording);
+    let own = super::register_map_files::load_maps(path, &mut opened.recording);
     Ok((opened, own))
 }
 
@@ -52,10 +55,10 @@ pub fn open_with_maps(path: &Path, progress: &Progress) -> Result<(Opened, regis
 ///
 /// # Errors
 /// When it cannot be read, or holds job chains that cannot be run, or the work was cancelled.
-pub fn open(path: &Path, progress: &Progress) -> Result<Opened, SourceError> {
-    if holds_chains(path) {
-        return Ok(Opened {
-            recording: ran(path, progress)?.done.recording,
+pub fn open(path: &Path, progress: &Progress) -> Result<OpenedRecording, SourceError> {
+    if is_submission(path) {
+        return Ok(OpenedRecording {
+            recording: run_submission(path, progress)?.done.recording,
             timeline: None,
             pyramid: None,
         });
@@ -65,22 +68,22 @@ pub fn open(path: &Path, progress: &Progress) -> Result<Opened, SourceError> {
 
 /// Whether a path holds job chains that are yet to run.
 #[must_use]
-pub fn holds_chains(path: &Path) -> bool {
+pub fn is_submission(path: &Path) -> bool {
     let importer = import::IMPORTERS.iter().find(|i| (i.fits)(path));
-    importer.is_some_and(|i| matches!(i.reads, import::Reads::Chains))
+    importer.is_some_and(|i| matches!(i.reads, import::ImportMethod::Chains))
 }
 
 /// Has the software board that a folder's job chains are for run them.
 ///
 /// # Errors
 /// As [`open`].
-pub fn ran(path: &Path, progress: &Progress) -> Result<Ran, SourceError> {
+pub fn run_submission(path: &Path, progress: &Progress) -> Result<SimulatedSubmission, SourceError> {
     let chains = chains::read(path)?;
-    let fitting = boards::software().find(|(_, model)| run::is_for(&chains, model.gpu_id));
+    let fitting = boards::list_simulators().find(|(_, model)| run::is_for(&chains, model.gpu_id));
     let made = fitting.and_then(|(board, model)| Some((board, device_mali::factory(model.name)?)));
     let Some((board, mut device)) = made else {
         let id = chains.gpu_id;
-        let all = boards::software().map(|(board, model)| format!("{board}: {}", model.gpu_name));
+        let all = boards::list_simulators().map(|(board, model)| format!("{board}: {}", model.gpu_name));
         return Err(SourceError::NoBoard {
             place: path.display().to_string(),
             made_for: match registers::gpu_name(id) {
@@ -90,7 +93,7 @@ pub fn ran(path: &Path, progress: &Progress) -> Result<Ran, SourceError> {
             boards: all.collect::<Vec<_>>().join(", "),
         });
     };
-    Ok(Ran {
+    Ok(SimulatedSubmission {
         done: run::record(&chains, &mut *device, progress)?,
         board,
     })

@@ -1,19 +1,19 @@
 //! The address spaces of a recording: what is mapped where, with which content, found by walking their tables.
 
-use super::runs::{Content, Run};
-use super::tables::Marks;
+use super::page_runs::{MappedRun, PageContent};
+use super::page_table_marks::Marks;
 use std::ops::ControlFlow;
-use trace_core::mmu::{self, Found, Scan};
+use trace_core::mmu::{self, Scan, TableItem};
 use trace_core::progress::{Cancelled, Progress};
 use trace_core::recording::{PageId, Recording};
 
-/// Most pages and blocks that are compared to find what is mapped twice.
-const MOST_LEAVES: usize = 1 << 20;
+/// Maximum number of pages and blocks that are compared to find what is mapped twice.
+const MAX_LEAVES: usize = 1 << 20;
 /// Bits of an address in a gibibyte, the step in which progress through an address space is told.
 const GIB_BITS: u32 = 30;
-/// Most runs of pages that are kept, all address spaces together: three million pages that differ from their neighbours
-/// are no picture any more, and a file can claim billions.
-const MOST_RUNS: usize = 3 << 20;
+/// Maximum number of runs of pages that are kept, all address spaces together: three million pages that differ from
+/// their neighbours are no picture any more, and a file can claim billions.
+const MAX_RUNS: usize = 3 << 20;
 
 /// An address space as the window shows it.
 #[derive(Clone, Debug, Default)]
@@ -25,9 +25,9 @@ pub struct SpaceFact {
     /// Physical address of the top table.
     pub root: u64,
     /// Mappings: ascending, next to each other with the same rights are one.
-    pub mappings: Vec<Run>,
+    pub mappings: Vec<MappedRun>,
     /// The same cut where the content changes.
-    pub runs: Vec<Run>,
+    pub runs: Vec<MappedRun>,
     /// Why the tables could not be read to their end.
     pub problem: Option<String>,
     pages: u64,
@@ -40,7 +40,7 @@ pub struct SpaceFact {
 impl SpaceFact {
     /// The same with its pages counted.
     #[must_use]
-    pub fn counted(mut self) -> Self {
+    pub fn with_page_counts(mut self) -> Self {
         self.pages = self.mappings.iter().map(|m| m.pages).sum();
         self.with = Default::default();
         for r in &self.runs {
@@ -59,19 +59,19 @@ impl SpaceFact {
 
     /// Pages of this content.
     #[must_use]
-    pub fn pages_with(&self, content: Content) -> u64 {
+    pub fn pages_with(&self, content: PageContent) -> u64 {
         self.with.get(content as usize).map_or(0, |w| w.0)
     }
 
     /// Runs of this content.
     #[must_use]
-    pub fn runs_with(&self, content: Content) -> usize {
+    pub fn runs_with(&self, content: PageContent) -> usize {
         self.with.get(content as usize).map_or(0, |w| w.1)
     }
 
     /// The mapping that holds an address.
     #[must_use]
-    pub fn mapping_at(&self, va: u64) -> Option<&Run> {
+    pub fn mapping_at(&self, va: u64) -> Option<&MappedRun> {
         let n = self.mappings.partition_point(|m| m.va <= va);
         self.mappings.get(n.checked_sub(1)?).filter(|m| va < m.end())
     }
@@ -82,7 +82,7 @@ impl SpaceFact {
 /// # Errors
 /// [`Cancelled`] when nobody wants it any more.
 pub fn spaces(recording: &Recording, progress: &Progress) -> Result<Vec<SpaceFact>, Cancelled> {
-    let mut room = MOST_RUNS;
+    let mut room = MAX_RUNS;
     let n = recording.facts.address_spaces.len();
     (0..n).map(|i| space(recording, i, &mut room, progress)).collect()
 }
@@ -109,12 +109,12 @@ fn space(recording: &Recording, index: usize, room: &mut usize, progress: &Progr
     // Leaves are kept up to a bound: a small file can map millions of blocks, each with its content in pieces.
     let _ = mmu::visit_all(s.format, s.root, &view, &mut |found| {
         let leaf = match found {
-            Found::Table(t) => {
+            TableItem::Table(t) => {
                 tables.push(t);
                 return ControlFlow::Continue(());
             }
-            Found::Leaf(leaf) => leaf,
-            Found::Problem(e) => {
+            TableItem::Leaf(leaf) => leaf,
+            TableItem::Problem(e) => {
                 out.problem.get_or_insert_with(|| e.to_string());
                 problems += 1;
                 return if problems < Scan::MAX_PROBLEMS {
@@ -129,17 +129,17 @@ fn space(recording: &Recording, index: usize, room: &mut usize, progress: &Progr
             return ControlFlow::Break(());
         }
         gib = done;
-        if leaves.len() < MOST_LEAVES {
+        if leaves.len() < MAX_LEAVES {
             leaves.push(leaf);
         } else {
             too_many = true;
         }
         let rights = rights_bits(leaf.rights);
-        let whole = Run {
+        let whole = MappedRun {
             va: leaf.va.0,
             pages: leaf.bytes / 4096,
             rights,
-            content: Content::None,
+            content: PageContent::None,
         };
         let mut fits = join(&mut out.mappings, whole, room);
         let (first, end) = (leaf.pa.frame(), leaf.pa.frame().saturating_add(whole.pages));
@@ -147,14 +147,14 @@ fn space(recording: &Recording, index: usize, room: &mut usize, progress: &Progr
         let mut at = first;
         while fits && at < end {
             let (content, to) = match contents.get(next).filter(|r| r.first_frame <= at) {
-                Some(r) if r.page(at) != Some(PageId::ZERO) => (Content::Data, r.end_frame()),
-                Some(r) if r.repeat => (Content::Zero, r.end_frame()),
-                Some(_) => (Content::Zero, at + 1),
-                None => (Content::None, contents.get(next).map_or(end, |r| r.first_frame)),
+                Some(r) if r.page(at) != Some(PageId::ZERO) => (PageContent::Data, r.end_frame()),
+                Some(r) if r.repeat => (PageContent::Zero, r.end_frame()),
+                Some(_) => (PageContent::Zero, at + 1),
+                None => (PageContent::None, contents.get(next).map_or(end, |r| r.first_frame)),
             };
             next += usize::from(contents.get(next).is_some_and(|r| r.end_frame() <= to));
             let to = to.min(end);
-            let run = Run {
+            let run = MappedRun {
                 va: leaf.va.0.saturating_add((at - first) * 4096),
                 pages: to - at,
                 rights,
@@ -168,7 +168,7 @@ fn space(recording: &Recording, index: usize, room: &mut usize, progress: &Progr
         if !fits {
             out.problem.get_or_insert_with(|| {
                 format!(
-                    "there are more than {MOST_RUNS} runs of pages; those from {} on are not shown",
+                    "there are more than {MAX_RUNS} runs of pages; those from {} on are not shown",
                     leaf.va
                 )
             });
@@ -177,17 +177,17 @@ fn space(recording: &Recording, index: usize, room: &mut usize, progress: &Progr
         ControlFlow::Continue(())
     });
     progress.check()?;
-    out.marks = Marks::of(
+    out.marks = Marks::new(
         &out.mappings,
         &out.runs,
         (!too_many).then_some(leaves.as_slice()),
         &tables,
     );
-    Ok(out.counted())
+    Ok(out.with_page_counts())
 }
 
 /// Adds a run, to the last one where it continues it; `false` when there is no room for another.
-fn join(runs: &mut Vec<Run>, add: Run, room: &mut usize) -> bool {
+fn join(runs: &mut Vec<MappedRun>, add: MappedRun, room: &mut usize) -> bool {
     match runs.last_mut() {
         Some(last) if last.end() == add.va && last.rights == add.rights && last.content == add.content => {
             last.pages += add.pages;
@@ -265,7 +265,7 @@ mod tests {
             (space.mappings.len(), space.pages(), &space.problem),
             (1, 512 << 18, &None)
         );
-        assert_eq!(space.pages_with(Content::Zero), 512 * 3);
+        assert_eq!(space.pages_with(PageContent::Zero), 512 * 3);
         let first: Vec<_> = space
             .runs
             .iter()
@@ -275,10 +275,10 @@ mod tests {
         assert_eq!(
             first,
             [
-                (0, 3, Content::None),
-                (3, 2, Content::Zero),
-                (5, 0xfb, Content::None),
-                (0x100, 1, Content::Zero)
+                (0, 3, PageContent::None),
+                (3, 2, PageContent::Zero),
+                (5, 0xfb, PageContent::None),
+                (0x100, 1, PageContent::Zero)
             ]
         );
     }
@@ -287,7 +287,7 @@ mod tests {
     fn a_small_file_that_maps_scattered_content_by_the_billion_is_shown_up_to_a_bound() {
         let r = recording(512, block(), (0..131_072).map(|i| 0x4_0000 + 2 * i));
         let space = &spaces(&r, &Progress::new()).unwrap()[0];
-        assert!(space.runs.len() + space.mappings.len() <= MOST_RUNS);
+        assert!(space.runs.len() + space.mappings.len() <= MAX_RUNS);
         assert!(
             space.problem.as_ref().is_some_and(|p| p.contains("are not shown")),
             "{:?}",

@@ -1,7 +1,7 @@
 //! Elements of a buffer as a tensor: any number of dimensions, where each element lies, and slices of two axes.
 
-/// Most dimensions.
-pub const MOST_AXES: usize = 16;
+/// Maximum number of dimensions.
+pub const MAX_AXES: usize = 16;
 
 /// Where the elements of a tensor lie.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -14,7 +14,7 @@ pub struct Tensor {
 
 /// How the elements of a tensor follow one another where no distances are told.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Order {
+pub enum ElementOrder {
     /// The last axis runs fastest, as in C.
     #[default]
     Rows,
@@ -22,10 +22,10 @@ pub enum Order {
     Columns,
 }
 
-impl Order {
+impl ElementOrder {
     /// In words.
     #[must_use]
-    pub fn word(self) -> &'static str {
+    pub fn label(self) -> &'static str {
         match self {
             Self::Rows => "row major",
             Self::Columns => "column major",
@@ -62,7 +62,7 @@ fn numbers(text: &str) -> Result<Vec<u64>, String> {
     let list = list?;
     match list.len() {
         0 => Err("write the lengths of its axes: 2×3×4".to_owned()),
-        n if n > MOST_AXES => Err(format!("{n} axes; {MOST_AXES} are possible")),
+        n if n > MAX_AXES => Err(format!("{n} axes; {MAX_AXES} are possible")),
         _ => Ok(list),
     }
 }
@@ -73,7 +73,7 @@ impl Tensor {
     ///
     /// # Errors
     /// What is wrong with it, for the person.
-    pub fn read(shape: &str, strides: &str, order: Order, elements: u64) -> Result<Self, String> {
+    pub fn read(shape: &str, strides: &str, order: ElementOrder, elements: u64) -> Result<Self, String> {
         let shape = numbers(shape)?;
         if shape.contains(&0) {
             return Err("an axis has no elements".to_owned());
@@ -180,25 +180,27 @@ mod tests {
     #[test]
     fn elements_lie_by_order_or_by_distances() {
         let of = |order| Tensor::read("2×3×4", "", order, 24).unwrap();
-        assert_eq!(of(Order::Rows).strides, [12, 4, 1]);
-        assert_eq!(of(Order::Columns).strides, [1, 2, 6]);
-        assert_eq!(of(Order::Rows).element(&[1, 2, 3]), Some(23));
-        assert_eq!(of(Order::Columns).element(&[1, 2, 3]), Some(23));
-        assert_eq!(of(Order::Rows).element(&[1, 0, 2]), Some(14));
-        assert_eq!(of(Order::Columns).element(&[1, 0, 2]), Some(13));
-        assert_eq!(of(Order::Rows).element(&[2, 0, 0]), None);
+        assert_eq!(of(ElementOrder::Rows).strides, [12, 4, 1]);
+        assert_eq!(of(ElementOrder::Columns).strides, [1, 2, 6]);
+        assert_eq!(of(ElementOrder::Rows).element(&[1, 2, 3]), Some(23));
+        assert_eq!(of(ElementOrder::Columns).element(&[1, 2, 3]), Some(23));
+        assert_eq!(of(ElementOrder::Rows).element(&[1, 0, 2]), Some(14));
+        assert_eq!(of(ElementOrder::Columns).element(&[1, 0, 2]), Some(13));
+        assert_eq!(of(ElementOrder::Rows).element(&[2, 0, 0]), None);
         // Rows of 8 of which 4 count, every other one; and one element that is seen everywhere.
-        let padded = Tensor::read("3, 4", "16, 1", Order::Rows, 36).unwrap();
+        let padded = Tensor::read("3, 4", "16, 1", ElementOrder::Rows, 36).unwrap();
         assert_eq!(padded.element(&[2, 3]), Some(35));
         assert_eq!(
-            Tensor::read("9 9", "0 0", Order::Rows, 1).unwrap().element(&[8, 8]),
+            Tensor::read("9 9", "0 0", ElementOrder::Rows, 1)
+                .unwrap()
+                .element(&[8, 8]),
             Some(0)
         );
     }
 
     #[test]
     fn every_element_of_a_tensor_has_one_index() {
-        for order in [Order::Rows, Order::Columns] {
+        for order in [ElementOrder::Rows, ElementOrder::Columns] {
             let t = Tensor::read("2 3 4 5", "", order, 120).unwrap();
             let mut seen = vec![0; 120];
             for a in 0..2 {
@@ -216,7 +218,7 @@ mod tests {
 
     #[test]
     fn what_does_not_fit_the_buffer_is_told() {
-        let wrong = |shape: &str, strides: &str| Tensor::read(shape, strides, Order::Rows, 24).unwrap_err();
+        let wrong = |shape: &str, strides: &str| Tensor::read(shape, strides, ElementOrder::Rows, 24).unwrap_err();
         assert!(wrong("5×5", "").contains("reaches to element 24"));
         assert!(wrong("2×3", "1").contains("2 axes and 1 distances"));
         assert!(wrong("2×y", "").contains("no number") && wrong("", "").contains("write the lengths"));
@@ -227,14 +229,14 @@ mod tests {
 
     #[test]
     fn a_slice_takes_two_axes_and_stands_on_the_others() {
-        let t = Tensor::read("2 3 4", "", Order::Rows, 24).unwrap();
+        let t = Tensor::read("2 3 4", "", ElementOrder::Rows, 24).unwrap();
         let mut s = Slice::first(&t);
         assert_eq!((s.size(&t), s.index(2, 3)), ((3, 4), vec![0, 2, 3]));
         s.at[0] = 1;
         assert_eq!(t.element(&s.index(0, 0)), Some(12));
         (s.down, s.across) = (Some(2), 0);
         assert_eq!((s.size(&t), s.index(3, 1)), ((4, 2), vec![1, 0, 3]));
-        let flat = Tensor::read("24", "", Order::Rows, 24).unwrap();
+        let flat = Tensor::read("24", "", ElementOrder::Rows, 24).unwrap();
         s.fit(&flat);
         assert_eq!((s.size(&flat), s.down), ((1, 24), None));
     }

@@ -13,7 +13,7 @@ const SAMPLE: (usize, usize) = (64, 64);
 
 /// Returns whether events have thread ids. Looks at samples from the first event to the last, at a cost that does not
 /// grow with the recording.
-pub(super) fn sampled_threads(events: &Events) -> bool {
+pub(super) fn has_thread_ids(events: &Events) -> bool {
     let (rows, samples) = SAMPLE;
     let step = (events.thread.len() / samples).max(rows);
     let starts = (0..samples).map(|n| n.saturating_mul(step));
@@ -30,7 +30,7 @@ impl Document {
 
     /// Returns the time of an event since the first event, or [`NO_TIMES`].
     #[must_use]
-    pub fn time_text(&self, event: u64) -> String {
+    pub fn format_time(&self, event: u64) -> String {
         if self.has_times() {
             text::time(self.ns(event))
         } else {
@@ -40,7 +40,7 @@ impl Document {
 
     /// Returns the time from the first event to the last, or [`NO_TIMES`].
     #[must_use]
-    pub fn span_text(&self) -> String {
+    pub fn format_span(&self) -> String {
         if self.has_times() {
             text::duration(self.ns(self.len().saturating_sub(1)))
         } else {
@@ -50,7 +50,7 @@ impl Document {
 
     /// Returns how long a job took: `no end` for one that never completed, [`NO_TIMES`] if the recording has none.
     #[must_use]
-    pub fn took_text(&self, job: &JobFact) -> String {
+    pub fn format_duration(&self, job: &JobFact) -> String {
         match job.duration_ns {
             None if job.done.is_some() => NO_TIMES.to_owned(),
             None => "no end".to_owned(),

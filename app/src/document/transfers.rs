@@ -1,15 +1,15 @@
 //! Recordings of calls as replays see them: what goes to the device and comes back as buffers by name.
 
-use super::changes::Recorded;
-use super::compared::{OutputDiff, SHOWN};
-use super::recorded::{BufferIndex, Buffers, Carried, Carries};
+use super::buffer_index::{BufferIndex, BufferOrigin, Buffers, OriginKind};
+use super::changes::RecordedContents;
+use super::output_diff::{MAX_SHOWN_ELEMENTS, OutputDiff};
 use replay_engine::device::cuda::{Script, Transfer};
 use replay_engine::run::OutputBuffer;
 use std::cell::OnceCell;
 use std::collections::HashMap;
 use std::sync::Arc;
 use trace_core::GpuVa;
-use trace_core::memory::{LOOKED_AT, likely_element};
+use trace_core::memory::{MAX_SAMPLE_BYTES, likely_element};
 use trace_core::progress::{Cancelled, Progress};
 use trace_core::recording::{Buffer, BufferRole, ElementType, Recording};
 
@@ -27,19 +27,19 @@ pub fn buffers(recording: &Recording) -> Vec<Buffer> {
 ///
 /// # Errors
 /// [`Cancelled`] when nobody wants it any more.
-pub fn editable(recording: &Recording, progress: &Progress) -> Result<BufferIndex, Cancelled> {
+pub fn index_buffers(recording: &Recording, progress: &Progress) -> Result<BufferIndex, Cancelled> {
     if recording.call_facts().is_none() {
-        return Ok(BufferIndex::named(recording));
+        return Ok(BufferIndex::from_recording(recording));
     }
     let mut all = carried(recording, progress)?;
     for (b, c) in &mut all {
         progress.check()?;
-        let mut begin = vec![0; usize::try_from(b.bytes).unwrap_or(0).min(LOOKED_AT)];
-        if b.bytes.is_multiple_of(4) && recording.copied_part(&c.row, 0, &mut begin) {
+        let mut begin = vec![0; usize::try_from(b.bytes).unwrap_or(0).min(MAX_SAMPLE_BYTES)];
+        if b.bytes.is_multiple_of(4) && recording.read_copy_content(&c.row, 0, &mut begin) {
             b.element = likely_element(&begin);
         }
     }
-    Ok(BufferIndex::carried(recording, all))
+    Ok(BufferIndex::from_copies(recording, all))
 }
 
 /// The buffers of a recording, listed when the first of them is asked for.
@@ -62,30 +62,30 @@ impl<'a> BuffersOnDemand<'a> {
     pub fn get(&self) -> &Buffers {
         self.buffers.get_or_init(|| {
             // Nobody cancels a progress of one's own.
-            let index = editable(self.recording, &Progress::new()).unwrap_or_default();
+            let index = index_buffers(self.recording, &Progress::new()).unwrap_or_default();
             Buffers::new(Arc::clone(self.recording), index)
         })
     }
 
     /// Returns the buffers where somebody asked for one.
     #[must_use]
-    pub fn asked(self) -> Option<Buffers> {
+    pub fn into_listed(self) -> Option<Buffers> {
         self.buffers.into_inner()
     }
 }
 
-impl Recorded for BuffersOnDemand<'_> {
+impl RecordedContents for BuffersOnDemand<'_> {
     fn extent(&self, buffer: &str) -> Option<(u64, u64)> {
         self.get().extent(buffer)
     }
 
     fn read(&self, buffer: &str, offset: u64, out: &mut [u8]) {
-        Recorded::read(self.get(), buffer, offset, out);
+        RecordedContents::read(self.get(), buffer, offset, out);
     }
 }
 
 /// What copies carry and what memory held at the begin, each with the first copy that carries it.
-fn carried(recording: &Recording, progress: &Progress) -> Result<Vec<(Buffer, Carried)>, Cancelled> {
+fn carried(recording: &Recording, progress: &Progress) -> Result<Vec<(Buffer, BufferOrigin)>, Cancelled> {
     let script = match Script::read(recording, progress) {
         Ok(script) => script,
         Err(_) => {
@@ -94,11 +94,11 @@ fn carried(recording: &Recording, progress: &Progress) -> Result<Vec<(Buffer, Ca
             return Ok(Vec::new());
         }
     };
-    let one = |t: &Transfer, carries: Carries| {
+    let one = |t: &Transfer, carries: OriginKind| {
         let role = match carries {
-            Carries::In => BufferRole::Input,
-            Carries::Before => BufferRole::Shared,
-            Carries::Out | Carries::After => BufferRole::Output,
+            OriginKind::Input => BufferRole::Input,
+            OriginKind::InitialMemory => BufferRole::Shared,
+            OriginKind::Output | OriginKind::FinalMemory => BufferRole::Output,
         };
         let buffer = Buffer {
             name: t.name.clone(),
@@ -108,15 +108,15 @@ fn carried(recording: &Recording, progress: &Progress) -> Result<Vec<(Buffer, Ca
             bytes: t.row.total().unwrap_or(0),
             element: ElementType::U8,
         };
-        let carried = Carried {
-            carries,
+        let carried = BufferOrigin {
+            kind: carries,
             row: t.row,
             event: t.event,
             times: 1,
         };
         (buffer, carried)
     };
-    let mut all: Vec<(Buffer, Carried)> = Vec::new();
+    let mut all: Vec<(Buffer, BufferOrigin)> = Vec::new();
     let mut known: HashMap<&str, usize> = HashMap::new();
     for t in &script.inputs {
         if let Some((_, c)) = known.get(&*t.name).and_then(|n| all.get_mut(*n)) {
@@ -124,10 +124,17 @@ fn carried(recording: &Recording, progress: &Progress) -> Result<Vec<(Buffer, Ca
             continue;
         }
         known.insert(&t.name, all.len());
-        all.push(one(t, if t.snapshot { Carries::Before } else { Carries::In }));
+        all.push(one(
+            t,
+            if t.snapshot {
+                OriginKind::InitialMemory
+            } else {
+                OriginKind::Input
+            },
+        ));
     }
     // What the program itself wanted comes first.
-    for (snapshot, carries) in [(false, Carries::Out), (true, Carries::After)] {
+    for (snapshot, carries) in [(false, OriginKind::Output), (true, OriginKind::FinalMemory)] {
         let outputs = script.outputs.iter().filter(|t| t.snapshot == snapshot);
         all.extend(outputs.map(|t| one(t, carries)));
     }
@@ -136,15 +143,15 @@ fn carried(recording: &Recording, progress: &Progress) -> Result<Vec<(Buffer, Ca
 
 /// Outputs beside the recorded ones. Types are not recorded: elements are of the type that they look like.
 #[must_use]
-pub fn compared(recording: &Recording, outputs: &mut [OutputBuffer]) -> Vec<OutputDiff> {
-    let Ok(script) = Script::of(recording) else {
+pub fn compare_outputs(recording: &Recording, outputs: &mut [OutputBuffer]) -> Vec<OutputDiff> {
+    let Ok(script) = Script::new(recording) else {
         return Vec::new();
     };
     let mut all = Vec::new();
     for output in outputs {
         output.element = likely_element(&output.data);
         let t = script.outputs.iter().find(|t| t.name == output.name);
-        let Some(recorded) = t.and_then(|t| recording.copied(&t.row)) else {
+        let Some(recorded) = t.and_then(|t| recording.copy_content(&t.row)) else {
             continue;
         };
         let size = output.element.bytes().max(1);
@@ -162,7 +169,7 @@ pub fn compared(recording: &Recording, outputs: &mut [OutputBuffer]) -> Vec<Outp
                 diff.differ += 1;
                 diff.first.get_or_insert(i as u64);
             }
-            if i < SHOWN {
+            if i < MAX_SHOWN_ELEMENTS {
                 diff.recorded.push(Some(then.to_vec()));
             }
         }
@@ -173,7 +180,7 @@ pub fn compared(recording: &Recording, outputs: &mut [OutputBuffer]) -> Vec<Outp
 
 /// The name that a buffer has, its type and its shape, as a person writes them: `out0=f32:1x1000`, `in0=u8`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Typed {
+pub struct BufferTyping {
     /// The buffer.
     pub name: String,
     /// Type of its elements.
@@ -186,7 +193,7 @@ pub struct Typed {
 ///
 /// # Errors
 /// When it is not of this form, in words.
-pub fn typed(text: &str) -> Result<Typed, String> {
+pub fn parse_typing(text: &str) -> Result<BufferTyping, String> {
     let bad = || {
         format!("'{text}' tells no type of a buffer (expected NAME=TYPE or NAME=TYPE:SIDExSIDE, as out0=f32:1x1000)")
     };
@@ -199,7 +206,7 @@ pub fn typed(text: &str) -> Result<Typed, String> {
     let sides = shape.split('x').filter(|s| !s.is_empty()).map(|s| s.parse().ok());
     let shape: Option<Vec<u64>> = sides.collect();
     match shape {
-        Some(shape) if !name.is_empty() => Ok(Typed {
+        Some(shape) if !name.is_empty() => Ok(BufferTyping {
             name: name.to_owned(),
             element,
             shape,
@@ -214,14 +221,17 @@ mod tests {
 
     #[test]
     fn types_of_buffers_are_read_and_others_told() {
-        let t = typed("out0=f32:1x1000").unwrap();
+        let t = parse_typing("out0=f32:1x1000").unwrap();
         assert_eq!(
             (t.name.as_str(), t.element, t.shape),
             ("out0", ElementType::F32, vec![1, 1000])
         );
-        assert_eq!(typed("in0=u8").unwrap().shape, Vec::<u64>::new());
+        assert_eq!(parse_typing("in0=u8").unwrap().shape, Vec::<u64>::new());
         for wrong in ["", "out0", "out0=", "=f32", "out0=f33", "out0=f32:1xa", "out0=f32:-1"] {
-            assert!(typed(wrong).unwrap_err().contains("expected NAME=TYPE"), "{wrong}");
+            assert!(
+                parse_typing(wrong).unwrap_err().contains("expected NAME=TYPE"),
+                "{wrong}"
+            );
         }
     }
 }

@@ -1,14 +1,20 @@
 //! The context menu that copies a thing: its own parts, then as C, as JSON and as a link, the same in every panel.
 
-use super::desk::Asks;
+use super::panel_context::UiActions;
 use crate::document::Document;
-use crate::document::copies::{self, Form};
+use crate::document::clipboard::{self, CopyFormat};
 use crate::document::jobs::JobFact;
 use crate::document::moment::Selection;
 use egui::{Response, Ui};
 
 /// Gives a row or a word that stands for `thing` its menu. `own`: what else of it is copied, what it is and its text.
-pub fn of(response: &Response, doc: &mut Document, asks: &mut Asks, own: &[(&str, String)], thing: &Selection) {
+pub fn for_selection(
+    response: &Response,
+    doc: &mut Document,
+    asks: &mut UiActions,
+    own: &[(&str, String)],
+    thing: &Selection,
+) {
     at(response, doc, asks, own, thing, None);
 }
 
@@ -16,7 +22,7 @@ pub fn of(response: &Response, doc: &mut Document, asks: &mut Asks, own: &[(&str
 pub fn at(
     response: &Response,
     doc: &mut Document,
-    asks: &mut Asks,
+    asks: &mut UiActions,
     own: &[(&str, String)],
     thing: &Selection,
     event: Option<u64>,
@@ -28,12 +34,12 @@ pub fn at(
                 ui.close();
             }
         }
-        forms(doc, asks, ui, &[Form::C, Form::Json], thing, event);
+        forms(doc, asks, ui, &[CopyFormat::C, CopyFormat::Json], thing, event);
     });
 }
 
 /// Gives a job's row its menu.
-pub fn job(response: &Response, doc: &mut Document, asks: &mut Asks, j: &JobFact) {
+pub fn job(response: &Response, doc: &mut Document, asks: &mut UiActions, j: &JobFact) {
     let own = [
         ("job", format!("job {}", j.index)),
         ("header address", format!("{:#x}", j.head_va)),
@@ -43,12 +49,19 @@ pub fn job(response: &Response, doc: &mut Document, asks: &mut Asks, j: &JobFact
 }
 
 /// The last items of such a menu: the forms that things have, those of them that are wanted, and a link.
-pub fn forms(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, wanted: &[Form], thing: &Selection, event: Option<u64>) {
+pub fn forms(
+    doc: &mut Document,
+    asks: &mut UiActions,
+    ui: &mut Ui,
+    wanted: &[CopyFormat],
+    thing: &Selection,
+    event: Option<u64>,
+) {
     // Made when they are asked for: thousands of bytes as text are not made anew in every frame.
     for form in wanted.iter().copied() {
-        if copies::has(doc, thing, form)
+        if clipboard::has_format(doc, thing, form)
             && ui.button(format!("Copy {}", form.label())).clicked()
-            && let Some(copied) = copies::of(doc, thing, form)
+            && let Some(copied) = clipboard::format_selection(doc, thing, form)
         {
             ui.ctx().copy_text(copied);
             ui.close();
@@ -58,7 +71,7 @@ pub fn forms(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, wanted: &[Form], 
     if ui.button("Copy a link to it").clicked() {
         let event = event.unwrap_or_else(|| doc.moment());
         doc.go_with(event, thing.clone());
-        asks.command("copy-link");
+        asks.run_command("copy-link");
         ui.close();
     }
 }

@@ -2,7 +2,7 @@
 
 use super::jobs;
 use crate::document::{Document, lanes};
-use crate::panels::desk::Asks;
+use crate::panels::panel_context::UiActions;
 use crate::theme::columns::{Column, Table};
 use crate::theme::{ROW, body, focus, icons, mono, palette, small, text, widgets};
 use egui::accesskit::Role;
@@ -18,9 +18,9 @@ pub mod view;
 pub use view::View;
 
 /// Draws the panel.
-pub fn ui(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui) {
+pub fn ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui) {
     if doc.is_empty() {
-        widgets::empty(
+        widgets::empty_state(
             ui,
             icons::TABLE,
             "This recording holds no events: it was made from a memory dump. Page tables and Memory show what there is.",
@@ -32,7 +32,7 @@ pub fn ui(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui) {
     find(doc, view, asks);
     let all = view.rows.clone();
     let count = all.as_ref().map_or(doc.len(), |r| r.len());
-    let since = jobs::meant(doc)
+    let since = jobs::current_job(doc)
         .and_then(|j| doc.facts.jobs.get(j as usize))
         .map(|j| j.submit);
     let columns = columns(doc, since.is_some());
@@ -48,8 +48,8 @@ pub fn ui(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui) {
             None => "No event passes the filter.",
             Some(_) => "No event passed the last filter that could be read.",
         };
-        if widgets::empty(ui, icons::MAGNIFYING_GLASS, told, Some("Show all events")) {
-            asks.command("clear-filter");
+        if widgets::empty_state(ui, icons::MAGNIFYING_GLASS, told, Some("Show all events")) {
+            asks.run_command("clear-filter");
         }
         return;
     }
@@ -82,30 +82,30 @@ fn columns(doc: &Document, from_submit: bool) -> [Column; 8] {
     let events = &doc.recording.events;
     let time = if from_submit { "from submit" } else { "time" };
     [
-        Column::new("event", "event", 50.0).number().up_to(doc.len()),
+        Column::new("event", "event", 50.0).number().fit_count(doc.len()),
         // Room for `+9 999.999 µs` and `1 234.567 890 s`.
         Column::new("time", time, 94.0)
             .number()
-            .leaves(2)
-            .empty(!doc.has_times()),
-        Column::new("access", "access", 56.0).leaves(3).compact(12.0),
+            .hide_order(2)
+            .hide_if_empty(!doc.has_times()),
+        Column::new("access", "access", 56.0).hide_order(3).compact(12.0),
         Column::new("register", "register", 104.0)
             .stretch(0.3)
-            .at_most(190.0)
-            .empty(events.value.is_empty() && events.undecoded.is_empty()),
+            .max_width(190.0)
+            .hide_if_empty(events.value.is_empty() && events.undecoded.is_empty()),
         Column::new("value", "value", 74.0)
             .number()
-            .empty(events.value.is_empty()),
-        Column::new("means", "means", 96.0).stretch(1.0).leaves(1),
+            .hide_if_empty(events.value.is_empty()),
+        Column::new("means", "means", 96.0).stretch(1.0).hide_order(1),
         Column::new("thread", "thread", 42.0)
             .number()
-            .leaves(5)
-            .empty(!doc.has_threads),
+            .hide_order(5)
+            .hide_if_empty(!doc.has_threads),
         Column::new("job", "job", 32.0)
             .number()
-            .up_to(doc.facts.jobs.len() as u64)
-            .leaves(4)
-            .empty(doc.facts.jobs.is_empty()),
+            .fit_count(doc.facts.jobs.len() as u64)
+            .hide_order(4)
+            .hide_if_empty(doc.facts.jobs.is_empty()),
     ]
 }
 
@@ -179,7 +179,7 @@ const EXAMPLES: &[(&str, &str)] = &[
     ("time in 1ms..2ms", "without the end; ..= includes it"),
 ];
 
-fn bar(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui) {
+fn bar(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui) {
     let p = palette(ui);
     let wrong = view.wrong.clone();
     ui.horizontal(|ui| {
@@ -188,7 +188,7 @@ fn bar(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui) {
         let told = if wrong.is_some() {
             String::new()
         } else if view.filter.trim().is_empty() {
-            text::counted(doc.len(), "event", "events")
+            text::count_noun(doc.len(), "event", "events")
         } else if view.found_for != view.filter {
             "filtering…".into()
         } else {
@@ -237,7 +237,7 @@ fn bar(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui) {
             r.request_focus();
         }
         if !view.filter.is_empty() && widgets::icon_button(ui, icons::X, "Clear filter").clicked() {
-            asks.command("clear-filter");
+            asks.run_command("clear-filter");
         }
         saved::button(doc, view, ui);
         let help = widgets::icon_button(ui, icons::QUESTION, "What a filter can say");
@@ -268,7 +268,7 @@ fn bar(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui) {
 /// An example of a filter, of what the recording has: calls, jobs of a Mali, or registers of any device.
 fn hint(doc: &Document) -> &'static str {
     let mali =
-        doc.recording.facts.identity.gpu_id != 0 && doc.facts.map.is_some() && !doc.recording.holds_command_streams();
+        doc.recording.facts.identity.gpu_id != 0 && doc.facts.map.is_some() && !doc.recording.has_command_streams();
     match (doc.facts.calls.is_some(), mali) {
         (true, _) => "filter, as in: launch or copy, event in 10..=20",
         (_, true) => "filter, as in: reg =~ \"JS1_\" and write and job in 4..=9",
@@ -307,7 +307,7 @@ impl View {
 }
 
 /// Has the events looked for that pass the filter, where it is another than before.
-pub(super) fn find(doc: &mut Document, view: &mut View, asks: &mut Asks) {
+pub(super) fn find(doc: &mut Document, view: &mut View, asks: &mut UiActions) {
     if view.filter == view.asked_for {
         return;
     }
@@ -332,7 +332,7 @@ pub(super) fn find(doc: &mut Document, view: &mut View, asks: &mut Asks) {
         return;
     }
     let (recording, facts, text) = (Arc::clone(&doc.recording), Arc::clone(&doc.facts), view.filter.clone());
-    view.searching = Some(asks.work("filtering events", move |progress| {
+    view.searching = Some(asks.start_work("filtering events", move |progress| {
         let found = lanes::search(&query, &recording, &facts, progress);
         Box::new(move |desk| {
             let view = &mut desk.views.events;

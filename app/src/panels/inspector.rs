@@ -3,37 +3,39 @@
 mod call;
 mod entry;
 mod pixel;
-mod trail;
+mod reference_list;
 
-use super::{copy_menu, jobs, notebook, problems, register, replay};
+use super::{copy_menu, findings, jobs, notebook, register, replay};
+use crate::document::buffer_index::BufferOrigin;
 use crate::document::moment::Selection;
-use crate::document::recorded::Carried;
-use crate::document::{Document, entries, facts, lookup, runs, tables, touches, values, words};
-use crate::panels::desk::{Ask, Asks, Pages};
+use crate::document::{
+    Document, descriptions, facts, lookup, page_runs, page_table_entries, page_table_marks, values, xref,
+};
+use crate::panels::panel_context::{PageTablesTarget, UiAction, UiActions};
 use crate::panels::views::Views;
-use crate::theme::widgets::{self, Part};
+use crate::theme::widgets::{self, StyledText};
 use crate::theme::{mono, palette, small, text};
 use egui::{RichText, Ui};
 use trace_core::recording::{Buffer, ElementType};
 
 /// Draws the inspector; `views` tell which pixel of a picture is selected.
-pub fn ui(doc: &mut Document, asks: &mut Asks, views: &Views, ui: &mut Ui) {
+pub fn ui(doc: &mut Document, asks: &mut UiActions, views: &Views, ui: &mut Ui) {
     ui.spacing_mut().item_spacing.y = 0.0;
     match doc.selection().clone() {
-        Selection::Event | Selection::Register(_) => match doc.register() {
+        Selection::Event | Selection::Register(_) => match doc.current_register() {
             Some(r) => register::details(doc, asks, ui, r),
             None if call::ui(doc, asks, ui) => {}
             None => event(doc, ui),
         },
         Selection::Job(j) => jobs::details(doc, asks, ui, j),
         Selection::Buffer(name) => buffer(doc, asks, ui, &name),
-        Selection::Memory { .. } if doc.facts.called.is_some() => {
-            super::memory::who(doc, asks, ui, views.memory.device.side);
+        Selection::Memory { .. } if doc.facts.api_trace.is_some() => {
+            super::memory::last_writer_ui(doc, asks, ui, views.memory.device.side);
         }
         Selection::Memory { space, va, bytes } => memory(doc, asks, views, ui, (space, va, bytes)),
         Selection::Entry { space, va, level } => entry::ui(doc, asks, ui, (space, va, level)),
         Selection::Framebuffer { space, offset, bytes } => {
-            pixel::of_framebuffer(doc, asks, views, ui, (space, offset, bytes));
+            pixel::framebuffer_pixel(doc, asks, views, ui, (space, offset, bytes));
         }
         Selection::Finding(i) => finding(doc, asks, ui, i),
         Selection::Note(e) => note(doc, asks, ui, e),
@@ -56,60 +58,64 @@ fn event(doc: &mut Document, ui: &mut Ui) {
         ui.label(RichText::new("This recording holds no events.").color(palette(ui).quiet));
         return;
     }
-    widgets::key_value(ui, "index", Part::mono(text::count(doc.moment())));
-    widgets::key_value(ui, "time", Part::mono(doc.time_text(doc.moment())));
-    widgets::key_value(ui, "what", Part::words(words::line(doc, doc.moment())));
+    widgets::key_value(ui, "index", StyledText::mono(text::count(doc.moment())));
+    widgets::key_value(ui, "time", StyledText::mono(doc.format_time(doc.moment())));
+    widgets::key_value(
+        ui,
+        "what",
+        StyledText::body(descriptions::format_event(doc, doc.moment())),
+    );
 }
 
-fn buffer(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, name: &str) {
+fn buffer(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui, name: &str) {
     let p = palette(ui);
     let Some(b) = doc.buffers.get(name).cloned() else {
         return;
     };
-    let carrier = doc.buffers.carrier(name).copied();
-    let what = carrier.map_or(b.role.name(), |c| c.carries.name());
+    let carrier = doc.buffers.origin(name).copied();
+    let what = carrier.map_or(b.role.name(), |c| c.kind.name());
     widgets::section(ui, "Buffer");
     ui.label(RichText::new(&b.name).font(mono()));
-    ui.label(RichText::new(format!("{what} · {}", words::buffer_kind(doc, &b))).color(p.quiet));
+    ui.label(RichText::new(format!("{what} · {}", descriptions::describe_buffer_type(doc, &b))).color(p.quiet));
     ui.add_space(4.0);
     let at = widgets::key_link(ui, "address", &b.va.to_string());
     let own = [("address", b.va.to_string()), ("name", b.name.clone())];
-    copy_menu::of(&at, doc, asks, &own, &Selection::Buffer(b.name.clone()));
+    copy_menu::for_selection(&at, doc, asks, &own, &Selection::Buffer(b.name.clone()));
     if at.clicked() {
-        asks.memory(Some(b.address_space), b.va.0, b.bytes.min(16));
-        asks.command("show-memory");
+        asks.show_memory(Some(b.address_space), b.va.0, b.bytes.min(16));
+        asks.run_command("show-memory");
     }
-    widgets::key_value(ui, "size", Part::mono(text::bytes(b.bytes)));
+    widgets::key_value(ui, "size", StyledText::mono(text::bytes(b.bytes)));
     match carrier {
-        Some(c) => carried(doc, ui, &b, &c),
+        Some(c) => buffer_copies(doc, ui, &b, &c),
         None => rights(doc, ui, &b),
     }
     let edited = doc.changes().inputs().contains_key(&b.name);
     let state = if edited {
-        Part::words("● edited by you").colour(p.edited)
-    } else if carrier.is_none() && !lookup::holds_content(&doc.recording, &b, doc.moment()) {
-        Part::words("not recorded").colour(p.warning)
+        StyledText::body("● edited by you").colour(p.edited)
+    } else if carrier.is_none() && !lookup::has_content(&doc.recording, &b, doc.moment()) {
+        StyledText::body("not recorded").colour(p.warning)
     } else {
-        Part::words("as recorded")
+        StyledText::body("as recorded")
     };
     widgets::key_value(ui, "content", state);
     ui.add_space(8.0);
     ui.horizontal_wrapped(|ui| {
-        let values = if doc.buffers.takes_edits(&b.name) {
+        let values = if doc.buffers.is_editable(&b.name) {
             "Edit values"
         } else {
             "Show values"
         };
         if ui.button(values).clicked() {
-            asks.command("show-inputs");
+            asks.run_command("show-inputs");
         }
         if carrier.is_none() && ui.button("Show pages").clicked() {
-            asks.push(Ask::Pages(Pages {
+            asks.push(UiAction::Pages(PageTablesTarget {
                 space: Some(b.address_space),
                 frame: Some((b.va.0, b.bytes.div_ceil(4096))),
                 at: None,
             }));
-            asks.command("show-page-tables");
+            asks.run_command("show-page-tables");
         }
     });
 }
@@ -118,29 +124,29 @@ fn buffer(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, name: &str) {
 fn rights(doc: &Document, ui: &mut Ui, b: &Buffer) {
     let space = doc.facts.spaces.get(b.address_space as usize);
     let mapping = space.and_then(|s| s.mapping_at(b.va.0));
-    let rights = mapping.map_or_else(|| "not mapped".into(), |m| runs::rights_text(m.rights));
-    widgets::key_value(ui, "rights", Part::mono(rights));
+    let rights = mapping.map_or_else(|| "not mapped".into(), |m| page_runs::format_rights(m.rights));
+    widgets::key_value(ui, "rights", StyledText::mono(rights));
 }
 
 /// The copies that carry a buffer of a recording of calls.
-fn carried(doc: &mut Document, ui: &mut Ui, b: &Buffer, c: &Carried) {
+fn buffer_copies(doc: &mut Document, ui: &mut Ui, b: &Buffer, c: &BufferOrigin) {
     let told = format!("event {}", text::count(c.event));
     if widgets::key_link(ui, "copy", &told).clicked() {
         doc.go_with(c.event, Selection::Buffer(b.name.clone()));
     }
     if c.times > 1 {
-        let told = text::counted(c.times, "copy", "copies");
-        widgets::key_value(ui, "in all", Part::words(told))
+        let told = text::count_noun(c.times, "copy", "copies");
+        widgets::key_value(ui, "in all", StyledText::body(told))
             .on_hover_text("a replay gives all of them what you make of it");
     }
 }
 
-fn memory(doc: &mut Document, asks: &mut Asks, views: &Views, ui: &mut Ui, (space, va, bytes): (u32, u64, u64)) {
+fn memory(doc: &mut Document, asks: &mut UiActions, views: &Views, ui: &mut Ui, (space, va, bytes): (u32, u64, u64)) {
     let p = palette(ui);
     widgets::section(ui, "Memory");
     let at = ui.add(egui::Label::new(RichText::new(format!("{va:#x}")).font(mono())).sense(egui::Sense::click()));
     let own = [("address", format!("{va:#x}")), ("address in decimal", va.to_string())];
-    copy_menu::of(&at, doc, asks, &own, &Selection::Memory { space, va, bytes });
+    copy_menu::for_selection(&at, doc, asks, &own, &Selection::Memory { space, va, bytes });
     let told = format!(
         "{} · AS {}",
         if bytes == 1 {
@@ -157,7 +163,7 @@ fn memory(doc: &mut Document, asks: &mut Asks, views: &Views, ui: &mut Ui, (spac
     {
         doc.select(Selection::Buffer(name));
     }
-    pixel::of_memory(doc, views, ui, (space, va, bytes));
+    pixel::memory_pixel(doc, views, ui, (space, va, bytes));
     if let Some((m, at)) = doc.facts.device.and_then(|d| d.map().memory_at(space, va)) {
         let place = widgets::key_link(ui, "named", &format!("{} + {at:#x}", m.name));
         let place = if m.doc.is_empty() {
@@ -166,8 +172,8 @@ fn memory(doc: &mut Document, asks: &mut Asks, views: &Views, ui: &mut Ui, (spac
             place.on_hover_text(&m.doc)
         };
         if place.clicked() {
-            asks.memory_first(Some(space), m.address.0, m.bytes);
-            asks.command("show-memory");
+            asks.show_memory_at_top(Some(space), m.address.0, m.bytes);
+            asks.run_command("show-memory");
         }
     }
     if let Some(m) = doc
@@ -179,35 +185,39 @@ fn memory(doc: &mut Document, asks: &mut Asks, views: &Views, ui: &mut Ui, (spac
     {
         let told = format!(
             "{} · {}",
-            runs::rights_text(m.rights),
-            text::counted(m.pages, "page", "pages")
+            page_runs::format_rights(m.rights),
+            text::count_noun(m.pages, "page", "pages")
         );
         let mapping = widgets::key_link(ui, "mapping", &told);
         let range = format!("{:#x}..{:#x}", m.va, m.end());
-        if widgets::copies(&mapping, &[("range", range)]).clicked() {
-            asks.push(Ask::Pages(Pages {
+        if widgets::add_copy_menu(&mapping, &[("range", range)]).clicked() {
+            asks.push(UiAction::Pages(PageTablesTarget {
                 space: Some(space),
                 frame: Some((m.va, m.pages)),
                 at: Some(va),
             }));
-            asks.command("show-page-tables");
+            asks.run_command("show-page-tables");
         }
     }
-    let uses = touches::page_words(&doc.recording, &doc.facts, space, va, doc.moment());
-    let shown = widgets::key_value(ui, "page holds", Part::words(&uses));
-    widgets::copies(&shown, &[("use", uses)]);
+    let uses = xref::describe_page(&doc.recording, &doc.facts, space, va, doc.moment());
+    let shown = widgets::key_value(ui, "page holds", StyledText::body(&uses));
+    widgets::add_copy_menu(&shown, &[("use", uses)]);
     if let Ok(leaf) =
         lookup::walk(&doc.recording, space, va, doc.moment()).map_or(Err(()), |w| w.result.map_err(|_| ()))
         && let Some(pa) = leaf.target(trace_core::GpuVa(va))
     {
-        let at = widgets::key_value(ui, "physical", Part::mono(pa.to_string()));
-        widgets::copies(&at, &[("physical address", pa.to_string())]);
+        let at = widgets::key_value(ui, "physical", StyledText::mono(pa.to_string()));
+        widgets::add_copy_menu(&at, &[("physical address", pa.to_string())]);
     }
-    if let Some(level) = entries::last_level(&doc.recording, space, va, doc.moment())
-        && let Some(s) = entries::at(&doc.recording, space, va, level, doc.moment())
+    if let Some(level) = page_table_entries::last_level(&doc.recording, space, va, doc.moment())
+        && let Some(s) = page_table_entries::read_entry(&doc.recording, space, va, level, doc.moment())
     {
-        let told = format!("L{level} [{}] {}", s.index, tables::entry_words(s.kind).0);
-        let hover = asks.told("select-entry", "the page-table entry that maps it, and what wrote it");
+        let told = format!(
+            "L{level} [{}] {}",
+            s.index,
+            page_table_marks::describe_entry_kind(s.kind).0
+        );
+        let hover = asks.tooltip("select-entry", "the page-table entry that maps it, and what wrote it");
         if widgets::key_link(ui, "entry", &told).on_hover_text(hover).clicked() {
             doc.select(Selection::Entry { space, va, level });
         }
@@ -217,12 +227,12 @@ fn memory(doc: &mut Document, asks: &mut Asks, views: &Views, ui: &mut Ui, (spac
     let edited = edited_bytes(doc, space, va, &mut now);
     widgets::section(ui, "As, little-endian");
     if edited {
-        widgets::key_value(ui, "content", Part::words("● edited by you").colour(p.edited));
+        widgets::key_value(ui, "content", StyledText::body("● edited by you").colour(p.edited));
         let was: Vec<String> = line
             .iter()
             .map(|b| b.map_or("··".into(), |b| format!("{b:02x}")))
             .collect();
-        widgets::key_value(ui, "recorded", Part::mono(was.join(" ")));
+        widgets::key_value(ui, "recorded", StyledText::mono(was.join(" ")));
     }
     let hex: Vec<String> = now
         .iter()
@@ -241,15 +251,15 @@ fn memory(doc: &mut Document, asks: &mut Asks, views: &Views, ui: &mut Ui, (spac
         let known: Option<Vec<u8>> = now.iter().take(e.bytes()).copied().collect();
         rows.push((
             e.name(),
-            known.map_or_else(|| "not recorded".into(), |b| values::element_text(e, &b)),
+            known.map_or_else(|| "not recorded".into(), |b| values::format_element(e, &b)),
         ));
     }
     for (name, shown) in rows {
-        let mut part = Part::mono(&shown);
+        let mut part = StyledText::mono(&shown);
         if edited {
             part = part.colour(p.edited);
         }
-        widgets::copies(&widgets::key_value(ui, name, part), &[("value", shown)]);
+        widgets::add_copy_menu(&widgets::key_value(ui, name, part), &[("value", shown)]);
     }
     ui.add_space(8.0);
     ui.horizontal_wrapped(|ui| {
@@ -258,18 +268,18 @@ fn memory(doc: &mut Document, asks: &mut Asks, views: &Views, ui: &mut Ui, (spac
             .on_hover_text("double-click a byte in Memory does the same")
             .clicked()
         {
-            asks.push(Ask::Touch { space, va });
-            asks.command("show-memory");
+            asks.push(UiAction::FindReferences { space, va });
+            asks.run_command("show-memory");
         }
         if ui.button("Walk the page tables").clicked() {
-            asks.push(Ask::Pages(Pages {
+            asks.push(UiAction::Pages(PageTablesTarget {
                 at: Some(va),
-                ..Pages::default()
+                ..PageTablesTarget::default()
             }));
-            asks.command("show-page-tables");
+            asks.run_command("show-page-tables");
         }
     });
-    trail::ui(doc, asks, ui);
+    reference_list::ui(doc, asks, ui);
 }
 
 /// Puts what the person edited over bytes of memory. `true`: there was something.
@@ -295,24 +305,24 @@ fn edited_bytes(doc: &Document, space: u32, va: u64, bytes: &mut [Option<u8>]) -
     any
 }
 
-fn finding(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, index: u32) {
+fn finding(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui, index: u32) {
     let p = palette(ui);
     let Some(f) = doc.facts.findings.get(index as usize).cloned() else {
         return;
     };
     widgets::section(ui, "Problem");
-    let (mark, word) = problems::severity(f.severity);
+    let (mark, word) = findings::severity_label(f.severity);
     let colour = super::timeline::severity_colour(p, f.severity);
     ui.label(RichText::new(format!("{mark} {word}")).color(colour));
-    ui.label(RichText::new(problems::kind_name(f.kind)).font(mono()));
+    ui.label(RichText::new(findings::kind_name(f.kind)).font(mono()));
     ui.add_space(6.0);
-    ui.add(egui::Label::new(text::grouped(&f.message)).wrap());
+    ui.add(egui::Label::new(text::group_digits(&f.message)).wrap());
     ui.add_space(6.0);
     match text::parse_number(&f.place).filter(|_| f.place.starts_with("0x")) {
         Some(va) => {
             if widgets::key_link(ui, "place", &f.place).clicked() {
-                asks.memory(Some(0), va, 1);
-                asks.command("show-page-tables");
+                asks.show_memory(Some(0), va, 1);
+                asks.run_command("show-page-tables");
             }
         }
         None => {
@@ -326,23 +336,23 @@ fn finding(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, index: u32) {
     }
 }
 
-fn note(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, event: u64) {
+fn note(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui, event: u64) {
     widgets::section(ui, "Note");
-    let field = notebook::written(doc, ui, "Note text", event, 3);
+    let field = notebook::note_field(doc, ui, "Note text", event, 3);
     if asks.take_focus("note") {
-        field.take();
+        field.select_all();
     }
     ui.add_space(6.0);
     if widgets::key_link(ui, "at", &format!("event {}", text::count(event))).clicked() {
         doc.go(event);
     }
     if ui.button("Remove note").clicked() {
-        asks.command("remove-note");
+        asks.run_command("remove-note");
     }
 }
 
 /// A fault of the last replay; without one the event that it was told at.
-fn fault(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, index: u32) {
+fn fault(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui, index: u32) {
     let outcome = doc.replay.outcome.clone();
     match outcome.as_ref().and_then(|o| o.faults.get(index as usize)) {
         Some(f) => replay::fault(doc, asks, ui, f),
@@ -350,7 +360,7 @@ fn fault(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, index: u32) {
     }
 }
 
-fn divergence(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, index: u32) {
+fn divergence(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui, index: u32) {
     let p = palette(ui);
     let Some(d) = doc
         .replay
@@ -370,18 +380,22 @@ fn divergence(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, index: u32) {
     let access = usize::try_from(d.event)
         .ok()
         .and_then(|at| doc.recording.events.access(at));
-    let told = |v: u64| access.map_or_else(|| doc.numbers.bare(v), |a| doc.numbers.text(v, a.width));
+    let told = |v: u64| access.map_or_else(|| doc.numbers.format_unsized(v), |a| doc.numbers.format(v, a.width));
     let (recorded, got) = (told(d.expected), told(d.got));
-    widgets::key_value(ui, "recorded", Part::mono(recorded));
-    widgets::key_value(ui, "got", Part::mono(got).colour(p.error));
-    widgets::key_value(ui, "differing bits", Part::mono(format!("{:#x}", d.expected ^ d.got)));
-    widgets::key_value(ui, "class", Part::words(&d.class));
+    widgets::key_value(ui, "recorded", StyledText::mono(recorded));
+    widgets::key_value(ui, "got", StyledText::mono(got).colour(p.error));
+    widgets::key_value(
+        ui,
+        "differing bits",
+        StyledText::mono(format!("{:#x}", d.expected ^ d.got)),
+    );
+    widgets::key_value(ui, "class", StyledText::body(&d.class));
     if let Some(j) = d.job
         && widgets::key_link(ui, "after", &format!("job {j}")).clicked()
     {
         doc.go_job(j);
     }
-    if let Some(r) = doc.facts.register_named(&d.register) {
+    if let Some(r) = doc.facts.find_register_by_name(&d.register) {
         register::details(doc, asks, ui, r);
     }
 }
@@ -419,7 +433,7 @@ fn switches(doc: &mut Document, ui: &mut Ui) {
     }
 }
 
-fn edits(doc: &mut Document, asks: &mut Asks, ui: &mut Ui) {
+fn edits(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui) {
     let p = palette(ui);
     if doc.changes().is_empty() && doc.changes().next().is_none() {
         return;
@@ -432,18 +446,18 @@ fn edits(doc: &mut Document, asks: &mut Asks, ui: &mut Ui) {
         .map(|(n, b)| (n.clone(), b.len()))
         .collect();
     for (name, len) in inputs {
-        let left = Part::words(format!("● {name}")).colour(p.edited);
+        let left = StyledText::body(format!("● {name}")).colour(p.edited);
         let row = widgets::list_row(
             ui,
             &format!("edited {name}"),
             false,
             0.0,
             left,
-            Part::mono(text::bytes(len)),
+            StyledText::mono(text::bytes(len)),
         );
         if row.clicked() {
             doc.select(Selection::Buffer(name));
-            asks.command("show-inputs");
+            asks.run_command("show-inputs");
         }
     }
     switches(doc, ui);
@@ -463,17 +477,17 @@ fn edits(doc: &mut Document, asks: &mut Asks, ui: &mut Ui) {
             .add_enabled(!doc.changes().is_empty(), egui::Button::new("Undo"))
             .clicked()
         {
-            asks.command("undo");
+            asks.run_command("undo");
         }
         if ui
             .add_enabled(doc.changes().next().is_some(), egui::Button::new("Redo"))
             .clicked()
         {
-            asks.command("redo");
+            asks.run_command("redo");
         }
         if ui.button("What the replay will do").clicked() {
-            asks.command("plan");
-            asks.command("show-replay");
+            asks.run_command("plan");
+            asks.run_command("show-replay");
         }
     });
 }

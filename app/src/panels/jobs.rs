@@ -1,14 +1,14 @@
 //! Jobs: every submit with its chain, its dispatch, its shader, what it can reach and how long it took.
 
 use crate::document::facts::Stage;
+use crate::document::job_buffers::{self, ReachableBuffer};
 use crate::document::jobs::JobFact;
 use crate::document::moment::Selection;
-use crate::document::reached::{self, Reached};
-use crate::document::{Document, computed, runs, words};
+use crate::document::{Document, descriptions, job_outcome, page_runs};
 use crate::panels::copy_menu;
-use crate::panels::desk::Asks;
+use crate::panels::panel_context::UiActions;
 use crate::theme::columns::{Column, Table};
-use crate::theme::widgets::{self, Part, paint_text};
+use crate::theme::widgets::{self, StyledText, paint_text};
 use crate::theme::{body, focus, icons, mono, palette, small, text};
 use egui::accesskit::Role;
 use egui::{Align2, Rect, Stroke, Ui, WidgetInfo, pos2, vec2};
@@ -19,8 +19,8 @@ pub mod view;
 
 pub use view::View;
 
-/// Most jobs of a chain that are explained.
-const MOST_OF_CHAIN: usize = 64;
+/// Maximum number of jobs of a chain that are explained.
+const MAX_CHAIN_JOBS: usize = 64;
 
 /// Width from which the panel explains the job beside the list, points.
 const WIDE: f32 = 860.0;
@@ -32,31 +32,40 @@ const TABLE: &str = "jobs";
 fn columns(doc: &Document) -> [Column; 8] {
     let jobs = &doc.facts.jobs;
     // Command streams have neither slots nor decoded dispatches and shaders.
-    let streams = doc.recording.holds_command_streams();
+    let streams = doc.recording.has_command_streams();
     [
-        Column::new("job", "job", 32.0).number().up_to(jobs.len() as u64),
+        Column::new("job", "job", 32.0).number().fit_count(jobs.len() as u64),
         Column::new("submit", "submit", 54.0)
             .number()
-            .up_to(doc.len())
-            .leaves(2),
-        Column::new("slot", "slot", 22.0).number().leaves(6).empty(streams),
+            .fit_count(doc.len())
+            .hide_order(2),
+        Column::new("slot", "slot", 22.0)
+            .number()
+            .hide_order(6)
+            .hide_if_empty(streams),
         Column::new("duration", "duration", 76.0)
             .number()
-            .leaves(3)
-            .empty(!doc.has_times() && !jobs.is_empty()),
-        Column::new("done", "done", 58.0).number().up_to(doc.len()).leaves(4),
+            .hide_order(3)
+            .hide_if_empty(!doc.has_times() && !jobs.is_empty()),
+        Column::new("done", "done", 58.0)
+            .number()
+            .fit_count(doc.len())
+            .hide_order(4),
         Column::new("kind", "kind", 84.0).stretch(0.6),
         Column::new("dispatch", "dispatch", 90.0)
             .stretch(1.0)
-            .leaves(1)
-            .empty(streams),
-        Column::new("shader", "shader", 110.0).number().leaves(5).empty(streams),
+            .hide_order(1)
+            .hide_if_empty(streams),
+        Column::new("shader", "shader", 110.0)
+            .number()
+            .hide_order(5)
+            .hide_if_empty(streams),
     ]
 }
 
 /// The job that is meant: the selected one, or the one at the moment.
 #[must_use]
-pub fn meant(doc: &Document) -> Option<u32> {
+pub fn current_job(doc: &Document) -> Option<u32> {
     match doc.selection() {
         Selection::Job(j) => Some(*j),
         _ => doc.facts.job_of(&doc.recording, doc.moment()).map(|j| j.index),
@@ -64,7 +73,7 @@ pub fn meant(doc: &Document) -> Option<u32> {
 }
 
 /// Draws the panel.
-pub fn ui(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui) {
+pub fn ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui) {
     let p = palette(ui);
     if doc.facts.jobs.is_empty() {
         let (icon, told) = if doc.facts.calls.is_some() {
@@ -73,14 +82,14 @@ pub fn ui(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui) {
                 "Jobs are what a driver hands to a GPU by registers. This is a recording of calls: its work is the \
                  launches of kernels in Launches.",
             )
-        } else if doc.facts.knows(Stage::Timeline) {
+        } else if doc.facts.has_stage(Stage::Timeline) {
             (icons::LIGHTNING, "No job was submitted in this recording.")
         } else {
             (icons::HOURGLASS_SIMPLE_MEDIUM, "Looking for jobs among the events…")
         };
         let action = doc.facts.calls.is_some().then_some("Show launches");
-        if widgets::empty(ui, icon, told, action) {
-            asks.command("show-launches");
+        if widgets::empty_state(ui, icon, told, action) {
+            asks.run_command("show-launches");
         }
         return;
     }
@@ -102,20 +111,20 @@ pub fn ui(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui) {
         egui::ScrollArea::vertical()
             .id_salt("job")
             .auto_shrink(false)
-            .show(&mut child, |ui| match meant(doc) {
+            .show(&mut child, |ui| match current_job(doc) {
                 Some(j) => details(doc, asks, ui, j),
                 None => {
-                    widgets::empty(ui, icons::LIGHTNING, "Select a job to see its chain.", None);
+                    widgets::empty_state(ui, icons::LIGHTNING, "Select a job to see its chain.", None);
                 }
             });
     }
     ui.advance_cursor_after_rect(full);
 }
 
-fn list(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui) {
+fn list(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui) {
     let p = palette(ui);
     let table = Table::head(ui, asks.tables.state(TABLE), TABLE, &columns(doc));
-    let now = meant(doc);
+    let now = current_job(doc);
     if view.seen_jump != doc.jumps {
         view.seen_jump = doc.jumps;
         if let Some(j) = now {
@@ -153,13 +162,13 @@ fn list(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui) {
             );
             ui.painter().rect_filled(bar, 0.0, p.job);
         }
-        table.text(ui, "duration", rect, &doc.took_text(j), mono(), p.text);
+        table.text(ui, "duration", rect, &doc.format_duration(j), mono(), p.text);
         if let Some((d, cell)) = j.done.zip(table.cell("done", rect)) {
             let place = number_link(ui, &table, "done", rect, cell, &text::count(d));
             let r = ui.interact(place, ui.scope_id().with(("done", j.index)), focus::part_sense(ui));
             r.widget_info(|| WidgetInfo::labeled(Role::Link, true, format!("job {} done at event {d}", j.index)));
             let hand = r.on_hover_cursor(egui::CursorIcon::PointingHand);
-            let end = match doc.recording.holds_command_streams() {
+            let end = match doc.recording.has_command_streams() {
                 true => "the last register that its commands write",
                 false => "its interrupt",
             };
@@ -169,16 +178,16 @@ fn list(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui) {
         }
         let bad = j.chain.iter().any(|c| !c.decoded) || j.chain.end.is_some();
         let (word, colour) = match bad {
-            _ if !doc.facts.knows(Stage::Chains) => ("…".to_owned(), p.quiet),
-            true => (format!("▲ {}", words::job_kind(j)), p.error),
-            false => (words::job_kind(j), p.text),
+            _ if !doc.facts.has_stage(Stage::Chains) => ("…".to_owned(), p.quiet),
+            true => (format!("▲ {}", descriptions::describe_job(j)), p.error),
+            false => (descriptions::describe_job(j), p.text),
         };
         let mut cut = Vec::new();
         if table.text(ui, "kind", rect, &word, body(), colour) {
             cut.push(word);
         }
         if let Some(d) = j.chain.first().and_then(|c| c.dispatch) {
-            let told = words::dispatch(d);
+            let told = descriptions::format_dispatch(d);
             if table.text(ui, "dispatch", rect, &told, mono(), p.text) {
                 cut.push(told);
             }
@@ -189,7 +198,7 @@ fn list(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui) {
             r.widget_info(|| WidgetInfo::labeled(Role::Link, true, format!("shader of job {}", j.index)));
             let hand = r.on_hover_cursor(egui::CursorIcon::PointingHand);
             if hand.on_hover_text("its code").clicked() {
-                asks.shader(j.index, s);
+                asks.show_shader(j.index, s);
             }
         }
         let r = if cut.is_empty() {
@@ -222,7 +231,7 @@ fn number_link(ui: &Ui, table: &Table, column: &str, row: Rect, cell: Rect, numb
 }
 
 /// What is known of a job, as the inspector shows it too.
-pub fn details(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, index: u32) {
+pub fn details(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui, index: u32) {
     let p = palette(ui);
     let facts = Arc::clone(&doc.facts);
     let Some(j) = facts.jobs.get(index as usize) else {
@@ -230,7 +239,7 @@ pub fn details(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, index: u32) {
     };
     ui.spacing_mut().item_spacing.y = 0.0;
     widgets::section(ui, &format!("Job {index}"));
-    widgets::key_value(ui, "slot", Part::mono(j.slot.to_string()));
+    widgets::key_value(ui, "slot", StyledText::mono(j.slot.to_string()));
     if widgets::key_link(ui, "submitted", &format!("event {}", text::count(j.submit))).clicked() {
         doc.go_job(index);
     }
@@ -244,29 +253,29 @@ pub fn details(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, index: u32) {
             widgets::key_value(
                 ui,
                 "done",
-                Part::words("never, as far as the recording tells").colour(p.warning),
+                StyledText::body("never, as far as the recording tells").colour(p.warning),
             );
         }
     }
     if j.duration_ns.is_some() {
-        widgets::key_value(ui, "took", Part::mono(doc.took_text(j)));
+        widgets::key_value(ui, "took", StyledText::mono(doc.format_duration(j)));
     }
     if let Some(report) = j.report.as_deref() {
-        recorded(ui, report);
+        show_recorded_end(ui, report);
     }
-    if let Some((o, why)) = computed::of_job(doc, j) {
+    if let Some((o, why)) = job_outcome::find_job_outcome(doc, j) {
         let told = match (o.done, o.computed) {
-            (false, _) => Part::words("▲ failed").colour(p.error),
-            (true, Some(false)) => Part::words("! not computed").colour(p.warning),
-            (true, Some(true)) => Part::words("computed").colour(p.job),
-            (true, None) => Part::words("done, no shader").colour(p.job),
+            (false, _) => StyledText::body("▲ failed").colour(p.error),
+            (true, Some(false)) => StyledText::body("! not computed").colour(p.warning),
+            (true, Some(true)) => StyledText::body("computed").colour(p.job),
+            (true, None) => StyledText::body("done, no shader").colour(p.job),
         };
         widgets::key_value(ui, "replayed", told);
         if let Some(why) = why {
             ui.add(egui::Label::new(egui::RichText::new(why).font(small()).color(p.quiet)).wrap());
         }
     }
-    for (n, c) in j.chain.iter().enumerate().take(MOST_OF_CHAIN) {
+    for (n, c) in j.chain.iter().enumerate().take(MAX_CHAIN_JOBS) {
         widgets::section(
             ui,
             &if j.chain.len() > 1 {
@@ -276,57 +285,57 @@ pub fn details(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, index: u32) {
             },
         );
         if widgets::key_link(ui, "at", &format!("{:#x}", c.va)).clicked() {
-            asks.memory(Some(j.chain.space.unwrap_or(0)), c.va, 32);
-            asks.command("show-memory");
+            asks.show_memory(Some(j.chain.space.unwrap_or(0)), c.va, 32);
+            asks.run_command("show-memory");
         }
         let kind = if c.decoded {
-            Part::words(&c.kind)
+            StyledText::body(&c.kind)
         } else {
-            Part::words(format!("▲ {}", c.kind)).colour(p.error)
+            StyledText::body(format!("▲ {}", c.kind)).colour(p.error)
         };
         widgets::key_value(ui, "type", kind);
         for (k, v) in &c.fields {
             match text::parse_number(v).filter(|_| k == "next") {
                 Some(next) => {
                     if widgets::key_link(ui, k, v).clicked() {
-                        asks.memory(Some(0), next, 32);
-                        asks.command("show-memory");
+                        asks.show_memory(Some(0), next, 32);
+                        asks.run_command("show-memory");
                     }
                 }
                 None => {
-                    widgets::key_value(ui, k, Part::mono(v));
+                    widgets::key_value(ui, k, StyledText::mono(v));
                 }
             }
         }
         if let Some(d) = c.dispatch {
-            widgets::key_value(ui, "dispatch", Part::mono(words::dispatch(d)));
+            widgets::key_value(ui, "dispatch", StyledText::mono(descriptions::format_dispatch(d)));
         }
         for (stage, entry) in &c.shaders {
             let key = if c.shaders.len() > 1 { stage.name() } else { "shader" };
             if widgets::key_link(ui, key, &format!("{entry:#x}")).clicked() {
-                asks.shader(index, *entry);
+                asks.show_shader(index, *entry);
             }
         }
     }
-    if j.chain.len() > MOST_OF_CHAIN {
-        let more = text::count((j.chain.len() - MOST_OF_CHAIN) as u64);
+    if j.chain.len() > MAX_CHAIN_JOBS {
+        let more = text::count((j.chain.len() - MAX_CHAIN_JOBS) as u64);
         let told = format!("and {more} more in the chain");
         ui.label(egui::RichText::new(told).font(small()).color(p.quiet));
     }
     if let Some(e) = &j.chain.end {
         ui.add(egui::Label::new(egui::RichText::new(format!("▲ the chain ends early: {e}")).color(p.error)).wrap());
     }
-    reaches(doc, asks, ui, index);
+    show_reachable(doc, asks, ui, index);
 }
 
 /// How a job ended where it was recorded.
-fn recorded(ui: &mut Ui, report: &ChainReport) {
+fn show_recorded_end(ui: &mut Ui, report: &ChainReport) {
     let p = palette(ui);
     let told = match (report.status, report.computed) {
-        (1, Some(false)) => Part::words("! not computed").colour(p.warning),
-        (1, Some(true)) => Part::words("computed").colour(p.job),
-        (1, None) => Part::words("done, no shader").colour(p.job),
-        (status, _) => Part::words(format!("▲ failed, status {status:#x}")).colour(p.error),
+        (1, Some(false)) => StyledText::body("! not computed").colour(p.warning),
+        (1, Some(true)) => StyledText::body("computed").colour(p.job),
+        (1, None) => StyledText::body("done, no shader").colour(p.job),
+        (status, _) => StyledText::body(format!("▲ failed, status {status:#x}")).colour(p.error),
     };
     widgets::key_value(ui, "recorded", told);
     if let Some(why) = &report.reason {
@@ -337,29 +346,29 @@ fn recorded(ui: &mut Ui, report: &ChainReport) {
 
 /// Buffers that are shown before the others are asked for.
 const SHOWN: usize = 12;
-/// Most buffers that are listed.
-const MOST: usize = 200;
+/// Maximum number of buffers that are listed.
+const MAX_LISTED_BUFFERS: usize = 200;
 
 /// A job, what it was looked up for, and what it reaches.
-type KeptReach = ((u32, u64, usize), Arc<Vec<Reached>>);
+type CachedReferences = ((u32, u64, usize), Arc<Vec<ReachableBuffer>>);
 
 /// What a job can reach; looked up once, and again when more is known of the job.
-fn reach(doc: &Document, ui: &Ui, j: &JobFact) -> Arc<Vec<Reached>> {
+fn find_reachable(doc: &Document, ui: &Ui, j: &JobFact) -> Arc<Vec<ReachableBuffer>> {
     let id = egui::Id::unique("what the job reaches");
     let key = (j.index, j.submit, Arc::as_ptr(&doc.facts) as usize);
-    let kept: Option<KeptReach> = ui.data(|d| d.get_temp(id));
+    let kept: Option<CachedReferences> = ui.data(|d| d.get_temp(id));
     if let Some((_, list)) = kept.filter(|k| k.0 == key) {
         return list;
     }
-    let list = Arc::new(reached::buffers(&doc.recording, j));
+    let list = Arc::new(job_buffers::find_reachable_buffers(&doc.recording, j));
     ui.data_mut(|d| d.insert_temp(id, (key, Arc::clone(&list))));
     list
 }
 
 /// A row with rights on its right, each letter in its colour.
-fn rights_row(ui: &mut Ui, label: &str, name: Part, rights: u8) -> egui::Response {
+fn rights_row(ui: &mut Ui, label: &str, name: StyledText, rights: u8) -> egui::Response {
     let p = palette(ui);
-    let r = widgets::list_row(ui, label, false, 0.0, name, Part::mono("   "));
+    let r = widgets::list_row(ui, label, false, 0.0, name, StyledText::mono("   "));
     let mut x = r.rect.right();
     for (bit, letter, ink) in [(4, "x", p.quiet), (2, "w", p.write), (1, "r", p.read)] {
         if rights & bit != 0 {
@@ -371,13 +380,13 @@ fn rights_row(ui: &mut Ui, label: &str, name: Part, rights: u8) -> egui::Respons
 }
 
 /// What a job can reach, those buffers first that its descriptors point to.
-pub fn reaches(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, index: u32) {
+pub fn show_reachable(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui, index: u32) {
     let p = palette(ui);
     let (recording, facts) = (Arc::clone(&doc.recording), Arc::clone(&doc.facts));
     let Some(j) = facts.jobs.get(index as usize) else {
         return;
     };
-    if !facts.knows(Stage::Chains) {
+    if !facts.has_stage(Stage::Chains) {
         return;
     }
     widgets::section(ui, "Reaches");
@@ -386,28 +395,28 @@ pub fn reaches(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, index: u32) {
         quiet(ui, "its address space is not in the recording".into());
         return;
     };
-    let list = reach(doc, ui, j);
+    let list = find_reachable(doc, ui, j);
     let id = egui::Id::unique("all that the job reaches");
     let all = ui.data(|d| d.get_temp::<u32>(id)) == Some(index);
-    let most = if all { MOST } else { SHOWN };
+    let most = if all { MAX_LISTED_BUFFERS } else { SHOWN };
     for r in list.iter().take(most) {
         let Some(b) = recording.facts.buffers.get(r.buffer as usize) else {
             continue;
         };
-        let mut name = Part::words(&b.name);
-        if !r.pointed {
+        let mut name = StyledText::body(&b.name);
+        if !r.is_pointed_to {
             name = name.colour(p.quiet);
         }
-        let how = if r.pointed {
+        let how = if r.is_pointed_to {
             "a descriptor of the job points to it"
         } else {
             "mapped for the job; no descriptor that was looked through points to it"
         };
         let row = rights_row(ui, &format!("reach {}", b.name), name, r.rights);
-        let told = format!("{}, {}\n{how}", b.va, runs::rights_text(r.rights));
+        let told = format!("{}, {}\n{how}", b.va, page_runs::format_rights(r.rights));
         if row.on_hover_text(told).clicked() {
             doc.select(Selection::Buffer(b.name.clone()));
-            asks.command("show-memory");
+            asks.run_command("show-memory");
         }
     }
     if list.len() > SHOWN && !all {
@@ -415,17 +424,20 @@ pub fn reaches(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, index: u32) {
         if widgets::link(ui, "more that the job reaches", &words).clicked() {
             ui.data_mut(|d| d.insert_temp(id, index));
         }
-    } else if list.len() > MOST {
-        quiet(ui, format!("and {} more", text::count((list.len() - MOST) as u64)));
+    } else if list.len() > MAX_LISTED_BUFFERS {
+        quiet(
+            ui,
+            format!("and {} more", text::count((list.len() - MAX_LISTED_BUFFERS) as u64)),
+        );
     } else if list.is_empty() {
         quiet(ui, "no buffer that the recording names is mapped for it".into());
     }
     if let Some(s) = j.chain.first().and_then(|c| c.shader) {
-        let rights = reached::rights(&recording, j, s).unwrap_or(0);
-        let name = Part::words(format!("shader {s:#x}")).colour(p.quiet);
+        let rights = job_buffers::find_rights(&recording, j, s).unwrap_or(0);
+        let name = StyledText::body(format!("shader {s:#x}")).colour(p.quiet);
         if rights_row(ui, "reach shader", name, rights).clicked() {
-            asks.memory(Some(space), s, 16);
-            asks.command("show-memory");
+            asks.show_memory(Some(space), s, 16);
+            asks.run_command("show-memory");
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Log: what the program did and what went wrong, newest last.
 
 use crate::log::{self, Level};
-use crate::panels::desk::Asks;
+use crate::panels::panel_context::UiActions;
 use crate::theme::rows::Rows;
 use crate::theme::widgets::{self, paint_text};
 use crate::theme::{ROW, body, focus, icons, mono, palette, small, text};
@@ -13,7 +13,7 @@ use egui::{Align2, Id, Rect, RichText, Sense, Stroke, Ui, WidgetInfo, pos2, vec2
 struct View {
     rows: Rows,
     /// The least grave that is shown.
-    least: Least,
+    least: MinLevel,
     /// Lines that there were when it was last drawn.
     seen: u64,
     /// Indices of the lines that pass.
@@ -21,14 +21,14 @@ struct View {
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Least {
+enum MinLevel {
     #[default]
     All,
     Warnings,
     Errors,
 }
 
-impl Least {
+impl MinLevel {
     fn passes(self, level: Level) -> bool {
         match self {
             Self::All => true,
@@ -39,10 +39,10 @@ impl Least {
 }
 
 /// Draws the panel.
-pub fn ui(asks: &mut Asks, ui: &mut Ui) {
-    let added = log::added();
+pub fn ui(asks: &mut UiActions, ui: &mut Ui) {
+    let added = log::total_lines();
     if added == 0 {
-        widgets::empty(
+        widgets::empty_state(
             ui,
             icons::TERMINAL_WINDOW,
             "Nothing has happened yet. What the program does is told here.",
@@ -58,7 +58,7 @@ pub fn ui(asks: &mut Asks, ui: &mut Ui) {
         let fitted = f64::from(ui.available_height() / ROW);
         // Whoever reads further up is left there.
         let at_end = view.rows.top + fitted + 1.0 >= view.passing.len() as f64;
-        view.passing = log::look(|lines| {
+        view.passing = log::with_lines(|lines| {
             let passes = |l: &(usize, &log::Line)| view.least.passes(l.1.level);
             lines.iter().enumerate().filter(passes).map(|l| l.0).collect()
         });
@@ -75,7 +75,7 @@ pub fn ui(asks: &mut Asks, ui: &mut Ui) {
         let View { rows, passing, .. } = &mut view;
         rows.show(ui, "Log", passing.len() as u64, |ui, row, rect| {
             let at = usize::try_from(row).ok().and_then(|r| passing.get(r));
-            if let Some(line) = at.and_then(|i| log::look(|l| l.get(*i).cloned())) {
+            if let Some(line) = at.and_then(|i| log::with_lines(|l| l.get(*i).cloned())) {
                 draw(ui, asks, row, rect, &line);
             }
         });
@@ -83,7 +83,7 @@ pub fn ui(asks: &mut Asks, ui: &mut Ui) {
     ui.data_mut(|d| d.insert_temp(id, view));
 }
 
-fn head(ui: &mut Ui, asks: &mut Asks, view: &mut View, id: Id) {
+fn head(ui: &mut Ui, asks: &mut UiActions, view: &mut View, id: Id) {
     let p = palette(ui);
     let (rect, _) = ui.allocate_exact_size(vec2(ui.available_width(), 30.0), Sense::hover());
     ui.painter()
@@ -95,9 +95,9 @@ fn head(ui: &mut Ui, asks: &mut Asks, view: &mut View, id: Id) {
             .layout(egui::Layout::left_to_right(egui::Align::Center)),
     );
     for (least, word) in [
-        (Least::All, "Everything"),
-        (Least::Warnings, "! Warnings"),
-        (Least::Errors, "▲ Errors"),
+        (MinLevel::All, "Everything"),
+        (MinLevel::Warnings, "! Warnings"),
+        (MinLevel::Errors, "▲ Errors"),
     ] {
         let r = child.selectable_label(view.least == least, word);
         if r.clicked() {
@@ -106,13 +106,13 @@ fn head(ui: &mut Ui, asks: &mut Asks, view: &mut View, id: Id) {
     }
     child.add_space(12.0);
     if child.button("Copy log").clicked() {
-        asks.command("copy-log");
+        asks.run_command("copy-log");
     }
-    let told = text::counted(log::look(|l| l.len() as u64), "line", "lines");
+    let told = text::count_noun(log::with_lines(|l| l.len() as u64), "line", "lines");
     child.label(RichText::new(told).font(small()).color(p.quiet));
 }
 
-fn draw(ui: &mut Ui, asks: &mut Asks, row: u64, rect: Rect, l: &log::Line) {
+fn draw(ui: &mut Ui, asks: &mut UiActions, row: u64, rect: Rect, l: &log::Line) {
     let p = palette(ui);
     let r = focus::row_response(ui, rect, ui.scope_id().with(("log", row)));
     r.widget_info(|| WidgetInfo::labeled(Role::Row, true, format!("log {}", l.text)));

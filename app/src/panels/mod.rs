@@ -1,10 +1,9 @@
 //! The panels, one file each, registered in one table.
 
-mod ask_board;
 pub mod compare;
 mod copy_menu;
-pub mod desk;
 pub mod events;
+pub mod findings;
 pub mod inputs;
 pub mod inspector;
 pub mod jobs;
@@ -12,11 +11,12 @@ pub mod kernel;
 pub mod launches;
 pub mod log;
 pub mod memory;
+mod memory_trace_buttons;
 pub mod notebook;
 pub mod outline;
 pub mod page_tables;
+pub mod panel_context;
 pub mod plots;
-pub mod problems;
 pub mod register;
 pub mod replay;
 pub mod screen;
@@ -26,8 +26,8 @@ pub mod tune;
 pub mod views;
 
 use crate::theme::{icons, palette, widgets};
-use desk::{Ask, Desk};
 use egui::{RichText, Ui};
+use panel_context::{PanelContext, UiAction};
 
 /// A panel of the window.
 pub struct Panel {
@@ -36,13 +36,13 @@ pub struct Panel {
     /// Name for the person.
     pub title: &'static str,
     /// Draws it.
-    pub ui: fn(&mut Desk<'_>, &mut Ui),
+    pub ui: fn(&mut PanelContext<'_>, &mut Ui),
 }
 
 impl Panel {
     /// Draws the panel. Where its work ended by an error of the program, a line above says so: without it the panel
     /// would say for ever that it is at work.
-    pub fn draw(&self, desk: &mut Desk<'_>, ui: &mut Ui) {
+    pub fn draw(&self, desk: &mut PanelContext<'_>, ui: &mut Ui) {
         if let Some(title) = desk.asks.lost_work(self.id) {
             let message = format!("{title}: stopped by an error of the program; see the crash report.");
             let p = palette(ui);
@@ -148,7 +148,7 @@ pub static PANELS: &[Panel] = &[
     Panel {
         id: "problems",
         title: "Problems",
-        ui: |d, ui| problems::ui(d.doc, d.asks, ui),
+        ui: |d, ui| findings::ui(d.doc, d.asks, ui),
     },
     Panel {
         id: "log",
@@ -170,10 +170,10 @@ pub fn is_known(id: &str) -> bool {
 }
 
 /// Shows in a panel what another one asked for; what is asked of the window is left alone.
-pub fn show(desk: &mut Desk<'_>, ask: &Ask) {
-    let Desk { doc, views, asks } = desk;
+pub fn apply_action(desk: &mut PanelContext<'_>, ask: &UiAction) {
+    let PanelContext { doc, views, asks } = desk;
     match *ask {
-        Ask::Memory {
+        UiAction::Memory {
             space,
             va,
             bytes,
@@ -182,34 +182,34 @@ pub fn show(desk: &mut Desk<'_>, ask: &Ask) {
             let memory = &mut views.memory;
             let space = space.unwrap_or(memory.space);
             if first {
-                memory.show_first(doc, space, va, bytes);
+                memory.show_at_top(doc, space, va, bytes);
             } else {
                 memory.show(doc, space, va, bytes);
             }
         }
-        Ask::Touch { space, va } => memory::touch(doc, &mut views.memory, asks, space, va),
-        Ask::Shader { job, entry } => {
-            if jobs::meant(doc) != Some(job) {
+        UiAction::FindReferences { space, va } => memory::find_references(doc, &mut views.memory, asks, space, va),
+        UiAction::Shader { job, entry } => {
+            if jobs::current_job(doc) != Some(job) {
                 doc.go_job(job);
             }
-            views.shader.want(job, entry);
+            views.shader.show_shader(job, entry);
         }
-        Ask::Thread {
+        UiAction::Thread {
             job,
             entry,
             workgroup,
             thread,
             step,
         } => {
-            if jobs::meant(doc) != Some(job) {
+            if jobs::current_job(doc) != Some(job) {
                 doc.go_job(job);
             }
-            views.shader.want(job, entry);
+            views.shader.show_shader(job, entry);
             views.shader.thread.choose(workgroup, thread, step);
         }
-        Ask::Kernel(function) => views.kernel.meant(doc, function),
-        Ask::BeforeAfter => views.memory.device.side = memory::Side::Both,
-        Ask::Pages(pages) => views.tables.show(pages.space, pages.frame, pages.at),
+        UiAction::Kernel(function) => views.kernel.show_function(doc, function),
+        UiAction::BeforeAfter => views.memory.device.side = memory::Side::Both,
+        UiAction::Pages(pages) => views.tables.show(pages.space, pages.frame, pages.at),
         _ => {}
     }
 }

@@ -3,9 +3,9 @@
 use crate::document::Document;
 use crate::document::moment::Selection;
 use crate::document::notebook;
-use crate::panels::desk::Asks;
+use crate::panels::panel_context::UiActions;
 use crate::theme::columns::{Column, Table};
-use crate::theme::field::{self, Shown};
+use crate::theme::field::{self, FieldOutput};
 use crate::theme::rows::Rows;
 use crate::theme::widgets;
 use crate::theme::{body, focus, icons, mono, palette, small, strong, text};
@@ -29,7 +29,7 @@ pub struct View {
 
 /// The note that is meant: at the moment, or the one that is selected.
 #[must_use]
-pub fn meant(doc: &Document) -> Option<u64> {
+pub fn current_note(doc: &Document) -> Option<u64> {
     let event = match doc.selection() {
         Selection::Note(e) => *e,
         _ => doc.moment(),
@@ -38,12 +38,12 @@ pub fn meant(doc: &Document) -> Option<u64> {
 }
 
 /// Draws the panel.
-pub fn ui(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui) {
+pub fn ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui) {
     if doc.changes().notes().is_empty() {
         let what =
             "Nothing is noted yet. A note keeps an event, what was selected and which panels were shown; M makes one.";
-        if widgets::empty(ui, icons::PENCIL_SIMPLE, what, Some("Note at this event")) {
-            asks.command("add-note");
+        if widgets::empty_state(ui, icons::PENCIL_SIMPLE, what, Some("Note at this event")) {
+            asks.run_command("add-note");
         }
         return;
     }
@@ -67,15 +67,15 @@ pub fn ui(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui) {
             .max_rect(right.shrink2(vec2(12.0, 6.0))),
     );
     page.shrink_clip_rect(right);
-    match meant(doc) {
+    match current_note(doc) {
         Some(event) => note(doc, asks, &mut page, event),
         None => {
-            let what = asks.told(
+            let what = asks.tooltip(
                 "add-note",
                 "No note stands at this event. Choose one, or make a new one",
             );
-            if widgets::empty(&mut page, icons::PENCIL_SIMPLE, &what, Some("Note at this event")) {
-                asks.command("add-note");
+            if widgets::empty_state(&mut page, icons::PENCIL_SIMPLE, &what, Some("Note at this event")) {
+                asks.run_command("add-note");
             }
         }
     }
@@ -83,7 +83,7 @@ pub fn ui(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui) {
 }
 
 /// How many there are, and what can be done with all of them.
-fn head(count: u64, asks: &mut Asks, ui: &mut Ui) {
+fn head(count: u64, asks: &mut UiActions, ui: &mut Ui) {
     let p = palette(ui);
     let (rect, _) = ui.allocate_exact_size(vec2(ui.available_width(), HEAD), Sense::hover());
     let mut line = ui.new_child(
@@ -92,14 +92,14 @@ fn head(count: u64, asks: &mut Asks, ui: &mut Ui) {
             .max_rect(rect.shrink2(vec2(12.0, 3.0)))
             .layout(Layout::left_to_right(Align::Center)),
     );
-    line.label(RichText::new(text::counted(count, "note", "notes")).color(p.quiet));
+    line.label(RichText::new(text::count_noun(count, "note", "notes")).color(p.quiet));
     line.with_layout(Layout::right_to_left(Align::Center), |ui| {
         if ui
             .button("Export…")
             .on_hover_text("as a page of HTML, or as Markdown")
             .clicked()
         {
-            asks.command("export-notebook");
+            asks.run_command("export-notebook");
         }
     });
     ui.painter()
@@ -112,14 +112,14 @@ const TABLE: &str = "notes";
 /// The columns of the list of notes.
 fn columns(doc: &Document) -> [Column; 2] {
     [
-        Column::new("event", "event", 80.0).number().up_to(doc.len()),
+        Column::new("event", "event", 80.0).number().fit_count(doc.len()),
         Column::new("note", "note", 80.0).stretch(1.0),
     ]
 }
 
-fn rows(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui) {
+fn rows(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui) {
     let p = palette(ui);
-    let here = meant(doc);
+    let here = current_note(doc);
     if view.jumps != doc.jumps
         && let Some(row) = here.and_then(|e| view.events.binary_search(&e).ok())
     {
@@ -166,20 +166,20 @@ fn rows(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui) {
     if let Some((event, whole)) = go {
         doc.go_with(event, Selection::Note(event));
         if whole {
-            asks.command("open-note");
+            asks.run_command("open-note");
         }
     }
 }
 
 /// The note at an event: what it says, and what it keeps.
-fn note(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, event: u64) {
+fn note(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui, event: u64) {
     let p = palette(ui);
     let Some(entry) = notebook::entry(doc, event) else {
         return;
     };
     ui.label(RichText::new(format!("Event {}", text::count(event))).font(strong()));
     ui.add(egui::Label::new(RichText::new(&entry.line).font(mono())).truncate());
-    let mut told = vec![doc.time_text(event)];
+    let mut told = vec![doc.format_time(event)];
     told.extend(entry.job.map(|j| format!("job {j}")));
     told.extend(Some(entry.selected.clone()).filter(|s| !s.is_empty()));
     let titles = entry.scene.panels.iter().filter_map(|id| Some(super::by_id(id)?.title));
@@ -195,20 +195,20 @@ fn note(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, event: u64) {
         .id_salt("of the note")
         .show(&mut area, |ui| {
             let lines = (room.y / ui.text_style_height(&egui::TextStyle::Body)).floor().max(3.0);
-            written(doc, ui, "Notebook text", event, lines as usize - 1);
+            note_field(doc, ui, "Notebook text", event, lines as usize - 1);
         });
     ui.advance_cursor_after_rect(rect);
     ui.add_space(6.0);
     ui.horizontal(|ui| {
         let open = ui.button("Go there").on_hover_text("show what the note was made of");
         if open.clicked() {
-            asks.command("open-note");
+            asks.run_command("open-note");
         }
         let keep = ui
             .button("Keep this view")
             .on_hover_text("keep what is selected and which panels are shown now");
         if keep.clicked() {
-            asks.command("keep-view");
+            asks.run_command("keep-view");
         }
         if ui.button("Copy link").clicked() {
             ui.ctx().copy_text(entry.link.clone());
@@ -220,7 +220,7 @@ fn note(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, event: u64) {
 }
 
 /// The field with the text of a note; `label` tells it from others.
-pub fn written(doc: &mut Document, ui: &mut Ui, label: &str, event: u64, lines: usize) -> Shown {
+pub fn note_field(doc: &mut Document, ui: &mut Ui, label: &str, event: u64, lines: usize) -> FieldOutput {
     let now = doc
         .changes()
         .notes()

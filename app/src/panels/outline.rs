@@ -3,13 +3,13 @@
 mod calls;
 
 use crate::document::Document;
+use crate::document::descriptions;
 use crate::document::facts::{SEVERITIES, Stage};
 use crate::document::moment::Selection;
-use crate::document::runs::Content;
-use crate::document::words;
+use crate::document::page_runs::PageContent;
 use crate::panels::copy_menu;
-use crate::panels::desk::{Ask, Asks, Pages};
-use crate::theme::widgets::{self, Part, list_row, section};
+use crate::panels::panel_context::{PageTablesTarget, UiAction, UiActions};
+use crate::theme::widgets::{self, StyledText, list_row, section};
 use crate::theme::{palette, text};
 use egui::Ui;
 use trace_core::check::Severity;
@@ -24,13 +24,13 @@ const NOTES: usize = 12;
 const CAPTURED: usize = 15;
 
 /// Draws the outline.
-pub fn ui(doc: &mut Document, asks: &mut Asks, ui: &mut Ui) {
+pub fn ui(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui) {
     ui.spacing_mut().item_spacing.y = 0.0;
     phases(doc, asks, ui);
     calls::ui(doc, asks, ui);
     buffers(doc, asks, ui);
     spaces(doc, asks, ui);
-    problems(doc, asks, ui);
+    findings(doc, asks, ui);
     notes(doc, asks, ui);
     views(doc, asks, ui);
     captured(doc, ui);
@@ -40,32 +40,48 @@ pub fn ui(doc: &mut Document, asks: &mut Asks, ui: &mut Ui) {
 /// How the recording was captured. A line of it seldom fits: the pointer shows all of it.
 fn captured(doc: &Document, ui: &mut Ui) {
     let p = palette(ui);
-    if doc.captured.is_empty() {
+    if doc.capture_info.is_empty() {
         return;
     }
-    let captured = doc.captured.iter().any(|(what, _)| *what != "Edited");
+    let captured = doc.capture_info.iter().any(|(what, _)| *what != "Edited");
     section(ui, if captured { "Capture" } else { "Edited copy" });
-    for (what, told) in &doc.captured {
+    for (what, told) in &doc.capture_info {
         let ink = match *what {
             "Cut short" | "Kernel lost" => p.warning,
             "Edited" => p.edited,
             _ => p.quiet,
         };
         let mark = if ink == p.warning { "! " } else { "" };
-        let left = Part::words(format!("{mark}{}", what.to_lowercase())).colour(ink);
-        let short = text::middle(told, CAPTURED);
-        let row = list_row(ui, &format!("{what}: {told}"), false, 0.0, left, Part::words(short));
-        widgets::copies(&row.on_hover_text(told), &[("it", told.clone())]);
+        let left = StyledText::body(format!("{mark}{}", what.to_lowercase())).colour(ink);
+        let short = text::truncate_middle(told, CAPTURED);
+        let row = list_row(
+            ui,
+            &format!("{what}: {told}"),
+            false,
+            0.0,
+            left,
+            StyledText::body(short),
+        );
+        widgets::add_copy_menu(&row.on_hover_text(told), &[("it", told.clone())]);
     }
 }
 
-fn phases(doc: &mut Document, asks: &mut Asks, ui: &mut Ui) {
+fn phases(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui) {
     let p = palette(ui);
     if doc.facts.phases.is_empty() {
         section(ui, "Events");
         let n = text::count(doc.len());
-        if list_row(ui, "all events", false, 0.0, Part::words("all"), Part::mono(n)).clicked() {
-            asks.command("show-events");
+        if list_row(
+            ui,
+            "all events",
+            false,
+            0.0,
+            StyledText::body("all"),
+            StyledText::mono(n),
+        )
+        .clicked()
+        {
+            asks.run_command("show-events");
         }
         return;
     }
@@ -84,7 +100,16 @@ fn phases(doc: &mut Document, asks: &mut Asks, ui: &mut Ui) {
             n => format!("{n} jobs"),
         };
         let label = format!("phase {}", ph.name);
-        if list_row(ui, &label, false, 0.0, Part::words(&ph.name), Part::mono(right)).clicked() {
+        if list_row(
+            ui,
+            &label,
+            false,
+            0.0,
+            StyledText::body(&ph.name),
+            StyledText::mono(right),
+        )
+        .clicked()
+        {
             doc.go(ph.first);
         }
         if here == Some(ph.first) && n > 0 {
@@ -100,24 +125,28 @@ fn phases(doc: &mut Document, asks: &mut Asks, ui: &mut Ui) {
                 .clamp(from, to.saturating_sub(JOBS).max(from));
             for j in &facts.jobs[first..(first + JOBS).min(to)] {
                 let selected = *doc.selection() == Selection::Job(j.index) || j.submit == doc.moment();
-                let mut left = Part::words(format!("job {}", j.index));
+                let mut left = StyledText::body(format!("job {}", j.index));
                 if j.failed {
                     left = left.colour(p.error);
                 }
-                let right = doc.took_text(j);
+                let right = doc.format_duration(j);
                 let label = format!("outline job {}", j.index);
-                let row = list_row(ui, &label, selected, 14.0, left, Part::mono(right));
+                let row = list_row(ui, &label, selected, 14.0, left, StyledText::mono(right));
                 if row.clicked() {
                     doc.go_job(j.index);
                 }
-                let told = format!("{}, submitted at event {}", words::job_kind(j), text::count(j.submit));
+                let told = format!(
+                    "{}, submitted at event {}",
+                    descriptions::describe_job(j),
+                    text::count(j.submit)
+                );
                 copy_menu::job(&row.on_hover_text(told), doc, asks, j);
             }
         }
     }
 }
 
-fn buffers(doc: &mut Document, asks: &mut Asks, ui: &mut Ui) {
+fn buffers(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui) {
     let p = palette(ui);
     let recording = std::sync::Arc::clone(&doc.recording);
     let list = &recording.facts.buffers;
@@ -129,7 +158,7 @@ fn buffers(doc: &mut Document, asks: &mut Asks, ui: &mut Ui) {
     let shown = ranked.iter().take(BUFFERS).filter_map(|i| list.get(*i as usize));
     for b in shown {
         let edited = doc.changes().inputs().contains_key(&b.name);
-        let mut left = Part::words(if edited {
+        let mut left = StyledText::body(if edited {
             format!("{}  ●", b.name)
         } else {
             b.name.clone()
@@ -138,11 +167,11 @@ fn buffers(doc: &mut Document, asks: &mut Asks, ui: &mut Ui) {
             left = left.colour(p.edited);
         }
         let selected = *doc.selection() == Selection::Buffer(b.name.clone());
-        let right = Part::mono(words::buffer_kind(doc, b));
+        let right = StyledText::mono(descriptions::describe_buffer_type(doc, b));
         let row = list_row(ui, &format!("buffer {}", b.name), selected, 0.0, left, right);
         if row.clicked() {
             doc.select(Selection::Buffer(b.name.clone()));
-            asks.command("show-inputs");
+            asks.run_command("show-inputs");
         }
         let told = format!(
             "{}\n{}, {} at {:#x}",
@@ -151,7 +180,7 @@ fn buffers(doc: &mut Document, asks: &mut Asks, ui: &mut Ui) {
             text::bytes(b.bytes),
             b.va.0
         );
-        copy_menu::of(
+        copy_menu::for_selection(
             &row.on_hover_text(told),
             doc,
             asks,
@@ -164,14 +193,14 @@ fn buffers(doc: &mut Document, asks: &mut Asks, ui: &mut Ui) {
         );
     }
     if ranked.len() > BUFFERS {
-        let more = Part::words(format!("{} more", ranked.len() - BUFFERS)).colour(p.quiet);
-        if list_row(ui, "more buffers", false, 0.0, more, Part::mono("")).clicked() {
-            asks.command("show-inputs");
+        let more = StyledText::body(format!("{} more", ranked.len() - BUFFERS)).colour(p.quiet);
+        if list_row(ui, "more buffers", false, 0.0, more, StyledText::mono("")).clicked() {
+            asks.run_command("show-inputs");
         }
     }
 }
 
-fn spaces(doc: &mut Document, asks: &mut Asks, ui: &mut Ui) {
+fn spaces(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui) {
     if doc.facts.spaces.is_empty() {
         return;
     }
@@ -180,28 +209,28 @@ fn spaces(doc: &mut Document, asks: &mut Asks, ui: &mut Ui) {
     for (i, s) in facts.spaces.iter().enumerate() {
         let mapped = format!("{} mapped", text::bytes(s.pages().saturating_mul(4096)));
         let label = format!("address space {}", s.number);
-        let left = Part::words(format!("AS {}", s.number));
-        let row = list_row(ui, &label, false, 0.0, left, Part::mono(mapped));
+        let left = StyledText::body(format!("AS {}", s.number));
+        let row = list_row(ui, &label, false, 0.0, left, StyledText::mono(mapped));
         if row.clicked() {
-            asks.push(Ask::Pages(Pages {
+            asks.push(UiAction::Pages(PageTablesTarget {
                 space: Some(i as u32),
-                ..Pages::default()
+                ..PageTablesTarget::default()
             }));
-            asks.command("show-page-tables");
+            asks.run_command("show-page-tables");
         }
         let root = format!("{:#x}", s.root);
-        widgets::copies(
+        widgets::add_copy_menu(
             &row.on_hover_text(format!("{}, top table at {root}", s.format)),
             &[("address of the top table", root)],
         );
     }
 }
 
-fn problems(doc: &mut Document, asks: &mut Asks, ui: &mut Ui) {
+fn findings(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui) {
     let p = palette(ui);
     section(ui, "Problems");
     let facts = std::sync::Arc::clone(&doc.facts);
-    for (told, severity) in facts.severe.iter().zip(SEVERITIES) {
+    for (told, severity) in facts.by_severity.iter().zip(SEVERITIES) {
         let (word, mark, colour) = match severity {
             Severity::Error => ("errors", "▲", p.error),
             Severity::Warning => ("warnings", "!", p.warning),
@@ -210,35 +239,35 @@ fn problems(doc: &mut Document, asks: &mut Asks, ui: &mut Ui) {
         if told.count == 0 {
             continue;
         }
-        let left = Part::words(format!("{mark} {word}")).colour(colour);
-        let right = Part::mono(text::count(told.count as u64));
+        let left = StyledText::body(format!("{mark} {word}")).colour(colour);
+        let right = StyledText::mono(text::count(told.count as u64));
         if list_row(ui, &format!("problems {word}"), false, 0.0, left, right).clicked() {
             doc.go_finding(told.first as u32);
-            asks.command("show-problems");
+            asks.run_command("show-problems");
         }
     }
     if facts.findings.is_empty() {
-        let word = if facts.knows(Stage::Findings) {
+        let word = if facts.has_stage(Stage::Findings) {
             "none found"
         } else {
             "checking…"
         };
-        let quiet = Part::words(word).colour(p.quiet);
-        list_row(ui, "no problems", false, 0.0, quiet, Part::mono(""));
+        let quiet = StyledText::body(word).colour(p.quiet);
+        list_row(ui, "no problems", false, 0.0, quiet, StyledText::mono(""));
     }
-    let bare: usize = facts.spaces.iter().map(|s| s.runs_with(Content::None)).sum();
+    let bare: usize = facts.spaces.iter().map(|s| s.runs_with(PageContent::None)).sum();
     if bare > 0 {
-        let quiet = Part::words("no content").colour(p.quiet);
-        let right = Part::mono(text::counted(bare as u64, "run", "runs"));
+        let quiet = StyledText::body("no content").colour(p.quiet);
+        let right = StyledText::mono(text::count_noun(bare as u64, "run", "runs"));
         let row = list_row(ui, "mapped without content", false, 0.0, quiet, right);
         if row.clicked() {
-            asks.command("show-page-tables");
+            asks.run_command("show-page-tables");
         }
         row.on_hover_text("pages that are mapped and that the recording does not hold");
     }
 }
 
-fn notes(doc: &mut Document, asks: &mut Asks, ui: &mut Ui) {
+fn notes(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui) {
     let p = palette(ui);
     let all = doc.changes().notes();
     if all.is_empty() {
@@ -262,8 +291,8 @@ fn notes(doc: &mut Document, asks: &mut Asks, ui: &mut Ui) {
     for (event, note) in near {
         let selected = *doc.selection() == Selection::Note(event);
         let words = if note.is_empty() { "untitled".to_owned() } else { note };
-        let left = Part::words(words.clone()).colour(p.edited);
-        let right = Part::mono(text::count(event));
+        let left = StyledText::body(words.clone()).colour(p.edited);
+        let right = StyledText::mono(text::count(event));
         let row = list_row(ui, &format!("note at {event}"), selected, 0.0, left, right);
         if row.clicked() {
             doc.go_with(event, Selection::Note(event));
@@ -272,34 +301,34 @@ fn notes(doc: &mut Document, asks: &mut Asks, ui: &mut Ui) {
         copy_menu::at(&row, doc, asks, &own, &Selection::Note(event), Some(event));
     }
     if let Some(next) = later.or(earlier) {
-        let left = Part::words(format!("{} more", text::count(more as u64))).colour(p.quiet);
-        if list_row(ui, "more notes", false, 0.0, left, Part::mono("")).clicked() {
+        let left = StyledText::body(format!("{} more", text::count(more as u64))).colour(p.quiet);
+        if list_row(ui, "more notes", false, 0.0, left, StyledText::mono("")).clicked() {
             doc.go_with(next, Selection::Note(next));
         }
     }
 }
 
-fn views(doc: &mut Document, asks: &mut Asks, ui: &mut Ui) {
+fn views(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui) {
     if doc.changes().pins().is_empty() {
         return;
     }
     section(ui, "Pinned registers");
     for r in doc.changes().pins().to_vec() {
         let name = doc.facts.register_name(r);
-        let selected = doc.register() == Some(r);
+        let selected = doc.current_register() == Some(r);
         let row = list_row(
             ui,
             &format!("pinned {name}"),
             selected,
             0.0,
-            Part::mono(name.clone()),
-            Part::words("lane"),
+            StyledText::mono(name.clone()),
+            StyledText::body("lane"),
         );
         let own = [("name", name), ("offset", format!("{r:#x}"))];
-        copy_menu::of(&row, doc, asks, &own, &Selection::Register(r));
+        copy_menu::for_selection(&row, doc, asks, &own, &Selection::Register(r));
         if row.clicked() {
             doc.select(Selection::Register(r));
-            asks.command("show-register");
+            asks.run_command("show-register");
         }
     }
 }

@@ -6,26 +6,26 @@
 use crate::document::Document;
 use crate::document::axis::AxisKind;
 use crate::document::cursors::Cursor;
-use crate::panels::desk::Asks;
+use crate::panels::panel_context::UiActions;
 use crate::theme::{focus, icons, palette, small, widgets};
 use egui::accesskit::Role;
 use egui::{Align2, Rect, Response, Sense, Stroke, Ui, WidgetInfo, pos2, vec2};
 
 mod cursors;
 mod draw;
-mod found;
+mod filter_lanes;
 mod heights;
 mod label;
 mod lane;
 mod lanes;
 mod measure;
 mod minimap;
+mod reference_lane;
 mod ruler;
 mod scale;
 mod snap;
 mod spans;
 mod streams;
-mod trail;
 pub mod view;
 
 pub use draw::severity_colour;
@@ -46,9 +46,9 @@ const MINIMAP: f32 = 44.0;
 const RIGHT: f32 = 12.0;
 
 /// Draws the panel.
-pub fn ui(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui) {
+pub fn ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui) {
     if doc.is_empty() {
-        widgets::empty(
+        widgets::empty_state(
             ui,
             icons::CLOCK,
             "This recording holds memory and no events. Page tables and Memory show what there is.",
@@ -56,19 +56,19 @@ pub fn ui(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui) {
         );
         return;
     }
-    if let Some(forward) = focus::sideways(ui) {
-        asks.command(if forward { "next-event" } else { "previous-event" });
+    if let Some(forward) = focus::horizontal_arrow(ui) {
+        asks.run_command(if forward { "next-event" } else { "previous-event" });
     }
     let p = palette(ui);
     let now = ui.input(|i| i.time);
     // Without times there is one axis only.
     if view.axis != AxisKind::Order && !doc.has_times() {
-        view.choose(doc, AxisKind::Order);
+        view.set_axis(doc, AxisKind::Order);
     }
     view.follow_moment(doc);
-    found::ask(doc, asks);
-    trail::ask(doc, asks);
-    let range = view.animated(doc, ui, now);
+    filter_lanes::find_matches(doc, asks);
+    reference_lane::find_references(doc, asks);
+    let range = view.animate(doc, ui, now);
     let full = ui.available_rect_before_wrap();
     ui.painter().rect_filled(full, 0.0, p.panel);
     let left = full.left() + NAMES;
@@ -84,7 +84,7 @@ pub fn ui(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui) {
     ui.painter().hline(full.x_range(), line_y, Stroke::new(1.0, p.line));
 
     let area = Rect::from_min_max(pos2(left, line_y), pos2(right, full.bottom()));
-    let scale = Scale::of_lanes(doc, view.axis, area, range, &mut view.lanes);
+    let scale = Scale::for_lanes(doc, view.axis, area, range, &mut view.lanes);
     let head = Rect::from_min_size(area.min, vec2(area.width(), RULER));
     ruler::ui(doc, ui, &scale, head);
     let axis = Rect::from_min_size(pos2(full.left() + 4.0, line_y + 1.0), vec2(NAMES - 8.0, RULER - 2.0));
@@ -97,8 +97,11 @@ pub fn ui(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui) {
         Sense::click_and_drag(),
     );
     response.widget_info(|| WidgetInfo::labeled(Role::Canvas, true, "Timeline lanes"));
-    let list = lane::visible(doc, &scale);
-    let tall: Vec<f32> = list.iter().map(|l| heights::of(&view.heights, doc, l)).collect();
+    let list = lane::list_visible(doc, &scale);
+    let tall: Vec<f32> = list
+        .iter()
+        .map(|l| heights::lane_height(&view.heights, doc, l))
+        .collect();
     let height = tall.iter().sum::<f32>() + 24.0;
     view.tallest = view.tallest.max(lanes_area.top() - full.top() + height + 2.0 * LANE);
     let most = (height - lanes_area.height()).max(0.0);
@@ -109,7 +112,7 @@ pub fn ui(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui) {
     view.scroll = view.scroll.clamp(0.0, most);
     let clip = ui.clip_rect();
     ui.set_clip_rect(clip.intersect(lanes_area));
-    let single = scale.single(doc);
+    let single = scale.list_single_events(doc);
     let mut under = None;
     let pointer = response.interact_pointer_pos().or(response.hover_pos());
     let mut rows = Vec::new();
@@ -149,7 +152,7 @@ pub fn ui(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui) {
     ruler::flag(doc, ui, &scale, lanes_area);
     interact(doc, view, ui, &scale, &response, under.as_ref(), now);
     if response.secondary_clicked() {
-        view.menu_at = pointer.map(|q| doc.facts.axis.nearest(view.axis, snap::snapped(doc, &scale, q.x)));
+        view.menu_at = pointer.map(|q| doc.facts.axis.nearest(view.axis, snap::snap_to_edge(doc, &scale, q.x)));
     }
     response.context_menu(|ui| {
         for cursor in Cursor::ALL {
@@ -173,13 +176,13 @@ pub fn ui(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui) {
         ] {
             asks.menu_item(ui, id);
         }
-        if let Some(m) = Measure::of(doc, view) {
+        if let Some(m) = Measure::new(doc, view) {
             ui.separator();
             if ui.button("Zoom to what is measured").clicked() {
                 view.zoom_to_measure(doc, now);
             }
             if ui.button("Copy what is measured").clicked() {
-                ui.ctx().copy_text(m.words());
+                ui.ctx().copy_text(m.describe());
             }
             if ui.button("Set cursors to what is measured").clicked() {
                 let last = m.first + m.events.saturating_sub(1);
@@ -206,11 +209,11 @@ fn interact(
         // The wheel is smoothed already: its steps are shown as they come.
         if (factor - 1.0).abs() > 1e-4 {
             view.zoom(doc, factor, Some(scale.position(at.x)), now);
-            view.at_once();
+            view.finish_animation();
         }
         if scroll.x != 0.0 {
             view.pan(doc, f64::from(-scroll.x / scale.area.width()), now);
-            view.at_once();
+            view.finish_animation();
         }
     }
     // Alt measures from pixel to pixel.
@@ -219,7 +222,7 @@ fn interact(
         if free {
             scale.position(x)
         } else {
-            snap::snapped(doc, scale, x)
+            snap::snap_to_edge(doc, scale, x)
         }
     };
     if response.drag_started() {
@@ -240,23 +243,23 @@ fn interact(
     if let Some(at) = clicked
         && ui.input(|i| i.modifiers.shift_only())
     {
-        let event = doc.facts.axis.nearest(view.axis, snap::snapped(doc, scale, at.x));
+        let event = doc.facts.axis.nearest(view.axis, snap::snap_to_edge(doc, scale, at.x));
         doc.set_cursor(doc.cursors.next(event), event);
     } else if let Some(at) = clicked {
         view.measure = None;
         let jumps = doc.jumps;
-        lanes::clicked(doc, scale, lane, at.x);
+        lanes::select_at(doc, scale, lane, at.x);
         if doc.jumps == jumps {
             let event = doc.facts.axis.nearest(view.axis, scale.position(at.x));
             doc.go(event);
         }
-        view.stay(doc.jumps);
+        view.mark_jump_seen(doc.jumps);
     }
     if response.double_clicked() {
         view.zoom(doc, 4.0, pointer.map(|q| scale.position(q.x)), now);
     }
     if let Some(at) = pointer.filter(|_| !response.dragged()) {
-        let told = lanes::told(doc, scale, lane, at.x);
+        let told = lanes::describe_at(doc, scale, lane, at.x);
         response.clone().on_hover_text_at_pointer(told);
     }
 }
@@ -277,7 +280,7 @@ fn axis_choice(doc: &Document, view: &mut View, ui: &mut Ui, rect: Rect) {
             let shown = ui.add_enabled(can, label);
             let shown = shown.on_disabled_hover_text("The recording has no times.");
             if shown.clicked() {
-                view.choose(doc, kind);
+                view.set_axis(doc, kind);
             }
         }
     });

@@ -5,8 +5,8 @@
 //! instead.
 
 use super::focus;
-use super::sideways::Sideways;
-use super::widgets::{paint_cut, paint_middle, paint_text};
+use super::horizontal_scroll::HorizontalScroll;
+use super::widgets::{paint_middle, paint_text, paint_truncated};
 use super::{mono, palette, small, text};
 use egui::accesskit::Role;
 use egui::{
@@ -20,7 +20,7 @@ use std::collections::BTreeMap;
 
 mod layout;
 
-use layout::Placed;
+use layout::PlacedColumn;
 
 /// Height of the head, points.
 pub const HEAD: f32 = 22.0;
@@ -79,7 +79,7 @@ impl Column {
 
     /// The same with room for numbers up to `n`, as [`text::count`] writes them.
     #[must_use]
-    pub fn up_to(mut self, n: u64) -> Self {
+    pub fn fit_count(mut self, n: u64) -> Self {
         self.width = self.width.max(text::count(n).chars().count() as f32 * DIGIT + 2.0);
         self
     }
@@ -93,14 +93,14 @@ impl Column {
 
     /// The same, not wider than this by stretching.
     #[must_use]
-    pub fn at_most(mut self, width: f32) -> Self {
+    pub fn max_width(mut self, width: f32) -> Self {
         self.most = width;
         self
     }
 
     /// The same, which leaves where there is little room: those with a high order first.
     #[must_use]
-    pub fn leaves(mut self, order: u8) -> Self {
+    pub fn hide_order(mut self, order: u8) -> Self {
         self.leaves = order;
         self
     }
@@ -114,14 +114,14 @@ impl Column {
 
     /// The same, hidden by itself if nothing stands in it.
     #[must_use]
-    pub fn empty(mut self, empty: bool) -> Self {
+    pub fn hide_if_empty(mut self, empty: bool) -> Self {
         self.empty = empty;
         self
     }
 
     /// The same, which sorts the table when its head is clicked. `now`: whether the table is sorted by it, falling.
     #[must_use]
-    pub fn sorts(mut self, now: Option<bool>) -> Self {
+    pub fn sortable(mut self, now: Option<bool>) -> Self {
         self.sort = Some(now);
         self
     }
@@ -131,7 +131,7 @@ impl Column {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct TableState {
     chosen: TableColumns,
-    sideways: Sideways,
+    sideways: HorizontalScroll,
 }
 
 impl TableState {
@@ -165,7 +165,7 @@ impl Tables {
 
     /// Returns whether a person arranged any table.
     #[must_use]
-    pub fn are_changed(&self) -> bool {
+    pub fn is_changed(&self) -> bool {
         self.0.values().any(TableState::is_changed)
     }
 
@@ -179,7 +179,7 @@ impl Tables {
     pub fn from_workspace(tables: &BTreeMap<String, TableColumns>) -> Self {
         let state = |chosen: &TableColumns| TableState {
             chosen: chosen.clone(),
-            sideways: Sideways::default(),
+            sideways: HorizontalScroll::default(),
         };
         Self(tables.iter().map(|(id, t)| (id.clone(), state(t))).collect())
     }
@@ -196,7 +196,7 @@ impl Tables {
 #[derive(Debug)]
 pub struct Table {
     id: &'static str,
-    columns: Vec<Placed>,
+    columns: Vec<PlacedColumn>,
     /// Width of all of it, points.
     width: f32,
     offset: f32,
@@ -212,8 +212,8 @@ impl Table {
     pub fn head(ui: &mut Ui, state: &mut TableState, id: &'static str, columns: &[Column]) -> Self {
         let area = ui.available_rect_before_wrap();
         let (head, _) = ui.allocate_exact_size(vec2(area.width(), HEAD), Sense::hover());
-        let (placed, width) = layout::place(columns, &state.chosen, area.width());
-        let offset = state.sideways.moved(ui, area, width);
+        let (placed, width) = layout::place_columns(columns, &state.chosen, area.width());
+        let offset = state.sideways.scroll(ui, area, width);
         let mut table = Self {
             id,
             columns: placed,
@@ -251,7 +251,7 @@ impl Table {
             let Some(c) = columns.iter().find(|c| c.id == placed.id) else {
                 continue;
             };
-            let cell = placed.on(head, self.offset);
+            let cell = placed.rect_in(head, self.offset);
             // A letter and three dots say nothing.
             if cell.width() < 20.0 {
                 continue;
@@ -383,7 +383,7 @@ impl Table {
     #[must_use]
     pub fn cell(&self, column: &str, row: Rect) -> Option<Rect> {
         let placed = self.columns.iter().find(|c| c.id == column)?;
-        Some(placed.on(row, self.offset))
+        Some(placed.rect_in(row, self.offset))
     }
 
     /// Returns whether a column shrank to its compact width.
@@ -405,17 +405,17 @@ impl Table {
             return false;
         };
         self.note(ui, column, text, &font, 0.0);
-        let cell = placed.on(row, self.offset);
-        paint_cut(ui, cell, alignment(placed.right_aligned), text, font, ink).1
+        let cell = placed.rect_in(row, self.offset);
+        paint_truncated(ui, cell, alignment(placed.right_aligned), text, font, ink).1
     }
 
     /// Paints a text into a column; it is cut in the middle if it does not fit. Returns whether it was cut.
-    pub fn middle(&self, ui: &Ui, column: &str, row: Rect, text: &str, ink: Color32) -> bool {
+    pub fn text_middle(&self, ui: &Ui, column: &str, row: Rect, text: &str, ink: Color32) -> bool {
         let Some(placed) = self.columns.iter().find(|c| c.id == column) else {
             return false;
         };
         self.note(ui, column, text, &mono(), 0.0);
-        let cell = placed.on(row, self.offset);
+        let cell = placed.rect_in(row, self.offset);
         paint_middle(ui, cell, alignment(placed.right_aligned), text, mono(), ink)
     }
 

@@ -8,7 +8,7 @@ use egui::text_edit::TextEditState;
 use egui::{Context, Event, Id, Key, Response, RichText, TextEdit, Ui};
 
 /// What a person did with a field in this frame.
-pub struct Shown {
+pub struct FieldOutput {
     /// The field.
     pub response: Response,
     /// Whether it was ended with Enter.
@@ -17,9 +17,9 @@ pub struct Shown {
     pub escape: bool,
 }
 
-impl Shown {
+impl FieldOutput {
     /// Gives the field the keyboard, with all of it selected.
-    pub fn take(&self) {
+    pub fn select_all(&self) {
         take(&self.response.ctx, self.response.id);
     }
 }
@@ -42,7 +42,7 @@ fn take(ctx: &Context, id: Id) {
 }
 
 /// A field for a text that is checked elsewhere: `empty` says what is meant while nothing stands in it, `told` what can.
-pub fn checked(ui: &mut Ui, name: &str, text: &mut String, (empty, told): (&str, &str), is_wrong: bool) {
+pub fn checked_text(ui: &mut Ui, name: &str, text: &mut String, (empty, told): (&str, &str), is_wrong: bool) {
     let p = palette(ui);
     let edit = TextEdit::singleline(text)
         .font(mono())
@@ -53,7 +53,7 @@ pub fn checked(ui: &mut Ui, name: &str, text: &mut String, (empty, told): (&str,
 }
 
 /// What is wrong with a field, below it.
-pub fn wrong(ui: &mut Ui, why: Option<&str>) {
+pub fn error_line(ui: &mut Ui, why: Option<&str>) {
     if let Some(why) = why {
         let words = RichText::new(format!("▲ {why}")).font(small()).color(palette(ui).error);
         ui.add(egui::Label::new(words).wrap());
@@ -69,7 +69,7 @@ pub fn value(
     text: &mut String,
     was: Option<&str>,
     make: impl for<'t> FnOnce(&'t mut String) -> TextEdit<'t>,
-) -> Shown {
+) -> FieldOutput {
     let ctx = ui.ctx().clone();
     let mut whole = ctx.data(|d| d.get_temp::<Id>(selecting())) == Some(id);
     if whole {
@@ -102,7 +102,7 @@ pub fn value(
             d.insert_temp(waiting(), (*text == was).then_some(id));
         });
     }
-    Shown {
+    FieldOutput {
         response,
         enter,
         escape,
@@ -111,7 +111,7 @@ pub fn value(
 
 /// Whether the keyboard is at a field for a value in which nothing was typed up to the last frame.
 #[must_use]
-pub fn untouched(ctx: &Context) -> bool {
+pub fn is_untouched(ctx: &Context) -> bool {
     let focused = ctx.memory(egui::Memory::focused);
     let waiting = ctx.data(|d| d.get_temp::<Option<Id>>(waiting())).flatten();
     focused.is_some() && focused == waiting
@@ -119,7 +119,7 @@ pub fn untouched(ctx: &Context) -> bool {
 
 /// Whether an event changes the text of the field that has the keyboard.
 #[must_use]
-pub fn writes(event: &Event) -> bool {
+pub fn is_text_edit(event: &Event) -> bool {
     match event {
         Event::Text(_) | Event::Paste(_) | Event::Cut | Event::Ime(_) => true,
         Event::Key {

@@ -89,7 +89,7 @@ pub fn pane(ui: &mut Ui, name: &'static str, title: &str) {
 /// Returns whether the list that is drawn now takes the keyboard: it is the first one of a pane in which an arrow was
 /// pressed.
 #[must_use]
-pub fn takes_entry(ui: &Ui) -> bool {
+pub fn take_pane_entry(ui: &Ui) -> bool {
     ui.data_mut(|d| {
         let all = d.get_temp_mut_or_default::<Panes>(panes_id());
         let takes = all.entered.is_some() && all.entered == all.drawing;
@@ -103,7 +103,7 @@ pub fn takes_entry(ui: &Ui) -> bool {
 /// Returns `Some(true)` for an arrow to the right and `Some(false)` for one to the left, if the pane that is drawn now has
 /// the keyboard as a whole.
 #[must_use]
-pub fn sideways(ui: &Ui) -> Option<bool> {
+pub fn horizontal_arrow(ui: &Ui) -> Option<bool> {
     let now = ui.data(|d| {
         let all = d.get_temp::<Panes>(panes_id())?;
         all.now.filter(|_| all.now == all.drawing)
@@ -122,7 +122,7 @@ pub fn sideways(ui: &Ui) -> Option<bool> {
 /// The area of a list that moves along its rows by itself: it takes the keyboard like the rows of other lists.
 pub fn area(ui: &Ui, rect: Rect, id: Id) -> Response {
     let response = ui.interact(rect, id, Sense::focusable_noninteractive());
-    if takes_entry(ui) {
+    if take_pane_entry(ui) {
         response.request_focus();
     }
     response
@@ -193,7 +193,7 @@ pub fn list<R>(ui: &mut Ui, name: &str, add: impl FnOnce(&mut Ui) -> R) -> R {
     let id = Id::unique(("list", name));
     let mut state = ui.data(|d| d.get_temp::<List>(id)).unwrap_or_default();
     state.drawn.clear();
-    if let Some(stop) = state.stop.filter(|_| takes_entry(ui)) {
+    if let Some(stop) = state.stop.filter(|_| take_pane_entry(ui)) {
         ui.memory_mut(|m| m.request_focus(stop));
         state.reveal = Some(stop);
     } else if let Some(stop) = state.stop.filter(|stop| ui.memory(|m| m.has_focus(*stop))) {
@@ -303,7 +303,7 @@ pub fn row(ui: &Ui, id: Id) -> Sense {
 
 /// Notes what became of a row: one that was clicked is where Tab comes to, and one that the keyboard went to is brought
 /// into view.
-pub fn drawn(ui: &Ui, response: &Response) {
+pub fn update_row_focus(ui: &Ui, response: &Response) {
     // Asked first: it looks at the input, which is locked while data is.
     let clicked = response.clicked();
     let reveal = ui.data_mut(|d| {

@@ -32,7 +32,7 @@ fn feature_tags(font: &[u8]) -> Option<Vec<usize>> {
 }
 
 /// The same font with its contextual alternates out of reach. egui lets nobody choose the features of a font.
-fn literal(font: &[u8]) -> Vec<u8> {
+fn without_alternates(font: &[u8]) -> Vec<u8> {
     let mut out = font.to_vec();
     for at in feature_tags(font).unwrap_or_default() {
         if let Some(tag) = out.get_mut(at..at + 4).filter(|t| **t == ALTERNATES) {
@@ -57,7 +57,7 @@ fn texts() -> &'static [(&'static str, Vec<u8>); 3] {
                 include_bytes!("../../../assets/fonts/JetBrainsMono-Regular.ttf"),
             ),
         ];
-        fonts.map(|(name, bytes)| (name, literal(bytes)))
+        fonts.map(|(name, bytes)| (name, without_alternates(bytes)))
     })
 }
 
@@ -71,7 +71,7 @@ fn all() -> impl Iterator<Item = (&'static str, &'static [u8])> {
 }
 
 /// The fonts of a family, in the order in which a character is looked for: names and files.
-pub fn of(family: &FontFamily) -> Vec<(&'static str, &'static [u8])> {
+pub fn for_family(family: &FontFamily) -> Vec<(&'static str, &'static [u8])> {
     static FAMILIES: OnceLock<FontDefinitions> = OnceLock::new();
     let names = FAMILIES.get_or_init(definitions).families.get(family);
     let names = names.map_or(&[][..], Vec::as_slice);
@@ -141,7 +141,7 @@ mod tests {
     #[test]
     fn bytes_that_are_no_font_stay_as_they_are() {
         for bytes in [&b""[..], b"OTTO", b"OTTO\xff\xff", &[0xff; 64]] {
-            assert_eq!(literal(bytes), bytes);
+            assert_eq!(without_alternates(bytes), bytes);
         }
     }
 }

@@ -4,10 +4,10 @@ pub mod columns;
 pub mod field;
 pub mod focus;
 pub mod fonts;
+pub mod horizontal_scroll;
 pub mod icons;
 pub mod plot;
 pub mod rows;
-pub mod sideways;
 pub mod text;
 pub mod widgets;
 
@@ -74,7 +74,7 @@ impl ThemeChoice {
 
     /// The theme that these visuals were made for, told by the ground of panels, of which every theme has its own.
     fn holding(visuals: &Visuals) -> Self {
-        let has = |t: &Self| Palette::of(*t).panel == visuals.panel_fill;
+        let has = |t: &Self| Palette::for_theme(*t).panel == visuals.panel_fill;
         let by_light = if visuals.dark_mode { Self::Dark } else { Self::Light };
         Self::ALL.into_iter().find(has).unwrap_or(by_light)
     }
@@ -232,7 +232,7 @@ impl Palette {
 
     /// The colours of a theme.
     #[must_use]
-    pub fn of(theme: ThemeChoice) -> &'static Self {
+    pub fn for_theme(theme: ThemeChoice) -> &'static Self {
         static ALL: [OnceLock<Palette>; 3] = [const { OnceLock::new() }; 3];
         let [dark, light, contrast] = &ALL;
         let place = match theme {
@@ -246,7 +246,7 @@ impl Palette {
     /// The colours that these visuals were made with.
     #[must_use]
     pub fn holding(visuals: &Visuals) -> &'static Self {
-        Self::of(ThemeChoice::holding(visuals))
+        Self::for_theme(ThemeChoice::holding(visuals))
     }
 }
 
@@ -308,7 +308,7 @@ pub fn choose(ctx: &egui::Context, theme: ThemeChoice) {
 }
 
 fn style(theme: ThemeChoice) -> egui::Style {
-    let p = Palette::of(theme);
+    let p = Palette::for_theme(theme);
     let dark = theme != ThemeChoice::Light;
     let mut s = egui::Style {
         visuals: if dark { Visuals::dark() } else { Visuals::light() },

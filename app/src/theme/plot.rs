@@ -10,7 +10,7 @@ pub const FAR: f64 = 1e300;
 /// Bounds that hold a range with something to see between them. Values that lie too close together for a plot, equal
 /// ones for instance, get room.
 #[must_use]
-pub fn around(lo: f64, hi: f64) -> (f64, f64) {
+pub fn pad_range(lo: f64, hi: f64) -> (f64, f64) {
     let (lo, hi) = (lo.clamp(-FAR, FAR), hi.clamp(-FAR, FAR));
     let room = (lo.abs().max(hi.abs()) * 1e-6).max(1.0);
     if hi - lo > room * 1e-3 || (hi > lo && room <= 1.0 && hi - lo > 1e-9) {
@@ -34,7 +34,7 @@ pub fn quiet_plot<'a>(ui: &mut Ui, id: impl egui::AsIdSalt) -> Plot<'a> {
         .show_background(false)
         .set_margin_fraction(vec2(0.0, 0.06))
         .x_axis_formatter(|m: GridMark, _: &_| text::count(m.value.max(0.0).round() as u64))
-        .y_axis_formatter(|m: GridMark, _: &_| text::short(m.value))
+        .y_axis_formatter(|m: GridMark, _: &_| text::format_short(m.value))
         .y_axis_min_width(38.0)
 }
 

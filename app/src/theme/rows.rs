@@ -38,7 +38,7 @@ impl Rows {
 
     /// Moves the keyboard along the rows. Returns the row that takes it now.
     fn step(&mut self, ui: &Ui, count: u64) -> Option<u64> {
-        if count > 0 && focus::takes_entry(ui) {
+        if count > 0 && focus::take_pane_entry(ui) {
             self.stop = self.stop.min(count - 1);
             self.follow(self.stop);
             return Some(self.stop);

@@ -81,7 +81,7 @@ fn every_pair_of_colours_in_use_is_told_apart() {
 /// Edges of fields and lines between things are marks in the theme of high contrast alone: in the others they step back.
 #[test]
 fn edges_are_seen_in_high_contrast() {
-    let p = Palette::of(ThemeChoice::Contrast);
+    let p = Palette::for_theme(ThemeChoice::Contrast);
     assert!(p.outlined);
     for ground in [p.panel, p.raised, p.hover, p.selection, p.background] {
         let c = contrast(p.line, ground);

@@ -11,14 +11,14 @@ pub fn count(n: u64) -> String {
 
 /// A count of things in words: `1 job`, `23 jobs`.
 #[must_use]
-pub fn counted(n: u64, one: &str, many: &str) -> String {
+pub fn count_noun(n: u64, one: &str, many: &str) -> String {
     format!("{} {}", count(n), if n == 1 { one } else { many })
 }
 
 /// A sentence with the digits of its counts in groups of three. Numbers that are part of something else, addresses,
 /// versions, names, stay as they are.
 #[must_use]
-pub fn grouped(sentence: &str) -> String {
+pub fn group_digits(sentence: &str) -> String {
     let mut out = String::with_capacity(sentence.len() + 8);
     for (i, word) in sentence.split(' ').enumerate() {
         if i > 0 {
@@ -231,7 +231,7 @@ pub fn offset_us(ns: i64) -> String {
 
 /// A text cut in the middle so that at most `most` characters are left.
 #[must_use]
-pub fn middle(text: &str, most: usize) -> String {
+pub fn truncate_middle(text: &str, most: usize) -> String {
     let n = text.chars().count();
     if n <= most || most < 3 {
         return text.to_owned();
@@ -260,7 +260,7 @@ pub fn parse_number(text: &str) -> Option<u64> {
 
 /// A value in few characters.
 #[must_use]
-pub fn short(v: f64) -> String {
+pub fn format_short(v: f64) -> String {
     if v == 0.0 {
         "0".into()
     } else if v.abs() >= 1e6 || v.abs() < 1e-3 {
@@ -281,13 +281,13 @@ mod tests {
         assert_eq!(count(8542), "8\u{2009}542");
         assert_eq!(count(12), "12");
         assert_eq!(
-            grouped("16385 pages at event 2411."),
+            group_digits("16385 pages at event 2411."),
             "16\u{2009}385 pages at event 2\u{2009}411."
         );
         let same = "0x1234 at 127.0.0.1:7199, r1234p0, 0001, 3.14159 and 12 (b1234)";
-        assert_eq!(grouped(same), same);
+        assert_eq!(group_digits(same), same);
         assert_eq!(
-            (counted(1, "job", "jobs"), counted(0, "job", "jobs")),
+            (count_noun(1, "job", "jobs"), count_noun(0, "job", "jobs")),
             ("1 job".into(), "0 jobs".into())
         );
         assert_eq!(hex(0x87b00, 4), "0x00087b00");
@@ -298,7 +298,7 @@ mod tests {
         assert_eq!(date(951_782_399), "2000-02-28 23:59:59 UTC");
         assert_eq!(date(951_782_400), "2000-02-29 00:00:00 UTC");
         assert_eq!(date(1_795_304_222), "2026-11-21 23:37:02 UTC");
-        assert_eq!(middle("a_very_long_name.kine", 9), "a_ve…kine");
+        assert_eq!(truncate_middle("a_very_long_name.kine", 9), "a_ve…kine");
         assert_eq!(parse_number("0xffff b000"), Some(0xffff_b000));
         assert_eq!(parse_number("8\u{2009}542"), Some(8542));
         assert_eq!(parse_number("x"), None);

@@ -30,7 +30,7 @@ pub fn part(ui: &mut Ui, name: &str, rect: Rect, draw: impl FnOnce(&mut Ui)) {
 /// The row of a call that failed: the driver's number.
 pub fn failed_call(ui: &mut Ui, result: u32) {
     if result != 0 {
-        let told = Part::words(format!("▲ failed with {result}")).colour(palette(ui).error);
+        let told = StyledText::body(format!("▲ failed with {result}")).colour(palette(ui).error);
         key_value(ui, "result", told);
     }
 }
@@ -44,7 +44,7 @@ pub fn section(ui: &mut Ui, title: &str) {
 
 /// A part of a row's text.
 #[derive(Clone, Debug)]
-pub struct Part {
+pub struct StyledText {
     /// Text.
     pub text: String,
     /// Font.
@@ -53,10 +53,10 @@ pub struct Part {
     pub colour: Option<Color32>,
 }
 
-impl Part {
+impl StyledText {
     /// Words.
     #[must_use]
-    pub fn words(text: impl Into<String>) -> Self {
+    pub fn body(text: impl Into<String>) -> Self {
         Self {
             text: text.into(),
             font: body(),
@@ -94,11 +94,11 @@ impl Part {
 
 /// Paints a text that ends in `…` where it does not fit into `rect`, and gives its width.
 pub fn paint_text(ui: &Ui, rect: Rect, align: Align2, text: &str, font: FontId, colour: Color32) -> f32 {
-    paint_cut(ui, rect, align, text, font, colour).0
+    paint_truncated(ui, rect, align, text, font, colour).0
 }
 
 /// Paints a text as [`paint_text`] does. Returns its width and whether it was cut.
-pub fn paint_cut(ui: &Ui, rect: Rect, align: Align2, text: &str, font: FontId, colour: Color32) -> (f32, bool) {
+pub fn paint_truncated(ui: &Ui, rect: Rect, align: Align2, text: &str, font: FontId, colour: Color32) -> (f32, bool) {
     let mut job = egui::text::LayoutJob::simple_singleline(text.to_owned(), font, colour);
     job.wrap = egui::text::TextWrapping::truncate_at_width(rect.width().max(0.0));
     let galley = ui.painter().layout_job(job);
@@ -117,14 +117,14 @@ pub fn paint_cut(ui: &Ui, rect: Rect, align: Align2, text: &str, font: FontId, c
 
 /// Paints a text that is cut in the middle where it does not fit into `rect`, so that its end stays. `true`: it was cut.
 pub fn paint_middle(ui: &Ui, rect: Rect, align: Align2, text: &str, font: FontId, colour: Color32) -> bool {
-    let shown = cut_middle(ui, rect.width(), text, &font);
+    let shown = truncate_middle(ui, rect.width(), text, &font);
     paint_text(ui, rect, align, &shown, font, colour);
     shown != text
 }
 
 /// A text cut in the middle so that it is not wider than this, points.
 #[must_use]
-pub fn cut_middle(ui: &Ui, width: f32, text: &str, font: &FontId) -> String {
+pub fn truncate_middle(ui: &Ui, width: f32, text: &str, font: &FontId) -> String {
     let wide = |t: &str| {
         let g = ui.painter().layout_no_wrap(t.to_owned(), font.clone(), Color32::WHITE);
         g.size().x
@@ -135,21 +135,28 @@ pub fn cut_middle(ui: &Ui, width: f32, text: &str, font: &FontId) -> String {
     }
     // At most a few tries: letters are about as wide as each other.
     let mut most = (text.chars().count() as f32 * width / whole) as usize;
-    let mut shown = super::text::middle(text, most.max(3));
+    let mut shown = super::text::truncate_middle(text, most.max(3));
     while most > 3 && wide(&shown) > width {
         most -= 1;
-        shown = super::text::middle(text, most);
+        shown = super::text::truncate_middle(text, most);
     }
     shown
 }
 
 /// A row of a list: text on the left, a quiet value on the right. `label` is its accessible name.
-pub fn list_row(ui: &mut Ui, label: &str, selected: bool, indent: f32, left: Part, right: Part) -> Response {
+pub fn list_row(
+    ui: &mut Ui,
+    label: &str,
+    selected: bool,
+    indent: f32,
+    left: StyledText,
+    right: StyledText,
+) -> Response {
     let p = palette(ui);
     let (id, rect) = ui.allocate_space(vec2(ui.available_width(), ROW));
     let sense = focus::row(ui, id);
     let response = ui.interact(rect, id, sense);
-    focus::drawn(ui, &response);
+    focus::update_row_focus(ui, &response);
     response.widget_info(|| WidgetInfo::selected(Role::Button, true, selected, label));
     if ui.is_rect_visible(rect) {
         let bleed = rect.expand2(vec2(super::PAD, 0.0));
@@ -197,7 +204,7 @@ pub fn select(ui: &Ui, rect: Rect) {
 }
 
 /// A key and its value.
-pub fn key_value(ui: &mut Ui, key: &str, value: Part) -> Response {
+pub fn key_value(ui: &mut Ui, key: &str, value: StyledText) -> Response {
     let p = palette(ui);
     let (rect, response) = ui.allocate_exact_size(vec2(ui.available_width(), ROW), Sense::hover());
     response.widget_info(|| WidgetInfo::labeled(Role::Label, true, format!("{key} {}", value.text)));
@@ -250,7 +257,7 @@ pub fn key_link(ui: &mut Ui, key: &str, text: &str) -> Response {
 }
 
 /// A key and a value that takes as many lines as it needs.
-pub fn key_wrapped(ui: &mut Ui, key: &str, value: Part) -> Response {
+pub fn key_wrapped(ui: &mut Ui, key: &str, value: StyledText) -> Response {
     let p = palette(ui);
     let split = 92.0_f32.min(ui.available_width() * 0.4);
     let ink = value.colour.unwrap_or(p.text);
@@ -283,7 +290,7 @@ pub fn link(ui: &mut Ui, label: &str, text: &str) -> Response {
 }
 
 /// What a panel says when it has nothing to show, and the action that fills it.
-pub fn empty(ui: &mut Ui, icon: &str, what: &str, action: Option<&str>) -> bool {
+pub fn empty_state(ui: &mut Ui, icon: &str, what: &str, action: Option<&str>) -> bool {
     let p = palette(ui);
     let mut clicked = false;
     ui.add_space((ui.available_height() * 0.3).clamp(16.0, 120.0));
@@ -337,7 +344,7 @@ pub fn primary_button(ui: &mut Ui, text: &str, label: &str, enabled: bool) -> Re
 
 /// Gives the keyboard to the first of the buttons that answer a question, unless one of them has it. The first is the
 /// answer that does nothing.
-pub fn keyboard_in(buttons: &[&Response]) {
+pub fn focus_first(buttons: &[&Response]) {
     if !buttons.iter().any(|b| b.has_focus() || b.gained_focus())
         && let Some(first) = buttons.first()
     {
@@ -369,7 +376,7 @@ pub fn rule(ui: &mut Ui) {
 }
 
 /// Gives a thing a context menu that copies it in each of its forms: what the form is, and the text.
-pub fn copies(response: &Response, forms: &[(&str, String)]) -> Response {
+pub fn add_copy_menu(response: &Response, forms: &[(&str, String)]) -> Response {
     response.context_menu(|ui| {
         for (what, text) in forms {
             if ui.button(format!("Copy {what}")).clicked() {

@@ -3,28 +3,28 @@
 
 use super::command::Command;
 use super::crash;
-use super::keep::Keeper;
 use super::keymap::Keymap;
 use super::keys_sheet::KeysSheet;
-use super::layout::{self, Sides, Torn};
-use super::leaving::Question;
-use super::links::Afterwards;
-use super::naming::{Naming, Writing};
-use super::own_maps::OwnMapsWatch;
-use super::panel_picture::Wanted;
-use super::pick::{Chooser, Chosen, Pick, Typed};
+use super::layout::{self, FloatingPanel, Sides};
+use super::links::AfterOpen;
+use super::naming::{NameQueue, NameSheet};
+use super::panel_picture::PictureRequest;
+use super::pick::{Chooser, PathPrompt, Pick, PickResult};
 use super::settings::{SCALES, Settings};
 use super::tasks::Tasks;
 use super::tour::Tour;
+use super::unsaved_edits::Question;
+use super::user_maps::UserMapsWatch;
+use super::workspace_file::WorkspaceSaver;
 use crate::document::Document;
 use crate::document::boards::Boards;
-use crate::document::journal::Keeping;
+use crate::document::journal::SaveState;
 use crate::log::{self, Level};
-use crate::panels::desk::{Asks, Desk, Item};
+use crate::panels::panel_context::{MenuCommand, PanelContext, UiActions};
 use crate::panels::views::Views;
 use crate::theme::{self, ThemeChoice};
 use egui::Context;
-use kinescope_files::output::{self, Named};
+use kinescope_files::output::{self, NamedFile};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -63,15 +63,15 @@ pub struct App {
     /// What is running.
     pub tasks: Tasks<Self>,
     /// What panels asked for.
-    pub asks: Asks,
+    pub actions: UiActions,
     /// The dock.
     pub dock: egui_tiles::Tree<layout::Pane>,
     /// Panels that are windows of their own.
-    pub torn: Vec<Torn>,
+    pub floating: Vec<FloatingPanel>,
     /// The palette, when it is open.
     pub palette: Option<Palette>,
     /// The field for a path, when it is open.
-    pub typed: Option<Typed<Self>>,
+    pub path_prompt: Option<PathPrompt<Self>>,
     /// Whether the sheet of shortcuts is open.
     pub help: bool,
     /// Whether the sheet about the program is open.
@@ -87,7 +87,7 @@ pub struct App {
     /// Widths of both.
     pub sides: Sides,
     /// Share of the timeline that the window's height gave it.
-    pub(super) fitted: Option<f32>,
+    pub(super) fitted_share: Option<f32>,
     /// Boards that can be reached from here.
     pub(super) boards: Boards,
     /// Text of an error that the person has not seen, with its details.
@@ -107,27 +107,27 @@ pub struct App {
     /// The tour, while it is taken.
     pub tour: Option<Tour>,
     /// A file that was let go over the open recording: the person says what it is for.
-    pub brought: Option<PathBuf>,
+    pub dropped_file: Option<PathBuf>,
     /// What happens once the recording that is being opened is there.
-    pub(super) afterwards: Afterwards,
+    pub(super) after_open: AfterOpen,
     /// A picture of a panel that waits for the window's pixels.
-    pub(super) wanted_picture: Option<Wanted>,
+    pub(super) picture_request: Option<PictureRequest>,
     /// The register maps of the person's own that the open recording may have names from.
-    pub(super) own_maps: Option<OwnMapsWatch>,
+    pub(super) user_maps: Option<UserMapsWatch>,
     /// The sheet that names a register or memory, when it is open.
-    pub naming: Option<Naming>,
+    pub name_sheet: Option<NameSheet>,
     /// Names on their way into files.
-    pub(super) writing: Writing,
+    pub(super) name_queue: NameQueue,
     pub(super) board: Option<String>,
-    pub(super) keeper: Keeper,
+    pub(super) workspace_saver: WorkspaceSaver,
     /// Where the edits were kept when it was looked last.
-    pub(super) keeping: Keeping,
+    pub(super) keeping: SaveState,
     /// State of the changes when it was looked last.
     pub(super) seen_revision: u64,
     pub(super) replaying: Option<u64>,
-    pub(super) failed: Option<String>,
+    pub(super) last_error: Option<String>,
     /// Title of the window, as the desktop was told it last.
-    pub(super) titled: String,
+    pub(super) window_title: String,
     pub(super) commands: &'static [Command<App>],
     theme: ThemeChoice,
     chooser: Chooser,
@@ -144,7 +144,7 @@ impl App {
         ctx.options_mut(|o| o.zoom_with_keyboard = false);
         ctx.set_zoom_factor(settings.scale() as f32 / 100.0);
         let keys = Keymap::load(setup.commands, settings.folder());
-        let item = |c: &Command<Self>| Item {
+        let item = |c: &Command<Self>| MenuCommand {
             id: c.id,
             title: c.full_title(),
             keys: keys.text(c.id),
@@ -153,46 +153,46 @@ impl App {
             doc: None,
             views: Views::default(),
             tasks: Tasks::default(),
-            asks: Asks::new(setup.commands.iter().map(item).collect()),
-            dock: layout::tree(&layout::at_first(layout::Holds::Accesses)),
-            torn: Vec::new(),
+            actions: UiActions::new(setup.commands.iter().map(item).collect()),
+            dock: layout::tree(&layout::default_dock(layout::RecordingContent::Accesses)),
+            floating: Vec::new(),
             palette: None,
-            typed: None,
+            path_prompt: None,
             help: false,
             about: false,
             keys_sheet: None,
             outline: true,
             inspector: true,
             sides: Sides::default(),
-            fitted: None,
-            boards: Boards::of_person(),
+            fitted_share: None,
+            boards: Boards::with_default_keys(),
             notice: None,
             saved: None,
             news: None,
             just_paired: None,
-            titled: String::new(),
+            window_title: String::new(),
             confirm: None,
             question: None,
             settings,
             tour: None,
-            brought: None,
-            afterwards: Afterwards::default(),
-            wanted_picture: None,
-            own_maps: None,
-            naming: None,
-            writing: Writing::default(),
+            dropped_file: None,
+            after_open: AfterOpen::default(),
+            picture_request: None,
+            user_maps: None,
+            name_sheet: None,
+            name_queue: NameQueue::default(),
             board: setup.board,
-            keeper: Keeper::default(),
-            keeping: Keeping::Beside,
+            workspace_saver: WorkspaceSaver::default(),
+            keeping: SaveState::NextToRecording,
             seen_revision: 0,
             replaying: None,
             theme,
             chooser: setup.chooser,
-            failed: None,
+            last_error: None,
             commands: setup.commands,
             keys,
         };
-        app.tell_of_keys();
+        app.report_keymap_problems();
         app
     }
 
@@ -206,7 +206,7 @@ impl App {
     pub fn choose_theme(&mut self, ctx: &Context, theme: ThemeChoice) {
         self.theme = theme;
         theme::choose(ctx, theme);
-        self.settings.choose(theme);
+        self.settings.set_theme(theme);
         self.settings.save();
     }
 
@@ -230,13 +230,15 @@ impl App {
     /// Tells the person that something went wrong: what, to what, and the details.
     pub fn error(&mut self, what: &str, details: &str) {
         log::push(Level::Error, format!("{what}: {details}"));
-        self.failed = Some(format!("{what}: {details}"));
+        self.last_error = Some(format!("{what}: {details}"));
         self.notice = Some((what.to_owned(), details.to_owned()));
     }
 
     /// Tells the person once of a crash report that a former run left in `folder`.
-    pub fn tell_of_crash(&mut self, folder: &Path) {
-        let Some(report) = crash::newest(folder) else { return };
+    pub fn report_last_crash(&mut self, folder: &Path) {
+        let Some(report) = crash::find_newest(folder) else {
+            return;
+        };
         let name = report.file_name().unwrap_or_default().to_string_lossy().into_owned();
         if name == self.settings.crash_told {
             return;
@@ -251,8 +253,8 @@ impl App {
 
     /// The last thing that went wrong.
     #[must_use]
-    pub fn failed(&self) -> Option<&str> {
-        self.failed.as_deref()
+    pub fn last_error(&self) -> Option<&str> {
+        self.last_error.as_deref()
     }
 
     /// Asks the person for a path on a thread of its own, then acts on it. Where the desktop cannot ask, a field does.
@@ -267,8 +269,12 @@ impl App {
             other => other,
         };
         let act = move |app: &mut Self, ctx: &Context, path: PathBuf| {
-            let read = app.doc.as_ref().filter(|_| saves).map(|d| Named::recording(&d.path));
-            let taken = output::apart(&read.unwrap_or_default(), &[Named::new("the file to save", &path)]);
+            let read = app
+                .doc
+                .as_ref()
+                .filter(|_| saves)
+                .map(|d| NamedFile::recording(&d.path));
+            let taken = output::check_distinct(&read.unwrap_or_default(), &[NamedFile::new("the file to save", &path)]);
             match taken {
                 Ok(()) => act(app, ctx, path),
                 Err(e) => app.error("nothing was saved", &e.to_string()),
@@ -277,9 +283,9 @@ impl App {
         self.tasks.spawn(ctx, "choosing a file", move |_| {
             let chosen = chooser(&what);
             Box::new(move |app| match chosen {
-                Chosen::Path(p) => act(app, &again, p),
-                Chosen::Nothing => {}
-                Chosen::NoDialog => app.typed = Some(Typed::new(what, &folder, Box::new(act))),
+                PickResult::Path(p) => act(app, &again, p),
+                PickResult::Cancelled => {}
+                PickResult::NoDialog => app.path_prompt = Some(PathPrompt::new(what, &folder, Box::new(act))),
             })
         });
     }
@@ -296,17 +302,17 @@ impl App {
     /// Takes up which targets can be reached from here.
     pub fn set_boards(&mut self, boards: Boards) {
         if let Some(doc) = &mut self.doc {
-            doc.replay.meet(&boards);
+            doc.replay.set_reachable(&boards);
         }
         self.boards = boards;
     }
 
     /// What panels work at, when a recording is open.
-    pub fn desk(&mut self) -> Option<Desk<'_>> {
-        Some(Desk {
+    pub fn panel_context(&mut self) -> Option<PanelContext<'_>> {
+        Some(PanelContext {
             doc: self.doc.as_mut()?,
             views: &mut self.views,
-            asks: &mut self.asks,
+            asks: &mut self.actions,
         })
     }
 
@@ -322,7 +328,7 @@ impl App {
             Some(c) if (c.enabled)(self) => {
                 tracing::debug!("command {id}");
                 (c.run)(self, ctx);
-                self.tour_ran(id);
+                self.note_tour_command(id);
                 ctx.request_repaint();
                 true
             }

@@ -3,9 +3,9 @@
 
 use super::app::App;
 use super::crash;
-use super::keep::{Keeper, Places};
-use super::layout::{self, Holds, Place, Sides, Torn};
-use super::leaving::Leave;
+use super::layout::{self, FloatingGeometry, FloatingPanel, RecordingContent, Sides};
+use super::unsaved_edits::LeaveAction;
+use super::workspace_file::{WorkspacePaths, WorkspaceSaver};
 use crate::document::Document;
 use crate::document::cursors::Cursor;
 use crate::document::screen::has_framebuffer;
@@ -19,26 +19,26 @@ use replay_engine::client::fitting::Fit;
 use trace_core::check::FindingKind;
 
 /// How often what would be kept is looked at, seconds.
-const LOOK_S: f64 = 2.0;
+const SAVE_INTERVAL_S: f64 = 2.0;
 
 /// What a document's recording is of.
-fn holds(doc: &Document) -> Holds {
+fn content_of(doc: &Document) -> RecordingContent {
     match (doc.facts.calls.is_some(), has_framebuffer(&doc.recording)) {
-        (true, _) => Holds::Calls,
-        (_, true) => Holds::Screen,
-        _ => Holds::Accesses,
+        (true, _) => RecordingContent::Calls,
+        (_, true) => RecordingContent::Screen,
+        _ => RecordingContent::Accesses,
     }
 }
 
 impl App {
     /// Shows a document; the one that was open is closed in good order, or the person asked when that cannot be.
-    pub fn take(&mut self, doc: Document) {
-        let Some(Leave::Show(doc)) = self.may_leave(Leave::Show(Box::new(doc))) else {
+    pub fn show_document(&mut self, doc: Document) {
+        let Some(LeaveAction::Show(doc)) = self.check_leave(LeaveAction::Show(Box::new(doc))) else {
             return;
         };
         let mut doc = *doc;
         self.close();
-        crash::opened(&doc.path);
+        crash::set_open_recording(&doc.path);
         log::push(
             Level::Info,
             format!("opened {}: {} events", doc.path.display(), doc.len()),
@@ -55,19 +55,19 @@ impl App {
         for k in &doc.facts.gaps_in_knowledge {
             log::push(Level::Warning, k.clone());
         }
-        doc.replay.meet(&self.boards);
+        doc.replay.set_reachable(&self.boards);
         if let Some(b) = &self.board {
             doc.replay.choose(b);
         }
-        self.arrange_at_first(holds(&doc));
+        self.apply_default_layout(content_of(&doc));
         self.views = Views::default();
-        self.asks.tables = Tables::default();
-        self.settings.opened(&doc.path);
-        self.keeper = Keeper {
-            places: Places::of(&doc.path, &self.settings),
-            ..Keeper::default()
+        self.actions.tables = Tables::default();
+        self.settings.add_recent(&doc.path);
+        self.workspace_saver = WorkspaceSaver {
+            places: WorkspacePaths::for_recording(&doc.path, &self.settings),
+            ..WorkspaceSaver::default()
         };
-        match self.keeper.places.as_ref().and_then(Places::read) {
+        match self.workspace_saver.places.as_ref().and_then(WorkspacePaths::read) {
             Some(Ok(w)) => self.arrange(&mut doc, &w),
             found => {
                 if let Some(Err(e)) = found {
@@ -80,19 +80,19 @@ impl App {
             }
         }
         self.doc = Some(doc);
-        self.keeper.kept = self.workspace();
+        self.workspace_saver.last_saved = self.workspace();
     }
 
     /// Arranges the panels as at first.
-    pub fn as_at_first(&mut self) {
-        let holds = self.doc.as_ref().map_or(Holds::Accesses, holds);
-        self.arrange_at_first(holds);
+    pub fn reset_arrangement(&mut self) {
+        let holds = self.doc.as_ref().map_or(RecordingContent::Accesses, content_of);
+        self.apply_default_layout(holds);
     }
 
-    fn arrange_at_first(&mut self, holds: Holds) {
-        self.dock = layout::tree(&layout::at_first(holds));
-        self.fitted = None;
-        self.torn.clear();
+    fn apply_default_layout(&mut self, holds: RecordingContent) {
+        self.dock = layout::tree(&layout::default_dock(holds));
+        self.fitted_share = None;
+        self.floating.clear();
         self.outline = true;
         self.inspector = true;
         self.sides = Sides::default();
@@ -103,8 +103,8 @@ impl App {
         self.views.timeline.range = w.view.map(|v| (v[0], v[1]));
         self.views.events.filter.clone_from(&w.filter);
         doc.replay.keep_gaps = w.keep_gaps;
-        doc.replay.how = w.calls;
-        doc.replay.alike.clone_from(&w.alike);
+        doc.replay.api_options = w.calls;
+        doc.replay.tolerance.clone_from(&w.alike);
         doc.numbers = w.numbers;
         // A target that cannot be the recorded device was nobody's choice.
         if self.board.is_none() && !w.board.is_empty() && doc.replay.fit(&w.board) != Fit::Unfit {
@@ -116,9 +116,9 @@ impl App {
             }
         }
         self.views.timeline.heights.clone_from(&w.lanes);
-        self.asks.tables = Tables::from_workspace(&w.tables);
+        self.actions.tables = Tables::from_workspace(&w.tables);
         doc.go_with(w.moment, w.selection.clone());
-        doc.comparing.kept = Some(w.compared.clone()).filter(|c| !c.is_empty()).map(Into::into);
+        doc.comparison.last_file = Some(w.compared.clone()).filter(|c| !c.is_empty()).map(Into::into);
         if let Some(d) = &w.dock {
             self.dock = layout::tree(d);
         }
@@ -131,7 +131,10 @@ impl App {
             let Some(panel) = panels::by_id(&t.panel) else { continue };
             // A panel is in one place only.
             layout::close(&mut self.dock, panel.id);
-            self.torn.push(Torn::placed(panel.id, Place { at: t.at, size: t.size }));
+            self.floating.push(FloatingPanel::with_geometry(
+                panel.id,
+                FloatingGeometry { at: t.at, size: t.size },
+            ));
         }
     }
 
@@ -143,7 +146,7 @@ impl App {
             shown,
             width: Some(width.round()),
         };
-        let torn = |t: &Torn| workspace::Torn {
+        let torn = |t: &FloatingPanel| workspace::FloatingPanel {
             panel: t.panel.to_owned(),
             at: t.now.at.map(|a| a.map(f32::round)),
             size: t.now.size.map(f32::round),
@@ -154,65 +157,67 @@ impl App {
             filter: self.views.events.filter.clone(),
             board: doc.replay.board().to_owned(),
             keep_gaps: doc.replay.keep_gaps,
-            calls: doc.replay.how,
-            alike: doc.replay.alike.clone(),
+            calls: doc.replay.api_options,
+            alike: doc.replay.tolerance.clone(),
             axis: self.views.timeline.axis,
             numbers: doc.numbers,
             view: self.views.timeline.range.map(|r| [r.0, r.1]),
-            compared: doc.comparing.file().unwrap_or_default(),
+            compared: doc.comparison.file().unwrap_or_default(),
             outline: side(self.outline, self.sides.outline),
             inspector: side(self.inspector || self.sides.folded, self.sides.inspector),
-            torn: self.torn.iter().map(torn).collect(),
+            torn: self.floating.iter().map(torn).collect(),
             selection: doc.selection().clone(),
-            dock: layout::chosen(&self.dock, self.fitted),
+            dock: layout::arranged_dock(&self.dock, self.fitted_share),
             cursors: CursorEvents {
                 a: doc.cursors.a,
                 b: doc.cursors.b,
             },
             lanes: self.views.timeline.heights.clone(),
-            tables: self.asks.tables.to_workspace(),
+            tables: self.actions.tables.to_workspace(),
         })
     }
 
     /// Keeps the workspace now and then, on a thread of its own, when something of it changed.
-    pub(super) fn keep(&mut self, ctx: &Context) {
+    pub(super) fn save_workspace(&mut self, ctx: &Context) {
         let now = ctx.input(|i| i.time);
-        if now - self.keeper.looked < LOOK_S {
+        if now - self.workspace_saver.last_check < SAVE_INTERVAL_S {
             return;
         }
-        self.keeper.looked = now;
-        self.keeper.hear(false);
-        let (Some(w), Some(places)) = (self.workspace(), self.keeper.places.clone()) else {
+        self.workspace_saver.last_check = now;
+        self.workspace_saver.collect_result(false);
+        let (Some(w), Some(places)) = (self.workspace(), self.workspace_saver.places.clone()) else {
             return;
         };
-        if self.keeper.at_work.is_some() || self.keeper.kept.as_ref() == Some(&w) {
+        if self.workspace_saver.at_work.is_some() || self.workspace_saver.last_saved.as_ref() == Some(&w) {
             return;
         }
-        self.keeper.kept = Some(w.clone());
+        self.workspace_saver.last_saved = Some(w.clone());
         let thread = std::thread::Builder::new().name("workspace".into());
-        match thread.spawn(move || places.keep(&w)) {
-            Ok(t) => self.keeper.at_work = Some(t),
-            Err(e) => self.keeper.told(Err(e.to_string())),
+        match thread.spawn(move || places.save(&w)) {
+            Ok(t) => self.workspace_saver.at_work = Some(t),
+            Err(e) => self.workspace_saver.report_result(Err(e.to_string())),
         }
     }
 
     /// Closes the recording: keeps its workspace, ends its journal in good order, stops what runs for it.
     pub fn close(&mut self) {
-        self.keeper.hear(true);
-        if let Some(w) = self.workspace().filter(|w| self.keeper.kept.as_ref() != Some(w))
-            && let Some(places) = &self.keeper.places
+        self.workspace_saver.collect_result(true);
+        if let Some(w) = self
+            .workspace()
+            .filter(|w| self.workspace_saver.last_saved.as_ref() != Some(w))
+            && let Some(places) = &self.workspace_saver.places
         {
-            let done = places.keep(&w);
-            self.keeper.told(done);
+            let done = places.save(&w);
+            self.workspace_saver.report_result(done);
         }
-        self.keeper = Keeper::default();
+        self.workspace_saver = WorkspaceSaver::default();
         if let Some(mut d) = self.doc.take() {
-            for running in [&d.replay.running, &d.finding_out].into_iter().flatten() {
+            for running in [&d.replay.running, &d.derivation].into_iter().flatten() {
                 running.cancel();
             }
-            d.comparing.clear();
+            d.comparison.clear();
             d.close();
         }
-        self.brought = None;
+        self.dropped_file = None;
     }
 }

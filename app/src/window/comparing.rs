@@ -2,7 +2,7 @@
 
 use super::app::App;
 use super::layout;
-use crate::document::comparison::{self, NotCompared, With};
+use crate::document::comparison::{self, ComparisonError, ComparisonSource};
 use crate::log::{self, Level};
 use egui::Context;
 use std::path::PathBuf;
@@ -12,16 +12,16 @@ use trace_core::progress::Progress;
 impl App {
     /// Compares the open recording with another one and shows where they differ. A newer request takes the place of one
     /// that is going on.
-    pub fn compare(&mut self, ctx: &Context, with: With) {
-        self.compare_behind(ctx, with);
+    pub fn compare(&mut self, ctx: &Context, with: ComparisonSource) {
+        self.start_comparison(ctx, with);
         layout::show(&mut self.dock, "compare");
     }
 
     /// Compares the recording with what it was compared with when it was closed last; panels stay as they are.
     pub(super) fn compare_again(&mut self, ctx: &Context) {
-        let kept = self.doc.as_mut().and_then(|d| d.comparing.kept.take());
+        let kept = self.doc.as_mut().and_then(|d| d.comparison.last_file.take());
         match kept {
-            Some(path) if path.exists() => self.compare_behind(ctx, With::File(path)),
+            Some(path) if path.exists() => self.start_comparison(ctx, ComparisonSource::File(path)),
             Some(path) => log::push(
                 Level::Info,
                 format!(
@@ -33,28 +33,28 @@ impl App {
         }
     }
 
-    fn compare_behind(&mut self, ctx: &Context, with: With) {
+    fn start_comparison(&mut self, ctx: &Context, with: ComparisonSource) {
         let Some(doc) = &mut self.doc else { return };
         let name = with.name();
         let progress = Progress::new();
-        let request = doc.comparing.begin(name.clone(), progress.clone());
-        let (recording, rules) = (Arc::clone(&doc.recording), Arc::clone(&doc.comparing.rules));
+        let request = doc.comparison.begin(name.clone(), progress.clone());
+        let (recording, rules) = (Arc::clone(&doc.recording), Arc::clone(&doc.comparison.rules));
         let title = format!("comparing with {name}");
         self.tasks.spawn_with(ctx, title, progress, move |progress| {
             let compared = comparison::compare(&recording, with, rules, progress);
             Box::new(move |app| {
                 let doc = app.doc.as_mut().filter(|d| Arc::ptr_eq(&d.recording, &recording));
                 let Some(doc) = doc else { return };
-                let stopped = compared.as_ref().err() == Some(&NotCompared::Stopped);
-                if !doc.comparing.end(request, compared) {
+                let stopped = compared.as_ref().err() == Some(&ComparisonError::Stopped);
+                if !doc.comparison.end(request, compared) {
                     return;
                 }
-                if let Some((what, why)) = doc.comparing.failed.clone() {
+                if let Some((what, why)) = doc.comparison.failed.clone() {
                     app.error(&format!("{what} was not compared"), &why);
                 } else if stopped {
                     log::push(Level::Info, format!("comparing with {name} was stopped"));
                 } else {
-                    app.views.compare.begin_anew();
+                    app.views.compare.reset();
                     log::push(Level::Info, format!("compared with {name}"));
                 }
             })
@@ -63,15 +63,15 @@ impl App {
 
     /// Takes files that were let go over the window: the first is opened where none is open, and the second compared
     /// with it; beside an open one the person is asked what a file is for.
-    pub(super) fn dropped(&mut self, ctx: &Context) {
+    pub(super) fn take_dropped_files(&mut self, ctx: &Context) {
         let files: Vec<PathBuf> = ctx.input(|i| i.raw.dropped_files.iter().map(|f| f.path().to_owned()).collect());
         let mut files = files.into_iter();
         let Some(first) = files.next() else { return };
         if self.doc.is_some() {
-            self.brought = Some(first);
+            self.dropped_file = Some(first);
             return;
         }
-        self.afterwards.compare = files.next();
+        self.after_open.compare = files.next();
         self.open(ctx, first);
     }
 }

@@ -87,7 +87,8 @@ pub(super) fn save(app: &mut App, ctx: &Context, buffer: &str, element: ElementT
     let name = buffer.to_owned();
     app.pick(ctx, Pick::Save(format!("{name}.npy")), move |app, ctx, path| {
         app.tasks.spawn(ctx, format!("saving {}", path.display()), move |_| {
-            let done = crate::buffers::write_file(&path, element, &shape, &contents.whole()).map_err(|e| e.to_string());
+            let done =
+                crate::buffers::write_file(&path, element, &shape, &contents.read_all()).map_err(|e| e.to_string());
             Box::new(move |app| match done {
                 Ok(()) => app.info(format!("{name} saved as {}", path.display())),
                 Err(e) => app.error("the buffer was not saved", &e),

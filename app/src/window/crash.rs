@@ -10,7 +10,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 static OPEN: Mutex<String> = Mutex::new(String::new());
 
 /// Notes which recording is open, for the report.
-pub fn opened(path: &Path) {
+pub fn set_open_recording(path: &Path) {
     if let Ok(mut o) = OPEN.lock() {
         *o = path.display().to_string();
     }
@@ -28,7 +28,7 @@ fn head() -> String {
 
 /// What a report says.
 #[must_use]
-pub fn report(what: &str, backtrace: &str) -> String {
+pub fn format_report(what: &str, backtrace: &str) -> String {
     let open = OPEN.lock().map(|o| o.clone()).unwrap_or_default();
     format!(
         "{}recording: {}\n\n{what}\n\n{backtrace}\n\nlog:\n{}",
@@ -55,7 +55,7 @@ pub fn write(folder: &Path, text: &str) -> std::io::Result<PathBuf> {
 
 /// The newest report in a folder.
 #[must_use]
-pub fn newest(folder: &Path) -> Option<PathBuf> {
+pub fn find_newest(folder: &Path) -> Option<PathBuf> {
     let reports = std::fs::read_dir(folder).ok()?.flatten().map(|e| e.path());
     let named = |p: &PathBuf| {
         p.file_name()
@@ -75,7 +75,7 @@ pub fn install(folder: PathBuf) {
     let before = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |info| {
         before(info);
-        let text = report(&info.to_string(), &Backtrace::force_capture().to_string());
+        let text = format_report(&info.to_string(), &Backtrace::force_capture().to_string());
         match write(&folder, &text) {
             Ok(path) => {
                 log::push(
@@ -102,14 +102,14 @@ mod tests {
     #[test]
     fn a_report_is_a_file_that_names_the_recording_and_what_happened() {
         let dir = tempfile::tempdir().unwrap();
-        opened(Path::new("/x/alexnet.kine"));
+        set_open_recording(Path::new("/x/alexnet.kine"));
         log::push(log::Level::Info, "something was done");
-        let path = write(dir.path(), &report("panicked at 'why'", "frame 0")).unwrap();
+        let path = write(dir.path(), &format_report("panicked at 'why'", "frame 0")).unwrap();
         let text = std::fs::read_to_string(&path).unwrap();
         for part in ["/x/alexnet.kine", "panicked at 'why'", "frame 0", "something was done"] {
             assert!(text.contains(part), "{part} in {text}");
         }
-        assert_eq!(newest(dir.path()), Some(path));
-        assert_eq!(newest(&dir.path().join("nowhere")), None);
+        assert_eq!(find_newest(dir.path()), Some(path));
+        assert_eq!(find_newest(&dir.path().join("nowhere")), None);
     }
 }

@@ -2,13 +2,13 @@
 //! carried out.
 
 use super::app::App;
-use super::leaving::Leave;
 use super::shortcut::key;
-use super::tasks::{Done, Ended};
-use super::{contents, keys_sheet, naming, palette, shell, tuning, typed, watching};
-use crate::document::comparison::With;
+use super::tasks::{TaskCallback, TaskResult};
+use super::unsaved_edits::LeaveAction;
+use super::{contents, keys_sheet, memory_trace, naming, palette, path_prompt, shell, tuning};
+use crate::document::comparison::ComparisonSource;
 use crate::panels;
-use crate::panels::desk::Ask;
+use crate::panels::panel_context::UiAction;
 use crate::theme::{field, text};
 use egui::{Context, Key, Ui};
 
@@ -18,14 +18,14 @@ impl App {
     /// # Errors
     /// When there is no such command or it may not run now.
     pub fn script(&mut self, ctx: &Context, step: &str) -> anyhow::Result<()> {
-        let done = match (step.split_once('='), self.desk()) {
+        let done = match (step.split_once('='), self.panel_context()) {
             (Some(("filter", filter)), Some(desk)) => {
                 filter.clone_into(&mut desk.views.events.filter);
                 true
             }
-            (Some(("compare", section)), Some(desk)) => desk.views.compare.choose(section),
+            (Some(("compare", section)), Some(desk)) => desk.views.compare.select_section(section),
             (Some(("with", path)), Some(_)) => {
-                self.compare(ctx, With::File(path.into()));
+                self.compare(ctx, ComparisonSource::File(path.into()));
                 true
             }
             (Some((what @ ("go" | "job" | "memory"), n)), Some(desk)) => {
@@ -46,40 +46,40 @@ impl App {
     /// Draws a frame and acts on what was asked for in it.
     pub fn ui(&mut self, ui: &mut Ui) {
         let ctx = ui.ctx().clone();
-        for ended in self.tasks.finished() {
+        for ended in self.tasks.take_finished() {
             match ended {
-                Ended::Done(done) => done(self),
-                Ended::Lost(what, why) => self.error(&what, &why),
+                TaskResult::Done(done) => done(self),
+                TaskResult::Lost(what, why) => self.error(&what, &why),
             }
         }
-        self.watch_keeping(&ctx);
+        self.poll_journal_state(&ctx);
         self.note_window(&ctx);
-        if ctx.input(|i| i.viewport().close_requested()) && self.may_leave(Leave::Quit).is_none() {
+        if ctx.input(|i| i.viewport().close_requested()) && self.check_leave(LeaveAction::Quit).is_none() {
             ctx.send_viewport_cmd(egui::ViewportCommand::CancelClose);
         }
-        self.replay_over();
-        self.dropped(&ctx);
-        self.look_at_own_maps(&ctx);
-        keys(self, &ctx);
+        self.clear_finished_replay();
+        self.take_dropped_files(&ctx);
+        self.poll_user_maps(&ctx);
+        handle_keys(self, &ctx);
         shell::draw(self, ui);
         self.make_picture(&ctx);
         palette::draw(self, ui);
-        typed::draw(self, &ctx);
+        path_prompt::draw(self, &ctx);
         naming::draw(self, &ctx);
         for _ in 0..4 {
-            let asked = self.asks.take();
+            let asked = self.actions.take_actions();
             if asked.is_empty() {
                 break;
             }
             for ask in asked {
-                self.carry_out(&ctx, ask);
+                self.perform_action(&ctx, ask);
             }
             ctx.request_repaint();
         }
         if !self.tasks.running().is_empty() {
             ctx.request_repaint_after(std::time::Duration::from_millis(100));
         }
-        self.keep(&ctx);
+        self.save_workspace(&ctx);
     }
 
     /// Titles the window after the recording, and notes where the window is, for the next start.
@@ -88,9 +88,9 @@ impl App {
             Some(doc) => format!("{} - Kinescope", doc.title),
             None => "Kinescope".to_owned(),
         };
-        if self.titled != title {
+        if self.window_title != title {
             ctx.send_viewport_cmd(egui::ViewportCommand::Title(title.clone()));
-            self.titled = title;
+            self.window_title = title;
         }
         let zoom = ctx.zoom_factor();
         let (inner, outer, maximized, minimized) = ctx.input(|i| {
@@ -111,38 +111,38 @@ impl App {
     }
 
     /// Does what a panel, or a part of the window, asked for.
-    fn carry_out(&mut self, ctx: &Context, ask: Ask) {
+    fn perform_action(&mut self, ctx: &Context, ask: UiAction) {
         match ask {
-            Ask::Command(id) => {
+            UiAction::Command(id) => {
                 self.run(ctx, id);
             }
-            Ask::Open(path) => self.open(ctx, path),
-            Ask::Compare(with) => self.compare(ctx, with),
-            Ask::Work { title, progress, work } => self.tasks.spawn_with(ctx, title, progress, |progress| {
+            UiAction::Open(path) => self.open(ctx, path),
+            UiAction::Compare(with) => self.compare(ctx, with),
+            UiAction::Work { title, progress, work } => self.tasks.spawn_with(ctx, title, progress, |progress| {
                 let done = work(progress);
-                let at_desk: Done<Self> = Box::new(move |app| {
-                    if let Some(mut desk) = app.desk() {
+                let at_desk: TaskCallback<Self> = Box::new(move |app| {
+                    if let Some(mut desk) = app.panel_context() {
                         done(&mut desk);
                     }
                 });
                 at_desk
             }),
-            Ask::Load { buffer, planes } => contents::load(self, ctx, buffer, planes),
-            Ask::Save(buffer, element) => contents::save(self, ctx, &buffer, element),
-            Ask::Clear(buffer) => contents::clear(self, ctx, &buffer),
-            Ask::Tune { board, tune } => tuning::run(self, ctx, board, *tune),
-            Ask::Watch { board, ask } => watching::run(self, ctx, &board, ask),
-            Ask::TuneCode => tuning::code(self, ctx),
-            Ask::SaveTuned { tuned, columns, format } => tuning::save(self, ctx, tuned, columns, format),
-            Ask::Memory { .. }
-            | Ask::Touch { .. }
-            | Ask::Shader { .. }
-            | Ask::Thread { .. }
-            | Ask::Kernel(_)
-            | Ask::BeforeAfter
-            | Ask::Pages(_) => {
-                if let Some(mut desk) = self.desk() {
-                    panels::show(&mut desk, &ask);
+            UiAction::Load { buffer, planes } => contents::load(self, ctx, buffer, planes),
+            UiAction::Save(buffer, element) => contents::save(self, ctx, &buffer, element),
+            UiAction::Clear(buffer) => contents::clear(self, ctx, &buffer),
+            UiAction::Tune { board, tune } => tuning::run(self, ctx, board, *tune),
+            UiAction::TraceMemory { board, ask } => memory_trace::run(self, ctx, &board, ask),
+            UiAction::TuneCode => tuning::load_code(self, ctx),
+            UiAction::SaveTuned { tuned, columns, format } => tuning::save(self, ctx, tuned, columns, format),
+            UiAction::Memory { .. }
+            | UiAction::FindReferences { .. }
+            | UiAction::Shader { .. }
+            | UiAction::Thread { .. }
+            | UiAction::Kernel(_)
+            | UiAction::BeforeAfter
+            | UiAction::Pages(_) => {
+                if let Some(mut desk) = self.panel_context() {
+                    panels::apply_action(&mut desk, &ask);
                 }
             }
         }
@@ -150,18 +150,18 @@ impl App {
 }
 
 /// Whether this presses Enter or the space bar with another key, which a button takes for a click.
-fn shortcut_on_button(event: &egui::Event) -> bool {
+fn is_button_shortcut(event: &egui::Event) -> bool {
     matches!(event, egui::Event::Key { key: Key::Enter | Key::Space, modifiers, .. }
         if modifiers.ctrl || modifiers.alt || modifiers.command)
 }
 
 /// Runs the commands whose keys were pressed, in the order in which they were.
-fn keys(app: &mut App, ctx: &Context) {
+fn handle_keys(app: &mut App, ctx: &Context) {
     // Both take every key for themselves.
-    if app.palette.is_some() || app.typed.is_some() {
+    if app.palette.is_some() || app.path_prompt.is_some() {
         return;
     }
-    if keys_sheet::hear(app, ctx) {
+    if keys_sheet::capture_key(app, ctx) {
         return;
     }
     // What lies over everything else: a question leaves no key to what is behind it, a sheet none without Ctrl or Alt
@@ -169,33 +169,39 @@ fn keys(app: &mut App, ctx: &Context) {
     let asked = app.confirm.is_some() || app.question.is_some();
     let covered = app.help || app.about || app.keys_sheet.is_some();
     let typing = ctx.text_edit_focused();
-    let mut untouched = field::untouched(ctx);
+    let mut untouched = field::is_untouched(ctx);
     let (mut run, mut close, mut left) = (Vec::new(), false, false);
-    let tour = app.escape_leaves_tour() && app.naming.is_none();
+    let tour = app.escape_leaves_tour() && app.name_sheet.is_none();
     ctx.input_mut(|i| {
         i.events.retain(|event| {
-            if (asked || covered) && !close && key(Key::Escape).is_some_and(|s| s.is(event)) {
+            if (asked || covered) && !close && key(Key::Escape).is_some_and(|s| s.matches_event(event)) {
                 close = true;
                 return false;
             }
-            if !asked && !covered && !typing && !left && key(Key::Escape).is_some_and(|s| s.is(event)) && tour {
+            if !asked
+                && !covered
+                && !typing
+                && !left
+                && key(Key::Escape).is_some_and(|s| s.matches_event(event))
+                && tour
+            {
                 left = true;
                 return false;
             }
             // A shortcut that is still held must not press the button that the question gave the keyboard to.
-            if asked && shortcut_on_button(event) {
+            if asked && is_button_shortcut(event) {
                 return false;
             }
-            let pressed = app.keys.pressed(event).and_then(|(at, s)| {
+            let pressed = app.keys.find_pressed(event).and_then(|(at, s)| {
                 let c = app.commands.get(at)?;
-                let behind = !close && (asked || (covered && s.plain() && c.id != "help"));
+                let behind = !close && (asked || (covered && s.is_plain() && c.id != "help"));
                 // Where a person writes, keys without Ctrl are letters, and undo is about what they wrote.
                 let undoes = s.ctrl && matches!(s.key, Key::Z | Key::Y);
-                let theirs = typing && (s.writes() || (undoes && !untouched));
+                let theirs = typing && (s.is_text_editing() || (undoes && !untouched));
                 let answers = (c.enabled)(app) || app.refusal(c.id).is_some();
                 (!behind && !theirs && answers).then_some(c)
             });
-            untouched &= !field::writes(event);
+            untouched &= !field::is_text_edit(event);
             run.extend(pressed.map(|c| c.id));
             pressed.is_none()
         });
@@ -208,7 +214,7 @@ fn keys(app: &mut App, ctx: &Context) {
         app.close_sheet();
     }
     if left {
-        app.leave_tour();
+        app.end_tour();
     }
     for id in run {
         app.run_by_key(ctx, id);

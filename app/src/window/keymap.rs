@@ -1,10 +1,10 @@
 //! Which key runs which command: the program's own keys, and what the person made of them in `keys.toml`.
 
 use super::command::Command;
-use super::keep::write_whole;
 use super::shortcut::{Shortcut, ctrl, ctrl_shift};
+use super::workspace_file::write_atomic;
 use egui::{Event, Key};
-use kinescope_files::keys::{KeysFile, MOST_BYTES, MOST_KEYS};
+use kinescope_files::keys::{KeysFile, MAX_BYTES, MAX_KEYS};
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
@@ -35,7 +35,7 @@ struct Keys {
 impl Keymap {
     /// The program's own keys.
     #[must_use]
-    pub fn own<A>(commands: &[Command<A>]) -> Self {
+    pub fn with_defaults<A>(commands: &[Command<A>]) -> Self {
         let keys = |c: &Command<A>| Keys {
             id: c.id,
             title: c.full_title(),
@@ -46,26 +46,26 @@ impl Keymap {
             commands: commands.iter().map(keys).collect(),
             ..Self::default()
         };
-        out.look_up_anew();
+        out.rebuild_index();
         out
     }
 
     /// The program's own keys, changed as the file of a folder says.
     #[must_use]
     pub fn load<A>(commands: &[Command<A>], folder: Option<&Path>) -> Self {
-        let mut out = Self::own(commands);
+        let mut out = Self::with_defaults(commands);
         let Some(path) = folder.map(|f| f.join(FILE)) else {
             return out;
         };
         let mut text = String::new();
-        let read = std::fs::File::open(&path).and_then(|f| f.take(MOST_BYTES as u64 + 1).read_to_string(&mut text));
+        let read = std::fs::File::open(&path).and_then(|f| f.take(MAX_BYTES as u64 + 1).read_to_string(&mut text));
         let file = match read {
             Ok(_) => KeysFile::parse(&text).map_err(|e| e.to_string()),
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => return out,
             Err(e) => Err(e.to_string()),
         };
         match file {
-            Ok(file) => out.take(file),
+            Ok(file) => out.apply_file(file),
             Err(why) => {
                 out.problems.push(format!("none of it is used: {}", why.trim_end()));
                 out.damaged = true;
@@ -75,11 +75,11 @@ impl Keymap {
     }
 
     /// Takes up what a file says.
-    fn take(&mut self, file: KeysFile) {
+    fn apply_file(&mut self, file: KeysFile) {
         self.problems = file.problems;
         let mut given: Vec<Option<Vec<Shortcut>>> = vec![None; self.commands.len()];
         for (id, chords) in file.commands {
-            let Some(at) = self.place(&id) else {
+            let Some(at) = self.find_position(&id) else {
                 self.problems.push(format!("{id:?} is no command of this version"));
                 continue;
             };
@@ -88,7 +88,7 @@ impl Keymap {
             for chord in &chords {
                 match Shortcut::from_chord(chord) {
                     None => self.problems.push(format!("{id}: there is no key \"{chord}\"")),
-                    Some(s) => match s.taken().filter(|_| first != Some(s)) {
+                    Some(s) => match s.reserved_reason().filter(|_| first != Some(s)) {
                         Some(why) => self.problems.push(format!("{id}: {} {why}", s.text())),
                         None if keys.contains(&s) => {}
                         None => keys.push(s),
@@ -137,15 +137,15 @@ impl Keymap {
                 c.now = keys;
             }
         }
-        self.look_up_anew();
+        self.rebuild_index();
     }
 
-    fn look_up_anew(&mut self) {
+    fn rebuild_index(&mut self) {
         let all = self.commands.iter().enumerate();
         self.by_key = all.flat_map(|(at, c)| c.now.iter().map(move |s| (*s, at))).collect();
     }
 
-    fn place(&self, id: &str) -> Option<usize> {
+    fn find_position(&self, id: &str) -> Option<usize> {
         self.commands.iter().position(|c| c.id == id)
     }
 
@@ -157,8 +157,8 @@ impl Keymap {
 
     /// Place in the table of the command that an event is the key of, and the key.
     #[must_use]
-    pub fn pressed(&self, event: &Event) -> Option<(usize, Shortcut)> {
-        let pressed = Shortcut::of(event)?;
+    pub fn find_pressed(&self, event: &Event) -> Option<(usize, Shortcut)> {
+        let pressed = Shortcut::from_event(event)?;
         let of = |s: Shortcut| self.by_key.iter().find(|k| k.0 == s).map(|k| (k.1, s));
         of(pressed).or_else(|| {
             // What was undone is done again with Ctrl Y in as many programs as with Ctrl Shift Z.
@@ -170,7 +170,7 @@ impl Keymap {
 
     /// Keys of a command.
     #[must_use]
-    pub fn of(&self, id: &str) -> &[Shortcut] {
+    pub fn shortcuts(&self, id: &str) -> &[Shortcut] {
         let c = self.commands.iter().find(|c| c.id == id);
         c.map_or(&[], |c| c.now.as_slice())
     }
@@ -178,7 +178,7 @@ impl Keymap {
     /// Keys of a command as a person reads them; empty: it has none.
     #[must_use]
     pub fn text(&self, id: &str) -> String {
-        let all: Vec<String> = self.of(id).iter().map(|s| s.text()).collect();
+        let all: Vec<String> = self.shortcuts(id).iter().map(|s| s.text()).collect();
         all.join(", ")
     }
 
@@ -190,44 +190,44 @@ impl Keymap {
 
     /// Id and title of the command that has a key.
     #[must_use]
-    pub fn owner(&self, key: Shortcut) -> Option<(&'static str, &str)> {
+    pub fn find_owner(&self, key: Shortcut) -> Option<(&'static str, &str)> {
         let at = self.by_key.iter().find(|k| k.0 == key)?.1;
         self.commands.get(at).map(|c| (c.id, c.title.as_str()))
     }
 
     /// Whether a command's keys are not the program's own.
     #[must_use]
-    pub fn changed(&self, id: &str) -> bool {
+    pub fn is_changed(&self, id: &str) -> bool {
         let c = self.commands.iter().find(|c| c.id == id);
         c.is_some_and(|c| c.now.as_slice() != c.first.as_slice())
     }
 
     /// How many commands have keys that are not the program's own.
     #[must_use]
-    pub fn changes(&self) -> usize {
-        self.commands.iter().filter(|c| self.changed(c.id)).count()
+    pub fn count_changed(&self) -> usize {
+        self.commands.iter().filter(|c| self.is_changed(c.id)).count()
     }
 
-    /// Gives a command these keys and no others, [`MOST_KEYS`] at most; they are taken from whichever has them.
+    /// Gives a command these keys and no others, [`MAX_KEYS`] at most; they are taken from whichever has them.
     pub fn set(&mut self, id: &str, keys: &[Shortcut]) {
-        let Some(at) = self.place(id) else { return };
+        let Some(at) = self.find_position(id) else { return };
         for (n, c) in self.commands.iter_mut().enumerate() {
             if n == at {
-                c.now = keys.iter().copied().take(MOST_KEYS).collect();
+                c.now = keys.iter().copied().take(MAX_KEYS).collect();
             } else {
                 c.now.retain(|s| !keys.contains(s));
             }
         }
-        self.look_up_anew();
+        self.rebuild_index();
     }
 
     /// Gives a command another key beside those that it has. `false`: it has as many as may be.
     pub fn add(&mut self, id: &str, key: Shortcut) -> bool {
-        let mut keys = self.of(id).to_vec();
+        let mut keys = self.shortcuts(id).to_vec();
         if !keys.contains(&key) {
             keys.push(key);
         }
-        let fits = keys.len() <= MOST_KEYS;
+        let fits = keys.len() <= MAX_KEYS;
         if fits {
             self.set(id, &keys);
         }
@@ -245,13 +245,13 @@ impl Keymap {
         for c in &mut self.commands {
             c.now = c.first.into_iter().collect();
         }
-        self.look_up_anew();
+        self.rebuild_index();
     }
 
     /// What differs from the program's own keys, as the file holds it.
     #[must_use]
     pub fn file(&self) -> KeysFile {
-        let changed = self.commands.iter().filter(|c| self.changed(c.id));
+        let changed = self.commands.iter().filter(|c| self.is_changed(c.id));
         let mut commands: Vec<_> = changed
             .map(|c| (c.id.to_owned(), c.now.iter().map(|s| s.chord()).collect()))
             .collect();
@@ -273,7 +273,7 @@ impl Keymap {
         if let Some(to) = &aside {
             std::fs::rename(&path, to)?;
         }
-        write_whole(&path, &self.file().text())?;
+        write_atomic(&path, &self.file().text())?;
         self.damaged = false;
         self.problems.clear();
         Ok(aside)
@@ -325,7 +325,7 @@ mod tests {
     fn without_a_file_the_keys_are_the_programs_own() {
         let map = Keymap::load(&table(), Some(Path::new("/nowhere/at/all")));
         assert_eq!((map.text("one").as_str(), map.text("three").as_str()), ("A", ""));
-        assert_eq!((map.changes(), map.problems.len()), (0, 0));
+        assert_eq!((map.count_changed(), map.problems.len()), (0, 0));
         assert_eq!(map, Keymap::load(&table(), None));
     }
 
@@ -340,26 +340,32 @@ mod tests {
         assert!(text.ends_with("one = [\"N\", \"Alt Up\"]\ntwo = []\n"), "{text}");
         let back = Keymap::load(&table(), Some(folder.path()));
         assert_eq!((back.text("one").as_str(), back.text("two").as_str()), ("N, Alt ↑", ""));
-        assert_eq!((back.changes(), back.problems.len()), (2, 0));
+        assert_eq!((back.count_changed(), back.problems.len()), (2, 0));
         map.reset_all();
         map.save(folder.path()).unwrap();
-        assert_eq!(Keymap::load(&table(), Some(folder.path())), Keymap::own(&table()));
+        assert_eq!(
+            Keymap::load(&table(), Some(folder.path())),
+            Keymap::with_defaults(&table())
+        );
     }
 
     #[test]
     fn a_key_runs_one_command_and_leaves_the_one_that_had_it() {
-        let mut map = Keymap::own(&table());
+        let mut map = Keymap::with_defaults(&table());
         let a = key(Key::A).unwrap();
-        assert_eq!(map.owner(a), Some(("one", "one")));
+        assert_eq!(map.find_owner(a), Some(("one", "one")));
         map.set("three", &[a]);
-        assert_eq!((map.owner(a), map.text("one").as_str()), (Some(("three", "three")), ""));
-        assert_eq!(map.pressed(&press(Key::A, Modifiers::NONE)), Some((2, a)));
+        assert_eq!(
+            (map.find_owner(a), map.text("one").as_str()),
+            (Some(("three", "three")), "")
+        );
+        assert_eq!(map.find_pressed(&press(Key::A, Modifiers::NONE)), Some((2, a)));
         map.reset("one");
         assert_eq!((map.text("one").as_str(), map.text("three").as_str()), ("A", ""));
         for (n, k) in [Key::F1, Key::F2, Key::F3, Key::F4, Key::F5].into_iter().enumerate() {
-            assert_eq!(map.add("three", key(k).unwrap()), n < MOST_KEYS);
+            assert_eq!(map.add("three", key(k).unwrap()), n < MAX_KEYS);
         }
-        assert_eq!(map.of("three").len(), MOST_KEYS);
+        assert_eq!(map.shortcuts("three").len(), MAX_KEYS);
     }
 
     #[test]
@@ -405,7 +411,7 @@ mod tests {
     fn a_file_that_is_none_is_put_aside_before_it_is_written_over() {
         let (mut map, folder) = loaded("this is = = not it");
         assert!(map.problems[0].starts_with("none of it is used"), "{:?}", map.problems);
-        assert_eq!(map.changes(), 0);
+        assert_eq!(map.count_changed(), 0);
         map.set("one", shift(Key::F9).as_slice());
         let aside = map.save(folder.path()).unwrap().unwrap();
         assert_eq!(std::fs::read_to_string(aside).unwrap(), "this is = = not it");
@@ -415,13 +421,13 @@ mod tests {
 
     #[test]
     fn ctrl_y_is_redo_until_it_is_something_else() {
-        let mut map = Keymap::own(&table());
+        let mut map = Keymap::with_defaults(&table());
         let y = press(Key::Y, Modifiers::COMMAND);
-        assert_eq!(map.pressed(&y).map(|p| p.0), Some(3));
+        assert_eq!(map.find_pressed(&y).map(|p| p.0), Some(3));
         map.set("one", ctrl(Key::Y).as_slice());
-        assert_eq!(map.pressed(&y).map(|p| p.0), Some(0));
+        assert_eq!(map.find_pressed(&y).map(|p| p.0), Some(0));
         map.reset("one");
         map.set("redo", &[]);
-        assert_eq!(map.pressed(&y), None);
+        assert_eq!(map.find_pressed(&y), None);
     }
 }

@@ -4,7 +4,7 @@
 use super::app::App;
 use super::command::Menu;
 use super::keymap::Keymap;
-use super::sheets::sheet;
+use super::sheets::show_sheet;
 use super::shortcut::{Shortcut, is_modifier};
 use crate::log::{self, Level};
 use crate::theme::rows::Rows;
@@ -23,7 +23,7 @@ pub struct KeysSheet {
     /// The command that is chosen.
     pub chosen: Option<&'static str>,
     /// The command that the next key is for.
-    pub listening: Option<Listening>,
+    pub listening: Option<KeyCapture>,
     /// What was done last, or why it was not.
     pub told: String,
     rows: Rows,
@@ -34,7 +34,7 @@ pub struct KeysSheet {
 
 /// A row that listens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Listening {
+pub struct KeyCapture {
     /// The command.
     pub id: &'static str,
     /// Whether the key is one more, and not in place of the others.
@@ -69,8 +69,8 @@ fn rows(app: &App, wanted: &str) -> Vec<Row> {
 
 impl App {
     /// Takes up other keys: menus and tooltips show them, and the file holds them.
-    pub fn keys_changed(&mut self) {
-        self.asks.set_keys(|id| self.keys.text(id));
+    pub fn apply_keymap(&mut self) {
+        self.actions.set_keys(|id| self.keys.text(id));
         let Some(folder) = self.settings.folder() else { return };
         match self.keys.save(folder) {
             Ok(None) => {}
@@ -86,7 +86,7 @@ impl App {
     }
 
     /// Tells what of the person's file of keys was left out.
-    pub(super) fn tell_of_keys(&mut self) {
+    pub(super) fn report_keymap_problems(&mut self) {
         let (Some(folder), false) = (self.settings.folder(), self.keys.problems.is_empty()) else {
             return;
         };
@@ -97,23 +97,23 @@ impl App {
     }
 
     /// Begins to listen for the key of a command.
-    fn listen(&mut self, id: &'static str, more: bool) {
+    fn begin_capture(&mut self, id: &'static str, more: bool) {
         if let Some(open) = &mut self.keys_sheet {
             open.chosen = Some(id);
             open.told.clear();
             open.sure = false;
-            open.listening = Some(Listening { id, more, asked: None });
+            open.listening = Some(KeyCapture { id, more, asked: None });
         }
     }
 
     /// What a press does to the row that listens.
-    fn heard(&mut self, key: Shortcut) {
+    fn assign_key(&mut self, key: Shortcut) {
         let Some((open, at)) = self.keys_sheet.as_mut().and_then(|o| o.listening.map(|l| (o, l))) else {
             return;
         };
         let title = self.commands.iter().find(|c| c.id == at.id).map_or("", |c| c.title);
         let first = self.keys.first(at.id);
-        let alone = |k| key == Shortcut::pressed(k, Modifiers::NONE);
+        let alone = |k| key == Shortcut::from_press(k, Modifiers::NONE);
         // Backspace takes the keys away, Delete brings the program's own back; nothing else is made of the two.
         let wanted = match key.key {
             _ if alone(Key::Backspace) => None,
@@ -128,13 +128,13 @@ impl App {
             self.keys.set(at.id, &[]);
             open.listening = None;
             open.told = format!("{title} has no key now.");
-            return self.keys_changed();
+            return self.apply_keymap();
         };
-        if let Some(why) = wanted.taken().filter(|_| first != Some(wanted)) {
+        if let Some(why) = wanted.reserved_reason().filter(|_| first != Some(wanted)) {
             open.told = format!("! {} {why}: press another key.", wanted.text());
             return;
         }
-        if let Some((id, other)) = self.keys.owner(wanted).filter(|o| o.0 != at.id)
+        if let Some((id, other)) = self.keys.find_owner(wanted).filter(|o| o.0 != at.id)
             && at.asked != Some(wanted)
         {
             // The way to press it again is the key itself, or Delete where that brought it.
@@ -144,14 +144,18 @@ impl App {
                 wanted.text()
             };
             open.told = format!("! {} is {other} now. Press {again} again to move it.", wanted.text());
-            open.listening = Some(Listening {
+            open.listening = Some(KeyCapture {
                 asked: Some(wanted),
                 ..at
             });
             debug_assert!(id != at.id);
             return;
         }
-        let lost = self.keys.owner(wanted).filter(|o| o.0 != at.id).map(|o| o.1.to_owned());
+        let lost = self
+            .keys
+            .find_owner(wanted)
+            .filter(|o| o.0 != at.id)
+            .map(|o| o.1.to_owned());
         let fits = !at.more || self.keys.add(at.id, wanted);
         if !at.more {
             self.keys.set(at.id, &[wanted]);
@@ -162,21 +166,21 @@ impl App {
             (true, None) => format!("{} is {title} now.", wanted.text()),
             (true, Some(other)) => format!("{} is {title} now, and no longer {other}.", wanted.text()),
         };
-        self.keys_changed();
+        self.apply_keymap();
     }
 }
 
 /// Gives what the keyboard does to the row that listens. `true`: one does, and nothing else hears of it.
-pub(super) fn hear(app: &mut App, ctx: &Context) -> bool {
+pub(super) fn capture_key(app: &mut App, ctx: &Context) -> bool {
     if app.keys_sheet.as_ref().is_none_or(|o| o.listening.is_none()) {
         return false;
     }
     let mut heard = Vec::new();
     ctx.input_mut(|i| {
         i.events.retain(|event| {
-            let clipboard = |key| Some(Shortcut::pressed(key, Modifiers::COMMAND));
+            let clipboard = |key| Some(Shortcut::from_press(key, Modifiers::COMMAND));
             let key = match event {
-                Event::Key { key, repeat: false, .. } if !is_modifier(*key) => Shortcut::of(event),
+                Event::Key { key, repeat: false, .. } if !is_modifier(*key) => Shortcut::from_event(event),
                 Event::Copy => clipboard(Key::C),
                 Event::Cut => clipboard(Key::X),
                 Event::Paste(_) => clipboard(Key::V),
@@ -188,14 +192,14 @@ pub(super) fn hear(app: &mut App, ctx: &Context) -> bool {
         });
     });
     for key in heard {
-        app.heard(key);
+        app.assign_key(key);
     }
     true
 }
 
 /// What the person did on the sheet in this frame.
 #[derive(Default)]
-struct Did {
+struct SheetInput {
     listen: Option<(&'static str, bool)>,
     press: Option<Key>,
     reset_all: bool,
@@ -205,12 +209,12 @@ struct Did {
 pub(super) fn draw(app: &mut App, ctx: &Context) {
     let Some(mut open) = app.keys_sheet.take() else { return };
     let list = rows(app, &open.search);
-    let mut did = Did::default();
+    let mut did = SheetInput::default();
     if open.listening.is_none() && app.question.is_none() && app.confirm.is_none() {
-        walk(ctx, &list, &mut open, &mut did);
+        move_selection(ctx, &list, &mut open, &mut did);
     }
     let mut stays = true;
-    sheet(ctx, "Keys", &mut stays, WIDTH, |ui| {
+    show_sheet(ctx, "Keys", &mut stays, WIDTH, |ui| {
         let p = palette(ui);
         ui.horizontal(|ui| {
             let hint = RichText::new("Search commands and keys").color(p.quiet);
@@ -225,7 +229,7 @@ pub(super) fn draw(app: &mut App, ctx: &Context) {
                 r.request_focus();
                 open.focused = true;
             }
-            let n = app.keys.changes();
+            let n = app.keys.count_changed();
             let words = if open.sure {
                 "Yes, all of them"
             } else {
@@ -234,7 +238,7 @@ pub(super) fn draw(app: &mut App, ctx: &Context) {
             let b = ui.add_enabled(n > 0, egui::Button::new(words));
             let told = format!(
                 "{} other keys than at first",
-                text::counted(n as u64, "command has", "commands have")
+                text::count_noun(n as u64, "command has", "commands have")
             );
             if b.on_hover_text(&told).clicked() {
                 did.reset_all = std::mem::replace(&mut open.sure, true);
@@ -280,18 +284,18 @@ pub(super) fn draw(app: &mut App, ctx: &Context) {
                 None => {}
             },
         );
-        foot(app, ui, &open, &mut did);
+        draw_footer(app, ui, &open, &mut did);
     });
     let closes = !stays;
     app.keys_sheet = (!closes).then_some(open);
     if let Some((id, more)) = did.listen {
-        app.listen(id, more);
+        app.begin_capture(id, more);
     }
     if let Some(key) = did.press {
         if let Some(id) = app.keys_sheet.as_ref().and_then(|o| o.chosen) {
-            app.listen(id, false);
+            app.begin_capture(id, false);
         }
-        app.heard(Shortcut::pressed(key, Modifiers::NONE));
+        app.assign_key(Shortcut::from_press(key, Modifiers::NONE));
     }
     if did.reset_all {
         app.keys.reset_all();
@@ -299,12 +303,12 @@ pub(super) fn draw(app: &mut App, ctx: &Context) {
             open.sure = false;
             open.told = "Every command has the key that it had at first.".into();
         }
-        app.keys_changed();
+        app.apply_keymap();
     }
 }
 
 /// Arrows and Page keys choose a row, Enter listens for its key, with Shift for one more.
-fn walk(ctx: &Context, list: &[Row], open: &mut KeysSheet, did: &mut Did) {
+fn move_selection(ctx: &Context, list: &[Row], open: &mut KeysSheet, did: &mut SheetInput) {
     let ids: Vec<(usize, &'static str)> = list
         .iter()
         .enumerate()
@@ -351,13 +355,13 @@ fn row(
     keys: &Keymap,
     id: &'static str,
     title: &str,
-    listening: Option<Listening>,
+    listening: Option<KeyCapture>,
     chosen: bool,
     rect: Rect,
 ) -> bool {
     let p = palette(ui);
     let r = ui.interact(rect, ui.scope_id().with(id), Sense::click());
-    let (text, changed) = (keys.text(id), keys.changed(id));
+    let (text, changed) = (keys.text(id), keys.is_changed(id));
     let told = match (text.is_empty(), changed) {
         (true, false) => format!("{title}: no key"),
         (true, true) => format!("{title}: no key, changed"),
@@ -384,7 +388,7 @@ fn row(
 }
 
 /// What is going on, and what can be done to the row that is chosen.
-fn foot(app: &App, ui: &mut Ui, open: &KeysSheet, did: &mut Did) {
+fn draw_footer(app: &App, ui: &mut Ui, open: &KeysSheet, did: &mut SheetInput) {
     let p = palette(ui);
     let title = |id: &str| {
         let c = app.commands.iter().find(|c| c.id == id);
@@ -421,7 +425,7 @@ fn foot(app: &App, ui: &mut Ui, open: &KeysSheet, did: &mut Did) {
             r.widget_info(|| WidgetInfo::labeled(Role::Button, enabled, &label));
             r.on_hover_text(label).clicked()
         };
-        let has = !app.keys.of(id).is_empty();
+        let has = !app.keys.shortcuts(id).is_empty();
         if button(ui, "Change", format!("Another key for {name}"), true) {
             did.listen = Some((id, false));
         }
@@ -435,7 +439,7 @@ fn foot(app: &App, ui: &mut Ui, open: &KeysSheet, did: &mut Did) {
             ui,
             "As at first",
             format!("{name} as at first: {}", first(id)),
-            app.keys.changed(id),
+            app.keys.is_changed(id),
         ) {
             did.press = Some(Key::Delete);
         }

@@ -2,13 +2,13 @@
 //! their own.
 
 mod draw;
-mod mend;
+mod repair;
 
 use crate::document::workspace::Dock;
 use crate::panels;
-pub use draw::Draw;
+pub use draw::TileBehavior;
 use egui_tiles::{Container, LinearDir, Tabs, Tile, TileId, Tiles, Tree};
-pub use mend::mended;
+pub use repair::repair_dock;
 
 /// A docked panel, by its id.
 pub type Pane = &'static str;
@@ -42,7 +42,7 @@ impl Default for Sides {
 
 /// Where a window of its own is, points.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Place {
+pub struct FloatingGeometry {
     /// Upper left corner on the desktop; `None`: where the desktop puts it, or where it does not tell.
     pub at: Option<[f32; 2]>,
     /// Inner size.
@@ -51,22 +51,22 @@ pub struct Place {
 
 /// A panel that is a window of its own.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Torn {
+pub struct FloatingPanel {
     /// The panel's id.
     pub panel: &'static str,
     /// Where it was opened.
-    pub start: Place,
+    pub start: FloatingGeometry,
     /// Where it is now.
-    pub now: Place,
+    pub now: FloatingGeometry,
 }
 
-impl Torn {
+impl FloatingPanel {
     /// A panel's window where the desktop puts it.
     #[must_use]
     pub fn new(panel: &'static str) -> Self {
-        Self::placed(
+        Self::with_geometry(
             panel,
-            Place {
+            FloatingGeometry {
                 at: None,
                 size: [720.0, 460.0],
             },
@@ -75,7 +75,7 @@ impl Torn {
 
     /// A panel's window at a place.
     #[must_use]
-    pub fn placed(panel: &'static str, start: Place) -> Self {
+    pub fn with_geometry(panel: &'static str, start: FloatingGeometry) -> Self {
         Self {
             panel,
             start,
@@ -85,13 +85,13 @@ impl Torn {
 }
 
 /// Shares of the timeline and of what is below it, as they are at first.
-const AT_FIRST: [f32; 2] = [0.92, 1.08];
+const DEFAULT_SHARES: [f32; 2] = [0.92, 1.08];
 /// Height of the dock from which on the timeline takes no more than it needs, points.
-const TALL: f32 = 900.0;
+const TALL_DOCK_HEIGHT: f32 = 900.0;
 
 /// In a tall window, gives the timeline what its lanes need and the rest to what is below, as long as the person left
 /// the border between them alone. `fitted`: the share that was given last.
-pub fn fit(tree: &mut Tree<Pane>, height: f32, wanted: f32, fitted: &mut Option<f32>) {
+pub fn fit_timeline(tree: &mut Tree<Pane>, height: f32, wanted: f32, fitted: &mut Option<f32>) {
     let timeline = tree.tiles.find_pane(&"timeline");
     let Some(Tile::Container(Container::Linear(column))) = tree.root().and_then(|r| tree.tiles.get_mut(r)) else {
         return;
@@ -100,25 +100,25 @@ pub fn fit(tree: &mut Tree<Pane>, height: f32, wanted: f32, fitted: &mut Option<
         return;
     };
     let shares = [column.shares[top], column.shares[below]];
-    let untouched = shares == AT_FIRST || fitted.is_some_and(|f| shares == beside(f));
+    let untouched = shares == DEFAULT_SHARES || fitted.is_some_and(|f| shares == timeline_shares(f));
     if Some(top) != timeline || !untouched {
         return;
     }
-    let share = if height > TALL && wanted > 0.0 {
-        AT_FIRST[0].min(2.0 * wanted / height)
+    let share = if height > TALL_DOCK_HEIGHT && wanted > 0.0 {
+        DEFAULT_SHARES[0].min(2.0 * wanted / height)
     } else {
-        AT_FIRST[0]
+        DEFAULT_SHARES[0]
     };
-    for (tile, share) in [top, below].into_iter().zip(beside(share)) {
+    for (tile, share) in [top, below].into_iter().zip(timeline_shares(share)) {
         column.shares.set_share(tile, share);
     }
     *fitted = Some(share);
 }
 
 /// A share of the timeline, and what is left for the rest.
-fn beside(share: f32) -> [f32; 2] {
-    if share == AT_FIRST[0] {
-        AT_FIRST
+fn timeline_shares(share: f32) -> [f32; 2] {
+    if share == DEFAULT_SHARES[0] {
+        DEFAULT_SHARES
     } else {
         [share, 2.0 - share]
     }
@@ -126,19 +126,19 @@ fn beside(share: f32) -> [f32; 2] {
 
 /// The dock that the person arranged: what [`fit`] gave for this window is not kept for another one.
 #[must_use]
-pub fn chosen(tree: &Tree<Pane>, fitted: Option<f32>) -> Option<Dock> {
+pub fn arranged_dock(tree: &Tree<Pane>, fitted: Option<f32>) -> Option<Dock> {
     let mut dock = dock(tree)?;
     if let (Dock::Column { shares, .. }, Some(fitted)) = (&mut dock, fitted)
-        && shares[..] == beside(fitted)
+        && shares[..] == timeline_shares(fitted)
     {
-        *shares = AT_FIRST.to_vec();
+        *shares = DEFAULT_SHARES.to_vec();
     }
     Some(dock)
 }
 
 /// What a recording is of, as far as it decides which panels are there at first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Holds {
+pub enum RecordingContent {
     /// Accesses to registers.
     #[default]
     Accesses,
@@ -150,7 +150,7 @@ pub enum Holds {
 
 /// The dock as it is at first: the timeline over the tabs.
 #[must_use]
-pub fn at_first(holds: Holds) -> Dock {
+pub fn default_dock(holds: RecordingContent) -> Dock {
     let panel = |id: &str| Dock::Panel { id: id.into() };
     let mut tabs = vec![
         "events",
@@ -166,16 +166,16 @@ pub fn at_first(holds: Holds) -> Dock {
         "log",
     ];
     match holds {
-        Holds::Accesses => {}
-        Holds::Screen => tabs.insert(1, "screen"),
-        Holds::Calls => {
+        RecordingContent::Accesses => {}
+        RecordingContent::Screen => tabs.insert(1, "screen"),
+        RecordingContent::Calls => {
             tabs = vec![
                 "launches", "events", "kernel", "memory", "inputs", "tune", "replay", "notebook", "problems", "log",
             ];
         }
     }
     Dock::Column {
-        shares: AT_FIRST.to_vec(),
+        shares: DEFAULT_SHARES.to_vec(),
         children: vec![
             panel("timeline"),
             Dock::Tabs {
@@ -234,16 +234,16 @@ fn add(tiles: &mut Tiles<Pane>, dock: &Dock, used: &mut Vec<&'static str>) -> Op
 #[must_use]
 pub fn tree(dock: &Dock) -> Tree<Pane> {
     let mut tiles = Tiles::default();
-    match add(&mut tiles, &mended(dock.clone(), None), &mut Vec::new()) {
+    match add(&mut tiles, &repair_dock(dock.clone(), None), &mut Vec::new()) {
         Some(root) => Tree::new(egui::Id::unique("dock"), root, tiles),
-        None if *dock != at_first(Holds::Accesses) => tree(&at_first(Holds::Accesses)),
+        None if *dock != default_dock(RecordingContent::Accesses) => tree(&default_dock(RecordingContent::Accesses)),
         None => Tree::empty(egui::Id::unique("dock")),
     }
 }
 
 /// Notes the panel that is being dragged; and when one was dropped where only its own group has a name, splits that
 /// group instead.
-pub fn mend(tree: &mut Tree<Pane>, ctx: &egui::Context) {
+pub fn repair_tree(tree: &mut Tree<Pane>, ctx: &egui::Context) {
     let id = egui::Id::unique("panel that is dragged");
     let dragged = tree.dragged_id(ctx).and_then(|t| tree.tiles.get_pane(&t).copied());
     if let Some(dragged) = dragged {
@@ -254,7 +254,7 @@ pub fn mend(tree: &mut Tree<Pane>, ctx: &egui::Context) {
         return;
     };
     let Some(now) = dock(tree) else { return };
-    let mended = mended(now.clone(), Some(dropped));
+    let mended = repair_dock(now.clone(), Some(dropped));
     if mended != now {
         *tree = self::tree(&mended);
         show(tree, dropped);
@@ -319,7 +319,7 @@ pub fn show(tree: &mut Tree<Pane>, id: &str) -> bool {
             .map(|(_, group)| group);
         match tabs.and_then(|t| tree.tiles.get_mut(t)) {
             Some(Tile::Container(c)) => c.add_child(new),
-            _ => *tree = self::tree(&at_first(Holds::Accesses)),
+            _ => *tree = self::tree(&default_dock(RecordingContent::Accesses)),
         }
     }
     tree.make_active(|_, t| matches!(t, Tile::Pane(p) if *p == panel.id));
@@ -337,15 +337,15 @@ pub fn close(tree: &mut Tree<Pane>, id: &str) -> bool {
 
 /// Where a panel that is shown lay in the last frame, points.
 #[must_use]
-pub fn place(tree: &Tree<Pane>, id: &str) -> Option<egui::Rect> {
-    let panel = panels::by_id(id).filter(|p| active(tree).contains(&p.id))?;
+pub fn panel_rect(tree: &Tree<Pane>, id: &str) -> Option<egui::Rect> {
+    let panel = panels::by_id(id).filter(|p| active_panels(tree).contains(&p.id))?;
     let tile = tree.tiles.find_pane(&panel.id)?;
     tree.tiles.rect(tile).filter(egui::Rect::is_positive)
 }
 
 /// Ids of the panels that are shown.
 #[must_use]
-pub fn active(tree: &Tree<Pane>) -> Vec<Pane> {
+pub fn active_panels(tree: &Tree<Pane>) -> Vec<Pane> {
     tree.active_tiles()
         .into_iter()
         .filter_map(|t| tree.tiles.get_pane(&t).copied())
@@ -358,29 +358,29 @@ mod tests {
 
     #[test]
     fn the_dock_survives_the_way_through_the_tiles() {
-        let first = at_first(Holds::Accesses);
+        let first = default_dock(RecordingContent::Accesses);
         assert_eq!(dock(&tree(&first)), Some(first));
     }
 
     #[test]
     fn a_tall_window_gives_the_timeline_what_it_needs_until_somebody_moves_the_border() {
-        let (mut t, mut fitted) = (tree(&at_first(Holds::Accesses)), None);
+        let (mut t, mut fitted) = (tree(&default_dock(RecordingContent::Accesses)), None);
         let shares = |t: &Tree<Pane>| match dock(t) {
             Some(Dock::Column { shares, .. }) => shares,
             other => panic!("{other:?}"),
         };
-        fit(&mut t, 700.0, 200.0, &mut fitted);
-        assert_eq!(shares(&t), AT_FIRST);
-        fit(&mut t, 1200.0, 300.0, &mut fitted);
+        fit_timeline(&mut t, 700.0, 200.0, &mut fitted);
+        assert_eq!(shares(&t), DEFAULT_SHARES);
+        fit_timeline(&mut t, 1200.0, 300.0, &mut fitted);
         assert_eq!(shares(&t), [0.5, 1.5]);
         assert_eq!(
-            chosen(&t, fitted),
-            Some(at_first(Holds::Accesses)),
+            arranged_dock(&t, fitted),
+            Some(default_dock(RecordingContent::Accesses)),
             "another window fits by itself"
         );
-        fit(&mut t, 1200.0, 5000.0, &mut fitted);
-        assert_eq!(shares(&t), AT_FIRST, "never more than at first");
-        fit(&mut t, 1000.0, 300.0, &mut fitted);
+        fit_timeline(&mut t, 1200.0, 5000.0, &mut fitted);
+        assert_eq!(shares(&t), DEFAULT_SHARES, "never more than at first");
+        fit_timeline(&mut t, 1000.0, 300.0, &mut fitted);
         assert_eq!(shares(&t)[0], 0.6);
         let Some(Tile::Container(Container::Linear(c))) = t.root().and_then(|r| t.tiles.get_mut(r)) else {
             panic!()
@@ -388,18 +388,18 @@ mod tests {
         let top = c.children[0];
         c.shares.set_share(top, 0.7);
         let moved = dock(&t);
-        fit(&mut t, 1200.0, 300.0, &mut fitted);
+        fit_timeline(&mut t, 1200.0, 300.0, &mut fitted);
         assert_eq!(dock(&t), moved);
-        assert_eq!(chosen(&t, fitted), moved);
+        assert_eq!(arranged_dock(&t, fitted), moved);
     }
 
     #[test]
     fn a_closed_panel_comes_back_to_the_tabs() {
-        let mut t = tree(&at_first(Holds::Accesses));
+        let mut t = tree(&default_dock(RecordingContent::Accesses));
         assert!(close(&mut t, "jobs"));
         assert!(t.tiles.find_pane(&"jobs").is_none());
         assert!(show(&mut t, "jobs"));
-        assert!(active(&t).contains(&"jobs"));
+        assert!(active_panels(&t).contains(&"jobs"));
         assert!(!show(&mut t, "nothing"));
     }
 }

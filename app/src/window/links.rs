@@ -7,12 +7,12 @@ use crate::log::{self, Level};
 use crate::theme::text;
 use egui::Context;
 use kinescope_files::link::{Link, LinkError};
-use kinescope_files::place::Scene;
+use kinescope_files::scene::Scene;
 use std::path::{Path, PathBuf};
 
 /// What happens once the recording that is being opened is there.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Afterwards {
+pub struct AfterOpen {
     /// A second recording to compare it with.
     pub compare: Option<PathBuf>,
     /// Where to go in it.
@@ -31,7 +31,7 @@ pub struct Goal {
 impl Goal {
     /// An event, and nothing more.
     #[must_use]
-    pub fn event(event: u64) -> Self {
+    pub fn for_event(event: u64) -> Self {
         Self {
             scene: Scene {
                 event,
@@ -43,7 +43,7 @@ impl Goal {
 
     /// Where a link leads; `None`: to where the recording was left.
     #[must_use]
-    pub fn of(link: &Link) -> Option<Self> {
+    pub fn from_link(link: &Link) -> Option<Self> {
         Some(Self {
             scene: link.scene.clone()?,
             events: link.events,
@@ -58,7 +58,7 @@ impl App {
         let Some(doc) = &mut self.doc else { return };
         doc.go_with(scene.event, scene.selection.clone());
         for panel in &scene.panels {
-            if self.torn.iter().any(|t| t.panel == panel) {
+            if self.floating.iter().any(|t| t.panel == panel) {
                 continue;
             }
             layout::show(&mut self.dock, panel);
@@ -76,7 +76,10 @@ impl App {
                 Selection::Divergence(_) | Selection::Fault(_) => Selection::Event,
                 s => s.clone(),
             },
-            panels: layout::active(&self.dock).into_iter().map(str::to_owned).collect(),
+            panels: layout::active_panels(&self.dock)
+                .into_iter()
+                .map(str::to_owned)
+                .collect(),
         })
     }
 
@@ -85,7 +88,7 @@ impl App {
     pub fn link(&self) -> Option<Link> {
         let doc = self.doc.as_ref()?;
         let path = doc.path.canonicalize().unwrap_or_else(|_| doc.path.clone());
-        Some(Link::to(&path, doc.len(), self.scene()?))
+        Some(Link::new(&path, doc.len(), self.scene()?))
     }
 
     /// Goes to an event of the open recording that somebody asked for; tells when it has no such event, or is not the
@@ -106,7 +109,7 @@ impl App {
         if let Some(said) = goal.events.filter(|n| *n != have) {
             let told = format!(
                 "the link was made of a recording of {}, and {title} has {}: it may show another moment",
-                text::counted(said, "event", "events"),
+                text::count_noun(said, "event", "events"),
                 text::count(have)
             );
             log::push(Level::Warning, told);
@@ -120,8 +123,8 @@ impl App {
     /// [`LinkError`] when the text is no link.
     pub fn follow(&mut self, ctx: &Context, text: &str) -> Result<(), LinkError> {
         let link = Link::parse(text.trim())?;
-        let goal = Goal::of(&link);
-        let Some(path) = self.find(&link.file) else {
+        let goal = Goal::from_link(&link);
+        let Some(path) = self.find_linked_file(&link.file) else {
             let what = format!("{} was not found", link.file.display());
             let looked = if link.file.is_absolute() {
                 "the link names a file of the machine that it was made on; open the file, then follow the link again"
@@ -137,14 +140,14 @@ impl App {
                 self.go_to(&goal);
             }
         } else {
-            self.afterwards = Afterwards { compare: None, goal };
+            self.after_open = AfterOpen { compare: None, goal };
             self.open(ctx, path);
         }
         Ok(())
     }
 
     /// The file that a link means, where it can be found.
-    fn find(&self, file: &Path) -> Option<PathBuf> {
+    fn find_linked_file(&self, file: &Path) -> Option<PathBuf> {
         if file.exists() {
             return Some(file.to_owned());
         }

@@ -7,20 +7,19 @@ mod comparing;
 mod contents;
 pub mod crash;
 mod frame;
-pub mod keep;
 pub mod keymap;
 mod keys_sheet;
 pub mod layout;
-pub mod leaving;
 mod links;
+mod memory_trace;
 mod naming;
 mod notebook;
 mod notices;
 mod offscreen;
 mod opening;
-mod own_maps;
 mod palette;
 mod panel_picture;
+mod path_prompt;
 mod pick;
 mod questions;
 mod renderer;
@@ -37,19 +36,20 @@ pub mod tasks;
 mod top;
 mod tour;
 mod tuning;
-mod typed;
-mod watching;
+pub mod unsaved_edits;
+mod user_maps;
 mod welcome;
+pub mod workspace_file;
 
 pub use app::{App, Setup};
-pub use keys_sheet::{KeysSheet, Listening};
-pub use links::{Afterwards, Goal};
-pub use naming::{FieldForm, Form as NamingForm, Naming, What};
-pub use notebook::{Form, NotebookError, Written, write as write_notebook};
+pub use keys_sheet::{KeyCapture, KeysSheet};
+pub use links::{AfterOpen, Goal};
+pub use naming::{FieldForm, Form as NamingForm, NameSheet, NameSubject};
+pub use notebook::{NotebookError, NotebookFormat, NotebookSummary, write as write_notebook};
 pub use offscreen::{Camera, NoAdapter};
-pub use palette::{Entry, entries};
-pub use panel_picture::{Form as PictureForm, NO_FORM};
-pub use pick::{Chooser, Chosen, Pick, Typed};
+pub use palette::{Entry, list_entries};
+pub use panel_picture::{PictureFormat as PictureForm, UNKNOWN_FORMAT};
+pub use pick::{Chooser, PathPrompt, Pick, PickResult};
 pub use settings::{MIN_WINDOW, SCALES, Settings, WindowPlace};
 pub use studio::{Shot, Studio};
 pub use tour::Tour;
@@ -69,12 +69,12 @@ pub struct Options {
     /// Board to have ready, `software:mali-g71` when `None`.
     pub board: Option<String>,
     /// What happens once the recording is there.
-    pub afterwards: Afterwards,
+    pub afterwards: AfterOpen,
 }
 
-struct Framed(App);
+struct EframeApp(App);
 
-impl eframe::App for Framed {
+impl eframe::App for EframeApp {
     fn ui(&mut self, ui: &mut egui::Ui, _frame: &mut eframe::Frame) {
         self.0.ui(ui);
     }
@@ -86,20 +86,20 @@ impl eframe::App for Framed {
 }
 
 /// No person answers a dialog as fast as this: it was not shown.
-const NOBODY: Duration = Duration::from_millis(300);
+const MIN_ANSWER_TIME: Duration = Duration::from_millis(300);
 
 /// Whether the desktop has something that can show a dialog: a portal on the session's bus, or zenity.
-fn can_ask() -> bool {
+fn has_file_dialog() -> bool {
     let on_path = |name: &str| {
         std::env::var_os("PATH").is_some_and(|path| std::env::split_paths(&path).any(|p| p.join(name).is_file()))
     };
     std::env::var_os("DBUS_SESSION_BUS_ADDRESS").is_some() || on_path("zenity")
 }
 
-fn dialogs() -> Chooser {
+fn system_chooser() -> Chooser {
     Arc::new(|what| {
-        if cfg!(target_os = "linux") && !can_ask() {
-            return Chosen::NoDialog;
+        if cfg!(target_os = "linux") && !has_file_dialog() {
+            return PickResult::NoDialog;
         }
         let since = Instant::now();
         let chosen = match what {
@@ -127,9 +127,9 @@ fn dialogs() -> Chooser {
             }
         };
         match chosen {
-            Some(path) => Chosen::Path(path),
-            None if since.elapsed() < NOBODY => Chosen::NoDialog,
-            None => Chosen::Nothing,
+            Some(path) => PickResult::Path(path),
+            None if since.elapsed() < MIN_ANSWER_TIME => PickResult::NoDialog,
+            None => PickResult::Cancelled,
         }
     })
 }
@@ -150,7 +150,7 @@ pub fn run(path: Option<PathBuf>, options: Options, commands: &'static [Command<
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
         .try_init();
-    let kept = Settings::load(Settings::folder_of_person()).window();
+    let kept = Settings::load(Settings::user_folder()).window();
     let mut viewport = egui::ViewportBuilder::default()
         .with_title("Kinescope")
         .with_app_id("kinescope")
@@ -163,22 +163,22 @@ pub fn run(path: Option<PathBuf>, options: Options, commands: &'static [Command<
     }
     renderer::open(&viewport, |ctx| {
         let setup = Setup {
-            settings: Settings::folder_of_person(),
+            settings: Settings::user_folder(),
             theme: options.theme,
             board: options.board.clone(),
-            chooser: dialogs(),
+            chooser: system_chooser(),
             commands,
         };
         let mut app = App::new(ctx, setup);
-        app.afterwards.clone_from(&options.afterwards);
+        app.after_open.clone_from(&options.afterwards);
         if let Some(folder) = &crashes {
-            app.tell_of_crash(folder);
+            app.report_last_crash(folder);
         }
         // Who comes for the first time and brings nothing sees the sample.
-        let sample = || sample::path().filter(|_| app.settings.first_run());
+        let sample = || sample::path().filter(|_| app.settings.is_first_run());
         if let Some(p) = path.clone().or_else(sample) {
             app.open(ctx, p);
         }
-        Box::new(Framed(app))
+        Box::new(EframeApp(app))
     })
 }

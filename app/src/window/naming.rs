@@ -8,16 +8,16 @@ mod bits;
 mod form;
 mod sheet;
 
-pub use form::{FieldForm, Form, What};
+pub use form::{FieldForm, Form, NameSubject};
 pub(super) use sheet::draw;
 
 use super::app::App;
-use crate::document::changes::{Change, Named};
+use crate::document::changes::{Change, NamedItem};
 use crate::document::moment::Selection;
-use crate::document::{Document, maps};
+use crate::document::{Document, register_map_files};
 use egui::Context;
 use kinescope_files::output;
-use register_maps::naming::{self, Head, Key, Said, Written};
+use register_maps::naming::{self, EditedNames, Key, MapHeader, NameEntry};
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 use trace_core::registers::RegisterMap;
@@ -28,14 +28,14 @@ pub struct Target {
     /// The file.
     pub path: PathBuf,
     /// For which recordings, in a few words.
-    pub told: String,
+    pub description: String,
     /// What it begins with, where it is not there yet.
-    pub head: Head,
+    pub head: MapHeader,
 }
 
 /// The sheet while it is open.
 #[derive(Clone, Debug)]
-pub struct Naming {
+pub struct NameSheet {
     /// What is said so far.
     pub form: Form,
     /// Files that it may go to.
@@ -43,7 +43,7 @@ pub struct Naming {
     /// The one of them that is chosen.
     pub target: usize,
     /// What is wrong with it.
-    pub wrong: Option<String>,
+    pub error: Option<String>,
     /// Whether it is on its way into the file.
     pub(super) busy: bool,
     pub(super) focused: bool,
@@ -52,13 +52,13 @@ pub struct Naming {
 }
 
 /// One thing to do with a map's file.
-enum Job {
+enum NameJob {
     /// Something is said of a place.
-    Say(Box<Said>, Target),
+    Say(Box<NameEntry>, Target),
     /// An entry takes the place of another.
     Put {
         path: PathBuf,
-        head: Head,
+        head: MapHeader,
         key: Key,
         old: Option<String>,
         new: Option<String>,
@@ -67,13 +67,13 @@ enum Job {
 
 /// Names on their way into files, one after another.
 #[derive(Default)]
-pub(super) struct Writing {
-    waiting: VecDeque<Job>,
+pub(super) struct NameQueue {
+    waiting: VecDeque<NameJob>,
     busy: bool,
 }
 
 /// The text of a file; empty where there is none.
-fn text_of(path: &Path) -> Result<String, String> {
+fn read_text(path: &Path) -> Result<String, String> {
     match std::fs::read_to_string(path) {
         Ok(text) => Ok(text),
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(String::new()),
@@ -88,14 +88,14 @@ fn write(path: &Path, text: &str) -> Result<(), String> {
     output::write(path, text.as_bytes()).map_err(|e| e.to_string())
 }
 
-impl Job {
+impl NameJob {
     /// Does it; what was written, where something was said.
-    fn run(&self) -> Result<Option<Written>, String> {
+    fn run(&self) -> Result<Option<EditedNames>, String> {
         let told = |path: &Path, e: naming::NamingError| format!("{}: {e}", path.display());
         match self {
             Self::Say(said, to) => {
-                let text = text_of(&to.path)?;
-                let written = naming::say(&text, &to.head, said).map_err(|e| told(&to.path, e))?;
+                let text = read_text(&to.path)?;
+                let written = naming::set_entry(&text, &to.head, said).map_err(|e| told(&to.path, e))?;
                 if written.text != text {
                     write(&to.path, &written.text)?;
                 }
@@ -108,8 +108,9 @@ impl Job {
                 old,
                 new,
             } => {
-                let text = text_of(path)?;
-                let text = naming::put(&text, head, *key, old.as_deref(), new.as_deref()).map_err(|e| told(path, e))?;
+                let text = read_text(path)?;
+                let text = naming::replace_entry(&text, head, *key, old.as_deref(), new.as_deref())
+                    .map_err(|e| told(path, e))?;
                 write(path, &text)?;
                 Ok(None)
             }
@@ -117,57 +118,57 @@ impl Job {
     }
 }
 
-fn key_of(named: Named) -> Key {
+fn key_from_named(named: NamedItem) -> Key {
     match named {
-        Named::Register(offset) => Key::Register(offset),
-        Named::Memory { space, address } => Key::Memory { space, address },
+        NamedItem::Register(offset) => Key::Register(offset),
+        NamedItem::Memory { space, address } => Key::Memory { space, address },
     }
 }
 
-fn named(key: Key) -> Named {
+fn named_from_key(key: Key) -> NamedItem {
     match key {
-        Key::Register(offset) => Named::Register(offset),
-        Key::Memory { space, address } => Named::Memory { space, address },
+        Key::Register(offset) => NamedItem::Register(offset),
+        Key::Memory { space, address } => NamedItem::Memory { space, address },
     }
 }
 
 /// What would be named: what is selected, or the register of the event at the moment.
-fn meant(doc: &Document) -> Option<What> {
+fn find_subject(doc: &Document) -> Option<NameSubject> {
     let buffer = |name: &str| doc.recording.facts.buffers.iter().find(|b| b.name == name);
     match doc.selection() {
-        Selection::Memory { space, va, bytes } => Some(What::Memory {
+        Selection::Memory { space, va, bytes } => Some(NameSubject::Memory {
             space: *space,
             address: *va,
             bytes: (*bytes).max(1),
         }),
-        Selection::Buffer(name) => buffer(name).map(|b| What::Memory {
+        Selection::Buffer(name) => buffer(name).map(|b| NameSubject::Memory {
             space: b.address_space,
             address: b.va.0,
             bytes: b.bytes.max(1),
         }),
-        _ => doc.register().map(What::Register),
+        _ => doc.current_register().map(NameSubject::Register),
     }
 }
 
 impl App {
     /// Whether something is selected that can be named.
     #[must_use]
-    pub fn nameable(&self) -> bool {
-        self.doc.as_ref().is_some_and(|d| meant(d).is_some())
+    pub fn can_name_selection(&self) -> bool {
+        self.doc.as_ref().is_some_and(|d| find_subject(d).is_some())
     }
 
     /// Opens the sheet for what is selected.
     pub fn begin_naming(&mut self) {
         let Some(doc) = &self.doc else { return };
-        let Some(what) = meant(doc) else { return };
-        let form = Form::of(doc, what);
-        let own = self.own_maps.as_ref().map_or(&[][..], |w| w.found());
-        let (targets, target) = targets(doc, own, form.what);
-        self.naming = Some(Naming {
+        let Some(what) = find_subject(doc) else { return };
+        let form = Form::for_subject(doc, what);
+        let own = self.user_maps.as_ref().map_or(&[][..], |w| w.maps());
+        let (targets, target) = targets(doc, own, form.subject);
+        self.name_sheet = Some(NameSheet {
             form,
             targets,
             target,
-            wrong: None,
+            error: None,
             busy: false,
             focused: false,
             dragged: None,
@@ -175,87 +176,87 @@ impl App {
     }
 
     /// Writes what the sheet says into the file that is chosen. What is wrong with it the sheet tells.
-    pub fn end_naming(&mut self, ctx: &Context) {
-        let Some(open) = self.naming.as_mut().filter(|n| !n.busy) else {
+    pub fn submit_name(&mut self, ctx: &Context) {
+        let Some(open) = self.name_sheet.as_mut().filter(|n| !n.busy) else {
             return;
         };
         let Some(target) = open.targets.get(open.target).cloned() else {
             return;
         };
-        match open.form.said() {
-            Err(e) => open.wrong = Some(e),
+        match open.form.parse() {
+            Err(e) => open.error = Some(e),
             Ok(mut said) => {
                 // Fields that the map below gives stay its own, so that they are not written a second time.
-                let own = self.own_maps.as_ref().map_or(&[][..], |w| w.found());
+                let own = self.user_maps.as_ref().map_or(&[][..], |w| w.maps());
                 let own = own
                     .iter()
                     .find(|f| f.path == target.path)
                     .and_then(|f| f.map.as_ref().ok());
                 let has = |r: &trace_core::registers::Register| !r.layout.fields.is_empty();
-                if let Said::Register(r) = &mut said
+                if let NameEntry::Register(r) = &mut said
                     && open.form.fields == open.form.known
                     && !own.and_then(|m| m.at(r.offset)).is_some_and(has)
                 {
                     r.fields.clear();
                 }
-                (open.busy, open.wrong) = (true, None);
-                self.write_name(ctx, Job::Say(Box::new(said), target));
+                (open.busy, open.error) = (true, None);
+                self.write_name(ctx, NameJob::Say(Box::new(said), target));
             }
         }
     }
 
     /// Puts the entry before into the file again when a name was taken back, or the one after when it was given again.
-    pub fn take_name_back(&mut self, ctx: &Context, change: &Change, back: bool) {
+    pub fn revert_name(&mut self, ctx: &Context, change: &Change, back: bool) {
         let Change::Name { file, of, old, new, .. } = change else {
             return;
         };
         let (from, to) = if back { (new, old) } else { (old, new) };
-        let head = self.doc.as_ref().map(|d| maps::head(&d.recording, true));
-        let job = Job::Put {
+        let head = self.doc.as_ref().map(|d| register_map_files::head(&d.recording, true));
+        let job = NameJob::Put {
             path: PathBuf::from(file),
             head: head.unwrap_or_default(),
-            key: key_of(*of),
+            key: key_from_named(*of),
             old: from.clone(),
             new: to.clone(),
         };
         self.write_name(ctx, job);
     }
 
-    fn write_name(&mut self, ctx: &Context, job: Job) {
-        self.writing.waiting.push_back(job);
+    fn write_name(&mut self, ctx: &Context, job: NameJob) {
+        self.name_queue.waiting.push_back(job);
         self.write_next(ctx);
     }
 
     /// Begins the next piece of work, if none is under way: files are changed one after another.
     fn write_next(&mut self, ctx: &Context) {
-        if self.writing.busy {
+        if self.name_queue.busy {
             return;
         }
-        let Some(job) = self.writing.waiting.pop_front() else {
+        let Some(job) = self.name_queue.waiting.pop_front() else {
             return;
         };
-        self.writing.busy = true;
+        self.name_queue.busy = true;
         let again = ctx.clone();
         self.tasks.spawn(ctx, "writing a name", move |_| {
             let done = job.run();
             Box::new(move |app| {
-                app.writing.busy = false;
-                app.wrote(&again, job, done);
+                app.name_queue.busy = false;
+                app.finish_write_name(&again, job, done);
                 app.write_next(&again);
             })
         });
     }
 
-    fn wrote(&mut self, ctx: &Context, job: Job, done: Result<Option<Written>, String>) {
+    fn finish_write_name(&mut self, ctx: &Context, job: NameJob, done: Result<Option<EditedNames>, String>) {
         match (job, done) {
-            (Job::Say(said, target), Ok(Some(written))) => {
-                self.naming = None;
+            (NameJob::Say(said, target), Ok(Some(written))) => {
+                self.name_sheet = None;
                 if written.old != written.new
                     && let Some(doc) = &mut self.doc
                 {
                     doc.change(Change::Name {
                         file: target.path.display().to_string(),
-                        of: named(said.key()),
+                        of: named_from_key(said.key()),
                         name: said.name().to_owned(),
                         old: written.old,
                         new: written.new,
@@ -264,11 +265,11 @@ impl App {
                 }
                 self.read_names(ctx);
             }
-            (Job::Say(..), Err(e)) => match &mut self.naming {
-                Some(open) => (open.busy, open.wrong) = (false, Some(e)),
+            (NameJob::Say(..), Err(e)) => match &mut self.name_sheet {
+                Some(open) => (open.busy, open.error) = (false, Some(e)),
                 None => self.error("the name was not written", &e),
             },
-            (Job::Put { .. }, Err(e)) => self.error("the file of the name was left as it is", &e),
+            (NameJob::Put { .. }, Err(e)) => self.error("the file of the name was left as it is", &e),
             (_, Ok(_)) => self.read_names(ctx),
         }
     }
@@ -276,27 +277,27 @@ impl App {
 
 /// Files that a name may go to, and which of them is offered: the one that has a name for the place already, else the
 /// one beside the recording.
-fn targets(doc: &Document, own: &[register_maps::Found], what: What) -> (Vec<Target>, usize) {
+fn targets(doc: &Document, own: &[register_maps::UserMap], what: NameSubject) -> (Vec<Target>, usize) {
     let mut list = vec![Target {
-        path: register_maps::beside(&doc.path),
-        told: "this recording".to_owned(),
-        head: maps::head(&doc.recording, false),
+        path: register_maps::sibling_map_path(&doc.path),
+        description: "this recording".to_owned(),
+        head: register_map_files::head(&doc.recording, false),
     }];
-    let layers = RegisterMap::naming(&doc.recording);
+    let layers = RegisterMap::list_for_recording(&doc.recording);
     let in_use = own.iter().filter(|f| !f.beside).find(|f| {
         let map = f.map.as_ref().ok();
         map.is_some_and(|m| layers.iter().any(|l| std::ptr::eq(*l, *m)))
     });
-    let head = maps::head(&doc.recording, true);
+    let head = register_map_files::head(&doc.recording, true);
     let of_device = match in_use {
         // A map of many files is a person's own order.
         Some(f) => f.path.is_file().then(|| f.path.clone()),
         None if head.pci.is_none() && head.compatible.is_none() && head.gpu.is_none() => None,
-        None => maps::folder().map(|f| f.join(maps::file_name(&head))),
+        None => register_map_files::folder().map(|f| f.join(register_map_files::file_name(&head))),
     };
     if let Some(path) = of_device {
         list.push(Target {
-            told: format!("all recordings of {}", head.name),
+            description: format!("all recordings of {}", head.name),
             path,
             head,
         });
@@ -304,8 +305,8 @@ fn targets(doc: &Document, own: &[register_maps::Found], what: What) -> (Vec<Tar
     let says = |path: &Path| {
         let map = own.iter().find(|f| f.path == path).and_then(|f| f.map.as_ref().ok());
         map.is_some_and(|m| match what {
-            What::Register(offset) => m.at(offset).is_some(),
-            What::Memory { space, address, .. } => m.memory_at(space, address).is_some_and(|f| f.1 == 0),
+            NameSubject::Register(offset) => m.at(offset).is_some(),
+            NameSubject::Memory { space, address, .. } => m.memory_at(space, address).is_some_and(|f| f.1 == 0),
         })
     };
     let at = list.iter().position(|t| says(&t.path)).unwrap_or(0);

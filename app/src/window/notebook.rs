@@ -2,24 +2,24 @@
 
 use super::studio::{Shot, Studio};
 use crate::document::Document;
-use crate::document::notebook::{self, Entry};
+use crate::document::notebook::{self, NotebookEntry};
 use kinescope_files::output::{self, OutputError};
 use std::path::{Path, PathBuf};
 use trace_core::progress::{Cancelled, Progress};
 
 /// Form of a notebook that is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Form {
+pub enum NotebookFormat {
     /// CommonMark, its pictures in a folder beside it.
     Markdown,
     /// A page that stands alone, its pictures within.
     Html,
 }
 
-impl Form {
+impl NotebookFormat {
     /// The form that a file's name says; `None`: it says none.
     #[must_use]
-    pub fn of(path: &Path) -> Option<Self> {
+    pub fn from_path(path: &Path) -> Option<Self> {
         let extension = path.extension()?.to_str()?.to_ascii_lowercase();
         match extension.as_str() {
             "md" | "markdown" => Some(Self::Markdown),
@@ -61,13 +61,13 @@ pub enum NotebookError {
 
 /// What was written.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Written {
+pub struct NotebookSummary {
     /// Notes.
     pub notes: u64,
     /// Pictures.
     pub pictures: u64,
     /// Why there are none, where they were wanted.
-    pub without: Option<String>,
+    pub no_pictures_reason: Option<String>,
 }
 
 /// Writes the notes of a document to a file whose name says the form. `shot`: how pictures are taken; `None`: without.
@@ -75,38 +75,43 @@ pub struct Written {
 ///
 /// # Errors
 /// [`NotebookError`]; of a page that is not finished nothing is left.
-pub fn write(doc: Document, to: &Path, shot: Option<&Shot>, progress: &Progress) -> Result<Written, NotebookError> {
-    let form = Form::of(to).ok_or_else(|| NotebookError::Form(to.to_owned()))?;
+pub fn write(
+    doc: Document,
+    to: &Path,
+    shot: Option<&Shot>,
+    progress: &Progress,
+) -> Result<NotebookSummary, NotebookError> {
+    let form = NotebookFormat::from_path(to).ok_or_else(|| NotebookError::Form(to.to_owned()))?;
     let entries = notebook::entries(&doc);
-    let (title, about) = (doc.title.clone(), notebook::about(&doc));
+    let (title, about) = (doc.title.clone(), notebook::describe_recording(&doc));
     let (pictures, without) = match shot.filter(|_| !entries.is_empty()) {
         Some(shot) => match Studio::new(shot, progress.clone()) {
-            Ok(studio) => (take(studio, doc, &entries, progress)?, None),
+            Ok(studio) => (take_pictures(studio, doc, &entries, progress)?, None),
             Err(e) => (Vec::new(), Some(e.to_string())),
         },
         None => (Vec::new(), None),
     };
     let count = pictures.len() as u64;
     let text = match form {
-        Form::Html => notebook::page(&title, &about, &entries, &pictures),
-        Form::Markdown => {
-            let names = keep(&entries, &pictures, to, progress)?;
+        NotebookFormat::Html => notebook::page(&title, &about, &entries, &pictures),
+        NotebookFormat::Markdown => {
+            let names = save_pictures(&entries, &pictures, to, progress)?;
             notebook::markdown(&title, &about, &entries, &names)
         }
     };
     output::write(to, text.as_bytes())?;
-    Ok(Written {
+    Ok(NotebookSummary {
         notes: entries.len() as u64,
         pictures: count,
-        without,
+        no_pictures_reason: without,
     })
 }
 
 /// A picture of each moment.
-fn take(
+fn take_pictures(
     mut studio: Studio,
     doc: Document,
-    entries: &[Entry],
+    entries: &[NotebookEntry],
     progress: &Progress,
 ) -> Result<Vec<Option<Vec<u8>>>, NotebookError> {
     let failed = |event: u64, e: anyhow::Error| match progress.check() {
@@ -121,7 +126,7 @@ fn take(
     progress.set_total(entries.len() as u64);
     for e in entries {
         let event = e.scene.event;
-        let png = studio.go(&e.scene).and_then(|()| studio.png());
+        let png = studio.show_scene(&e.scene).and_then(|()| studio.png());
         pictures.push(Some(png.map_err(|e| failed(event, e))?));
         progress.advance(1)?;
     }
@@ -129,8 +134,8 @@ fn take(
 }
 
 /// Puts pictures into a folder beside the file, and gives their names as the file tells them.
-fn keep(
-    entries: &[Entry],
+fn save_pictures(
+    entries: &[NotebookEntry],
     pictures: &[Option<Vec<u8>>],
     to: &Path,
     progress: &Progress,

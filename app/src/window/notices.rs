@@ -1,8 +1,8 @@
 //! Strips under the top bar: what went wrong, changes left behind, hints of the first run.
 
 use super::app::App;
-use crate::document::comparison::With;
-use crate::panels::desk::Ask;
+use crate::document::comparison::ComparisonSource;
+use crate::panels::panel_context::UiAction;
 use crate::theme::{Palette, icons, palette, small, strong, text, widgets};
 use egui::{Align2, Context, Frame, LayerId, Margin, Order, Panel, RichText, Stroke, Ui};
 
@@ -22,13 +22,13 @@ const HINTS: [&str; 3] = [
 ];
 
 /// Draws the strips that there is reason for.
-pub(super) fn notices(app: &mut App, ui: &mut Ui) {
+pub(super) fn draw_notices(app: &mut App, ui: &mut Ui) {
     let p = palette(ui);
     app.withdraw_refusal();
     if let Some((what, details)) = app.notice.clone() {
         strip(ui, "notice", |ui| {
             ui.label(RichText::new(format!("▲ {what}")).color(p.error));
-            ui.label(RichText::new(text::middle(&details, 320)).color(p.text))
+            ui.label(RichText::new(text::truncate_middle(&details, 320)).color(p.text))
                 .on_hover_text(&details);
             if ui.button("Copy").clicked() {
                 ui.ctx().copy_text(format!("{what}: {details}"));
@@ -38,9 +38,9 @@ pub(super) fn notices(app: &mut App, ui: &mut Ui) {
             }
         });
     }
-    saved(app, ui);
-    news(app, ui);
-    let damage = app.doc.as_ref().map(|d| &d.recording.damage).filter(|d| d.any());
+    draw_saved(app, ui);
+    draw_news(app, ui);
+    let damage = app.doc.as_ref().map(|d| &d.recording.damage).filter(|d| d.has_damage());
     let damaged = damage.and_then(trace_core::recording::Damage::first);
     if let Some(block) = damaged {
         strip(ui, "damaged", |ui| {
@@ -48,10 +48,10 @@ pub(super) fn notices(app: &mut App, ui: &mut Ui) {
             let told = format!(
                 "{block}. What it takes away is grey or missing, and nothing is replayed or written from this recording."
             );
-            ui.label(RichText::new(text::middle(&told, 320)).color(p.text))
+            ui.label(RichText::new(text::truncate_middle(&told, 320)).color(p.text))
                 .on_hover_text(&told);
             if ui.button("Show findings").clicked() {
-                app.asks.command("show-problems");
+                app.actions.run_command("show-problems");
             }
         });
     }
@@ -60,27 +60,27 @@ pub(super) fn notices(app: &mut App, ui: &mut Ui) {
     if let Some((n, other_window)) = offered {
         strip(ui, "offered", |ui| {
             let message = if other_window {
-                let changes = text::counted(n, "change was", "changes were");
+                let changes = text::count_noun(n, "change was", "changes were");
                 format!("{changes} made in another window.")
             } else {
-                let edits = text::counted(n, "unsaved edit was", "unsaved edits were");
+                let edits = text::count_noun(n, "unsaved edit was", "unsaved edits were");
                 format!("{edits} recovered from the last session.")
             };
             ui.label(RichText::new(message).color(p.edited));
             if ui.button("Restore").clicked() {
-                app.asks.command("restore-edits");
+                app.actions.run_command("restore-edits");
             }
             if ui.button("Discard…").clicked() {
-                app.asks.command("forget-edits");
+                app.actions.run_command("forget-edits");
             }
         });
     }
-    brought(app, ui);
-    hint(app, ui);
+    draw_dropped_file(app, ui);
+    draw_hint(app, ui);
 }
 
 /// Something that succeeded.
-fn news(app: &mut App, ui: &mut Ui) {
+fn draw_news(app: &mut App, ui: &mut Ui) {
     let Some(message) = app.news.clone() else {
         return;
     };
@@ -95,7 +95,7 @@ fn news(app: &mut App, ui: &mut Ui) {
 }
 
 /// What was saved last, and where it is.
-fn saved(app: &mut App, ui: &mut Ui) {
+fn draw_saved(app: &mut App, ui: &mut Ui) {
     // Once it is open there is nothing more to do with it.
     if app
         .doc
@@ -115,11 +115,11 @@ fn saved(app: &mut App, ui: &mut Ui) {
         ui.label(RichText::new(message).color(p.text))
             .on_hover_text(path.display().to_string());
         let folder = path.parent().map(|f| f.display().to_string()).unwrap_or_default();
-        ui.label(RichText::new(format!("in {}", text::middle(&folder, 60))).color(p.quiet))
+        ui.label(RichText::new(format!("in {}", text::truncate_middle(&folder, 60))).color(p.quiet))
             .on_hover_text(&folder);
         let open = ui.button("Open it").clicked();
         if open {
-            app.asks.push(Ask::Open(path));
+            app.actions.push(UiAction::Open(path));
         }
         if ui.button("Dismiss").clicked() || open {
             app.saved = None;
@@ -128,35 +128,40 @@ fn saved(app: &mut App, ui: &mut Ui) {
 }
 
 /// A file that was let go over the open recording: what is it for?
-fn brought(app: &mut App, ui: &mut Ui) {
-    let (Some(path), Some(doc)) = (app.brought.clone(), &app.doc) else {
+fn draw_dropped_file(app: &mut App, ui: &mut Ui) {
+    let (Some(path), Some(doc)) = (app.dropped_file.clone(), &app.doc) else {
         return;
     };
     let p = palette(ui);
     let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy();
-    let compare = format!("Compare with {}", text::middle(&doc.title, 32));
+    let compare = format!("Compare with {}", text::truncate_middle(&doc.title, 32));
     strip(ui, "brought", |ui| {
-        ui.label(RichText::new(text::middle(&name, 48)).font(strong()).color(p.text))
-            .on_hover_text(path.display().to_string());
+        ui.label(
+            RichText::new(text::truncate_middle(&name, 48))
+                .font(strong())
+                .color(p.text),
+        )
+        .on_hover_text(path.display().to_string());
         ui.label(RichText::new("was let go here:").color(p.quiet));
         let open = ui.button("Open it");
         let beside = ui.button(compare);
         let leave = ui.button("Neither");
         if open.clicked() {
-            app.asks.push(Ask::Open(path.clone()));
+            app.actions.push(UiAction::Open(path.clone()));
         }
         if beside.clicked() {
-            app.asks.push(Ask::Compare(With::File(path.clone())));
+            app.actions
+                .push(UiAction::Compare(ComparisonSource::File(path.clone())));
         }
         if open.clicked() || beside.clicked() || leave.clicked() {
-            app.brought = None;
+            app.dropped_file = None;
         }
-        widgets::keyboard_in(&[&open, &beside, &leave]);
+        widgets::focus_first(&[&open, &beside, &leave]);
     });
 }
 
 /// The hints of the first run, one after another; once read they are gone for good.
-fn hint(app: &mut App, ui: &mut Ui) {
+fn draw_hint(app: &mut App, ui: &mut Ui) {
     let p = palette(ui);
     let at = app.settings.hints_read as usize;
     let Some(words) = HINTS.get(at) else { return };
@@ -190,12 +195,12 @@ fn hint(app: &mut App, ui: &mut Ui) {
 }
 
 /// Says that a file held over the window opens when it is let go.
-pub(super) fn hovering(app: &App, ctx: &Context) {
+pub(super) fn draw_drop_hint(app: &App, ctx: &Context) {
     let held = ctx.input(|i| i.raw.hovered_files.len());
     if held == 0 {
         return;
     }
-    let p = Palette::of(app.theme());
+    let p = Palette::for_theme(app.theme());
     let painter = ctx.layer_painter(LayerId::new(Order::Foreground, egui::Id::unique("hovering")));
     let rect = ctx.content_rect();
     painter.rect_filled(rect, 0.0, p.background.gamma_multiply(0.85));

@@ -138,7 +138,7 @@ impl Camera {
     ///
     /// # Errors
     /// When no frame was run, or the adapter fails.
-    pub fn shoot(&mut self, ctx: &egui::Context) -> anyhow::Result<image::RgbaImage> {
+    pub fn capture(&mut self, ctx: &egui::Context) -> anyhow::Result<image::RgbaImage> {
         let out = self
             .last
             .as_ref()

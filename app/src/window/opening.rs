@@ -1,8 +1,8 @@
 //! Opening a recording, and finding out what is not known of it yet.
 
 use super::app::App;
-use super::leaving::{Leave, Question};
-use crate::document::comparison::With;
+use super::unsaved_edits::{LeaveAction, Question};
+use crate::document::comparison::ComparisonSource;
 use crate::document::{Document, derive, source};
 use crate::log::{self, Level};
 use egui::Context;
@@ -21,16 +21,16 @@ impl App {
         let title = path
             .file_name()
             .map_or_else(|| path.display().to_string(), |n| n.to_string_lossy().into_owned());
-        let afterwards = std::mem::take(&mut self.afterwards);
-        let Some(Leave::Open(path, afterwards)) = self.may_leave(Leave::Open(path, afterwards)) else {
+        let afterwards = std::mem::take(&mut self.after_open);
+        let Some(LeaveAction::Open(path, afterwards)) = self.check_leave(LeaveAction::Open(path, afterwards)) else {
             return;
         };
-        self.failed = None;
+        self.last_error = None;
         // Read again, the recording comes with what was changed up to now: the journal must be whole, and free.
         let same = |d: &&mut Document| matches!((d.path.canonicalize(), path.canonicalize()), (Ok(a), Ok(b)) if a == b);
         match self.doc.as_mut().filter(same) {
             Some(d) => d.close(),
-            None => self.leave_own_map(),
+            None => self.release_user_map(),
         }
         let (again, elsewhere) = (ctx.clone(), self.settings.journal_path(&path));
         self.tasks.spawn(ctx, format!("opening {title}"), move |progress| {
@@ -39,7 +39,10 @@ impl App {
                 let kept = (o.pyramid, o.timeline);
                 let facts = derive::first(&o.recording, kept, progress).map_err(|e| e.to_string())?;
                 let (recording, facts) = (Arc::new(o.recording), Arc::new(facts));
-                Ok((Document::kept(path.clone(), elsewhere, recording, facts), own))
+                Ok((
+                    Document::with_journal_fallback(path.clone(), elsewhere, recording, facts),
+                    own,
+                ))
             });
             let recordings = match &made {
                 Err(_) if path.is_dir() && !import::fits(&path) => import::recordings_in(&path),
@@ -50,14 +53,14 @@ impl App {
                     for error in own.errors() {
                         app.error("a register map of yours is not used", error);
                     }
-                    app.take(doc);
-                    app.watch_own_maps(own, &again);
-                    app.find_out(&again);
+                    app.show_document(doc);
+                    app.watch_user_maps(own, &again);
+                    app.derive_next_stage(&again);
                     if let Some(goal) = afterwards.goal {
                         app.go_to(&goal);
                     }
                     match afterwards.compare {
-                        Some(other) => app.compare(&again, With::File(other)),
+                        Some(other) => app.compare(&again, ComparisonSource::File(other)),
                         None => app.compare_again(&again),
                     }
                 }
@@ -79,10 +82,10 @@ impl App {
 
     /// Finds out what is not known of the open recording yet, one stage after another, apart from the interface
     /// thread. What was found out is shown as it comes; stopping one stage leaves the ones after it too.
-    pub(super) fn find_out(&mut self, ctx: &Context) {
+    pub(super) fn derive_next_stage(&mut self, ctx: &Context) {
         let Some(doc) = &mut self.doc else { return };
         let Some(stage) = doc.facts.pending.first().copied() else {
-            doc.finding_out = None;
+            doc.derivation = None;
             return;
         };
         let (recording, facts, again) = (Arc::clone(&doc.recording), Arc::clone(&doc.facts), ctx.clone());
@@ -100,9 +103,9 @@ impl App {
                     doc.learn(part);
                 }
                 if watched.check().is_ok() {
-                    app.find_out(&again);
+                    app.derive_next_stage(&again);
                 } else {
-                    doc.finding_out = None;
+                    doc.derivation = None;
                     let left = match app.keys.text("reload").as_str() {
                         "" => format!(
                             "{} was stopped: Reload, in the menu File, makes up for it",
@@ -114,6 +117,6 @@ impl App {
                 }
             })
         });
-        doc.finding_out = Some(progress);
+        doc.derivation = Some(progress);
     }
 }

@@ -3,15 +3,15 @@
 use super::app::App;
 use super::layout;
 use crate::document::moment::Selection;
-use crate::document::{Document, called};
+use crate::document::{Document, api_trace};
 use crate::theme::{body, mono, palette as colours, small, text, widgets};
 use egui::accesskit::Role;
 use egui::{Align2, Key, Rect, RichText, Sense, Ui, WidgetInfo, pos2, vec2};
 use kinescope_files::link::{self, Link};
 use std::path::PathBuf;
 
-/// Most entries shown.
-const MOST: usize = 12;
+/// Maximum number of entries shown.
+const MAX_ENTRIES: usize = 12;
 
 /// What an entry does.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,7 +41,7 @@ pub enum Entry {
 }
 
 /// How well `wanted` fits `name`: a run of letters at a word's begin is best; letters in order still fit.
-fn fits(name: &str, wanted: &str) -> Option<u32> {
+fn match_score(name: &str, wanted: &str) -> Option<u32> {
     let (name, wanted) = (name.to_lowercase(), wanted.to_lowercase());
     if wanted.is_empty() {
         return Some(50);
@@ -64,20 +64,20 @@ fn typed_path(wanted: &str) -> Option<PathBuf> {
         None if wanted.starts_with('/') => PathBuf::from(wanted),
         None => return None,
     };
-    crate::document::openable(&path).then_some(path)
+    crate::document::is_openable(&path).then_some(path)
 }
 
 /// Entries for a text, best first: title, what it is, and what it does.
 #[must_use]
-pub fn entries(app: &App, wanted: &str) -> Vec<(String, String, Entry)> {
+pub fn list_entries(app: &App, wanted: &str) -> Vec<(String, String, Entry)> {
     let wanted = wanted.trim();
     let mut out: Vec<(u32, String, String, Entry)> = Vec::new();
     if let Some(doc) = &app.doc {
-        things(doc, wanted, &mut out);
+        add_items(doc, wanted, &mut out);
     }
     for c in app.commands.iter().filter(|c| c.id != "palette" && (c.enabled)(app)) {
         let title = c.full_title();
-        if let Some(rank) = fits(&title, wanted) {
+        if let Some(rank) = match_score(&title, wanted) {
             out.push((rank + 5, title, app.keys.text(c.id), Entry::Command(c.id)));
         }
     }
@@ -87,7 +87,7 @@ pub fn entries(app: &App, wanted: &str) -> Vec<(String, String, Entry)> {
                 .file_name()
                 .map(|n| n.to_string_lossy().into_owned())
                 .unwrap_or_default();
-            if let Some(rank) = fits(&name, wanted) {
+            if let Some(rank) = match_score(&name, wanted) {
                 out.push((
                     rank + 30,
                     format!("Open {name}"),
@@ -115,10 +115,10 @@ pub fn entries(app: &App, wanted: &str) -> Vec<(String, String, Entry)> {
         out.push((0, title, told, Entry::Link(wanted.to_owned())));
     }
     out.sort_by_key(|o| o.0);
-    out.into_iter().take(MOST).map(|o| (o.1, o.2, o.3)).collect()
+    out.into_iter().take(MAX_ENTRIES).map(|o| (o.1, o.2, o.3)).collect()
 }
 
-fn things(doc: &Document, wanted: &str, out: &mut Vec<(u32, String, String, Entry)>) {
+fn add_items(doc: &Document, wanted: &str, out: &mut Vec<(u32, String, String, Entry)>) {
     let number = wanted.strip_prefix("event ").unwrap_or(wanted);
     if let Some(n) = text::parse_number(number) {
         if n < doc.len() && !number.starts_with("0x") {
@@ -141,7 +141,7 @@ fn things(doc: &Document, wanted: &str, out: &mut Vec<(u32, String, String, Entr
     {
         out.push((0, format!("Job {j}"), "go to its submit".into(), Entry::Job(j)));
     }
-    if let Some(calls) = doc.called() {
+    if let Some(calls) = doc.api_trace() {
         let launch = wanted
             .strip_prefix("launch ")
             .and_then(|n| n.trim().parse::<u32>().ok());
@@ -152,50 +152,50 @@ fn things(doc: &Document, wanted: &str, out: &mut Vec<(u32, String, String, Entr
     if wanted.len() < 2 {
         return;
     }
-    calls(doc, wanted, out);
-    for b in doc.buffers.list().iter().take(MOST_NAMES) {
-        if let Some(rank) = fits(&b.name, wanted).filter(|r| *r < 100) {
-            let told = match doc.buffers.carrier(&b.name) {
-                Some(c) => format!("values, {}", c.carries.name()),
+    add_calls(doc, wanted, out);
+    for b in doc.buffers.list().iter().take(MAX_NAMES) {
+        if let Some(rank) = match_score(&b.name, wanted).filter(|r| *r < 100) {
+            let told = match doc.buffers.origin(&b.name) {
+                Some(c) => format!("values, {}", c.kind.name()),
                 None => format!("{} buffer", b.role.name()),
             };
             out.push((rank + 2, b.name.clone(), told, Entry::Buffer(b.name.clone())));
         }
     }
     for m in doc.facts.device.iter().flat_map(|d| d.map().memory()) {
-        if let Some(rank) = fits(&m.name, wanted).filter(|r| *r < 100) {
+        if let Some(rank) = match_score(&m.name, wanted).filter(|r| *r < 100) {
             let told = format!("memory at {:#x}", m.address.0);
             let entry = Entry::Range(m.space, m.address.0, m.bytes);
             out.push((rank + 2, m.name.clone(), told, entry));
         }
     }
     for (offset, r) in &doc.facts.registers {
-        if let Some(rank) = fits(&r.name, wanted).filter(|r| *r < 100) {
+        if let Some(rank) = match_score(&r.name, wanted).filter(|r| *r < 100) {
             let told = format!(
                 "register, {}",
-                text::counted(r.accesses.len() as u64, "access", "accesses")
+                text::count_noun(r.accesses.len() as u64, "access", "accesses")
             );
             out.push((rank + 3, r.name.clone(), told, Entry::Register(*offset)));
         }
     }
 }
 
-/// Most buffers and kernels that are looked through for a name.
-const MOST_NAMES: usize = 20_000;
+/// Maximum number of buffers and kernels that are looked through for a name.
+const MAX_NAMES: usize = 20_000;
 
 /// Kernels and buffers of a recording of calls.
-fn calls(doc: &Document, wanted: &str, out: &mut Vec<(u32, String, String, Entry)>) {
-    let Some(calls) = doc.called() else { return };
-    for f in 0..calls.facts().functions.len().min(MOST_NAMES) as u32 {
-        let name = called::short(calls.function_name(f));
-        if let Some(rank) = fits(name, wanted).filter(|r| *r < 100) {
+fn add_calls(doc: &Document, wanted: &str, out: &mut Vec<(u32, String, String, Entry)>) {
+    let Some(calls) = doc.api_trace() else { return };
+    for f in 0..calls.facts().functions.len().min(MAX_NAMES) as u32 {
+        let name = api_trace::short_function_name(calls.function_name(f));
+        if let Some(rank) = match_score(name, wanted).filter(|r| *r < 100) {
             let n = calls.launches_of(f).len() as u64;
-            let told = format!("kernel, {}", text::counted(n, "launch", "launches"));
-            out.push((rank + 2, text::middle(name, 60), told, Entry::Kernel(f)));
+            let told = format!("kernel, {}", text::count_noun(n, "launch", "launches"));
+            out.push((rank + 2, text::truncate_middle(name, 60), told, Entry::Kernel(f)));
         }
     }
-    for b in calls.buffers().list().iter().take(MOST_NAMES) {
-        if let Some(rank) = fits(&b.name, wanted).filter(|r| *r < 100) {
+    for b in calls.buffers().list().iter().take(MAX_NAMES) {
+        if let Some(rank) = match_score(&b.name, wanted).filter(|r| *r < 100) {
             let told = format!("{} of the device", text::bytes(b.bytes));
             out.push((rank + 3, b.name.clone(), told, Entry::Range(0, b.at, 1)));
         }
@@ -203,7 +203,7 @@ fn calls(doc: &Document, wanted: &str, out: &mut Vec<(u32, String, String, Entry
 }
 
 /// Does what an entry says.
-pub fn act(app: &mut App, ctx: &egui::Context, entry: &Entry) {
+pub fn run_entry(app: &mut App, ctx: &egui::Context, entry: &Entry) {
     match entry {
         Entry::Command(id) => {
             app.run(ctx, id);
@@ -221,7 +221,7 @@ pub fn act(app: &mut App, ctx: &egui::Context, entry: &Entry) {
         }
         _ => {}
     }
-    let Some(desk) = app.desk() else { return };
+    let Some(desk) = app.panel_context() else { return };
     let doc = desk.doc;
     let panel = match entry {
         Entry::Event(e) => {
@@ -230,11 +230,11 @@ pub fn act(app: &mut App, ctx: &egui::Context, entry: &Entry) {
         }
         Entry::Memory(va) => {
             let memory = &mut desk.views.memory;
-            memory.show_first(doc, memory.space, *va, 1);
+            memory.show_at_top(doc, memory.space, *va, 1);
             "memory"
         }
         Entry::Range(space, va, bytes) => {
-            desk.views.memory.show_first(doc, *space, *va, *bytes);
+            desk.views.memory.show_at_top(doc, *space, *va, *bytes);
             "memory"
         }
         Entry::Register(r) => {
@@ -246,11 +246,11 @@ pub fn act(app: &mut App, ctx: &egui::Context, entry: &Entry) {
             "jobs"
         }
         Entry::Kernel(f) => {
-            desk.views.kernel.meant(doc, *f);
+            desk.views.kernel.show_function(doc, *f);
             "kernel"
         }
         Entry::Launch(n) => {
-            let launch = doc.called().and_then(|c| c.launches().get(*n as usize).copied());
+            let launch = doc.api_trace().and_then(|c| c.launches().get(*n as usize).copied());
             if let Some(l) = launch {
                 doc.go(l.event);
             }
@@ -269,7 +269,7 @@ pub fn act(app: &mut App, ctx: &egui::Context, entry: &Entry) {
 pub fn draw(app: &mut App, ui: &mut Ui) {
     let Some(mut open) = app.palette.take() else { return };
     let ctx = ui.ctx().clone();
-    let list = entries(app, &open.text);
+    let list = list_entries(app, &open.text);
     let (up, down, enter, escape) = ctx.input_mut(|i| {
         (
             i.consume_key(egui::Modifiers::NONE, Key::ArrowUp),
@@ -329,7 +329,7 @@ pub fn draw(app: &mut App, ui: &mut Ui) {
             .is_some_and(|q| !area.response.rect.contains(q));
     keep &= !outside;
     match done {
-        Some(entry) => act(app, &ctx, &entry),
+        Some(entry) => run_entry(app, &ctx, &entry),
         None if keep => app.palette = Some(open),
         None => {}
     }
@@ -363,13 +363,13 @@ fn row(ui: &mut Ui, title: &str, told: &str, chosen: bool) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::fits;
+    use super::match_score;
 
     #[test]
     fn words_that_begin_so_come_first_and_letters_in_order_still_fit() {
-        let rank = |n| fits(n, "und").unwrap_or(u32::MAX);
+        let rank = |n| match_score(n, "und").unwrap_or(u32::MAX);
         assert!(rank("Undo") < rank("Show undo") && rank("Show undo") < rank("Sound"));
-        assert!(fits("Unpin all drivers", "uad").is_some());
-        assert_eq!(fits("Redo", "xyz"), None);
+        assert!(match_score("Unpin all drivers", "uad").is_some());
+        assert_eq!(match_score("Redo", "xyz"), None);
     }
 }

@@ -10,24 +10,24 @@ use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
 /// Why no picture is made of a name.
-pub const NO_FORM: &str = "the name says another form than can be written (expected .png or .svg)";
+pub const UNKNOWN_FORMAT: &str = "the name says another form than can be written (expected .png or .svg)";
 
 /// How long the window may take to give its pixels.
-const PATIENCE: Duration = Duration::from_secs(10);
+const PIXELS_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Form of a picture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Form {
+pub enum PictureFormat {
     /// Pixels.
     Png,
     /// Shapes.
     Svg,
 }
 
-impl Form {
+impl PictureFormat {
     /// The form that a file's name says, pixels where it has no extension; `None`: it says another.
     #[must_use]
-    pub fn of(path: &Path) -> Option<Self> {
+    pub fn from_path(path: &Path) -> Option<Self> {
         let Some(extension) = path.extension() else {
             return Some(Self::Png);
         };
@@ -41,10 +41,10 @@ impl Form {
 }
 
 /// A picture that waits for the window's pixels.
-pub struct Wanted {
+pub struct PictureRequest {
     panel: &'static str,
     to: PathBuf,
-    form: Form,
+    form: PictureFormat,
     /// Gives the pixels, once they were asked for.
     pixels: Option<mpsc::Receiver<Arc<ColorImage>>>,
     since: Instant,
@@ -54,7 +54,7 @@ pub struct Wanted {
 ///
 /// # Errors
 /// When nothing of it lies in the picture.
-pub fn cut(image: &RgbaImage, region: Rect, scale: f32) -> anyhow::Result<Vec<u8>> {
+pub fn crop_to_png(image: &RgbaImage, region: Rect, scale: f32) -> anyhow::Result<Vec<u8>> {
     let whole = Rect::from_min_size(
         egui::Pos2::ZERO,
         egui::vec2(image.width() as f32, image.height() as f32),
@@ -74,12 +74,15 @@ pub fn cut(image: &RgbaImage, region: Rect, scale: f32) -> anyhow::Result<Vec<u8
 
 impl App {
     /// Asks for a picture of a panel as it stands, written to `to` when the window gave its pixels.
-    pub fn want_picture(&mut self, ctx: &Context, panel: &'static str, to: PathBuf) {
-        let Some(form) = Form::of(&to) else {
-            self.error("the picture was not saved", &format!("{}: {NO_FORM}", to.display()));
+    pub fn request_picture(&mut self, ctx: &Context, panel: &'static str, to: PathBuf) {
+        let Some(form) = PictureFormat::from_path(&to) else {
+            self.error(
+                "the picture was not saved",
+                &format!("{}: {UNKNOWN_FORMAT}", to.display()),
+            );
             return;
         };
-        self.wanted_picture = Some(Wanted {
+        self.picture_request = Some(PictureRequest {
             panel,
             to,
             form,
@@ -91,10 +94,10 @@ impl App {
 
     /// Makes the picture that is wanted, once the panels of a frame are drawn. What lies over them is not in an SVG.
     pub(super) fn make_picture(&mut self, ctx: &Context) {
-        let Some(mut wanted) = self.wanted_picture.take() else {
+        let Some(mut wanted) = self.picture_request.take() else {
             return;
         };
-        let Some(region) = layout::place(&self.dock, wanted.panel) else {
+        let Some(region) = layout::panel_rect(&self.dock, wanted.panel) else {
             self.error("the picture was not saved", "the panel is not shown in this window");
             return;
         };
@@ -107,23 +110,23 @@ impl App {
                 again.request_repaint();
             });
             wanted.pixels = Some(from);
-            self.wanted_picture = Some(wanted);
+            self.picture_request = Some(wanted);
             ctx.request_repaint();
             return;
         };
         let Ok(image) = pixels.try_recv() else {
-            if wanted.since.elapsed() > PATIENCE {
+            if wanted.since.elapsed() > PIXELS_TIMEOUT {
                 self.error("the picture was not saved", "the window did not give its pixels");
             } else {
                 ctx.request_repaint_after(Duration::from_millis(20));
-                self.wanted_picture = Some(wanted);
+                self.picture_request = Some(wanted);
             }
             return;
         };
         let scale = ctx.pixels_per_point();
         let made = match wanted.form {
-            Form::Png => pixels_of(&image).and_then(|i| cut(&i, region, scale)),
-            Form::Svg => {
+            PictureFormat::Png => rgba_from_color(&image).and_then(|i| crop_to_png(&i, region, scale)),
+            PictureFormat::Svg => {
                 let part = |r: Rect, _: egui::TextureId, _: Rect| {
                     let whole = Rect::from_min_size(
                         egui::Pos2::ZERO,
@@ -156,7 +159,7 @@ impl App {
     }
 }
 
-fn pixels_of(image: &ColorImage) -> anyhow::Result<RgbaImage> {
+fn rgba_from_color(image: &ColorImage) -> anyhow::Result<RgbaImage> {
     let [w, h] = image.size;
     let bytes = image.pixels.iter().flat_map(|c| [c.r(), c.g(), c.b(), 255]).collect();
     let made = RgbaImage::from_raw(u32::try_from(w)?, u32::try_from(h)?, bytes);

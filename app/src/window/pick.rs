@@ -26,37 +26,37 @@ pub enum Pick {
 
 /// What came of asking for a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Chosen {
+pub enum PickResult {
     /// The person chose this one.
     Path(PathBuf),
     /// The person chose none.
-    Nothing,
+    Cancelled,
     /// The desktop could not ask: it has no dialog for files.
     NoDialog,
 }
 
 /// Asks a person for a path; blocks until they answer. Runs apart from the interface thread.
-pub type Chooser = Arc<dyn Fn(&Pick) -> Chosen + Send + Sync>;
+pub type Chooser = Arc<dyn Fn(&Pick) -> PickResult + Send + Sync>;
 
-/// Most entries of a folder that are shown.
-const MOST: usize = 10;
+/// Maximum number of entries of a folder that are shown.
+const MAX_SHOWN_ENTRIES: usize = 10;
 
 /// Most entries of a folder that are looked at.
-const LOOKED_AT: usize = 5000;
+const MAX_SCANNED_ENTRIES: usize = 5000;
 
 /// What is done with the path.
-pub(super) type Act<A> = Box<dyn FnOnce(&mut A, &Context, PathBuf) + Send>;
+pub(super) type PickCallback<A> = Box<dyn FnOnce(&mut A, &Context, PathBuf) + Send>;
 
 /// The field while it is open.
-pub struct Typed<A> {
+pub struct PathPrompt<A> {
     pub(super) what: Pick,
     /// What was typed.
     pub text: String,
     /// What lies in the folder that is typed, and the text that it was looked up for.
-    pub(super) found: (String, Vec<Found>),
+    pub(super) found: (String, Vec<PathMatch>),
     /// Which of them the arrow keys chose: the text names it, and the list stays.
     pub(super) chosen: Option<usize>,
-    pub(super) act: Act<A>,
+    pub(super) act: PickCallback<A>,
     pub(super) focused: bool,
     /// Whether the text is still what was offered.
     pub(super) offered: bool,
@@ -64,7 +64,7 @@ pub struct Typed<A> {
 
 /// Something that the text may become.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Found {
+pub(super) struct PathMatch {
     pub(super) name: String,
     pub(super) path: PathBuf,
     pub(super) folder: bool,
@@ -72,18 +72,18 @@ pub(super) struct Found {
 
 /// What can be done with the text as it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Can {
+pub(super) enum PathCheck {
     /// Nothing, and why.
-    Nothing(&'static str),
+    Invalid(&'static str),
     /// The path is what is asked for.
     Take,
     /// The path is there and would be written over.
     Replace,
 }
 
-impl<A> Typed<A> {
+impl<A> PathPrompt<A> {
     /// A field that begins in a folder.
-    pub(super) fn new(what: Pick, folder: &Path, act: Act<A>) -> Self {
+    pub(super) fn new(what: Pick, folder: &Path, act: PickCallback<A>) -> Self {
         let start = match &what {
             Pick::Save(name) => folder.join(name),
             Pick::Recording | Pick::Second | Pick::Folder | Pick::Buffer | Pick::Rules | Pick::Code => folder.join(""),
@@ -106,29 +106,33 @@ impl<A> Typed<A> {
         }
     }
 
-    pub(super) fn can(&self) -> Can {
+    pub(super) fn check_path(&self) -> PathCheck {
         let path = self.path();
         if !path.is_absolute() {
-            return Can::Nothing("Begin with / or ~/.");
+            return PathCheck::Invalid("Begin with / or ~/.");
         }
         match &self.what {
-            Pick::Recording | Pick::Second if path.is_file() || is_recording(&path) => Can::Take,
-            Pick::Recording | Pick::Second if path.is_dir() => Can::Nothing("This folder is no recording: add a name."),
-            Pick::Recording | Pick::Second => Can::Nothing("No such file."),
-            Pick::Folder if path.is_dir() => Can::Take,
-            Pick::Folder => Can::Nothing("No such folder."),
-            Pick::Buffer | Pick::Rules | Pick::Code if path.is_file() => Can::Take,
-            Pick::Buffer | Pick::Rules | Pick::Code if path.is_dir() => Can::Nothing("This is a folder: add a name."),
-            Pick::Buffer | Pick::Rules | Pick::Code => Can::Nothing("No such file."),
-            Pick::Save(_) if path.is_dir() => Can::Nothing("This is a folder: add a name."),
-            Pick::Save(_) if path.is_file() => Can::Replace,
-            Pick::Save(_) if path.parent().is_some_and(Path::is_dir) => Can::Take,
-            Pick::Save(_) => Can::Nothing("No such folder."),
+            Pick::Recording | Pick::Second if path.is_file() || is_recording(&path) => PathCheck::Take,
+            Pick::Recording | Pick::Second if path.is_dir() => {
+                PathCheck::Invalid("This folder is no recording: add a name.")
+            }
+            Pick::Recording | Pick::Second => PathCheck::Invalid("No such file."),
+            Pick::Folder if path.is_dir() => PathCheck::Take,
+            Pick::Folder => PathCheck::Invalid("No such folder."),
+            Pick::Buffer | Pick::Rules | Pick::Code if path.is_file() => PathCheck::Take,
+            Pick::Buffer | Pick::Rules | Pick::Code if path.is_dir() => {
+                PathCheck::Invalid("This is a folder: add a name.")
+            }
+            Pick::Buffer | Pick::Rules | Pick::Code => PathCheck::Invalid("No such file."),
+            Pick::Save(_) if path.is_dir() => PathCheck::Invalid("This is a folder: add a name."),
+            Pick::Save(_) if path.is_file() => PathCheck::Replace,
+            Pick::Save(_) if path.parent().is_some_and(Path::is_dir) => PathCheck::Take,
+            Pick::Save(_) => PathCheck::Invalid("No such folder."),
         }
     }
 
     /// Looks up what lies there, once for each text.
-    pub(super) fn look(&mut self) {
+    pub(super) fn refresh_matches(&mut self) {
         if self.found.0 == self.text {
             return;
         }
@@ -143,10 +147,10 @@ impl<A> Typed<A> {
         let entries = std::fs::read_dir(folder)
             .into_iter()
             .flatten()
-            .take(LOOKED_AT)
+            .take(MAX_SCANNED_ENTRIES)
             .flatten();
-        let mut found: Vec<Found> = entries
-            .map(|e| Found {
+        let mut found: Vec<PathMatch> = entries
+            .map(|e| PathMatch {
                 name: e.file_name().to_string_lossy().into_owned(),
                 path: e.path(),
                 folder: e.path().is_dir(),
@@ -154,7 +158,7 @@ impl<A> Typed<A> {
             .filter(|f| f.name.to_lowercase().starts_with(&begin) && (!begin.is_empty() || !f.name.starts_with('.')))
             .collect();
         found.sort_by(|a, b| (!a.folder, &a.name).cmp(&(!b.folder, &b.name)));
-        found.truncate(MOST);
+        found.truncate(MAX_SHOWN_ENTRIES);
         self.found = (self.text.clone(), found);
     }
 
@@ -185,7 +189,7 @@ impl<A> Typed<A> {
             same.map(|(a, _)| a).collect()
         });
         // A list that was cut does not tell all that begin so.
-        let whole = self.found.1.len() < MOST;
+        let whole = self.found.1.len() < MAX_SHOWN_ENTRIES;
         if self.found.1.len() > 1 && whole && common.chars().count() > typed {
             let folder = first.path.parent().unwrap_or(&first.path);
             self.text = folder.join(common).to_string_lossy().into_owned();
@@ -216,11 +220,11 @@ impl<A> Typed<A> {
     }
 
     /// The entry that the arrow keys chose.
-    pub(super) fn chosen_entry(&self) -> Option<Found> {
+    pub(super) fn chosen_entry(&self) -> Option<PathMatch> {
         self.found.1.get(self.chosen?).cloned()
     }
 
-    pub(super) fn complete(&mut self, found: &Found) {
+    pub(super) fn complete(&mut self, found: &PathMatch) {
         self.text = found.path.to_string_lossy().into_owned();
         if found.folder {
             self.text.push('/');

@@ -1,8 +1,8 @@
 //! Questions over the window: before edits are lost, and before changes that were left behind are forgotten.
 
 use super::app::App;
-use super::leaving::{Leave, Question};
-use crate::panels::desk::Ask;
+use super::unsaved_edits::{LeaveAction, Question};
+use crate::panels::panel_context::UiAction;
 use crate::theme::{ROW, body, mono, palette, small, strong, text, widgets};
 use egui::{Context, RichText, ScrollArea, Ui};
 use std::path::{Path, PathBuf};
@@ -25,17 +25,17 @@ enum Answer {
 }
 
 /// Draws the question that stands.
-pub(super) fn question(app: &mut App, ctx: &Context) {
+pub(super) fn draw_question(app: &mut App, ctx: &Context) {
     let Some(asked) = &app.question else { return };
     let mut answer = None;
     let modal = egui::Modal::new(egui::Id::unique("question")).show(ctx, |ui| {
         ui.set_width(WIDTH.min(ctx.content_rect().width() - 60.0));
         match asked {
-            Question::Leave(then) => leave(app, ui, then, &mut answer),
-            Question::Forget => forget(app, ui, &mut answer),
-            Question::Forgotten(to) => forgotten(ui, to, &mut answer),
-            Question::SaveCopy => save_copy(app, ui, &mut answer),
-            Question::Recordings { folder, recordings } => which(ui, folder, recordings, &mut answer),
+            Question::Leave(then) => draw_leave(app, ui, then, &mut answer),
+            Question::DiscardEdits => draw_discard(app, ui, &mut answer),
+            Question::EditsDiscarded(to) => draw_discarded(ui, to, &mut answer),
+            Question::SaveCopy => draw_save_copy(app, ui, &mut answer),
+            Question::Recordings { folder, recordings } => draw_recording_choice(ui, folder, recordings, &mut answer),
         }
     });
     if answer.is_none() && modal.should_close() {
@@ -47,16 +47,16 @@ pub(super) fn question(app: &mut App, ctx: &Context) {
         Some(Answer::Save) => app.save_journal(ctx),
         Some(Answer::Open(path)) => {
             app.question = None;
-            app.asks.push(Ask::Open(path));
+            app.actions.push(UiAction::Open(path));
         }
-        Some(Answer::Forget) => app.forget(),
+        Some(Answer::Forget) => app.discard_left_edits(),
         Some(Answer::Copy(edited)) => {
             app.question = None;
             app.save_copy(ctx, edited);
         }
         Some(Answer::Leave) => {
             if let Some(Question::Leave(then)) = app.question.take() {
-                app.go(ctx, then);
+                app.leave_now(ctx, then);
             }
         }
     }
@@ -93,13 +93,13 @@ fn lines(ui: &mut Ui, n: usize, line: impl Fn(usize) -> (String, String)) {
     ui.add_space(8.0);
 }
 
-fn leave(app: &App, ui: &mut Ui, then: &Leave, answer: &mut Option<Answer>) {
+fn draw_leave(app: &App, ui: &mut Ui, then: &LeaveAction, answer: &mut Option<Answer>) {
     let p = palette(ui);
-    let Some(unkept) = app.unkept() else { return };
+    let Some(unkept) = app.find_unsaved_edits() else { return };
     let n = unkept.changes.len() as u64;
     let name = app.doc.as_ref().map_or("", |d| &d.title);
     let verb = then.verb();
-    let edits = text::counted(n, "edit", "edits");
+    let edits = text::count_noun(n, "edit", "edits");
     title(ui, &format!("{verb} and lose {edits} of {name}?"));
     let told = if n == 1 {
         "It stands in no file:"
@@ -107,7 +107,7 @@ fn leave(app: &App, ui: &mut Ui, then: &Leave, answer: &mut Option<Answer>) {
         "They stand in no file:"
     };
     ui.label(told);
-    let why = RichText::new(&unkept.why).font(small()).color(p.error);
+    let why = RichText::new(&unkept.error).font(small()).color(p.error);
     ui.add(egui::Label::new(why).wrap());
     lines(ui, unkept.changes.len(), |i| {
         (String::new(), unkept.changes.get(i).cloned().unwrap_or_default())
@@ -129,16 +129,19 @@ fn leave(app: &App, ui: &mut Ui, then: &Leave, answer: &mut Option<Answer>) {
         if leave.clicked() {
             *answer = Some(Answer::Leave);
         }
-        widgets::keyboard_in(&[&stay, &save, &leave]);
+        widgets::focus_first(&[&stay, &save, &leave]);
     });
 }
 
 /// Which recording of a folder to open.
-fn which(ui: &mut Ui, folder: &Path, recordings: &[PathBuf], answer: &mut Option<Answer>) {
+fn draw_recording_choice(ui: &mut Ui, folder: &Path, recordings: &[PathBuf], answer: &mut Option<Answer>) {
     let p = palette(ui);
     let name = folder.file_name().unwrap_or(folder.as_os_str()).to_string_lossy();
-    let counted = text::counted(recordings.len() as u64, "recording", "recordings");
-    title(ui, &format!("{} holds {counted}: open one", text::middle(&name, 40)));
+    let counted = text::count_noun(recordings.len() as u64, "recording", "recordings");
+    title(
+        ui,
+        &format!("{} holds {counted}: open one", text::truncate_middle(&name, 40)),
+    );
     let mut buttons = Vec::new();
     ScrollArea::vertical()
         .max_height(LIST)
@@ -146,7 +149,9 @@ fn which(ui: &mut Ui, folder: &Path, recordings: &[PathBuf], answer: &mut Option
         .show(ui, |ui| {
             for path in recordings.iter().take(MAX_OFFERED) {
                 let name = path.file_name().unwrap_or_default().to_string_lossy();
-                let words = RichText::new(text::middle(&name, 60)).font(mono()).color(p.read);
+                let words = RichText::new(text::truncate_middle(&name, 60))
+                    .font(mono())
+                    .color(p.read);
                 let r = ui.add(egui::Button::new(words).frame_when_inactive(false));
                 if r.gained_focus() {
                     r.scroll_to_me(None);
@@ -167,20 +172,20 @@ fn which(ui: &mut Ui, folder: &Path, recordings: &[PathBuf], answer: &mut Option
         *answer = Some(Answer::Stay);
     }
     buttons.push(cancel);
-    widgets::keyboard_in(&buttons.iter().collect::<Vec<_>>());
+    widgets::focus_first(&buttons.iter().collect::<Vec<_>>());
 }
 
 /// Which bytes a copy of the recording holds.
-fn save_copy(app: &App, ui: &mut Ui, answer: &mut Option<Answer>) {
+fn draw_save_copy(app: &App, ui: &mut Ui, answer: &mut Option<Answer>) {
     let p = palette(ui);
     let Some(doc) = &app.doc else {
         *answer = Some(Answer::Stay);
         return;
     };
     let inputs: Vec<&str> = doc.changes().inputs().keys().map(String::as_str).collect();
-    let edits = text::counted(inputs.len() as u64, "edit", "edits");
-    title(ui, &format!("Save a copy of {}", text::middle(&doc.title, 40)));
-    let edited = text::middle(&inputs.join(", "), 80);
+    let edits = text::count_noun(inputs.len() as u64, "edit", "edits");
+    title(ui, &format!("Save a copy of {}", text::truncate_middle(&doc.title, 40)));
+    let edited = text::truncate_middle(&inputs.join(", "), 80);
     ui.label(RichText::new(format!("Edited: {edited}")).color(p.edited));
     ui.add_space(6.0);
     let words = "With the edits, a replay of the copy gives the edited result. Results that the recording holds stay as \
@@ -202,18 +207,18 @@ fn save_copy(app: &App, ui: &mut Ui, answer: &mut Option<Answer>) {
             *answer = Some(Answer::Stay);
         }
         // No answer destroys anything: the first is what most people want.
-        widgets::keyboard_in(&[&with, &plain, &cancel]);
+        widgets::focus_first(&[&with, &plain, &cancel]);
     });
 }
 
-fn forget(app: &App, ui: &mut Ui, answer: &mut Option<Answer>) {
+fn draw_discard(app: &App, ui: &mut Ui, answer: &mut Option<Answer>) {
     let p = palette(ui);
     let Some(found) = app.doc.as_ref().and_then(|d| d.offered.as_ref()) else {
         *answer = Some(Answer::Stay);
         return;
     };
     let n = found.changes.len();
-    let changes = text::counted(n as u64, "change", "changes");
+    let changes = text::count_noun(n as u64, "change", "changes");
     title(ui, &format!("Discard {changes}?"));
     let place = RichText::new(found.path.display().to_string()).font(small());
     ui.add(egui::Label::new(place.color(p.quiet)).wrap());
@@ -225,7 +230,11 @@ fn forget(app: &App, ui: &mut Ui, answer: &mut Option<Answer>) {
             .copied()
             .flatten()
             .map_or_else(String::new, text::date);
-        let what = found.changes.done().nth(i).map_or_else(String::new, |c| c.told());
+        let what = found
+            .changes
+            .applied()
+            .nth(i)
+            .map_or_else(String::new, |c| c.describe());
         (when, what)
     });
     ui.label(RichText::new("The file is put aside, not deleted.").color(p.quiet));
@@ -239,11 +248,11 @@ fn forget(app: &App, ui: &mut Ui, answer: &mut Option<Answer>) {
         if forget.clicked() {
             *answer = Some(Answer::Forget);
         }
-        widgets::keyboard_in(&[&keep, &forget]);
+        widgets::focus_first(&[&keep, &forget]);
     });
 }
 
-fn forgotten(ui: &mut Ui, to: &Path, answer: &mut Option<Answer>) {
+fn draw_discarded(ui: &mut Ui, to: &Path, answer: &mut Option<Answer>) {
     title(ui, "The changes were discarded");
     ui.label("Their file was put aside as");
     let place = RichText::new(to.display().to_string()).font(mono());
@@ -258,6 +267,6 @@ fn forgotten(ui: &mut Ui, to: &Path, answer: &mut Option<Answer>) {
         if copy.clicked() {
             ui.ctx().copy_text(to.display().to_string());
         }
-        widgets::keyboard_in(&[&done, &copy]);
+        widgets::focus_first(&[&done, &copy]);
     });
 }

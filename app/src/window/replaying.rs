@@ -3,11 +3,11 @@
 use super::app::App;
 use super::layout;
 use crate::document::Document;
-use crate::document::comparison::With;
-use crate::document::replay::{self, Trouble, TroubleKind};
+use crate::document::comparison::ComparisonSource;
+use crate::document::replay::{self, ReplayError, ReplayErrorKind};
 use crate::log::{self, Level};
-use crate::panels::desk::Pairing;
 use crate::panels::inputs;
+use crate::panels::panel_context::Pairing;
 use egui::Context;
 use replay_engine::client::ClientError;
 use replay_engine::client::fitting::Fit;
@@ -24,19 +24,19 @@ const TICK: Duration = Duration::from_millis(50);
 
 impl App {
     /// The document that some work was begun for, when it is still the one that is open.
-    fn still(&mut self, of: &Arc<Recording>) -> Option<&mut Document> {
+    fn document_of(&mut self, of: &Arc<Recording>) -> Option<&mut Document> {
         self.doc.as_mut().filter(|d| Arc::ptr_eq(&d.recording, of))
     }
 
-    fn troubled(&mut self, of: &Arc<Recording>, board: &str, what: &str, trouble: Trouble) {
+    fn report_error(&mut self, of: &Arc<Recording>, board: &str, what: &str, trouble: ReplayError) {
         let level = match trouble.kind {
-            TroubleKind::Stopped => Level::Info,
+            ReplayErrorKind::Stopped => Level::Info,
             _ => Level::Error,
         };
         log::push(level, format!("{what}: {}", trouble.text));
-        if let Some(doc) = self.still(of) {
-            if trouble.silent {
-                doc.replay.silent = Some(board.to_owned());
+        if let Some(doc) = self.document_of(of) {
+            if trouble.is_unresponsive {
+                doc.replay.unresponsive_board = Some(board.to_owned());
             }
             doc.replay.error = Some(trouble);
         }
@@ -46,17 +46,17 @@ impl App {
     pub fn plan(&mut self, ctx: &Context) {
         let Some(doc) = &mut self.doc else { return };
         doc.replay.begin();
-        let (order, of) = (doc.order(&self.boards), Arc::clone(&doc.recording));
+        let (order, of) = (doc.replay_request(&self.boards), Arc::clone(&doc.recording));
         let board = doc.replay.board().to_owned();
         let progress = self.tasks.spawn(ctx, "making the plan", move |progress| {
-            let planned = replay::plan(&order, progress);
+            let planned = replay::prepare(&order, progress);
             Box::new(move |app| match planned {
                 Ok(p) => {
-                    if let Some(doc) = app.still(&of) {
-                        doc.replay.planned(p);
+                    if let Some(doc) = app.document_of(&of) {
+                        doc.replay.set_plan(p);
                     }
                 }
-                Err(e) => app.troubled(&of, &board, "no plan", e),
+                Err(e) => app.report_error(&of, &board, "no plan", e),
             })
         });
         doc.replay.running = Some(progress);
@@ -67,51 +67,51 @@ impl App {
     pub fn replay(&mut self, ctx: &Context, times: u32, command: &'static str) {
         let Some(doc) = &mut self.doc else { return };
         let answered = self.confirm == Some(command);
-        if !answered && doc.replay.unasked() {
-            self.ask_board(ctx, command);
+        if !answered && doc.replay.is_unqueried() {
+            self.query_target(ctx, command);
             return;
         }
-        if !answered && doc.replay.asks() {
+        if !answered && doc.replay.needs_confirmation() {
             self.confirm = Some(command);
             return;
         }
         // The question that was answered has said so.
         if self.confirm.take().is_some() {
-            doc.replay.let_on();
+            doc.replay.confirm();
         }
         doc.replay.repeat = times;
         doc.replay.begin();
-        if let Err(why) = doc.replay.against(&doc.buffers) {
-            doc.replay.error = Some(Trouble {
-                kind: TroubleKind::Plan,
+        if let Err(why) = doc.replay.parse_tolerance(&doc.buffers) {
+            doc.replay.error = Some(ReplayError {
+                kind: ReplayErrorKind::Plan,
                 text: format!("What outputs are held against is not right: {why}"),
-                silent: false,
+                is_unresponsive: false,
                 allow: None,
                 unfit: false,
             });
-            self.turn_to_replay();
+            self.show_replay_panel();
             return;
         }
-        let (order, of) = (doc.order(&self.boards), Arc::clone(&doc.recording));
+        let (order, of) = (doc.replay_request(&self.boards), Arc::clone(&doc.recording));
         let board = doc.replay.board().to_owned();
         let again = ctx.clone();
         let progress = self.tasks.spawn(ctx, format!("replaying on {board}"), move |progress| {
-            let played = replay::play(&order, progress);
+            let played = replay::run_replay(&order, progress);
             Box::new(move |app| {
                 let what = format!("replay on {board}");
                 match played {
-                    Ok(p) => app.played(&again, &of, (&board, &what), command, p),
-                    Err(e) => app.missed(&of, &board, &what, e),
+                    Ok(p) => app.finish_replay(&again, &of, (&board, &what), command, p),
+                    Err(e) => app.report_missed_replay(&of, &board, &what, e),
                 }
             })
         });
         doc.replay.running = Some(progress);
         self.replaying = self.tasks.latest();
-        self.turn_to_replay();
+        self.show_replay_panel();
     }
 
     /// Asks the chosen board what it is, then the person whether it may be touched; software is replayed on at once.
-    fn ask_board(&mut self, ctx: &Context, command: &'static str) {
+    fn query_target(&mut self, ctx: &Context, command: &'static str) {
         let Some(doc) = &mut self.doc else { return };
         doc.replay.begin();
         let (boards, of) = (self.boards.clone(), Arc::clone(&doc.recording));
@@ -119,22 +119,22 @@ impl App {
         let progress = self
             .tasks
             .spawn(ctx, format!("asking {board} what it is"), move |progress| {
-                let told = boards.ask(&board);
+                let told = boards.query_device(&board);
                 let told = progress.check().map_err(|_| ClientError::Cancelled).and(told);
                 Box::new(move |app| match told {
                     Ok(info) => {
                         // Who chose another board meanwhile does not want this one.
-                        let doc = app.still(&of).filter(|d| d.replay.board() == board);
+                        let doc = app.document_of(&of).filter(|d| d.replay.board() == board);
                         let Some(doc) = doc else { return };
-                        doc.replay.silent = None;
-                        doc.replay.asked = Some(info);
-                        if doc.replay.asks() {
+                        doc.replay.unresponsive_board = None;
+                        doc.replay.queried_device = Some(info);
+                        if doc.replay.needs_confirmation() {
                             app.confirm = Some(command);
                         } else {
-                            app.asks.command(command);
+                            app.actions.run_command(command);
                         }
                     }
-                    Err(e) => app.missed(&of, &board, &format!("replay on {board}"), e.into()),
+                    Err(e) => app.report_missed_replay(&of, &board, &format!("replay on {board}"), e.into()),
                 })
             });
         if let Ok(mut phase) = doc.replay.phase.lock() {
@@ -142,55 +142,55 @@ impl App {
         }
         doc.replay.running = Some(progress);
         self.replaying = self.tasks.latest();
-        self.turn_to_replay();
+        self.show_replay_panel();
     }
 
     /// Shows what a replay does. Who works on inputs sees the outputs beside them, and what went wrong when something
     /// did.
-    fn turn_to_replay(&mut self) {
+    fn show_replay_panel(&mut self) {
         let outputs = self.doc.as_ref().is_some_and(inputs::shows_outputs);
-        if !(outputs && layout::active(&self.dock).contains(&"inputs")) {
+        if !(outputs && layout::active_panels(&self.dock).contains(&"inputs")) {
             layout::show(&mut self.dock, "replay");
         }
     }
 
     /// What went wrong is told in the Replay panel, to a person who still looks at inputs.
-    fn turn_from_inputs(&mut self) {
-        if layout::active(&self.dock).contains(&"inputs") {
+    fn leave_inputs_panel(&mut self) {
+        if layout::active_panels(&self.dock).contains(&"inputs") {
             layout::show(&mut self.dock, "replay");
         }
     }
 
     /// Tells that a replay left no outcome, so that the one before is not taken for its.
-    fn missed(&mut self, of: &Arc<Recording>, board: &str, what: &str, trouble: Trouble) {
-        let stopped = trouble.kind == TroubleKind::Stopped;
-        self.troubled(of, board, what, trouble);
-        if let Some(doc) = self.still(of) {
-            doc.replay.missed = Some(if stopped { "was stopped" } else { "did not run" });
-            self.turn_from_inputs();
+    fn report_missed_replay(&mut self, of: &Arc<Recording>, board: &str, what: &str, trouble: ReplayError) {
+        let stopped = trouble.kind == ReplayErrorKind::Stopped;
+        self.report_error(of, board, what, trouble);
+        if let Some(doc) = self.document_of(of) {
+            doc.replay.last_failure = Some(if stopped { "was stopped" } else { "did not run" });
+            self.leave_inputs_panel();
         }
     }
 
-    fn played(
+    fn finish_replay(
         &mut self,
         ctx: &Context,
         of: &Arc<Recording>,
         (board, what): (&str, &str),
         command: &'static str,
-        played: replay::Played,
+        played: replay::ReplayResult,
     ) {
-        let Some(doc) = self.still(of) else {
+        let Some(doc) = self.document_of(of) else {
             log::push(
                 Level::Info,
                 format!("{what}: its recording is closed, so the outcome is not shown"),
             );
             return;
         };
-        let revision = played.planned.revision;
-        doc.replay.planned(played.planned);
+        let revision = played.prepared.revision;
+        doc.replay.set_plan(played.prepared);
         match played.outcome {
             Ok((outcome, compared)) => {
-                let (word, told) = (replay::verdict(&outcome), replay::summary(&outcome));
+                let (word, told) = (replay::format_verdict(&outcome), replay::format_summary(&outcome));
                 let edits = match outcome.rewrites.get(&RewriteKind::Input) {
                     Some(1) => " · 1 input edited".to_owned(),
                     Some(n) => format!(" · {n} inputs edited"),
@@ -199,33 +199,33 @@ impl App {
                 log::push(Level::Info, format!("{what}: {word} {told}{edits}"));
                 board.clone_into(&mut doc.replay.outcome_board);
                 doc.replay.outcome_revision = revision;
-                doc.replay.missed = None;
-                doc.replay.silent = None;
+                doc.replay.last_failure = None;
+                doc.replay.unresponsive_board = None;
                 let good = outcome.verdict == Verdict::Match && outcome.computed;
                 doc.replay.outcome = Some(Arc::clone(&outcome));
-                doc.replay.compared = compared;
+                doc.replay.output_diffs = compared;
                 doc.jumps += 1;
-                doc.go_to_what_went_wrong();
+                doc.go_to_first_failure();
                 let parted = outcome.verdict == Verdict::Diverged;
                 if !good {
-                    self.turn_from_inputs();
+                    self.leave_inputs_panel();
                 }
                 if parted {
                     // Where it parted from its original is shown beside it.
-                    self.compare(ctx, With::Outcome(outcome));
+                    self.compare(ctx, ComparisonSource::Outcome(outcome));
                 }
             }
             // The board is not what the person was asked about: they are asked again, and the board waits.
-            Err(e) if e.kind == TroubleKind::Unconfirmed && doc.replay.board() == board => {
+            Err(e) if e.kind == ReplayErrorKind::Unconfirmed && doc.replay.board() == board => {
                 log::push(Level::Info, format!("{what}: {}", e.text));
                 self.confirm = Some(command);
             }
-            Err(e) => self.missed(of, board, what, e),
+            Err(e) => self.report_missed_replay(of, board, what, e),
         }
     }
 
     /// Notices that the plan or replay that was going on is over, however it ended.
-    pub(super) fn replay_over(&mut self) {
+    pub(super) fn clear_finished_replay(&mut self) {
         let Some(id) = self.replaying else { return };
         if self.tasks.running().iter().any(|r| r.id() == id) {
             return;
@@ -245,9 +245,9 @@ impl App {
                 if let Some(d) = &mut app.doc {
                     log::push(Level::Info, format!("{} targets are known", boards.len()));
                     // The list tells newly who answers.
-                    d.replay.silent = None;
+                    d.replay.unresponsive_board = None;
                     d.replay.boards = Some(boards);
-                    d.replay.meet(&app.boards);
+                    d.replay.set_reachable(&app.boards);
                     // Whoever pairs wants to replay there.
                     let of_agent = app.just_paired.take().map(|name| format!("agent:{name}/"));
                     let all = d.replay.targets();
@@ -268,7 +268,7 @@ impl App {
     pub fn pair(&mut self, ctx: &Context) {
         let Some(doc) = &self.doc else { return };
         let typed = doc.replay.board_field.trim().to_owned();
-        let (slot, again, boards) = (Arc::clone(&self.asks.pairing), ctx.clone(), self.boards.clone());
+        let (slot, again, boards) = (Arc::clone(&self.actions.pairing), ctx.clone(), self.boards.clone());
         self.tasks.spawn(ctx, format!("pairing with {typed}"), move |progress| {
             let (asked, stop) = (Arc::clone(&slot), progress.clone());
             let confirm = move |code: &str| {
@@ -302,11 +302,11 @@ impl App {
                     if let Some(d) = &mut app.doc {
                         d.replay.board_field.clear();
                     }
-                    app.asks.command("find-boards");
+                    app.actions.run_command("find-boards");
                 }
-                Err(e) => match Trouble::from(e) {
-                    Trouble {
-                        kind: TroubleKind::Stopped,
+                Err(e) => match ReplayError::from(e) {
+                    ReplayError {
+                        kind: ReplayErrorKind::Stopped,
                         ..
                     } => app.info("pairing was stopped; no key was kept"),
                     e => app.error("pairing did not succeed", &e.text),

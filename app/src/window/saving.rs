@@ -2,7 +2,7 @@
 
 use super::app::App;
 use super::pick::Pick;
-use crate::document::replay::edits_of;
+use crate::document::replay::build_edits;
 use crate::log::{self, Level};
 use crate::theme::text;
 use egui::Context;
@@ -18,7 +18,7 @@ impl App {
     pub fn save_copy(&mut self, ctx: &Context, edited: bool) {
         let Some(doc) = &self.doc else { return };
         let recording = Arc::clone(&doc.recording);
-        let edits = if edited { doc.edited() } else { Vec::new() };
+        let edits = if edited { doc.edited_buffers() } else { Vec::new() };
         let source = doc.title.clone();
         let offered = name(&source, edited);
         self.pick(ctx, Pick::Save(offered), move |app, ctx, path| {
@@ -33,7 +33,7 @@ impl App {
                 let done = if edits.is_empty() {
                     write(&recording, &path, progress)
                 } else {
-                    apply(&recording, &edits_of(&edits), &source, progress)
+                    apply(&recording, &build_edits(&edits), &source, progress)
                         .map_err(|e| e.to_string())
                         .and_then(|edited| write(&edited, &path, progress))
                 };
@@ -41,7 +41,7 @@ impl App {
                     Ok(()) => {
                         let message = match count {
                             0 => format!("Saved {file}, as recorded"),
-                            n => format!("Saved {file}, with {}", text::counted(n, "edit", "edits")),
+                            n => format!("Saved {file}, with {}", text::count_noun(n, "edit", "edits")),
                         };
                         log::push(Level::Info, format!("{message}: {}", path.display()));
                         app.saved = Some((message, path));
@@ -65,7 +65,7 @@ fn name(title: &str, edited: bool) -> String {
 }
 
 fn write(recording: &Recording, path: &Path, progress: &Progress) -> Result<(), String> {
-    let at = output::ready_whole(path).map_err(|e| e.to_string())?;
+    let at = output::check_writable_whole(path).map_err(|e| e.to_string())?;
     timeline::write(recording, &at, progress).map_err(|e| e.to_string())
 }
 

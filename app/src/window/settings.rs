@@ -12,8 +12,8 @@ pub const MIN_WINDOW: [f32; 2] = [800.0, 500.0];
 const FIRST_WINDOW: [f32; 2] = [1280.0, 800.0];
 /// Largest size, and furthest place, that is taken from a file.
 const MAX_WINDOW: f32 = 16_384.0;
-/// Most recent files kept.
-const MOST_RECENT: usize = 12;
+/// Maximum number of recent files kept.
+const MAX_RECENT: usize = 12;
 
 /// Where the window is, in points of the desktop: the scale of what it shows left out.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -73,7 +73,7 @@ impl Settings {
         let text = file.as_ref().and_then(|f| std::fs::read_to_string(f).ok());
         let first_run = file.is_some_and(|f| !f.exists());
         let mut s: Self = text.and_then(|t| toml::from_str(&t).ok()).unwrap_or_default();
-        s.recent.truncate(MOST_RECENT);
+        s.recent.truncate(MAX_RECENT);
         s.folder = folder;
         s.first_run = first_run;
         s
@@ -81,13 +81,13 @@ impl Settings {
 
     /// Whether nothing was kept before this run.
     #[must_use]
-    pub fn first_run(&self) -> bool {
+    pub fn is_first_run(&self) -> bool {
         self.first_run
     }
 
     /// The person's folder for settings.
     #[must_use]
-    pub fn folder_of_person() -> Option<PathBuf> {
+    pub fn user_folder() -> Option<PathBuf> {
         directories::ProjectDirs::from("", "", "kinescope").map(|d| d.config_dir().to_owned())
     }
 
@@ -109,7 +109,7 @@ impl Settings {
     }
 
     /// Chooses a theme.
-    pub fn choose(&mut self, theme: ThemeChoice) {
+    pub fn set_theme(&mut self, theme: ThemeChoice) {
         self.light = theme == ThemeChoice::Light;
         theme.name().clone_into(&mut self.theme_name);
     }
@@ -143,11 +143,11 @@ impl Settings {
     }
 
     /// Puts a recording at the head of the recent ones, by its whole path: the next run may begin in another folder.
-    pub fn opened(&mut self, path: &Path) {
+    pub fn add_recent(&mut self, path: &Path) {
         let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
         self.recent.retain(|r| *r != path);
         self.recent.insert(0, path);
-        self.recent.truncate(MOST_RECENT);
+        self.recent.truncate(MAX_RECENT);
         self.save();
     }
 
@@ -193,11 +193,11 @@ mod tests {
     fn settings_come_back_and_recent_files_are_unique() {
         let dir = tempfile::tempdir().unwrap();
         let mut s = Settings::load(Some(dir.path().into()));
-        s.choose(ThemeChoice::Contrast);
+        s.set_theme(ThemeChoice::Contrast);
         s.scale = 130;
-        s.opened(Path::new("/a"));
-        s.opened(Path::new("/b"));
-        s.opened(Path::new("/a"));
+        s.add_recent(Path::new("/a"));
+        s.add_recent(Path::new("/b"));
+        s.add_recent(Path::new("/a"));
         let back = Settings::load(Some(dir.path().into()));
         assert_eq!(back.recent, [PathBuf::from("/a"), PathBuf::from("/b")]);
         assert_eq!((back.theme(), back.scale()), (ThemeChoice::Contrast, 130));
@@ -228,7 +228,7 @@ mod tests {
         );
         let mut chosen = Settings::default();
         for theme in ThemeChoice::ALL {
-            chosen.choose(theme);
+            chosen.set_theme(theme);
             assert_eq!((chosen.theme(), chosen.light), (theme, theme == ThemeChoice::Light));
         }
     }
@@ -259,8 +259,8 @@ mod tests {
     #[test]
     fn recent_files_are_kept_by_their_whole_path() {
         let mut s = Settings::load(None);
-        s.opened(Path::new("traces/a.kine"));
-        s.opened(&std::env::current_dir().unwrap().join("traces/a.kine"));
+        s.add_recent(Path::new("traces/a.kine"));
+        s.add_recent(&std::env::current_dir().unwrap().join("traces/a.kine"));
         assert_eq!(s.recent, [std::env::current_dir().unwrap().join("traces/a.kine")]);
     }
 }

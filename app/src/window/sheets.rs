@@ -6,7 +6,7 @@ use crate::theme::{self, body, mono, palette, small, strong, text, widgets};
 use egui::accesskit::Role;
 use egui::{Align2, Context, Rect, RichText, Sense, Ui, WidgetInfo, pos2, vec2};
 
-pub(super) fn sheet(ctx: &Context, title: &str, open: &mut bool, width: f32, add: impl FnOnce(&mut Ui)) {
+pub(super) fn show_sheet(ctx: &Context, title: &str, open: &mut bool, width: f32, add: impl FnOnce(&mut Ui)) {
     if !*open {
         return;
     }
@@ -49,10 +49,10 @@ const IN_PANELS: &[(Menu, &str, &str)] = &[
 ];
 
 /// The sheet of keys.
-pub(super) fn help(app: &mut App, ctx: &Context) {
+pub(super) fn draw_help(app: &mut App, ctx: &Context) {
     let mut open = app.help;
     let mut change = false;
-    sheet(ctx, "Shortcuts", &mut open, 820.0, |ui| {
+    show_sheet(ctx, "Shortcuts", &mut open, 820.0, |ui| {
         let p = palette(ui);
         let height = (ui.available_height() - 34.0).max(80.0);
         egui::ScrollArea::vertical().auto_shrink(false).max_height(height).show(ui, |ui| {
@@ -88,14 +88,14 @@ pub(super) fn help(app: &mut App, ctx: &Context) {
     });
     app.help = open;
     if change {
-        app.asks.command("keys");
+        app.actions.run_command("keys");
     }
 }
 
 /// The sheet about the program.
-pub(super) fn about(app: &mut App, ctx: &Context) {
+pub(super) fn draw_about(app: &mut App, ctx: &Context) {
     let mut open = app.about;
-    sheet(ctx, "About Kinescope", &mut open, 520.0, |ui| {
+    show_sheet(ctx, "About Kinescope", &mut open, 520.0, |ui| {
         let p = palette(ui);
         ui.label(
             RichText::new(format!("Kinescope {}", env!("CARGO_PKG_VERSION")))
@@ -118,7 +118,7 @@ pub(super) fn about(app: &mut App, ctx: &Context) {
 }
 
 /// The question before hardware is touched.
-pub(super) fn confirm(app: &mut App, ctx: &Context) {
+pub(super) fn draw_confirm(app: &mut App, ctx: &Context) {
     let (Some(command), Some(doc)) = (app.confirm, &app.doc) else {
         return;
     };
@@ -127,19 +127,19 @@ pub(super) fn confirm(app: &mut App, ctx: &Context) {
     let what = match &doc.replay.plan {
         Some((c, _)) if driven => format!(
             "{}, {} of memory",
-            text::counted(c.plan.actions, "call", "calls"),
+            text::count_noun(c.plan.actions, "call", "calls"),
             text::bytes(c.plan.budgets.pages.saturating_mul(4096))
         ),
         Some((c, _)) => format!(
             "{}, {}, {} of the agent's memory",
-            text::counted(c.plan.actions, "action", "actions"),
-            text::counted(c.plan.jobs.len() as u64, "job", "jobs"),
-            text::counted(c.plan.used_pages, "page", "pages")
+            text::count_noun(c.plan.actions, "action", "actions"),
+            text::count_noun(c.plan.jobs.len() as u64, "job", "jobs"),
+            text::count_noun(c.plan.used_pages, "page", "pages")
         ),
         None => "the plan is made and checked first; \"Make plan\" shows it beforehand".to_owned(),
     };
     let told = doc.replay.info().map(|i| i.description.clone());
-    let uncontained = doc.replay.asks_for_containment();
+    let uncontained = doc.replay.needs_containment_consent();
     let title = match (uncontained, driven) {
         (true, _) => "Replay on hardware that nothing contains?",
         (_, true) => "Replay on this GPU?",
@@ -181,7 +181,7 @@ pub(super) fn confirm(app: &mut App, ctx: &Context) {
             if no.clicked() {
                 answer = Some(false);
             }
-            widgets::keyboard_in(&[&no, &yes]);
+            widgets::focus_first(&[&no, &yes]);
         });
     });
     match answer {

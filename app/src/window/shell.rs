@@ -1,15 +1,15 @@
 //! How the window is divided: bars, sides, dock, windows of their own.
 
 use super::app::App;
-use super::notices::{hovering, notices};
-use super::questions::question;
-use super::sheets::{about, confirm, help};
-use super::status::status;
-use super::top::top;
-use super::welcome::welcome;
+use super::notices::{draw_drop_hint, draw_notices};
+use super::questions::draw_question;
+use super::sheets::{draw_about, draw_confirm, draw_help};
+use super::status::draw_status_bar;
+use super::top::draw_top_bar;
+use super::welcome::draw_welcome;
 use super::{keys_sheet, layout, tour};
 use crate::panels;
-use crate::panels::desk::Desk;
+use crate::panels::panel_context::PanelContext;
 use crate::theme::{focus, palette};
 use egui::{Frame, Margin, Panel, Rangef, Ui, vec2};
 
@@ -20,51 +20,51 @@ pub fn draw(app: &mut App, ui: &mut Ui) {
     Panel::top("top")
         .exact_size(40.0)
         .frame(bar)
-        .show(ui, |ui| top(app, ui));
+        .show(ui, |ui| draw_top_bar(app, ui));
     let bar = Frame::new().fill(p.panel).inner_margin(Margin::symmetric(12, 0));
     Panel::bottom("status")
         .exact_size(26.0)
         .frame(bar)
-        .show(ui, |ui| status(app, ui));
-    notices(app, ui);
+        .show(ui, |ui| draw_status_bar(app, ui));
+    draw_notices(app, ui);
     if app.doc.is_none() {
         egui::CentralPanel::default()
             .frame(Frame::new().fill(p.background))
-            .show(ui, |ui| welcome(app, ui));
+            .show(ui, |ui| draw_welcome(app, ui));
     } else {
-        sides(app, ui);
+        draw_sides(app, ui);
         egui::CentralPanel::default()
             .frame(Frame::new().fill(p.line))
             .show(ui, |ui| {
                 if let Some(doc) = &mut app.doc {
-                    let (views, asks) = (&mut app.views, &mut app.asks);
-                    let desk = Desk { doc, views, asks };
+                    let (views, asks) = (&mut app.views, &mut app.actions);
+                    let desk = PanelContext { doc, views, asks };
                     let (height, wanted) = (ui.available_height(), desk.views.timeline.tallest());
-                    layout::fit(&mut app.dock, height, wanted, &mut app.fitted);
-                    app.dock.ui(&mut layout::Draw::new(desk), ui);
-                    layout::mend(&mut app.dock, ui.ctx());
+                    layout::fit_timeline(&mut app.dock, height, wanted, &mut app.fitted_share);
+                    app.dock.ui(&mut layout::TileBehavior::new(desk), ui);
+                    layout::repair_tree(&mut app.dock, ui.ctx());
                 }
-                tour::edge(app, ui);
+                tour::draw_edge(app, ui);
             });
-        torn(app, ui);
+        draw_floating_panels(app, ui);
     }
     let ctx = ui.ctx().clone();
     tour::draw(app, &ctx);
-    help(app, &ctx);
-    about(app, &ctx);
+    draw_help(app, &ctx);
+    draw_about(app, &ctx);
     keys_sheet::draw(app, &ctx);
-    confirm(app, &ctx);
-    question(app, &ctx);
-    hovering(app, &ctx);
+    draw_confirm(app, &ctx);
+    draw_question(app, &ctx);
+    draw_drop_hint(app, &ctx);
 }
 
 /// Narrower than this there is no room for a table between both sides: the inspector folds until somebody asks for it.
-const BOTH_SIDES: f32 = 1000.0;
+const MIN_BOTH_SIDES_WIDTH: f32 = 1000.0;
 /// Least room that a table between the sides needs.
-const BETWEEN: f32 = 440.0;
+const MIN_TABLE_WIDTH: f32 = 440.0;
 
 /// Folds the inspector when the window becomes narrow, and brings it back when it becomes wide again.
-fn fold(app: &mut App, narrow: bool) {
+fn fold_inspector(app: &mut App, narrow: bool) {
     if app.sides.narrow == narrow {
         return;
     }
@@ -77,10 +77,10 @@ fn fold(app: &mut App, narrow: bool) {
     }
 }
 
-fn sides(app: &mut App, ui: &mut Ui) {
+fn draw_sides(app: &mut App, ui: &mut Ui) {
     let p = palette(ui);
     let width = ui.max_rect().width();
-    fold(app, width < BOTH_SIDES);
+    fold_inspector(app, width < MIN_BOTH_SIDES_WIDTH);
     let side = || Frame::new().fill(p.panel).inner_margin(Margin::symmetric(12, 0));
     let Some(doc) = &mut app.doc else { return };
     let set = std::mem::take(&mut app.sides.set);
@@ -92,14 +92,14 @@ fn sides(app: &mut App, ui: &mut Ui) {
             panel.default_size(width).size_range(range)
         }
     };
-    app.asks.inspector = app.inspector;
+    app.actions.inspector = app.inspector;
     if app.outline {
         let shown = sized(Panel::left("outline"), app.sides.outline, Rangef::new(140.0, 420.0))
             .frame(side())
             .show(ui, |ui| {
                 focus::pane(ui, "outline", "Outline");
                 egui::ScrollArea::vertical().auto_shrink(false).show(ui, |ui| {
-                    focus::list(ui, "outline", |ui| panels::outline::ui(doc, &mut app.asks, ui));
+                    focus::list(ui, "outline", |ui| panels::outline::ui(doc, &mut app.actions, ui));
                 });
             });
         app.sides.outline = shown.response.rect.width();
@@ -109,14 +109,14 @@ fn sides(app: &mut App, ui: &mut Ui) {
         let shown = sized(
             Panel::right("inspector"),
             app.sides.inspector,
-            Rangef::new(220.0, (width - outline - BETWEEN).clamp(220.0, 560.0)),
+            Rangef::new(220.0, (width - outline - MIN_TABLE_WIDTH).clamp(220.0, 560.0)),
         )
         .frame(side())
         .show(ui, |ui| {
             focus::pane(ui, "inspector", "Inspector");
             egui::ScrollArea::vertical()
                 .auto_shrink(false)
-                .show(ui, |ui| panels::inspector::ui(doc, &mut app.asks, &app.views, ui));
+                .show(ui, |ui| panels::inspector::ui(doc, &mut app.actions, &app.views, ui));
         });
         if !app.sides.narrow {
             app.sides.inspector = shown.response.rect.width();
@@ -124,11 +124,11 @@ fn sides(app: &mut App, ui: &mut Ui) {
     }
 }
 
-fn torn(app: &mut App, ui: &Ui) {
+fn draw_floating_panels(app: &mut App, ui: &Ui) {
     let ctx = ui.ctx().clone();
     let Some(doc) = &mut app.doc else { return };
     let mut back = None;
-    for t in &mut app.torn {
+    for t in &mut app.floating {
         let Some(panel) = panels::by_id(t.panel) else { continue };
         // The place of the start, not that of now: a window that follows its own place would fight the person.
         let mut builder = egui::ViewportBuilder::default()
@@ -137,8 +137,8 @@ fn torn(app: &mut App, ui: &Ui) {
         if let Some(at) = t.start.at {
             builder = builder.with_position(at);
         }
-        let (views, asks) = (&mut app.views, &mut app.asks);
-        let mut desk = Desk { doc, views, asks };
+        let (views, asks) = (&mut app.views, &mut app.actions);
+        let mut desk = PanelContext { doc, views, asks };
         let id = egui::ViewportId::from_hash_of(("torn", t.panel));
         ctx.show_viewport_immediate(id, builder, |ui, class| {
             let p = palette(ui);
@@ -161,7 +161,7 @@ fn torn(app: &mut App, ui: &Ui) {
         });
     }
     if let Some(id) = back {
-        app.torn.retain(|t| t.panel != id);
+        app.floating.retain(|t| t.panel != id);
         layout::show(&mut app.dock, id);
     }
 }

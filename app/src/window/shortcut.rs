@@ -31,16 +31,16 @@ impl Shortcut {
     /// The shortcut as a person reads it.
     #[must_use]
     pub fn text(self) -> String {
-        self.named(match self.key {
+        self.format_with_key(match self.key {
             Key::ArrowLeft => "←",
             Key::ArrowRight => "→",
             Key::ArrowUp => "↑",
             Key::ArrowDown => "↓",
-            k => sign(k).unwrap_or(k.name()),
+            k => key_symbol(k).unwrap_or(k.name()),
         })
     }
 
-    fn named(self, key: &str) -> String {
+    fn format_with_key(self, key: &str) -> String {
         let mut out = String::new();
         for (on, word) in [(self.ctrl, "Ctrl "), (self.shift, "Shift "), (self.alt, "Alt ")] {
             if on {
@@ -57,7 +57,7 @@ impl Shortcut {
             ctrl: self.ctrl,
             shift: self.shift,
             alt: self.alt,
-            key: sign(self.key).unwrap_or(self.key.name()).to_owned(),
+            key: key_symbol(self.key).unwrap_or(self.key.name()).to_owned(),
         }
     }
 
@@ -73,7 +73,7 @@ impl Shortcut {
                 "→" => Key::ArrowRight,
                 "↑" => Key::ArrowUp,
                 "↓" => Key::ArrowDown,
-                name => Key::from_name(name).or_else(|| Key::from_name(&capital(name)))?,
+                name => Key::from_name(name).or_else(|| Key::from_name(&capitalize(name)))?,
             },
         };
         Some(shortcut.canonical())
@@ -81,7 +81,7 @@ impl Shortcut {
 
     /// The shortcut that a key and its modifiers are.
     #[must_use]
-    pub fn pressed(key: Key, modifiers: Modifiers) -> Self {
+    pub fn from_press(key: Key, modifiers: Modifiers) -> Self {
         let shortcut = Self {
             ctrl: modifiers.ctrl || modifiers.command || modifiers.mac_cmd,
             shift: modifiers.shift,
@@ -117,35 +117,35 @@ impl Shortcut {
     /// Whether an event is the press of this shortcut, with these modifiers and no others. They are the event's own: the
     /// keys may be up again by the end of the frame.
     #[must_use]
-    pub fn is(self, event: &Event) -> bool {
-        Self::of(event).is_some_and(|s| s == self.canonical())
+    pub fn matches_event(self, event: &Event) -> bool {
+        Self::from_event(event).is_some_and(|s| s == self.canonical())
     }
 
     /// The shortcut whose press an event is.
     #[must_use]
-    pub fn of(event: &Event) -> Option<Self> {
+    pub fn from_event(event: &Event) -> Option<Self> {
         match event {
             Event::Key {
                 key,
                 pressed: true,
                 modifiers,
                 ..
-            } => Some(Self::pressed(*key, *modifiers)),
+            } => Some(Self::from_press(*key, *modifiers)),
             _ => None,
         }
     }
 
     /// Whether it is a key alone, which a text field needs for itself.
     #[must_use]
-    pub fn plain(self) -> bool {
+    pub fn is_plain(self) -> bool {
         !self.ctrl && !self.alt
     }
 
     /// Whether a field in which a person writes has a use of its own for it: letters, and the ways along and over what
     /// is written.
     #[must_use]
-    pub fn writes(self) -> bool {
-        self.plain()
+    pub fn is_text_editing(self) -> bool {
+        self.is_plain()
             || (self.ctrl
                 && matches!(
                     self.key,
@@ -163,20 +163,20 @@ impl Shortcut {
 
     /// Why no command may have it; `None`: one may.
     #[must_use]
-    pub fn taken(self) -> Option<&'static str> {
+    pub fn reserved_reason(self) -> Option<&'static str> {
         if is_modifier(self.key) {
             return Some("holds other keys and is none by itself");
         }
         match self.key {
             Key::Copy | Key::Cut | Key::Paste => Some("is for the clipboard"),
             Key::C | Key::X | Key::V if self.ctrl && !self.shift && !self.alt => Some("is for the clipboard"),
-            Key::Escape if self.plain() => Some("stops and closes things"),
+            Key::Escape if self.is_plain() => Some("stops and closes things"),
             Key::Tab => Some("goes from field to field"),
-            Key::Enter | Key::Space | Key::Backspace | Key::Delete if self.plain() => {
+            Key::Enter | Key::Space | Key::Backspace | Key::Delete if self.is_plain() => {
                 Some("is for buttons, lists and fields")
             }
             Key::ArrowUp | Key::ArrowDown | Key::ArrowLeft | Key::ArrowRight | Key::PageUp | Key::PageDown
-                if self.plain() =>
+                if self.is_plain() =>
             {
                 Some("goes along lists and fields")
             }
@@ -204,7 +204,7 @@ pub fn is_modifier(key: Key) -> bool {
 }
 
 /// What stands on a key whose name is a word.
-fn sign(key: Key) -> Option<&'static str> {
+fn key_symbol(key: Key) -> Option<&'static str> {
     Some(match key {
         Key::Period => ".",
         Key::Comma => ",",
@@ -229,7 +229,7 @@ fn sign(key: Key) -> Option<&'static str> {
 }
 
 /// A word with a capital.
-fn capital(word: &str) -> String {
+fn capitalize(word: &str) -> String {
     let mut all = word.chars();
     all.next().map_or_else(String::new, |first| {
         first.to_uppercase().chain(all.flat_map(char::to_lowercase)).collect()
@@ -294,7 +294,7 @@ mod tests {
     fn every_key_is_read_back_from_the_file_and_from_the_keyboard() {
         for k in Key::ALL {
             for ctrl in [false, true] {
-                let s = Shortcut::pressed(*k, if ctrl { Modifiers::COMMAND } else { Modifiers::NONE });
+                let s = Shortcut::from_press(*k, if ctrl { Modifiers::COMMAND } else { Modifiers::NONE });
                 let written = s.chord().to_string();
                 let back = Chord::parse(&written).and_then(|c| Shortcut::from_chord(&c));
                 assert_eq!(back, Some(s), "{written}");
@@ -321,7 +321,7 @@ mod tests {
                 shift,
                 ..Modifiers::COMMAND
             };
-            assert_eq!(Shortcut::pressed(key, modifiers), ctrl_plus, "{key:?}");
+            assert_eq!(Shortcut::from_press(key, modifiers), ctrl_plus, "{key:?}");
         }
         for (key, shift) in [
             (Key::Questionmark, false),
@@ -332,8 +332,8 @@ mod tests {
                 shift,
                 ..Modifiers::NONE
             };
-            assert_eq!(Shortcut::pressed(key, modifiers).text(), "?");
+            assert_eq!(Shortcut::from_press(key, modifiers).text(), "?");
         }
-        assert_eq!(Shortcut::pressed(Key::Equals, Modifiers::NONE).text(), "=");
+        assert_eq!(Shortcut::from_press(Key::Equals, Modifiers::NONE).text(), "=");
     }
 }

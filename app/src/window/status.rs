@@ -5,7 +5,7 @@
 
 use super::app::App;
 use crate::document::Document;
-use crate::document::journal::Keeping;
+use crate::document::journal::SaveState;
 use crate::theme::{body, icons, mono, mono_small, palette, small, text, widgets};
 use egui::accesskit::Role;
 use egui::{Align2, Color32, FontId, Rect, Response, RichText, Sense, Stroke, Ui, UiBuilder, WidgetInfo, pos2, vec2};
@@ -40,17 +40,17 @@ impl Part {
         }
     }
 
-    fn leaves(mut self, order: u8) -> Self {
+    fn with_drop_order(mut self, order: u8) -> Self {
         self.leaves = order;
         self
     }
 
-    fn hover(mut self, text: impl Into<String>) -> Self {
+    fn with_hover(mut self, text: impl Into<String>) -> Self {
         self.hover = Some(text.into());
         self
     }
 
-    fn does(mut self, command: &'static str) -> Self {
+    fn with_command(mut self, command: &'static str) -> Self {
         self.does = Some(command);
         self
     }
@@ -64,7 +64,7 @@ struct Hint {
 }
 
 /// Draws the status bar.
-pub(super) fn status(app: &mut App, ui: &mut Ui) {
+pub(super) fn draw_status_bar(app: &mut App, ui: &mut Ui) {
     let p = palette(ui);
     let full = ui.max_rect();
     ui.painter().hline(
@@ -72,11 +72,14 @@ pub(super) fn status(app: &mut App, ui: &mut Ui) {
         full.top() + 0.5,
         Stroke::new(1.0, p.line),
     );
-    let mut parts = app.doc.as_ref().map_or_else(Vec::new, |doc| place(doc, ui));
-    parts.extend(app.doc.as_ref().and_then(|doc| kept(doc, ui)));
+    let mut parts = app.doc.as_ref().map_or_else(Vec::new, |doc| position_parts(doc, ui));
+    parts.extend(app.doc.as_ref().and_then(|doc| unsaved_part(doc, ui)));
     let running = running_width(app, ui);
     let room = full.width() - running;
-    let mut widths: Vec<f32> = parts.iter().map(|part| wide(ui, &part.text, &part.font)).collect();
+    let mut widths: Vec<f32> = parts
+        .iter()
+        .map(|part| text_width(ui, &part.text, &part.font))
+        .collect();
     while widths.iter().map(|w| w + GAP).sum::<f32>() > room {
         let Some((i, _)) = parts
             .iter()
@@ -99,14 +102,14 @@ pub(super) fn status(app: &mut App, ui: &mut Ui) {
     if running > 0.0 {
         let cell = Rect::from_min_max(pos2(x, full.top()), pos2(x + running, full.bottom()));
         let mut child = ui.new_child(UiBuilder::new().id_salt("running").max_rect(cell.intersect(full)));
-        child.horizontal_centered(|ui| self::running(app, ui));
+        child.horizontal_centered(|ui| draw_running(app, ui));
         x += running;
     }
     hints(app, ui, full.with_min_x((x + GAP).min(full.right())));
     ui.advance_cursor_after_rect(full);
 }
 
-fn wide(ui: &Ui, text: &str, font: &FontId) -> f32 {
+fn text_width(ui: &Ui, text: &str, font: &FontId) -> f32 {
     let galley = ui
         .painter()
         .layout_no_wrap(text.to_owned(), font.clone(), Color32::WHITE);
@@ -124,7 +127,7 @@ fn draw(app: &mut App, ui: &Ui, part: &Part, cell: Rect) {
     r.widget_info(|| WidgetInfo::labeled(role, true, &part.text));
     widgets::paint_text(ui, cell, Align2::LEFT_CENTER, &part.text, part.font.clone(), part.ink);
     if let Some(command) = part.does.filter(|_| r.clicked()) {
-        app.asks.command(command);
+        app.actions.run_command(command);
     }
     if let Some(hover) = &part.hover {
         r.on_hover_text(hover);
@@ -132,7 +135,7 @@ fn draw(app: &mut App, ui: &Ui, part: &Part, cell: Rect) {
 }
 
 /// Where the person is in the recording.
-fn place(doc: &Document, ui: &Ui) -> Vec<Part> {
+fn position_parts(doc: &Document, ui: &Ui) -> Vec<Part> {
     let p = palette(ui);
     if doc.is_empty() {
         return Vec::new();
@@ -145,12 +148,12 @@ fn place(doc: &Document, ui: &Ui) -> Vec<Part> {
             mono(),
             p.quiet,
         ),
-        Part::new(doc.time_text(m), mono(), p.quiet)
-            .leaves(2)
-            .hover("time since the first event"),
+        Part::new(doc.format_time(m), mono(), p.quiet)
+            .with_drop_order(2)
+            .with_hover("time since the first event"),
     ];
     if let Some(thread) = thread.filter(|t| *t != 0) {
-        out.push(Part::new(format!("thread {thread}"), body(), p.quiet).leaves(5));
+        out.push(Part::new(format!("thread {thread}"), body(), p.quiet).with_drop_order(5));
     }
     if let Some(span) = doc.cursor_span() {
         let hover = format!(
@@ -158,64 +161,66 @@ fn place(doc: &Document, ui: &Ui) -> Vec<Part> {
             text::count(span.first),
             text::count(span.last)
         );
-        let part = Part::new(span.words(), mono(), p.text).leaves(1).hover(hover);
-        out.push(part.does("zoom-cursors"));
+        let part = Part::new(span.describe(), mono(), p.text)
+            .with_drop_order(1)
+            .with_hover(hover);
+        out.push(part.with_command("zoom-cursors"));
     } else if let Some((name, event, go)) = [("A", doc.cursors.a, "go-cursor-a"), ("B", doc.cursors.b, "go-cursor-b")]
         .into_iter()
         .find_map(|(name, event, go)| Some((name, event?, go)))
     {
         let told = format!("{name} at event {}", text::count(event));
-        out.push(Part::new(told, mono(), p.text).leaves(4).does(go));
+        out.push(Part::new(told, mono(), p.text).with_drop_order(4).with_command(go));
     }
     if !doc.changes().inputs().is_empty() {
         let told = format!("● {} edited", doc.changes().inputs().len());
-        out.push(Part::new(told, body(), p.edited).leaves(3));
+        out.push(Part::new(told, body(), p.edited).with_drop_order(3));
     }
     out
 }
 
 /// Says where the edits are, as long as they are not beside the recording.
-fn kept(doc: &Document, ui: &Ui) -> Option<Part> {
+fn unsaved_part(doc: &Document, ui: &Ui) -> Option<Part> {
     let p = palette(ui);
-    match doc.keeping() {
-        Keeping::Nowhere(u) => {
-            let more = format!("{}\nThey are tried again every second.", u.why);
-            Some(Part::new("▲ edits not kept", body(), p.error).hover(more))
+    match doc.save_state() {
+        SaveState::InMemory(u) => {
+            let more = format!("{}\nThey are tried again every second.", u.error);
+            Some(Part::new("▲ edits not kept", body(), p.error).with_hover(more))
         }
-        Keeping::Elsewhere { path, why } => {
+        SaveState::InFallback { path, why } => {
             let more = format!("{}\n{why}", path.display());
-            Some(Part::new("! edits kept in the settings", body(), p.warning).hover(more))
+            Some(Part::new("! edits kept in the settings", body(), p.warning).with_hover(more))
         }
-        Keeping::Beside => None,
+        SaveState::NextToRecording => None,
     }
 }
 
 /// The work that the bar shows: the first that takes long enough to be seen.
-fn shown(app: &App) -> Option<&super::tasks::Running> {
+fn shown_task(app: &App) -> Option<&super::tasks::RunningTask> {
     let mut running = app.tasks.running().iter();
     running.find(|r| r.since.elapsed().as_millis() >= 100)
 }
 
 fn running_title(title: &str) -> String {
-    text::middle(title, 44)
+    text::truncate_middle(title, 44)
 }
 
-fn others(app: &App) -> Option<String> {
+fn other_tasks_text(app: &App) -> Option<String> {
     let others = app.tasks.running().len().saturating_sub(1);
     (others > 0).then(|| format!("and {others} more"))
 }
 
 /// Room that the running work takes; 0 where nothing is shown.
 fn running_width(app: &App, ui: &Ui) -> f32 {
-    let Some(r) = shown(app) else { return 0.0 };
-    let others = others(app).map_or(0.0, |t| wide(ui, &t, &body()) + 8.0);
+    let Some(r) = shown_task(app) else { return 0.0 };
+    let others = other_tasks_text(app).map_or(0.0, |t| text_width(ui, &t, &body()) + 8.0);
     // With the percentage.
-    wide(ui, &running_title(&r.title), &body()) + PROGRESS + STOP + 48.0 + others + 4.0 * 8.0
+    text_width(ui, &running_title(&r.title), &body()) + PROGRESS + STOP + 48.0 + others + 4.0 * 8.0
 }
 
-fn running(app: &App, ui: &mut Ui) {
+fn draw_running(app: &App, ui: &mut Ui) {
     let p = palette(ui);
-    let Some(r) = shown(app) else { return };
+    let Some(r) = shown_task(app) else { return };
     ui.label(RichText::new(running_title(&r.title)).color(p.quiet));
     let (rect, response) = ui.allocate_exact_size(vec2(PROGRESS, 6.0), Sense::hover());
     response.widget_info(|| WidgetInfo::labeled(Role::ProgressIndicator, true, &r.title));
@@ -225,7 +230,7 @@ fn running(app: &App, ui: &mut Ui) {
         ui.painter().rect_filled(done, 3.0, p.read);
         ui.label(RichText::new(format!("{:.0} %", f * 100.0)).font(mono()).color(p.quiet));
     }
-    if let Some(others) = others(app) {
+    if let Some(others) = other_tasks_text(app) {
         ui.label(RichText::new(others).color(p.quiet));
     }
     if widgets::icon_button(ui, icons::X, "Stop").clicked() {
@@ -236,7 +241,7 @@ fn running(app: &App, ui: &mut Ui) {
 /// Hints in the order in which they matter, from the right.
 fn all_hints(app: &App) -> Vec<Hint> {
     let caps = |ids: &[&str]| -> Vec<String> {
-        let first = |id: &&str| app.keys.of(id).first().map(|s| s.text());
+        let first = |id: &&str| app.keys.shortcuts(id).first().map(|s| s.text());
         ids.iter().filter_map(first).collect()
     };
     let mut out = vec![Hint {
@@ -279,11 +284,11 @@ fn all_hints(app: &App) -> Vec<Hint> {
 fn hints(app: &mut App, ui: &mut Ui, area: Rect) {
     let mut right = area.right();
     for hint in all_hints(app) {
-        let word = wide(ui, hint.word, &small());
+        let word = text_width(ui, hint.word, &small());
         let keys = hint
             .keys
             .iter()
-            .map(|k| wide(ui, k, &mono_small()) + 8.0 + 6.0)
+            .map(|k| text_width(ui, k, &mono_small()) + 8.0 + 6.0)
             .sum::<f32>();
         let left = right - word - keys;
         if left < area.left() {
@@ -292,7 +297,7 @@ fn hints(app: &mut App, ui: &mut Ui, area: Rect) {
         let cell = Rect::from_min_max(pos2(left, area.top()), pos2(right, area.bottom()));
         let r = one_hint(ui, &hint, cell, keys);
         if !hint.does.is_empty() && r.clicked() {
-            app.asks.command(hint.does);
+            app.actions.run_command(hint.does);
         }
         right = left - GAP;
     }

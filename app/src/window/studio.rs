@@ -3,13 +3,13 @@
 use super::app::{App, Setup};
 use super::command::Command;
 use super::layout;
-use super::links::Afterwards;
+use super::links::AfterOpen;
 use super::offscreen::{Camera, NoAdapter};
-use super::panel_picture::{Form, NO_FORM, cut};
-use super::pick::Chosen;
+use super::panel_picture::{PictureFormat, UNKNOWN_FORMAT, crop_to_png};
+use super::pick::PickResult;
 use crate::document::Document;
 use crate::theme::ThemeChoice;
-use kinescope_files::place::Scene;
+use kinescope_files::scene::Scene;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -52,7 +52,7 @@ impl Studio {
             settings: None,
             theme: Some(shot.theme),
             board: None,
-            chooser: Arc::new(|_| Chosen::Nothing),
+            chooser: Arc::new(|_| PickResult::Cancelled),
             commands: shot.commands,
         };
         let app = App::new(&ctx, setup);
@@ -68,11 +68,11 @@ impl Studio {
     ///
     /// # Errors
     /// When it does not open, or goes nowhere afterwards; in words.
-    pub fn open(&mut self, path: &Path, afterwards: Afterwards) -> anyhow::Result<()> {
-        self.app.afterwards = afterwards;
+    pub fn open(&mut self, path: &Path, afterwards: AfterOpen) -> anyhow::Result<()> {
+        self.app.after_open = afterwards;
         self.app.open(&self.ctx, path.to_owned());
         self.settle()?;
-        match self.app.failed() {
+        match self.app.last_error() {
             Some(e) => anyhow::bail!("{e}"),
             None => Ok(()),
         }
@@ -84,7 +84,7 @@ impl Studio {
     /// When its panels are not ready in time.
     pub fn show(&mut self, doc: Document) -> anyhow::Result<()> {
         self.app.doc = Some(doc);
-        self.app.as_at_first();
+        self.app.reset_arrangement();
         self.settle()
     }
 
@@ -102,8 +102,8 @@ impl Studio {
     ///
     /// # Errors
     /// When panels are not ready in time.
-    pub fn go(&mut self, scene: &Scene) -> anyhow::Result<()> {
-        self.app.as_at_first();
+    pub fn show_scene(&mut self, scene: &Scene) -> anyhow::Result<()> {
+        self.app.reset_arrangement();
         self.app.show_scene(scene);
         self.settle()
     }
@@ -119,7 +119,7 @@ impl Studio {
     /// # Errors
     /// When the adapter fails.
     pub fn png(&mut self) -> anyhow::Result<Vec<u8>> {
-        let image = self.camera.shoot(&self.ctx)?;
+        let image = self.camera.capture(&self.ctx)?;
         let mut png = std::io::Cursor::new(Vec::new());
         image.write_to(&mut png, image::ImageFormat::Png)?;
         Ok(png.into_inner())
@@ -130,16 +130,18 @@ impl Studio {
     /// # Errors
     /// When the name says no form, the panel is not shown, or the adapter fails.
     pub fn picture(&mut self, to: &Path, panel: Option<&str>) -> anyhow::Result<Vec<u8>> {
-        let form = Form::of(to).ok_or_else(|| anyhow::anyhow!("{NO_FORM}"))?;
+        let form = PictureFormat::from_path(to).ok_or_else(|| anyhow::anyhow!("{UNKNOWN_FORMAT}"))?;
         let region = panel
-            .map(|p| layout::place(&self.app.dock, p).ok_or_else(|| anyhow::anyhow!("the panel '{p}' is not shown")))
+            .map(|p| {
+                layout::panel_rect(&self.app.dock, p).ok_or_else(|| anyhow::anyhow!("the panel '{p}' is not shown"))
+            })
             .transpose()?;
         Ok(match (form, region) {
-            (Form::Svg, region) => self.camera.svg(region)?.into_bytes(),
-            (Form::Png, None) => self.png()?,
-            (Form::Png, Some(r)) => {
-                let image = self.camera.shoot(&self.ctx)?;
-                cut(&image, r, self.ctx.pixels_per_point())?
+            (PictureFormat::Svg, region) => self.camera.svg(region)?.into_bytes(),
+            (PictureFormat::Png, None) => self.png()?,
+            (PictureFormat::Png, Some(r)) => {
+                let image = self.camera.capture(&self.ctx)?;
+                crop_to_png(&image, r, self.ctx.pixels_per_point())?
             }
         })
     }
@@ -148,7 +150,7 @@ impl Studio {
     ///
     /// # Errors
     /// When panels are not ready in time.
-    pub fn bring(&mut self, panel: &str) -> anyhow::Result<()> {
+    pub fn show_panel(&mut self, panel: &str) -> anyhow::Result<()> {
         layout::show(&mut self.app.dock, panel);
         self.settle()
     }

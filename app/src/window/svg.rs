@@ -14,11 +14,12 @@ use skrifa::{FontRef, MetadataProvider as _};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-/// Gives the part of a texture (`uv`, 0 to 1) that fills a rectangle, as PNG, and where it lies; `None`: it is not known.
+/// Gives the part of a texture (`uv`, 0 to 1) that fills a rectangle, as PNG, and where it lies; `None`: it is not
+/// known.
 pub type Pictures<'a> = &'a dyn Fn(Rect, TextureId, Rect) -> Option<(Rect, Vec<u8>)>;
 
 /// Deepest nesting of shapes.
-const MOST_DEPTH: usize = 32;
+const MAX_DEPTH: usize = 32;
 
 /// The shapes within a region of the window, in the order in which they were drawn, as an SVG of the region's size.
 #[must_use]
@@ -48,8 +49,8 @@ pub fn svg<'s>(shapes: impl Iterator<Item = &'s ClippedShape>, region: Rect, pic
         w.shape(&clipped.shape, 0);
     }
     w.close(open);
-    let (x, y) = (n(region.left()), n(region.top()));
-    let (width, height) = (n(region.width()), n(region.height()));
+    let (x, y) = (format_number(region.left()), format_number(region.top()));
+    let (width, height) = (format_number(region.width()), format_number(region.height()));
     format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" xmlns:xlink=\"http://www.w3.org/1999/xlink\" width=\"{width}\" \
          height=\"{height}\" viewBox=\"{x} {y} {width} {height}\">\n<defs>{}</defs>\n{}\n</svg>\n",
@@ -68,7 +69,7 @@ struct Writer<'a> {
 }
 
 /// A number as SVG has it, to a hundredth; what is not finite lies at the origin.
-fn n(v: f32) -> String {
+fn format_number(v: f32) -> String {
     if !v.is_finite() {
         return "0".into();
     }
@@ -84,32 +85,32 @@ fn colour(what: &str, c: Color32) -> String {
         0 => format!(" {what}=\"none\""),
         255 => format!(" {what}=\"#{r:02x}{g:02x}{b:02x}\""),
         _ => {
-            let part = n(f32::from(a) / 255.0);
+            let part = format_number(f32::from(a) / 255.0);
             format!(" {what}=\"#{r:02x}{g:02x}{b:02x}\" {what}-opacity=\"{part}\"")
         }
     }
 }
 
-fn stroked(width: f32, c: Color32) -> String {
+fn stroke_attributes(width: f32, c: Color32) -> String {
     if width <= 0.0 || c == Color32::TRANSPARENT {
         return String::new();
     }
-    format!("{} stroke-width=\"{}\"", colour("stroke", c), n(width))
+    format!("{} stroke-width=\"{}\"", colour("stroke", c), format_number(width))
 }
 
 fn stroke(s: Stroke) -> String {
-    stroked(s.width, s.color)
+    stroke_attributes(s.width, s.color)
 }
 
 /// A stroke along a path; one whose colour depends on the place has the colour of its middle.
 fn path_stroke(s: &PathStroke, bounds: Rect) -> String {
     match &s.color {
-        ColorMode::Solid(c) => stroked(s.width, *c),
-        ColorMode::UV(f) => stroked(s.width, f(bounds, bounds.center())),
+        ColorMode::Solid(c) => stroke_attributes(s.width, *c),
+        ColorMode::UV(f) => stroke_attributes(s.width, f(bounds, bounds.center())),
     }
 }
 
-fn escaped(text: &str) -> String {
+fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
         match c {
@@ -136,7 +137,11 @@ impl Writer<'_> {
         let key = [r.left(), r.top(), r.right(), r.bottom()].map(f32::to_bits);
         let next = self.clips.len();
         *self.clips.entry(key).or_insert_with(|| {
-            let _ = write!(self.defs, "<clipPath id=\"c{next}\"><rect{}/></clipPath>", place(r));
+            let _ = write!(
+                self.defs,
+                "<clipPath id=\"c{next}\"><rect{}/></clipPath>",
+                rect_attributes(r)
+            );
             next
         })
     }
@@ -144,7 +149,7 @@ impl Writer<'_> {
     fn shape(&mut self, shape: &Shape, depth: usize) {
         match shape {
             Shape::Noop | Shape::Callback(_) => {}
-            Shape::Vec(all) if depth < MOST_DEPTH => all.iter().for_each(|s| self.shape(s, depth + 1)),
+            Shape::Vec(all) if depth < MAX_DEPTH => all.iter().for_each(|s| self.shape(s, depth + 1)),
             Shape::Vec(_) => {}
             Shape::Circle(c) => self.circle(c),
             Shape::Ellipse(e) => self.ellipse(e),
@@ -160,7 +165,7 @@ impl Writer<'_> {
             Shape::Text(t) => self.text(t),
             Shape::Mesh(m) => self.mesh(m),
             Shape::QuadraticBezier(q) => {
-                let [a, b, c] = q.points.map(at);
+                let [a, b, c] = q.points.map(format_point);
                 let line = path_stroke(&q.stroke, q.visual_bounding_rect());
                 self.path(
                     &format!("M{a}Q{b} {c}{}", if q.closed { "Z" } else { "" }),
@@ -169,7 +174,7 @@ impl Writer<'_> {
                 );
             }
             Shape::CubicBezier(q) => {
-                let [a, b, c, e] = q.points.map(at);
+                let [a, b, c, e] = q.points.map(format_point);
                 let line = path_stroke(&q.stroke, q.visual_bounding_rect());
                 self.path(
                     &format!("M{a}C{b} {c} {e}{}", if q.closed { "Z" } else { "" }),
@@ -190,13 +195,22 @@ impl Writer<'_> {
     }
 
     fn circle(&mut self, c: &CircleShape) {
-        let (x, y, r) = (n(c.center.x), n(c.center.y), n(c.radius));
+        let (x, y, r) = (
+            format_number(c.center.x),
+            format_number(c.center.y),
+            format_number(c.radius),
+        );
         let paint = colour("fill", c.fill) + &stroke(c.stroke);
         let _ = write!(self.body, "<circle cx=\"{x}\" cy=\"{y}\" r=\"{r}\"{paint}/>");
     }
 
     fn ellipse(&mut self, e: &EllipseShape) {
-        let (x, y, rx, ry) = (n(e.center.x), n(e.center.y), n(e.radius.x), n(e.radius.y));
+        let (x, y, rx, ry) = (
+            format_number(e.center.x),
+            format_number(e.center.y),
+            format_number(e.radius.x),
+            format_number(e.radius.y),
+        );
         let paint = colour("fill", e.fill) + &stroke(e.stroke);
         let _ = write!(
             self.body,
@@ -221,7 +235,7 @@ impl Writer<'_> {
         if r.blur_width > 0.0 {
             let next = self.blurs.len();
             let id = *self.blurs.entry(r.blur_width.to_bits()).or_insert_with(|| {
-                let deviation = n(r.blur_width / 2.0);
+                let deviation = format_number(r.blur_width / 2.0);
                 let _ = write!(
                     self.defs,
                     "<filter id=\"b{next}\"><feGaussianBlur stdDeviation=\"{deviation}\"/></filter>"
@@ -237,24 +251,31 @@ impl Writer<'_> {
             } else {
                 format!(" rx=\"{nw}\"")
             };
-            let _ = write!(self.body, "<rect{}{round}{paint}/>", place(rect));
+            let _ = write!(self.body, "<rect{}{round}{paint}/>", rect_attributes(rect));
             return;
         }
         let (w, h) = (rect.width(), rect.height());
         let most = (w.min(h) / 2.0).max(0.0);
         let [nw, ne, sw, se] = [nw, ne, sw, se].map(|v| f32::from(v).min(most));
-        let arc = |r: f32, x: f32, y: f32| format!("a{0} {0} 0 0 1 {1} {2}", n(r), n(x), n(y));
+        let arc = |r: f32, x: f32, y: f32| {
+            format!(
+                "a{0} {0} 0 0 1 {1} {2}",
+                format_number(r),
+                format_number(x),
+                format_number(y)
+            )
+        };
         let _ = write!(
             self.body,
             "<path d=\"M{}h{}{}v{}{}h{}{}v{}{}Z\"{paint}/>",
-            at(pos2(rect.left() + nw, rect.top())),
-            n(w - nw - ne),
+            format_point(pos2(rect.left() + nw, rect.top())),
+            format_number(w - nw - ne),
             arc(ne, ne, ne),
-            n(h - ne - se),
+            format_number(h - ne - se),
             arc(se, -se, se),
-            n(-(w - se - sw)),
+            format_number(-(w - se - sw)),
             arc(sw, -sw, -sw),
-            n(-(h - sw - nw)),
+            format_number(-(h - sw - nw)),
             arc(nw, nw, -nw),
         );
     }
@@ -264,7 +285,7 @@ impl Writer<'_> {
             let _ = write!(
                 self.body,
                 "<rect{} fill=\"#808080\" fill-opacity=\"0.4\"/>",
-                place(rect)
+                rect_attributes(rect)
             );
             return;
         };
@@ -272,7 +293,7 @@ impl Writer<'_> {
             self.body,
             "<image{} preserveAspectRatio=\"none\" style=\"image-rendering:pixelated\" \
              xlink:href=\"data:image/png;base64,{}\"/>",
-            place(rect),
+            rect_attributes(rect),
             BASE64.encode(png)
         );
     }
@@ -303,7 +324,13 @@ impl Writer<'_> {
                 self.path(&std::mem::take(&mut run), before, " shape-rendering=\"crispEdges\"");
             }
             of = Some(ink);
-            let _ = write!(run, "M{}L{} {}Z", at(a.pos), at(b.pos), at(c.pos));
+            let _ = write!(
+                run,
+                "M{}L{} {}Z",
+                format_point(a.pos),
+                format_point(b.pos),
+                format_point(c.pos)
+            );
         }
         if let Some(ink) = of {
             self.path(&run, ink, " shape-rendering=\"crispEdges\"");
@@ -315,14 +342,14 @@ impl Writer<'_> {
         let turn = if t.angle == 0.0 {
             String::new()
         } else {
-            format!(" rotate({})", n(t.angle.to_degrees()))
+            format!(" rotate({})", format_number(t.angle.to_degrees()))
         };
         let _ = write!(
             self.body,
             "<g role=\"text\" aria-label=\"{}\" transform=\"translate({} {}){turn}\">",
-            escaped(galley.text()),
-            n(t.pos.x),
-            n(t.pos.y)
+            escape(galley.text()),
+            format_number(t.pos.x),
+            format_number(t.pos.y)
         );
         let sections = &galley.job.sections;
         let (mut byte, mut section) = (0usize, 0usize);
@@ -356,8 +383,8 @@ impl Writer<'_> {
                 let _ = write!(
                     self.body,
                     "<use xlink:href=\"#g{id}\" transform=\"translate({} {}) scale({scale:.5})\"/>",
-                    n(x),
-                    n(y)
+                    format_number(x),
+                    format_number(y)
                 );
             }
             byte += usize::from(row.ends_with_newline);
@@ -370,7 +397,7 @@ impl Writer<'_> {
         if c.is_whitespace() {
             return None;
         }
-        fonts::of(family).into_iter().find_map(|(name, bytes)| {
+        fonts::for_family(family).into_iter().find_map(|(name, bytes)| {
             let font = FontRef::new(bytes).ok()?;
             let id = font.charmap().map(c)?;
             let known = self.glyphs.get(&(name, id.to_u32()));
@@ -400,20 +427,20 @@ impl Writer<'_> {
 }
 
 /// Where a rectangle lies, as attributes.
-fn place(r: Rect) -> String {
-    let (x, y) = (n(r.left()), n(r.top()));
-    let (w, h) = (n(r.width().max(0.0)), n(r.height().max(0.0)));
+fn rect_attributes(r: Rect) -> String {
+    let (x, y) = (format_number(r.left()), format_number(r.top()));
+    let (w, h) = (format_number(r.width().max(0.0)), format_number(r.height().max(0.0)));
     format!(" x=\"{x}\" y=\"{y}\" width=\"{w}\" height=\"{h}\"")
 }
 
-fn at(p: Pos2) -> String {
-    format!("{} {}", n(p.x), n(p.y))
+fn format_point(p: Pos2) -> String {
+    format!("{} {}", format_number(p.x), format_number(p.y))
 }
 
 fn d(points: &[Pos2], closed: bool) -> String {
     let mut out = String::new();
     for (i, p) in points.iter().enumerate() {
-        let _ = write!(out, "{}{}", if i == 0 { 'M' } else { 'L' }, at(*p));
+        let _ = write!(out, "{}{}", if i == 0 { 'M' } else { 'L' }, format_point(*p));
     }
     if closed {
         out.push('Z');
@@ -429,20 +456,20 @@ struct Pen {
 
 impl OutlinePen for Pen {
     fn move_to(&mut self, x: f32, y: f32) {
-        let _ = write!(self.d, "M{}", at(pos2(x, -y)));
+        let _ = write!(self.d, "M{}", format_point(pos2(x, -y)));
     }
 
     fn line_to(&mut self, x: f32, y: f32) {
-        let _ = write!(self.d, "L{}", at(pos2(x, -y)));
+        let _ = write!(self.d, "L{}", format_point(pos2(x, -y)));
     }
 
     fn quad_to(&mut self, cx: f32, cy: f32, x: f32, y: f32) {
-        let _ = write!(self.d, "Q{} {}", at(pos2(cx, -cy)), at(pos2(x, -y)));
+        let _ = write!(self.d, "Q{} {}", format_point(pos2(cx, -cy)), format_point(pos2(x, -y)));
     }
 
     fn curve_to(&mut self, cx0: f32, cy0: f32, cx1: f32, cy1: f32, x: f32, y: f32) {
-        let (a, b) = (at(pos2(cx0, -cy0)), at(pos2(cx1, -cy1)));
-        let _ = write!(self.d, "C{a} {b} {}", at(pos2(x, -y)));
+        let (a, b) = (format_point(pos2(cx0, -cy0)), format_point(pos2(cx1, -cy1)));
+        let _ = write!(self.d, "C{a} {b} {}", format_point(pos2(x, -y)));
     }
 
     fn close(&mut self) {

@@ -5,18 +5,18 @@ use std::time::Instant;
 use trace_core::progress::Progress;
 
 /// What a piece of work for `A` hands back: done on the interface thread.
-pub type Done<A> = Box<dyn FnOnce(&mut A) + Send>;
+pub type TaskCallback<A> = Box<dyn FnOnce(&mut A) + Send>;
 
 /// How a piece of work ended.
-pub enum Ended<A> {
+pub enum TaskResult<A> {
     /// To be done with what it handed back.
-    Done(Done<A>),
+    Done(TaskCallback<A>),
     /// It did not come to its end: what it was, and why.
     Lost(String, String),
 }
 
 /// A piece of work that is running.
-pub struct Running {
+pub struct RunningTask {
     id: u64,
     /// What it is, for the person.
     pub title: String,
@@ -29,12 +29,12 @@ pub struct Running {
 /// Everything that is running; what it gives back is done with an `A`.
 pub struct Tasks<A> {
     next: u64,
-    running: Vec<Running>,
-    to: Sender<(u64, Ended<A>)>,
-    from: Receiver<(u64, Ended<A>)>,
+    running: Vec<RunningTask>,
+    to: Sender<(u64, TaskResult<A>)>,
+    from: Receiver<(u64, TaskResult<A>)>,
 }
 
-impl Running {
+impl RunningTask {
     /// Its number; none has that of another.
     #[must_use]
     pub fn id(&self) -> u64 {
@@ -60,7 +60,7 @@ impl<A: 'static> Tasks<A> {
         &mut self,
         ctx: &egui::Context,
         title: impl Into<String>,
-        work: impl FnOnce(&Progress) -> Done<A> + Send + 'static,
+        work: impl FnOnce(&Progress) -> TaskCallback<A> + Send + 'static,
     ) -> Progress {
         let progress = Progress::new();
         self.spawn_with(ctx, title, progress.clone(), work);
@@ -73,7 +73,7 @@ impl<A: 'static> Tasks<A> {
         ctx: &egui::Context,
         title: impl Into<String>,
         progress: Progress,
-        work: impl FnOnce(&Progress) -> Done<A> + Send + 'static,
+        work: impl FnOnce(&Progress) -> TaskCallback<A> + Send + 'static,
     ) {
         let (id, title) = (self.next, title.into());
         self.next += 1;
@@ -85,12 +85,12 @@ impl<A: 'static> Tasks<A> {
             let ended = match result {
                 Ok(done) => {
                     mine.mark_ended();
-                    Ended::Done(done)
+                    TaskResult::Done(done)
                 }
                 Err(_) => {
                     // A panel that waits for this work shows an error in its place.
                     mine.mark_lost();
-                    Ended::Lost(name, why.into())
+                    TaskResult::Lost(name, why.into())
                 }
             };
             // The window may be gone, and nobody left to tell.
@@ -98,7 +98,7 @@ impl<A: 'static> Tasks<A> {
             ctx.request_repaint();
         });
         match started {
-            Ok(_) => self.running.push(Running {
+            Ok(_) => self.running.push(RunningTask {
                 id,
                 title,
                 progress,
@@ -106,14 +106,14 @@ impl<A: 'static> Tasks<A> {
             }),
             Err(e) => {
                 progress.mark_lost();
-                let lost = Ended::Lost("could not start a thread".into(), e.to_string());
+                let lost = TaskResult::Lost("could not start a thread".into(), e.to_string());
                 let _ = self.to.send((id, lost));
             }
         }
     }
 
     /// What has finished since the last call.
-    pub fn finished(&mut self) -> Vec<Ended<A>> {
+    pub fn take_finished(&mut self) -> Vec<TaskResult<A>> {
         let mut out = Vec::new();
         while let Ok((id, ended)) = self.from.try_recv() {
             self.running.retain(|r| r.id != id);
@@ -130,7 +130,7 @@ impl<A: 'static> Tasks<A> {
 
     /// What is running, oldest first.
     #[must_use]
-    pub fn running(&self) -> &[Running] {
+    pub fn running(&self) -> &[RunningTask] {
         &self.running
     }
 

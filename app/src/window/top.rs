@@ -4,7 +4,7 @@ use super::app::App;
 use super::command::Menu;
 use crate::document::Document;
 use crate::document::safety::Safety;
-use crate::panels::desk::{Ask, Asks};
+use crate::panels::panel_context::{UiAction, UiActions};
 use crate::theme::{body, icons, palette, small, strong, text, widgets};
 use egui::accesskit::Role;
 use egui::{Align, Align2, Layout, Rect, RichText, Sense, Stroke, Ui, WidgetInfo, pos2, vec2};
@@ -13,7 +13,7 @@ use replay_engine::device::Containment;
 use trace_core::registers::recorded_name;
 
 /// Draws the top bar.
-pub(super) fn top(app: &mut App, ui: &mut Ui) {
+pub(super) fn draw_top_bar(app: &mut App, ui: &mut Ui) {
     let p = palette(ui);
     let full = ui.max_rect();
     ui.painter().hline(
@@ -31,21 +31,25 @@ pub(super) fn top(app: &mut App, ui: &mut Ui) {
         .max(120.0);
     let middle = full.center().x.min(taken - 8.0 - search / 2.0);
     ui.horizontal_centered(|ui| {
-        menu(app, ui);
+        draw_menu(app, ui);
         if let Some(doc) = &app.doc {
-            ui.label(RichText::new(text::middle(&doc.title, 28)).font(strong()).size(13.0))
-                .on_hover_text(doc.path.display().to_string());
-            processes(doc, &mut app.asks, ui);
+            ui.label(
+                RichText::new(text::truncate_middle(&doc.title, 28))
+                    .font(strong())
+                    .size(13.0),
+            )
+            .on_hover_text(doc.path.display().to_string());
+            draw_processes(doc, &mut app.actions, ui);
             let name = recorded_name(&doc.recording);
             let gpu = if name.is_empty() { "unknown GPU" } else { &name };
             let told = format!(
                 "{gpu} · {} · {} · {}",
-                text::counted(doc.len(), "event", "events"),
-                match &doc.facts.called {
-                    Some(calls) => text::counted(calls.launches().len() as u64, "launch", "launches"),
-                    None => text::counted(doc.facts.jobs.len() as u64, "job", "jobs"),
+                text::count_noun(doc.len(), "event", "events"),
+                match &doc.facts.api_trace {
+                    Some(calls) => text::count_noun(calls.launches().len() as u64, "launch", "launches"),
+                    None => text::count_noun(doc.facts.jobs.len() as u64, "job", "jobs"),
                 },
-                doc.span_text()
+                doc.format_span()
             );
             let room = (middle - search / 2.0 - ui.cursor().left() - 8.0).max(0.0);
             let (rect, r) = ui.allocate_exact_size(vec2(room, 20.0), Sense::hover());
@@ -84,7 +88,7 @@ pub(super) fn top(app: &mut App, ui: &mut Ui) {
         p.quiet,
     );
     if r.clicked() {
-        app.asks.command("palette");
+        app.actions.run_command("palette");
     }
     let half = Rect::from_min_max(pos2(full.center().x, full.top()), full.max);
     let mut child = ui.new_child(
@@ -92,7 +96,7 @@ pub(super) fn top(app: &mut App, ui: &mut Ui) {
             .max_rect(half)
             .layout(Layout::right_to_left(Align::Center)),
     );
-    board(app, &mut child);
+    draw_target(app, &mut child);
     let now = full.right() - child.min_rect().left().min(full.right());
     if kept != Some(now) {
         ui.data_mut(|d| d.insert_temp(id, now));
@@ -101,8 +105,8 @@ pub(super) fn top(app: &mut App, ui: &mut Ui) {
 }
 
 /// The process whose recording is open, and a menu of the program's others.
-fn processes(doc: &Document, asks: &mut Asks, ui: &mut Ui) {
-    let Some((all, open)) = doc.processes.as_ref().and_then(|p| Some((p, p.open()?))) else {
+fn draw_processes(doc: &Document, asks: &mut UiActions, ui: &mut Ui) {
+    let Some((all, open)) = doc.processes.as_ref().and_then(|p| Some((p, p.current()?))) else {
         return;
     };
     let count = all.all().len();
@@ -112,23 +116,27 @@ fn processes(doc: &Document, asks: &mut Asks, ui: &mut Ui) {
     let button = button.on_hover_text(format!("one of {count} processes of the recorded program"));
     egui::Popup::menu(&button).width(420.0).show(|ui| {
         for (file, process, is_open) in all.all() {
-            let launches = text::counted(process.launches, "launch", "launches");
+            let launches = text::count_noun(process.launches, "launch", "launches");
             let end = if process.complete { "" } else { " · killed" };
-            let line = format!("{}  {}", process.process, text::middle(&process.command.join(" "), 44));
+            let line = format!(
+                "{}  {}",
+                process.process,
+                text::truncate_middle(&process.command.join(" "), 44)
+            );
             let work = RichText::new(format!("{launches}{end}")).color(palette(ui).quiet);
             let entry = egui::Button::selectable(is_open, line).shortcut_text(work);
             if ui.add(entry).clicked() && !is_open {
-                asks.push(Ask::Open(file));
+                asks.push(UiAction::Open(file));
             }
         }
     });
 }
 
-fn board(app: &mut App, ui: &mut Ui) {
+fn draw_target(app: &mut App, ui: &mut Ui) {
     let p = palette(ui);
     let Some(doc) = &mut app.doc else {
         if ui.button("Open file…").clicked() {
-            app.asks.command("open");
+            app.actions.run_command("open");
         }
         return;
     };
@@ -144,15 +152,15 @@ fn board(app: &mut App, ui: &mut Ui) {
         None => button,
     };
     if button
-        .on_hover_text(app.asks.told("replay", "Run the replay"))
+        .on_hover_text(app.actions.tooltip("replay", "Run the replay"))
         .clicked()
     {
-        app.asks.command("replay");
+        app.actions.run_command("replay");
     }
-    badge(doc, ui);
+    draw_badge(doc, ui);
     let name = doc.replay.board().to_owned();
     let unfit = doc.replay.fit(&name) == Fit::Unfit;
-    let (mark, colour) = match (&doc.replay.silent, doc.replay.real()) {
+    let (mark, colour) = match (&doc.replay.unresponsive_board, doc.replay.is_hardware()) {
         _ if unfit => ("▲", p.error),
         _ if doc.replay.lacks(&name).is_some() => ("!", p.warning),
         (Some(s), _) if *s == name => ("●", p.error),
@@ -164,7 +172,7 @@ fn board(app: &mut App, ui: &mut Ui) {
     let shown = match (doc.replay.has_no_target(), doc.replay.lacks(&name)) {
         (true, _) => "no target fits".to_owned(),
         (false, Some(lacks)) if name.starts_with("cuda:") => format!("{name} · {lacks}"),
-        _ => text::middle(&name, 24),
+        _ => text::truncate_middle(&name, 24),
     };
     let label = RichText::new(format!("{shown} {}", icons::CARET_DOWN)).color(p.text);
     let button = ui.button((dot, label));
@@ -196,13 +204,13 @@ fn board(app: &mut App, ui: &mut Ui) {
         }
         ui.separator();
         for id in ["find-boards", "show-replay"] {
-            app.asks.menu_item(ui, id);
+            app.actions.menu_item(ui, id);
         }
     });
 }
 
 /// What is known of the safety of a replay: what contains the board, and whether the plan was proved.
-fn badge(doc: &Document, ui: &mut Ui) {
+fn draw_badge(doc: &Document, ui: &mut Ui) {
     let p = palette(ui);
     // Where nothing fits nothing runs.
     if doc.replay.has_no_target() {
@@ -215,11 +223,11 @@ fn badge(doc: &Document, ui: &mut Ui) {
         Containment::Driver => ("driver", p.quiet),
         Containment::None => ("! not contained", p.warning),
     };
-    let is_silent = doc.replay.silent.as_deref() == Some(doc.replay.board());
+    let is_silent = doc.replay.unresponsive_board.as_deref() == Some(doc.replay.board());
     let (words, colour) = match doc.safety() {
         // What was proved with it holds once it answers again.
         _ if is_silent => ("! does not answer".to_owned(), p.error),
-        Safety::Unasked => ("! plan not made".to_owned(), p.warning),
+        Safety::Unqueried => ("! plan not made".to_owned(), p.warning),
         Safety::Contained(c) => (by(c).0.to_owned(), by(c).1),
         Safety::Proved(Containment::None) | Safety::Bounded(Containment::None, _) => {
             ("! not contained".to_owned(), p.warning)
@@ -235,10 +243,10 @@ fn badge(doc: &Document, ui: &mut Ui) {
         .sense(Sense::hover());
     let r = ui.add(button);
     r.widget_info(|| WidgetInfo::labeled(Role::Label, true, format!("Safety: {words}")));
-    r.on_hover_text(doc.safety_told());
+    r.on_hover_text(doc.describe_safety());
 }
 
-fn menu(app: &mut App, ui: &mut Ui) {
+fn draw_menu(app: &mut App, ui: &mut Ui) {
     let r = widgets::icon_button(ui, icons::LIST, "Menu");
     let mut run = None;
     egui::Popup::menu(&r).width(230.0).show(|ui| {
@@ -254,17 +262,17 @@ fn menu(app: &mut App, ui: &mut Ui) {
                     }
                 }
                 if menu == Menu::File {
-                    recent(app, ui);
+                    draw_recent(app, ui);
                 }
             });
         }
     });
     if let Some(id) = run {
-        app.asks.command(id);
+        app.actions.run_command(id);
     }
 }
 
-fn recent(app: &mut App, ui: &mut Ui) {
+fn draw_recent(app: &mut App, ui: &mut Ui) {
     if app.settings.recent.is_empty() {
         return;
     }
@@ -275,11 +283,11 @@ fn recent(app: &mut App, ui: &mut Ui) {
             .map(|n| n.to_string_lossy().into_owned())
             .unwrap_or_default();
         if ui
-            .button(text::middle(&name, 36))
+            .button(text::truncate_middle(&name, 36))
             .on_hover_text(r.display().to_string())
             .clicked()
         {
-            app.asks.push(Ask::Open(r));
+            app.actions.push(UiAction::Open(r));
             ui.close();
         }
     }

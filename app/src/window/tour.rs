@@ -53,7 +53,7 @@ impl Tour {
         STEPS.iter().map(|s| s.goal)
     }
 
-    fn now(&self) -> Option<&'static Step> {
+    fn current_step(&self) -> Option<&'static Step> {
         STEPS.get(self.at).filter(|_| self.waits.is_none())
     }
 }
@@ -62,23 +62,23 @@ impl App {
     /// Begins the tour: on the sample, which is opened where it is not open.
     pub fn begin_tour(&mut self, ctx: &Context) {
         let Some(path) = sample::path() else { return };
-        self.send_tour_away();
+        self.dismiss_tour();
         self.tour = Some(Tour {
             waits: Some(path.clone()),
             ..Tour::default()
         });
-        if !self.shows(&path) {
+        if !self.is_open_file(&path) {
             self.open(ctx, path);
         }
     }
 
     /// Leaves the tour.
-    pub fn leave_tour(&mut self) {
+    pub fn end_tour(&mut self) {
         self.tour = None;
     }
 
     /// The tour is offered no more, and stays in the menu Help.
-    pub(super) fn send_tour_away(&mut self) {
+    pub(super) fn dismiss_tour(&mut self) {
         if !self.settings.tour_seen {
             self.settings.tour_seen = true;
             self.settings.save();
@@ -92,14 +92,14 @@ impl App {
         !s.tour_seen && s.recent.is_empty() && s.folder().is_some() && sample::path().is_some()
     }
 
-    fn shows(&self, path: &std::path::Path) -> bool {
+    fn is_open_file(&self, path: &std::path::Path) -> bool {
         self.doc.as_ref().is_some_and(|d| d.path == path)
     }
 
     /// A command was run: a step may have asked for it.
-    pub(super) fn tour_ran(&mut self, id: &str) {
+    pub(super) fn note_tour_command(&mut self, id: &str) {
         if let Some(t) = &mut self.tour
-            && t.now().is_some_and(|s| s.goal == id)
+            && t.current_step().is_some_and(|s| s.goal == id)
         {
             t.ran = true;
         }
@@ -135,21 +135,21 @@ impl App {
             if self
                 .doc
                 .as_ref()
-                .is_some_and(|d| d.path == *path && d.finding_out.is_none())
+                .is_some_and(|d| d.path == *path && d.derivation.is_none())
             {
                 self.go_to_step(ctx, 0, None);
-            } else if settled && !self.shows(path) {
+            } else if settled && !self.is_open_file(path) {
                 // It was not opened: the person kept what was open, or it cannot be read, which was told.
                 self.tour = None;
             }
             return;
         }
         // Another recording was opened, or none is any more.
-        if !sample::path().is_some_and(|p| self.shows(&p)) {
+        if !sample::path().is_some_and(|p| self.is_open_file(&p)) {
             self.tour = None;
             return;
         }
-        let Some(step) = tour.now() else { return };
+        let Some(step) = tour.current_step() else { return };
         if tour.over || !(step.done)(self, &tour) {
             return;
         }
@@ -163,16 +163,16 @@ impl App {
 }
 
 /// Draws the edge of the panel that the step speaks of, over it and under everything else.
-pub(super) fn edge(app: &App, ui: &Ui) {
-    let step = app.tour.as_ref().and_then(Tour::now);
-    if let Some(rect) = step.and_then(|s| layout::place(&app.dock, s.panel)) {
+pub(super) fn draw_edge(app: &App, ui: &Ui) {
+    let step = app.tour.as_ref().and_then(Tour::current_step);
+    if let Some(rect) = step.and_then(|s| layout::panel_rect(&app.dock, s.panel)) {
         let stroke = Stroke::new(2.0, palette(ui).read);
         ui.painter().rect_stroke(rect, 0.0, stroke, StrokeKind::Inside);
     }
 }
 
 /// Where a card of this size goes: beside the panel, where there is room, otherwise into its lower corner.
-fn place(window: Rect, panel: Option<Rect>, size: egui::Vec2) -> egui::Pos2 {
+fn card_position(window: Rect, panel: Option<Rect>, size: egui::Vec2) -> egui::Pos2 {
     let corner = |r: Rect| r.right_bottom() - size - vec2(GAP, GAP) * 2.0;
     let Some(panel) = panel else { return corner(window) };
     let (right, below) = (panel.right() - size.x - GAP, panel.bottom() + GAP);
@@ -191,26 +191,26 @@ fn place(window: Rect, panel: Option<Rect>, size: egui::Vec2) -> egui::Pos2 {
 pub(super) fn draw(app: &mut App, ctx: &Context) {
     app.follow_tour(ctx);
     let Some(tour) = app.tour.clone() else { return };
-    let Some(step) = tour.now() else { return };
+    let Some(step) = tour.current_step() else { return };
     let id = egui::Id::unique("tour");
-    let panel = layout::place(&app.dock, step.panel);
+    let panel = layout::panel_rect(&app.dock, step.panel);
     let height = ctx.memory(|m| m.area_rect(id)).map_or(GUESS, |r| r.height());
     // Between the bar above and that below.
     let window = ctx.content_rect();
     let window = Rect::from_min_max(window.min + vec2(0.0, 40.0), window.max - vec2(0.0, 26.0));
-    let at = place(window, panel, vec2(WIDTH, height));
+    let at = card_position(window, panel, vec2(WIDTH, height));
     egui::Area::new(id)
         .order(Order::Middle)
         .fixed_pos(at)
         .pivot(Align2::LEFT_TOP)
-        .show(ctx, |ui| card(app, ui, &tour, step));
+        .show(ctx, |ui| draw_card(app, ui, &tour, step));
 }
 
-fn named(r: &Response, name: &'static str) {
+fn set_accessible_name(r: &Response, name: &'static str) {
     r.widget_info(|| WidgetInfo::labeled(Role::Button, true, name));
 }
 
-fn card(app: &mut App, ui: &mut Ui, tour: &Tour, step: &Step) {
+fn draw_card(app: &mut App, ui: &mut Ui, tour: &Tour, step: &Step) {
     let p = palette(ui);
     let frame = Frame::new()
         .fill(p.raised)
@@ -227,15 +227,15 @@ fn card(app: &mut App, ui: &mut Ui, tour: &Tour, step: &Step) {
             });
         }
         if tour.over {
-            over(app, ui);
+            draw_tour_end(app, ui);
         } else {
-            told(app, ui, tour, step);
+            draw_step_text(app, ui, tour, step);
         }
         ui.add_space(2.0);
         ui.horizontal(|ui| {
             let last = tour.at + 1 == STEPS.len();
             let back = ui.add_enabled(tour.at > 0, Button::new("Back"));
-            named(&back, "Back in the tour");
+            set_accessible_name(&back, "Back in the tour");
             let word = if last { "Finish" } else { "Next" };
             let next = widgets::primary_button(ui, word, "On in the tour", true);
             if back.clicked() {
@@ -245,7 +245,7 @@ fn card(app: &mut App, ui: &mut Ui, tour: &Tour, step: &Step) {
             if next.clicked() {
                 let ctx = ui.ctx().clone();
                 match last {
-                    true => app.leave_tour(),
+                    true => app.end_tour(),
                     false => app.go_to_step(&ctx, tour.at + 1, None),
                 }
             }
@@ -253,16 +253,16 @@ fn card(app: &mut App, ui: &mut Ui, tour: &Tour, step: &Step) {
                 let leave = ui
                     .button("Leave")
                     .on_hover_text("Escape leaves too; the menu Help takes it again");
-                named(&leave, "Leave the tour");
+                set_accessible_name(&leave, "Leave the tour");
                 if leave.clicked() {
-                    app.leave_tour();
+                    app.end_tour();
                 }
             });
         });
     });
 }
 
-fn told(app: &App, ui: &mut Ui, tour: &Tour, step: &Step) {
+fn draw_step_text(app: &App, ui: &mut Ui, tour: &Tour, step: &Step) {
     let p = palette(ui);
     ui.horizontal(|ui| {
         let title = ui.label(RichText::new(step.title).font(strong()).size(14.0).color(p.text));
@@ -293,7 +293,7 @@ fn told(app: &App, ui: &mut Ui, tour: &Tour, step: &Step) {
     });
 }
 
-fn over(app: &App, ui: &mut Ui) {
+fn draw_tour_end(app: &App, ui: &mut Ui) {
     let p = palette(ui);
     ui.label(
         RichText::new("That was the tour")
@@ -316,7 +316,7 @@ mod tests {
     fn a_card_stands_beside_its_panel_and_inside_the_window() {
         let window = Rect::from_min_max(pos2(0.0, 40.0), pos2(1280.0, 774.0));
         let size = vec2(WIDTH, GUESS);
-        let card = |panel| Rect::from_min_size(place(window, panel, size), size);
+        let card = |panel| Rect::from_min_size(card_position(window, panel, size), size);
         let upper = Rect::from_min_max(pos2(200.0, 40.0), pos2(990.0, 380.0));
         let lower = Rect::from_min_max(pos2(200.0, 412.0), pos2(990.0, 774.0));
         for (panel, apart) in [

@@ -2,24 +2,24 @@
 
 use super::app::App;
 use super::pick::Pick;
-use crate::document::cuda_board::AskError;
-use crate::document::replay::edits_of;
+use crate::document::cuda_board::DeviceQueryError;
+use crate::document::replay::build_edits;
+use crate::document::running_work::RunningWork;
 use crate::document::tuning::table::{self, Columns};
 use crate::document::tuning::{board as boards, code as codes};
-use crate::document::under_way::UnderWay;
 use crate::log::{self, Level};
 use crate::theme::text;
 use egui::Context;
 use kinescope_files::output::{self, OutputError};
-use replay_engine::tune::{Tune, Tuned};
+use replay_engine::tune::{TuneReport, TuneRequest};
 use std::sync::Arc;
 use trace_query::Format;
 
 /// Tunes a launch of the open recording on a board.
-pub(super) fn run(app: &mut App, ctx: &Context, board: String, tune: Tune) {
+pub(super) fn run(app: &mut App, ctx: &Context, board: String, tune: TuneRequest) {
     let Some(doc) = &app.doc else { return };
-    let alive = UnderWay::alive();
-    let edited = doc.edited();
+    let alive = RunningWork::new_token();
+    let edited = doc.edited_buffers();
     let (known, of, to, held) = (
         app.boards.clone(),
         Arc::clone(&doc.recording),
@@ -29,8 +29,8 @@ pub(super) fn run(app: &mut App, ctx: &Context, board: String, tune: Tune) {
     let progress = app.tasks.spawn(ctx, format!("tuning on {board}"), move |progress| {
         let tuned = known
             .open(&to)
-            .map_err(AskError::from)
-            .and_then(|mut lease| boards::at(&mut lease, &of, &edits_of(&edited), &tune, progress))
+            .map_err(DeviceQueryError::from)
+            .and_then(|mut lease| boards::tune_on_target(&mut lease, &of, &build_edits(&edited), &tune, progress))
             .map_err(|e| format!("board {to}: {e}"));
         Box::new(move |app: &mut App| {
             if let Err(why) = &tuned {
@@ -43,12 +43,12 @@ pub(super) fn run(app: &mut App, ctx: &Context, board: String, tune: Tune) {
         })
     });
     if let Some(doc) = &mut app.doc {
-        doc.tuning.begin(UnderWay::new(&board, progress, &alive));
+        doc.tuning.begin(RunningWork::new(&board, progress, &alive));
     }
 }
 
 /// Asks for a file with code, and has it tried.
-pub(super) fn code(app: &mut App, ctx: &Context) {
+pub(super) fn load_code(app: &mut App, ctx: &Context) {
     app.pick(ctx, Pick::Code, |app, ctx, path| {
         app.tasks.spawn(ctx, format!("reading {}", path.display()), move |_| {
             let read = codes::read(&path);
@@ -61,16 +61,16 @@ pub(super) fn code(app: &mut App, ctx: &Context) {
 }
 
 /// Why nothing was saved, in words.
-struct Untold(String);
+struct SaveError(String);
 
-impl From<OutputError> for Untold {
+impl From<OutputError> for SaveError {
     fn from(e: OutputError) -> Self {
         Self(e.to_string())
     }
 }
 
 /// Asks for a place, and saves what a tuning came to there.
-pub(super) fn save(app: &mut App, ctx: &Context, tuned: Arc<Tuned>, columns: Columns, format: Format) {
+pub(super) fn save(app: &mut App, ctx: &Context, tuned: Arc<TuneReport>, columns: Columns, format: Format) {
     let Some(doc) = &app.doc else { return };
     let title = doc.title.strip_suffix(".kine").unwrap_or(&doc.title);
     let ending = match format {
@@ -83,16 +83,16 @@ pub(super) fn save(app: &mut App, ctx: &Context, tuned: Arc<Tuned>, columns: Col
         app.tasks.spawn(ctx, format!("saving {}", path.display()), move |_| {
             let mut rows = 0;
             let written = output::write_with(&path, |to| {
-                rows = table::write(&tuned, columns, format, to).map_err(|e| Untold(e.to_string()))?;
+                rows = table::write(&tuned, columns, format, to).map_err(|e| SaveError(e.to_string()))?;
                 Ok(())
             });
             Box::new(move |app| match written {
                 Ok(()) => app.info(format!(
                     "saved {}: {}",
                     path.display(),
-                    text::counted(rows, "row", "rows")
+                    text::count_noun(rows, "row", "rows")
                 )),
-                Err(Untold(why)) => app.error("the table was not saved", &why),
+                Err(SaveError(why)) => app.error("the table was not saved", &why),
             })
         });
     });

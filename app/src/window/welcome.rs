@@ -2,15 +2,15 @@
 
 use super::app::App;
 use crate::document::sample;
-use crate::panels::desk::Ask;
+use crate::panels::panel_context::UiAction;
 use crate::theme::{icons, palette, strong, text, widgets};
 use egui::{RichText, Ui};
 
 /// Draws the page.
-pub(super) fn welcome(app: &mut App, ui: &mut Ui) {
+pub(super) fn draw_welcome(app: &mut App, ui: &mut Ui) {
     let p = palette(ui);
     if let Some(r) = app.tasks.running().first() {
-        widgets::empty(ui, icons::HOURGLASS_SIMPLE_MEDIUM, &r.title, None);
+        widgets::empty_state(ui, icons::HOURGLASS_SIMPLE_MEDIUM, &r.title, None);
         return;
     }
     ui.add_space((ui.available_height() * 0.22).max(24.0));
@@ -35,20 +35,20 @@ pub(super) fn welcome(app: &mut App, ui: &mut Ui) {
             let wide = 316.0;
             ui.add_space(((ui.available_width() - wide) / 2.0).max(0.0));
             if widgets::primary_button(ui, "Open file…", "Open file", true).clicked() {
-                app.asks.command("open");
+                app.actions.run_command("open");
             }
             if ui.button("Open folder…").clicked() {
-                app.asks.command("open-folder");
+                app.actions.run_command("open-folder");
             }
             if ui
                 .add_enabled(sample::path().is_some(), egui::Button::new("Open the sample"))
                 .clicked()
             {
-                app.asks.command("open-sample");
+                app.actions.run_command("open-sample");
             }
         });
         if app.offers_tour() {
-            tour(app, ui);
+            draw_tour_offer(app, ui);
         }
         if !app.settings.recent.is_empty() {
             ui.add_space(24.0);
@@ -59,8 +59,14 @@ pub(super) fn welcome(app: &mut App, ui: &mut Ui) {
                     .file_name()
                     .map(|n| n.to_string_lossy().into_owned())
                     .unwrap_or_default();
-                if widgets::link(ui, &format!("Open {name}"), &text::middle(&r.display().to_string(), 80)).clicked() {
-                    app.asks.push(Ask::Open(r));
+                if widgets::link(
+                    ui,
+                    &format!("Open {name}"),
+                    &text::truncate_middle(&r.display().to_string(), 80),
+                )
+                .clicked()
+                {
+                    app.actions.push(UiAction::Open(r));
                 }
             }
         }
@@ -68,7 +74,7 @@ pub(super) fn welcome(app: &mut App, ui: &mut Ui) {
 }
 
 /// Offers the tour to somebody who is here for the first time.
-fn tour(app: &mut App, ui: &mut Ui) {
+fn draw_tour_offer(app: &mut App, ui: &mut Ui) {
     let p = palette(ui);
     ui.add_space(28.0);
     ui.label(RichText::new("Here for the first time?").font(strong()).color(p.text));
@@ -80,10 +86,10 @@ fn tour(app: &mut App, ui: &mut Ui) {
         let wide = 186.0;
         ui.add_space(((ui.available_width() - wide) / 2.0).max(0.0));
         if ui.button("Take the tour").clicked() {
-            app.asks.command("tour");
+            app.actions.run_command("tour");
         }
         if ui.button("Not now").on_hover_text("the menu Help keeps it").clicked() {
-            app.send_tour_away();
+            app.dismiss_tour();
         }
     });
 }

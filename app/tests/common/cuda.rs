@@ -17,7 +17,7 @@ pub fn stand_in(folder: &Path) -> Boards {
     let library = folder.join("libcuda.so.1");
     std::os::unix::fs::symlink(built("libcuda_stand_in.so"), &library).unwrap();
     let (program, folder) = (built("kinescope"), folder.to_owned());
-    Boards::new(Some(folder.join("keys"))).played_by(move || {
+    Boards::new(Some(folder.join("keys"))).with_player(move || {
         let mut command = Command::new(&program);
         command
             .arg("play-calls")

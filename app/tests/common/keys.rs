@@ -66,7 +66,7 @@ impl Window {
 
     /// Presses a shortcut, and lets the window come to rest. Gives the commands that ran.
     pub fn press(&mut self, s: Shortcut) -> Vec<String> {
-        let text = s.plain().then(|| s.key.symbol_or_name().to_lowercase());
+        let text = s.is_plain().then(|| s.key.symbol_or_name().to_lowercase());
         let text = text.filter(|t| t.chars().count() == 1).and_then(|t| t.chars().next());
         commands_of(|| {
             self.stroke(s.modifiers(), s.key, text);

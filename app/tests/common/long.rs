@@ -20,7 +20,7 @@ fn recording(events: EventsBuilder) -> Recording {
 
 fn offset(name: &str) -> u32 {
     let map = RegisterMap::for_gpu(0x6000_0011).expect("the map is embedded");
-    map.named(name).unwrap_or_else(|| panic!("no {name}")).offset
+    map.find_by_name(name).unwrap_or_else(|| panic!("no {name}")).offset
 }
 
 fn access(write: bool, offset: u32, value: u64) -> Access {

@@ -17,7 +17,7 @@ use kinescope::document::boards::Boards;
 use kinescope::document::{Document, derive, journal};
 use kinescope::panels::views::Views;
 use kinescope::theme::ThemeChoice;
-use kinescope::window::{App, Chosen, Pick, Setup, layout};
+use kinescope::window::{App, Pick, PickResult, Setup, layout};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -130,7 +130,7 @@ pub struct Window {
     /// Settings, and copies of recordings.
     pub folder: tempfile::TempDir,
     /// What the person chooses next where a file is asked for.
-    answer: Arc<Mutex<Chosen>>,
+    answer: Arc<Mutex<PickResult>>,
 }
 
 impl Window {
@@ -147,7 +147,7 @@ impl Window {
     /// A window of so many points without a recording, in a theme and at a scale.
     fn bare(theme: ThemeChoice, size: [f32; 2], scale: f32) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let answer = Arc::new(Mutex::new(Chosen::Nothing));
+        let answer = Arc::new(Mutex::new(PickResult::Cancelled));
         let (settings, again) = (folder.path().join("settings"), Arc::clone(&answer));
         let keys = folder.path().join("client-keys");
         let mut harness = Harness::builder()
@@ -226,7 +226,7 @@ impl Window {
         let recording = trace_core::import::open(path, &Progress::new()).unwrap();
         let facts = derive::derive(&recording, &Progress::new()).unwrap();
         let doc = Document::new(path.to_owned(), Arc::new(recording), Arc::new(facts));
-        self.app().take(doc);
+        self.app().show_document(doc);
         self.settle();
     }
 
@@ -235,7 +235,7 @@ impl Window {
         let path = self.doc().path.clone();
         let file = journal::path_for(&path);
         let wanted = self.doc().changes().len();
-        let of = journal::Of {
+        let of = journal::JournalKey {
             events: self.doc().len(),
             gpu: self.doc().recording.facts.identity.gpu_id,
             source: self.doc().recording.facts.identity.source.clone(),
@@ -266,7 +266,8 @@ impl Window {
         let mut w = Self::sized(theme, 1.0);
         let facts = derive::derive(&recording, &Progress::new()).unwrap();
         let path = w.folder.path().join("made-up.kine");
-        w.app().take(Document::new(path, Arc::new(recording), Arc::new(facts)));
+        w.app()
+            .show_document(Document::new(path, Arc::new(recording), Arc::new(facts)));
         w.settle();
         w
     }
@@ -288,19 +289,19 @@ impl Window {
 
     /// Part of the axis that the timeline shows.
     pub fn timeline_part(&mut self) -> (f64, f64) {
-        let desk = self.app().desk().expect("a recording is open");
-        desk.views.timeline.part(desk.doc)
+        let desk = self.app().panel_context().expect("a recording is open");
+        desk.views.timeline.visible_range(desk.doc)
     }
 
     /// Chooses the timeline's axis.
     pub fn timeline_axis(&mut self, axis: AxisKind) {
-        let desk = self.app().desk().expect("a recording is open");
-        desk.views.timeline.choose(desk.doc, axis);
+        let desk = self.app().panel_context().expect("a recording is open");
+        desk.views.timeline.set_axis(desk.doc, axis);
     }
 
     /// Shows an address in Memory and selects bytes there.
     pub fn show_memory(&mut self, space: u32, va: u64, bytes: u64) {
-        let desk = self.app().desk().expect("a recording is open");
+        let desk = self.app().panel_context().expect("a recording is open");
         desk.views.memory.show(desk.doc, space, va, bytes);
     }
 
@@ -349,7 +350,7 @@ impl Window {
 
     /// Whether a panel is in front.
     pub fn shows(&mut self, panel: &str) -> bool {
-        layout::active(&self.app().dock).contains(&panel)
+        layout::active_panels(&self.app().dock).contains(&panel)
     }
 
     /// Whether something has this label.
@@ -374,18 +375,21 @@ impl Window {
 
     /// The path that the person chooses next.
     pub fn will_choose(&self, path: &Path) {
-        *self.answer.lock().unwrap() = Chosen::Path(path.to_owned());
+        *self.answer.lock().unwrap() = PickResult::Path(path.to_owned());
     }
 
     /// From now on the desktop has no dialog for files.
     pub fn has_no_dialog(&self) {
-        *self.answer.lock().unwrap() = Chosen::NoDialog;
+        *self.answer.lock().unwrap() = PickResult::NoDialog;
     }
 
     /// Name of the buffer that is meant.
     pub fn input(&mut self) -> String {
         let app = self.app();
-        let meant = app.views.inputs.meant(app.doc.as_ref().expect("a recording is open"));
+        let meant = app
+            .views
+            .inputs
+            .current_buffer(app.doc.as_ref().expect("a recording is open"));
         meant.expect("the sample names a buffer").name
     }
 

@@ -6,7 +6,7 @@ use egui_kittest::kittest::Queryable as _;
 use kinescope::commands::COMMANDS;
 use kinescope::theme::ThemeChoice;
 use kinescope::window::shortcut::{alt, ctrl, ctrl_shift, key};
-use kinescope::window::{App, Chosen, Setup};
+use kinescope::window::{App, PickResult, Setup};
 use std::sync::Arc;
 
 fn window() -> Window {
@@ -41,7 +41,7 @@ fn with_file(text: &str) -> Window {
         settings: Some(settings),
         theme: Some(ThemeChoice::Dark),
         board: None,
-        chooser: Arc::new(|_| Chosen::Nothing),
+        chooser: Arc::new(|_| PickResult::Cancelled),
         commands: COMMANDS,
     };
     let path = w.doc().path.clone();
@@ -71,7 +71,7 @@ fn a_command_gets_another_key_by_keyboard_alone_and_everything_shows_it() {
     assert_eq!(w.press(ctrl(Key::K).unwrap()), ["next-event"]);
     assert_eq!(w.types("."), [""; 0], "its old key is no key any more");
     w.run("palette");
-    let entries = kinescope::window::entries(w.app(), "next event");
+    let entries = kinescope::window::list_entries(w.app(), "next event");
     assert!(
         entries.iter().any(|e| e.0 == "Next event" && e.1 == "Ctrl K"),
         "{entries:?}"
@@ -160,7 +160,7 @@ fn a_command_has_a_second_key_no_key_and_its_own_again() {
     w.settle();
     assert!(w.has("Next job: J"));
     assert_eq!(file(&w).lines().count(), 1, "only what differs is kept: {}", file(&w));
-    assert_eq!(w.app().keys.changes(), 0);
+    assert_eq!(w.app().keys.count_changed(), 0);
 }
 
 #[test]
@@ -229,9 +229,9 @@ fn the_pointer_does_what_the_keyboard_does_and_all_go_back_at_once() {
     w.press(key(Key::F4).unwrap());
     w.click("All as at first");
     assert!(told(&mut w).contains("1 command has other keys than at first"));
-    assert_eq!(w.app().keys.changes(), 1, "not yet");
+    assert_eq!(w.app().keys.count_changed(), 1, "not yet");
     w.click("Yes, all of them");
-    assert_eq!(w.app().keys.changes(), 0);
+    assert_eq!(w.app().keys.count_changed(), 0);
     assert!(w.has("Next event: ."));
 }
 

@@ -3,8 +3,8 @@
 use crate::common::{Window, samples};
 use egui_kittest::kittest::Queryable as _;
 use kinescope::document::moment::Selection;
-use kinescope::document::runs::Content;
-use kinescope::panels::register::Which;
+use kinescope::document::page_runs::PageContent;
+use kinescope::panels::register::AccessFilter;
 use kinescope::theme::ThemeChoice;
 use trace_core::check::{Finding, FindingKind};
 
@@ -54,7 +54,7 @@ fn memory_that_is_not_there_is_one_line_with_the_way_behind_it() {
     assert_eq!(part(&w, &label), 1, "said once");
     w.click(&label);
     let runs = w.doc().facts.spaces[0].runs.clone();
-    let held = runs.iter().find(|r| r.content != Content::None).unwrap();
+    let held = runs.iter().find(|r| r.content != PageContent::None).unwrap();
     assert_eq!(w.views().memory.top, held.va);
 }
 
@@ -78,7 +78,7 @@ fn a_register_lists_all_accesses_or_writes_or_changes() {
     w.click("List writes");
     assert!(rows(&w) == 0 && part(&w, "Nothing writes this register") == 1);
     w.click("List changes");
-    assert_eq!(w.views().registers.which, Which::Changes);
+    assert_eq!(w.views().registers.filter, AccessFilter::Changes);
     let value = |w: &mut Window, e: u64| w.doc().recording.events.access(e as usize).unwrap().value;
     let events: Vec<u64> = fact.accesses.all().iter().collect();
     for pair in events.windows(2).take(5) {

@@ -2,8 +2,8 @@
 
 use crate::common::Window;
 use egui_kittest::kittest::Queryable as _;
+use kinescope::document::job_buffers;
 use kinescope::document::moment::Selection;
-use kinescope::document::reached;
 
 #[test]
 fn the_writes_that_make_a_job_ready_count_as_the_jobs() {
@@ -66,14 +66,14 @@ fn a_job_reaches_first_what_its_descriptors_point_to() {
     let doc = w.doc();
     let j = doc.facts.jobs[0].clone();
     assert!(j.chain.space.is_some(), "the slot's configuration names it");
-    let list = reached::buffers(&doc.recording, &j);
+    let list = job_buffers::find_reachable_buffers(&doc.recording, &j);
     let names: Vec<String> = list
         .iter()
-        .filter(|r| r.pointed)
+        .filter(|r| r.is_pointed_to)
         .map(|r| doc.recording.facts.buffers[r.buffer as usize].name.clone())
         .collect();
     assert!(!names.is_empty() && list.iter().all(|r| r.rights & 1 != 0), "{list:?}");
-    assert!(list.is_sorted_by_key(|r| !r.pointed));
+    assert!(list.is_sorted_by_key(|r| !r.is_pointed_to));
     w.doc().go_job(0);
     w.settle();
     let label = format!("reach {}", names[0]);

@@ -14,7 +14,7 @@ fn write_value() -> Window {
 }
 
 fn front(w: &mut Window, panel: &str) -> bool {
-    layout::active(&w.app().dock).contains(&panel)
+    layout::active_panels(&w.app().dock).contains(&panel)
 }
 
 #[test]

@@ -4,9 +4,9 @@
 use crate::common::net::{Net, net};
 use crate::common::{Window, samples};
 use egui_kittest::kittest::{NodeT as _, Queryable as _};
-use kinescope::document::called::{self, Sort};
+use kinescope::document::api_trace::{self, LaunchSort};
 use kinescope::document::moment::Selection;
-use kinescope::document::trail::Deeds;
+use kinescope::document::xref_trail::AccessFilter;
 use kinescope::panels::memory::Side;
 use trace_core::recording::Recording;
 
@@ -66,10 +66,10 @@ fn launches_are_found_by_name_and_sorted() {
     w.click("Sort by grid");
     let rows = w.views().launches.rows.clone().unwrap();
     let doc = w.doc();
-    let calls = doc.called().unwrap();
+    let calls = doc.api_trace().unwrap();
     let blocks = |l: &u32| {
         let event = calls.launches()[*l as usize].event;
-        called::launch(&doc.recording, event)
+        api_trace::launch(&doc.recording, event)
             .unwrap()
             .grid
             .iter()
@@ -79,7 +79,7 @@ fn launches_are_found_by_name_and_sorted() {
     assert!(sizes.windows(2).all(|w| w[0] >= w[1]) && sizes[0] == 32, "{sizes:?}");
     w.click("Sort by grid");
     assert!(!w.views().launches.falling);
-    assert_eq!(w.views().launches.sort, Sort::Grid);
+    assert_eq!(w.views().launches.sort, LaunchSort::Grid);
     // A click goes to the launch; the arrows go on as they are listed.
     w.click("launch 3 softmax");
     assert_eq!(w.doc().moment(), n.around);
@@ -141,7 +141,7 @@ fn memory_is_told_before_and_after_a_launch() {
     );
     assert!(w.has_part("out0 · 40 B"));
     let marks = |w: &Window| {
-        let red = kinescope::theme::Palette::of(kinescope::theme::ThemeChoice::Dark).error;
+        let red = kinescope::theme::Palette::for_theme(kinescope::theme::ThemeChoice::Dark).error;
         w.harness.output().shapes.iter().filter(|s| matches!(&s.shape, egui::Shape::Text(t) if t.galley.text() != "▲" && t.galley.job.sections.iter().any(|x| x.format.color == red))).count()
     };
     assert!(marks(&w) > 10, "{}", marks(&w));
@@ -194,7 +194,7 @@ fn who_wrote_a_byte_leads_to_the_launch() {
     );
     w.settle();
     assert!(w.has_part("for certain event"));
-    assert_eq!(w.doc().along(false, Deeds::Writes), Some(n.image_in));
+    assert_eq!(w.doc().next_xref(false, AccessFilter::Writes), Some(n.image_in));
     w.run("last-writer");
     assert_eq!(w.doc().moment(), n.image_in);
 }

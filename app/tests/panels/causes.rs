@@ -3,22 +3,23 @@
 use crate::common::Window;
 use egui_kittest::kittest::Queryable as _;
 use kinescope::document::moment::Selection;
-use kinescope::document::touches::{Deed, Touch};
-use kinescope::document::{derive, entries};
+use kinescope::document::xref::{AccessKind, Xref};
+use kinescope::document::{derive, page_table_entries};
 use trace_core::mmu::{self, Rights};
 use trace_core::progress::Progress;
 use trace_core::recording::{
     Access, AddressSpace, EventsBuilder, FrameRole, MemoryBuilder, MmuFormat, PhysAddr, Recording,
 };
 
-fn of(w: &mut Window, va: u64, level: u8) -> Vec<Touch> {
+fn of(w: &mut Window, va: u64, level: u8) -> Vec<Xref> {
     let (r, f) = (w.doc().recording.clone(), w.doc().facts.clone());
-    entries::find(&r, &f, (0, va, level), &Progress::new()).unwrap()
+    page_table_entries::find_xrefs(&r, &f, (0, va, level), &Progress::new()).unwrap()
 }
 
-fn at<'t>(list: &'t [Touch], kind: &str) -> Vec<(u64, Deed, &'t str)> {
+fn at<'t>(list: &'t [Xref], kind: &str) -> Vec<(u64, AccessKind, &'t str)> {
     let mine = list.iter().filter(|t| t.kind == kind);
-    mine.filter_map(|t| Some((t.event?, t.deed, &*t.what))).collect()
+    mine.filter_map(|t| Some((t.event?, t.access, &*t.description)))
+        .collect()
 }
 
 #[test]
@@ -30,7 +31,7 @@ fn the_cpu_that_wrote_an_entry_the_flush_and_the_jobs_that_walk_through_it_are_i
     for level in [3, 2] {
         let list = of(&mut w, late, level);
         let cpu = at(&list, "CPU write");
-        let [(wrote, Deed::Writes, what)] = cpu[..] else {
+        let [(wrote, AccessKind::Write, what)] = cpu[..] else {
             panic!("{list:?}");
         };
         assert!(submits[0] < wrote && wrote < submits[1], "{wrote}");
@@ -40,17 +41,17 @@ fn the_cpu_that_wrote_an_entry_the_flush_and_the_jobs_that_walk_through_it_are_i
         let snapshots = at(&list, "snapshot");
         assert_eq!(snapshots.len(), 2, "{snapshots:?}");
         assert!(snapshots[0].2.contains("what wrote it before is not recorded"));
-        assert!(snapshots[1].1 == Deed::Names && snapshots[1].2.contains("that is what the CPU wrote"));
-        let jobs: Vec<(u64, Deed)> = at(&list, "job").iter().map(|j| (j.0, j.1)).collect();
-        assert_eq!(jobs, [(submits[1], Deed::Reads), (submits[2], Deed::Reads)]);
+        assert!(snapshots[1].1 == AccessKind::AddressOf && snapshots[1].2.contains("that is what the CPU wrote"));
+        let jobs: Vec<(u64, AccessKind)> = at(&list, "job").iter().map(|j| (j.0, j.1)).collect();
+        assert_eq!(jobs, [(submits[1], AccessKind::Read), (submits[2], AccessKind::Read)]);
         let rest = list
             .iter()
             .find(|t| t.event.is_none())
             .expect("the first job is counted");
         assert!(
-            rest.what.starts_with("1 more job runs in this address space"),
+            rest.description.starts_with("1 more job runs in this address space"),
             "{}",
-            rest.what
+            rest.description
         );
         let flushed = at(&list, "command");
         let flush = flushed.iter().find(|c| c.2.contains("flush of page tables"));
@@ -176,10 +177,13 @@ fn moved() -> Recording {
 fn without_writes_of_the_cpu_the_snapshots_tell_between_which_events_an_entry_changed() {
     let r = moved();
     let facts = derive::derive(&r, &Progress::new()).unwrap();
-    let list = entries::find(&r, &facts, (0, 0, 3), &Progress::new()).unwrap();
+    let list = page_table_entries::find_xrefs(&r, &facts, (0, 0, 3), &Progress::new()).unwrap();
     let told = at(&list, "snapshot");
     assert_eq!(told.iter().map(|t| t.0).collect::<Vec<_>>(), [0, 4, 6]);
-    assert!(told.iter().all(|t| t.1 == Deed::Writes) && list.len() == 3, "{list:?}");
+    assert!(
+        told.iter().all(|t| t.1 == AccessKind::Write) && list.len() == 3,
+        "{list:?}"
+    );
     assert!(
         told[1]
             .2
@@ -196,15 +200,20 @@ fn without_writes_of_the_cpu_the_snapshots_tell_between_which_events_an_entry_ch
     );
     assert!(told[2].2.contains("it is invalid"), "{}", told[2].2);
     // The entry above it never changed.
-    assert_eq!(entries::find(&r, &facts, (0, 0, 2), &Progress::new()).unwrap().len(), 1);
+    assert_eq!(
+        page_table_entries::find_xrefs(&r, &facts, (0, 0, 2), &Progress::new())
+            .unwrap()
+            .len(),
+        1
+    );
     // One that the walk never reaches: told once, and of an address space that there is none of, nothing.
-    let list = entries::find(&r, &facts, (0, 1 << 30, 3), &Progress::new()).unwrap();
+    let list = page_table_entries::find_xrefs(&r, &facts, (0, 1 << 30, 3), &Progress::new()).unwrap();
     assert!(
-        list.len() == 1 && list[0].what.contains("an entry above it leads nowhere"),
+        list.len() == 1 && list[0].description.contains("an entry above it leads nowhere"),
         "{list:?}"
     );
     assert!(
-        entries::find(&r, &facts, (7, 0, 3), &Progress::new())
+        page_table_entries::find_xrefs(&r, &facts, (7, 0, 3), &Progress::new())
             .unwrap()
             .is_empty()
     );

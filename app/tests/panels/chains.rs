@@ -27,7 +27,7 @@ fn opened(name: &str) -> Window {
     let folder = copy(&w, name);
     w.will_choose(&folder);
     w.click("Open folder…");
-    let told = format!("{:?}", w.app().failed());
+    let told = format!("{:?}", w.app().last_error());
     assert_eq!(w.app().doc.as_ref().map(|d| &d.path), Some(&folder), "{told}");
     w
 }

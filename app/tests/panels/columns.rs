@@ -107,7 +107,7 @@ fn a_table_that_is_wider_than_its_panel_scrolls_sideways() {
     let tables = w.app().workspace().unwrap().tables;
     let mut own = tables.clone();
     own.get_mut("events").unwrap().widths.insert("means".into(), 2000.0);
-    w.app().asks.tables = kinescope::theme::columns::Tables::from_workspace(&own);
+    w.app().actions.tables = kinescope::theme::columns::Tables::from_workspace(&own);
     w.settle();
     assert!(w.has("events sideways"), "there is a bar");
     let before = w.harness.get_by_label("Width of event").rect().left();

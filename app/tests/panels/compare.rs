@@ -3,19 +3,19 @@
 
 use crate::common::{Window, diverging, sample, samples};
 use egui_kittest::kittest::Queryable as _;
-use kinescope::document::comparison::With;
+use kinescope::document::comparison::ComparisonSource;
 use kinescope::document::moment::Selection;
 use kinescope::panels::compare::Section;
 use std::path::Path;
 use std::sync::Arc;
-use trace_core::diff::{Become, Beside, Which, byte_differs};
+use trace_core::diff::{ChangeKind, DiffSide, MemoryComparison, byte_differs};
 use trace_core::progress::Progress;
 use trace_core::recording::{Access, BufferRole, EventsBuilder, Recording, Space, SpaceKind};
 use trace_core::registers::RegisterMap;
 
 fn compared(w: &mut Window, path: &Path) {
     let ctx = w.harness.ctx.clone();
-    w.app().compare(&ctx, With::File(path.to_owned()));
+    w.app().compare(&ctx, ComparisonSource::File(path.to_owned()));
     w.settle();
 }
 
@@ -31,7 +31,7 @@ fn parted() -> (Window, Vec<u64>) {
 fn two_recordings_stand_on_one_axis_and_their_differences_are_gone_through_in_both() {
     let (mut w, events) = parted();
     assert!(w.shows("compare"));
-    let c = w.doc().comparing.done.clone().expect("a comparison");
+    let c = w.doc().comparison.done.clone().expect("a comparison");
     for label in [
         "Aligned timeline",
         "Minimap of the comparison",
@@ -45,16 +45,19 @@ fn two_recordings_stand_on_one_axis_and_their_differences_are_gone_through_in_bo
     assert!(w.has_part("They differ: A sample.kine, B diverging.kine"));
     let changed: Vec<u64> = (0..c.steps.rows())
         .filter_map(|r| c.steps.at(c.steps.row(r)?.step))
-        .filter(|s| s.what == Become::Changed)
+        .filter(|s| s.change == ChangeKind::Changed)
         .filter_map(|s| s.a)
         .collect();
     assert_eq!(changed, events);
     // Every event stands where its step says, on both sides.
     for e in [0, events[0], events[1], w.doc().len() - 1] {
-        let step = c.steps.at(c.steps.of(Which::A, e)).unwrap();
+        let step = c.steps.at(c.steps.step_of(DiffSide::A, e)).unwrap();
         assert!(step.a.is_none_or(|a| a >= e), "{e}: {step:?}");
         if let Some(b) = step.b {
-            assert_eq!(c.steps.of(Which::B, b), c.steps.of(Which::A, step.a.unwrap()));
+            assert_eq!(
+                c.steps.step_of(DiffSide::B, b),
+                c.steps.step_of(DiffSide::A, step.a.unwrap())
+            );
         }
     }
     w.doc().go(0);
@@ -101,7 +104,7 @@ fn every_section_opens_and_says_when_nothing_differs() {
     }
     // Enter goes where the chosen row leads.
     w.click("Differences: Registers");
-    let at = w.doc().comparing.done.clone().unwrap().diff.registers[0]
+    let at = w.doc().comparison.done.clone().unwrap().diff.registers[0]
         .first
         .0
         .unwrap();
@@ -130,7 +133,7 @@ fn a_comparison_opens_at_its_cause_and_says_it_in_one_sentence() {
     let mut w = computed_otherwise();
     assert_eq!(w.views().compare.section, Section::Buffers, "where the input stands");
     let told = "Input a differs (1 of 1,024), so output c differs after job 0; events, descriptors and page tables are the same.";
-    assert!(w.has(told), "{:?}", w.doc().comparing.done.clone().unwrap().summary);
+    assert!(w.has(told), "{:?}", w.doc().comparison.done.clone().unwrap().summary);
     // What a person chose stays, and nothing is said of what is the same.
     w.click("Differences: Descriptors");
     assert!(w.has("Jobs were told to do the same on both sides."));
@@ -139,7 +142,17 @@ fn a_comparison_opens_at_its_cause_and_says_it_in_one_sentence() {
     w.run("compare-outcome");
     w.settle();
     assert!(w.has_part("They are the same") && !w.has_part("No difference"));
-    assert_eq!(w.doc().comparing.done.clone().unwrap().diff.descriptors.differ(), 0);
+    assert_eq!(
+        w.doc()
+            .comparison
+            .done
+            .clone()
+            .unwrap()
+            .diff
+            .descriptors
+            .count_differing(),
+        0
+    );
 }
 
 #[test]
@@ -154,7 +167,7 @@ fn what_was_not_computed_is_said_by_verdict_and_comparison() {
     w.settle();
     assert!(w.has_part("The same in what was compared") && !w.has_part("They are the same"));
     let told = format!("! Outputs not compared: not computed ({n} of {n} jobs of the second).");
-    assert!(w.has(&told), "{:?}", w.doc().comparing.done.clone().unwrap().summary);
+    assert!(w.has(&told), "{:?}", w.doc().comparison.done.clone().unwrap().summary);
 }
 
 #[test]
@@ -165,13 +178,13 @@ fn memory_stands_side_by_side_and_the_next_bytes_that_differ_are_gone_to() {
     w.settle();
     w.click("Differences: Memory");
     assert!(w.has("Memory of both"));
-    let c = w.doc().comparing.done.clone().expect("a comparison");
+    let c = w.doc().comparison.done.clone().expect("a comparison");
     let at = (w.doc().moment(), w.doc().other_moment().unwrap());
     let recording = Arc::clone(&w.doc().recording);
-    let both = Beside::new((&recording, at.0), (&c.other.recording, at.1), 0, &c.diff.mappings).unwrap();
+    let both = MemoryComparison::new((&recording, at.0), (&c.other.recording, at.1), 0, &c.diff.mappings).unwrap();
     let begin = w.views().compare.byte.expect("where memory differs first");
     let next = both
-        .next(begin, true, &Progress::new())
+        .find_next_difference(begin, true, &Progress::new())
         .unwrap()
         .expect("a byte that differs");
     w.click("Next bytes that differ");
@@ -186,11 +199,13 @@ fn memory_stands_side_by_side_and_the_next_bytes_that_differ_are_gone_to() {
     // The key goes on from there, and the way back leads to where it was.
     w.harness.key_press(egui::Key::F3);
     w.settle();
-    let behind = both.next(next, true, &Progress::new()).unwrap();
+    let behind = both.find_next_difference(next, true, &Progress::new()).unwrap();
     assert_eq!(w.views().compare.byte, behind.or(Some(next)));
     w.run("previous-byte");
     w.settle();
-    let before = both.next(behind.unwrap_or(next), false, &Progress::new()).unwrap();
+    let before = both
+        .find_next_difference(behind.unwrap_or(next), false, &Progress::new())
+        .unwrap();
     assert_eq!(w.views().compare.byte, before.or(Some(next)));
     // Behind the last one it says so and stays.
     w.enter("Address in both", "0xfffffffff000");
@@ -213,7 +228,7 @@ fn a_row_of_memory_leads_to_both_sides_and_the_main_timeline_marks_what_differs(
     w.harness.get_by_label("Bytes side by side").click_accesskit();
     w.settle();
     assert_eq!(w.views().compare.section, Section::Memory);
-    let c = w.doc().comparing.done.clone().unwrap();
+    let c = w.doc().comparison.done.clone().unwrap();
     let first = c.diff.buffers.iter().find(|b| b.differs()).and_then(|b| b.a).unwrap();
     assert_eq!(w.views().compare.byte, Some(first.0.0));
     let (mut w, events) = parted();
@@ -229,7 +244,7 @@ fn a_row_of_memory_leads_to_both_sides_and_the_main_timeline_marks_what_differs(
 fn the_walks_of_a_mapping_that_differs_stand_side_by_side() {
     let mut w = Window::named("saxpy.kine");
     compared(&mut w, &samples().join("vecadd.kine"));
-    let c = w.doc().comparing.done.clone().expect("a comparison");
+    let c = w.doc().comparison.done.clone().expect("a comparison");
     let m = c.diff.mappings.list.first().copied().expect("a mapping that differs");
     w.click("Differences: Mappings");
     assert!(w.has_part(&format!("walks of A {:#x}", m.va.0)));
@@ -241,7 +256,7 @@ fn the_walks_of_a_mapping_that_differs_stand_side_by_side() {
 fn what_jobs_were_told_otherwise_is_listed_by_field_and_leads_to_its_bytes() {
     let mut w = Window::named("saxpy.kine");
     compared(&mut w, &samples().join("vecadd.kine"));
-    let c = w.doc().comparing.done.clone().expect("a comparison");
+    let c = w.doc().comparison.done.clone().expect("a comparison");
     let d = c
         .diff
         .descriptors
@@ -293,14 +308,14 @@ fn a_broken_second_file_is_told_and_the_first_comparison_stays() {
     assert_eq!(what, "bad.kine was not compared");
     assert!(w.has_part("They differ"), "what was compared before is still shown");
     w.run("end-compare");
-    assert!(w.has("Compare with file…") && w.doc().comparing.done.is_none());
+    assert!(w.has("Compare with file…") && w.doc().comparison.done.is_none());
 }
 
 #[test]
 fn recordings_of_different_devices_are_compared_with_a_warning() {
     let mut w = Window::named("vecadd.kine");
     compared(&mut w, &samples().join("vecadd-g52.kine"));
-    let c = w.doc().comparing.done.clone().expect("a comparison");
+    let c = w.doc().comparison.done.clone().expect("a comparison");
     assert!(
         !c.warnings.is_empty() && w.has_part("different devices"),
         "{:?}",
@@ -313,9 +328,9 @@ fn a_newer_request_takes_the_place_of_one_that_is_going_on() {
     let mut w = Window::open();
     let ctx = w.harness.ctx.clone();
     let (path, _) = diverging(w.folder.path(), 1);
-    w.app().compare(&ctx, With::File(path));
-    let (_, first) = w.doc().comparing.running.clone().expect("it is going on");
-    w.app().compare(&ctx, With::File(sample()));
+    w.app().compare(&ctx, ComparisonSource::File(path));
+    let (_, first) = w.doc().comparison.running.clone().expect("it is going on");
+    w.app().compare(&ctx, ComparisonSource::File(sample()));
     assert!(first.check().is_err(), "the first was given up");
     w.settle();
     assert!(w.has_part("They are the same"));
@@ -325,31 +340,36 @@ fn a_newer_request_takes_the_place_of_one_that_is_going_on() {
 fn a_replay_that_diverges_opens_the_view_and_one_that_matches_does_not() {
     let mut w = Window::open();
     w.run("replay");
-    assert!(w.shows("replay") && w.doc().comparing.done.is_none());
+    assert!(w.shows("replay") && w.doc().comparison.done.is_none());
     let (path, events) = diverging(w.folder.path(), 2);
     let ctx = w.harness.ctx.clone();
     w.app().open(&ctx, path);
     w.settle();
     w.run("replay");
     assert!(w.shows("compare"));
-    let c = w.doc().comparing.done.clone().expect("the outcome beside its original");
-    assert!(matches!(c.other.with, With::Outcome(_)));
+    let c = w
+        .doc()
+        .comparison
+        .done
+        .clone()
+        .expect("the outcome beside its original");
+    assert!(matches!(c.other.source, ComparisonSource::Outcome(_)));
     assert_eq!(
         (w.doc().moment(), w.doc().selection().clone()),
         (events[0], Selection::Divergence(0))
     );
     let step = w.doc().step().and_then(|s| c.steps.at(s)).unwrap();
-    assert_eq!((step.what, step.a), (Become::Changed, Some(events[0])));
+    assert_eq!((step.change, step.a), (ChangeKind::Changed, Some(events[0])));
 }
 
 #[test]
 fn sums_of_the_axis_are_the_same_at_every_width() {
     let (mut w, _) = parted();
-    let c = w.doc().comparing.done.clone().unwrap();
+    let c = w.doc().comparison.done.clone().unwrap();
     let n = c.steps.len();
     let count = |cells: Vec<kinescope::document::comparison::Cell>| {
         cells.iter().fold((0u64, 0u64), |(all, differ), x| {
-            let sum: u32 = x.sums.became.iter().sum();
+            let sum: u32 = x.sums.by_change.iter().sum();
             (all + u64::from(sum), differ + u64::from(x.sums.differ()))
         })
     };
@@ -364,7 +384,7 @@ fn sums_of_the_axis_are_the_same_at_every_width() {
 /// A register is set, left alone for a while, and read back; the two recordings set other values.
 fn set_and_read(value: u64) -> Recording {
     let map = RegisterMap::for_gpu(0x6000_0011).unwrap();
-    let of = |name: &str| map.named(name).unwrap().offset;
+    let of = |name: &str| map.find_by_name(name).unwrap().offset;
     let mut b = EventsBuilder::new();
     let mut put = |write, name: &str, value| {
         let access = Access {
@@ -401,7 +421,7 @@ fn set_apart() -> Window {
     let path = w.folder.path().join("other.kine");
     trace_core::container::write(&set_and_read(3), &path, &Progress::new()).unwrap();
     compared(&mut w, &path);
-    assert_eq!(w.doc().comparing.done.as_ref().unwrap().diff.events.changed, 2);
+    assert_eq!(w.doc().comparison.done.as_ref().unwrap().diff.events.changed, 2);
     w
 }
 
@@ -423,7 +443,7 @@ fn what_led_to_a_difference_is_told_and_gone_to() {
     assert!(w.has_part("here they part"), "nothing is before the write");
     // The same by its command, from the list of registers.
     w.doc().go(0);
-    w.views().compare.choose("Registers");
+    w.views().compare.select_section("Registers");
     w.settle();
     assert!(!w.has("Why"), "no row is meant");
     w.click("difference 0 2 accesses JS1_CONFIG_NEXT");
@@ -443,7 +463,7 @@ fn a_difference_is_left_out_by_a_rule_that_stands_in_the_field_and_can_be_change
         .click_accesskit();
     w.settle();
     assert!(w.has_part("They are the same"));
-    assert!(w.doc().comparing.done.as_ref().unwrap().diff.is_empty());
+    assert!(w.doc().comparison.done.as_ref().unwrap().diff.is_empty());
     w.run("compare-rules");
     assert!(w.has_part("1 rule in force"));
     // A rule that is none says where, and nothing is compared by it.
@@ -452,7 +472,7 @@ fn a_difference_is_left_out_by_a_rule_that_stands_in_the_field_and_can_be_change
     assert!(w.has_part("not compared by yet"));
     w.click("Compare by these rules");
     assert!(w.has_part("line 2, column 8: 'regster' cannot be ignored"));
-    assert_eq!(w.doc().comparing.done.as_ref().unwrap().rules.list.len(), 1);
+    assert_eq!(w.doc().comparison.done.as_ref().unwrap().rules.list.len(), 1);
     // By the keyboard alone.
     w.views().compare.rules.text = String::new();
     w.settle();
@@ -464,7 +484,7 @@ fn a_difference_is_left_out_by_a_rule_that_stands_in_the_field_and_can_be_change
     w.settle();
     w.harness.key_press_modifiers(egui::Modifiers::SHIFT, egui::Key::Enter);
     w.settle();
-    let c = w.doc().comparing.done.clone().unwrap();
+    let c = w.doc().comparison.done.clone().unwrap();
     assert_eq!(
         (c.rules.to_string().as_str(), c.diff.events.changed),
         ("ignore mappings\n", 2)
@@ -481,7 +501,7 @@ fn a_difference_is_left_out_by_a_rule_that_stands_in_the_field_and_can_be_change
 fn elements_that_are_off_are_told_by_decade_and_may_be() {
     let mut w = computed_otherwise();
     w.click("Differences: Buffers, pages");
-    let c = w.doc().comparing.done.clone().unwrap();
+    let c = w.doc().comparison.done.clone().unwrap();
     let role = |name: &str| {
         c.other
             .recording
@@ -512,7 +532,7 @@ fn elements_that_are_off_are_told_by_decade_and_may_be() {
     let found = w.harness.query_all_by_label_contains(&rule).next();
     found.expect("what it is off by is proposed").click_accesskit();
     w.settle();
-    let c = w.doc().comparing.done.clone().unwrap();
+    let c = w.doc().comparison.done.clone().unwrap();
     let same = c.diff.buffers.iter().find(|b| b.name == first.name).unwrap();
     assert!(!same.differs() && same.elements.as_ref().unwrap().within > 0);
 }

@@ -3,7 +3,7 @@
 use crate::common::Window;
 use crate::common::net::{Net, net};
 use egui_kittest::kittest::Queryable as _;
-use kinescope::document::comparison::With;
+use kinescope::document::comparison::ComparisonSource;
 use kinescope::panels::compare::Section;
 use kinescope::theme::ThemeChoice;
 use trace_core::container;
@@ -46,7 +46,7 @@ fn compared(theme: ThemeChoice) -> (Window, Net) {
     let path = w.folder.path().join("other.kine");
     std::fs::write(&path, container::to_bytes(&other).unwrap()).unwrap();
     let ctx = w.harness.ctx.clone();
-    w.app().compare(&ctx, With::File(path));
+    w.app().compare(&ctx, ComparisonSource::File(path));
     w.settle();
     w.run("show-compare");
     w.settle();
@@ -63,7 +63,7 @@ fn calls_that_differ_are_rows_that_lead_to_the_event_and_the_bytes() {
     );
     assert!(w.has("Differences: Calls") && w.has("Differences: Events") && w.has("Differences: Rules"));
     assert!(!w.has("Differences: Registers") && !w.has("Differences: Mappings"));
-    let c = w.doc().comparing.done.clone().unwrap();
+    let c = w.doc().comparison.done.clone().unwrap();
     let at = |event: u64| c.diff.calls.list.iter().position(|d| d.events.0 == event).unwrap();
     // Every row is in view.
     w.harness.set_size(egui::vec2(1280.0, 1000.0));
@@ -96,7 +96,7 @@ fn calls_that_differ_are_rows_that_lead_to_the_event_and_the_bytes() {
 
 fn picture(name: &str, theme: ThemeChoice) {
     let (mut w, n) = compared(theme);
-    let c = w.doc().comparing.done.clone().unwrap();
+    let c = w.doc().comparison.done.clone().unwrap();
     let row = c
         .diff
         .calls

@@ -164,7 +164,7 @@ fn raw_npy_png_and_csv_files_are_loaded() {
         let before = bytes(&mut w, "x");
         w.will_choose(&folder.join(file));
         w.click("Load…");
-        assert!(bytes(&mut w, "x") == *want, "{file}: {:?}", w.app().failed());
+        assert!(bytes(&mut w, "x") == *want, "{file}: {:?}", w.app().last_error());
         assert_eq!(w.doc().changes().last().unwrap().title(), format!("load {file} into x"));
         w.run("undo");
         assert!(bytes(&mut w, "x") == before);

@@ -5,8 +5,8 @@ use crate::common::net::net;
 use crate::common::{Window, samples};
 use crate::hands::{bytes, edited};
 use egui_kittest::kittest::Queryable as _;
+use kinescope::document::buffer_index::OriginKind;
 use kinescope::document::moment::Selection;
-use kinescope::document::recorded::Carries;
 use kinescope::theme::ThemeChoice;
 use replay_engine::run::Verdict;
 use replay_engine::tune::Reference;
@@ -30,7 +30,7 @@ fn replay(w: &mut Window) -> Verdict {
     w.doc().replay.outcome = None;
     w.run("replay");
     let since = Instant::now();
-    while w.app().confirm.is_none() && w.doc().replay.outcome.is_none() && w.doc().replay.asks() {
+    while w.app().confirm.is_none() && w.doc().replay.outcome.is_none() && w.doc().replay.needs_confirmation() {
         w.harness.step();
         assert!(since.elapsed() < Duration::from_secs(60), "no question came");
     }
@@ -68,8 +68,8 @@ fn what_copies_carry_is_listed_by_the_names_of_replays() {
     // The image goes to its place for each run.
     w.click("input in2");
     assert!(w.has("2 copies"));
-    let carried = *w.doc().buffers.carrier("in2").unwrap();
-    assert_eq!((carried.event, carried.carries), (n.image_in, Carries::In));
+    let carried = *w.doc().buffers.origin("in2").unwrap();
+    assert_eq!((carried.event, carried.kind), (n.image_in, OriginKind::Input));
     w.doc().go(0);
     w.settle();
     show(&mut w, "in2");
@@ -195,7 +195,7 @@ fn a_replay_computes_with_the_edit_and_without_it_as_recorded() {
         // The image is the last input of the net.
         let doc = w.doc();
         let inputs = doc.buffers.list().iter();
-        let mut given = inputs.filter(|b| doc.buffers.carrier(&b.name).is_some_and(|c| c.carries == Carries::In));
+        let mut given = inputs.filter(|b| doc.buffers.origin(&b.name).is_some_and(|c| c.kind == OriginKind::Input));
         given.next_back().unwrap().name.clone()
     };
     // The panel is about calls: no registers, no boards that take these, no idle time.
@@ -213,18 +213,21 @@ fn a_replay_computes_with_the_edit_and_without_it_as_recorded() {
     }
     // As one graph it is another plan, and the same answer.
     w.click("as one graph");
-    assert!(w.doc().replay.plan.is_none() && w.doc().replay.how.graph);
+    assert!(w.doc().replay.plan.is_none() && w.doc().replay.api_options.graph);
     assert_eq!(replay(&mut w), Verdict::Match);
     assert!(w.doc().replay.outcome.as_ref().unwrap().calls.as_ref().unwrap().graph);
     w.click("synchronize after each launch");
-    assert!(!w.doc().replay.how.graph && w.doc().replay.how.step, "one or the other");
+    assert!(
+        !w.doc().replay.api_options.graph && w.doc().replay.api_options.step,
+        "one or the other"
+    );
     w.click("synchronize after each launch");
     let outputs = |w: &mut Window| -> Vec<Vec<u8>> {
         let o = w.doc().replay.outcome.clone().unwrap();
         o.outputs.iter().map(|o| o.data.clone()).collect()
     };
     let recorded = outputs(&mut w);
-    assert!(!w.doc().replay.asks(), "a yes counts for the board");
+    assert!(!w.doc().replay.needs_confirmation(), "a yes counts for the board");
     assert!(w.doc().edit(&name, 0, vec![9, 0, 0, 0, 7, 0, 0, 0]));
     assert_eq!(replay(&mut w), Verdict::Match, "nothing is expected of it");
     let other = outputs(&mut w);
@@ -236,11 +239,11 @@ fn a_replay_computes_with_the_edit_and_without_it_as_recorded() {
     assert!(w.has_part("with your inputs"), "the panel says so");
     // Where the person says how near it has to come, it has to.
     for (alike, verdict) in [("exact", Verdict::Diverged), ("i32:1e9", Verdict::Match)] {
-        w.doc().replay.alike = alike.into();
+        w.doc().replay.tolerance = alike.into();
         assert_eq!(replay(&mut w), verdict, "{alike}");
     }
     for wrong in ["in0=exact", "near"] {
-        w.doc().replay.alike = wrong.into();
+        w.doc().replay.tolerance = wrong.into();
         w.run("replay");
         assert!(w.has_part("▲"), "{wrong}");
         let error = w.doc().replay.error.clone().unwrap().text;
@@ -249,7 +252,7 @@ fn a_replay_computes_with_the_edit_and_without_it_as_recorded() {
             "{error}"
         );
     }
-    w.doc().replay.alike.clear();
+    w.doc().replay.tolerance.clear();
     w.run("undo");
     assert_eq!(replay(&mut w), Verdict::Match);
     assert_eq!(outputs(&mut w), recorded);
@@ -275,7 +278,7 @@ fn a_launch_is_tuned_from_the_window_on_the_inputs_as_they_are_edited() {
         w.click("Run the tuning");
         let since = Instant::now();
         while w.doc().tuning.done.is_none() {
-            assert_eq!(w.doc().tuning.missed, None);
+            assert_eq!(w.doc().tuning.failure, None);
             w.harness.step();
             assert!(since.elapsed() < Duration::from_secs(60), "no answer came");
             std::thread::sleep(Duration::from_millis(5));

@@ -13,7 +13,7 @@ fn an_event_clicked_in_the_table_moves_every_panel() {
     w.run("first-event");
     w.click("event 6");
     assert_eq!((w.doc().moment(), w.doc().selection().clone()), (6, Selection::Event));
-    let register = w.doc().register().unwrap();
+    let register = w.doc().current_register().unwrap();
     let name = w.doc().facts.register_name(register);
     assert!(w.has(&name), "the inspector explains {name}");
 }
@@ -49,7 +49,7 @@ fn the_register_panel_pins_and_jumps() {
     w.run("show-register");
     let first = w.harness.query_all_by_label_contains("access at event").count();
     assert!(first > 0, "accesses are listed");
-    let r = w.doc().register().unwrap();
+    let r = w.doc().current_register().unwrap();
     w.harness.query_all_by_label("Pin to timeline").next().unwrap().click();
     w.settle();
     assert_eq!(w.doc().changes().pins(), [r]);
@@ -100,15 +100,15 @@ fn fields_are_named_with_their_values_and_the_rest_is_told() {
         let d = w.doc();
         let offset = d
             .facts
-            .register_named("JS0_CONFIG_NEXT")
-            .or(d.facts.register_named("JS1_CONFIG_NEXT"))
+            .find_register_by_name("JS0_CONFIG_NEXT")
+            .or(d.facts.find_register_by_name("JS1_CONFIG_NEXT"))
             .unwrap();
         d.facts.registers[&offset].accesses.all().first().unwrap()
     };
     w.doc().go(event);
     w.settle();
     let value = w.doc().recording.events.access(event as usize).unwrap();
-    let def = lookup::register_of(&w.doc().recording, value.offset).unwrap();
+    let def = lookup::find_register(&w.doc().recording, value.offset).unwrap();
     let decoded = def.layout.decode(value.value);
     assert!(decoded.fields.len() > 2);
     for f in &decoded.fields {

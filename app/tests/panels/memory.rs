@@ -105,7 +105,8 @@ fn a_search_is_stopped() {
     let mut w = Window::empty();
     let (recording, facts) = endless();
     let path = w.folder.path().join("endless.kine");
-    w.app().take(Document::new(path, Arc::new(recording), Arc::new(facts)));
+    w.app()
+        .show_document(Document::new(path, Arc::new(recording), Arc::new(facts)));
     w.settle();
     w.run("show-memory");
     w.harness.get_by_label("Search memory").focus();
@@ -136,7 +137,7 @@ fn bytes_are_viewed_as_every_type_and_plotted() {
         w.harness.query_all_by_label(e.name()).last().unwrap().click();
         w.settle();
         assert_eq!(w.views().memory.element, Some(e));
-        let want = values::element_text(e, &content[16..]);
+        let want = values::format_element(e, &content[16..]);
         assert!(
             w.has(&format!("{} {want}", e.name())),
             "the inspector reads {} {want}",
@@ -157,7 +158,7 @@ fn a_byte_clicked_twice_tells_everything_that_touches_it() {
     let row = w.harness.get_by_label(&format!("memory {:#x}", head & !15)).rect();
     // The first byte of the line stands at the begin of its hex digits.
     double_click(&mut w, egui::pos2(row.left() + 136.0, row.center().y));
-    let t = w.views().memory.touched.clone().expect("asked");
+    let t = w.views().memory.references.clone().expect("asked");
     assert_eq!(t.va, head & !15);
     let list = t.list.expect("found");
     let kinds: std::collections::BTreeSet<&str> = list.iter().map(|t| t.kind).collect();
@@ -166,19 +167,19 @@ fn a_byte_clicked_twice_tells_everything_that_touches_it() {
     }
     let job = list
         .iter()
-        .find(|t| t.kind == "job" && t.what.starts_with("header"))
+        .find(|t| t.kind == "job" && t.description.starts_with("header"))
         .unwrap();
-    w.click(&format!("touch job {}", job.what));
+    w.click(&format!("touch job {}", job.description));
     assert_eq!(*w.doc().selection(), Selection::Job(0));
     assert_eq!(Some(w.doc().moment()), job.event);
     let write = list.iter().find(|t| t.kind == "register").unwrap().clone();
     assert!(
-        write.what.contains("HEAD") && write.what.contains(&format!("{head:#x}")),
+        write.description.contains("HEAD") && write.description.contains(&format!("{head:#x}")),
         "{}",
-        write.what
+        write.description
     );
     w.click("Close what touches it");
-    assert!(w.views().memory.touched.is_none());
+    assert!(w.views().memory.references.is_none());
 }
 
 #[test]
@@ -189,10 +190,14 @@ fn a_byte_of_a_buffer_is_touched_by_the_job_that_points_there() {
     w.show_memory(0, va + 4, 1);
     w.settle();
     w.click("What touches it");
-    let list = w.views().memory.touched.clone().unwrap().list.unwrap();
-    assert!(list.iter().any(|t| t.kind == "buffer" && t.what == "input x + 0x4"));
+    let list = w.views().memory.references.clone().unwrap().list.unwrap();
     assert!(
-        list.iter().any(|t| t.kind == "job" && t.what.contains("points at")),
+        list.iter()
+            .any(|t| t.kind == "buffer" && t.description == "input x + 0x4")
+    );
+    assert!(
+        list.iter()
+            .any(|t| t.kind == "job" && t.description.contains("points at")),
         "{list:?}"
     );
 }
@@ -207,7 +212,7 @@ fn what_touches_a_byte_has_one_count_and_folds_what_concerns_its_page() {
     w.show_memory(0, va, 1);
     w.settle();
     w.click("What touches it");
-    let list = w.views().memory.touched.clone().unwrap().list.unwrap();
+    let list = w.views().memory.references.clone().unwrap().list.unwrap();
     let own: Vec<_> = list.iter().filter(|t| !t.page).collect();
     let of_page = list.len() - own.len();
     assert!(of_page > 0, "the header is on this page: {list:?}");
@@ -216,7 +221,11 @@ fn what_touches_a_byte_has_one_count_and_folds_what_concerns_its_page() {
         "the byte's own come first"
     );
     let events = own.iter().filter(|t| t.event.is_some()).count();
-    assert_eq!(w.doc().trail.touches().len(), events, "the inspector counts the same");
+    assert_eq!(
+        w.doc().xrefs.event_xrefs().len(),
+        events,
+        "the inspector counts the same"
+    );
     let told = match events {
         0 => "is touched by no event".to_owned(),
         1 => "is touched by 1 event".to_owned(),
@@ -224,13 +233,13 @@ fn what_touches_a_byte_has_one_count_and_folds_what_concerns_its_page() {
     };
     assert!(w.has_part(&told), "{told}");
     let job = list.iter().find(|t| t.page && t.kind == "job").unwrap();
-    let label = format!("touch job {}", job.what);
+    let label = format!("touch job {}", job.description);
     assert!(!w.has(&label), "it is folded");
     // Tall enough for all of the byte's own.
     w.harness.set_size(egui::vec2(1280.0, 2400.0));
     w.settle();
     w.click("What concerns the page");
-    assert!(w.views().memory.touched.as_ref().unwrap().unfolded);
+    assert!(w.views().memory.references.as_ref().unwrap().unfolded);
 }
 
 #[test]

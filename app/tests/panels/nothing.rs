@@ -8,7 +8,7 @@ use kinescope::panels::plots::{ByKind, Section};
 use trace_core::recording::{
     Access, EventsBuilder, InterruptRow, Recording, Space, SpaceKind, SubmitRow, UndecodedRow,
 };
-use trace_query::By;
+use trace_query::GroupBy;
 
 /// Recordings that have nothing of something, by what they are.
 fn bare() -> Vec<(&'static str, Recording)> {
@@ -53,7 +53,9 @@ fn bare() -> Vec<(&'static str, Recording)> {
         ("no names", of(false, &|b| b.access(1, 1, access))),
         (
             "undecoded accesses alone",
-            of(true, &|b| b.undecoded(1, 1, 0, UndecodedRow::of_access(0x20, true, 4))),
+            of(true, &|b| {
+                b.undecoded(1, 1, 0, UndecodedRow::from_access(0x20, true, 4))
+            }),
         ),
         ("submits alone", of(true, &|b| b.submit(1, submit))),
         ("calls alone", net(1).recording),
@@ -94,7 +96,7 @@ fn counts_of_calls_say_what_counts_them() {
     let mut w = Window::of(net(2).recording);
     w.run("show-plots");
     w.views().plots.section = Section::Counts;
-    for by in By::ALL {
+    for by in GroupBy::ALL {
         w.views().plots.by = ByKind(by);
         for _ in 0..3 {
             w.settle();

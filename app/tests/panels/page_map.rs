@@ -4,7 +4,7 @@ use crate::common::Window;
 use crate::hands::saxpy;
 use crate::page_tables::odd;
 use egui_kittest::kittest::Queryable as _;
-use kinescope::document::address_map::Key;
+use kinescope::document::address_map::AddressMapKey;
 use kinescope::document::moment::Selection;
 use kinescope::panels::page_tables::atlas::{Colour, Shape};
 use trace_core::recording::{GpuVa, PhysAddr};
@@ -75,7 +75,7 @@ fn a_page_clicked_in_the_map_is_selected_everywhere_and_another_selection_comes_
     // As close as it goes, the page in the middle.
     w.views().tables.atlas.square.centre(va);
     w.views().tables.atlas.square.zoom(rect, rect.center(), 40.0);
-    let at = w.views().tables.atlas.square.spot(rect, va);
+    let at = w.views().tables.atlas.square.point_of(rect, va);
     assert!(rect.contains(at), "{at:?}");
     w.doc().select(Selection::Event);
     w.settle();
@@ -86,7 +86,7 @@ fn a_page_clicked_in_the_map_is_selected_everywhere_and_another_selection_comes_
         panic!("a page is selected: {:?}", w.doc().selection());
     };
     let shown = w.harness.get_by_label("Map of the address space").rect();
-    let under = w.views().tables.atlas.square.page_under(shown, shown.center());
+    let under = w.views().tables.atlas.square.page_at(shown, shown.center());
     assert_eq!(Some(found >> 12), under);
     w.run("show-memory");
     let top = w.views().memory.top;
@@ -99,7 +99,7 @@ fn a_page_clicked_in_the_map_is_selected_everywhere_and_another_selection_comes_
     w.run("show-page-tables");
     w.settle();
     let shown = w.harness.get_by_label("Map of the address space").rect();
-    let spot = w.views().tables.atlas.square.spot(shown, far);
+    let spot = w.views().tables.atlas.square.point_of(shown, far);
     assert!(shown.contains(spot), "{far:#x} is at {spot:?} of {shown:?}");
 }
 
@@ -117,7 +117,7 @@ fn the_map_tells_rights_owner_entropy_and_change_of_any_range() {
         assert_eq!(w.views().tables.atlas.colour, by);
     }
     let recording = w.doc().recording.clone();
-    let key = Key::at(&recording, 0, w.doc().moment());
+    let key = AddressMapKey::at(&recording, 0, w.doc().moment());
     let map = w.views().tables.atlas.map(key).unwrap();
     let buffer = recording.buffer("x").unwrap();
     let range = buffer.va.0..buffer.va.0 + buffer.bytes;
@@ -125,7 +125,7 @@ fn the_map_tells_rights_owner_entropy_and_change_of_any_range() {
     let (main, bytes) = owned.main.unwrap();
     assert_eq!(recording.facts.buffers[main as usize].name, "x");
     assert_eq!(bytes, buffer.bytes);
-    assert!(map.runs.over(&range).mapped() >= buffer.bytes);
+    assert!(map.runs.over(&range).mapped_bytes() >= buffer.bytes);
     let (entropy, all) = w.views().tables.atlas.entropy(key).unwrap();
     let mean = entropy.over(&range).mean().unwrap();
     assert!(all && mean > 0.0 && mean <= 255.0, "{mean}");
@@ -153,7 +153,7 @@ fn strips_leave_the_voids_out_and_lead_to_the_page() {
     w.settle();
     assert_eq!(w.views().tables.atlas.strips.top, 0.0);
     let (key, space) = (
-        Key::at(&w.doc().recording.clone(), 0, w.doc().moment()),
+        AddressMapKey::at(&w.doc().recording.clone(), 0, w.doc().moment()),
         w.doc().facts.spaces[0].clone(),
     );
     let map = w.views().tables.atlas.map(key).unwrap();
@@ -174,7 +174,7 @@ fn a_page_that_is_mapped_twice_leads_to_its_other_address() {
     w.settle();
     assert_eq!(w.views().tables.at, Some(0x4000));
     assert!(w.has("place 0 0x1000") && w.has("place 0 0x4000"));
-    let key = Key::at(&w.doc().recording.clone(), 0, 0);
+    let key = AddressMapKey::at(&w.doc().recording.clone(), 0, 0);
     let map = w.views().tables.atlas.map(key).unwrap();
     let (places, all) = map.places_of(0x1fff);
     let told: Vec<(GpuVa, PhysAddr)> = places.iter().map(|p| (p.run.va, p.run.pa)).collect();

@@ -4,8 +4,8 @@ use crate::common::Window;
 use crate::hands::saxpy;
 use egui_kittest::kittest::Queryable as _;
 use kinescope::document::moment::Selection;
-use kinescope::document::runs::Content;
-use kinescope::document::tables::Mark;
+use kinescope::document::page_runs::PageContent;
+use kinescope::document::page_table_marks::Mark;
 use trace_core::mmu::{self, Rights};
 use trace_core::recording::{
     AddressSpace, Buffer, BufferRole, ElementType, FrameRole, GpuVa, MemoryBuilder, MmuFormat, PhysAddr, Recording,
@@ -161,7 +161,7 @@ fn what_is_mapped_twice_or_open_is_marked_and_what_a_page_is_used_for_is_told() 
     assert!(w.has("mapping 0x4000") && !w.has("mapping 0x1000"));
     let fact = w.doc().facts.spaces[0].clone();
     assert_eq!(fact.marks.pages(Mark::Missing), 1);
-    assert_eq!(fact.pages_with(Content::None), 1, "two ways of counting agree");
+    assert_eq!(fact.pages_with(PageContent::None), 1, "two ways of counting agree");
     w.click("Pages not recorded");
     w.click("mapping 0x8000");
     assert_eq!(w.views().tables.at, Some(0x8000));
@@ -179,6 +179,9 @@ fn what_is_mapped_twice_or_open_is_marked_and_what_a_page_is_used_for_is_told() 
         assert!(w.has(&format!("page holds {what}")), "{va:#x} holds {what}");
     }
     w.click("What touches it");
-    let list = w.views().memory.touched.clone().unwrap().list.unwrap();
-    assert!(list.iter().any(|t| t.what.contains("mapped at 0x1000 too")), "{list:?}");
+    let list = w.views().memory.references.clone().unwrap().list.unwrap();
+    assert!(
+        list.iter().any(|t| t.description.contains("mapped at 0x1000 too")),
+        "{list:?}"
+    );
 }

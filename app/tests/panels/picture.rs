@@ -6,7 +6,7 @@ use egui_kittest::kittest::Queryable as _;
 use kinescope::document::changes::Change;
 use kinescope::document::moment::Selection;
 use kinescope::panels::inputs::shape::{Layout, Shape};
-use kinescope::panels::inputs::{Brush, Show};
+use kinescope::panels::inputs::{Brush, ViewMode};
 use std::sync::Arc;
 use trace_core::recording::ElementType;
 
@@ -49,7 +49,7 @@ fn painting_the_picture_is_one_change_a_stroke() {
 fn values_are_plotted_and_counted() {
     let mut w = floats();
     w.click("Values as Plot");
-    assert_eq!(w.views().inputs.show, Some(Show::Plot));
+    assert_eq!(w.views().inputs.show, Some(ViewMode::Plot));
     assert!(w.has("Plot of x"));
     w.click("value 2");
     w.views().inputs.field = "1000000".into();
@@ -84,9 +84,9 @@ fn buffers_of_every_type_are_plotted_counted_and_painted() {
                     new
                 }));
                 for (show, what) in [
-                    (Show::Plot, "Plot of"),
-                    (Show::Histogram, "Histogram of"),
-                    (Show::Picture, "Picture of"),
+                    (ViewMode::Plot, "Plot of"),
+                    (ViewMode::Histogram, "Histogram of"),
+                    (ViewMode::Picture, "Picture of"),
                 ] {
                     w.views().inputs.show = Some(show);
                     w.settle();

@@ -2,7 +2,7 @@
 
 use crate::common::{Window, busiest, long};
 use egui_kittest::kittest::Queryable as _;
-use kinescope::document::changes::Plotted;
+use kinescope::document::changes::PlotLine;
 use kinescope::document::lookup;
 use kinescope::document::moment::Selection;
 use kinescope::panels::plots::{ByKind, Section};
@@ -10,22 +10,22 @@ use std::collections::BTreeMap;
 use trace_core::filter::Query;
 use trace_core::progress::Progress;
 use trace_core::registers::AccessList;
-use trace_core::values::{Which, collect};
-use trace_query::By;
+use trace_core::values::{AccessFilter, collect};
+use trace_query::GroupBy;
 
-fn whole(register: u32) -> Plotted {
-    Plotted { register, field: None }
+fn whole(register: u32) -> PlotLine {
+    PlotLine { register, field: None }
 }
 
 /// A register of which an access told a field with names, and the field.
-fn with_names(w: &mut Window) -> Plotted {
+fn with_names(w: &mut Window) -> PlotLine {
     use trace_core::registers::FieldKind;
     let doc = w.doc();
     let found = doc.facts.registers.keys().find_map(|r| {
-        let def = lookup::register_of(&doc.recording, *r)?;
+        let def = lookup::find_register(&doc.recording, *r)?;
         let named = |f: &&trace_core::registers::Field| matches!(f.kind, FieldKind::Enum(_));
         let field = def.layout.fields.iter().find(named)?.name.clone();
-        Some(Plotted {
+        Some(PlotLine {
             register: *r,
             field: Some(field),
         })
@@ -41,7 +41,7 @@ fn the_empty_panel_says_what_to_do_and_a_click_plots() {
     let busy = busiest(w.doc());
     let name = w.doc().facts.register_name(busy);
     w.enter("Find what to plot", &name);
-    assert!(w.doc().plots(&whole(busy)) || w.doc().changes().plots().len() == 1);
+    assert!(w.doc().is_plotted(&whole(busy)) || w.doc().changes().plots().len() == 1);
     let line = w.doc().changes().plots()[0].1.clone();
     let shown = w.doc().facts.register_name(line.register);
     assert!(w.has(&format!("Plot of {shown}")));
@@ -65,13 +65,13 @@ fn values_of_every_register_are_those_that_the_register_panel_tells() {
                 *register,
                 None,
                 &fact.accesses,
-                Which::Both,
+                AccessFilter::Both,
                 &Progress::new(),
             )
             .unwrap();
             let events = |list: AccessList<'_>| list.iter().map(|e| e as u32).collect::<Vec<_>>();
             let expected: Vec<u64> = (fact.accesses.all().iter())
-                .filter_map(|e| lookup::held_at(&doc.recording, &doc.facts, *register, e))
+                .filter_map(|e| lookup::find_register_value(&doc.recording, &doc.facts, *register, e))
                 .map(|held| held.value)
                 .collect();
             assert_eq!(
@@ -84,7 +84,7 @@ fn values_of_every_register_are_those_that_the_register_panel_tells() {
                 *register,
                 None,
                 &fact.accesses,
-                Which::Writes,
+                AccessFilter::Writes,
                 &Progress::new(),
             );
             assert_eq!(writes.unwrap().events(), events(fact.accesses.writes()));
@@ -115,7 +115,7 @@ fn the_legend_tells_what_each_line_holds_at_the_moment_and_follows_it() {
     let values = w.views().plots.values_of(&field).unwrap().clone();
     w.doc().go(u64::from(values.events()[0]));
     w.settle();
-    let def = lookup::register_of(&w.doc().recording, field.register).unwrap();
+    let def = lookup::find_register(&w.doc().recording, field.register).unwrap();
     let of = def.layout.field(field.field.as_deref().unwrap()).unwrap();
     let told = format!("Line {}.{} {}", def.name, of.name, of.text(values.values()[0]));
     assert!(w.has(&told), "the field is told by its name: {told}");
@@ -129,9 +129,9 @@ fn the_legend_tells_what_each_line_holds_at_the_moment_and_follows_it() {
 }
 
 /// The label of a line's row at the last event.
-fn told_at(w: &mut Window, line: &Plotted) -> String {
+fn told_at(w: &mut Window, line: &PlotLine) -> String {
     let values = w.views().plots.values_of(line).unwrap().clone();
-    let def = lookup::register_of(&w.doc().recording, line.register).unwrap();
+    let def = lookup::find_register(&w.doc().recording, line.register).unwrap();
     let of = def.layout.field(line.field.as_deref().unwrap()).unwrap();
     let value = *values.values().last().unwrap();
     format!("Line {}.{} {}", def.name, of.name, of.text(value))
@@ -185,15 +185,15 @@ fn a_choice_of_accesses_replaces_the_values_that_are_shown() {
         w.doc().plot(&whole(register));
     }
     w.run("show-plots");
-    for which in [Which::Writes, Which::Reads, Which::Both] {
-        w.views().plots.which = which;
+    for which in [AccessFilter::Writes, AccessFilter::Reads, AccessFilter::Both] {
+        w.views().plots.access_filter = which;
         w.settle();
         for register in [written, read] {
             let fact = w.doc().facts.registers[&register].clone();
             let expected: Vec<u32> = match which {
-                Which::Both => fact.accesses.all().iter().map(|e| e as u32).collect(),
-                Which::Writes => fact.accesses.writes().iter().map(|e| e as u32).collect(),
-                Which::Reads => fact
+                AccessFilter::Both => fact.accesses.all().iter().map(|e| e as u32).collect(),
+                AccessFilter::Writes => fact.accesses.writes().iter().map(|e| e as u32).collect(),
+                AccessFilter::Reads => fact
                     .accesses
                     .iter()
                     .filter(|a| !a.write)
@@ -220,7 +220,7 @@ fn the_histogram_counts_every_value_and_names_it() {
     let h = w.views().plots.histogram().expect("it was made").clone();
     assert_eq!((h.total, h.different), (values.len() as u64, expected.len() as u64));
     assert_eq!(h.common.iter().copied().collect::<BTreeMap<_, _>>(), expected);
-    let def = lookup::register_of(&w.doc().recording, field.register).unwrap();
+    let def = lookup::find_register(&w.doc().recording, field.register).unwrap();
     let of = def.layout.field(field.field.as_deref().unwrap()).unwrap();
     let (value, n) = h.common[0];
     assert!(w.has(&format!("Value {value:#x} {}, {n} times", of.text(value))));
@@ -233,7 +233,7 @@ fn counts_are_those_of_the_filter_by_register_block_thread_and_job() {
     w.run("show-plots");
     w.views().plots.section = Section::Counts;
     let derived = w.doc().facts.derived();
-    for by in By::ALL {
+    for by in GroupBy::ALL {
         w.views().plots.by = ByKind(by);
         w.settle();
         let groups = w.views().plots.groups().expect("they were counted").to_vec();
@@ -247,7 +247,7 @@ fn counts_are_those_of_the_filter_by_register_block_thread_and_job() {
             select("write"),
             "{by:?}"
         );
-        if by == By::Job {
+        if by == GroupBy::Job {
             for g in &groups {
                 let text = g
                     .name
@@ -279,7 +279,7 @@ fn times_between_two_patterns_are_measured_and_what_is_wrong_is_told() {
     w.click("Section Times between");
     w.click("From submits to job interrupts");
     let jobs = w.doc().facts.jobs.len() as u64;
-    let b = w.views().plots.times().expect("they were measured").clone();
+    let b = w.views().plots.intervals().expect("they were measured").clone();
     assert!(b.count > 0 && b.count <= jobs);
     assert_eq!(b.bins.iter().map(|b| b.count).sum::<u64>(), b.count);
     assert!(w.has_part("median"));
@@ -301,16 +301,16 @@ fn work_that_is_replaced_or_stopped_leaves_the_window_usable() {
     w.app().run(&ctx, "show-plots");
     w.harness.step();
     // Another choice before the first came to its end.
-    w.views().plots.which = Which::Writes;
+    w.views().plots.access_filter = AccessFilter::Writes;
     w.harness.step();
-    w.views().plots.which = Which::Both;
+    w.views().plots.access_filter = AccessFilter::Both;
     w.settle();
     let all = w.doc().facts.registers[&busy].accesses.len();
     assert_eq!(w.views().plots.values_of(&whole(busy)).unwrap().len(), all);
     assert!(
-        w.views().plots.points() < 8000,
+        w.views().plots.point_count() < 8000,
         "{} points for {all} values",
-        w.views().plots.points()
+        w.views().plots.point_count()
     );
 }
 

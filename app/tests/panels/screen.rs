@@ -4,10 +4,10 @@ use crate::common::Window;
 use crate::common::drawn::{HEIGHT, HOLE, TWICE, WIDTH, color, drawn};
 use egui_kittest::kittest::Queryable as _;
 use kinescope::document::moment::Selection;
-use kinescope::document::screen::Source;
-use kinescope::panels::screen::What;
+use kinescope::document::screen::FormatSource;
+use kinescope::panels::screen::PictureKind;
 use trace_core::recording::Recording;
-use trace_core::screen::{Known, PixelFormat};
+use trace_core::screen::{PixelFormat, StoreState};
 
 /// The made-up recording with Screen in front, after its last event.
 fn open() -> Window {
@@ -60,7 +60,7 @@ fn the_picture_follows_the_moment_and_what_was_not_stored_is_unknown() {
     let picture = w.views().screen.drawn().unwrap().clone();
     assert_eq!((picture.width(), picture.height()), (WIDTH, HEIGHT));
     assert_eq!(picture.pixel(0, 0), Some(rgb(color(0, 0))));
-    assert_eq!(picture.known_at(HOLE[0], HOLE[1]), Some(Known::Never));
+    assert_eq!(picture.known_at(HOLE[0], HOLE[1]), Some(StoreState::Never));
     let hole = u64::from((HOLE[2] - HOLE[0]) * (HOLE[3] - HOLE[1]));
     assert_eq!(picture.counts().never, hole);
     assert!(w.has_part(&format!("{hole} pixels never stored")));
@@ -133,9 +133,9 @@ fn two_clicks_on_a_pixel_go_to_the_event_that_set_it() {
 #[test]
 fn the_form_can_be_said_by_hand_and_what_is_wrong_with_it_is_told() {
     let mut w = open();
-    assert_eq!(w.views().screen.source(), Source::Registers);
+    assert_eq!(w.views().screen.source(), FormatSource::Registers);
     w.click("Form by hand");
-    let Source::Hand(f) = w.views().screen.source() else {
+    let FormatSource::Manual(f) = w.views().screen.source() else {
         panic!("by hand");
     };
     assert_eq!((f.width, f.height, f.pixel), (WIDTH, HEIGHT, PixelFormat::Xrgb8888));
@@ -157,7 +157,7 @@ fn the_form_can_be_said_by_hand_and_what_is_wrong_with_it_is_told() {
 fn the_recorded_picture_is_shown_and_compared() {
     let mut w = open();
     w.click("Show recorded");
-    assert_eq!(w.views().screen.what, What::Recorded);
+    assert_eq!(w.views().screen.picture_kind, PictureKind::Recorded);
     w.click("Show difference");
     let c = w.views().screen.comparison().unwrap().clone();
     assert_eq!(
@@ -167,7 +167,11 @@ fn the_recorded_picture_is_shown_and_compared() {
     assert!(w.has_part("differ, by"));
     assert!(w.has_part("not known, not compared"));
     w.click("Show replayed");
-    assert_eq!(w.views().screen.what, What::Difference, "nothing was replayed");
+    assert_eq!(
+        w.views().screen.picture_kind,
+        PictureKind::Difference,
+        "nothing was replayed"
+    );
 }
 
 #[test]
@@ -201,7 +205,7 @@ fn without_a_known_display_the_form_is_said_by_hand() {
     let mut w = Window::of(r);
     w.run("show-screen");
     w.run("last-event");
-    assert!(matches!(w.views().screen.source(), Source::Hand(_)));
+    assert!(matches!(w.views().screen.source(), FormatSource::Manual(_)));
     w.enter("Screen width", &WIDTH.to_string());
     w.enter("Screen height", &HEIGHT.to_string());
     w.enter("Screen pitch", &(WIDTH * 4).to_string());
@@ -229,9 +233,9 @@ fn a_pixel_chosen_is_selected_everywhere_and_the_stores_to_it_are_its_trail() {
         })
         .map(|e| e as u64)
         .collect();
-    let found: Vec<Option<u64>> = w.doc().trail.touches().iter().map(|t| t.event).collect();
+    let found: Vec<Option<u64>> = w.doc().xrefs.event_xrefs().iter().map(|t| t.event).collect();
     assert_eq!(found, stores.iter().map(|e| Some(*e)).collect::<Vec<_>>());
-    assert!(stores.len() == 3 && w.doc().trail.touches().iter().all(|t| t.deed.writes()));
+    assert!(stores.len() == 3 && w.doc().xrefs.event_xrefs().iter().all(|t| t.access.may_write()));
     assert!(w.has("20, 10 of the screen") && w.has(&format!("Trail of bar0 + {offset:#x}..{:#x}", offset + 4)));
     // The last of them is the last event; the one before it wrote last.
     w.run("last-writer");
@@ -252,7 +256,7 @@ fn a_pixel_chosen_is_selected_everywhere_and_the_stores_to_it_are_its_trail() {
     w.harness.key_press(egui::Key::ArrowRight);
     w.settle();
     assert_eq!(*w.doc().selection(), selection(offset + 4));
-    assert!(w.has("21, 10 of the screen") && w.doc().trail.touches().len() == 1);
+    assert!(w.has("21, 10 of the screen") && w.doc().xrefs.event_xrefs().len() == 1);
     // The way back leads to the pixel too.
     w.run("back");
     assert_eq!(
@@ -276,7 +280,7 @@ fn the_picture_stays_where_it_is_when_a_pixel_is_chosen() {
     w.settle();
     assert_eq!(w.views().screen.pixel, Some(TWICE));
     // The inspector lists as many events as it counts.
-    let n = w.doc().trail.touches().len();
+    let n = w.doc().xrefs.event_xrefs().len();
     assert!((1..=7).contains(&n), "{n} events");
     let listed = w.harness.query_all_by_label_contains("trail event ").count();
     assert_eq!(listed, n);

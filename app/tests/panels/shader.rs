@@ -74,7 +74,7 @@ fn what_is_searched_for_is_gone_to() {
     w.settle();
     w.harness.get_by_label("Search the shader").type_text("load.i32");
     w.settle();
-    let found = w.views().shader.found().to_vec();
+    let found = w.views().shader.search_hits().to_vec();
     assert_eq!(found.len(), 2, "{found:?}");
     let first = w.views().shader.clause;
     w.click("Next hit in the shader");
@@ -287,14 +287,14 @@ fn a_thread_runs_with_the_inputs_as_they_are_edited_and_says_when_they_were_edit
 /// Asks in Memory who wrote a byte of a buffer last, and gives the words.
 fn who(w: &mut Window, buffer: &str, at: u64) -> String {
     let b = w.doc().recording.buffer(buffer).unwrap().clone();
-    let desk = w.app().desk().expect("a recording is open");
+    let desk = w.app().panel_context().expect("a recording is open");
     let memory = &mut desk.views.memory;
-    kinescope::panels::memory::touch(desk.doc, memory, desk.asks, b.address_space, b.va.0 + at);
+    kinescope::panels::memory::find_references(desk.doc, memory, desk.asks, b.address_space, b.va.0 + at);
     w.run("show-memory");
     w.click("who wrote it last");
-    let t = w.views().memory.touched.clone().unwrap();
+    let t = w.views().memory.references.clone().unwrap();
     match t.writer {
-        Some(kinescope::panels::memory::view::Writer::Told(told, None)) => told.long(),
+        Some(kinescope::panels::memory::view::WriterLookup::Ready(told, None)) => told.describe(),
         other => panic!("{other:?}"),
     }
 }
@@ -308,8 +308,8 @@ fn the_run_that_answers_who_wrote_a_byte_is_made_once_and_again_when_an_input_is
         "{first}"
     );
     let kept = |w: &mut Window| {
-        let key = w.doc().given_key();
-        w.doc().writers.run(&key).expect("the run is kept")
+        let key = w.doc().edit_key();
+        w.doc().writers.find_run(&key).expect("the run is kept")
     };
     let run = kept(&mut w);
     assert!(run.bytes() > 0);
@@ -334,8 +334,8 @@ fn the_run_that_answers_who_wrote_a_byte_is_made_once_and_again_when_an_input_is
 fn memory_tells_the_last_writer_inside_a_job() {
     let mut w = Window::named("vecadd.kine");
     let c = w.doc().recording.buffer("c").unwrap().clone();
-    let desk = w.app().desk().expect("a recording is open");
-    kinescope::panels::memory::touch(
+    let desk = w.app().panel_context().expect("a recording is open");
+    kinescope::panels::memory::find_references(
         desk.doc,
         &mut desk.views.memory,
         desk.asks,

@@ -2,10 +2,12 @@
 
 use crate::common::{Window, sample};
 use egui_kittest::kittest::Queryable as _;
-use kinescope::document::tuning::form::Kind;
+use kinescope::document::tuning::form::SearchKind;
 use kinescope::panels::tune::Sort;
 use kinescope::theme::ThemeChoice;
-use replay_engine::tune::{Ended, Health, Measured, Point, Rejected, Resources, Tried, Tuned, Wrong};
+use replay_engine::tune::{
+    Health, Measurement, OutputMismatch, Point, PointResult, RejectReason, Resources, TuneEnd, TuneReport,
+};
 use std::sync::Arc;
 use trace_core::Recording;
 use trace_core::progress::Progress;
@@ -72,8 +74,8 @@ fn point(block: u32, grid: u32) -> Point {
     }
 }
 
-fn measured(ns: u64) -> Measured {
-    Measured {
+fn measured(ns: u64) -> Measurement {
+    Measurement {
         times: (0..5).map(|n| ns + n * ns / 50).collect(),
         resources: Some(Resources {
             registers: 24,
@@ -86,26 +88,26 @@ fn measured(ns: u64) -> Measured {
 }
 
 /// Six blocks and five grids; blocks of 1024 threads are refused, those of 512 wrong.
-fn tuned() -> Tuned {
+fn tuned() -> TuneReport {
     let mut points = Vec::new();
     for block in [32, 64, 128, 256, 512, 1024] {
         for grid in [80, 160, 320, 640, 1280] {
             let far = |a: u32, b: f64| (f64::from(a).log2() - b.log2()).powi(2);
             let ns = 20_000.0 * (1.0 + 0.25 * far(block, 128.0) + 0.2 * far(grid, 640.0));
             let measured = match block {
-                512 => Measured::rejected(Rejected::Wrong(Wrong {
+                512 => Measurement::from_rejection(RejectReason::Wrong(OutputMismatch {
                     at: 0x1539_4000_0040,
                     count: 1024,
                     wanted: "0000803f".into(),
                     got: "00000000".into(),
-                    ..Wrong::default()
+                    ..OutputMismatch::default()
                 })),
-                1024 => Measured::rejected(Rejected::Refused {
+                1024 => Measurement::from_rejection(RejectReason::Refused {
                     why: "cuLaunchKernelEx: CUDA_ERROR_INVALID_VALUE (1)".into(),
                 }),
                 _ => measured(ns as u64),
             };
-            points.push(Tried {
+            points.push(PointResult {
                 point: point(block, grid),
                 measured,
             });
@@ -118,7 +120,7 @@ fn tuned() -> Tuned {
         watts: Some(310),
         ..Health::default()
     };
-    let mut t = Tuned {
+    let mut t = TuneReport {
         device: "NVIDIA H100 80GB HBM3".into(),
         function: "scale_stride".into(),
         event: 2,
@@ -134,7 +136,7 @@ fn tuned() -> Tuned {
         processes: 1,
         before: health(41, 1980),
         after: health(44, 1965),
-        ..Tuned::default()
+        ..TuneReport::default()
     };
     (t.phases.ready, t.phases.total) = (900_000_000, 1_400_000_000);
     t
@@ -171,7 +173,7 @@ fn the_launch_at_the_moment_is_meant_until_one_is_chosen() {
     let mut w = window();
     let meant = |w: &mut Window| {
         let moment = w.doc().moment();
-        w.views().tune.meant(moment).map(|l| l.event)
+        w.views().tune.current_launch(moment).map(|l| l.event)
     };
     w.doc().go(0);
     w.settle();
@@ -201,14 +203,14 @@ fn fields_say_what_they_come_to_and_what_is_wrong_with_them() {
     w.views().tune.form.grid[0] = "80..=1280".into();
     w.settle();
     assert!(w.has_part("30 points, 180 launches"));
-    w.views().tune.form.near = "f32".into();
+    w.views().tune.form.tolerance = "f32".into();
     w.settle();
     assert!(w.has_part("▲ 'f32' is no rule") && w.has_part("▲ a field is not right"));
-    w.views().tune.form.near = "arg0=f32:1e-5".into();
+    w.views().tune.form.tolerance = "arg0=f32:1e-5".into();
     w.settle();
     assert!(!w.has_part("▲"), "a parameter that is a pointer has a buffer");
     w.click("search halving");
-    assert_eq!(w.views().tune.form.kind, Kind::Halving);
+    assert_eq!(w.views().tune.form.kind, SearchKind::Halving);
     assert!(w.has_part("30 points, at most 180 launches"));
     w.click("cache l1");
     w.click("cache equal");
@@ -264,7 +266,7 @@ fn what_makes_an_answer_doubtful_is_said() {
     let mut w = window();
     let mut t = tuned();
     t.baseline_again = Some(measured(40_000));
-    t.ended = Ended::TimeOver;
+    t.ended = TuneEnd::TimeOver;
     w.doc().tuning.end("cuda:0", Ok(t));
     w.settle();
     assert!(w.has_part("clocks or temperature moved") && w.has_part("the time was over"));
@@ -332,11 +334,11 @@ fn other_code_is_taken_and_left_out_again() {
 fn a_frame_draws_what_is_in_view_however_many_points_there_are() {
     let labelled = |points: u32| {
         let mut w = window();
-        let points = (0..points).map(|n| Tried {
+        let points = (0..points).map(|n| PointResult {
             point: point(1 + n % 512, 1 + n / 512),
             measured: measured(10_000 + u64::from(n)),
         });
-        let t = Tuned {
+        let t = TuneReport {
             points: points.collect(),
             best: Some(0),
             ..tuned()
@@ -383,9 +385,9 @@ fn pictures() {
         w.views().tune.form.grid[0] = "80..=1280".into();
         w.doc().tuning.end("cuda:0", Ok(tuned()));
         take(&mut w, "done");
-        w.app().torn.clear();
-        w.views().tune.form.near = "f32".into();
-        w.views().tune.form.kind = Kind::Halving;
+        w.app().floating.clear();
+        w.views().tune.form.tolerance = "f32".into();
+        w.views().tune.form.kind = SearchKind::Halving;
         take(&mut w, "wrong");
     }
 }

@@ -4,10 +4,10 @@
 use crate::common::{Window, sample};
 use egui::Key;
 use egui_kittest::kittest::Queryable as _;
-use kinescope::document::journal::{self, Keeping};
+use kinescope::document::journal::{self, SaveState};
 use kinescope::log;
-use kinescope::window::leaving::{Leave, Question};
 use kinescope::window::shortcut::ctrl;
+use kinescope::window::unsaved_edits::{LeaveAction, Question};
 use std::path::PathBuf;
 use std::time::Instant;
 
@@ -60,7 +60,7 @@ fn edit_unkept(w: &mut Window) {
 }
 
 fn changes(path: &std::path::Path, w: &mut Window) -> Option<usize> {
-    let of = journal::Of {
+    let of = journal::JournalKey {
         events: w.doc().len(),
         gpu: w.doc().recording.facts.identity.gpu_id,
         source: w.doc().recording.facts.identity.source.clone(),
@@ -121,7 +121,7 @@ fn the_close_button_of_the_window_asks_too() {
     let root = input.viewports.entry(egui::ViewportId::ROOT).or_default();
     root.events.push(egui::ViewportEvent::Close);
     w.harness.step();
-    assert!(matches!(w.app().question, Some(Question::Leave(Leave::Quit))));
+    assert!(matches!(w.app().question, Some(Question::Leave(LeaveAction::Quit))));
     w.harness
         .input_mut()
         .viewports
@@ -143,7 +143,7 @@ fn a_journal_that_is_kept_nowhere_is_saved_elsewhere_before_leaving() {
     w.will_choose(&saved);
     w.press(ctrl(Key::Q).unwrap());
     w.click("Save journal elsewhere…");
-    assert!(w.app().doc.is_none(), "{:?}", w.app().failed());
+    assert!(w.app().doc.is_none(), "{:?}", w.app().last_error());
     let again = w.folder.path().join("unkept.kine");
     std::fs::remove_dir(journal::path_for(&again)).unwrap();
     open(&mut w, again);
@@ -189,7 +189,7 @@ fn edits_that_cannot_lie_beside_the_recording_are_kept_in_the_settings_and_come_
     std::fs::remove_dir(&file).unwrap();
     w.types("e8\n");
     assert_eq!(w.doc().changes().len(), 2);
-    assert_eq!(w.doc().settle(), Keeping::Beside);
+    assert_eq!(w.doc().flush_journal(), SaveState::NextToRecording);
     assert_eq!(changes(&file, &mut w), Some(2));
     assert_eq!(std::fs::read_dir(settings(&w)).unwrap().count(), 0);
 }

@@ -3,12 +3,12 @@
 use crate::hands::saxpy;
 use egui_kittest::kittest::Queryable as _;
 use kinescope::document::moment::Selection;
-use kinescope::panels::inputs::Show;
+use kinescope::panels::inputs::ViewMode;
 
 #[test]
 fn statistics_of_a_register_tell_what_it_looks_like_and_lead_to_what_follows_its_writes() {
     let mut w = saxpy();
-    let register = w.doc().facts.register_named("JS1_COMMAND_NEXT").unwrap();
+    let register = w.doc().facts.find_register_by_name("JS1_COMMAND_NEXT").unwrap();
     let first = w.doc().facts.registers[&register].accesses.all().first().unwrap();
     w.app()
         .doc
@@ -26,7 +26,7 @@ fn statistics_of_a_register_tell_what_it_looks_like_and_lead_to_what_follows_its
     );
     assert!(w.has_part("bits changed"));
     // Another register has its own.
-    let raw = w.doc().facts.register_named("JOB_IRQ_RAWSTAT").unwrap();
+    let raw = w.doc().facts.find_register_by_name("JOB_IRQ_RAWSTAT").unwrap();
     w.app().doc.as_mut().unwrap().select(Selection::Register(raw));
     for _ in 0..4 {
         w.settle();
@@ -72,7 +72,7 @@ fn a_buffer_is_shown_as_a_tensor_and_a_cell_tells_its_value() {
     let mut w = saxpy();
     w.app().doc.as_mut().unwrap().select(Selection::Buffer("x".into()));
     w.run("show-inputs");
-    w.views().inputs.show = Some(Show::Tensor);
+    w.views().inputs.show = Some(ViewMode::Tensor);
     w.settle();
     let buffer = w.doc().recording.buffer("x").unwrap().clone();
     let elements = buffer.bytes / buffer.element.bytes() as u64;

@@ -6,7 +6,7 @@ use crate::common::{Window, samples};
 use kinescope::document::moment::Selection;
 use kinescope::panels::memory::Side;
 use kinescope::theme::ThemeChoice;
-use trace_core::calls::State;
+use trace_core::calls::ContentState;
 
 /// The sample of a CUDA program, on a machine with the stand-in.
 fn sample(theme: ThemeChoice) -> Window {
@@ -17,7 +17,7 @@ fn sample(theme: ThemeChoice) -> Window {
 }
 
 fn launches(w: &mut Window) -> Vec<u64> {
-    let calls = w.doc().called().unwrap();
+    let calls = w.doc().api_trace().unwrap();
     calls.launches().iter().map(|l| l.event).collect()
 }
 
@@ -27,12 +27,15 @@ fn every_launch_is_listed_with_what_it_changed() {
     w.run("show-launches");
     assert!(!w.has_part("changed memory"), "nobody was asked");
     w.click("Ask cuda:0 what each launch changed");
-    let calls = w.doc().called().unwrap();
-    assert_eq!((calls.watched().len(), w.doc().watching.missed.clone()), (1, None));
+    let calls = w.doc().api_trace().unwrap();
+    assert_eq!(
+        (calls.memory_traces().len(), w.doc().memory_trace.failure.clone()),
+        (1, None)
+    );
     let left: Vec<usize> = calls
         .launches()
         .iter()
-        .map(|l| calls.left_by(l.event).unwrap().list.len())
+        .map(|l| calls.launch_changes(l.event).unwrap().list.len())
         .collect();
     assert!(left.iter().all(|n| *n == 1), "{left:?}");
     assert!(!w.has("Ask cuda:0 what each launch changed"), "it is known");
@@ -40,7 +43,7 @@ fn every_launch_is_listed_with_what_it_changed() {
     let first = launches(&mut w)[0];
     w.doc().go(first);
     w.settle();
-    let place = calls.left_by(first).unwrap().list[0].clone();
+    let place = calls.launch_changes(first).unwrap().list[0].clone();
     let name = calls.buffers().get(place.buffer.unwrap()).unwrap().name.clone();
     let link = format!("changed {name}, {} B", place.bytes);
     assert!(w.has(&link), "{link}");
@@ -58,8 +61,8 @@ fn memory_before_and_after_a_launch_is_asked_for_and_shown() {
     // The second launch writes a buffer that no copy brings back.
     w.doc().go(events[5]);
     w.settle();
-    let (calls, recording) = (w.doc().called().unwrap(), std::sync::Arc::clone(&w.doc().recording));
-    let row = kinescope::document::called::launch(&recording, events[5]).unwrap();
+    let (calls, recording) = (w.doc().api_trace().unwrap(), std::sync::Arc::clone(&w.doc().recording));
+    let row = kinescope::document::api_trace::launch(&recording, events[5]).unwrap();
     let arguments = calls.arguments(&recording, events[5], &row);
     let (to, place) = arguments[0].pointers().next().unwrap();
     // Its second value, which is another one each time.
@@ -72,7 +75,7 @@ fn memory_before_and_after_a_launch_is_asked_for_and_shown() {
     w.run("show-memory");
     w.click("Memory both");
     let known = |w: &mut Window, event: u64| {
-        let calls = w.doc().called().unwrap();
+        let calls = w.doc().api_trace().unwrap();
         calls
             .pieces(&recording, to..to + bytes, event)
             .iter()
@@ -88,11 +91,11 @@ fn memory_before_and_after_a_launch_is_asked_for_and_shown() {
     assert!(w.has_part("may have launch"));
     w.click("Ask cuda:0 which launch changed this byte, and what it holds");
     assert!(!w.has_part("may have launch"));
-    let who = w.doc().called().unwrap().who(&recording, to, events[5]);
+    let who = w.doc().api_trace().unwrap().find_last_writer(&recording, to, events[5]);
     assert!(who.launches.is_empty() && who.byte.is_some(), "{who:?}");
-    assert!(matches!(who.state, State::Known(..)));
+    assert!(matches!(who.state, ContentState::Known(..)));
     assert!(w.has_part("as cuda:0 had it"), "with the board's name");
-    if let Some(c) = who.changed {
+    if let Some(c) = who.change {
         assert!(w.has_part("changed it launch"));
         assert!(events[..5].contains(&c.event));
         // The way along what wrote it leads there, too.
@@ -111,21 +114,21 @@ fn the_same_by_the_keyboard_and_a_board_that_cannot_be_had_is_said() {
     w.settle();
     w.harness.key_press_modifiers(egui::Modifiers::ALT, egui::Key::B);
     w.settle();
-    let calls = w.doc().called().unwrap();
-    assert!(calls.left_by(events[1]).unwrap().whole);
-    assert!(calls.left_by(events[2]).is_none(), "that one was not asked for");
+    let calls = w.doc().api_trace().unwrap();
+    assert!(calls.launch_changes(events[1]).unwrap().complete);
+    assert!(calls.launch_changes(events[2]).is_none(), "that one was not asked for");
     assert!(w.run("watch-launches"));
-    let before = w.doc().called().unwrap();
-    assert!(events.iter().all(|e| before.left_by(*e).is_some()));
+    let before = w.doc().api_trace().unwrap();
+    assert!(events.iter().all(|e| before.launch_changes(*e).is_some()));
     // A board that is not there: what is known stays.
     w.doc().replay.choose("cuda:7");
     assert!(w.run("watch-launch"));
-    let missed = w.doc().watching.missed.clone().unwrap();
+    let missed = w.doc().memory_trace.failure.clone().unwrap();
     assert!(
         missed.contains("cuda:7") && missed.contains("no CUDA device 7"),
         "{missed}"
     );
-    assert!(std::sync::Arc::ptr_eq(&before, &w.doc().called().unwrap()));
+    assert!(std::sync::Arc::ptr_eq(&before, &w.doc().api_trace().unwrap()));
     // One that makes no launches cannot be asked.
     w.doc().replay.choose("software:mali-g71");
     w.settle();
@@ -140,9 +143,9 @@ fn pictures(name: &str, theme: ThemeChoice) {
     w.doc().go(events[5]);
     w.settle();
     w.harness.snapshot(format!("launches_watched_{name}"));
-    let calls = w.doc().called().unwrap();
-    let left = calls.left_by(events[5]).unwrap().list[0].clone();
-    let byte = calls.watched()[0].sights().len();
+    let calls = w.doc().api_trace().unwrap();
+    let left = calls.launch_changes(events[5]).unwrap().list[0].clone();
+    let byte = calls.memory_traces()[0].samples().len();
     assert!(byte > 0);
     w.doc().select(Selection::Memory {
         space: 0,

@@ -3,7 +3,7 @@
 use crate::common::{Window, diverging, sample};
 use egui_kittest::kittest::Queryable as _;
 use kinescope::document::moment::Selection;
-use kinescope::panels::desk::Pairing;
+use kinescope::panels::panel_context::Pairing;
 use kinescope::theme::ThemeChoice;
 use std::sync::mpsc::{Receiver, channel};
 
@@ -14,7 +14,7 @@ fn pairing(theme: ThemeChoice, size: [f32; 2], scale: f32) -> (Window, Receiver<
     w.run("show-replay");
     let (answer, heard) = channel();
     let code = "335 908 512".to_owned();
-    *w.app().asks.pairing.lock().unwrap() = Some(Pairing {
+    *w.app().actions.pairing.lock().unwrap() = Some(Pairing {
         code,
         answer: Some(answer),
     });
@@ -55,7 +55,7 @@ fn a_plan_tells_what_it_may_touch_and_its_rewrites_lead_to_their_events() {
     w.run("show-replay");
     w.click("Make plan");
     let (plan, _) = w.doc().replay.plan.clone().unwrap();
-    let reach = w.doc().replay.reach.clone();
+    let reach = w.doc().replay.footprint.clone();
     let all: u64 = reach.writes.iter().map(|b| b.1).sum();
     assert_eq!(all, plan.plan.writes().values().sum::<u64>());
     assert!(all > 0 && reach.writes.windows(2).all(|w| w[0].1 >= w[1].1));

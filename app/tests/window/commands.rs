@@ -57,7 +57,7 @@ pub fn saves(w: &mut Window, id: &str) {
     w.will_choose(&own);
     ran(w, id);
     assert_eq!(std::fs::read(&own).unwrap(), before, "{id} wrote over the recording");
-    let told = w.app().failed().unwrap_or_default().to_owned();
+    let told = w.app().last_error().unwrap_or_default().to_owned();
     assert!(told.contains("names the same file as the recording"), "{id}: {told}");
     let out = w.folder.path().join("saved.out");
     w.will_choose(&out);
@@ -65,7 +65,7 @@ pub fn saves(w: &mut Window, id: &str) {
     assert!(
         std::fs::metadata(&out).is_ok_and(|m| m.len() > 0),
         "{id} wrote no file: {:?}",
-        w.app().failed()
+        w.app().last_error()
     );
 }
 
@@ -74,7 +74,7 @@ fn opens(w: &mut Window, id: &str) {
     std::fs::copy(sample(), &copy).unwrap();
     w.will_choose(&copy);
     ran(w, id);
-    let failed = w.app().failed().map(str::to_owned);
+    let failed = w.app().last_error().map(str::to_owned);
     assert_eq!(w.doc().path, copy, "{failed:?}");
 }
 
@@ -134,9 +134,9 @@ fn pictured(w: &mut Window, id: &str, panel: &str) {
         for _ in 0..20 {
             w.settle();
         }
-        std::fs::read(&out).unwrap_or_else(|e| panic!("{name}: {e}: {:?}", w.app().failed()))
+        std::fs::read(&out).unwrap_or_else(|e| panic!("{name}: {e}: {:?}", w.app().last_error()))
     };
-    let size = layout::place(&w.app().dock, panel).unwrap().size();
+    let size = layout::panel_rect(&w.app().dock, panel).unwrap().size();
     let png = image::load_from_memory(&saved(w, "panel.png")).unwrap().into_rgb8();
     let (width, height) = png.dimensions();
     let near = |a: u32, b: f32| (a as f32 - b).abs() <= 1.0;
@@ -152,7 +152,7 @@ fn pictured(w: &mut Window, id: &str, panel: &str) {
     assert!(svg.contains(words), "its words stand in it");
     w.will_choose(&w.folder.path().join("panel.jpg"));
     ran(w, id);
-    assert!(w.app().failed().unwrap().contains("expected .png or .svg"));
+    assert!(w.app().last_error().unwrap().contains("expected .png or .svg"));
 }
 
 /// Notes at two events, at the first of them.
@@ -174,7 +174,7 @@ fn screened(w: &mut Window) {
     let facts = kinescope::document::derive::derive(&drawn(), &Default::default()).unwrap();
     let path = w.folder.path().join("drawn.kine");
     let doc = kinescope::document::Document::new(path, drawn().into(), facts.into());
-    w.app().take(doc);
+    w.app().show_document(doc);
     w.settle();
     ran(w, "show-screen");
     ran(w, "last-event");
@@ -187,7 +187,7 @@ fn saves_screen(w: &mut Window, id: &str) {
     let out = w.folder.path().join("saved.png");
     w.will_choose(&out);
     ran(w, id);
-    let png = std::fs::read(&out).unwrap_or_else(|e| panic!("{e}: {:?}", w.app().failed()));
+    let png = std::fs::read(&out).unwrap_or_else(|e| panic!("{e}: {:?}", w.app().last_error()));
     assert!(png.starts_with(b"\x89PNG"));
     let moves = png.windows(4).any(|c| c == b"acTL");
     assert_eq!(moves, id == "export-film");
@@ -201,12 +201,12 @@ const CHECKS: &[(&str, Check)] = &[
         let (path, _) = diverging(w.folder.path(), 2);
         w.will_choose(&path);
         ran(w, id);
-        assert!(w.shows("compare") && w.doc().comparing.done.is_some());
+        assert!(w.shows("compare") && w.doc().comparison.done.is_some());
     }),
     ("compare-folder", |w, id| {
         w.will_choose(&samples().join("digits"));
         ran(w, id);
-        let c = &w.doc().comparing;
+        let c = &w.doc().comparison;
         assert!(c.done.is_some() || c.failed.is_some(), "it was read, or is told");
     }),
     ("save-filter", |w, id| {
@@ -280,7 +280,7 @@ const CHECKS: &[(&str, Check)] = &[
         let out = w.folder.path().join("notes.html");
         w.will_choose(&out);
         ran(w, id);
-        let page = std::fs::read_to_string(&out).unwrap_or_else(|e| panic!("{e}: {:?}", w.app().failed()));
+        let page = std::fs::read_to_string(&out).unwrap_or_else(|e| panic!("{e}: {:?}", w.app().last_error()));
         assert_eq!(page.matches("data:image/png;base64,").count(), 2);
     }),
     ("export-table", |w, id| {
@@ -297,7 +297,7 @@ const CHECKS: &[(&str, Check)] = &[
             assert!(
                 std::fs::metadata(&out).is_ok_and(|m| m.len() > 0),
                 "{name}: {:?}",
-                w.app().failed()
+                w.app().last_error()
             );
         }
         // A line of names, then a line an event.
@@ -305,7 +305,7 @@ const CHECKS: &[(&str, Check)] = &[
         assert_eq!(csv.lines().count() as u64, w.doc().len() + 1);
         w.will_choose(&w.folder.path().join("events.txt"));
         ran(w, id);
-        let told = w.app().failed().unwrap_or_default().to_owned();
+        let told = w.app().last_error().unwrap_or_default().to_owned();
         assert!(told.contains("does not say the format"), "{told}");
     }),
     ("save-plan", |w, id| {
@@ -380,7 +380,7 @@ const CHECKS: &[(&str, Check)] = &[
         w.doc().select(Selection::Register(busy));
         ran(w, id);
         assert!(w.shows("plots") && w.doc().changes().plots().len() == 1);
-        assert!(w.views().plots.points() > 2, "its steps are drawn");
+        assert!(w.views().plots.point_count() > 2, "its steps are drawn");
         w.doc().select(Selection::Register(busy));
         ran(w, id);
         assert!(w.doc().changes().plots().is_empty());
@@ -394,14 +394,14 @@ const CHECKS: &[(&str, Check)] = &[
         assert!(w.app().views.memory.structure.is_none());
     }),
     ("name", |w, id| {
-        let r = w.doc().register().unwrap();
+        let r = w.doc().current_register().unwrap();
         ran(w, id);
-        let name = w.app().naming.as_ref().unwrap().form.name.clone();
+        let name = w.app().name_sheet.as_ref().unwrap().form.name.clone();
         assert_eq!(name, w.doc().facts.register_name(r));
-        w.app().naming = None;
+        w.app().name_sheet = None;
     }),
     ("pin-register", |w, id| {
-        let r = w.doc().register().unwrap();
+        let r = w.doc().current_register().unwrap();
         ran(w, id);
         assert_eq!(w.doc().changes().pins(), [r]);
     }),
@@ -504,13 +504,13 @@ const CHECKS: &[(&str, Check)] = &[
         called(w);
         ran(w, id);
         // There is no driver here, or it cannot play what is made up: that is said.
-        assert!(w.doc().watching.missed.is_some());
+        assert!(w.doc().memory_trace.failure.is_some());
         assert!(w.shows("launches"));
     }),
     ("watch-launches", |w, id| {
         called(w);
         ran(w, id);
-        assert!(w.doc().watching.missed.is_some());
+        assert!(w.doc().memory_trace.failure.is_some());
     }),
     ("before-after", |w, id| {
         called(w);
@@ -705,7 +705,7 @@ const CHECKS: &[(&str, Check)] = &[
                 ..Default::default()
             },
         )]);
-        w.app().asks.tables = Tables::from_workspace(&own);
+        w.app().actions.tables = Tables::from_workspace(&own);
         ran(w, id);
         assert!(w.app().workspace().unwrap().tables.is_empty());
     }),
@@ -787,19 +787,19 @@ const CHECKS: &[(&str, Check)] = &[
     }),
     ("tear-off", |w, id| {
         ran(w, id);
-        assert_eq!(w.app().torn.iter().map(|t| t.panel).collect::<Vec<_>>(), ["events"]);
+        assert_eq!(w.app().floating.iter().map(|t| t.panel).collect::<Vec<_>>(), ["events"]);
         assert!(!w.shows("events"));
     }),
     ("dock-back", |w, id| {
         w.run("tear-off");
         ran(w, id);
-        assert!(w.app().torn.is_empty() && w.shows("events"));
+        assert!(w.app().floating.is_empty() && w.shows("events"));
     }),
     ("reset-layout", |w, id| {
         w.run("tear-off");
         w.run("toggle-outline");
         ran(w, id);
-        assert!(w.app().outline && w.shows("events") && w.app().torn.is_empty());
+        assert!(w.app().outline && w.shows("events") && w.app().floating.is_empty());
     }),
     ("show-timeline", |w, id| {
         layout::close(&mut w.app().dock, "timeline");
@@ -873,11 +873,11 @@ const CHECKS: &[(&str, Check)] = &[
     ("open-outcome", |w, id| {
         replayed(w);
         ran(w, id);
-        assert!(w.doc().title.ends_with("-outcome.kine"), "{:?}", w.app().failed());
+        assert!(w.doc().title.ends_with("-outcome.kine"), "{:?}", w.app().last_error());
     }),
     ("find-boards", |w, id| {
         ran(w, id);
-        assert!(w.doc().replay.boards.is_some(), "{:?}", w.app().failed());
+        assert!(w.doc().replay.boards.is_some(), "{:?}", w.app().last_error());
     }),
     ("pair", |w, id| {
         assert!(!w.run(id), "no address was typed");

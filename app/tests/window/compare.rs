@@ -16,7 +16,7 @@ pub const CHECKS: &[(&str, Check)] = &[
     ("end-compare", |w, id| {
         beside(w);
         ran(w, id);
-        assert!(w.doc().comparing.done.is_none() && !w.run(id));
+        assert!(w.doc().comparison.done.is_none() && !w.run(id));
     }),
     ("next-difference", |w, id| {
         assert!(!w.run(id), "nothing was compared");
@@ -46,18 +46,18 @@ pub const CHECKS: &[(&str, Check)] = &[
     }),
     ("compare-outcome", |w, id| {
         replayed(w);
-        assert!(w.doc().comparing.done.is_none());
+        assert!(w.doc().comparison.done.is_none());
         ran(w, id);
-        assert!(w.shows("compare") && w.doc().comparing.done.is_some());
+        assert!(w.shows("compare") && w.doc().comparison.done.is_some());
     }),
     ("leave-out", |w, id| {
         beside(w);
         w.doc().go(0);
         w.run("next-difference");
-        let before = w.doc().comparing.done.clone().unwrap().diff.events.changed;
+        let before = w.doc().comparison.done.clone().unwrap().diff.events.changed;
         assert_eq!(before, 2);
         ran(w, id);
-        let c = w.doc().comparing.done.clone().unwrap();
+        let c = w.doc().comparison.done.clone().unwrap();
         assert!(c.diff.events.changed < before && c.rules.list.len() == 1);
         assert_eq!(w.views().compare.rules.text, c.rules.to_string());
     }),
@@ -67,7 +67,7 @@ pub const CHECKS: &[(&str, Check)] = &[
         w.run("next-difference");
         ran(w, id);
         // A read of what never changes has no cause in the recordings.
-        assert!(w.doc().comparing.told.contains("nothing before it differs"));
+        assert!(w.doc().comparison.jump_message.contains("nothing before it differs"));
     }),
     ("open-rules", |w, id| {
         beside(w);
@@ -75,12 +75,12 @@ pub const CHECKS: &[(&str, Check)] = &[
         std::fs::write(&file, "# every read\nignore register *\n").unwrap();
         w.will_choose(&file);
         ran(w, id);
-        assert!(w.doc().comparing.done.clone().unwrap().diff.is_empty());
+        assert!(w.doc().comparison.done.clone().unwrap().diff.is_empty());
         assert_eq!(w.views().compare.section, Section::Rules);
         assert!(w.has_part("They are the same"));
         std::fs::write(&file, "ignore buffr x\n").unwrap();
         ran(w, id);
-        let told = w.app().failed().unwrap_or_default().to_owned();
+        let told = w.app().last_error().unwrap_or_default().to_owned();
         assert!(told.contains("ours.rules: line 1, column 8"), "{told}");
     }),
     ("save-rules", |w, id| {

@@ -4,7 +4,7 @@
 use super::common::{Window, sample, samples};
 use egui::{Event, Key, Modifiers, PointerButton, Pos2};
 use egui_kittest::kittest::{By, NodeT as _, Queryable as _};
-use kinescope::document::comparison::With;
+use kinescope::document::comparison::ComparisonSource;
 use kinescope::document::moment::Selection;
 use kinescope::document::workspace::Dock;
 use kinescope::theme::ThemeChoice;
@@ -67,7 +67,7 @@ fn a_copy_is_saved_with_the_edits_or_as_recorded_and_the_window_says_which() {
     assert!(w.has_part(&format!("Edited: {input}")));
     w.will_choose(&with);
     w.click("Save with 1 edit");
-    assert!(w.has("Saved one.kine, with 1 edit"), "{:?}", w.app().failed());
+    assert!(w.has("Saved one.kine, with 1 edit"), "{:?}", w.app().last_error());
     w.click("Dismiss");
     assert!(w.app().saved.is_none());
     w.will_choose(&plain);
@@ -113,7 +113,7 @@ fn without_edits_a_copy_asks_nothing_and_cancel_saves_nothing() {
 fn a_panel_dragged_to_the_right_half_of_the_tabs_splits_the_group() {
     let mut w = Window::named("vecadd.kine");
     w.run("show-events");
-    let panel = layout::place(&w.app().dock, "events").unwrap();
+    let panel = layout::panel_rect(&w.app().dock, "events").unwrap();
     let from = tab(&w, "Memory").center();
     drag(&mut w, from, panel.center() + egui::vec2(panel.width() * 0.25, 0.0));
     let titles = ["Horizontal", "Vertical", "Tabs", "Grid"];
@@ -137,7 +137,10 @@ fn a_panel_dragged_to_the_right_half_of_the_tabs_splits_the_group() {
         left.len() > 8 && left[0] == "events" && !left.contains(&"memory".to_owned()),
         "{left:?}"
     );
-    assert!(layout::active(&w.app().dock).contains(&"memory") && layout::active(&w.app().dock).contains(&"events"));
+    assert!(
+        layout::active_panels(&w.app().dock).contains(&"memory")
+            && layout::active_panels(&w.app().dock).contains(&"events")
+    );
     // It comes back as it was left.
     let (path, kept) = (w.doc().path.clone(), layout::dock(&w.app().dock));
     w.app().close();
@@ -162,7 +165,7 @@ fn the_window_is_called_after_its_recording() {
     let recording = trace_core::import::open(&copy, &Progress::new()).unwrap();
     let facts = kinescope::document::derive::derive(&recording, &Progress::new()).unwrap();
     let doc = kinescope::document::Document::new(copy, recording.into(), facts.into());
-    w.app().take(doc);
+    w.app().show_document(doc);
     w.harness.step();
     assert_eq!(titles(&w), ["digits.kine - Kinescope"]);
     w.app().close();
@@ -200,23 +203,23 @@ fn a_comparison_comes_back_with_its_recording_and_leaves_panels_as_they_are() {
     let other = w.folder.path().join("other.kine");
     std::fs::copy(sample(), &other).unwrap();
     let ctx = w.harness.ctx.clone();
-    w.app().compare(&ctx, With::File(other.clone()));
+    w.app().compare(&ctx, ComparisonSource::File(other.clone()));
     w.settle();
-    assert!(w.doc().comparing.done.is_some());
+    assert!(w.doc().comparison.done.is_some());
     w.run("show-memory");
     let path = w.doc().path.clone();
     w.app().close();
     w.app().open(&ctx, path.clone());
     w.settle();
-    let done = w.doc().comparing.done.clone().expect("it is compared again");
-    assert!(matches!(&done.other.with, With::File(p) if *p == other));
+    let done = w.doc().comparison.done.clone().expect("it is compared again");
+    assert!(matches!(&done.other.source, ComparisonSource::File(p) if *p == other));
     assert!(w.shows("memory"), "what was in front is in front");
     // One that is gone is told and no error.
     w.app().close();
     std::fs::remove_file(&other).unwrap();
     w.app().open(&ctx, path);
     w.settle();
-    assert!(w.doc().comparing.done.is_none() && w.app().notice.is_none());
+    assert!(w.doc().comparison.done.is_none() && w.app().notice.is_none());
 }
 
 #[test]
@@ -414,7 +417,7 @@ fn changes_of_another_window_are_told_as_such() {
     let facts = kinescope::document::derive::derive(&recording, &Progress::new()).unwrap();
     let mut second = kinescope::document::Document::new(path.clone(), recording.into(), facts.into());
     assert!(second.note(3, Some("seen in the second window".into())));
-    let _ = second.settle();
+    let _ = second.flush_journal();
     second.close();
     drop(second);
     first.app().close();

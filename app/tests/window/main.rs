@@ -130,10 +130,10 @@ fn what_nothing_contains_is_asked_for_once_a_board_and_badged_before() {
     assert!(w.has_part("that nothing contains"));
     // The keyboard says no.
     w.types("\x1b");
-    assert!(w.app().confirm.is_none() && w.doc().replay.asks_for_containment());
+    assert!(w.app().confirm.is_none() && w.doc().replay.needs_containment_consent());
     w.run("replay");
     w.click("Touch the hardware");
-    assert!(!w.doc().replay.asks_for_containment(), "the yes is for this board");
+    assert!(!w.doc().replay.needs_containment_consent(), "the yes is for this board");
     w.run("replay");
     assert!(w.has_part("real hardware") && !w.has_part("that nothing contains"));
     w.click("Cancel");

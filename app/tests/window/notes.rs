@@ -2,7 +2,7 @@
 
 use crate::common::{Window, sample};
 use kinescope::document::moment::Selection;
-use kinescope::window::{Afterwards, Entry, Goal, Shot, Studio, entries};
+use kinescope::window::{AfterOpen, Entry, Goal, Shot, Studio, list_entries};
 use kinescope_files::link::Link;
 use trace_core::progress::Progress;
 
@@ -17,7 +17,7 @@ fn the_notebook_lists_notes_and_leads_back_to_what_they_were_made_of() {
     let mut w = Window::open();
     w.run("show-notebook");
     assert!(w.has_part("Nothing is noted yet"));
-    let r = w.doc().register().unwrap();
+    let r = w.doc().current_register().unwrap();
     w.doc().go_with(7, Selection::Register(r));
     w.run("show-memory");
     w.run("add-note");
@@ -91,7 +91,7 @@ fn the_palette_follows_a_link() {
     w.doc().go(9);
     let link = w.app().link().unwrap().to_string();
     w.doc().go(1);
-    let first = entries(w.app(), &link).remove(0);
+    let first = list_entries(w.app(), &link).remove(0);
     assert_eq!(first.2, Entry::Link(link.clone()));
     assert!(first.0.contains("event 9"), "{}", first.0);
     w.run("palette");
@@ -108,14 +108,19 @@ fn a_link_to_what_is_not_there_is_told() {
     far.scene.as_mut().unwrap().event = events;
     let at = w.doc().moment();
     follow(&mut w, &far.to_string());
-    let told = w.app().failed().unwrap().to_owned();
+    let told = w.app().last_error().unwrap().to_owned();
     assert!(
         told.contains("has no event") && told.contains(&format!("0 to {}", events - 1)),
         "{told}"
     );
     assert_eq!(w.doc().moment(), at, "nothing moved");
     follow(&mut w, "kinescope:///nowhere/none.kine?event=1");
-    assert!(w.app().failed().unwrap().contains("/nowhere/none.kine was not found"));
+    assert!(
+        w.app()
+            .last_error()
+            .unwrap()
+            .contains("/nowhere/none.kine was not found")
+    );
     // Of the same name and another folder, as a link from another machine is.
     let name = path.file_name().unwrap().to_string_lossy().into_owned();
     follow(
@@ -136,12 +141,12 @@ fn the_window_opens_at_an_event_that_is_asked_for() {
     };
     let opened = |goal| {
         let mut studio = Studio::new(&shot, Progress::new()).unwrap();
-        let done = studio.open(&sample(), Afterwards { compare: None, goal });
+        let done = studio.open(&sample(), AfterOpen { compare: None, goal });
         done.map(|()| studio.scene().unwrap().event)
     };
-    assert_eq!(opened(Some(Goal::event(5))).unwrap(), 5);
+    assert_eq!(opened(Some(Goal::for_event(5))).unwrap(), 5);
     assert_ne!(opened(None).unwrap(), 5, "without a goal the first job is shown");
-    let told = opened(Some(Goal::event(1 << 40))).unwrap_err().to_string();
+    let told = opened(Some(Goal::for_event(1 << 40))).unwrap_err().to_string();
     assert!(told.contains("has no event"), "{told}");
 }
 
@@ -157,7 +162,7 @@ fn a_notebook_is_exported_with_a_picture_of_each_of_its_moments() {
     let (at, moment) = (w.folder.path().join("notes.md"), w.doc().moment());
     w.will_choose(&at);
     w.run("export-notebook");
-    let text = std::fs::read_to_string(&at).unwrap_or_else(|e| panic!("{e}: {:?}", w.app().failed()));
+    let text = std::fs::read_to_string(&at).unwrap_or_else(|e| panic!("{e}: {:?}", w.app().last_error()));
     assert_eq!(w.doc().moment(), moment, "the window itself stays where it was");
     let (first, second) = (text.find("## Event 5").unwrap(), text.find("## Event 40").unwrap());
     assert!(first < second, "in the order of events");
@@ -183,6 +188,6 @@ fn a_notebook_is_exported_with_a_picture_of_each_of_its_moments() {
     let wrong = w.folder.path().join("notes.txt");
     w.will_choose(&wrong);
     w.run("export-notebook");
-    assert!(w.app().failed().unwrap().contains("expected .md or .html"));
+    assert!(w.app().last_error().unwrap().contains("expected .md or .html"));
     assert!(!wrong.exists());
 }

@@ -1,7 +1,7 @@
 //! One key writes values in another form wherever they are seen, and the form comes back with the recording.
 
 use crate::common::{Window, writes};
-use kinescope::document::Numbers;
+use kinescope::document::NumberFormat;
 use kinescope::document::moment::Selection;
 
 /// The window at a write of a register whose value is more than one digit.
@@ -23,16 +23,21 @@ fn one_key_goes_through_the_forms_and_the_inspector_and_the_status_bar_follow() 
     let mut w = Window::open();
     let value = at_a_write(&mut w);
     assert!(w.has("Values in hex"));
-    for form in [Numbers::Hex, Numbers::Decimal, Numbers::Float, Numbers::Binary] {
+    for form in [
+        NumberFormat::Hex,
+        NumberFormat::Decimal,
+        NumberFormat::Float,
+        NumberFormat::Binary,
+    ] {
         assert_eq!(w.doc().numbers, form);
         assert!(w.has(&format!("Values in {}", form.name())));
-        let told = format!("value {}", form.text(value, 4));
+        let told = format!("value {}", form.format(value, 4));
         assert!(w.has(&told), "{told}");
         assert_eq!(w.types("h"), ["numbers"]);
     }
-    assert_eq!(w.doc().numbers, Numbers::Hex, "round");
+    assert_eq!(w.doc().numbers, NumberFormat::Hex, "round");
     w.click("Values in hex");
-    assert_eq!(w.doc().numbers, Numbers::Decimal, "a click does it too");
+    assert_eq!(w.doc().numbers, NumberFormat::Decimal, "a click does it too");
 }
 
 #[test]
@@ -42,7 +47,7 @@ fn the_form_comes_back_with_its_recording() {
     let path = w.doc().path.clone();
     w.run("close");
     w.start(&path);
-    assert_eq!(w.doc().numbers, Numbers::Float);
+    assert_eq!(w.doc().numbers, NumberFormat::Float);
     assert!(w.has("Values in float"));
 }
 

@@ -4,8 +4,8 @@ use crate::common::Window;
 use crate::common::drawn::{TWICE, drawn};
 use crate::common::net::net;
 use kinescope::document::moment::Selection;
-use kinescope::panels::inputs::Show;
-use kinescope::panels::screen::What;
+use kinescope::panels::inputs::ViewMode;
+use kinescope::panels::screen::PictureKind;
 use kinescope::theme::ThemeChoice;
 use trace_core::recording::ElementType;
 
@@ -41,13 +41,13 @@ fn shader_light() {
 }
 
 /// The screen of a recording that draws, a pixel of it chosen.
-fn screen(name: &str, what: What, theme: ThemeChoice) {
+fn screen(name: &str, what: PictureKind, theme: ThemeChoice) {
     let mut w = Window::themed(drawn(), theme);
     w.app().settings.hints_read = 9;
     w.run("show-screen");
     w.run("last-event");
     w.views().screen.pixel = Some(TWICE);
-    w.views().screen.what = what;
+    w.views().screen.picture_kind = what;
     w.settle();
     w.harness.snapshot(name);
 }
@@ -122,17 +122,17 @@ fn device_memory_light() {
 
 #[test]
 fn screen_dark() {
-    screen("screen_dark", What::Stores, ThemeChoice::Dark);
+    screen("screen_dark", PictureKind::Stores, ThemeChoice::Dark);
 }
 
 #[test]
 fn screen_light() {
-    screen("screen_light", What::Stores, ThemeChoice::Light);
+    screen("screen_light", PictureKind::Stores, ThemeChoice::Light);
 }
 
 #[test]
 fn screen_difference_dark() {
-    screen("screen_difference_dark", What::Difference, ThemeChoice::Dark);
+    screen("screen_difference_dark", PictureKind::Difference, ThemeChoice::Dark);
 }
 
 /// A page-table entry that the CPU wrote between two jobs, with what wrote and read it.
@@ -156,7 +156,7 @@ fn pixel_light() {
     w.app().settings.hints_read = 9;
     w.run("show-inputs");
     w.doc().select(Selection::Buffer("src".into()));
-    w.views().inputs.show = Some(Show::Picture);
+    w.views().inputs.show = Some(ViewMode::Picture);
     w.views().inputs.shape = Some(("src".into(), kinescope::panels::inputs::shape::rows(64 * 48, 64)));
     w.settle();
     w.click("Picture of src");

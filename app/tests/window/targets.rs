@@ -40,7 +40,7 @@ fn of_pci(vendor: u16, device: u16) -> Recording {
 }
 
 fn has_qemu() -> bool {
-    qemu::installed().is_ok()
+    qemu::check_installed().is_ok()
 }
 
 #[test]

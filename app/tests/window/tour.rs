@@ -3,7 +3,7 @@
 use crate::common::Window;
 use kinescope::commands::COMMANDS;
 use kinescope::theme::ThemeChoice;
-use kinescope::window::{App, Chosen, Settings, Setup, Tour};
+use kinescope::window::{App, PickResult, Settings, Setup, Tour};
 use std::sync::Arc;
 
 fn step(w: &mut Window) -> Option<usize> {
@@ -19,7 +19,7 @@ fn taken(mut w: Window) -> Window {
     assert!(w.has("Here for the first time?"));
     w.click("Take the tour");
     w.settle();
-    assert_eq!(step(&mut w), Some(1), "{:?}", w.app().failed());
+    assert_eq!(step(&mut w), Some(1), "{:?}", w.app().last_error());
     w
 }
 
@@ -68,7 +68,7 @@ fn the_tour_goes_on_as_its_commands_are_run() {
     assert!(w.doc().replay.outcome.is_some() && w.shows("compare"));
     w.run("compare-outcome");
     w.settle();
-    assert!(w.has("That was the tour") && w.doc().comparing.done.is_some());
+    assert!(w.has("That was the tour") && w.doc().comparison.done.is_some());
     w.click("On in the tour");
     assert!(w.app().tour.is_none() && w.doc().changes().is_empty());
 }
@@ -121,7 +121,7 @@ fn the_tour_names_keys_as_the_person_has_them() {
         settings: Some(settings),
         theme: Some(ThemeChoice::Dark),
         board: None,
-        chooser: Arc::new(|_| Chosen::Nothing),
+        chooser: Arc::new(|_| PickResult::Cancelled),
         commands: COMMANDS,
     };
     *w.app() = App::new(&ctx, setup);

@@ -108,9 +108,9 @@ impl Agent {
     fn listens(&self) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let client = KeyStore::open(&self.folder.path().join("client")).unwrap();
-        self.keys.pin("window", client.own().public(), "").unwrap();
+        self.keys.pin("window", client.key_pair().public(), "").unwrap();
         let address = listener.local_addr().unwrap().to_string();
-        client.pin("box", self.keys.own().public(), &address).unwrap();
+        client.pin("box", self.keys.key_pair().public(), &address).unwrap();
         let server = self.server.clone();
         std::thread::spawn(move || server.serve_tcp(&listener).unwrap());
     }
@@ -158,9 +158,9 @@ fn served(by: Containment, keys: &Arc<KeyStore>, writes: &Arc<AtomicU64>) -> Ser
 fn a_board_named_at_the_start_says_what_contains_it_before_the_person_is_asked_once() {
     let agent = Agent::with(Containment::None);
     let mut w = agent.window();
-    assert_eq!(w.doc().safety(), Safety::Unasked);
+    assert_eq!(w.doc().safety(), Safety::Unqueried);
     assert!(w.has("Safety: ! plan not made"));
-    assert!(w.doc().safety_told().contains("a replay asks the board first"));
+    assert!(w.doc().describe_safety().contains("a replay asks the board first"));
     w.run("replay");
     assert_eq!(w.doc().replay.error, None);
     assert_eq!(w.app().confirm, Some("replay"));

@@ -2,13 +2,13 @@
 
 use super::Add;
 use crate::plans;
-use replay_engine::run::Left;
+use replay_engine::run::ArtifactsHeader;
 use replay_engine::wire::delta::{Outline, Step};
 use replay_engine::wire::message::{
-    DeviceState, LeaseReply, LeaseRequest, PagesReply, PagesRequest, PairMessage, Part, RunReply, RunRequest,
+    DeviceState, LeaseReply, LeaseRequest, PagesReply, PagesRequest, PairMessage, PlanPart, RunReply, RunRequest,
     SessionRefusal, SessionReply,
 };
-use replay_engine::wire::{Concern, Preamble, Word, first_piece};
+use replay_engine::wire::{Preamble, PreambleWord, Topic, first_piece};
 use serde::Serialize;
 
 const KEYS: &str = r#"version = 1
@@ -32,8 +32,8 @@ fn message<T: Serialize>(kind: u8, message: &T) -> Vec<u8> {
 }
 
 /// What of a run's material is small.
-fn left() -> Left {
-    Left {
+fn left() -> ArtifactsHeader {
+    ArtifactsHeader {
         spaces: vec![(1, 0x88, 0x4e)],
         host_pages: vec![1],
         frames: vec![(0x10_0000, 1)],
@@ -42,7 +42,7 @@ fn left() -> Left {
 }
 
 /// What an agent sends of a run: the length of what is small, that, the length of the events, these, page images.
-fn material(left: &Left, events: &[u8], images: &[u8]) -> Vec<u8> {
+fn material(left: &ArtifactsHeader, events: &[u8], images: &[u8]) -> Vec<u8> {
     let left = trace_core::encode::to_bytes(left).unwrap_or_default();
     let length = |bytes: &[u8]| (bytes.len() as u32).to_le_bytes().to_vec();
     [length(&left), left, length(events), events.to_vec(), images.to_vec()].concat()
@@ -52,7 +52,7 @@ fn material(left: &Left, events: &[u8], images: &[u8]) -> Vec<u8> {
 pub fn add(add: Add<'_>) {
     add("key_store", "two-peers", KEYS.into());
     add("key_store", "board", b"agent:board-1/mali-g71".to_vec());
-    let preamble = Preamble::own(Word::Session).to_bytes().to_vec();
+    let preamble = Preamble::new(PreambleWord::Session).to_bytes().to_vec();
     add("wire", "preamble", [vec![0], preamble].concat());
     let info = plans::device();
     let state = DeviceState {
@@ -85,7 +85,7 @@ pub fn add(add: Add<'_>) {
     let refused = RunReply::Uncontained { device: "d".into() };
     add("wire", "uncontained-run", message(8, &refused));
     add("wire", "granted", message(4, &LeaseReply::Granted(Box::new(info))));
-    let part = |bytes| Part { bytes, digest: [1; 32] };
+    let part = |bytes| PlanPart { bytes, digest: [1; 32] };
     let offer = PagesRequest::Offer {
         head: part(5000),
         body: part(100),
@@ -126,10 +126,10 @@ pub fn add(add: Add<'_>) {
     ]
     .concat();
     add("outcome", "events", material(&left(), &events, &[0x5a; 4096]));
-    add("outcome", "nothing", material(&Left::default(), &[], &[]));
+    add("outcome", "nothing", material(&ArtifactsHeader::default(), &[], &[]));
     add("wire", "start", message(7, &RunRequest::Start { repeat: 2 }));
     add("wire", "progress", message(8, &RunReply::Progress(5)));
-    let piece = first_piece(Concern::Run, b"\0\0\0\0\x05\0\0\0")
+    let piece = first_piece(Topic::Run, b"\0\0\0\0\x05\0\0\0")
         .map(|(p, _)| p)
         .unwrap_or_default();
     let length = (piece.len() as u16).to_le_bytes();

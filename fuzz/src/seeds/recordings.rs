@@ -47,12 +47,12 @@ pub fn add(add: Add<'_>) {
     );
     add("rd", "packed", packed.to_vec());
     let small = without_blocks(&recording()).unwrap_or_default();
-    let apart = parts::take_apart(&small);
+    let apart = parts::split(&small);
     let second = [
         apart.clone(),
         parts::end_of_commit(false),
-        parts::named(15, "note", b"more", false),
-        parts::named(16, trace_core::timeline::SECTION, &timeline(), true),
+        parts::named_section(15, "note", b"more", false),
+        parts::named_section(16, trace_core::timeline::SECTION, &timeline(), true),
         parts::end_of_commit(true),
     ];
     add("derived", "timeline", [vec![0], timeline()].concat());
@@ -60,18 +60,18 @@ pub fn add(add: Add<'_>) {
     add("container", "small", small);
     let blocks = container::to_bytes(&recording()).unwrap_or_default();
     add("container", "blocks", blocks);
-    add("container_resealed", "blocks", parts::in_blocks(apart.clone()));
+    add("container_resealed", "blocks", parts::with_blocks(apart.clone()));
     add(
         "container_resealed",
         "blocks-two-commits",
-        parts::in_blocks(second.concat()),
+        parts::with_blocks(second.concat()),
     );
     add("container_resealed", "small", apart);
     add("container_resealed", "two-commits", second.concat());
     add(
         "container_resealed",
         "write-value",
-        parts::take_apart(include_bytes!("../../../sample-traces/write-value.kine")),
+        parts::split(include_bytes!("../../../sample-traces/write-value.kine")),
     );
 }
 
@@ -238,7 +238,7 @@ pub fn recording() -> Recording {
         page: 1,
     };
     events.host_write(50, 1, row);
-    events.undecoded(60, 1, 0, UndecodedRow::of_instruction(0x3ff0, 0xf3_a5f6));
+    events.undecoded(60, 1, 0, UndecodedRow::from_instruction(0x3ff0, 0xf3_a5f6));
     let given = DmaMapRow {
         bus: PAGE,
         bytes: 4096,

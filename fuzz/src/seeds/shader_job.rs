@@ -4,7 +4,7 @@ use super::Add;
 use crate::shader_job::{DATA, JOB, Parts};
 use std::path::Path;
 use trace_core::GpuVa;
-use trace_core::jobs::{Dispatch, GpuMemory, Payload, chain, code, memory_at_submits};
+use trace_core::jobs::{Dispatch, GpuMemory, Payload, decode_code, memory_at_submits, read_chain};
 use trace_core::progress::Progress;
 use trace_core::registers::RegisterMap;
 
@@ -29,7 +29,7 @@ pub(super) fn code_of_sample(sample: &str) -> Option<Vec<u8>> {
 }
 
 /// The first job of a sample.
-struct First {
+struct FirstJob {
     dispatch: Option<Dispatch>,
     state: Vec<u32>,
     code: Vec<u8>,
@@ -38,7 +38,7 @@ struct First {
 }
 
 /// Takes it out of the recording.
-fn first_job(sample: &str) -> Option<First> {
+fn first_job(sample: &str) -> Option<FirstJob> {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../sample-traces/{sample}.kine"));
     let r = trace_core::import::open(&file, &Progress::new()).ok()?;
     let map = RegisterMap::for_gpu(r.facts.identity.gpu_id)?;
@@ -51,7 +51,7 @@ fn first_job(sample: &str) -> Option<First> {
     let (submit, _) = write(0x18e0)?;
     let head = write(0x18c0)?.1 | write(0x18c4)?.1 << 32;
     let memory = memory_at_submits(&r, map, &[submit]).pop()??;
-    let found = chain(&memory, GpuVa(head));
+    let found = read_chain(&memory, GpuVa(head));
     let Payload::Compute(compute) = &found.jobs.first()?.payload else {
         return None;
     };
@@ -64,7 +64,7 @@ fn first_job(sample: &str) -> Option<First> {
     };
     let state = words(compute.state.0, 16)?;
     let renderer = compute.renderer?;
-    let whole = code(&memory, renderer.shader);
+    let whole = decode_code(&memory, renderer.shader);
     let mut shader = vec![0; usize::try_from(whole.bytes()).ok()?];
     if !memory.read(renderer.shader, &mut shader) {
         return None;
@@ -80,7 +80,7 @@ fn first_job(sample: &str) -> Option<First> {
             None => word,
         })
         .collect();
-    Some(First {
+    Some(FirstJob {
         dispatch: found.jobs.first()?.dispatch,
         state,
         code: shader,

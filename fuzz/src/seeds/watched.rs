@@ -2,11 +2,11 @@
 
 use super::Add;
 use crate::watched::{BASE, BYTES};
-use trace_core::calls::{Sight, Watched};
+use trace_core::calls::{MemorySample, MemoryTrace};
 
 /// Adds the seeds.
 pub fn add(add: Add<'_>) {
-    let sight = |at: u64, moment: u64, content: u64| Sight {
+    let sight = |at: u64, moment: u64, content: u64| MemorySample {
         at,
         moment,
         bytes: 4096,
@@ -26,7 +26,7 @@ pub fn add(add: Add<'_>) {
         ("changes", true, sights, content),
         ("nothing", false, Vec::new(), Vec::new()),
     ] {
-        let made = Watched::new("cuda:0", 1..6, whole, all.clone(), sights, content);
+        let made = MemoryTrace::new("cuda:0", 1..6, whole, all.clone(), sights, content);
         if let Ok(bytes) = made.and_then(|w| w.to_bytes()) {
             add("watched", name, bytes);
         }

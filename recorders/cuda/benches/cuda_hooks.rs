@@ -1,7 +1,8 @@
 //! What a call of the CUDA driver costs more with the recorder's library: where nothing is recorded, and where it is.
 //!
-//! The library is the real one. It is loaded into a process of this program with a driver that does nothing (`driver.c`),
-//! whose functions are asked for as programs do; each case is a process of its own, the first one without the library.
+//! The library is the real one. It is loaded into a process of this program with a driver that does nothing
+//! (`driver.c`), whose functions are asked for as programs do; each case is a process of its own, the first one without
+//! the library.
 #![allow(
     unsafe_code,
     reason = "calls functions of a C library, as a program of CUDA does; why each is sound stands at it"
@@ -169,7 +170,7 @@ const MEASURED: [Measured; 4] = [
     ("cuMemcpyHtoDAsync, 64 bytes", copy, None),
 ];
 /// How much more a call may take that is not recorded.
-const MOST_OUTSIDE: f64 = 100.0;
+const MAX_OUTSIDE: f64 = 100.0;
 
 #[divan::bench]
 fn query_a_stream(bencher: Bencher<'_, '_>) {
@@ -281,7 +282,7 @@ fn all() {
             let more = row[n] - plain[n];
             let most = match case.name {
                 "recorded" => *most,
-                _ => Some(MOST_OUTSIDE),
+                _ => Some(MAX_OUTSIDE),
             };
             let aim = match most {
                 Some(most) if more > most => {

@@ -1,7 +1,7 @@
 //! Calls that take and give back memory of the device, and contexts that take theirs with them.
 
-use crate::leaving::Until;
-use crate::memory::{NotServed, Served};
+use crate::deferred_frees::FreeCondition;
+use crate::memory::{DriverMemoryKind, WindowRefusal};
 use crate::pools;
 use crate::recorder::{Form, Recorder, When, is_ok, lock};
 use crate::resolve::driver;
@@ -9,15 +9,15 @@ use cuda_driver::{
     CuContext, CuDevicePtr, CuEvent, CuMemPool, CuResult, CuStream, CudaError, EVENT_NO_TIMING, INVALID_HANDLE,
     OUT_OF_MEMORY, POINTER_MANAGED, SUCCESS,
 };
-use cuda_session::{Begun, With};
+use cuda_session::{CallStart, EntryPayload};
 use std::sync::atomic::Ordering;
 use trace_core::recording::{AllocationKind, AllocationRow, CallEvent, OrderRow};
 
 type Call<'a> = &'a mut dyn FnMut() -> CuResult;
 
-pub(crate) fn told(
+pub(crate) fn record_allocation(
     r: &Recorder,
-    begun: Begun,
+    begun: CallStart,
     kind: AllocationKind,
     at: u64,
     bytes: u64,
@@ -30,24 +30,24 @@ pub(crate) fn told(
         kind: kind as u32,
         stream,
         result,
-        took: begun.took(),
+        took: begun.elapsed_ns(),
     };
-    r.hand(begun, CallEvent::Allocation(row), With::Nothing);
+    r.record(begun, CallEvent::Allocation(row), EntryPayload::Nothing);
 }
 
 /// Waits for what a context has; `None`: for the calling thread's.
-pub(crate) fn wait_for(context: Option<usize>) -> Result<(), CudaError> {
+pub(crate) fn wait_for_context(context: Option<usize>) -> Result<(), CudaError> {
     let d = driver();
     let Some(context) = context else {
         // SAFETY: waits, as the driver's own function does before it gives memory back.
         return unsafe { d.cuCtxSynchronize() };
     };
     // SAFETY: as above.
-    within(context, || unsafe { d.cuCtxSynchronize() })
+    with_context(context, || unsafe { d.cuCtxSynchronize() })
 }
 
 /// Does something with a context as the thread's.
-fn within<T>(context: usize, work: impl FnOnce() -> Result<T, CudaError>) -> Result<T, CudaError> {
+fn with_context<T>(context: usize, work: impl FnOnce() -> Result<T, CudaError>) -> Result<T, CudaError> {
     let d = driver();
     let mut before: CuContext = std::ptr::null_mut();
     // SAFETY: a context that is not destroyed, as far as is known.
@@ -59,21 +59,21 @@ fn within<T>(context: usize, work: impl FnOnce() -> Result<T, CudaError>) -> Res
 }
 
 /// `bytes` bytes from the window: their address. `None`: the driver shall serve them.
-fn take(r: &Recorder, bytes: u64) -> Option<u64> {
+fn allocate_in_window(r: &Recorder, bytes: u64) -> Option<u64> {
     if bytes == 0 {
         return None;
     }
     let taken = lock(&r.memory).take(r, bytes);
     match taken {
         Ok(at) => Some(at),
-        Err(NotServed::NoWindow) => None,
-        Err(NotServed::Refused) => {
+        Err(WindowRefusal::NoWindow) => None,
+        Err(WindowRefusal::Refused) => {
             // What leaves may be enough.
-            let here = crate::memory::context();
+            let here = crate::memory::current_context();
             let memory = lock(&r.memory);
-            let (leaving, idle) = (memory.is_leaving(), memory.idle_in(here));
+            let (leaving, idle) = (memory.has_deferred_frees(), memory.list_idle(here));
             drop(memory);
-            if !leaving || r.captures.load(Ordering::Relaxed) > 0 || wait_for(None).is_err() {
+            if !leaving || r.captures.load(Ordering::Relaxed) > 0 || wait_for_context(None).is_err() {
                 return None;
             }
             let mut memory = lock(&r.memory);
@@ -84,20 +84,26 @@ fn take(r: &Recorder, bytes: u64) -> Option<u64> {
 }
 
 /// An allocation that the driver serves.
-fn own(r: &Recorder, call: Call<'_>, at: *mut CuDevicePtr, bytes: u64, served: Served) -> CuResult {
+fn allocate_by_driver(
+    r: &Recorder,
+    call: Call<'_>,
+    at: *mut CuDevicePtr,
+    bytes: u64,
+    served: DriverMemoryKind,
+) -> CuResult {
     let result = call();
     if is_ok(result) && !at.is_null() {
         // SAFETY: the driver has put the answer there.
         let address = unsafe { *at };
         // Of pools of every origin the driver knows whether the host reaches their memory.
         let served = match served {
-            Served::Plain if is_managed(address) => Served::Managed,
+            DriverMemoryKind::Plain if is_managed(address) => DriverMemoryKind::Managed,
             served => served,
         };
-        if served == Served::Managed {
-            crate::shared::note(address, bytes);
+        if served == DriverMemoryKind::Managed {
+            crate::shared_memory::add_range(address, bytes);
         }
-        lock(&r.memory).served(address, bytes, served);
+        lock(&r.memory).add_driver_allocation(address, bytes, served);
     }
     result
 }
@@ -112,7 +118,11 @@ fn is_managed(at: u64) -> bool {
 
 /// An allocation from the window, or by the driver where that has none: what is answered.
 fn serve(r: &Recorder, call: Call<'_>, at: *mut CuDevicePtr, bytes: u64, wanted: bool) -> CuResult {
-    let served = if at.is_null() || !wanted { None } else { take(r, bytes) };
+    let served = if at.is_null() || !wanted {
+        None
+    } else {
+        allocate_in_window(r, bytes)
+    };
     match served {
         Some(address) => {
             // SAFETY: the program's place for the answer, which is not null.
@@ -120,19 +130,20 @@ fn serve(r: &Recorder, call: Call<'_>, at: *mut CuDevicePtr, bytes: u64, wanted:
             SUCCESS
         }
         None => {
-            let result = own(r, call, at, bytes, Served::Plain);
+            let result = allocate_by_driver(r, call, at, bytes, DriverMemoryKind::Plain);
             let first = lock(&r.memory).device();
             if is_ok(result)
                 && first >= 0
-                && let Some((_, device)) = crate::memory::here().filter(|(_, device)| *device != first)
+                && let Some((_, device)) =
+                    crate::memory::current_context_and_device().filter(|(_, device)| *device != first)
             {
-                r.not_recorded(
+                r.note_not_recorded(
                     "another device",
                     format!("the program takes memory of device {device} beside that of device {first}: a replay does all of it on one device"),
                 );
             }
             if is_ok(result) && wanted && lock(&r.memory).device() >= 0 && bytes > 0 {
-                r.not_recorded(
+                r.note_not_recorded(
                     "window",
                     "some memory was not served from the window, which had no room or no memory for it or is of another device: a replay may not find its addresses free",
                 );
@@ -154,12 +165,12 @@ fn address_of(at: *mut CuDevicePtr, result: CuResult) -> u64 {
 
 /// `cuMemAlloc`.
 pub(crate) fn alloc(r: &Recorder, _form: Form, call: Call<'_>, at: *mut CuDevicePtr, bytes: usize) -> CuResult {
-    r.tell_device();
-    let begun = r.session.begun();
+    r.record_device();
+    let begun = r.session.start_call();
     let bytes = bytes as u64;
     let result = serve(r, call, at, bytes, true);
     let address = address_of(at, result);
-    told(r, begun, AllocationKind::Take, address, bytes, OrderRow::NONE, result);
+    record_allocation(r, begun, AllocationKind::Take, address, bytes, OrderRow::NONE, result);
     result
 }
 
@@ -175,8 +186,8 @@ pub(crate) fn alloc_pitch(
     height: usize,
     _element: u32,
 ) -> CuResult {
-    r.tell_device();
-    let begun = r.session.begun();
+    r.record_device();
+    let begun = r.session.start_call();
     // Drivers round rows up to this much.
     let row = width.checked_next_multiple_of(512);
     let bytes = row.and_then(|r| r.checked_mul(height)).filter(|b| *b > 0);
@@ -195,7 +206,7 @@ pub(crate) fn alloc_pitch(
         unsafe { *pitch = row };
     }
     let address = address_of(at, result);
-    told(r, begun, AllocationKind::Take, address, bytes, OrderRow::NONE, result);
+    record_allocation(r, begun, AllocationKind::Take, address, bytes, OrderRow::NONE, result);
     result
 }
 
@@ -208,12 +219,12 @@ pub(crate) fn alloc_managed(
     bytes: usize,
     _flags: u32,
 ) -> CuResult {
-    r.tell_device();
-    let begun = r.session.begun();
-    let result = own(r, call, at, bytes as u64, Served::Managed);
+    r.record_device();
+    let begun = r.session.start_call();
+    let result = allocate_by_driver(r, call, at, bytes as u64, DriverMemoryKind::Managed);
     let address = address_of(at, result);
     let kind = AllocationKind::TakeManaged;
-    told(r, begun, kind, address, bytes as u64, OrderRow::NONE, result);
+    record_allocation(r, begun, kind, address, bytes as u64, OrderRow::NONE, result);
     result
 }
 
@@ -226,7 +237,7 @@ pub(crate) fn alloc_async(
     bytes: usize,
     stream: CuStream,
 ) -> CuResult {
-    taken_in_order(r, form, call, at, bytes, stream, None)
+    allocate_in_stream(r, form, call, at, bytes, stream, None)
 }
 
 /// `cuMemAllocFromPoolAsync`.
@@ -239,10 +250,10 @@ pub(crate) fn alloc_from_pool(
     pool: CuMemPool,
     stream: CuStream,
 ) -> CuResult {
-    taken_in_order(r, form, call, at, bytes, stream, Some(pool))
+    allocate_in_stream(r, form, call, at, bytes, stream, Some(pool))
 }
 
-fn taken_in_order(
+fn allocate_in_stream(
     r: &Recorder,
     form: Form,
     call: Call<'_>,
@@ -251,65 +262,65 @@ fn taken_in_order(
     stream: CuStream,
     pool: Option<CuMemPool>,
 ) -> CuResult {
-    r.tell_device();
-    let begun = r.session.begun();
+    r.record_device();
+    let begun = r.session.start_call();
     let bytes = bytes as u64;
     // Memory of a graph that is captured is the graph's own.
     let mut kind = AllocationKind::TakeInOrder;
-    let result = if r.captured(stream, form) == 0 {
-        let may = pools::may_serve(r, pool);
+    let result = if r.capture_flag(stream, form) == 0 {
+        let may = pools::can_serve(r, pool);
         let result = serve(r, call, at, bytes, may);
         let address = address_of(at, result);
         if !may && address != 0 {
-            match lock(&r.memory).shared_at(address) {
+            match lock(&r.memory).find_shared(address) {
                 Some(range) if range.managed => kind = AllocationKind::TakeManaged,
-                _ => pools::served_by_driver(r),
+                _ => pools::note_driver_pool(r),
             }
         }
         result
     } else {
-        r.not_recorded(
+        r.note_not_recorded(
             "memory of graphs",
             "the program has graphs that take memory by themselves: what it holds is not in the recording, and its addresses may not be free for a replay",
         );
-        own(r, call, at, bytes, Served::OfGraph)
+        allocate_by_driver(r, call, at, bytes, DriverMemoryKind::OfGraph)
     };
     let address = address_of(at, result);
-    let stream = r.stream(stream, form);
-    told(r, begun, kind, address, bytes, stream, result);
+    let stream = r.stream_number(stream, form);
+    record_allocation(r, begun, kind, address, bytes, stream, result);
     result
 }
 
 /// `cuMemFree`.
 pub(crate) fn free(r: &Recorder, _form: Form, call: Call<'_>, at: CuDevicePtr) -> CuResult {
-    let begun = r.session.begun();
+    let begun = r.session.start_call();
     let mut memory = lock(&r.memory);
-    let Some((bytes, context)) = memory.piece(at) else {
-        let bytes = memory.unserved(at);
+    let Some((bytes, context)) = memory.find_piece(at) else {
+        let bytes = memory.remove_driver_allocation(at);
         drop(memory);
         let result = call();
         if at != 0 && r.is_inside() {
             r.all_done(Some(result));
             lock(&r.shared).forget(at);
             let bytes = bytes.unwrap_or(0);
-            told(r, begun, AllocationKind::Give, at, bytes, OrderRow::NONE, result);
+            record_allocation(r, begun, AllocationKind::Give, at, bytes, OrderRow::NONE, result);
         }
         return result;
     };
     let result = if r.captures.load(Ordering::Relaxed) > 0 {
         // A wait would end the capture: the memory goes with the next one that is allowed.
-        memory.leave(at, Until::Idle);
+        memory.defer_free(at, FreeCondition::Idle);
         SUCCESS
     } else {
-        let idle = memory.idle_in(context);
+        let idle = memory.list_idle(context);
         // Nobody waits for the lock while this waits for the device.
         drop(memory);
-        let other = crate::memory::context() != context;
-        match wait_for((other && context != 0).then_some(context)) {
+        let other = crate::memory::current_context() != context;
+        match wait_for_context((other && context != 0).then_some(context)) {
             Ok(()) => {
                 let mut memory = lock(&r.memory);
                 memory.reclaim(r, &idle);
-                let given = memory.give(at);
+                let given = memory.free(at);
                 drop(memory);
                 r.context_done(context);
                 given.err().and_then(|e| e.result()).unwrap_or(SUCCESS)
@@ -317,48 +328,50 @@ pub(crate) fn free(r: &Recorder, _form: Form, call: Call<'_>, at: CuDevicePtr) -
             Err(e) => e.result().unwrap_or(SUCCESS),
         }
     };
-    told(r, begun, AllocationKind::Give, at, bytes, OrderRow::NONE, result);
+    record_allocation(r, begun, AllocationKind::Give, at, bytes, OrderRow::NONE, result);
     result
 }
 
 /// `cuMemFreeAsync`: the memory goes when the stream has come so far.
 pub(crate) fn free_async(r: &Recorder, form: Form, call: Call<'_>, at: CuDevicePtr, stream: CuStream) -> CuResult {
-    let begun = r.session.begun();
-    let piece = lock(&r.memory).piece(at);
+    let begun = r.session.start_call();
+    let piece = lock(&r.memory).find_piece(at);
     let (result, bytes) = match piece {
-        Some((bytes, context)) if r.captured(stream, form) == 0 => (leave(r, form, at, context, stream), bytes),
+        Some((bytes, context)) if r.capture_flag(stream, form) == 0 => {
+            (free_in_stream(r, form, at, context, stream), bytes)
+        }
         _ => {
-            let bytes = lock(&r.memory).unserved(at).unwrap_or(0);
+            let bytes = lock(&r.memory).remove_driver_allocation(at).unwrap_or(0);
             lock(&r.shared).forget(at);
             (call(), bytes)
         }
     };
-    if r.takes(When::Work) {
-        let stream = r.stream(stream, form);
-        told(r, begun, AllocationKind::GiveInOrder, at, bytes, stream, result);
+    if r.is_recorded(When::Work) {
+        let stream = r.stream_number(stream, form);
+        record_allocation(r, begun, AllocationKind::GiveInOrder, at, bytes, stream, result);
     }
     result
 }
 
 /// Memory of the window goes when a stream has done what it has now.
-fn leave(r: &Recorder, form: Form, at: u64, context: usize, stream: CuStream) -> CuResult {
+fn free_in_stream(r: &Recorder, form: Form, at: u64, context: usize, stream: CuStream) -> CuResult {
     let real = Recorder::real_stream(stream, form);
-    let until = match put_event(real) {
-        Ok(event) => Until::Event(event),
+    let until = match record_event(real) {
+        Ok(event) => FreeCondition::Event(event),
         // The stream may be of another context than the calling thread's: of the memory's own, most likely.
-        Err(e) if e.result() == Some(INVALID_HANDLE) && context != crate::memory::context() => {
-            within(context, || put_event(real)).map_or(Until::Gone, Until::Event)
+        Err(e) if e.result() == Some(INVALID_HANDLE) && context != crate::memory::current_context() => {
+            with_context(context, || record_event(real)).map_or(FreeCondition::Gone, FreeCondition::Event)
         }
         Err(e) => return e.result().unwrap_or(OUT_OF_MEMORY),
     };
     let mut memory = lock(&r.memory);
     memory.reclaim(r, &[]);
-    memory.leave(at, until);
+    memory.defer_free(at, until);
     SUCCESS
 }
 
 /// Puts an event of the recorder's own behind what a stream has.
-fn put_event(stream: CuStream) -> Result<usize, CudaError> {
+fn record_event(stream: CuStream) -> Result<usize, CudaError> {
     let d = driver();
     let mut event: CuEvent = std::ptr::null_mut();
     // SAFETY: a place for the answer, and a stream of the program's.

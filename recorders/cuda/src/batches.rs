@@ -1,12 +1,12 @@
-//! Copies in batches: each of them is a copy by itself, in the order in which they are listed, which is one of those that the
-//! device may take.
+//! Copies in batches: each of them is a copy by itself, in the order in which they are listed, which is one of those
+//! that the device may take.
 
-use crate::copies::{Where, unified};
+use crate::copies::{CopyStream, unified};
 use crate::recorder::{Recorder, is_ok};
 use cuda_driver::{CuDevicePtr, CuResult};
 
-/// Most copies of a batch.
-const MOST: usize = 1 << 20;
+/// Maximum number of copies of a batch.
+const MAX_BATCH_COPIES: usize = 1 << 20;
 
 /// `cuMemcpyBatchAsync`.
 ///
@@ -14,7 +14,7 @@ const MOST: usize = 1 << 20;
 /// There are as many places, sources and sizes as are told, as the driver asks for.
 pub(crate) unsafe fn copies(
     r: &Recorder,
-    at: Where,
+    at: CopyStream,
     call: &mut dyn FnMut() -> CuResult,
     to: *const CuDevicePtr,
     from: *const CuDevicePtr,
@@ -24,8 +24,8 @@ pub(crate) unsafe fn copies(
     if to.is_null() || from.is_null() || bytes.is_null() {
         return call();
     }
-    if count > MOST {
-        return crate::unseen::forward(r, call, crate::unseen::BATCHES);
+    if count > MAX_BATCH_COPIES {
+        return crate::unsupported::forward(r, call, crate::unsupported::BATCHES);
     }
     let mut result = None;
     for n in 0..count {

@@ -1,18 +1,18 @@
-//! Code: modules and libraries that the program loads, and the functions in them. Code is stored when a function of it is
-//! first used, and of a container only what the device runs.
+//! Code: modules and libraries that the program loads, and the functions in them. Code is stored when a function of it
+//! is first used, and of a container only what the device runs.
 
 mod owners;
 mod parameters;
 
 pub(crate) use owners::module_of;
 
-use crate::images::{Source, code_of, find_source, read_file};
-use crate::memory::here;
+use crate::images::{ImageSource, extract_code, find_source, read_file};
+use crate::memory::current_context_and_device;
 use crate::recorder::{ByHandle, Recorder, is_ok, lock};
 use crate::resolve::driver;
-use cuda_code::{Capability, cubin::Cubin, names::demangled, ptx::Ptx};
+use cuda_code::{Capability, cubin::Cubin, names::demangle, ptx::Ptx};
 use cuda_driver::{
-    CuDevice, CuDevicePtr, CuFunction, CuKernel, CuResult, FUNCTION_LOCAL, FUNCTION_MOST_THREADS, FUNCTION_REGISTERS,
+    CuDevice, CuDevicePtr, CuFunction, CuKernel, CuResult, FUNCTION_LOCAL, FUNCTION_MAX_THREADS, FUNCTION_REGISTERS,
     FUNCTION_SHARED, POINTER_MANAGED,
 };
 use libc::{c_char, c_void};
@@ -25,7 +25,7 @@ use trace_core::recording::{CallFunction, CallGlobal, CallModule, CodeKind};
 
 /// What is known of a function that is launched.
 #[derive(Clone, Debug)]
-pub(crate) struct Known {
+pub(crate) struct FunctionInfo {
     /// Its number in the recording.
     pub number: u32,
     /// Offset and size of each parameter; `None`: nobody knows.
@@ -33,17 +33,17 @@ pub(crate) struct Known {
     /// Bytes of its parameter buffer.
     pub bytes: u32,
     /// Whether its launches are recorded one by one.
-    pub wanted: bool,
+    pub is_selected: bool,
     /// Whether it exchanges memory with other devices or processes: a kernel of NCCL.
     pub collective: bool,
 }
 
 #[derive(Debug)]
-struct Loaded {
+struct LoadedCode {
     /// How much was loaded before it.
     place: u64,
     library: bool,
-    source: Source,
+    source: ImageSource,
     origin: String,
     /// Its number in the recording, once a function of it was used, or a variable was asked for.
     number: Option<u32>,
@@ -63,7 +63,7 @@ struct Loaded {
 
 /// A kernel or a function by its handle.
 #[derive(Debug)]
-struct Named {
+struct NamedFunction {
     name: String,
     owner: usize,
     kernel: bool,
@@ -72,15 +72,15 @@ struct Named {
 /// Code that the program has loaded.
 #[derive(Debug, Default)]
 pub(crate) struct Code {
-    loaded: HashMap<usize, Loaded>,
+    loaded: HashMap<usize, LoadedCode>,
     /// How much was loaded so far.
     count: u64,
     /// What libraries are in contexts.
-    modules: HashMap<usize, owners::ModuleOf>,
+    modules: HashMap<usize, owners::LibraryModule>,
     /// Whether parameters have to be read off code: the driver does not tell them.
     reads_parameters: bool,
-    named: HashMap<usize, Named>,
-    known: HashMap<usize, Known>,
+    named: HashMap<usize, NamedFunction>,
+    known: HashMap<usize, FunctionInfo>,
     /// Variables whose places became known and that nobody asked for yet.
     fresh: Vec<(u64, u64)>,
 }
@@ -105,12 +105,12 @@ pub(crate) fn load(
     image: *const c_void,
     library: bool,
 ) -> CuResult {
-    let begun = r.session.begun();
+    let begun = r.session.start_call();
     // The program may reuse the memory as soon as the call is back.
     let (source, origin) = find_source(image as u64);
     let result = call();
     note(r, handle, result, source, origin, library);
-    r.hand_call(begun, name, None, &[image as u64], result);
+    r.record_call(begun, name, None, &[image as u64], result);
     result
 }
 
@@ -123,27 +123,27 @@ pub(crate) fn load_file(
     path: *const c_char,
     library: bool,
 ) -> CuResult {
-    let begun = r.session.begun();
+    let begun = r.session.start_call();
     let path = text(path);
     let result = call();
     let source = if is_ok(result) {
         read_file(&path)
     } else {
-        Source::Nowhere(String::new())
+        ImageSource::Missing(String::new())
     };
     note(r, handle, result, source, path, library);
-    r.hand_call(begun, name, None, &[], result);
+    r.record_call(begun, name, None, &[], result);
     result
 }
 
-fn note(r: &Recorder, handle: *mut *mut c_void, result: CuResult, source: Source, origin: String, library: bool) {
+fn note(r: &Recorder, handle: *mut *mut c_void, result: CuResult, source: ImageSource, origin: String, library: bool) {
     if is_ok(result) && !handle.is_null() {
         // SAFETY: the driver has put the answer there.
         let handle = unsafe { *handle } as usize;
         let mut code = lock(&r.code);
         code.count += 1;
         code.modules.remove(&handle);
-        let loaded = Loaded {
+        let loaded = LoadedCode {
             place: code.count,
             library,
             source,
@@ -157,7 +157,7 @@ fn note(r: &Recorder, handle: *mut *mut c_void, result: CuResult, source: Source
             context: if library {
                 0
             } else {
-                here().map_or(0, |(context, _)| context)
+                current_context_and_device().map_or(0, |(context, _)| context)
             },
         };
         code.loaded.insert(handle, loaded);
@@ -166,7 +166,7 @@ fn note(r: &Recorder, handle: *mut *mut c_void, result: CuResult, source: Source
 
 /// A module or library goes.
 pub(crate) fn unload(r: &Recorder, call: Call<'_>, name: &'static str, handle: *mut c_void) -> CuResult {
-    let begun = r.session.begun();
+    let begun = r.session.start_call();
     let result = call();
     if is_ok(result) {
         let mut code = lock(&r.code);
@@ -182,9 +182,9 @@ pub(crate) fn unload(r: &Recorder, call: Call<'_>, name: &'static str, handle: *
             }
             stays
         });
-        r.changed();
+        r.invalidate_caches();
     }
-    r.hand_call(begun, name, None, &[], result);
+    r.record_call(begun, name, None, &[], result);
     result
 }
 
@@ -202,7 +202,7 @@ pub(crate) fn named(
         // SAFETY: the driver has put the answer there.
         let handle = unsafe { *function } as usize;
         let mut code = lock(&r.code);
-        let named = Named {
+        let named = NamedFunction {
             name: text(name),
             owner: code.origin(owner as usize),
             kernel,
@@ -211,7 +211,7 @@ pub(crate) fn named(
         let was = code.named.get(&handle);
         if was.is_some_and(|was| was.name != named.name || was.owner != named.owner) {
             code.known.remove(&handle);
-            r.changed();
+            r.invalidate_caches();
         }
         code.named.insert(handle, named);
     }
@@ -240,9 +240,10 @@ pub(crate) fn variable(
         let owner = code.origin(owner as usize);
         if let Some(loaded) = code.loaded.get_mut(&owner) {
             loaded.globals.push(global);
-            // The program may copy to it, and may never launch a function of the module: a replay has to know the place.
-            loaded.enter(r);
-            loaded.tell_globals(r);
+            // The program may copy to it, and may never launch a function of the module: a replay has to know the
+            // place.
+            loaded.assign_number(r);
+            loaded.record_globals(r);
         }
     }
     result
@@ -251,9 +252,9 @@ pub(crate) fn variable(
 /// Why the code of a module is not in the recording of which only variables were asked for.
 const UNUSED: &str = "no function of it is launched";
 
-impl Loaded {
+impl LoadedCode {
     /// Its number in the recording, which it gets now where it has none.
-    fn enter(&mut self, r: &Recorder) -> u32 {
+    fn assign_number(&mut self, r: &Recorder) -> u32 {
         if let Some(number) = self.number {
             return number;
         }
@@ -264,13 +265,13 @@ impl Loaded {
             missing: UNUSED.to_owned(),
             ..Default::default()
         });
-        tables.touch();
+        tables.mark_changed();
         self.number = Some(number);
         number
     }
 
     /// Puts the variables that are known into the module's entry, where it has one.
-    fn tell_globals(&mut self, r: &Recorder) {
+    fn record_globals(&mut self, r: &Recorder) {
         let (Some(number), false) = (self.number, self.globals.is_empty()) else {
             return;
         };
@@ -284,7 +285,7 @@ impl Loaded {
                     m.globals.push(g);
                 }
             }
-            tables.touch();
+            tables.mark_changed();
         }
     }
 }
@@ -297,7 +298,7 @@ pub(crate) fn kernel_function(r: &Recorder, call: Call<'_>, function: *mut CuFun
         let handle = unsafe { *function } as usize;
         let mut code = lock(&r.code);
         if let Some(n) = code.named.get(&(kernel as usize)) {
-            let named = Named {
+            let named = NamedFunction {
                 name: n.name.clone(),
                 owner: n.owner,
                 kernel: false,
@@ -317,7 +318,7 @@ pub(crate) fn set_attribute(
     attribute: i32,
     value: i32,
 ) -> CuResult {
-    let begun = r.session.begun();
+    let begun = r.session.start_call();
     let result = call();
     if is_ok(result) {
         let known = self::function(r, function);
@@ -327,20 +328,20 @@ pub(crate) fn set_attribute(
                 Some([_, v]) => *v = value,
                 None => f.attributes.push([attribute, value]),
             }
-            tables.touch();
+            tables.mark_changed();
         }
         drop(tables);
         let arguments = [attribute as u32 as u64, value as u32 as u64];
-        r.hand_call(begun, name, Some(known.number), &arguments, result);
+        r.record_call(begun, name, Some(known.number), &arguments, result);
     }
     result
 }
 
 /// What is known of a function, asked for when it is new.
-pub(crate) fn function(r: &Recorder, handle: CuFunction) -> Known {
+pub(crate) fn function(r: &Recorder, handle: CuFunction) -> FunctionInfo {
     thread_local! {
         /// Functions that this thread launched, as of a state of [`Recorder::changes`].
-        static SEEN: RefCell<(u64, HashMap<usize, Known, ByHandle>)> = RefCell::default();
+        static SEEN: RefCell<(u64, HashMap<usize, FunctionInfo, ByHandle>)> = RefCell::default();
     }
     let changes = r.changes.load(Ordering::Acquire);
     let seen = SEEN.try_with(|seen| {
@@ -354,11 +355,11 @@ pub(crate) fn function(r: &Recorder, handle: CuFunction) -> Known {
     }
     let mut code = lock(&r.code);
     let known = code.function(r, handle);
-    let waits = code.waits(handle);
+    let waits = code.has_pending_query(handle);
     let fresh = std::mem::take(&mut code.fresh);
     drop(code);
     // What variables hold at the begin of a part of a program is in no call that is recorded.
-    if r.is_part() && r.is_inside() {
+    if r.is_partial() && r.is_inside() {
         r.snapshot_variables(fresh);
     }
     if !waits {
@@ -375,7 +376,7 @@ pub(crate) fn function(r: &Recorder, handle: CuFunction) -> Known {
 
 impl Code {
     /// Whether something of a function's module is still to be asked for.
-    fn waits(&self, handle: CuFunction) -> bool {
+    fn has_pending_query(&self, handle: CuFunction) -> bool {
         let owner = self
             .named
             .get(&(handle as usize))
@@ -384,7 +385,7 @@ impl Code {
     }
 
     /// Where variables of code lie that was used: first byte and bytes.
-    pub fn places(&self) -> Vec<(u64, u64)> {
+    pub fn list_variables(&self) -> Vec<(u64, u64)> {
         let mut all: Vec<(u64, u64)> = self.loaded.values().flat_map(|l| l.places.iter().copied()).collect();
         all.retain(|(_, bytes)| *bytes > 0);
         all.sort_unstable();
@@ -418,33 +419,33 @@ impl Code {
         });
     }
 
-    fn function(&mut self, r: &Recorder, handle: CuFunction) -> Known {
+    fn function(&mut self, r: &Recorder, handle: CuFunction) -> FunctionInfo {
         let key = handle as usize;
         let captured = r.captures.load(Ordering::Relaxed) > 0;
         if let Some(known) = self.known.get(&key) {
             let known = known.clone();
             if !captured && let Some(owner) = self.named.get(&key).map(|n| n.owner) {
-                self.ask_variables(r, owner);
+                self.query_variables(r, owner);
             }
             return known;
         }
         if !self.named.contains_key(&key) {
-            let found = self.found(r, handle, captured);
+            let found = self.find_function(r, handle, captured);
             self.named.insert(key, found);
         }
         let (name, owner, kernel) = match self.named.get(&key) {
             Some(n) => (n.name.clone(), n.owner, n.kernel),
             None => (String::new(), 0, false),
         };
-        let told = parameters::told(handle, kernel);
+        let told = parameters::query_layout(handle, kernel);
         self.reads_parameters |= told.is_none();
-        let module = self.used(r, owner, captured);
+        let module = self.store_used_module(r, owner, captured);
         let layout = told.or_else(|| self.loaded.get(&owner)?.parameters.get(&name).cloned());
         let attribute = |which| if captured { 0 } else { attribute(handle, kernel, which) };
-        let wanted = r.kernels.as_ref().is_some_and(|k| k.fit(&name));
+        let wanted = r.kernels.as_ref().is_some_and(|k| k.is_selected(&name));
         let collective = ["ncclDevKernel", "ncclKernel"].iter().any(|word| name.contains(word));
         let function = CallFunction {
-            demangled: demangled(&name).unwrap_or_default(),
+            demangled: demangle(&name).unwrap_or_default(),
             name: if name.is_empty() {
                 format!("function at {key:#x}")
             } else {
@@ -455,11 +456,11 @@ impl Code {
             registers: attribute(FUNCTION_REGISTERS),
             shared: attribute(FUNCTION_SHARED),
             local: attribute(FUNCTION_LOCAL),
-            most_threads: attribute(FUNCTION_MOST_THREADS),
+            most_threads: attribute(FUNCTION_MAX_THREADS),
             ..Default::default()
         };
         if module.is_none() {
-            r.not_recorded(
+            r.note_not_recorded(
                 "functions",
                 format!(
                     "the driver does not tell which code {} is of: launches of it cannot be replayed",
@@ -470,11 +471,11 @@ impl Code {
         let number = r.session.tables().new_function(key, function);
         let all = layout.iter().flatten();
         let bytes = all.map(|[at, bytes]| at.saturating_add(*bytes)).max();
-        let known = Known {
+        let known = FunctionInfo {
             number,
             layout: layout.map(Arc::new),
             bytes: bytes.unwrap_or(0),
-            wanted,
+            is_selected: wanted,
             collective,
         };
         self.known.insert(key, known.clone());
@@ -482,62 +483,62 @@ impl Code {
     }
 
     /// The number of a module of which a function is used; its code is stored now.
-    fn used(&mut self, r: &Recorder, owner: usize, captured: bool) -> Option<u32> {
+    fn store_used_module(&mut self, r: &Recorder, owner: usize, captured: bool) -> Option<u32> {
         let reads_parameters = self.reads_parameters;
         let loaded = self.loaded.get_mut(&owner)?;
         if !std::mem::replace(&mut loaded.stored, true) {
             let (mut kind, mut missing) = (CodeKind::default(), String::new());
             // What code runs there depends on the device, and nothing may have asked for one yet.
-            r.tell_device();
+            r.record_device();
             let capability = r.session.tables().facts.device.capability;
-            let code = code_of(&loaded.source, Capability::new(capability[0], capability[1]));
+            let code = extract_code(&loaded.source, Capability::new(capability[0], capability[1]));
             let mut bytes = None;
             match code {
                 Ok((form, code)) => {
                     kind = form;
                     loaded.variables = variables(kind, &code);
                     if reads_parameters {
-                        loaded.parameters = parameters::of_code(kind, &code);
+                        loaded.parameters = parameters::parse_layouts(kind, &code);
                     }
                     bytes = Some(code);
                 }
                 Err(why) => {
-                    r.not_recorded(
+                    r.note_not_recorded(
                         &loaded.origin,
                         format!("code that the program loaded is not in the recording: {why}"),
                     );
                     missing = why;
                 }
             }
-            let number = loaded.enter(r);
+            let number = loaded.assign_number(r);
             {
                 let mut tables = r.session.tables();
                 if let Some(module) = tables.facts.modules.get_mut(number as usize) {
                     (module.kind, module.missing) = (kind, missing);
                 }
-                tables.touch();
+                tables.mark_changed();
             }
             if let Some(bytes) = bytes {
                 r.session.store_code(number, bytes);
             }
             // What was copied is stored now.
-            if let Source::Kept(_) = loaded.source {
-                loaded.source = Source::Nowhere("it is stored already".to_owned());
+            if let ImageSource::Copied(_) = loaded.source {
+                loaded.source = ImageSource::Missing("it is stored already".to_owned());
             }
         }
         let number = loaded.number;
         if !captured {
-            self.ask_variables(r, owner);
+            self.query_variables(r, owner);
         }
         number
     }
 
     /// Asks where the variables of a module are. Not while a graph is captured: it may load the module.
-    fn ask_variables(&mut self, r: &Recorder, owner: usize) {
+    fn query_variables(&mut self, r: &Recorder, owner: usize) {
         let Some(loaded) = self.loaded.get_mut(&owner) else {
             return;
         };
-        loaded.tell_globals(r);
+        loaded.record_globals(r);
         if loaded.number.is_none() || loaded.variables.is_empty() {
             return;
         }
@@ -560,7 +561,7 @@ impl Code {
                 // SAFETY: an address that the driver has just given, and a place of four bytes for the answer.
                 let asked = unsafe { d.cuPointerGetAttribute((&raw mut managed).cast(), POINTER_MANAGED, at) };
                 if asked.is_ok() && managed != 0 {
-                    r.not_recorded(
+                    r.note_not_recorded(
                         "managed memory",
                         format!("host and device share the variable {name}: what the host writes there is not seen"),
                     );
@@ -576,7 +577,7 @@ impl Code {
                 });
             }
         }
-        loaded.tell_globals(r);
+        loaded.record_globals(r);
     }
 }
 
@@ -598,13 +599,13 @@ fn attribute(handle: CuFunction, kernel: bool, which: i32) -> u32 {
 /// Names of the variables of a module.
 fn variables(kind: CodeKind, code: &[u8]) -> Vec<String> {
     let of_cubin = || {
-        let all = Cubin::of(code).and_then(|c| c.variables().map(|v| v.iter().map(|v| v.name.to_owned()).collect()));
+        let all = Cubin::parse(code).and_then(|c| c.variables().map(|v| v.iter().map(|v| v.name.to_owned()).collect()));
         all.unwrap_or_default()
     };
     match kind {
         CodeKind::Cubin => of_cubin(),
         CodeKind::Ptx => {
-            let all = Ptx::of(code).map(|p| p.variables.iter().map(|v| v.name.to_owned()).collect());
+            let all = Ptx::parse(code).map(|p| p.variables.iter().map(|v| v.name.to_owned()).collect());
             all.unwrap_or_default()
         }
         CodeKind::Fatbin | CodeKind::Unknown => Vec::new(),

@@ -1,28 +1,28 @@
 //! What copies moved, as it stands in the program's own memory.
 
-use crate::memory_of_host::read_own;
+use crate::process_memory::read_process_memory;
 use crate::recorder::Recorder;
-use cuda_session::{Slot, With};
+use cuda_session::{EntryPayload, Slot};
 use trace_core::recording::CopyRow;
 
 /// Bytes that are read at once: longer content is handed over in parts, so that it is never all in memory twice.
 const PIECE: u64 = 64 << 20;
 
 /// What a copy moved, as it stands in this process's memory at an address.
-pub(crate) fn content_at(r: &Recorder, from: u64, pitch: u64, row: &CopyRow) -> With {
+pub(crate) fn content_at(r: &Recorder, from: u64, pitch: u64, row: &CopyRow) -> EntryPayload {
     if row.total().is_none_or(|n| n <= PIECE) {
-        return gather(from, pitch, row.bytes, row.rows).map_or(With::Nothing, With::Content);
+        return gather(from, pitch, row.bytes, row.rows).map_or(EntryPayload::Nothing, EntryPayload::Content);
     }
-    let slot = r.session.slot();
-    match parts(r, slot, from, pitch, row) {
-        true => With::Parts(slot),
-        false => With::Nothing,
+    let slot = r.session.new_slot();
+    match supply_parts(r, slot, from, pitch, row) {
+        true => EntryPayload::Parts(slot),
+        false => EntryPayload::Nothing,
     }
 }
 
 /// Supplies what was awaited, as it stands in this process's memory at an address.
 pub(crate) fn supply(r: &Recorder, slot: Slot, from: u64, pitch: u64, row: &CopyRow) {
-    if row.total().is_some_and(|n| n > PIECE) && parts(r, slot, from, pitch, row) {
+    if row.total().is_some_and(|n| n > PIECE) && supply_parts(r, slot, from, pitch, row) {
         r.session.supply_parts(slot);
         return;
     }
@@ -31,7 +31,7 @@ pub(crate) fn supply(r: &Recorder, slot: Slot, from: u64, pitch: u64, row: &Copy
 }
 
 /// Hands a copy's content over in parts, which begin where pages of the device do. `false`: some of it is not there.
-fn parts(r: &Recorder, slot: Slot, from: u64, pitch: u64, row: &CopyRow) -> bool {
+fn supply_parts(r: &Recorder, slot: Slot, from: u64, pitch: u64, row: &CopyRow) -> bool {
     let Some(total) = row.total() else { return false };
     let (device, page) = (row.device(), trace_core::PAGE_SIZE as u64);
     let linear = row.rows == 1 || pitch == row.bytes;
@@ -42,14 +42,14 @@ fn parts(r: &Recorder, slot: Slot, from: u64, pitch: u64, row: &CopyRow) -> bool
             .min(total);
         let mut part = vec![0; (to - done) as usize];
         let read = if linear {
-            read_own(from.wrapping_add(done), &mut part)
+            read_process_memory(from.wrapping_add(done), &mut part)
         } else {
             read_rows(from, pitch, row.bytes, done, &mut part)
         };
         if !read {
             return false;
         }
-        r.session.part(slot, device.wrapping_add(done), part);
+        r.session.supply_part(slot, device.wrapping_add(done), part);
         done = to;
     }
     true
@@ -66,7 +66,7 @@ fn read_rows(from: u64, pitch: u64, bytes: u64, first: u64, to: &mut [u8]) -> bo
         let place = pitch
             .checked_mul(row)
             .and_then(|n| from.checked_add(n)?.checked_add(column));
-        if !place.is_some_and(|place| read_own(place, part)) {
+        if !place.is_some_and(|place| read_process_memory(place, part)) {
             return false;
         }
         at += length;
@@ -80,7 +80,7 @@ fn gather(from: u64, pitch: u64, bytes: u64, rows: u64) -> Option<Vec<u8>> {
     let total = usize::try_from(bytes.checked_mul(rows)?).ok()?;
     let mut all = vec![0; total];
     let read = if rows == 1 || pitch == bytes {
-        read_own(from, &mut all)
+        read_process_memory(from, &mut all)
     } else {
         total == 0 || read_rows(from, pitch, bytes, 0, &mut all)
     };

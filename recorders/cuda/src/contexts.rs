@@ -7,9 +7,9 @@ use cuda_driver::{CuContext, CuDevice, CuResult};
 type Call<'a> = &'a mut dyn FnMut() -> CuResult;
 
 /// `cuCtxEnablePeerAccess`: functions of this context may reach memory of another one.
-pub(crate) fn reach_peer(r: &Recorder, call: Call<'_>, peer: CuContext) -> CuResult {
+pub(crate) fn enable_peer_access(r: &Recorder, call: Call<'_>, peer: CuContext) -> CuResult {
     let result = call();
-    let here = crate::memory::here();
+    let here = crate::memory::current_context_and_device();
     let (d, mut owner, mut popped): (_, CuDevice, CuContext) = (driver(), 0, std::ptr::null_mut());
     // SAFETY: a context that the program has just named; the thread's own comes back.
     let asked = is_ok(result)
@@ -21,7 +21,7 @@ pub(crate) fn reach_peer(r: &Recorder, call: Call<'_>, peer: CuContext) -> CuRes
             }
         };
     if let Some((_, device)) = here.filter(|_| asked) {
-        lock(&r.memory).let_reach(device, owner);
+        lock(&r.memory).allow_peer(device, owner);
     }
     result
 }
@@ -30,15 +30,15 @@ pub(crate) fn reach_peer(r: &Recorder, call: Call<'_>, peer: CuContext) -> CuRes
 pub(crate) fn destroy(r: &Recorder, call: Call<'_>, context: CuContext) -> CuResult {
     let result = call();
     if is_ok(result) {
-        gone(r, context as usize);
+        forget_context(r, context as usize);
     }
     result
 }
 
 /// A device's primary context, which the runtime uses; `None`: there is none, or nothing is known of the device.
-fn primary(r: &Recorder, device: CuDevice) -> Option<usize> {
+fn find_primary_context(r: &Recorder, device: CuDevice) -> Option<usize> {
     // Asking makes the context where there is none: not of a device of which nothing is known.
-    if !lock(&r.memory).knows(device) || !is_active(device) {
+    if !lock(&r.memory).has_memory_on(device) || !is_active(device) {
         return None;
     }
     let d = driver();
@@ -61,29 +61,29 @@ fn is_active(device: CuDevice) -> bool {
 
 /// The primary context is reset.
 pub(crate) fn reset(r: &Recorder, call: Call<'_>, device: CuDevice) -> CuResult {
-    let context = primary(r, device);
+    let context = find_primary_context(r, device);
     let result = call();
     if let Some(context) = context.filter(|_| is_ok(result)) {
-        gone(r, context);
+        forget_context(r, context);
     }
     result
 }
 
 /// The primary context is released: where that was the last time, it is no more.
 pub(crate) fn release(r: &Recorder, call: Call<'_>, device: CuDevice) -> CuResult {
-    let context = primary(r, device);
+    let context = find_primary_context(r, device);
     let result = call();
     if let Some(context) = context.filter(|_| is_ok(result) && !is_active(device)) {
-        gone(r, context);
+        forget_context(r, context);
     }
     result
 }
 
 /// A context is gone: what was awaited in it is taken up as it stands, and what was made in it is no more.
-fn gone(r: &Recorder, context: usize) {
+fn forget_context(r: &Recorder, context: usize) {
     r.context_done(context);
     lock(&r.snapshots).forget_context(context);
     lock(&r.memory).forget_context(context);
     lock(&r.code).forget_context(context);
-    r.changed();
+    r.invalidate_caches();
 }

@@ -2,30 +2,31 @@
 
 use crate::content::content_at;
 use crate::recorder::{Form, Recorder, is_ok, lock};
-use crate::shared;
+use crate::shared_memory;
 use cuda_driver::{
     Copy2d, Copy3d, CuDevicePtr, CuResult, CuStream, MEMORY_ARRAY, MEMORY_DEVICE, MEMORY_HOST, MEMORY_UNIFIED,
 };
-use cuda_session::With;
+use cuda_session::EntryPayload;
 use libc::c_void;
 use trace_core::recording::{CALL_ASYNC, CallEvent, CopyKind, CopyRow, FillRow};
 
 type Call<'a> = &'a mut dyn FnMut() -> CuResult;
 
-/// Most slices of a copy that are told one by one: a program that asks for nonsense is the driver's to refuse.
-const MOST_SLICES: usize = 1 << 20;
+/// Maximum number of slices of a copy that are told one by one: a program that asks for nonsense is the driver's to
+/// refuse.
+const MAX_SLICES: usize = 1 << 20;
 
 /// A stream, where a call names one.
 #[derive(Clone, Copy)]
-pub(crate) struct Where {
+pub(crate) struct CopyStream {
     stream: CuStream,
     form: Form,
     waits: bool,
 }
 
-impl Where {
+impl CopyStream {
     /// The default stream, and the call waits until it is done.
-    pub fn now(form: Form) -> Self {
+    pub fn synchronous(form: Form) -> Self {
         Self {
             stream: std::ptr::null_mut(),
             form,
@@ -34,7 +35,7 @@ impl Where {
     }
 
     /// A stream, and the call does not wait.
-    pub fn later(stream: CuStream, form: Form) -> Self {
+    pub fn asynchronous(stream: CuStream, form: Form) -> Self {
         Self {
             stream,
             form,
@@ -44,31 +45,31 @@ impl Where {
 }
 
 /// A copy of rows.
-pub(crate) fn copy(r: &Recorder, at: Where, call: Call<'_>, row: CopyRow) -> CuResult {
-    let begun = r.session.begun();
-    let captured = r.captured(at.stream, at.form);
+pub(crate) fn copy(r: &Recorder, at: CopyStream, call: Call<'_>, row: CopyRow) -> CuResult {
+    let begun = r.session.start_call();
+    let captured = r.capture_flag(at.stream, at.form);
     let mut row = CopyRow {
-        stream: r.stream(at.stream, at.form),
+        stream: r.stream_number(at.stream, at.form),
         flags: captured | if at.waits { 0 } else { CALL_ASYNC },
         ..row
     };
     // What the host wrote into memory that it shares with the device is no call: it is told before it is read.
     if captured == 0 && r.is_inside() {
-        let read = shared::read_by_copy(r, &row);
+        let read = shared_memory::find_copy_source(r, &row);
         if !read.is_empty() {
-            shared::before(r, &read, at.stream, at.form);
+            shared_memory::record_host_writes(r, &read, at.stream, at.form);
         }
     }
     let result = call();
     row.result = result;
-    row.took = begun.took();
+    row.took = begun.elapsed_ns();
     let key = Recorder::stream_key(at.stream, at.form);
     let kind = CopyKind::from_raw(row.kind);
     if !is_ok(result) || captured != 0 || row.bytes == 0 || row.rows == 0 || !r.is_inside() {
-        r.hand(begun, CallEvent::Copy(row), With::Nothing);
+        r.record(begun, CallEvent::Copy(row), EntryPayload::Nothing);
         return result;
     }
-    let work = lock(&r.progress).work(key);
+    let work = lock(&r.progress).add_work(key);
     // Copies on the device come back before they are done; those to memory that the driver does not know are done then.
     let done = match kind {
         Some(CopyKind::HostToDevice) => at.waits,
@@ -77,19 +78,19 @@ pub(crate) fn copy(r: &Recorder, at: Where, call: Call<'_>, row: CopyRow) -> CuR
     };
     match kind {
         Some(CopyKind::HostToDevice) => {
-            let with = if at.waits || r.is_there(at.stream, at.form, row.from, row.from_pitch, &row) {
+            let with = if at.waits || r.is_source_ready(at.stream, at.form, row.from, row.from_pitch, &row) {
                 content_at(r, row.from, row.from_pitch, &row)
             } else {
-                With::Nothing
+                EntryPayload::Nothing
             };
-            r.hand(begun, CallEvent::Copy(row), with);
+            r.record(begun, CallEvent::Copy(row), with);
         }
         Some(CopyKind::DeviceToHost) if done => {
             let with = content_at(r, row.to, row.to_pitch, &row);
-            r.hand(begun, CallEvent::Copy(row), with);
+            r.record(begun, CallEvent::Copy(row), with);
         }
-        Some(CopyKind::DeviceToHost) => r.awaits(begun, key, work, row),
-        _ => r.hand(begun, CallEvent::Copy(row), With::Nothing),
+        Some(CopyKind::DeviceToHost) => r.add_readback(begun, key, work, row),
+        _ => r.record(begun, CallEvent::Copy(row), EntryPayload::Nothing),
     }
     if done {
         r.stream_done(key);
@@ -113,7 +114,7 @@ fn linear(to: u64, from: u64, bytes: usize, kind: CopyKind) -> CopyRow {
 /// From the host to the device.
 pub(crate) fn to_device(
     r: &Recorder,
-    at: Where,
+    at: CopyStream,
     call: Call<'_>,
     to: CuDevicePtr,
     from: *const c_void,
@@ -125,7 +126,7 @@ pub(crate) fn to_device(
 /// From the device to the host.
 pub(crate) fn to_host(
     r: &Recorder,
-    at: Where,
+    at: CopyStream,
     call: Call<'_>,
     to: *mut c_void,
     from: CuDevicePtr,
@@ -137,7 +138,7 @@ pub(crate) fn to_host(
 /// From the device to the device.
 pub(crate) fn on_device(
     r: &Recorder,
-    at: Where,
+    at: CopyStream,
     call: Call<'_>,
     to: CuDevicePtr,
     from: CuDevicePtr,
@@ -147,23 +148,23 @@ pub(crate) fn on_device(
 }
 
 /// From a device to a device.
-pub(crate) fn of_peer(
+pub(crate) fn between_peers(
     r: &Recorder,
-    at: Where,
+    at: CopyStream,
     call: Call<'_>,
     to: CuDevicePtr,
     from: CuDevicePtr,
     bytes: usize,
 ) -> CuResult {
-    let (what, why) = crate::unseen::PEERS;
-    r.not_recorded(what, why);
+    let (what, why) = crate::unsupported::PEERS;
+    r.note_not_recorded(what, why);
     on_device(r, at, call, to, from, bytes)
 }
 
 /// Between addresses of which the driver finds out what they are.
 pub(crate) fn unified(
     r: &Recorder,
-    at: Where,
+    at: CopyStream,
     call: Call<'_>,
     to: CuDevicePtr,
     from: CuDevicePtr,
@@ -173,11 +174,11 @@ pub(crate) fn unified(
         r,
         at,
         call,
-        linear(to, from, bytes, way(r.is_device(to), r.is_device(from))),
+        linear(to, from, bytes, copy_kind(r.is_device(to), r.is_device(from))),
     )
 }
 
-fn way(to_device: bool, from_device: bool) -> CopyKind {
+fn copy_kind(to_device: bool, from_device: bool) -> CopyKind {
     match (to_device, from_device) {
         (true, true) => CopyKind::DeviceToDevice,
         (true, false) => CopyKind::HostToDevice,
@@ -202,7 +203,7 @@ fn side(r: &Recorder, kind: u32, host: u64, device: u64, pitch: usize, x: usize,
 ///
 /// # Safety
 /// The form is the program's, which the driver reads too.
-pub(crate) unsafe fn rows(r: &Recorder, at: Where, call: Call<'_>, copy2d: *const Copy2d) -> CuResult {
+pub(crate) unsafe fn rows(r: &Recorder, at: CopyStream, call: Call<'_>, copy2d: *const Copy2d) -> CuResult {
     if copy2d.is_null() {
         return call();
     }
@@ -218,10 +219,10 @@ pub(crate) unsafe fn rows(r: &Recorder, at: Where, call: Call<'_>, copy2d: *cons
         c.source_y,
     );
     let to = side(r, c.to_kind, c.to_host as u64, c.to_device, c.to_pitch, c.to_x, c.to_y);
-    copy(r, at, call, row_of(r, to, from, c.width, c.height))
+    copy(r, at, call, build_row(r, to, from, c.width, c.height))
 }
 
-fn row_of(
+fn build_row(
     r: &Recorder,
     to: Option<(bool, u64, u64)>,
     from: Option<(bool, u64, u64)>,
@@ -229,8 +230,8 @@ fn row_of(
     rows: usize,
 ) -> CopyRow {
     let (Some(to), Some(from)) = (to, from) else {
-        let (what, why) = crate::unseen::ARRAYS;
-        r.not_recorded(what, why);
+        let (what, why) = crate::unsupported::ARRAYS;
+        r.note_not_recorded(what, why);
         return CopyRow {
             bytes: width as u64,
             rows: rows as u64,
@@ -245,7 +246,7 @@ fn row_of(
         rows: rows as u64,
         to_pitch: to.2,
         from_pitch: from.2,
-        kind: way(to.0, from.0) as u32,
+        kind: copy_kind(to.0, from.0) as u32,
         ..Default::default()
     }
 }
@@ -254,13 +255,13 @@ fn row_of(
 ///
 /// # Safety
 /// As [`rows`].
-pub(crate) unsafe fn slices(r: &Recorder, at: Where, call: Call<'_>, copy3d: *const Copy3d) -> CuResult {
+pub(crate) unsafe fn slices(r: &Recorder, at: CopyStream, call: Call<'_>, copy3d: *const Copy3d) -> CuResult {
     if copy3d.is_null() {
         return call();
     }
     // SAFETY: not null, and the driver is about to read it.
     let c = unsafe { *copy3d };
-    let rows = flattened(r, &c);
+    let rows = flatten(r, &c);
     match rows.as_slice() {
         [one] => copy(r, at, call, *one),
         many => {
@@ -278,9 +279,9 @@ pub(crate) unsafe fn slices(r: &Recorder, at: Where, call: Call<'_>, copy3d: *co
 }
 
 /// The copies of rows that a copy of slices is.
-pub(crate) fn flattened(r: &Recorder, c: &Copy3d) -> Vec<CopyRow> {
+pub(crate) fn flatten(r: &Recorder, c: &Copy3d) -> Vec<CopyRow> {
     if c.source_kind == MEMORY_ARRAY || c.to_kind == MEMORY_ARRAY || c.depth == 0 {
-        return vec![row_of(r, None, None, c.width, c.height.saturating_mul(c.depth))];
+        return vec![build_row(r, None, None, c.width, c.height.saturating_mul(c.depth))];
     }
     let one = c.depth == 1;
     let joined = !one && c.source_height == c.height && c.to_height == c.height;
@@ -289,13 +290,13 @@ pub(crate) fn flattened(r: &Recorder, c: &Copy3d) -> Vec<CopyRow> {
     } else {
         (c.depth, c.height)
     };
-    if slices > MOST_SLICES {
-        r.not_recorded(
+    if slices > MAX_SLICES {
+        r.note_not_recorded(
             "copies",
             "a copy has more slices than are told one by one: the rest of it is not in the recording",
         );
     }
-    (0..slices.min(MOST_SLICES))
+    (0..slices.min(MAX_SLICES))
         .map(|z| {
             let y = |first: usize, own: usize, height: usize| {
                 first.wrapping_add((own.wrapping_add(z)).wrapping_mul(height))
@@ -318,28 +319,28 @@ pub(crate) fn flattened(r: &Recorder, c: &Copy3d) -> Vec<CopyRow> {
                 c.to_x,
                 y(c.to_y, c.to_z, c.to_height),
             );
-            row_of(r, to, from, c.width, height)
+            build_row(r, to, from, c.width, height)
         })
         .collect()
 }
 
 /// Memory set to a value.
-pub(crate) fn fill(r: &Recorder, at: Where, call: Call<'_>, row: FillRow) -> CuResult {
-    let begun = r.session.begun();
-    let captured = r.captured(at.stream, at.form);
-    let stream = r.stream(at.stream, at.form);
+pub(crate) fn fill(r: &Recorder, at: CopyStream, call: Call<'_>, row: FillRow) -> CuResult {
+    let begun = r.session.start_call();
+    let captured = r.capture_flag(at.stream, at.form);
+    let stream = r.stream_number(at.stream, at.form);
     let result = call();
     if is_ok(result) && captured == 0 {
-        lock(&r.progress).work(Recorder::stream_key(at.stream, at.form));
+        lock(&r.progress).add_work(Recorder::stream_key(at.stream, at.form));
     }
     let row = FillRow {
         stream,
         flags: captured | if at.waits { 0 } else { CALL_ASYNC },
         result,
-        took: begun.took(),
+        took: begun.elapsed_ns(),
         ..row
     };
-    r.hand(begun, CallEvent::Fill(row), With::Nothing);
+    r.record(begun, CallEvent::Fill(row), EntryPayload::Nothing);
     result
 }
 

@@ -3,22 +3,22 @@
 mod feedback;
 mod nodes;
 
-use crate::copies::flattened;
+use crate::copies::flatten;
 use crate::recorder::{Form, Recorder, is_ok, lock};
 use cuda_driver::{
     Copy3d, CuGraph, CuGraphExec, CuGraphNode, CuResult, CuStream, FillNode, KernelNode, NODE_COPY, NODE_EVENT_RECORD,
     NODE_FILL, NODE_GRAPH, NODE_HOST, NODE_KERNEL, NODE_WAIT_EVENT, NodeForm,
 };
-use cuda_session::With;
-use feedback::Sources;
-use nodes::{Node, What, each, expand, fill_of, find, keep_handles, launch_of};
+use cuda_session::EntryPayload;
+use feedback::FeedbackSources;
+use nodes::{Node, NodeWork, find, for_each_enabled, keep_handles, list_nodes, read_fill, read_launch};
 use std::collections::HashMap;
 use std::sync::Arc;
 use trace_core::recording::{CALL_OF_GRAPH, CallEvent, CopyKind, CopyRow, FillRow, LaunchRow};
 
 /// A graph that can be launched.
 #[derive(Clone, Debug, Default)]
-struct Ready {
+struct ExecGraph {
     /// Its nodes in an order that keeps the edges.
     nodes: Vec<Node>,
     /// It was changed in a way that could not be followed: nobody knows what it does.
@@ -28,7 +28,7 @@ struct Ready {
 /// Graphs that can be launched.
 #[derive(Debug, Default)]
 pub(crate) struct Graphs {
-    ready: HashMap<usize, Arc<Ready>>,
+    ready: HashMap<usize, Arc<ExecGraph>>,
 }
 
 type Call<'a> = &'a mut dyn FnMut() -> CuResult;
@@ -41,33 +41,33 @@ pub(crate) fn instantiate(
     exec: *mut CuGraphExec,
     graph: CuGraph,
 ) -> CuResult {
-    let begun = r.session.begun();
+    let begun = r.session.start_call();
     let result = call();
     if is_ok(result) && !exec.is_null() {
-        let ready = Ready {
-            nodes: expand(r, graph),
+        let ready = ExecGraph {
+            nodes: list_nodes(r, graph),
             unknown: false,
         };
         // SAFETY: the driver has put the answer there.
         let handle = unsafe { *exec } as usize;
         lock(&r.graphs).ready.insert(handle, Arc::new(ready));
     }
-    r.hand_call(begun, name, None, &[], result);
+    r.record_call(begun, name, None, &[], result);
     result
 }
 
 /// `cuGraphExecUpdate`: a graph takes the place of the one that was made ready.
 pub(crate) fn update(r: &Recorder, call: Call<'_>, exec: CuGraphExec, graph: CuGraph) -> CuResult {
-    let begun = r.session.begun();
+    let begun = r.session.start_call();
     let result = call();
     if is_ok(result) {
-        let mut nodes = expand(r, graph);
+        let mut nodes = list_nodes(r, graph);
         let mut graphs = lock(&r.graphs);
         let ready = Arc::make_mut(graphs.ready.entry(exec as usize).or_default());
         keep_handles(&mut nodes, &ready.nodes);
-        *ready = Ready { nodes, unknown: false };
+        *ready = ExecGraph { nodes, unknown: false };
     }
-    r.hand_call(begun, "cuGraphExecUpdate", None, &[], result);
+    r.record_call(begun, "cuGraphExecUpdate", None, &[], result);
     result
 }
 
@@ -78,9 +78,9 @@ fn change(
     name: &'static str,
     exec: CuGraphExec,
     node: CuGraphNode,
-    to: Option<What>,
+    to: Option<NodeWork>,
 ) -> CuResult {
-    let begun = r.session.begun();
+    let begun = r.session.start_call();
     let result = call();
     if is_ok(result)
         && let Some(ready) = lock(&r.graphs).ready.get_mut(&(exec as usize))
@@ -91,7 +91,7 @@ fn change(
             _ => ready.unknown = true,
         }
     }
-    r.hand_call(begun, name, None, &[], result);
+    r.record_call(begun, name, None, &[], result);
     result
 }
 
@@ -107,7 +107,7 @@ pub(crate) unsafe fn set_kernel(
     form: *const KernelNode,
 ) -> CuResult {
     // SAFETY: the caller's promise.
-    let to = unsafe { form.as_ref().map(|form| launch_of(r, form)) };
+    let to = unsafe { form.as_ref().map(|form| read_launch(r, form)) };
     change(r, call, "cuGraphExecKernelNodeSetParams", exec, node, to)
 }
 
@@ -146,7 +146,7 @@ pub(crate) unsafe fn set_copy(
     form: *const Copy3d,
 ) -> CuResult {
     // SAFETY: the caller's promise.
-    let to = unsafe { form.as_ref() }.map(|form| What::Copies(flattened(r, form)));
+    let to = unsafe { form.as_ref() }.map(|form| NodeWork::Copies(flatten(r, form)));
     change(r, call, "cuGraphExecMemcpyNodeSetParams", exec, node, to)
 }
 
@@ -162,13 +162,13 @@ pub(crate) unsafe fn set_fill(
     form: *const FillNode,
 ) -> CuResult {
     // SAFETY: the caller's promise.
-    let to = unsafe { form.as_ref() }.map(fill_of);
+    let to = unsafe { form.as_ref() }.map(read_fill);
     change(r, call, "cuGraphExecMemsetNodeSetParams", exec, node, to)
 }
 
 /// A node calls another function of the host, of which a finding tells.
 pub(crate) fn set_host(r: &Recorder, call: Call<'_>, exec: CuGraphExec, node: CuGraphNode) -> CuResult {
-    let to = Some(What::Nothing);
+    let to = Some(NodeWork::Nothing);
     change(r, call, "cuGraphExecHostNodeSetParams", exec, node, to)
 }
 
@@ -180,7 +180,7 @@ pub(crate) fn set_child(
     node: CuGraphNode,
     child: CuGraph,
 ) -> CuResult {
-    let to = (!child.is_null()).then(|| What::Child(expand(r, child)));
+    let to = (!child.is_null()).then(|| NodeWork::Child(list_nodes(r, child)));
     change(r, call, "cuGraphExecChildGraphNodeSetParams", exec, node, to)
 }
 
@@ -200,14 +200,14 @@ pub(crate) unsafe fn set_any(
         form.as_ref().and_then(|all| {
             let at = all.form.as_ptr();
             match all.kind {
-                NODE_KERNEL => at.cast::<KernelNode>().as_ref().map(|f| launch_of(r, f)),
+                NODE_KERNEL => at.cast::<KernelNode>().as_ref().map(|f| read_launch(r, f)),
                 NODE_COPY => {
                     let copy = at.cast::<u8>().wrapping_add(NodeForm::COPY_AT).cast::<Copy3d>();
-                    copy.as_ref().map(|f| What::Copies(flattened(r, f)))
+                    copy.as_ref().map(|f| NodeWork::Copies(flatten(r, f)))
                 }
-                NODE_FILL => at.cast::<FillNode>().as_ref().map(fill_of),
-                NODE_GRAPH => Some(What::Child(expand(r, *at.cast::<CuGraph>()))),
-                NODE_HOST | NODE_WAIT_EVENT | NODE_EVENT_RECORD => Some(What::Nothing),
+                NODE_FILL => at.cast::<FillNode>().as_ref().map(read_fill),
+                NODE_GRAPH => Some(NodeWork::Child(list_nodes(r, *at.cast::<CuGraph>()))),
+                NODE_HOST | NODE_WAIT_EVENT | NODE_EVENT_RECORD => Some(NodeWork::Nothing),
                 _ => None,
             }
         })
@@ -223,7 +223,7 @@ pub(crate) fn set_enabled(
     node: CuGraphNode,
     enabled: u32,
 ) -> CuResult {
-    let begun = r.session.begun();
+    let begun = r.session.start_call();
     let result = call();
     if is_ok(result)
         && let Some(ready) = lock(&r.graphs).ready.get_mut(&(exec as usize))
@@ -234,7 +234,7 @@ pub(crate) fn set_enabled(
             None => ready.unknown = true,
         }
     }
-    r.hand_call(begun, "cuGraphNodeSetEnabled", None, &[u64::from(enabled)], result);
+    r.record_call(begun, "cuGraphNodeSetEnabled", None, &[u64::from(enabled)], result);
     result
 }
 
@@ -253,28 +253,28 @@ pub(crate) fn launch(r: &Recorder, form: Form, call: Call<'_>, exec: CuGraphExec
     let ready = ready.filter(|ready| !ready.unknown);
     if r.kernels.is_some() {
         let mut wanted = false;
-        each(ready.as_ref().map_or(&[], |ready| &ready.nodes), &mut |what| {
-            wanted |= matches!(what, What::Launch(_, _, true));
+        for_each_enabled(ready.as_ref().map_or(&[], |ready| &ready.nodes), &mut |what| {
+            wanted |= matches!(what, NodeWork::Launch(_, _, true));
         });
         if wanted {
-            crate::kernels::in_graph(r);
+            crate::kernels::note_graph_launch(r);
         }
         return call();
     }
-    let begun = r.session.begun();
-    let number = r.stream(stream, form);
-    let captured = r.captured(stream, form);
+    let begun = r.session.start_call();
+    let number = r.stream_number(stream, form);
+    let captured = r.capture_flag(stream, form);
     let mut sources = match &ready {
-        Some(ready) if captured == 0 => Sources::of(r, &ready.nodes, stream, form),
-        _ => Sources::default(),
+        Some(ready) if captured == 0 => FeedbackSources::from_nodes(r, &ready.nodes, stream, form),
+        _ => FeedbackSources::default(),
     };
     let result = call();
-    r.hand_call(begun, "cuGraphLaunch", Some(number), &[], result);
+    r.record_call(begun, "cuGraphLaunch", Some(number), &[], result);
     if !is_ok(result) || captured != 0 {
         return result;
     }
     let Some(ready) = ready else {
-        r.not_recorded(
+        r.note_not_recorded(
             "graph",
             "a graph was launched of which the recorder does not know what it does",
         );
@@ -282,54 +282,54 @@ pub(crate) fn launch(r: &Recorder, form: Form, call: Call<'_>, exec: CuGraphExec
     };
     let key = Recorder::stream_key(stream, form);
     let (mut launches, mut copies) = (0, 0);
-    each(&ready.nodes, &mut |what| match what {
-        What::Launch(row, buffer, _) => {
-            lock(&r.progress).work(key);
+    for_each_enabled(&ready.nodes, &mut |what| match what {
+        NodeWork::Launch(row, buffer, _) => {
+            lock(&r.progress).add_work(key);
             let row = LaunchRow {
                 stream: number,
                 flags: row.flags | CALL_OF_GRAPH,
                 ..*row
             };
             if buffer.is_none() {
-                crate::launches::untold(r);
+                crate::launches::note_missing_arguments(r);
             }
-            let with = buffer.clone().map_or(With::Nothing, With::Arguments);
-            r.hand(begun, CallEvent::Launch(row), with);
+            let with = buffer.clone().map_or(EntryPayload::Nothing, EntryPayload::Arguments);
+            r.record(begun, CallEvent::Launch(row), with);
             launches += 1;
         }
-        What::Copies(rows) => {
+        NodeWork::Copies(rows) => {
             for row in rows {
                 let row = CopyRow {
                     stream: number,
                     flags: row.flags | CALL_OF_GRAPH,
                     ..*row
                 };
-                let work = lock(&r.progress).work(key);
+                let work = lock(&r.progress).add_work(key);
                 match CopyKind::from_raw(row.kind) {
-                    Some(CopyKind::DeviceToHost) => r.awaits(begun, key, work, row),
+                    Some(CopyKind::DeviceToHost) => r.add_readback(begun, key, work, row),
                     Some(CopyKind::HostToDevice) => {
                         let with = sources.content(r, copies, &row, stream, form);
-                        r.hand(begun, CallEvent::Copy(row), with);
+                        r.record(begun, CallEvent::Copy(row), with);
                     }
-                    _ => r.hand(begun, CallEvent::Copy(row), With::Nothing),
+                    _ => r.record(begun, CallEvent::Copy(row), EntryPayload::Nothing),
                 }
                 copies += 1;
             }
         }
-        What::Fill(row) => {
-            lock(&r.progress).work(key);
+        NodeWork::Fill(row) => {
+            lock(&r.progress).add_work(key);
             let row = FillRow {
                 stream: number,
                 flags: row.flags | CALL_OF_GRAPH,
                 ..*row
             };
-            r.hand(begun, CallEvent::Fill(row), With::Nothing);
+            r.record(begun, CallEvent::Fill(row), EntryPayload::Nothing);
         }
-        What::Child(_) | What::Nothing => {}
+        NodeWork::Child(_) | NodeWork::Nothing => {}
     });
     // A graph is done as a whole: what is recorded ends behind it, and not behind one of its launches.
     if launches > 0 {
-        r.launched_together(launches);
+        r.count_launches(launches);
     }
     result
 }

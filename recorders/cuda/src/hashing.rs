@@ -1,25 +1,25 @@
 //! Hashes of pages, made by the device: what did not change since the last snapshot does not cross the bus.
 //!
-//! A small function of PTX is loaded into the program's context when it is first needed, and runs on a stream of its own
-//! while the context is idle: a snapshot has waited for everything before. What it needs of memory is the driver's own,
-//! outside the window. Where any of that fails, memory is copied and hashed on the host.
+//! A small function of PTX is loaded into the program's context when it is first needed, and runs on a stream of its
+//! own while the context is idle: a snapshot has waited for everything before. What it needs of memory is the driver's
+//! own, outside the window. Where any of that fails, memory is copied and hashed on the host.
 
 use crate::resolve::driver;
 use cuda_driver::{CuDevicePtr, CuFunction, CuModule, CuStream, CudaError, STREAM_NON_BLOCKING};
-use cuda_session::{HASH_FIRST, HASH_PLACE, HASH_SECOND, PageHash, pages_of};
+use cuda_session::{HASH_FIRST, HASH_PLACE, HASH_SECOND, PageHash, count_pages};
 use libc::c_void;
 use std::collections::HashMap;
 use std::fmt::Write as _;
 
 const PAGE: u64 = trace_core::PAGE_SIZE as u64;
 /// Pages that are hashed at once: 4 GiB of memory, whose hashes take 16 MiB.
-const MOST_PAGES: u64 = 1 << 20;
+const MAX_PAGES: u64 = 1 << 20;
 /// Ranges that are hashed at once.
-const MOST_RANGES: usize = 1 << 16;
+const MAX_RANGES: usize = 1 << 16;
 /// Threads of a block, of which each 32 hash a page at a time.
 const THREADS: u32 = 128;
-/// Most blocks; each takes further pages when it is done.
-const MOST_BLOCKS: u64 = 4096;
+/// Maximum number of blocks; each takes further pages when it is done.
+const MAX_BLOCKS: u64 = 4096;
 
 /// What hashes memory of each context that was asked for; none where it did not load or did not run.
 #[derive(Debug, Default)]
@@ -82,8 +82,8 @@ struct Entry {
 }
 
 impl Hashers {
-    /// The hashes of the pages of each range: first byte and bytes. All of them are memory that this context reaches, and
-    /// begin at multiples of eight bytes. `None`: the device does not hash.
+    /// The hashes of the pages of each range: first byte and bytes. All of them are memory that this context reaches,
+    /// and begin at multiples of eight bytes. `None`: the device does not hash.
     pub fn hash(&mut self, context: usize, ranges: &[(u64, u64)]) -> Option<Vec<Vec<PageHash>>> {
         let why = &mut self.why;
         let hasher = self.of.entry(context).or_insert_with(|| match Hasher::load() {
@@ -111,7 +111,7 @@ impl Hashers {
     }
 
     /// Why the device did not hash, where it did not.
-    pub fn why(&self) -> Option<&CudaError> {
+    pub fn error(&self) -> Option<&CudaError> {
         self.why.as_ref()
     }
 }
@@ -119,7 +119,7 @@ impl Hashers {
 impl Hasher {
     fn load() -> Result<Self, CudaError> {
         let d = driver();
-        let mut text = code().into_bytes();
+        let mut text = build_ptx().into_bytes();
         text.push(0);
         let mut made = Self {
             module: std::ptr::null_mut(),
@@ -166,15 +166,15 @@ impl Hasher {
             let end = at + bytes;
             let mut from = *at;
             while from < end {
-                let room = MOST_PAGES - pages;
+                let room = MAX_PAGES - pages;
                 let to = ((from / PAGE + room) * PAGE).min(end);
-                let count = pages_of(from, to - from);
+                let count = count_pages(from, to - from);
                 let first = pages;
                 entries.push(Entry { from, end: to, first });
                 owners.push((n, count));
                 pages += count;
                 from = to;
-                if pages == MOST_PAGES || entries.len() == MOST_RANGES {
+                if pages == MAX_PAGES || entries.len() == MAX_RANGES {
                     self.run(&entries, &owners, pages, &mut all)?;
                     entries.clear();
                     owners.clear();
@@ -207,7 +207,7 @@ impl Hasher {
             (&raw mut pages).cast(),
             (&raw mut out).cast(),
         ];
-        let blocks = pages.div_ceil(u64::from(THREADS / 32)).min(MOST_BLOCKS) as u32;
+        let blocks = pages.div_ceil(u64::from(THREADS / 32)).min(MAX_BLOCKS) as u32;
         // SAFETY: the buffers are as long as what is copied, which stays until the stream is waited for; the function
         // takes these parameters, and reads no memory but that of the ranges.
         unsafe {
@@ -247,9 +247,9 @@ impl Hasher {
     }
 }
 
-/// The function: 32 threads hash a page, word by word as `cuda_session::page_hash` does. Each thread has every 32nd word;
-/// the sums are then added up. A page that its range fills is read without looking at the range's ends.
-fn code() -> String {
+/// The function: 32 threads hash a page, word by word as `cuda_session::hash_page` does. Each thread has every 32nd
+/// word; the sums are then added up. A page that its range fills is read without looking at the range's ends.
+fn build_ptx() -> String {
     let mut t = String::from(
         "\
 .version 6.0

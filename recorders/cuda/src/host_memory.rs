@@ -2,7 +2,7 @@
 
 use crate::recorder::{Recorder, is_ok, lock};
 use cuda_driver::{CuDevicePtr, CuResult};
-use cuda_session::Begun;
+use cuda_session::CallStart;
 use libc::c_void;
 use trace_core::recording::{AllocationKind, OrderRow};
 
@@ -10,7 +10,7 @@ type Call<'a> = &'a mut dyn FnMut() -> CuResult;
 
 /// `cuMemAllocHost` and `cuMemHostAlloc`.
 pub(crate) fn alloc(r: &Recorder, call: Call<'_>, at: *mut *mut c_void, bytes: usize) -> CuResult {
-    let begun = r.session.begun();
+    let begun = r.session.start_call();
     let result = call();
     let address = if is_ok(result) && !at.is_null() {
         // SAFETY: the driver has put the answer there.
@@ -24,27 +24,27 @@ pub(crate) fn alloc(r: &Recorder, call: Call<'_>, at: *mut *mut c_void, bytes: u
 
 /// `cuMemHostRegister`.
 pub(crate) fn register(r: &Recorder, call: Call<'_>, at: *mut c_void, bytes: usize) -> CuResult {
-    let begun = r.session.begun();
+    let begun = r.session.start_call();
     let result = call();
     pinned(r, begun, if is_ok(result) { at as u64 } else { 0 }, bytes, result);
     result
 }
 
-fn pinned(r: &Recorder, begun: Begun, at: u64, bytes: usize, result: CuResult) {
+fn pinned(r: &Recorder, begun: CallStart, at: u64, bytes: usize, result: CuResult) {
     if at != 0 {
         lock(&r.memory).pinned.insert(at, bytes as u64);
-        crate::reached::pinned(at, bytes as u64);
-        crate::shared::note(at, bytes as u64);
+        crate::pinned_access::add_pinned(at, bytes as u64);
+        crate::shared_memory::add_range(at, bytes as u64);
     }
     let kind = AllocationKind::TakeHost;
-    crate::allocations::told(r, begun, kind, at, bytes as u64, OrderRow::NONE, result);
+    crate::allocations::record_allocation(r, begun, kind, at, bytes as u64, OrderRow::NONE, result);
 }
 
 /// `cuMemFreeHost` and `cuMemHostUnregister`; `stays`: the memory is there behind the call.
 ///
 /// What copies were to bring there is read when they have: before the memory is gone.
 pub(crate) fn free(r: &Recorder, call: Call<'_>, at: *mut c_void, stays: bool) -> CuResult {
-    let begun = r.session.begun();
+    let begun = r.session.start_call();
     let at = at as u64;
     let bytes = lock(&r.memory).pinned.get(&at).copied();
     // The driver waits as well, before it gives the memory back.
@@ -60,7 +60,7 @@ pub(crate) fn free(r: &Recorder, call: Call<'_>, at: *mut c_void, stays: bool) -
         lock(&r.shared).forget(at);
     }
     let kind = AllocationKind::GiveHost;
-    crate::allocations::told(r, begun, kind, at, bytes.unwrap_or(0), OrderRow::NONE, result);
+    crate::allocations::record_allocation(r, begun, kind, at, bytes.unwrap_or(0), OrderRow::NONE, result);
     result
 }
 
@@ -72,8 +72,8 @@ pub(crate) unsafe fn device_pointer(r: &Recorder, call: Call<'_>, to: *mut CuDev
     let result = call();
     // SAFETY: the caller's promise.
     if is_ok(result) && !to.is_null() && unsafe { *to } != at as u64 {
-        let (what, why) = crate::unseen::POINTER_OF_HOST;
-        r.not_recorded(what, why);
+        let (what, why) = crate::unsupported::POINTER_OF_HOST;
+        r.note_not_recorded(what, why);
     }
     result
 }

@@ -1,42 +1,42 @@
 //! Images of code: where their bytes are, how long they are, and what of them the device runs.
 
-use crate::memory_of_host::read_own;
+use crate::process_memory::read_process_memory;
 use cuda_code::{Capability, Form, Image, fatbin};
 use trace_core::recording::CodeKind;
 
 /// Longest text of a module.
-const MOST_TEXT: usize = 256 << 20;
-/// Most bytes of an image that are looked at.
-const MOST_IMAGE: u64 = 4 << 30;
+const MAX_TEXT: usize = 256 << 20;
+/// Maximum number of bytes of an image that are looked at.
+const MAX_IMAGE: u64 = 4 << 30;
 
 /// Where the bytes of an image are.
 #[derive(Debug)]
-pub(crate) enum Source {
+pub(crate) enum ImageSource {
     /// In memory that stays as it is while the process runs: a mapped file.
-    Stays(u64, u64),
+    Mapped(u64, u64),
     /// In a copy, because the program may reuse the memory, or another may take the file's place.
-    Kept(Vec<u8>),
+    Copied(Vec<u8>),
     /// Nowhere that could be found, and why.
-    Nowhere(String),
+    Missing(String),
 }
 
 /// The code of an image that the device runs.
-pub(crate) fn code_of(source: &Source, device: Capability) -> Result<(CodeKind, Vec<u8>), String> {
+pub(crate) fn extract_code(source: &ImageSource, device: Capability) -> Result<(CodeKind, Vec<u8>), String> {
     let read;
     let bytes: &[u8] = match source {
-        Source::Kept(bytes) => bytes,
-        Source::Stays(at, bytes) => {
+        ImageSource::Copied(bytes) => bytes,
+        ImageSource::Mapped(at, bytes) => {
             let length = usize::try_from(*bytes).map_err(|_| "it is too long".to_owned())?;
             let mut all = vec![0; length];
-            if !read_own(*at, &mut all) {
+            if !read_process_memory(*at, &mut all) {
                 return Err("its memory is gone".to_owned());
             }
             read = all;
             &read
         }
-        Source::Nowhere(why) => return Err(why.clone()),
+        ImageSource::Missing(why) => return Err(why.clone()),
     };
-    match Image::of(bytes).code(device) {
+    match Image::detect(bytes).code(device) {
         Ok(found) => Ok((
             match found.form {
                 Form::Machine => CodeKind::Cubin,
@@ -49,31 +49,32 @@ pub(crate) fn code_of(source: &Source, device: Capability) -> Result<(CodeKind, 
 }
 
 /// Finds how long an image is and whether it stays where it is.
-pub(crate) fn find_source(at: u64) -> (Source, String) {
-    let nowhere = |why: &str| (Source::Nowhere(why.to_owned()), "memory".to_owned());
+pub(crate) fn find_source(at: u64) -> (ImageSource, String) {
+    let nowhere = |why: &str| (ImageSource::Missing(why.to_owned()), "memory".to_owned());
     let mut head = [0u8; 64];
     // A short text may end before.
-    let known = read_own(at, &mut head) || read_own(at, head.get_mut(..fatbin::WRAPPER_BYTES).unwrap_or_default());
+    let known = read_process_memory(at, &mut head)
+        || read_process_memory(at, head.get_mut(..fatbin::WRAPPER_BYTES).unwrap_or_default());
     if !known {
         return nowhere("its memory cannot be read");
     }
     let mut image = at;
-    if let Ok(wrapper) = fatbin::Wrapper::of(&head) {
+    if let Ok(wrapper) = fatbin::Wrapper::parse(&head) {
         image = wrapper.data;
-        if !read_own(image, head.get_mut(..fatbin::HEADER_BYTES).unwrap_or_default()) {
+        if !read_process_memory(image, head.get_mut(..fatbin::HEADER_BYTES).unwrap_or_default()) {
             return nowhere("its container's memory cannot be read");
         }
     }
-    let bytes = match length(image, &head) {
-        Some(bytes) if bytes <= MOST_IMAGE => bytes,
+    let bytes = match image_bytes(image, &head) {
+        Some(bytes) if bytes <= MAX_IMAGE => bytes,
         _ => return nowhere("it is no container that is known"),
     };
     match mapped_file(image, bytes) {
-        Some(path) => (Source::Stays(image, bytes), path),
+        Some(path) => (ImageSource::Mapped(image, bytes), path),
         None => {
             let mut all = vec![0; usize::try_from(bytes).unwrap_or(0)];
-            if read_own(image, &mut all) {
-                (Source::Kept(all), "memory".to_owned())
+            if read_process_memory(image, &mut all) {
+                (ImageSource::Copied(all), "memory".to_owned())
             } else {
                 nowhere("its memory cannot be read")
             }
@@ -82,24 +83,24 @@ pub(crate) fn find_source(at: u64) -> (Source, String) {
 }
 
 /// The image that a file holds now: it may be gone when a function of it is used.
-pub(crate) fn read_file(path: &str) -> Source {
+pub(crate) fn read_file(path: &str) -> ImageSource {
     let read = || -> std::io::Result<Vec<u8>> {
         let mut bytes = Vec::new();
         let file = std::fs::File::open(path)?;
-        if file.metadata()?.len() > MOST_IMAGE {
+        if file.metadata()?.len() > MAX_IMAGE {
             return Err(std::io::Error::other("it is too long"));
         }
-        std::io::Read::read_to_end(&mut std::io::Read::take(file, MOST_IMAGE), &mut bytes)?;
+        std::io::Read::read_to_end(&mut std::io::Read::take(file, MAX_IMAGE), &mut bytes)?;
         Ok(bytes)
     };
     match read() {
-        Ok(bytes) => Source::Kept(bytes),
-        Err(e) => Source::Nowhere(format!("{path}: {e}")),
+        Ok(bytes) => ImageSource::Copied(bytes),
+        Err(e) => ImageSource::Missing(format!("{path}: {e}")),
     }
 }
 
 /// Bytes of the image that begins with `head`.
-fn length(at: u64, head: &[u8; 64]) -> Option<u64> {
+fn image_bytes(at: u64, head: &[u8; 64]) -> Option<u64> {
     if let Ok(bytes) = fatbin::total_bytes(head) {
         return Some(bytes);
     }
@@ -114,12 +115,12 @@ fn length(at: u64, head: &[u8; 64]) -> Option<u64> {
     // A text ends with a zero.
     let mut text = 0usize;
     let mut piece = [0u8; 4096];
-    while text < MOST_TEXT {
+    while text < MAX_TEXT {
         let from = at.checked_add(text as u64)?;
         // No further than the page's end, behind which nothing may be.
         let left = 4096 - (from % 4096) as usize;
         let part = piece.get_mut(..left)?;
-        if !read_own(from, part) {
+        if !read_process_memory(from, part) {
             return None;
         }
         match part.iter().position(|b| *b == 0) {

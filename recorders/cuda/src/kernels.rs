@@ -1,14 +1,14 @@
 //! Launches that are recorded one by one, with memory before and after each; of everything else only what there is has
 //! to be known.
 
-use crate::code::Known;
-use crate::launches::{Shape, arguments};
+use crate::code::FunctionInfo;
+use crate::launches::{LaunchShape, read_arguments};
 use crate::recorder::{Form, Recorder, is_ok, lock};
 use crate::resolve::thread;
-use crate::settings::Wanted;
-use crate::snapshot::{Moment, Which};
+use crate::settings::LaunchSelection;
+use crate::snapshot::{Moment, SnapshotLaunch};
 use cuda_driver::{CuResult, CuStream};
-use cuda_session::{Launched, With};
+use cuda_session::{EntryPayload, LaunchCounter};
 use libc::c_void;
 use std::collections::HashMap;
 use std::sync::Mutex;
@@ -17,14 +17,14 @@ use trace_core::recording::{CallEvent, LaunchRow};
 type Call<'a> = &'a mut dyn FnMut() -> CuResult;
 
 /// Which launches are recorded, and those that there were.
-pub(crate) struct Kernels {
-    wanted: Wanted,
+pub(crate) struct SelectedKernels {
+    wanted: LaunchSelection,
     /// By the function's number.
-    launched: Mutex<HashMap<u32, Launched>>,
+    launched: Mutex<HashMap<u32, LaunchCounter>>,
 }
 
-impl Kernels {
-    pub fn new(wanted: Wanted) -> Self {
+impl SelectedKernels {
+    pub fn new(wanted: LaunchSelection) -> Self {
         Self {
             wanted,
             launched: Mutex::default(),
@@ -32,20 +32,23 @@ impl Kernels {
     }
 
     /// Whether launches of a function of this name are recorded.
-    pub fn fit(&self, name: &str) -> bool {
-        self.wanted.patterns.fit(name)
+    pub fn is_selected(&self, name: &str) -> bool {
+        self.wanted.patterns.is_match(name)
     }
 
     /// A launch of a function comes: its number among those of the function, from 1 on, where it is recorded.
     fn next(&self, function: u32, threads: u64) -> Option<u64> {
         let mut all = lock(&self.launched);
         let launched = all.entry(function).or_default();
-        let recorded = launched.next(self.wanted.pick, self.wanted.most, threads);
+        let recorded = launched.select_next(self.wanted.pick, self.wanted.max_launches, threads);
         recorded.then_some(launched.seen)
     }
 
-    fn took(&self, function: u32, threads: u64) {
-        lock(&self.launched).entry(function).or_default().took(threads);
+    fn mark_recorded(&self, function: u32, threads: u64) {
+        lock(&self.launched)
+            .entry(function)
+            .or_default()
+            .count_recorded(threads);
     }
 }
 
@@ -56,18 +59,18 @@ impl Kernels {
 #[allow(clippy::too_many_arguments, reason = "those of the driver's function")]
 pub(crate) unsafe fn launch(
     r: &Recorder,
-    kernels: &Kernels,
-    known: &Known,
+    kernels: &SelectedKernels,
+    known: &FunctionInfo,
     form: Form,
     call: Call<'_>,
-    shape: Shape,
+    shape: LaunchShape,
     stream: CuStream,
     parameters: *mut *mut c_void,
     extra: *mut *mut c_void,
 ) -> CuResult {
-    if r.captured(stream, form) != 0 {
-        if known.wanted {
-            in_graph(r);
+    if r.capture_flag(stream, form) != 0 {
+        if known.is_selected {
+            note_graph_launch(r);
         }
         return call();
     }
@@ -80,7 +83,7 @@ pub(crate) unsafe fn launch(
         flags: shape.flags,
         ..Default::default()
     };
-    let own = if known.wanted {
+    let own = if known.is_selected {
         kernels.next(known.number, row.threads())
     } else {
         None
@@ -88,37 +91,37 @@ pub(crate) unsafe fn launch(
     let Some(own) = own else {
         let result = call();
         if is_ok(result) {
-            r.launched();
+            r.count_launch();
         }
         return result;
     };
     // One at a time: what memory holds before and after is told of this launch.
     let mut snapshots = lock(&r.snapshots);
-    let launch = r.launches() + 1;
-    let which = Which {
+    let launch = r.launch_count() + 1;
+    let which = SnapshotLaunch {
         function: known.number,
         launch,
-        own,
+        function_launch: own,
     };
-    row.stream = r.stream(stream, form);
+    row.stream = r.stream_number(stream, form);
     // SAFETY: the caller's promise; the driver reads the same.
-    let buffer = unsafe { arguments(known, parameters, extra) };
-    crate::reached::look(r, buffer.as_deref());
+    let buffer = unsafe { read_arguments(known, parameters, extra) };
+    crate::pinned_access::check_arguments(r, buffer.as_deref());
     if buffer.is_none() {
-        crate::launches::untold(r);
+        crate::launches::note_missing_arguments(r);
     }
     let before = buffer.is_some() && r.snapshot_with(&mut snapshots, Moment::Before(which));
-    let begun = r.session.begun();
+    let begun = r.session.start_call();
     let result = call();
     row.result = result;
-    row.took = begun.took();
+    row.took = begun.elapsed_ns();
     if before {
-        let with = buffer.map_or(With::Nothing, With::Arguments);
+        let with = buffer.map_or(EntryPayload::Nothing, EntryPayload::Arguments);
         r.session.record(begun, thread(), CallEvent::Launch(row), with);
         if is_ok(result) && r.snapshot_with(&mut snapshots, Moment::After(which)) {
-            kernels.took(known.number, row.threads());
-            if r.launches() + 1 != launch {
-                r.not_recorded(
+            kernels.mark_recorded(known.number, row.threads());
+            if r.launch_count() + 1 != launch {
+                r.note_not_recorded(
                     "launches",
                     "other threads launched functions while memory before and after a launch was read: what these wrote counts as the launch's",
                 );
@@ -127,14 +130,14 @@ pub(crate) unsafe fn launch(
     }
     drop(snapshots);
     if is_ok(result) {
-        r.launched();
+        r.count_launch();
     }
     result
 }
 
 /// A launch that is wanted is a graph's.
-pub(crate) fn in_graph(r: &Recorder) {
-    r.not_recorded(
+pub(crate) fn note_graph_launch(r: &Recorder) {
+    r.note_not_recorded(
         "graph",
         "a function whose launches are wanted is launched by a graph: what is within graphs is not recorded one by one",
     );

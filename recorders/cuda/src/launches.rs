@@ -1,27 +1,27 @@
 //! Launches: which function, with which arguments, on how many threads.
 
-use crate::code::{self, Known};
+use crate::code::{self, FunctionInfo};
 use crate::kernels;
 use crate::recorder::{Form, Recorder, is_ok, lock};
-use crate::shared;
+use crate::shared_memory;
 use cuda_driver::{
     CuFunction, CuResult, CuStream, EXTRA_BUFFER, EXTRA_END, EXTRA_SIZE, LAUNCH_CLUSTER, LAUNCH_COMPLETION_EVENT,
     LAUNCH_COOPERATIVE, LAUNCH_PROGRAMMATIC, LAUNCH_PROGRAMMATIC_EVENT, LAUNCH_UPDATABLE, LaunchAttribute,
     LaunchConfig,
 };
-use cuda_session::With;
+use cuda_session::EntryPayload;
 use libc::c_void;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use trace_core::recording::{CallEvent, LaunchRow};
 
 type Call<'a> = &'a mut dyn FnMut() -> CuResult;
 
-/// Most attributes of a launch that are looked at.
-const MOST_ATTRIBUTES: u32 = 64;
+/// Maximum number of attributes of a launch that are looked at.
+const MAX_ATTRIBUTES: u32 = 64;
 
 /// What a launch is, apart from its function and its arguments.
 #[derive(Clone, Copy, Default)]
-pub(crate) struct Shape {
+pub(crate) struct LaunchShape {
     pub grid: [u32; 3],
     pub block: [u32; 3],
     pub cluster: [u32; 3],
@@ -32,8 +32,8 @@ pub(crate) struct Shape {
 /// [`LaunchRow::COOPERATIVE`], for the table of hooks.
 pub(crate) const COOPERATIVE: u32 = LaunchRow::COOPERATIVE;
 
-impl Shape {
-    pub fn of(grid: [u32; 3], block: [u32; 3], shared: u32, flags: u32) -> Self {
+impl LaunchShape {
+    pub fn new(grid: [u32; 3], block: [u32; 3], shared: u32, flags: u32) -> Self {
         Self {
             grid,
             block,
@@ -44,12 +44,13 @@ impl Shape {
     }
 }
 
-/// The arguments of a launch as one buffer, laid out as the function's parameters are; `None` where they cannot be told.
+/// The arguments of a launch as one buffer, laid out as the function's parameters are; `None` where they cannot be
+/// told.
 ///
 /// # Safety
 /// The pointers are those of a launch: as many parameters as the function has, each as long as it says.
-pub(crate) unsafe fn arguments(
-    known: &Known,
+pub(crate) unsafe fn read_arguments(
+    known: &FunctionInfo,
     parameters: *mut *mut c_void,
     extra: *mut *mut c_void,
 ) -> Option<Vec<u8>> {
@@ -95,8 +96,8 @@ pub(crate) unsafe fn arguments(
 }
 
 /// The arguments of a launch could not be told.
-pub(crate) fn untold(r: &Recorder) {
-    r.not_recorded(
+pub(crate) fn note_missing_arguments(r: &Recorder) {
+    r.note_not_recorded(
         "arguments",
         "a launch's arguments could not be told: the driver does not tell the function's parameters",
     );
@@ -112,7 +113,7 @@ pub(crate) unsafe fn launch(
     form: Form,
     call: Call<'_>,
     function: CuFunction,
-    shape: Shape,
+    shape: LaunchShape,
     stream: CuStream,
     parameters: *mut *mut c_void,
     extra: *mut *mut c_void,
@@ -122,66 +123,66 @@ pub(crate) unsafe fn launch(
         // SAFETY: the caller's promise.
         return unsafe { kernels::launch(r, kernels, &known, form, call, shape, stream, parameters, extra) };
     }
-    let begun = r.session.begun();
-    let captured = r.captured(stream, form);
+    let begun = r.session.start_call();
+    let captured = r.capture_flag(stream, form);
     let known = code::function(r, function);
     if known.collective {
-        exchanging(r, &known);
+        note_collective(r, &known);
     }
     // SAFETY: the caller's promise; the driver reads the same.
-    let buffer = unsafe { arguments(&known, parameters, extra) };
+    let buffer = unsafe { read_arguments(&known, parameters, extra) };
     // What a captured launch reaches is looked at by nobody when its graph is launched.
     let shared = if captured == 0 {
-        shared::reached(r, buffer.as_deref())
+        shared_memory::find_reached(r, buffer.as_deref())
     } else {
-        crate::reached::look(r, buffer.as_deref());
+        crate::pinned_access::check_arguments(r, buffer.as_deref());
         Vec::new()
     };
-    let is_seen = !shared.is_empty() && shared::before(r, &shared, stream, form);
+    let is_seen = !shared.is_empty() && shared_memory::record_host_writes(r, &shared, stream, form);
     let result = call();
     if is_ok(result) && captured == 0 {
-        lock(&r.progress).work(Recorder::stream_key(stream, form));
+        lock(&r.progress).add_work(Recorder::stream_key(stream, form));
     }
     let row = LaunchRow {
         function: known.number,
-        stream: r.stream(stream, form),
+        stream: r.stream_number(stream, form),
         grid: shape.grid,
         block: shape.block,
         cluster: shape.cluster,
         shared: shape.shared,
         flags: shape.flags | captured,
         result,
-        took: begun.took(),
+        took: begun.elapsed_ns(),
         ..Default::default()
     };
     if buffer.is_none() {
-        untold(r);
+        note_missing_arguments(r);
     }
-    r.hand(
+    r.record(
         begun,
         CallEvent::Launch(row),
-        buffer.map_or(With::Nothing, With::Arguments),
+        buffer.map_or(EntryPayload::Nothing, EntryPayload::Arguments),
     );
     if is_seen && is_ok(result) {
-        shared::behind(r, &shared, stream, form);
+        shared_memory::record_launch_writes(r, &shared, stream, form);
     }
     if is_ok(result) && captured == 0 {
-        r.launched();
+        r.count_launch();
     }
     result
 }
 
 /// Notes once that a launch waits for other devices or processes.
-fn exchanging(r: &Recorder, known: &Known) {
+fn note_collective(r: &Recorder, known: &FunctionInfo) {
     static TOLD: AtomicBool = AtomicBool::new(false);
     if TOLD.swap(true, Ordering::Relaxed) {
         return;
     }
     let tables = r.session.tables();
     let function = tables.facts.functions.get(known.number as usize);
-    let name = function.map(|f| f.shown().to_owned()).unwrap_or_default();
+    let name = function.map(|f| f.display_name().to_owned()).unwrap_or_default();
     drop(tables);
-    r.not_recorded(
+    r.note_not_recorded(
         "another device",
         format!(
             "{name} exchanges memory with other devices or processes: a replay has none of them, and waits for their part \
@@ -191,7 +192,7 @@ fn exchanging(r: &Recorder, known: &Known) {
 }
 
 /// An attribute of a launch that a replay does not set, told once.
-fn unfollowed(r: &Recorder, attribute: u32) {
+fn note_unsupported_attribute(r: &Recorder, attribute: u32) {
     static TOLD: AtomicU32 = AtomicU32::new(0);
     let why = match attribute {
         LAUNCH_PROGRAMMATIC => {
@@ -210,7 +211,7 @@ fn unfollowed(r: &Recorder, attribute: u32) {
     };
     let bit = 1u32 << attribute.min(31);
     if TOLD.fetch_or(bit, Ordering::Relaxed) & bit == 0 {
-        r.not_recorded("launch attributes", format!("attribute {attribute}: {why}"));
+        r.note_not_recorded("launch attributes", format!("attribute {attribute}: {why}"));
     }
 }
 
@@ -232,14 +233,14 @@ pub(crate) unsafe fn launch_ex(
     }
     // SAFETY: not null, and the driver reads it too.
     let c = unsafe { *config };
-    let mut shape = Shape {
+    let mut shape = LaunchShape {
         grid: c.grid,
         block: c.block,
         shared: c.shared,
         ..Default::default()
     };
     if !c.attributes.is_null() {
-        for n in 0..c.attribute_count.min(MOST_ATTRIBUTES) as usize {
+        for n in 0..c.attribute_count.min(MAX_ATTRIBUTES) as usize {
             // SAFETY: there are as many attributes as the form says.
             let a: LaunchAttribute = unsafe { *c.attributes.add(n) };
             let [low, high, ..] = a.value;
@@ -248,7 +249,7 @@ pub(crate) unsafe fn launch_ex(
                 LAUNCH_COOPERATIVE => {}
                 LAUNCH_CLUSTER => shape.cluster = [low as u32, (low >> 32) as u32, high as u32],
                 LAUNCH_PROGRAMMATIC if low as u32 == 0 => {}
-                other => unfollowed(r, other),
+                other => note_unsupported_attribute(r, other),
             }
         }
     }

@@ -5,7 +5,7 @@ use cuda_driver::{CuResult, LIMIT_HEAP, LIMIT_PRINTF, LIMIT_STACK};
 
 /// `cuCtxSetLimit`. Of what was set one time and another the most is told: a replay sets it once.
 pub(crate) fn set(r: &Recorder, call: &mut dyn FnMut() -> CuResult, limit: u32, value: usize) -> CuResult {
-    let begun = r.session.begun();
+    let begun = r.session.start_call();
     let result = call();
     let value = value as u64;
     if is_ok(result) && matches!(limit, LIMIT_STACK | LIMIT_PRINTF | LIMIT_HEAP) {
@@ -15,8 +15,8 @@ pub(crate) fn set(r: &Recorder, call: &mut dyn FnMut() -> CuResult, limit: u32, 
             Some([_, most]) => *most = value.max(*most),
             None => limits.push([limit.into(), value]),
         }
-        tables.touch();
+        tables.mark_changed();
     }
-    r.hand_call(begun, "cuCtxSetLimit", None, &[limit.into(), value], result);
+    r.record_call(begun, "cuCtxSetLimit", None, &[limit.into(), value], result);
     result
 }

@@ -2,15 +2,15 @@
 //!
 //! Reservations are served from one range behind the window, so that a replay finds the same addresses free.
 
-use crate::allocations::told;
+use crate::allocations::record_allocation;
 use crate::memory::{WINDOW_BASE, WINDOW_BYTES, reserve_at};
 use crate::recorder::{Recorder, is_ok, lock};
-use crate::unseen;
+use crate::unsupported;
 use cuda_driver::{
     ALLOCATION_PINNED, AccessDescription, AllocationProperties, CuDevice, CuDevicePtr, CuMemHandle, CuResult,
     INVALID_VALUE, LOCATION_DEVICE, SUCCESS,
 };
-use cuda_session::{Backing, GRANULE, Places, Relation, Window};
+use cuda_session::{Backing, GRANULE, PhysicalMappings, Relation, Window};
 use std::collections::{BTreeMap, HashMap};
 use std::convert::Infallible;
 use trace_core::recording::{AllocationKind, CallWindow, OrderRow};
@@ -29,9 +29,9 @@ const MIN_RESERVED: u64 = 64 << 30;
 const GAP: u64 = GRANULE;
 
 /// Reservations are addresses alone.
-struct NoMemory;
+struct AddressesOnly;
 
-impl Backing for NoMemory {
+impl Backing for AddressesOnly {
     type Error = Infallible;
 
     fn map(&mut self, _: u64, _: u64) -> Result<(), Infallible> {
@@ -45,7 +45,7 @@ impl Backing for NoMemory {
 
 /// Physical memory that the program has a handle of.
 #[derive(Clone, Copy, Debug)]
-struct Physical {
+struct PhysicalMemory {
     /// Tells it from memory that had the same handle before.
     number: u64,
     /// Its device; `None`: it is the host's, or another process's.
@@ -58,11 +58,11 @@ pub(crate) struct Mappings {
     range: Option<Window>,
     tried: bool,
     made: u64,
-    handles: HashMap<CuMemHandle, Physical>,
+    handles: HashMap<CuMemHandle, PhysicalMemory>,
     /// What is mapped now, by first address: bytes, and whether a row told of it.
     now: BTreeMap<u64, (u64, bool)>,
     /// Which memory was mapped where.
-    places: Places,
+    places: PhysicalMappings,
 }
 
 /// `cuMemCreate`.
@@ -91,7 +91,7 @@ pub(crate) unsafe fn create(
 /// # Safety
 /// The place is the program's, for the driver's answer.
 pub(crate) unsafe fn import(r: &Recorder, call: Call<'_>, handle: *mut CuMemHandle) -> CuResult {
-    let result = unseen::forward(r, call, unseen::IMPORTED);
+    let result = unsupported::forward(r, call, unsupported::IMPORTED);
     if is_ok(result) && !handle.is_null() {
         // SAFETY: the driver has put the answer there.
         note(r, unsafe { *handle }, None);
@@ -104,7 +104,7 @@ fn note(r: &Recorder, handle: CuMemHandle, device: Option<CuDevice>) {
     let mappings = &mut memory.mappings;
     mappings.made += 1;
     let number = mappings.made;
-    mappings.handles.insert(handle, Physical { number, device });
+    mappings.handles.insert(handle, PhysicalMemory { number, device });
 }
 
 /// `cuMemRelease`: the memory stays as long as it is mapped. A handle that comes again is noted anew.
@@ -125,7 +125,7 @@ pub(crate) unsafe fn reserve(
     hint: CuDevicePtr,
     flags: u64,
 ) -> CuResult {
-    r.tell_device();
+    r.record_device();
     let alignment = alignment as u64;
     let plain = hint == 0 && flags == 0 && alignment <= GRANULE && (alignment == 0 || alignment.is_power_of_two());
     let whole = bytes > 0 && (bytes as u64).is_multiple_of(GRANULE);
@@ -157,12 +157,12 @@ impl crate::memory::Memory {
                 base: RESERVED_BASE,
                 bytes: length,
             };
-            tables.touch();
+            tables.mark_changed();
         }
         mappings
             .range
             .as_mut()?
-            .take(bytes.checked_add(GAP)?, &mut NoMemory)
+            .allocate(bytes.checked_add(GAP)?, &mut AddressesOnly)
             .ok()
     }
 }
@@ -171,16 +171,16 @@ impl crate::memory::Memory {
 pub(crate) fn free(r: &Recorder, call: Call<'_>, at: CuDevicePtr, bytes: usize) -> CuResult {
     let mut memory = lock(&r.memory);
     let mappings = &mut memory.mappings;
-    let Some(range) = mappings.range.as_mut().filter(|range| range.holds(at)) else {
+    let Some(range) = mappings.range.as_mut().filter(|range| range.contains(at)) else {
         drop(memory);
         return call();
     };
     let end = at.saturating_add(bytes as u64);
     let is_used = mappings.now.range(at..end).next().is_some();
-    if is_used || range.of(at) != (bytes as u64).checked_add(GAP).map(|whole| (at, whole)) {
+    if is_used || range.find(at) != (bytes as u64).checked_add(GAP).map(|whole| (at, whole)) {
         return INVALID_VALUE;
     }
-    let _ = range.give(at, &mut NoMemory);
+    let _ = range.free(at, &mut AddressesOnly);
     SUCCESS
 }
 
@@ -193,11 +193,11 @@ pub(crate) fn map(
     offset: usize,
     handle: CuMemHandle,
 ) -> CuResult {
-    let begun = r.session.begun();
+    let begun = r.session.start_call();
     let result = call();
     let bytes = bytes as u64;
     if !is_ok(result) {
-        told(r, begun, AllocationKind::Map, at, bytes, OrderRow::NONE, result);
+        record_allocation(r, begun, AllocationKind::Map, at, bytes, OrderRow::NONE, result);
         return result;
     }
     let mut memory = lock(&r.memory);
@@ -207,32 +207,32 @@ pub(crate) fn map(
         None => {
             memory.mappings.made += 1;
             let number = memory.mappings.made;
-            let device = crate::memory::here().map(|(_, device)| device);
-            let physical = Physical { number, device };
+            let device = crate::memory::current_context_and_device().map(|(_, device)| device);
+            let physical = PhysicalMemory { number, device };
             memory.mappings.handles.insert(handle, physical);
             physical
         }
     };
-    let own = crate::memory::here().map(|(_, device)| device);
+    let own = crate::memory::current_context_and_device().map(|(_, device)| device);
     let first = Some(memory.device()).filter(|d| *d >= 0).or(own);
     let is_seen = physical.device.is_some() && (first.is_none() || physical.device == first) && offset == 0;
     memory.mappings.now.insert(at, (bytes, is_seen));
     if !is_seen {
         drop(memory);
-        let (what, why) = unseen::MAPPED_ELSEWHERE;
-        r.not_recorded(what, why);
+        let (what, why) = unsupported::MAPPED_ELSEWHERE;
+        r.note_not_recorded(what, why);
         return result;
     }
     let relation = memory.mappings.places.relate(at, bytes, physical.number);
-    memory.mapped(at, bytes, physical.device.unwrap_or(0));
+    memory.add_mapping(at, bytes, physical.device.unwrap_or(0));
     drop(memory);
-    told(r, begun, AllocationKind::Map, at, bytes, OrderRow::NONE, result);
+    record_allocation(r, begun, AllocationKind::Map, at, bytes, OrderRow::NONE, result);
     match relation {
-        Relation::Own => {}
-        Relation::SameAs(place) => r.hand_call(r.session.begun(), "cuMemMap", None, &[at, bytes, place], result),
-        Relation::Confused => {
-            let (what, why) = unseen::REMAPPED;
-            r.not_recorded(what, why);
+        Relation::Separate => {}
+        Relation::SameAs(place) => r.record_call(r.session.start_call(), "cuMemMap", None, &[at, bytes, place], result),
+        Relation::Ambiguous => {
+            let (what, why) = unsupported::REMAPPED;
+            r.note_not_recorded(what, why);
         }
     }
     result
@@ -240,7 +240,7 @@ pub(crate) fn map(
 
 /// `cuMemUnmap`: of all mappings in a range.
 pub(crate) fn unmap(r: &Recorder, call: Call<'_>, at: CuDevicePtr, bytes: usize) -> CuResult {
-    let begun = r.session.begun();
+    let begun = r.session.start_call();
     let result = call();
     if !is_ok(result) {
         return result;
@@ -252,13 +252,13 @@ pub(crate) fn unmap(r: &Recorder, call: Call<'_>, at: CuDevicePtr, bytes: usize)
     let all: Vec<u64> = memory.mappings.now.range(at..end).map(|(first, _)| *first).collect();
     for first in all {
         if let Some((length, true)) = memory.mappings.now.remove(&first) {
-            memory.unserved(first);
+            memory.remove_driver_allocation(first);
             gone.push((first, length));
         }
     }
     drop(memory);
     for (first, length) in gone {
-        told(r, begun, AllocationKind::Unmap, first, length, OrderRow::NONE, result);
+        record_allocation(r, begun, AllocationKind::Unmap, first, length, OrderRow::NONE, result);
     }
     result
 }
@@ -281,7 +281,7 @@ pub(crate) unsafe fn set_access(
     }
     let mut memory = lock(&r.memory);
     let device = Some(memory.device()).filter(|d| *d >= 0);
-    let device = device.or_else(|| crate::memory::here().map(|(_, device)| device));
+    let device = device.or_else(|| crate::memory::current_context_and_device().map(|(_, device)| device));
     for n in 0..count {
         // SAFETY: the caller's promise.
         let description = unsafe { *descriptions.add(n) };

@@ -1,10 +1,11 @@
-//! Memory of the device: allocations are served from one window of addresses, so that a replay finds the same ones free.
+//! Memory of the device: allocations are served from one window of addresses, so that a replay finds the same ones
+//! free.
 
-use crate::leaving::{Leaver, Leaving, Until};
+use crate::deferred_frees::{DeferredFreeId, DeferredFrees, FreeCondition};
 use crate::mappings::Mappings;
 use crate::recorder::Recorder;
 use crate::resolve::driver;
-use crate::shared::SharedRange;
+use crate::shared_memory::SharedRange;
 use cuda_driver::{
     ACCESS_READ_WRITE, ALLOCATION_PINNED, AccessDescription, AllocationProperties, CuContext, CuDevice, CudaError,
     DEVICE_VIRTUAL_MEMORY, LOCATION_DEVICE, MEMORY_DEVICE, MemLocation, POINTER_MEMORY_TYPE,
@@ -22,7 +23,7 @@ pub(crate) const WINDOW_BYTES: u64 = 1 << 40;
 /// `CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED`.
 const DEVICE_DIRECT_RDMA: i32 = 110;
 /// The shortest window that is tried.
-const LEAST_WINDOW: u64 = 16 << 30;
+const MIN_WINDOW: u64 = 16 << 30;
 
 const _: () = assert!(WINDOW_BASE.is_multiple_of(GRANULE));
 
@@ -50,7 +51,7 @@ impl Piece {
 
 /// What memory is that the driver served itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Served {
+pub(crate) enum DriverMemoryKind {
     /// The device's.
     Plain,
     /// Memory that host and device share.
@@ -62,9 +63,9 @@ pub(crate) enum Served {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Own {
+struct DriverAllocation {
     bytes: u64,
-    served: Served,
+    served: DriverMemoryKind,
     context: usize,
     device: CuDevice,
 }
@@ -74,13 +75,13 @@ pub(crate) struct Memory {
     /// Whether a window is wanted.
     wanted: bool,
     window: Option<Window>,
-    mapped: Mapped,
+    mapped: WindowBacking,
     /// The context that each piece of the window was taken in.
     taken_in: BTreeMap<u64, usize>,
     /// Pieces of the window that the program has given back and that may still be used.
-    leaving: Leaving,
+    deferred_frees: DeferredFrees,
     /// Allocations that the driver served itself, by first address.
-    own: BTreeMap<u64, Own>,
+    driver_allocations: BTreeMap<u64, DriverAllocation>,
     /// First bytes of what was given back since somebody asked.
     gone: Vec<u64>,
     /// Memory of the host that is pinned: first byte and bytes.
@@ -90,7 +91,7 @@ pub(crate) struct Memory {
 }
 
 /// Physical memory behind the window.
-struct Mapped {
+struct WindowBacking {
     device: CuDevice,
     /// What is mapped: by first byte, bytes and the memory's handle.
     handles: BTreeMap<u64, (u64, u64)>,
@@ -100,7 +101,7 @@ struct Mapped {
     direct: bool,
 }
 
-impl Mapped {
+impl WindowBacking {
     /// Says who may reach a mapping.
     fn allow(&self, at: u64, bytes: u64) -> Result<(), CudaError> {
         let of = |id: CuDevice| AccessDescription {
@@ -116,7 +117,7 @@ impl Mapped {
     }
 }
 
-impl Backing for Mapped {
+impl Backing for WindowBacking {
     type Error = CudaError;
 
     fn map(&mut self, at: u64, bytes: u64) -> Result<(), CudaError> {
@@ -165,7 +166,7 @@ impl Backing for Mapped {
 }
 
 /// Why an allocation is not served from the window: the driver serves it, and says itself what it has against that.
-pub(crate) enum NotServed {
+pub(crate) enum WindowRefusal {
     /// There is no window, or it is of another device.
     NoWindow,
     /// There is no room or no memory left in it, or the memory could not be mapped.
@@ -173,7 +174,7 @@ pub(crate) enum NotServed {
 }
 
 /// The context of the calling thread, and its device.
-pub(crate) fn here() -> Option<(usize, CuDevice)> {
+pub(crate) fn current_context_and_device() -> Option<(usize, CuDevice)> {
     let d = driver();
     let (mut device, mut context): (CuDevice, CuContext) = (0, std::ptr::null_mut());
     // SAFETY: questions with places for the answers.
@@ -185,7 +186,7 @@ pub(crate) fn here() -> Option<(usize, CuDevice)> {
 }
 
 /// The context of the calling thread; 0: none.
-pub(crate) fn context() -> usize {
+pub(crate) fn current_context() -> usize {
     let mut context: CuContext = std::ptr::null_mut();
     // SAFETY: a question with a place for the answer.
     let asked = unsafe { driver().cuCtxGetCurrent(&raw mut context) };
@@ -197,15 +198,15 @@ impl Memory {
         Self {
             wanted,
             window: None,
-            mapped: Mapped {
+            mapped: WindowBacking {
                 device: -1,
                 handles: BTreeMap::new(),
                 peers: Vec::new(),
                 direct: false,
             },
             taken_in: BTreeMap::new(),
-            leaving: Leaving::default(),
-            own: BTreeMap::new(),
+            deferred_frees: DeferredFrees::default(),
+            driver_allocations: BTreeMap::new(),
             gone: Vec::new(),
             pinned: BTreeMap::new(),
             mappings: Mappings::default(),
@@ -226,13 +227,13 @@ impl Memory {
                 let (base, bytes) = window.range();
                 let mut tables = recorder.session.tables();
                 tables.facts.window = CallWindow { base, bytes };
-                tables.touch();
+                tables.mark_changed();
                 self.mapped.device = device;
                 self.window = Some(window);
             }
             Err(why) => {
                 self.wanted = false;
-                recorder.not_recorded(
+                recorder.note_not_recorded(
                     "window",
                     format!("allocations could not be served from one range of addresses ({why}): they are the driver's own, and a replay may not find their addresses free"),
                 );
@@ -241,34 +242,34 @@ impl Memory {
     }
 
     /// `bytes` bytes from the window, at least 1: their address.
-    pub fn take(&mut self, recorder: &Recorder, bytes: u64) -> Result<u64, NotServed> {
+    pub fn take(&mut self, recorder: &Recorder, bytes: u64) -> Result<u64, WindowRefusal> {
         self.reserve(recorder);
         self.reclaim(recorder, &[]);
-        let here = here();
-        let window = self.window.as_mut().ok_or(NotServed::NoWindow)?;
+        let here = current_context_and_device();
+        let window = self.window.as_mut().ok_or(WindowRefusal::NoWindow)?;
         // The window is of the device that was used first.
         let (context, _) = here
             .filter(|(_, device)| *device == self.mapped.device)
-            .ok_or(NotServed::NoWindow)?;
-        match window.take(bytes, &mut self.mapped) {
+            .ok_or(WindowRefusal::NoWindow)?;
+        match window.allocate(bytes, &mut self.mapped) {
             Ok(at) => {
                 self.taken_in.insert(at, context);
                 Ok(at)
             }
-            Err(WindowError::Full { .. } | WindowError::Backing(_)) => Err(NotServed::Refused),
+            Err(WindowError::Full { .. } | WindowError::Backing(_)) => Err(WindowRefusal::Refused),
         }
     }
 
     /// What of the window begins at an address and is the program's: its bytes, and the context that it was taken in.
-    pub fn piece(&self, at: u64) -> Option<(u64, usize)> {
-        let (first, bytes) = self.window.as_ref()?.of(at)?;
-        let is_taken = first == at && !self.leaving.holds(at);
+    pub fn find_piece(&self, at: u64) -> Option<(u64, usize)> {
+        let (first, bytes) = self.window.as_ref()?.find(at)?;
+        let is_taken = first == at && !self.deferred_frees.contains(at);
         is_taken.then(|| (bytes, self.taken_in.get(&at).copied().unwrap_or(0)))
     }
 
     /// The piece of the window that an address lies in: first byte, bytes, context.
-    pub fn around(&self, at: u64) -> Option<(u64, u64, usize)> {
-        let (first, bytes) = self.window.as_ref()?.of(at)?;
+    pub fn find_containing(&self, at: u64) -> Option<(u64, u64, usize)> {
+        let (first, bytes) = self.window.as_ref()?.find(at)?;
         Some((first, bytes, self.taken_in.get(&first).copied().unwrap_or(0)))
     }
 
@@ -278,23 +279,23 @@ impl Memory {
     }
 
     /// The program mapped memory of the device; it is reached once it is said who may.
-    pub fn mapped(&mut self, at: u64, bytes: u64, device: CuDevice) {
-        let own = Own {
+    pub fn add_mapping(&mut self, at: u64, bytes: u64, device: CuDevice) {
+        let own = DriverAllocation {
             bytes,
-            served: Served::Mapped,
+            served: DriverMemoryKind::Mapped,
             context: 0,
             device,
         };
-        self.own.insert(at, own);
+        self.driver_allocations.insert(at, own);
     }
 
     /// The program said that the device may reach what is mapped in a range, or that it may not.
     pub fn allow_mapped(&mut self, at: u64, bytes: u64, allowed: bool) {
         let end = at.saturating_add(bytes);
-        for (_, own) in self.own.range_mut(at..end) {
+        for (_, own) in self.driver_allocations.range_mut(at..end) {
             match own.served {
-                Served::Mapped if allowed => own.served = Served::Plain,
-                Served::Plain if !allowed && own.context == 0 => own.served = Served::Mapped,
+                DriverMemoryKind::Mapped if allowed => own.served = DriverMemoryKind::Plain,
+                DriverMemoryKind::Plain if !allowed && own.context == 0 => own.served = DriverMemoryKind::Mapped,
                 _ => {}
             }
         }
@@ -302,56 +303,56 @@ impl Memory {
 
     /// Whether an address lies in the window, whatever is there.
     pub fn is_in_window(&self, at: u64) -> bool {
-        self.window.as_ref().is_some_and(|w| w.holds(at))
+        self.window.as_ref().is_some_and(|w| w.contains(at))
     }
 
     /// Gives back a piece of the window that nothing uses.
-    pub fn give(&mut self, at: u64) -> Result<(), CudaError> {
+    pub fn free(&mut self, at: u64) -> Result<(), CudaError> {
         self.gone.push(at);
         self.taken_in.remove(&at);
-        self.leaving.remove(at, false);
-        match self.window.as_mut().and_then(|w| w.give(at, &mut self.mapped)) {
+        self.deferred_frees.remove(at, false);
+        match self.window.as_mut().and_then(|w| w.free(at, &mut self.mapped)) {
             Some(Err(e)) => Err(e),
             Some(Ok(_)) | None => Ok(()),
         }
     }
 
     /// A piece of the window is the program's no more, and is given back later.
-    pub fn leave(&mut self, at: u64, until: Until) {
+    pub fn defer_free(&mut self, at: u64, until: FreeCondition) {
         self.gone.push(at);
         let context = self.taken_in.get(&at).copied().unwrap_or(0);
-        self.leaving.put(at, until, context);
+        self.deferred_frees.insert(at, until, context);
     }
 
     /// What is free once a context was waited for: asked before the wait, since more may leave meanwhile.
-    pub fn idle_in(&self, context: usize) -> Vec<Leaver> {
-        self.leaving.idle_in(context)
+    pub fn list_idle(&self, context: usize) -> Vec<DeferredFreeId> {
+        self.deferred_frees.list_idle(context)
     }
 
     /// Gives back what is used no more: pieces whose context was waited for since they left, and those whose events are
     /// done.
-    pub fn reclaim(&mut self, recorder: &Recorder, idle: &[Leaver]) {
-        if self.leaving.is_empty() {
+    pub fn reclaim(&mut self, recorder: &Recorder, idle: &[DeferredFreeId]) {
+        if self.deferred_frees.is_empty() {
             return;
         }
-        let idle = idle.iter().filter(|leaver| self.leaving.is_one(**leaver));
+        let idle = idle.iter().filter(|leaver| self.deferred_frees.is_pending(**leaver));
         let mut done: Vec<u64> = idle.map(|(at, _)| *at).collect();
         if recorder.captures.load(Ordering::Relaxed) == 0 {
-            done.extend(self.leaving.done());
+            done.extend(self.deferred_frees.list_done());
         }
         for at in done {
             // What cannot be unmapped stays mapped; its addresses are free.
-            let _ = self.give(at);
+            let _ = self.free(at);
         }
     }
 
     /// Whether something leaves that is still used.
-    pub fn is_leaving(&self) -> bool {
-        !self.leaving.is_empty()
+    pub fn has_deferred_frees(&self) -> bool {
+        !self.deferred_frees.is_empty()
     }
 
     /// The memory which host and device share that an address lies in.
-    pub fn shared_at(&self, at: u64) -> Option<SharedRange> {
+    pub fn find_shared(&self, at: u64) -> Option<SharedRange> {
         let pinned = self.pinned.range(..=at).next_back();
         if let Some((first, bytes)) = pinned.filter(|(first, bytes)| at - **first < **bytes) {
             return Some(SharedRange {
@@ -366,7 +367,10 @@ impl Memory {
 
     /// All managed memory.
     pub fn managed(&self) -> impl Iterator<Item = SharedRange> + '_ {
-        let managed = self.own.iter().filter(|(_, o)| o.served == Served::Managed);
+        let managed = self
+            .driver_allocations
+            .iter()
+            .filter(|(_, o)| o.served == DriverMemoryKind::Managed);
         managed.map(|(at, o)| SharedRange {
             at: *at,
             bytes: o.bytes,
@@ -375,20 +379,20 @@ impl Memory {
     }
 
     /// An allocation that the driver served.
-    pub fn served(&mut self, at: u64, bytes: u64, served: Served) {
-        let (context, device) = here().unwrap_or((0, -1));
-        let own = Own {
+    pub fn add_driver_allocation(&mut self, at: u64, bytes: u64, served: DriverMemoryKind) {
+        let (context, device) = current_context_and_device().unwrap_or((0, -1));
+        let own = DriverAllocation {
             bytes,
             served,
             context,
             device,
         };
-        self.own.insert(at, own);
+        self.driver_allocations.insert(at, own);
     }
 
     /// One is given back: its bytes.
-    pub fn unserved(&mut self, at: u64) -> Option<u64> {
-        let own = self.own.remove(&at)?;
+    pub fn remove_driver_allocation(&mut self, at: u64) -> Option<u64> {
+        let own = self.driver_allocations.remove(&at)?;
         self.gone.push(at);
         Some(own.bytes)
     }
@@ -396,13 +400,13 @@ impl Memory {
     /// A context is gone, with all that was taken in it.
     pub fn forget_context(&mut self, context: usize) {
         let gone: Vec<u64> = self
-            .own
+            .driver_allocations
             .iter()
             .filter(|(_, o)| o.context == context)
             .map(|(at, _)| *at)
             .collect();
         for at in gone {
-            self.unserved(at);
+            self.remove_driver_allocation(at);
         }
         let gone: Vec<u64> = self
             .taken_in
@@ -412,13 +416,13 @@ impl Memory {
             .collect();
         for at in gone {
             // Its event went with the context.
-            self.leaving.remove(at, true);
-            let _ = self.give(at);
+            self.deferred_frees.remove(at, true);
+            let _ = self.free(at);
         }
     }
 
     /// The program lets another device reach memory of this one: it reaches the window's as it does the driver's.
-    pub fn let_reach(&mut self, other: CuDevice, owner: CuDevice) {
+    pub fn allow_peer(&mut self, other: CuDevice, owner: CuDevice) {
         if owner != self.mapped.device || other == owner || self.mapped.peers.contains(&other) {
             return;
         }
@@ -437,8 +441,8 @@ impl Memory {
     }
 
     /// Whether anything is known to be on a device.
-    pub fn knows(&self, device: CuDevice) -> bool {
-        self.mapped.device == device || self.own.values().any(|o| o.device == device)
+    pub fn has_memory_on(&self, device: CuDevice) -> bool {
+        self.mapped.device == device || self.driver_allocations.values().any(|o| o.device == device)
     }
 
     /// The device that the window is of; -1: there is none.
@@ -451,7 +455,7 @@ impl Memory {
         if self.is_in_window(at) {
             return true;
         }
-        let own = self.own.range(..=at).next_back();
+        let own = self.driver_allocations.range(..=at).next_back();
         own.is_some_and(|(first, own)| at - first < own.bytes)
     }
 
@@ -459,16 +463,16 @@ impl Memory {
     pub fn pieces(&self) -> Vec<Piece> {
         let window = self.window.iter().flat_map(Window::allocations);
         let window = window
-            .filter(|(at, _)| !self.leaving.holds(*at))
+            .filter(|(at, _)| !self.deferred_frees.contains(*at))
             .map(|(at, bytes)| Piece {
                 at,
                 bytes,
                 in_window: true,
             });
         let own = self
-            .own
+            .driver_allocations
             .iter()
-            .filter(|(_, o)| !matches!(o.served, Served::OfGraph | Served::Mapped) && o.bytes > 0);
+            .filter(|(_, o)| !matches!(o.served, DriverMemoryKind::OfGraph | DriverMemoryKind::Mapped) && o.bytes > 0);
         let own = own.map(|(at, o)| Piece {
             at: *at,
             bytes: o.bytes,
@@ -478,20 +482,20 @@ impl Memory {
     }
 
     /// What was given back since this was last asked: first bytes.
-    pub fn gone(&mut self) -> Vec<u64> {
+    pub fn take_freed(&mut self) -> Vec<u64> {
         std::mem::take(&mut self.gone)
     }
 
     /// Whether functions that run in a context of a device reach a piece, word by word to its end.
-    pub fn is_reached(&self, piece: &Piece, (context, device): (usize, CuDevice)) -> bool {
+    pub fn is_accessible(&self, piece: &Piece, (context, device): (usize, CuDevice)) -> bool {
         if piece.in_window {
             return device == self.mapped.device;
         }
         let whole = piece.at.is_multiple_of(8) && piece.bytes.is_multiple_of(8);
-        let own = self.own.get(&piece.at);
+        let own = self.driver_allocations.get(&piece.at);
         // What the program maps itself belongs to no context.
-        let is_of = |o: &Own| o.context == context || o.context == 0 && o.device == device;
-        whole && own.is_some_and(|o| o.served == Served::Plain && is_of(o))
+        let is_of = |o: &DriverAllocation| o.context == context || o.context == 0 && o.device == device;
+        whole && own.is_some_and(|o| o.served == DriverMemoryKind::Plain && is_of(o))
     }
 }
 
@@ -530,7 +534,7 @@ fn reserve() -> Result<(Window, CuDevice), String> {
     if able == 0 {
         return Err("the device cannot map memory at chosen addresses".to_owned());
     }
-    let bytes = reserve_at(WINDOW_BASE, WINDOW_BYTES, LEAST_WINDOW)?;
+    let bytes = reserve_at(WINDOW_BASE, WINDOW_BYTES, MIN_WINDOW)?;
     Ok((Window::new(WINDOW_BASE, bytes), device))
 }
 

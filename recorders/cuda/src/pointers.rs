@@ -20,7 +20,7 @@ pub(crate) fn address_range(
     bytes: *mut usize,
     at: CuDevicePtr,
 ) -> CuResult {
-    let around = lock(&r.memory).around(at);
+    let around = lock(&r.memory).find_containing(at);
     let Some((first, length, _)) = around else {
         return call();
     };
@@ -40,7 +40,7 @@ pub(crate) fn address_range(
 ///
 /// # Safety
 /// The place is for the value of this attribute.
-unsafe fn correct(piece: (u64, u64, usize), attribute: i32, value: *mut c_void) {
+unsafe fn correct_attribute(piece: (u64, u64, usize), attribute: i32, value: *mut c_void) {
     let (first, bytes, context) = piece;
     if value.is_null() {
         return;
@@ -71,11 +71,11 @@ pub(crate) unsafe fn attribute(
     if !matches!(attribute, POINTER_CONTEXT | POINTER_RANGE_START | POINTER_RANGE_BYTES) {
         return result;
     }
-    match lock(&r.memory).around(at) {
+    match lock(&r.memory).find_containing(at) {
         // Memory that is mapped belongs to no context, of which some drivers say that it is no answer.
         Some(piece) if is_ok(result) || attribute == POINTER_CONTEXT => {
             // SAFETY: the caller's promise.
-            unsafe { correct(piece, attribute, value) };
+            unsafe { correct_attribute(piece, attribute, value) };
             SUCCESS
         }
         _ => result,
@@ -98,11 +98,11 @@ pub(crate) unsafe fn attributes(
     if is_ok(result)
         && !attributes.is_null()
         && !values.is_null()
-        && let Some(piece) = lock(&r.memory).around(at)
+        && let Some(piece) = lock(&r.memory).find_containing(at)
     {
         for n in 0..count as usize {
             // SAFETY: the caller's promise.
-            unsafe { correct(piece, *attributes.add(n), *values.add(n)) };
+            unsafe { correct_attribute(piece, *attributes.add(n), *values.add(n)) };
         }
     }
     result
@@ -110,7 +110,7 @@ pub(crate) unsafe fn attributes(
 
 /// `cuMemRetainAllocationHandle`: memory that the driver serves by itself has none.
 pub(crate) fn handle(r: &Recorder, call: Call<'_>, _handle: *mut CuMemHandle, at: *mut c_void) -> CuResult {
-    if lock(&r.memory).around(at as u64).is_some() {
+    if lock(&r.memory).find_containing(at as u64).is_some() {
         return INVALID_VALUE;
     }
     call()
@@ -118,12 +118,12 @@ pub(crate) fn handle(r: &Recorder, call: Call<'_>, _handle: *mut CuMemHandle, at
 
 /// `cuIpcGetMemHandle`: memory of the window cannot be shared so.
 pub(crate) fn share(r: &Recorder, call: Call<'_>, at: CuDevicePtr) -> CuResult {
-    r.not_recorded(
+    r.note_not_recorded(
         "shared memory",
         "the program shares memory with other processes: what these write is not seen",
     );
     let result = call();
-    if !is_ok(result) && lock(&r.memory).is_in_window(at) && r.once() {
+    if !is_ok(result) && lock(&r.memory).is_in_window(at) && r.is_first_time() {
         crate::process::say(
             "the program shares memory with another process, which memory of the recorder's window does not allow: record it with KINESCOPE_CUDA_WINDOW=no in the environment",
         );

@@ -36,8 +36,8 @@ impl Pools {
 
 /// Whether the window may serve in the place of a pool, for the calling thread's device; `None`: of the device's own
 /// pool.
-pub(crate) fn may_serve(r: &Recorder, pool: Option<CuMemPool>) -> bool {
-    let Some((_, device)) = crate::memory::here() else {
+pub(crate) fn can_serve(r: &Recorder, pool: Option<CuMemPool>) -> bool {
+    let Some((_, device)) = crate::memory::current_context_and_device() else {
         return true;
     };
     let mut pools = lock(&r.pools);
@@ -48,8 +48,8 @@ pub(crate) fn may_serve(r: &Recorder, pool: Option<CuMemPool>) -> bool {
 }
 
 /// The driver served memory of a pool that is not known to be of the device alone, and that the host does not share.
-pub(crate) fn served_by_driver(r: &Recorder) {
-    r.not_recorded(
+pub(crate) fn note_driver_pool(r: &Recorder) {
+    r.note_not_recorded(
         "pools",
         "the program takes memory from pools that are shared or not known to be of the device alone: the driver serves it, what others write there is not seen, and a replay may not find its addresses free",
     );
@@ -78,7 +78,7 @@ pub(crate) unsafe fn create(
         }
         drop(pools);
         if shared != 0 {
-            r.not_recorded(
+            r.note_not_recorded(
                 "shared memory",
                 "the program has pools of memory that other processes can share: what these write is not seen",
             );
@@ -105,7 +105,7 @@ pub(crate) fn set_current(r: &Recorder, call: Call<'_>, device: CuDevice, pool: 
 ///
 /// # Safety
 /// The place is the program's, which the driver reads too.
-pub(crate) unsafe fn set_of_place(
+pub(crate) unsafe fn set_for_location(
     r: &Recorder,
     call: Call<'_>,
     place: *const MemLocation,

@@ -61,7 +61,7 @@ fn begin() {
     if OFF.load(Ordering::Relaxed) || !RECORDER.load(Ordering::Acquire).is_null() {
         return;
     }
-    let Some(settings) = Settings::of_environment() else {
+    let Some(settings) = Settings::from_environment() else {
         OFF.store(true, Ordering::Relaxed);
         return;
     };
@@ -73,14 +73,14 @@ fn begin() {
     let begun = Recorder::begin(&to, settings).or_else(|e| {
         // Another process of the program may have taken the name meanwhile.
         let other = free_name(&wanted);
-        match Settings::of_environment() {
+        match Settings::from_environment() {
             Some(settings) if other != to => Recorder::begin(&other, settings),
             _ => Err(e),
         }
     });
     match begun {
         Ok(recorder) => {
-            recorder.session.at_end(at_end);
+            recorder.session.set_exit_hook(at_end);
             PROCESS.store(std::process::id(), Ordering::Relaxed);
             RECORDER.store(Box::into_raw(Box::new(recorder)), Ordering::Release);
         }
@@ -102,7 +102,7 @@ fn free_name(to: &Path) -> PathBuf {
 
 /// What the thread that writes does first when the program ends: whether there is more of it.
 fn at_end() -> bool {
-    recorder().is_some_and(Recorder::at_end)
+    recorder().is_some_and(Recorder::drain_at_exit)
 }
 
 /// Ends the recording and writes it. Called again it does nothing. It takes neither locks nor memory: a program may end

@@ -2,22 +2,22 @@
 
 use crate::code::Code;
 use crate::graphs::Graphs;
-use crate::kernels::Kernels;
+use crate::kernels::SelectedKernels;
 use crate::memory::Memory;
 use crate::pools::Pools;
 use crate::process::say;
-use crate::progress::Progress;
-use crate::reads::Reads;
+use crate::readbacks::Readbacks;
 use crate::resolve::{driver, thread};
-use crate::settings::{Range, Settings};
-use crate::shared::SharedContent;
+use crate::settings::{RecordedRange, Settings};
+use crate::shared_memory::SharedContent;
 use crate::signals::without_signals;
 use crate::snapshot::{Moment, Snapshots};
+use crate::stream_progress::Progress;
 use cuda_driver::{
     CuContext, CuDevice, CuResult, CuStream, DEVICE_CAPABILITY_MAJOR, DEVICE_CAPABILITY_MINOR, DEVICE_MULTIPROCESSORS,
     STREAM_LEGACY, STREAM_PER_THREAD, SUCCESS, Uuid,
 };
-use cuda_session::{Begun, Session, SessionError, With};
+use cuda_session::{CallStart, EntryPayload, Session, SessionError};
 use std::cell::Cell;
 use std::hash::{BuildHasherDefault, Hasher};
 use std::path::Path;
@@ -96,7 +96,7 @@ pub(crate) struct Recorder {
     pub session: Session,
     pub memory: Mutex<Memory>,
     pub pools: Mutex<Pools>,
-    pub reads: Mutex<Reads>,
+    pub reads: Mutex<Readbacks>,
     pub progress: Mutex<Progress>,
     pub code: Mutex<Code>,
     pub graphs: Mutex<Graphs>,
@@ -104,13 +104,13 @@ pub(crate) struct Recorder {
     /// What memory that host and device share held when it was last looked at.
     pub shared: Mutex<SharedContent>,
     /// Launches that are recorded one by one, where not everything is.
-    pub kernels: Option<Kernels>,
+    pub kernels: Option<SelectedKernels>,
     /// Streams that are captured into graphs now.
     pub captures: AtomicUsize,
     /// Counts up when handles of functions or streams may have come to stand for others.
     pub changes: AtomicU64,
     phase: AtomicU8,
-    range: Range,
+    range: RecordedRange,
     launches: AtomicU64,
     device_told: AtomicBool,
     fault_told: AtomicBool,
@@ -131,7 +131,7 @@ impl Recorder {
         {
             let mut tables = session.tables();
             tables.facts.api = "cuda".to_owned();
-            tables.facts.range = settings.words();
+            tables.facts.range = settings.describe();
             tables.facts.process = CallProcess {
                 number: std::process::id(),
                 parent: std::os::unix::process::parent_id(),
@@ -141,7 +141,7 @@ impl Recorder {
             tables.identity.source = "cuda".to_owned();
             tables.identity.tool = concat!("kinescope ", env!("CARGO_PKG_VERSION")).to_owned();
             tables.stream(STREAM_LEGACY, |_| "default stream".to_owned());
-            tables.touch();
+            tables.mark_changed();
         }
         let recorder = Self {
             session,
@@ -154,7 +154,7 @@ impl Recorder {
             snapshots: Mutex::new(Snapshots::new(settings.hashing, settings.stats)),
             shared: Mutex::default(),
             range: settings.range,
-            kernels: settings.kernels.map(Kernels::new),
+            kernels: settings.kernels.map(SelectedKernels::new),
             captures: AtomicUsize::new(0),
             changes: AtomicU64::new(0),
             phase: AtomicU8::new(Phase::Outside as u8),
@@ -163,7 +163,7 @@ impl Recorder {
             fault_told: AtomicBool::new(false),
             said: AtomicBool::new(false),
         };
-        if settings.range != Range::Marks {
+        if settings.range != RecordedRange::Marks {
             recorder.enter();
         }
         Ok(recorder)
@@ -180,7 +180,7 @@ impl Recorder {
 
     /// Whether a function is recorded now.
     #[inline]
-    pub fn takes(&self, when: When) -> bool {
+    pub fn is_recorded(&self, when: When) -> bool {
         let least = match when {
             When::Always => return true,
             When::Known => Phase::Outside,
@@ -192,18 +192,18 @@ impl Recorder {
 
     /// Whether events and content are recorded now. What memory, streams and code there are is known at any time.
     pub fn is_inside(&self) -> bool {
-        self.takes(When::Work)
+        self.is_recorded(When::Work)
     }
 
     /// Whether this is a part of a program that began before it.
-    pub fn is_part(&self) -> bool {
-        self.range == Range::Marks
+    pub fn is_partial(&self) -> bool {
+        self.range == RecordedRange::Marks
     }
 
     /// A program's mark.
     pub fn mark(&self, text: &str) {
-        if self.range == Range::Marks {
-            let is_in = self.takes(When::Launch);
+        if self.range == RecordedRange::Marks {
+            let is_in = self.is_recorded(When::Launch);
             match text {
                 "begin" if !is_in => {
                     if self.kernels.is_none() {
@@ -226,16 +226,16 @@ impl Recorder {
         if self.kernels.is_none() {
             self.wait_for_awaited(None);
             self.forget_awaited();
-            crate::shared::at_end(self);
+            crate::shared_memory::record_final_writes(self);
             self.snapshot(Moment::End);
         }
     }
 
     fn note(&self, text: &str) {
-        if !self.takes(When::Launch) {
+        if !self.is_recorded(When::Launch) {
             return;
         }
-        let begun = self.session.begun();
+        let begun = self.session.start_call();
         let name = self.session.tables().name("mark");
         let row = CallRow {
             name,
@@ -246,19 +246,19 @@ impl Recorder {
             begun,
             thread(),
             CallEvent::Call(row),
-            With::Arguments(text.as_bytes().to_vec()),
+            EntryPayload::Arguments(text.as_bytes().to_vec()),
         );
     }
 
     /// Counts a launch; behind the last one that is wanted the recording ends. Its number, from 1 on.
-    pub fn launched(&self) -> u64 {
-        self.launched_together(1)
+    pub fn count_launch(&self) -> u64 {
+        self.count_launches(1)
     }
 
     /// As [`Recorder::launched`], of launches that one call makes.
-    pub fn launched_together(&self, count: u64) -> u64 {
+    pub fn count_launches(&self, count: u64) -> u64 {
         let n = self.launches.fetch_add(count, Ordering::Relaxed) + count;
-        if let Range::First(last) = self.range
+        if let RecordedRange::First(last) = self.range
             && (last..last.saturating_add(count)).contains(&n)
         {
             self.leave();
@@ -268,19 +268,26 @@ impl Recorder {
     }
 
     /// How many launches there were.
-    pub fn launches(&self) -> u64 {
+    pub fn launch_count(&self) -> u64 {
         self.launches.load(Ordering::Relaxed)
     }
 
     /// Hands a call over.
-    pub fn hand(&self, begun: Begun, call: CallEvent, with: With) {
+    pub fn record(&self, begun: CallStart, call: CallEvent, with: EntryPayload) {
         if self.is_inside() {
             self.session.record(begun, thread(), call, with);
         }
     }
 
     /// Hands over a call that has no table of its own.
-    pub fn hand_call(&self, begun: Begun, name: &'static str, about: Option<u32>, arguments: &[u64], result: CuResult) {
+    pub fn record_call(
+        &self,
+        begun: CallStart,
+        name: &'static str,
+        about: Option<u32>,
+        arguments: &[u64],
+        result: CuResult,
+    ) {
         if !self.is_inside() {
             return;
         }
@@ -289,26 +296,26 @@ impl Recorder {
             name,
             about: about.unwrap_or(OrderRow::NONE),
             result,
-            took: begun.took(),
+            took: begun.elapsed_ns(),
             ..Default::default()
         };
         let bytes = arguments.iter().flat_map(|a| a.to_le_bytes()).collect();
-        self.hand(begun, CallEvent::Call(row), With::Arguments(bytes));
+        self.record(begun, CallEvent::Call(row), EntryPayload::Arguments(bytes));
     }
 
     /// Tells once that the program uses something that the recording does not hold, with the first event that it does so at.
-    pub fn not_recorded(&self, what: &str, why: impl Into<String>) {
+    pub fn note_not_recorded(&self, what: &str, why: impl Into<String>) {
         let finding = Finding::new(FindingKind::NotRecorded, what, why).at_event(self.session.next_event());
-        self.session.tables().find(finding);
+        self.session.tables().add_finding(finding);
     }
 
     /// Whether this is the first time that it is asked: whether something is said.
-    pub fn once(&self) -> bool {
+    pub fn is_first_time(&self) -> bool {
         !self.said.swap(true, Ordering::Relaxed)
     }
 
     /// The recorder has a fault: the recording ends, and the program goes on.
-    pub fn fault(&self) {
+    pub fn fail(&self) {
         if !self.fault_told.swap(true, Ordering::Relaxed) {
             say("the recorder has a fault: the recording ends here, and the program goes on");
         }
@@ -333,7 +340,7 @@ impl Recorder {
     }
 
     /// Number of a stream in the recording.
-    pub fn stream(&self, stream: CuStream, form: Form) -> u32 {
+    pub fn stream_number(&self, stream: CuStream, form: Form) -> u32 {
         thread_local! {
             /// The stream that this thread asked for last: the state of [`Recorder::changes`], its key, its number.
             static LAST: Cell<(u64, u64, u32)> = const { Cell::new((u64::MAX, 0, 0)) };
@@ -358,12 +365,12 @@ impl Recorder {
     }
 
     /// Handles of functions or streams may stand for others from now on.
-    pub fn changed(&self) {
+    pub fn invalidate_caches(&self) {
         self.changes.fetch_add(1, Ordering::Release);
     }
 
     /// [`CALL_CAPTURED`] where a call on this stream goes into a graph.
-    pub fn captured(&self, stream: CuStream, form: Form) -> u32 {
+    pub fn capture_flag(&self, stream: CuStream, form: Form) -> u32 {
         if self.captures.load(Ordering::Relaxed) == 0 {
             return 0;
         }
@@ -375,7 +382,7 @@ impl Recorder {
     }
 
     /// Tells the device that the program uses, once there is a context.
-    pub fn tell_device(&self) {
+    pub fn record_device(&self) {
         if self.device_told.load(Ordering::Relaxed) {
             return;
         }
@@ -429,18 +436,18 @@ impl Recorder {
             Some(k) => format!("NVIDIA {k}, {cuda}"),
             None => cuda,
         };
-        tables.touch();
+        tables.mark_changed();
     }
 
     /// The program ends: what was awaited is taken up as it stands, some of it each time. Whether there is more. On the
     /// thread that writes.
-    pub fn at_end(&self) -> bool {
+    pub fn drain_at_exit(&self) -> bool {
         if self.session.is_going() && self.complete_last() {
             return true;
         }
         // Whoever is at a snapshot does not end.
         if let Ok(snapshots) = self.snapshots.try_lock() {
-            snapshots.tell();
+            snapshots.print_stats();
         }
         false
     }

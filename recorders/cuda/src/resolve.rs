@@ -61,7 +61,7 @@ unsafe fn is_loaded() -> bool {
 }
 
 /// The function of ours that a program gets in the place of one that it asks for; null: it gets what it asked for.
-extern "C" fn instead(handle: *mut c_void, name: *const c_char) -> *mut c_void {
+extern "C" fn find_hook(handle: *mut c_void, name: *const c_char) -> *mut c_void {
     let Some(real) = real_dlsym() else {
         return std::ptr::null_mut();
     };
@@ -83,7 +83,7 @@ extern "C" fn instead(handle: *mut c_void, name: *const c_char) -> *mut c_void {
     if found.is_null() {
         return found;
     }
-    replaced(found).unwrap_or(std::ptr::null_mut())
+    find_replacement(found).unwrap_or(std::ptr::null_mut())
 }
 
 // The C library looks at who called to know which library is next, so that everything that is not ours has to be a jump
@@ -110,7 +110,7 @@ pub unsafe extern "C" fn dlsym(handle: *mut c_void, name: *const c_char) -> *mut
         "2:",
         "mov rax, qword ptr [rip + {real}]",
         "jmp rax",
-        instead = sym instead,
+        instead = sym find_hook,
         real = sym REAL_DLSYM,
     )
 }
@@ -159,7 +159,7 @@ fn by_address() -> &'static HashMap<usize, usize> {
 }
 
 /// The function of ours for one of the driver's.
-pub(crate) fn replaced(found: *mut c_void) -> Option<*mut c_void> {
+pub(crate) fn find_replacement(found: *mut c_void) -> Option<*mut c_void> {
     by_address().get(&(found as usize)).map(|ours| *ours as *mut c_void)
 }
 
@@ -199,7 +199,7 @@ pub(crate) fn driver() -> &'static Driver {
     ALL.get_or_init(|| {
         // SAFETY: the driver's functions have the signatures that NVIDIA publishes.
         unsafe {
-            Driver::of(|name| {
+            Driver::from_symbols(|name| {
                 let mut text = name.as_bytes().to_vec();
                 text.push(0);
                 let name = CStr::from_bytes_with_nul(&text).ok()?;

@@ -11,12 +11,13 @@ const RECORD_TO: &str = "KINESCOPE_RECORD_TO";
 const RECORD_LIMIT: &str = "KINESCOPE_RECORD_LIMIT";
 /// `whole`, `first:N` for the first N launches, or `marks` for what lies between two marks.
 const RANGE: &str = "KINESCOPE_CUDA_RANGE";
-/// Patterns of names: launches of such functions are recorded one by one, with memory before and after, and nothing else.
+/// Patterns of names: launches of such functions are recorded one by one, with memory before and after, and nothing
+/// else.
 const KERNELS: &str = "KINESCOPE_CUDA_KERNELS";
 /// Which launches of each such function: `first`, `largest`, `every:N` or `all`.
 const PICK: &str = "KINESCOPE_CUDA_PICK";
 /// At most so many launches of each such function; 0: any number.
-const MOST: &str = "KINESCOPE_CUDA_MOST";
+const LIMIT_VARIABLE: &str = "KINESCOPE_CUDA_MOST";
 /// `no`: allocations are the driver's own, and their addresses are told as they are.
 const WINDOW: &str = "KINESCOPE_CUDA_WINDOW";
 /// `no`: memory is copied to the host to see what changed; `check`: both, and the two have to agree.
@@ -26,7 +27,7 @@ const STATS: &str = "KINESCOPE_CUDA_STATS";
 
 /// How much of a program is recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Range {
+pub(crate) enum RecordedRange {
     /// All of it.
     Whole,
     /// Up to and with this many launches.
@@ -37,7 +38,7 @@ pub(crate) enum Range {
 
 /// Launches that are recorded one by one.
 #[derive(Debug)]
-pub(crate) struct Wanted {
+pub(crate) struct LaunchSelection {
     /// Names of functions.
     pub patterns: Patterns,
     /// The patterns as they were given.
@@ -45,7 +46,7 @@ pub(crate) struct Wanted {
     /// Which launches of each.
     pub pick: Pick,
     /// At most so many of each.
-    pub most: Option<u64>,
+    pub max_launches: Option<u64>,
 }
 
 /// Where memory is looked at for changes.
@@ -64,15 +65,15 @@ pub(crate) enum Hashing {
 pub(crate) struct Settings {
     pub to: PathBuf,
     pub limit: Option<u64>,
-    pub range: Range,
-    pub kernels: Option<Wanted>,
+    pub range: RecordedRange,
+    pub kernels: Option<LaunchSelection>,
     pub window: bool,
     pub hashing: Hashing,
     pub stats: bool,
 }
 
-impl Range {
-    fn of(text: &str) -> Option<Self> {
+impl RecordedRange {
+    fn parse(text: &str) -> Option<Self> {
         match text {
             "" | "whole" => Some(Self::Whole),
             "marks" => Some(Self::Marks),
@@ -83,21 +84,21 @@ impl Range {
 
 impl Settings {
     /// `None`: nothing is recorded, which is said where something was wanted.
-    pub fn of_environment() -> Option<Self> {
+    pub fn from_environment() -> Option<Self> {
         let to = std::env::var_os(RECORD_TO)
             .filter(|v| !v.is_empty())
             .map(PathBuf::from)?;
         let text = |name: &str| std::env::var(name).unwrap_or_default();
-        let range = Range::of(&text(RANGE)).unwrap_or_else(|| {
+        let range = RecordedRange::parse(&text(RANGE)).unwrap_or_else(|| {
             say(format_args!(
                 "{RANGE} is '{}' (expected whole, first:N or marks): the whole program is recorded",
                 text(RANGE)
             ));
-            Range::Whole
+            RecordedRange::Whole
         });
         let kernels = match text(KERNELS) {
             none if none.is_empty() => None,
-            patterns => match Wanted::of(patterns, &text(PICK), &text(MOST)) {
+            patterns => match LaunchSelection::parse(patterns, &text(PICK), &text(LIMIT_VARIABLE)) {
                 Ok(wanted) => Some(wanted),
                 Err(why) => {
                     say(format_args!("nothing is recorded: {why}"));
@@ -121,30 +122,30 @@ impl Settings {
     }
 
     /// What is recorded in words, as the recording tells it.
-    pub fn words(&self) -> String {
+    pub fn describe(&self) -> String {
         let range = match self.range {
-            Range::Whole => "whole".to_owned(),
-            Range::First(n) => format!("first {n} launches"),
-            Range::Marks => "between marks".to_owned(),
+            RecordedRange::Whole => "whole".to_owned(),
+            RecordedRange::First(n) => format!("first {n} launches"),
+            RecordedRange::Marks => "between marks".to_owned(),
         };
         let Some(wanted) = &self.kernels else { return range };
         let mut words = format!("{} of functions named {}", wanted.pick, wanted.text);
-        if let Some(most) = wanted.most {
+        if let Some(most) = wanted.max_launches {
             words.push_str(&format!(", at most {most} of each"));
         }
-        if self.range != Range::Whole {
+        if self.range != RecordedRange::Whole {
             words.push_str(&format!(", {range}"));
         }
         words
     }
 }
 
-impl Wanted {
-    fn of(text: String, pick: &str, most: &str) -> Result<Self, String> {
-        let patterns = Patterns::of(&text).map_err(|e| format!("{KERNELS}: {e}"))?;
+impl LaunchSelection {
+    fn parse(text: String, pick: &str, most: &str) -> Result<Self, String> {
+        let patterns = Patterns::parse(&text).map_err(|e| format!("{KERNELS}: {e}"))?;
         let pick = match pick {
             "" => Some(Pick::First),
-            pick => Pick::of(pick),
+            pick => Pick::parse(pick),
         };
         let most = match most {
             "" => Some(0),
@@ -154,7 +155,7 @@ impl Wanted {
             patterns,
             text,
             pick: pick.ok_or_else(|| format!("{PICK} is none of first, largest, every:N, all"))?,
-            most: Some(most.ok_or_else(|| format!("{MOST} is no number"))?).filter(|n| *n > 0),
+            max_launches: Some(most.ok_or_else(|| format!("{LIMIT_VARIABLE} is no number"))?).filter(|n| *n > 0),
         })
     }
 }

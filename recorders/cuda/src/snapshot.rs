@@ -7,7 +7,7 @@ use crate::process::say;
 use crate::recorder::{Recorder, lock};
 use crate::resolve::{driver, thread};
 use crate::settings::Hashing;
-use cuda_session::{Begun, GRANULE, Held, PageHash, With, hashes_of};
+use cuda_session::{CallStart, EntryPayload, GRANULE, PageHash, PageHashes, hash_pages};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::atomic::Ordering;
@@ -21,19 +21,19 @@ const PAGE: u64 = trace_core::PAGE_SIZE as u64;
 /// Bytes that are read at once, and that a row of a snapshot has at most, about.
 const PIECE: u64 = 64 << 20;
 /// Bytes between two places that are read with them: a copy of its own takes longer.
-const NEAR: u64 = 64 << 10;
+const MAX_GAP_BYTES: u64 = 64 << 10;
 /// Less memory than this is copied sooner than it is hashed on the device.
-const LEAST_HASHED: u64 = 1 << 20;
+const MIN_HASHED: u64 = 1 << 20;
 
 /// A launch that is recorded by itself.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Which {
+pub(crate) struct SnapshotLaunch {
     /// The function's number in the recording.
     pub function: u32,
     /// The launch's number among all of the program, from 1 on.
     pub launch: u64,
     /// And among those of the function.
-    pub own: u64,
+    pub function_launch: u64,
 }
 
 /// When a snapshot is taken.
@@ -44,9 +44,9 @@ pub(crate) enum Moment {
     /// It ends, likewise.
     End,
     /// A launch is about to be made: what changed since the snapshot before is told.
-    Before(Which),
+    Before(SnapshotLaunch),
     /// It is done, likewise.
-    After(Which),
+    After(SnapshotLaunch),
 }
 
 impl Moment {
@@ -82,9 +82,9 @@ pub(crate) struct Snapshots {
     hashing: Hashing,
     hashers: Hashers,
     /// Hashes of what the recording holds.
-    held: Held,
+    hashes: PageHashes,
     /// Allocations that rows have told of.
-    told: BTreeMap<u64, u64>,
+    recorded_allocations: BTreeMap<u64, u64>,
     tells: bool,
     stats: Stats,
 }
@@ -94,8 +94,8 @@ impl Snapshots {
         Self {
             hashing,
             hashers: Hashers::default(),
-            held: Held::default(),
-            told: BTreeMap::new(),
+            hashes: PageHashes::default(),
+            recorded_allocations: BTreeMap::new(),
             tells,
             stats: Stats::default(),
         }
@@ -107,7 +107,7 @@ impl Snapshots {
     }
 
     /// Says what snapshots took, where somebody wants to know.
-    pub fn tell(&self) {
+    pub fn print_stats(&self) {
         let s = &self.stats;
         if self.tells {
             let mb = |bytes: u64| bytes as f64 / 1e6;
@@ -122,7 +122,7 @@ impl Snapshots {
                 mb(s.copied),
                 ms(s.copying),
                 self.hashers
-                    .why()
+                    .error()
                     .map_or_else(String::new, |why| format!("; not hashed on the device: {why}")),
             ));
         }
@@ -130,7 +130,7 @@ impl Snapshots {
 }
 
 /// A row that is to be told: a part of a piece of memory.
-struct Plan {
+struct RowPlan {
     piece: Piece,
     /// Its bytes, from the piece's first on.
     range: Range<u64>,
@@ -156,11 +156,11 @@ impl Recorder {
 
     /// As [`Recorder::snapshot`].
     pub fn snapshot_with(&self, snapshots: &mut Snapshots, moment: Moment) -> bool {
-        let begun = self.session.begun();
+        let begun = self.session.start_call();
         // A wait is not allowed while a graph is captured, and would end the capture.
         // SAFETY: waits for the device.
         if self.captures.load(Ordering::Relaxed) > 0 || unsafe { driver().cuCtxSynchronize() }.is_err() {
-            self.not_recorded(
+            self.note_not_recorded(
                 "snapshot",
                 "memory could not be read: the device does not answer, or a graph is being captured",
             );
@@ -169,30 +169,30 @@ impl Recorder {
         // What memory holds behind something is read behind it; what it holds before something is there before it.
         let behind = matches!(moment, Moment::End | Moment::After(_));
         if behind {
-            self.tell_waited(begun);
+            self.record_wait(begun);
         }
-        let variables = lock(&self.code).places();
+        let variables = lock(&self.code).list_variables();
         // Held until all is read: memory that another thread gives back meanwhile waits for that.
         let mut memory = lock(&self.memory);
-        for gone in memory.gone() {
-            snapshots.held.forget(gone);
+        for gone in memory.take_freed() {
+            snapshots.hashes.forget(gone);
         }
         let mut pieces = memory.pieces();
         if matches!(moment, Moment::Begin) {
-            self.tell_shared(begun, &memory);
+            self.record_shared_ranges(begun, &memory);
         }
-        self.tell_moment(begun, moment, pieces.len());
+        self.record_snapshot_start(begun, moment, pieces.len());
         if !moment.is_whole() {
-            self.tell_allocations(begun, snapshots, &pieces);
+            self.record_allocations(begun, snapshots, &pieces);
         }
         pieces.extend(variables.into_iter().map(Piece::variable));
-        self.take(begun, snapshots, &memory, &pieces, moment.is_whole());
+        self.record_pieces(begun, snapshots, &memory, &pieces, moment.is_whole());
         drop(memory);
         if !behind {
-            self.tell_waited(begun);
+            self.record_wait(begun);
         }
         snapshots.stats.snapshots += 1;
-        snapshots.stats.took += Duration::from_nanos(begun.took().into());
+        snapshots.stats.took += Duration::from_nanos(begun.elapsed_ns().into());
         true
     }
 
@@ -201,34 +201,34 @@ impl Recorder {
         if variables.is_empty() || self.captures.load(Ordering::Relaxed) > 0 {
             return;
         }
-        let begun = self.session.begun();
+        let begun = self.session.start_call();
         // SAFETY: waits for the device.
         if unsafe { driver().cuCtxSynchronize() }.is_err() {
             return;
         }
         let mut snapshots = lock(&self.snapshots);
         let memory = lock(&self.memory);
-        self.tell_moment(begun, Moment::Begin, variables.len());
+        self.record_snapshot_start(begun, Moment::Begin, variables.len());
         let pieces: Vec<Piece> = variables.into_iter().map(Piece::variable).collect();
-        self.take(begun, &mut snapshots, &memory, &pieces, true);
-        self.tell_waited(begun);
+        self.record_pieces(begun, &mut snapshots, &memory, &pieces, true);
+        self.record_wait(begun);
     }
 
     /// The host waited for everything.
-    fn tell_waited(&self, begun: Begun) {
+    fn record_wait(&self, begun: CallStart) {
         let order = OrderRow {
             kind: OrderKind::ContextDone as u32,
             stream: OrderRow::NONE,
             event: OrderRow::NONE,
-            took: begun.took(),
+            took: begun.elapsed_ns(),
             ..Default::default()
         };
         self.session
-            .record(begun, thread(), CallEvent::Order(order), With::Nothing);
+            .record(begun, thread(), CallEvent::Order(order), EntryPayload::Nothing);
     }
 
     /// Tells of memory that host and device shared when the range began: a replay may have it elsewhere.
-    fn tell_shared(&self, begun: Begun, memory: &Memory) {
+    fn record_shared_ranges(&self, begun: CallStart, memory: &Memory) {
         let managed = memory.managed().map(|m| (AllocationKind::TakeManaged, m.at, m.bytes));
         let pinned = memory.pinned.iter();
         let pinned = pinned.map(|(at, bytes)| (AllocationKind::TakeHost, *at, *bytes));
@@ -241,17 +241,20 @@ impl Recorder {
                 ..Default::default()
             };
             self.session
-                .record(begun, thread(), CallEvent::Allocation(row), With::Nothing);
+                .record(begun, thread(), CallEvent::Allocation(row), EntryPayload::Nothing);
         }
     }
 
     /// The row that begins a snapshot.
-    fn tell_moment(&self, begun: Begun, moment: Moment, pieces: usize) {
+    fn record_snapshot_start(&self, begun: CallStart, moment: Moment, pieces: usize) {
         let (about, arguments) = match moment {
-            Moment::Begin | Moment::End => (u32::try_from(pieces).unwrap_or(u32::MAX), With::Nothing),
+            Moment::Begin | Moment::End => (u32::try_from(pieces).unwrap_or(u32::MAX), EntryPayload::Nothing),
             Moment::Before(w) | Moment::After(w) => {
-                let arguments = [w.launch, w.own].iter().flat_map(|n| n.to_le_bytes()).collect();
-                (w.function, With::Arguments(arguments))
+                let arguments = [w.launch, w.function_launch]
+                    .iter()
+                    .flat_map(|n| n.to_le_bytes())
+                    .collect();
+                (w.function, EntryPayload::Arguments(arguments))
             }
         };
         let row = CallRow {
@@ -263,7 +266,7 @@ impl Recorder {
     }
 
     /// Tells of allocations that came and went since the last snapshot, where calls that make them are not told.
-    fn tell_allocations(&self, begun: Begun, snapshots: &mut Snapshots, pieces: &[Piece]) {
+    fn record_allocations(&self, begun: CallStart, snapshots: &mut Snapshots, pieces: &[Piece]) {
         let now: BTreeMap<u64, u64> = pieces.iter().map(|p| (p.at, p.bytes)).collect();
         let row = |kind: AllocationKind, at: u64, bytes: u64| {
             let row = AllocationRow {
@@ -274,37 +277,44 @@ impl Recorder {
                 ..Default::default()
             };
             self.session
-                .record(begun, thread(), CallEvent::Allocation(row), With::Nothing);
+                .record(begun, thread(), CallEvent::Allocation(row), EntryPayload::Nothing);
         };
-        for (at, bytes) in &snapshots.told {
+        for (at, bytes) in &snapshots.recorded_allocations {
             if now.get(at) != Some(bytes) {
                 row(AllocationKind::Give, *at, *bytes);
             }
         }
         for (at, bytes) in &now {
-            if snapshots.told.get(at) != Some(bytes) {
+            if snapshots.recorded_allocations.get(at) != Some(bytes) {
                 row(AllocationKind::Take, *at, *bytes);
             }
         }
-        snapshots.told = now;
+        snapshots.recorded_allocations = now;
     }
 
     /// Tells what pieces of memory hold: all of it, or what changed.
-    fn take(&self, begun: Begun, snapshots: &mut Snapshots, memory: &Memory, pieces: &[Piece], whole: bool) {
+    fn record_pieces(
+        &self,
+        begun: CallStart,
+        snapshots: &mut Snapshots,
+        memory: &Memory,
+        pieces: &[Piece],
+        whole: bool,
+    ) {
         // What is held of memory matters where there is another snapshot.
-        let keeps = self.kernels.is_some() || self.is_part();
+        let keeps = self.kernels.is_some() || self.is_partial();
         let mut hashes = match snapshots.hashing {
             Hashing::Host => BTreeMap::new(),
             _ if !keeps => BTreeMap::new(),
             Hashing::Device | Hashing::Check => hashes_on_device(snapshots, memory, pieces),
         };
-        let mut group: Vec<Plan> = Vec::new();
+        let mut group: Vec<RowPlan> = Vec::new();
         let mut weight = 0;
-        let mut put = |snapshots: &mut Snapshots, plan: Plan| {
+        let mut put = |snapshots: &mut Snapshots, plan: RowPlan| {
             weight += plan.needs.iter().map(|n| n.end - n.start).sum::<u64>();
             group.push(plan);
             if weight >= PIECE {
-                self.tell_group(begun, snapshots, std::mem::take(&mut group), whole, keeps);
+                self.record_group(begun, snapshots, std::mem::take(&mut group), whole, keeps);
                 weight = 0;
             }
         };
@@ -313,18 +323,18 @@ impl Recorder {
             let known = hashes.remove(&piece.at);
             let changed = match known {
                 Some(known) if snapshots.hashing == Hashing::Device => {
-                    Ok(snapshots.held.update(piece.at, piece.bytes, 0, &known))
+                    Ok(snapshots.hashes.update(piece.at, piece.bytes, 0, &known))
                 }
                 other => Err(other),
             };
             match changed {
                 Ok(changed) if whole => {
-                    for range in portions(piece.at, &(0..piece.bytes)) {
-                        let needs = changed.iter().filter_map(|c| cut(c, &range)).collect();
+                    for range in split_into_rows(piece.at, &(0..piece.bytes)) {
+                        let needs = changed.iter().filter_map(|c| intersect(c, &range)).collect();
                         let look = None;
                         put(
                             snapshots,
-                            Plan {
+                            RowPlan {
                                 piece: *piece,
                                 range,
                                 needs,
@@ -334,8 +344,8 @@ impl Recorder {
                     }
                 }
                 Ok(changed) => {
-                    for range in changed.iter().flat_map(|c| portions(piece.at, c)) {
-                        let plan = Plan {
+                    for range in changed.iter().flat_map(|c| split_into_rows(piece.at, c)) {
+                        let plan = RowPlan {
                             piece: *piece,
                             needs: vec![range.clone()],
                             range,
@@ -345,13 +355,13 @@ impl Recorder {
                     }
                 }
                 Err(device) => {
-                    for range in portions(piece.at, &(0..piece.bytes)) {
+                    for range in split_into_rows(piece.at, &(0..piece.bytes)) {
                         let first = (piece.at + range.start) / PAGE - piece.at / PAGE;
-                        let pages = cuda_session::pages_of(piece.at + range.start, range.end - range.start);
+                        let pages = cuda_session::count_pages(piece.at + range.start, range.end - range.start);
                         let device = device
                             .as_ref()
                             .and_then(|d| d.get(first as usize..(first + pages) as usize));
-                        let plan = Plan {
+                        let plan = RowPlan {
                             piece: *piece,
                             needs: vec![range.clone()],
                             range,
@@ -362,14 +372,14 @@ impl Recorder {
                 }
             }
         }
-        self.tell_group(begun, snapshots, group, whole, keeps);
+        self.record_group(begun, snapshots, group, whole, keeps);
     }
 
     /// Reads what rows need, and tells them.
-    fn tell_group(&self, begun: Begun, snapshots: &mut Snapshots, group: Vec<Plan>, whole: bool, keeps: bool) {
+    fn record_group(&self, begun: CallStart, snapshots: &mut Snapshots, group: Vec<RowPlan>, whole: bool, keeps: bool) {
         let mut spans = read(&group, &mut snapshots.stats);
         for plan in group {
-            let Plan {
+            let RowPlan {
                 piece,
                 range,
                 needs,
@@ -384,8 +394,8 @@ impl Recorder {
                 }
             }
             if missing {
-                snapshots.held.forget(piece.at);
-                self.not_recorded(
+                snapshots.hashes.forget(piece.at);
+                self.note_not_recorded(
                     "snapshot",
                     "some memory could not be read for a snapshot: it belongs to a graph, to another context or to another process",
                 );
@@ -402,11 +412,11 @@ impl Recorder {
                 flags: CALL_ASYNC,
                 ..Default::default()
             };
-            let hand = |range: &Range<u64>, with: With| {
+            let hand = |range: &Range<u64>, with: EntryPayload| {
                 self.session.record(begun, thread(), CallEvent::Copy(row(range)), with);
             };
             if let (Some(device), [(0, all)], true) = (&look, parts.as_mut_slice(), keeps) {
-                let own = hashes_of(piece.at + range.start, all);
+                let own = hash_pages(piece.at + range.start, all);
                 if let Some(device) = device
                     && *device != own
                 {
@@ -414,10 +424,10 @@ impl Recorder {
                         "the device's hashes of memory at {:#x} are not the host's",
                         piece.at
                     ));
-                    self.not_recorded("hash", "the device's hashes of memory are not the host's");
+                    self.note_not_recorded("hash", "the device's hashes of memory are not the host's");
                 }
                 let first = (piece.at + range.start) / PAGE - piece.at / PAGE;
-                let changed = snapshots.held.update(piece.at, piece.bytes, first, &own);
+                let changed = snapshots.hashes.update(piece.at, piece.bytes, first, &own);
                 let all = std::mem::take(all);
                 if let [one] = changed.as_slice()
                     && *one == range
@@ -435,19 +445,24 @@ impl Recorder {
                 }
             }
             match (whole, keeps) {
-                (true, _) if missing => hand(&range, With::Nothing),
+                (true, _) if missing => hand(&range, EntryPayload::Nothing),
                 (true, true) => hand(
                     &range,
-                    With::Snapshot {
+                    EntryPayload::Snapshot {
                         range: (piece.at, piece.bytes),
                         parts,
                     },
                 ),
-                (true, false) => hand(&range, parts.pop().map_or(With::Nothing, |(_, c)| With::Content(c))),
+                (true, false) => hand(
+                    &range,
+                    parts
+                        .pop()
+                        .map_or(EntryPayload::Nothing, |(_, c)| EntryPayload::Content(c)),
+                ),
                 (false, _) => {
                     for (from, content) in parts {
                         let from = range.start + from;
-                        hand(&(from..from + content.len() as u64), With::Content(content));
+                        hand(&(from..from + content.len() as u64), EntryPayload::Content(content));
                     }
                 }
             }
@@ -457,14 +472,14 @@ impl Recorder {
 
 /// Hashes of the pieces that the device can hash, by their first bytes.
 fn hashes_on_device(s: &mut Snapshots, memory: &Memory, pieces: &[Piece]) -> BTreeMap<u64, Vec<PageHash>> {
-    let context = crate::memory::here();
+    let context = crate::memory::current_context_and_device();
     let able: Vec<(u64, u64)> = pieces
         .iter()
-        .filter(|p| context.is_some_and(|c| memory.is_reached(p, c)))
+        .filter(|p| context.is_some_and(|c| memory.is_accessible(p, c)))
         .map(|p| (p.at, p.bytes))
         .collect();
     let total: u64 = able.iter().map(|(_, bytes)| bytes).sum();
-    let Some((context, _)) = context.filter(|_| total >= LEAST_HASHED) else {
+    let Some((context, _)) = context.filter(|_| total >= MIN_HASHED) else {
         return BTreeMap::new();
     };
     let begun = Instant::now();
@@ -480,7 +495,7 @@ fn hashes_on_device(s: &mut Snapshots, memory: &Memory, pieces: &[Piece]) -> BTr
 }
 
 /// A range in portions that are no longer than may be and begin where pages do, but for the first one.
-fn portions(at: u64, range: &Range<u64>) -> Vec<Range<u64>> {
+fn split_into_rows(at: u64, range: &Range<u64>) -> Vec<Range<u64>> {
     let mut all = Vec::new();
     let mut from = range.start;
     while from < range.end {
@@ -493,13 +508,13 @@ fn portions(at: u64, range: &Range<u64>) -> Vec<Range<u64>> {
 }
 
 /// What two ranges share.
-fn cut(a: &Range<u64>, b: &Range<u64>) -> Option<Range<u64>> {
+fn intersect(a: &Range<u64>, b: &Range<u64>) -> Option<Range<u64>> {
     let both = a.start.max(b.start)..a.end.min(b.end);
     (both.start < both.end).then_some(both)
 }
 
 /// Reads what rows need: what lies near each other in the same granule at once.
-fn read(group: &[Plan], stats: &mut Stats) -> Vec<Span> {
+fn read(group: &[RowPlan], stats: &mut Stats) -> Vec<Span> {
     let mut spans: Vec<(Span, bool)> = Vec::new();
     for plan in group {
         for need in &plan.needs {
@@ -508,7 +523,7 @@ fn read(group: &[Plan], stats: &mut Stats) -> Vec<Span> {
                 Some((last, true))
                     if plan.piece.in_window
                         && at >= last.at + last.bytes
-                        && at - (last.at + last.bytes) <= NEAR
+                        && at - (last.at + last.bytes) <= MAX_GAP_BYTES
                         && (last.at + last.bytes - 1) / GRANULE == at / GRANULE
                         && last.bytes < PIECE =>
                 {

@@ -25,7 +25,7 @@ fn place(bytes: &[u8], at: usize) -> Option<usize> {
 }
 
 /// Bytes that a type of a kind and a count has behind its head; `None` for a kind that is not known.
-fn behind(kind: u32, count: usize) -> Option<usize> {
+fn trailing_bytes(kind: u32, count: usize) -> Option<usize> {
     let each = match kind {
         1 | 14 | 17 => return Some(4),
         3 => return Some(12),
@@ -39,7 +39,7 @@ fn behind(kind: u32, count: usize) -> Option<usize> {
 
 /// The offset in bytes of a member of a structure; `None` where the types do not tell it.
 #[must_use]
-pub fn offset_of(types: &[u8], structure: &str, member: &str) -> Option<u64> {
+pub fn find_member_offset(types: &[u8], structure: &str, member: &str) -> Option<u64> {
     if number(types, 0, 2)? != MAGIC {
         return None;
     }
@@ -70,15 +70,15 @@ pub fn offset_of(types: &[u8], structure: &str, member: &str) -> Option<u64> {
                 }
             }
         }
-        at = members.checked_add(behind(kind, count)?)?;
+        at = members.checked_add(trailing_bytes(kind, count)?)?;
     }
     None
 }
 
 /// Where in a device's structure the pointer to its name lies.
-pub(crate) fn device_name(kernel: &dyn Kernel) -> Option<u64> {
-    let types = kernel.bytes(TYPES).ok()?;
-    offset_of(&types, "device", "kobj")?.checked_add(offset_of(&types, "kobject", "name")?)
+pub(crate) fn find_device_name_offset(kernel: &dyn Kernel) -> Option<u64> {
+    let types = kernel.read_bytes(TYPES).ok()?;
+    find_member_offset(&types, "device", "kobj")?.checked_add(find_member_offset(&types, "kobject", "name")?)
 }
 
 #[cfg(test)]
@@ -123,13 +123,13 @@ pub(crate) mod tests {
     #[test]
     fn a_member_is_found_where_the_types_say() {
         let types = types();
-        assert_eq!(offset_of(&types, "device", "kobj"), Some(8));
-        assert_eq!(offset_of(&types, "kobject", "name"), Some(0));
-        assert_eq!(offset_of(&types, "kobject", "kobj"), None);
-        assert_eq!(offset_of(&types, "kobj", "name"), None);
+        assert_eq!(find_member_offset(&types, "device", "kobj"), Some(8));
+        assert_eq!(find_member_offset(&types, "kobject", "name"), Some(0));
+        assert_eq!(find_member_offset(&types, "kobject", "kobj"), None);
+        assert_eq!(find_member_offset(&types, "kobj", "name"), None);
         for cut in 0..types.len() {
-            assert!(cut < types.len() && offset_of(&types[..cut], "int", "name").is_none());
+            assert!(cut < types.len() && find_member_offset(&types[..cut], "int", "name").is_none());
         }
-        assert_eq!(offset_of(b"", "device", "kobj"), None);
+        assert_eq!(find_member_offset(b"", "device", "kobj"), None);
     }
 }

@@ -3,12 +3,12 @@
 
 use crate::device::Device;
 use crate::error::RecordError;
-use crate::kernel::{Kernel, names, text};
+use crate::kernel::{Kernel, list_names, read_trimmed};
 
 /// Bit of a network interface's flags that says it is up.
 const UP: u32 = 1;
-/// Most processes that are told.
-const MOST_TOLD: usize = 4;
+/// Maximum number of processes that are told.
+const MAX_LISTED_PROCESSES: usize = 4;
 /// Base class of PCI functions that are storage controllers.
 const STORAGE: u32 = 1;
 
@@ -32,7 +32,7 @@ pub(crate) fn check(kernel: &dyn Kernel, device: &Device) -> Result<(), RecordEr
 
 /// The frame buffers of the device: `fb0`.
 pub(crate) fn frame_buffers(kernel: &dyn Kernel, device: &Device) -> Vec<String> {
-    let mut all = names(kernel, "/sys/class/graphics");
+    let mut all = list_names(kernel, "/sys/class/graphics");
     all.retain(|fb| {
         let of = crate::kernel::link_name(kernel, &format!("/sys/class/graphics/{fb}/device"));
         fb.starts_with("fb") && of.as_deref() == Some(device.name.as_str())
@@ -42,9 +42,9 @@ pub(crate) fn frame_buffers(kernel: &dyn Kernel, device: &Device) -> Vec<String>
 
 fn console(kernel: &dyn Kernel, device: &Device) -> Option<String> {
     let fb = frame_buffers(kernel, device).into_iter().next()?;
-    let consoles = names(kernel, "/sys/class/vtconsole");
+    let consoles = list_names(kernel, "/sys/class/vtconsole");
     let shows = consoles.iter().find(|c| {
-        let file = |name| text(kernel, &format!("/sys/class/vtconsole/{c}/{name}")).unwrap_or_default();
+        let file = |name| read_trimmed(kernel, &format!("/sys/class/vtconsole/{c}/{name}")).unwrap_or_default();
         file("name").contains("frame buffer") && file("bind") == "1"
     })?;
     Some(format!(
@@ -54,9 +54,9 @@ fn console(kernel: &dyn Kernel, device: &Device) -> Option<String> {
 }
 
 fn network(kernel: &dyn Kernel, device: &Device) -> Option<String> {
-    let interfaces = names(kernel, &format!("{}/net", device.folder()));
+    let interfaces = list_names(kernel, &format!("{}/net", device.folder()));
     let up = interfaces.iter().find(|i| {
-        let flags = text(kernel, &format!("/sys/class/net/{i}/flags")).unwrap_or_default();
+        let flags = read_trimmed(kernel, &format!("/sys/class/net/{i}/flags")).unwrap_or_default();
         u32::from_str_radix(flags.trim_start_matches("0x"), 16).is_ok_and(|f| f & UP != 0)
     })?;
     Some(format!(
@@ -65,7 +65,7 @@ fn network(kernel: &dyn Kernel, device: &Device) -> Option<String> {
 }
 
 fn storage(kernel: &dyn Kernel, device: &Device) -> Option<String> {
-    let class = text(kernel, &format!("{}/class", device.folder()))?;
+    let class = read_trimmed(kernel, &format!("{}/class", device.folder()))?;
     let class = u32::from_str_radix(class.trim_start_matches("0x"), 16).ok()?;
     let bound = kernel.exists(&format!("{}/driver", device.folder()));
     (class >> 16 == STORAGE && bound)
@@ -74,7 +74,7 @@ fn storage(kernel: &dyn Kernel, device: &Device) -> Option<String> {
 
 /// Programs that have a node of the device open.
 fn open_nodes(kernel: &dyn Kernel, device: &Device) -> Option<String> {
-    let mut nodes: Vec<String> = names(kernel, &format!("{}/drm", device.folder()))
+    let mut nodes: Vec<String> = list_names(kernel, &format!("{}/drm", device.folder()))
         .iter()
         .map(|n| format!("/dev/dri/{n}"))
         .collect();
@@ -83,19 +83,19 @@ fn open_nodes(kernel: &dyn Kernel, device: &Device) -> Option<String> {
         return None;
     }
     let mut users = Vec::new();
-    for pid in names(kernel, "/proc") {
+    for pid in list_names(kernel, "/proc") {
         if !pid.bytes().all(|b| b.is_ascii_digit()) {
             continue;
         }
-        let open = names(kernel, &format!("/proc/{pid}/fd")).iter().find_map(|fd| {
-            let target = kernel.link(&format!("/proc/{pid}/fd/{fd}")).ok()?;
+        let open = list_names(kernel, &format!("/proc/{pid}/fd")).iter().find_map(|fd| {
+            let target = kernel.read_link(&format!("/proc/{pid}/fd/{fd}")).ok()?;
             nodes.contains(&target).then_some(target)
         });
         if let Some(node) = open {
-            let name = text(kernel, &format!("/proc/{pid}/comm")).unwrap_or_default();
+            let name = read_trimmed(kernel, &format!("/proc/{pid}/comm")).unwrap_or_default();
             users.push(format!("{name} (process {pid}) has {node} open"));
         }
-        if users.len() == MOST_TOLD {
+        if users.len() == MAX_LISTED_PROCESSES {
             break;
         }
     }
@@ -105,16 +105,16 @@ fn open_nodes(kernel: &dyn Kernel, device: &Device) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fake::Fake;
+    use crate::fake_kernel::FakeKernel;
 
-    fn why(kernel: &Fake, name: &str) -> String {
+    fn why(kernel: &FakeKernel, name: &str) -> String {
         let device = Device::find(kernel, &name.parse().unwrap()).unwrap();
         check(kernel, &device).map_or_else(|e| e.to_string(), |()| "free".into())
     }
 
     #[test]
     fn whoever_uses_the_device_is_told() {
-        let mut kernel = Fake::pc();
+        let mut kernel = FakeKernel::pc();
         assert_eq!(why(&kernel, "pci:1002:5159"), "free");
         kernel.put_link("/sys/class/graphics/fb0/device", "../../../0000:00:03.0");
         kernel.put("/sys/class/vtconsole/vtcon0/name", "(S) dummy device\n");

@@ -1,7 +1,7 @@
 //! One change of the machine: what it was before, and how it is undone. Undoing twice, or what was never done, does
 //! nothing.
 
-use crate::kernel::{Kernel, link_name, names, text};
+use crate::kernel::{Kernel, link_name, list_names, read_trimmed};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -12,9 +12,9 @@ use std::time::Duration;
 const TICK: Duration = Duration::from_millis(50);
 const TRIES: u32 = 200;
 /// Time between two looks that find nothing.
-const SOON: Duration = Duration::from_millis(5);
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
 /// Tries after which a process that was asked to end is killed: three seconds.
-const PATIENCE: u32 = 60;
+const TRIES_BEFORE_KILL: u32 = 60;
 /// What the kernel shows where no driver is prescribed.
 pub(crate) const NO_OVERRIDE: &str = "(null)";
 
@@ -106,7 +106,7 @@ fn is_busy(e: &io::Error) -> bool {
 }
 
 /// Tries until the kernel does not say that it is busy.
-fn patiently(kernel: &dyn Kernel, mut work: impl FnMut() -> io::Result<()>) -> io::Result<()> {
+fn retry_while_busy(kernel: &dyn Kernel, mut work: impl FnMut() -> io::Result<()>) -> io::Result<()> {
     for _ in 0..TRIES {
         match work() {
             Err(e) if is_busy(&e) => kernel.pause(TICK),
@@ -117,7 +117,7 @@ fn patiently(kernel: &dyn Kernel, mut work: impl FnMut() -> io::Result<()>) -> i
 }
 
 /// The driver that a device is bound to.
-pub(crate) fn driver_of(kernel: &dyn Kernel, bus: &str, device: &str) -> Option<String> {
+pub(crate) fn find_bound_driver(kernel: &dyn Kernel, bus: &str, device: &str) -> Option<String> {
     link_name(kernel, &format!("{bus}/devices/{device}/driver"))
 }
 
@@ -128,8 +128,8 @@ pub(crate) fn is_loaded(kernel: &dyn Kernel, module: &str) -> bool {
 }
 
 /// When a process was started; `None` when it has ended.
-pub(crate) fn started(kernel: &dyn Kernel, pid: u32) -> Option<u64> {
-    let stat = text(kernel, &format!("/proc/{pid}/stat"))?;
+pub(crate) fn find_start_time(kernel: &dyn Kernel, pid: u32) -> Option<u64> {
+    let stat = read_trimmed(kernel, &format!("/proc/{pid}/stat"))?;
     // Its name stands in brackets and may hold anything; the state is the first field behind it, the start the 20th.
     let (_, rest) = stat.rsplit_once(')')?;
     let mut fields = rest.split_whitespace();
@@ -141,41 +141,41 @@ pub(crate) fn started(kernel: &dyn Kernel, pid: u32) -> Option<u64> {
 }
 
 /// The living processes that have a mark in their environment.
-fn marked(kernel: &dyn Kernel, mark: &str) -> Vec<(u32, u64)> {
+fn list_marked_processes(kernel: &dyn Kernel, mark: &str) -> Vec<(u32, u64)> {
     let wanted = format!("{MARK}={mark}");
-    let all = names(kernel, "/proc").into_iter().filter_map(|name| {
+    let all = list_names(kernel, "/proc").into_iter().filter_map(|name| {
         let pid: u32 = name.parse().ok()?;
         // One that has ended has none.
-        let environment = kernel.bytes(&format!("/proc/{pid}/environ")).ok()?;
+        let environment = kernel.read_bytes(&format!("/proc/{pid}/environ")).ok()?;
         let has = environment.split(|b| *b == 0).any(|v| v == wanted.as_bytes());
-        has.then(|| Some((pid, started(kernel, pid)?)))?
+        has.then(|| Some((pid, find_start_time(kernel, pid)?)))?
     });
     all.collect()
 }
 
 /// Ends what has a mark: asks each process once, and kills what is still there after a while. A process that is about to
 /// start another may have done so between two looks, so nothing must be found twice.
-fn end_marked(kernel: &dyn Kernel, mark: &str) -> io::Result<()> {
+fn end_marked_processes(kernel: &dyn Kernel, mark: &str) -> io::Result<()> {
     let mut asked = Vec::new();
     let mut quiet = 0;
     for n in 0..TRIES {
-        let living = marked(kernel, mark);
+        let living = list_marked_processes(kernel, mark);
         quiet = if living.is_empty() { quiet + 1 } else { 0 };
         if quiet == 2 {
             return Ok(());
         }
         for process in living {
-            let kill = n >= PATIENCE;
+            let kill = n >= TRIES_BEFORE_KILL;
             if !kill && asked.contains(&process) {
                 continue;
             }
             asked.push(process);
-            match kernel.end(process.0, kill) {
+            match kernel.end_process(process.0, kill) {
                 Err(e) if e.raw_os_error() != Some(Errno::SRCH.raw_os_error()) => return Err(e),
                 _ => {}
             }
         }
-        kernel.pause(if quiet > 0 { SOON } else { TICK });
+        kernel.pause(if quiet > 0 { POLL_INTERVAL } else { TICK });
     }
     Err(Errno::BUSY.into())
 }
@@ -188,15 +188,15 @@ impl Change {
     pub fn undo(&self, kernel: &dyn Kernel) -> io::Result<()> {
         match self {
             Self::Written { path, before } => {
-                let now = text(kernel, path);
+                let now = read_trimmed(kernel, path);
                 if now.is_some_and(|n| n == before.trim()) {
                     return Ok(());
                 }
                 let before = if before.trim() == NO_OVERRIDE { "\n" } else { before };
-                patiently(kernel, || kernel.write(path, before))
+                retry_while_busy(kernel, || kernel.write(path, before))
             }
             Self::Folder { path } => match kernel.exists(path) {
-                true => patiently(kernel, || kernel.remove_folder(path)),
+                true => retry_while_busy(kernel, || kernel.remove_folder(path)),
                 false => Ok(()),
             },
             Self::Probe { list, name } => {
@@ -208,29 +208,29 @@ impl Change {
                 if !there.lines().any(is_it) {
                     return Ok(());
                 }
-                patiently(kernel, || kernel.write(list, &format!("-:{name}\n")))
+                retry_while_busy(kernel, || kernel.write(list, &format!("-:{name}\n")))
             }
-            Self::Unbound { bus, driver, device } => match driver_of(kernel, bus, device) {
+            Self::Unbound { bus, driver, device } => match find_bound_driver(kernel, bus, device) {
                 Some(now) if now == *driver => Ok(()),
                 Some(now) => Err(io::Error::other(format!("it is bound to {now}, by somebody else"))),
-                None => patiently(kernel, || kernel.write(&format!("{bus}/drivers/{driver}/bind"), device)),
+                None => retry_while_busy(kernel, || kernel.write(&format!("{bus}/drivers/{driver}/bind"), device)),
             },
-            Self::Bound { bus, driver, device } => match driver_of(kernel, bus, device) {
+            Self::Bound { bus, driver, device } => match find_bound_driver(kernel, bus, device) {
                 Some(now) if now == *driver => kernel.write(&format!("{bus}/drivers/{driver}/unbind"), device),
                 _ => Ok(()),
             },
-            Self::Module { name } => patiently(kernel, || match is_loaded(kernel, name) {
+            Self::Module { name } => retry_while_busy(kernel, || match is_loaded(kernel, name) {
                 true => kernel.unload(name),
                 false => Ok(()),
             }),
-            Self::Command { mark } => end_marked(kernel, mark),
+            Self::Command { mark } => end_marked_processes(kernel, mark),
             Self::Process { pid, started: at } => {
                 for n in 0..TRIES {
-                    if started(kernel, *pid) != Some(*at) {
+                    if find_start_time(kernel, *pid) != Some(*at) {
                         return Ok(());
                     }
-                    if n == 0 || n == PATIENCE {
-                        match kernel.end(*pid, n > 0) {
+                    if n == 0 || n == TRIES_BEFORE_KILL {
+                        match kernel.end_process(*pid, n > 0) {
                             Err(e) if e.raw_os_error() != Some(Errno::SRCH.raw_os_error()) => return Err(e),
                             _ => {}
                         }
@@ -266,15 +266,19 @@ mod tests {
         let mut line = [0];
         io::Read::read_exact(child.stderr.as_mut().unwrap(), &mut line).unwrap();
         for _ in 0..200 {
-            if marked(&kernel, &mark).len() >= 4 {
+            if list_marked_processes(&kernel, &mark).len() >= 4 {
                 break;
             }
             std::thread::sleep(TICK);
         }
-        assert!(marked(&kernel, &mark).len() >= 4, "{:?}", marked(&kernel, &mark));
+        assert!(
+            list_marked_processes(&kernel, &mark).len() >= 4,
+            "{:?}",
+            list_marked_processes(&kernel, &mark)
+        );
         let reaped = std::thread::spawn(move || child.wait().unwrap());
         Change::Command { mark: mark.clone() }.undo(&kernel).unwrap();
-        assert_eq!(marked(&kernel, &mark), []);
+        assert_eq!(list_marked_processes(&kernel, &mark), []);
         reaped.join().unwrap();
         // Nothing is left to do, and nobody else is meant.
         Change::Command { mark }.undo(&kernel).unwrap();

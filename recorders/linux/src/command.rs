@@ -3,7 +3,7 @@
 
 use crate::change::MARK;
 use crate::error::RecordError;
-use crate::plan::Stop;
+use crate::plan::StopRequest;
 use rustix::process::{Pid, Signal, kill_process};
 use std::io::IsTerminal as _;
 use std::os::unix::fs::PermissionsExt as _;
@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 /// Time between two looks whether it is still running.
 const TICK: Duration = Duration::from_millis(10);
 /// Time that it has to end after it was asked to.
-const PATIENCE: Duration = Duration::from_secs(5);
+const END_TIMEOUT: Duration = Duration::from_secs(5);
 /// Number of the signal of a terminal's Ctrl-C.
 const INTERRUPT: i32 = 2;
 
@@ -66,13 +66,13 @@ pub(crate) fn start(program: &Path, command: &[String], mark: &str) -> Result<Ch
 ///
 /// # Errors
 /// When the system does not tell of it any more.
-pub(crate) fn wait(child: &mut Child, stop: &Stop) -> std::io::Result<u8> {
+pub(crate) fn wait(child: &mut Child, stop: &StopRequest) -> std::io::Result<u8> {
     let mut asked: Option<Instant> = None;
     loop {
         if let Some(status) = child.try_wait()? {
-            return Ok(code(status));
+            return Ok(exit_code(status));
         }
-        match (stop.asked(), asked) {
+        match (stop.signal(), asked) {
             (Some(signal), None) => {
                 asked = Some(Instant::now());
                 let interrupted = signal == INTERRUPT;
@@ -84,7 +84,7 @@ pub(crate) fn wait(child: &mut Child, stop: &Stop) -> std::io::Result<u8> {
                     let _ = kill_process(pid, if interrupted { Signal::INT } else { Signal::TERM });
                 }
             }
-            (Some(_), Some(at)) if at.elapsed() > PATIENCE => child.kill()?,
+            (Some(_), Some(at)) if at.elapsed() > END_TIMEOUT => child.kill()?,
             _ => {}
         }
         std::thread::sleep(TICK);
@@ -92,7 +92,7 @@ pub(crate) fn wait(child: &mut Child, stop: &Stop) -> std::io::Result<u8> {
 }
 
 /// The exit code, counted as shells do for a program that a signal ended.
-fn code(status: ExitStatus) -> u8 {
+fn exit_code(status: ExitStatus) -> u8 {
     let code = status.code().or_else(|| status.signal().map(|s| s.saturating_add(128)));
     code.and_then(|c| u8::try_from(c).ok()).unwrap_or(u8::MAX)
 }
@@ -121,14 +121,14 @@ mod tests {
 
     #[test]
     fn a_command_ends_by_itself_or_when_it_is_to() {
-        let stop = Stop::default();
+        let stop = StopRequest::default();
         let command = of(&["sh", "-c", "exit 3"]);
         let program = find(&command).unwrap().unwrap();
         assert_eq!(wait(&mut start(&program, &command, "").unwrap(), &stop).unwrap(), 3);
         let command = of(&["sleep", "60"]);
         let program = find(&command).unwrap().unwrap();
         let mut child = start(&program, &command, "").unwrap();
-        stop.ask(15);
+        stop.request(15);
         assert_eq!(wait(&mut child, &stop).unwrap(), 128 + 15);
     }
 }

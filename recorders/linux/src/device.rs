@@ -1,8 +1,8 @@
 //! The device that is recorded: found by its name, told as its bus knows it.
 
+use crate::device_tree;
 use crate::error::RecordError;
-use crate::kernel::{Kernel, link_name, names, text};
-use crate::tree;
+use crate::kernel::{Kernel, link_name, list_names, read_trimmed};
 use std::fmt;
 use std::str::FromStr;
 use trace_core::import::trace::DeviceName;
@@ -16,14 +16,14 @@ const TREE_BUSES: [&str; 2] = ["platform", "amba"];
 
 /// A device as a person names it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Target {
+pub enum DeviceSelector {
     /// `pci:0000:00:03.0`, `pci:1002:5159`.
     Pci(DeviceName),
     /// `platform:NODE`: a path in the device tree, or a name on the bus.
     Platform(String),
 }
 
-impl FromStr for Target {
+impl FromStr for DeviceSelector {
     type Err = RecordError;
 
     fn from_str(name: &str) -> Result<Self, RecordError> {
@@ -41,7 +41,7 @@ impl FromStr for Target {
     }
 }
 
-impl fmt::Display for Target {
+impl fmt::Display for DeviceSelector {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Pci(DeviceName::Id(vendor, device)) => write!(f, "pci:{vendor:04x}:{device:04x}"),
@@ -72,31 +72,31 @@ impl Device {
     /// What the kernel finds a driver for it by; empty when the kernel does not say.
     #[must_use]
     pub fn modalias(&self, kernel: &dyn Kernel) -> String {
-        text(kernel, &format!("{}/modalias", self.folder())).unwrap_or_default()
+        read_trimmed(kernel, &format!("{}/modalias", self.folder())).unwrap_or_default()
     }
 
     /// Finds the device.
     ///
     /// # Errors
     /// When there is none of that name, or several.
-    pub fn find(kernel: &dyn Kernel, target: &Target) -> Result<Self, RecordError> {
+    pub fn find(kernel: &dyn Kernel, target: &DeviceSelector) -> Result<Self, RecordError> {
         match target {
-            Target::Pci(name) => pci(kernel, target, name),
-            Target::Platform(node) => platform(kernel, target, node),
+            DeviceSelector::Pci(name) => pci(kernel, target, name),
+            DeviceSelector::Platform(node) => platform(kernel, target, node),
         }
     }
 }
 
-fn missing(target: &Target, why: impl Into<String>) -> RecordError {
+fn device_error(target: &DeviceSelector, why: impl Into<String>) -> RecordError {
     RecordError::Device {
         name: target.to_string(),
         why: why.into(),
     }
 }
 
-fn pci(kernel: &dyn Kernel, target: &Target, name: &DeviceName) -> Result<Device, RecordError> {
+fn pci(kernel: &dyn Kernel, target: &DeviceSelector, name: &DeviceName) -> Result<Device, RecordError> {
     const BUS: &str = "/sys/bus/pci";
-    let all: Vec<(String, PciFunction)> = names(kernel, &format!("{BUS}/devices"))
+    let all: Vec<(String, PciFunction)> = list_names(kernel, &format!("{BUS}/devices"))
         .into_iter()
         .map(|address| {
             (
@@ -127,13 +127,13 @@ fn pci(kernel: &dyn Kernel, target: &Target, name: &DeviceName) -> Result<Device
                 "there are several: {}; name one by its address",
                 told(&mut all.iter().filter(fits))
             );
-            Err(missing(target, why))
+            Err(device_error(target, why))
         }
-        (None, _) if all.is_empty() => Err(missing(
+        (None, _) if all.is_empty() => Err(device_error(
             target,
             "this machine has no PCI bus (expected /sys/bus/pci/devices)",
         )),
-        (None, _) => Err(missing(
+        (None, _) => Err(device_error(
             target,
             format!("no such device; there are {}", told(&mut all.iter())),
         )),
@@ -141,7 +141,7 @@ fn pci(kernel: &dyn Kernel, target: &Target, name: &DeviceName) -> Result<Device
 }
 
 fn hex(kernel: &dyn Kernel, path: &str) -> Option<u32> {
-    let text = text(kernel, path)?;
+    let text = read_trimmed(kernel, path)?;
     u32::from_str_radix(text.strip_prefix("0x").unwrap_or(&text), 16).ok()
 }
 
@@ -156,15 +156,15 @@ fn function(kernel: &dyn Kernel, folder: &str, address: String) -> PciFunction {
         subsystem_device: short("subsystem_device"),
         class: id("class"),
         revision: id("revision").and_then(|v| u8::try_from(v).ok()),
-        irq: text(kernel, &format!("{folder}/irq"))
+        irq: read_trimmed(kernel, &format!("{folder}/irq"))
             .and_then(|t| t.parse().ok())
             .filter(|n| *n != 0),
-        bars: bars(&kernel.read(&format!("{folder}/resource")).unwrap_or_default()),
+        bars: parse_bars(&kernel.read(&format!("{folder}/resource")).unwrap_or_default()),
     }
 }
 
 /// The windows that a `resource` file tells: a line each, first and last address and flags. What cannot be read is left out.
-fn bars(text: &str) -> Vec<Bar> {
+fn parse_bars(text: &str) -> Vec<Bar> {
     let number = |word: &str| u64::from_str_radix(word.strip_prefix("0x")?, 16).ok();
     let all = (0u8..=EXPANSION_ROM).zip(text.lines()).filter_map(|(at, line)| {
         let mut words = line.split_whitespace().map(number);
@@ -182,30 +182,30 @@ fn bars(text: &str) -> Vec<Bar> {
 }
 
 /// The node of the device tree that a device has, as a path below its root.
-fn node_of(kernel: &dyn Kernel, folder: &str) -> Option<String> {
-    let target = kernel.link(&format!("{folder}/of_node")).ok()?;
+fn find_tree_node(kernel: &dyn Kernel, folder: &str) -> Option<String> {
+    let target = kernel.read_link(&format!("{folder}/of_node")).ok()?;
     let (_, node) = target.split_once("firmware/devicetree/base")?;
     Some(node.to_owned())
 }
 
-fn platform(kernel: &dyn Kernel, target: &Target, name: &str) -> Result<Device, RecordError> {
+fn platform(kernel: &dyn Kernel, target: &DeviceSelector, name: &str) -> Result<Device, RecordError> {
     let path = format!("/{}", name.trim_matches('/'));
     for bus in TREE_BUSES {
         let bus = format!("/sys/bus/{bus}");
-        for device in names(kernel, &format!("{bus}/devices")) {
+        for device in list_names(kernel, &format!("{bus}/devices")) {
             let folder = format!("{bus}/devices/{device}");
-            let node = node_of(kernel, &folder);
+            let node = find_tree_node(kernel, &folder);
             if device != name && node.as_deref() != Some(path.as_str()) {
                 continue;
             }
             let Some(node) = node else {
-                return Err(missing(
+                return Err(device_error(
                     target,
                     "it is no device of the device tree: its windows are not known",
                 ));
             };
-            let mut told = tree::device(kernel, &node);
-            told.irqs = tree::irqs(kernel, &device, None);
+            let mut told = device_tree::read_device(kernel, &node);
+            told.irqs = device_tree::find_irqs(kernel, &device, None);
             return Ok(Device {
                 bus,
                 name: device,
@@ -220,13 +220,13 @@ fn platform(kernel: &dyn Kernel, target: &Target, name: &str) -> Result<Device, 
         }
         _ => "no such device; `ls /sys/bus/platform/devices` lists them",
     };
-    Err(missing(target, why))
+    Err(device_error(target, why))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fake::Fake;
+    use crate::fake_kernel::FakeKernel;
 
     #[test]
     fn devices_are_named_by_address_and_id_and_node() {
@@ -236,9 +236,12 @@ mod tests {
             "platform:/pl031@9010000",
             "platform:9010000.pl031",
         ] {
-            assert_eq!(text.parse::<Target>().unwrap().to_string(), text);
+            assert_eq!(text.parse::<DeviceSelector>().unwrap().to_string(), text);
         }
-        assert_eq!("pci:00:03.0".parse::<Target>().unwrap().to_string(), "pci:0000:00:03.0");
+        assert_eq!(
+            "pci:00:03.0".parse::<DeviceSelector>().unwrap().to_string(),
+            "pci:0000:00:03.0"
+        );
         for wrong in [
             "",
             "pci:",
@@ -249,7 +252,7 @@ mod tests {
             "usb:1",
         ] {
             assert!(
-                matches!(wrong.parse::<Target>(), Err(RecordError::BadName(_))),
+                matches!(wrong.parse::<DeviceSelector>(), Err(RecordError::BadName(_))),
                 "{wrong}"
             );
         }
@@ -257,7 +260,7 @@ mod tests {
 
     #[test]
     fn a_function_is_told_as_sysfs_has_it() {
-        let kernel = Fake::pc();
+        let kernel = FakeKernel::pc();
         let device = Device::find(&kernel, &"pci:1002:5159".parse().unwrap()).unwrap();
         assert_eq!(
             (device.name.as_str(), device.bus.as_str()),
@@ -290,7 +293,7 @@ mod tests {
 
     #[test]
     fn a_device_of_the_device_tree_is_found_by_its_node_and_by_its_name() {
-        let kernel = Fake::board();
+        let kernel = FakeKernel::board();
         for name in [
             "platform:/pl031@9010000",
             "platform:pl031@9010000",

@@ -1,22 +1,22 @@
 //! Which driver the device gets, and binding it to that one alone.
 
-use crate::change::{Change, NO_OVERRIDE, driver_of, is_loaded, started};
+use crate::change::{Change, NO_OVERRIDE, find_bound_driver, find_start_time, is_loaded};
 use crate::device::Device;
 use crate::error::RecordError;
 use crate::journal::Journal;
-use crate::kernel::{Kernel, text};
+use crate::kernel::{Kernel, read_trimmed};
 use crate::modules;
 
 /// A driver that is there, or comes with a module.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Choice {
+pub(crate) enum DriverChoice {
     /// The kernel has it.
     Registered(String),
     /// It comes with this module, which is not loaded.
     Module(String),
 }
 
-impl Choice {
+impl DriverChoice {
     /// Its name, or that of its module.
     pub(crate) fn name(&self) -> &str {
         match self {
@@ -27,7 +27,7 @@ impl Choice {
     /// The module that holds the driver; `None` when it is built into the kernel.
     pub(crate) fn module(&self, kernel: &dyn Kernel, device: &Device) -> Option<String> {
         match self {
-            Self::Module(name) => Some(modules::plain(name)),
+            Self::Module(name) => Some(modules::normalize_name(name)),
             Self::Registered(name) => {
                 crate::kernel::link_name(kernel, &format!("{}/drivers/{name}/module", device.bus))
             }
@@ -35,7 +35,7 @@ impl Choice {
     }
 }
 
-fn refuse(device: &Device, why: impl Into<String>) -> RecordError {
+fn driver_error(device: &Device, why: impl Into<String>) -> RecordError {
     RecordError::Driver {
         device: device.name.clone(),
         why: why.into(),
@@ -46,41 +46,41 @@ fn refuse(device: &Device, why: impl Into<String>) -> RecordError {
 ///
 /// # Errors
 /// When there is none, or several.
-pub(crate) fn choose(kernel: &dyn Kernel, device: &Device, named: Option<&str>) -> Result<Choice, RecordError> {
+pub(crate) fn choose(kernel: &dyn Kernel, device: &Device, named: Option<&str>) -> Result<DriverChoice, RecordError> {
     let registered = |name: &str| kernel.exists(&format!("{}/drivers/{name}", device.bus));
-    let of_module = |module: &str| match modules::drivers(kernel, module, &device.bus).as_slice() {
-        [only] => Some(Choice::Registered(only.clone())),
+    let of_module = |module: &str| match modules::list_drivers(kernel, module, &device.bus).as_slice() {
+        [only] => Some(DriverChoice::Registered(only.clone())),
         _ => None,
     };
     if let Some(name) = named {
         if name.is_empty() || name.contains('/') || name.starts_with('.') {
-            return Err(refuse(device, format!("`{name}` is no name of a driver")));
+            return Err(driver_error(device, format!("`{name}` is no name of a driver")));
         }
         return if registered(name) {
-            Ok(Choice::Registered(name.to_owned()))
+            Ok(DriverChoice::Registered(name.to_owned()))
         } else if let Some(loaded) = of_module(name) {
             Ok(loaded)
-        } else if modules::is_there(kernel, name) && !is_loaded(kernel, &modules::plain(name)) {
-            Ok(Choice::Module(modules::plain(name)))
+        } else if modules::is_installed(kernel, name) && !is_loaded(kernel, &modules::normalize_name(name)) {
+            Ok(DriverChoice::Module(modules::normalize_name(name)))
         } else {
             let why = format!(
                 "there is no driver `{name}` ({}/drivers) and no module of that name that is not loaded yet (/lib/modules/{})",
                 device.bus,
                 kernel.release().0
             );
-            Err(refuse(device, why))
+            Err(driver_error(device, why))
         };
     }
-    if let Some(bound) = driver_of(kernel, &device.bus, &device.name) {
-        return Ok(Choice::Registered(bound));
+    if let Some(bound) = find_bound_driver(kernel, &device.bus, &device.name) {
+        return Ok(DriverChoice::Registered(bound));
     }
-    let prescribed = text(kernel, &format!("{}/driver_override", device.folder()));
+    let prescribed = read_trimmed(kernel, &format!("{}/driver_override", device.folder()));
     if let Some(name) = prescribed.filter(|n| !n.is_empty() && n != NO_OVERRIDE && registered(n)) {
-        return Ok(Choice::Registered(name));
+        return Ok(DriverChoice::Registered(name));
     }
     let modalias = device.modalias(kernel);
-    match modules::for_device(kernel, &modalias).as_slice() {
-        [] => Err(refuse(
+    match modules::find_for_device(kernel, &modalias).as_slice() {
+        [] => Err(driver_error(
             device,
             format!(
                 "it has no driver, and no module of this kernel says that it drives it ({}); --driver NAME names one",
@@ -92,14 +92,14 @@ pub(crate) fn choose(kernel: &dyn Kernel, device: &Device, named: Option<&str>) 
             ),
         )),
         [only] => of_module(only)
-            .or_else(|| (!is_loaded(kernel, only)).then(|| Choice::Module(only.clone())))
+            .or_else(|| (!is_loaded(kernel, only)).then(|| DriverChoice::Module(only.clone())))
             .ok_or_else(|| {
                 let why = format!(
                     "the module {only} is loaded and has more drivers than one, or none; --driver NAME names one"
                 );
-                refuse(device, why)
+                driver_error(device, why)
             }),
-        several => Err(refuse(
+        several => Err(driver_error(
             device,
             format!("several drivers fit it: {}; --driver NAME chooses", several.join(", ")),
         )),
@@ -111,7 +111,7 @@ pub(crate) fn choose(kernel: &dyn Kernel, device: &Device, named: Option<&str>) 
 /// # Errors
 /// When the kernel does not let go of it.
 pub(crate) fn unbind(kernel: &dyn Kernel, journal: &mut Journal, device: &Device) -> Result<(), RecordError> {
-    let Some(driver) = driver_of(kernel, &device.bus, &device.name) else {
+    let Some(driver) = find_bound_driver(kernel, &device.bus, &device.name) else {
         return Ok(());
     };
     let change = Change::Unbound {
@@ -119,7 +119,7 @@ pub(crate) fn unbind(kernel: &dyn Kernel, journal: &mut Journal, device: &Device
         driver: driver.clone(),
         device: device.name.clone(),
     };
-    journal.change(change, || {
+    journal.apply(change, || {
         let path = format!("{}/drivers/{driver}/unbind", device.bus);
         kernel.write(&path, &device.name).map_err(|source| RecordError::Change {
             what: format!("taking {} from its driver {driver}", device.name),
@@ -137,12 +137,12 @@ pub(crate) fn unbind(kernel: &dyn Kernel, journal: &mut Journal, device: &Device
 pub(crate) fn load(kernel: &dyn Kernel, journal: &mut Journal, bus: &str, module: &str) -> Result<(), RecordError> {
     let quiet = journal.len();
     let autoprobe = format!("{bus}/drivers_autoprobe");
-    if text(kernel, &autoprobe).as_deref() == Some("1") {
+    if read_trimmed(kernel, &autoprobe).as_deref() == Some("1") {
         let change = Change::Written {
             path: autoprobe.clone(),
             before: "1".into(),
         };
-        journal.change(change, || {
+        journal.apply(change, || {
             kernel.write(&autoprobe, "0").map_err(|source| RecordError::Change {
                 what: format!("writing 0 to {autoprobe}"),
                 source,
@@ -151,13 +151,13 @@ pub(crate) fn load(kernel: &dyn Kernel, journal: &mut Journal, bus: &str, module
         })?;
     }
     let undo_quiet = journal.len() > quiet;
-    for name in modules::would_load(kernel, module) {
-        journal.change(Change::Module { name }, || Ok(()))?;
+    for name in modules::list_missing(kernel, module) {
+        journal.apply(Change::Module { name }, || Ok(()))?;
     }
     let mut noted = Ok(());
     let mut runs = |pid| {
-        if let Some(started) = started(kernel, pid) {
-            noted = journal.change(Change::Process { pid, started }, || Ok(()));
+        if let Some(started) = find_start_time(kernel, pid) {
+            noted = journal.apply(Change::Process { pid, started }, || Ok(()));
         }
     };
     let loaded = kernel.load(module, &mut runs).map_err(|source| RecordError::Change {
@@ -179,16 +179,16 @@ pub(crate) fn bind(
     kernel: &dyn Kernel,
     journal: &mut Journal,
     device: &Device,
-    choice: &Choice,
+    choice: &DriverChoice,
 ) -> Result<String, RecordError> {
     let driver = match choice {
-        Choice::Registered(name) => name.clone(),
-        Choice::Module(module) => {
+        DriverChoice::Registered(name) => name.clone(),
+        DriverChoice::Module(module) => {
             load(kernel, journal, &device.bus, module)?;
-            match modules::drivers(kernel, module, &device.bus).as_slice() {
+            match modules::list_drivers(kernel, module, &device.bus).as_slice() {
                 [only] => only.clone(),
                 [] => {
-                    return Err(refuse(
+                    return Err(driver_error(
                         device,
                         format!("the module {module} has no driver for {}", device.bus),
                     ));
@@ -198,19 +198,19 @@ pub(crate) fn bind(
                         "the module {module} has several drivers: {}; --driver NAME chooses",
                         several.join(", ")
                     );
-                    return Err(refuse(device, why));
+                    return Err(driver_error(device, why));
                 }
             }
         }
     };
     // Another driver may be prescribed: then this one would be refused.
     let prescribed = format!("{}/driver_override", device.folder());
-    if let Some(now) = text(kernel, &prescribed).filter(|n| !n.is_empty() && n != NO_OVERRIDE && *n != driver) {
+    if let Some(now) = read_trimmed(kernel, &prescribed).filter(|n| !n.is_empty() && n != NO_OVERRIDE && *n != driver) {
         let change = Change::Written {
             path: prescribed.clone(),
             before: now,
         };
-        journal.change(change, || {
+        journal.apply(change, || {
             kernel
                 .write(&prescribed, &driver)
                 .map_err(|source| RecordError::Change {
@@ -220,10 +220,10 @@ pub(crate) fn bind(
                 })
         })?;
     }
-    if driver_of(kernel, &device.bus, &device.name).as_deref() == Some(driver.as_str()) {
+    if find_bound_driver(kernel, &device.bus, &device.name).as_deref() == Some(driver.as_str()) {
         let why =
             format!("{driver} took it by itself before the trace was on; is something else loading drivers (udev)?");
-        return Err(refuse(device, why));
+        return Err(driver_error(device, why));
     }
     let change = Change::Bound {
         bus: device.bus.clone(),
@@ -232,13 +232,13 @@ pub(crate) fn bind(
     };
     let refused = |why: String| {
         let why = format!("the driver {driver} did not take it ({why}); `dmesg | tail` says why");
-        refuse(device, why)
+        driver_error(device, why)
     };
-    journal.change(change, || {
+    journal.apply(change, || {
         let path = format!("{}/drivers/{driver}/bind", device.bus);
         kernel.write(&path, &device.name).map_err(|e| refused(e.to_string()))
     })?;
-    match driver_of(kernel, &device.bus, &device.name) {
+    match find_bound_driver(kernel, &device.bus, &device.name) {
         Some(now) if now == driver => Ok(driver),
         Some(now) => Err(refused(format!("it is bound to {now}"))),
         None => Err(refused("it is bound to none".into())),

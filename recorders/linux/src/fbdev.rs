@@ -31,7 +31,7 @@ struct Colours {
 ///
 /// # Errors
 /// When it is none, or has no palette though its pixels are numbers of colours.
-pub(crate) fn told(file: &File) -> io::Result<FrameBuffer> {
+pub(crate) fn read_geometry(file: &File) -> io::Result<FrameBuffer> {
     // SAFETY: the request fills a structure of 40 words of 32 bits and nothing else, whatever the architecture.
     let words: [u32; WORDS] = unsafe { ioctl(file, Getter::<GEOMETRY, [u32; WORDS]>::new()) }?;
     let [

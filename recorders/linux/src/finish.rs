@@ -11,7 +11,7 @@ use trace_core::timeline;
 
 /// A recording that is written.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Finished {
+pub(crate) struct FinishedRecording {
     /// Its events.
     pub(crate) events: u64,
     /// Events that are known to be missing.
@@ -26,16 +26,16 @@ pub(crate) fn stem(output: &Path) -> String {
 }
 
 /// The log's names, each by its ending: the log, what is beside it, the device's windows, the picture of the end.
-pub(crate) const ENDINGS: [&str; 4] = [".txt", ".aux.txt", ".resource.txt", ".ppm"];
+pub(crate) const LOG_SUFFIXES: [&str; 4] = [".txt", ".aux.txt", ".resource.txt", ".ppm"];
 
 /// Makes a recording of the log and writes it. The log is then gone, or kept beside it; when no recording can be made it
 /// stays where it is.
 ///
 /// # Errors
 /// When the log holds no access, or the recording cannot be written.
-pub(crate) fn finish(job: &Job) -> Result<Finished, RecordError> {
+pub(crate) fn finish(job: &Job) -> Result<FinishedRecording, RecordError> {
     let stem = stem(&job.output);
-    let log = job.folder.join(format!("{stem}{}", ENDINGS[0]));
+    let log = job.folder.join(format!("{stem}{}", LOG_SUFFIXES[0]));
     let recording = import(job, &log).map_err(|source| RecordError::Import {
         source,
         kept: format!("; the log is kept in {}", job.folder.display()),
@@ -47,7 +47,7 @@ pub(crate) fn finish(job: &Job) -> Result<Finished, RecordError> {
     })?;
     let beside = job.output.parent().unwrap_or(Path::new(""));
     let mut kept = None;
-    for ending in ENDINGS.iter().filter(|_| job.keep_log) {
+    for ending in LOG_SUFFIXES.iter().filter(|_| job.keep_log) {
         let name = format!("{stem}{ending}");
         let (from, to) = (job.folder.join(&name), beside.join(&name));
         if from.exists() {
@@ -57,7 +57,7 @@ pub(crate) fn finish(job: &Job) -> Result<Finished, RecordError> {
     }
     // What is in it is in the recording, or beside it.
     let _ = std::fs::remove_dir_all(&job.folder);
-    Ok(Finished {
+    Ok(FinishedRecording {
         events: recording.events.len() as u64,
         lost: recording.facts.lost.iter().map(|l| l.count.unwrap_or(1)).sum(),
         log: kept,
@@ -88,7 +88,7 @@ fn options(job: &Job) -> trace::Options {
 fn import(job: &Job, log: &Path) -> Result<Recording, trace_core::import::ImportError> {
     let mut recording = trace::import(log, &options(job), &Progress::new())?;
     match &job.hardware {
-        Some(Hardware::Platform(told)) => platform(&mut recording, told),
+        Some(Hardware::Platform(told)) => name_platform_spaces(&mut recording, told),
         Some(hardware) => recording.set_hardware(hardware),
         None => {}
     }
@@ -121,7 +121,7 @@ fn import(job: &Job, log: &Path) -> Result<Recording, trace_core::import::Import
 }
 
 /// Calls the spaces of a device of the device tree what the tree calls its windows.
-fn platform(recording: &mut Recording, told: &PlatformDevice) {
+fn name_platform_spaces(recording: &mut Recording, told: &PlatformDevice) {
     let mapped = match recording.hardware() {
         Some(Hardware::Platform(d)) => d.windows,
         _ => Vec::new(),

@@ -1,14 +1,15 @@
 //! The picture that a display shows at the end of a recording: its frame buffer, read back when the trace is over.
 
 use crate::device::Device;
-use crate::kernel::{FrameBuffer, Kernel, MOST_AT, text};
+use crate::kernel::{FrameBuffer, Kernel, MAX_PART_BYTES, read_trimmed};
 use trace_core::screen::Picture;
 
-/// Most pixels of a picture.
-const MOST: u64 = 1 << 26;
+/// Maximum number of pixels of a picture.
+const MAX_PIXELS: u64 = 1 << 26;
 
-/// Reads the picture of the device's frame buffer. `None` where it has none, otherwise the picture or why there is none.
-pub(crate) fn picture(kernel: &dyn Kernel, device: &Device) -> Option<Result<Picture, String>> {
+/// Reads the picture of the device's frame buffer. `None` where it has none, otherwise the picture or why there is
+/// none.
+pub(crate) fn read_picture(kernel: &dyn Kernel, device: &Device) -> Option<Result<Picture, String>> {
     let name = crate::busy::frame_buffers(kernel, device).into_iter().next()?;
     // What such a driver lets programs see is a copy, and what it shows may be another buffer.
     if kernel.exists(&format!("{}/drm", device.folder())) {
@@ -18,7 +19,7 @@ pub(crate) fn picture(kernel: &dyn Kernel, device: &Device) -> Option<Result<Pic
 }
 
 fn read(kernel: &dyn Kernel, name: &str) -> Result<Picture, String> {
-    let stride = text(kernel, &format!("/sys/class/graphics/{name}/stride"));
+    let stride = read_trimmed(kernel, &format!("/sys/class/graphics/{name}/stride"));
     let stride: u64 = stride
         .and_then(|s| s.parse().ok())
         .ok_or("the kernel does not tell how long its lines are")?;
@@ -27,14 +28,14 @@ fn read(kernel: &dyn Kernel, name: &str) -> Result<Picture, String> {
         .map_err(|e| e.to_string())?;
     let lines = stride
         .checked_mul(u64::from(buffer.height))
-        .filter(|n| *n <= MOST_AT as u64)
+        .filter(|n| *n <= MAX_PART_BYTES as u64)
         .ok_or("its lines are too many")?;
     let first = stride
         .checked_mul(u64::from(buffer.top))
         .ok_or("it begins beyond its end")?;
     let bytes = usize::try_from(lines).map_err(|e| e.to_string())?;
     let memory = kernel
-        .bytes_at(&format!("/dev/{name}"), first, bytes)
+        .read_bytes_at(&format!("/dev/{name}"), first, bytes)
         .map_err(|e| e.to_string())?;
     decode(&buffer, usize::try_from(stride).map_err(|e| e.to_string())?, &memory)
 }
@@ -43,7 +44,7 @@ fn read(kernel: &dyn Kernel, name: &str) -> Result<Picture, String> {
 fn decode(buffer: &FrameBuffer, stride: usize, memory: &[u8]) -> Result<Picture, String> {
     let pixels = u64::from(buffer.width) * u64::from(buffer.height);
     let each = match buffer.bits {
-        8 | 16 | 24 | 32 if pixels <= MOST => buffer.bits as usize / 8,
+        8 | 16 | 24 | 32 if pixels <= MAX_PIXELS => buffer.bits as usize / 8,
         bits => return Err(format!("{pixels} pixels of {bits} bits are not read")),
     };
     let mut rgb = Vec::with_capacity(usize::try_from(pixels).unwrap_or(0) * 3);

@@ -17,9 +17,9 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 /// Longest time for the guard to be ready.
-const READY_LIMIT: Duration = Duration::from_secs(30);
+const READY_TIMEOUT: Duration = Duration::from_secs(30);
 /// A log with less than this and no access is not worth keeping.
-const NOTHING: u64 = 1 << 16;
+const MIN_LOG_BYTES: u64 = 1 << 16;
 const READY: &str = "ready\n";
 const DONE: &str = "done\n";
 
@@ -45,7 +45,7 @@ impl Guard {
             .spawn()
             .map_err(failed)?;
         let mut guard = Self { socket, child };
-        guard.socket.set_read_timeout(Some(READY_LIMIT)).map_err(failed)?;
+        guard.socket.set_read_timeout(Some(READY_TIMEOUT)).map_err(failed)?;
         let mut line = String::new();
         let read = BufReader::new(&guard.socket).read_line(&mut line);
         if let Err(e) = read.and_then(|_| {
@@ -98,11 +98,11 @@ pub(crate) fn watch(socket: UnixStream, kernel: &dyn Kernel, folder: &Path) -> R
     if line == DONE {
         return Ok(Vec::new());
     }
-    settle(kernel, folder, "the recorder was killed")
+    recover(kernel, folder, "the recorder was killed")
 }
 
 /// Bytes of the log.
-fn size(job: &Job) -> u64 {
+fn log_bytes(job: &Job) -> u64 {
     let logs = job
         .traces
         .iter()
@@ -115,8 +115,8 @@ fn size(job: &Job) -> u64 {
 ///
 /// # Errors
 /// When the list of changes cannot be read.
-pub(crate) fn settle(kernel: &dyn Kernel, folder: &Path, why: &str) -> Result<Vec<String>, RecordError> {
-    let Some(mut journal) = Journal::left(folder, kernel)? else {
+pub(crate) fn recover(kernel: &dyn Kernel, folder: &Path, why: &str) -> Result<Vec<String>, RecordError> {
+    let Some(mut journal) = Journal::open_leftover(folder, kernel)? else {
         return Ok(Vec::new());
     };
     let mut told = vec![format!("{why}; what it had changed on the machine is undone now")];
@@ -127,7 +127,7 @@ pub(crate) fn settle(kernel: &dyn Kernel, folder: &Path, why: &str) -> Result<Ve
             if !journal.job.folder.is_dir() {
                 break;
             }
-            if let Err(e) = stream::take_over(kernel, &trace, &log, u64::MAX) {
+            if let Err(e) = stream::resume_log(kernel, &trace, &log, u64::MAX) {
                 told.push(format!(
                     "{}: the rest of the trace could not be read: {e}",
                     log.display()
@@ -150,7 +150,7 @@ pub(crate) fn settle(kernel: &dyn Kernel, folder: &Path, why: &str) -> Result<Ve
                 done.events
             )),
             // It was killed before the driver did anything.
-            Err(RecordError::Import { .. }) if size(&journal.job) < NOTHING => {
+            Err(RecordError::Import { .. }) if log_bytes(&journal.job) < MIN_LOG_BYTES => {
                 let _ = std::fs::remove_dir_all(&journal.job.folder);
                 told.push("nothing was traced yet, so there is no recording".into());
             }

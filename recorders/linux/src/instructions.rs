@@ -13,13 +13,13 @@ use std::fmt::Write as _;
 const AFTER_READ: u32 = 0xd503_31bf;
 const BEFORE_WRITE: u32 = 0xd503_32bf;
 /// Most instructions between the barrier and the store: what puts the value into its register.
-const BETWEEN: usize = 4;
+const MAX_INSTRUCTIONS_BETWEEN: usize = 4;
 /// The register that is always zero.
 const ZERO: u32 = 31;
 
 /// A load or store of a device's register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Instruction {
+pub struct AccessInstruction {
     /// Where it is in the function, in bytes.
     pub at: u64,
     /// Whether it is a store.
@@ -29,36 +29,36 @@ pub struct Instruction {
     /// Number of the register that holds the address, 31 being the stack pointer.
     pub base: u8,
     /// What is added to it.
-    pub more: u64,
+    pub offset: u64,
     /// Number of the register of the value; 31: the value is zero, or nobody wants it.
     pub value: u8,
 }
 
 /// Why a function's accesses cannot be probed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Acquires;
+pub struct LoadAcquireError;
 
 /// A load or store of one register at a base register and a constant; the second is true for a load.
-fn plain(word: u32, at: u64) -> Option<(Instruction, bool)> {
+fn decode_plain(word: u32, at: u64) -> Option<(AccessInstruction, bool)> {
     // size:2 111 0 01 opc:2 imm12 Rn Rt; opc 00 stores, 01 loads without a sign.
     if word & 0x3f80_0000 != 0x3900_0000 {
         return None;
     }
     let size = word >> 30;
     let load = word & 0x0040_0000 != 0;
-    let instruction = Instruction {
+    let instruction = AccessInstruction {
         at,
         write: !load,
         width: 1 << size,
         base: (word >> 5 & 31) as u8,
-        more: u64::from(word >> 10 & 0xfff) << size,
+        offset: u64::from(word >> 10 & 0xfff) << size,
         value: (word & 31) as u8,
     };
     Some((instruction, load))
 }
 
 /// Whether an instruction is a load-acquire (LDAR): what the kernel makes of loads from devices on a Cortex-A57.
-fn acquires(word: u32) -> bool {
+fn is_load_acquire(word: u32) -> bool {
     word & 0x3fff_fc00 == 0x08df_fc00
 }
 
@@ -66,7 +66,7 @@ fn acquires(word: u32) -> bool {
 ///
 /// # Errors
 /// When the function reads by load-acquires, behind which the kernel lets nobody probe.
-pub fn accesses(code: &[u8]) -> Result<Vec<Instruction>, Acquires> {
+pub fn find_accesses(code: &[u8]) -> Result<Vec<AccessInstruction>, LoadAcquireError> {
     let words: Vec<u32> = code
         .chunks_exact(4)
         .map(|c| c.iter().rev().fold(0, |n, b| n << 8 | u32::from(*b)))
@@ -79,14 +79,16 @@ pub fn accesses(code: &[u8]) -> Result<Vec<Instruction>, Acquires> {
                 let Some((before, load)) = n.checked_sub(1).and_then(|b| Some((b, *words.get(b)?))) else {
                     continue;
                 };
-                if acquires(load) {
-                    return Err(Acquires);
+                if is_load_acquire(load) {
+                    return Err(LoadAcquireError);
                 }
-                all.extend(plain(load, at(before)).filter(|p| p.1).map(|p| p.0));
+                all.extend(decode_plain(load, at(before)).filter(|p| p.1).map(|p| p.0));
             }
             BEFORE_WRITE => {
-                let behind = (n + 1..words.len()).take(BETWEEN);
-                let store = behind.filter_map(|b| plain(*words.get(b)?, at(b))).find(|p| !p.1);
+                let behind = (n + 1..words.len()).take(MAX_INSTRUCTIONS_BETWEEN);
+                let store = behind
+                    .filter_map(|b| decode_plain(*words.get(b)?, at(b)))
+                    .find(|p| !p.1);
                 all.extend(store.map(|p| p.0));
             }
             _ => {}
@@ -97,10 +99,10 @@ pub fn accesses(code: &[u8]) -> Result<Vec<Instruction>, Acquires> {
     Ok(all)
 }
 
-impl Instruction {
+impl AccessInstruction {
     /// Its probes, in code at the address `code`: at a store, or at a load and at what comes behind it, where the value
     /// is there. The importer knows them by their fields.
-    pub(crate) fn probes(&self, number: usize, code: u64) -> Vec<Probe> {
+    pub(crate) fn build_probes(&self, number: usize, code: u64) -> Vec<Probe> {
         let register = |n: u8| match u32::from(n) {
             ZERO => "%sp".to_owned(),
             n => format!("%x{n}"),
@@ -118,8 +120,8 @@ impl Instruction {
         };
         let name = format!("insn{number}");
         let mut line = format!("p:{GROUP}/{name} {place:#x} at={}:x64", register(self.base));
-        if self.more != 0 {
-            let _ = write!(line, " more=\\{}:u64", self.more);
+        if self.offset != 0 {
+            let _ = write!(line, " more=\\{}:u64", self.offset);
         }
         if self.write {
             let _ = write!(line, " st{bits}={value}:x{bits}");
@@ -161,16 +163,16 @@ mod tests {
 
     #[test]
     fn loads_and_stores_beside_barriers_are_found() {
-        let all = accesses(&code(&INTERRUPT)).unwrap();
-        let load = Instruction {
+        let all = find_accesses(&code(&INTERRUPT)).unwrap();
+        let load = AccessInstruction {
             at: 8,
             write: false,
             width: 4,
             base: 0,
-            more: 0,
+            offset: 0,
             value: 0,
         };
-        let store = Instruction {
+        let store = AccessInstruction {
             at: 48,
             write: true,
             value: 2,
@@ -180,7 +182,7 @@ mod tests {
         let lines: Vec<_> = all
             .iter()
             .zip(1..)
-            .flat_map(|(a, n)| a.probes(n, 0xffff_0000))
+            .flat_map(|(a, n)| a.build_probes(n, 0xffff_0000))
             .map(|p| p.line)
             .collect();
         assert_eq!(
@@ -196,7 +198,7 @@ mod tests {
     #[test]
     fn widths_offsets_and_zero_are_told() {
         // strb wzr, [x3, #5]; str x4, [x5, #24]; a load with a sign is none of the kernel's.
-        let all = accesses(&code(&[
+        let all = find_accesses(&code(&[
             BEFORE_WRITE,
             0x3900_147f,
             BEFORE_WRITE,
@@ -205,7 +207,7 @@ mod tests {
             AFTER_READ,
         ]))
         .unwrap();
-        let lines: Vec<_> = all.iter().flat_map(|a| a.probes(0, 0)).map(|p| p.line).collect();
+        let lines: Vec<_> = all.iter().flat_map(|a| a.build_probes(0, 0)).map(|p| p.line).collect();
         assert_eq!(
             lines,
             [
@@ -213,12 +215,12 @@ mod tests {
                 "p:kinescope/insn0 0xc at=%x5:x64 more=\\24:u64 st64=%x4:x64"
             ]
         );
-        assert_eq!(accesses(&code(&[AFTER_READ, BEFORE_WRITE])), Ok(Vec::new()));
-        assert_eq!(accesses(&[0xbf, 0x31]), Ok(Vec::new()));
+        assert_eq!(find_accesses(&code(&[AFTER_READ, BEFORE_WRITE])), Ok(Vec::new()));
+        assert_eq!(find_accesses(&[0xbf, 0x31]), Ok(Vec::new()));
     }
 
     #[test]
     fn reads_of_a_cortex_a57_cannot_be_probed() {
-        assert_eq!(accesses(&code(&[0x88df_fc00, AFTER_READ])), Err(Acquires));
+        assert_eq!(find_accesses(&code(&[0x88df_fc00, AFTER_READ])), Err(LoadAcquireError));
     }
 }

@@ -3,7 +3,7 @@
 
 use crate::change::Change;
 use crate::error::RecordError;
-use crate::kernel::{Kernel, text};
+use crate::kernel::{Kernel, read_trimmed};
 use rustix::fs::FlockOperation;
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
@@ -23,8 +23,8 @@ const VERSION: u32 = 1;
 /// How often the lock is tried, and the time between two tries: a second.
 const LOCK_TRIES: u32 = 20;
 const LOCK_TICK: Duration = Duration::from_millis(50);
-/// Most bytes of a list.
-const MOST: u64 = 4 << 20;
+/// Maximum number of bytes of a list.
+const MAX_LIST_BYTES: u64 = 4 << 20;
 
 /// What makes a recording of a log: everything that the log itself does not tell.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -86,7 +86,7 @@ impl Lock {
     ///
     /// # Errors
     /// When another recorder holds it, or the folder cannot be made.
-    pub fn take(folder: &Path) -> Result<Self, RecordError> {
+    pub fn acquire(folder: &Path) -> Result<Self, RecordError> {
         let made = DirBuilder::new().recursive(true).mode(0o700).create(folder);
         made.map_err(|e| RecordError::file(folder, e))?;
         let path = folder.join(LOCK);
@@ -113,8 +113,8 @@ impl Lock {
     }
 }
 
-fn boot(kernel: &dyn Kernel) -> String {
-    text(kernel, "/proc/sys/kernel/random/boot_id").unwrap_or_default()
+fn read_boot_id(kernel: &dyn Kernel) -> String {
+    read_trimmed(kernel, "/proc/sys/kernel/random/boot_id").unwrap_or_default()
 }
 
 impl Journal {
@@ -139,9 +139,9 @@ impl Journal {
             ended: false,
             changes: Vec::new(),
         };
-        journal.put(&Line::Recording {
+        journal.append(&Line::Recording {
             version: VERSION,
-            boot: boot(kernel),
+            boot: read_boot_id(kernel),
             job: Box::new(journal.job.clone()),
         })?;
         Ok(journal)
@@ -151,7 +151,7 @@ impl Journal {
     ///
     /// # Errors
     /// When it cannot be read, or does not say what it should.
-    pub fn left(folder: &Path, kernel: &dyn Kernel) -> Result<Option<Self>, RecordError> {
+    pub fn open_leftover(folder: &Path, kernel: &dyn Kernel) -> Result<Option<Self>, RecordError> {
         let path = folder.join(LIST);
         let opened = OpenOptions::new().read(true).append(true).open(&path);
         let mut file = match opened {
@@ -160,7 +160,7 @@ impl Journal {
             Err(e) => return Err(RecordError::file(&path, e)),
         };
         let mut bytes = Vec::new();
-        let read = (&mut file).take(MOST).read_to_end(&mut bytes);
+        let read = (&mut file).take(MAX_LIST_BYTES).read_to_end(&mut bytes);
         read.map_err(|e| RecordError::file(&path, e))?;
         let parsed = parse(&bytes).map_err(|(line, why)| RecordError::Journal {
             path: path.clone(),
@@ -176,13 +176,13 @@ impl Journal {
             path,
             file,
             job,
-            restarted: parsed.boot != boot(kernel),
+            restarted: parsed.boot != read_boot_id(kernel),
             ended: parsed.ended,
             changes: parsed.changes,
         }))
     }
 
-    fn put(&mut self, line: &Line) -> Result<(), RecordError> {
+    fn append(&mut self, line: &Line) -> Result<(), RecordError> {
         let failed = |e| RecordError::file(&self.path, e);
         let mut text = serde_json::to_string(line).map_err(|e| failed(e.into()))?;
         text.push('\n');
@@ -194,21 +194,21 @@ impl Journal {
     ///
     /// # Errors
     /// When it cannot be written down, and then it is not done; and what doing it says.
-    pub fn change<T>(
+    pub fn apply<T>(
         &mut self,
         change: Change,
         what: impl FnOnce() -> Result<T, RecordError>,
     ) -> Result<T, RecordError> {
         let line = Line::Change { what: change };
-        self.put(&line)?;
+        self.append(&line)?;
         if let Line::Change { what } = line {
             self.changes.push((what, false));
         }
         what()
     }
 
-    /// Undoes what is not undone yet, the last change first. What cannot be undone is told and does not hold up the rest,
-    /// but all before it are on the list still: undoing it later may change what they had put back.
+    /// Undoes what is not undone yet, the last change first. What cannot be undone is told and does not hold up the
+    /// rest, but all before it are on the list still: undoing it later may change what they had put back.
     pub fn undo(&mut self, kernel: &dyn Kernel) -> Vec<String> {
         let mut problems = Vec::new();
         for number in (0..self.changes.len()).rev() {
@@ -227,7 +227,7 @@ impl Journal {
                 c.1 = true;
             }
             // A list that cannot be written is read as undone in part: undoing again does no harm.
-            if let Err(e) = self.put(&Line::Undone { number }) {
+            if let Err(e) = self.append(&Line::Undone { number }) {
                 problems.push(e.to_string());
             }
         }
@@ -250,7 +250,7 @@ impl Journal {
         if let Some(c) = self.changes.get_mut(number) {
             c.1 = true;
         }
-        self.put(&Line::Undone { number })
+        self.append(&Line::Undone { number })
     }
 
     /// Ends the processes that were started, before all else: what is left of the trace then has an end.
@@ -275,10 +275,10 @@ impl Journal {
     ///
     /// # Errors
     /// When it cannot be written down.
-    pub(crate) fn ended(&mut self, capture: Capture) -> Result<(), RecordError> {
+    pub(crate) fn mark_ended(&mut self, capture: Capture) -> Result<(), RecordError> {
         self.job.capture = capture.clone();
         self.ended = true;
-        self.put(&Line::Ended {
+        self.append(&Line::Ended {
             capture: Box::new(capture),
         })
     }
@@ -308,7 +308,7 @@ impl Journal {
 
 /// What a list says.
 #[derive(Debug, Default)]
-pub(crate) struct Parsed {
+pub(crate) struct ParsedJournal {
     boot: String,
     job: Option<Job>,
     ended: bool,
@@ -319,13 +319,13 @@ pub(crate) struct Parsed {
 ///
 /// # Errors
 /// The number of the line that is wrong, and why.
-pub fn changes(bytes: &[u8]) -> Result<Vec<Change>, (usize, String)> {
+pub fn parse_changes(bytes: &[u8]) -> Result<Vec<Change>, (usize, String)> {
     Ok(parse(bytes)?.changes.into_iter().map(|(change, _)| change).collect())
 }
 
 /// Reads a list. An error is the number of the line that is wrong, and why; a last line that is not whole is left out.
-pub(crate) fn parse(bytes: &[u8]) -> Result<Parsed, (usize, String)> {
-    let mut parsed = Parsed::default();
+pub(crate) fn parse(bytes: &[u8]) -> Result<ParsedJournal, (usize, String)> {
+    let mut parsed = ParsedJournal::default();
     let whole = bytes.iter().rposition(|b| *b == b'\n').map_or(0, |end| end + 1);
     let lines = bytes.get(..whole).unwrap_or_default().split(|b| *b == b'\n');
     for (at, line) in (1..).zip(lines).filter(|(_, l)| !l.is_empty()) {

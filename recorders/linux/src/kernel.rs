@@ -10,12 +10,13 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-/// Most bytes of a file that is read whole; the longest, a distribution's `modules.alias`, has some two MiB.
-pub const MOST: u64 = 16 << 20;
-/// Most bytes of a part of a file: as much as the picture of a screen may have in a recording.
-pub const MOST_AT: usize = 64 << 20;
-/// Most names of a folder.
-const MOST_NAMES: usize = 1 << 16;
+/// Maximum number of bytes of a file that is read whole; the longest, a distribution's `modules.alias`, has some two
+/// MiB.
+pub const MAX_FILE_BYTES: u64 = 16 << 20;
+/// Maximum number of bytes of a part of a file: as much as the picture of a screen may have in a recording.
+pub const MAX_PART_BYTES: usize = 64 << 20;
+/// Maximum number of names of a folder.
+const MAX_NAMES: usize = 1 << 16;
 
 /// Geometry of a frame buffer.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,25 +39,25 @@ pub struct FrameBuffer {
 
 /// A Linux machine, by the paths that it has itself.
 pub trait Kernel: Send + Sync {
-    /// The text of a file, at most [`MOST`] bytes of it; bytes that are no UTF-8 are replaced.
+    /// The text of a file, at most [`MAX_FILE_BYTES`] bytes of it; bytes that are no UTF-8 are replaced.
     ///
     /// # Errors
     /// When it cannot be read.
     fn read(&self, path: &str) -> io::Result<String> {
-        Ok(String::from_utf8_lossy(&self.bytes(path)?).into_owned())
+        Ok(String::from_utf8_lossy(&self.read_bytes(path)?).into_owned())
     }
 
-    /// The bytes of a file, at most [`MOST`].
+    /// The bytes of a file, at most [`MAX_FILE_BYTES`].
     ///
     /// # Errors
     /// When it cannot be read.
-    fn bytes(&self, path: &str) -> io::Result<Vec<u8>>;
+    fn read_bytes(&self, path: &str) -> io::Result<Vec<u8>>;
 
-    /// At most `bytes` bytes of a file from a place in it on, and [`MOST_AT`] at most.
+    /// At most `bytes` bytes of a file from a place in it on, and [`MAX_PART_BYTES`] at most.
     ///
     /// # Errors
     /// When it cannot be read.
-    fn bytes_at(&self, path: &str, at: u64, bytes: usize) -> io::Result<Vec<u8>>;
+    fn read_bytes_at(&self, path: &str, at: u64, bytes: usize) -> io::Result<Vec<u8>>;
 
     /// Writes to a file that is there, in one piece, as the kernel's files want it.
     ///
@@ -80,7 +81,7 @@ pub trait Kernel: Send + Sync {
     ///
     /// # Errors
     /// When it is none.
-    fn link(&self, path: &str) -> io::Result<String>;
+    fn read_link(&self, path: &str) -> io::Result<String>;
 
     /// The names in a folder, sorted.
     ///
@@ -113,7 +114,7 @@ pub trait Kernel: Send + Sync {
     ///
     /// # Errors
     /// What the kernel makes of it.
-    fn end(&self, pid: u32, kill: bool) -> io::Result<()>;
+    fn end_process(&self, pid: u32, kill: bool) -> io::Result<()>;
 
     /// What a frame buffer device shows, and how.
     ///
@@ -135,17 +136,17 @@ pub trait Kernel: Send + Sync {
 
 /// The last part of what a link points to; `None` when it is no link.
 pub(crate) fn link_name(kernel: &dyn Kernel, path: &str) -> Option<String> {
-    let target = kernel.link(path).ok()?;
+    let target = kernel.read_link(path).ok()?;
     target.rsplit('/').find(|part| !part.is_empty()).map(str::to_owned)
 }
 
 /// The text of a file without blanks at its ends; `None` when it cannot be read.
-pub(crate) fn text(kernel: &dyn Kernel, path: &str) -> Option<String> {
+pub(crate) fn read_trimmed(kernel: &dyn Kernel, path: &str) -> Option<String> {
     Some(kernel.read(path).ok()?.trim().to_owned())
 }
 
 /// The names in a folder; none where it is not there.
-pub(crate) fn names(kernel: &dyn Kernel, path: &str) -> Vec<String> {
+pub(crate) fn list_names(kernel: &dyn Kernel, path: &str) -> Vec<String> {
     kernel.list(path).unwrap_or_default()
 }
 
@@ -157,14 +158,14 @@ pub struct Machine {
 
 impl Default for Machine {
     fn default() -> Self {
-        Self::at("/")
+        Self::with_root("/")
     }
 }
 
 impl Machine {
     /// The machine, with its files below `root`.
     #[must_use]
-    pub fn at(root: impl Into<PathBuf>) -> Self {
+    pub fn with_root(root: impl Into<PathBuf>) -> Self {
         Self { root: root.into() }
     }
 
@@ -181,15 +182,17 @@ impl Machine {
 }
 
 impl Kernel for Machine {
-    fn bytes(&self, path: &str) -> io::Result<Vec<u8>> {
+    fn read_bytes(&self, path: &str) -> io::Result<Vec<u8>> {
         let mut bytes = Vec::new();
-        File::open(self.path(path))?.take(MOST).read_to_end(&mut bytes)?;
+        File::open(self.path(path))?
+            .take(MAX_FILE_BYTES)
+            .read_to_end(&mut bytes)?;
         Ok(bytes)
     }
 
-    fn bytes_at(&self, path: &str, at: u64, bytes: usize) -> io::Result<Vec<u8>> {
+    fn read_bytes_at(&self, path: &str, at: u64, bytes: usize) -> io::Result<Vec<u8>> {
         let file = File::open(self.path(path))?;
-        let mut all = vec![0; bytes.min(MOST_AT)];
+        let mut all = vec![0; bytes.min(MAX_PART_BYTES)];
         let mut done = 0;
         while let Some(rest) = all.get_mut(done..).filter(|r| !r.is_empty()) {
             match file.read_at(rest, at.saturating_add(done as u64)) {
@@ -219,12 +222,12 @@ impl Kernel for Machine {
         std::fs::remove_dir(self.path(path))
     }
 
-    fn link(&self, path: &str) -> io::Result<String> {
+    fn read_link(&self, path: &str) -> io::Result<String> {
         Ok(std::fs::read_link(self.path(path))?.to_string_lossy().into_owned())
     }
 
     fn list(&self, path: &str) -> io::Result<Vec<String>> {
-        let entries = std::fs::read_dir(self.path(path))?.take(MOST_NAMES);
+        let entries = std::fs::read_dir(self.path(path))?.take(MAX_NAMES);
         let mut names: Vec<String> = entries
             .filter_map(|e| Some(e.ok()?.file_name().to_string_lossy().into_owned()))
             .collect();
@@ -268,7 +271,7 @@ impl Kernel for Machine {
         options.open(self.path(path))
     }
 
-    fn end(&self, pid: u32, kill: bool) -> io::Result<()> {
+    fn end_process(&self, pid: u32, kill: bool) -> io::Result<()> {
         use rustix::process::{Pid, Signal, kill_process};
         let pid = i32::try_from(pid).ok().and_then(Pid::from_raw).ok_or(Errno::SRCH)?;
         let signal = if kill { Signal::KILL } else { Signal::TERM };
@@ -276,7 +279,7 @@ impl Kernel for Machine {
     }
 
     fn frame_buffer(&self, path: &str) -> io::Result<FrameBuffer> {
-        crate::fbdev::told(&File::open(self.path(path))?)
+        crate::fbdev::read_geometry(&File::open(self.path(path))?)
     }
 
     fn is_root(&self) -> bool {

@@ -1,7 +1,7 @@
 //! What sees the accesses on this machine: mmiotrace, `rwmmio` events, or probes of accessors; and why not.
 
-use crate::code;
-use crate::kernel::{Kernel, text};
+use crate::kernel::{Kernel, read_trimmed};
+use crate::kernel_code;
 use crate::probes::{self, Accessor};
 use std::fmt;
 use std::str::FromStr;
@@ -53,12 +53,12 @@ pub struct Ability {
     /// The method.
     pub method: Method,
     /// How it would see the accesses, or why it cannot.
-    pub told: Result<String, String>,
+    pub availability: Result<String, String>,
 }
 
 /// What a method is sought for.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Sought<'a> {
+pub(crate) struct MethodQuery<'a> {
     /// What the driver is known as.
     pub(crate) driver: &'a str,
     /// The module that it is in; `None` when it is built into the kernel.
@@ -70,7 +70,7 @@ pub(crate) struct Sought<'a> {
 }
 
 /// The tracing files; `None` where they are not mounted.
-pub(crate) fn tracing(kernel: &dyn Kernel) -> Option<&'static str> {
+pub(crate) fn find_tracing_folder(kernel: &dyn Kernel) -> Option<&'static str> {
     let places = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
     places
         .into_iter()
@@ -78,10 +78,10 @@ pub(crate) fn tracing(kernel: &dyn Kernel) -> Option<&'static str> {
 }
 
 /// What each method can do for a driver.
-pub(crate) fn abilities(kernel: &dyn Kernel, tracing: &str, sought: &Sought<'_>) -> Vec<Ability> {
-    let Sought { driver, accessors, .. } = *sought;
+pub(crate) fn list_abilities(kernel: &dyn Kernel, tracing: &str, sought: &MethodQuery<'_>) -> Vec<Ability> {
+    let MethodQuery { driver, accessors, .. } = *sought;
     let (release, architecture) = kernel.release();
-    let tracers = text(kernel, &format!("{tracing}/available_tracers")).unwrap_or_default();
+    let tracers = read_trimmed(kernel, &format!("{tracing}/available_tracers")).unwrap_or_default();
     let mmiotrace = match tracers.split_whitespace().any(|t| t == "mmiotrace") {
         true => Ok("every access of the kernel to what the driver maps".to_owned()),
         false if architecture == "x86_64" => Err(format!("the kernel {release} was built without CONFIG_MMIOTRACE")),
@@ -95,14 +95,14 @@ pub(crate) fn abilities(kernel: &dyn Kernel, tracing: &str, sought: &Sought<'_>)
             "the kernel {release} was built without CONFIG_TRACE_MMIO_ACCESS"
         )),
     };
-    let known = probes::known(driver);
+    let known = probes::find_known_accessors(driver);
     let functions = |all: &[Accessor]| all.iter().map(|a| a.function.as_str()).collect::<Vec<_>>().join(", ");
     let kprobes = if !kernel.exists(&format!("{tracing}/kprobe_events")) {
         Err(format!("the kernel {release} was built without CONFIG_KPROBE_EVENTS"))
-    } else if probes::arguments(&architecture).is_none() {
+    } else if probes::argument_registers(&architecture).is_none() {
         Err(format!("how {architecture} passes arguments is not known here"))
     } else if !sought.functions.is_empty() && accessors.is_empty() {
-        inlined(
+        check_inlined_accesses(
             kernel,
             &architecture,
             &format!("functions named {}", sought.functions.join(", ")),
@@ -115,7 +115,7 @@ pub(crate) fn abilities(kernel: &dyn Kernel, tracing: &str, sought: &Sought<'_>)
             functions(&known)
         ))
     } else if let (Some(module), "aarch64") = (sought.module, architecture.as_str()) {
-        inlined(kernel, &architecture, &format!("the module {module}"))
+        check_inlined_accesses(kernel, &architecture, &format!("the module {module}"))
     } else {
         let mut why = format!("no accessors of {driver} are known; --accessor FUNCTION:OFFSET[:VALUE] names some");
         if architecture == "aarch64" {
@@ -128,18 +128,21 @@ pub(crate) fn abilities(kernel: &dyn Kernel, tracing: &str, sought: &Sought<'_>)
     Method::ALL
         .into_iter()
         .zip(told)
-        .map(|(method, told)| Ability { method, told })
+        .map(|(method, told)| Ability {
+            method,
+            availability: told,
+        })
         .collect()
 }
 
 /// Whether loads and stores in the code of `whose` can be probed.
-fn inlined(kernel: &dyn Kernel, architecture: &str, whose: &str) -> Result<String, String> {
+fn check_inlined_accesses(kernel: &dyn Kernel, architecture: &str, whose: &str) -> Result<String, String> {
     if architecture != "aarch64" {
         return Err(format!(
             "loads and stores in a driver's own code are found on arm64 alone, and this machine is {architecture}"
         ));
     }
-    if !kernel.exists(code::CORE) {
+    if !kernel.exists(kernel_code::CORE) {
         return Err("the kernel shows its code nowhere (/proc/kcore: CONFIG_PROC_KCORE)".into());
     }
     Ok(format!(
@@ -153,13 +156,15 @@ fn inlined(kernel: &dyn Kernel, architecture: &str, whose: &str) -> Result<Strin
 /// Why there is none, in a sentence.
 pub(crate) fn choose(abilities: &[Ability], asked: Option<Method>, accessors: bool) -> Result<Method, String> {
     let asked = asked.or(accessors.then_some(Method::Kprobes));
-    let why = |a: &Ability| match &a.told {
+    let why = |a: &Ability| match &a.availability {
         Ok(_) => format!("{} is there (--with {})", a.method, a.method),
         Err(why) => format!("{}: {why}", a.method),
     };
     match asked {
         Some(method) => match abilities.iter().find(|a| a.method == method) {
-            Some(Ability { told: Ok(_), .. }) => Ok(method),
+            Some(Ability {
+                availability: Ok(_), ..
+            }) => Ok(method),
             _ => {
                 let mut all: Vec<&Ability> = abilities.iter().collect();
                 all.sort_by_key(|a| a.method != method);
@@ -169,7 +174,7 @@ pub(crate) fn choose(abilities: &[Ability], asked: Option<Method>, accessors: bo
         },
         None => abilities
             .iter()
-            .find(|a| a.told.is_ok())
+            .find(|a| a.availability.is_ok())
             .map(|a| a.method)
             .ok_or_else(|| {
                 let all: Vec<String> = abilities.iter().map(why).collect();
@@ -181,20 +186,20 @@ pub(crate) fn choose(abilities: &[Ability], asked: Option<Method>, accessors: bo
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fake::Fake;
+    use crate::fake_kernel::FakeKernel;
 
     #[test]
     fn the_fullest_method_is_chosen_and_others_say_why_not() {
-        let pc = Fake::pc();
-        fn sought<'a>(driver: &'a str, accessors: &'a [Accessor]) -> Sought<'a> {
-            Sought {
+        let pc = FakeKernel::pc();
+        fn sought<'a>(driver: &'a str, accessors: &'a [Accessor]) -> MethodQuery<'a> {
+            MethodQuery {
                 driver,
                 module: None,
                 accessors,
                 functions: &[],
             }
         }
-        let all = abilities(&pc, tracing(&pc).unwrap(), &sought("radeonfb", &[]));
+        let all = list_abilities(&pc, find_tracing_folder(&pc).unwrap(), &sought("radeonfb", &[]));
         assert_eq!(choose(&all, None, false), Ok(Method::Mmiotrace));
         let why = choose(&all, Some(Method::Rwmmio), false).unwrap_err();
         assert!(
@@ -206,15 +211,19 @@ mod tests {
         assert!(why.contains("mmiotrace is there (--with mmiotrace)"), "{why}");
         let why = choose(&all, Some(Method::Kprobes), false).unwrap_err();
         assert!(why.contains("--accessor FUNCTION:OFFSET[:VALUE]"), "{why}");
-        let all = abilities(&pc, tracing(&pc).unwrap(), &sought("x", &["x_rd32:2".parse().unwrap()]));
+        let all = list_abilities(
+            &pc,
+            find_tracing_folder(&pc).unwrap(),
+            &sought("x", &["x_rd32:2".parse().unwrap()]),
+        );
         assert_eq!(choose(&all, None, true), Ok(Method::Kprobes));
-        let board = Fake::board();
-        let all = abilities(&board, tracing(&board).unwrap(), &sought("rtc-pl031", &[]));
+        let board = FakeKernel::board();
+        let all = list_abilities(&board, find_tracing_folder(&board).unwrap(), &sought("rtc-pl031", &[]));
         let why = choose(&all, None, false).unwrap_err();
         assert!(why.contains("x86 alone, and this machine is aarch64"), "{why}");
         assert!(why.contains("--functions 'pl031_*'"), "{why}");
-        let all = abilities(&board, tracing(&board).unwrap(), &sought("igb", &[]));
+        let all = list_abilities(&board, find_tracing_folder(&board).unwrap(), &sought("igb", &[]));
         assert_eq!(choose(&all, None, false), Ok(Method::Kprobes));
-        assert_eq!(tracing(&Fake::default()), None);
+        assert_eq!(find_tracing_folder(&FakeKernel::default()), None);
     }
 }

@@ -5,26 +5,26 @@ use crate::change::is_loaded;
 use crate::kernel::Kernel;
 use std::collections::BTreeSet;
 
-/// Most modules that come with one.
-const MOST: usize = 256;
+/// Maximum number of modules that come with one.
+const MAX_MODULES: usize = 256;
 
 fn folder(kernel: &dyn Kernel) -> String {
     format!("/lib/modules/{}", kernel.release().0)
 }
 
 /// A module's name as the kernel has it.
-pub(crate) fn plain(name: &str) -> String {
+pub(crate) fn normalize_name(name: &str) -> String {
     name.replace('-', "_")
 }
 
 /// The name of the module in a file, `kernel/drivers/x/fb-ddc.ko.xz`.
-fn of_file(path: &str) -> String {
+fn name_from_path(path: &str) -> String {
     let file = path.rsplit('/').next().unwrap_or(path);
-    plain(file.split(".ko").next().unwrap_or(file))
+    normalize_name(file.split(".ko").next().unwrap_or(file))
 }
 
 /// Whether a name fits a pattern of `*`, `?`, `[…]` and letters.
-pub(crate) fn fits(pattern: &[u8], name: &[u8]) -> bool {
+pub(crate) fn is_match(pattern: &[u8], name: &[u8]) -> bool {
     // The place behind the last `*`, and where the name was then: from there on the star takes one letter more.
     let (mut p, mut n) = (0, 0);
     let mut star: Option<(usize, usize)> = None;
@@ -87,7 +87,7 @@ fn in_set(set: &[u8], letter: u8) -> bool {
 }
 
 /// The modules that say they drive a device, sorted.
-pub(crate) fn for_device(kernel: &dyn Kernel, modalias: &str) -> Vec<String> {
+pub(crate) fn find_for_device(kernel: &dyn Kernel, modalias: &str) -> Vec<String> {
     if modalias.is_empty() {
         return Vec::new();
     }
@@ -99,45 +99,50 @@ pub(crate) fn for_device(kernel: &dyn Kernel, modalias: &str) -> Vec<String> {
         .filter_map(|line| {
             let mut words = line.strip_prefix("alias ")?.split(' ');
             let (pattern, module) = (words.next()?, words.next()?);
-            fits(pattern.as_bytes(), modalias.as_bytes()).then(|| plain(module))
+            is_match(pattern.as_bytes(), modalias.as_bytes()).then(|| normalize_name(module))
         })
         .collect();
     all.into_iter().collect()
 }
 
 /// Whether there is a module of this name on the disk.
-pub(crate) fn is_there(kernel: &dyn Kernel, module: &str) -> bool {
-    !with(kernel, module).is_empty()
+pub(crate) fn is_installed(kernel: &dyn Kernel, module: &str) -> bool {
+    !list_with_dependencies(kernel, module).is_empty()
 }
 
 /// A module and what comes with it, in the order in which they are loaded; none when there is no such module.
-fn with(kernel: &dyn Kernel, module: &str) -> Vec<String> {
+fn list_with_dependencies(kernel: &dyn Kernel, module: &str) -> Vec<String> {
     let text = kernel
         .read(&format!("{}/modules.dep", folder(kernel)))
         .unwrap_or_default();
-    let module = plain(module);
+    let module = normalize_name(module);
     let mut lines = text.lines().filter_map(|l| l.split_once(':'));
-    let Some((_, needs)) = lines.find(|(file, _)| of_file(file) == module) else {
+    let Some((_, needs)) = lines.find(|(file, _)| name_from_path(file) == module) else {
         return Vec::new();
     };
     // What is needed by all others stands last.
-    let mut all: Vec<String> = needs.split_whitespace().rev().take(MOST).map(of_file).collect();
+    let mut all: Vec<String> = needs
+        .split_whitespace()
+        .rev()
+        .take(MAX_MODULES)
+        .map(name_from_path)
+        .collect();
     all.push(module);
     all
 }
 
 /// What loading a module adds to the kernel, in order: what is loaded already is left out.
-pub(crate) fn would_load(kernel: &dyn Kernel, module: &str) -> Vec<String> {
-    let mut all = with(kernel, module);
+pub(crate) fn list_missing(kernel: &dyn Kernel, module: &str) -> Vec<String> {
+    let mut all = list_with_dependencies(kernel, module);
     all.retain(|m| !is_loaded(kernel, m));
     all
 }
 
 /// The drivers of a bus that a loaded module brought.
-pub(crate) fn drivers(kernel: &dyn Kernel, module: &str, bus: &str) -> Vec<String> {
+pub(crate) fn list_drivers(kernel: &dyn Kernel, module: &str, bus: &str) -> Vec<String> {
     let bus = bus.rsplit('/').next().unwrap_or(bus);
     let all = kernel
-        .list(&format!("/sys/module/{}/drivers", plain(module)))
+        .list(&format!("/sys/module/{}/drivers", normalize_name(module)))
         .unwrap_or_default();
     let prefix = format!("{bus}:");
     all.iter()
@@ -148,7 +153,7 @@ pub(crate) fn drivers(kernel: &dyn Kernel, module: &str, bus: &str) -> Vec<Strin
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fake::Fake;
+    use crate::fake_kernel::FakeKernel;
 
     #[test]
     fn patterns_fit_as_the_kernels_do() {
@@ -165,20 +170,20 @@ mod tests {
             ("pci:v00001002d00005159sv*sd*bc*sc*i*x", false),
             ("[", false),
         ] {
-            assert_eq!(fits(pattern.as_bytes(), name), expected, "{pattern}");
+            assert_eq!(is_match(pattern.as_bytes(), name), expected, "{pattern}");
         }
-        assert!(!fits(b"*a*a*a*a*a*a*b", &[b'a'; 200]));
+        assert!(!is_match(b"*a*a*a*a*a*a*b", &[b'a'; 200]));
     }
 
     #[test]
     fn modules_of_a_device_and_what_comes_with_them() {
-        let kernel = Fake::pc();
+        let kernel = FakeKernel::pc();
         assert_eq!(
-            for_device(&kernel, "pci:v00001002d00005159sv0sd0bc03sc00i00"),
+            find_for_device(&kernel, "pci:v00001002d00005159sv0sd0bc03sc00i00"),
             ["radeon", "radeonfb"]
         );
-        assert!(for_device(&kernel, "").is_empty());
-        assert_eq!(would_load(&kernel, "radeonfb"), ["fb_ddc", "radeonfb"]);
-        assert!(is_there(&kernel, "fb-ddc") && !is_there(&kernel, "nouveau"));
+        assert!(find_for_device(&kernel, "").is_empty());
+        assert_eq!(list_missing(&kernel, "radeonfb"), ["fb_ddc", "radeonfb"]);
+        assert!(is_installed(&kernel, "fb-ddc") && !is_installed(&kernel, "nouveau"));
     }
 }

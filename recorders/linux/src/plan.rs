@@ -2,14 +2,14 @@
 
 use crate::btf;
 use crate::busy;
-use crate::change::driver_of;
+use crate::change::find_bound_driver;
 use crate::command;
-use crate::device::{Device, Target};
-use crate::driver::{self, Choice};
+use crate::device::{Device, DeviceSelector};
+use crate::driver::{self, DriverChoice};
 use crate::error::RecordError;
 use crate::finish;
 use crate::journal::Job;
-use crate::kernel::{Kernel, text};
+use crate::kernel::{Kernel, read_trimmed};
 use crate::method::{self, Ability, Method};
 use crate::probes::{self, Accessor, GROUP, Probe};
 use std::path::{Path, PathBuf};
@@ -18,14 +18,14 @@ use std::sync::atomic::{AtomicI32, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use trace_core::recording::{Capture, Hardware, rfc3339};
 
-/// Most folders of logs that are left beside one another.
-const MOST_FOLDERS: u32 = 1000;
+/// Maximum number of folders of logs that are left beside one another.
+const MAX_FOLDERS: u32 = 1000;
 
 /// What is to be recorded, and how.
 #[derive(Clone, Debug)]
-pub struct Request {
+pub struct RecordRequest {
     /// The device.
-    pub target: Target,
+    pub target: DeviceSelector,
     /// The driver, or its module; the one that is bound, or the only one that fits, where none is named.
     pub driver: Option<String>,
     /// Modules to load before the driver is bound, while the trace is on.
@@ -49,7 +49,7 @@ pub struct Request {
     /// How long the driver is left alone after it is bound, and after the command.
     pub settle: Duration,
     /// Whether a device that is in use is taken all the same.
-    pub anyway: bool,
+    pub force: bool,
     /// The folder of the list of changes and the lock.
     pub run_folder: PathBuf,
     /// The program, with its arguments, that calls [`crate::keep_watch`]; without one nothing is put back when the
@@ -61,17 +61,17 @@ pub struct Request {
 
 /// Asks a recording to end. Clones ask the same one.
 #[derive(Clone, Debug, Default)]
-pub struct Stop(Arc<AtomicI32>);
+pub struct StopRequest(Arc<AtomicI32>);
 
-impl Stop {
+impl StopRequest {
     /// Asks it to end, because of a signal of this number.
-    pub fn ask(&self, signal: i32) {
+    pub fn request(&self, signal: i32) {
         self.0.store(signal, Ordering::SeqCst);
     }
 
     /// The signal because of which it is to end.
     #[must_use]
-    pub fn asked(&self) -> Option<i32> {
+    pub fn signal(&self) -> Option<i32> {
         Some(self.0.load(Ordering::SeqCst)).filter(|n| *n != 0)
     }
 }
@@ -81,11 +81,11 @@ pub(crate) struct Plan {
     /// The tracing files.
     pub(crate) tracing: &'static str,
     pub(crate) device: Device,
-    pub(crate) choice: Choice,
+    pub(crate) choice: DriverChoice,
     pub(crate) method: Method,
     pub(crate) probes: Vec<Probe>,
     /// Whose code is looked through for loads and stores of registers, when the driver is there.
-    pub(crate) code: Option<Code>,
+    pub(crate) code: Option<ProbedCode>,
     /// What is not seen for certain.
     pub(crate) notes: Vec<String>,
     /// The command's program.
@@ -94,7 +94,7 @@ pub(crate) struct Plan {
 
 /// Functions whose loads and stores of registers are probed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Code {
+pub(crate) struct ProbedCode {
     /// All of this module, where no patterns are named.
     pub(crate) module: Option<String>,
     /// Patterns of their names.
@@ -107,20 +107,20 @@ pub(crate) struct Code {
 /// When the device is not there, its driver cannot be told, or nothing is traced on this machine.
 pub fn check(
     kernel: &dyn Kernel,
-    target: &Target,
+    target: &DeviceSelector,
     named: Option<&str>,
     accessors: &[Accessor],
     functions: &[String],
 ) -> Result<(Vec<String>, Vec<Ability>), RecordError> {
     let device = Device::find(kernel, target)?;
-    let tracing = method::tracing(kernel).ok_or(RecordError::NoTracing)?;
+    let tracing = method::find_tracing_folder(kernel).ok_or(RecordError::NoTracing)?;
     let mut lines = vec![format!(
         "{} ({}), on {}",
         device.name,
         device.hardware.id(),
-        board(kernel)
+        machine_name(kernel)
     )];
-    lines.push(match driver_of(kernel, &device.bus, &device.name) {
+    lines.push(match find_bound_driver(kernel, &device.bus, &device.name) {
         Some(now) => format!("bound to {now} now"),
         None => "bound to no driver now".into(),
     });
@@ -132,8 +132,8 @@ pub fn check(
         Ok(choice) => {
             module = choice.module(kernel, &device);
             lines.push(match &choice {
-                Choice::Registered(name) => format!("would be bound to {name}"),
-                Choice::Module(module) => {
+                DriverChoice::Registered(name) => format!("would be bound to {name}"),
+                DriverChoice::Module(module) => {
                     format!("would be bound to the driver of the module {module}, which is loaded then")
                 }
             });
@@ -144,19 +144,19 @@ pub fn check(
             named.unwrap_or("its driver").to_owned()
         }
     };
-    let sought = method::Sought {
+    let sought = method::MethodQuery {
         driver: &driver,
         module: module.as_deref(),
         accessors,
         functions,
     };
-    Ok((lines, method::abilities(kernel, tracing, &sought)))
+    Ok((lines, method::list_abilities(kernel, tracing, &sought)))
 }
 
 /// What the machine is called.
-fn board(kernel: &dyn Kernel) -> String {
+fn machine_name(kernel: &dyn Kernel) -> String {
     let of = |path: &str| {
-        text(kernel, path)
+        read_trimmed(kernel, path)
             .map(|t| t.trim_matches('\0').to_owned())
             .filter(|t| !t.is_empty())
     };
@@ -177,22 +177,26 @@ impl Plan {
     ///
     /// # Errors
     /// When it cannot be done, and what to do about that.
-    pub(crate) fn of(kernel: &dyn Kernel, request: &Request, tracing: &'static str) -> Result<Self, RecordError> {
+    pub(crate) fn prepare(
+        kernel: &dyn Kernel,
+        request: &RecordRequest,
+        tracing: &'static str,
+    ) -> Result<Self, RecordError> {
         let program = command::find(&request.command)?;
         let device = Device::find(kernel, &request.target)?;
         let choice = driver::choose(kernel, &device, request.driver.as_deref())?;
-        if !request.anyway {
+        if !request.force {
             busy::check(kernel, &device)?;
         }
         let module = choice.module(kernel, &device);
         let known_as = module.clone().unwrap_or_else(|| choice.name().to_owned());
-        let sought = method::Sought {
+        let sought = method::MethodQuery {
             driver: &known_as,
             module: module.as_deref(),
             accessors: &request.accessors,
             functions: &request.functions,
         };
-        let abilities = method::abilities(kernel, tracing, &sought);
+        let abilities = method::list_abilities(kernel, tracing, &sought);
         let named = !request.accessors.is_empty() || !request.functions.is_empty();
         let method = method::choose(&abilities, request.method, named);
         let method = method.map_err(RecordError::NoMethod)?;
@@ -200,30 +204,30 @@ impl Plan {
         let mut all = Vec::new();
         let mut code = None;
         let mut notes = Vec::new();
-        if let Some(arguments) = probes::arguments(&architecture) {
+        if let Some(arguments) = probes::argument_registers(&architecture) {
             if method == Method::Kprobes {
-                let known = probes::known(&known_as);
+                let known = probes::find_known_accessors(&known_as);
                 let accessors = if request.accessors.is_empty() {
                     &known
                 } else {
                     &request.accessors
                 };
                 for (number, a) in accessors.iter().enumerate() {
-                    all.extend(a.probes(number, module.as_deref(), &arguments));
+                    all.extend(a.build_probes(number, module.as_deref(), &arguments));
                 }
                 if accessors.is_empty() || !request.functions.is_empty() {
-                    code = Some(Code {
+                    code = Some(ProbedCode {
                         module: module.clone(),
                         patterns: request.functions.clone(),
                     });
                 }
             }
             let place = match &device.hardware {
-                Hardware::Pci(f) => probes::place(&f.address),
+                Hardware::Pci(f) => probes::parse_pci_location(&f.address),
                 Hardware::Platform(_) => None,
             };
             let mapped = method != Method::Mmiotrace;
-            let name_at = btf::device_name(kernel);
+            let name_at = btf::find_device_name_offset(kernel);
             if name_at.is_none() {
                 notes.push(
                     "memory for the device: this kernel does not describe its types (CONFIG_DEBUG_INFO_BTF), so where a \
@@ -231,12 +235,12 @@ impl Plan {
                         .to_owned(),
                 );
             }
-            let of = probes::Of {
+            let of = probes::EventFilter {
                 device: &device.name,
-                name_at: name_at.unwrap_or(0),
-                place,
+                name_offset: name_at.unwrap_or(0),
+                pci_location: place,
             };
-            all.extend(probes::beside(&of, mapped, &architecture, &arguments));
+            all.extend(probes::build_event_probes(&of, mapped, &architecture, &arguments));
         }
         Ok(Self {
             tracing,
@@ -263,14 +267,14 @@ impl Plan {
 }
 
 /// Describes the recording that is to be made. Refuses an output that could not be written.
-pub(crate) fn job(kernel: &dyn Kernel, request: &Request, plan: &Plan) -> Result<Job, RecordError> {
+pub(crate) fn build_job(kernel: &dyn Kernel, request: &RecordRequest, plan: &Plan) -> Result<Job, RecordError> {
     let output = std::path::absolute(&request.output).map_err(|e| RecordError::file(&request.output, e))?;
     let beside = output.parent().unwrap_or(Path::new("/"));
     if !beside.is_dir() {
         return Err(RecordError::file(beside, std::io::ErrorKind::NotFound.into()));
     }
     let stem = finish::stem(&output);
-    for ending in finish::ENDINGS.iter().filter(|_| request.keep_log) {
+    for ending in finish::LOG_SUFFIXES.iter().filter(|_| request.keep_log) {
         let path = beside.join(format!("{stem}{ending}"));
         if path.exists() {
             return Err(RecordError::file(path, std::io::ErrorKind::AlreadyExists.into()));
@@ -279,7 +283,7 @@ pub(crate) fn job(kernel: &dyn Kernel, request: &Request, plan: &Plan) -> Result
     let (release, architecture) = kernel.release();
     let instance = format!("{}/instances/{GROUP}/trace_pipe", plan.tracing);
     let name = |ending: &str| format!("{stem}{ending}");
-    let [log, auxiliary, ..] = finish::ENDINGS;
+    let [log, auxiliary, ..] = finish::LOG_SUFFIXES;
     let traces = match plan.method {
         Method::Mmiotrace => vec![
             (format!("{}/trace_pipe", plan.tracing), name(log)),
@@ -289,11 +293,11 @@ pub(crate) fn job(kernel: &dyn Kernel, request: &Request, plan: &Plan) -> Result
     };
     let seconds = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs());
     Ok(Job {
-        folder: free_folder(beside, &stem),
+        folder: find_free_folder(beside, &stem),
         output,
         keep_log: request.keep_log,
         hardware: Some(plan.device.hardware.clone()),
-        board: board(kernel),
+        board: machine_name(kernel),
         tool: request.tool.clone(),
         when: rfc3339(seconds),
         capture: Capture {
@@ -310,7 +314,7 @@ pub(crate) fn job(kernel: &dyn Kernel, request: &Request, plan: &Plan) -> Result
 }
 
 /// A name for the folder of the log that nothing has: a log that an earlier recording left stays.
-fn free_folder(beside: &Path, stem: &str) -> PathBuf {
+fn find_free_folder(beside: &Path, stem: &str) -> PathBuf {
     let process = std::process::id();
     let name = |n: u32| {
         beside.join(format!(
@@ -318,7 +322,7 @@ fn free_folder(beside: &Path, stem: &str) -> PathBuf {
             if n == 0 { String::new() } else { format!("-{n}") }
         ))
     };
-    (0..MOST_FOLDERS)
+    (0..MAX_FOLDERS)
         .map(name)
         .find(|p| !p.exists())
         .unwrap_or_else(|| name(0))

@@ -28,7 +28,7 @@ impl Probe {
 
 /// Registers that hold the first six arguments of a function; `None` where the architecture is not known.
 #[must_use]
-pub(crate) fn arguments(architecture: &str) -> Option<[&'static str; 6]> {
+pub(crate) fn argument_registers(architecture: &str) -> Option<[&'static str; 6]> {
     match architecture {
         "x86_64" => Some(["%di", "%si", "%dx", "%cx", "%r8", "%r9"]),
         "aarch64" => Some(["%x0", "%x1", "%x2", "%x3", "%x4", "%x5"]),
@@ -84,15 +84,15 @@ impl FromStr for Accessor {
 }
 
 /// Accessors of drivers that are known to have some: functions of their own, which the compiler does not inline.
-pub(crate) const KNOWN: [(&str, &[&str]); 3] = [
+pub(crate) const KNOWN_ACCESSORS: [(&str, &[&str]); 3] = [
     ("igb", &["igb_rd32:2"]),
     ("e1000e", &["__ew32:2:3"]),
     ("mali_kbase", &["kbase_reg_read:2", "kbase_reg_write:2:3"]),
 ];
 
 /// The accessors that are known of a driver.
-pub(crate) fn known(driver: &str) -> Vec<Accessor> {
-    let of = KNOWN
+pub(crate) fn find_known_accessors(driver: &str) -> Vec<Accessor> {
+    let of = KNOWN_ACCESSORS
         .iter()
         .find(|(name, _)| *name == driver)
         .map_or(&[][..], |(_, all)| all);
@@ -101,7 +101,7 @@ pub(crate) fn known(driver: &str) -> Vec<Accessor> {
 
 impl Accessor {
     /// Its probes: where it is entered, and where it returns when that is where the value is.
-    pub(crate) fn probes(&self, number: usize, module: Option<&str>, arguments: &[&str; 6]) -> Vec<Probe> {
+    pub(crate) fn build_probes(&self, number: usize, module: Option<&str>, arguments: &[&str; 6]) -> Vec<Probe> {
         let register = |n: usize| arguments.get(n.wrapping_sub(1)).copied().unwrap_or_default();
         let width = if self.function.ends_with("64") { "x64" } else { "x32" };
         let place = match module {
@@ -132,17 +132,22 @@ impl Accessor {
 }
 
 /// Whose events beside registers count.
-pub(crate) struct Of<'a> {
+pub(crate) struct EventFilter<'a> {
     /// The device's name.
     pub(crate) device: &'a str,
     /// Where in a device's structure the pointer to its name lies.
-    pub(crate) name_at: u64,
+    pub(crate) name_offset: u64,
     /// Bus, and device and function as one number, of a PCI function.
-    pub(crate) place: Option<(u32, u32)>,
+    pub(crate) pci_location: Option<(u32, u32)>,
 }
 
 /// What happens beside registers. `mapped`: also which addresses the driver maps, where the log itself does not tell.
-pub(crate) fn beside(of: &Of<'_>, mapped: bool, architecture: &str, arguments: &[&str; 6]) -> Vec<Probe> {
+pub(crate) fn build_event_probes(
+    of: &EventFilter<'_>,
+    mapped: bool,
+    architecture: &str,
+    arguments: &[&str; 6],
+) -> Vec<Probe> {
     let [a0, a1, a2, a3, a4, a5] = arguments;
     let mut all = Vec::new();
     let mut add = |name: &str, line: String, filter: String| {
@@ -171,7 +176,7 @@ pub(crate) fn beside(of: &Of<'_>, mapped: bool, architecture: &str, arguments: &
         }
     }
     // Calls for the device alone count: those whose first argument has its name.
-    let named = format!("name=+0(+{}({a0})):string", of.name_at);
+    let named = format!("name=+0(+{}({a0})):string", of.name_offset);
     let of_device = format!("name==\"{}\"", of.device);
     add(
         "dma_alloc",
@@ -200,7 +205,7 @@ pub(crate) fn beside(of: &Of<'_>, mapped: bool, architecture: &str, arguments: &
         format!("p:{GROUP}/request_irq request_threaded_irq irq={a0}:u32 handler={a1}:x64"),
         String::new(),
     );
-    if let Some((bus, devfn)) = of.place.filter(|_| architecture == "x86_64") {
+    if let Some((bus, devfn)) = of.pci_location.filter(|_| architecture == "x86_64") {
         let fields = format!("seg={a0}:u32 bus={a1}:u32 devfn={a2}:x32 reg={a3}:x32 len={a4}:u32");
         let filter = format!("bus=={bus} && devfn=={devfn}");
         add(
@@ -218,7 +223,7 @@ pub(crate) fn beside(of: &Of<'_>, mapped: bool, architecture: &str, arguments: &
 }
 
 /// Bus, and device and function as one number, of a PCI function's address.
-pub(crate) fn place(address: &str) -> Option<(u32, u32)> {
+pub(crate) fn parse_pci_location(address: &str) -> Option<(u32, u32)> {
     let (_, rest) = address.split_once(':')?;
     let (bus, rest) = rest.split_once(':')?;
     let (slot, function) = rest.split_once('.')?;
@@ -233,9 +238,13 @@ mod tests {
 
     #[test]
     fn accessors_become_probes_of_their_arguments() {
-        let x86 = arguments("x86_64").unwrap();
+        let x86 = argument_registers("x86_64").unwrap();
         let read: Accessor = "igb_rd32:2".parse().unwrap();
-        let lines: Vec<_> = read.probes(0, Some("igb"), &x86).into_iter().map(|p| p.line).collect();
+        let lines: Vec<_> = read
+            .build_probes(0, Some("igb"), &x86)
+            .into_iter()
+            .map(|p| p.line)
+            .collect();
         assert_eq!(
             lines,
             [
@@ -244,8 +253,8 @@ mod tests {
             ]
         );
         let write: Accessor = "kbase_reg_write:2:3".parse().unwrap();
-        let arm = arguments("aarch64").unwrap();
-        let probes = write.probes(7, None, &arm);
+        let arm = argument_registers("aarch64").unwrap();
+        let probes = write.build_probes(7, None, &arm);
         assert_eq!(probes.len(), 1);
         assert_eq!(
             probes[0].line,
@@ -254,39 +263,43 @@ mod tests {
         for wrong in ["", "f", "f:", "f:0", "f:7", "f:1:2:3", "f g:1", ":1", "f:x"] {
             assert!(wrong.parse::<Accessor>().is_err(), "{wrong}");
         }
-        assert!(KNOWN.iter().all(|(driver, all)| known(driver).len() == all.len()));
+        assert!(
+            KNOWN_ACCESSORS
+                .iter()
+                .all(|(driver, all)| find_known_accessors(driver).len() == all.len())
+        );
     }
 
     #[test]
     fn what_is_beside_registers_counts_for_the_device_alone() {
-        let x86 = arguments("x86_64").unwrap();
-        let device = Of {
+        let x86 = argument_registers("x86_64").unwrap();
+        let device = EventFilter {
             device: "0000:00:03.0",
-            name_at: 8,
-            place: place("0000:00:03.0"),
+            name_offset: 8,
+            pci_location: parse_pci_location("0000:00:03.0"),
         };
-        let all = beside(&device, false, "x86_64", &x86);
+        let all = build_event_probes(&device, false, "x86_64", &x86);
         let of = |name: &str| all.iter().find(|p| p.name == name).unwrap();
         assert_eq!(of("config_write").filter, "bus==0 && devfn==24");
         assert_eq!(of("dma_alloc").filter, "name==\"0000:00:03.0\"");
         assert!(of("dma_alloc").line.ends_with(" name=+0(+8(%di)):string"));
         assert!(all.iter().all(|p| p.line.contains(&format!(":{} ", p.full_name()))));
         assert!(!all.iter().any(|p| p.name == "ioremap"));
-        let arm = beside(
-            &Of {
+        let arm = build_event_probes(
+            &EventFilter {
                 device: "x",
-                name_at: 0,
-                place: None,
+                name_offset: 0,
+                pci_location: None,
             },
             true,
             "aarch64",
-            &arguments("aarch64").unwrap(),
+            &argument_registers("aarch64").unwrap(),
         );
         assert!(
             arm.iter()
                 .any(|p| p.line == "p:kinescope/ioremap_prot ioremap_prot phys=%x0:x64 size=%x1:x64")
         );
-        assert_eq!(place("0001:02:03.5"), Some((2, 0x1d)));
-        assert_eq!(place("x"), None);
+        assert_eq!(parse_pci_location("0001:02:03.5"), Some((2, 0x1d)));
+        assert_eq!(parse_pci_location("x"), None);
     }
 }

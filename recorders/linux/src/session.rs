@@ -1,46 +1,46 @@
 //! One recording, from the first change of the machine to the last one undone.
 
 use crate::busy;
-use crate::change::{Change, started};
-use crate::code::{self, CORE, Core};
+use crate::change::{Change, find_start_time};
 use crate::command;
-use crate::driver::{self, Choice};
+use crate::device_tree;
+use crate::driver::{self, DriverChoice};
 use crate::error::RecordError;
 use crate::guard::{self, Guard};
-use crate::instructions::{self, Acquires};
+use crate::instructions::{self, LoadAcquireError};
 use crate::journal::{Journal, Lock};
-use crate::kernel::{Kernel, names, text};
+use crate::kernel::{Kernel, list_names, read_trimmed};
+use crate::kernel_code::{self, CORE, KernelCore};
 use crate::method::{self, Method};
-use crate::plan::{Plan, Request, Stop, job};
+use crate::plan::{Plan, RecordRequest, StopRequest, build_job};
 use crate::probes::{GROUP, Probe};
-use crate::stream::{self, END_MARK, Stream};
-use crate::tree;
+use crate::stream::{self, END_MARK, TraceReader};
 use crate::{finish, frame};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use trace_core::recording::{Capture, Hardware};
 
-/// Most bytes of the tracer's buffers unless a person says otherwise; a quarter of the memory that is free where that is
-/// less.
-const BUFFER: u64 = 256 << 20;
-/// Fewest KiB of a buffer for each CPU.
-const LEAST_KIB: u64 = 1024;
+/// Most bytes of the tracer's buffers unless a person says otherwise; a quarter of the memory that is free where that
+/// is less.
+const MAX_BUFFER_BYTES: u64 = 256 << 20;
+/// Minimum number of KiB of a buffer for each CPU.
+const MIN_KIB: u64 = 1024;
 /// How much smaller the auxiliary buffer is.
 const AUXILIARY: u64 = 16;
 /// Time between two looks whether to stop while nothing is to be done.
 const TICK: Duration = Duration::from_millis(10);
 /// Interrupts that are told apart by a filter, at most.
-const MOST_IRQS: usize = 32;
+const MAX_IRQS: usize = 32;
 
-/// Most loads and stores that get probes.
-const MOST_INSTRUCTIONS: usize = 2000;
-/// Most functions that are told.
-const MOST_TOLD: usize = 8;
+/// Maximum number of loads and stores that get probes.
+const MAX_INSTRUCTIONS: usize = 2000;
+/// Maximum number of functions that are told.
+const MAX_LISTED_FUNCTIONS: usize = 8;
 
 /// What was recorded.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Recorded {
+pub struct RecordSummary {
     /// The recording.
     pub output: PathBuf,
     /// How it was made.
@@ -59,13 +59,13 @@ pub struct Recorded {
 ///
 /// # Errors
 /// When it cannot be done; the machine is then put back too, as far as that can be done.
-pub fn record(kernel: &dyn Kernel, request: &Request, stop: &Stop) -> Result<Recorded, RecordError> {
+pub fn record(kernel: &dyn Kernel, request: &RecordRequest, stop: &StopRequest) -> Result<RecordSummary, RecordError> {
     if !kernel.is_root() {
         return Err(RecordError::NotRoot);
     }
-    let tracing = method::tracing(kernel).ok_or(RecordError::NoTracing)?;
-    let lock = Lock::take(&request.run_folder)?;
-    let mut notes = guard::settle(
+    let tracing = method::find_tracing_folder(kernel).ok_or(RecordError::NoTracing)?;
+    let lock = Lock::acquire(&request.run_folder)?;
+    let mut notes = guard::recover(
         kernel,
         &request.run_folder,
         "an earlier recorder and its guard were killed",
@@ -73,8 +73,8 @@ pub fn record(kernel: &dyn Kernel, request: &Request, stop: &Stop) -> Result<Rec
     if notes.iter().any(|n| n.starts_with("could not be undone")) {
         return Err(RecordError::NotRestored(notes.join("; ")));
     }
-    let plan = Plan::of(kernel, request, tracing)?;
-    let job = job(kernel, request, &plan)?;
+    let plan = Plan::prepare(kernel, request, tracing)?;
+    let job = build_job(kernel, request, &plan)?;
     std::fs::create_dir(&job.folder).map_err(|e| RecordError::file(&job.folder, e))?;
     let folder = job.folder.clone();
     let mut journal = Journal::begin(&request.run_folder, job, kernel).inspect_err(|_| {
@@ -93,7 +93,7 @@ pub fn record(kernel: &dyn Kernel, request: &Request, stop: &Stop) -> Result<Rec
                 plan: &plan,
                 journal: &mut journal,
                 instructions: Vec::new(),
-                within: Vec::new(),
+                probed_functions: Vec::new(),
                 tracer: None,
             }
             .run(stop);
@@ -127,7 +127,7 @@ pub fn record(kernel: &dyn Kernel, request: &Request, stop: &Stop) -> Result<Rec
     if let Some(why) = &capture.cut {
         notes.push(format!("the recording ends early: {why}"));
     }
-    Ok(Recorded {
+    Ok(RecordSummary {
         output: request.output.clone(),
         capture,
         events: made.events,
@@ -140,13 +140,13 @@ pub fn record(kernel: &dyn Kernel, request: &Request, stop: &Stop) -> Result<Rec
 /// A recording under way.
 struct Session<'a> {
     kernel: &'a dyn Kernel,
-    request: &'a Request,
+    request: &'a RecordRequest,
     plan: &'a Plan,
     journal: &'a mut Journal,
     /// Probes of loads and stores in the driver's code, once that is there.
     instructions: Vec<Probe>,
     /// The function of each of these loads and stores, by its number.
-    within: Vec<String>,
+    probed_functions: Vec<String>,
     /// Number of the change that set the kernel's one tracer.
     tracer: Option<usize>,
 }
@@ -157,43 +157,44 @@ impl Session<'_> {
     }
 
     /// Writes to a file of the kernel's, with what it says now on the list.
-    fn set(&mut self, path: &str, before: &str, value: &str, hint: &str) -> Result<(), RecordError> {
+    fn set_kernel_file(&mut self, path: &str, before: &str, value: &str, hint: &str) -> Result<(), RecordError> {
         let kernel = self.kernel;
         let change = Change::Written {
             path: path.to_owned(),
             before: before.to_owned(),
         };
-        self.journal.change(change, || put(kernel, path, value, hint))
+        self.journal
+            .apply(change, || write_kernel_file(kernel, path, value, hint))
     }
 
     /// Everything between the first change and the end of the trace.
-    fn run(&mut self, stop: &Stop) -> Result<(), RecordError> {
-        self.windows()?;
+    fn run(&mut self, stop: &StopRequest) -> Result<(), RecordError> {
+        self.save_bars()?;
         driver::unbind(self.kernel, self.journal, &self.plan.device)?;
-        self.instructions()?;
-        self.probes()?;
-        let streams = self.trace()?;
+        self.find_instructions()?;
+        self.add_probes()?;
+        let streams = self.start_trace()?;
         let mut capture = self.journal.job.capture.clone();
-        let ran = self.work(stop, &mut capture);
-        self.mark(END_MARK);
-        let cut: Vec<String> = streams.into_iter().filter_map(Stream::finish).collect();
-        capture.lost = self.lost();
+        let ran = self.bind_and_run(stop, &mut capture);
+        self.write_marker(END_MARK);
+        let cut: Vec<String> = streams.into_iter().filter_map(TraceReader::finish).collect();
+        capture.lost = self.count_lost();
         if !cut.is_empty() {
             capture.cut = Some(cut.join("; "));
-        } else if let Some(signal) = stop.asked() {
+        } else if let Some(signal) = stop.signal() {
             capture.cut = Some(format!("the recorder was asked to end (signal {signal})"));
         }
-        self.journal.ended(capture.clone())?;
+        self.journal.mark_ended(capture.clone())?;
         // The picture is that of the last event: a trace that was cut ends before what is shown.
         if ran.is_ok() && capture.cut.is_none() {
-            self.picture(capture)?;
+            self.save_picture(capture)?;
         }
         ran
     }
 
     /// Leaves the picture that the device shows beside the log. The tracer is at rest from here on: it would see the
     /// reading, which takes a fault an access.
-    fn picture(&mut self, mut capture: Capture) -> Result<(), RecordError> {
+    fn save_picture(&mut self, mut capture: Capture) -> Result<(), RecordError> {
         let (kernel, device) = (self.kernel, &self.plan.device);
         if busy::frame_buffers(kernel, device).is_empty() {
             return Ok(());
@@ -201,24 +202,24 @@ impl Session<'_> {
         if let Some(number) = self.tracer {
             self.journal.undo_one(kernel, number)?;
         }
-        match frame::picture(kernel, device) {
+        match frame::read_picture(kernel, device) {
             Some(Ok(picture)) => {
                 let job = &self.journal.job;
                 let path = job
                     .folder
-                    .join(format!("{}{}", finish::stem(&job.output), finish::ENDINGS[3]));
+                    .join(format!("{}{}", finish::stem(&job.output), finish::LOG_SUFFIXES[3]));
                 std::fs::write(&path, picture.to_ppm()).map_err(|e| RecordError::file(&path, e))
             }
             Some(Err(why)) => {
                 capture.unobserved.push(format!("the picture at the end: {why}"));
-                self.journal.ended(capture)
+                self.journal.mark_ended(capture)
             }
             None => Ok(()),
         }
     }
 
     /// Leaves the function's windows beside the log, which does not tell them in every form.
-    fn windows(&self) -> Result<(), RecordError> {
+    fn save_bars(&self) -> Result<(), RecordError> {
         if self.plan.method == Method::Mmiotrace || !matches!(self.plan.device.hardware, Hardware::Pci(_)) {
             return Ok(());
         }
@@ -226,7 +227,7 @@ impl Session<'_> {
             let job = &self.journal.job;
             let path = job
                 .folder
-                .join(format!("{}{}", finish::stem(&job.output), finish::ENDINGS[2]));
+                .join(format!("{}{}", finish::stem(&job.output), finish::LOG_SUFFIXES[2]));
             // Six windows and the expansion ROM; what bridges have behind these is not theirs.
             let lines: String = text.lines().take(7).flat_map(|l| [l, "\n"]).collect();
             std::fs::write(&path, lines).map_err(|e| RecordError::file(&path, e))?;
@@ -234,22 +235,22 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// Finds the loads and stores of registers in the driver's code. A driver that is not loaded yet is loaded for it, and
-    /// takes no device by that.
-    fn instructions(&mut self) -> Result<(), RecordError> {
+    /// Finds the loads and stores of registers in the driver's code. A driver that is not loaded yet is loaded for it,
+    /// and takes no device by that.
+    fn find_instructions(&mut self) -> Result<(), RecordError> {
         let (kernel, plan) = (self.kernel, self.plan);
         let Some(code) = &plan.code else {
             return Ok(());
         };
-        if let Choice::Module(module) = &plan.choice {
+        if let DriverChoice::Module(module) = &plan.choice {
             driver::load(kernel, self.journal, &plan.device.bus, module)?;
         }
-        let core = Core::of(kernel).map_err(|source| RecordError::Change {
+        let core = KernelCore::open(kernel).map_err(|source| RecordError::Change {
             what: format!("reading the kernel's code ({CORE})"),
             source,
             hint: "; a kernel that is locked down (secure boot) shows it to nobody".into(),
         })?;
-        let functions = code::functions(kernel, code.module.as_deref(), &code.patterns);
+        let functions = kernel_code::find_functions(kernel, code.module.as_deref(), &code.patterns);
         let whose = match (code.patterns.as_slice(), &code.module) {
             ([], Some(module)) => format!("the module {module}"),
             (patterns, _) => format!("functions named {}", patterns.join(", ")),
@@ -260,7 +261,7 @@ impl Session<'_> {
             let Ok(bytes) = core.read(kernel, f.address, f.bytes) else {
                 continue;
             };
-            let found = instructions::accesses(&bytes).map_err(|Acquires| {
+            let found = instructions::find_accesses(&bytes).map_err(|LoadAcquireError| {
                 RecordError::NoMethod(format!(
                     "{} reads registers by load-acquires, behind which the kernel lets nobody probe: it has every \
                      driver do so on a Cortex-A57 (erratum 832075)",
@@ -268,13 +269,13 @@ impl Session<'_> {
                 ))
             })?;
             for access in found {
-                self.instructions.extend(access.probes(number, f.address));
-                self.within.push(f.name.clone());
+                self.instructions.extend(access.build_probes(number, f.address));
+                self.probed_functions.push(f.name.clone());
                 number += 1;
             }
-            if number > MOST_INSTRUCTIONS {
+            if number > MAX_INSTRUCTIONS {
                 return Err(RecordError::NoMethod(format!(
-                    "{whose}: more than {MOST_INSTRUCTIONS} loads and stores of registers; --functions PATTERN names fewer"
+                    "{whose}: more than {MAX_INSTRUCTIONS} loads and stores of registers; --functions PATTERN names fewer"
                 )));
             }
         }
@@ -289,7 +290,7 @@ impl Session<'_> {
     }
 
     /// Puts the probes into the kernel. Those without which there is something to record may fail.
-    fn probes(&mut self) -> Result<(), RecordError> {
+    fn add_probes(&mut self) -> Result<(), RecordError> {
         let list = format!("{}/kprobe_events", self.plan.tracing);
         let mut missing = Vec::new();
         for probe in self.plan.probes.iter().chain(&self.instructions) {
@@ -298,9 +299,9 @@ impl Session<'_> {
                 list: list.clone(),
                 name: probe.full_name(),
             };
-            let made = self.journal.change(change, || {
+            let made = self.journal.apply(change, || {
                 let hint = "; is the function in /proc/kallsyms, or inlined by the compiler?";
-                put(kernel, &list, &format!("{}\n", probe.line), hint)
+                write_kernel_file(kernel, &list, &format!("{}\n", probe.line), hint)
             });
             match made {
                 Err(e) if self.plan.is_needed(probe) => return Err(e),
@@ -327,9 +328,9 @@ impl Session<'_> {
             };
             let within: BTreeSet<&str> = instructions
                 .iter()
-                .filter_map(|name| self.within.get(number(name)?).map(String::as_str))
+                .filter_map(|name| self.probed_functions.get(number(name)?).map(String::as_str))
                 .collect();
-            let told: Vec<&str> = within.iter().copied().take(MOST_TOLD).collect();
+            let told: Vec<&str> = within.iter().copied().take(MAX_LISTED_FUNCTIONS).collect();
             let more = if within.len() > told.len() { " …" } else { "" };
             self.journal.job.capture.unobserved.push(format!(
                 "{} of {of} probes of loads and stores in the driver's code: this kernel lets nobody put them there, and \
@@ -342,8 +343,8 @@ impl Session<'_> {
     }
 
     /// KiB of a buffer for each CPU.
-    fn buffer(&self) -> u64 {
-        let cpus = names(self.kernel, &format!("{}/per_cpu", self.plan.tracing))
+    fn buffer_kib(&self) -> u64 {
+        let cpus = list_names(self.kernel, &format!("{}/per_cpu", self.plan.tracing))
             .len()
             .max(1) as u64;
         let memory = self.kernel.read("/proc/meminfo").unwrap_or_default();
@@ -352,24 +353,24 @@ impl Session<'_> {
             kib.trim().parse::<u64>().ok()
         });
         let bytes = self.request.buffer.unwrap_or_else(|| {
-            let quarter = free.map_or(BUFFER, |kib| kib.saturating_mul(1024) / 4);
-            quarter.min(BUFFER)
+            let quarter = free.map_or(MAX_BUFFER_BYTES, |kib| kib.saturating_mul(1024) / 4);
+            quarter.min(MAX_BUFFER_BYTES)
         });
-        (bytes / 1024 / cpus).max(LEAST_KIB)
+        (bytes / 1024 / cpus).max(MIN_KIB)
     }
 
     /// Starts the trace: the buffers, the instance of the recorder's own, the tracer. Gives what reads it.
-    fn trace(&mut self) -> Result<Vec<Stream>, RecordError> {
+    fn start_trace(&mut self) -> Result<Vec<TraceReader>, RecordError> {
         let (kernel, tracing) = (self.kernel, self.plan.tracing);
         let mmiotrace = self.plan.method == Method::Mmiotrace;
-        let kib = self.buffer();
+        let kib = self.buffer_kib();
         if mmiotrace {
-            self.own_tracer()?;
-            self.size(kib)?;
+            self.claim_tracer()?;
+            self.set_buffer_kib(kib)?;
         }
         let instance = self.instance();
         let change = Change::Folder { path: instance.clone() };
-        self.journal.change(change, || {
+        self.journal.apply(change, || {
             kernel.make_folder(&instance).map_err(|source| RecordError::Change {
                 what: format!("making the tracer's instance {instance}"),
                 source,
@@ -377,32 +378,28 @@ impl Session<'_> {
             })
         })?;
         // All that is set in the instance goes with it.
-        let own = if mmiotrace {
-            (kib / AUXILIARY).max(LEAST_KIB)
-        } else {
-            kib
-        };
-        put(
+        let own = if mmiotrace { (kib / AUXILIARY).max(MIN_KIB) } else { kib };
+        write_kernel_file(
             kernel,
             &format!("{instance}/buffer_size_kb"),
             &own.to_string(),
             NO_MEMORY,
         )?;
-        let clocks = text(kernel, &format!("{tracing}/trace_clock")).unwrap_or_default();
+        let clocks = read_trimmed(kernel, &format!("{tracing}/trace_clock")).unwrap_or_default();
         let clock = clocks
             .split_once('[')
             .and_then(|(_, rest)| rest.split_once(']'))
             .map(|(c, _)| c);
         if let Some(clock) = clock.filter(|c| *c != "local") {
-            put(kernel, &format!("{instance}/trace_clock"), clock, "")?;
+            write_kernel_file(kernel, &format!("{instance}/trace_clock"), clock, "")?;
         }
-        self.events(&instance)?;
+        self.enable_events(&instance)?;
         let mut streams = Vec::new();
         if mmiotrace {
             let path = format!("{tracing}/current_tracer");
             let hint = "; a kernel that is locked down (secure boot) allows no tracing";
             self.tracer = Some(self.journal.len());
-            self.set(&path, "nop", "mmiotrace", hint)?;
+            self.set_kernel_file(&path, "nop", "mmiotrace", hint)?;
         }
         for (trace, log) in self.journal.job.traces.clone() {
             let file = kernel.open_trace(&trace).map_err(|source| RecordError::Change {
@@ -410,40 +407,40 @@ impl Session<'_> {
                 source,
                 hint: "; somebody else may be reading it".into(),
             })?;
-            let log = stream::log_file(&self.journal.job.folder, &log);
-            streams.push(Stream::start(file, &log, self.request.limit)?);
+            let log = stream::log_path(&self.journal.job.folder, &log);
+            streams.push(TraceReader::start(file, &log, self.request.limit)?);
         }
         Ok(streams)
     }
 
     /// Makes sure that nobody uses the kernel's one tracer.
-    fn own_tracer(&mut self) -> Result<(), RecordError> {
+    fn claim_tracer(&mut self) -> Result<(), RecordError> {
         let (kernel, tracing) = (self.kernel, self.plan.tracing);
         for (name, rest) in [("current_tracer", "nop"), ("events/enable", "0")] {
             let file = format!("{tracing}/{name}");
-            match text(kernel, &file) {
+            match read_trimmed(kernel, &file) {
                 Some(value) if value != rest => return Err(RecordError::TracerInUse { file, value, rest }),
                 _ => {}
             }
         }
         let on = format!("{tracing}/tracing_on");
-        if text(kernel, &on).as_deref() == Some("0") {
-            self.set(&on, "0", "1", "")?;
+        if read_trimmed(kernel, &on).as_deref() == Some("0") {
+            self.set_kernel_file(&on, "0", "1", "")?;
         }
         Ok(())
     }
 
     /// Sets the size of the kernel's buffers.
-    fn size(&mut self, kib: u64) -> Result<(), RecordError> {
+    fn set_buffer_kib(&mut self, kib: u64) -> Result<(), RecordError> {
         let (kernel, tracing) = (self.kernel, self.plan.tracing);
         let path = format!("{tracing}/buffer_size_kb");
-        let now = text(kernel, &path).unwrap_or_default();
+        let now = read_trimmed(kernel, &path).unwrap_or_default();
         if now == "X" {
             // CPUs have buffers of different sizes: each gets its own again.
-            for cpu in names(kernel, &format!("{tracing}/per_cpu")) {
+            for cpu in list_names(kernel, &format!("{tracing}/per_cpu")) {
                 let path = format!("{tracing}/per_cpu/{cpu}/buffer_size_kb");
-                let now = text(kernel, &path).unwrap_or_default();
-                self.set(&path, &now, &kib.to_string(), NO_MEMORY)?;
+                let now = read_trimmed(kernel, &path).unwrap_or_default();
+                self.set_kernel_file(&path, &now, &kib.to_string(), NO_MEMORY)?;
             }
             return Ok(());
         }
@@ -451,19 +448,21 @@ impl Session<'_> {
         let expanded = now
             .split_once("expanded:")
             .map(|(_, n)| n.trim().trim_end_matches(')').to_owned());
-        self.set(&path, &expanded.unwrap_or(now), &kib.to_string(), NO_MEMORY)
+        self.set_kernel_file(&path, &expanded.unwrap_or(now), &kib.to_string(), NO_MEMORY)
     }
 
     /// Switches events of the instance on, filtered to the device where they can be.
-    fn events(&mut self, instance: &str) -> Result<(), RecordError> {
+    fn enable_events(&mut self, instance: &str) -> Result<(), RecordError> {
         let kernel = self.kernel;
-        let enable = |event: &str| put(kernel, &format!("{instance}/events/{event}/enable"), "1", "");
+        let enable = |event: &str| write_kernel_file(kernel, &format!("{instance}/events/{event}/enable"), "1", "");
         for probe in self.plan.probes.iter().chain(&self.instructions) {
             let folder = format!("{instance}/events/{}", probe.full_name());
             if !kernel.exists(&folder) {
                 continue;
             }
-            if !probe.filter.is_empty() && put(kernel, &format!("{folder}/filter"), &probe.filter, "").is_err() {
+            if !probe.filter.is_empty()
+                && write_kernel_file(kernel, &format!("{folder}/filter"), &probe.filter, "").is_err()
+            {
                 let why = format!(
                     "{}: the kernel takes no filter for it, so it counts for other devices too",
                     probe.name
@@ -488,7 +487,7 @@ impl Session<'_> {
     }
 
     /// Puts a line into the traces.
-    fn mark(&self, what: &str) {
+    fn write_marker(&self, what: &str) {
         let own = format!("{}/trace_marker", self.instance());
         let log = format!("{}/trace_marker", self.plan.tracing);
         // A mark that is missing costs a wait at the end, and nothing else.
@@ -501,9 +500,9 @@ impl Session<'_> {
     }
 
     /// Binds the driver and runs the command, while the trace is on.
-    fn work(&mut self, stop: &Stop, capture: &mut Capture) -> Result<(), RecordError> {
+    fn bind_and_run(&mut self, stop: &StopRequest, capture: &mut Capture) -> Result<(), RecordError> {
         let device = &self.plan.device;
-        self.mark(&format!(
+        self.write_marker(&format!(
             "kinescope: bind {} to {}",
             device.name,
             self.plan.choice.name()
@@ -514,13 +513,13 @@ impl Session<'_> {
         capture.driver = driver::bind(self.kernel, self.journal, device, &self.plan.choice)?;
         capture.unobserved.clone_from(&self.journal.job.capture.unobserved);
         self.pause(stop);
-        self.own_interrupts(&capture.driver);
-        if let (Some(program), None) = (&self.plan.program, stop.asked()) {
-            self.mark(&format!("kinescope: run {}", self.request.command.join(" ")));
-            let mark = mark(self.kernel);
+        self.filter_interrupts(&capture.driver);
+        if let (Some(program), None) = (&self.plan.program, stop.signal()) {
+            self.write_marker(&format!("kinescope: run {}", self.request.command.join(" ")));
+            let mark = unique_mark(self.kernel);
             let change = Change::Command { mark: mark.clone() };
             let start = || command::start(program, &self.request.command, &mark);
-            let mut child = self.journal.change(change, start)?;
+            let mut child = self.journal.apply(change, start)?;
             let code = command::wait(&mut child, stop).map_err(|e| RecordError::file(program, e))?;
             capture.exit_code = Some(code);
         }
@@ -529,26 +528,30 @@ impl Session<'_> {
     }
 
     /// Leaves the driver alone for a while.
-    fn pause(&self, stop: &Stop) {
+    fn pause(&self, stop: &StopRequest) {
         let began = Instant::now();
-        while began.elapsed() < self.request.settle && stop.asked().is_none() {
+        while began.elapsed() < self.request.settle && stop.signal().is_none() {
             self.kernel.pause(TICK);
         }
     }
 
     /// Keeps the interrupts of the device alone from now on, where it is known which those are.
-    fn own_interrupts(&self, driver: &str) {
+    fn filter_interrupts(&self, driver: &str) {
         let folder = self.plan.device.folder();
-        let mut lines: Vec<u32> = names(self.kernel, &format!("{folder}/msi_irqs"))
+        let mut lines: Vec<u32> = list_names(self.kernel, &format!("{folder}/msi_irqs"))
             .iter()
             .filter_map(|n| n.parse().ok())
             .collect();
-        let irq = text(self.kernel, &format!("{folder}/irq")).and_then(|n| n.parse().ok());
+        let irq = read_trimmed(self.kernel, &format!("{folder}/irq")).and_then(|n| n.parse().ok());
         lines.extend(irq.filter(|n: &u32| *n != 0));
         if let Hardware::Platform(_) = self.plan.device.hardware {
-            lines.extend(tree::irqs(self.kernel, &self.plan.device.name, Some(driver)));
+            lines.extend(device_tree::find_irqs(
+                self.kernel,
+                &self.plan.device.name,
+                Some(driver),
+            ));
         }
-        lines.truncate(MOST_IRQS);
+        lines.truncate(MAX_IRQS);
         if lines.is_empty() {
             return;
         }
@@ -561,15 +564,15 @@ impl Session<'_> {
     }
 
     /// Events that the kernel's buffers lost, and calls that probes missed.
-    fn lost(&self) -> u64 {
+    fn count_lost(&self) -> u64 {
         let mut folders = vec![self.instance()];
         if self.plan.method == Method::Mmiotrace {
             folders.push(self.plan.tracing.to_owned());
         }
         let mut lost = 0u64;
         for folder in folders {
-            for cpu in names(self.kernel, &format!("{folder}/per_cpu")) {
-                let stats = text(self.kernel, &format!("{folder}/per_cpu/{cpu}/stats")).unwrap_or_default();
+            for cpu in list_names(self.kernel, &format!("{folder}/per_cpu")) {
+                let stats = read_trimmed(self.kernel, &format!("{folder}/per_cpu/{cpu}/stats")).unwrap_or_default();
                 let of = stats.lines().filter_map(|l| l.split_once(':')).filter_map(|(name, n)| {
                     let counts = matches!(name, "overrun" | "commit overrun" | "dropped events");
                     n.trim().parse::<u64>().ok().filter(|_| counts)
@@ -594,16 +597,16 @@ fn is_access(name: &str) -> bool {
 }
 
 /// A mark that no other command of this machine has since its start: the recorder's own process and when that began.
-fn mark(kernel: &dyn Kernel) -> String {
+fn unique_mark(kernel: &dyn Kernel) -> String {
     let pid = std::process::id();
-    format!("{pid}-{}", started(kernel, pid).unwrap_or(0))
+    format!("{pid}-{}", find_start_time(kernel, pid).unwrap_or(0))
 }
 
 /// What to do when a buffer is not to be had.
 const NO_MEMORY: &str = "; there may not be enough memory for the buffers: --buffer makes them smaller";
 
 /// Writes to a file of the kernel's.
-fn put(kernel: &dyn Kernel, path: &str, value: &str, hint: &str) -> Result<(), RecordError> {
+fn write_kernel_file(kernel: &dyn Kernel, path: &str, value: &str, hint: &str) -> Result<(), RecordError> {
     kernel.write(path, value).map_err(|source| RecordError::Change {
         what: format!("writing `{}` to {path}", value.trim()),
         source,

@@ -31,12 +31,12 @@ struct Shared {
 }
 
 /// A trace that is read by a thread.
-pub(crate) struct Stream {
+pub(crate) struct TraceReader {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl Stream {
+impl TraceReader {
     /// Reads `trace` into the file `log` from now on, at most `limit` bytes.
     ///
     /// # Errors
@@ -48,7 +48,7 @@ impl Stream {
         let shared = Arc::new(Shared::default());
         let (state, path) = (Arc::clone(&shared), log.to_owned());
         let work = move || {
-            if let Err(why) = pump(trace, file, &path, limit, &state.ending) {
+            if let Err(why) = copy_trace(trace, file, &path, limit, &state.ending) {
                 *state.cut.lock().unwrap_or_else(PoisonError::into_inner) = Some(why);
             }
         };
@@ -61,14 +61,14 @@ impl Stream {
     }
 
     /// Why nothing is read any more, when that is so.
-    pub(crate) fn cut(&self) -> Option<String> {
+    pub(crate) fn stop_reason(&self) -> Option<String> {
         self.shared.cut.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Reads up to the mark of the end and closes the trace. Gives why it ends before, where it does.
     pub(crate) fn finish(mut self) -> Option<String> {
         self.stop();
-        self.cut()
+        self.stop_reason()
     }
 
     fn stop(&mut self) {
@@ -80,7 +80,7 @@ impl Stream {
     }
 }
 
-impl Drop for Stream {
+impl Drop for TraceReader {
     fn drop(&mut self) {
         self.stop();
     }
@@ -94,7 +94,13 @@ fn end_of_mark(piece: &[u8]) -> Option<usize> {
 }
 
 /// Reads a trace until its end is marked. An error is why nothing more was kept.
-fn pump(mut trace: impl Read, mut file: File, path: &Path, limit: u64, ending: &AtomicBool) -> Result<(), String> {
+fn copy_trace(
+    mut trace: impl Read,
+    mut file: File,
+    path: &Path,
+    limit: u64,
+    ending: &AtomicBool,
+) -> Result<(), String> {
     let mut piece = vec![0; PIECE];
     let mut bytes = 0u64;
     let mut since: Option<(Instant, Instant)> = None;
@@ -143,14 +149,14 @@ fn pump(mut trace: impl Read, mut file: File, path: &Path, limit: u64, ending: &
 
 /// Cuts a log behind its last whole line, and puts what is left of its trace behind: for one that was left behind by a
 /// recorder that was killed.
-pub(crate) fn take_over(kernel: &dyn Kernel, trace: &str, log: &Path, limit: u64) -> io::Result<()> {
+pub(crate) fn resume_log(kernel: &dyn Kernel, trace: &str, log: &Path, limit: u64) -> io::Result<()> {
     let mut file = OpenOptions::new()
         .read(true)
         .write(true)
         .create(true)
         .truncate(false)
         .open(log)?;
-    let mut bytes = whole_lines(&mut file)?;
+    let mut bytes = count_whole_line_bytes(&mut file)?;
     file.set_len(bytes)?;
     file.seek(io::SeekFrom::End(0))?;
     let Ok(mut trace) = kernel.open_trace(trace) else {
@@ -182,7 +188,7 @@ pub(crate) fn take_over(kernel: &dyn Kernel, trace: &str, log: &Path, limit: u64
 }
 
 /// Bytes of the whole lines of a file.
-fn whole_lines(file: &mut File) -> io::Result<u64> {
+fn count_whole_line_bytes(file: &mut File) -> io::Result<u64> {
     let length = file.metadata()?.len();
     let tail = length.min(PIECE as u64);
     file.seek(io::SeekFrom::Start(length - tail))?;
@@ -193,14 +199,14 @@ fn whole_lines(file: &mut File) -> io::Result<u64> {
 }
 
 /// The files that a log of a recording has in its folder.
-pub(crate) fn log_file(folder: &Path, name: &str) -> PathBuf {
+pub(crate) fn log_path(folder: &Path, name: &str) -> PathBuf {
     folder.join(name)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fake::Fake;
+    use crate::fake_kernel::FakeKernel;
 
     /// Gives its pieces one by one, and between them nothing.
     struct Pieces(Vec<&'static [u8]>, bool);
@@ -222,7 +228,7 @@ mod tests {
         let path = dir.path().join("log.txt");
         let file = File::create(&path).unwrap();
         let ending = AtomicBool::new(true);
-        let ended = pump(Pieces(pieces.to_vec(), false), file, &path, limit, &ending);
+        let ended = copy_trace(Pieces(pieces.to_vec(), false), file, &path, limit, &ending);
         (ended, std::fs::read(path).unwrap())
     }
 
@@ -245,13 +251,13 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let log = dir.path().join("log.txt");
         std::fs::write(&log, "VERSION 1\nW 1\nW 2").unwrap();
-        let mut kernel = Fake::default();
+        let mut kernel = FakeKernel::default();
         kernel.put("/t", "VERSION 1\nPCIDEV 0\nW 3\n");
-        take_over(&kernel, "/t", &log, 1 << 20).unwrap();
+        resume_log(&kernel, "/t", &log, 1 << 20).unwrap();
         assert_eq!(std::fs::read_to_string(&log).unwrap(), "VERSION 1\nW 1\nW 3\n");
         // Where there is no trace any more the log is what there is.
-        take_over(&kernel, "/gone", &log, 1 << 20).unwrap();
-        take_over(&kernel, "/gone", &dir.path().join("new.txt"), 1 << 20).unwrap();
+        resume_log(&kernel, "/gone", &log, 1 << 20).unwrap();
+        resume_log(&kernel, "/gone", &dir.path().join("new.txt"), 1 << 20).unwrap();
         assert_eq!(std::fs::read(dir.path().join("new.txt")).unwrap(), b"");
     }
 }

@@ -1,7 +1,7 @@
 //! The node as a driver sees it: opened, asked, mapped.
 
 use driver_mali::{ChainBuilder, JobSpec};
-use panfrost_node::uapi::{self, both_ways, family::DRM, flag, given, number};
+use panfrost_node::uapi::{self, family::DRM, flag, iow, iowr, number};
 use std::ffi::{CString, c_int, c_void};
 use std::io::Error;
 use trace_core::GpuVa;
@@ -54,45 +54,45 @@ impl Node {
     }
 
     /// A request; `Err` holds the error number.
-    pub fn ask<T>(self, request: u32, value: &mut T) -> Result<(), i32> {
-        self.raw(request, std::ptr::from_mut(value).cast())
+    pub fn ioctl<T>(self, request: u32, value: &mut T) -> Result<(), i32> {
+        self.ioctl_raw(request, std::ptr::from_mut(value).cast())
     }
 
     /// A request with an address of any kind.
-    pub fn raw(self, request: u32, at: *mut c_void) -> Result<(), i32> {
+    pub fn ioctl_raw(self, request: u32, at: *mut c_void) -> Result<(), i32> {
         // SAFETY: the node is told the structure's size with the request; wrong addresses are what a scene may want.
         let done = unsafe { libc::ioctl(self.0, u64::from(request), at) };
         if done < 0 { Err(errno()) } else { Ok(()) }
     }
 
     /// A parameter of the GPU.
-    pub fn param(self, param: u32) -> Result<u64, i32> {
+    pub fn get_param(self, param: u32) -> Result<u64, i32> {
         let mut p = uapi::GetParam {
             param,
             ..Default::default()
         };
-        self.ask(both_ways::<uapi::GetParam>(DRM, number::GET_PARAM), &mut p)?;
+        self.ioctl(iowr::<uapi::GetParam>(DRM, number::GET_PARAM), &mut p)?;
         Ok(p.value)
     }
 
     /// Makes an object and does not map it.
-    pub fn create(self, size: u32, flags: u32) -> Result<uapi::CreateBo, i32> {
+    pub fn create_bo(self, size: u32, flags: u32) -> Result<uapi::CreateBo, i32> {
         let mut c = uapi::CreateBo {
             size,
             flags,
             ..Default::default()
         };
-        self.ask(both_ways::<uapi::CreateBo>(DRM, number::CREATE_BO), &mut c)?;
+        self.ioctl(iowr::<uapi::CreateBo>(DRM, number::CREATE_BO), &mut c)?;
         Ok(c)
     }
 
     /// The offset to map an object by.
-    pub fn offset(self, handle: u32) -> Result<u64, i32> {
+    pub fn get_map_offset(self, handle: u32) -> Result<u64, i32> {
         let mut m = uapi::MmapBo {
             handle,
             ..Default::default()
         };
-        self.ask(both_ways::<uapi::MmapBo>(DRM, number::MMAP_BO), &mut m)?;
+        self.ioctl(iowr::<uapi::MmapBo>(DRM, number::MMAP_BO), &mut m)?;
         Ok(m.offset)
     }
 
@@ -109,10 +109,10 @@ impl Node {
     }
 
     /// Makes an object and maps it.
-    pub fn object(self, bytes: usize, flags: u32) -> Result<Object, String> {
+    pub fn create_mapped(self, bytes: usize, flags: u32) -> Result<Object, String> {
         let told = |e| format!("an object of {bytes} bytes: error {e}");
-        let made = self.create(bytes as u32, flags).map_err(told)?;
-        let offset = self.offset(made.handle).map_err(told)?;
+        let made = self.create_bo(bytes as u32, flags).map_err(told)?;
+        let offset = self.get_map_offset(made.handle).map_err(told)?;
         let at = self.map(offset, bytes, libc::MAP_SHARED).map_err(told)?;
         Ok(Object {
             handle: made.handle,
@@ -123,9 +123,9 @@ impl Node {
     }
 
     /// Closes a handle.
-    pub fn give_back(self, handle: u32) -> Result<(), i32> {
+    pub fn close_handle(self, handle: u32) -> Result<(), i32> {
         let mut c = uapi::GemClose { handle, pad: 0 };
-        self.ask(given::<uapi::GemClose>(DRM, number::GEM_CLOSE), &mut c)
+        self.ioctl(iow::<uapi::GemClose>(DRM, number::GEM_CLOSE), &mut c)
     }
 
     /// Submits a chain.
@@ -138,31 +138,31 @@ impl Node {
             out_sync,
             ..Default::default()
         };
-        self.ask(given::<uapi::Submit>(DRM, number::SUBMIT), &mut s)
+        self.ioctl(iow::<uapi::Submit>(DRM, number::SUBMIT), &mut s)
     }
 
     /// Waits for an object.
-    pub fn wait(self, handle: u32) -> Result<(), i32> {
+    pub fn wait_bo(self, handle: u32) -> Result<(), i32> {
         let mut w = uapi::WaitBo {
             handle,
             pad: 0,
             timeout_ns: i64::MAX,
         };
-        self.ask(given::<uapi::WaitBo>(DRM, number::WAIT_BO), &mut w)
+        self.ioctl(iow::<uapi::WaitBo>(DRM, number::WAIT_BO), &mut w)
     }
 
     /// Makes a sync object.
-    pub fn syncobj(self, signaled: bool) -> Result<u32, i32> {
+    pub fn create_syncobj(self, signaled: bool) -> Result<u32, i32> {
         let mut s = uapi::Syncobj {
             handle: 0,
             flags: if signaled { flag::CREATE_SIGNALED } else { 0 },
         };
-        self.ask(both_ways::<uapi::Syncobj>(DRM, number::SYNCOBJ_CREATE), &mut s)?;
+        self.ioctl(iowr::<uapi::Syncobj>(DRM, number::SYNCOBJ_CREATE), &mut s)?;
         Ok(s.handle)
     }
 
     /// Waits for sync objects until a time of the monotonic clock.
-    pub fn wait_for(self, handles: &[u32], flags: u32, until_ns: i64) -> Result<u32, i32> {
+    pub fn wait_syncobjs(self, handles: &[u32], flags: u32, until_ns: i64) -> Result<u32, i32> {
         let mut w = uapi::SyncobjWait {
             handles: handles.as_ptr() as u64,
             timeout_ns: until_ns,
@@ -170,12 +170,12 @@ impl Node {
             flags,
             ..Default::default()
         };
-        self.ask(both_ways::<uapi::SyncobjWait>(DRM, number::SYNCOBJ_WAIT), &mut w)?;
+        self.ioctl(iowr::<uapi::SyncobjWait>(DRM, number::SYNCOBJ_WAIT), &mut w)?;
         Ok(w.first)
     }
 
     /// Runs a chain that writes 64-bit values, from a place in an object of its own.
-    pub fn put(self, chain: &Object, values: &[(u64, u64)]) -> Result<(), String> {
+    pub fn run_value_writes(self, chain: &Object, values: &[(u64, u64)]) -> Result<(), String> {
         let job = |(to, value): &(u64, u64)| JobSpec::WriteValue {
             to: GpuVa(*to),
             kind: WriteKind::Immediate { bytes: 8 },
@@ -184,7 +184,7 @@ impl Node {
         let bytes = values.iter().map(job).fold(ChainBuilder::new(), ChainBuilder::job);
         chain.write(0, &bytes.build(GpuVa(chain.va)));
         self.submit(chain.va, &[chain.handle], 0, 0)
-            .and_then(|()| self.wait(chain.handle))
+            .and_then(|()| self.wait_bo(chain.handle))
             .map_err(|e| format!("a chain of {} jobs: error {e}", values.len()))
     }
 }
@@ -219,7 +219,7 @@ impl Object {
 }
 
 /// Names a range for a recorder, when there is one. Gives what it answers.
-pub fn name(at: *const u8, bytes: usize, name: &str, role: c_int, element: &str, shape: &str) -> Option<c_int> {
+pub fn name_buffer(at: *const u8, bytes: usize, name: &str, role: c_int, element: &str, shape: &str) -> Option<c_int> {
     type Marker = unsafe extern "C" fn(*const c_void, usize, *const i8, c_int, *const i8, *const i8) -> c_int;
     // SAFETY: looks a symbol up by a name that ends in zero.
     let found = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"kinescope_buffer".as_ptr()) };

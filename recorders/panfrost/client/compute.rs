@@ -1,7 +1,7 @@
 //! The work of a recording, done again by a program of its own: objects at the same GPU addresses, the same bytes in
 //! them, the same chains.
 
-use crate::calls::{Node, Object, name};
+use crate::calls::{Node, Object, name_buffer};
 use crate::ensure;
 use panfrost_node::uapi::flag;
 use std::path::Path;
@@ -17,7 +17,7 @@ const LARGE: u64 = 2 << 20;
 const START: u64 = 32 << 20;
 
 /// What a recording's program had, laid out again.
-struct Work {
+struct ReplayedProgram {
     recording: Recording,
     node: Node,
     objects: Vec<Object>,
@@ -25,7 +25,7 @@ struct Work {
     chains: Vec<(u64, u32)>,
 }
 
-impl Work {
+impl ReplayedProgram {
     /// Makes the objects with what is in them before the first chain.
     fn lay_out(file: &str) -> Result<Self, String> {
         let recording = trace_core::import::open(Path::new(file), &Progress::new()).map_err(|e| e.to_string())?;
@@ -51,7 +51,7 @@ impl Work {
         for (from, to, execute) in runs {
             next = fill(node, next, from)?;
             let flags = if execute { 0 } else { flag::BO_NOEXEC };
-            let object = node.object((to - from) as usize, flags)?;
+            let object = node.create_mapped((to - from) as usize, flags)?;
             ensure!(object.va == from, "an object at {:#x} and not at {from:#x}", object.va);
             for page in 0..(to - from) / PAGE {
                 let at = mmu::translate(space.format, space.root, GpuVa(from + page * PAGE), &view);
@@ -101,7 +101,7 @@ impl Work {
     }
 
     /// Whether `c` holds the sums of `a` and `b`, each of which is correctly rounded in every IEEE arithmetic.
-    fn is_added(&self) -> Result<bool, String> {
+    fn has_correct_sums(&self) -> Result<bool, String> {
         let (a, b, c) = (self.floats("a")?, self.floats("b")?, self.floats("c")?);
         ensure!(
             a.len() == c.len() && b.len() == c.len() && !c.is_empty(),
@@ -121,10 +121,10 @@ pub fn compute(arguments: &[String]) -> Result<(), String> {
     let [file, folder] = arguments else {
         return Err("expected a recording and a folder".into());
     };
-    let work = Work::lay_out(file)?;
-    ensure!(!work.is_added()?, "the sums are there before anything ran");
+    let work = ReplayedProgram::lay_out(file)?;
+    ensure!(!work.has_correct_sums()?, "the sums are there before anything ran");
     work.run()?;
-    ensure!(work.is_added()?, "c is not a + b");
+    ensure!(work.has_correct_sums()?, "c is not a + b");
     for known in &work.recording.facts.buffers {
         let role = match known.role {
             BufferRole::Input => 0,
@@ -134,7 +134,7 @@ pub fn compute(arguments: &[String]) -> Result<(), String> {
         let (buffer, object, at) = work.find(&known.name)?;
         let bytes = buffer.bytes as usize;
         let start = object.at.wrapping_add(at);
-        name(start, bytes, &buffer.name, role, buffer.element.name(), "");
+        name_buffer(start, bytes, &buffer.name, role, buffer.element.name(), "");
         if role == 1 {
             let path = Path::new(folder).join(format!("{}.bin", buffer.name));
             std::fs::write(&path, object.read(at, bytes)).map_err(|e| format!("{}: {e}", path.display()))?;
@@ -154,7 +154,7 @@ pub fn endless(arguments: &[String]) -> Result<(), String> {
     let [file] = arguments else {
         return Err("expected a recording".into());
     };
-    let work = Work::lay_out(file)?;
+    let work = ReplayedProgram::lay_out(file)?;
     let (_, object, at) = work.find("shader0")?;
     let shader = object.read(at, ENDLESS.len());
     let before = work.bytes("c")?;
@@ -163,7 +163,7 @@ pub fn endless(arguments: &[String]) -> Result<(), String> {
     ensure!(work.bytes("c")? == before, "a shader without end wrote something");
     object.write(at, &shader);
     work.run()?;
-    ensure!(work.is_added()?, "c is not a + b after a shader without end");
+    ensure!(work.has_correct_sums()?, "c is not a + b after a shader without end");
     Ok(())
 }
 
@@ -174,14 +174,14 @@ fn fill(node: Node, from: u64, to: u64) -> Result<u64, String> {
     let mut at = from;
     if large > 0 {
         at = node
-            .create(large as u32, flag::BO_HEAP | flag::BO_NOEXEC)
+            .create_bo(large as u32, flag::BO_HEAP | flag::BO_NOEXEC)
             .map_err(told)?
             .offset
             + large;
     }
     while at < to {
         let bytes = (to - at).min(LARGE - PAGE);
-        at = node.create(bytes as u32, flag::BO_NOEXEC).map_err(told)?.offset + bytes;
+        at = node.create_bo(bytes as u32, flag::BO_NOEXEC).map_err(told)?.offset + bytes;
     }
     Ok(at)
 }

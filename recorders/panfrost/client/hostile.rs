@@ -1,23 +1,26 @@
 //! What a program must not do, and what it then gets: an error, and never a crash.
 
-use crate::calls::{Node, errno, name};
+use crate::calls::{Node, errno, name_buffer};
 use crate::ensure;
-use panfrost_node::uapi::{self, both_ways, family::DRM, flag, given, number};
+use panfrost_node::uapi::{self, family::DRM, flag, iow, iowr, number};
 
 const PAGE: usize = 4096;
 
 /// A chain that is nowhere, one that loops, and one that writes nowhere; then good work.
 pub fn fault(_: &[String]) -> Result<(), String> {
     let node = Node::open()?;
-    let (data, chain) = (node.object(PAGE, flag::BO_NOEXEC)?, node.object(PAGE, flag::BO_NOEXEC)?);
+    let (data, chain) = (
+        node.create_mapped(PAGE, flag::BO_NOEXEC)?,
+        node.create_mapped(PAGE, flag::BO_NOEXEC)?,
+    );
     let told = |what: &'static str| move |e: i32| format!("{what}: error {e}");
     node.submit(0xdead_0000, &[], 0, 0)
         .map_err(told("a chain that is nowhere"))?;
-    node.put(&chain, &[(data.va, 1)])?;
+    node.run_value_writes(&chain, &[(data.va, 1)])?;
     ensure!(data.word(0) == 1, "after a chain that is nowhere: {:#x}", data.word(0));
     // A write to where nothing is: the job fails, the call does not.
-    node.put(&chain, &[(0x40, 1)])?;
-    node.put(&chain, &[(data.va + 8, 2)])?;
+    node.run_value_writes(&chain, &[(0x40, 1)])?;
+    node.run_value_writes(&chain, &[(data.va + 8, 2)])?;
     ensure!(data.word(1) == 2, "after a write that is nowhere: {:#x}", data.word(1));
     // A chain whose first job is its own next one.
     let mut job = chain.read(0, 64);
@@ -31,7 +34,7 @@ pub fn fault(_: &[String]) -> Result<(), String> {
     chain.write(0, &[0xff; 256]);
     node.submit(chain.va, &[chain.handle], flag::FRAGMENT, 0)
         .map_err(told("no job"))?;
-    node.put(&chain, &[(data.va + 16, 3)])?;
+    node.run_value_writes(&chain, &[(data.va + 16, 3)])?;
     ensure!(data.word(2) == 3, "after all of it: {:#x}", data.word(2));
     Ok(())
 }
@@ -43,8 +46,8 @@ pub fn calls(_: &[String]) -> Result<(), String> {
         ensure!(got == Err(expected), "{what}: {got:?}, expected error {expected}");
         Ok(())
     };
-    let create = both_ways::<uapi::CreateBo>(DRM, number::CREATE_BO);
-    let made = |size, flags| node.create(size, flags).map(drop);
+    let create = iowr::<uapi::CreateBo>(DRM, number::CREATE_BO);
+    let made = |size, flags| node.create_bo(size, flags).map(drop);
     is("no bytes", made(0, flag::BO_NOEXEC), libc::EINVAL)?;
     is("unknown flags", made(4096, 1 << 7), libc::EINVAL)?;
     is("a heap for shaders", made(4096, flag::BO_HEAP), libc::EINVAL)?;
@@ -56,26 +59,30 @@ pub fn calls(_: &[String]) -> Result<(), String> {
         pad: 1,
         ..Default::default()
     };
-    is("padding", node.ask(create, &mut padded), libc::EINVAL)?;
-    is("null", node.raw(create, std::ptr::null_mut()), libc::EFAULT)?;
+    is("padding", node.ioctl(create, &mut padded), libc::EINVAL)?;
+    is("null", node.ioctl_raw(create, std::ptr::null_mut()), libc::EFAULT)?;
     is(
         "nowhere",
-        node.raw(create, 0xffff_ffff_ffff_0000u64 as *mut _),
+        node.ioctl_raw(create, 0xffff_ffff_ffff_0000u64 as *mut _),
         libc::EFAULT,
     )?;
 
     for handle in [0, 1, 77, u32::MAX] {
-        is("close", node.give_back(handle), libc::EINVAL)?;
-        is("offset", node.offset(handle).map(drop), libc::ENOENT)?;
-        is("wait", node.wait(handle), libc::ENOENT)?;
+        is("close", node.close_handle(handle), libc::EINVAL)?;
+        is("offset", node.get_map_offset(handle).map(drop), libc::ENOENT)?;
+        is("wait", node.wait_bo(handle), libc::ENOENT)?;
         is("submit", node.submit(0x1000, &[handle], 0, 0), libc::ENOENT)?;
         is("out sync", node.submit(0x1000, &[], 0, handle.max(1)), libc::ENODEV)?;
-        is("sync wait", node.wait_for(&[handle], 0, 0).map(drop), libc::ENOENT)?;
+        is("sync wait", node.wait_syncobjs(&[handle], 0, 0).map(drop), libc::ENOENT)?;
     }
     is("no chain", node.submit(0, &[], 0, 0), libc::EINVAL)?;
     is("unknown requirements", node.submit(0x1000, &[], 8, 0), libc::EINVAL)?;
-    is("nothing to wait for", node.wait_for(&[], 0, 0).map(drop), libc::EINVAL)?;
-    let submit = given::<uapi::Submit>(DRM, number::SUBMIT);
+    is(
+        "nothing to wait for",
+        node.wait_syncobjs(&[], 0, 0).map(drop),
+        libc::EINVAL,
+    )?;
+    let submit = iow::<uapi::Submit>(DRM, number::SUBMIT);
     for (count, at, expected) in [
         (u32::MAX, 0x1000, libc::ENOMEM),
         (4, 0, libc::EFAULT),
@@ -87,55 +94,60 @@ pub fn calls(_: &[String]) -> Result<(), String> {
             bo_handle_count: count,
             ..Default::default()
         };
-        is("handles", node.ask(submit, &mut s), expected)?;
+        is("handles", node.ioctl(submit, &mut s), expected)?;
         let mut s = uapi::Submit {
             jc: 0x1000,
             in_syncs: at,
             in_sync_count: count,
             ..Default::default()
         };
-        is("syncs", node.ask(submit, &mut s), expected)?;
+        is("syncs", node.ioctl(submit, &mut s), expected)?;
     }
     let object = node
-        .create(4096, flag::BO_NOEXEC)
+        .create_bo(4096, flag::BO_NOEXEC)
         .map_err(|e| format!("create: error {e}"))?;
-    node.give_back(object.handle).map_err(|e| format!("close: error {e}"))?;
-    is("closed twice", node.give_back(object.handle), libc::EINVAL)?;
+    node.close_handle(object.handle)
+        .map_err(|e| format!("close: error {e}"))?;
+    is("closed twice", node.close_handle(object.handle), libc::EINVAL)?;
     let heap = node
-        .create(5 << 20, flag::BO_HEAP | flag::BO_NOEXEC)
+        .create_bo(5 << 20, flag::BO_HEAP | flag::BO_NOEXEC)
         .map_err(|e| format!("heap: error {e}"))?;
-    is("a heap to map", node.offset(heap.handle).map(drop), libc::EINVAL)?;
+    is(
+        "a heap to map",
+        node.get_map_offset(heap.handle).map(drop),
+        libc::EINVAL,
+    )?;
 
-    is("an unknown parameter", node.param(4000).map(drop), libc::EINVAL)?;
-    is("a timestamp", node.param(41).map(drop), libc::EINVAL)?;
+    is("an unknown parameter", node.get_param(4000).map(drop), libc::EINVAL)?;
+    is("a timestamp", node.get_param(41).map(drop), libc::EINVAL)?;
     for number in [0x03u8, 0x4f, 0x9f, 0xa0, 0xff] {
         is(
             "an unknown request",
-            node.ask(both_ways::<u64>(DRM, number), &mut 0u64),
+            node.ioctl(iowr::<u64>(DRM, number), &mut 0u64),
             libc::EINVAL,
         )?;
     }
     is(
         "another family",
-        node.ask(both_ways::<u64>(b'T', 1), &mut 0u64),
+        node.ioctl(iowr::<u64>(b'T', 1), &mut 0u64),
         libc::ENOTTY,
     )?;
     for number in [number::PRIME_HANDLE_TO_FD, number::PRIME_FD_TO_HANDLE] {
         is(
             "sharing",
-            node.ask(both_ways::<[u32; 3]>(DRM, number), &mut [1u32; 3]),
+            node.ioctl(iowr::<[u32; 3]>(DRM, number), &mut [1u32; 3]),
             libc::EOPNOTSUPP,
         )?;
     }
     // A program that knows less of a structure, or more.
     let short = 3 << 30 | 8 << 16 | 0x6442;
     let mut small = [4096u32, 1];
-    node.ask(short, &mut small)
+    node.ioctl(short, &mut small)
         .map_err(|e| format!("a short structure: error {e}"))?;
     let long = 3 << 30 | 64 << 16 | 0x6442;
     let mut large = [0u32; 16];
     (large[0], large[1], large[15]) = (4096, 1, 0x55);
-    node.ask(long, &mut large)
+    node.ioctl(long, &mut large)
         .map_err(|e| format!("a long structure: error {e}"))?;
     ensure!(large[2] != 0 && large[15] == 0x55, "{large:x?}");
     Ok(())
@@ -144,8 +156,10 @@ pub fn calls(_: &[String]) -> Result<(), String> {
 /// Mappings that are wrong, and mappings that outlive what they are of.
 pub fn memory(_: &[String]) -> Result<(), String> {
     let node = Node::open()?;
-    let object = node.object(2 * PAGE, flag::BO_NOEXEC)?;
-    let offset = node.offset(object.handle).map_err(|e| format!("offset: error {e}"))?;
+    let object = node.create_mapped(2 * PAGE, flag::BO_NOEXEC)?;
+    let offset = node
+        .get_map_offset(object.handle)
+        .map_err(|e| format!("offset: error {e}"))?;
     for (what, at, bytes, flags) in [
         ("too long", offset, 3 * PAGE, libc::MAP_SHARED),
         ("not from its begin", offset + PAGE as u64, PAGE, libc::MAP_SHARED),
@@ -157,17 +171,19 @@ pub fn memory(_: &[String]) -> Result<(), String> {
         ensure!(got == Err(libc::EINVAL), "{what}: {got:?}");
     }
     object.write(PAGE, &[7; 16]);
-    node.give_back(object.handle).map_err(|e| format!("close: error {e}"))?;
+    node.close_handle(object.handle)
+        .map_err(|e| format!("close: error {e}"))?;
     ensure!(
         node.map(offset, PAGE, libc::MAP_SHARED) == Err(libc::EINVAL),
         "mapped after it was closed"
     );
     // Large enough that memory given back is let go: not what is mapped.
     for _ in 0..3 {
-        let large = node.object(40 << 20, flag::BO_NOEXEC)?;
+        let large = node.create_mapped(40 << 20, flag::BO_NOEXEC)?;
         large.write(0, &[1; 64]);
         large.unmap();
-        node.give_back(large.handle).map_err(|e| format!("close: error {e}"))?;
+        node.close_handle(large.handle)
+            .map_err(|e| format!("close: error {e}"))?;
     }
     ensure!(object.read(PAGE, 16) == [7; 16], "the mapping lost its bytes");
     object.write(0, &[8; 16]);
@@ -177,26 +193,29 @@ pub fn memory(_: &[String]) -> Result<(), String> {
         object.read(0, 16) == [8; 16],
         "the mapping lost its bytes with the descriptor"
     );
-    ensure!(node.create(4096, 1) == Err(libc::EBADF), "asked after it was closed");
+    ensure!(node.create_bo(4096, 1) == Err(libc::EBADF), "asked after it was closed");
     ensure!(
         node.map(offset, PAGE, libc::MAP_SHARED) == Err(libc::EBADF),
         "mapped after all was closed"
     );
 
     let stack = [0u8; 16];
-    let named = |at: *const u8, bytes| name(at, bytes, "x", 1, "u8", "");
+    let named = |at: *const u8, bytes| name_buffer(at, bytes, "x", 1, "u8", "");
     if let Some(refused) = named(stack.as_ptr(), 16) {
         ensure!(refused == libc::EFAULT, "the stack has a name: {refused}");
         ensure!(named(std::ptr::null(), 16) == Some(libc::EFAULT), "nothing has a name");
         let node = Node::open()?;
-        let object = node.object(PAGE, flag::BO_NOEXEC)?;
+        let object = node.create_mapped(PAGE, flag::BO_NOEXEC)?;
         ensure!(named(object.at, PAGE + 1) == Some(libc::EINVAL), "more than the object");
         ensure!(named(object.at, 0) == Some(libc::EINVAL), "nothing of it");
         for (role, element, shape) in [(9, "u8", ""), (0, "u9", ""), (0, "u8", "8x"), (0, "u8", "0")] {
-            let got = name(object.at, 8, "x", role, element, shape);
+            let got = name_buffer(object.at, 8, "x", role, element, shape);
             ensure!(got == Some(libc::EINVAL), "{role} {element} {shape}: {got:?}");
         }
-        ensure!(name(object.at, 8, "", 0, "u8", "8") == Some(libc::EINVAL), "no name");
+        ensure!(
+            name_buffer(object.at, 8, "", 0, "u8", "8") == Some(libc::EINVAL),
+            "no name"
+        );
     }
     Ok(())
 }
@@ -204,7 +223,10 @@ pub fn memory(_: &[String]) -> Result<(), String> {
 /// Descriptors that are copied, closed in bulk, and used by number.
 pub fn descriptors(_: &[String]) -> Result<(), String> {
     let node = Node::open()?;
-    let (data, chain) = (node.object(PAGE, flag::BO_NOEXEC)?, node.object(PAGE, flag::BO_NOEXEC)?);
+    let (data, chain) = (
+        node.create_mapped(PAGE, flag::BO_NOEXEC)?,
+        node.create_mapped(PAGE, flag::BO_NOEXEC)?,
+    );
     // SAFETY: descriptors of this scene.
     let copies = unsafe {
         [
@@ -214,13 +236,16 @@ pub fn descriptors(_: &[String]) -> Result<(), String> {
         ]
     };
     for copy in copies {
-        Node(copy).put(&chain, &[(data.va, copy as u64)])?;
+        Node(copy).run_value_writes(&chain, &[(data.va, copy as u64)])?;
         ensure!(data.word(0) == copy as u64, "by descriptor {copy}: {:#x}", data.word(0));
     }
     // SAFETY: as above.
     unsafe { libc::close(node.0) };
-    ensure!(node.wait(data.handle) == Err(libc::EBADF), "a closed descriptor works");
-    Node(77).put(&chain, &[(data.va, 5)])?;
+    ensure!(
+        node.wait_bo(data.handle) == Err(libc::EBADF),
+        "a closed descriptor works"
+    );
+    Node(77).run_value_writes(&chain, &[(data.va, 5)])?;
     // Every number there is: the node's own descriptor is among them.
     for fd in 3..200 {
         if fd != 77 {
@@ -228,15 +253,15 @@ pub fn descriptors(_: &[String]) -> Result<(), String> {
             unsafe { libc::close(fd) };
         }
     }
-    Node(77).put(&chain, &[(data.va, 6)])?;
+    Node(77).run_value_writes(&chain, &[(data.va, 6)])?;
     ensure!(data.word(0) == 6, "after all was closed: {:#x}", data.word(0));
-    let more = Node(77).object(PAGE, flag::BO_NOEXEC)?;
+    let more = Node(77).create_mapped(PAGE, flag::BO_NOEXEC)?;
     ensure!(more.word(0) == 0, "a new object");
     // SAFETY: as above; the C library's own.
     let closed = unsafe { libc::syscall(libc::SYS_dup2, 2, 77) };
     ensure!(closed == 77, "dup2: error {}", errno());
     ensure!(
-        Node(77).wait(data.handle) == Err(libc::ENOTTY),
+        Node(77).wait_bo(data.handle) == Err(libc::ENOTTY),
         "another file answers for the node"
     );
     Ok(())

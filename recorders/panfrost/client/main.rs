@@ -10,7 +10,7 @@
 
 mod calls;
 mod compute;
-mod ends;
+mod exits;
 mod hostile;
 mod scenes;
 
@@ -34,10 +34,10 @@ const SCENES: &[Scene] = &[
     ("endless", compute::endless),
     ("twice", scenes::twice),
     ("labels", scenes::labels),
-    ("killed", ends::killed),
-    ("aborted", ends::aborted),
-    ("leave", ends::leave),
-    ("signal", ends::signal),
+    ("killed", exits::killed),
+    ("aborted", exits::aborted),
+    ("leave", exits::leave),
+    ("signal", exits::signal),
 ];
 
 fn main() -> ExitCode {

@@ -1,8 +1,8 @@
 //! What a well-behaved program does.
 
-use crate::calls::{NODE, Node, errno, name};
+use crate::calls::{NODE, Node, errno, name_buffer};
 use crate::ensure;
-use panfrost_node::uapi::{self, both_ways, cap, family::DRM, flag, given, number};
+use panfrost_node::uapi::{self, cap, family::DRM, flag, iow, iowr, number};
 use std::ffi::{CStr, CString};
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ pub fn work(_: &[String]) -> Result<(), String> {
         name: text.as_mut_ptr() as u64,
         ..Default::default()
     };
-    node.ask(both_ways::<uapi::Version>(DRM, number::VERSION), &mut v)
+    node.ioctl(iowr::<uapi::Version>(DRM, number::VERSION), &mut v)
         .map_err(|e| format!("version: error {e}"))?;
     ensure!(
         &text[..8] == b"panfrost" && v.name_len == 8,
@@ -27,31 +27,28 @@ pub fn work(_: &[String]) -> Result<(), String> {
     ensure!((v.major, v.minor) == (1, 2), "version {}.{}", v.major, v.minor);
     for (capability, expected) in [(cap::SYNCOBJ, 1), (cap::PRIME, 0), (cap::SYNCOBJ_TIMELINE, 0)] {
         let mut c = uapi::GetCap { capability, value: 9 };
-        let got = node.ask(both_ways::<uapi::GetCap>(DRM, number::GET_CAP), &mut c);
+        let got = node.ioctl(iowr::<uapi::GetCap>(DRM, number::GET_CAP), &mut c);
         ensure!(
             got.is_ok() && c.value == expected,
             "capability {capability:#x}: {got:?} {}",
             c.value
         );
     }
-    let product = node.param(0).map_err(|e| format!("product: error {e}"))?;
+    let product = node.get_param(0).map_err(|e| format!("product: error {e}"))?;
     println!("product {product:#x}");
-    ensure!(node.param(2).is_ok_and(|cores| cores != 0), "no cores");
+    ensure!(node.get_param(2).is_ok_and(|cores| cores != 0), "no cores");
 
-    let data = node.object(2 * PAGE, flag::BO_NOEXEC)?;
-    let chain = node.object(PAGE, flag::BO_NOEXEC)?;
+    let data = node.create_mapped(2 * PAGE, flag::BO_NOEXEC)?;
+    let chain = node.create_mapped(PAGE, flag::BO_NOEXEC)?;
     let mut where_is = uapi::GetBoOffset {
         handle: data.handle,
         ..Default::default()
     };
-    let asked = node.ask(
-        both_ways::<uapi::GetBoOffset>(DRM, number::GET_BO_OFFSET),
-        &mut where_is,
-    );
+    let asked = node.ioctl(iowr::<uapi::GetBoOffset>(DRM, number::GET_BO_OFFSET), &mut where_is);
     ensure!(asked.is_ok() && where_is.offset == data.va, "{asked:?}: {where_is:x?}");
 
     data.write(0, &[0xa5; 64]);
-    node.put(&chain, &[(data.va, 0x1111), (data.va + 8, 0x2222)])?;
+    node.run_value_writes(&chain, &[(data.va, 0x1111), (data.va + 8, 0x2222)])?;
     ensure!(
         (data.word(0), data.word(1)) == (0x1111, 0x2222),
         "{:x?}",
@@ -66,14 +63,14 @@ pub fn work(_: &[String]) -> Result<(), String> {
     // The program changes a word between two that the GPU wrote, and one that it did not.
     data.write(8, &7u64.to_le_bytes());
     data.write(PAGE, &9u64.to_le_bytes());
-    node.put(&chain, &[(data.va + 16, 0x3333), (data.va + PAGE as u64 + 8, 0x4444)])?;
+    node.run_value_writes(&chain, &[(data.va + 16, 0x3333), (data.va + PAGE as u64 + 8, 0x4444)])?;
     let words = [0, 1, 2, 512, 513].map(|n| data.word(n));
     ensure!(words == [0x1111, 7, 0x3333, 9, 0x4444], "{words:x?}");
 
-    if name(data.at, 64, "results", 1, "u64", "8").is_some_and(|e| e != 0) {
+    if name_buffer(data.at, 64, "results", 1, "u64", "8").is_some_and(|e| e != 0) {
         return Err("the recorder takes no name".into());
     }
-    let input = name(data.at.wrapping_add(PAGE), 16, "given", 0, "u64", "");
+    let input = name_buffer(data.at.wrapping_add(PAGE), 16, "given", 0, "u64", "");
     ensure!(input.is_none_or(|e| e == 0), "the recorder takes no second name");
     // SAFETY: the descriptor is the scene's own.
     unsafe { libc::close(node.0) };
@@ -83,17 +80,17 @@ pub fn work(_: &[String]) -> Result<(), String> {
 /// Makes and gives back objects for many submits, so that addresses and memory come round.
 pub fn many(_: &[String]) -> Result<(), String> {
     let node = Node::open()?;
-    let chain = node.object(PAGE, flag::BO_NOEXEC)?;
+    let chain = node.create_mapped(PAGE, flag::BO_NOEXEC)?;
     for round in 0..60u64 {
         let pages = 1 + (round % 5) as usize;
-        let data = node.object(pages * PAGE, flag::BO_NOEXEC)?;
+        let data = node.create_mapped(pages * PAGE, flag::BO_NOEXEC)?;
         ensure!(data.word(0) == 0, "round {round}: not zero");
         let last = ((pages - 1) * PAGE) as u64;
-        node.put(&chain, &[(data.va, round), (data.va + last, round + 1)])?;
+        node.run_value_writes(&chain, &[(data.va, round), (data.va + last, round + 1)])?;
         let first = if pages == 1 { round + 1 } else { round };
         ensure!(data.word(0) == first, "round {round}: {:#x}", data.word(0));
         data.unmap();
-        node.give_back(data.handle)
+        node.close_handle(data.handle)
             .map_err(|e| format!("round {round}: error {e}"))?;
     }
     Ok(())
@@ -103,9 +100,12 @@ pub fn many(_: &[String]) -> Result<(), String> {
 pub fn threads(_: &[String]) -> Result<(), String> {
     let shared = Node::open()?;
     let work = |node: Node, own: u64| -> Result<(), String> {
-        let (data, chain) = (node.object(PAGE, flag::BO_NOEXEC)?, node.object(PAGE, flag::BO_NOEXEC)?);
+        let (data, chain) = (
+            node.create_mapped(PAGE, flag::BO_NOEXEC)?,
+            node.create_mapped(PAGE, flag::BO_NOEXEC)?,
+        );
         for n in 0..20 {
-            node.put(&chain, &[(data.va + 8 * n, own << 32 | n)])?;
+            node.run_value_writes(&chain, &[(data.va + 8 * n, own << 32 | n)])?;
             let got = data.word(n as usize);
             ensure!(got == own << 32 | n, "thread {own}, chain {n}: {got:#x}");
         }
@@ -121,13 +121,18 @@ pub fn threads(_: &[String]) -> Result<(), String> {
 /// A child goes on with what it has, and so does its parent.
 pub fn fork(_: &[String]) -> Result<(), String> {
     let node = Node::open()?;
-    let (data, chain) = (node.object(PAGE, flag::BO_NOEXEC)?, node.object(PAGE, flag::BO_NOEXEC)?);
-    node.put(&chain, &[(data.va, 1)])?;
+    let (data, chain) = (
+        node.create_mapped(PAGE, flag::BO_NOEXEC)?,
+        node.create_mapped(PAGE, flag::BO_NOEXEC)?,
+    );
+    node.run_value_writes(&chain, &[(data.va, 1)])?;
     // SAFETY: the child does what the parent would, and ends without what its parent has for its end.
     let child = unsafe { libc::fork() };
     if child == 0 {
-        let done = node.put(&chain, &[(data.va + 8, 2)]).is_ok() && data.word(1) == 2;
-        let again = Node::open().and_then(|n| n.object(PAGE, flag::BO_NOEXEC)).is_ok();
+        let done = node.run_value_writes(&chain, &[(data.va + 8, 2)]).is_ok() && data.word(1) == 2;
+        let again = Node::open()
+            .and_then(|n| n.create_mapped(PAGE, flag::BO_NOEXEC))
+            .is_ok();
         // SAFETY: ends the child.
         unsafe { libc::_exit(if done && again { 0 } else { 9 }) };
     }
@@ -135,7 +140,7 @@ pub fn fork(_: &[String]) -> Result<(), String> {
     // SAFETY: the child is this process's own.
     unsafe { libc::waitpid(child, &raw mut status, 0) };
     ensure!(status == 0, "the child ended with {status:#x}");
-    node.put(&chain, &[(data.va + 16, 3)])?;
+    node.run_value_writes(&chain, &[(data.va + 16, 3)])?;
     ensure!((data.word(0), data.word(2)) == (1, 3), "{:x?}", data.read(0, 24));
     // A child that becomes another program, which is not there.
     // SAFETY: the child calls nothing but what a child may.
@@ -155,7 +160,7 @@ pub fn fork(_: &[String]) -> Result<(), String> {
         libc::WEXITSTATUS(status) == 3,
         "the second child ended with {status:#x}"
     );
-    node.put(&chain, &[(data.va + 24, 4)])?;
+    node.run_value_writes(&chain, &[(data.va + 24, 4)])?;
     ensure!(data.word(3) == 4, "after the second child: {:#x}", data.word(3));
     Ok(())
 }
@@ -173,43 +178,49 @@ fn monotonic_ns() -> i64 {
 pub fn sync(_: &[String]) -> Result<(), String> {
     let node = Node::open()?;
     let told = |what: &'static str| move |e: i32| format!("{what}: error {e}");
-    let ready = node.syncobj(true).map_err(told("signaled"))?;
-    let later = node.syncobj(false).map_err(told("not signaled"))?;
-    ensure!(node.wait_for(&[ready], 0, 0) == Ok(0), "a signaled one is waited for");
+    let ready = node.create_syncobj(true).map_err(told("signaled"))?;
+    let later = node.create_syncobj(false).map_err(told("not signaled"))?;
     ensure!(
-        node.wait_for(&[later], 0, 0) == Err(libc::EINVAL),
+        node.wait_syncobjs(&[ready], 0, 0) == Ok(0),
+        "a signaled one is waited for"
+    );
+    ensure!(
+        node.wait_syncobjs(&[later], 0, 0) == Err(libc::EINVAL),
         "no fence is an error"
     );
     ensure!(
-        node.wait_for(&[later, ready], flag::WAIT_FOR_SUBMIT, 0) == Ok(1),
+        node.wait_syncobjs(&[later, ready], flag::WAIT_FOR_SUBMIT, 0) == Ok(1),
         "one of two"
     );
     let both = flag::WAIT_FOR_SUBMIT | flag::WAIT_ALL;
     let soon = monotonic_ns() + 20_000_000;
     ensure!(
-        node.wait_for(&[later, ready], both, soon) == Err(libc::ETIME),
+        node.wait_syncobjs(&[later, ready], both, soon) == Err(libc::ETIME),
         "both of two"
     );
     ensure!(monotonic_ns() >= soon, "it did not wait");
 
     // One thread waits until another one's work signals it.
-    let waits = std::thread::spawn(move || node.wait_for(&[later], flag::WAIT_FOR_SUBMIT, i64::MAX));
+    let waits = std::thread::spawn(move || node.wait_syncobjs(&[later], flag::WAIT_FOR_SUBMIT, i64::MAX));
     std::thread::sleep(Duration::from_millis(20));
-    let (data, chain) = (node.object(PAGE, flag::BO_NOEXEC)?, node.object(PAGE, flag::BO_NOEXEC)?);
-    node.put(&chain, &[(data.va, 5)])?;
+    let (data, chain) = (
+        node.create_mapped(PAGE, flag::BO_NOEXEC)?,
+        node.create_mapped(PAGE, flag::BO_NOEXEC)?,
+    );
+    node.run_value_writes(&chain, &[(data.va, 5)])?;
     node.submit(chain.va, &[data.handle, chain.handle], 0, later)
         .map_err(told("submit"))?;
     ensure!(waits.join().is_ok_and(|w| w == Ok(0)), "the wait did not end");
 
-    let to_file = both_ways::<uapi::SyncobjFile>(DRM, number::SYNCOBJ_HANDLE_TO_FD);
-    let to_handle = both_ways::<uapi::SyncobjFile>(DRM, number::SYNCOBJ_FD_TO_HANDLE);
+    let to_file = iowr::<uapi::SyncobjFile>(DRM, number::SYNCOBJ_HANDLE_TO_FD);
+    let to_handle = iowr::<uapi::SyncobjFile>(DRM, number::SYNCOBJ_FD_TO_HANDLE);
     let mut fence = uapi::SyncobjFile {
         handle: later,
         flags: flag::SYNC_FILE,
         fd: -1,
         pad: 0,
     };
-    node.ask(to_file, &mut fence).map_err(told("a fence as a file"))?;
+    node.ioctl(to_file, &mut fence).map_err(told("a fence as a file"))?;
     let mut poll = libc::pollfd {
         fd: fence.fd,
         events: libc::POLLIN,
@@ -228,27 +239,33 @@ pub fn sync(_: &[String]) -> Result<(), String> {
         ..Default::default()
     };
     Node(fence.fd)
-        .ask(both_ways::<uapi::SyncMerge>(b'>', number::SYNC_MERGE), &mut merge)
+        .ioctl(iowr::<uapi::SyncMerge>(b'>', number::SYNC_MERGE), &mut merge)
         .map_err(told("one fence of two"))?;
     ensure!(merge.fence >= 0 && merge.fence != fence.fd, "{merge:?}");
-    let third = node.syncobj(false).map_err(told("a third"))?;
+    let third = node.create_syncobj(false).map_err(told("a third"))?;
     let mut import = uapi::SyncobjFile {
         handle: third,
         fd: merge.fence,
         ..fence
     };
-    node.ask(to_handle, &mut import).map_err(told("a file as a fence"))?;
-    ensure!(node.wait_for(&[third], 0, 0) == Ok(0), "the imported fence is signaled");
+    node.ioctl(to_handle, &mut import).map_err(told("a file as a fence"))?;
+    ensure!(
+        node.wait_syncobjs(&[third], 0, 0) == Ok(0),
+        "the imported fence is signaled"
+    );
     let mut whole = uapi::SyncobjFile {
         handle: third,
         flags: 0,
         fd: -1,
         pad: 0,
     };
-    node.ask(to_file, &mut whole).map_err(told("an object as a file"))?;
-    node.ask(to_handle, &mut whole).map_err(told("a file as an object"))?;
+    node.ioctl(to_file, &mut whole).map_err(told("an object as a file"))?;
+    node.ioctl(to_handle, &mut whole).map_err(told("a file as an object"))?;
     ensure!(whole.handle != third, "the same handle");
-    ensure!(node.wait_for(&[whole.handle], 0, 0) == Ok(0), "both are one object");
+    ensure!(
+        node.wait_syncobjs(&[whole.handle], 0, 0) == Ok(0),
+        "both are one object"
+    );
     Ok(())
 }
 
@@ -328,25 +345,27 @@ pub fn twice(_: &[String]) -> Result<(), String> {
     let (first, second) = (Node::open()?, Node::open()?);
     ensure!(first.0 != second.0, "one descriptor for both");
     let (data, chain) = (
-        first.object(PAGE, flag::BO_NOEXEC)?,
-        first.object(PAGE, flag::BO_NOEXEC)?,
+        first.create_mapped(PAGE, flag::BO_NOEXEC)?,
+        first.create_mapped(PAGE, flag::BO_NOEXEC)?,
     );
     ensure!(
-        second.wait(data.handle) == Err(libc::ENOENT),
+        second.wait_bo(data.handle) == Err(libc::ENOENT),
         "the second knows an object of the first"
     );
-    let offset = first.offset(data.handle).map_err(|e| format!("offset: error {e}"))?;
+    let offset = first
+        .get_map_offset(data.handle)
+        .map_err(|e| format!("offset: error {e}"))?;
     ensure!(
         second.map(offset, PAGE, libc::MAP_SHARED) == Err(libc::EINVAL),
         "the second maps an object of the first"
     );
     let (own, own_chain) = (
-        second.object(PAGE, flag::BO_NOEXEC)?,
-        second.object(PAGE, flag::BO_NOEXEC)?,
+        second.create_mapped(PAGE, flag::BO_NOEXEC)?,
+        second.create_mapped(PAGE, flag::BO_NOEXEC)?,
     );
     ensure!(own.va == data.va, "the address spaces are not apart");
-    first.put(&chain, &[(data.va, 1)])?;
-    second.put(&own_chain, &[(own.va, 2)])?;
+    first.run_value_writes(&chain, &[(data.va, 1)])?;
+    second.run_value_writes(&own_chain, &[(own.va, 2)])?;
     ensure!(
         (data.word(0), own.word(0)) == (1, 2),
         "{:#x} and {:#x}",
@@ -355,7 +374,7 @@ pub fn twice(_: &[String]) -> Result<(), String> {
     );
     // SAFETY: the descriptor is the scene's own.
     unsafe { libc::close(first.0) };
-    second.put(&own_chain, &[(own.va + 8, 3)])?;
+    second.run_value_writes(&own_chain, &[(own.va + 8, 3)])?;
     ensure!(own.word(1) == 3, "after the first is closed: {:#x}", own.word(1));
     Ok(())
 }
@@ -370,26 +389,27 @@ pub fn labels(_: &[String]) -> Result<(), String> {
             pad: 0,
             label: text.as_ptr() as u64,
         };
-        node.ask(given::<uapi::SetLabelBo>(DRM, number::SET_LABEL_BO), &mut l)
+        node.ioctl(iow::<uapi::SetLabelBo>(DRM, number::SET_LABEL_BO), &mut l)
             .map_err(|e| format!("label: error {e}"))
     };
-    let objects = [(); 5].map(|()| node.object(PAGE, flag::BO_NOEXEC));
+    let objects = [(); 5].map(|()| node.create_mapped(PAGE, flag::BO_NOEXEC));
     let [chain, first, second, named, bare] = objects;
     let (chain, first, second, named, _bare) = (chain?, first?, second?, named?, bare?);
     label(chain.handle, "Command stream")?;
     label(first.handle, "Texture")?;
     label(second.handle, "Texture")?;
     label(named.handle, "Buffer")?;
-    if name(named.at, 16, "results", 1, "u64", "2").is_some_and(|e| e != 0) {
+    if name_buffer(named.at, 16, "results", 1, "u64", "2").is_some_and(|e| e != 0) {
         return Err("the recorder takes no name".into());
     }
     let mut gone = uapi::SetLabelBo {
         handle: 999,
         ..Default::default()
     };
-    let refused = node.ask(given::<uapi::SetLabelBo>(DRM, number::SET_LABEL_BO), &mut gone);
+    let refused = node.ioctl(iow::<uapi::SetLabelBo>(DRM, number::SET_LABEL_BO), &mut gone);
     ensure!(refused == Err(libc::ENOENT), "a label of nothing: {refused:?}");
-    node.put(&chain, &[(first.va, 1), (second.va, 2), (named.va, 3)])?;
+    node.run_value_writes(&chain, &[(first.va, 1), (second.va, 2), (named.va, 3)])?;
     // What is given back after the last chain is there still in the recording.
-    node.give_back(second.handle).map_err(|e| format!("close: error {e}"))
+    node.close_handle(second.handle)
+        .map_err(|e| format!("close: error {e}"))
 }

@@ -16,7 +16,7 @@ const NODE_UEVENT: &str = "MAJOR=226\nMINOR=128\nDEVNAME=dri/renderD128\nDEVTYPE
 
 /// What a path of a program is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum VirtualPath {
     /// The render node.
     Node,
     /// A folder with these names in it.
@@ -30,7 +30,7 @@ pub(crate) enum Place {
 }
 
 /// What is at a path that the library answers for; `None`: the system knows.
-pub(crate) fn find(path: &[u8]) -> Option<Place> {
+pub(crate) fn find(path: &[u8]) -> Option<VirtualPath> {
     // Most paths are of something else, and are told so by their first letters.
     if !path.starts_with(b"/dev/dri") && !path.starts_with(b"/sys/dev/char/226:") {
         return None;
@@ -42,10 +42,14 @@ pub(crate) fn find(path: &[u8]) -> Option<Place> {
         path
     };
     if path == FOLDER {
-        return Some(Place::Folder(&[NAME]));
+        return Some(VirtualPath::Folder(&[NAME]));
     }
     if let Some(name) = path.strip_prefix(FOLDER).and_then(|p| p.strip_prefix('/')) {
-        return Some(if name == NAME { Place::Node } else { Place::Hidden });
+        return Some(if name == NAME {
+            VirtualPath::Node
+        } else {
+            VirtualPath::Hidden
+        });
     }
     let device = path.strip_prefix(BY_NUMBER)?.strip_prefix('/')?;
     let (number, below) = device.split_once('/').unwrap_or((device, ""));
@@ -53,20 +57,20 @@ pub(crate) fn find(path: &[u8]) -> Option<Place> {
         return None;
     }
     if number != "226:128" {
-        return Some(Place::Hidden);
+        return Some(VirtualPath::Hidden);
     }
     Some(match below {
-        "" => Place::Folder(&["dev", "device", "subsystem", "uevent"]),
-        "dev" => Place::File("226:128\n"),
-        "uevent" => Place::File(NODE_UEVENT),
-        "subsystem" => Place::Link("/sys/class/drm"),
-        "device" => Place::Folder(&["drm", "subsystem", "uevent"]),
-        "device/uevent" => Place::File(UEVENT),
-        "device/subsystem" => Place::Link("/sys/bus/platform"),
-        "device/drm" => Place::Folder(&[NAME]),
-        "device/drm/renderD128" => Place::Folder(&["dev", "uevent"]),
-        "device/drm/renderD128/dev" => Place::File("226:128\n"),
-        "device/drm/renderD128/uevent" => Place::File(NODE_UEVENT),
-        _ => Place::Hidden,
+        "" => VirtualPath::Folder(&["dev", "device", "subsystem", "uevent"]),
+        "dev" => VirtualPath::File("226:128\n"),
+        "uevent" => VirtualPath::File(NODE_UEVENT),
+        "subsystem" => VirtualPath::Link("/sys/class/drm"),
+        "device" => VirtualPath::Folder(&["drm", "subsystem", "uevent"]),
+        "device/uevent" => VirtualPath::File(UEVENT),
+        "device/subsystem" => VirtualPath::Link("/sys/bus/platform"),
+        "device/drm" => VirtualPath::Folder(&[NAME]),
+        "device/drm/renderD128" => VirtualPath::Folder(&["dev", "uevent"]),
+        "device/drm/renderD128/dev" => VirtualPath::File("226:128\n"),
+        "device/drm/renderD128/uevent" => VirtualPath::File(NODE_UEVENT),
+        _ => VirtualPath::Hidden,
     })
 }

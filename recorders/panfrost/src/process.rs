@@ -1,7 +1,7 @@
 //! The recorder of this process: the node, which descriptors are its files, and the recording's end.
 
 use crate::hooks::without_size_signal;
-use panfrost_node::{Errno, FileId, Inode, Named, Node, NodeError, ProcessMemory, Saved, Settings, save};
+use panfrost_node::{BufferName, Errno, FileId, Inode, Node, NodeError, ProcessMemory, SaveOutcome, Settings, save};
 use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::io::Write as _;
@@ -30,25 +30,25 @@ pub(crate) struct Recorder {
     pub(crate) node: Node,
     pub(crate) memory: ProcessMemory,
     /// Where the recording goes, where somebody wants it.
-    to: Option<PathBuf>,
+    output: Option<PathBuf>,
     /// This process is a child of the one that is recorded.
     child: bool,
     /// That a child is not recorded was said.
-    child_told: bool,
+    child_reported: bool,
 }
 
 /// An open file of the node as its descriptors show it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Open {
+pub(crate) struct NodeFile {
     /// The file.
     pub(crate) id: FileId,
     /// The descriptor that the node itself holds, which is not the program's to close.
-    pub(crate) own: i32,
+    pub(crate) node_descriptor: i32,
 }
 
 static RECORDER: Mutex<Option<Recorder>> = Mutex::new(None);
 /// Open files of the node by inode. Apart from the recorder, so that nothing waits for the GPU that does not use it.
-static FILES: Mutex<BTreeMap<Inode, Open>> = Mutex::new(BTreeMap::new());
+static FILES: Mutex<BTreeMap<Inode, NodeFile>> = Mutex::new(BTreeMap::new());
 /// Whether the node was ever opened in this process: until then descriptors need no look.
 static IN_USE: AtomicBool = AtomicBool::new(false);
 /// The process that all this is of. A child that shares memory with its parent until it becomes another program has
@@ -66,29 +66,29 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 /// Says something to whoever started the program.
-pub(crate) fn say(message: impl Display) {
+pub(crate) fn print_message(message: impl Display) {
     // In one piece, so that it stands by itself among the program's own words; where nobody reads, nobody is told.
     let line = format!("kinescope: {message}\n");
     let _ = std::io::stderr().write_all(line.as_bytes());
 }
 
 /// Whether this process uses the node, as far as descriptors go.
-pub(crate) fn in_use() -> bool {
+pub(crate) fn is_in_use() -> bool {
     IN_USE.load(Ordering::Acquire)
 }
 
 /// Whether this is the process whose state this is.
-pub(crate) fn is_own() -> bool {
+pub(crate) fn is_recorder_process() -> bool {
     PROCESS.load(Ordering::Relaxed) == std::process::id()
 }
 
 /// The recorder while it is used.
-pub(crate) type Held = MutexGuard<'static, Option<Recorder>>;
+pub(crate) type RecorderGuard = MutexGuard<'static, Option<Recorder>>;
 /// The open files while they are used.
-pub(crate) type HeldFiles = MutexGuard<'static, BTreeMap<Inode, Open>>;
+pub(crate) type FilesGuard = MutexGuard<'static, BTreeMap<Inode, NodeFile>>;
 
 /// Keeps all other threads out, before a process becomes two.
-pub(crate) fn hold() -> (Held, HeldFiles) {
+pub(crate) fn lock_all() -> (RecorderGuard, FilesGuard) {
     (lock(&RECORDER), lock(&FILES))
 }
 
@@ -100,7 +100,7 @@ pub(crate) fn become_child(recorder: &mut Option<Recorder>) {
     r.node.forget_journal();
     match ProcessMemory::open() {
         Ok(memory) => {
-            keep_memory(&memory);
+            remember_memory(&memory);
             r.memory = memory;
         }
         // With the parent's memory it would answer wrongly: better not at all.
@@ -108,42 +108,42 @@ pub(crate) fn become_child(recorder: &mut Option<Recorder>) {
     }
 }
 
-fn make() -> Result<Recorder, NodeError> {
+fn create_recorder() -> Result<Recorder, NodeError> {
     let board = std::env::var(RECORD_ON).unwrap_or_else(|_| DEFAULT_BOARD.to_owned());
     let to = std::env::var_os(RECORD_TO).filter(|v| !v.is_empty()).map(PathBuf::from);
     let settings = Settings {
         device: board.strip_prefix(SOFTWARE).unwrap_or(&board).to_owned(),
-        program: program(),
-        journal: to.as_deref().map(unfinished),
-        limit: limit(),
+        program: program_name(),
+        journal: to.as_deref().map(unfinished_path),
+        limit: read_limit(),
     };
     let memory = ProcessMemory::open().map_err(|source| NodeError::System {
         what: "/proc/self/mem",
         source,
     })?;
-    keep_memory(&memory);
+    remember_memory(&memory);
     Ok(Recorder {
         node: Node::new(settings)?,
         memory,
-        to,
+        output: to,
         child: false,
-        child_told: false,
+        child_reported: false,
     })
 }
 
 /// Name of the file that is written while the program runs: `F-1234.unfinished.kine` for `F.kine`.
-fn unfinished(to: &Path) -> PathBuf {
+fn unfinished_path(to: &Path) -> PathBuf {
     let stem = to.file_stem().unwrap_or_default().to_string_lossy();
     to.with_file_name(format!("{stem}-{}.{UNFINISHED}", std::process::id()))
 }
 
 /// Where the recording ends; `None`: nowhere before the program.
-fn limit() -> Option<u64> {
+fn read_limit() -> Option<u64> {
     let given = std::env::var(RECORD_LIMIT).ok().filter(|v| !v.is_empty());
     let bytes = match given {
         None => DEFAULT_LIMIT,
         Some(text) => text.parse().unwrap_or_else(|_| {
-            say(format_args!(
+            print_message(format_args!(
                 "{RECORD_LIMIT} is '{text}' (expected a number of bytes): it is {DEFAULT_LIMIT} now"
             ));
             DEFAULT_LIMIT
@@ -153,7 +153,7 @@ fn limit() -> Option<u64> {
 }
 
 /// What this program is called.
-fn program() -> String {
+fn program_name() -> String {
     let first = std::env::args_os().next().unwrap_or_default();
     let name = Path::new(&first).file_name().unwrap_or(&first);
     name.to_string_lossy().into_owned()
@@ -163,11 +163,11 @@ fn program() -> String {
 pub(crate) fn open(close_on_exec: bool) -> Result<i32, Errno> {
     let mut held = lock(&RECORDER);
     if held.is_none() {
-        match make() {
+        match create_recorder() {
             Ok(recorder) => *held = Some(recorder),
             Err(e) => {
                 if !FAILED.swap(true, Ordering::Relaxed) {
-                    say(format_args!("there is no render node: {e}"));
+                    print_message(format_args!("there is no render node: {e}"));
                 }
                 return Err(Errno::NODEV);
             }
@@ -176,13 +176,13 @@ pub(crate) fn open(close_on_exec: bool) -> Result<i32, Errno> {
     }
     let recorder = held.as_mut().ok_or(Errno::NODEV)?;
     let opened = without_size_signal(|| recorder.node.open(close_on_exec));
-    recorder.node.take_told().into_iter().for_each(say);
+    recorder.node.take_messages().into_iter().for_each(print_message);
     let opened = opened?;
     lock(&FILES).insert(
         opened.inode,
-        Open {
+        NodeFile {
             id: opened.id,
-            own: opened.own,
+            node_descriptor: opened.node_descriptor,
         },
     );
     IN_USE.store(true, Ordering::Release);
@@ -190,31 +190,31 @@ pub(crate) fn open(close_on_exec: bool) -> Result<i32, Errno> {
 }
 
 /// The open file of the node that has this inode.
-pub(crate) fn file_of(inode: Inode) -> Option<Open> {
+pub(crate) fn find_file(inode: Inode) -> Option<NodeFile> {
     lock(&FILES).get(&inode).copied()
 }
 
 /// Works with the recorder, and says what it has to say. A fault of its own ends the recording and not the program.
-pub(crate) fn with<T>(work: impl FnOnce(&mut Recorder) -> Result<T, Errno>) -> Result<T, Errno> {
+pub(crate) fn with_recorder<T>(work: impl FnOnce(&mut Recorder) -> Result<T, Errno>) -> Result<T, Errno> {
     let mut held = lock(&RECORDER);
     let recorder = held.as_mut().ok_or(Errno::NODEV)?;
-    if recorder.child && !recorder.child_told {
-        recorder.child_told = true;
+    if recorder.child && !recorder.child_reported {
+        recorder.child_reported = true;
         let process = std::process::id();
-        say(format_args!(
+        print_message(format_args!(
             "process {process} is a child of the recorded one: what it does is not recorded"
         ));
     }
     let done = without_size_signal(|| std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| work(recorder))));
-    keep_journal(recorder);
-    let told = recorder.node.take_told();
+    remember_journal(recorder);
+    let told = recorder.node.take_messages();
     let result = done.unwrap_or_else(|_| {
         *held = None;
-        say("the recorder has a fault and stops: there is no recording, and no GPU any more");
+        print_message("the recorder has a fault and stops: there is no recording, and no GPU any more");
         Err(Errno::IO)
     });
     drop(held);
-    told.into_iter().for_each(say);
+    told.into_iter().for_each(print_message);
     result
 }
 
@@ -224,43 +224,43 @@ pub(crate) fn is_own_descriptor(fd: i32) -> bool {
 }
 
 /// Keeps the ends of the pipe that signals are told through.
-pub(crate) fn keep_pipe(ends: [i32; 2]) {
+pub(crate) fn remember_pipe(ends: [i32; 2]) {
     for (own, fd) in OWN.iter().skip(1).zip(ends) {
         own.store(fd, Ordering::Relaxed);
     }
 }
 
-fn keep_memory(memory: &ProcessMemory) {
+fn remember_memory(memory: &ProcessMemory) {
     let [own, ..] = &OWN;
     own.store(memory.own_descriptor(), Ordering::Relaxed);
 }
 
 /// Remembers which descriptor the file is written by that is written while the program runs.
-fn keep_journal(recorder: &Recorder) {
+fn remember_journal(recorder: &Recorder) {
     let [.., own] = &OWN;
     own.store(recorder.node.journal().map_or(-1, |(_, fd)| fd), Ordering::Relaxed);
 }
 
 /// Puts on the disk what was recorded since the last time, where it is time to.
-pub(crate) fn keep() {
-    if !in_use() || !is_own() {
+pub(crate) fn commit_journal() {
+    if !is_in_use() || !is_recorder_process() {
         return;
     }
     // Without a recorder there is nothing to keep.
-    let _ = with(|r| {
+    let _ = with_recorder(|r| {
         if !r.child {
-            r.node.keep();
+            r.node.commit_journal();
         }
         Ok(())
     });
 }
 
 /// The last descriptor of an open file is gone.
-pub(crate) fn closed(inode: Inode) {
+pub(crate) fn close_file(inode: Inode) {
     let file = lock(&FILES).remove(&inode);
     if let Some(file) = file {
         // Without a recorder there is nothing to give back.
-        let _ = with(|r| {
+        let _ = with_recorder(|r| {
             r.node.close(file.id);
             Ok(())
         });
@@ -269,7 +269,7 @@ pub(crate) fn closed(inode: Inode) {
 
 /// Ends the recording and writes it. Called again it does nothing.
 pub(crate) fn finish() {
-    if !in_use() || !is_own() {
+    if !is_in_use() || !is_recorder_process() {
         return;
     }
     let mut held = lock(&RECORDER);
@@ -277,26 +277,27 @@ pub(crate) fn finish() {
     if recorder.child || !recorder.node.has_recording() {
         return;
     }
-    let done = without_size_signal(|| std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| write(recorder))));
-    let told = recorder.node.take_told();
+    let done =
+        without_size_signal(|| std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| write_recording(recorder))));
+    let told = recorder.node.take_messages();
     drop(held);
-    told.into_iter().for_each(say);
+    told.into_iter().for_each(print_message);
     match done {
         Ok(Ok(())) => {}
-        Ok(Err(e)) => say(format_args!("the recording is lost: {e}")),
-        Err(_) => say("the recorder has a fault: the recording is lost"),
+        Ok(Err(e)) => print_message(format_args!("the recording is lost: {e}")),
+        Err(_) => print_message("the recorder has a fault: the recording is lost"),
     }
 }
 
-fn write(recorder: &mut Recorder) -> Result<(), NodeError> {
+fn write_recording(recorder: &mut Recorder) -> Result<(), NodeError> {
     let kept = recorder.node.journal().map(|(path, _)| path.to_owned());
     let recording = recorder.node.finish();
-    keep_journal(recorder);
+    remember_journal(recorder);
     let recording = match (recording, &kept) {
         (Ok(Some(recording)), _) => recording,
         (Ok(None), _) => return Ok(()),
         (Err(e), Some(kept)) => {
-            say(format_args!(
+            print_message(format_args!(
                 "the recording has no end: {e}; {} holds it up to there",
                 kept.display()
             ));
@@ -304,15 +305,15 @@ fn write(recorder: &mut Recorder) -> Result<(), NodeError> {
         }
         (Err(e), None) => return Err(e),
     };
-    let Some(to) = &recorder.to else {
-        say(format_args!(
+    let Some(to) = &recorder.output else {
+        print_message(format_args!(
             "{RECORD_TO} names no file: what the program did is not recorded"
         ));
         return Ok(());
     };
     match save(&recording, to, kept.as_deref())? {
-        Saved::Whole(_) => {}
-        Saved::Part { path, why } => say(format_args!(
+        SaveOutcome::Complete(_) => {}
+        SaveOutcome::Partial { path, why } => print_message(format_args!(
             "the recording could not be written whole: {why}; {} holds it up to where the disk had room",
             path.display()
         )),
@@ -321,12 +322,12 @@ fn write(recorder: &mut Recorder) -> Result<(), NodeError> {
 }
 
 /// Names the bytes at an address, for a program that calls its buffers by name.
-pub(crate) fn name_buffer(address: u64, bytes: u64, named: Named) -> Result<(), Errno> {
-    with(|r| r.node.name_buffer(address, bytes, named))
+pub(crate) fn name_buffer(address: u64, bytes: u64, named: BufferName) -> Result<(), Errno> {
+    with_recorder(|r| r.node.name_buffer(address, bytes, named))
 }
 
 /// The role that a program gives by number.
-pub(crate) fn role(number: i32) -> Option<BufferRole> {
+pub(crate) fn parse_role(number: i32) -> Option<BufferRole> {
     Some(match number {
         0 => BufferRole::Input,
         1 => BufferRole::Output,
@@ -337,7 +338,7 @@ pub(crate) fn role(number: i32) -> Option<BufferRole> {
 }
 
 /// The element type of a name: `f32`; bytes without one.
-pub(crate) fn element(name: &str) -> Option<ElementType> {
+pub(crate) fn parse_element_type(name: &str) -> Option<ElementType> {
     if name.is_empty() {
         return Some(ElementType::U8);
     }
@@ -345,7 +346,7 @@ pub(crate) fn element(name: &str) -> Option<ElementType> {
 }
 
 /// The sides of a shape: `8x8`.
-pub(crate) fn shape(text: &str) -> Option<Vec<u64>> {
+pub(crate) fn parse_shape(text: &str) -> Option<Vec<u64>> {
     if text.is_empty() {
         return Some(Vec::new());
     }

@@ -3,7 +3,7 @@
 use crate::cli::AddressBits;
 use anyhow::{Context as _, Result, bail};
 use device_mali::{Model, SoftwareMali};
-use replay_engine::device::cuda::{self, CudaBoard, Players, devices_apart};
+use replay_engine::device::cuda::{self, CudaBoard, Players, list_devices_in_worker};
 use replay_engine::device::guard::{self, Guard};
 use replay_engine::device::host::Host;
 use replay_engine::device::pci::{self, PciBoard};
@@ -18,9 +18,9 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 /// The verb of the process that plays calls.
-pub const PLAY_CALLS: &str = "play-calls";
+pub const WORKER_VERB: &str = "play-calls";
 /// The verb of the process that makes devices quiet when the agent ends.
-pub const GUARD: &str = "guard";
+pub const GUARD_VERB: &str = "guard";
 
 /// How hardware of this machine is opened.
 #[derive(Debug)]
@@ -32,7 +32,7 @@ pub struct Hardware {
     /// How many bits the addresses of devices have, by the names that the devices are opened by.
     bits: Vec<AddressBits>,
     /// Devices of this machine that are still to be opened.
-    left: Cell<u64>,
+    unopened: Cell<u64>,
     guard: OnceCell<Guard>,
 }
 
@@ -58,7 +58,7 @@ impl Hardware {
             take,
             memory,
             bits: bits.to_vec(),
-            left: Cell::new(of_machine as u64),
+            unopened: Cell::new(of_machine as u64),
             guard: OnceCell::new(),
         })
     }
@@ -69,11 +69,11 @@ impl Hardware {
             return Ok(guard.clone());
         }
         let program = std::env::current_exe().context("where this program is")?;
-        let guard = Guard::start(Command::new(program).arg(GUARD)).context("the guard of devices")?;
+        let guard = Guard::start(Command::new(program).arg(GUARD_VERB)).context("the guard of devices")?;
         Ok(self.guard.get_or_init(|| guard).clone())
     }
 
-    fn of_platform(&self) -> Result<platform::Options> {
+    fn platform_options(&self) -> Result<platform::Options> {
         Ok(platform::Options {
             take: self.take,
             memory: self.memory,
@@ -81,9 +81,9 @@ impl Hardware {
         })
     }
 
-    fn of_pci(&self, name: &str) -> Result<pci::Options> {
-        let among = self.left.get().max(1);
-        self.left.set(among - 1);
+    fn pci_options(&self, name: &str) -> Result<pci::Options> {
+        let among = self.unopened.get().max(1);
+        self.unopened.set(among - 1);
         Ok(pci::Options {
             take: self.take,
             memory: self.memory,
@@ -95,7 +95,7 @@ impl Hardware {
 }
 
 /// Names of the devices that it owns unless it is told which: software boards, `software:MODEL`.
-pub fn names() -> impl Iterator<Item = String> {
+pub fn software_device_names() -> impl Iterator<Item = String> {
     Model::ALL.into_iter().map(|m| format!("software:{}", m.data().name))
 }
 
@@ -109,25 +109,29 @@ pub fn factory(name: &str, hardware: &Hardware) -> Result<Factory> {
     }
     if let Some(function) = name.strip_prefix("pci:") {
         let function = pci::Name::parse(function)?;
-        return Ok(PciBoard::factory(&Host::this(), &function, &hardware.of_pci(name)?)?);
+        return Ok(PciBoard::factory(
+            &Host::local(),
+            &function,
+            &hardware.pci_options(name)?,
+        )?);
     }
     if let Some(number) = name.strip_prefix("cuda:") {
         let number = number
             .parse()
             .ok()
             .with_context(|| format!("`{name}` names no CUDA device (expected cuda:N)"))?;
-        return Ok(CudaBoard::factory(number, true, player())?);
+        return Ok(CudaBoard::factory(number, true, new_players())?);
     }
     if let Some(device) = name.strip_prefix("platform:") {
         let device = platform::Name::parse(device)?;
         return Ok(PlatformBoard::factory(
-            &Host::this(),
+            &Host::local(),
             &device,
-            &hardware.of_platform()?,
+            &hardware.platform_options()?,
         )?);
     }
     let Some(model) = name.strip_prefix("software:").and_then(Model::from_name) else {
-        let known: Vec<String> = names().collect();
+        let known: Vec<String> = software_device_names().collect();
         let known = known.join(", ");
         bail!(
             "this agent has no device `{name}`; it can own: {known}, cuda:N, {}, {}, {}",
@@ -142,21 +146,21 @@ pub fn factory(name: &str, hardware: &Hardware) -> Result<Factory> {
 }
 
 /// The processes that play on a CUDA device: this program again.
-fn player() -> Arc<Players> {
+fn new_players() -> Arc<Players> {
     Arc::new(Players::new(|| {
-        let mut command = Command::new(cuda::own_program());
-        command.arg(PLAY_CALLS);
+        let mut command = Command::new(cuda::current_program());
+        command.arg(WORKER_VERB);
         command
     }))
 }
 
 /// Names of the CUDA devices of this machine, `cuda:N`, with what the driver calls them. None where there is no driver; one
 /// that does not answer is told to the log.
-pub fn of_cuda() -> Vec<(String, String)> {
+pub fn list_cuda_devices() -> Vec<(String, String)> {
     if !cuda::is_likely() {
         return Vec::new();
     }
-    match devices_apart(&player()) {
+    match list_devices_in_worker(&new_players()) {
         Ok(all) => all
             .into_iter()
             .map(|d| (format!("cuda:{}", d.number), d.name))
@@ -169,18 +173,18 @@ pub fn of_cuda() -> Vec<(String, String)> {
 }
 
 /// Hardware of this machine that it can own, a line each: the name, and what it is.
-pub fn of_this_machine() -> Vec<String> {
-    let host = Host::this();
-    let functions = pci::functions(&host);
+pub fn list_machine_devices() -> Vec<String> {
+    let host = Host::local();
+    let functions = pci::list_functions(&host);
     let memory = free_memory(&host);
     let able = functions.iter().filter(|f| !f.is_bridge());
     let mut lines: Vec<String> = able
-        .map(|f| format!("pci:{}\t{}", f.address, f.told(&host, memory)))
+        .map(|f| format!("pci:{}\t{}", f.address, f.describe(&host, memory)))
         .collect();
     // A board's tree describes hundreds of devices; those that no map knows have no plans either.
-    let devices = platform::described(&host);
+    let devices = platform::list_devices(&host);
     let known = devices.iter().filter(|d| d.is_known());
-    lines.extend(known.map(|d| format!("platform:{}\t{}", d.name, d.told())));
+    lines.extend(known.map(|d| format!("platform:{}\t{}", d.name, d.describe())));
     lines
 }
 
@@ -188,13 +192,13 @@ pub fn of_this_machine() -> Vec<String> {
 ///
 /// # Errors
 /// When a device could not be made quiet or given back.
-pub fn keep_guard() -> Result<()> {
+pub fn run_guard() -> Result<()> {
     // What ends programs by name, or all of a service, ends the agent, and this has to outlive it: the pipe tells when.
     let heed = Arc::new(AtomicBool::new(false));
     for signal in [SIGHUP, SIGINT, SIGTERM] {
         signal_hook::flag::register(signal, Arc::clone(&heed)).context("signals of the guard of devices")?;
     }
-    let wrong = guard::keep(std::io::stdin().lock(), &Host::this());
+    let wrong = guard::run_guard(std::io::stdin().lock(), &Host::local());
     match wrong.is_empty() {
         true => Ok(()),
         false => bail!("when the agent ended: {}", wrong.join("; ")),

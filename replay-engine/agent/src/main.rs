@@ -3,7 +3,7 @@
 
 mod cli;
 mod devices;
-mod person;
+mod pairing_prompt;
 mod record;
 mod serve;
 
@@ -26,7 +26,7 @@ fn main() -> ExitCode {
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
         .init();
-    match work(Cli::parse()) {
+    match run_command(Cli::parse()) {
         Ok(code) => code,
         Err(e) => {
             // Standard error may be closed: the exit code still tells.
@@ -36,7 +36,7 @@ fn main() -> ExitCode {
     }
 }
 
-fn work(cli: Cli) -> Result<ExitCode> {
+fn run_command(cli: Cli) -> Result<ExitCode> {
     let folder = match cli.keys {
         Some(folder) => Ok(folder),
         None => KeyStore::agent_folder(),
@@ -44,20 +44,20 @@ fn work(cli: Cli) -> Result<ExitCode> {
     let store = || -> Result<Arc<KeyStore>> { Ok(Arc::new(KeyStore::open(&folder?)?)) };
     match cli.command {
         Command::Record(options) => return record::record(&options),
-        Command::RecordGuard { folder } => record::guard(&folder),
+        Command::RecordGuard { folder } => record::run_record_guard(&folder),
         Command::Serve(options) => serve::serve(&options, &store()?),
         Command::Pair(options) => serve::pair(&options, &store()?),
         Command::Devices => list_devices(),
-        Command::Guard => devices::keep_guard(),
-        Command::PlayCalls => replay_engine::device::cuda::worker::answer(std::io::stdin(), std::io::stdout())
+        Command::Guard => devices::run_guard(),
+        Command::PlayCalls => replay_engine::device::cuda::worker::serve_request(std::io::stdin(), std::io::stdout())
             .context("standard input or output"),
-        Command::Keys { command } => keys(&command, &*store()?),
+        Command::Keys { command } => run_keys(&command, &*store()?),
     }
     .map(|()| ExitCode::SUCCESS)
 }
 
 /// Prints a line for a person or a script.
-fn say(line: &str) -> Result<()> {
+fn print_line(line: &str) -> Result<()> {
     let mut out = std::io::stdout().lock();
     writeln!(out, "{line}")
         .and_then(|()| out.flush())
@@ -66,35 +66,35 @@ fn say(line: &str) -> Result<()> {
 
 fn list_devices() -> Result<()> {
     let hardware = devices::Hardware::new(false, 0, &[], &[])?;
-    for name in devices::names() {
+    for name in devices::software_device_names() {
         let board = devices::factory(&name, &hardware)?()?;
         let info = board.info();
-        say(&format!(
+        print_line(&format!(
             "{name}\t{} ({}), {} MiB of memory",
             info.description,
             info.gpu_name,
             info.arena.pages >> 8
         ))?;
     }
-    for (name, told) in devices::of_cuda() {
-        say(&format!("{name}\t{told}"))?;
+    for (name, told) in devices::list_cuda_devices() {
+        print_line(&format!("{name}\t{told}"))?;
     }
-    for line in devices::of_this_machine() {
-        say(&line)?;
+    for line in devices::list_machine_devices() {
+        print_line(&line)?;
     }
     Ok(())
 }
 
-fn keys(command: &Keys, store: &KeyStore) -> Result<()> {
+fn run_keys(command: &Keys, store: &KeyStore) -> Result<()> {
     match command {
         Keys::List => {
-            say(&format!(
+            print_line(&format!(
                 "this agent\t{}\t{}",
-                store.own().public().fingerprint(),
-                store.own().public().to_hex()
+                store.key_pair().public().fingerprint(),
+                store.key_pair().public().to_hex()
             ))?;
             for peer in store.peers()? {
-                say(&format!(
+                print_line(&format!(
                     "{}\t{}\t{}",
                     peer.name,
                     peer.key.fingerprint(),
@@ -107,16 +107,16 @@ fn keys(command: &Keys, store: &KeyStore) -> Result<()> {
             let Some(gone) = store.forget(name)? else {
                 bail!("no client is called `{name}` (see: kinescope-agent keys list)");
             };
-            say(&format!("forgot {gone}"))?;
+            print_line(&format!("forgot {gone}"))?;
             if !store.is_served() {
                 return Ok(());
             }
             // Which connections it has is known to the running agent alone.
-            match gone.key.and_then(|key| store.closed(&key, ANSWER_LIMIT)) {
-                Some(0) => say(&format!("{name} had no open connection")),
-                Some(1) => say(&format!("1 open connection of {name} is closed")),
-                Some(n) => say(&format!("{n} open connections of {name} are closed")),
-                None => say("the running agent closes its open connections and frees their devices"),
+            match gone.key.and_then(|key| store.wait_for_closed(&key, ANSWER_LIMIT)) {
+                Some(0) => print_line(&format!("{name} had no open connection")),
+                Some(1) => print_line(&format!("1 open connection of {name} is closed")),
+                Some(n) => print_line(&format!("{n} open connections of {name} are closed")),
+                None => print_line("the running agent closes its open connections and frees their devices"),
             }
         }
         Keys::Trust { name, key } => {
@@ -126,7 +126,7 @@ fn keys(command: &Keys, store: &KeyStore) -> Result<()> {
                 )
             };
             store.pin(name, parsed, "")?;
-            say(&format!("trusted {name}\t{}", parsed.fingerprint()))
+            print_line(&format!("trusted {name}\t{}", parsed.fingerprint()))
         }
     }
 }

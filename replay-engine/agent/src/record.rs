@@ -2,9 +2,9 @@
 //! standard error: standard output is the command's.
 
 use crate::cli::Record;
-use crate::say;
+use crate::print_line;
 use anyhow::{Context as _, Result, bail};
-use linux_recorder::{Machine, Recorded, Request, Stop};
+use linux_recorder::{Machine, RecordRequest, RecordSummary, StopRequest};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::path::Path;
@@ -12,9 +12,9 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 /// The verb that this program is started with once more, to put the machine back.
-const GUARD: &str = "record-guard";
+const GUARD_VERB: &str = "record-guard";
 /// Exit code of a recording that could not be made, and that of one whose machine could not be put back.
-const FAILED: u8 = 2;
+const EXIT_FAILED: u8 = 2;
 
 /// Records, or says what could be recorded.
 ///
@@ -31,16 +31,16 @@ pub fn record(options: &Record) -> Result<ExitCode> {
             &options.accessor,
             &options.functions,
         )?;
-        lines.iter().try_for_each(|line| say(line))?;
+        lines.iter().try_for_each(|line| print_line(line))?;
         let mut able = false;
         for a in abilities {
-            able |= a.told.is_ok();
-            match a.told {
-                Ok(how) => say(&format!("{}\tyes\t{how}", a.method))?,
-                Err(why) => say(&format!("{}\tno\t{why}", a.method))?,
+            able |= a.availability.is_ok();
+            match a.availability {
+                Ok(how) => print_line(&format!("{}\tyes\t{how}", a.method))?,
+                Err(why) => print_line(&format!("{}\tno\t{why}", a.method))?,
             }
         }
-        return Ok(ExitCode::from(if able { 0 } else { FAILED }));
+        return Ok(ExitCode::from(if able { 0 } else { EXIT_FAILED }));
     }
     let Some(to) = options.to.clone() else {
         bail!("-o F.kine names the recording to write");
@@ -50,7 +50,7 @@ pub fn record(options: &Record) -> Result<ExitCode> {
     }
     let program = std::env::current_exe().context("where this program is")?;
     let folder = options.run_folder.to_string_lossy().into_owned();
-    let request = Request {
+    let request = RecordRequest {
         target,
         driver: options.driver.clone(),
         modules: options.module.clone(),
@@ -63,35 +63,35 @@ pub fn record(options: &Record) -> Result<ExitCode> {
         limit: options.limit.saturating_mul(1 << 20),
         buffer: options.buffer.map(|mib| mib.saturating_mul(1 << 20)),
         settle: Duration::from_millis(options.settle),
-        anyway: options.anyway,
+        force: options.anyway,
         run_folder: options.run_folder.clone(),
-        guard: Some((program, vec![GUARD.to_owned(), folder])),
+        guard: Some((program, vec![GUARD_VERB.to_owned(), folder])),
         tool: format!("kinescope-agent {}", env!("CARGO_PKG_VERSION")),
     };
-    let stop = Stop::default();
-    heed(&stop)?;
+    let stop = StopRequest::default();
+    stop_on_signals(&stop)?;
     let recorded = linux_recorder::record(&kernel, &request, &stop)?;
-    tell(&recorded);
+    log_summary(&recorded);
     // What a signal ended was not run to its end, whatever the command made of it.
-    let signalled = stop.asked().and_then(|s| u8::try_from(s.saturating_add(128)).ok());
+    let signalled = stop.signal().and_then(|s| u8::try_from(s.saturating_add(128)).ok());
     Ok(ExitCode::from(signalled.or(recorded.capture.exit_code).unwrap_or(0)))
 }
 
 /// Has signals end the recording.
-fn heed(stop: &Stop) -> Result<()> {
+fn stop_on_signals(stop: &StopRequest) -> Result<()> {
     let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).context("signals")?;
     let stop = stop.clone();
     std::thread::Builder::new()
         .name("kinescope-signals".into())
         .spawn(move || {
             for signal in signals.forever() {
-                stop.ask(signal);
+                stop.request(signal);
             }
         })?;
     Ok(())
 }
 
-fn tell(recorded: &Recorded) {
+fn log_summary(recorded: &RecordSummary) {
     let capture = &recorded.capture;
     for line in recorded.notes.iter().chain(&capture.unobserved) {
         tracing::warn!("{line}");
@@ -119,7 +119,7 @@ fn tell(recorded: &Recorded) {
 ///
 /// # Errors
 /// When the list of what it changed cannot be read.
-pub fn guard(folder: &Path) -> Result<()> {
+pub fn run_record_guard(folder: &Path) -> Result<()> {
     for line in linux_recorder::keep_watch(&Machine::default(), folder)? {
         tracing::warn!("{line}");
     }

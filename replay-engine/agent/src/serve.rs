@@ -1,7 +1,7 @@
 //! `serve` and `pair`: listeners, what they print, and how they end.
 
 use crate::cli::{Pair, Serve};
-use crate::{devices, person, say};
+use crate::{devices, pairing_prompt, print_line};
 use anyhow::{Context as _, Result, bail};
 use replay_engine::serve::{Factory, Options, Server};
 use replay_engine::wire::{DEFAULT_PORT, KeyStore, NamedKey};
@@ -17,19 +17,21 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 /// Longest time for runs to stop and devices to be reset when the program ends.
-const LEAVE_LIMIT: Duration = Duration::from_secs(15);
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// Bytes that are kept between replays where nobody says how many: a small board needs its memory for runs.
-fn cache() -> usize {
-    const MOST: usize = 512 << 20;
+fn default_cache_bytes() -> usize {
+    const MAX_KEPT_BYTES: usize = 512 << 20;
     const SMALL_KIB: usize = 256 << 10;
     let told = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let total = told.lines().find_map(|l| l.strip_prefix("MemTotal:"));
     let kib = total.and_then(|t| t.split_whitespace().next()?.parse::<usize>().ok());
-    // A plan that is kept from before, and one that arrives, lie there together: on the smallest boards there is no room
-    // for both, and sending one again costs less than a run that finds no memory.
+    // A plan that is kept from before, and one that arrives, lie there together: on the smallest boards there is no
+    // room for both, and sending one again costs less than a run that finds no memory.
     let part = |kib: usize| if kib < SMALL_KIB { 32 } else { 8 };
-    kib.map_or(MOST, |kib| (kib.saturating_mul(1 << 10) / part(kib)).min(MOST))
+    kib.map_or(MAX_KEPT_BYTES, |kib| {
+        (kib.saturating_mul(1 << 10) / part(kib)).min(MAX_KEPT_BYTES)
+    })
 }
 
 /// Serves devices until the process is ended.
@@ -38,8 +40,8 @@ fn cache() -> usize {
 /// When no device can be made, two have one name, or an address cannot be listened on.
 pub fn serve(options: &Serve, keys: &Arc<KeyStore>) -> Result<()> {
     let names: Vec<String> = if options.device.is_empty() {
-        let cuda = devices::of_cuda().into_iter().map(|(name, _)| name);
-        devices::names().chain(cuda).collect()
+        let cuda = devices::list_cuda_devices().into_iter().map(|(name, _)| name);
+        devices::software_device_names().chain(cuda).collect()
     } else {
         options.device.clone()
     };
@@ -48,8 +50,10 @@ pub fn serve(options: &Serve, keys: &Arc<KeyStore>) -> Result<()> {
     let hardware = devices::Hardware::new(options.take, memory, &options.address_bits, &names)?;
     let opened = |n: &String| devices::factory(n, &hardware).map_err(|e| format!("{e:#}"));
     let factories: Vec<(String, Result<Factory, String>)> = names.iter().map(|n| (n.clone(), opened(n))).collect();
-    let cache_bytes = options.cache.map_or_else(cache, |mib| mib.saturating_mul(1 << 20));
-    let server = Server::of_those_that_open(
+    let cache_bytes = options
+        .cache
+        .map_or_else(default_cache_bytes, |mib| mib.saturating_mul(1 << 20));
+    let server = Server::with_available_devices(
         factories,
         Some(Arc::clone(keys)),
         Options {
@@ -62,33 +66,33 @@ pub fn serve(options: &Serve, keys: &Arc<KeyStore>) -> Result<()> {
             ..Options::default()
         },
     )?;
-    let own = keys.own().public().fingerprint();
+    let own = keys.key_pair().public().fingerprint();
     tracing::info!(key = own, keys = %keys.path().display(), "this agent's key");
     let (ended, end) = channel();
     end_on_signals(ended.clone())?;
     if options.listen.is_some() || options.unix.is_none() {
         let fallback = format!("127.0.0.1:{DEFAULT_PORT}");
-        let listener = tcp(options.listen.as_deref().unwrap_or(&fallback))?;
-        spawn(&server, ended.clone(), move |server| server.serve_tcp(&listener))?;
+        let listener = listen_tcp(options.listen.as_deref().unwrap_or(&fallback))?;
+        spawn_listener(&server, ended.clone(), move |server| server.serve_tcp(&listener))?;
     }
     if let Some(path) = &options.unix {
-        let listener = unix(path)?;
-        spawn(&server, ended, move |server| server.serve_unix(&listener))?;
+        let listener = listen_unix(path)?;
+        spawn_listener(&server, ended, move |server| server.serve_unix(&listener))?;
     }
     if options.pair {
         let (done, heard) = channel();
-        server.open_pairing(person::window(None, options.accept.as_ref(), done));
-        say(&describe_window(options.accept.as_ref()))?;
+        server.open_pairing(pairing_prompt::pairing_window(None, options.accept.as_ref(), done));
+        print_line(&describe_window(options.accept.as_ref()))?;
         thread::Builder::new().name("kinescope-pair".into()).spawn(move || {
             for result in heard {
                 // Whoever closed standard output does not want to know.
-                let _ = say(&told(&result));
+                let _ = print_line(&describe_pairing(&result));
             }
         })?;
     }
     let result = end.recv().context("no listener is left")?;
     server.stop();
-    let by = Instant::now() + LEAVE_LIMIT;
+    let by = Instant::now() + SHUTDOWN_TIMEOUT;
     while Instant::now() < by && server.states().iter().any(|d| d.holder.is_some()) {
         thread::sleep(Duration::from_millis(20));
     }
@@ -111,7 +115,7 @@ fn end_on_signals(ended: Sender<std::io::Result<()>>) -> Result<()> {
     Ok(())
 }
 
-fn spawn(
+fn spawn_listener(
     server: &Server,
     ended: Sender<std::io::Result<()>>,
     work: impl FnOnce(Server) -> std::io::Result<()> + Send + 'static,
@@ -132,7 +136,7 @@ fn describe_window(accept: Option<&NamedKey>) -> String {
     }
 }
 
-fn told(result: &Result<String, String>) -> String {
+fn describe_pairing(result: &Result<String, String>) -> String {
     match result {
         Ok(name) => format!("paired with {name}"),
         Err(why) => format!("not paired: {why}"),
@@ -149,17 +153,17 @@ pub fn pair(options: &Pair, keys: &Arc<KeyStore>) -> Result<()> {
     let (ended, _end) = channel();
     let accept = options.accept.as_ref();
     if let Some(path) = &options.unix {
-        server.open_pairing(person::window(None, accept, done));
-        let listener = unix(path)?;
-        spawn(&server, ended, move |server| server.serve_unix(&listener))?;
+        server.open_pairing(pairing_prompt::pairing_window(None, accept, done));
+        let listener = listen_unix(path)?;
+        spawn_listener(&server, ended, move |server| server.serve_unix(&listener))?;
     } else {
-        server.open_pairing(person::window(Some(options.serve_port), accept, done));
-        let listener = tcp(&options.listen)?;
-        spawn(&server, ended, move |server| server.serve_tcp(&listener))?;
+        server.open_pairing(pairing_prompt::pairing_window(Some(options.serve_port), accept, done));
+        let listener = listen_tcp(&options.listen)?;
+        spawn_listener(&server, ended, move |server| server.serve_tcp(&listener))?;
     }
     let mut last = String::new();
     for result in heard {
-        say(&told(&result))?;
+        print_line(&describe_pairing(&result))?;
         match result {
             Ok(_) => {
                 if let Some(path) = &options.unix {
@@ -173,7 +177,7 @@ pub fn pair(options: &Pair, keys: &Arc<KeyStore>) -> Result<()> {
     bail!("{last}")
 }
 
-fn tcp(address: &str) -> Result<TcpListener> {
+fn listen_tcp(address: &str) -> Result<TcpListener> {
     let listener = TcpListener::bind(address).map_err(|e| {
         let hint = if e.kind() == std::io::ErrorKind::AddrInUse {
             "; is another agent running there? --listen takes another address, or port 0 for a free one"
@@ -183,7 +187,7 @@ fn tcp(address: &str) -> Result<TcpListener> {
         anyhow::anyhow!("cannot listen on {address}: {e}{hint}")
     })?;
     let at = listener.local_addr()?;
-    say(&format!("listening on {at}"))?;
+    print_line(&format!("listening on {at}"))?;
     if at.ip().is_loopback() {
         let port = at.port();
         tracing::info!(
@@ -203,7 +207,7 @@ fn tcp(address: &str) -> Result<TcpListener> {
 }
 
 /// Listens on a socket that only this user can open; one that a dead agent left behind is replaced.
-fn unix(path: &Path) -> Result<UnixListener> {
+fn listen_unix(path: &Path) -> Result<UnixListener> {
     let place = || path.display().to_string();
     if let Ok(meta) = std::fs::symlink_metadata(path) {
         if !meta.file_type().is_socket() {
@@ -216,6 +220,6 @@ fn unix(path: &Path) -> Result<UnixListener> {
     }
     let listener = UnixListener::bind(path).with_context(|| format!("cannot listen on {}", place()))?;
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600)).with_context(place)?;
-    say(&format!("listening on {}", place()))?;
+    print_line(&format!("listening on {}", place()))?;
     Ok(listener)
 }

@@ -12,7 +12,7 @@ mod process;
 use process::{Agent, LIMIT, paired};
 use replay_engine::client::boards;
 use replay_engine::device::Containment;
-use replay_engine::device::qemu::installed;
+use replay_engine::device::qemu::check_installed;
 use replay_engine::wire::KeyStore;
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -23,7 +23,7 @@ use trace_core::recording::Hardware;
 
 /// An agent that serves two devices, and its address. `None`, and why, where there is no QEMU.
 fn served() -> Option<(TempDir, KeyStore, Agent, String)> {
-    if installed().is_err() {
+    if check_installed().is_err() {
         println!("skipped: no QEMU (qemu-system-x86)");
         return None;
     }

@@ -162,7 +162,7 @@ fn it_pairs_at_its_terminal_and_a_running_agent_knows_the_new_client() {
     let listed = agent(&["keys", "list"], &keys);
     let text = String::from_utf8(listed.stdout).unwrap();
     assert!(
-        text.contains(&format!("{name}\t")) && text.contains(&client.own().public().to_hex()),
+        text.contains(&format!("{name}\t")) && text.contains(&client.key_pair().public().to_hex()),
         "{text}"
     );
     assert!(agent(&["keys", "forget", &name], &keys).status.success());
@@ -173,7 +173,7 @@ fn it_pairs_at_its_terminal_and_a_running_agent_knows_the_new_client() {
     assert_eq!(agent(&["keys", "forget", &name], &keys).status.code(), Some(2));
     // A key that was carried over by hand.
     assert!(
-        agent(&["keys", "trust", "desk", &client.own().public().to_hex()], &keys)
+        agent(&["keys", "trust", "desk", &client.key_pair().public().to_hex()], &keys)
             .status
             .success()
     );
@@ -244,8 +244,8 @@ fn a_device_that_cannot_be_opened_is_listed_with_its_reason_and_the_others_are_s
     let address = agent.line("listening on ");
     client.forget("board").unwrap();
     let there = KeyStore::open(&keys).unwrap();
-    client.pin("board", there.own().public(), &address).unwrap();
-    let found = boards::paired(&client).unwrap();
+    client.pin("board", there.key_pair().public(), &address).unwrap();
+    let found = boards::list_paired(&client).unwrap();
     let names: Vec<&str> = found.iter().map(|b| b.name.as_str()).collect();
     assert_eq!(
         names,
@@ -255,9 +255,9 @@ fn a_device_that_cannot_be_opened_is_listed_with_its_reason_and_the_others_are_s
             "agent:board/qemu:no-such-device"
         ]
     );
-    assert_eq!(found[0].reach, boards::Reach::Free);
+    assert_eq!(found[0].reach, boards::Availability::Free);
     for b in &found[1..] {
-        let boards::Reach::Away(why) = &b.reach else {
+        let boards::Availability::Away(why) = &b.reach else {
             panic!("{:?}", b.reach)
         };
         assert!(why.starts_with("it could not be opened: "), "{why}");

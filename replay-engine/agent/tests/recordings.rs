@@ -50,7 +50,7 @@ fn replays(folder: &str, compared: u64) {
     let first = lease.replay(&compiled, 1, &Progress::new(), false).unwrap();
     assert_eq!(first.verdict, Verdict::Match, "{:?}", first.failure);
     assert_eq!((first.reads.compared, first.reads.matched), (compared, compared));
-    let all = lease.pushed();
+    let all = lease.push_stats();
     assert!(all.pages > 0 && all.pages_known == 0);
     drop(lease);
     // The input anew: the pages of it whose content is new, and next to nothing of the plan that names them.
@@ -69,7 +69,7 @@ fn replays(folder: &str, compared: u64) {
     let second = lease.replay(&edited, 100, &Progress::new(), false).unwrap();
     assert_eq!(second.verdict, Verdict::Match, "{:?}", second.failure);
     assert_eq!(second.timing.runs_ns.len(), 100);
-    let delta = lease.pushed();
+    let delta = lease.push_stats();
     assert_eq!(lease.sent_pages(), changed, "the agent lacked exactly what changed");
     assert_eq!(delta.pages + delta.pages_known, edited.pages.len() as u64);
     assert!(delta.bytes < delta.pages * (4096 + NAMED) + BESIDES, "{delta:?}");
@@ -77,17 +77,17 @@ fn replays(folder: &str, compared: u64) {
     let back = lease.replay(&compiled, 1, &Progress::new(), false).unwrap();
     assert_eq!(back.fingerprint, first.fingerprint);
     assert!(
-        lease.sent_pages().is_empty() && lease.pushed().bytes < 512,
+        lease.sent_pages().is_empty() && lease.push_stats().bytes < 512,
         "{:?}",
-        lease.pushed()
+        lease.push_stats()
     );
     // The same again costs the digests alone.
     let third = lease.replay(&edited, 1, &Progress::new(), false).unwrap();
     assert_eq!(third.fingerprint, second.fingerprint);
     assert!(
-        lease.sent_pages().is_empty() && lease.pushed().bytes < 512,
+        lease.sent_pages().is_empty() && lease.push_stats().bytes < 512,
         "{:?}",
-        lease.pushed()
+        lease.push_stats()
     );
     println!(
         "{folder}: first push {} bytes ({} pages), after an edit of {} input bytes {} bytes ({} pages), unchanged {} bytes",
@@ -96,7 +96,7 @@ fn replays(folder: &str, compared: u64) {
         input.bytes,
         delta.bytes,
         delta.pages,
-        lease.pushed().bytes
+        lease.push_stats().bytes
     );
 }
 

@@ -4,11 +4,11 @@ mod common;
 mod decode;
 mod encode;
 
-pub(crate) use common::{Common, TOGETHER, several, together};
+pub(crate) use common::{BATCH_ACTIONS, CommonAction, decode_offsets, split_batch};
 pub use decode::{Actions, DecodeError, DecodeErrorKind};
 pub use encode::{EncodeError, Encoder};
 
-/// Most bytes that one action takes.
+/// Maximum number of bytes that one action takes.
 pub const MAX_ACTION_BYTES: usize = 64;
 
 /// Slots that a read can feed and a write can take from.

@@ -1,15 +1,15 @@
 //! Runs actions on a device: bounded waits, budgets, comparisons.
 
 use crate::action::{Action, ReadClass, width_mask};
-mod told;
+mod report;
 
-pub use told::{Budget, Compared, Counts, Divergence, Failure, FailureKind, Flow, Observer, Seen};
+pub use report::{Budget, Compared, Counts, Divergence, Failure, FailureKind, Flow, ObservedAccess, Observer};
 
 use crate::device::{Device, DeviceError, MEMORY, WaitResult};
-use crate::encoding::{Actions, Common, SLOTS, TOGETHER, several, together};
+use crate::encoding::{Actions, BATCH_ACTIONS, CommonAction, SLOTS, decode_offsets, split_batch};
 
 /// Actions between two looks at the clock where nothing waits.
-const CLOCK_EVERY: u64 = 1024;
+const CLOCK_CHECK_ACTIONS: u64 = 1024;
 
 struct Run<'r, D: ?Sized, O> {
     device: &'r mut D,
@@ -19,7 +19,7 @@ struct Run<'r, D: ?Sized, O> {
     started_ns: u64,
     budget: Budget,
     /// Number of actions at which to look at the budgets again.
-    look_at: u64,
+    next_budget_check: u64,
 }
 
 /// What [`Run::common`] counts: as little as it can, the rest follows from it.
@@ -53,19 +53,19 @@ pub fn execute<D: Device + ?Sized, O: Observer>(
         slots: [0; SLOTS],
         started_ns,
         budget: *budget,
-        look_at: 0,
+        next_budget_check: 0,
     };
     let mut actions = actions;
     let mut event = 0;
     loop {
-        let (rest, mut step) = run.common(actions, &mut event);
+        let (rest, mut step) = run.run_common(actions, &mut event);
         actions = rest;
         if step.is_ok() {
             step = match actions.next() {
                 None => break,
                 Some(Ok(action)) => {
                     event = action.event();
-                    run.step(&action)
+                    run.run_action(&action)
                 }
                 Some(Err(e)) => Err(FailureKind::Decode(e)),
             };
@@ -81,7 +81,7 @@ pub fn execute<D: Device + ?Sized, O: Observer>(
     Ok(run.counts)
 }
 
-fn go(flow: Flow) -> Result<(), FailureKind> {
+fn check_flow(flow: Flow) -> Result<(), FailureKind> {
     match flow {
         Flow::Continue => Ok(()),
         Flow::Stop => Err(FailureKind::Stopped),
@@ -96,11 +96,15 @@ impl<D: Device + ?Sized, O: Observer> Run<'_, D, O> {
 
     /// Looks at the budgets, and says at which action to look again.
     #[cold]
-    fn look(&mut self) -> Result<(), FailureKind> {
+    fn check_budgets(&mut self) -> Result<(), FailureKind> {
         if self.counts.actions >= self.budget.actions {
             return Err(FailureKind::ActionBudget);
         }
-        self.look_at = self.counts.actions.saturating_add(CLOCK_EVERY).min(self.budget.actions);
+        self.next_budget_check = self
+            .counts
+            .actions
+            .saturating_add(CLOCK_CHECK_ACTIONS)
+            .min(self.budget.actions);
         self.check_clock()
     }
 
@@ -113,25 +117,25 @@ impl<D: Device + ?Sized, O: Observer> Run<'_, D, O> {
 
     /// Runs actions as long as they have a common form and the budgets need no look, several at a time where as many
     /// have the longer one. What it counts it keeps in registers: counters in memory would cost more than the actions.
-    fn common<'a>(&mut self, mut actions: Actions<'a>, event: &mut u32) -> (Actions<'a>, Result<(), FailureKind>) {
-        let (mut rest, mut at, most) = actions.left(self.look_at.saturating_sub(self.counts.actions));
+    fn run_common<'a>(&mut self, mut actions: Actions<'a>, event: &mut u32) -> (Actions<'a>, Result<(), FailureKind>) {
+        let (mut rest, mut at, most) = actions.remaining(self.next_budget_check.saturating_sub(self.counts.actions));
         let mut tally = Tally::default();
         let mut done = 0;
         let mut result = Ok(());
-        let mut offsets = [0; TOGETHER];
+        let mut offsets = [0; BATCH_ACTIONS];
         // With fewer done than this there are enough to do for several.
-        let enough = most.saturating_add(1).saturating_sub(TOGETHER as u64);
+        let enough = most.saturating_add(1).saturating_sub(BATCH_ACTIONS as u64);
         'run: loop {
             while done < enough
-                && let Some((some, behind)) = several(rest)
-                && let Some(steps) = together(some, &mut offsets)
+                && let Some((some, behind)) = split_batch(rest)
+                && let Some(steps) = decode_offsets(some, &mut offsets)
             {
                 let mut event = at;
                 for (bytes, offset) in some.iter().zip(offsets) {
-                    let c = Common::with(bytes, event, offset);
+                    let c = CommonAction::from_long_form(bytes, event, offset);
                     event = c.event;
                     done += 1;
-                    result = self.one(&c, &mut tally);
+                    result = self.run_common_action(&c, &mut tally);
                     if result.is_err() {
                         at = event;
                         break 'run;
@@ -144,12 +148,12 @@ impl<D: Device + ?Sized, O: Observer> Run<'_, D, O> {
                 if done >= most {
                     break 'run;
                 }
-                let Some((c, behind)) = Common::first(rest, at) else {
+                let Some((c, behind)) = CommonAction::decode_first(rest, at) else {
                     break 'run;
                 };
                 (rest, at) = (behind, c.event);
                 done += 1;
-                result = self.one(&c, &mut tally);
+                result = self.run_common_action(&c, &mut tally);
                 if result.is_err() {
                     break 'run;
                 }
@@ -161,7 +165,7 @@ impl<D: Device + ?Sized, O: Observer> Run<'_, D, O> {
         if result.is_err() {
             *event = at;
         }
-        actions.pass(rest, at);
+        actions.advance_to(rest, at);
         self.counts.actions += done;
         self.counts.writes += done.saturating_sub(tally.equal).saturating_sub(tally.broken);
         self.counts.equal += tally.equal;
@@ -170,7 +174,7 @@ impl<D: Device + ?Sized, O: Observer> Run<'_, D, O> {
     }
 
     #[inline(always)]
-    fn one(&mut self, c: &Common, tally: &mut Tally) -> Result<(), FailureKind> {
+    fn run_common_action(&mut self, c: &CommonAction, tally: &mut Tally) -> Result<(), FailureKind> {
         let (event, offset, value) = (c.event, u64::from(c.offset), u64::from(c.value));
         if c.write {
             let time_ns = self.time();
@@ -179,17 +183,17 @@ impl<D: Device + ?Sized, O: Observer> Run<'_, D, O> {
                 return Err(e);
             }
             let (space, width) = (0, 4);
-            let seen = Seen {
+            let seen = ObservedAccess {
                 event,
                 write: true,
-                again: false,
+                poll_repeat: false,
                 space,
                 offset,
                 width,
                 value,
                 time_ns,
             };
-            return go(self.observer.access(&seen));
+            return check_flow(self.observer.access(&seen));
         }
         let got = match self.read(event, false, 0, offset, 4) {
             Ok(got) => got,
@@ -204,7 +208,7 @@ impl<D: Device + ?Sized, O: Observer> Run<'_, D, O> {
         }
         tally.differ += 1;
         let (expected, compared) = (value, Compared::Equal);
-        self.diverge(&Divergence {
+        self.report_divergence(&Divergence {
             event,
             space: 0,
             offset,
@@ -216,9 +220,9 @@ impl<D: Device + ?Sized, O: Observer> Run<'_, D, O> {
     }
 
     #[inline(never)]
-    fn step(&mut self, action: &Action) -> Result<(), FailureKind> {
-        if self.counts.actions >= self.look_at {
-            self.look()?;
+    fn run_action(&mut self, action: &Action) -> Result<(), FailureKind> {
+        if self.counts.actions >= self.next_budget_check {
+            self.check_budgets()?;
         }
         self.counts.actions += 1;
         match *action {
@@ -281,7 +285,7 @@ impl<D: Device + ?Sized, O: Observer> Run<'_, D, O> {
                     self.counts.matched += 1;
                     return Ok(());
                 }
-                self.diverge(&Divergence {
+                self.report_divergence(&Divergence {
                     event,
                     space,
                     offset,
@@ -315,7 +319,7 @@ impl<D: Device + ?Sized, O: Observer> Run<'_, D, O> {
                     }
                     if self.device.now_ns().saturating_sub(start).max(paused) >= limit_ns {
                         let compared = Compared::Until(mask);
-                        self.diverge(&Divergence {
+                        self.report_divergence(&Divergence {
                             event,
                             space,
                             offset,
@@ -341,7 +345,7 @@ impl<D: Device + ?Sized, O: Observer> Run<'_, D, O> {
                     WaitResult::Raised { lines } => {
                         self.counts.interrupts += 1;
                         let now = self.time();
-                        go(self.observer.interrupt(event, lines, now))?;
+                        check_flow(self.observer.interrupt(event, lines, now))?;
                         self.check_clock()
                     }
                     WaitResult::TimedOut => Err(FailureKind::InterruptTimedOut { lines, limit_ns }),
@@ -354,7 +358,7 @@ impl<D: Device + ?Sized, O: Observer> Run<'_, D, O> {
                 value,
             } => {
                 let put = self.device.put(offset, width, value);
-                self.host_wrote(put, event, offset, u32::from(width))
+                self.report_host_write(put, event, offset, u32::from(width))
             }
             Action::Copy {
                 event,
@@ -363,7 +367,7 @@ impl<D: Device + ?Sized, O: Observer> Run<'_, D, O> {
                 image,
             } => {
                 let copied = self.device.copy(offset, bytes, image);
-                self.host_wrote(copied, event, offset, bytes)
+                self.report_host_write(copied, event, offset, bytes)
             }
             Action::Check { expectation, .. } => {
                 let (space, offset) = (MEMORY, 0);
@@ -378,7 +382,7 @@ impl<D: Device + ?Sized, O: Observer> Run<'_, D, O> {
     }
 
     /// The plan's memory was changed, or could not be.
-    fn host_wrote(
+    fn report_host_write(
         &mut self,
         done: Result<(), DeviceError>,
         event: u32,
@@ -389,7 +393,7 @@ impl<D: Device + ?Sized, O: Observer> Run<'_, D, O> {
         done.map_err(|error| FailureKind::Device { error, space, offset })?;
         self.counts.writes += 1;
         let time_ns = self.time();
-        go(self.observer.host_write(event, offset, bytes, time_ns))
+        check_flow(self.observer.host_write(event, offset, bytes, time_ns))
     }
 
     #[inline(always)]
@@ -402,10 +406,10 @@ impl<D: Device + ?Sized, O: Observer> Run<'_, D, O> {
         let time_ns = self.time();
         self.put(space, offset, width, value)?;
         self.counts.writes += 1;
-        go(self.observer.access(&Seen {
+        check_flow(self.observer.access(&ObservedAccess {
             event,
             write: true,
-            again: false,
+            poll_repeat: false,
             space,
             offset,
             width,
@@ -421,10 +425,10 @@ impl<D: Device + ?Sized, O: Observer> Run<'_, D, O> {
             .device
             .read(space, offset, width)
             .map_err(|error| FailureKind::Device { error, space, offset })?;
-        go(self.observer.access(&Seen {
+        check_flow(self.observer.access(&ObservedAccess {
             event,
             write: false,
-            again,
+            poll_repeat: again,
             space,
             offset,
             width,
@@ -435,12 +439,12 @@ impl<D: Device + ?Sized, O: Observer> Run<'_, D, O> {
     }
 
     #[cold]
-    fn diverge(&mut self, divergence: &Divergence) -> Result<(), FailureKind> {
+    fn report_divergence(&mut self, divergence: &Divergence) -> Result<(), FailureKind> {
         if matches!(divergence.compared, Compared::Before(_)) {
             self.counts.before += 1;
-            return go(self.observer.state_before(divergence));
+            return check_flow(self.observer.state_before(divergence));
         }
         self.counts.divergences += 1;
-        go(self.observer.divergence(divergence))
+        check_flow(self.observer.divergence(divergence))
     }
 }

@@ -10,4 +10,6 @@ mod execute;
 pub use action::{Action, ReadClass, width_mask};
 pub use device::{Device, DeviceError, MEMORY, WaitResult};
 pub use encoding::{Actions, DecodeError, DecodeErrorKind, EncodeError, Encoder, MAX_ACTION_BYTES, SLOTS};
-pub use execute::{Budget, Compared, Counts, Divergence, Failure, FailureKind, Flow, Observer, Seen, execute};
+pub use execute::{
+    Budget, Compared, Counts, Divergence, Failure, FailureKind, Flow, ObservedAccess, Observer, execute,
+};

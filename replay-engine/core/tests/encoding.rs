@@ -262,7 +262,7 @@ fn the_example_of_the_specification_is_what_the_code_writes() {
 #[test]
 fn what_cannot_be_encoded_is_refused_and_leaves_nothing() {
     let mut room = [0u8; 16];
-    let mut e = Encoder::after(&mut room, 5);
+    let mut e = Encoder::with_last_event(&mut room, 5);
     let write = |event, width, value| Action::Write {
         event,
         space: 0,

@@ -4,7 +4,7 @@
 use proptest::prelude::*;
 use replay_core::{
     Action, Actions, Budget, Compared, Device, DeviceError, Divergence, Encoder, FailureKind, Flow, MAX_ACTION_BYTES,
-    Observer, ReadClass, Seen, WaitResult, execute,
+    ObservedAccess, Observer, ReadClass, WaitResult, execute,
 };
 
 /// Sixteen registers. Register 0 counts down at each pause; the line comes `raise_after` ns after the start.
@@ -63,7 +63,7 @@ impl Device for Board {
 
 #[derive(Default)]
 struct Notes {
-    seen: Vec<Seen>,
+    seen: Vec<ObservedAccess>,
     differ: Vec<Divergence>,
     before: Vec<Divergence>,
     interrupts: Vec<(u32, u32, u64)>,
@@ -72,7 +72,7 @@ struct Notes {
 
 impl Observer for Notes {
     const TIMES: bool = true;
-    fn access(&mut self, seen: &Seen) -> Flow {
+    fn access(&mut self, seen: &ObservedAccess) -> Flow {
         self.seen.push(*seen);
         Flow::Continue
     }
@@ -238,7 +238,7 @@ fn a_poll_counts_its_recorded_reads_and_waits_for_the_recorded_value() {
     )
     .unwrap();
     assert_eq!((c.until, c.matched, c.divergences), (599, 599, 0));
-    let values: Vec<(u64, bool)> = notes.seen.iter().map(|s| (s.value, s.again)).collect();
+    let values: Vec<(u64, bool)> = notes.seen.iter().map(|s| (s.value, s.poll_repeat)).collect();
     assert_eq!(values, [(3, false), (2, true), (1, true), (0, true)]);
 }
 

@@ -5,15 +5,15 @@
 //! Numbers that the driver gives are plain integers here and no Rust enumerations: a later driver may give one that
 //! nobody knows today.
 
-mod forms;
 mod functions;
 mod library;
 mod nvml;
 mod nvrtc;
 mod results;
+mod types;
 
-pub use forms::*;
 pub use library::{CudaError, Driver, LIBRARY_VARIABLE, LoadError};
-pub use nvml::{Nvml, NvmlDevice, State};
-pub use nvrtc::{COMPILER_VARIABLE, CompileError, Compiled, Compiler};
+pub use nvml::{Nvml, NvmlDevice, NvmlState};
+pub use nvrtc::{COMPILER_VARIABLE, CompileError, CompiledCode, Compiler};
 pub use results::result_name;
+pub use types::*;

@@ -3,8 +3,8 @@
 //! This is one of the modules with `unsafe` in it: a library's functions are what its maker says they are.
 #![allow(unsafe_code)]
 
-use crate::forms::*;
 use crate::results::result_name;
+use crate::types::*;
 use libloading::Library;
 use std::ffi::{c_char, c_void};
 use std::fmt;
@@ -167,7 +167,7 @@ impl Driver {
     /// # Safety
     /// What `find` gives are functions with the signatures of the list.
     #[must_use]
-    pub unsafe fn of(find: impl Fn(&'static str) -> Option<*mut c_void>) -> Self {
+    pub unsafe fn from_symbols(find: impl Fn(&'static str) -> Option<*mut c_void>) -> Self {
         // SAFETY: the caller's promise.
         let pointers = unsafe { Pointers::of(find) };
         Self {
@@ -185,7 +185,7 @@ mod tests {
         let e = Driver::load_from(Path::new("/nowhere/libcuda.so.1")).unwrap_err();
         assert!(e.to_string().contains("libcuda.so.1"), "{e}");
         // SAFETY: a driver without functions calls none.
-        let none = unsafe { Driver::of(|_| None) };
+        let none = unsafe { Driver::from_symbols(|_| None) };
         // SAFETY: as above.
         let e = unsafe { none.cuInit(0) }.unwrap_err();
         assert_eq!(e.to_string(), "the CUDA driver has no cuInit: a newer one is needed");

@@ -3,7 +3,7 @@
 //! This is one of the modules with `unsafe` in it: a library's functions are what its maker says they are.
 #![allow(unsafe_code)]
 
-use crate::forms::Uuid;
+use crate::types::Uuid;
 use libloading::Library;
 use std::ffi::{CString, c_char, c_int, c_uint, c_ulonglong, c_void};
 
@@ -24,7 +24,7 @@ type Power = unsafe extern "C" fn(Device, *mut c_uint) -> c_int;
 type Reasons = unsafe extern "C" fn(Device, *mut c_ulonglong) -> c_int;
 
 /// What holds clocks back, by the library's bits; idleness is none.
-const REASONS: [(u64, &str); 8] = [
+const THROTTLE_REASONS: [(u64, &str); 8] = [
     (0x002, "clocks set for applications"),
     (0x004, "power limit"),
     (0x008, "slowed down by the hardware"),
@@ -37,7 +37,7 @@ const REASONS: [(u64, &str); 8] = [
 
 /// How a device is; what it does not tell is `None`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct State {
+pub struct NvmlState {
     /// Degrees Celsius.
     pub celsius: Option<u32>,
     /// Clock of the multiprocessors, in MHz.
@@ -47,7 +47,7 @@ pub struct State {
     /// Watts that it takes.
     pub watts: Option<u32>,
     /// Why its clocks are held back, in words.
-    pub held_back: Vec<&'static str>,
+    pub throttle_reasons: Vec<&'static str>,
 }
 
 /// The library, begun. It is never unloaded: it has threads of its own.
@@ -78,15 +78,16 @@ impl Nvml {
         let missing = |name: &str| format!("NVML has no {name}: a newer driver is needed");
         // SAFETY: functions of these names have these signatures in every version of the library.
         let (initialise, nvml) = unsafe {
-            let initialise = get::<Initialise>(&library, "nvmlInit_v2").ok_or_else(|| missing("nvmlInit_v2"))?;
-            let reasons = get::<Reasons>(&library, "nvmlDeviceGetCurrentClocksEventReasons")
-                .or_else(|| get(&library, "nvmlDeviceGetCurrentClocksThrottleReasons"));
+            let initialise =
+                find_symbol::<Initialise>(&library, "nvmlInit_v2").ok_or_else(|| missing("nvmlInit_v2"))?;
+            let reasons = find_symbol::<Reasons>(&library, "nvmlDeviceGetCurrentClocksEventReasons")
+                .or_else(|| find_symbol(&library, "nvmlDeviceGetCurrentClocksThrottleReasons"));
             let nvml = Self {
-                by_uuid: get(&library, "nvmlDeviceGetHandleByUUID")
+                by_uuid: find_symbol(&library, "nvmlDeviceGetHandleByUUID")
                     .ok_or_else(|| missing("nvmlDeviceGetHandleByUUID"))?,
-                temperature: get(&library, "nvmlDeviceGetTemperature"),
-                clock: get(&library, "nvmlDeviceGetClockInfo"),
-                power: get(&library, "nvmlDeviceGetPowerUsage"),
+                temperature: find_symbol(&library, "nvmlDeviceGetTemperature"),
+                clock: find_symbol(&library, "nvmlDeviceGetClockInfo"),
+                power: find_symbol(&library, "nvmlDeviceGetPowerUsage"),
                 reasons,
             };
             (initialise, nvml)
@@ -118,7 +119,7 @@ impl Nvml {
 ///
 /// # Safety
 /// `T` is a pointer to a function of the signature that the library's function has.
-unsafe fn get<T: Copy>(library: &Library, name: &str) -> Option<T> {
+unsafe fn find_symbol<T: Copy>(library: &Library, name: &str) -> Option<T> {
     // SAFETY: the caller's promise.
     unsafe { library.get::<T>(name.as_bytes()) }.ok().map(|s| *s)
 }
@@ -138,7 +139,7 @@ fn uuid_name(uuid: &Uuid) -> String {
 impl NvmlDevice {
     /// How the device is now.
     #[must_use]
-    pub fn state(&self) -> State {
+    pub fn state(&self) -> NvmlState {
         let mut bits: c_ulonglong = 0;
         let mut milliwatts: c_uint = 0;
         // SAFETY: a device that the library gave, and places for the answers.
@@ -149,16 +150,16 @@ impl NvmlDevice {
             )
         };
         let bits = if reasons == Some(0) { bits } else { 0 };
-        State {
-            celsius: self.ask(self.nvml.temperature, TEMPERATURE_GPU),
-            clock_mhz: self.ask(self.nvml.clock, CLOCK_SM),
-            memory_mhz: self.ask(self.nvml.clock, CLOCK_MEMORY),
+        NvmlState {
+            celsius: self.read_sensor(self.nvml.temperature, TEMPERATURE_GPU),
+            clock_mhz: self.read_sensor(self.nvml.clock, CLOCK_SM),
+            memory_mhz: self.read_sensor(self.nvml.clock, CLOCK_MEMORY),
             watts: (power == Some(0)).then_some(milliwatts / 1000),
-            held_back: held_back(bits),
+            throttle_reasons: find_throttle_reasons(bits),
         }
     }
 
-    fn ask(&self, sensor: Option<Sensor>, which: c_uint) -> Option<u32> {
+    fn read_sensor(&self, sensor: Option<Sensor>, which: c_uint) -> Option<u32> {
         let mut value = 0;
         // SAFETY: a device that the library gave, and a place for the answer.
         let answer = unsafe { sensor?(self.device, which, &raw mut value) };
@@ -166,8 +167,8 @@ impl NvmlDevice {
     }
 }
 
-fn held_back(bits: u64) -> Vec<&'static str> {
-    let set = REASONS.iter().filter(|(bit, _)| bits & bit != 0);
+fn find_throttle_reasons(bits: u64) -> Vec<&'static str> {
+    let set = THROTTLE_REASONS.iter().filter(|(bit, _)| bits & bit != 0);
     set.map(|(_, words)| *words).collect()
 }
 
@@ -181,7 +182,10 @@ mod tests {
             bytes: std::array::from_fn(|n| n as u8 * 17),
         };
         assert_eq!(uuid_name(&uuid), "GPU-00112233-4455-6677-8899-aabbccddeeff");
-        assert_eq!(held_back(0x1), [""; 0], "an idle device is not held back");
-        assert_eq!(held_back(0x25), ["power limit", "temperature, by the driver"]);
+        assert_eq!(find_throttle_reasons(0x1), [""; 0], "an idle device is not held back");
+        assert_eq!(
+            find_throttle_reasons(0x25),
+            ["power limit", "temperature, by the driver"]
+        );
     }
 }

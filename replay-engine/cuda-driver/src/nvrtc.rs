@@ -10,8 +10,8 @@ use std::ffi::{CStr, CString, c_char, c_int, c_void};
 pub const COMPILER_VARIABLE: &str = "KINESCOPE_NVRTC_LIBRARY";
 /// Names under which toolkits have it, the newest first.
 const NAMES: [&str; 4] = ["libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so.11.2", "libnvrtc.so"];
-/// Most bytes of code or of a log that are taken.
-const MOST_BYTES: usize = 256 << 20;
+/// Maximum number of bytes of code or of a log that are taken.
+const MAX_BYTES: usize = 256 << 20;
 
 type Program = *mut c_void;
 type Create = unsafe extern "C" fn(
@@ -65,7 +65,7 @@ pub enum CompileError {
 
 /// Code that was compiled.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Compiled {
+pub struct CompiledCode {
     /// Its PTX, with a zero behind it.
     pub ptx: Vec<u8>,
     /// Machine code, where the compiler makes it.
@@ -102,7 +102,7 @@ impl Compiler {
         for name in &names {
             // SAFETY: loading a compiler runs its initialisers.
             match unsafe { Library::new(name) } {
-                Ok(library) => return Self::of(library),
+                Ok(library) => return Self::from_library(library),
                 Err(e) => first = first.or(Some(e.to_string())),
             }
         }
@@ -111,20 +111,20 @@ impl Compiler {
         })
     }
 
-    fn of(library: Library) -> Result<Self, CompileError> {
+    fn from_library(library: Library) -> Result<Self, CompileError> {
         // SAFETY: functions of these names have these signatures in every version of the library.
         unsafe {
             let both = |size: &'static str, get: &'static str| {
-                Ok::<(Size, Get), CompileError>((need(&library, size)?, need(&library, get)?))
+                Ok::<(Size, Get), CompileError>((require_symbol(&library, size)?, require_symbol(&library, get)?))
             };
-            let names = need(&library, "nvrtcAddNameExpression").and_then(|add| {
-                let lowered = need(&library, "nvrtcGetLoweredName")?;
+            let names = require_symbol(&library, "nvrtcAddNameExpression").and_then(|add| {
+                let lowered = require_symbol(&library, "nvrtcGetLoweredName")?;
                 Ok((add, lowered))
             });
             Ok(Self {
-                create: need(&library, "nvrtcCreateProgram")?,
-                destroy: need(&library, "nvrtcDestroyProgram")?,
-                compile: need(&library, "nvrtcCompileProgram")?,
+                create: require_symbol(&library, "nvrtcCreateProgram")?,
+                destroy: require_symbol(&library, "nvrtcDestroyProgram")?,
+                compile: require_symbol(&library, "nvrtcCompileProgram")?,
                 ptx: both("nvrtcGetPTXSize", "nvrtcGetPTX")?,
                 cubin: both("nvrtcGetCUBINSize", "nvrtcGetCUBIN").ok(),
                 log: both("nvrtcGetProgramLogSize", "nvrtcGetProgramLog")?,
@@ -146,7 +146,7 @@ impl Compiler {
         capability: [u32; 2],
         options: &[String],
         function: Option<&str>,
-    ) -> Result<Compiled, CompileError> {
+    ) -> Result<CompiledCode, CompileError> {
         let source = c_string(text, "the text")?;
         let name = c_string(name.as_bytes(), "its name")?;
         let expression = function
@@ -175,7 +175,7 @@ impl Compiler {
                 log: String::new(),
             });
         }
-        let program = Made {
+        let program = ProgramHandle {
             compiler: self,
             program,
         };
@@ -206,7 +206,7 @@ impl Compiler {
                 lowered = Some(told.to_string_lossy().into_owned());
             }
         }
-        Ok(Compiled {
+        Ok(CompiledCode {
             ptx: program.bytes(self.ptx)?,
             cubin: self
                 .cubin
@@ -218,12 +218,12 @@ impl Compiler {
 }
 
 /// A program of the compiler, given back when dropped.
-struct Made<'a> {
+struct ProgramHandle<'a> {
     compiler: &'a Compiler,
     program: Program,
 }
 
-impl Made<'_> {
+impl ProgramHandle<'_> {
     fn check(&self, answer: c_int) -> Result<(), CompileError> {
         if answer == 0 {
             return Ok(());
@@ -244,7 +244,7 @@ impl Made<'_> {
         let mut bytes = 0;
         // SAFETY: a program, and a place for the answer.
         let answer = unsafe { size(self.program, &raw mut bytes) };
-        if answer != 0 || bytes > MOST_BYTES {
+        if answer != 0 || bytes > MAX_BYTES {
             return Err(refused(answer));
         }
         let mut to = vec![0u8; bytes];
@@ -256,7 +256,7 @@ impl Made<'_> {
     }
 }
 
-impl Drop for Made<'_> {
+impl Drop for ProgramHandle<'_> {
     fn drop(&mut self) {
         // SAFETY: made by the compiler, and nobody uses it any more.
         let _ = unsafe { (self.compiler.destroy)(&raw mut self.program) };
@@ -267,7 +267,7 @@ impl Drop for Made<'_> {
 ///
 /// # Safety
 /// `T` is a pointer to a function of the signature that the library's function has.
-unsafe fn need<T: Copy>(library: &Library, name: &'static str) -> Result<T, CompileError> {
+unsafe fn require_symbol<T: Copy>(library: &Library, name: &'static str) -> Result<T, CompileError> {
     // SAFETY: the caller's promise.
     let found = unsafe { library.get::<T>(name.as_bytes()) };
     found.map(|s| *s).map_err(|_| CompileError::Missing { name })

@@ -10,7 +10,7 @@
     reason = "a benchmark that cannot start says so"
 )]
 
-use device_mali::lab::{Paged, remember_writers};
+use device_mali::bench_support::{PagedMemory, track_last_writers};
 use device_mali::{Model, SoftwareMali};
 use divan::{Bencher, black_box, counter::BytesCount, counter::ItemsCount};
 use replay_core::Device;
@@ -229,7 +229,7 @@ fn measure_remembered(b: Bencher<'_, '_>, cores: usize, change: &Change) {
     let mut job = Job::new(change);
     let items = pool.install(|| job.run());
     b.counter(ItemsCount::new(items)).bench_local(|| {
-        remember_writers(&mut job.device);
+        track_last_writers(&mut job.device);
         pool.install(|| job.run())
     });
 }
@@ -314,25 +314,25 @@ const MEMORY: u64 = 4 << 20;
 /// Loads of words one after another, through page tables and the overlay of a chunk.
 #[divan::bench]
 fn memory_loads(b: Bencher<'_, '_>) {
-    let m = Paged::new(MEMORY);
+    let m = PagedMemory::new(MEMORY);
     b.counter(BytesCount::new(MEMORY))
-        .bench_local(|| m.loads(black_box(4), MEMORY));
+        .bench_local(|| m.sum_loads(black_box(4), MEMORY));
 }
 
 /// Stores, each page copied at the first one.
 #[divan::bench]
 fn memory_stores(b: Bencher<'_, '_>) {
-    let m = Paged::new(MEMORY);
+    let m = PagedMemory::new(MEMORY);
     b.counter(BytesCount::new(MEMORY))
-        .bench_local(|| m.stores(black_box(4), MEMORY));
+        .bench_local(|| m.count_stores(black_box(4), MEMORY));
 }
 
 /// Loads with a row between them, as of a matrix read by columns.
 #[divan::bench]
 fn memory_loads_by_column(b: Bencher<'_, '_>) {
-    let m = Paged::new(MEMORY);
+    let m = PagedMemory::new(MEMORY);
     b.counter(BytesCount::new(MEMORY))
-        .bench_local(|| m.loads(black_box(1024), MEMORY));
+        .bench_local(|| m.sum_loads(black_box(1024), MEMORY));
 }
 
 /// The yardstick of the three: a copy in memory.

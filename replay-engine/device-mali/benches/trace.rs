@@ -5,7 +5,7 @@
 
 #![allow(missing_docs, clippy::unwrap_used, reason = "a benchmark that cannot start says so")]
 
-use device_mali::debug::{model_of, plan, trace};
+use device_mali::debug::{compile_plan, model_for_recording, trace};
 use device_mali::{Model, SoftwareMali};
 use replay_engine::plan::{Compiled, Edits};
 use replay_engine::run::run;
@@ -21,9 +21,9 @@ fn main() {
 fn compiled(name: &str) -> (Compiled, Model) {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../sample-traces");
     let recording = trace_core::import::open(&folder.join(format!("{name}.kine")), &Progress::new()).unwrap();
-    let model = model_of(&recording).unwrap();
+    let model = model_for_recording(&recording).unwrap();
     (
-        plan(&recording, &Edits::default(), model, &Progress::new()).unwrap(),
+        compile_plan(&recording, &Edits::default(), model, &Progress::new()).unwrap(),
         model,
     )
 }

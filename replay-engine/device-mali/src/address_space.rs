@@ -22,7 +22,7 @@ pub(crate) enum Access {
 
 impl Access {
     /// Whether a page with these rights lets it pass.
-    pub(crate) fn allowed(self, rights: Rights) -> bool {
+    pub(crate) fn is_allowed(self, rights: Rights) -> bool {
         match self {
             Self::Atomic => rights.read && rights.write,
             Self::Execute => rights.execute,
@@ -90,15 +90,20 @@ impl Translation {
     /// The physical address behind a GPU address, when the access is allowed.
     pub(crate) fn translate(self, va: u64, access: Access, memory: &ArenaMemory) -> Result<PhysAddr, MmuFault> {
         let found = self.find(va, access, memory)?;
-        if access.allowed(found.rights) {
+        if access.is_allowed(found.rights) {
             Ok(found.pa)
         } else {
-            Err(found.refused(va, access))
+            Err(found.permission_fault(va, access))
         }
     }
 
     /// What stands behind a GPU address, whether or not the access is allowed. `access` is what a fault will tell.
-    pub(crate) fn find(self, va: u64, access: Access, memory: &(impl PhysMemory + ?Sized)) -> Result<Found, MmuFault> {
+    pub(crate) fn find(
+        self,
+        va: u64,
+        access: Access,
+        memory: &(impl PhysMemory + ?Sized),
+    ) -> Result<TranslatedAddress, MmuFault> {
         let fault = |code: u8, level: u8, bus| MmuFault {
             code: code | level & 7,
             va,
@@ -108,7 +113,7 @@ impl Translation {
         let (format, root) = match self {
             Self::Unmapped => return Err(fault(exception::TRANSLATION, 0, false)),
             Self::Identity => {
-                return Ok(Found {
+                return Ok(TranslatedAddress {
                     pa: PhysAddr(va),
                     rights: Rights {
                         read: true,
@@ -128,7 +133,7 @@ impl Translation {
             WalkFault::AddressTooWide => fault(exception::ADDRESS_SIZE, 0, false),
         })?;
         let within = va & leaf.bytes.wrapping_sub(1);
-        Ok(Found {
+        Ok(TranslatedAddress {
             pa: PhysAddr(leaf.pa.0 & !leaf.bytes.wrapping_sub(1) | within),
             rights: leaf.rights,
             level: leaf.level,
@@ -138,7 +143,7 @@ impl Translation {
 
 /// What stands behind a GPU address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Found {
+pub(crate) struct TranslatedAddress {
     /// Where the address itself lies.
     pub pa: PhysAddr,
     pub rights: Rights,
@@ -146,9 +151,9 @@ pub(crate) struct Found {
     pub level: u8,
 }
 
-impl Found {
+impl TranslatedAddress {
     /// The fault of an access that the rights do not allow.
-    pub(crate) fn refused(self, va: u64, access: Access) -> MmuFault {
+    pub(crate) fn permission_fault(self, va: u64, access: Access) -> MmuFault {
         MmuFault {
             code: exception::PERMISSION | self.level & 7,
             va,

@@ -2,15 +2,15 @@
 
 use crate::address_space::{Access, MmuFault, Translation};
 use crate::anomalies::Anomalies;
-use crate::compute::job::{self, Ended};
+use crate::compute::job::{self, ComputeEnd};
 use crate::compute::last_writers::LastWriters;
 use crate::compute::stop::{Budget, Stats, Stop};
-use crate::compute::trace::Untraced;
+use crate::compute::trace::NoTrace;
 use crate::debug::DebugError;
-use crate::debug::flows::Touches;
+use crate::debug::flows::JobAccesses;
 use crate::debug::follow;
-use crate::debug::watch::Watch;
-use crate::debug::writers::Place;
+use crate::debug::job_trace::JobTrace;
+use crate::debug::writers::JobLocation;
 use crate::fault::Fault;
 use crate::memory::{ArenaMemory, MemoryError};
 use crate::model::ModelData;
@@ -21,7 +21,7 @@ use trace_core::jobs::{CacheFlush, HEADER_BYTES, JobHeader, JobType, WriteKind};
 use trace_core::progress::Progress;
 use trace_core::{PAGE_SIZE, PhysAddr};
 
-/// Most jobs of one chain. A longer one hangs, as one that loops does.
+/// Maximum number of jobs of one chain. A longer one hangs, as one that loops does.
 const MAX_JOBS: usize = 65_536;
 
 /// Alignment of a job header, bytes.
@@ -31,7 +31,7 @@ const SHADER_PAYLOAD: usize = 160;
 const FRAGMENT_PAYLOAD: usize = 32;
 
 /// What the slot gives a chain to run with.
-pub(crate) struct Context<'a> {
+pub(crate) struct ChainContext<'a> {
     pub memory: &'a mut ArenaMemory,
     pub anomalies: &'a mut Anomalies,
     pub translation: Translation,
@@ -53,16 +53,16 @@ pub(crate) struct Context<'a> {
     /// Who may cancel it.
     pub progress: Option<&'a Progress>,
     /// What is watched of it.
-    pub watch: &'a mut Watch,
+    pub job_trace: &'a mut JobTrace,
     /// The job under way, with the number of the chain.
-    pub place: Place,
+    pub location: JobLocation,
     /// Whether what is written is a job's end.
-    pub ending: bool,
+    pub writes_status: bool,
 }
 
 /// How a chain ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum End {
+pub(crate) enum ChainResult {
     /// Every job is done.
     Done,
     /// It never ends.
@@ -73,13 +73,13 @@ pub(crate) enum End {
 
 /// What a chain did.
 #[derive(Debug)]
-pub(crate) struct Run {
+pub(crate) struct ChainRun {
     pub reports: Vec<JobReport>,
     /// The job at which it ended.
     pub head: u64,
     /// The last job whose header was read.
     pub tail: u64,
-    pub end: End,
+    pub end: ChainResult,
     /// Flushes of the L2 that its cache-flush jobs asked for.
     pub flushes: u32,
     /// What its shaders did.
@@ -88,15 +88,15 @@ pub(crate) struct Run {
 
 /// How a job went wrong.
 #[derive(Debug)]
-struct Broken {
-    end: End,
+struct JobFailure {
+    end: ChainResult,
     reason: Option<Box<str>>,
 }
 
-impl From<Fault> for Broken {
+impl From<Fault> for JobFailure {
     fn from(fault: Fault) -> Self {
         Self {
-            end: End::Failed(fault),
+            end: ChainResult::Failed(fault),
             reason: None,
         }
     }
@@ -104,7 +104,7 @@ impl From<Fault> for Broken {
 
 /// What a job that is done did of its shader.
 #[derive(Debug, Default)]
-struct Shaded {
+struct ShaderResult {
     computed: Option<bool>,
     reason: Option<Box<str>>,
 }
@@ -121,47 +121,47 @@ fn long(bytes: &[u8], at: usize) -> u64 {
 }
 
 /// What a stop of a shader, before or after its threads began, is to its job.
-fn stopped(stop: Stop, budget: Budget, begun: bool) -> Broken {
+fn job_failure(stop: Stop, budget: Budget, begun: bool) -> JobFailure {
     let (end, reason) = match stop {
         Stop::Fault(fault) => return fault.into(),
         Stop::Unimplemented { pc, name } => (
-            End::Failed(Fault::Job(exception::INVALID_ENC)),
+            ChainResult::Failed(Fault::Job(exception::INVALID_ENC)),
             Some(format!("stopped at {pc:#x}: {name}")),
         ),
         // To the driver it is a job that never ends.
         Stop::Budget if !begun => (
-            End::Hang,
+            ChainResult::Hang,
             Some(format!(
                 "the shaders of the chain have more than the {} clauses that are read for one",
                 budget.read
             )),
         ),
         Stop::Budget => (
-            End::Hang,
+            ChainResult::Hang,
             Some(format!(
                 "the shader did not end within {} clauses of a wave of 32 threads, {} of all",
                 budget.wave, budget.job
             )),
         ),
-        Stop::Cancelled | Stop::Retry => (End::Hang, None),
+        Stop::Cancelled | Stop::Retry => (ChainResult::Hang, None),
     };
-    Broken {
+    JobFailure {
         end,
         reason: reason.map(String::into_boxed_str),
     }
 }
 
 /// Adds up what a job did; gives how it ended, whether its threads began, and what was told of its accesses.
-fn taken<T>(ran: job::Ran<T>, stats: &mut Stats, anomalies: &mut Anomalies) -> (Ended, bool, T) {
+fn add_compute_run<T>(ran: job::ComputeRun<T>, stats: &mut Stats, anomalies: &mut Anomalies) -> (ComputeEnd, bool, T) {
     *stats += ran.stats;
     anomalies.outside_memory += ran.outside;
     anomalies.memory_refused += ran.refused;
     (ran.end, ran.begun, ran.trace)
 }
 
-impl Context<'_> {
+impl ChainContext<'_> {
     /// Physical address behind each page of a range, so that an access is made as a whole or not at all.
-    fn pieces(&mut self, va: u64, bytes: usize, access: Access) -> Result<[(PhysAddr, usize); 2], Fault> {
+    fn split_pages(&mut self, va: u64, bytes: usize, access: Access) -> Result<[(PhysAddr, usize); 2], Fault> {
         let too_wide = Fault::Mmu(MmuFault {
             code: exception::ADDRESS_SIZE,
             va,
@@ -194,7 +194,7 @@ impl Context<'_> {
     /// Reads at most a page.
     fn read(&mut self, va: u64, out: &mut [u8]) -> Result<(), Fault> {
         let mut rest = out;
-        for (pa, len) in self.pieces(va, rest.len(), Access::Read)? {
+        for (pa, len) in self.split_pages(va, rest.len(), Access::Read)? {
             let (now, later) = rest.split_at_mut(len);
             if len > 0 {
                 let fault = Fault::Bus {
@@ -203,7 +203,7 @@ impl Context<'_> {
                     access: Access::Read,
                 };
                 self.memory.read(pa, now).map_err(|_| fault)?;
-                self.watch.read(pa.0, len);
+                self.job_trace.read(pa.0, len);
             }
             rest = later;
         }
@@ -213,7 +213,7 @@ impl Context<'_> {
     /// Writes at most a page.
     fn write(&mut self, va: u64, bytes: &[u8]) -> Result<(), Fault> {
         let mut rest = bytes;
-        for (pa, len) in self.pieces(va, rest.len(), Access::Write)? {
+        for (pa, len) in self.split_pages(va, rest.len(), Access::Write)? {
             let (now, later) = rest.split_at(len);
             if len > 0 {
                 self.memory.write(pa, now).map_err(|e| {
@@ -226,7 +226,7 @@ impl Context<'_> {
                         access: Access::Write,
                     }
                 })?;
-                self.watch.wrote(self.place, self.ending, pa.0, len);
+                self.job_trace.job_write(self.location, self.writes_status, pa.0, len);
             }
             rest = later;
         }
@@ -254,7 +254,7 @@ impl Context<'_> {
     }
 
     /// Runs one job.
-    fn job(&mut self, va: u64, header: &JobHeader, run: &mut Run) -> Result<Shaded, Broken> {
+    fn job(&mut self, va: u64, header: &JobHeader, run: &mut ChainRun) -> Result<ShaderResult, JobFailure> {
         let Some(kind) = header.kind() else {
             return Err(Fault::Job(exception::DATA_INVALID).into());
         };
@@ -263,10 +263,10 @@ impl Context<'_> {
         }
         let after = va.wrapping_add(HEADER_BYTES as u64);
         match kind {
-            JobType::Null => return Ok(Shaded::default()),
+            JobType::Null => return Ok(ShaderResult::default()),
             JobType::WriteValue => {
                 self.write_value(va)?;
-                return Ok(Shaded::default());
+                return Ok(ShaderResult::default());
             }
             JobType::CacheFlush => {
                 let mut payload = [0; 8];
@@ -274,7 +274,7 @@ impl Context<'_> {
                 let flush = CacheFlush::unpack(word(&payload, 0), word(&payload, 1));
                 // Caches are not modelled, so that memory is always clean; the flush itself is counted.
                 run.flushes += u32::from(flush.clean_l2 || flush.invalidate_l2);
-                return Ok(Shaded::default());
+                return Ok(ShaderResult::default());
             }
             _ => {}
         }
@@ -295,15 +295,15 @@ impl Context<'_> {
             SHADER_PAYLOAD
         };
         self.read(after, payload.get_mut(..bytes).unwrap_or(&mut []))?;
-        Ok(Shaded {
+        Ok(ShaderResult {
             computed: Some(false),
             reason: None,
         })
     }
 
     /// Runs a compute job's shader.
-    fn compute(&mut self, va: u64, stats: &mut Stats) -> Result<Shaded, Broken> {
-        let terms = job::Terms {
+    fn compute(&mut self, va: u64, stats: &mut Stats) -> Result<ShaderResult, JobFailure> {
+        let terms = job::ComputeParams {
             translation: self.translation,
             model: self.model,
             budget: Budget {
@@ -313,42 +313,42 @@ impl Context<'_> {
             progress: self.progress,
             clock: [self.timestamp, self.cycles],
         };
-        let (end, begun) = match &mut *self.watch {
-            Watch::Writers(writers) => {
+        let (end, begun) = match &mut *self.job_trace {
+            JobTrace::Writers(writers) => {
                 let ran = job::run::<LastWriters>(self.memory, va, terms);
-                let (end, begun, trace) = taken(ran, stats, self.anomalies);
-                writers.job(self.place, trace);
+                let (end, begun, trace) = add_compute_run(ran, stats, self.anomalies);
+                writers.add_job(self.location, trace);
                 (end, begun)
             }
-            Watch::Flows(flows) => {
-                let ran = job::run::<Touches>(self.memory, va, terms);
-                let (end, begun, touches) = taken(ran, stats, self.anomalies);
-                flows.job(&touches);
+            JobTrace::Flows(flows) => {
+                let ran = job::run::<JobAccesses>(self.memory, va, terms);
+                let (end, begun, touches) = add_compute_run(ran, stats, self.anomalies);
+                flows.add_job(&touches);
                 (end, begun)
             }
-            Watch::Thread(thread) if thread.is_at(self.place) => {
-                thread.found = Some(follow::follow(self.memory, va, terms, self.place, &thread.wanted));
+            JobTrace::Thread(thread) if thread.is_target(self.location) => {
+                thread.result = Some(follow::follow(self.memory, va, terms, self.location, &thread.query));
                 // Nothing behind it is wanted.
-                return Err(Broken {
-                    end: End::Hang,
+                return Err(JobFailure {
+                    end: ChainResult::Hang,
                     reason: None,
                 });
             }
-            Watch::Nothing | Watch::Thread(_) => {
-                let (end, begun, Untraced) = taken(job::run(self.memory, va, terms), stats, self.anomalies);
+            JobTrace::Off | JobTrace::Thread(_) => {
+                let (end, begun, NoTrace) = add_compute_run(job::run(self.memory, va, terms), stats, self.anomalies);
                 (end, begun)
             }
         };
         match end {
-            Ended::Computed => Ok(Shaded {
+            ComputeEnd::Computed => Ok(ShaderResult {
                 computed: Some(true),
                 reason: None,
             }),
-            Ended::NotRun(reason) => Ok(Shaded {
+            ComputeEnd::NotRun(reason) => Ok(ShaderResult {
                 computed: Some(false),
                 reason: Some(reason),
             }),
-            Ended::Stopped(stop) => Err(stopped(stop, self.budget, begun)),
+            ComputeEnd::Stopped(stop) => Err(job_failure(stop, self.budget, begun)),
         }
     }
 
@@ -360,19 +360,19 @@ impl Context<'_> {
         let mut words = [0; 16];
         words[..4].copy_from_slice(&u32::from(code).to_le_bytes());
         words[8..].copy_from_slice(&address.to_le_bytes());
-        self.ending = true;
+        self.writes_status = true;
         let written = self.write(va, &words);
-        self.ending = false;
+        self.writes_status = false;
         written
     }
 
     /// Runs the chain.
-    pub(crate) fn run(mut self) -> Run {
-        let mut run = Run {
+    pub(crate) fn run(mut self) -> ChainRun {
+        let mut run = ChainRun {
             reports: Vec::new(),
             head: self.head,
             tail: self.head,
-            end: End::Done,
+            end: ChainResult::Done,
             flushes: 0,
             stats: Stats::default(),
         };
@@ -382,14 +382,14 @@ impl Context<'_> {
         while va != 0 {
             run.head = va;
             run.tail = va;
-            self.place.va = va;
-            self.place.position = seen.len() as u32;
+            self.location.va = va;
+            self.location.position = seen.len() as u32;
             if seen.len() >= MAX_JOBS || !seen.insert(va) {
-                run.end = End::Hang;
+                run.end = ChainResult::Hang;
                 return run;
             }
             if self.progress.is_some_and(|p| p.check().is_err()) {
-                run.end = End::Hang;
+                run.end = ChainResult::Hang;
                 return run;
             }
             let mut bytes = [0; HEADER_BYTES];
@@ -399,7 +399,7 @@ impl Context<'_> {
                 Err(Fault::Job(exception::CONFIG))
             };
             let header = JobHeader::read(&bytes);
-            let result = fetched.map_err(Broken::from).and_then(|()| {
+            let result = fetched.map_err(JobFailure::from).and_then(|()| {
                 // Jobs run in the order of the chain, so that what came before is done.
                 let unmet = [header.dep1, header.dep2]
                     .iter()
@@ -407,12 +407,12 @@ impl Context<'_> {
                     .count();
                 self.anomalies.unmet_dependencies += unmet as u64;
                 let shaded = self.job(va, &header, &mut run)?;
-                if let Watch::Thread(thread) = &mut *self.watch
-                    && thread.is_at(self.place)
+                if let JobTrace::Thread(thread) = &mut *self.job_trace
+                    && thread.is_target(self.location)
                 {
                     let kind = header.kind().map_or("unknown", JobType::name);
-                    thread.found = Some(Err(DebugError::no_shader(
-                        self.place,
+                    thread.result = Some(Err(DebugError::no_shader(
+                        self.location,
                         format!("the job is of type {kind}, and runs no shader here"),
                     )));
                 }
@@ -421,17 +421,17 @@ impl Context<'_> {
             });
             let (status, shaded) = match result {
                 Ok(shaded) => (exception::DONE, shaded),
-                Err(Broken { end, reason }) => {
+                Err(JobFailure { end, reason }) => {
                     run.end = end;
                     let status = match end {
-                        End::Failed(fault) => {
+                        ChainResult::Failed(fault) => {
                             // The report of a job whose header cannot be written goes to the slot alone.
                             let _unwritable = self.end_job(va, fault.code(), fault.address());
                             fault.code()
                         }
-                        End::Done | End::Hang => exception::ACTIVE,
+                        ChainResult::Done | ChainResult::Hang => exception::ACTIVE,
                     };
-                    (status, Shaded { computed: None, reason })
+                    (status, ShaderResult { computed: None, reason })
                 }
             };
             run.reports.push(JobReport {
@@ -441,7 +441,7 @@ impl Context<'_> {
                 computed: shaded.computed,
                 reason: shaded.reason,
             });
-            if run.end != End::Done {
+            if run.end != ChainResult::Done {
                 return run;
             }
             done.insert(header.index);

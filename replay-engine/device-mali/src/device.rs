@@ -2,20 +2,20 @@
 
 use crate::address_space::AddressSpace;
 use crate::anomalies::Anomalies;
-use crate::chain::{Context, End};
+use crate::chain::{ChainContext, ChainResult};
 use crate::compute::stop::{Budget, Stats};
 use crate::counters::timestamp;
-use crate::debug::watch::Watch;
-use crate::debug::writers::Place;
+use crate::debug::job_trace::JobTrace;
+use crate::debug::writers::JobLocation;
 use crate::fault::Fault;
 use crate::gpu_control::GpuControl;
 use crate::interrupts::IrqBlock;
 use crate::job_slot::{self, JobSlot};
 use crate::memory::{ArenaMemory, MemoryError};
+use crate::mmio::MmioResult;
 use crate::model::{Model, ModelData};
 use crate::power::{Domain, Power};
 use crate::registers::{WINDOW, exception, gpu};
-use crate::window::Met;
 use replay_core::{Device, DeviceError, WaitResult};
 use replay_engine::device::{Arena, Board, BoardError, Containment, DeviceInfo, JobReport, space};
 use trace_core::PhysAddr;
@@ -24,7 +24,7 @@ use trace_core::recording::{InterruptLine, Page};
 
 /// Virtual time of a register access, ns.
 const ACCESS_NS: u64 = 250;
-/// Most reports kept until somebody fetches them.
+/// Maximum number of reports kept until somebody fetches them.
 const MAX_REPORTS: usize = 1 << 20;
 /// Units of each kind that the register window has room for.
 pub(crate) const UNITS: usize = 16;
@@ -45,14 +45,14 @@ enum Unit {
 
 /// What shaders did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Work {
+pub struct WorkStats {
     /// Clauses, one for each wave of 32 threads that executed it.
     pub clauses: u64,
     /// Operations, one for each active lane.
     pub lane_ops: u64,
 }
 
-impl Work {
+impl WorkStats {
     fn add(&mut self, stats: Stats) {
         self.clauses = self.clauses.saturating_add(stats.clauses);
         self.lane_ops = self.lane_ops.saturating_add(stats.lane_ops);
@@ -79,9 +79,9 @@ pub struct SoftwareMali {
     budget: Budget,
     /// Of what is under way.
     progress: Option<Progress>,
-    work: Work,
+    work: WorkStats,
     /// What is watched of its jobs.
-    pub(crate) watching: Watch,
+    pub(crate) job_trace: JobTrace,
 }
 
 /// The software device of this name (`mali-g71`), or `None`.
@@ -117,8 +117,8 @@ impl SoftwareMali {
             anomalies: Anomalies::default(),
             budget: model.budget,
             progress: None,
-            work: Work::default(),
-            watching: Watch::default(),
+            work: WorkStats::default(),
+            job_trace: JobTrace::default(),
         }
     }
 
@@ -131,7 +131,7 @@ impl SoftwareMali {
 
     /// What shaders did since power-on.
     #[must_use]
-    pub fn work(&self) -> Work {
+    pub fn work(&self) -> WorkStats {
         self.work
     }
 
@@ -149,7 +149,7 @@ impl SoftwareMali {
 
     /// Interrupt lines that are raised, bit `n` for line `n` of [`InterruptLine`].
     #[must_use]
-    pub fn lines(&self) -> u32 {
+    pub fn raised_lines(&self) -> u32 {
         let line = |block: IrqBlock, line: InterruptLine| u32::from(block.status() != 0) << line as u32;
         line(self.job_irq, InterruptLine::Job)
             | line(self.mmu_irq, InterruptLine::Mmu)
@@ -214,9 +214,9 @@ impl SoftwareMali {
                 (job_slot::Work::Idle, code, true)
             }
             job_slot::Work::Chain(_) => match self.run_chain(n, &slot, at) {
-                End::Done => (job_slot::Work::Idle, exception::DONE, false),
-                End::Hang => (job_slot::Work::Hung, exception::ACTIVE, false),
-                End::Failed(fault) => {
+                ChainResult::Done => (job_slot::Work::Idle, exception::DONE, false),
+                ChainResult::Hang => (job_slot::Work::Hung, exception::ACTIVE, false),
+                ChainResult::Failed(fault) => {
                     self.raise_fault(&slot, &fault);
                     (job_slot::Work::Idle, fault.code(), true)
                 }
@@ -233,17 +233,17 @@ impl SoftwareMali {
         }
     }
 
-    fn run_chain(&mut self, n: usize, slot: &JobSlot, at: u64) -> End {
+    fn run_chain(&mut self, n: usize, slot: &JobSlot, at: u64) -> ChainResult {
         // What was wanted is known: the run need not go on.
-        if self.watching.is_over() {
-            return End::Hang;
+        if self.job_trace.is_complete() {
+            return ChainResult::Hang;
         }
-        let end = self.run_watched(n, slot, at);
-        self.watching.chain_ended(&self.memory);
+        let end = self.run_traced(n, slot, at);
+        self.job_trace.chain_ended(&self.memory);
         end
     }
 
-    fn run_watched(&mut self, n: usize, slot: &JobSlot, at: u64) -> End {
+    fn run_traced(&mut self, n: usize, slot: &JobSlot, at: u64) -> ChainResult {
         let setup = slot.current;
         let number = setup.address_space();
         let Some(space) = self
@@ -251,13 +251,13 @@ impl SoftwareMali {
             .get(number)
             .filter(|_| self.model.as_present >> number & 1 != 0)
         else {
-            return End::Failed(Fault::Job(exception::CONFIG));
+            return ChainResult::Failed(Fault::Job(exception::CONFIG));
         };
         if self.power.ready(Domain::L2) == 0 {
-            return End::Failed(Fault::Job(exception::POWER));
+            return ChainResult::Failed(Fault::Job(exception::POWER));
         }
         let affinity = setup.affinity & self.model.shader_present;
-        let context = Context {
+        let context = ChainContext {
             translation: space.translation(),
             memory: &mut self.memory,
             anomalies: &mut self.anomalies,
@@ -271,20 +271,20 @@ impl SoftwareMali {
             model: self.model,
             budget: self.budget,
             progress: self.progress.as_ref(),
-            place: Place {
-                chain: self.watching.chains(),
+            location: JobLocation {
+                chain: self.job_trace.chains(),
                 position: 0,
                 va: setup.head,
             },
-            watch: &mut self.watching,
-            ending: false,
+            job_trace: &mut self.job_trace,
+            writes_status: false,
         };
         let run = context.run();
         if let Some(slot) = self.slots.get_mut(n) {
             slot.head = run.head;
             slot.tail = run.tail;
         }
-        for _ in 0..run.flushes + u32::from(run.end == End::Done && setup.flushes_at_end()) {
+        for _ in 0..run.flushes + u32::from(run.end == ChainResult::Done && setup.flushes_at_end()) {
             self.gpu.count_flush();
         }
         self.work.add(run.stats);
@@ -353,7 +353,7 @@ impl SoftwareMali {
         arena.end().saturating_sub(arena.base.0)
     }
 
-    fn in_arena(&self, offset: u64) -> PhysAddr {
+    fn arena_address(&self, offset: u64) -> PhysAddr {
         PhysAddr(self.memory.arena().base.0.saturating_add(offset))
     }
 }
@@ -365,18 +365,18 @@ impl Device for SoftwareMali {
             let mut bytes = [0; 8];
             let part = bytes.get_mut(..usize::from(width)).ok_or(DeviceError::OutOfRange)?;
             self.memory
-                .read(self.in_arena(offset), part)
+                .read(self.arena_address(offset), part)
                 .map_err(|_| DeviceError::OutOfRange)?;
             return Ok(u64::from_le_bytes(bytes));
         }
         self.now = self.now.saturating_add(ACCESS_NS);
-        Ok(u64::from(match self.read_met(offset as u32) {
-            Met::Value(v) => v,
-            Met::WriteOnly => {
+        Ok(u64::from(match self.read_register(offset as u32) {
+            MmioResult::Value(v) => v,
+            MmioResult::WriteOnly => {
                 self.anomalies.write_only_reads += 1;
                 0
             }
-            Met::Hole | Met::ReadOnly | Met::Done => {
+            MmioResult::Hole | MmioResult::ReadOnly | MmioResult::Done => {
                 self.anomalies.hole_reads += 1;
                 0
             }
@@ -388,18 +388,18 @@ impl Device for SoftwareMali {
         if space == space::ARENA {
             let bytes = value.to_le_bytes();
             let part = bytes.get(..usize::from(width)).ok_or(DeviceError::OutOfRange)?;
-            match self.memory.write(self.in_arena(offset), part) {
-                Ok(()) => self.watching.cpu(self.in_arena(offset).0, part.len()),
+            match self.memory.write(self.arena_address(offset), part) {
+                Ok(()) => self.job_trace.cpu_write(self.arena_address(offset).0, part.len()),
                 Err(MemoryError::Full) => self.anomalies.memory_refused += 1,
                 Err(MemoryError::Outside) => return Err(DeviceError::OutOfRange),
             }
             return Ok(());
         }
         self.now = self.now.saturating_add(ACCESS_NS);
-        match self.write_met(offset as u32, value as u32) {
-            Met::Done | Met::Value(_) => {}
-            Met::ReadOnly => self.anomalies.read_only_writes += 1,
-            Met::Hole | Met::WriteOnly => self.anomalies.hole_writes += 1,
+        match self.write_register(offset as u32, value as u32) {
+            MmioResult::Done | MmioResult::Value(_) => {}
+            MmioResult::ReadOnly => self.anomalies.read_only_writes += 1,
+            MmioResult::Hole | MmioResult::WriteOnly => self.anomalies.hole_writes += 1,
         }
         Ok(())
     }
@@ -408,7 +408,7 @@ impl Device for SoftwareMali {
         let deadline = self.now.saturating_add(limit_ns);
         loop {
             self.complete_due();
-            let raised = self.lines();
+            let raised = self.raised_lines();
             if raised & lines != 0 {
                 return Ok(WaitResult::Raised { lines: raised });
             }
@@ -438,7 +438,7 @@ impl Device for SoftwareMali {
     }
 }
 
-fn refused(e: &MemoryError, frame: u64) -> BoardError {
+fn board_error(e: &MemoryError, frame: u64) -> BoardError {
     match e {
         MemoryError::Outside => BoardError::OutsideArena { frame },
         MemoryError::Full => BoardError::Failed("the plan needs more memory than the device may keep".to_owned()),
@@ -469,12 +469,12 @@ impl Board for SoftwareMali {
         self.reset_units();
         self.reports.clear();
         self.anomalies = Anomalies::default();
-        self.work = Work::default();
+        self.work = WorkStats::default();
         Ok(())
     }
 
     fn store_page(&mut self, frame: u64, page: &Page) -> Result<(), BoardError> {
-        self.memory.store(frame, page).map_err(|e| refused(&e, frame))
+        self.memory.store(frame, page).map_err(|e| board_error(&e, frame))
     }
 
     fn store_bytes(&mut self, at: PhysAddr, bytes: &[u8]) -> Result<(), BoardError> {
@@ -482,8 +482,8 @@ impl Board for SoftwareMali {
             Ok(page) if at.in_page() == 0 => self.memory.store(at.frame(), page),
             _ => self.memory.write(at, bytes),
         };
-        stored.map_err(|e| refused(&e, at.frame()))?;
-        self.watching.cpu(at.0, bytes.len());
+        stored.map_err(|e| board_error(&e, at.frame()))?;
+        self.job_trace.cpu_write(at.0, bytes.len());
         Ok(())
     }
 

@@ -95,7 +95,7 @@ impl GpuControl {
     }
 
     /// Keeps a value where the register is of that kind.
-    pub(crate) fn keep(&mut self, offset: u32, value: u32) -> bool {
+    pub(crate) fn write_register(&mut self, offset: u32, value: u32) -> bool {
         if offset == gpu::L2_MMU_CONFIG {
             self.l2_mmu_config = value;
             return true;
@@ -221,7 +221,7 @@ mod tests {
     fn a_reset_clears_state_at_once_and_reports_later() {
         let mut g = GpuControl::new(Model::G71.data());
         assert_eq!(g.read(gpu::COHERENCY_FEATURES, 0), Some(3));
-        assert!(g.keep(0xf00, 4));
+        assert!(g.write_register(0xf00, 4));
         g.irq.mask = 0x10581;
         assert_eq!(g.command(1, 1000), Effect::Reset);
         assert_eq!(g.read(0xf00, 1000), Some(0));

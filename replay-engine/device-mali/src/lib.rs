@@ -8,6 +8,7 @@
 
 mod address_space;
 mod anomalies;
+pub mod bench_support;
 mod chain;
 mod compute;
 mod counters;
@@ -17,17 +18,16 @@ mod fault;
 mod gpu_control;
 mod interrupts;
 mod job_slot;
-pub mod lab;
 mod memory;
+mod mmio;
 mod model;
 mod power;
 mod registers;
 mod shader;
 pub mod texture;
-mod window;
 
 pub use anomalies::Anomalies;
 pub use compute::stop::Budget;
-pub use device::{SoftwareMali, Work, factory};
+pub use device::{SoftwareMali, WorkStats, factory};
 pub use memory::ArenaMemory;
 pub use model::{Model, ModelData};

@@ -5,7 +5,8 @@ use replay_engine::device::Arena;
 use trace_core::recording::{Page, ZERO_PAGE};
 use trace_core::{PAGE_SIZE, PhysAddr};
 
-/// Most frames that the device keeps contents of: 1 GiB. A plan that writes more than this is refused the rest.
+/// Maximum number of frames that the device keeps contents of: 1 GiB. A plan that writes more than this is refused the
+/// rest.
 pub(crate) const MAX_BACKED_FRAMES: usize = 1 << 18;
 
 /// Why an access to the arena could not be made.
@@ -54,7 +55,7 @@ impl ArenaMemory {
     }
 
     /// How many frames hold something.
-    pub(crate) fn backed(&self) -> usize {
+    pub(crate) fn backed_count(&self) -> usize {
         self.frames.len()
     }
 
@@ -103,7 +104,7 @@ impl ArenaMemory {
     }
 
     /// How many more frames may come to hold something.
-    pub(crate) fn room(&self) -> usize {
+    pub(crate) fn free_frames(&self) -> usize {
         self.max_frames.saturating_sub(self.frames.len())
     }
 
@@ -118,7 +119,7 @@ impl ArenaMemory {
         if !self.has_frame(frame) {
             return Err(MemoryError::Outside);
         }
-        if !self.is_backed(frame) && self.room() == 0 {
+        if !self.is_backed(frame) && self.free_frames() == 0 {
             return Err(MemoryError::Full);
         }
         Ok(self.frames.insert(frame, page))
@@ -126,7 +127,7 @@ impl ArenaMemory {
 
     /// Sets the most frames that may hold something.
     #[cfg(test)]
-    pub(crate) fn limit(&mut self, frames: usize) {
+    pub(crate) fn set_max_frames(&mut self, frames: usize) {
         self.max_frames = frames;
     }
 

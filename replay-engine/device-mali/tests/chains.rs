@@ -372,7 +372,7 @@ fn translation_faults_name_code_address_and_access() {
         b.value_job(0, to, WriteKind::Zero, 0);
         assert_eq!(b.run(CHAIN), 0x2_0000);
         assert_eq!(b.read(JS1 + 0x24), code);
-        assert_eq!(b.0.lines(), 2, "the MMU's line");
+        assert_eq!(b.0.raised_lines(), 2, "the MMU's line");
         assert_eq!(b.read(0x200c), 1);
         assert_eq!(b.read(AS0 + 0x1c), code | access << 8);
         assert_eq!(b.read(AS0 + 0x20) | b.read(AS0 + 0x24) << 32, to);
@@ -380,7 +380,7 @@ fn translation_faults_name_code_address_and_access() {
         assert_eq!((b.get(CHAIN) & 0xff, b.get(CHAIN + 8)), (code, to));
         assert_eq!(b.only_report().status, code as u8);
         b.write(0x2004, 1);
-        assert_eq!(b.0.lines(), 0);
+        assert_eq!(b.0.raised_lines(), 0);
     }
     let mut b = Bench::new();
     assert_eq!(b.run(NOT_MAPPED), 0x2_0000);

@@ -12,44 +12,45 @@ mod common;
 use common::sample;
 use device_mali::Model;
 use device_mali::debug::{
-    DebugError, Followed, MOST_STEPS, Thread, ThreadEnd, Wanted, Writer, follow, model_of, plan, trace, trace_page,
+    DebugError, MAX_STEPS, Thread, ThreadEnd, ThreadQuery, ThreadTrace, Writer, compile_plan, follow,
+    model_for_recording, trace, trace_page,
 };
 use replay_engine::plan::{Compiled, Edits};
 use trace_core::progress::Progress;
 use trace_core::recording::Buffer;
 use trace_core::{GpuVa, Recording};
 
-struct Of {
+struct DebugFixture {
     recording: Recording,
     compiled: Compiled,
     model: Model,
 }
 
-fn of(name: &str) -> Of {
+fn load_fixture(name: &str) -> DebugFixture {
     let recording = sample(name);
-    let model = model_of(&recording).expect("a model of its GPU");
-    let compiled = plan(&recording, &Edits::default(), model, &Progress::new()).unwrap();
-    Of {
+    let model = model_for_recording(&recording).expect("a model of its GPU");
+    let compiled = compile_plan(&recording, &Edits::default(), model, &Progress::new()).unwrap();
+    DebugFixture {
         recording,
         compiled,
         model,
     }
 }
 
-fn wanted(chain: u32, workgroup: u32, thread: u32) -> Wanted {
-    Wanted {
+fn wanted(chain: u32, workgroup: u32, thread: u32) -> ThreadQuery {
+    ThreadQuery {
         chain,
         position: 0,
         workgroup: [workgroup, 0, 0],
         thread: Thread::Number(thread),
         from: 0,
-        most: MOST_STEPS,
+        max_steps: MAX_STEPS,
         mark: None,
     }
 }
 
-impl Of {
-    fn follow(&self, wanted: Wanted) -> Result<Followed, DebugError> {
+impl DebugFixture {
+    fn follow(&self, wanted: ThreadQuery) -> Result<ThreadTrace, DebugError> {
         follow(&self.compiled, self.model, wanted, &Progress::new())
     }
 
@@ -70,12 +71,12 @@ impl Of {
 
 #[test]
 fn a_thread_of_vecadd_reads_two_numbers_and_writes_their_sum() {
-    let of = of("vecadd.kine");
+    let of = load_fixture("vecadd.kine");
     let out = of.buffer("c");
     for (group, thread) in [(0, 0), (0, 5), (1, 3)] {
         let f = of.follow(wanted(0, group, thread)).unwrap();
         assert_eq!(f.end, ThreadEnd::Ended);
-        assert!(f.is_whole() && f.steps.len() == 3, "{:?}", f.steps);
+        assert!(f.is_complete() && f.steps.len() == 3, "{:?}", f.steps);
         let n = u64::from(group * f.size[0] + thread);
         let all: Vec<_> = (0..f.steps.len()).flat_map(|s| f.accesses(s)).collect();
         let reads: Vec<f32> = all
@@ -97,9 +98,9 @@ fn a_thread_of_vecadd_reads_two_numbers_and_writes_their_sum() {
 
 #[test]
 fn registers_are_those_of_the_changes_whichever_way_one_goes() {
-    let of = of("matmul.kine");
+    let of = load_fixture("matmul.kine");
     let f = of.follow(wanted(0, 0, 9)).unwrap();
-    assert!(f.is_whole() && f.steps.len() > 100, "{} steps", f.steps.len());
+    assert!(f.is_complete() && f.steps.len() > 100, "{} steps", f.steps.len());
     let mut now = f.registers(0);
     for step in 0..f.steps.len() {
         assert_eq!(f.registers(step), now, "{step}");
@@ -122,14 +123,14 @@ fn registers_are_those_of_the_changes_whichever_way_one_goes() {
 
 #[test]
 fn a_part_of_a_long_run_is_the_same_as_in_the_whole() {
-    let of = of("matmul.kine");
+    let of = load_fixture("matmul.kine");
     let whole = of.follow(wanted(0, 1, 2)).unwrap();
     let n = whole.steps.len();
     let (from, most) = (n as u64 / 2, 7);
     let part = of
-        .follow(Wanted {
+        .follow(ThreadQuery {
             from,
-            most,
+            max_steps: most,
             ..wanted(0, 1, 2)
         })
         .unwrap();
@@ -137,7 +138,7 @@ fn a_part_of_a_long_run_is_the_same_as_in_the_whole() {
         (part.executed, part.steps.len(), part.from),
         (whole.executed, most, from)
     );
-    assert!(!part.is_whole());
+    assert!(!part.is_complete());
     for step in 0..most {
         let there = step + from as usize;
         assert_eq!(part.steps[step].clause, whole.steps[there].clause);
@@ -150,10 +151,10 @@ fn a_part_of_a_long_run_is_the_same_as_in_the_whole() {
 #[test]
 fn memory_is_as_the_job_found_it() {
     // The second job reads what the first one wrote.
-    let of = of("twopass.kine");
+    let of = load_fixture("twopass.kine");
     let (first, second) = (of.follow(wanted(0, 0, 1)).unwrap(), of.follow(wanted(1, 0, 1)).unwrap());
     assert_ne!(first.shader, second.shader);
-    let accesses = |f: &Followed, write: bool| -> Vec<(u64, u128)> {
+    let accesses = |f: &ThreadTrace, write: bool| -> Vec<(u64, u128)> {
         (0..f.steps.len())
             .flat_map(|s| f.accesses(s).to_vec())
             .filter(|a| a.write == write)
@@ -167,22 +168,22 @@ fn memory_is_as_the_job_found_it() {
 
 #[test]
 fn what_is_not_there_is_told() {
-    let of = of("vecadd.kine");
-    let told = |w: Wanted| of.follow(w).unwrap_err().to_string();
+    let of = load_fixture("vecadd.kine");
+    let told = |w: ThreadQuery| of.follow(w).unwrap_err().to_string();
     let e = told(wanted(0, 1 << 20, 0));
     assert!(e.contains("no workgroup [1048576, 0, 0]"), "{e}");
     let e = told(wanted(0, 0, 1 << 20));
     assert!(e.contains("there is no thread"), "{e}");
     let e = told(wanted(7, 0, 0));
     assert!(e.contains("did not come to job 7"), "{e}");
-    let value = self::of("write-value.kine");
+    let value = load_fixture("write-value.kine");
     let e = value.follow(wanted(0, 0, 0)).unwrap_err().to_string();
     assert!(e.contains("of type write-value, and runs no shader"), "{e}");
 }
 
 #[test]
 fn the_last_writer_of_a_byte_reaches_inside_jobs() {
-    let of = of("vecadd.kine");
+    let of = load_fixture("vecadd.kine");
     let traced = trace(&of.compiled, of.model, &Progress::new()).unwrap();
     let f = of.follow(wanted(0, 0, 0)).unwrap();
     let (a, c) = (of.buffer("a"), of.buffer("c"));
@@ -217,7 +218,7 @@ fn the_last_writer_of_a_byte_reaches_inside_jobs() {
 
 #[test]
 fn a_job_that_writes_a_value_is_named_as_such() {
-    let of = of("write-value.kine");
+    let of = load_fixture("write-value.kine");
     let traced = trace(&of.compiled, of.model, &Progress::new()).unwrap();
     let mut found = 0;
     for b in &of.recording.facts.buffers {
@@ -244,7 +245,7 @@ fn a_byte_that_nobody_wrote_is_as_it_was_at_the_start() {
         ),
         ("digits.kine", [0xa00_0000..0xa02_c000, 0..0]),
     ] {
-        let of = of(name);
+        let of = load_fixture(name);
         let traced = trace(&of.compiled, of.model, &Progress::new()).unwrap();
         let at_start = |pa: u64| {
             let pages = &of.compiled.plan.pages;
@@ -265,7 +266,7 @@ fn a_byte_that_nobody_wrote_is_as_it_was_at_the_start() {
 
 #[test]
 fn tracing_changes_no_result_and_the_marked_write_is_found() {
-    let of = of("histogram.kine");
+    let of = load_fixture("histogram.kine");
     let traced = trace(&of.compiled, of.model, &Progress::new()).unwrap();
     let plain = common::play(&of.compiled);
     assert_eq!(traced.outcome.fingerprint, plain.fingerprint);
@@ -279,17 +280,17 @@ fn tracing_changes_no_result_and_the_marked_write_is_found() {
         panic!("written by a shader");
     };
     let f = of
-        .follow(Wanted {
+        .follow(ThreadQuery {
             chain: place.chain,
             position: place.position,
             workgroup: shown.workgroup,
             thread: Thread::Number(shown.thread),
             from: 0,
-            most: MOST_STEPS,
+            max_steps: MAX_STEPS,
             mark: Some(at.0),
         })
         .unwrap();
-    let step = usize::try_from(f.marked.expect("the write is found")).unwrap();
+    let step = usize::try_from(f.marked_step.expect("the write is found")).unwrap();
     assert_eq!(f.steps[step].clause, shown.clause);
     let [read, write] = f.accesses(step) else {
         panic!("{:?}", f.accesses(step));
@@ -301,14 +302,14 @@ fn tracing_changes_no_result_and_the_marked_write_is_found() {
 /// The writers of one page alone are those that the whole run tells, and no more than the page has bytes.
 #[test]
 fn the_writers_of_one_page_are_those_of_the_whole_run() {
-    let of = of("conv3x3.kine");
+    let of = load_fixture("conv3x3.kine");
     let whole = trace(&of.compiled, of.model, &Progress::new()).unwrap();
     let buffers = of.recording.facts.buffers.clone();
     let mut shaders = 0;
     for b in &buffers {
-        let page = whole.place(b.address_space, b.va).unwrap();
+        let page = whole.physical_address(b.address_space, b.va).unwrap();
         let one = trace_page(&of.compiled, of.model, page, &Progress::new()).unwrap();
-        assert!(one.writers() <= 4096, "{}", one.writers());
+        assert!(one.writer_count() <= 4096, "{}", one.writer_count());
         let last = (b.bytes - 1).min(4095 - b.va.0 % 4096);
         for at in [0, 1, 5, last / 2, last] {
             let va = GpuVa(b.va.0 + at);

@@ -35,7 +35,7 @@ fn text(clause: &Clause) -> String {
 /// What a clause does in the executor.
 fn execute(clause: &Clause, lanes: &[[u32; 64]], push: &[u64]) -> Result<Vec<[u32; 64]>, String> {
     let mut registers = lanes.to_vec();
-    device_mali::lab::run_clause(&code(clause), &mut registers, push)?;
+    device_mali::bench_support::run_clause(&code(clause), &mut registers, push)?;
     Ok(registers)
 }
 

@@ -115,7 +115,7 @@ proptest! {
         only_the_arena(&a);
         a.reset().unwrap();
         prop_assert!(a.memory().backed_frames().is_empty());
-        prop_assert_eq!((a.lines(), a.now_ns()), (0, 0));
+        prop_assert_eq!((a.raised_lines(), a.now_ns()), (0, 0));
     }
 
     #[test]

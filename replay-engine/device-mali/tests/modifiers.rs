@@ -298,9 +298,11 @@ enum Outcome {
 fn outcome(i: &Instruction, lanes: &[[u32; 64]]) -> Outcome {
     let code = clause(i).pack().unwrap().concat();
     let mut registers = lanes.to_vec();
-    match device_mali::lab::run_clause(&code, &mut registers, &[]) {
+    match device_mali::bench_support::run_clause(&code, &mut registers, &[]) {
         Ok(()) => Outcome::Gives(registers.iter().map(|r| r[5]).collect()),
-        Err(why) if why == "it sends a message" => Outcome::Sends(device_mali::lab::executable(&code, &[]).unwrap()),
+        Err(why) if why == "it sends a message" => {
+            Outcome::Sends(device_mali::bench_support::format_clause(&code, &[]).unwrap())
+        }
         Err(why) => Outcome::Refused(why),
     }
 }
@@ -454,7 +456,7 @@ fn what_a_header_asks_for_is_executed_or_refused_by_name() {
         let mut c = generate::alone(generate::nop(Unit::Fma), generate::nop(Unit::Add), false, 0);
         c.header = Header { bits };
         let code = c.pack().unwrap().concat();
-        device_mali::lab::executable(&code, &[]).map(drop)
+        device_mali::bench_support::format_clause(&code, &[]).map(drop)
     };
     let refused = |why: &str| Err(why.to_owned());
     assert_eq!(alone(0), Ok(()));
@@ -481,7 +483,7 @@ fn a_sum_of_64_bits_needs_both_of_its_parts_and_no_message_beside_it() {
     let of = |unit: Unit, op: Op| Instruction::encodings(unit).find(|e| e.0 == op).unwrap().2;
     let run = |fma: u32, add: u32| {
         let code = generate::alone(fma, add, true, 0).pack().unwrap().concat();
-        device_mali::lab::executable(&code, &[]).map(drop)
+        device_mali::bench_support::format_clause(&code, &[]).map(drop)
     };
     let low = of(Unit::Fma, Op::ShaddxlI64);
     assert_eq!(run(low, of(Unit::Add, Op::ShaddxhI32)), Ok(()));

@@ -3,7 +3,7 @@
 
 use bifrost::pack::{Slots, clause, operation};
 use bifrost::{Header, Modifier, Op, Port3, Registers, Source, Unit, Value, WriteHalf};
-use device_mali::lab::run_clause;
+use device_mali::bench_support::run_clause;
 
 const LOW: Source = Source::Uniform { high: false };
 const HIGH: Source = Source::Uniform { high: true };

@@ -76,7 +76,7 @@ fn load(device: &mut SoftwareMali, folder: &Path) -> PhysAddr {
     PhysAddr(root)
 }
 
-struct Played {
+struct ReplayResult {
     compared: usize,
     matched: usize,
     interrupts: usize,
@@ -85,7 +85,7 @@ struct Played {
 }
 
 /// Plays a recording: writes as recorded, waits before an interrupt's handler, repeats reads of a busy status.
-fn play(folder: &Path, gap_ns: u64, prepare: impl Fn(&mut SoftwareMali, PhysAddr)) -> Played {
+fn play(folder: &Path, gap_ns: u64, prepare: impl Fn(&mut SoftwareMali, PhysAddr)) -> ReplayResult {
     let arena = Arena {
         base: PhysAddr(0),
         pages: 1 << 28,
@@ -159,7 +159,7 @@ fn play(folder: &Path, gap_ns: u64, prepare: impl Fn(&mut SoftwareMali, PhysAddr
             ));
         }
     }
-    Played {
+    ReplayResult {
         compared,
         matched,
         interrupts,

@@ -8,7 +8,7 @@ use device_mali::{Model, SoftwareMali};
 use replay_core::{Device, DeviceError, WaitResult};
 use replay_engine::device::{Board, BoardError, DeviceInfo, JobReport};
 use replay_engine::plan::{CompileOptions, Edits, PLAN_VERSION, Pace, Plan, RewriteKind, compile, text};
-use replay_engine::run::{Outcome, Uncomputed, Verdict, run};
+use replay_engine::run::{Outcome, UncomputedJobs, Verdict, run};
 use replay_engine::verify::{Reason, verify};
 use std::collections::{BTreeMap, BTreeSet};
 use trace_core::Recording;
@@ -117,7 +117,7 @@ fn a_run_in_which_no_job_ended_has_computed_nothing() {
     assert_eq!(o.verdict, Verdict::Failed);
     assert!(o.jobs.iter().all(|j| !j.done) && !o.jobs.is_empty());
     assert!(!o.computed, "nothing ran");
-    assert_eq!(o.uncomputed().unfinished as usize, o.jobs.len());
+    assert_eq!(o.count_uncomputed().unfinished as usize, o.jobs.len());
     // A run that breaks off before its jobs has not computed either, whether they need shaders or not.
     for name in ["conv3x3.kine", "write-value.kine"] {
         let mut short = compiled(&sample(name));
@@ -128,7 +128,7 @@ fn a_run_in_which_no_job_ended_has_computed_nothing() {
     // Nothing in this one needs a shader, and all of it ran.
     let o = play(&compiled(&sample("write-value.kine")));
     assert_eq!((o.verdict, o.computed), (Verdict::Match, true));
-    assert_eq!(o.uncomputed(), Uncomputed::default());
+    assert_eq!(o.count_uncomputed(), UncomputedJobs::default());
 }
 
 /// One changed value diverges at exactly that read and with that value, and nowhere else.
@@ -244,7 +244,7 @@ fn the_comparison_bites_in_alexnet() {
 fn a_status_of_0_that_nothing_acknowledges_is_an_ordinary_read() {
     let Some(r) = published("mnist") else { return };
     let map = RegisterMap::by_name("mali-jm").unwrap();
-    let of = |name: &str| map.named(name).unwrap().offset;
+    let of = |name: &str| map.find_by_name(name).unwrap().offset;
     let mut looks = 0;
     let with_looks = with_accesses(r.clone(), |_, mut a| {
         // Each look at the raw status that found nothing becomes one at the status.
@@ -453,14 +453,14 @@ fn the_recorded_pace_keeps_the_gaps() {
 }
 
 /// A board that stops answering, or loses its interrupts, at a chosen moment.
-struct Broken {
+struct FaultyDevice {
     inner: SoftwareMali,
     accesses_left: u64,
     no_interrupts: bool,
     resets: u32,
 }
 
-impl Device for Broken {
+impl Device for FaultyDevice {
     fn read(&mut self, space: u8, offset: u64, width: u8) -> Result<u64, DeviceError> {
         self.accesses_left = self.accesses_left.checked_sub(1).ok_or(DeviceError::Gone)?;
         self.inner.read(space, offset, width)
@@ -484,7 +484,7 @@ impl Device for Broken {
     }
 }
 
-impl Board for Broken {
+impl Board for FaultyDevice {
     fn info(&self) -> DeviceInfo {
         self.inner.info()
     }
@@ -503,8 +503,8 @@ impl Board for Broken {
     }
 }
 
-fn broken(accesses_left: u64, no_interrupts: bool) -> Broken {
-    Broken {
+fn broken(accesses_left: u64, no_interrupts: bool) -> FaultyDevice {
+    FaultyDevice {
         inner: SoftwareMali::new(Model::G71),
         accesses_left,
         no_interrupts,
@@ -542,9 +542,9 @@ fn what_goes_wrong_is_in_the_outcome_and_the_board_is_reset() {
 }
 
 /// A board whose address spaces never end a command.
-struct Busy(SoftwareMali);
+struct BusyDevice(SoftwareMali);
 
-impl Device for Busy {
+impl Device for BusyDevice {
     fn read(&mut self, space: u8, offset: u64, width: u8) -> Result<u64, DeviceError> {
         let value = self.0.read(space, offset, width)?;
         Ok(if (space, offset) == (0, 0x2428) {
@@ -567,7 +567,7 @@ impl Device for Busy {
     }
 }
 
-impl Board for Busy {
+impl Board for BusyDevice {
     fn info(&self) -> DeviceInfo {
         self.0.info()
     }
@@ -591,7 +591,7 @@ fn an_address_space_that_stays_at_work_ends_the_run() {
     let o = run(
         &c.plan,
         &c.pages,
-        &mut Busy(SoftwareMali::new(Model::G71)),
+        &mut BusyDevice(SoftwareMali::new(Model::G71)),
         &Progress::new(),
     );
     assert_eq!((o.verdict, o.divergence_count), (Verdict::Failed, 1));

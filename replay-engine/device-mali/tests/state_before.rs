@@ -150,7 +150,10 @@ fn of_a_masked_register_only_the_masked_bits_count() {
         &format!("read = \"masked\"\nmask = 0xf0\nbefore = \"{WHY}\""),
     )
     .unwrap();
-    assert_eq!(map.named("SHADER_CONFIG").unwrap().replay.read, ReadRule::Masked(0xf0));
+    assert_eq!(
+        map.find_by_name("SHADER_CONFIG").unwrap().replay.read,
+        ReadRule::Masked(0xf0)
+    );
     let (_, o) = play(&[(false, SHADER_CONFIG, 5), (false, SHADER_CONFIG, 0x15)], &map);
     let events: Vec<_> = o.findings.iter().map(|f| f.event).collect();
     assert_eq!((o.verdict, events), (Verdict::Match, vec![Some(1)]));

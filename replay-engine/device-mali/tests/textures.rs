@@ -2,8 +2,8 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use device_mali::texture::{
-    Arch, Attribute, Channel, Derivatives, Operation, Ordering, Place, RegisterFormat, Request, Sampler, Shape,
-    TexMemory, Texture, fetch, format_name, sample,
+    Arch, Attribute, Channel, Derivatives, FetchRequest, Operation, Ordering, RegisterFormat, SampleRequest, Sampler,
+    Shape, TexMemory, Texture, fetch, format_name, sample,
 };
 use serde_json::Value;
 use std::path::PathBuf;
@@ -202,7 +202,7 @@ fn texels_that_were_uploaded_are_fetched() {
     };
     assert_eq!(op.indices(&[0]), (0, 0));
     for (y, x) in (0..8u32).flat_map(|y| (0..16u32).map(move |x| (y, x))) {
-        let place = Place {
+        let place = FetchRequest {
             texel: [x as i32, y as i32, 0],
             ..Default::default()
         };
@@ -223,7 +223,7 @@ fn an_empty_texture_samples_as_zeros() {
     let (textures, samplers) = (number(&s.job["textures"]), number(&s.job["samplers"]));
     let texture = Texture::load(Arch::V6, &mut s, textures).unwrap();
     let sampler = Sampler::load(&mut s, samplers).unwrap();
-    let request = Request {
+    let request = SampleRequest {
         coordinates: [0.3, 0.9, 0.0],
         face: 0,
         layer: 0,

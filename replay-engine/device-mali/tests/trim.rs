@@ -4,11 +4,11 @@
 mod common;
 
 use common::{published, sample};
-use device_mali::debug::{Flowed, Needs, Producers, Why, flows, model_of};
+use device_mali::debug::{DependencyPolicy, FlowReport, KeepReason, Producers, model_for_recording, trace_flows};
 use device_mali::{Model, SoftwareMali};
 use proptest::prelude::*;
 use replay_engine::device::Board as _;
-use replay_engine::plan::{CompileOptions, Edits, Placed, compile_placed};
+use replay_engine::plan::{CompileOptions, Edits, PlacedPlan, compile_placed};
 use replay_engine::run::Verdict;
 use replay_engine::verify::verify;
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,7 +18,7 @@ use trace_core::diff::diff;
 use trace_core::progress::Progress;
 use trace_core::recording::{Page, PhysAddr};
 use trace_core::registers::RegisterMap;
-use trace_core::trim::{JobParts, Part, Trimmed, Wanted, trim};
+use trace_core::trim::{JobParts, Part, TrimRequest, TrimResult, trim};
 
 /// Samples with more than one job, on the model that made them.
 const SEVERAL: [&str; 6] = [
@@ -35,10 +35,10 @@ fn parts(r: &Recording) -> JobParts {
 }
 
 fn producers(r: &Recording) -> Producers {
-    Producers::of(r, parts(r), &Progress::new()).unwrap()
+    Producers::from_recording(r, parts(r), &Progress::new()).unwrap()
 }
 
-fn placed(r: &Recording, model: Model) -> Placed {
+fn placed(r: &Recording, model: Model) -> PlacedPlan {
     let info = SoftwareMali::new(model).info();
     let p = compile_placed(
         r,
@@ -53,21 +53,25 @@ fn placed(r: &Recording, model: Model) -> Placed {
 }
 
 /// What each job wrote, by recorded frame and word.
-type Wrote = Vec<BTreeMap<(u64, usize), u32>>;
+type WrittenValues = Vec<BTreeMap<(u64, usize), u32>>;
 
 /// Replays a recording, and takes what its jobs leave.
-fn replayed(r: &Recording) -> (Flowed, Wrote) {
-    let model = model_of(r).unwrap();
+fn replayed(r: &Recording) -> (FlowReport, WrittenValues) {
+    let model = model_for_recording(r).unwrap();
     let p = placed(r, model);
-    let first = flows(&p.compiled, model, BTreeSet::new(), &Progress::new()).unwrap();
+    let first = trace_flows(&p.compiled, model, BTreeSet::new(), &Progress::new()).unwrap();
     let keep = (0u32..)
-        .zip(&first.touched)
+        .zip(&first.page_usage)
         .flat_map(|(chain, pages)| pages.iter().map(move |t| (chain, t.frame)))
         .collect();
-    let flowed = flows(&p.compiled, model, keep, &Progress::new()).unwrap();
-    let mut wrote: Wrote = vec![BTreeMap::new(); flowed.touched.len()];
-    let held: BTreeMap<(u32, u64), &Page> = flowed.held.iter().map(|h| ((h.chain, h.frame), &*h.page)).collect();
-    for (chain, pages) in flowed.touched.iter().enumerate() {
+    let flowed = trace_flows(&p.compiled, model, keep, &Progress::new()).unwrap();
+    let mut wrote: WrittenValues = vec![BTreeMap::new(); flowed.page_usage.len()];
+    let held: BTreeMap<(u32, u64), &Page> = flowed
+        .saved_pages
+        .iter()
+        .map(|h| ((h.chain, h.frame), &*h.page))
+        .collect();
+    for (chain, pages) in flowed.page_usage.iter().enumerate() {
         for t in pages {
             // Page tables have no recorded frame here, and jobs write none.
             let Some(frame) = p.frames.get(&t.frame) else { continue };
@@ -82,15 +86,19 @@ fn replayed(r: &Recording) -> (Flowed, Wrote) {
 }
 
 /// Cuts a recording to jobs and what they need, as `kinescope trim` does.
-fn cut(r: &Recording, p: &Producers, chosen: &BTreeSet<u32>, fill: bool, touched: bool) -> (Trimmed, BTreeSet<u32>) {
-    let needs = if fill { Needs::Bytes } else { Needs::Jobs };
+fn cut(r: &Recording, p: &Producers, chosen: &BTreeSet<u32>, fill: bool, touched: bool) -> (TrimResult, BTreeSet<u32>) {
+    let needs = if fill {
+        DependencyPolicy::Bytes
+    } else {
+        DependencyPolicy::Jobs
+    };
     let kept = p.closure(chosen, needs).jobs;
-    let mut wanted = Wanted::new(Part::Jobs(kept.clone()), "whole.kine");
+    let mut wanted = TrimRequest::new(Part::Jobs(kept.clone()), "whole.kine");
     if fill {
-        wanted.supplied = p.supplied(&kept, &Progress::new()).unwrap();
+        wanted.supplied = p.compute_supplied(&kept, &Progress::new()).unwrap();
     }
     if touched {
-        wanted.frames = p.touched(&kept);
+        wanted.frames = p.used_frames(&kept);
     }
     (trim(r, &wanted, &Progress::new()).unwrap(), kept)
 }
@@ -101,7 +109,7 @@ fn errors(r: &Recording) -> usize {
 }
 
 /// The part is sound, replays with every read as recorded, and its jobs write what they write in the whole.
-fn holds(whole: &Recording, of_whole: &Wrote, t: &Trimmed, kept: &BTreeSet<u32>, what: &str) {
+fn holds(whole: &Recording, of_whole: &WrittenValues, t: &TrimResult, kept: &BTreeSet<u32>, what: &str) {
     assert!(errors(&t.recording) <= errors(whole), "{what}");
     let (flowed, wrote) = replayed(&t.recording);
     let o = &flowed.outcome;
@@ -148,7 +156,7 @@ fn each_job_and_each_pair_of_the_samples_replays_by_itself() {
     for name in SEVERAL {
         let r = sample(name);
         let p = producers(&r);
-        assert_eq!(p.blind(), None, "{name}");
+        assert_eq!(p.unknown_reason(), None, "{name}");
         let (_, whole) = replayed(&r);
         for chosen in choices(p.parts().len() as u32) {
             for fill in [false, true] {
@@ -157,7 +165,7 @@ fn each_job_and_each_pair_of_the_samples_replays_by_itself() {
                     let what = format!("{name} {chosen:?} fill {fill} touched {touched}");
                     println!(
                         "{what}: jobs {kept:?}, events {:?}, pages {:?}, frames {:?}, supplied {}",
-                        t.told.events, t.told.pages, t.told.frames, t.told.supplied
+                        t.summary.events, t.summary.pages, t.summary.frames, t.summary.supplied
                     );
                     holds(&r, &whole, &t, &kept, &what);
                 }
@@ -171,21 +179,21 @@ fn a_second_job_that_reads_the_firsts_output_takes_it_along_or_its_bytes() {
     let r = sample("twopass.kine");
     let p = producers(&r);
     let second = BTreeSet::from([1]);
-    let c = p.closure(&second, Needs::Jobs);
+    let c = p.closure(&second, DependencyPolicy::Jobs);
     assert_eq!(c.jobs, BTreeSet::from([0, 1]));
     assert!(
-        matches!(c.added[&0], Why::Reads { reader: 1, bytes: 1.. }),
+        matches!(c.added[&0], KeepReason::Reads { reader: 1, bytes: 1.. }),
         "{:?}",
         c.added
     );
     let (t, kept) = cut(&r, &p, &second, true, false);
     assert_eq!(kept, second);
-    assert!(t.told.supplied > 0);
+    assert!(t.summary.supplied > 0);
     assert_eq!(t.recording.cuts().len(), 1);
     assert_eq!(t.recording.cuts()[0].kept_jobs, [[1, 1]]);
-    assert_eq!(t.recording.cuts()[0].supplied, t.told.supplied);
+    assert_eq!(t.recording.cuts()[0].supplied, t.summary.supplied);
     // Without these bytes the job computes something else: the comparison bites.
-    let bare = trim(&r, &Wanted::new(Part::Jobs(second), "x"), &Progress::new()).unwrap();
+    let bare = trim(&r, &TrimRequest::new(Part::Jobs(second), "x"), &Progress::new()).unwrap();
     let (_, whole) = replayed(&r);
     let (_, wrote) = replayed(&bare.recording);
     assert_ne!(wrote[0], whole[1]);
@@ -199,7 +207,7 @@ fn keeping_everything_changes_nothing_and_a_second_cut_to_the_same_changes_nothi
         let all: BTreeSet<u32> = (0..p.parts().len() as u32).collect();
         let (t, _) = cut(&r, &p, &all, false, false);
         assert!(diff(&r, &t.recording).is_empty(), "{name}");
-        assert_eq!(t.told.events[0], t.told.events[1]);
+        assert_eq!(t.summary.events[0], t.summary.events[1]);
         for job in &all {
             let (once, kept) = cut(&r, &p, &BTreeSet::from([*job]), false, false);
             let again = producers(&once.recording);
@@ -215,9 +223,9 @@ fn keeping_everything_changes_nothing_and_a_second_cut_to_the_same_changes_nothi
 fn jobs_whose_shaders_do_not_run_here_take_all_before_them() {
     let r = sample("triangle.kine");
     let p = producers(&r);
-    let c = p.closure(&BTreeSet::from([1]), Needs::Jobs);
+    let c = p.closure(&BTreeSet::from([1]), DependencyPolicy::Jobs);
     assert_eq!(c.jobs, BTreeSet::from([0, 1]));
-    assert!(matches!(c.added[&0], Why::Unknown { .. }), "{:?}", c.added);
+    assert!(matches!(c.added[&0], KeepReason::Unknown { .. }), "{:?}", c.added);
     let (t, kept) = cut(&r, &p, &BTreeSet::from([0]), false, false);
     assert_eq!(kept, BTreeSet::from([0]));
     let (flowed, _) = replayed(&t.recording);
@@ -238,15 +246,15 @@ fn parts_of_the_published_recordings_replay() {
                 println!(
                     "{what}: {} jobs kept, events {:?}, pages {:?}, supplied {}",
                     kept.len(),
-                    t.told.events,
-                    t.told.pages,
-                    t.told.supplied
+                    t.summary.events,
+                    t.summary.pages,
+                    t.summary.supplied
                 );
                 holds(&r, &whole, &t, &kept, &what);
             }
             // By themselves they replay too, as far as reads tell.
-            let kept = p.closure(&chosen, Needs::Nothing).jobs;
-            let t = trim(&r, &Wanted::new(Part::Jobs(kept.clone()), name), &Progress::new()).unwrap();
+            let kept = p.closure(&chosen, DependencyPolicy::Nothing).jobs;
+            let t = trim(&r, &TrimRequest::new(Part::Jobs(kept.clone()), name), &Progress::new()).unwrap();
             let (flowed, _) = replayed(&t.recording);
             assert_eq!(flowed.outcome.verdict, Verdict::Match, "{name} {range:?} alone");
             assert_eq!(flowed.outcome.jobs.len(), kept.len());
@@ -260,7 +268,7 @@ fn supplied_bytes_lie_where_they_are_read() {
     let r = sample("digits.kine");
     let p = producers(&r);
     let last = BTreeSet::from([3]);
-    for s in p.supplied(&last, &Progress::new()).unwrap() {
+    for s in p.compute_supplied(&last, &Progress::new()).unwrap() {
         assert!(s.bytes >= 4 && s.at.0.is_multiple_of(4) && s.job < 3);
         assert_eq!(s.at.frame(), PhysAddr(s.at.0 + u64::from(s.bytes) - 1).frame());
     }

@@ -35,17 +35,17 @@ const OTHER_SLOT: u8 = 1;
 
 /// Chains that ran, and how.
 #[derive(Debug)]
-pub struct Recorded {
+pub struct RecordedChains {
     /// The recording. Its findings tell of shaders that did not run, and of what of the folder was not used.
     pub recording: Recording,
     /// How each job ended.
     pub jobs: Vec<JobReport>,
 }
 
-impl Recorded {
+impl RecordedChains {
     /// Whether every job that runs a shader ran it to its end.
     #[must_use]
-    pub fn computed(&self) -> bool {
+    pub fn has_computed(&self) -> bool {
         self.jobs.iter().all(|j| j.status == 1 && j.computed != Some(false))
     }
 }
@@ -53,14 +53,14 @@ impl Recorded {
 /// Whether a folder's chains are for a GPU of this id register; revisions are not compared.
 #[must_use]
 pub fn is_for(chains: &Chains, gpu_id: u32) -> bool {
-    RegisterMap::for_gpu(gpu_id).is_some_and(|m| m.same_product(chains.gpu_id, gpu_id))
+    RegisterMap::for_gpu(gpu_id).is_some_and(|m| m.is_same_product(chains.gpu_id, gpu_id))
 }
 
 /// Reads a folder and records its chains on a device.
 ///
 /// # Errors
 /// As [`chains::read`] and [`record`].
-pub fn record_folder(path: &Path, board: &mut dyn Board) -> Result<Recorded, DriverError> {
+pub fn record_folder(path: &Path, board: &mut dyn Board) -> Result<RecordedChains, DriverError> {
     record(&chains::read(path)?, board, &Progress::new())
 }
 
@@ -68,13 +68,13 @@ pub fn record_folder(path: &Path, board: &mut dyn Board) -> Result<Recorded, Dri
 ///
 /// # Errors
 /// When an image cannot be read, the device is another GPU or fails, or the work was cancelled.
-pub fn record(chains: &Chains, board: &mut dyn Board, progress: &Progress) -> Result<Recorded, DriverError> {
+pub fn record(chains: &Chains, board: &mut dyn Board, progress: &Progress) -> Result<RecordedChains, DriverError> {
     let target = board.info();
     if !is_for(chains, target.gpu_id) {
         return Err(DriverError::OtherGpu {
             place: chains.path.display().to_string(),
-            made_for: gpu(chains.gpu_id),
-            device: gpu(target.gpu_id),
+            made_for: gpu_label(chains.gpu_id),
+            device: gpu_label(target.gpu_id),
         });
     }
     board.watch(progress);
@@ -82,7 +82,7 @@ pub fn record(chains: &Chains, board: &mut dyn Board, progress: &Progress) -> Re
     progress.set_total((images + chains.submits.len()) as u64);
     let mut driver = Driver::boot(board, Recorder::new(&title(chains)))?;
     let space = driver.new_space(MmuFormat::MaliLpae)?;
-    let mut memory = Memory::new(chains, space);
+    let mut memory = ChainMemory::new(chains, space);
     let mut submitted = Vec::new();
     for submit in &chains.submits {
         memory.lay_out(submit, &mut driver, progress)?;
@@ -105,11 +105,11 @@ pub fn record(chains: &Chains, board: &mut dyn Board, progress: &Progress) -> Re
     findings.extend(run::shaders_not_run(&jobs, &submitted));
     let mut recording = driver.finish()?;
     recording.facts.findings.extend(findings);
-    Ok(Recorded { recording, jobs })
+    Ok(RecordedChains { recording, jobs })
 }
 
 /// A GPU by its id register, in words for a person.
-fn gpu(id: u32) -> String {
+fn gpu_label(id: u32) -> String {
     let name = registers::gpu_name(id).unwrap_or("GPU that this program does not know");
     format!("a {name} ({id:#010x})")
 }
@@ -126,27 +126,27 @@ fn title(chains: &Chains) -> String {
 }
 
 /// A buffer object that has memory.
-struct Laid {
+struct MappedObject {
     object: Object,
     /// Its latest image, empty where it is zero.
     image: Vec<u8>,
 }
 
 /// Memory as the images tell it, and the address space that it is laid out in.
-struct Memory<'c> {
+struct ChainMemory<'c> {
     chains: &'c Chains,
     space: SpaceId,
     /// What tells objects that need memory from others: some submit uses them, or a buffer with a name lies in them.
     needed: BTreeSet<(u64, u64, u64)>,
     /// By first address; none covers another.
-    laid: BTreeMap<u64, Laid>,
+    mapped_objects: BTreeMap<u64, MappedObject>,
 }
 
 fn key(o: &Object) -> (u64, u64, u64) {
     (o.handle, o.va.0, o.bytes)
 }
 
-impl<'c> Memory<'c> {
+impl<'c> ChainMemory<'c> {
     fn new(chains: &'c Chains, space: SpaceId) -> Self {
         let named = |o: &Object| {
             let within = |b: &NamedBuffer| b.va.0 < o.end() && o.va.0 < b.va.0.saturating_add(b.bytes);
@@ -157,7 +157,7 @@ impl<'c> Memory<'c> {
             chains,
             space,
             needed: all.filter(|o| o.used || named(o)).map(key).collect(),
-            laid: BTreeMap::new(),
+            mapped_objects: BTreeMap::new(),
         }
     }
 
@@ -169,7 +169,11 @@ impl<'c> Memory<'c> {
                 continue;
             }
             let image = self.chains.image(submit, object)?;
-            match self.laid.get_mut(&object.va.0).filter(|l| l.object.is_same(object)) {
+            match self
+                .mapped_objects
+                .get_mut(&object.va.0)
+                .filter(|l| l.object.is_same(object))
+            {
                 Some(known) => {
                     driver.write_changed(self.space, object.va, &known.image, &image)?;
                     known.image = image;
@@ -182,12 +186,12 @@ impl<'c> Memory<'c> {
 
     fn map(&mut self, object: &Object, image: Vec<u8>, driver: &mut Driver<'_>) -> Result<(), DriverError> {
         let in_the_way = self
-            .laid
+            .mapped_objects
             .range(..object.end())
             .filter(|(_, l)| l.object.end() > object.va.0);
         let gone: Vec<u64> = in_the_way.map(|(va, _)| *va).collect();
         for va in gone {
-            if let Some(old) = self.laid.remove(&va) {
+            if let Some(old) = self.mapped_objects.remove(&va) {
                 driver.unmap(self.space, old.object.va, old.object.bytes)?;
             }
         }
@@ -199,7 +203,7 @@ impl<'c> Memory<'c> {
             }
         }
         let object = object.clone();
-        self.laid.insert(object.va.0, Laid { object, image });
+        self.mapped_objects.insert(object.va.0, MappedObject { object, image });
         Ok(())
     }
 
@@ -209,7 +213,7 @@ impl<'c> Memory<'c> {
             return Ok(());
         }
         let mut status = [0; STATUS_BYTES];
-        for job in jobs::chain(self, head).jobs {
+        for job in jobs::read_chain(self, head).jobs {
             if self.read(job.va, &mut status) {
                 driver.update(self.space, job.va, &status)?;
             }
@@ -222,7 +226,7 @@ impl<'c> Memory<'c> {
     fn name(&self, driver: &mut Driver<'_>, findings: &mut Vec<Finding>) -> Result<(), DriverError> {
         let mut names: BTreeSet<String> = self.chains.buffers.iter().map(|b| b.name.clone()).collect();
         for b in &self.chains.buffers {
-            let Some(changed) = self.changed(driver, b)? else {
+            let Some(changed) = self.has_changed(driver, b)? else {
                 let message = format!("buffer {:?} is left out: it is not mapped at the end", b.name);
                 findings.push(Finding::new(FindingKind::NotUsed, "spec.json", message));
                 continue;
@@ -242,7 +246,7 @@ impl<'c> Memory<'c> {
     }
 
     /// Whether the device's memory differs from what the CPU gave; `None`: not all of it is mapped.
-    fn changed(&self, driver: &mut Driver<'_>, b: &NamedBuffer) -> Result<Option<bool>, DriverError> {
+    fn has_changed(&self, driver: &mut Driver<'_>, b: &NamedBuffer) -> Result<Option<bool>, DriverError> {
         if !self.covers(b.va, b.bytes) {
             return Ok(None);
         }
@@ -266,7 +270,7 @@ impl<'c> Memory<'c> {
         let end = va.0.saturating_add(bytes);
         let mut at = va.0;
         while at < end {
-            match self.at(at) {
+            match self.object_at(at) {
                 Some(l) => at = l.object.end(),
                 None => return false,
             }
@@ -274,19 +278,19 @@ impl<'c> Memory<'c> {
         true
     }
 
-    fn at(&self, va: u64) -> Option<&Laid> {
-        let (_, found) = self.laid.range(..=va).next_back()?;
+    fn object_at(&self, va: u64) -> Option<&MappedObject> {
+        let (_, found) = self.mapped_objects.range(..=va).next_back()?;
         Some(found).filter(|l| va < l.object.end())
     }
 }
 
 /// Memory as the CPU gave it.
-impl GpuMemory for Memory<'_> {
+impl GpuMemory for ChainMemory<'_> {
     fn read(&self, va: GpuVa, out: &mut [u8]) -> bool {
         let mut at = va.0;
         let mut left = out;
         while !left.is_empty() {
-            let Some(l) = self.at(at) else { return false };
+            let Some(l) = self.object_at(at) else { return false };
             let start = (at - l.object.va.0) as usize;
             let len = ((l.object.end() - at) as usize).min(left.len());
             let (now, rest) = left.split_at_mut(len);

@@ -1,7 +1,7 @@
 //! The driver: boot, address spaces, submits, interrupts, the way back down.
 
 use crate::error::DriverError;
-use crate::layout::{AddressSpace, Frames, SpaceId};
+use crate::layout::{AddressSpace, FrameAllocator, SpaceId};
 use crate::offsets::{self as reg, js, mmu as as_reg};
 use crate::recorder::Recorder;
 use replay_engine::device::{Board, DeviceInfo};
@@ -41,7 +41,7 @@ const AS_FLUSH_MEM: u32 = 5;
 const HARD_STOP: u32 = 3;
 
 /// Logarithm of the smallest range that can be locked, in bytes.
-const LOCK_LEAST: u32 = 15;
+const MIN_LOCK_LOG2: u32 = 15;
 
 /// Coherency with the rest of the system: none.
 const COHERENCY_NONE: u32 = 31;
@@ -67,13 +67,13 @@ fn config(space: u8, flag: bool) -> u32 {
 /// The lock register for a range: the smallest aligned power of two around it, the logarithm less one in the low bits.
 fn lock_region(va: GpuVa, bytes: u64) -> u64 {
     let last = va.0.saturating_add(bytes.saturating_sub(1));
-    let log2 = (u64::BITS - (va.0 ^ last).leading_zeros()).max(LOCK_LEAST);
+    let log2 = (u64::BITS - (va.0 ^ last).leading_zeros()).max(MIN_LOCK_LOG2);
     va.0 & (u64::MAX.checked_shl(log2).unwrap_or(0)) | u64::from(log2 - 1)
 }
 
 /// A chain that was handed to the GPU.
 #[derive(Clone, Copy, Debug)]
-pub struct Submitted {
+pub struct Submission {
     /// Event of the write that started it.
     pub event: u64,
     slot: u8,
@@ -107,7 +107,7 @@ pub struct Driver<'d> {
     pub(crate) board: &'d mut dyn Board,
     pub(crate) recorder: Recorder,
     pub(crate) info: DeviceInfo,
-    pub(crate) frames: Frames,
+    pub(crate) frames: FrameAllocator,
     pub(crate) spaces: Vec<AddressSpace>,
     pub(crate) next_va: u64,
     pub(crate) as_present: u32,
@@ -123,7 +123,7 @@ pub struct Driver<'d> {
     pub(crate) source_pages: u64,
     pub(crate) source_zero_pages: u64,
     /// Address spaces that the recording tells of, where it ended before the work.
-    pub(crate) spaces_told: Option<usize>,
+    pub(crate) recorded_spaces: Option<usize>,
 }
 
 impl<'d> Driver<'d> {
@@ -134,7 +134,7 @@ impl<'d> Driver<'d> {
     pub fn boot(board: &'d mut dyn Board, recorder: Recorder) -> Result<Self, DriverError> {
         let info = board.info();
         let mut this = Self {
-            frames: Frames::new(info.arena),
+            frames: FrameAllocator::new(info.arena),
             board,
             recorder,
             info,
@@ -151,11 +151,11 @@ impl<'d> Driver<'d> {
             regions: Vec::new(),
             source_pages: 0,
             source_zero_pages: 0,
-            spaces_told: None,
+            recorded_spaces: None,
         };
         this.identify()?;
         this.reset()?;
-        this.listen(GPU_IRQS, u32::MAX)?;
+        this.enable_interrupts(GPU_IRQS, u32::MAX)?;
         this.switch_on()?;
         Ok(this)
     }
@@ -213,7 +213,7 @@ impl<'d> Driver<'d> {
     }
 
     fn reset(&mut self) -> Result<(), DriverError> {
-        self.listen(0, 0)?;
+        self.enable_interrupts(0, 0)?;
         self.write_reg(reg::GPU_COMMAND, SOFT_RESET)?;
         self.write_reg(reg::GPU_IRQ_MASK, RESET_COMPLETED)?;
         self.gpu_interrupt(RESET_COMPLETED, "the reset")?;
@@ -224,7 +224,7 @@ impl<'d> Driver<'d> {
     }
 
     /// Clears what is pending and sets the masks of all three blocks.
-    fn listen(&mut self, gpu: u32, others: u32) -> Result<(), DriverError> {
+    fn enable_interrupts(&mut self, gpu: u32, others: u32) -> Result<(), DriverError> {
         let order = [
             (reg::GPU_IRQ_CLEAR, GPU_IRQS),
             (reg::GPU_IRQ_MASK, gpu),
@@ -322,7 +322,7 @@ impl<'d> Driver<'d> {
     }
 
     /// Tells the hardware to forget what it knows of a range of an address space: its tables changed.
-    pub(crate) fn forget(&mut self, space: SpaceId, va: GpuVa, bytes: u64) -> Result<(), DriverError> {
+    pub(crate) fn invalidate_range(&mut self, space: SpaceId, va: GpuVa, bytes: u64) -> Result<(), DriverError> {
         if !self.space(space)?.programmed {
             return Ok(());
         }
@@ -356,7 +356,7 @@ impl<'d> Driver<'d> {
     ///
     /// # Errors
     /// When the slot or the address space is none, or the device fails.
-    pub fn submit_chain(&mut self, space: SpaceId, slot: u8, head: GpuVa) -> Result<Submitted, DriverError> {
+    pub fn submit_chain(&mut self, space: SpaceId, slot: u8, head: GpuVa) -> Result<Submission, DriverError> {
         if slot >= 16 || self.js_present >> slot & 1 == 0 {
             return Err(DriverError::NoSlot { slot });
         }
@@ -383,7 +383,7 @@ impl<'d> Driver<'d> {
         self.write_reg(base + js::COMMAND_NEXT, 1)?;
         self.chain_flag = !self.chain_flag;
         let event = self.recorder.events().saturating_sub(1);
-        Ok(Submitted {
+        Ok(Submission {
             event,
             slot,
             space,
@@ -396,7 +396,7 @@ impl<'d> Driver<'d> {
     /// # Errors
     /// When the interrupt does not come or names another slot, or the device fails. A chain that fails is no error
     /// here: see [`JobEnd`].
-    pub fn wait(&mut self, submitted: Submitted) -> Result<JobEnd, DriverError> {
+    pub fn wait(&mut self, submitted: Submission) -> Result<JobEnd, DriverError> {
         let (job, mmu) = (1 << InterruptLine::Job as u32, 1 << InterruptLine::Mmu as u32);
         let lines = self.recorder.wait(self.board, job, INTERRUPT_NS, "a job")?;
         let status = self.read_reg(reg::JOB_IRQ_STATUS)?;
@@ -434,7 +434,7 @@ impl<'d> Driver<'d> {
     ///
     /// # Errors
     /// As [`Driver::wait`].
-    pub fn stop(&mut self, submitted: Submitted) -> Result<JobEnd, DriverError> {
+    pub fn stop(&mut self, submitted: Submission) -> Result<JobEnd, DriverError> {
         self.write_reg(reg::slot(submitted.slot) + js::COMMAND, HARD_STOP)?;
         self.wait(submitted)
     }
@@ -484,7 +484,7 @@ impl<'d> Driver<'d> {
             self.program(number, format, None)?;
         }
         self.switch_off()?;
-        self.listen(0, 0)?;
+        self.enable_interrupts(0, 0)?;
         self.take_snapshot()?;
         Ok(self.into_recording())
     }

@@ -25,7 +25,7 @@ impl SpaceId {
 
 /// Frames of the arena, given out one after another, and again once nothing maps them any more.
 #[derive(Debug)]
-pub(crate) struct Frames {
+pub(crate) struct FrameAllocator {
     arena: Arena,
     next: u64,
     /// Every frame ever given out, by what it is for: that never changes.
@@ -36,7 +36,7 @@ pub(crate) struct Frames {
     shared: HashMap<u64, u32>,
 }
 
-impl Frames {
+impl FrameAllocator {
     pub(crate) fn new(arena: Arena) -> Self {
         Self {
             arena,
@@ -48,7 +48,7 @@ impl Frames {
     }
 
     /// Whether `pages` further frames of data could be given out.
-    fn room(&self, pages: u64) -> Result<(), DriverError> {
+    fn check_free_pages(&self, pages: u64) -> Result<(), DriverError> {
         let left = (self.arena.end() / PAGE).saturating_sub(self.next);
         if pages > left.saturating_add(self.free.len() as u64) {
             return Err(DriverError::OutOfMemory {
@@ -85,7 +85,7 @@ impl Frames {
     }
 
     /// Frames given out so far, with what they are for, in rising order.
-    pub(crate) fn taken(&self) -> impl Iterator<Item = (u64, FrameRole)> + '_ {
+    pub(crate) fn used_frames(&self) -> impl Iterator<Item = (u64, FrameRole)> + '_ {
         self.taken.iter().map(|(f, r)| (*f, *r))
     }
 }
@@ -94,7 +94,7 @@ impl Frames {
 pub(crate) struct Host<'a> {
     pub board: &'a mut dyn Board,
     pub recorder: &'a mut Recorder,
-    pub frames: &'a mut Frames,
+    pub frames: &'a mut FrameAllocator,
 }
 
 impl Host<'_> {
@@ -112,7 +112,7 @@ impl Host<'_> {
         self.board
             .write(space::ARENA, offset, 8, value)
             .map_err(|error| memory_access("write", offset, error))?;
-        self.recorder.host_wrote(table, FrameRole::Table, at..at + 8);
+        self.recorder.add_host_write(table, FrameRole::Table, at..at + 8);
         Ok(())
     }
 
@@ -128,7 +128,7 @@ impl Host<'_> {
             *entry = INVALID.to_le_bytes();
         }
         self.board.store_page(frame, &page)?;
-        self.recorder.host_wrote(frame, FrameRole::Table, 0..PAGE_SIZE);
+        self.recorder.add_host_write(frame, FrameRole::Table, 0..PAGE_SIZE);
         Ok(frame)
     }
 
@@ -136,12 +136,12 @@ impl Host<'_> {
     fn new_data(&mut self) -> Result<u64, DriverError> {
         let Some(frame) = self.frames.free.pop() else {
             let frame = self.frames.take(FrameRole::Data)?;
-            self.recorder.host_wrote(frame, FrameRole::Data, 0..0);
+            self.recorder.add_host_write(frame, FrameRole::Data, 0..0);
             return Ok(frame);
         };
         // Whatever a job left there is not to be found by the next.
         self.board.store_page(frame, &ZERO_PAGE)?;
-        self.recorder.host_wrote(frame, FrameRole::Data, 0..PAGE_SIZE);
+        self.recorder.add_host_write(frame, FrameRole::Data, 0..PAGE_SIZE);
         Ok(frame)
     }
 
@@ -155,7 +155,7 @@ impl Host<'_> {
             to.copy_from_slice(bytes);
         }
         self.board.store_page(frame, &page)?;
-        self.recorder.host_wrote(frame, FrameRole::Data, part);
+        self.recorder.add_host_write(frame, FrameRole::Data, part);
         Ok(())
     }
 }
@@ -166,7 +166,7 @@ fn memory_access(what: &'static str, offset: u64, error: replay_core::DeviceErro
 
 /// A mapped page.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Mapped {
+pub(crate) struct MappedPage {
     pub frame: u64,
     pub rights: Rights,
 }
@@ -177,7 +177,7 @@ pub(crate) struct AddressSpace {
     pub format: MmuFormat,
     pub root: PhysAddr,
     /// What is mapped, by page number.
-    pub pages: BTreeMap<u64, Mapped>,
+    pub pages: BTreeMap<u64, MappedPage>,
     /// Whether the hardware was told of it.
     pub programmed: bool,
 }
@@ -194,7 +194,7 @@ impl AddressSpace {
     }
 
     /// Puts one page into the tables, making those that are missing.
-    fn insert(&mut self, va: u64, to: Mapped, host: &mut Host<'_>) -> Result<(), DriverError> {
+    fn insert(&mut self, va: u64, to: MappedPage, host: &mut Host<'_>) -> Result<(), DriverError> {
         let mut table = self.root.frame();
         for level in 0..3 {
             let index = mmu::index_at(level, va);
@@ -260,10 +260,10 @@ impl AddressSpace {
         host: &mut Host<'_>,
     ) -> Result<(), DriverError> {
         let pages = self.free_range(va, bytes)?;
-        host.frames.room(pages.end - pages.start)?;
+        host.frames.check_free_pages(pages.end - pages.start)?;
         for page in pages {
             let frame = host.new_data()?;
-            self.insert(page * PAGE, Mapped { frame, rights }, host)?;
+            self.insert(page * PAGE, MappedPage { frame, rights }, host)?;
         }
         Ok(())
     }

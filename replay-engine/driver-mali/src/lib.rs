@@ -18,7 +18,7 @@ mod recording;
 pub mod samples;
 
 pub use descriptors::{ChainBuilder, JobSpec};
-pub use driver::{Driver, JobEnd, Submitted};
+pub use driver::{Driver, JobEnd, Submission};
 pub use error::DriverError;
 pub use layout::SpaceId;
 pub use recorder::Recorder;

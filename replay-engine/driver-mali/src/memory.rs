@@ -62,7 +62,7 @@ impl Driver<'_> {
         let (to, mut host) = self.space_and_host(space)?;
         to.map(va, bytes, rights, &mut host)?;
         self.region(space, va, bytes);
-        self.forget(space, va, bytes)
+        self.invalidate_range(space, va, bytes)
     }
 
     /// Maps in `to` the memory that `from` has at the same addresses: what work in one leaves there, work in the
@@ -91,7 +91,7 @@ impl Driver<'_> {
         self.spaces.insert(at, target);
         result?;
         self.region(to, va, bytes);
-        self.forget(to, va, bytes)
+        self.invalidate_range(to, va, bytes)
     }
 
     /// Takes away what a range maps. Memory that nothing maps any more is used again. No chain that reaches the range
@@ -102,7 +102,7 @@ impl Driver<'_> {
     pub fn unmap(&mut self, space: SpaceId, va: GpuVa, bytes: u64) -> Result<(), DriverError> {
         let (from, mut host) = self.space_and_host(space)?;
         from.unmap(va, bytes, &mut host)?;
-        self.forget(space, va, bytes)
+        self.invalidate_range(space, va, bytes)
     }
 
     fn region(&mut self, space: SpaceId, va: GpuVa, bytes: u64) {
@@ -136,7 +136,7 @@ impl Driver<'_> {
     }
 
     /// Visits the part of each page that a range covers: frame, range in the page, position in the range.
-    fn pieces(&self, space: SpaceId, va: GpuVa, bytes: usize) -> Result<Vec<Piece>, DriverError> {
+    fn pieces(&self, space: SpaceId, va: GpuVa, bytes: usize) -> Result<Vec<PagePiece>, DriverError> {
         let s = self.space(space)?;
         let mut pieces = Vec::new();
         let mut done = 0;
@@ -148,7 +148,7 @@ impl Driver<'_> {
             };
             let frame = s.pages.get(&at.page()).ok_or(not_mapped)?.frame;
             let len = (PAGE_SIZE - at.in_page()).min(bytes - done);
-            pieces.push(Piece {
+            pieces.push(PagePiece {
                 frame,
                 start: at.in_page(),
                 len,
@@ -185,7 +185,7 @@ impl Driver<'_> {
             let (Some(now), Some(to)) = (page.get_mut(p.in_page()), bytes.get(p.in_range())) else {
                 continue;
             };
-            let runs = differing(now, to, p.start);
+            let runs = find_differences(now, to, p.start);
             if runs.is_empty() {
                 continue;
             }
@@ -193,7 +193,7 @@ impl Driver<'_> {
             self.board.store_page(p.frame, &page)?;
             for run in runs {
                 written += run.len() as u64;
-                self.recorder.host_wrote(p.frame, FrameRole::Data, run);
+                self.recorder.add_host_write(p.frame, FrameRole::Data, run);
             }
         }
         Ok(written)
@@ -218,7 +218,7 @@ impl Driver<'_> {
             };
             let (was, is) = (page(before), page(after));
             let len = (len - at).min(PAGE_SIZE);
-            for run in differing(was.get(..len).unwrap_or_default(), is.get(..len).unwrap_or_default(), 0) {
+            for run in find_differences(was.get(..len).unwrap_or_default(), is.get(..len).unwrap_or_default(), 0) {
                 let to = GpuVa(va.0.saturating_add((at + run.start) as u64));
                 self.write(space, to, is.get(run).unwrap_or_default())?;
             }
@@ -265,7 +265,7 @@ impl Driver<'_> {
     /// Takes down what is in every frame given out, as it is before the next event.
     pub(crate) fn take_snapshot(&mut self) -> Result<(), DriverError> {
         let first = !self.recorder.has_begun();
-        let (frames, zeros) = self.recorder.take_snapshot(self.board, self.frames.taken())?;
+        let (frames, zeros) = self.recorder.take_snapshot(self.board, self.frames.used_frames())?;
         if first {
             (self.source_pages, self.source_zero_pages) = (frames, zeros);
         }
@@ -275,7 +275,7 @@ impl Driver<'_> {
 
 /// Parts in which two equally long pieces of a page differ, as whole aligned words of the page; `start` is the place
 /// of the first byte in the page.
-fn differing(now: &[u8], to: &[u8], start: usize) -> Vec<Range<usize>> {
+fn find_differences(now: &[u8], to: &[u8], start: usize) -> Vec<Range<usize>> {
     let mut runs: Vec<Range<usize>> = Vec::new();
     let mut at = 0;
     while at < to.len() {
@@ -291,14 +291,14 @@ fn differing(now: &[u8], to: &[u8], start: usize) -> Vec<Range<usize>> {
     runs
 }
 
-struct Piece {
+struct PagePiece {
     frame: u64,
     start: usize,
     len: usize,
     from: usize,
 }
 
-impl Piece {
+impl PagePiece {
     fn in_page(&self) -> Range<usize> {
         self.start..self.start + self.len
     }

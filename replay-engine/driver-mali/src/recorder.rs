@@ -28,19 +28,19 @@ pub struct Recorder {
     /// Whether the memory that a replay begins with was taken down.
     begun: bool,
     /// What the CPU wrote since the latest event.
-    written: BTreeMap<u64, Written>,
+    written: BTreeMap<u64, WrittenFrame>,
     /// Nothing more is taken down: the recording has ended, the work goes on.
     ended: bool,
 }
 
 /// Parts of a frame that the CPU wrote, in order and apart.
 #[derive(Debug)]
-struct Written {
+struct WrittenFrame {
     role: FrameRole,
     parts: Vec<Range<usize>>,
 }
 
-impl Written {
+impl WrittenFrame {
     /// Adds a part, and joins those that touch.
     fn add(&mut self, part: Range<usize>) {
         if part.is_empty() {
@@ -87,11 +87,11 @@ impl Recorder {
 
     /// The CPU wrote a part of a frame, or, where the part is empty, took the frame into use. Before the first
     /// snapshot there is nothing to tell: the snapshot does.
-    pub(crate) fn host_wrote(&mut self, frame: u64, role: FrameRole, part: Range<usize>) {
+    pub(crate) fn add_host_write(&mut self, frame: u64, role: FrameRole, part: Range<usize>) {
         if self.begun && !self.ended {
             let written = self.written.entry(frame);
             written
-                .or_insert_with(|| Written {
+                .or_insert_with(|| WrittenFrame {
                     role,
                     parts: Vec::new(),
                 })
@@ -100,7 +100,7 @@ impl Recorder {
     }
 
     /// Makes events of what the CPU wrote since the latest one.
-    fn settle(&mut self, board: &mut dyn Board) -> Result<(), DriverError> {
+    fn flush_host_writes(&mut self, board: &mut dyn Board) -> Result<(), DriverError> {
         if self.written.is_empty() {
             return Ok(());
         }
@@ -134,7 +134,7 @@ impl Recorder {
         if self.ended {
             return Ok((0, 0));
         }
-        self.settle(board)?;
+        self.flush_host_writes(board)?;
         let mut frames = Vec::new();
         let mut page = ZERO_PAGE;
         let (mut data, mut zeros) = (0, 0);
@@ -171,7 +171,7 @@ impl Recorder {
     }
 
     /// About how many bytes the recording takes so far, in memory and in a file.
-    pub(crate) fn weight(&self) -> u64 {
+    pub(crate) fn byte_count(&self) -> u64 {
         self.events.len() as u64 * EVENT_BYTES + self.memory.pages() as u64 * PAGE_BYTES
     }
 
@@ -188,7 +188,7 @@ impl Recorder {
         (self.identity, self.events.finish(), self.memory.finish())
     }
 
-    fn take(&mut self, board: &mut dyn Board, write: bool, offset: u32, value: u64) {
+    fn add_access(&mut self, board: &mut dyn Board, write: bool, offset: u32, value: u64) {
         if self.ended {
             return;
         }
@@ -203,7 +203,7 @@ impl Recorder {
     }
 
     pub(crate) fn read(&mut self, board: &mut dyn Board, offset: u32) -> Result<u32, DriverError> {
-        self.settle(board)?;
+        self.flush_host_writes(board)?;
         let value = board
             .read(space::REGISTERS, u64::from(offset), 4)
             .map_err(|error| DriverError::Access {
@@ -211,12 +211,12 @@ impl Recorder {
                 offset,
                 error,
             })?;
-        self.take(board, false, offset, value);
+        self.add_access(board, false, offset, value);
         Ok(value as u32)
     }
 
     pub(crate) fn write(&mut self, board: &mut dyn Board, offset: u32, value: u32) -> Result<(), DriverError> {
-        self.settle(board)?;
+        self.flush_host_writes(board)?;
         board
             .write(space::REGISTERS, u64::from(offset), 4, u64::from(value))
             .map_err(|error| DriverError::Access {
@@ -224,7 +224,7 @@ impl Recorder {
                 offset,
                 error,
             })?;
-        self.take(board, true, offset, u64::from(value));
+        self.add_access(board, true, offset, u64::from(value));
         Ok(())
     }
 
@@ -237,7 +237,7 @@ impl Recorder {
         what: &'static str,
     ) -> Result<u32, DriverError> {
         // What a job writes meanwhile the CPU did not.
-        self.settle(board)?;
+        self.flush_host_writes(board)?;
         match board.wait_interrupt(lines, limit_ns) {
             Ok(WaitResult::Raised { lines }) => Ok(lines),
             Ok(WaitResult::TimedOut) => Err(DriverError::NoInterrupt { what, limit_ns }),

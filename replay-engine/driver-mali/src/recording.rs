@@ -17,7 +17,7 @@ impl Driver<'_> {
     pub fn end_recording(&mut self) -> Result<(), DriverError> {
         self.take_snapshot()?;
         self.recorder.end();
-        self.spaces_told = Some(self.spaces.len());
+        self.recorded_spaces = Some(self.spaces.len());
         Ok(())
     }
 
@@ -30,7 +30,7 @@ impl Driver<'_> {
     /// About how many bytes the recording takes so far, in memory and in a file.
     #[must_use]
     pub fn recorded_bytes(&self) -> u64 {
-        self.recorder.weight()
+        self.recorder.byte_count()
     }
 
     /// Pushes to a file what it does not hold yet of the recording, with facts that are these but for what `tell`
@@ -85,7 +85,7 @@ impl Driver<'_> {
                 MmuFormat::MaliLpae => 0,
             },
         };
-        let told = self.spaces_told.unwrap_or(usize::MAX);
+        let told = self.recorded_spaces.unwrap_or(usize::MAX);
         Facts {
             identity,
             spaces: vec![Space {

@@ -101,7 +101,7 @@ pub fn write_value(board: &mut dyn Board, format: MmuFormat) -> Result<Recording
 ///
 /// # Errors
 /// When the device fails or a job does.
-pub fn changes(board: &mut dyn Board, format: MmuFormat) -> Result<Recording, DriverError> {
+pub fn record_changes(board: &mut dyn Board, format: MmuFormat) -> Result<Recording, DriverError> {
     let mut driver = Driver::boot(board, Recorder::new("memory that the CPU changes"))?;
     let space = driver.new_space(format)?;
     let chains = driver.alloc(space, 0x1000, Rights::RW)?;
@@ -212,7 +212,7 @@ impl Sample {
     pub fn make(&self, recordings: &std::path::Path, board: &mut dyn Board) -> Result<Recording, DriverError> {
         match self.source {
             Source::WriteValue(format) => write_value(board, format),
-            Source::Changes(format) => changes(board, format),
+            Source::Changes(format) => record_changes(board, format),
             Source::Folder(folder) => {
                 crate::chains::record_folder(&recordings.join(folder), board).map(|r| r.recording)
             }

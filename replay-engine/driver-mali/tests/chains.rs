@@ -2,7 +2,7 @@
 //! go, and what cannot be run says so.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-use driver_mali::chains::{Recorded, record, record_folder};
+use driver_mali::chains::{RecordedChains, record, record_folder};
 use driver_mali::{ChainBuilder, DriverError, JobSpec};
 use replay_engine::device::Board;
 use replay_engine::plan::{self, CompileOptions, Edits};
@@ -85,7 +85,7 @@ fn chain(jobs: &[(u64, u64)]) -> Object {
     (2, CHAIN, bytes)
 }
 
-fn recorded(folder: &Path) -> Recorded {
+fn recorded(folder: &Path) -> RecordedChains {
     record_folder(folder, &mut *board()).unwrap()
 }
 
@@ -152,7 +152,7 @@ fn results_are_carried_to_the_next_submit_and_what_the_cpu_changed_comes_on_top(
     let second = vec![(1, DATA, pages(2, &after)), chain(&[(DATA + 24, 3)])];
     let dir = folder("0x6000", &[first, second], &[("data", DATA, 0x2000)]);
     let done = recorded(dir.path());
-    assert!(done.computed() && done.jobs.len() == 3);
+    assert!(done.has_computed() && done.jobs.len() == 3);
     let r = &done.recording;
     assert_eq!(r.facts.address_spaces.len(), 1);
     let at = submits(r);
@@ -237,7 +237,7 @@ fn a_chain_that_fails_is_recorded_and_those_behind_it_run() {
         &[("data", DATA, 8)],
     );
     let done = recorded(dir.path());
-    assert!(!done.computed());
+    assert!(!done.has_computed());
     let r = &done.recording;
     let status: Vec<u8> = done.jobs.iter().map(|j| j.status).collect();
     assert_eq!(status.len(), 2);

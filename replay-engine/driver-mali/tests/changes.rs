@@ -1,7 +1,7 @@
 //! Memory that the CPU changes after work has begun: what is recorded of it, and what becomes of it in a replay.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-use driver_mali::samples::{CHANGES_DATA, CHANGES_LATE, changes};
+use driver_mali::samples::{CHANGES_DATA, CHANGES_LATE, record_changes};
 use driver_mali::{ChainBuilder, Driver, DriverError, JobSpec, Recorder, SpaceId};
 use replay_core::{Action, Actions};
 use replay_engine::device::Board;
@@ -125,7 +125,7 @@ fn what_the_cpu_writes_between_two_submits_is_told_apart_from_what_jobs_write() 
         assert_eq!(r.memory.snapshots[1].parent, Some(0));
         // The file says the same, and is sound.
         let bytes = container::to_bytes(&r).unwrap();
-        assert_eq!(container::verify_bytes(bytes.clone()).unwrap().problems, vec![]);
+        assert_eq!(container::verify_bytes(bytes.clone()).unwrap().findings, vec![]);
         let again = container::from_bytes(bytes).unwrap();
         assert_eq!(host_writes(&again), writes);
     }
@@ -255,7 +255,7 @@ fn replay(r: &Recording, edits: &Edits) -> (Compiled, Outcome, Recording) {
         (Verdict::Match, &None, &vec![])
     );
     let recording = container::from_bytes(o.recording.clone()).unwrap();
-    assert_eq!(container::verify_bytes(o.recording.clone()).unwrap().problems, vec![]);
+    assert_eq!(container::verify_bytes(o.recording.clone()).unwrap().findings, vec![]);
     (c, o, recording)
 }
 
@@ -270,7 +270,7 @@ fn output_words(o: &Outcome, name: &str) -> Vec<u64> {
 #[test]
 fn what_the_cpu_changed_between_submits_is_replayed_at_the_same_point() {
     for format in FORMATS {
-        let r = changes(&mut *board(), format).unwrap();
+        let r = record_changes(&mut *board(), format).unwrap();
         let (c, o, outcome) = replay(&r, &Edits::default());
         assert_eq!(output_words(&o, "data")[..4], CHANGES_DATA);
         let word = |i: u64| (i % 256) * 0x0101_0101_0101_0101;

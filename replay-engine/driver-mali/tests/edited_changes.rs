@@ -1,7 +1,7 @@
 //! Edits of buffers that the CPU writes again while a recording goes on, and changes of memory that may not be.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-use driver_mali::samples::changes;
+use driver_mali::samples::record_changes;
 use driver_mali::{ChainBuilder, Driver, JobSpec, Recorder, SpaceId};
 use replay_core::{Action, Actions};
 use replay_engine::device::Board;
@@ -127,7 +127,7 @@ fn an_edit_that_nothing_writes_over_stays_but_for_what_jobs_write() {
 
 #[test]
 fn an_edit_may_be_of_a_buffer_that_is_mapped_only_later_but_not_of_one_that_never_is() {
-    let r = changes(&mut *board(), MmuFormat::Aarch64_4k).unwrap();
+    let r = record_changes(&mut *board(), MmuFormat::Aarch64_4k).unwrap();
     let late = r.buffer("late").unwrap();
     let mut edits = Edits::default();
     edits.inputs.insert("late".to_owned(), vec![0x33; late.bytes as usize]);
@@ -157,7 +157,7 @@ fn an_edit_may_be_of_a_buffer_that_is_mapped_only_later_but_not_of_one_that_neve
 
 /// A sound plan whose memory changes, with actions of the test's own put in behind those that `before` is true of.
 fn with(at: impl Fn(&Action) -> bool, more: impl Fn(u32) -> Vec<Action>) -> Compiled {
-    let r = changes(&mut *board(), MmuFormat::MaliLpae).unwrap();
+    let r = record_changes(&mut *board(), MmuFormat::MaliLpae).unwrap();
     let target = board().info();
     let mut c = plan::compile(
         &r,
@@ -275,7 +275,7 @@ fn changes_of_memory_that_could_free_the_gpu_are_refused() {
     verify::verify(&c.plan, &c.pages, &board().info()).unwrap();
     // A chain that loops by what the CPU writes is followed as it then stands.
     let head = plan.jobs[1].head_va;
-    let memory = plan::PlanMemory::of(&plan, &c.pages).unwrap();
+    let memory = plan::PlanMemory::from_plan(&plan, &c.pages).unwrap();
     let at = memory.gpu(&plan.spaces[0]).physical(head).unwrap().0 - base.0;
     let last_change = {
         let all: Vec<Action> = Actions::new(&plan.body).map(Result::unwrap).collect();
@@ -305,7 +305,7 @@ fn changes_of_memory_that_could_free_the_gpu_are_refused() {
 
 #[test]
 fn nothing_that_a_chain_under_way_lies_in_is_changed() {
-    let r = changes(&mut *board(), MmuFormat::MaliLpae).unwrap();
+    let r = record_changes(&mut *board(), MmuFormat::MaliLpae).unwrap();
     let target = board().info();
     let c = plan::compile(
         &r,
@@ -315,7 +315,7 @@ fn nothing_that_a_chain_under_way_lies_in_is_changed() {
         &Progress::new(),
     )
     .unwrap();
-    let memory = plan::PlanMemory::of(&c.plan, &c.pages).unwrap();
+    let memory = plan::PlanMemory::from_plan(&c.plan, &c.pages).unwrap();
     let base = c.plan.arena.base.0;
     let job = c.plan.jobs[0];
     let at = memory.gpu(&c.plan.spaces[0]).physical(job.head_va).unwrap().0 - base;

@@ -6,7 +6,7 @@
 use bifrost::pack::{Slots, clause, operation};
 use bifrost::{Constant, Header, Modifier, Op, PcRelative, Port2, Port3, Registers, Source, Unit, Value};
 use device_mali::{Budget, Model, SoftwareMali};
-use driver_mali::{Driver, DriverError, JobEnd, Recorder, SpaceId, Submitted};
+use driver_mali::{Driver, DriverError, JobEnd, Recorder, SpaceId, Submission};
 use replay_core::{Device, WaitResult};
 use replay_engine::device::{Board, space};
 use replay_engine::plan::{CompileOptions, Edits, compile};
@@ -192,7 +192,7 @@ fn device() -> SoftwareMali {
     })
 }
 
-fn submitted(d: &mut Driver<'_>, space: SpaceId, head: GpuVa) -> Submitted {
+fn submitted(d: &mut Driver<'_>, space: SpaceId, head: GpuVa) -> Submission {
     d.submit_chain(space, 1, head).unwrap()
 }
 
@@ -265,7 +265,11 @@ fn hung() -> SoftwareMali {
 fn the_registers_say_that_a_shader_which_never_ends_is_at_work() {
     let mut board = hung();
     assert_eq!(read(&mut board, JS1 + 0x24), 8, "the slot is active");
-    assert_eq!((read(&mut board, 0x1000), board.lines()), (0, 0), "no interrupt came");
+    assert_eq!(
+        (read(&mut board, 0x1000), board.raised_lines()),
+        (0, 0),
+        "no interrupt came"
+    );
     // A soft stop asks it to end, and it is told as stopped.
     write(&mut board, JS1 + 0x20, 2);
     assert_eq!(board.wait_interrupt(1, 1_000_000), Ok(WaitResult::Raised { lines: 1 }));

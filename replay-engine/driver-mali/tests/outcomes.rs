@@ -156,7 +156,7 @@ fn assert_same(a: &Recording, b: &Recording) {
     let d = diff(a, b);
     assert!(d.is_empty(), "{d:#?}");
     assert_eq!(
-        (d.descriptors.differ(), d.descriptors.unknown),
+        (d.descriptors.count_differing(), d.descriptors.unknown),
         (0, 0),
         "{:#?}",
         d.descriptors

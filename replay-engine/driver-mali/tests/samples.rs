@@ -97,7 +97,7 @@ fn a_recording_begins_with_identity_and_ends_with_everything_off() {
         reads.next_back().map(|a| a.value)
     };
     for (name, value) in [("L2_READY_LO", 0), ("SHADER_READY_LO", 0), ("AS0_STATUS", 0)] {
-        assert_eq!(last_read(map.named(name).unwrap().offset), Some(value), "{name}");
+        assert_eq!(last_read(map.find_by_name(name).unwrap().offset), Some(value), "{name}");
     }
     let times: Vec<u64> = events.time.iter().collect();
     assert!(times.windows(2).all(|w| w[0] <= w[1]));

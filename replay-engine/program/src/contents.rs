@@ -20,7 +20,7 @@ pub struct Contents {
 impl Contents {
     /// What these buffers hold first: at the start, or where that is nothing but zeros, at the first of these submits
     /// at which it is something else.
-    pub fn recorded(recording: &Recording, buffers: &[&Buffer], submits: &[u64]) -> Self {
+    pub fn from_recording(recording: &Recording, buffers: &[&Buffer], submits: &[u64]) -> Self {
         let mut all = Self::default();
         for b in buffers {
             let space = recording.facts.address_spaces.get(b.address_space as usize);
@@ -51,17 +51,17 @@ impl Contents {
 
     /// Contents number `n`. Number 0 differs from the recorded in every byte; so does each other, and byte `i` of it
     /// differs from that of number 0 by digit `n - 1` of `i + 1`.
-    pub fn number(&self, n: u32) -> BTreeMap<String, Vec<u8>> {
-        self.changed(|at| match n.checked_sub(1) {
+    pub fn pattern(&self, n: u32) -> BTreeMap<String, Vec<u8>> {
+        self.xor_each(|at| match n.checked_sub(1) {
             None => OTHER,
             Some(digit) => OTHER ^ ((at + 1) / BASE.pow(digit) % BASE) as u8,
         })
     }
 
     /// Contents of which every byte differs from the recorded, by no rule.
-    pub fn any(&self) -> BTreeMap<String, Vec<u8>> {
+    pub fn random_values(&self) -> BTreeMap<String, Vec<u8>> {
         let mut state = 0x9e37_79b9_7f4a_7c15u64;
-        self.changed(|_| {
+        self.xor_each(|_| {
             state ^= state << 13;
             state ^= state >> 7;
             state ^= state << 17;
@@ -69,7 +69,7 @@ impl Contents {
         })
     }
 
-    fn changed(&self, mut by: impl FnMut(u64) -> u8) -> BTreeMap<String, Vec<u8>> {
+    fn xor_each(&self, mut by: impl FnMut(u64) -> u8) -> BTreeMap<String, Vec<u8>> {
         let each = self.inputs.iter().map(|(name, start, bytes)| {
             let changed = bytes.iter().zip(*start..).map(|(b, at)| b ^ by(at)).collect();
             (name.clone(), changed)
@@ -79,7 +79,7 @@ impl Contents {
 
     /// The place that a byte shows: `seen` are its values under contents 0, 1, … `None`: it is the same under all, and
     /// none of an input. `Some(None)`: it is no byte of an input, and yet not always the same.
-    pub fn place(&self, seen: &[u8]) -> Option<Option<Place>> {
+    pub fn find_input_byte(&self, seen: &[u8]) -> Option<Option<InputByte>> {
         let (first, rest) = seen.split_first()?;
         if rest.iter().all(|v| v == first) {
             return None;
@@ -92,7 +92,7 @@ impl Contents {
             let (input, (_, start, bytes)) = self.inputs.iter().enumerate().rfind(|(_, i)| i.1 <= at)?;
             let offset = at - start;
             let recorded = *bytes.get(usize::try_from(offset).ok()?)?;
-            (recorded ^ OTHER == *first).then_some(Place {
+            (recorded ^ OTHER == *first).then_some(InputByte {
                 input: input as u32,
                 offset,
                 recorded,
@@ -103,7 +103,7 @@ impl Contents {
 
 /// A byte of an input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct InputByte {
     /// Which input.
     pub input: u32,
     /// Which of its bytes.
@@ -129,34 +129,34 @@ mod tests {
     fn every_byte_tells_its_place_and_none_is_the_recorded_one() {
         let c = some();
         assert_eq!(c.digits(), 3, "255² < 70,003");
-        let all: Vec<_> = (0..=c.digits()).map(|n| c.number(n)).collect();
+        let all: Vec<_> = (0..=c.digits()).map(|n| c.pattern(n)).collect();
         for (input, name) in ["a", "b"].into_iter().enumerate() {
             let recorded = &c.inputs[input].2;
             for (i, was) in recorded.iter().enumerate() {
                 let seen: Vec<u8> = all.iter().map(|one| one[name][i]).collect();
                 assert!(seen.iter().all(|v| v != was), "{name} {i}");
-                let place = Place {
+                let place = InputByte {
                     input: input as u32,
                     offset: i as u64,
                     recorded: *was,
                 };
-                assert_eq!(c.place(&seen), Some(Some(place)));
+                assert_eq!(c.find_input_byte(&seen), Some(Some(place)));
             }
-            assert!(c.any()[name].iter().zip(recorded).all(|(a, b)| a != b));
+            assert!(c.random_values()[name].iter().zip(recorded).all(|(a, b)| a != b));
         }
     }
 
     #[test]
     fn what_is_always_the_same_is_of_no_input_and_what_no_rule_gives_is_told_apart() {
         let c = some();
-        assert_eq!(c.place(&[5, 5, 5, 5]), None);
-        assert_eq!(c.place(&[5, 5, 5, 250]), Some(None), "beyond all inputs");
+        assert_eq!(c.find_input_byte(&[5, 5, 5, 5]), None);
+        assert_eq!(c.find_input_byte(&[5, 5, 5, 250]), Some(None), "beyond all inputs");
         assert_eq!(
-            c.place(&[1, 0, 1, 1]),
+            c.find_input_byte(&[1, 0, 1, 1]),
             Some(None),
             "byte 0 of `a` is 0xff under number 0"
         );
         assert_eq!(Contents::default().digits(), 0);
-        assert_eq!(Contents::default().place(&[7]), None);
+        assert_eq!(Contents::default().find_input_byte(&[7]), None);
     }
 }

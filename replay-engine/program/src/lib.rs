@@ -3,12 +3,12 @@
 
 mod contents;
 mod error;
-mod located;
+mod input_layout;
 mod names;
 mod program;
 mod write;
 
 pub use error::ProgramError;
-pub use located::{ImagePiece, Piece};
+pub use input_layout::{ImagePiece, Piece};
 pub use program::{Options, Program, ProgramBuffer};
-pub use write::{WriteError, Written, write};
+pub use write::{WriteError, WrittenFiles, write};

@@ -4,7 +4,7 @@ use super::ProgramError;
 use std::collections::BTreeSet;
 
 /// Longest name of a program.
-const MOST: usize = 48;
+const MAX_NAME_BYTES: usize = 48;
 
 /// Words that name something else in Rust or C.
 const KEYWORDS: &[&str] = &[
@@ -92,14 +92,17 @@ const KEYWORDS: &[&str] = &[
 ///
 /// # Errors
 /// When it is no identifier of both languages.
-pub fn program(name: &str) -> Result<String, ProgramError> {
+pub fn check_program_name(name: &str) -> Result<String, ProgramError> {
     let bad = |reason| ProgramError::Name {
         name: name.to_owned(),
         reason,
     };
     let mut characters = name.chars();
     let begins = characters.next().is_some_and(|c| c.is_ascii_lowercase());
-    if !begins || !characters.all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_') || name.len() > MOST {
+    if !begins
+        || !characters.all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_')
+        || name.len() > MAX_NAME_BYTES
+    {
         return Err(bad(
             "it is 1 to 48 lower-case letters, digits and `_`, and begins with a letter",
         ));
@@ -111,7 +114,7 @@ pub fn program(name: &str) -> Result<String, ProgramError> {
 }
 
 /// An identifier made of any text, of at most 48 characters.
-pub fn identifier(text: &str) -> String {
+pub fn to_identifier(text: &str) -> String {
     let mut out = String::new();
     for c in text.chars() {
         match c {
@@ -119,7 +122,7 @@ pub fn identifier(text: &str) -> String {
             _ if out.ends_with('_') || out.is_empty() => {}
             _ => out.push('_'),
         }
-        if out.len() == MOST {
+        if out.len() == MAX_NAME_BYTES {
             break;
         }
     }
@@ -134,11 +137,11 @@ pub fn identifier(text: &str) -> String {
 }
 
 /// Identifiers of these names, each once.
-pub fn identifiers<'a>(names: impl Iterator<Item = &'a str>) -> Vec<String> {
+pub fn to_identifiers<'a>(names: impl Iterator<Item = &'a str>) -> Vec<String> {
     let mut taken = BTreeSet::new();
     names
         .map(|name| {
-            let plain = identifier(name);
+            let plain = to_identifier(name);
             let mut id = plain.clone();
             let mut n = 1u32;
             while !taken.insert(id.clone()) {
@@ -156,19 +159,22 @@ mod tests {
 
     #[test]
     fn any_text_becomes_an_identifier_of_its_own() {
-        let ids = |names: &[&str]| identifiers(names.iter().copied());
+        let ids = |names: &[&str]| to_identifiers(names.iter().copied());
         assert_eq!(
             ids(&["image", "Conv 1/bias", "7", "", "in", "ä", "image"]),
             ["image", "conv_1_bias", "b7", "b", "in_", "b_2", "image_2"]
         );
-        assert_eq!(identifier(&"x".repeat(100)).len(), MOST);
+        assert_eq!(to_identifier(&"x".repeat(100)).len(), MAX_NAME_BYTES);
     }
 
     #[test]
     fn a_programs_name_is_one_of_both_languages() {
-        assert_eq!(program("digits_2").unwrap(), "digits_2");
+        assert_eq!(check_program_name("digits_2").unwrap(), "digits_2");
         for bad in ["", "Digits", "2x", "a-b", "union", "core", &"a".repeat(49), "ä"] {
-            assert!(matches!(program(bad), Err(ProgramError::Name { .. })), "{bad}");
+            assert!(
+                matches!(check_program_name(bad), Err(ProgramError::Name { .. })),
+                "{bad}"
+            );
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The program that a recording becomes: what it puts into memory, does, and reads back.
 
 use super::contents::Contents;
-use super::located::{ImagePiece, Located, Piece, runs};
+use super::input_layout::{ImagePiece, InputLayout, Piece, nonzero_runs};
 use super::{ProgramError, names};
 use replay_core::Actions;
 use replay_engine::device::DeviceInfo;
@@ -11,8 +11,8 @@ use trace_core::progress::Progress;
 use trace_core::recording::{Buffer, BufferRole, ElementType, Page};
 use trace_core::{PAGE_SIZE, Recording};
 
-/// Most bytes of the inputs together.
-const MOST_INPUT: u64 = 1 << 28;
+/// Maximum number of bytes of the inputs together.
+const MAX_INPUT: u64 = 1 << 28;
 
 /// What of a recording becomes the program.
 #[derive(Clone, Debug, Default)]
@@ -78,7 +78,7 @@ pub struct Program {
     /// Limits.
     pub budgets: Budgets,
     /// The device's windows beside its registers: number in the actions, name, bytes.
-    pub windows: Vec<(u8, String, u64)>,
+    pub mmio_regions: Vec<(u8, String, u64)>,
     /// What verification could not prove, a sentence each.
     pub unproved: Vec<String>,
     /// What the plan expects and the program does not look at, a sentence each.
@@ -91,20 +91,20 @@ impl Program {
     /// # Errors
     /// When the recording cannot be replayed on the target, the plan breaks a rule, or what it does depends on what its
     /// inputs hold.
-    pub fn of(
+    pub fn from_recording(
         recording: &Recording,
         options: &Options,
         target: &DeviceInfo,
         progress: &Progress,
     ) -> Result<Self, ProgramError> {
-        let name = names::program(&options.name)?;
+        let name = names::check_program_name(&options.name)?;
         let plain = compile(recording, &Edits::default(), target, &options.compile, progress)?;
         if plain.plan.masters {
             return Err(ProgramError::MastersBus);
         }
-        let inputs = inputs(recording, &options.inputs)?;
+        let inputs = select_inputs(recording, &options.inputs)?;
         let submits: Vec<u64> = plain.plan.jobs.iter().map(|j| j.submit_event).collect();
-        let contents = Contents::recorded(recording, &inputs, &submits);
+        let contents = Contents::from_recording(recording, &inputs, &submits);
         let with = |inputs| {
             let edits = Edits {
                 inputs,
@@ -115,12 +115,12 @@ impl Program {
         let compiled = match inputs.is_empty() {
             true => vec![plain.clone()],
             false => (0..=contents.digits())
-                .map(|n| with(contents.number(n)))
+                .map(|n| with(contents.pattern(n)))
                 .collect::<Result<Vec<_>, _>>()?,
         };
-        let located = Located::find(&plain, &compiled, &contents, progress)?;
+        let located = InputLayout::find(&plain, &compiled, &contents, progress)?;
         if !inputs.is_empty() {
-            let given = contents.any();
+            let given = contents.random_values();
             let bytes: Vec<&[u8]> = inputs
                 .iter()
                 .map(|b| given.get(&b.name).map(Vec::as_slice).unwrap_or_default())
@@ -134,26 +134,26 @@ impl Program {
             });
         };
         let verified = verify(&first.plan, &first.pages, target)?;
-        Self::made(name, &inputs, located, first, target, verified)
+        Self::build(name, &inputs, located, first, target, verified)
     }
 
-    fn made(
+    fn build(
         name: String,
         inputs: &[&Buffer],
-        located: Located,
+        located: InputLayout,
         compiled: &Compiled,
         target: &DeviceInfo,
         verified: Verified,
     ) -> Result<Self, ProgramError> {
         let plan = &compiled.plan;
-        let ids = names::identifiers(inputs.iter().map(|b| b.name.as_str()));
+        let ids = names::to_identifiers(inputs.iter().map(|b| b.name.as_str()));
         let inputs = inputs.iter().zip(ids).map(|(b, id)| ProgramBuffer {
             name: b.name.clone(),
             id,
             bytes: b.bytes,
             element: b.element,
         });
-        let ids = names::identifiers(plan.outputs.iter().map(|b| b.name.as_str()));
+        let ids = names::to_identifiers(plan.outputs.iter().map(|b| b.name.as_str()));
         let outputs = plan.outputs.iter().zip(ids).map(|(b, id)| ProgramBuffer {
             name: b.name.clone(),
             id,
@@ -171,8 +171,8 @@ impl Program {
             bytes: plan.used_pages.saturating_mul(PAGE_SIZE as u64),
             inputs: inputs.collect(),
             outputs: outputs.collect(),
-            output_pieces: output_pieces(compiled)?,
-            memory: runs(&located.pages),
+            output_pieces: find_output_pieces(compiled)?,
+            memory: nonzero_runs(&located.pages),
             input_pieces: located.pieces,
             images: located.images,
             image_pieces: located.image_pieces,
@@ -182,7 +182,7 @@ impl Program {
             reads: plan.reads,
             interrupts: plan.interrupts,
             budgets: plan.budgets,
-            windows: plan
+            mmio_regions: plan
                 .windows
                 .iter()
                 .map(|w| (w.number, w.name.clone(), w.bytes))
@@ -199,7 +199,7 @@ impl Program {
 }
 
 /// The buffers that are given at run time.
-fn inputs<'r>(recording: &'r Recording, wanted: &[String]) -> Result<Vec<&'r Buffer>, ProgramError> {
+fn select_inputs<'r>(recording: &'r Recording, wanted: &[String]) -> Result<Vec<&'r Buffer>, ProgramError> {
     let all = &recording.facts.buffers;
     let mut chosen: Vec<&Buffer> = Vec::new();
     if wanted.is_empty() {
@@ -219,7 +219,7 @@ fn inputs<'r>(recording: &'r Recording, wanted: &[String]) -> Result<Vec<&'r Buf
         }
     }
     let total = chosen.iter().fold(0u64, |n, b| n.saturating_add(b.bytes));
-    if total > MOST_INPUT {
+    if total > MAX_INPUT {
         return Err(ProgramError::TooMany {
             what: "bytes of inputs",
             count: total,
@@ -240,15 +240,16 @@ fn inputs<'r>(recording: &'r Recording, wanted: &[String]) -> Result<Vec<&'r Buf
 }
 
 /// Where the outputs lie when the run is over.
-fn output_pieces(compiled: &Compiled) -> Result<Vec<Piece>, ProgramError> {
+fn find_output_pieces(compiled: &Compiled) -> Result<Vec<Piece>, ProgramError> {
     let plan = &compiled.plan;
     let missing = |place: String| ProgramError::MissingPage { place };
-    let mut memory = PlanMemory::of(plan, &compiled.pages).map_err(|m| missing(format!("frame {:#x}", m.frame)))?;
+    let mut memory =
+        PlanMemory::from_plan(plan, &compiled.pages).map_err(|m| missing(format!("frame {:#x}", m.frame)))?;
     let images = plan
         .change_images(&compiled.pages)
         .map_err(|(n, _)| missing(format!("image {n}")))?;
     for action in Actions::new(&plan.body) {
-        memory.carry_out(&action?, &images);
+        memory.apply(&action?, &images);
     }
     let mut pieces: Vec<Piece> = Vec::new();
     for (n, o) in plan.outputs.iter().enumerate() {

@@ -39,7 +39,7 @@ fn options(inputs: &[&str]) -> Options {
 
 fn program(recording: &Recording, inputs: &[&str]) -> Result<Program, ProgramError> {
     let target = SoftwareMali::new(Model::G71).info();
-    Program::of(recording, &options(inputs), &target, &Progress::new())
+    Program::from_recording(recording, &options(inputs), &target, &Progress::new())
 }
 
 /// The same through the whole engine.
@@ -62,7 +62,7 @@ fn replayed(recording: &Recording, inputs: &BTreeMap<String, Vec<u8>>) -> Outcom
 
 /// What a program told at its end.
 #[derive(PartialEq)]
-struct Told {
+struct ProgramReport {
     status: u64,
     compared: u64,
     matched: u64,
@@ -72,7 +72,7 @@ struct Told {
     outputs: Vec<Vec<u8>>,
 }
 
-impl std::fmt::Debug for Told {
+impl std::fmt::Debug for ProgramReport {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let outputs: Vec<_> = self.outputs.iter().map(|o| blake3::hash(o).to_hex()).collect();
         let Self {
@@ -94,7 +94,7 @@ impl std::fmt::Debug for Told {
 
 /// What goes wrong at the device.
 #[derive(Clone, Copy, PartialEq)]
-enum Wrong {
+enum InjectedFault {
     Nothing,
     /// No interrupt ever comes.
     Silent,
@@ -105,7 +105,7 @@ enum Wrong {
 }
 
 /// Serves a program on the other end of pipes with a software Mali in its power-on state.
-fn serve(mut child: Child, inputs: &[Option<&[u8]>], outputs: &[ProgramBuffer], wrong: Wrong) -> Told {
+fn serve(mut child: Child, inputs: &[Option<&[u8]>], outputs: &[ProgramBuffer], wrong: InjectedFault) -> ProgramReport {
     let (mut to, mut from) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
     for i in inputs {
         to.write_all(&[u8::from(i.is_some())]).unwrap();
@@ -128,11 +128,11 @@ fn serve(mut child: Child, inputs: &[Option<&[u8]>], outputs: &[ProgramBuffer], 
                 continue;
             }
             b'r' => board.read(a as u8, b, c as u8).map(|v| match wrong {
-                Wrong::Register(at) if at == b => v ^ 4,
+                InjectedFault::Register(at) if at == b => v ^ 4,
                 _ => v,
             }),
             b'w' => board.write(a as u8, b, c as u8, d).map(|()| 0),
-            b'i' if wrong == Wrong::Silent => Ok(0),
+            b'i' if wrong == InjectedFault::Silent => Ok(0),
             b'i' => board.wait_interrupt(a as u32, b).map(|w| match w {
                 WaitResult::Raised { lines } => lines.into(),
                 WaitResult::TimedOut => 0,
@@ -159,7 +159,7 @@ fn serve(mut child: Child, inputs: &[Option<&[u8]>], outputs: &[ProgramBuffer], 
                 }
                 bytes.clear();
                 match wrong {
-                    Wrong::Memory(from) if from <= a => Err(replay_core::DeviceError::OutOfRange),
+                    InjectedFault::Memory(from) if from <= a => Err(replay_core::DeviceError::OutOfRange),
                     _ => Ok(0),
                 }
             }
@@ -181,7 +181,7 @@ fn serve(mut child: Child, inputs: &[Option<&[u8]>], outputs: &[ProgramBuffer], 
     });
     let outputs = outputs.collect();
     assert!(child.wait().unwrap().success());
-    Told {
+    ProgramReport {
         status: told[0][0],
         compared: told[0][1],
         matched: told[0][2],
@@ -202,7 +202,7 @@ fn succeed(command: &mut Command) {
 }
 
 /// Whether a command is there to be run.
-fn there(command: &str) -> bool {
+fn is_installed(command: &str) -> bool {
     Command::new(command)
         .arg("--version")
         .stdout(Stdio::null())
@@ -333,8 +333,8 @@ fn start(exe: &Path, runner: Option<&str>) -> Child {
 }
 
 /// What the program has to tell, by the replay through the engine.
-fn expected(outcome: &Outcome) -> Told {
-    Told {
+fn expected(outcome: &Outcome) -> ProgramReport {
+    ProgramReport {
         status: u64::from(outcome.verdict != Verdict::Match),
         compared: outcome.reads.compared,
         matched: outcome.reads.matched,
@@ -372,7 +372,7 @@ fn stands_alone(file: &str, recording: &Recording, rust: bool) -> Program {
     let at = folder.path().join("made");
     write(&program, &at).unwrap();
     let mut machines = vec![(built_in_c(&program, &at, "cc"), None, "C")];
-    let arm64 = there("aarch64-linux-gnu-gcc") && there("qemu-aarch64");
+    let arm64 = is_installed("aarch64-linux-gnu-gcc") && is_installed("qemu-aarch64");
     if !arm64 {
         println!("skipped: {file} for arm64 (no aarch64-linux-gnu-gcc or no qemu-aarch64)");
     } else {
@@ -414,7 +414,7 @@ fn stands_alone(file: &str, recording: &Recording, rust: bool) -> Program {
             .map(|b| given.get(&b.name).map(Vec::as_slice))
             .collect();
         for (exe, runner, language) in &machines {
-            let mut told = serve(start(exe, *runner), &bytes, &program.outputs, Wrong::Nothing);
+            let mut told = serve(start(exe, *runner), &bytes, &program.outputs, InjectedFault::Nothing);
             // Copies that one input alone needs are cut and counted otherwise than a plan's.
             if program.owners.iter().any(Option::is_some) {
                 told.actions = want.actions;
@@ -497,11 +497,15 @@ fn a_device_that_fails_ends_both_programs_in_the_same_way() {
     write(&program, &at).unwrap();
     let (c, rust) = (built_in_c(&program, &at, "cc"), built_in_rust(&program, &at, None));
     let nothing: Vec<Option<&[u8]>> = vec![None; program.inputs.len()];
-    for (wrong, status) in [(Wrong::Silent, 2), (Wrong::Register(0), 1), (Wrong::Memory(0x3000), 3)] {
+    for (wrong, status) in [
+        (InjectedFault::Silent, 2),
+        (InjectedFault::Register(0), 1),
+        (InjectedFault::Memory(0x3000), 3),
+    ] {
         let told = [&c, &rust].map(|exe| serve(start(exe, None), &nothing, &program.outputs, wrong));
         assert_eq!(told[0].status, status);
         assert_eq!(told[0], told[1]);
-        assert_eq!(told[0].divergences > 0, wrong == Wrong::Register(0));
+        assert_eq!(told[0].divergences > 0, wrong == InjectedFault::Register(0));
     }
 }
 
@@ -528,7 +532,7 @@ fn a_status_that_does_not_come_ends_both_programs_before_what_relies_on_it() {
         })
         .next()
         .unwrap();
-    let wrong = Wrong::Register(offset);
+    let wrong = InjectedFault::Register(offset);
     let told = [&c, &rust].map(|exe| serve(start(exe, None), &nothing, &program.outputs, wrong));
     assert_eq!((told[0].status, told[0].divergences), (7, 1));
     assert_eq!(told[0].actions, number, "nothing is done behind it");
@@ -549,9 +553,9 @@ fn what_cannot_be_a_program_is_refused_in_words_and_a_full_folder_is_left_alone(
         name: "2x".into(),
         ..options(&[])
     };
-    assert!(refused(Program::of(&recording, &bad, &target, &Progress::new())).contains("`2x`"));
+    assert!(refused(Program::from_recording(&recording, &bad, &target, &Progress::new())).contains("`2x`"));
     let other = SoftwareMali::new(Model::G52).info();
-    assert!(Program::of(&recording, &options(&[]), &other, &Progress::new()).is_err());
+    assert!(Program::from_recording(&recording, &options(&[]), &other, &Progress::new()).is_err());
 
     let made = program(&recording, &[]).unwrap();
     let folder = tempfile::tempdir().unwrap();

@@ -4,7 +4,7 @@ use super::error::ClientError;
 use super::lease::Lease;
 use super::session::{Client, Endpoint};
 use crate::device::DeviceInfo;
-use crate::device::cuda::{self, CudaBoard, Players, devices_apart};
+use crate::device::cuda::{self, CudaBoard, Players, list_devices_in_worker};
 use crate::device::qemu::{self, QemuBoard};
 use crate::serve::{Factory, Options, Server};
 use crate::wire::{KeyStore, Peer};
@@ -20,7 +20,7 @@ const ASK_LIMIT: Duration = Duration::from_secs(2);
 /// servers behind them, so that pages pushed once stay known.
 #[derive(Clone, Default)]
 pub struct Factories {
-    made: Vec<Made>,
+    made: Vec<SimulatorFactory>,
     cuda: Option<Arc<Players>>,
     /// Whether another program than this one plays on CUDA devices: what this machine has says nothing of it.
     cuda_elsewhere: bool,
@@ -29,7 +29,7 @@ pub struct Factories {
 
 /// A software board that can be made.
 #[derive(Clone)]
-struct Made {
+struct SimulatorFactory {
     model: String,
     /// Raw GPU id register of what it simulates, where it is told before the board is made.
     gpu_id: Option<u32>,
@@ -51,7 +51,7 @@ impl Factories {
 
     /// Adds the board `software:MODEL`.
     #[must_use]
-    pub fn with(self, model: &str, factory: Factory) -> Self {
+    pub fn with_simulator(self, model: &str, factory: Factory) -> Self {
         self.with_model(model, None, factory)
     }
 
@@ -63,7 +63,7 @@ impl Factories {
 
     fn with_model(mut self, model: &str, gpu_id: Option<u32>, factory: Factory) -> Self {
         self.made.retain(|m| m.model != model);
-        self.made.push(Made {
+        self.made.push(SimulatorFactory {
             model: model.to_owned(),
             gpu_id,
             factory,
@@ -72,7 +72,7 @@ impl Factories {
     }
 
     /// Returns the raw GPU id of what `software:MODEL` simulates, where it is known.
-    pub(super) fn gpu_of(&self, model: &str) -> Option<u32> {
+    pub(super) fn find_gpu_id(&self, model: &str) -> Option<u32> {
         self.made.iter().find(|m| m.model == model)?.gpu_id
     }
 
@@ -85,21 +85,21 @@ impl Factories {
 
     /// The same with processes of another program: whether it reaches a driver is not judged by this machine.
     #[must_use]
-    pub fn with_cuda_of(mut self, players: Arc<Players>) -> Self {
+    pub fn with_external_cuda(mut self, players: Arc<Players>) -> Self {
         self.cuda_elsewhere = true;
         self.with_cuda(players)
     }
 
-    pub(super) fn plays_cuda_elsewhere(&self) -> bool {
+    pub(super) fn has_external_cuda(&self) -> bool {
         self.cuda_elsewhere
     }
 
     /// A replay on the board of this name will be asked for: what takes a while to begin there begins now. Boards that
     /// need no such thing, and those elsewhere, are left alone.
-    pub fn start_ahead(&self, board: &str) {
+    pub fn prestart_worker(&self, board: &str) {
         let number = board.strip_prefix("cuda:").and_then(|n| n.parse().ok());
         if let (Some(players), Some(number)) = (&self.cuda, number) {
-            players.start_ahead(number);
+            players.prestart(number);
         }
     }
 
@@ -178,7 +178,7 @@ impl Factories {
             device: name.clone(),
             reason,
         };
-        let ask = !self.cuda_elsewhere && !cuda::has_files_of(number);
+        let ask = !self.cuda_elsewhere && !cuda::has_device_files(number);
         let factory = CudaBoard::factory(number, ask, Arc::clone(players)).map_err(|e| out_of_order(e.to_string()))?;
         let server = Server::new(&[factory], None, Options::for_calls()).map_err(|e| out_of_order(e.to_string()))?;
         servers.insert(name.clone(), server.clone());
@@ -191,7 +191,7 @@ impl Factories {
         let Some(players) = self.cuda.as_ref().filter(|_| cuda::is_likely()) else {
             return Vec::new();
         };
-        let told = devices_apart(players);
+        let told = list_devices_in_worker(players);
         match told {
             Ok(all) => all
                 .into_iter()
@@ -201,7 +201,7 @@ impl Factories {
                         name: format!("cuda:{}", d.number),
                         description: info.description.clone(),
                         info: Some(info),
-                        reach: Reach::Here,
+                        reach: Availability::Here,
                     }
                 })
                 .collect(),
@@ -209,7 +209,7 @@ impl Factories {
                 name: "cuda:0".to_owned(),
                 description: "CUDA device 0 of this machine".to_owned(),
                 info: None,
-                reach: Reach::Away(e.to_string()),
+                reach: Availability::Away(e.to_string()),
             }],
         }
     }
@@ -217,7 +217,7 @@ impl Factories {
     fn lease(server: &Server) -> Result<Lease, ClientError> {
         let client = Client::in_process(server)?;
         let device = client.devices().first().map(|d| d.name.clone()).unwrap_or_default();
-        Ok(client.lease(&device)?.beside(server))
+        Ok(client.lease(&device)?.with_server(server))
     }
 }
 
@@ -227,7 +227,7 @@ fn replay_device(board: &CudaBoard) -> DeviceInfo {
 
 /// How a board can be had.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Reach {
+pub enum Availability {
     /// It is in this process.
     Here,
     /// Its agent answers and nobody holds it.
@@ -248,12 +248,12 @@ pub struct Board {
     /// What the device says of itself, when it was reached.
     pub info: Option<DeviceInfo>,
     /// How it can be had.
-    pub reach: Reach,
+    pub reach: Availability,
 }
 
 /// What a board's name means.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Named {
+pub enum TargetName {
     /// `software:MODEL`.
     Software(String),
     /// `qemu:DEVICE[,PROPERTY=VALUE…]`.
@@ -287,7 +287,7 @@ pub enum Named {
 ///
 /// # Errors
 /// When it has no known form.
-pub fn parse(name: &str) -> Result<Named, ClientError> {
+pub fn parse(name: &str) -> Result<TargetName, ClientError> {
     let bad = |reason: &str| ClientError::BoardName {
         name: name.to_owned(),
         reason: reason.to_owned(),
@@ -296,12 +296,12 @@ pub fn parse(name: &str) -> Result<Named, ClientError> {
         return if model.is_empty() {
             Err(bad("the model is missing"))
         } else {
-            Ok(Named::Software(model.to_owned()))
+            Ok(TargetName::Software(model.to_owned()))
         };
     }
     if let Some(device) = name.strip_prefix("qemu:") {
         return match qemu::Name::parse(device) {
-            Ok(name) => Ok(Named::Qemu(name)),
+            Ok(name) => Ok(TargetName::Qemu(name)),
             Err(qemu::QemuError::Name { reason, .. }) => Err(bad(&reason)),
             Err(e) => Err(e.into()),
         };
@@ -310,7 +310,7 @@ pub fn parse(name: &str) -> Result<Named, ClientError> {
         let number = number
             .parse()
             .map_err(|_| bad("the device's number is missing: `cuda:0`"))?;
-        return Ok(Named::Cuda(number));
+        return Ok(TargetName::Cuda(number));
     }
     let rest = name
         .strip_prefix("agent:")
@@ -321,17 +321,17 @@ pub fn parse(name: &str) -> Result<Named, ClientError> {
         return Err(bad("the device is missing"));
     }
     match place.strip_prefix("//") {
-        Some(path) if path.starts_with('/') => Ok(Named::Unix {
+        Some(path) if path.starts_with('/') => Ok(TargetName::Unix {
             path: PathBuf::from(path),
             device,
         }),
         Some("") | None if place.is_empty() || place == "//" || place == "/" => Err(bad("the agent is missing")),
         Some(address) => match Endpoint::parse(address) {
-            Endpoint::Tcp(address) => Ok(Named::Tcp { address, device }),
+            Endpoint::Tcp(address) => Ok(TargetName::Tcp { address, device }),
             _ => Err(bad("the address holds a `/`")),
         },
         None if place.contains('/') => Err(bad("an agent's name holds no `/`")),
-        None => Ok(Named::Paired {
+        None => Ok(TargetName::Paired {
             agent: place.to_owned(),
             device,
         }),
@@ -344,12 +344,12 @@ pub fn parse(name: &str) -> Result<Named, ClientError> {
 /// When the name has no known form, or the board cannot be reached or had.
 pub fn open(name: &str, factories: &Factories, keys: &KeyStore) -> Result<Lease, ClientError> {
     match parse(name)? {
-        Named::Software(model) => factories.open(&model),
-        Named::Qemu(name) => factories.open_qemu(&name),
-        Named::Cuda(number) => factories.open_cuda(number),
-        Named::Paired { agent, device } => paired_with(&agent, keys)?.lease(&device),
-        Named::Tcp { address, device } => Client::connect(&Endpoint::Tcp(address), keys, None)?.lease(&device),
-        Named::Unix { path, device } => Client::connect(&Endpoint::Unix(path), keys, None)?.lease(&device),
+        TargetName::Software(model) => factories.open(&model),
+        TargetName::Qemu(name) => factories.open_qemu(&name),
+        TargetName::Cuda(number) => factories.open_cuda(number),
+        TargetName::Paired { agent, device } => paired_with(&agent, keys)?.lease(&device),
+        TargetName::Tcp { address, device } => Client::connect(&Endpoint::Tcp(address), keys, None)?.lease(&device),
+        TargetName::Unix { path, device } => Client::connect(&Endpoint::Unix(path), keys, None)?.lease(&device),
     }
 }
 
@@ -358,20 +358,24 @@ pub fn open(name: &str, factories: &Factories, keys: &KeyStore) -> Result<Lease,
 ///
 /// # Errors
 /// When the name has no known form, its agent cannot be reached or has no such device, or the device cannot work.
-pub fn ask(name: &str, factories: &Factories, keys: &KeyStore) -> Result<DeviceInfo, ClientError> {
+pub fn query_device(name: &str, factories: &Factories, keys: &KeyStore) -> Result<DeviceInfo, ClientError> {
     match parse(name)? {
-        Named::Software(model) => Ok(factories.open(&model)?.info().clone()),
-        Named::Qemu(name) => Ok(factories.open_qemu(&name)?.info().clone()),
-        Named::Cuda(number) => Ok(factories.open_cuda(number)?.info().clone()),
-        Named::Paired { agent, device } => told_by(&paired_with(&agent, keys)?, device),
-        Named::Tcp { address, device } => told_by(&Client::connect(&Endpoint::Tcp(address), keys, None)?, device),
-        Named::Unix { path, device } => told_by(&Client::connect(&Endpoint::Unix(path), keys, None)?, device),
+        TargetName::Software(model) => Ok(factories.open(&model)?.info().clone()),
+        TargetName::Qemu(name) => Ok(factories.open_qemu(&name)?.info().clone()),
+        TargetName::Cuda(number) => Ok(factories.open_cuda(number)?.info().clone()),
+        TargetName::Paired { agent, device } => query_agent_device(&paired_with(&agent, keys)?, device),
+        TargetName::Tcp { address, device } => {
+            query_agent_device(&Client::connect(&Endpoint::Tcp(address), keys, None)?, device)
+        }
+        TargetName::Unix { path, device } => {
+            query_agent_device(&Client::connect(&Endpoint::Unix(path), keys, None)?, device)
+        }
     }
 }
 
 /// The agent that was paired under a name.
 fn paired_with(agent: &str, keys: &KeyStore) -> Result<Client, ClientError> {
-    let Some(peer) = keys.by_name(agent)?.filter(|p| !p.address.is_empty()) else {
+    let Some(peer) = keys.find_by_name(agent)?.filter(|p| !p.address.is_empty()) else {
         let known: Vec<String> = keys.peers()?.into_iter().map(|p| p.name).collect();
         return Err(ClientError::UnknownAgent {
             name: agent.to_owned(),
@@ -386,7 +390,7 @@ fn paired_with(agent: &str, keys: &KeyStore) -> Result<Client, ClientError> {
 }
 
 /// What an agent that answers says of one of its devices.
-fn told_by(client: &Client, device: String) -> Result<DeviceInfo, ClientError> {
+fn query_agent_device(client: &Client, device: String) -> Result<DeviceInfo, ClientError> {
     let states = client.states();
     match states.iter().find(|s| s.info.name == device) {
         Some(s) => match &s.out_of_order {
@@ -409,7 +413,7 @@ fn told_by(client: &Client, device: String) -> Result<DeviceInfo, ClientError> {
 
 /// The software boards and this machine's CUDA devices. They need no keys.
 #[must_use]
-pub fn here(factories: &Factories) -> Vec<Board> {
+pub fn list_local(factories: &Factories) -> Vec<Board> {
     factories
         .made
         .iter()
@@ -420,16 +424,16 @@ pub fn here(factories: &Factories) -> Vec<Board> {
 
 /// Forms of names that stand for more boards than can be listed, with what such boards are; those that can be had here.
 #[must_use]
-pub fn forms() -> Vec<(&'static str, &'static str)> {
+pub fn list_name_forms() -> Vec<(&'static str, &'static str)> {
     let told = "a PCI device that QEMU emulates, such as qemu:ati-vga,model=rv100 or qemu:edu";
-    qemu::installed().map_or_else(|_| Vec::new(), |()| vec![(qemu::FORM, told)])
+    qemu::check_installed().map_or_else(|_| Vec::new(), |()| vec![(qemu::FORM, told)])
 }
 
 /// The boards of paired agents. Asks the agents at the same time, for about two seconds.
 ///
 /// # Errors
 /// When the key store cannot be read.
-pub fn paired(keys: &KeyStore) -> Result<Vec<Board>, ClientError> {
+pub fn list_paired(keys: &KeyStore) -> Result<Vec<Board>, ClientError> {
     let peers: Vec<Peer> = keys.peers()?.into_iter().filter(|p| !p.address.is_empty()).collect();
     let found: Vec<Vec<Board>> = std::thread::scope(|scope| {
         let asked: Vec<_> = peers.iter().map(|p| scope.spawn(move || of_agent(p, keys))).collect();
@@ -448,14 +452,14 @@ fn software(factories: &Factories, model: &str) -> Board {
                 name,
                 description,
                 info,
-                reach: Reach::Here,
+                reach: Availability::Here,
             }
         }
         Err(e) => Board {
             name,
             description: String::new(),
             info: None,
-            reach: Reach::Away(e.to_string()),
+            reach: Availability::Away(e.to_string()),
         },
     }
 }
@@ -469,9 +473,9 @@ fn of_agent(peer: &Peer, keys: &KeyStore) -> Vec<Board> {
                 // A device that its agent could not open says nothing of itself.
                 info: (d.out_of_order.is_none() || !d.info.windows.is_empty()).then(|| d.info.clone()),
                 reach: match (&d.out_of_order, &d.holder) {
-                    (Some(why), _) => Reach::Away(why.clone()),
-                    (None, Some(who)) => Reach::Busy(who.clone()),
-                    (None, None) => Reach::Free,
+                    (Some(why), _) => Availability::Away(why.clone()),
+                    (None, Some(who)) => Availability::Busy(who.clone()),
+                    (None, None) => Availability::Free,
                 },
             };
             client.states().iter().map(board).collect()
@@ -480,7 +484,7 @@ fn of_agent(peer: &Peer, keys: &KeyStore) -> Vec<Board> {
             name: format!("agent:{}", peer.name),
             description: format!("agent at {}", peer.address),
             info: None,
-            reach: Reach::Away(e.to_string()),
+            reach: Availability::Away(e.to_string()),
         }],
     }
 }
@@ -492,35 +496,38 @@ mod tests {
     #[test]
     fn names_of_every_form_are_read_and_others_are_told_apart() {
         let device = || "d".to_owned();
-        assert_eq!(parse("software:mali-g71").unwrap(), Named::Software("mali-g71".into()));
+        assert_eq!(
+            parse("software:mali-g71").unwrap(),
+            TargetName::Software("mali-g71".into())
+        );
         assert_eq!(
             parse("agent:b/d").unwrap(),
-            Named::Paired {
+            TargetName::Paired {
                 agent: "b".into(),
                 device: device()
             }
         );
         assert_eq!(
             parse("agent://h:1/d").unwrap(),
-            Named::Tcp {
+            TargetName::Tcp {
                 address: "h:1".into(),
                 device: device()
             }
         );
         assert_eq!(
             parse("agent://h/d").unwrap(),
-            Named::Tcp {
+            TargetName::Tcp {
                 address: "h:7117".into(),
                 device: device()
             }
         );
-        assert_eq!(parse("cuda:3").unwrap(), Named::Cuda(3));
+        assert_eq!(parse("cuda:3").unwrap(), TargetName::Cuda(3));
         let edu = qemu::Name::parse("edu,dma_mask=1").unwrap();
-        assert_eq!(parse("qemu:edu,dma_mask=1").unwrap(), Named::Qemu(edu));
+        assert_eq!(parse("qemu:edu,dma_mask=1").unwrap(), TargetName::Qemu(edu));
         let path = PathBuf::from("/run/a.sock");
         assert_eq!(
             parse("agent:///run/a.sock/d").unwrap(),
-            Named::Unix { path, device: device() }
+            TargetName::Unix { path, device: device() }
         );
         for bad in [
             "",

@@ -30,7 +30,7 @@ pub enum Stage {
 impl Stage {
     /// The stage in words that continue "the connection was lost while …".
     #[must_use]
-    pub fn doing(self) -> &'static str {
+    pub fn activity(self) -> &'static str {
         match self {
             Self::Name => "reading the board's name",
             Self::Reach => "connecting",
@@ -143,7 +143,7 @@ pub enum ClientError {
     /// The agent has forgotten this client's key while it was connected.
     #[error(
         "the agent has forgotten this client's key and ended the connection while {}; {HOW_TO_PAIR}, then pair again",
-        stage.doing()
+        stage.activity()
     )]
     Forgotten {
         /// When.
@@ -249,7 +249,7 @@ pub enum ClientError {
     Device(String),
     /// The connection ended.
     #[error(
-        "the connection to the agent was lost while {}: {reason}; {}", stage.doing(), stage.after_loss()
+        "the connection to the agent was lost while {}: {reason}; {}", stage.activity(), stage.after_loss()
     )]
     Lost {
         /// When.
@@ -258,7 +258,7 @@ pub enum ClientError {
         reason: String,
     },
     /// The agent sent something that the protocol does not allow here.
-    #[error("the agent broke the protocol while {}: {reason}", stage.doing())]
+    #[error("the agent broke the protocol while {}: {reason}", stage.activity())]
     Protocol {
         /// When.
         stage: Stage,

@@ -3,7 +3,7 @@
 //! A recording of a PCI device fits a device with the same ids: QEMU's models of it ([`QEMU_MODELS`]), and devices of
 //! agents. A recording of a GPU that tells its id fits the simulators of that GPU. An API trace fits CUDA devices.
 
-use super::boards::{Board, Factories, Named, Reach, parse};
+use super::boards::{Availability, Board, Factories, TargetName, parse};
 use super::error::ClientError;
 use crate::device::qemu::{self, QemuModel};
 use crate::device::{DeviceInfo, cuda};
@@ -103,10 +103,10 @@ impl Factories {
     /// agents are not asked.
     #[must_use]
     pub fn missing(&self, target: &str) -> Option<String> {
-        if target.starts_with("qemu:") && qemu::installed().is_err() {
+        if target.starts_with("qemu:") && qemu::check_installed().is_err() {
             return Some("QEMU not installed".to_owned());
         }
-        if target.starts_with("cuda:") && !self.plays_cuda_elsewhere() && !cuda::is_likely() {
+        if target.starts_with("cuda:") && !self.has_external_cuda() && !cuda::is_likely() {
             return Some("no driver here".to_owned());
         }
         None
@@ -135,11 +135,11 @@ impl Factories {
         }
         for board in known {
             let Some(info) = &board.info else { continue };
-            if fit_of(recorded, info) == Fit::Fits {
+            if determine_fit(recorded, info) == Fit::Fits {
                 let missing = match &board.reach {
-                    Reach::Away(why) => Some(why.clone()),
-                    Reach::Busy(who) => Some(format!("held by {who}")),
-                    Reach::Here | Reach::Free => None,
+                    Availability::Away(why) => Some(why.clone()),
+                    Availability::Busy(who) => Some(format!("held by {who}")),
+                    Availability::Here | Availability::Free => None,
                 };
                 add(board.name.clone(), missing);
             }
@@ -157,18 +157,18 @@ impl Factories {
     pub fn fit_by_name(&self, recorded: &RecordedDevice, target: &str) -> Fit {
         let yes = |fits: bool| if fits { Fit::Fits } else { Fit::Unfit };
         match parse(target) {
-            Ok(Named::Cuda(_)) => yes(recorded.calls),
-            Ok(Named::Software(_) | Named::Qemu(_)) if recorded.calls => Fit::Unfit,
-            Ok(Named::Software(model)) => match self.gpu_of(&model) {
+            Ok(TargetName::Cuda(_)) => yes(recorded.calls),
+            Ok(TargetName::Software(_) | TargetName::Qemu(_)) if recorded.calls => Fit::Unfit,
+            Ok(TargetName::Software(model)) => match self.find_gpu_id(&model) {
                 Some(gpu) => fit_of_gpu(recorded, gpu, RegisterMap::for_gpu(gpu)),
                 None => Fit::Unknown,
             },
-            Ok(Named::Qemu(name)) => match (QemuModel::for_argument(name.text()), &recorded.hardware) {
-                (Some(model), Some(hardware)) => yes(model.is(hardware)),
+            Ok(TargetName::Qemu(name)) => match (QemuModel::for_argument(name.text()), &recorded.hardware) {
+                (Some(model), Some(hardware)) => yes(model.matches(hardware)),
                 (_, None) if recorded.gpu_id != 0 => Fit::Unfit,
                 _ => Fit::Unknown,
             },
-            Ok(Named::Paired { .. } | Named::Tcp { .. } | Named::Unix { .. }) | Err(_) => Fit::Unknown,
+            Ok(TargetName::Paired { .. } | TargetName::Tcp { .. } | TargetName::Unix { .. }) | Err(_) => Fit::Unknown,
         }
     }
 
@@ -176,11 +176,11 @@ impl Factories {
     #[must_use]
     pub fn describe_by_name(&self, target: &str) -> String {
         match parse(target) {
-            Ok(Named::Software(model)) => match self.gpu_of(&model).and_then(gpu_name) {
+            Ok(TargetName::Software(model)) => match self.find_gpu_id(&model).and_then(gpu_name) {
                 Some(gpu) => format!("{target}, {gpu}"),
                 None => target.to_owned(),
             },
-            Ok(Named::Qemu(name)) => match QemuModel::for_argument(name.text()) {
+            Ok(TargetName::Qemu(name)) => match QemuModel::for_argument(name.text()) {
                 Some(m) => format!("{target}, {:04x}:{:04x}", m.vendor, m.device),
                 None => target.to_owned(),
             },
@@ -193,10 +193,10 @@ impl Factories {
     ///
     /// # Errors
     /// [`ClientError::OtherGpu`] or [`ClientError::OtherDevice`], with the targets that would fit.
-    pub fn fits(&self, recording: &Recording, board: &str, device: &DeviceInfo) -> Result<(), ClientError> {
+    pub fn check_fit(&self, recording: &Recording, board: &str, device: &DeviceInfo) -> Result<(), ClientError> {
         let recorded = RecordedDevice::new(recording);
         // Calls on a device of registers, and the reverse, are told by whoever makes the plan.
-        if recorded.calls || device.takes_calls() || fit_of(&recorded, device) != Fit::Unfit {
+        if recorded.calls || device.takes_calls() || determine_fit(&recorded, device) != Fit::Unfit {
             return Ok(());
         }
         let fits = fitting_hint(&self.fitting_targets(&recorded, &[]));
@@ -228,7 +228,7 @@ impl Factories {
 
 /// Returns whether a device that says this of itself fits a recording.
 #[must_use]
-pub fn fit_of(recorded: &RecordedDevice, device: &DeviceInfo) -> Fit {
+pub fn determine_fit(recorded: &RecordedDevice, device: &DeviceInfo) -> Fit {
     if recorded.calls != device.takes_calls() {
         return Fit::Unfit;
     }
@@ -236,7 +236,7 @@ pub fn fit_of(recorded: &RecordedDevice, device: &DeviceInfo) -> Fit {
         return Fit::Fits;
     }
     match (&device.hardware, &recorded.hardware) {
-        (Some(is), Some(was)) if is.same_device(was) => Fit::Fits,
+        (Some(is), Some(was)) if is.is_same_device(was) => Fit::Fits,
         (Some(_), Some(_)) => Fit::Unfit,
         (Some(_), None) if recorded.gpu_id != 0 => Fit::Unfit,
         (Some(_), None) => Fit::Unknown,
@@ -258,8 +258,8 @@ fn fit_of_gpu(recorded: &RecordedDevice, gpu: u32, map: Option<&RegisterMap>) ->
         // Nor is a GPU of another line, whose id the recording does not hold.
         (0, _) if !recorded.gpu_name.is_empty() && line(&recorded.gpu_name) != line(simulated) => Fit::Unfit,
         (0, _) | (_, None) => Fit::Unknown,
-        (id, Some(map)) if map.gpu_name(id).is_some() && map.same_product(id, gpu) => Fit::Fits,
-        (id, Some(map)) if map.same_product(id, gpu) => Fit::Unknown,
+        (id, Some(map)) if map.gpu_name(id).is_some() && map.is_same_product(id, gpu) => Fit::Fits,
+        (id, Some(map)) if map.is_same_product(id, gpu) => Fit::Unknown,
         _ => Fit::Unfit,
     }
 }

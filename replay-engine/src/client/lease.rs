@@ -5,12 +5,14 @@ use super::session::Connection;
 use crate::device::{Containment, DeviceInfo};
 use crate::plan::{Compiled, PageSource as _};
 use crate::run::calls::{self, CallsOutcome};
-use crate::run::{Arrived, Left, Outcome};
+use crate::run::{ArtifactsHeader, Outcome, ReceivedArtifacts};
 use crate::serve::{MAX_BODY, Server};
-use crate::verify::{self, MOST_STEPS, Reason, Work};
+use crate::verify::{self, MAX_STEPS, Reason, Work};
 use crate::wire::delta::Outline;
-use crate::wire::message::{LeaseReply, LeaseRequest, PagesReply, PagesRequest, Part, Run, RunReply, RunRequest};
-use crate::wire::{BULK, Concern};
+use crate::wire::message::{
+    IndexRange, LeaseReply, LeaseRequest, PagesReply, PagesRequest, PlanPart, RunReply, RunRequest,
+};
+use crate::wire::{BULK, Topic};
 use std::fmt;
 use std::time::{Duration, Instant};
 use trace_core::PAGE_SIZE;
@@ -59,7 +61,7 @@ impl Phase {
 
 /// What a push sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Pushed {
+pub struct PushStats {
     /// Page images sent.
     pub pages: u64,
     /// Page images that the agent had already.
@@ -74,7 +76,7 @@ pub struct Pushed {
 pub struct Lease {
     connection: Connection,
     info: DeviceInfo,
-    pushed: Pushed,
+    pushed: PushStats,
     sent_pages: Vec<Digest>,
     watch: Option<Box<dyn Fn(Phase) + Send>>,
     /// The server, where it is in this process: large plans need not go through a connection.
@@ -112,7 +114,7 @@ impl Meter<'_> {
 }
 
 /// The indices in some runs.
-fn indices(runs: &[Run]) -> impl Iterator<Item = usize> + '_ {
+fn indices(runs: &[IndexRange]) -> impl Iterator<Item = usize> + '_ {
     runs.iter()
         .flat_map(|(first, n)| (0..*n as usize).map(move |i| *first as usize + i))
 }
@@ -122,7 +124,7 @@ impl Lease {
         Self {
             connection,
             info,
-            pushed: Pushed::default(),
+            pushed: PushStats::default(),
             sent_pages: Vec::new(),
             watch: None,
             beside: None,
@@ -139,7 +141,7 @@ impl Lease {
 
     /// What the last replay sent.
     #[must_use]
-    pub fn pushed(&self) -> Pushed {
+    pub fn push_stats(&self) -> PushStats {
         self.pushed
     }
 
@@ -165,14 +167,14 @@ impl Lease {
         }
         let stage = Stage::Lease;
         self.connection
-            .send(stage, Concern::Lease, &LeaseRequest::WithoutContainment)?;
+            .send(stage, Topic::Lease, &LeaseRequest::WithoutContainment)?;
         loop {
             let Some(frame) = self.connection.frame(stage, Duration::from_secs(60))? else {
                 continue;
             };
-            match self.connection.decode(stage, Concern::Lease, &frame)? {
+            match self.connection.decode(stage, Topic::Lease, &frame)? {
                 LeaseReply::Accepted => break,
-                _ => return Err(self.connection.broken(stage, "it does not answer to a yes")),
+                _ => return Err(self.connection.protocol_error(stage, "it does not answer to a yes")),
             }
         }
         self.uncontained = true;
@@ -186,7 +188,7 @@ impl Lease {
     }
 
     /// The same lease of a board whose server is in this process.
-    pub(super) fn beside(self, server: &Server) -> Self {
+    pub(super) fn with_server(self, server: &Server) -> Self {
         Self {
             beside: Some(server.clone()),
             ..self
@@ -223,7 +225,7 @@ impl Lease {
                 });
             }
             self.enter(Phase::Checking);
-            let work = Work::new(MOST_STEPS, progress);
+            let work = Work::new(MAX_STEPS, progress);
             verify::verify_within(&compiled.plan, &compiled.pages, &self.info, &work).map_err(|r| match r.reason {
                 Reason::GivenUp => ClientError::Cancelled,
                 _ => ClientError::PlanRefused(r),
@@ -232,7 +234,7 @@ impl Lease {
         self.enter(Phase::Uploading);
         let begin = Instant::now();
         let before = self.connection.sender.sent();
-        self.pushed = Pushed::default();
+        self.pushed = PushStats::default();
         self.sent_pages.clear();
         let uploaded = self.upload(compiled, &mut meter);
         self.pushed.bytes = self.connection.sender.sent().saturating_sub(before);
@@ -268,7 +270,7 @@ impl Lease {
         if let Some(server) = self.beside.as_ref().filter(|_| self.info.takes_calls()) {
             server.keep_pages(&wanted, &compiled.pages);
         }
-        let part = |bytes: &[u8]| Part {
+        let part = |bytes: &[u8]| PlanPart {
             bytes: bytes.len() as u64,
             digest: *blake3::hash(bytes).as_bytes(),
         };
@@ -276,7 +278,7 @@ impl Lease {
             head: part(&head),
             body: part(body),
         };
-        self.connection.send(stage, Concern::Pages, &offer)?;
+        self.connection.send(stage, Topic::Pages, &offer)?;
         loop {
             match self.reply(meter)? {
                 PagesReply::LackParts {
@@ -311,7 +313,7 @@ impl Lease {
                 PagesReply::GivenUp => {
                     return Err(self
                         .connection
-                        .broken(stage, "it forgets an offer that was not given up"));
+                        .protocol_error(stage, "it forgets an offer that was not given up"));
                 }
             }
         }
@@ -325,12 +327,12 @@ impl Lease {
         loop {
             if !given_up && meter.progress.check().is_err() {
                 given_up = true;
-                self.connection.send(stage, Concern::Pages, &PagesRequest::GiveUp)?;
+                self.connection.send(stage, Topic::Pages, &PagesRequest::GiveUp)?;
             }
             let Some(frame) = self.connection.frame(stage, TICK)? else {
                 continue;
             };
-            match self.connection.decode(stage, Concern::Pages, &frame)? {
+            match self.connection.decode(stage, Topic::Pages, &frame)? {
                 PagesReply::GivenUp if given_up => return Err(ClientError::Cancelled),
                 _ if given_up => {}
                 reply => return Ok(reply),
@@ -356,8 +358,10 @@ impl Lease {
                 steps.push(Vec::new());
                 continue;
             };
-            if !outline.is_sound() {
-                return Err(self.connection.broken(stage, "it tells pieces of an impossible size"));
+            if !outline.is_valid() {
+                return Err(self
+                    .connection
+                    .protocol_error(stage, "it tells pieces of an impossible size"));
             }
             let (s, n) = outline.steps_to(bytes);
             steps.push(s);
@@ -368,7 +372,7 @@ impl Lease {
             head: steps.next().unwrap_or_default(),
             body: steps.next().unwrap_or_default(),
         };
-        self.connection.send(stage, Concern::Pages, &parts)?;
+        self.connection.send(stage, Topic::Pages, &parts)?;
         let total: usize = new.iter().map(Vec::len).sum();
         let mut done = 0;
         for frame in new.iter().flat_map(|n| n.chunks(BULK)) {
@@ -386,14 +390,14 @@ impl Lease {
     /// agent that nothing more comes, and the lease lives on.
     fn send_runs(
         &self,
-        runs: &[Run],
+        runs: &[IndexRange],
         count: usize,
         image: impl Fn(usize) -> Result<Option<Page>, ClientError>,
         meter: &mut Meter<'_>,
         (from, to): (u64, u64),
     ) -> Result<u64, ClientError> {
         let stage = Stage::Upload;
-        let sound = |(first, n): &Run| {
+        let sound = |(first, n): &IndexRange| {
             (*first as usize)
                 .checked_add(*n as usize)
                 .is_some_and(|end| end <= count)
@@ -402,7 +406,7 @@ impl Lease {
         if total > count as u64 || !runs.iter().all(sound) {
             return Err(self
                 .connection
-                .broken(stage, "it asks for pieces that were not offered"));
+                .protocol_error(stage, "it asks for pieces that were not offered"));
         }
         let mut frame = Vec::with_capacity(BULK.min(total as usize * PAGE_SIZE));
         let mut done = 0;
@@ -412,7 +416,7 @@ impl Lease {
                 Ok(None) => {
                     return Err(self
                         .connection
-                        .broken(stage, "it asks for a piece that was not offered"));
+                        .protocol_error(stage, "it asks for a piece that was not offered"));
                 }
                 Err(e) => {
                     self.connection.send_bulk(stage, &[])?;
@@ -433,24 +437,23 @@ impl Lease {
     }
 
     /// Starts the run and waits for its end.
-    fn run(&self, repeat: u32, meter: &mut Meter<'_>) -> Result<Done, ClientError> {
+    fn run(&self, repeat: u32, meter: &mut Meter<'_>) -> Result<FinishedRun, ClientError> {
         let stage = Stage::Run;
-        self.connection
-            .send(stage, Concern::Run, &RunRequest::Start { repeat })?;
+        self.connection.send(stage, Topic::Run, &RunRequest::Start { repeat })?;
         let mut cancelled = false;
         loop {
             if !cancelled && meter.progress.check().is_err() {
                 cancelled = true;
-                self.connection.send(stage, Concern::Run, &RunRequest::Cancel)?;
+                self.connection.send(stage, Topic::Run, &RunRequest::Cancel)?;
             }
             let Some(frame) = self.connection.frame(stage, TICK)? else {
                 continue;
             };
-            match self.connection.decode(stage, Concern::Run, &frame)? {
+            match self.connection.decode(stage, Topic::Run, &frame)? {
                 RunReply::Progress(millionths) => {
                     meter.part(UPLOADED, RAN, u64::from(millionths), 1_000_000);
                 }
-                RunReply::Done { outcome, left, bulk } => return Ok(Done { outcome, left, bulk }),
+                RunReply::Done { outcome, left, bulk } => return Ok(FinishedRun { outcome, left, bulk }),
                 RunReply::Cancelled => return Err(ClientError::Cancelled),
                 RunReply::DeviceFailed(why) => return Err(ClientError::Device(why)),
                 RunReply::NotReady(why) => return Err(ClientError::Refused(why)),
@@ -460,14 +463,14 @@ impl Lease {
     }
 
     /// Fetches what is large in an outcome, checks the outputs' digests, and puts the recording together.
-    fn download(&self, done: Done, compiled: &Compiled, meter: &mut Meter<'_>) -> Result<Outcome, ClientError> {
+    fn download(&self, done: FinishedRun, compiled: &Compiled, meter: &mut Meter<'_>) -> Result<Outcome, ClientError> {
         let stage = Stage::Download;
-        let Done {
+        let FinishedRun {
             mut outcome,
             left,
             bulk: lengths,
         } = done;
-        let broken = |what: String| self.connection.broken(stage, what);
+        let broken = |what: String| self.connection.protocol_error(stage, what);
         let total = lengths.iter().try_fold(0u64, |sum, n| sum.checked_add(*n));
         let (Some(total), [events, images, screen, outputs @ ..]) = (total, lengths.as_slice()) else {
             return Err(broken("an outcome of an impossible size".to_owned()));
@@ -484,7 +487,7 @@ impl Lease {
                     continue;
                 };
                 let fits = part.len() as u64 + frame.payload.len() as u64 <= length;
-                if frame.concern != Concern::Bulk || frame.payload.is_empty() || !fits {
+                if frame.concern != Topic::Bulk || frame.payload.is_empty() || !fits {
                     return Err(broken("bulk was expected, of the length that was told".to_owned()));
                 }
                 part.extend_from_slice(&frame.payload);
@@ -502,14 +505,14 @@ impl Lease {
             output.data = data;
         }
         if let Some(left) = left {
-            let arrived = Arrived::new(*left, events, &images, screen).map_err(|e| broken(e.to_string()))?;
+            let arrived = ReceivedArtifacts::new(*left, events, &images, screen).map_err(|e| broken(e.to_string()))?;
             arrived.complete(&mut outcome, &compiled.plan, &compiled.pages, &self.info);
         }
         // A tuning leaves nothing that could be one, and watching something else.
         let played = |c: &crate::plan::calls::Calls| c.tune.is_none() && c.watch.is_none();
         let played = compiled.plan.calls.as_ref().is_some_and(played);
         if played && !self.unrecorded && outcome.calls.is_some() {
-            let recording = calls::recording_of(&outcome, &compiled.plan, &compiled.pages, &self.info);
+            let recording = calls::build_recording(&outcome, &compiled.plan, &compiled.pages, &self.info);
             let written = recording
                 .map_err(|e| e.to_string())
                 .and_then(|r| trace_core::container::to_bytes(&r).map_err(|e| e.to_string()));
@@ -526,9 +529,9 @@ impl Lease {
 }
 
 /// What the agent says of a run that is over.
-struct Done {
+struct FinishedRun {
     outcome: Box<Outcome>,
-    left: Option<Box<Left>>,
+    left: Option<Box<ArtifactsHeader>>,
     /// Lengths of what follows.
     bulk: Vec<u64>,
 }

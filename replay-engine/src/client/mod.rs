@@ -8,6 +8,6 @@ mod pair;
 mod session;
 
 pub use error::{ClientError, Stage};
-pub use lease::{Lease, Phase, Pushed};
-pub use pair::{Paired, pair, pair_with_key};
+pub use lease::{Lease, Phase, PushStats};
+pub use pair::{PairedAgent, pair, pair_with_key};
 pub use session::{Client, Endpoint};

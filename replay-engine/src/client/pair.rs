@@ -1,15 +1,17 @@
 //! Pairing from the client's side: both ends show a code, both persons confirm, both keep the other's key.
 
 use super::error::{ClientError, Stage};
-use super::session::{Endpoint, at, establish_pairing};
+use super::session::{Endpoint, establish_pairing, wire_error_at};
 use crate::serve::{ANSWER_LIMIT, ANSWER_MARGIN};
 use crate::wire::message::PairMessage;
-use crate::wire::{Channel, Concern, KeyStore, KeyStoreError, NamedKey, PublicKey, WireError, code, name_is_sound};
+use crate::wire::{
+    Channel, KeyStore, KeyStoreError, NamedKey, PublicKey, Topic, WireError, is_valid_name, pairing_code,
+};
 use std::time::Instant;
 
 /// An agent that was just paired.
 #[derive(Clone, Debug)]
-pub struct Paired {
+pub struct PairedAgent {
     /// Its name in the key store.
     pub name: String,
     /// Its key.
@@ -24,20 +26,20 @@ fn next(channel: &mut Channel, by: Option<Instant>) -> Result<PairMessage, Clien
         None => channel.receiver.receive(),
     };
     let frame = frame.map_err(|e| match (e, by) {
-        (WireError::Silent, Some(_)) => declined(&format!("by the agent within {} s", ANSWER_LIMIT.as_secs())),
-        (e, _) => at(Stage::Pair, e),
+        (WireError::Silent, Some(_)) => declined_error(&format!("by the agent within {} s", ANSWER_LIMIT.as_secs())),
+        (e, _) => wire_error_at(Stage::Pair, e),
     })?;
-    if frame.concern != Concern::Pair {
+    if frame.concern != Topic::Pair {
         let text = format!("a frame about {:?} while pairing", frame.concern);
-        return Err(at(Stage::Pair, WireError::Unexpected(text)));
+        return Err(wire_error_at(Stage::Pair, WireError::Unexpected(text)));
     }
-    match frame.message().map_err(|e| at(Stage::Pair, e.into()))? {
+    match frame.message().map_err(|e| wire_error_at(Stage::Pair, e.into()))? {
         PairMessage::Busy => Err(ClientError::Refused(OTHER_CLIENT.to_owned())),
         message => Ok(message),
     }
 }
 
-fn declined(by: &str) -> ClientError {
+fn declined_error(by: &str) -> ClientError {
     ClientError::PairingDeclined { by: by.to_owned() }
 }
 
@@ -54,7 +56,7 @@ fn own_name() -> String {
     let user = std::env::var("USER").unwrap_or_default();
     let name = format!("{user}-{}", host.trim());
     let name = name.trim_matches('-');
-    if name_is_sound(name) {
+    if is_valid_name(name) {
         name.to_owned()
     } else {
         "client".to_owned()
@@ -77,7 +79,7 @@ pub fn pair(
     name: &str,
     keys: &KeyStore,
     confirm: impl FnOnce(&str) -> bool,
-) -> Result<Paired, ClientError> {
+) -> Result<PairedAgent, ClientError> {
     exchange(endpoint, name, keys, |_| Ok(()), confirm)
 }
 
@@ -85,8 +87,13 @@ pub fn pair(
 ///
 /// # Errors
 /// As [`pair`], and when the agent has another key: it is not told this client's then.
-pub fn pair_with_key(endpoint: &Endpoint, name: &str, keys: &KeyStore, key: &NamedKey) -> Result<Paired, ClientError> {
-    let check = |shown: PublicKey| match key.names(&shown) {
+pub fn pair_with_key(
+    endpoint: &Endpoint,
+    name: &str,
+    keys: &KeyStore,
+    key: &NamedKey,
+) -> Result<PairedAgent, ClientError> {
+    let check = |shown: PublicKey| match key.matches(&shown) {
         true => Ok(()),
         false => Err(ClientError::OtherKey {
             address: endpoint.address(),
@@ -104,19 +111,23 @@ fn exchange(
     keys: &KeyStore,
     check: impl FnOnce(PublicKey) -> Result<(), ClientError>,
     confirm: impl FnOnce(&str) -> bool,
-) -> Result<Paired, ClientError> {
-    if !name_is_sound(name) {
+) -> Result<PairedAgent, ClientError> {
+    if !is_valid_name(name) {
         return Err(KeyStoreError::BadName(name.to_owned()).into());
     }
-    let mut channel = establish_pairing(endpoint, keys.own(), check)?;
-    if let Some(other) = keys.by_name(name)?.filter(|p| p.key != channel.remote) {
+    let mut channel = establish_pairing(endpoint, keys.key_pair(), check)?;
+    if let Some(other) = keys.find_by_name(name)?.filter(|p| p.key != channel.remote) {
         return Err(KeyStoreError::NameTaken(other.name).into());
     }
     let sender = channel.sender.clone();
-    let send = |message: &PairMessage| sender.send(Concern::Pair, message).map_err(|e| at(Stage::Pair, e));
-    let nonce = code::nonce().map_err(KeyStoreError::from)?;
+    let send = |message: &PairMessage| {
+        sender
+            .send(Topic::Pair, message)
+            .map_err(|e| wire_error_at(Stage::Pair, e))
+    };
+    let nonce = pairing_code::nonce().map_err(KeyStoreError::from)?;
     send(&PairMessage::Commit {
-        digest: code::commitment(&channel.hash, &nonce),
+        digest: pairing_code::commitment(&channel.hash, &nonce),
         name: own_name(),
     })?;
     let PairMessage::Nonce(theirs) = next(&mut channel, None)? else {
@@ -125,31 +136,31 @@ fn exchange(
     send(&PairMessage::Reveal(nonce))?;
     // Both persons are asked from now on.
     let by = Instant::now() + ANSWER_LIMIT + ANSWER_MARGIN;
-    let accepted = confirm(&code::code(&channel.hash, &nonce, &theirs));
+    let accepted = confirm(&pairing_code::code(&channel.hash, &nonce, &theirs));
     let sent = send(&PairMessage::Confirm {
         accepted,
         service_port: None,
     });
     if !accepted {
-        return Err(declined("on this end"));
+        return Err(declined_error("on this end"));
     }
     // An agent that is through with this client has closed the connection, and said before why.
     let PairMessage::Confirm { accepted, .. } = next(&mut channel, Some(by)).map_err(|e| match &sent {
-        Err(_) => declined("on both ends in time"),
+        Err(_) => declined_error("on both ends in time"),
         Ok(()) => e,
     })?
     else {
         return Err(odd("a confirmation"));
     };
     if !accepted {
-        return Err(declined("by the agent"));
+        return Err(declined_error("by the agent"));
     }
     // The agent says once more that it has kept this client's key.
     let PairMessage::Confirm { accepted, service_port } = next(&mut channel, Some(by))? else {
         return Err(odd("a confirmation"));
     };
     if !accepted {
-        return Err(declined("by the agent"));
+        return Err(declined_error("by the agent"));
     }
     let address = match (endpoint, service_port) {
         (Endpoint::Tcp(address), Some(port)) => {
@@ -160,7 +171,7 @@ fn exchange(
     };
     keys.pin(name, channel.remote, &address)?;
     channel.sender.close();
-    Ok(Paired {
+    Ok(PairedAgent {
         name: name.to_owned(),
         key: channel.remote,
         address,

@@ -7,8 +7,8 @@ use crate::device::DeviceInfo;
 use crate::serve::Server;
 use crate::wire::message::{DeviceState, LeaseReply, LeaseRequest, SessionRefusal, SessionReply};
 use crate::wire::{
-    Arrived, Channel, Concern, Frame, HANDSHAKE_LIMIT, HOW_TO_PAIR, KeyPair, KeyStore, Limits, Preamble, PublicKey,
-    Sender, Stream, WAITING_FRAMES, WRITE_LIMIT, WireError, Word, mismatch, read_into,
+    Channel, Frame, HANDSHAKE_LIMIT, HOW_TO_PAIR, KeyPair, KeyStore, Limits, Preamble, PreambleWord, PublicKey,
+    ReaderMessage, Sender, Stream, Topic, WAITING_FRAMES, WRITE_LIMIT, WireError, describe_mismatch, start_reader,
 };
 use std::net::{TcpStream, ToSocketAddrs as _};
 use std::os::unix::net::UnixStream;
@@ -93,7 +93,7 @@ pub(super) fn establish(
     mut stream: Stream,
     own: &KeyPair,
     address: &str,
-    word: Word,
+    word: PreambleWord,
     limit: Duration,
     accept: impl FnOnce(PublicKey) -> Result<(), ClientError>,
 ) -> Result<Channel, ClientError> {
@@ -104,8 +104,8 @@ pub(super) fn establish(
     };
     stream
         .set_limits(HANDSHAKE_LIMIT, WRITE_LIMIT)
-        .map_err(|e| at(Stage::Reach, e.into()))?;
-    let ours = Preamble::own(word);
+        .map_err(|e| wire_error_at(Stage::Reach, e.into()))?;
+    let ours = Preamble::new(word);
     // An agent that has no room says so and does not wait for what is sent to it.
     let sent = ours.send(&mut stream);
     let (theirs, their_bytes) = Preamble::receive(&mut stream, by).map_err(|e| match e.kind() {
@@ -115,25 +115,25 @@ pub(super) fn establish(
             "it said nothing within {} s",
             limit.min(HANDSHAKE_LIMIT).as_secs()
         )),
-        _ => at(Stage::Reach, e.into()),
+        _ => wire_error_at(Stage::Reach, e.into()),
     })?;
-    if ours.common(&theirs).is_none() {
-        return Err(ClientError::Version(mismatch(&ours, &theirs)));
+    if ours.common_version(&theirs).is_none() {
+        return Err(ClientError::Version(describe_mismatch(&ours, &theirs)));
     }
     match theirs.known_word() {
-        Some(Word::Go) => {}
-        Some(Word::Asking) => return Err(ClientError::Refused(OTHER_CLIENT.to_owned())),
-        Some(Word::NotPairing) => {
+        Some(PreambleWord::Go) => {}
+        Some(PreambleWord::Asking) => return Err(ClientError::Refused(OTHER_CLIENT.to_owned())),
+        Some(PreambleWord::NotPairing) => {
             return Err(ClientError::Refused(format!(
                 "it is not in pairing mode; {HOW_TO_PAIR}, then pair again"
             )));
         }
-        Some(Word::Full) => {
+        Some(PreambleWord::Full) => {
             return Err(ClientError::Refused(
                 "it has too many connections; try again later".into(),
             ));
         }
-        Some(Word::NoVersion) => {
+        Some(PreambleWord::NoVersion) => {
             let text = format!(
                 "the agent ({}) does not know what this client ({}) asks",
                 theirs.program, ours.program
@@ -142,31 +142,31 @@ pub(super) fn establish(
         }
         _ => return Err(odd(&format!("it answers with the unknown word {}", theirs.word))),
     }
-    let our_bytes = sent.map_err(|e| at(Stage::Reach, e.into()))?;
+    let our_bytes = sent.map_err(|e| wire_error_at(Stage::Reach, e.into()))?;
     let prologue: Vec<u8> = our_bytes.into_iter().chain(their_bytes).collect();
     Channel::initiate(stream, own, &prologue, Limits::FromAgent, by, |key| {
-        accept(key).map_err(Shown::Refused)
+        accept(key).map_err(HandshakeError::Refused)
     })
     .map_err(|e| match e {
-        Shown::Refused(e) => e,
-        Shown::Wire(e) => at(Stage::Pair, e.within(limit.min(HANDSHAKE_LIMIT))),
+        HandshakeError::Refused(e) => e,
+        HandshakeError::Wire(e) => wire_error_at(Stage::Pair, e.within(limit.min(HANDSHAKE_LIMIT))),
     })
 }
 
 /// Why a handshake ended: the wire, or what the caller said of the key that was shown.
-enum Shown {
+enum HandshakeError {
     Wire(WireError),
     Refused(ClientError),
 }
 
-impl From<WireError> for Shown {
+impl From<WireError> for HandshakeError {
     fn from(e: WireError) -> Self {
         Self::Wire(e)
     }
 }
 
 /// A wire error as a client's, with its stage.
-pub(super) fn at(stage: Stage, e: WireError) -> ClientError {
+pub(super) fn wire_error_at(stage: Stage, e: WireError) -> ClientError {
     let reason = e.to_string();
     match e {
         WireError::Closed | WireError::Silent | WireError::Late { .. } | WireError::Io(_) => {
@@ -179,13 +179,13 @@ pub(super) fn at(stage: Stage, e: WireError) -> ClientError {
 /// Why the agent ends the session, where a frame says so. It may come at any time, in the place of any answer.
 fn last_word(frame: &Frame) -> Option<SessionRefusal> {
     match frame.message() {
-        Ok(SessionReply::Refused(why)) if frame.concern == Concern::Session => Some(why),
+        Ok(SessionReply::Refused(why)) if frame.concern == Topic::Session => Some(why),
         _ => None,
     }
 }
 
 /// The agent's last word as an error.
-fn refused(stage: Stage, why: &SessionRefusal) -> ClientError {
+fn refusal_error(stage: Stage, why: &SessionRefusal) -> ClientError {
     match why {
         SessionRefusal::Forgotten => ClientError::Forgotten { stage },
         why => ClientError::Refused(why.to_string()),
@@ -196,7 +196,7 @@ fn refused(stage: Stage, why: &SessionRefusal) -> ClientError {
 #[derive(Debug)]
 pub(super) struct Connection {
     pub sender: Sender,
-    arrived: Receiver<Arrived>,
+    arrived: Receiver<ReaderMessage>,
 }
 
 impl Drop for Connection {
@@ -207,20 +207,20 @@ impl Drop for Connection {
 
 impl Connection {
     /// Sends a message.
-    pub fn send<T: serde::Serialize>(&self, stage: Stage, concern: Concern, message: &T) -> Result<(), ClientError> {
+    pub fn send<T: serde::Serialize>(&self, stage: Stage, concern: Topic, message: &T) -> Result<(), ClientError> {
         self.sender.send(concern, message).map_err(|e| self.not_sent(stage, e))
     }
 
     /// Sends bulk.
     pub fn send_bulk(&self, stage: Stage, bytes: &[u8]) -> Result<(), ClientError> {
         self.sender
-            .send_bytes(Concern::Bulk, bytes)
+            .send_bytes(Topic::Bulk, bytes)
             .map_err(|e| self.not_sent(stage, e))
     }
 
     fn ended(&self, stage: Stage, e: WireError) -> ClientError {
         self.sender.close();
-        at(stage, e)
+        wire_error_at(stage, e)
     }
 
     /// What ended a connection that takes nothing more: the agent may have said so before, and nobody read it yet.
@@ -228,18 +228,18 @@ impl Connection {
         let by = Instant::now() + LAST_WORD;
         loop {
             match self.arrived.recv_timeout(by.saturating_duration_since(Instant::now())) {
-                Ok(Arrived::Frame(frame)) => {
+                Ok(ReaderMessage::Frame(frame)) => {
                     if let Some(why) = last_word(&frame) {
-                        return refused(stage, &why);
+                        return refusal_error(stage, &why);
                     }
                 }
-                Ok(Arrived::Ended(_)) | Err(_) => return self.ended(stage, e),
+                Ok(ReaderMessage::Ended(_)) | Err(_) => return self.ended(stage, e),
             }
         }
     }
 
     /// The agent broke the protocol: the connection ends.
-    pub fn broken(&self, stage: Stage, reason: impl Into<String>) -> ClientError {
+    pub fn protocol_error(&self, stage: Stage, reason: impl Into<String>) -> ClientError {
         self.sender.close();
         ClientError::Protocol {
             stage,
@@ -250,18 +250,18 @@ impl Connection {
     /// The next frame, or `None` when none came within `limit`.
     pub fn frame(&self, stage: Stage, limit: Duration) -> Result<Option<Frame>, ClientError> {
         match self.arrived.recv_timeout(limit) {
-            Ok(Arrived::Frame(frame)) => match last_word(&frame) {
-                Some(why) => Err(refused(stage, &why)),
+            Ok(ReaderMessage::Frame(frame)) => match last_word(&frame) {
+                Some(why) => Err(refusal_error(stage, &why)),
                 None => Ok(Some(frame)),
             },
-            Ok(Arrived::Ended(e)) => Err(self.ended(stage, e)),
+            Ok(ReaderMessage::Ended(e)) => Err(self.ended(stage, e)),
             Err(RecvTimeoutError::Timeout) => Ok(None),
             Err(RecvTimeoutError::Disconnected) => Err(self.ended(stage, WireError::Closed)),
         }
     }
 
     /// The next message, which must be about `concern`. An agent that goes silent ends the wait.
-    pub fn message<T: serde::de::DeserializeOwned>(&self, stage: Stage, concern: Concern) -> Result<T, ClientError> {
+    pub fn message<T: serde::de::DeserializeOwned>(&self, stage: Stage, concern: Topic) -> Result<T, ClientError> {
         let frame = loop {
             if let Some(frame) = self.frame(stage, Duration::from_secs(60))? {
                 break frame;
@@ -274,16 +274,16 @@ impl Connection {
     pub fn decode<T: serde::de::DeserializeOwned>(
         &self,
         stage: Stage,
-        concern: Concern,
+        concern: Topic,
         frame: &Frame,
     ) -> Result<T, ClientError> {
         if frame.concern != concern {
-            return Err(self.broken(
+            return Err(self.protocol_error(
                 stage,
                 format!("a frame about {:?} instead of {concern:?}", frame.concern),
             ));
         }
-        frame.message().map_err(|e| self.broken(stage, e.to_string()))
+        frame.message().map_err(|e| self.protocol_error(stage, e.to_string()))
     }
 }
 
@@ -322,24 +322,31 @@ impl Client {
         }
         let address = endpoint.address();
         let stream = endpoint.dial(limit)?;
-        let channel = establish(stream, keys.own(), &address, Word::Session, limit, |shown| {
-            let fingerprint = shown.fingerprint();
-            let known = keys.by_key(&shown)?;
-            match (name, known) {
-                (Some(name), Some(peer)) if peer.name == name => Ok(()),
-                (Some(name), _) => Err(ClientError::WrongKey {
-                    name: name.to_owned(),
-                    address: address.clone(),
-                    fingerprint,
-                }),
-                (None, Some(_)) => Ok(()),
-                (None, None) => Err(ClientError::NotPaired {
-                    address: address.clone(),
-                    fingerprint,
-                }),
-            }
-        })?;
-        Self::welcomed(channel)
+        let channel = establish(
+            stream,
+            keys.key_pair(),
+            &address,
+            PreambleWord::Session,
+            limit,
+            |shown| {
+                let fingerprint = shown.fingerprint();
+                let known = keys.find_by_key(&shown)?;
+                match (name, known) {
+                    (Some(name), Some(peer)) if peer.name == name => Ok(()),
+                    (Some(name), _) => Err(ClientError::WrongKey {
+                        name: name.to_owned(),
+                        address: address.clone(),
+                        fingerprint,
+                    }),
+                    (None, Some(_)) => Ok(()),
+                    (None, None) => Err(ClientError::NotPaired {
+                        address: address.clone(),
+                        fingerprint,
+                    }),
+                }
+            },
+        )?;
+        Self::from_channel(channel)
     }
 
     /// Connects to a server in this process, which needs no key store.
@@ -352,7 +359,7 @@ impl Client {
             address: address.to_owned(),
             reason: e.to_string(),
         })?;
-        let channel = establish(stream, &own, address, Word::Session, HANDSHAKE_LIMIT, |shown| {
+        let channel = establish(stream, &own, address, PreambleWord::Session, HANDSHAKE_LIMIT, |shown| {
             let fingerprint = shown.fingerprint();
             let wrong = || ClientError::NotPaired {
                 address: address.to_owned(),
@@ -360,15 +367,15 @@ impl Client {
             };
             (shown == theirs).then_some(()).ok_or_else(wrong)
         })?;
-        Self::welcomed(channel)
+        Self::from_channel(channel)
     }
 
-    fn welcomed(channel: Channel) -> Result<Self, ClientError> {
+    fn from_channel(channel: Channel) -> Result<Self, ClientError> {
         let Channel { sender, receiver, .. } = channel;
         let (to, arrived) = sync_channel(WAITING_FRAMES);
-        read_into(receiver, sender.clone(), to, |a| a).map_err(|e| at(Stage::Reach, e))?;
+        start_reader(receiver, sender.clone(), to, |a| a).map_err(|e| wire_error_at(Stage::Reach, e))?;
         let connection = Connection { sender, arrived };
-        match connection.message(Stage::Pair, Concern::Session)? {
+        match connection.message(Stage::Pair, Topic::Session)? {
             SessionReply::Welcome { program, you, devices } => Ok(Self {
                 connection,
                 program,
@@ -388,7 +395,7 @@ impl Client {
 
     /// The name under which the agent knows this client.
     #[must_use]
-    pub fn known_as(&self) -> &str {
+    pub fn client_name(&self) -> &str {
         &self.you
     }
 
@@ -410,8 +417,8 @@ impl Client {
     /// When there is no such device or somebody else holds it.
     pub fn lease(self, device: &str) -> Result<Lease, ClientError> {
         self.connection
-            .send(Stage::Lease, Concern::Lease, &LeaseRequest::Take(device.to_owned()))?;
-        match self.connection.message(Stage::Lease, Concern::Lease)? {
+            .send(Stage::Lease, Topic::Lease, &LeaseRequest::Take(device.to_owned()))?;
+        match self.connection.message(Stage::Lease, Topic::Lease)? {
             LeaseReply::Granted(info) => Ok(Lease::new(self.connection, *info)),
             LeaseReply::NoDevice { known } => Err(ClientError::NoDevice {
                 device: device.to_owned(),
@@ -422,7 +429,9 @@ impl Client {
                 holder,
                 since_s,
             }),
-            LeaseReply::Accepted => Err(self.connection.broken(Stage::Lease, "it accepts what nobody asked")),
+            LeaseReply::Accepted => Err(self
+                .connection
+                .protocol_error(Stage::Lease, "it accepts what nobody asked")),
             LeaseReply::OutOfOrder(reason) => Err(ClientError::OutOfOrder {
                 device: device.to_owned(),
                 reason,
@@ -438,7 +447,14 @@ pub(super) fn establish_pairing(
     check: impl FnOnce(PublicKey) -> Result<(), ClientError>,
 ) -> Result<Channel, ClientError> {
     let stream = endpoint.dial(DIAL_LIMIT)?;
-    establish(stream, own, &endpoint.address(), Word::Pair, HANDSHAKE_LIMIT, check)
+    establish(
+        stream,
+        own,
+        &endpoint.address(),
+        PreambleWord::Pair,
+        HANDSHAKE_LIMIT,
+        check,
+    )
 }
 
 #[cfg(test)]

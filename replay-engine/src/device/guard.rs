@@ -6,7 +6,7 @@
 //! pipe of a process that was killed, too.
 
 use super::host::Host;
-use super::pci::{Address, leave};
+use super::pci::{Address, restore_driver};
 use super::platform;
 use serde::{Deserialize, Serialize};
 use std::io::{self, BufRead, Write as _};
@@ -14,13 +14,13 @@ use std::os::unix::process::CommandExt as _;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Most bytes of a line, and most lines.
-const MOST_BYTES: u64 = 4096;
-const MOST_LINES: usize = 4096;
+/// Maximum number of bytes of a line, and most lines.
+const MAX_BYTES: u64 = 4096;
+const MAX_LINES: usize = 4096;
 
 /// What was changed about who has a device, to be undone.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Taken {
+pub(super) struct DriverState {
     /// Whether the device was enabled.
     pub enabled: bool,
     /// The driver that it was bound to here.
@@ -29,7 +29,7 @@ pub(super) struct Taken {
     pub from: Option<String>,
 }
 
-impl Taken {
+impl DriverState {
     /// What is to be undone where `before` was told already: later lines stand, but for what it was taken from first.
     fn after(self, before: Option<Self>) -> Self {
         let before = before.unwrap_or_default();
@@ -43,12 +43,12 @@ impl Taken {
 
 /// What is to be done with a device at the end.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-struct Line {
+struct GuardedDevice {
     /// `pci`, or the bus of a device-tree device.
     bus: String,
     /// Its name on the bus.
     name: String,
-    taken: Taken,
+    taken: DriverState,
 }
 
 /// The agent's end of the pipe. Clones share it.
@@ -76,13 +76,13 @@ impl Guard {
     }
 
     /// Has a function made quiet at the end, and given back.
-    pub(super) fn watch_function(&self, address: Address, taken: &Taken) -> io::Result<()> {
+    pub(super) fn watch_function(&self, address: Address, taken: &DriverState) -> io::Result<()> {
         self.watch("pci", address.to_string(), taken)
     }
 
     /// Has a device of a bus given back at the end.
-    pub(super) fn watch(&self, bus: &str, name: String, taken: &Taken) -> io::Result<()> {
-        let line = Line {
+    pub(super) fn watch(&self, bus: &str, name: String, taken: &DriverState) -> io::Result<()> {
+        let line = GuardedDevice {
             bus: bus.to_owned(),
             name,
             taken: taken.clone(),
@@ -97,18 +97,18 @@ impl Guard {
 /// The guard's process: waits for the end of `pipe`, then makes every device quiet that it was told of and gives it
 /// back. Returns what went wrong, a sentence each.
 #[must_use]
-pub fn keep(mut pipe: impl BufRead, host: &Host) -> Vec<String> {
-    let mut lines: Vec<Line> = Vec::new();
+pub fn run_guard(mut pipe: impl BufRead, host: &Host) -> Vec<String> {
+    let mut lines: Vec<GuardedDevice> = Vec::new();
     let mut wrong = Vec::new();
     loop {
         let mut text = Vec::new();
-        match io::Read::take(&mut pipe, MOST_BYTES).read_until(b'\n', &mut text) {
+        match io::Read::take(&mut pipe, MAX_BYTES).read_until(b'\n', &mut text) {
             Ok(0) => break,
-            Ok(_) => match serde_json::from_slice::<Line>(&text) {
-                Ok(line) if lines.len() < MOST_LINES => {
-                    let same = |l: &Line| (&l.bus, &l.name) == (&line.bus, &line.name);
+            Ok(_) => match serde_json::from_slice::<GuardedDevice>(&text) {
+                Ok(line) if lines.len() < MAX_LINES => {
+                    let same = |l: &GuardedDevice| (&l.bus, &l.name) == (&line.bus, &line.name);
                     let before = lines.iter().position(same).map(|at| lines.remove(at));
-                    lines.push(Line {
+                    lines.push(GuardedDevice {
                         taken: line.taken.after(before.map(|l| l.taken)),
                         ..line
                     });
@@ -125,9 +125,9 @@ pub fn keep(mut pipe: impl BufRead, host: &Host) -> Vec<String> {
     }
     for line in &lines {
         if line.bus != "pci" {
-            wrong.extend(platform::leave(host, &line.bus, &line.name, &line.taken));
+            wrong.extend(platform::restore_driver(host, &line.bus, &line.name, &line.taken));
         } else if let Some(address) = Address::parse(&line.name) {
-            wrong.extend(leave(host, address, &line.taken));
+            wrong.extend(restore_driver(host, address, &line.taken));
         } else {
             wrong.push(format!("`{}` is no address", line.name));
         }

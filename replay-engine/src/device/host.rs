@@ -5,10 +5,10 @@ use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
-/// Most bytes of a file that tells a fact.
-const MOST_BYTES: u64 = 1 << 20;
-/// Most entries of a folder.
-const MOST_ENTRIES: usize = 1 << 16;
+/// Maximum number of bytes of a file that tells a fact.
+const MAX_BYTES: u64 = 1 << 20;
+/// Maximum number of entries of a folder.
+const MAX_ENTRIES: usize = 1 << 16;
 
 /// A machine by the folder that its files are in.
 #[derive(Clone, Debug)]
@@ -37,20 +37,20 @@ fn hint(e: &io::Error) -> &'static str {
 
 impl Default for Host {
     fn default() -> Self {
-        Self::this()
+        Self::local()
     }
 }
 
 impl Host {
     /// The machine that this program runs on.
     #[must_use]
-    pub fn this() -> Self {
-        Self::at("/")
+    pub fn local() -> Self {
+        Self::with_root("/")
     }
 
     /// A machine whose files are below `root`.
     #[must_use]
-    pub fn at(root: impl Into<PathBuf>) -> Self {
+    pub fn with_root(root: impl Into<PathBuf>) -> Self {
         Self { root: root.into() }
     }
 
@@ -64,7 +64,7 @@ impl Host {
     pub(super) fn bytes(&self, path: impl AsRef<Path>) -> Result<Vec<u8>, HostError> {
         let path = self.path(path);
         let mut bytes = Vec::new();
-        let read = File::open(&path).and_then(|f| f.take(MOST_BYTES).read_to_end(&mut bytes));
+        let read = File::open(&path).and_then(|f| f.take(MAX_BYTES).read_to_end(&mut bytes));
         match read {
             Ok(_) => Ok(bytes),
             Err(source) => Err(HostError {
@@ -144,7 +144,7 @@ impl Host {
             return Vec::new();
         };
         let names = entries.filter_map(|e| e.ok()?.file_name().into_string().ok());
-        let mut names: Vec<String> = names.take(MOST_ENTRIES).collect();
+        let mut names: Vec<String> = names.take(MAX_ENTRIES).collect();
         names.sort();
         names
     }
@@ -172,7 +172,7 @@ mod tests {
     #[test]
     fn facts_are_read_and_odd_ones_are_told_with_their_file() {
         let folder = tempfile::tempdir().unwrap();
-        let host = Host::at(folder.path());
+        let host = Host::with_root(folder.path());
         for (text, value) in [
             ("0x1002\n", Some(0x1002)),
             ("11", Some(11)),

@@ -2,8 +2,8 @@
 //! piece that the machine keeps for the device.
 
 use super::host::Host;
-use super::mapped::{HUGE, Mapping, order};
-use super::vfio::Reached;
+use super::mapping::{HUGE, Mapping, fence};
+use super::vfio::DmaMapping;
 use super::{Arena, BoardError};
 use std::collections::BTreeSet;
 use std::io;
@@ -36,7 +36,7 @@ pub(super) fn available(host: &Host) -> u64 {
 #[derive(Debug)]
 pub(super) struct Memory {
     /// That the device reaches it, where an IOMMU keeps it from all other memory; ends before the memory does.
-    _reached: Option<Reached>,
+    _reached: Option<DmaMapping>,
     base: u64,
     /// Bytes of each piece but the last.
     piece: u64,
@@ -85,7 +85,7 @@ impl Memory {
     }
 
     /// Memory at addresses of the bus from `base` on, in one piece.
-    pub fn at(base: u64, mapping: Mapping) -> Self {
+    pub fn at_bus_address(base: u64, mapping: Mapping) -> Self {
         Self {
             base,
             piece: mapping.bytes().max(1),
@@ -95,16 +95,16 @@ impl Memory {
     }
 
     /// Memory that an IOMMU lets the device reach.
-    pub fn behind(reached: Reached, mapping: Mapping) -> Self {
+    pub fn from_dma_mapping(reached: DmaMapping, mapping: Mapping) -> Self {
         let base = reached.at;
         Self {
             _reached: Some(reached),
-            ..Self::at(base, mapping)
+            ..Self::at_bus_address(base, mapping)
         }
     }
 
     /// The memory, and what there is of it in words for a person.
-    pub fn told(self) -> (Self, String) {
+    pub fn with_description(self) -> (Self, String) {
         let arena = self.arena();
         let told = format!("{} MiB of memory at {}", arena.pages >> 8, arena.base);
         (self, told)
@@ -112,7 +112,7 @@ impl Memory {
 
     /// Huge pages that are free on this machine, `most` bytes at most, and one `among`th of them at most, below `limit`
     /// where the device's addresses go no further. `Err` says, for a person, why there are none.
-    pub fn huge(host: &Host, most: u64, among: u64, limit: Option<u64>) -> Result<Self, String> {
+    pub fn from_huge_pages(host: &Host, most: u64, among: u64, limit: Option<u64>) -> Result<Self, String> {
         let free = host.number("sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages");
         let free = free.map_err(|e| format!("this kernel has no huge pages of 2 MiB ({e})"))?;
         let wanted = (most / HUGE).min(free / among.max(1)).min(1 << 20);
@@ -125,7 +125,7 @@ impl Memory {
         let mut taken: Vec<Mapping> = Vec::new();
         let mut refused = None;
         for _ in 0..wanted {
-            match Mapping::huge() {
+            match Mapping::map_huge_page() {
                 Ok(page) => taken.push(page),
                 Err(e) => {
                     refused = Some(e);
@@ -186,14 +186,14 @@ impl Memory {
     #[inline]
     pub fn settle(&mut self) {
         if self.stored {
-            self.order();
+            self.fence();
         }
     }
 
     /// Makes what was stored come before everything that follows, and what the device did before it seen.
     #[inline]
-    pub fn order(&mut self) {
-        order();
+    pub fn fence(&mut self) {
+        fence();
         self.stored = false;
         #[cfg(test)]
         {
@@ -204,7 +204,7 @@ impl Memory {
     /// Reads a word, as the device left it.
     #[inline]
     pub fn read(&self, offset: u64, width: u8) -> Option<u64> {
-        order();
+        fence();
         let (piece, at) = self.find(offset)?;
         piece.read(at, width)
     }
@@ -214,7 +214,7 @@ impl Memory {
     #[inline]
     fn in_order(&mut self) {
         if self.stored && self.written.is_none() {
-            self.order();
+            self.fence();
         }
         self.stored = true;
     }
@@ -239,12 +239,12 @@ impl Memory {
     }
 
     /// The device may write by itself from now on.
-    pub fn reached(&mut self) {
+    pub fn note_device_writes(&mut self) {
         self.written = None;
     }
 
     /// Frames that may differ from zero.
-    pub fn content(&self) -> Option<Vec<u64>> {
+    pub fn list_content_frames(&self) -> Option<Vec<u64>> {
         self.written.as_ref().map(|w| w.iter().copied().collect())
     }
 
@@ -277,7 +277,7 @@ impl Memory {
 
     /// The image in a frame, as the device left it.
     pub fn load(&self, frame: u64, page: &mut Page) -> Result<(), BoardError> {
-        order();
+        fence();
         let offset = self.offset(frame)?;
         let loaded = self.find(offset).and_then(|(piece, at)| piece.load(at, page));
         loaded.ok_or(BoardError::OutsideArena { frame })
@@ -341,7 +341,7 @@ mod tests {
 
     #[test]
     fn each_store_comes_behind_the_one_before_where_a_device_may_look() {
-        let mut m = Memory::at(0x10_0000, Mapping::memory(4 * PAGE_SIZE as u64).unwrap());
+        let mut m = Memory::at_bus_address(0x10_0000, Mapping::map_anonymous(4 * PAGE_SIZE as u64).unwrap());
         let stores = |m: &mut Memory| {
             let before = m.orders;
             m.write(0x1000, 8, 1).unwrap();
@@ -351,21 +351,21 @@ mod tests {
         };
         // Nothing looks while the plan's pages are put in place.
         assert_eq!(stores(&mut m), 0);
-        m.order();
-        m.reached();
+        m.fence();
+        m.note_device_writes();
         assert_eq!(stores(&mut m), 2);
-        m.order();
+        m.fence();
         m.clear().unwrap();
         assert_eq!(stores(&mut m), 0);
     }
 
     #[test]
     fn memory_is_read_and_written_within_it_and_cleared() {
-        let mut m = Memory::at(0x10_0000, Mapping::memory(4 * PAGE_SIZE as u64).unwrap());
+        let mut m = Memory::at_bus_address(0x10_0000, Mapping::map_anonymous(4 * PAGE_SIZE as u64).unwrap());
         assert_eq!((m.arena().base, m.arena().pages), (PhysAddr(0x10_0000), 4));
         m.write(0x1008, 8, 0x1122_3344_5566_7788).unwrap();
         m.store(PhysAddr(0x10_2ffc), &[1, 2, 3, 4]).unwrap();
-        assert_eq!(m.content(), Some(vec![0x101, 0x102]));
+        assert_eq!(m.list_content_frames(), Some(vec![0x101, 0x102]));
         let mut page = ZERO_PAGE;
         m.load(0x101, &mut page).unwrap();
         assert_eq!(page[8..10], [0x88, 0x77]);
@@ -373,10 +373,10 @@ mod tests {
         assert!(m.store(PhysAddr(0x10_4000), &[0]).is_err());
         assert!(m.load(0xff, &mut page).is_err());
         assert_eq!((m.read(0x4000, 1), m.write(u64::MAX, 8, 0)), (None, None));
-        m.reached();
-        assert_eq!(m.content(), None);
+        m.note_device_writes();
+        assert_eq!(m.list_content_frames(), None);
         m.clear().unwrap();
-        assert_eq!((m.read(0x1008, 8), m.content()), (Some(0), Some(vec![])));
+        assert_eq!((m.read(0x1008, 8), m.list_content_frames()), (Some(0), Some(vec![])));
         assert_eq!(Memory::none().arena().pages, 0);
         assert!(Memory::none().read(0, 4).is_none());
     }

@@ -3,7 +3,7 @@
 pub mod cuda;
 pub mod guard;
 pub mod host;
-mod mapped;
+mod mapping;
 mod memory;
 pub mod pci;
 pub mod platform;

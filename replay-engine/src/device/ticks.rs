@@ -31,14 +31,14 @@ impl Ticks {
     pub fn now_ns(&mut self) -> u64 {
         self.left = self.left.saturating_sub(1);
         if self.left == 0 {
-            self.look();
+            self.sync();
         }
         self.now
     }
 
     /// Looks at the real clock.
     #[cold]
-    pub fn look(&mut self) {
+    pub fn sync(&mut self) {
         self.left = EVERY;
         self.now = u64::try_from(self.start.elapsed().as_nanos()).unwrap_or(u64::MAX);
     }
@@ -54,7 +54,7 @@ impl Ticks {
                 std::hint::spin_loop();
             }
         }
-        self.look();
+        self.sync();
     }
 }
 

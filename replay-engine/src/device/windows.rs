@@ -8,7 +8,7 @@ use trace_core::registers::RegisterMap;
 
 /// A window as a backend finds it.
 #[derive(Clone, Debug)]
-pub(super) struct Found<'a> {
+pub(super) struct FoundRegion<'a> {
     /// Name of the space of accesses to it: `bar2`, `reg0`.
     pub name: &'a str,
     pub bytes: u64,
@@ -17,7 +17,7 @@ pub(super) struct Found<'a> {
     pub plain: bool,
 }
 
-impl Found<'_> {
+impl FoundRegion<'_> {
     /// What it is in plans and recordings.
     pub fn kind(&self) -> SpaceKind {
         match (self.plain, self.ports) {
@@ -33,9 +33,9 @@ impl Found<'_> {
 ///
 /// The window of the registers is the one that the map names, else the largest that is not plain memory, of memory
 /// before ports: tables of message-signalled interrupts and the like are smaller.
-pub(super) fn numbers(windows: &[Found<'_>], map: Option<&RegisterMap>) -> Option<Vec<u8>> {
+pub(super) fn numbers(windows: &[FoundRegion<'_>], map: Option<&RegisterMap>) -> Option<Vec<u8>> {
     let told = windows.iter().position(|w| map.is_some_and(|m| m.space() == w.name));
-    let rank = |(at, w): &(usize, &Found<'_>)| (!w.plain && !w.ports, !w.plain, w.bytes, Reverse(*at));
+    let rank = |(at, w): &(usize, &FoundRegion<'_>)| (!w.plain && !w.ports, !w.plain, w.bytes, Reverse(*at));
     let guessed = || windows.iter().enumerate().max_by_key(rank).map(|(at, _)| at);
     let registers = told.or_else(guessed)?;
     let mut next = space::FIRST_OTHER;
@@ -53,8 +53,8 @@ pub(super) fn numbers(windows: &[Found<'_>], map: Option<&RegisterMap>) -> Optio
 mod tests {
     use super::*;
 
-    fn found(name: &str, bytes: u64, ports: bool, plain: bool) -> Found<'_> {
-        Found {
+    fn found(name: &str, bytes: u64, ports: bool, plain: bool) -> FoundRegion<'_> {
+        FoundRegion {
             name,
             bytes,
             ports,
@@ -71,7 +71,7 @@ mod tests {
         ];
         assert_eq!(numbers(&ati, RegisterMap::by_name("rv100")), Some(vec![2, 3, 0]));
         assert_eq!(numbers(&ati, None), Some(vec![2, 3, 0]));
-        let kinds: Vec<_> = ati.iter().map(Found::kind).collect();
+        let kinds: Vec<_> = ati.iter().map(FoundRegion::kind).collect();
         assert_eq!(kinds, [SpaceKind::Framebuffer, SpaceKind::Ports, SpaceKind::Registers]);
         let tables = [found("bar1", 0x1000, false, false), found("bar4", 0x4000, false, false)];
         assert_eq!(numbers(&tables, None), Some(vec![2, 0]));

@@ -1,6 +1,6 @@
 //! A recording with a person's edits put into it: a replay of the result, unedited, does what a replay with the edits does.
 
-use super::compile::{Edits, find};
+use super::compile::{Edits, find_buffer};
 use super::{CompileError, calls};
 use crate::device::cuda::Script;
 use std::collections::BTreeMap;
@@ -36,8 +36,8 @@ pub fn apply(recording: &Recording, edits: &Edits, source: &str, progress: &Prog
         source: source.to_owned(),
     };
     if recording.call_facts().is_some() {
-        let script = Script::of(recording).map_err(CompileError::from)?;
-        let edited = calls::edited(&script, edits)?;
+        let script = Script::new(recording).map_err(CompileError::from)?;
+        let edited = calls::find_edited_inputs(&script, edits)?;
         let contents: BTreeMap<u64, &[u8]> = edited.iter().map(|(event, (_, bytes))| (*event, *bytes)).collect();
         let mut out = with_copies(recording, &contents, progress)?;
         for (name, bytes) in &edits.inputs {
@@ -50,7 +50,7 @@ pub fn apply(recording: &Recording, edits: &Edits, source: &str, progress: &Prog
     }
     let mut out = recording.clone();
     for (name, bytes) in &edits.inputs {
-        let b = find(recording, name)?;
+        let b = find_buffer(recording, name)?;
         if b.bytes != bytes.len() as u64 {
             return Err(CompileError::InputSize {
                 name: name.clone(),
@@ -60,7 +60,7 @@ pub fn apply(recording: &Recording, edits: &Edits, source: &str, progress: &Prog
             .into());
         }
         let edit = MemoryEdit {
-            what: format!("input `{name}`"),
+            label: format!("input `{name}`"),
             address_space: b.address_space,
             va: b.va,
             bytes,
@@ -70,7 +70,7 @@ pub fn apply(recording: &Recording, edits: &Edits, source: &str, progress: &Prog
     }
     for p in &edits.patches {
         let edit = MemoryEdit {
-            what: "an edit".to_owned(),
+            label: "an edit".to_owned(),
             address_space: p.address_space,
             va: p.va,
             bytes: &p.bytes,

@@ -1,6 +1,6 @@
 //! A plan that is there already, for a device with other memory; and a plan with its page images as one file.
 
-use super::bus::{Ground, Mover, Piece, Trouble, within};
+use super::bus::{BusError, DeviceMemory, DmaRelocator, MemoryChange, is_within};
 use super::{BodyBuilder, CompileError, Compiled, PageSource, Plan, PlanError, PlanMemory, Rewrite, RewriteKind};
 use crate::device::{DeviceInfo, space};
 use replay_core::{Action, Actions};
@@ -13,24 +13,24 @@ use trace_core::registers::RegisterMap;
 use trace_core::{GpuVa, PAGE_SIZE, PhysAddr};
 
 /// First bytes of a plan with its page images.
-pub const WHOLE_MAGIC: [u8; 8] = *b"KINEPLNP";
+pub const PLAN_FILE_MAGIC: [u8; 8] = *b"KINEPLNP";
 
 const PAGE: u64 = PAGE_SIZE as u64;
 
 /// The memory of the plan as it was made.
-struct Made<'w, 'a> {
+struct MemoryExtent<'w, 'a> {
     memory: &'w PlanMemory<'a>,
     start: u64,
     end: u64,
 }
 
-impl Ground for Made<'_, '_> {
+impl DeviceMemory for MemoryExtent<'_, '_> {
     fn page(&self, frame: u64) -> Option<&Page> {
         self.memory.page(frame)
     }
 
     fn holds(&self, at: u64, bytes: u64) -> bool {
-        within(&(self.start..self.end), at, bytes)
+        is_within(&(self.start..self.end), at, bytes)
     }
 }
 
@@ -39,7 +39,7 @@ impl Ground for Made<'_, '_> {
 ///
 /// # Errors
 /// When the plan is too long for a record.
-pub fn whole_bytes(plan: &Plan, pages: &dyn PageSource) -> Result<Vec<u8>, PlanError> {
+pub fn encode_plan_file(plan: &Plan, pages: &dyn PageSource) -> Result<Vec<u8>, PlanError> {
     let bytes = plan.to_bytes()?;
     let mut out = Vec::with_capacity(16 + bytes.len() + plan.images.len() * PAGE_SIZE);
     // A vector takes whatever is written.
@@ -47,11 +47,11 @@ pub fn whole_bytes(plan: &Plan, pages: &dyn PageSource) -> Result<Vec<u8>, PlanE
     Ok(out)
 }
 
-/// As [`whole_bytes`], into a file that is made.
+/// As [`encode_plan_file`], into a file that is made.
 ///
 /// # Errors
 /// As there, and when the file cannot be written.
-pub fn write_whole(plan: &Plan, pages: &dyn PageSource, to: &Path) -> Result<(), WholeError> {
+pub fn write_plan_file(plan: &Plan, pages: &dyn PageSource, to: &Path) -> Result<(), PlanFileError> {
     let bytes = plan.to_bytes()?;
     let mut out = BufWriter::with_capacity(1 << 20, File::create(to)?);
     put_whole(&bytes, plan, pages, &mut out)?;
@@ -59,7 +59,7 @@ pub fn write_whole(plan: &Plan, pages: &dyn PageSource, to: &Path) -> Result<(),
 }
 
 fn put_whole(bytes: &[u8], plan: &Plan, pages: &dyn PageSource, out: &mut impl Write) -> std::io::Result<()> {
-    out.write_all(&WHOLE_MAGIC)?;
+    out.write_all(&PLAN_FILE_MAGIC)?;
     out.write_all(&(bytes.len() as u64).to_le_bytes())?;
     out.write_all(bytes)?;
     let digests = plan.digests();
@@ -71,7 +71,7 @@ fn put_whole(bytes: &[u8], plan: &Plan, pages: &dyn PageSource, out: &mut impl W
 
 /// Why a plan's file was not written.
 #[derive(Debug, thiserror::Error)]
-pub enum WholeError {
+pub enum PlanFileError {
     /// The plan.
     #[error(transparent)]
     Plan(#[from] PlanError),
@@ -115,7 +115,7 @@ impl Compiled {
             name: plan.register_map.clone(),
         })?;
         let refused = |event: u32| {
-            move |Trouble(why): Trouble| CompileError::BusMastering {
+            move |BusError(why): BusError| CompileError::BusMastering {
                 event: event.into(),
                 why,
             }
@@ -123,9 +123,9 @@ impl Compiled {
         let (start, bytes) = (plan.arena.base.0, plan.used_pages.saturating_mul(PAGE));
         let end = start.saturating_add(bytes);
         let limit = plan.budgets.poll_ns;
-        let mut mover = Mover::new(map, [(start..end, 0)], target.arena.base.0, limit).map_err(refused(0))?;
+        let mut mover = DmaRelocator::new(map, [(start..end, 0)], target.arena.base.0, limit).map_err(refused(0))?;
         let missing = |frame| CompileError::PageMissing { frame };
-        let mut memory = PlanMemory::of(plan, &self.pages).map_err(|m| missing(m.frame))?;
+        let mut memory = PlanMemory::from_plan(plan, &self.pages).map_err(|m| missing(m.frame))?;
         let images = plan.change_images(&self.pages).map_err(|(n, _)| missing(n as u64))?;
         for action in Actions::new(&plan.body) {
             let action = action.map_err(|e| CompileError::Undecodable { message: e.to_string() })?;
@@ -135,11 +135,11 @@ impl Compiled {
                 Action::Copy { offset, bytes, .. } => (offset, u64::from(bytes)),
                 _ => (0, 0),
             };
-            if bytes > 0 && !memory.carry_out(&action, &images) {
+            if bytes > 0 && !memory.apply(&action, &images) {
                 let frame = PhysAddr(start.saturating_add(offset)).frame();
                 return Err(missing(frame));
             }
-            let ground = Made {
+            let ground = MemoryExtent {
                 memory: &memory,
                 start,
                 end,
@@ -153,7 +153,7 @@ impl Compiled {
                     ..
                 } => mover.write(event, offset, width, value, &ground),
                 Action::Put { .. } | Action::Copy { .. } => {
-                    let piece = Piece {
+                    let piece = MemoryChange {
                         at: start.saturating_add(offset),
                         bytes,
                         action,
@@ -161,7 +161,7 @@ impl Compiled {
                     mover.change(event, vec![piece], &ground)
                 }
                 other => {
-                    mover.other(other, |offset| start.checked_add(offset));
+                    mover.push_action(other, |offset| start.checked_add(offset));
                     Ok(())
                 }
             }
@@ -189,7 +189,7 @@ impl Compiled {
     /// # Errors
     /// When the plan is too long for a record.
     pub fn to_bytes(&self) -> Result<Vec<u8>, PlanError> {
-        whole_bytes(&self.plan, &self.pages)
+        encode_plan_file(&self.plan, &self.pages)
     }
 
     /// The plan that such a file holds; one without images may be a bare plan.
@@ -197,7 +197,7 @@ impl Compiled {
     /// # Errors
     /// When the bytes are not a plan, are of another version, or are cut off.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, PlanError> {
-        let Some(rest) = bytes.strip_prefix(&WHOLE_MAGIC) else {
+        let Some(rest) = bytes.strip_prefix(&PLAN_FILE_MAGIC) else {
             let plan = Plan::from_bytes(bytes)?;
             return Ok(Self {
                 plan,

@@ -97,7 +97,7 @@ impl BodyBuilder {
     /// When its event is before that of the action before it, or a field is out of its range.
     pub fn push(&mut self, action: &Action) -> Result<(), BodyError> {
         let mut room = [0u8; MAX_ACTION_BYTES];
-        let mut encoder = Encoder::after(&mut room, self.event);
+        let mut encoder = Encoder::with_last_event(&mut room, self.event);
         let used = encoder.push(action).map_err(|reason| BodyError {
             index: self.actions,
             event: action.event(),

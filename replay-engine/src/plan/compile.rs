@@ -1,12 +1,12 @@
 //! From a recording and its edits to a plan for one device.
 
 use super::events::Translation;
-use super::relocate::{Edit, Relocated};
+use super::relocate::{Edit, RelocatedMemory};
 use super::{
     Budgets, CompileError, Origin, PLAN_VERSION, Plan, PlanBuffer, PlanSpace, ReadClasses, Rewrite, RewriteKind,
 };
 use crate::device::DeviceInfo;
-use crate::verify::MOST_ALLOWED;
+use crate::verify::MAX_ALLOWED;
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 use trace_core::progress::Progress;
@@ -117,7 +117,7 @@ pub fn compile_with(
 
 /// A plan with the places of the recording's memory in it.
 #[derive(Clone, Debug)]
-pub struct Placed {
+pub struct PlacedPlan {
     /// The plan.
     pub compiled: Compiled,
     /// Frames of data: that of the arena, and the recorded one. Empty for a plan of a device's windows.
@@ -134,9 +134,9 @@ pub fn compile_placed(
     target: &DeviceInfo,
     options: &CompileOptions,
     progress: &Progress,
-) -> Result<Placed, CompileError> {
+) -> Result<PlacedPlan, CompileError> {
     if target.takes_calls() || recording.call_facts().is_some() {
-        return Ok(Placed {
+        return Ok(PlacedPlan {
             compiled: super::calls::compile(recording, edits, target, options, progress)?,
             frames: HashMap::new(),
         });
@@ -154,7 +154,7 @@ fn placed(
     map: &RegisterMap,
     options: &CompileOptions,
     progress: &Progress,
-) -> Result<Placed, CompileError> {
+) -> Result<PlacedPlan, CompileError> {
     let events = recording.events.len();
     if recording.events.value.is_empty() {
         return Err(CompileError::NothingToReplay);
@@ -162,9 +162,9 @@ fn placed(
     if u32::try_from(events).is_err() {
         return Err(CompileError::TooManyEvents { events });
     }
-    allowed(&options.allow_unknown, map)?;
-    if super::windows::takes(target) || recording.hardware().is_some() {
-        return Ok(Placed {
+    check_allowed(&options.allow_unknown, map)?;
+    if super::windows::is_bus_device(target) || recording.hardware().is_some() {
+        return Ok(PlacedPlan {
             compiled: super::windows::compile(recording, edits, target, map, options, progress)?,
             frames: HashMap::new(),
         });
@@ -175,7 +175,7 @@ fn placed(
     }
     progress.set_total(events as u64 + 2);
 
-    let mut memory = Relocated::new(recording, target.arena, progress)?;
+    let mut memory = RelocatedMemory::new(recording, target.arena, progress)?;
     progress.advance(1)?;
     let mut rewrites = Vec::new();
     for m in &memory.moved {
@@ -233,12 +233,12 @@ fn placed(
         },
         pages: moved.by_digest,
     };
-    Ok(Placed { compiled, frames })
+    Ok(PlacedPlan { compiled, frames })
 }
 
 /// Ranges that a person allows hold whole registers, are a small part of the window, and none of them holds a register
 /// that the map knows and does not have replayed.
-fn allowed(ranges: &[Range<u32>], map: &RegisterMap) -> Result<(), CompileError> {
+fn check_allowed(ranges: &[Range<u32>], map: &RegisterMap) -> Result<(), CompileError> {
     let most = map.window_bytes() / 4;
     let mut sum = 0u64;
     for r in ranges {
@@ -247,7 +247,7 @@ fn allowed(ranges: &[Range<u32>], map: &RegisterMap) -> Result<(), CompileError>
             return Err(CompileError::AllowedUneven { start, end });
         }
         sum = sum.saturating_add(u64::from(end - start));
-        if sum > most || ranges.len() as u64 > MOST_ALLOWED {
+        if sum > most || ranges.len() as u64 > MAX_ALLOWED {
             return Err(CompileError::AllowedTooMuch { start, end });
         }
         let known = map.registers().find(|k| r.contains(&k.offset) && !k.replay.write);
@@ -286,7 +286,7 @@ pub(super) fn plan_buffer(b: &Buffer) -> PlanBuffer {
     }
 }
 
-pub(super) fn find<'r>(recording: &'r Recording, name: &str) -> Result<&'r Buffer, CompileError> {
+pub(super) fn find_buffer<'r>(recording: &'r Recording, name: &str) -> Result<&'r Buffer, CompileError> {
     recording.buffer(name).ok_or_else(|| {
         let known: Vec<&str> = recording.facts.buffers.iter().map(|b| b.name.as_str()).collect();
         CompileError::UnknownBuffer {
@@ -299,7 +299,7 @@ pub(super) fn find<'r>(recording: &'r Recording, name: &str) -> Result<&'r Buffe
 fn put_edits(
     recording: &Recording,
     edits: &Edits,
-    memory: &mut Relocated<'_>,
+    memory: &mut RelocatedMemory<'_>,
     rewrites: &mut Vec<Rewrite>,
 ) -> Result<Vec<Edit>, CompileError> {
     let mut placed = Vec::new();
@@ -311,7 +311,7 @@ fn put_edits(
         })
     };
     for (name, bytes) in &edits.inputs {
-        let b = find(recording, name)?;
+        let b = find_buffer(recording, name)?;
         if b.bytes != bytes.len() as u64 {
             return Err(CompileError::InputSize {
                 name: name.clone(),
@@ -342,7 +342,7 @@ fn put_edits(
 /// What the CPU's later writes made of edits.
 fn what_became_of(edits: &[Edit], rewrites: &mut Vec<Rewrite>) -> Result<(), CompileError> {
     for edit in edits {
-        if let Some(va) = edit.never_mapped() {
+        if let Some(va) = edit.find_unmapped_page() {
             let what = edit.what.clone();
             return Err(CompileError::NotMapped { what, va });
         }
@@ -358,7 +358,7 @@ fn what_became_of(edits: &[Edit], rewrites: &mut Vec<Rewrite>) -> Result<(), Com
 fn outputs(
     recording: &Recording,
     options: &CompileOptions,
-    memory: &Relocated<'_>,
+    memory: &RelocatedMemory<'_>,
     rewrites: &mut Vec<Rewrite>,
 ) -> Result<Vec<PlanBuffer>, CompileError> {
     let wanted: Vec<&Buffer> = if options.outputs.is_empty() {
@@ -372,7 +372,7 @@ fn outputs(
         options
             .outputs
             .iter()
-            .map(|name| find(recording, name))
+            .map(|name| find_buffer(recording, name))
             .collect::<Result<_, _>>()?
     };
     wanted
@@ -390,7 +390,7 @@ fn outputs(
 }
 
 /// What the translation of events adds to a plan.
-pub(super) struct Translated {
+pub(super) struct TranslatedEvents {
     pub rewrites: Vec<Rewrite>,
     pub body: super::BodyBuilder,
     pub jobs: Vec<super::PlanJob>,

@@ -1,7 +1,7 @@
 //! Memory of a recorded device that reads and writes it by itself: what of it the recording tells, and where it goes in
 //! the arena.
 
-use super::bus::{Ground, Mover, Piece, Ranges, Trouble, within};
+use super::bus::{BusError, DeviceMemory, DmaRelocator, MemoryChange, Ranges, is_within};
 use super::relocate::CpuMemory;
 use super::{CompileError, PlanPage};
 use crate::device::Arena;
@@ -17,13 +17,13 @@ const PAGE: u64 = PAGE_SIZE as u64;
 const VALUE_BYTES: u64 = 8;
 
 /// Recorded memory, as the CPU left it.
-struct Recorded<'a> {
+struct RecordedMemory<'a> {
     cpu: CpuMemory<'a>,
     /// Start and end of each run of frames.
     runs: BTreeMap<u64, u64>,
 }
 
-impl Ground for Recorded<'_> {
+impl DeviceMemory for RecordedMemory<'_> {
     fn page(&self, frame: u64) -> Option<&Page> {
         self.holds(frame.checked_mul(PAGE)?, 1)
             .then(|| self.cpu.frame(frame).unwrap_or(&ZERO_PAGE))
@@ -31,15 +31,15 @@ impl Ground for Recorded<'_> {
 
     fn holds(&self, at: u64, bytes: u64) -> bool {
         let run = self.runs.range(..=at).next_back();
-        run.is_some_and(|(start, end)| within(&(*start..*end), at, bytes))
+        run.is_some_and(|(start, end)| is_within(&(*start..*end), at, bytes))
     }
 }
 
 /// A recording's memory on its way into the arena.
 pub(super) struct Dma<'a> {
     recording: &'a Recording,
-    recorded: Recorded<'a>,
-    pub mover: Mover<'a>,
+    recorded: RecordedMemory<'a>,
+    pub mover: DmaRelocator<'a>,
     /// Runs of frames, with their place from the arena's start in bytes.
     pub runs: Vec<(Range<u64>, u64)>,
     images: Vec<Digest>,
@@ -49,7 +49,7 @@ pub(super) struct Dma<'a> {
 }
 
 /// What a plan takes from it.
-pub(super) struct Placed {
+pub(super) struct DmaPages {
     pub pages: Vec<PlanPage>,
     pub used_pages: u64,
     pub images: Vec<Digest>,
@@ -76,7 +76,7 @@ fn frames(recording: &Recording) -> Ranges {
 impl<'a> Dma<'a> {
     /// Places the recording's memory; `None` where the recording has none, or tells nothing of what is in it and the
     /// map nothing of what the device does with it.
-    pub fn of(
+    pub fn new(
         recording: &'a Recording,
         map: &'a RegisterMap,
         arena: Arena,
@@ -100,14 +100,14 @@ impl<'a> Dma<'a> {
         if to.div_ceil(PAGE) > arena.pages {
             return Err(CompileError::ArenaTooSmall { pages: arena.pages });
         }
-        let refused = |Trouble(why)| CompileError::BusMastering {
+        let refused = |BusError(why)| CompileError::BusMastering {
             event: first_write.unwrap_or(0) as u64,
             why,
         };
-        let mover = Mover::new(map, runs.iter().cloned(), arena.base.0, limit_ns).map_err(refused)?;
+        let mover = DmaRelocator::new(map, runs.iter().cloned(), arena.base.0, limit_ns).map_err(refused)?;
         Ok(Some(Self {
             recording,
-            recorded: Recorded {
+            recorded: RecordedMemory {
                 cpu: CpuMemory::new(recording),
                 runs: runs.iter().map(|(r, _)| (r.start, r.end)).collect(),
             },
@@ -121,7 +121,7 @@ impl<'a> Dma<'a> {
     }
 
     /// A write of registers at an event.
-    pub fn write(&mut self, event: u32, offset: u64, width: u8, value: u64) -> Result<(), Trouble> {
+    pub fn write(&mut self, event: u32, offset: u64, width: u8, value: u64) -> Result<(), BusError> {
         self.mover.write(event, offset, width, value, &self.recorded)
     }
 
@@ -153,12 +153,12 @@ impl<'a> Dma<'a> {
                 pieces.push(self.piece(first, row, *from..*to)?);
             }
         }
-        let refused = |Trouble(why)| CompileError::BusMastering { event: at as u64, why };
+        let refused = |BusError(why)| CompileError::BusMastering { event: at as u64, why };
         self.mover.change(first, pieces, &self.recorded).map_err(refused)?;
         Ok(at + rows.len())
     }
 
-    fn piece(&mut self, event: u32, row: &HostWriteRow, range: Range<u64>) -> Result<Piece, CompileError> {
+    fn piece(&mut self, event: u32, row: &HostWriteRow, range: Range<u64>) -> Result<MemoryChange, CompileError> {
         let missing = CompileError::HostWrite { event: event.into() };
         let store = &self.recording.memory.pages;
         let (Some(page), Some(digest), Some(offset)) = (
@@ -186,7 +186,7 @@ impl<'a> Dma<'a> {
                 image: self.image(digest, page)?,
             }
         };
-        Ok(Piece {
+        Ok(MemoryChange {
             at: range.start,
             bytes,
             action,
@@ -207,7 +207,7 @@ impl<'a> Dma<'a> {
     }
 
     /// The pages that memory begins with, and the images.
-    pub fn place(mut self) -> Placed {
+    pub fn place(mut self) -> DmaPages {
         let start = self.recording.memory.at(0);
         let (mut pages, mut used_pages) = (Vec::new(), 0);
         for (range, to) in &self.runs {
@@ -228,7 +228,7 @@ impl<'a> Dma<'a> {
                 }
             }
         }
-        Placed {
+        DmaPages {
             pages,
             used_pages,
             images: self.images,

@@ -1,5 +1,5 @@
-//! Effects that a replay must have, beside reads that match: what the screen shows at the end, how many interrupts came,
-//! what a window, memory or an output holds, at the end or at a given event.
+//! Effects that a replay must have, beside reads that match: what the screen shows at the end, how many interrupts
+//! came, what a window, memory or an output holds, at the end or at a given event.
 
 use serde::{Deserialize, Serialize};
 use trace_core::recording::Digest;
@@ -28,7 +28,7 @@ pub enum Effect {
         number: u8,
         /// First byte.
         offset: u64,
-        /// How many; at most [`MOST_WINDOW_BYTES`].
+        /// How many; at most [`MAX_WINDOW_BYTES`].
         bytes: u64,
         /// BLAKE3 of them.
         digest: Digest,
@@ -37,7 +37,7 @@ pub enum Effect {
     Memory {
         /// First byte, from the start of the arena.
         offset: u64,
-        /// How many; at most [`MOST_WINDOW_BYTES`].
+        /// How many; at most [`MAX_WINDOW_BYTES`].
         bytes: u64,
         /// BLAKE3 of them.
         digest: Digest,
@@ -51,8 +51,9 @@ pub enum Effect {
     },
 }
 
-/// Most bytes of windows and memory that all expectations together cover: each is read back from the device.
-pub const MOST_WINDOW_BYTES: u64 = 64 << 20;
+/// Maximum number of bytes of windows and memory that all expectations together cover: each is read back from the
+/// device.
+pub const MAX_WINDOW_BYTES: u64 = 64 << 20;
 
 /// An effect with where it was learned.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -89,13 +90,13 @@ impl Effect {
 
 /// The first digits of a digest, for a person.
 #[must_use]
-pub(crate) fn short(digest: &Digest) -> String {
+pub(crate) fn short_digest(digest: &Digest) -> String {
     blake3::Hash::from_bytes(*digest).to_hex().chars().take(16).collect()
 }
 
 /// What became of an effect.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct EffectSeen {
+pub struct EffectResult {
     /// Kind, as [`Effect::name`] gives it.
     pub kind: String,
     /// Where it was learned.

@@ -2,7 +2,7 @@
 
 use super::BodyError;
 use crate::device::cuda::CudaReplayError;
-use crate::verify::MOST_ALLOWED;
+use crate::verify::MAX_ALLOWED;
 use trace_core::GpuVa;
 use trace_core::mmu::MmuError;
 use trace_core::progress::Cancelled;
@@ -169,7 +169,7 @@ pub enum CompileError {
     #[error(
         "up to the range {start:#x}..{end:#x} more than a quarter of the window is allowed, or more than {} ranges; \
          allow the registers that are meant",
-        MOST_ALLOWED
+        MAX_ALLOWED
     )]
     AllowedTooMuch {
         /// First offset.

@@ -1,14 +1,14 @@
 //! From recorded events to actions, every difference named.
 
-use super::ahead::{Written, acknowledged, polls, roots};
-use super::compile::Translated;
-use super::relocate::{Change, Edit, Relocated};
-use super::untouched::Untouched;
+use super::compile::TranslatedEvents;
+use super::prepass::{WrittenRegisters, find_acknowledged, find_polls, find_roots};
+use super::relocate::{Change, Edit, RelocatedMemory};
+use super::unwritten::UnwrittenRegisters;
 use super::{BodyBuilder, CompileError, CompileOptions, Pace, PlanJob, PlanSpace, ReadClasses, Rewrite, RewriteKind};
 use crate::device::{Arena, space};
 use replay_core::{Action, ReadClass, width_mask};
 use std::collections::{BTreeMap, HashMap};
-use trace_core::jobs::chain;
+use trace_core::jobs::read_chain;
 use trace_core::mmu::root_from_register;
 use trace_core::progress::Progress;
 use trace_core::recording::{Access, EventKind, InterruptLine};
@@ -30,7 +30,7 @@ const REPORT_EVERY: usize = 4096;
 pub(super) struct Translation<'a, 'm> {
     recording: &'a Recording,
     map: &'a RegisterMap,
-    memory: &'a mut Relocated<'m>,
+    memory: &'a mut RelocatedMemory<'m>,
     edits: &'a mut [Edit],
     spaces: &'a [PlanSpace],
     arena: Arena,
@@ -39,20 +39,20 @@ pub(super) struct Translation<'a, 'm> {
     polls: BTreeMap<usize, u32>,
     /// The whole value that a write of half a root register belongs to, by event.
     roots: HashMap<usize, u64>,
-    written: Written,
-    untouched: Untouched,
+    written: WrittenRegisters,
+    untouched: UnwrittenRegisters,
     /// The plan's translation that each hardware address space was last given.
     in_use: HashMap<u8, usize>,
     fed: bool,
     open_jobs: HashMap<u8, usize>,
-    out: Translated,
+    out: TranslatedEvents,
 }
 
 impl<'a, 'm> Translation<'a, 'm> {
     pub fn new(
         recording: &'a Recording,
         map: &'a RegisterMap,
-        memory: &'a mut Relocated<'m>,
+        memory: &'a mut RelocatedMemory<'m>,
         edits: &'a mut [Edit],
         spaces: &'a [PlanSpace],
         arena: Arena,
@@ -66,14 +66,14 @@ impl<'a, 'm> Translation<'a, 'm> {
             spaces,
             arena,
             options,
-            polls: polls(recording, map),
-            roots: roots(recording, map),
-            written: Written::default(),
-            untouched: Untouched::default(),
+            polls: find_polls(recording, map),
+            roots: find_roots(recording, map),
+            written: WrittenRegisters::default(),
+            untouched: UnwrittenRegisters::default(),
             in_use: HashMap::new(),
             fed: false,
             open_jobs: HashMap::new(),
-            out: Translated {
+            out: TranslatedEvents {
                 rewrites: Vec::new(),
                 body: BodyBuilder::new(),
                 jobs: Vec::new(),
@@ -83,7 +83,7 @@ impl<'a, 'm> Translation<'a, 'm> {
         }
     }
 
-    pub fn finish(self) -> Translated {
+    pub fn finish(self) -> TranslatedEvents {
         self.out
     }
 
@@ -255,7 +255,7 @@ impl<'a, 'm> Translation<'a, 'm> {
         if let Some(Role::IrqStatus(line)) = r.replay.role
             && let Some(status) = Some(a.value)
                 .filter(|v| *v != 0)
-                .or_else(|| acknowledged(self.recording, self.map, at, line))
+                .or_else(|| find_acknowledged(self.recording, self.map, at, line))
         {
             self.interrupt(at, r, line, status)?;
         }
@@ -418,7 +418,7 @@ impl<'a, 'm> Translation<'a, 'm> {
 
     fn submit(&mut self, at: usize, r: &Register) -> Result<(), CompileError> {
         self.follow_edits(at)?;
-        self.memory.submitted();
+        self.memory.note_submit();
         let slot = r.index.unwrap_or(0);
         let of_slot = |role: Role| {
             self.map
@@ -442,7 +442,7 @@ impl<'a, 'm> Translation<'a, 'm> {
         // A submit without translation is left for the verifier to refuse.
         let Some(target) = in_use else { return Ok(()) };
         let gpu = self.memory.gpu(target);
-        let headers: Vec<_> = chain(&gpu, head_va)
+        let headers: Vec<_> = read_chain(&gpu, head_va)
             .jobs
             .iter()
             .filter_map(|j| gpu.physical(j.va))

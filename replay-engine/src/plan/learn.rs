@@ -4,7 +4,7 @@
 //! A recording tells what a driver stored, and not what the device made of it: a 2D engine draws into the framebuffer
 //! without a store. What is there a device tells by itself, the one that somebody takes for good.
 
-use super::{BodyBuilder, BodyError, Compiled, Effect, Expectation, MOST_WINDOW_BYTES, Plan};
+use super::{BodyBuilder, BodyError, Compiled, Effect, Expectation, MAX_WINDOW_BYTES, Plan};
 use crate::device::space;
 use crate::run::{Outcome, Verdict};
 use replay_core::{Action, Actions};
@@ -16,7 +16,7 @@ const PAGE: u64 = PAGE_SIZE as u64;
 
 /// What a run is asked to tell, by the numbers of the plan's expectations.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Asked {
+pub struct LearnRequest {
     numbers: Vec<usize>,
 }
 
@@ -35,7 +35,7 @@ pub enum LearnError {
         last: u32,
     },
     /// More than is read back.
-    #[error("{bytes} bytes would be read back in all, and {MOST_WINDOW_BYTES} are the most: name fewer events")]
+    #[error("{bytes} bytes would be read back in all, and {MAX_WINDOW_BYTES} are the most: name fewer events")]
     TooMuch {
         /// How many.
         bytes: u64,
@@ -57,12 +57,12 @@ pub enum LearnError {
     },
 }
 
-/// Asks a plan to look at what the device holds behind each of `events` and at the end: framebuffer windows as far as the
-/// plan writes them, and memory that the device reaches. Outputs are looked at where they are copied out.
+/// Asks a plan to look at what the device holds behind each of `events` and at the end: framebuffer windows as far as
+/// the plan writes them, and memory that the device reaches. Outputs are looked at where they are copied out.
 ///
 /// # Errors
 /// When there is nothing to look at, an event is behind the plan's last, or it would be too much.
-pub fn ask(compiled: &mut Compiled, events: &[u64]) -> Result<Asked, LearnError> {
+pub fn request_effects(compiled: &mut Compiled, events: &[u64]) -> Result<LearnRequest, LearnError> {
     let plan = &compiled.plan;
     let mut actions = Vec::new();
     for action in Actions::new(&plan.body) {
@@ -79,7 +79,7 @@ pub fn ask(compiled: &mut Compiled, events: &[u64]) -> Result<Asked, LearnError>
     points.dedup();
     let bytes: u64 = places.iter().map(Effect::bytes).sum();
     let bytes = bytes.saturating_mul(points.len() as u64 + 1);
-    if bytes > MOST_WINDOW_BYTES {
+    if bytes > MAX_WINDOW_BYTES {
         return Err(LearnError::TooMuch { bytes });
     }
     let first = plan.expectations.len();
@@ -118,11 +118,11 @@ pub fn ask(compiled: &mut Compiled, events: &[u64]) -> Result<Asked, LearnError>
             effect,
             source: "a run that is to tell it".to_owned(),
         }));
-    Ok(Asked { numbers })
+    Ok(LearnRequest { numbers })
 }
 
-/// What can be looked at: each framebuffer window from its start to the end of the page that the plan writes last, and the
-/// memory that the device reaches.
+/// What can be looked at: each framebuffer window from its start to the end of the page that the plan writes last, and
+/// the memory that the device reaches.
 fn places(plan: &Plan, actions: &[Action]) -> Vec<Effect> {
     let mut ends: BTreeMap<u8, u64> = BTreeMap::new();
     for action in actions {
@@ -178,9 +178,9 @@ impl Effect {
     }
 }
 
-impl Asked {
-    /// Puts into the plan what a run saw, as expectations of the source `from`; and what the screen showed, where nothing
-    /// is expected of it yet.
+impl LearnRequest {
+    /// Puts into the plan what a run saw, as expectations of the source `from`; and what the screen showed, where
+    /// nothing is expected of it yet.
     ///
     /// # Errors
     /// When the run is not good apart from what was asked, or could not look at something.
@@ -225,7 +225,7 @@ impl Asked {
     ///
     /// # Errors
     /// The first effect that was another one, or that the run was not good for another reason.
-    pub fn hold(&self, again: &Outcome) -> Result<(), LearnError> {
+    pub fn check_repeat(&self, again: &Outcome) -> Result<(), LearnError> {
         if let Some(e) = again.effects.iter().find(|e| e.matched == Some(false)) {
             let when = e
                 .event

@@ -38,7 +38,7 @@ impl<'a> PlanMemory<'a> {
     ///
     /// # Errors
     /// The first page image that is not there.
-    pub fn of(plan: &Plan, pages: &'a dyn PageSource) -> Result<Self, MissingPage> {
+    pub fn from_plan(plan: &Plan, pages: &'a dyn PageSource) -> Result<Self, MissingPage> {
         Self::new(plan.arena, plan.used_pages, &plan.pages, pages)
     }
 
@@ -133,7 +133,7 @@ impl<'a> PlanMemory<'a> {
 
     /// Does what an action does to memory by the CPU's hand, with the plan's images. `false` when it cannot; actions
     /// that do nothing of the kind are done.
-    pub fn carry_out(&mut self, action: &Action, images: &[&'a Page]) -> bool {
+    pub fn apply(&mut self, action: &Action, images: &[&'a Page]) -> bool {
         let base = PhysAddr(self.first.saturating_mul(PAGE_SIZE as u64));
         match *action {
             Action::Put {
@@ -174,9 +174,9 @@ impl PhysMemory for PlanMemory<'_> {
 }
 
 /// Memory of a plan, for the walker of page tables.
-struct Walked<'a, M>(&'a M);
+struct TableReader<'a, M>(&'a M);
 
-impl<M: PlanPages> PhysMemory for Walked<'_, M> {
+impl<M: PlanPages> PhysMemory for TableReader<'_, M> {
     fn read_u64(&self, at: PhysAddr) -> Option<u64> {
         let bytes = self.0.page(at.frame())?.get(at.in_page()..)?.first_chunk::<8>()?;
         Some(u64::from_le_bytes(*bytes))
@@ -203,14 +203,14 @@ impl<'a, M: PlanPages> PlanGpuMemory<'a, M> {
     /// Where an address lies; `None` when it is not mapped or outside the used frames.
     #[must_use]
     pub fn physical(&self, va: GpuVa) -> Option<PhysAddr> {
-        let leaf = translate(self.space.format, self.space.root, va, &Walked(self.memory)).ok()?;
+        let leaf = translate(self.space.format, self.space.root, va, &TableReader(self.memory)).ok()?;
         leaf.target(va).filter(|pa| self.memory.page(pa.frame()).is_some())
     }
 
     /// Whether the GPU may write at an address.
     #[must_use]
-    pub fn writable(&self, va: GpuVa) -> bool {
-        translate(self.space.format, self.space.root, va, &Walked(self.memory)).is_ok_and(|l| l.rights.write)
+    pub fn is_writable(&self, va: GpuVa) -> bool {
+        translate(self.space.format, self.space.root, va, &TableReader(self.memory)).is_ok_and(|l| l.rights.write)
     }
 }
 

@@ -1,6 +1,5 @@
 //! The plan: actions compiled from a recording and its edits, with every rewrite named.
 
-mod ahead;
 mod apply;
 mod assembled;
 mod body;
@@ -11,31 +10,32 @@ mod dma;
 mod effects;
 mod error;
 mod events;
-mod front;
 pub mod learn;
 mod memory;
 mod origin;
 mod pages;
+mod prepass;
+mod register_access;
 mod relocate;
 pub mod text;
-mod touch;
-mod untouched;
+mod unwritten;
+mod virtio_features;
 mod windows;
 
 pub use apply::{ApplyError, apply};
-pub use assembled::{WHOLE_MAGIC, WholeError, whole_bytes, write_whole};
+pub use assembled::{PLAN_FILE_MAGIC, PlanFileError, encode_plan_file, write_plan_file};
 pub use body::{Body, BodyBuilder, BodyError};
-pub(crate) use bus::{Bus, Ground, Polled, Trouble, within};
-pub use compile::{CompileOptions, Compiled, Edits, Pace, Patch, Placed, compile, compile_placed, compile_with};
-pub(crate) use effects::short;
-pub use effects::{Effect, EffectSeen, Expectation, MOST_WINDOW_BYTES};
+pub(crate) use bus::{Bus, BusError, DeviceMemory, PollEnd, is_within};
+pub use compile::{CompileOptions, Compiled, Edits, Pace, Patch, PlacedPlan, compile, compile_placed, compile_with};
+pub(crate) use effects::short_digest;
+pub use effects::{Effect, EffectResult, Expectation, MAX_WINDOW_BYTES};
 pub use error::CompileError;
 pub(crate) use events::{AS_UPDATE, CONFIG_AS, JOB_START};
 pub use memory::{MissingPage, PlanGpuMemory, PlanMemory, PlanPages};
 pub use origin::Origin;
 pub use pages::PageSource;
-pub(crate) use touch::{Demand, Touch, Untouched as UntouchedWindows};
-pub(crate) use untouched::{RESETS, Untouched};
+pub(crate) use register_access::{CompareMode, RegisterAccess, UnwrittenRegisters as UntouchedWindows};
+pub(crate) use unwritten::{RESETS, UnwrittenRegisters};
 pub(crate) use windows::OTHER_WINDOW;
 
 use crate::device::{Arena, Window, hardware_json, space};
@@ -283,8 +283,8 @@ pub enum PlanError {
 }
 
 impl Plan {
-    /// Offsets of the registers that the plan writes, and how often; other windows are not among them. Actions behind one that does not decode are not
-    /// counted; such a plan is refused. Takes time by the actions.
+    /// Offsets of the registers that the plan writes, and how often; other windows are not among them. Actions behind
+    /// one that does not decode are not counted; such a plan is refused. Takes time by the actions.
     #[must_use]
     pub fn writes(&self) -> BTreeMap<u64, u64> {
         let mut out = BTreeMap::new();
@@ -384,8 +384,8 @@ impl Plan {
         Self::from_record(record)
     }
 
-    /// Returns the record of the plan without body and origin, as it is sent to an agent. It has version 5, which has no
-    /// origin, so that an agent that knows nothing of one reads it too.
+    /// Returns the record of the plan without body and origin, as it is sent to an agent. It has version 5, which has
+    /// no origin, so that an agent that knows nothing of one reads it too.
     ///
     /// # Errors
     /// If it is too long for a record.

@@ -12,7 +12,7 @@ use super::{
     PlanSpace, ReadClasses, Rewrite, RewriteKind,
 };
 use crate::device::Arena;
-use actions::{action, line_of};
+use actions::{parse_action, print_action};
 use content::Contents;
 use lines::Fields;
 use replay_core::Actions;
@@ -45,7 +45,7 @@ pub fn print(plan: &Plan) -> String {
 
 /// The plan as text, with the page images that it names, so that it reads back with them.
 #[must_use]
-pub fn print_whole(plan: &Plan, pages: &dyn PageSource) -> String {
+pub fn print_with_pages(plan: &Plan, pages: &dyn PageSource) -> String {
     let mut out = String::new();
     // Writing to a String cannot fail.
     let _ = head(plan, &mut out);
@@ -136,7 +136,7 @@ fn body(plan: &Plan, out: &mut String) -> std::fmt::Result {
     }
     for action in Actions::new(&plan.body) {
         match action {
-            Ok(a) => line_of(&a, out)?,
+            Ok(a) => print_action(&a, out)?,
             Err(e) => return writeln!(out, "undecodable {}", lines::quote(&e.to_string())),
         }
     }
@@ -211,7 +211,7 @@ fn read(text: &str, files: &dyn Files) -> Result<Compiled, TextError> {
         let word = f.any("a word")?;
         match &mut body {
             Some(body) => {
-                let action = action(&word, &mut f)?;
+                let action = parse_action(&word, &mut f)?;
                 body.push(&action).map_err(|e| f.error(format!("{e}: {}", e.reason)))?;
             }
             None if word == "body" => body = Some(BodyBuilder::new()),
@@ -354,11 +354,11 @@ fn header(word: &str, f: &mut Fields<'_>, plan: &mut Plan, contents: &Contents) 
                 detail: f.text("the detail")?,
             });
         }
-        "hardware" => devices::hardware(f, plan)?,
-        "origin" => devices::origin(f, plan)?,
+        "hardware" => devices::parse_hardware(f, plan)?,
+        "origin" => devices::parse_origin(f, plan)?,
         "bus-mastering" => plan.masters = true,
-        "window" => devices::window(f, plan)?,
-        "expect" => devices::expect(f, plan, contents)?,
+        "window" => devices::parse_window(f, plan)?,
+        "expect" => devices::parse_expectation(f, plan, contents)?,
         "allow" => plan.allowed.push((f.number("the start")?, f.number("the end")?)),
         other => return Err(f.error(format!("`{other}` is not a part of a plan"))),
     }

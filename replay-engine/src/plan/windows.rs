@@ -2,12 +2,12 @@
 //! register map. Such a device has no page tables that a plan could prove: it gets no memory to reach, unless the map
 //! types every address that it takes, and the recording tells what memory it was given.
 
-use super::bus::Trouble;
-use super::compile::{Compiled, Edits, find, title};
-use super::dma::{Dma, Placed};
+use super::bus::BusError;
+use super::compile::{Compiled, Edits, find_buffer, title};
+use super::dma::{Dma, DmaPages};
 use super::effects::{Effect, Expectation};
-use super::front::Front;
-use super::touch::{Demand, Touch, Untouched};
+use super::register_access::{CompareMode, RegisterAccess, UnwrittenRegisters};
+use super::virtio_features::FeatureSelect;
 use super::{
     BodyBuilder, CompileError, CompileOptions, Origin, PLAN_VERSION, Pace, Plan, PlanBuffer, ReadClasses, Rewrite,
     RewriteKind,
@@ -29,7 +29,7 @@ const REPORT_EVERY: usize = 4096;
 pub(crate) const OTHER_WINDOW: &str = "what a write to this window does is not told: it may be another way to the registers, or hold addresses of interrupts";
 
 /// Whether a device takes plans of this kind: it is on a bus.
-pub(super) fn takes(target: &DeviceInfo) -> bool {
+pub(super) fn is_bus_device(target: &DeviceInfo) -> bool {
     target.hardware.is_some()
 }
 
@@ -40,9 +40,9 @@ struct Translation<'a> {
     options: &'a CompileOptions,
     /// The device's window that each space of the recording is.
     windows: Vec<Option<&'a Window>>,
-    untouched: Untouched,
+    untouched: UnwrittenRegisters,
     actions: Vec<Action>,
-    front: Front<'a>,
+    front: FeatureSelect<'a>,
     /// Memory that the device reads and writes by itself.
     dma: Option<Dma<'a>>,
     reads: ReadClasses,
@@ -76,10 +76,10 @@ pub(super) fn compile(
         map,
         options,
         windows: windows(recording, target),
-        untouched: Untouched::default(),
+        untouched: UnwrittenRegisters::default(),
         actions: Vec::new(),
-        front: Front::of(map, target),
-        dma: Dma::of(recording, map, target.arena, options.budgets.poll_ns)?,
+        front: FeatureSelect::new(map, target),
+        dma: Dma::new(recording, map, target.arena, options.budgets.poll_ns)?,
         reads: ReadClasses::default(),
         interrupts: 0,
         rewrites: Vec::new(),
@@ -149,7 +149,7 @@ fn same_device(recording: &Recording, target: &DeviceInfo) -> Result<(), Compile
     let device = target.hardware.as_ref();
     let recorded = recording.hardware();
     match (&recorded, device) {
-        (Some(a), Some(b)) if a.same_device(b) => Ok(()),
+        (Some(a), Some(b)) if a.is_same_device(b) => Ok(()),
         _ => Err(CompileError::OtherHardware {
             recorded: recorded.filter(Hardware::is_named).map_or_else(
                 || "a device that it does not tell (import the log with `--device VENDOR:DEVICE`)".to_owned(),
@@ -220,12 +220,12 @@ impl<'a> Translation<'a> {
                 value,
             } => dma
                 .write(event, offset, width, value)
-                .map_err(|Trouble(why)| CompileError::BusMastering {
+                .map_err(|BusError(why)| CompileError::BusMastering {
                     event: event.into(),
                     why,
                 }),
             other => {
-                dma.mover.other(other, |_| None);
+                dma.mover.push_action(other, |_| None);
                 Ok(())
             }
         }
@@ -296,16 +296,16 @@ impl<'a> Translation<'a> {
                     reason: OTHER_WINDOW.to_owned(),
                 });
             }
-            return self.plain(at, window.number, a, Demand::Bits(width_mask(a.width)), false);
+            return self.plain(at, window.number, a, CompareMode::Bits(width_mask(a.width)), false);
         }
-        let touch = Touch::of(self.map, a.offset, a.width);
+        let touch = RegisterAccess::new(self.map, a.offset, a.width);
         if let Some(offset) = touch.unknown()
             && !self.allows(a)
         {
             return Err(CompileError::UnknownRegister { event, offset });
         }
         if a.write {
-            if let Some((register, reason)) = touch.refuses(a.value, self.dma.is_some()) {
+            if let Some((register, reason)) = touch.refusal(a.value, self.dma.is_some()) {
                 return Err(CompileError::NotReplayable {
                     event,
                     register,
@@ -323,7 +323,7 @@ impl<'a> Translation<'a> {
                     detail,
                 });
             }
-            return self.plain(at, window.number, a, Demand::Bits(0), false);
+            return self.plain(at, window.number, a, CompareMode::Bits(0), false);
         }
         let before = self.untouched.reason(&touch).is_some();
         self.plain(at, window.number, a, touch.demand(), before)
@@ -335,7 +335,14 @@ impl<'a> Translation<'a> {
         allowed.iter().any(|r| r.start <= from && to <= r.end)
     }
 
-    fn plain(&mut self, at: usize, number: u8, a: Access, demand: Demand, before: bool) -> Result<usize, CompileError> {
+    fn plain(
+        &mut self,
+        at: usize,
+        number: u8,
+        a: Access,
+        demand: CompareMode,
+        before: bool,
+    ) -> Result<usize, CompileError> {
         let (event, offset) = (at as u32, u64::from(a.offset));
         if a.write {
             self.push(Action::Write {
@@ -349,8 +356,8 @@ impl<'a> Translation<'a> {
         }
         let all = width_mask(a.width);
         let mask = match demand {
-            Demand::Until => return self.poll(at, number, a),
-            Demand::Bits(mask) => mask & all,
+            CompareMode::Until => return self.poll(at, number, a),
+            CompareMode::Bits(mask) => mask & all,
         };
         let (class, counted) = match mask {
             0 => (ReadClass::Any, &mut self.reads.any),
@@ -396,7 +403,7 @@ impl<'a> Translation<'a> {
             event: Some(u64::from(event)),
             detail: format!(
                 "{reads} reads of {} become a wait for {:#x}",
-                Touch::of(self.map, a.offset, a.width).name(),
+                RegisterAccess::new(self.map, a.offset, a.width).name(),
                 last.value
             ),
         });
@@ -432,9 +439,9 @@ impl<'a> Translation<'a> {
     }
 
     /// Waits for what the device is still to do, and takes over its memory and the actions.
-    fn moved(&mut self) -> Result<Placed, CompileError> {
+    fn moved(&mut self) -> Result<DmaPages, CompileError> {
         let Some(mut dma) = self.dma.take() else {
-            return Ok(Placed {
+            return Ok(DmaPages {
                 pages: Vec::new(),
                 used_pages: 0,
                 images: Vec::new(),
@@ -444,7 +451,7 @@ impl<'a> Translation<'a> {
         let last = dma.mover.actions.last().map_or(0, Action::event);
         dma.mover
             .finish(last)
-            .map_err(|Trouble(why)| CompileError::BusMastering {
+            .map_err(|BusError(why)| CompileError::BusMastering {
                 event: last.into(),
                 why,
             })?;
@@ -528,7 +535,7 @@ impl<'a> Translation<'a> {
         };
         let mut outputs = Vec::new();
         for name in &self.options.outputs {
-            let b = find(self.recording, name)?;
+            let b = find_buffer(self.recording, name)?;
             let missing = CompileError::NotMapped {
                 what: format!("output `{name}`"),
                 va: b.va,

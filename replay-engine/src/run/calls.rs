@@ -2,12 +2,12 @@
 
 use super::outcome::{Divergence, Outcome, Verdict};
 use crate::device::DeviceInfo;
-use crate::device::cuda::worker::Parts;
-use crate::device::cuda::{GuardReport, Rule, Script, Transfer, compare};
-use crate::plan::calls::{PlanCallsError, Told};
+use crate::device::cuda::worker::PrepareTimes;
+use crate::device::cuda::{GuardReport, OutputTolerance, Script, Transfer, compare};
+use crate::memory_trace::MemoryTraceReport;
+use crate::plan::calls::{PlanCallsError, PlanRecording};
 use crate::plan::{PageSource, Plan, RewriteKind};
-use crate::tune::Tuned;
-use crate::watch::WatchTold;
+use crate::tune::TuneReport;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -22,7 +22,7 @@ const KEPT: usize = 1000;
 /// An output beside the recorded one.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct OutputSeen {
+pub struct OutputResult {
     /// Event of the recording that brought it back.
     pub event: u64,
     /// Its name.
@@ -44,7 +44,7 @@ pub struct OutputSeen {
 /// Where a replay of calls stopped.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct StoppedAt {
+pub struct StopLocation {
     /// Event of the recording, as far as it is known.
     pub event: Option<u64>,
     /// Whether that event is known to be the cause; otherwise it was this one or an earlier one.
@@ -64,7 +64,7 @@ pub struct CallsOutcome {
     /// Nanoseconds until the first step: the driver begun, memory mapped, code loaded.
     pub ready_ns: u64,
     /// What these, and what was done between them and the first run, went to.
-    pub parts: Parts,
+    pub parts: PrepareTimes,
     /// Bytes of memory that were mapped.
     pub mapped: u64,
     /// Whether the range was one graph.
@@ -78,13 +78,13 @@ pub struct CallsOutcome {
     /// What was guarded, where something was to be.
     pub guard: Option<GuardReport>,
     /// Outputs beside the recorded ones; empty until they were held against a recording.
-    pub outputs: Vec<OutputSeen>,
+    pub outputs: Vec<OutputResult>,
     /// Where it stopped, when it did.
-    pub stopped: Option<StoppedAt>,
+    pub stopped: Option<StopLocation>,
     /// What a tuning came to, where one was asked for.
-    pub tuned: Option<Tuned>,
+    pub tuned: Option<TuneReport>,
     /// What watching memory came to, where that was asked for; what was seen is the one output.
-    pub watched: Option<WatchTold>,
+    pub watched: Option<MemoryTraceReport>,
 }
 
 impl CallsOutcome {
@@ -106,11 +106,11 @@ impl CallsOutcome {
 
 /// What outputs are held against, beside what was recorded.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Against {
+pub struct ComparisonRules {
     /// How alike outputs have to be, by their names.
-    pub rules: BTreeMap<String, Rule>,
+    pub rules: BTreeMap<String, OutputTolerance>,
     /// How alike all others have to be.
-    pub rule: Option<Rule>,
+    pub rule: Option<OutputTolerance>,
     /// What outputs have to hold in the place of what was recorded, by their names.
     pub expected: BTreeMap<String, Vec<u8>>,
 }
@@ -120,11 +120,11 @@ pub struct Against {
 /// Without a rule an output has to be exactly as recorded. Where the replay ran with inputs of the person's nothing is
 /// expected of an output that no rule is for and that the person does not give: what differs is told, and is no divergence.
 /// A plan without its recording holds nothing but what is given.
-pub fn hold_against(outcome: &mut Outcome, recording: &Recording, against: &Against) {
+pub fn compare_outputs(outcome: &mut Outcome, recording: &Recording, against: &ComparisonRules) {
     let given = outcome.rewrites.get(&RewriteKind::Input).is_some_and(|n| *n > 0);
     let Some(calls) = &mut outcome.calls else { return };
     // Whoever made the plan has made the script of the same recording before.
-    let script = Script::of(recording).unwrap_or_default();
+    let script = Script::new(recording).unwrap_or_default();
     let known: BTreeMap<&str, &Transfer> = script.outputs.iter().map(|t| (t.name.as_str(), t)).collect();
     calls.outputs.clear();
     outcome.divergences.clear();
@@ -138,19 +138,19 @@ pub fn hold_against(outcome: &mut Outcome, recording: &Recording, against: &Agai
         }
         let recorded = match wanted {
             Some(bytes) => Some(Cow::Borrowed(bytes.as_slice())),
-            None => t.and_then(|t| recording.copied(&t.row)).map(Cow::Owned),
+            None => t.and_then(|t| recording.copy_content(&t.row)).map(Cow::Owned),
         };
         let event = t.map_or(0, |t| t.event);
         let asked = against.rules.get(&output.name).copied().or(against.rule);
         let expected = asked.is_some() || wanted.is_some() || !given;
         let rule = asked.unwrap_or_default();
-        let mut seen = OutputSeen {
+        let mut seen = OutputResult {
             event,
             name: output.name.clone(),
             bytes: output.data.len() as u64,
             held: recorded.is_some(),
             expected,
-            ..OutputSeen::default()
+            ..OutputResult::default()
         };
         if let Some(recorded) = &recorded {
             held += u64::from(expected);
@@ -200,13 +200,13 @@ fn word(bytes: &[u8], at: u64) -> u64 {
 ///
 /// # Errors
 /// When the plan cannot be read.
-pub(crate) fn recording_of(
+pub(crate) fn build_recording(
     outcome: &Outcome,
     plan: &Plan,
     pages: &dyn PageSource,
     info: &DeviceInfo,
 ) -> Result<Recording, PlanCallsError> {
-    let told = Told::of(plan, pages)?;
+    let told = PlanRecording::new(plan, pages)?;
     let script = told.script()?;
     let names: BTreeMap<u64, &str> = script.outputs.iter().map(|t| (t.event, t.name.as_str())).collect();
     let stopped = outcome.calls.as_ref().and_then(|c| c.stopped.as_ref());
@@ -234,7 +234,7 @@ pub(crate) fn recording_of(
             row.pages_at = events.call_pages(&ids);
         }
         let thread = was.thread.get(n).unwrap_or(0);
-        events.any_call(n as u64, thread, call);
+        events.push_call(n as u64, thread, call);
     }
     let mut recording = Recording {
         facts: Facts {

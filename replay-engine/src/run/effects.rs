@@ -1,7 +1,7 @@
 //! Looks at the effects that a plan expects: at its checks, and once its body has run.
 
 use crate::device::{Board, BoardError};
-use crate::plan::{Effect, EffectSeen, Expectation, Plan, short};
+use crate::plan::{Effect, EffectResult, Expectation, Plan, short_digest};
 use crate::run::OutputBuffer;
 use replay_core::{Action, Actions};
 use std::collections::HashMap;
@@ -11,9 +11,9 @@ use trace_core::screen::Picture;
 
 /// What was looked at.
 #[derive(Default)]
-pub(super) struct Looked {
+pub(super) struct EffectReport {
     /// What became of each effect, in the plan's order.
-    pub seen: Vec<EffectSeen>,
+    pub seen: Vec<EffectResult>,
     /// What the device can show and nothing tells what it should, a sentence each.
     pub unchecked: Vec<String>,
     /// What the screen shows.
@@ -22,7 +22,7 @@ pub(super) struct Looked {
 
 /// What a look gives.
 #[derive(Clone, Debug)]
-pub(super) struct Look {
+pub(super) struct EffectReading {
     /// What was there, in words.
     got: String,
     /// Whether it is what was expected; `None` where nothing can look at it on this device.
@@ -31,7 +31,7 @@ pub(super) struct Look {
     digest: Option<Digest>,
 }
 
-impl Look {
+impl EffectReading {
     /// There was nothing to look at, or nobody could.
     fn none(why: String) -> Self {
         Self {
@@ -44,7 +44,7 @@ impl Look {
     /// Bytes, held against a digest.
     fn digest(got: Digest, expected: &Digest) -> Self {
         Self {
-            got: format!("BLAKE3 {}…", short(&got)),
+            got: format!("BLAKE3 {}…", short_digest(&got)),
             matched: Some(got == *expected),
             digest: Some(got),
         }
@@ -55,7 +55,7 @@ impl Look {
 const PIECE: usize = 64 << 10;
 
 /// What there is to look at, beside the device.
-pub(super) struct There<'a> {
+pub(super) struct EffectContext<'a> {
     /// Interrupts that were waited for and came.
     pub interrupts: u64,
     /// Outputs, at the end.
@@ -64,14 +64,14 @@ pub(super) struct There<'a> {
 
 /// Looks at every effect of a plan that was not looked at by then. `ran`: whether its body came to its end; otherwise
 /// nothing is looked at, and no effect is there.
-pub(super) fn look(
+pub(super) fn check_effects(
     plan: &Plan,
     board: &mut dyn Board,
-    there: &There<'_>,
+    there: &EffectContext<'_>,
     ran: bool,
-    before: &HashMap<u32, Look>,
-) -> Looked {
-    let mut looked = Looked::default();
+    before: &HashMap<u32, EffectReading>,
+) -> EffectReport {
+    let mut looked = EffectReport::default();
     let screen = if ran { board.screen() } else { Ok(None) };
     let checks: HashMap<u32, u64> = Actions::new(&plan.body)
         .filter_map(|a| match a {
@@ -80,16 +80,16 @@ pub(super) fn look(
         })
         .collect();
     for (number, e) in (0..).zip(&plan.expectations) {
-        let Look { got, matched, digest } = match (before.get(&number), &e.effect) {
+        let EffectReading { got, matched, digest } = match (before.get(&number), &e.effect) {
             (Some(look), _) => look.clone(),
-            _ if !ran => Look::none("not looked at: the run did not come to its end".to_owned()),
-            (None, Effect::Screen { .. }) => shown(&e.effect, &screen),
-            (None, effect) => at(plan, effect, board, there),
+            _ if !ran => EffectReading::none("not looked at: the run did not come to its end".to_owned()),
+            (None, Effect::Screen { .. }) => check_screen(&e.effect, &screen),
+            (None, effect) => check_effect(plan, effect, board, there),
         };
-        looked.seen.push(EffectSeen {
+        looked.seen.push(EffectResult {
             kind: e.effect.name().to_owned(),
             source: e.source.clone(),
-            expected: expected(&e.effect),
+            expected: describe_expected(&e.effect),
             got,
             matched,
             event: checks.get(&number).copied(),
@@ -107,14 +107,19 @@ pub(super) fn look(
 }
 
 /// Looks at one effect now.
-pub(super) fn at(plan: &Plan, effect: &Effect, board: &mut dyn Board, there: &There<'_>) -> Look {
+pub(super) fn check_effect(
+    plan: &Plan,
+    effect: &Effect,
+    board: &mut dyn Board,
+    there: &EffectContext<'_>,
+) -> EffectReading {
     let held = |read: Result<Digest, BoardError>, expected: &Digest| match read {
-        Ok(digest) => Look::digest(digest, expected),
-        Err(why) => Look::none(format!("they cannot be read: {why}")),
+        Ok(digest) => EffectReading::digest(digest, expected),
+        Err(why) => EffectReading::none(format!("they cannot be read: {why}")),
     };
     match effect {
-        Effect::Screen { .. } => shown(effect, &board.screen()),
-        Effect::Interrupts { count } => Look {
+        Effect::Screen { .. } => check_screen(effect, &board.screen()),
+        Effect::Interrupts { count } => EffectReading {
             got: format!("{} came", there.interrupts),
             matched: Some(there.interrupts == *count),
             digest: None,
@@ -130,8 +135,8 @@ pub(super) fn at(plan: &Plan, effect: &Effect, board: &mut dyn Board, there: &Th
             held(memory(board, from, *bytes), digest)
         }
         Effect::Output { name, digest } => match there.outputs.iter().find(|o| o.name == *name) {
-            Some(o) => Look::digest(o.blake3, digest),
-            None => Look::none("the run left no such output".to_owned()),
+            Some(o) => EffectReading::digest(o.blake3, digest),
+            None => EffectReading::none("the run left no such output".to_owned()),
         },
     }
 }
@@ -160,19 +165,19 @@ fn memory(board: &mut dyn Board, from: u64, bytes: u64) -> Result<Digest, BoardE
     Ok(*hash.finalize().as_bytes())
 }
 
-fn shown(effect: &Effect, screen: &Result<Option<Picture>, BoardError>) -> Look {
+fn check_screen(effect: &Effect, screen: &Result<Option<Picture>, BoardError>) -> EffectReading {
     match (effect, screen) {
         (Effect::Screen { width, height, rgb }, Ok(Some(p))) => {
             let got = blake3::hash(p.rgb());
-            Look {
+            EffectReading {
                 got: picture(p.width(), p.height(), got.as_bytes()),
                 matched: Some(got.as_bytes() == rgb && (p.width(), p.height()) == (*width, *height)),
                 digest: Some(*got.as_bytes()),
             }
         }
-        (_, Err(why)) => Look::none(format!("the screen cannot be read: {why}")),
+        (_, Err(why)) => EffectReading::none(format!("the screen cannot be read: {why}")),
         // A device may well show it: nothing here reads what it shows, which is no word against the run.
-        _ => Look {
+        _ => EffectReading {
             got: "not checked: nothing here can read what this device shows".to_owned(),
             matched: None,
             digest: None,
@@ -203,10 +208,10 @@ fn pieces(board: &mut dyn Board, from: u64, bytes: u64, mut take: impl FnMut(&[u
 }
 
 fn picture(width: u32, height: u32, rgb: &[u8; 32]) -> String {
-    format!("{width} by {height} pixels, BLAKE3 {}…", short(rgb))
+    format!("{width} by {height} pixels, BLAKE3 {}…", short_digest(rgb))
 }
 
-fn expected(effect: &Effect) -> String {
+fn describe_expected(effect: &Effect) -> String {
     match effect {
         Effect::Screen { width, height, rgb } => picture(*width, *height, rgb),
         Effect::Interrupts { count } => format!("{count} to come"),
@@ -217,11 +222,14 @@ fn expected(effect: &Effect) -> String {
             digest,
         } => format!(
             "{bytes} bytes at {offset:#x} of window {number}, BLAKE3 {}…",
-            short(digest)
+            short_digest(digest)
         ),
         Effect::Memory { offset, bytes, digest } => {
-            format!("{bytes} bytes at {offset:#x} of the arena, BLAKE3 {}…", short(digest))
+            format!(
+                "{bytes} bytes at {offset:#x} of the arena, BLAKE3 {}…",
+                short_digest(digest)
+            )
         }
-        Effect::Output { name, digest } => format!("`{name}`, BLAKE3 {}…", short(digest)),
+        Effect::Output { name, digest } => format!("`{name}`, BLAKE3 {}…", short_digest(digest)),
     }
 }

@@ -1,5 +1,5 @@
-//! The events of a run as they are kept while it goes on: packed, in blocks that never move, so that a board with little
-//! memory holds many of them and sends them on without putting anything together.
+//! The events of a run as they are kept while it goes on: packed, in blocks that never move, so that a board with
+//! little memory holds many of them and sends them on without putting anything together.
 //!
 //! `docs/agent-protocol.md` specifies the bytes.
 
@@ -7,10 +7,10 @@ use trace_core::recording::{Access, EventsBuilder, HostWriteRow, InterruptRow};
 
 /// Bytes of a block. A row never crosses the end of one.
 const BLOCK: usize = 256 << 10;
-/// Most bytes of a row: tag, space, and three numbers or two and a value.
-const MOST_ROW: usize = 2 + 3 * 10;
-/// Most rows that are read: more than any verified plan leaves.
-const MOST_ROWS: u64 = 1 << 25;
+/// Maximum number of bytes of a row: tag, space, and three numbers or two and a value.
+const MAX_ROW: usize = 2 + 3 * 10;
+/// Maximum number of rows that are read: more than any verified plan leaves.
+const MAX_ROWS: u64 = 1 << 25;
 
 const READ: u8 = 0;
 const WRITE: u8 = 1;
@@ -47,13 +47,13 @@ pub enum LogError {
         row: u64,
     },
     /// There are more than any plan leaves.
-    #[error("the run has more than {MOST_ROWS} events")]
+    #[error("the run has more than {MAX_ROWS} events")]
     TooMany,
 }
 
 /// What the next row is told against: writer and reader keep the same.
 #[derive(Clone, Copy, Debug, Default)]
-struct Before {
+struct DeltaBase {
     time: u64,
     space: u8,
     /// Where the latest access ended.
@@ -67,7 +67,7 @@ pub(crate) struct EventLog {
     full: Vec<Vec<u8>>,
     /// The one that grows.
     last: Vec<u8>,
-    before: Before,
+    before: DeltaBase,
 }
 
 fn number(to: &mut Vec<u8>, mut n: u64) {
@@ -90,7 +90,7 @@ fn unzigzag(n: u64) -> i64 {
 impl EventLog {
     /// Room for a row.
     fn room(&mut self) -> &mut Vec<u8> {
-        if self.last.len() + MOST_ROW > self.last.capacity() {
+        if self.last.len() + MAX_ROW > self.last.capacity() {
             let full = std::mem::replace(&mut self.last, Vec::with_capacity(BLOCK));
             if !full.is_empty() {
                 self.full.push(full);
@@ -108,7 +108,7 @@ impl EventLog {
     /// Adds a read or a write. Its width is 1, 2, 4 or 8.
     pub fn access(&mut self, time: u64, access: &Access) {
         let step = self.since(time);
-        let Before { space, end, .. } = self.before;
+        let DeltaBase { space, end, .. } = self.before;
         let log2 = access.width.trailing_zeros().min(3) as u8;
         let moved = access.space != space;
         let goes_on = !moved && access.offset == end;
@@ -167,7 +167,7 @@ impl EventLog {
 struct Reader<'a> {
     rest: &'a [u8],
     row: u64,
-    before: Before,
+    before: DeltaBase,
 }
 
 impl Reader<'_> {
@@ -243,10 +243,10 @@ pub(crate) fn unpack(bytes: &[u8], pages: &[u32]) -> Result<EventsBuilder, LogEr
     let mut reader = Reader {
         rest: bytes,
         row: 0,
-        before: Before::default(),
+        before: DeltaBase::default(),
     };
     while !reader.rest.is_empty() {
-        if reader.row >= MOST_ROWS {
+        if reader.row >= MAX_ROWS {
             return Err(LogError::TooMany);
         }
         let tag = reader.byte()?;

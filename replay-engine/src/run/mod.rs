@@ -1,30 +1,30 @@
 //! Runs a verified plan on a device and writes the outcome.
 
+mod artifacts;
 pub mod calls;
 mod effects;
 mod log;
-mod material;
 mod outcome;
+mod quiesce;
 mod recorder;
 mod report;
-mod rest;
-mod sliced;
+mod sliced_board;
 mod snapshots;
 
+pub(crate) use artifacts::RunArtifacts;
+pub use artifacts::{ArtifactsError, ArtifactsHeader, ReceivedArtifacts};
 pub use log::LogError;
-pub(crate) use material::Material;
-pub use material::{Arrived, Left, MaterialError};
 pub use outcome::{
-    Divergence, FaultReport, JobOutcome, Outcome, OutputBuffer, ReadCounts, Timing, Uncomputed, Verdict,
+    Divergence, FaultReport, JobOutcome, Outcome, OutputBuffer, ReadCounts, Timing, UncomputedJobs, Verdict,
 };
 
 use crate::device::{Board, BoardError, JobReport};
 use crate::plan::{PageSource, Plan, PlanMemory, ReadClasses, RewriteKind};
-use effects::{Looked, There};
+use effects::{EffectContext, EffectReport};
+use quiesce::QuiesceResult;
 use recorder::Recorder;
 use replay_core::{Actions, Budget, Counts, DeviceError, Failure, FailureKind, execute};
-use rest::Found;
-use sliced::Sliced;
+use sliced_board::SlicedBoard;
 use std::collections::BTreeMap;
 use std::time::Instant;
 use trace_core::GpuVa;
@@ -52,25 +52,27 @@ pub fn run_with(
     map: Option<&RegisterMap>,
     progress: &Progress,
 ) -> Outcome {
-    let (mut outcome, material) = run_apart(plan, pages, board, map, progress);
+    let (mut outcome, material) = run_with_artifacts(plan, pages, board, map, progress);
     if let Some(material) = material {
-        material.arrived().complete(&mut outcome, plan, pages, &board.info());
+        material
+            .into_received()
+            .complete(&mut outcome, plan, pages, &board.info());
     }
     outcome
 }
 
 /// [`run_with`], with what the outcome's recording is made of beside an outcome that has none yet. There is none of a run
 /// that did not begin.
-pub(crate) fn run_apart(
+pub(crate) fn run_with_artifacts(
     plan: &Plan,
     pages: &dyn PageSource,
     board: &mut dyn Board,
     map: Option<&RegisterMap>,
     progress: &Progress,
-) -> (Outcome, Option<Material>) {
+) -> (Outcome, Option<RunArtifacts>) {
     let started = Instant::now();
     let mut outcome = empty(plan, board);
-    let mut memory = match PlanMemory::of(plan, pages) {
+    let mut memory = match PlanMemory::from_plan(plan, pages) {
         Ok(m) => m,
         Err(m) => {
             outcome.failure = Some(format!("the page image of frame {:#x} is missing", m.frame));
@@ -117,12 +119,12 @@ pub(crate) fn run_apart(
     };
     let before_ns = board.now_ns();
     let mut recorder = Recorder::new(plan, map, progress);
-    let mut device = Sliced::new(plan, board, progress, images.clone());
+    let mut device = SlicedBoard::new(plan, board, progress, images.clone());
     let result = execute(&mut device, Actions::new(&plan.body), &budget, &mut recorder);
     recorder.flush();
-    device.look();
-    let (left, changed) = (device.left, device.memory);
-    let (checked, not_kept) = (device.checked, device.not_kept);
+    device.keep_changed_pages();
+    let (left, changed) = (device.changed_pages, device.memory);
+    let (checked, not_kept) = (device.checked, device.lost_changes);
     recorder.cancelled |= progress.check().is_err();
     let stopped = if plan.masters {
         board.set_bus_mastering(false)
@@ -139,7 +141,7 @@ pub(crate) fn run_apart(
         .map_while(Result::ok)
         .take(usize::try_from(counts.actions).unwrap_or(usize::MAX))
     {
-        memory.carry_out(&action, &images);
+        memory.apply(&action, &images);
     }
     count(&mut outcome, &counts, &recorder);
     outcome.findings.extend(left_out(plan));
@@ -160,15 +162,15 @@ pub(crate) fn run_apart(
     let something = result.is_ok() || !outcome.jobs.is_empty();
     outcome.computed = something && outcome.jobs.iter().all(JobOutcome::has_computed);
     let read = outputs(plan, &memory, board, &mut outcome);
-    let there = There {
+    let there = EffectContext {
         interrupts: outcome.interrupts,
         outputs: &outcome.outputs,
     };
-    let Looked {
+    let EffectReport {
         seen,
         unchecked,
         screen,
-    } = effects::look(plan, board, &there, result.is_ok(), &checked);
+    } = effects::check_effects(plan, board, &there, result.is_ok(), &checked);
     let all_there = seen.iter().all(|e| e.matched != Some(false));
     (outcome.effects, outcome.unchecked) = (seen, unchecked);
     outcome.verdict = match &result {
@@ -185,7 +187,7 @@ pub(crate) fn run_apart(
         .map(|last| left.get(*last).map_or(0, |id| id.0));
     let gathered = read.and_then(|()| {
         let events = std::mem::take(&mut recorder.events);
-        Material::gather(
+        RunArtifacts::gather(
             plan,
             board,
             events,
@@ -214,7 +216,7 @@ pub(crate) fn run_apart(
     }
     // What it was told points to pages that are taken away now. Looks at what it shows are behind us.
     if plan.masters
-        && let Err(e) = rest::rest(board, map, &Progress::new())
+        && let Err(e) = quiesce::quiesce(board, map, &Progress::new())
     {
         outcome.verdict = Verdict::Failed;
         outcome.failure.get_or_insert(e);
@@ -251,9 +253,9 @@ fn put_in_place(
     let told = |e: BoardError| e.to_string();
     board.reset().map_err(told)?;
     // Until it was at rest it may have written memory that was cleared.
-    if plan.masters && rest::rest(board, map, progress)? == Found::Work {
+    if plan.masters && quiesce::quiesce(board, map, progress)? == QuiesceResult::Busy {
         board.reset().map_err(told)?;
-        if rest::rest(board, map, progress)? == Found::Work {
+        if quiesce::quiesce(board, map, progress)? == QuiesceResult::Busy {
             return Err("the device goes on with work from before by itself after a reset".to_owned());
         }
     }
@@ -414,7 +416,7 @@ fn explain(
         },
         FailureKind::Decode(e) => (e.to_string(), false),
         FailureKind::Device { error, space, offset } => {
-            let place = recorder.place(space, offset, 4);
+            let place = recorder.describe_location(space, offset, 4);
             (format!("the device refused the access to {place}: {error:?}"), true)
         }
         FailureKind::DeviceWait(e) => (format!("the device failed while it waited: {e:?}"), false),
@@ -475,7 +477,7 @@ fn outputs(plan: &Plan, memory: &PlanMemory<'_>, board: &mut dyn Board, outcome:
 }
 
 /// Takes the time and the fingerprint.
-fn finish(mut outcome: Outcome, material: Option<Material>, started: Instant) -> (Outcome, Option<Material>) {
+fn finish(mut outcome: Outcome, material: Option<RunArtifacts>, started: Instant) -> (Outcome, Option<RunArtifacts>) {
     let mut hash = blake3::Hasher::new();
     if let Some(material) = &material {
         material.hash(&mut hash);

@@ -1,7 +1,7 @@
 //! What a replay did, with every comparison.
 
 use super::calls::{CallsOutcome, calls_json};
-use crate::plan::{EffectSeen, ReadClasses, RewriteKind};
+use crate::plan::{EffectResult, ReadClasses, RewriteKind};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use trace_core::GpuVa;
@@ -78,7 +78,7 @@ impl JobOutcome {
 
 /// Why what jobs compute is not in the outputs, in numbers of jobs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Uncomputed {
+pub struct UncomputedJobs {
     /// They never ended, or not as done.
     pub unfinished: u64,
     /// They ended as done without running a shader of theirs.
@@ -173,7 +173,7 @@ pub struct Outcome {
     /// The outcome as a recording: a `.kine` file's bytes.
     pub recording: Vec<u8>,
     /// What became of each effect that the plan expects, in its order. A match needs all of them.
-    pub effects: Vec<EffectSeen>,
+    pub effects: Vec<EffectResult>,
     /// What could be looked at and was not, for want of something to hold it against; a sentence each.
     pub unchecked: Vec<String>,
     /// Whether the device was let read and write memory by itself while the plan ran. It was stopped again before
@@ -187,8 +187,8 @@ pub struct Outcome {
 impl Outcome {
     /// The jobs that did not compute.
     #[must_use]
-    pub fn uncomputed(&self) -> Uncomputed {
-        let mut of = Uncomputed::default();
+    pub fn count_uncomputed(&self) -> UncomputedJobs {
+        let mut of = UncomputedJobs::default();
         for job in self.jobs.iter().filter(|j| !j.has_computed()) {
             *(if job.done { &mut of.unrun } else { &mut of.unfinished }) += 1;
         }
@@ -199,7 +199,7 @@ impl Outcome {
     /// `Registers match, 60 of 60 jobs not computed`.
     #[must_use]
     pub fn verdict_line(&self) -> String {
-        let n = self.uncomputed();
+        let n = self.count_uncomputed();
         match self.verdict {
             Verdict::Match if self.computed => "match".to_owned(),
             Verdict::Match => format!(

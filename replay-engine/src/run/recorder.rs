@@ -3,8 +3,8 @@
 use super::Divergence;
 use super::log::EventLog;
 use crate::device::space;
-use crate::plan::{JOB_START, Plan, Touch};
-use replay_core::{Compared, Flow, Observer, Seen};
+use crate::plan::{JOB_START, Plan, RegisterAccess};
+use replay_core::{Compared, Flow, ObservedAccess, Observer};
 use std::collections::{BTreeMap, HashMap};
 use trace_core::PhysAddr;
 use trace_core::check::{Finding, FindingKind};
@@ -27,7 +27,7 @@ const SLOT_FAILED: u64 = 0xffff_0000;
 
 /// A job as it was seen.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct JobSeen {
+pub(super) struct ObservedJob {
     pub submitted_ns: Option<u64>,
     pub ended_ns: Option<u64>,
     pub failed: bool,
@@ -35,7 +35,7 @@ pub(super) struct JobSeen {
 
 /// The first sign of a fault.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct FaultSeen {
+pub(super) struct ObservedFault {
     pub event: u64,
     pub job: Option<u32>,
     pub line: InterruptLine,
@@ -43,7 +43,7 @@ pub(super) struct FaultSeen {
 
 /// Registers of an address space as they were last set up.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct SpaceSeen {
+pub(super) struct SpaceRegisters {
     pub memattr: u64,
     pub transcfg: u64,
 }
@@ -60,19 +60,19 @@ pub(super) struct Recorder<'a> {
     before_count: u64,
     /// Reads and writes of registers that the map does not know, by the range that a person allowed.
     unknown: Vec<(u64, u64)>,
-    pub jobs: Vec<JobSeen>,
-    pub fault: Option<FaultSeen>,
+    pub jobs: Vec<ObservedJob>,
+    pub fault: Option<ObservedFault>,
     pub cancelled: bool,
     /// Whether an address space did not become idle, which what follows relies on.
     pub stuck: bool,
-    pub spaces: BTreeMap<u8, SpaceSeen>,
+    pub spaces: BTreeMap<u8, SpaceRegisters>,
     submits: HashMap<u64, usize>,
     ends: HashMap<u64, Vec<usize>>,
     last_job: Option<u32>,
     accesses: u64,
     poll_events: u32,
     all_poll_events: u64,
-    held: Option<Seen>,
+    held: Option<ObservedAccess>,
     /// A change of memory that the next may go on with: physical address, bytes, time, number of changes.
     change: Option<(u64, u32, u64, usize)>,
     /// Changes of memory so far, and for each event that tells of some the number of the last one.
@@ -80,7 +80,7 @@ pub(super) struct Recorder<'a> {
     pub told_changes: Vec<usize>,
 }
 
-fn counted(n: u64, what: &str) -> String {
+fn format_count(n: u64, what: &str) -> String {
     format!("{n} {what}{}", if n == 1 { "" } else { "s" })
 }
 
@@ -102,7 +102,7 @@ impl<'a> Recorder<'a> {
             before: Vec::new(),
             before_count: 0,
             unknown: vec![(0, 0); plan.allowed.len()],
-            jobs: vec![JobSeen::default(); plan.jobs.len()],
+            jobs: vec![ObservedJob::default(); plan.jobs.len()],
             fault: None,
             cancelled: false,
             stuck: false,
@@ -143,8 +143,8 @@ impl<'a> Recorder<'a> {
                 format!("registers {start:#x}..{end:#x}"),
                 format!(
                     "the map does not know what stands there; a person allowed it: {}, {}",
-                    counted(*reads, "read"),
-                    counted(*writes, "write")
+                    format_count(*reads, "read"),
+                    format_count(*writes, "write")
                 ),
             ));
         }
@@ -182,11 +182,11 @@ impl<'a> Recorder<'a> {
     }
 
     /// What an access goes to, for a person: names of registers, or the window and the offset.
-    pub fn place(&self, number: u8, offset: u64, width: u8) -> String {
+    pub fn describe_location(&self, number: u8, offset: u64, width: u8) -> String {
         if number == space::REGISTERS
             && let (Some(map), Ok(at)) = (self.map, u32::try_from(offset))
         {
-            let touch = Touch::of(map, at, width);
+            let touch = RegisterAccess::new(map, at, width);
             if touch.registers().next().is_some() {
                 return touch.name();
             }
@@ -199,7 +199,7 @@ impl<'a> Recorder<'a> {
         }
     }
 
-    fn note(&mut self, seen: &Seen) {
+    fn note(&mut self, seen: &ObservedAccess) {
         let Some(space) = self.space_of(seen.space) else { return };
         let access = Access {
             space,
@@ -211,7 +211,7 @@ impl<'a> Recorder<'a> {
         self.events.access(seen.time_ns, &access);
     }
 
-    fn follow(&mut self, seen: &Seen) {
+    fn follow(&mut self, seen: &ObservedAccess) {
         let Some(r) = self.register(seen.offset) else {
             let within = |(start, end): &(u32, u32)| (u64::from(*start)..u64::from(*end)).contains(&seen.offset);
             let range = self.plan.allowed.iter().position(within);
@@ -262,7 +262,7 @@ impl<'a> Recorder<'a> {
     }
 
     fn fault(&mut self, event: u64, line: InterruptLine) -> Flow {
-        self.fault = Some(FaultSeen {
+        self.fault = Some(ObservedFault {
             event,
             job: self.last_job,
             line,
@@ -274,18 +274,18 @@ impl<'a> Recorder<'a> {
 impl Observer for Recorder<'_> {
     const TIMES: bool = true;
 
-    fn access(&mut self, seen: &Seen) -> Flow {
+    fn access(&mut self, seen: &ObservedAccess) -> Flow {
         if self.space_of(seen.space).is_some() {
             if self.change.is_some() {
                 self.flush();
             }
-            if seen.again && (self.poll_events >= POLL_EVENTS || self.all_poll_events >= ALL_POLL_EVENTS) {
+            if seen.poll_repeat && (self.poll_events >= POLL_EVENTS || self.all_poll_events >= ALL_POLL_EVENTS) {
                 self.held = Some(*seen);
             } else {
                 self.flush();
                 self.note(seen);
-                self.poll_events = if seen.again { self.poll_events + 1 } else { 0 };
-                self.all_poll_events += u64::from(seen.again);
+                self.poll_events = if seen.poll_repeat { self.poll_events + 1 } else { 0 };
+                self.all_poll_events += u64::from(seen.poll_repeat);
             }
             if seen.space == space::REGISTERS {
                 self.follow(seen);
@@ -343,7 +343,7 @@ impl Observer for Recorder<'_> {
         self.before_count += 1;
         if self.before.len() < KEPT {
             let register = self.register(d.offset & !3);
-            let name = self.place(d.space, d.offset, d.width);
+            let name = self.describe_location(d.space, d.offset, d.width);
             let reason = register.and_then(|r| r.replay.before.as_deref()).unwrap_or_default();
             let message = format!(
                 "{name} reads {:#x} here and {:#x} in the recording, before anything wrote it: {reason}",
@@ -363,7 +363,7 @@ impl Observer for Recorder<'_> {
         if self.divergences.len() < KEPT {
             self.divergences.push(Divergence {
                 event: u64::from(d.event),
-                register: self.place(d.space, d.offset, d.width),
+                register: self.describe_location(d.space, d.offset, d.width),
                 expected: d.expected,
                 got: d.got,
                 class: match d.compared {
@@ -424,10 +424,10 @@ mod tests {
         let (polls, reads) = (1100u64, 1000);
         for poll in 0..polls {
             for n in 0..reads {
-                let seen = Seen {
+                let seen = ObservedAccess {
                     event: poll as u32,
                     write: false,
-                    again: n > 0,
+                    poll_repeat: n > 0,
                     space: space::REGISTERS,
                     offset: 0x2428,
                     width: 4,

@@ -1,6 +1,6 @@
 //! Memory of a run's recording: as the plan put it in place, behind each of the CPU's changes, and at the end.
 
-use super::material::MaterialError;
+use super::artifacts::ArtifactsError;
 use crate::plan::{PageSource, Plan};
 use replay_core::{Action, Actions};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -24,13 +24,13 @@ pub(super) fn add_snapshots(
     source: &dyn PageSource,
     events: &Events,
     end: &BTreeMap<u64, PageId>,
-) -> Result<CountedPages, MaterialError> {
+) -> Result<CountedPages, ArtifactsError> {
     let first = plan.arena.base.frame();
     let used = first..first.saturating_add(plan.used_pages);
     let mut start = BTreeMap::new();
     let mut tables = BTreeSet::new();
     for p in plan.pages.iter().filter(|p| used.contains(&p.frame)) {
-        let missing = MaterialError::Start { frame: p.frame };
+        let missing = ArtifactsError::Start { frame: p.frame };
         start.insert(p.frame, memory.add_page(source.page(&p.digest).ok_or(missing)?));
         if p.role == FrameRole::Table {
             tables.insert(p.frame);

@@ -1,18 +1,20 @@
 //! A new connection: preamble, handshake, and whether the client may come in.
 
 use super::session::Session;
-use super::sessions::NoPlace;
-use super::stranger_log::Matter;
-use super::strangers::Stranger;
+use super::sessions::SessionLimit;
+use super::unknown_client_log::LogTopic;
+use super::unknown_clients::UnknownClient;
 use super::{Shared, pairing};
 use crate::wire::message::{SessionRefusal, SessionReply};
-use crate::wire::{Channel, Concern, Limits, Preamble, PublicKey, Stream, WRITE_LIMIT, WireError, Word, mismatch};
+use crate::wire::{
+    Channel, Limits, Preamble, PreambleWord, PublicKey, Stream, Topic, WRITE_LIMIT, WireError, describe_mismatch,
+};
 use std::sync::Arc;
 use std::time::Instant;
 
 /// Who may come in on a connection.
 #[derive(Clone, Debug)]
-pub(crate) enum Admit {
+pub(crate) enum Admission {
     /// Clients that the key store pins, and unknown ones while pairing is open.
     Pinned,
     /// The client in this process that has this key.
@@ -20,7 +22,12 @@ pub(crate) enum Admit {
 }
 
 /// Serves one connection to its end.
-pub(crate) fn connection(shared: &Arc<Shared>, stream: Stream, admit: &Admit, stranger: Option<Stranger>) {
+pub(crate) fn accept_connection(
+    shared: &Arc<Shared>,
+    stream: Stream,
+    admit: &Admission,
+    stranger: Option<UnknownClient>,
+) {
     let peer = stream.peer();
     let mut known = false;
     match serve(shared, stream, admit, &peer, stranger, &mut known) {
@@ -29,7 +36,7 @@ pub(crate) fn connection(shared: &Arc<Shared>, stream: Stream, admit: &Admit, st
         // Anybody can cause these, as many as they like.
         Err(e) => {
             let line = format!("the connection of a stranger at {peer} ended: {e}");
-            shared.stranger_log.note(Matter::Ended, &line);
+            shared.stranger_log.note(LogTopic::Ended, &line);
         }
     }
 }
@@ -39,9 +46,9 @@ pub(crate) fn connection(shared: &Arc<Shared>, stream: Stream, admit: &Admit, st
 fn serve(
     shared: &Arc<Shared>,
     mut stream: Stream,
-    admit: &Admit,
+    admit: &Admission,
     peer: &str,
-    stranger: Option<Stranger>,
+    stranger: Option<UnknownClient>,
     known: &mut bool,
 ) -> Result<(), WireError> {
     let limit = shared.options.introduction;
@@ -50,42 +57,42 @@ fn serve(
     let arrived = Preamble::receive(&mut stream, by);
     if stranger.as_ref().is_some_and(|s| !s.greet()) {
         // Nothing was written before: these few bytes do not wait for anybody.
-        Preamble::own(Word::Full).send(&mut stream)?;
+        Preamble::new(PreambleWord::Full).send(&mut stream)?;
         return Err(WireError::Refused("it had to make room for later ones".into()));
     }
     let (theirs, their_bytes) = match arrived {
         Ok(p) => p,
         Err(e) if e.kind() == std::io::ErrorKind::InvalidData => {
             // Whatever speaks there gets to know what this is, and nothing else.
-            let _ = Preamble::own(Word::NoVersion).send(&mut stream);
+            let _ = Preamble::new(PreambleWord::NoVersion).send(&mut stream);
             return Err(WireError::Refused(format!("it does not speak this protocol ({e})")));
         }
         Err(e) => return Err(WireError::from(e).within(limit)),
     };
-    let pairs = theirs.known_word() == Some(Word::Pair);
+    let pairs = theirs.known_word() == Some(PreambleWord::Pair);
     let word = if shared.sessions.is_full() {
-        Word::Full
-    } else if Preamble::own(Word::Go).common(&theirs).is_none() {
-        Word::NoVersion
+        PreambleWord::Full
+    } else if Preamble::new(PreambleWord::Go).common_version(&theirs).is_none() {
+        PreambleWord::NoVersion
     } else {
         match theirs.known_word() {
-            Some(Word::Session) => Word::Go,
-            Some(Word::Pair) => pairing::word(shared),
-            _ => Word::NoVersion,
+            Some(PreambleWord::Session) => PreambleWord::Go,
+            Some(PreambleWord::Pair) => pairing::preamble_word(shared),
+            _ => PreambleWord::NoVersion,
         }
     };
-    let ours = Preamble::own(word);
+    let ours = Preamble::new(word);
     let our_bytes = ours.send(&mut stream);
-    if word != Word::Go {
+    if word != PreambleWord::Go {
         our_bytes?;
         return Err(WireError::Refused(match word {
-            Word::NoVersion if ours.common(&theirs).is_none() => mismatch(&theirs, &ours),
-            Word::NoVersion => format!(
+            PreambleWord::NoVersion if ours.common_version(&theirs).is_none() => describe_mismatch(&theirs, &ours),
+            PreambleWord::NoVersion => format!(
                 "it ({}) asks for the word {}, which this agent does not know",
                 theirs.program, theirs.word
             ),
-            Word::NotPairing => "it wants to pair, and pairing is not open".to_owned(),
-            Word::Asking => "it wants to pair while another client is being asked about".to_owned(),
+            PreambleWord::NotPairing => "it wants to pair, and pairing is not open".to_owned(),
+            PreambleWord::Asking => "it wants to pair while another client is being asked about".to_owned(),
             _ => "it is one connection more than the limit".to_owned(),
         }));
     }
@@ -102,21 +109,21 @@ fn serve(
     let refuse = |why: SessionRefusal| -> Result<(), WireError> {
         let key = channel.remote.fingerprint();
         let line = format!("a client at {peer} with key {key} was refused: {why}");
-        shared.stranger_log.note(Matter::Refused, &line);
-        channel.sender.send(Concern::Session, &SessionReply::Refused(why))
+        shared.stranger_log.note(LogTopic::Refused, &line);
+        channel.sender.send(Topic::Session, &SessionReply::Refused(why))
     };
     let not_paired = || SessionRefusal::NotPaired {
         fingerprint: channel.remote.fingerprint(),
     };
     let (name, pinned) = match (admit, &shared.keys) {
-        (Admit::Only(key), _) if *key == channel.remote => ("this process".to_owned(), false),
-        (Admit::Pinned, Some(keys)) => match keys.by_key(&channel.remote) {
+        (Admission::Only(key), _) if *key == channel.remote => ("this process".to_owned(), false),
+        (Admission::Pinned, Some(keys)) => match keys.find_by_key(&channel.remote) {
             Ok(Some(peer)) => (peer.name, true),
             Ok(None) => return refuse(not_paired()),
             Err(e) => {
                 shared
                     .stranger_log
-                    .note(Matter::Refused, &format!("the key store cannot be read: {e}"));
+                    .note(LogTopic::Refused, &format!("the key store cannot be read: {e}"));
                 return refuse(SessionRefusal::KeysUnreadable);
             }
         },
@@ -124,8 +131,8 @@ fn serve(
     };
     let place = match shared.sessions.enter(channel.remote, &channel.sender, pinned) {
         Ok(place) => place,
-        Err(NoPlace::Full) => return refuse(SessionRefusal::Full),
-        Err(NoPlace::Share) => {
+        Err(SessionLimit::Full) => return refuse(SessionRefusal::Full),
+        Err(SessionLimit::Share) => {
             let most = u32::try_from(shared.options.share).unwrap_or(u32::MAX);
             return refuse(SessionRefusal::Share { most });
         }

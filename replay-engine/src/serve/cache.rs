@@ -12,7 +12,7 @@ type Key = (PublicKey, Digest);
 
 /// Which part of a plan some bytes are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Side {
+pub(crate) enum PartKind {
     /// The record with an empty body.
     Head,
     /// The actions.
@@ -21,8 +21,8 @@ pub(crate) enum Side {
 
 /// A part of a plan.
 #[derive(Debug)]
-struct Kept {
-    side: Side,
+struct CachedPart {
+    side: PartKind,
     /// Digest of the body of its plan: plans of one recording with other inputs have the same.
     body: Digest,
     bytes: Arc<Vec<u8>>,
@@ -41,7 +41,7 @@ pub(crate) struct Cache {
     limit: usize,
     held: usize,
     pages: HashMap<Key, (Arc<Page>, u64)>,
-    parts: HashMap<Key, Kept>,
+    parts: HashMap<Key, CachedPart>,
     by_age: BTreeMap<u64, Entry>,
     clock: u64,
 }
@@ -93,7 +93,7 @@ impl Cache {
     }
 
     /// A part of a plan, which now counts as used.
-    pub fn part(&mut self, client: PublicKey, side: Side, digest: &Digest) -> Option<Arc<Vec<u8>>> {
+    pub fn part(&mut self, client: PublicKey, side: PartKind, digest: &Digest) -> Option<Arc<Vec<u8>>> {
         let key = (client, *digest);
         let kept = self.parts.get(&key).filter(|k| k.side == side)?;
         let (bytes, before) = (Arc::clone(&kept.bytes), kept.stamp);
@@ -106,7 +106,7 @@ impl Cache {
 
     /// The part of this client's plans that is most likely like the one looked for: of a plan with the same body
     /// before others, the latest of these.
-    pub fn like(&self, client: PublicKey, side: Side, body: &Digest) -> Option<Arc<Vec<u8>>> {
+    pub fn find_similar(&self, client: PublicKey, side: PartKind, body: &Digest) -> Option<Arc<Vec<u8>>> {
         self.parts
             .iter()
             .filter(|((of, _), k)| *of == client && k.side == side)
@@ -115,7 +115,7 @@ impl Cache {
     }
 
     /// Keeps a part whose digest was checked.
-    pub fn keep_part(&mut self, client: PublicKey, side: Side, digest: Digest, body: Digest, bytes: &Arc<Vec<u8>>) {
+    pub fn keep_part(&mut self, client: PublicKey, side: PartKind, digest: Digest, body: Digest, bytes: &Arc<Vec<u8>>) {
         let key = (client, digest);
         let before = self.parts.get(&key).map(|k| k.stamp);
         if before.is_none() {
@@ -125,7 +125,7 @@ impl Cache {
         let bytes = Arc::clone(bytes);
         self.parts.insert(
             key,
-            Kept {
+            CachedPart {
                 side,
                 body,
                 bytes,
@@ -163,9 +163,9 @@ impl Cache {
 
 /// The images of one plan. They stay while the plan does, whatever the cache drops.
 #[derive(Debug, Default)]
-pub(crate) struct Held(pub HashMap<Digest, Arc<Page>>);
+pub(crate) struct PinnedPages(pub HashMap<Digest, Arc<Page>>);
 
-impl PageSource for Held {
+impl PageSource for PinnedPages {
     fn page(&self, digest: &Digest) -> Option<&Page> {
         match self.0.get(digest) {
             Some(page) => Some(page),
@@ -206,18 +206,19 @@ mod tests {
     fn parts_count_with_the_pages_and_the_likest_is_that_of_the_same_body() {
         let mut cache = Cache::new(3 * PAGE_SIZE);
         let part = |v: u8| Arc::new(vec![v; PAGE_SIZE]);
-        let put = |c: &mut Cache, client, v: u8, body| c.keep_part(client, Side::Head, [v; 32], [body; 32], &part(v));
+        let put =
+            |c: &mut Cache, client, v: u8, body| c.keep_part(client, PartKind::Head, [v; 32], [body; 32], &part(v));
         put(&mut cache, A, 1, 7);
         put(&mut cache, A, 2, 8);
         put(&mut cache, B, 3, 7);
-        let like = |c: &Cache, client, body: u8| c.like(client, Side::Head, &[body; 32]).map(|p| p[0]);
+        let like = |c: &Cache, client, body: u8| c.find_similar(client, PartKind::Head, &[body; 32]).map(|p| p[0]);
         assert_eq!(like(&cache, A, 7), Some(1), "the same body");
         assert_eq!(like(&cache, A, 9), Some(2), "the latest");
         assert_eq!(like(&cache, B, 8), Some(3));
-        assert_eq!(cache.like(A, Side::Body, &[7; 32]), None);
-        assert!(cache.part(A, Side::Head, &[3; 32]).is_none(), "another client's");
-        assert!(cache.part(A, Side::Body, &[1; 32]).is_none(), "the other side");
-        assert!(cache.part(A, Side::Head, &[1; 32]).is_some());
+        assert_eq!(cache.find_similar(A, PartKind::Body, &[7; 32]), None);
+        assert!(cache.part(A, PartKind::Head, &[3; 32]).is_none(), "another client's");
+        assert!(cache.part(A, PartKind::Body, &[1; 32]).is_none(), "the other side");
+        assert!(cache.part(A, PartKind::Head, &[1; 32]).is_some());
         // A page more takes the oldest, which is not the part that was used just now.
         let (digest, image) = page(9);
         cache.keep_page(A, digest, &image);
@@ -226,7 +227,7 @@ mod tests {
         cache.forget_part(A, &[1; 32]);
         assert_eq!((cache.bytes(), like(&cache, A, 7)), (2 * PAGE_SIZE, None));
         // What is larger than all of it is not kept.
-        cache.keep_part(A, Side::Body, [4; 32], [4; 32], &Arc::new(vec![0; 4 * PAGE_SIZE]));
+        cache.keep_part(A, PartKind::Body, [4; 32], [4; 32], &Arc::new(vec![0; 4 * PAGE_SIZE]));
         assert_eq!((cache.bytes(), cache.by_age.len()), (0, 0));
     }
 }

@@ -1,32 +1,32 @@
 //! Sends what a run left to the client that asked for it.
 
-use super::runner::Ran;
-use crate::run::Material;
+use super::runner::RunResult;
+use crate::run::RunArtifacts;
 use crate::wire::message::RunReply;
-use crate::wire::{BULK, Concern, Sender, WireError};
+use crate::wire::{BULK, Sender, Topic, WireError};
 
 /// Sends an outcome: the record, then what is large in it as bulk, given away piece by piece.
-pub(super) fn deliver(sender: &Sender, ran: Ran) -> Result<(), WireError> {
-    let Ran { mut outcome, material } = ran;
+pub(super) fn deliver(sender: &Sender, ran: RunResult) -> Result<(), WireError> {
+    let RunResult { mut outcome, material } = ran;
     let outputs: Vec<Vec<u8>> = outcome
         .outputs
         .iter_mut()
         .map(|o| std::mem::take(&mut o.data))
         .collect();
-    let large = material.as_ref().map_or([0; 3], Material::lengths);
+    let large = material.as_ref().map_or([0; 3], RunArtifacts::lengths);
     let lengths = large.into_iter().chain(outputs.iter().map(|o| o.len() as u64));
     let done = RunReply::Done {
         outcome: Box::new(outcome),
-        left: material.as_ref().map(|m| Box::new(m.left.clone())),
+        left: material.as_ref().map(|m| Box::new(m.header.clone())),
         bulk: lengths.collect(),
     };
-    sender.send(Concern::Run, &done)?;
+    sender.send(Topic::Run, &done)?;
     drop(done);
     let send = |bytes: &[u8]| {
         let mut parts = bytes.chunks(BULK);
-        parts.try_for_each(|part| sender.send_bytes(Concern::Bulk, part))
+        parts.try_for_each(|part| sender.send_bytes(Topic::Bulk, part))
     };
-    if let Some(Material {
+    if let Some(RunArtifacts {
         events, images, screen, ..
     }) = material
     {

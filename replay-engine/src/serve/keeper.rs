@@ -23,7 +23,7 @@ pub(super) fn start(shared: &Arc<Shared>, keys: &Arc<KeyStore>) -> io::Result<()
 
 fn keep(of: &Weak<Shared>, keys: &KeyStore) {
     let mut seen = keys.stamp();
-    let mut known = known(keys).unwrap_or_default();
+    let mut known = list_pinned_keys(keys).unwrap_or_default();
     loop {
         thread::sleep(TICK);
         let Some(shared) = of.upgrade() else { return };
@@ -32,7 +32,7 @@ fn keep(of: &Weak<Shared>, keys: &KeyStore) {
         }
         shared.stranger_log.settle();
         // Those that were told at an earlier look have had their time.
-        shared.sessions.hang_up();
+        shared.sessions.close_all();
         let now = keys.stamp();
         if now != seen {
             seen = now;
@@ -42,7 +42,7 @@ fn keep(of: &Weak<Shared>, keys: &KeyStore) {
 }
 
 /// The keys that the store pins.
-fn known(keys: &KeyStore) -> Result<Vec<PublicKey>, KeyStoreError> {
+fn list_pinned_keys(keys: &KeyStore) -> Result<Vec<PublicKey>, KeyStoreError> {
     match keys.peers() {
         Ok(peers) => Ok(peers.into_iter().map(|p| p.key).collect()),
         // Whoever removes the file forgets everybody.
@@ -53,7 +53,7 @@ fn known(keys: &KeyStore) -> Result<Vec<PublicKey>, KeyStoreError> {
 
 /// The key store changed: connections of keys that are not in it any more end.
 fn forget(shared: &Shared, keys: &KeyStore, before: &mut Vec<PublicKey>) {
-    let now = match known(keys) {
+    let now = match list_pinned_keys(keys) {
         Ok(now) => now,
         // Nobody is forgotten by that, and nobody gets anything more either: each request looks the key up.
         Err(e) => {
@@ -79,7 +79,7 @@ fn forget(shared: &Shared, keys: &KeyStore, before: &mut Vec<PublicKey>) {
         .map(|key| (key, closed.iter().filter(|c| **c == key).count()))
         .collect();
     if !told.is_empty()
-        && let Err(e) = keys.tell_closed(&told)
+        && let Err(e) = keys.write_closed(&told)
     {
         tracing::warn!("how many connections are closed cannot be told to others: {e}");
     }

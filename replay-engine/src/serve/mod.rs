@@ -12,8 +12,8 @@ mod runner;
 mod session;
 mod sessions;
 mod slot;
-mod stranger_log;
-mod strangers;
+mod unknown_client_log;
+mod unknown_clients;
 
 pub(crate) use pairing::ANSWER_MARGIN;
 pub use pairing::{ANSWER_LIMIT, PairingRequest, PairingWindow};
@@ -22,7 +22,7 @@ pub(crate) use push::MAX_BODY;
 use crate::device::{Board, BoardError, DeviceInfo};
 use crate::plan::PageSource;
 use crate::wire::message::DeviceState;
-use crate::wire::{HANDSHAKE_LIMIT, KeyError, KeyPair, KeyStore, Preamble, PublicKey, Serving, Stream, Word};
+use crate::wire::{HANDSHAKE_LIMIT, KeyError, KeyPair, KeyStore, Preamble, PreambleWord, PublicKey, ServeLock, Stream};
 use cache::Cache;
 use pairing::Pairing;
 use sessions::Sessions;
@@ -35,9 +35,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
-use stranger_log::{Matter, StrangerLog};
-use strangers::Strangers;
 use trace_core::recording::Digest;
+use unknown_client_log::{LogTopic, UnknownClientLog};
+use unknown_clients::UnknownClients;
 
 /// Fewest page images that are worth a thread of their own to check.
 const SHARE: usize = 1024;
@@ -68,15 +68,15 @@ pub struct Options {
     pub introduction: Duration,
 }
 
-/// Most repetitions of one run that an agent takes unless it is told otherwise.
-pub const MOST_REPEATS: u32 = 10_000;
+/// Maximum number of repetitions of one run that an agent takes unless it is told otherwise.
+pub const MAX_REPEATS: u32 = 10_000;
 
 impl Default for Options {
     fn default() -> Self {
         Self {
             cache_bytes: 512 << 20,
             plan_pages: 1 << 18,
-            repeat: MOST_REPEATS,
+            repeat: MAX_REPEATS,
             longest_run: Duration::from_secs(3600),
             grace: Duration::from_secs(10),
             connections: 64,
@@ -158,11 +158,11 @@ pub(crate) struct Shared {
     pairing: Mutex<Pairing>,
     options: Options,
     sessions: Arc<Sessions>,
-    strangers: Arc<Strangers>,
-    stranger_log: StrangerLog,
+    strangers: Arc<UnknownClients>,
+    stranger_log: UnknownClientLog,
     stopping: AtomicBool,
     /// Tells other programs that these keys are served.
-    _serving: Option<Serving>,
+    _serving: Option<ServeLock>,
 }
 
 impl Server {
@@ -186,7 +186,7 @@ impl Server {
     ///
     /// # Errors
     /// [`ServeError::NoDevice`] when none of them can be made, and when two that can have one name.
-    pub fn of_those_that_open(
+    pub fn with_available_devices(
         devices: Vec<(String, Result<Factory, String>)>,
         keys: Option<Arc<KeyStore>>,
         options: Options,
@@ -213,7 +213,7 @@ impl Server {
 
     fn with(slots: Vec<Arc<Slot>>, keys: Option<Arc<KeyStore>>, options: Options) -> Result<Self, ServeError> {
         let own = match &keys {
-            Some(store) => store.own().clone(),
+            Some(store) => store.key_pair().clone(),
             None => KeyPair::generate()?,
         };
         let serving = keys.as_ref().and_then(|store| {
@@ -230,9 +230,9 @@ impl Server {
             cache: Mutex::new(Cache::new(options.cache_bytes)),
             pairing: Mutex::default(),
             sessions: Sessions::new(options.connections, options.share),
-            strangers: Strangers::new(options.strangers),
+            strangers: UnknownClients::new(options.strangers),
             options,
-            stranger_log: StrangerLog::default(),
+            stranger_log: UnknownClientLog::default(),
             stopping: AtomicBool::new(false),
             _serving: serving,
         });
@@ -301,12 +301,12 @@ impl Server {
     fn accept_from(&self, next: impl Fn() -> io::Result<Stream>) -> io::Result<()> {
         while !self.shared.stopping.load(Ordering::SeqCst) {
             match next() {
-                Ok(stream) => self.spawn(stream, accept::Admit::Pinned),
+                Ok(stream) => self.spawn(stream, accept::Admission::Pinned),
                 // One connection that failed before it was taken says nothing about the next one; when the
                 // process has no handles left, others have to end first.
                 Err(e) => {
                     let line = format!("a connection could not be taken: {e}");
-                    self.shared.stranger_log.note(Matter::NotTaken, &line);
+                    self.shared.stranger_log.note(LogTopic::NotTaken, &line);
                     thread::sleep(Duration::from_millis(50));
                 }
             }
@@ -314,25 +314,25 @@ impl Server {
         Ok(())
     }
 
-    fn spawn(&self, mut stream: Stream, admit: accept::Admit) {
+    fn spawn(&self, mut stream: Stream, admit: accept::Admission) {
         // Counted here, before a thread is made for it.
         let stranger = match admit {
-            accept::Admit::Only(_) => None,
-            accept::Admit::Pinned => match self.shared.strangers.admit(&stream) {
+            accept::Admission::Only(_) => None,
+            accept::Admission::Pinned => match self.shared.strangers.admit(&stream) {
                 Some(stranger) => Some(stranger),
                 None => {
                     let line = format!("a connection from {} was dropped: too many strangers", stream.peer());
-                    self.shared.stranger_log.note(Matter::Dropped, &line);
-                    stream.send_at_once(&Preamble::own(Word::Full).to_bytes());
+                    self.shared.stranger_log.note(LogTopic::Dropped, &line);
+                    stream.send_at_once(&Preamble::new(PreambleWord::Full).to_bytes());
                     return;
                 }
             },
         };
         let shared = Arc::clone(&self.shared);
-        let work = move || accept::connection(&shared, stream, &admit, stranger);
+        let work = move || accept::accept_connection(&shared, stream, &admit, stranger);
         if let Err(e) = thread::Builder::new().name("kinescope-session".into()).spawn(work) {
             let line = format!("no thread for a connection: {e}");
-            self.shared.stranger_log.note(Matter::NotTaken, &line);
+            self.shared.stranger_log.note(LogTopic::NotTaken, &line);
         }
     }
 
@@ -343,7 +343,7 @@ impl Server {
     pub fn connect_in_process(&self) -> Result<(Stream, KeyPair, PublicKey), ServeError> {
         let (here, there) = UnixStream::pair()?;
         let keys = self.shared.local.clone();
-        self.spawn(Stream::Unix(there), accept::Admit::Only(keys.public()));
+        self.spawn(Stream::Unix(there), accept::Admission::Only(keys.public()));
         Ok((Stream::Unix(here), keys, self.public_key()))
     }
 

@@ -1,11 +1,11 @@
 //! Pairing from the agent's side: one unknown client, a code that a person compares, a key that is kept.
 
 use super::Shared;
-use super::stranger_log::Matter;
+use super::unknown_client_log::LogTopic;
 use crate::wire::message::PairMessage;
 use crate::wire::{
-    Arrived, Channel, Concern, KeyStore, KeyStoreError, NamedKey, PublicKey, Sender, WAITING_FRAMES, WireError, Word,
-    code, name_is_sound, read_into,
+    Channel, KeyStore, KeyStoreError, NamedKey, PreambleWord, PublicKey, ReaderMessage, Sender, Topic, WAITING_FRAMES,
+    WireError, is_valid_name, pairing_code, start_reader,
 };
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
@@ -126,11 +126,11 @@ fn state(shared: &Shared) -> MutexGuard<'_, Pairing> {
 }
 
 /// The agent's word to a client that wants to pair.
-pub(super) fn word(shared: &Shared) -> Word {
+pub(super) fn preamble_word(shared: &Shared) -> PreambleWord {
     match &*state(shared) {
-        Pairing::Closed => Word::NotPairing,
-        Pairing::Open(_) => Word::Go,
-        Pairing::Asking => Word::Asking,
+        Pairing::Closed => PreambleWord::NotPairing,
+        Pairing::Open(_) => PreambleWord::Go,
+        Pairing::Asking => PreambleWord::Asking,
     }
 }
 
@@ -144,7 +144,7 @@ enum PairingFailure {
 }
 
 /// The window while one client uses it; it goes back when that client fails and attempts are left.
-struct Taken<'a> {
+struct WindowGuard<'a> {
     shared: &'a Shared,
     window: Option<PairingWindow>,
 }
@@ -157,13 +157,13 @@ enum WindowRefusal {
     OtherKey,
 }
 
-impl<'a> Taken<'a> {
+impl<'a> WindowGuard<'a> {
     fn new(shared: &'a Shared, key: &PublicKey) -> Result<Self, WindowRefusal> {
         let mut state = state(shared);
         let Pairing::Open(window) = &*state else {
             return Err(WindowRefusal::Busy);
         };
-        if window.only.as_ref().is_some_and(|only| !only.names(key)) {
+        if window.only.as_ref().is_some_and(|only| !only.matches(key)) {
             return Err(WindowRefusal::OtherKey);
         }
         let window = window.clone();
@@ -220,7 +220,7 @@ fn number(n: u32) -> String {
     }
 }
 
-impl Drop for Taken<'_> {
+impl Drop for WindowGuard<'_> {
     /// A client that broke off, or a panic, counts as a failed attempt too.
     fn drop(&mut self) {
         self.settle(Err(PairingFailure::Attempt("the client broke off".into())));
@@ -229,7 +229,7 @@ impl Drop for Taken<'_> {
 
 fn next(channel: &mut Channel, by: Instant) -> Result<PairMessage, WireError> {
     let frame = channel.receiver.receive_by(by)?;
-    if frame.concern != Concern::Pair {
+    if frame.concern != Topic::Pair {
         return Err(WireError::Unexpected(format!(
             "a frame about {:?} while pairing",
             frame.concern
@@ -238,7 +238,7 @@ fn next(channel: &mut Channel, by: Instant) -> Result<PairMessage, WireError> {
     Ok(frame.message()?)
 }
 
-fn unexpected<T>(message: &PairMessage) -> Result<T, WireError> {
+fn unexpected_message<T>(message: &PairMessage) -> Result<T, WireError> {
     let name = match message {
         PairMessage::Commit { .. } => "commit",
         PairMessage::Nonce(_) => "nonce",
@@ -253,26 +253,26 @@ fn unexpected<T>(message: &PairMessage) -> Result<T, WireError> {
 pub(super) fn introduce(channel: &mut Channel, peer: &str, by: Instant) -> Result<PairingRequest, WireError> {
     let (digest, proposed) = match next(channel, by)? {
         PairMessage::Commit { digest, name } => (digest, name),
-        other => return unexpected(&other),
+        other => return unexpected_message(&other),
     };
-    let nonce = code::nonce().map_err(|e| WireError::Crypto(e.to_string()))?;
-    channel.sender.send(Concern::Pair, &PairMessage::Nonce(nonce))?;
+    let nonce = pairing_code::nonce().map_err(|e| WireError::Crypto(e.to_string()))?;
+    channel.sender.send(Topic::Pair, &PairMessage::Nonce(nonce))?;
     let revealed = match next(channel, by)? {
         PairMessage::Reveal(nonce) => nonce,
-        other => return unexpected(&other),
+        other => return unexpected_message(&other),
     };
-    if code::commitment(&channel.hash, &revealed) != digest {
+    if pairing_code::commitment(&channel.hash, &revealed) != digest {
         return Err(WireError::Crypto(
             "the client revealed another nonce than it committed to".into(),
         ));
     }
-    let name = if name_is_sound(&proposed) {
+    let name = if is_valid_name(&proposed) {
         proposed
     } else {
         "client".to_owned()
     };
     Ok(PairingRequest {
-        code: code::code(&channel.hash, &revealed, &nonce),
+        code: pairing_code::code(&channel.hash, &revealed, &nonce),
         kept_as: name.clone(),
         name,
         known_as: None,
@@ -285,7 +285,7 @@ pub(super) fn introduce(channel: &mut Channel, peer: &str, by: Instant) -> Resul
 /// What happens while a code is compared.
 enum Event {
     /// The client sent something, or is gone.
-    Client(Arrived),
+    Client(ReaderMessage),
     /// The agent's person answered.
     Person(bool),
     /// Nobody will.
@@ -329,10 +329,10 @@ pub(super) fn pair(
         accepted: false,
         service_port: None,
     };
-    let mut taken = match Taken::new(shared, &request.key) {
+    let mut taken = match WindowGuard::new(shared, &request.key) {
         Ok(taken) => taken,
         Err(WindowRefusal::Busy) => {
-            channel.sender.send(Concern::Pair, &PairMessage::Busy)?;
+            channel.sender.send(Topic::Pair, &PairMessage::Busy)?;
             return Err(WireError::Refused(
                 "it wants to pair while another client is being asked about".into(),
             ));
@@ -343,8 +343,8 @@ pub(super) fn pair(
                 request.peer,
                 request.key.fingerprint()
             );
-            shared.stranger_log.note(Matter::Refused, &line);
-            return channel.sender.send(Concern::Pair, &declined);
+            shared.stranger_log.note(LogTopic::Refused, &line);
+            return channel.sender.send(Topic::Pair, &declined);
         }
     };
     *known = true;
@@ -367,7 +367,7 @@ pub(super) fn pair(
             result?
         }
         Err(why) => {
-            channel.sender.send(Concern::Pair, &declined)?;
+            channel.sender.send(Topic::Pair, &declined)?;
             Err(PairingFailure::Attempt(why))
         }
     };
@@ -387,7 +387,7 @@ fn with_persons(
     receiver.set_silence(limit)?;
     // One place more, so that the person's answer never finds it full.
     let (tell, events) = sync_channel(WAITING_FRAMES + 1);
-    read_into(receiver, sender.clone(), tell.clone(), Event::Client)?;
+    start_reader(receiver, sender.clone(), tell.clone(), Event::Client)?;
     ask(window, request, &tell);
     drop(tell);
     let confirm = |accepted| {
@@ -395,7 +395,7 @@ fn with_persons(
             accepted,
             service_port: window.service_port,
         };
-        sender.send(Concern::Pair, &message)
+        sender.send(Topic::Pair, &message)
     };
     if let Err(failed) = compare(&events, &sender, confirm, window.answer)? {
         return Ok(Err(failed));
@@ -432,9 +432,9 @@ fn compare(
                 confirm(false)?;
                 return no(&why);
             }
-            Ok(Event::Client(Arrived::Frame(frame))) => {
+            Ok(Event::Client(ReaderMessage::Frame(frame))) => {
                 let message = match frame.concern {
-                    Concern::Pair => frame.message()?,
+                    Topic::Pair => frame.message()?,
                     other => {
                         let what = format!("a frame about {other:?} while pairing");
                         return Err(WireError::Unexpected(what));
@@ -443,11 +443,11 @@ fn compare(
                 match message {
                     PairMessage::Confirm { accepted: true, .. } if !there => there = true,
                     PairMessage::Confirm { accepted: false, .. } => return no("it was not confirmed by the client"),
-                    other => return unexpected(&other),
+                    other => return unexpected_message(&other),
                 }
             }
-            Ok(Event::Client(Arrived::Ended(_))) if !here => return Ok(Err(PairingFailure::Withdrawn)),
-            Ok(Event::Client(Arrived::Ended(_))) | Err(RecvTimeoutError::Disconnected) => {
+            Ok(Event::Client(ReaderMessage::Ended(_))) if !here => return Ok(Err(PairingFailure::Withdrawn)),
+            Ok(Event::Client(ReaderMessage::Ended(_))) | Err(RecvTimeoutError::Disconnected) => {
                 return no("the client broke off");
             }
             Err(RecvTimeoutError::Timeout) if here => {

@@ -1,7 +1,7 @@
 //! The limits that docs/agent-protocol.md states are those of the program.
 
 use super::pairing::{ANSWER_LIMIT, ANSWER_MARGIN};
-use super::{MOST_REPEATS, Options};
+use super::{MAX_REPEATS, Options};
 use crate::wire::{HANDSHAKE_LIMIT, HEARTBEAT, PREAMBLE_BYTES, SILENCE, WRITE_LIMIT};
 
 #[test]
@@ -38,5 +38,5 @@ fn the_protocol_page_states_the_limits_of_the_program() {
             "docs/agent-protocol.md does not state: {stated}"
         );
     }
-    assert_eq!((PREAMBLE_BYTES, MOST_REPEATS), (64, 10_000), "the page states both");
+    assert_eq!((PREAMBLE_BYTES, MAX_REPEATS), (64, 10_000), "the page states both");
 }

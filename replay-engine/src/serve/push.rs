@@ -1,14 +1,14 @@
 //! Takes a plan by digest: asks only for what is not there, and checks each byte of it.
 
-use super::cache::{Held, Side};
-use super::runner::Ready;
-use super::session::{Quit, Session};
+use super::cache::{PartKind, PinnedPages};
+use super::runner::PreparedReplay;
+use super::session::{Session, SessionEnd};
 use crate::device::DeviceInfo;
 use crate::plan::{MIN_PLAN_VERSION, PLAN_VERSION, Plan, PlanError};
-use crate::verify::{self, MOST_STEPS, Work};
-use crate::wire::Concern;
-use crate::wire::delta::{Outline, Source, Step, join, new_bytes, resolve};
-use crate::wire::message::{PagesReply, PagesRequest, Part, Run};
+use crate::verify::{self, MAX_STEPS, Work};
+use crate::wire::Topic;
+use crate::wire::delta::{Outline, Step, StepSource, join, new_bytes, resolve};
+use crate::wire::message::{IndexRange, PagesReply, PagesRequest, PlanPart};
 use std::collections::BTreeSet;
 use std::sync::{Arc, PoisonError};
 use trace_core::encode::MAX_RECORD;
@@ -16,13 +16,13 @@ use trace_core::progress::Progress;
 use trace_core::recording::{Digest, Page};
 use trace_core::{PAGE_SIZE, PhysAddr};
 
-/// Most bytes of a plan's body.
+/// Maximum number of bytes of a plan's body.
 pub(crate) const MAX_BODY: u64 = 256 << 20;
 
 /// How a push ended, when the connection held.
-pub(crate) enum Pushed {
+pub(crate) enum PushResult {
     /// The plan may run.
-    Ready(Box<Ready>, verify::Verified),
+    Ready(Box<PreparedReplay>, verify::Verified),
     /// It may not; the reply says why.
     No(PagesReply),
     /// The client gave it up.
@@ -30,7 +30,7 @@ pub(crate) enum Pushed {
 }
 
 /// How the fetch of a plan's parts ended, when the connection held.
-enum Parts {
+enum FetchedParts {
     /// They are here: head and body.
     Whole(Arc<Vec<u8>>, Arc<Vec<u8>>),
     /// They do not make what the client told.
@@ -40,8 +40,8 @@ enum Parts {
 }
 
 /// Folds rising indices into runs.
-pub(crate) fn runs(indices: impl IntoIterator<Item = u32>) -> Vec<Run> {
-    let mut out: Vec<Run> = Vec::new();
+pub(crate) fn fold_ranges(indices: impl IntoIterator<Item = u32>) -> Vec<IndexRange> {
+    let mut out: Vec<IndexRange> = Vec::new();
     for i in indices {
         match out.last_mut() {
             Some((first, count)) if first.checked_add(*count) == Some(i) => *count += 1,
@@ -51,13 +51,18 @@ pub(crate) fn runs(indices: impl IntoIterator<Item = u32>) -> Vec<Run> {
     out
 }
 
-fn no(text: impl Into<String>) -> Result<Pushed, Quit> {
-    Ok(Pushed::No(PagesReply::Unacceptable(text.into())))
+fn no(text: impl Into<String>) -> Result<PushResult, SessionEnd> {
+    Ok(PushResult::No(PagesReply::Unacceptable(text.into())))
 }
 
 impl Session {
     /// Answers an offer: fetches what is lacking, puts the plan together, checks it by the six rules.
-    pub(super) fn push(&mut self, head: Part, body: Part, target: &DeviceInfo) -> Result<Pushed, Quit> {
+    pub(super) fn push(
+        &mut self,
+        head: PlanPart,
+        body: PlanPart,
+        target: &DeviceInfo,
+    ) -> Result<PushResult, SessionEnd> {
         let (head_bytes, body_bytes) = (head.bytes, body.bytes);
         if head_bytes > MAX_RECORD as u64 || body_bytes > MAX_BODY {
             return no(format!(
@@ -65,9 +70,9 @@ impl Session {
             ));
         }
         let (head, body) = match self.parts(head, body)? {
-            Parts::Whole(head, body) => (head, body),
-            Parts::Wrong(why) => return no(why),
-            Parts::GivenUp => return Ok(Pushed::GivenUp),
+            FetchedParts::Whole(head, body) => (head, body),
+            FetchedParts::Wrong(why) => return no(why),
+            FetchedParts::GivenUp => return Ok(PushResult::GivenUp),
         };
         let mut plan = match Plan::from_record(&head) {
             Ok(plan) => plan,
@@ -103,56 +108,59 @@ impl Session {
         }
         let wanted: Vec<Digest> = distinct.into_iter().collect();
         let Some(pages) = self.images(&wanted)? else {
-            return Ok(Pushed::GivenUp);
+            return Ok(PushResult::GivenUp);
         };
         let Some(pages) = pages else {
             return no("a page image does not have its digest");
         };
-        let ready = Ready {
+        let ready = PreparedReplay {
             plan,
-            pages: Held(wanted.into_iter().zip(pages).collect()),
+            pages: PinnedPages(wanted.into_iter().zip(pages).collect()),
         };
         let check = |progress: &Progress| {
-            let work = Work::new(MOST_STEPS, progress);
+            let work = Work::new(MAX_STEPS, progress);
             verify::verify_within(&ready.plan, &ready.pages, target, &work)
         };
         let Some(checked) = self.watched(check)? else {
-            return Ok(Pushed::GivenUp);
+            return Ok(PushResult::GivenUp);
         };
         Ok(match checked {
-            Ok(verified) => Pushed::Ready(Box::new(ready), verified),
-            Err(refusal) => Pushed::No(PagesReply::Refused(refusal)),
+            Ok(verified) => PushResult::Ready(Box::new(ready), verified),
+            Err(refusal) => PushResult::No(PagesReply::Refused(refusal)),
         })
     }
 
     /// The two parts of a plan: from the cache, or put together from what is there and what the client sends.
-    fn parts(&mut self, head: Part, body: Part) -> Result<Parts, Quit> {
+    fn parts(&mut self, head: PlanPart, body: PlanPart) -> Result<FetchedParts, SessionEnd> {
         let client = self.client;
-        let sides = [(Side::Head, head), (Side::Body, body)];
+        let sides = [(PartKind::Head, head), (PartKind::Body, body)];
         // What is there, or what is like it.
         let [(head_here, head_like), (body_here, body_like)] = {
             let mut cache = self.shared.cache.lock().unwrap_or_else(PoisonError::into_inner);
             sides.map(|(side, part)| match cache.part(client, side, &part.digest) {
                 Some(here) => (Some(here), None),
-                None => (None, Some(cache.like(client, side, &body.digest).unwrap_or_default())),
+                None => (
+                    None,
+                    Some(cache.find_similar(client, side, &body.digest).unwrap_or_default()),
+                ),
             })
         };
         let lack = PagesReply::LackParts {
-            head: head_like.as_deref().map(|l| Outline::of(l)),
-            body: body_like.as_deref().map(|l| Outline::of(l)),
+            head: head_like.as_deref().map(|l| Outline::from_bytes(l)),
+            body: body_like.as_deref().map(|l| Outline::from_bytes(l)),
         };
-        self.sender.send(Concern::Pages, &lack)?;
+        self.sender.send(Topic::Pages, &lack)?;
         if let (Some(head), Some(body)) = (&head_here, &body_here) {
-            return Ok(Parts::Whole(Arc::clone(head), Arc::clone(body)));
+            return Ok(FetchedParts::Whole(Arc::clone(head), Arc::clone(body)));
         }
         let frame = self.frame()?;
-        if frame.concern == Concern::Bulk && frame.payload.is_empty() || self.gives_up(&frame)? {
-            return Ok(Parts::GivenUp);
+        if frame.concern == Topic::Bulk && frame.payload.is_empty() || self.gives_up(&frame)? {
+            return Ok(FetchedParts::GivenUp);
         }
         let steps = match (frame.concern, frame.message()) {
-            (Concern::Pages, Ok(PagesRequest::Parts { head, body })) => (head, body),
+            (Topic::Pages, Ok(PagesRequest::Parts { head, body })) => (head, body),
             _ => {
-                return Err(Quit::protocol(
+                return Err(SessionEnd::protocol(
                     "something else than the parts of a plan that are lacking",
                 ));
             }
@@ -165,7 +173,7 @@ impl Session {
                 if steps.is_empty() {
                     continue;
                 }
-                return Err(Quit::protocol("steps to a part of the plan that is not lacking"));
+                return Err(SessionEnd::protocol("steps to a part of the plan that is not lacking"));
             };
             let sources = match resolve(base, steps, part.bytes) {
                 Ok(sources) => sources,
@@ -176,24 +184,24 @@ impl Session {
             };
             // What was told is taken off the wire whatever becomes of it.
             let Some(new) = self.new_bytes(steps, part.bytes)? else {
-                return Ok(Parts::GivenUp);
+                return Ok(FetchedParts::GivenUp);
             };
             if wrong.is_none() {
                 *made = Some(self.checked(base, &sources, new, part, &mut wrong));
             }
         }
         if let Some(wrong) = wrong {
-            return Ok(Parts::Wrong(wrong));
+            return Ok(FetchedParts::Wrong(wrong));
         }
         let [head_made, body_made] = made;
         let (Some(head_whole), Some(body_whole)) = (head_here.or(head_made), body_here.or(body_made)) else {
-            return Err(Quit::protocol("a plan without a part"));
+            return Err(SessionEnd::protocol("a plan without a part"));
         };
         let mut cache = self.shared.cache.lock().unwrap_or_else(PoisonError::into_inner);
-        cache.keep_part(client, Side::Body, body.digest, body.digest, &body_whole);
-        cache.keep_part(client, Side::Head, head.digest, body.digest, &head_whole);
+        cache.keep_part(client, PartKind::Body, body.digest, body.digest, &body_whole);
+        cache.keep_part(client, PartKind::Head, head.digest, body.digest, &head_whole);
         drop(cache);
-        Ok(Parts::Whole(head_whole, body_whole))
+        Ok(FetchedParts::Whole(head_whole, body_whole))
     }
 
     /// Puts a part together. One that does not have its digest is told in `wrong`, and what it was made of is
@@ -201,9 +209,9 @@ impl Session {
     fn checked(
         &self,
         base: &[u8],
-        sources: &[Source],
+        sources: &[StepSource],
         new: Vec<u8>,
-        part: Part,
+        part: PlanPart,
         wrong: &mut Option<String>,
     ) -> Arc<Vec<u8>> {
         let whole = join(base, sources, new);
@@ -217,10 +225,10 @@ impl Session {
     }
 
     /// The new bytes that some steps ask for. `None`: the client gave up.
-    fn new_bytes(&mut self, steps: &[Step], most: u64) -> Result<Option<Vec<u8>>, Quit> {
+    fn new_bytes(&mut self, steps: &[Step], most: u64) -> Result<Option<Vec<u8>>, SessionEnd> {
         let total = new_bytes(steps);
         if total > most {
-            return Err(Quit::protocol("more new bytes than the part of the plan has"));
+            return Err(SessionEnd::protocol("more new bytes than the part of the plan has"));
         }
         let mut new: Vec<u8> = Vec::new();
         while (new.len() as u64) < total {
@@ -229,7 +237,7 @@ impl Session {
                 return Ok(None);
             }
             if (new.len() + bulk.len()) as u64 > total {
-                return Err(Quit::protocol("more new bytes than were told"));
+                return Err(SessionEnd::protocol("more new bytes than were told"));
             }
             // No more than arrived: a part is large beside the memory of a small board.
             new.reserve_exact(bulk.len());
@@ -240,7 +248,7 @@ impl Session {
 
     /// The page images with these digests: from the cache, or from the client as bulk. The outer `None`: the client
     /// gave up. The inner `None`: an image did not have its digest.
-    fn images(&mut self, digests: &[Digest]) -> Result<Option<Option<Vec<Arc<Page>>>>, Quit> {
+    fn images(&mut self, digests: &[Digest]) -> Result<Option<Option<Vec<Arc<Page>>>>, SessionEnd> {
         let client = self.client;
         let mut have: Vec<Option<Arc<Page>>> = {
             let mut cache = self.shared.cache.lock().unwrap_or_else(PoisonError::into_inner);
@@ -249,8 +257,8 @@ impl Session {
         let lacking: Vec<usize> = (0..digests.len())
             .filter(|i| have.get(*i).is_some_and(Option::is_none))
             .collect();
-        let lack = PagesReply::LackPages(runs(lacking.iter().map(|i| *i as u32)));
-        self.sender.send(Concern::Pages, &lack)?;
+        let lack = PagesReply::LackPages(fold_ranges(lacking.iter().map(|i| *i as u32)));
+        self.sender.send(Topic::Pages, &lack)?;
         let mut sound = true;
         let mut fresh = std::collections::HashMap::new();
         let mut at = lacking.iter();
@@ -261,7 +269,7 @@ impl Session {
             }
             let (images, rest) = bulk.as_chunks::<PAGE_SIZE>();
             if !rest.is_empty() || images.len() > at.len() {
-                return Err(Quit::protocol(
+                return Err(SessionEnd::protocol(
                     "a bulk frame that is not whole pages, or too many of them",
                 ));
             }
@@ -295,8 +303,8 @@ mod tests {
 
     #[test]
     fn indices_fold_into_runs() {
-        assert_eq!(runs([0, 1, 2, 5, 7, 8]), [(0, 3), (5, 1), (7, 2)]);
-        assert_eq!(runs([]), []);
-        assert_eq!(runs([u32::MAX]), [(u32::MAX, 1)]);
+        assert_eq!(fold_ranges([0, 1, 2, 5, 7, 8]), [(0, 3), (5, 1), (7, 2)]);
+        assert_eq!(fold_ranges([]), []);
+        assert_eq!(fold_ranges([u32::MAX]), [(u32::MAX, 1)]);
     }
 }

@@ -1,11 +1,11 @@
 //! Runs a plan in a thread of its own, so that a board that panics or hangs takes nothing else with it.
 
-use super::cache::Held;
+use super::cache::PinnedPages;
 use super::slot::panic_text;
 use crate::device::Board;
 use crate::plan::Plan;
 use crate::run::calls::CallsOutcome;
-use crate::run::{self, Material, Outcome, Verdict};
+use crate::run::{self, Outcome, RunArtifacts, Verdict};
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -17,21 +17,21 @@ use trace_core::registers::RegisterMap;
 
 /// A plan that keeps the rules, with its pages.
 #[derive(Debug)]
-pub(crate) struct Ready {
+pub(crate) struct PreparedReplay {
     pub plan: Plan,
-    pub pages: Held,
+    pub pages: PinnedPages,
 }
 
 /// What runs left: the outcome, and what its recording is made of.
-pub(crate) struct Ran {
+pub(crate) struct RunResult {
     pub outcome: Outcome,
-    pub material: Option<Material>,
+    pub material: Option<RunArtifacts>,
 }
 
 /// How a run ended.
-pub(crate) enum Ended {
+pub(crate) enum RunEnd {
     /// The board is back.
-    Done(Box<dyn Board>, Box<Ran>),
+    Done(Box<dyn Board>, Box<RunResult>),
     /// It was cancelled; the board is back.
     Cancelled(Box<dyn Board>),
     /// The board panicked, with these words, and is gone.
@@ -40,14 +40,14 @@ pub(crate) enum Ended {
 
 /// Shared between the thread that runs and the session that watches it.
 #[derive(Debug)]
-pub(crate) struct Control {
+pub(crate) struct RunControl {
     repeat: u32,
     done: AtomicU32,
     cancelled: AtomicBool,
     current: Mutex<Progress>,
 }
 
-impl Control {
+impl RunControl {
     /// Asks the run to stop.
     pub fn cancel(&self) {
         self.cancelled.store(true, Ordering::SeqCst);
@@ -80,12 +80,12 @@ impl Control {
 
 /// Starts `repeat` runs; `finished` is called once, in the run's thread.
 pub(crate) fn start(
-    ready: Arc<Ready>,
+    ready: Arc<PreparedReplay>,
     mut board: Box<dyn Board>,
     repeat: u32,
-    finished: impl FnOnce(Ended) + Send + 'static,
-) -> io::Result<Arc<Control>> {
-    let control = Arc::new(Control {
+    finished: impl FnOnce(RunEnd) + Send + 'static,
+) -> io::Result<Arc<RunControl>> {
+    let control = Arc::new(RunControl {
         repeat: repeat.max(1),
         done: AtomicU32::new(0),
         cancelled: AtomicBool::new(false),
@@ -94,13 +94,13 @@ pub(crate) fn start(
     let shared = Arc::clone(&control);
     let work = move || {
         let ran = catch_unwind(AssertUnwindSafe(|| {
-            let outcome = repeated(&ready, &mut *board, &shared);
+            let outcome = run_repeated(&ready, &mut *board, &shared);
             (board, outcome)
         }));
         finished(match ran {
-            Ok((board, Some(outcome))) => Ended::Done(board, outcome),
-            Ok((board, None)) => Ended::Cancelled(board),
-            Err(payload) => Ended::Panicked(panic_text(&*payload)),
+            Ok((board, Some(outcome))) => RunEnd::Done(board, outcome),
+            Ok((board, None)) => RunEnd::Cancelled(board),
+            Err(payload) => RunEnd::Panicked(panic_text(&*payload)),
         });
     };
     thread::Builder::new().name("kinescope-run".into()).spawn(work)?;
@@ -109,7 +109,7 @@ pub(crate) fn start(
 
 /// The outcome of all repetitions: the first one's, unless a later one differs, which is then the outcome and a
 /// failure. `None` when it was cancelled.
-fn repeated(ready: &Ready, board: &mut dyn Board, control: &Control) -> Option<Box<Ran>> {
+fn run_repeated(ready: &PreparedReplay, board: &mut dyn Board, control: &RunControl) -> Option<Box<RunResult>> {
     if ready.plan.calls.is_some() {
         let progress = control.next()?;
         let began = Instant::now();
@@ -126,28 +126,28 @@ fn repeated(ready: &Ready, board: &mut dyn Board, control: &Control) -> Option<B
         if outcome.timing.runs_ns.is_empty() {
             outcome.timing.runs_ns = vec![u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX)];
         }
-        return Some(Box::new(Ran {
+        return Some(Box::new(RunResult {
             outcome,
             material: None,
         }));
     }
     let map = RegisterMap::by_name(&ready.plan.register_map);
-    let mut first: Option<Box<Ran>> = None;
+    let mut first: Option<Box<RunResult>> = None;
     let mut runs_ns = Vec::new();
     for n in 0..control.repeat {
         let progress = control.next()?;
         let begin = Instant::now();
-        let (outcome, material) = run::run_apart(&ready.plan, &ready.pages, board, map, &progress);
+        let (outcome, material) = run::run_with_artifacts(&ready.plan, &ready.pages, board, map, &progress);
         runs_ns.push(u64::try_from(begin.elapsed().as_nanos()).unwrap_or(u64::MAX));
         if control.is_cancelled() {
             return None;
         }
         control.done.fetch_add(1, Ordering::Relaxed);
         match &first {
-            None => first = Some(Box::new(Ran { outcome, material })),
+            None => first = Some(Box::new(RunResult { outcome, material })),
             Some(f) if f.outcome.fingerprint == outcome.fingerprint => {}
             Some(_) => {
-                let mut odd = Box::new(Ran { outcome, material });
+                let mut odd = Box::new(RunResult { outcome, material });
                 odd.outcome.verdict = Verdict::Failed;
                 odd.outcome.failure = Some(format!("run {} did not have the outcome of run 1", n + 1));
                 first = Some(odd);

@@ -1,16 +1,16 @@
 //! A client that is known: its lease, its plan, its runs, until the connection ends.
 
 use super::deliver::deliver;
-use super::push::Pushed;
-use super::runner::{self, Ended, Ready};
-use super::sessions::Place;
+use super::push::PushResult;
+use super::runner::{self, PreparedReplay, RunEnd};
+use super::sessions::SessionSlot;
 use super::slot::{Hold, LostBoard};
 use super::{Options, Shared};
 use crate::device::Containment;
 use crate::wire::message::{LeaseReply, LeaseRequest, PagesReply, PagesRequest, RunReply, RunRequest};
 use crate::wire::message::{SessionRefusal, SessionReply};
-use crate::wire::{Arrived, Channel, Concern, Frame, PublicKey, Sender, WAITING_FRAMES, WireError};
-use crate::wire::{beat, read_into};
+use crate::wire::{Channel, Frame, PublicKey, ReaderMessage, Sender, Topic, WAITING_FRAMES, WireError};
+use crate::wire::{start_heartbeat, start_reader};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
@@ -28,21 +28,21 @@ const GIVING_BACK: Duration = Duration::from_millis(500);
 
 /// Why a session ends.
 #[derive(Debug)]
-pub(super) struct Quit(WireError);
+pub(super) struct SessionEnd(WireError);
 
-impl Quit {
+impl SessionEnd {
     pub fn protocol(what: impl Into<String>) -> Self {
         Self(WireError::Unexpected(what.into()))
     }
 }
 
-impl From<WireError> for Quit {
+impl From<WireError> for SessionEnd {
     fn from(e: WireError) -> Self {
         Self(e)
     }
 }
 
-impl From<trace_core::encode::EncodeError> for Quit {
+impl From<trace_core::encode::EncodeError> for SessionEnd {
     fn from(e: trace_core::encode::EncodeError) -> Self {
         Self(e.into())
     }
@@ -50,9 +50,9 @@ impl From<trace_core::encode::EncodeError> for Quit {
 
 /// What a session waits for.
 enum Event {
-    Arrived(Arrived),
+    Arrived(ReaderMessage),
     /// The run of this number is over.
-    Ran(u64, Ended),
+    Ran(u64, RunEnd),
     /// The check of a plan is over.
     Checked,
 }
@@ -63,13 +63,13 @@ pub(super) struct Session {
     pub(super) sender: Sender,
     pub(super) client: PublicKey,
     name: String,
-    place: Place,
+    place: SessionSlot,
     events: Receiver<Event>,
     to_self: SyncSender<Event>,
     hold: Option<Hold>,
     /// Whether the client's person accepts that nothing contains the device.
     uncontained: bool,
-    ready: Option<Arc<Ready>>,
+    ready: Option<Arc<PreparedReplay>>,
     /// Number of the latest run: one that was given up as hanging may still come back.
     run: u64,
     open: Arc<AtomicBool>,
@@ -85,7 +85,7 @@ impl Drop for Session {
 
 impl Session {
     /// Serves a client to the end of its connection. Its lease ends with it.
-    pub fn serve(shared: &Arc<Shared>, channel: Channel, name: String, place: Place) -> Result<(), WireError> {
+    pub fn serve(shared: &Arc<Shared>, channel: Channel, name: String, place: SessionSlot) -> Result<(), WireError> {
         let Channel {
             sender,
             receiver,
@@ -98,11 +98,11 @@ impl Session {
             you: name.clone(),
             devices: shared.slots.iter().map(|s| s.describe()).collect(),
         };
-        sender.send(Concern::Session, &welcome)?;
-        read_into(receiver, sender.clone(), to_self.clone(), Event::Arrived)?;
+        sender.send(Topic::Session, &welcome)?;
+        start_reader(receiver, sender.clone(), to_self.clone(), Event::Arrived)?;
         let open = Arc::new(AtomicBool::new(true));
         let beating = Arc::clone(&open);
-        beat(sender.clone(), move || beating.load(Ordering::Relaxed))?;
+        start_heartbeat(sender.clone(), move || beating.load(Ordering::Relaxed))?;
         let mut session = Self {
             shared: Arc::clone(shared),
             sender,
@@ -118,7 +118,7 @@ impl Session {
             open,
         };
         // Who was forgotten between the look at the key store and the place among the sessions is found here.
-        let Quit(end) = session.look_up().map_or_else(|quit| quit, |()| session.work());
+        let SessionEnd(end) = session.look_up().map_or_else(|quit| quit, |()| session.work());
         match end {
             WireError::Closed => Ok(()),
             other => Err(other),
@@ -129,7 +129,7 @@ impl Session {
         &self.shared.options
     }
 
-    fn work(&mut self) -> Quit {
+    fn work(&mut self) -> SessionEnd {
         loop {
             if let Err(quit) = self.frame().and_then(|f| self.answer(&f)) {
                 return quit;
@@ -138,25 +138,25 @@ impl Session {
     }
 
     /// The next frame.
-    pub(super) fn frame(&mut self) -> Result<Frame, Quit> {
+    pub(super) fn frame(&mut self) -> Result<Frame, SessionEnd> {
         loop {
             self.still_known()?;
             match self.events.recv_timeout(LOOK) {
-                Ok(Event::Arrived(Arrived::Frame(frame))) => return Ok(frame),
-                Ok(Event::Arrived(Arrived::Ended(e))) => return Err(Quit(e)),
+                Ok(Event::Arrived(ReaderMessage::Frame(frame))) => return Ok(frame),
+                Ok(Event::Arrived(ReaderMessage::Ended(e))) => return Err(SessionEnd(e)),
                 // A run that was given up as hanging came back: its board is replaced already.
                 Ok(Event::Ran(..) | Event::Checked) => {}
                 Err(RecvTimeoutError::Timeout) if self.shared.stopping.load(Ordering::SeqCst) => {
-                    return Err(Quit(WireError::Closed));
+                    return Err(SessionEnd(WireError::Closed));
                 }
                 Err(RecvTimeoutError::Timeout) => {}
-                Err(RecvTimeoutError::Disconnected) => return Err(Quit(WireError::Closed)),
+                Err(RecvTimeoutError::Disconnected) => return Err(SessionEnd(WireError::Closed)),
             }
         }
     }
 
     /// Ends the session when the client's key was forgotten, and tells the client.
-    fn still_known(&self) -> Result<(), Quit> {
+    fn still_known(&self) -> Result<(), SessionEnd> {
         match self.place.is_forgotten() {
             true => Err(self.refuse(SessionRefusal::Forgotten)),
             false => Ok(()),
@@ -164,12 +164,12 @@ impl Session {
     }
 
     /// Looks the client's key up in the key store. What gives a client something asks for this first.
-    fn look_up(&self) -> Result<(), Quit> {
+    fn look_up(&self) -> Result<(), SessionEnd> {
         self.still_known()?;
         let Some(keys) = self.shared.keys.as_ref().filter(|_| self.place.pinned) else {
             return Ok(());
         };
-        match keys.by_key(&self.client) {
+        match keys.find_by_key(&self.client) {
             Ok(Some(_)) => Ok(()),
             Ok(None) => {
                 self.place.note_forgotten();
@@ -183,38 +183,43 @@ impl Session {
     }
 
     /// The last word to the client.
-    fn refuse(&self, why: SessionRefusal) -> Quit {
+    fn refuse(&self, why: SessionRefusal) -> SessionEnd {
         let end = WireError::Refused(match why {
             SessionRefusal::Forgotten => format!("the key of {} was forgotten", self.name),
             _ => format!("{} gets nothing while the key store cannot be read", self.name),
         });
         // It may be gone already.
-        let _ = self.sender.send(Concern::Session, &SessionReply::Refused(why));
-        Quit(end)
+        let _ = self.sender.send(Topic::Session, &SessionReply::Refused(why));
+        SessionEnd(end)
     }
 
     /// The next frame, which must be bulk.
-    pub(super) fn bulk(&mut self) -> Result<Vec<u8>, Quit> {
+    pub(super) fn bulk(&mut self) -> Result<Vec<u8>, SessionEnd> {
         let frame = self.frame()?;
         match frame.concern {
-            Concern::Bulk => Ok(frame.payload),
-            Concern::Pages if self.gives_up(&frame)? => Ok(Vec::new()),
-            other => Err(Quit::protocol(format!("a frame about {other:?} in the middle of bulk"))),
+            Topic::Bulk => Ok(frame.payload),
+            Topic::Pages if self.gives_up(&frame)? => Ok(Vec::new()),
+            other => Err(SessionEnd::protocol(format!(
+                "a frame about {other:?} in the middle of bulk"
+            ))),
         }
     }
 
     /// Whether a frame gives the offer up; the client then has its answer.
-    pub(super) fn gives_up(&self, frame: &Frame) -> Result<bool, Quit> {
+    pub(super) fn gives_up(&self, frame: &Frame) -> Result<bool, SessionEnd> {
         let given_up = is_give_up(frame);
         if given_up {
-            self.sender.send(Concern::Pages, &PagesReply::GivenUp)?;
+            self.sender.send(Topic::Pages, &PagesReply::GivenUp)?;
         }
         Ok(given_up)
     }
 
     /// Does `check` in a thread of its own, which may stop when its progress is cancelled: it is when the client gives
     /// up or goes, or the agent is stopped. `None`: the client gave up.
-    pub(super) fn watched<T: Send>(&mut self, check: impl FnOnce(&Progress) -> T + Send) -> Result<Option<T>, Quit> {
+    pub(super) fn watched<T: Send>(
+        &mut self,
+        check: impl FnOnce(&Progress) -> T + Send,
+    ) -> Result<Option<T>, SessionEnd> {
         let progress = Progress::new();
         let tell = OnDrop(self.to_self.clone());
         let (mut quit, mut given_up) = (None, false);
@@ -227,16 +232,18 @@ impl Session {
                 match self.events.recv_timeout(TICK) {
                     Ok(Event::Checked) | Err(RecvTimeoutError::Disconnected) => break,
                     Ok(Event::Ran(..)) => {}
-                    Ok(Event::Arrived(Arrived::Ended(e))) => {
-                        quit.get_or_insert(Quit(e));
+                    Ok(Event::Arrived(ReaderMessage::Ended(e))) => {
+                        quit.get_or_insert(SessionEnd(e));
                     }
-                    Ok(Event::Arrived(Arrived::Frame(frame))) if !given_up && is_give_up(&frame) => given_up = true,
-                    Ok(Event::Arrived(Arrived::Frame(_))) => {
-                        quit.get_or_insert(Quit::protocol("a frame in the middle of a check"));
+                    Ok(Event::Arrived(ReaderMessage::Frame(frame))) if !given_up && is_give_up(&frame) => {
+                        given_up = true
+                    }
+                    Ok(Event::Arrived(ReaderMessage::Frame(_))) => {
+                        quit.get_or_insert(SessionEnd::protocol("a frame in the middle of a check"));
                     }
                     Err(RecvTimeoutError::Timeout) => {
                         if self.shared.stopping.load(Ordering::SeqCst) {
-                            quit.get_or_insert(Quit(WireError::Closed));
+                            quit.get_or_insert(SessionEnd(WireError::Closed));
                         }
                     }
                 }
@@ -256,15 +263,15 @@ impl Session {
         }
         if given_up {
             // Not before the check has ended: what the client sends next is for a session that listens.
-            self.sender.send(Concern::Pages, &PagesReply::GivenUp)?;
+            self.sender.send(Topic::Pages, &PagesReply::GivenUp)?;
             return Ok(None);
         }
         Ok(Some(result))
     }
 
-    fn answer(&mut self, frame: &Frame) -> Result<(), Quit> {
+    fn answer(&mut self, frame: &Frame) -> Result<(), SessionEnd> {
         match frame.concern {
-            Concern::Lease => {
+            Topic::Lease => {
                 let reply = match frame.message()? {
                     LeaseRequest::Take(device) => {
                         self.look_up()?;
@@ -276,41 +283,41 @@ impl Session {
                         LeaseReply::Accepted
                     }
                     LeaseRequest::WithoutContainment => {
-                        return Err(Quit::protocol("a yes to a device without a lease"));
+                        return Err(SessionEnd::protocol("a yes to a device without a lease"));
                     }
                 };
-                self.sender.send(Concern::Lease, &reply)?;
+                self.sender.send(Topic::Lease, &reply)?;
             }
-            Concern::Pages => {
+            Topic::Pages => {
                 let (head, body) = match frame.message()? {
                     PagesRequest::Offer { head, body } => (head, body),
                     PagesRequest::Parts { .. } => {
-                        return Err(Quit::protocol("parts of a plan that nobody asked for"));
+                        return Err(SessionEnd::protocol("parts of a plan that nobody asked for"));
                     }
                     // It crossed the answer on its way.
                     PagesRequest::GiveUp => {
                         self.ready = None;
-                        return Ok(self.sender.send(Concern::Pages, &PagesReply::GivenUp)?);
+                        return Ok(self.sender.send(Topic::Pages, &PagesReply::GivenUp)?);
                     }
                 };
                 let Some(target) = self.hold.as_ref().map(|h| h.info().clone()) else {
-                    return Err(Quit::protocol("a plan without a lease"));
+                    return Err(SessionEnd::protocol("a plan without a lease"));
                 };
                 self.ready = None;
                 self.look_up()?;
                 match self.push(head, body, &target)? {
-                    Pushed::Ready(ready, verified) => {
+                    PushResult::Ready(ready, verified) => {
                         self.ready = Some(Arc::new(*ready));
-                        self.sender.send(Concern::Pages, &PagesReply::Ready(verified))?;
+                        self.sender.send(Topic::Pages, &PagesReply::Ready(verified))?;
                     }
-                    Pushed::No(reply) => {
+                    PushResult::No(reply) => {
                         tracing::info!(client = self.name, "plan not taken: {reply:?}");
-                        self.sender.send(Concern::Pages, &reply)?;
+                        self.sender.send(Topic::Pages, &reply)?;
                     }
-                    Pushed::GivenUp => {}
+                    PushResult::GivenUp => {}
                 }
             }
-            Concern::Run => match frame.message()? {
+            Topic::Run => match frame.message()? {
                 RunRequest::Start { repeat } => {
                     self.look_up()?;
                     self.run(repeat)?;
@@ -318,14 +325,14 @@ impl Session {
                 // It crossed the end of its run on the way.
                 RunRequest::Cancel => {}
             },
-            other => return Err(Quit::protocol(format!("a frame about {other:?}"))),
+            other => return Err(SessionEnd::protocol(format!("a frame about {other:?}"))),
         }
         Ok(())
     }
 
-    fn take(&mut self, device: &str) -> Result<LeaseReply, Quit> {
+    fn take(&mut self, device: &str) -> Result<LeaseReply, SessionEnd> {
         if self.hold.is_some() {
-            return Err(Quit::protocol("a second lease on one connection"));
+            return Err(SessionEnd::protocol("a second lease on one connection"));
         }
         let Some(slot) = self.shared.slots.iter().find(|s| s.info().name == device) else {
             let known = self.shared.slots.iter().map(|s| s.info().name.clone()).collect();
@@ -352,14 +359,14 @@ impl Session {
         })
     }
 
-    fn run(&mut self, repeat: u32) -> Result<(), Quit> {
-        let not_ready = |s: &Self, why: String| Ok(s.sender.send(Concern::Run, &RunReply::NotReady(why))?);
+    fn run(&mut self, repeat: u32) -> Result<(), SessionEnd> {
+        let not_ready = |s: &Self, why: String| Ok(s.sender.send(Topic::Run, &RunReply::NotReady(why))?);
         if let Some(info) = self.hold.as_ref().map(Hold::info)
             && info.containment == Containment::None
             && !self.uncontained
         {
             let device = info.name.clone();
-            return Ok(self.sender.send(Concern::Run, &RunReply::Uncontained { device })?);
+            return Ok(self.sender.send(Topic::Run, &RunReply::Uncontained { device })?);
         }
         let limit = self.options().repeat;
         if !(1..=limit).contains(&repeat) {
@@ -386,27 +393,27 @@ impl Session {
                 if let Some(hold) = &mut self.hold {
                     hold.lose(LostBoard::Panicked);
                 }
-                return Err(Quit(e.into()));
+                return Err(SessionEnd(e.into()));
             }
         };
         let end = self.watch(&control);
         let Some(hold) = &mut self.hold else {
-            return Err(Quit::protocol("the lease is gone"));
+            return Err(SessionEnd::protocol("the lease is gone"));
         };
         let reply = match end.ended {
-            Some(Ended::Done(board, ran)) => {
+            Some(RunEnd::Done(board, ran)) => {
                 hold.give_back(board);
                 end.quit.map_or(Ok(()), Err)?;
                 return Ok(deliver(&self.sender, *ran)?);
             }
-            Some(Ended::Cancelled(board)) => {
+            Some(RunEnd::Cancelled(board)) => {
                 hold.give_back(board);
                 match end.why {
                     Some(why) => RunReply::DeviceFailed(why),
                     None => RunReply::Cancelled,
                 }
             }
-            Some(Ended::Panicked(text)) => {
+            Some(RunEnd::Panicked(text)) => {
                 tracing::error!(device = hold.info().name, "the board failed in a run: {text}");
                 hold.lose(LostBoard::Panicked);
                 RunReply::DeviceFailed(text)
@@ -422,16 +429,16 @@ impl Session {
             }
         };
         end.quit.map_or(Ok(()), Err)?;
-        Ok(self.sender.send(Concern::Run, &reply)?)
+        Ok(self.sender.send(Topic::Run, &reply)?)
     }
 
     /// Watches a run: tells its progress, hears of a cancel or the end of the connection, keeps the limits.
-    fn watch(&mut self, control: &runner::Control) -> Watched {
+    fn watch(&mut self, control: &runner::RunControl) -> WatchResult {
         let options = self.options().clone();
         let begin = Instant::now();
         let mut stop_by: Option<Instant> = None;
         let mut told = 0;
-        let mut watched = Watched {
+        let mut watched = WatchResult {
             ended: None,
             quit: None,
             why: None,
@@ -447,14 +454,14 @@ impl Session {
                     return watched;
                 }
                 Ok(Event::Ran(..) | Event::Checked) => {}
-                Ok(Event::Arrived(Arrived::Ended(e))) => {
-                    watched.quit = Some(Quit(e));
+                Ok(Event::Arrived(ReaderMessage::Ended(e))) => {
+                    watched.quit = Some(SessionEnd(e));
                     stop(&mut stop_by);
                 }
-                Ok(Event::Arrived(Arrived::Frame(frame))) => {
-                    let cancel = frame.concern == Concern::Run && matches!(frame.message(), Ok(RunRequest::Cancel));
+                Ok(Event::Arrived(ReaderMessage::Frame(frame))) => {
+                    let cancel = frame.concern == Topic::Run && matches!(frame.message(), Ok(RunRequest::Cancel));
                     if !cancel {
-                        watched.quit = Some(Quit::protocol("a frame other than cancel during a run"));
+                        watched.quit = Some(SessionEnd::protocol("a frame other than cancel during a run"));
                     }
                     stop(&mut stop_by);
                 }
@@ -481,8 +488,8 @@ impl Session {
             let now = control.millionths();
             if now != told && watched.quit.is_none() && stop_by.is_none() {
                 told = now;
-                if let Err(e) = self.sender.send(Concern::Run, &RunReply::Progress(now)) {
-                    watched.quit = Some(Quit(e));
+                if let Err(e) = self.sender.send(Topic::Run, &RunReply::Progress(now)) {
+                    watched.quit = Some(SessionEnd(e));
                     stop(&mut stop_by);
                 }
             }
@@ -491,7 +498,7 @@ impl Session {
 }
 
 fn is_give_up(frame: &Frame) -> bool {
-    frame.concern == Concern::Pages && matches!(frame.message(), Ok(PagesRequest::GiveUp))
+    frame.concern == Topic::Pages && matches!(frame.message(), Ok(PagesRequest::GiveUp))
 }
 
 /// Says that a check is over, however it ended.
@@ -505,11 +512,11 @@ impl Drop for OnDrop {
 }
 
 /// What came of watching a run.
-struct Watched {
+struct WatchResult {
     /// How it ended; `None` when it did not.
-    ended: Option<Ended>,
+    ended: Option<RunEnd>,
     /// Why the session has to end.
-    quit: Option<Quit>,
+    quit: Option<SessionEnd>,
     /// Why the agent stopped it.
     why: Option<String>,
 }

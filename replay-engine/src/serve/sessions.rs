@@ -34,7 +34,7 @@ struct OpenSession {
 
 /// Why a known client gets no place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum NoPlace {
+pub(super) enum SessionLimit {
     /// There are as many connections as may be.
     Full,
     /// Its key has as many as one key may have.
@@ -43,7 +43,7 @@ pub(super) enum NoPlace {
 
 /// A known client's place for as long as this lives.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(super) struct SessionSlot {
     of: Arc<Sessions>,
     id: u64,
     /// Whether the client's key is in the key store.
@@ -51,7 +51,7 @@ pub(super) struct Place {
     forgotten: Arc<AtomicBool>,
 }
 
-impl Place {
+impl SessionSlot {
     /// Whether the client's key was forgotten meanwhile: the session has to end.
     pub fn is_forgotten(&self) -> bool {
         self.forgotten.load(Ordering::SeqCst)
@@ -68,7 +68,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for SessionSlot {
     fn drop(&mut self) {
         self.of.list().open.retain(|o| o.id != self.id);
     }
@@ -95,13 +95,13 @@ impl Sessions {
 
     /// Gives a connection a place. One key never takes all of them: the share is for pinned keys, a client in this
     /// process has as many as there are.
-    pub fn enter(self: &Arc<Self>, key: PublicKey, sender: &Sender, pinned: bool) -> Result<Place, NoPlace> {
+    pub fn enter(self: &Arc<Self>, key: PublicKey, sender: &Sender, pinned: bool) -> Result<SessionSlot, SessionLimit> {
         let mut list = self.list();
         if list.open.len() >= self.most {
-            return Err(NoPlace::Full);
+            return Err(SessionLimit::Full);
         }
         if pinned && list.open.iter().filter(|o| o.pinned && o.key == key).count() >= self.share {
-            return Err(NoPlace::Share);
+            return Err(SessionLimit::Share);
         }
         list.next += 1;
         let (id, forgotten) = (list.next, Arc::new(AtomicBool::new(false)));
@@ -112,7 +112,7 @@ impl Sessions {
             forgotten: Arc::clone(&forgotten),
             sender: sender.clone(),
         });
-        Ok(Place {
+        Ok(SessionSlot {
             of: Arc::clone(self),
             id,
             pinned,
@@ -133,7 +133,7 @@ impl Sessions {
 
     /// Ends the connections of sessions that were told to end and still are there: one may wait for an end that takes
     /// nothing more.
-    pub fn hang_up(&self) {
+    pub fn close_all(&self) {
         let list = self.list();
         for open in list.open.iter().filter(|o| o.forgotten.load(Ordering::SeqCst)) {
             open.sender.close();
@@ -166,12 +166,12 @@ mod tests {
         let sessions = Sessions::new(4, 2);
         let enter = |n: usize, pinned| sessions.enter(keys[n].public(), &agent.sender, pinned);
         let mut places = vec![enter(0, true).unwrap(), enter(0, true).unwrap()];
-        assert_eq!(enter(0, true).unwrap_err(), NoPlace::Share);
+        assert_eq!(enter(0, true).unwrap_err(), SessionLimit::Share);
         places.push(enter(1, true).unwrap());
         // Clients in this process are bound by the whole alone.
         places.push(enter(0, false).unwrap());
         assert!(sessions.is_full());
-        assert_eq!(enter(2, true).unwrap_err(), NoPlace::Full);
+        assert_eq!(enter(2, true).unwrap_err(), SessionLimit::Full);
         places.remove(0);
         assert!(!sessions.is_full());
         enter(0, true).unwrap();
@@ -182,7 +182,7 @@ mod tests {
         let keys = [(); 2].map(|()| KeyPair::generate().unwrap());
         let sessions = Sessions::new(8, 8);
         let mut ends: Vec<(Channel, Channel)> = keys.iter().map(connection).collect();
-        let places: Vec<Place> = keys
+        let places: Vec<SessionSlot> = keys
             .iter()
             .zip(&ends)
             .map(|(key, (_, agent))| sessions.enter(key.public(), &agent.sender, true).unwrap())
@@ -194,9 +194,9 @@ mod tests {
             [],
             "each session is counted once"
         );
-        let told = |p: &Place| p.is_forgotten();
+        let told = |p: &SessionSlot| p.is_forgotten();
         assert_eq!((told(&places[0]), told(&places[1]), told(&local)), (true, false, false));
-        sessions.hang_up();
+        sessions.close_all();
         assert!(matches!(ends[0].0.receiver.receive(), Err(WireError::Closed)));
         ends[1].0.receiver.set_silence(Duration::from_millis(200)).unwrap();
         assert!(

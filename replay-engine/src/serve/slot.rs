@@ -33,7 +33,7 @@ pub(crate) enum LostBoard {
 impl Slot {
     /// Makes the device.
     pub fn new(factory: Factory) -> Result<Self, BoardError> {
-        let board = guarded(&factory)?;
+        let board = open_guarded(&factory)?;
         Ok(Self {
             info: board.info(),
             factory,
@@ -126,7 +126,7 @@ impl Slot {
         if lost == LostBoard::Hangs && self.info.containment != Containment::Software {
             return Err("it hung in a run and may still be at work; restart the agent".into());
         }
-        let board = guarded(&self.factory).map_err(|e| format!("{e}; mend that, and restart the agent"))?;
+        let board = open_guarded(&self.factory).map_err(|e| format!("{e}; mend that, and restart the agent"))?;
         // Plans are made and proved for what clients were told.
         if board.info() != self.info {
             return Err(
@@ -140,7 +140,7 @@ impl Slot {
 }
 
 /// Calls a factory; a panic in it is an error.
-fn guarded(factory: &Factory) -> Result<Box<dyn Board>, BoardError> {
+fn open_guarded(factory: &Factory) -> Result<Box<dyn Board>, BoardError> {
     catch_unwind(AssertUnwindSafe(|| factory())).unwrap_or_else(|p| Err(BoardError::Failed(panic_text(&*p))))
 }
 

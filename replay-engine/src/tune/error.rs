@@ -10,7 +10,7 @@ pub enum TuneError {
     TooMany {
         /// How many they make; `u64::MAX` for more than can be counted.
         points: u64,
-        /// [`super::MOST_POINTS`].
+        /// [`super::MAX_POINTS`].
         most: u64,
     },
     /// The lists of values make no point that a device launches.

@@ -1,7 +1,7 @@
 //! Whether a launch left in memory what it has to: the parts that differ, by the rules of where they lie.
 
-use super::ask::Area;
-use crate::device::cuda::{Rule, compare};
+use super::request::MemoryArea;
+use crate::device::cuda::{OutputTolerance, compare};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -10,7 +10,7 @@ const SHOWN: usize = 8;
 
 /// Memory that differs, as it has to be and as it is.
 #[derive(Clone, Copy, Debug)]
-pub struct Piece<'a> {
+pub struct MemoryDiff<'a> {
     /// Its first address.
     pub at: u64,
     /// What has to be there.
@@ -22,7 +22,7 @@ pub struct Piece<'a> {
 /// What differs beyond the rules.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Wrong {
+pub struct OutputMismatch {
     /// Address of the first that differs.
     pub at: u64,
     /// How many elements do; bytes where the rule is exact.
@@ -37,7 +37,7 @@ pub struct Wrong {
     pub at_least: bool,
 }
 
-impl Wrong {
+impl OutputMismatch {
     /// Adds what differs further up.
     pub fn join(all: &mut Option<Self>, more: Option<Self>) {
         match (all, more) {
@@ -55,7 +55,7 @@ impl Wrong {
     }
 }
 
-impl fmt::Display for Wrong {
+impl fmt::Display for OutputMismatch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let places = if self.count == 1 { "place" } else { "places" };
         let least = if self.at_least { "at least " } else { "" };
@@ -74,10 +74,10 @@ impl fmt::Display for Wrong {
 /// What differs beyond the rules in pieces of memory, in the order of their addresses. Areas lie apart; what is in none
 /// is compared by `rule`. Pieces begin and end at whole pages, so that no element lies across two of them.
 #[must_use]
-pub fn wrong(pieces: &[Piece<'_>], areas: &[Area], rule: Rule) -> Option<Wrong> {
+pub fn find_mismatch(pieces: &[MemoryDiff<'_>], areas: &[MemoryArea], rule: OutputTolerance) -> Option<OutputMismatch> {
     let mut areas = areas.to_vec();
     areas.sort_by_key(|a| a.at);
-    let mut all: Option<Wrong> = None;
+    let mut all: Option<OutputMismatch> = None;
     for piece in pieces {
         let end = piece.at.saturating_add(piece.wanted.len().min(piece.got.len()) as u64);
         let mut at = piece.at;
@@ -99,7 +99,7 @@ pub fn wrong(pieces: &[Piece<'_>], areas: &[Area], rule: Rule) -> Option<Wrong> 
 }
 
 /// Compares the addresses `from` to `to` of a piece.
-fn add(all: &mut Option<Wrong>, piece: &Piece<'_>, from: u64, to: u64, rule: Rule) {
+fn add(all: &mut Option<OutputMismatch>, piece: &MemoryDiff<'_>, from: u64, to: u64, rule: OutputTolerance) {
     let range = |bytes: &[u8]| -> Vec<u8> {
         let first = usize::try_from(from - piece.at).unwrap_or(usize::MAX);
         let last = usize::try_from(to - piece.at).unwrap_or(usize::MAX);
@@ -112,17 +112,17 @@ fn add(all: &mut Option<Wrong>, piece: &Piece<'_>, from: u64, to: u64, rule: Rul
     let shown = |bytes: &[u8]| -> String {
         let first = usize::try_from(difference.at).unwrap_or(usize::MAX);
         let most = match rule {
-            Rule::Exact => SHOWN / 2,
-            Rule::Near { element, .. } | Rule::Steps { element, .. } => element.bytes(),
+            OutputTolerance::Exact => SHOWN / 2,
+            OutputTolerance::Near { element, .. } | OutputTolerance::Steps { element, .. } => element.bytes(),
         };
         let shown = bytes.iter().skip(first).take(most);
         shown.map(|b| format!("{b:02x}")).collect()
     };
-    let one = all.get_or_insert_with(|| Wrong {
+    let one = all.get_or_insert_with(|| OutputMismatch {
         at: from.saturating_add(difference.at),
         wanted: shown(&wanted),
         got: shown(&got),
-        ..Wrong::default()
+        ..OutputMismatch::default()
     });
     one.count = one.count.saturating_add(difference.count);
     // What is no number cannot travel, and tells nothing.
@@ -140,8 +140,8 @@ mod tests {
         values.iter().flat_map(|v| v.to_le_bytes()).collect()
     }
 
-    fn near(absolute: f64) -> Rule {
-        Rule::Near {
+    fn near(absolute: f64) -> OutputTolerance {
+        OutputTolerance::Near {
             element: ElementType::F32,
             absolute,
             relative: 0.0,
@@ -152,34 +152,34 @@ mod tests {
     fn every_part_is_held_against_the_rule_of_where_it_lies() {
         let wanted = floats(&[1.0, 2.0, 3.0, 4.0]);
         let got = floats(&[1.25, 2.0, 3.0, 4.25]);
-        let pieces = [Piece {
+        let pieces = [MemoryDiff {
             at: 0x1000,
             wanted: &wanted,
             got: &got,
         }];
-        let area = |at, bytes, absolute| Area {
+        let area = |at, bytes, absolute| MemoryArea {
             at,
             bytes,
             rule: near(absolute),
         };
-        assert_eq!(wrong(&pieces, &[], near(0.5)), None);
-        let w = wrong(&pieces, &[], near(0.1)).unwrap();
+        assert_eq!(find_mismatch(&pieces, &[], near(0.5)), None);
+        let w = find_mismatch(&pieces, &[], near(0.1)).unwrap();
         assert_eq!((w.at, w.count, w.largest), (0x1000, 2, Some(0.25)));
         assert_eq!((w.wanted.as_str(), w.got.as_str()), ("0000803f", "0000a03f"));
         // The first element lies in an area that is far enough; the last in none, where every byte counts.
-        let w = wrong(&pieces, &[area(0xff0, 0x14, 1.0)], Rule::Exact).unwrap();
+        let w = find_mismatch(&pieces, &[area(0xff0, 0x14, 1.0)], OutputTolerance::Exact).unwrap();
         assert_eq!((w.at, w.count, w.largest), (0x100e, 1, None));
         assert!(w.to_string().starts_with("wrong at 1 place, first at 0x100e"), "{w}");
         let areas = [area(0x100c, 4, 1.0), area(0x1000, 4, 1.0)];
-        assert_eq!(wrong(&pieces, &areas, Rule::Exact), None);
+        assert_eq!(find_mismatch(&pieces, &areas, OutputTolerance::Exact), None);
         // An area without bytes, and one beyond the piece, hold nothing.
         let areas = [area(0x1000, 0, 1.0), area(0x2000, 9, 1.0)];
-        assert_eq!(wrong(&pieces, &areas, Rule::Exact).unwrap().count, 2);
-        assert_eq!(wrong(&[], &areas, Rule::Exact), None);
+        assert_eq!(find_mismatch(&pieces, &areas, OutputTolerance::Exact).unwrap().count, 2);
+        assert_eq!(find_mismatch(&[], &areas, OutputTolerance::Exact), None);
         let mut all = None;
-        Wrong::join(&mut all, None);
-        Wrong::join(&mut all, wrong(&pieces, &[], near(0.1)));
-        Wrong::join(&mut all, wrong(&pieces, &[], Rule::Exact));
+        OutputMismatch::join(&mut all, None);
+        OutputMismatch::join(&mut all, find_mismatch(&pieces, &[], near(0.1)));
+        OutputMismatch::join(&mut all, find_mismatch(&pieces, &[], OutputTolerance::Exact));
         let all = all.unwrap();
         assert_eq!((all.at, all.count, all.largest), (0x1000, 4, Some(0.25)));
     }

@@ -34,7 +34,7 @@ impl Cache {
 
     /// The wish of this name.
     #[must_use]
-    pub fn named(name: &str) -> Option<Self> {
+    pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|c| c.name() == name)
     }
 }
@@ -159,6 +159,6 @@ mod tests {
             "grid 80, block 16×8, 48 bytes shared, cache l1, at most 32 registers, bounds 128×2, code 1"
         );
         assert!(p.is_compiled());
-        assert!(Cache::ALL.iter().all(|c| Cache::named(c.name()) == Some(*c)));
+        assert!(Cache::ALL.iter().all(|c| Cache::from_name(c.name()) == Some(*c)));
     }
 }

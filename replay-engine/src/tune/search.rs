@@ -1,13 +1,13 @@
 //! Searches over the points, whatever measures them.
 
-use super::ask::{Search, Tune};
 use super::error::TuneError;
-use super::known::Sofar;
-use super::measured::{Measured, Rejected};
+use super::measurement::{Measurement, RejectReason};
 use super::point::Point;
 use super::random::Random;
-use super::space::{Recorded, Space};
-use super::told::{Ended, Tried, Tuned};
+use super::report::{PointResult, TuneEnd, TuneReport};
+use super::request::{Search, TuneRequest};
+use super::resume::TuneProgress;
+use super::space::{RecordedLaunch, Space};
 use std::collections::BTreeMap;
 use trace_core::progress::Progress;
 
@@ -19,7 +19,7 @@ pub enum Stop {
     /// The point broke what measures: nothing more can be done in this process.
     Broken {
         /// What is to be told of the point.
-        rejected: Rejected,
+        rejected: RejectReason,
     },
 }
 
@@ -31,13 +31,13 @@ pub trait Evaluator {
     ///
     /// # Errors
     /// When nothing more can be measured.
-    fn measure(&mut self, point: &Point, repeats: u32) -> Result<Measured, Stop>;
+    fn measure(&mut self, point: &Point, repeats: u32) -> Result<Measurement, Stop>;
 
     /// Nanoseconds since it began.
     fn elapsed(&self) -> u64;
 
     /// Hears how far the search is, for whoever has to know it when this process ends in the middle.
-    fn told(&mut self, _so_far: Sofar) {}
+    fn report_progress(&mut self, _so_far: TuneProgress) {}
 }
 
 /// Measures the recorded launch, searches the points as is asked for, and measures the recorded launch again.
@@ -45,12 +45,12 @@ pub trait Evaluator {
 /// # Errors
 /// When the lists of values make no points, or too many.
 pub fn tune(
-    ask: &Tune,
-    recorded: &Recorded,
+    ask: &TuneRequest,
+    recorded: &RecordedLaunch,
     evaluator: &mut impl Evaluator,
     progress: &Progress,
-) -> Result<Tuned, TuneError> {
-    let space = Space::of(ask, recorded)?;
+) -> Result<TuneReport, TuneError> {
+    let space = Space::new(ask, recorded)?;
     let repeats = ask.repeats.max(1);
     let order = match ask.search {
         Search::Grid => (0..space.points.len()).collect(),
@@ -72,21 +72,21 @@ pub fn tune(
         limit: ask.limits.total_ns,
         known: ask.known.iter().map(|t| (t.point, &t.measured)).collect(),
         places: BTreeMap::new(),
-        tuned: Tuned {
+        tuned: TuneReport {
             event: ask.event,
             modules: ask.modules.iter().map(|m| m.name.clone()).collect(),
             recorded: recorded.point(),
             space: space.points.len() as u64,
             left_out: space.left_out,
             processes: 1,
-            ..Tuned::default()
+            ..TuneReport::default()
         },
     };
     progress.set_total(work(&rounds, repeats));
     let ended = run.all(ask, &space, order, &rounds, repeats);
     let mut tuned = run.tuned;
     tuned.ended = ended;
-    tuned.choose();
+    tuned.choose_best();
     Ok(tuned)
 }
 
@@ -127,7 +127,7 @@ fn work(rounds: &[(usize, u32)], repeats: u32) -> u64 {
 }
 
 /// Why a search ends before its end.
-enum Early {
+enum EarlyStop {
     Stop(Stop),
     TimeOver,
 }
@@ -136,19 +136,26 @@ struct Run<'a, E> {
     evaluator: &'a mut E,
     progress: &'a Progress,
     limit: u64,
-    known: BTreeMap<Point, &'a Measured>,
+    known: BTreeMap<Point, &'a Measurement>,
     /// Where each point is among those that were tried.
     places: BTreeMap<Point, usize>,
-    tuned: Tuned,
+    tuned: TuneReport,
 }
 
 impl<E: Evaluator> Run<'_, E> {
-    fn all(&mut self, ask: &Tune, space: &Space, order: Vec<usize>, rounds: &[(usize, u32)], repeats: u32) -> Ended {
+    fn all(
+        &mut self,
+        ask: &TuneRequest,
+        space: &Space,
+        order: Vec<usize>,
+        rounds: &[(usize, u32)],
+        repeats: u32,
+    ) -> TuneEnd {
         match self.search(ask, space, order, rounds, repeats) {
-            Ok(()) => Ended::Done,
-            Err(Early::TimeOver) => Ended::TimeOver,
-            Err(Early::Stop(Stop::Cancelled)) => Ended::Cancelled,
-            Err(Early::Stop(Stop::Broken { rejected })) => Ended::Broken {
+            Ok(()) => TuneEnd::Done,
+            Err(EarlyStop::TimeOver) => TuneEnd::TimeOver,
+            Err(EarlyStop::Stop(Stop::Cancelled)) => TuneEnd::Cancelled,
+            Err(EarlyStop::Stop(Stop::Broken { rejected })) => TuneEnd::Broken {
                 why: rejected.to_string(),
             },
         }
@@ -156,12 +163,12 @@ impl<E: Evaluator> Run<'_, E> {
 
     fn search(
         &mut self,
-        ask: &Tune,
+        ask: &TuneRequest,
         space: &Space,
         order: Vec<usize>,
         rounds: &[(usize, u32)],
         repeats: u32,
-    ) -> Result<(), Early> {
+    ) -> Result<(), EarlyStop> {
         let recorded = self.tuned.recorded;
         self.tuned.baseline = match &ask.known_baseline {
             Some(known) => known.clone(),
@@ -169,9 +176,9 @@ impl<E: Evaluator> Run<'_, E> {
                 Ok(measured) => measured,
                 Err(stop) => {
                     if let Stop::Broken { rejected } = &stop {
-                        self.tuned.baseline = Measured::rejected(rejected.clone());
+                        self.tuned.baseline = Measurement::from_rejection(rejected.clone());
                     }
-                    return Err(Early::Stop(stop));
+                    return Err(EarlyStop::Stop(stop));
                 }
             },
         };
@@ -180,7 +187,8 @@ impl<E: Evaluator> Run<'_, E> {
         if self.tuned.baseline.rejected.is_some() {
             return Ok(());
         }
-        self.evaluator.told(Sofar::Begun(Box::new(self.tuned.clone())));
+        self.evaluator
+            .report_progress(TuneProgress::Begun(Box::new(self.tuned.clone())));
         let mut left = order;
         let mut before = 0;
         for (count, upto) in rounds {
@@ -191,19 +199,19 @@ impl<E: Evaluator> Run<'_, E> {
                 self.advance(u64::from(upto - before))?;
             }
             before = *upto;
-            left = self.ranked(space, &left, *upto);
+            left = self.rank_candidates(space, &left, *upto);
         }
         match self.evaluator.measure(&recorded, repeats) {
             Ok(measured) => self.tuned.baseline_again = Some(measured),
             // All that was asked for is there.
             Err(Stop::Broken { .. }) => {}
-            Err(stop) => return Err(Early::Stop(stop)),
+            Err(stop) => return Err(EarlyStop::Stop(stop)),
         }
         self.advance(u64::from(repeats))
     }
 
     /// Those that count, the fastest of them by their first times first.
-    fn ranked(&self, space: &Space, of: &[usize], upto: u32) -> Vec<usize> {
+    fn rank_candidates(&self, space: &Space, of: &[usize], upto: u32) -> Vec<usize> {
         let median = |n: &usize| {
             let place = self.places.get(space.points.get(*n)?)?;
             self.tuned.points.get(*place)?.measured.median_of(upto)
@@ -214,7 +222,7 @@ impl<E: Evaluator> Run<'_, E> {
     }
 
     /// Sees to it that a point has so many times, or does not count.
-    fn ensure(&mut self, point: &Point, upto: u32) -> Result<(), Early> {
+    fn ensure(&mut self, point: &Point, upto: u32) -> Result<(), EarlyStop> {
         let place = match self.places.get(point) {
             Some(place) => *place,
             None => {
@@ -223,11 +231,11 @@ impl<E: Evaluator> Run<'_, E> {
                 } else if *point == self.tuned.recorded {
                     self.tuned.baseline.clone()
                 } else {
-                    Measured::default()
+                    Measurement::default()
                 };
                 let place = self.tuned.points.len();
                 self.places.insert(*point, place);
-                self.tuned.points.push(Tried {
+                self.tuned.points.push(PointResult {
                     point: *point,
                     measured,
                 });
@@ -247,15 +255,16 @@ impl<E: Evaluator> Run<'_, E> {
                 self.tuned.points.pop();
                 self.places.remove(point);
             }
-            return Err(Early::TimeOver);
+            return Err(EarlyStop::TimeOver);
         }
-        self.evaluator.told(Sofar::Next(*point));
+        self.evaluator.report_progress(TuneProgress::Next(*point));
         match self.evaluator.measure(point, upto - have) {
             Ok(more) => {
                 tried.measured.times.extend(more.times);
                 tried.measured.resources = more.resources.or(tried.measured.resources);
                 tried.measured.rejected = more.rejected;
-                self.evaluator.told(Sofar::Tried(Box::new(tried.clone())));
+                self.evaluator
+                    .report_progress(TuneProgress::Tried(Box::new(tried.clone())));
                 Ok(())
             }
             Err(stop) => {
@@ -267,13 +276,13 @@ impl<E: Evaluator> Run<'_, E> {
                     }
                     Stop::Cancelled => {}
                 }
-                Err(Early::Stop(stop))
+                Err(EarlyStop::Stop(stop))
             }
         }
     }
 
-    fn advance(&self, by: u64) -> Result<(), Early> {
-        self.progress.advance(by).map_err(|_| Early::Stop(Stop::Cancelled))
+    fn advance(&self, by: u64) -> Result<(), EarlyStop> {
+        self.progress.advance(by).map_err(|_| EarlyStop::Stop(Stop::Cancelled))
     }
 }
 

@@ -1,23 +1,23 @@
 //! The points that lists of values make.
 
-use super::ask::{Axes, Tune};
 use super::error::TuneError;
 use super::point::{Bounds, Cache, Point};
+use super::request::{Axes, TuneRequest};
 use trace_core::recording::LaunchRow;
 
-/// Most points that are looked at.
-pub const MOST_POINTS: u64 = 1 << 18;
-/// Most threads of a block, in all and by dimension, on every device so far.
-const MOST_THREADS: u64 = 1024;
-const MOST_BLOCK: [u32; 3] = [1024, 1024, 64];
-/// Most blocks by dimension.
-const MOST_GRID: [u32; 3] = [0x7fff_ffff, 65_535, 65_535];
-/// Most registers of a thread.
-const MOST_REGISTERS: u32 = 255;
+/// Maximum number of points that are looked at.
+pub const MAX_POINTS: u64 = 1 << 18;
+/// Maximum number of threads of a block, in all and by dimension, on every device so far.
+const MAX_THREADS: u64 = 1024;
+const MAX_BLOCK: [u32; 3] = [1024, 1024, 64];
+/// Maximum number of blocks by dimension.
+const MAX_GRID: [u32; 3] = [0x7fff_ffff, 65_535, 65_535];
+/// Maximum number of registers of a thread.
+const MAX_REGISTERS: u32 = 255;
 
 /// A launch as it was recorded, as far as points depend on it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Recorded {
+pub struct RecordedLaunch {
     /// Blocks by dimension.
     pub grid: [u32; 3],
     /// Threads a block by dimension.
@@ -26,7 +26,7 @@ pub struct Recorded {
     pub shared: u32,
 }
 
-impl From<&LaunchRow> for Recorded {
+impl From<&LaunchRow> for RecordedLaunch {
     fn from(row: &LaunchRow) -> Self {
         Self {
             grid: row.grid,
@@ -36,7 +36,7 @@ impl From<&LaunchRow> for Recorded {
     }
 }
 
-impl Recorded {
+impl RecordedLaunch {
     /// The launch as a point.
     #[must_use]
     pub fn point(&self) -> Point {
@@ -48,14 +48,14 @@ impl Recorded {
         }
     }
 
-    /// Values that are tried where a person names none: blocks of 32 threads to as many as the function takes, powers of
-    /// two in x, and a grid that covers what was recorded.
+    /// Values that are tried where a person names none: blocks of 32 threads to as many as the function takes, powers
+    /// of two in x, and a grid that covers what was recorded.
     #[must_use]
-    pub fn usual(&self, most_threads: u32) -> Axes {
+    pub fn default_axes(&self, most_threads: u32) -> Axes {
         let beside = u64::from(self.block[1].max(1)) * u64::from(self.block[2].max(1));
         let most = match most_threads {
-            0 => MOST_THREADS,
-            n => u64::from(n).min(MOST_THREADS),
+            0 => MAX_THREADS,
+            n => u64::from(n).min(MAX_THREADS),
         };
         let of = |threads: &u32| {
             let n = u64::from(*threads) * beside;
@@ -87,8 +87,8 @@ impl Space {
     /// The points that the lists of a request make of a recorded launch.
     ///
     /// # Errors
-    /// When a value cannot be, there are more than [`MOST_POINTS`], or none.
-    pub fn of(tune: &Tune, recorded: &Recorded) -> Result<Self, TuneError> {
+    /// When a value cannot be, there are more than [`MAX_POINTS`], or none.
+    pub fn new(tune: &TuneRequest, recorded: &RecordedLaunch) -> Result<Self, TuneError> {
         let axes = &tune.axes;
         check(axes)?;
         let listed = |values: &[u32], else_: u32| distinct(values).unwrap_or_else(|| vec![else_]);
@@ -109,10 +109,10 @@ impl Space {
             .chain(grid.iter().map(|g| g.as_ref().map_or(1, Vec::len)))
             .chain([shared.len(), modules.len(), cache.len(), registers.len(), bounds.len()]);
         let count = lengths.fold(1u64, |n, l| n.saturating_mul(l as u64));
-        if count > MOST_POINTS {
+        if count > MAX_POINTS {
             return Err(TuneError::TooMany {
                 points: count,
-                most: MOST_POINTS,
+                most: MAX_POINTS,
             });
         }
         let mut space = Self::default();
@@ -172,7 +172,7 @@ fn covering(grid: u32, recorded: u32, block: u32) -> u32 {
 /// Whether some device launches it.
 fn launches(p: &Point) -> bool {
     let within = |d: &[u32; 3], most: &[u32; 3]| d.iter().zip(most).all(|(n, most)| (1..=*most).contains(n));
-    within(&p.block, &MOST_BLOCK) && within(&p.grid, &MOST_GRID) && p.threads() <= MOST_THREADS
+    within(&p.block, &MAX_BLOCK) && within(&p.grid, &MAX_GRID) && p.threads() <= MAX_THREADS
 }
 
 /// Values that no compiler takes, and lists that are longer than all points.
@@ -184,20 +184,20 @@ fn check(axes: &Axes) -> Result<(), TuneError> {
         axes.bounds.len(),
     ];
     let lists = axes.block.iter().chain(&axes.grid).map(Vec::len).chain(lists);
-    if let Some(long) = lists.map(|l| l as u64).find(|l| *l > MOST_POINTS) {
+    if let Some(long) = lists.map(|l| l as u64).find(|l| *l > MAX_POINTS) {
         return Err(TuneError::TooMany {
             points: long,
-            most: MOST_POINTS,
+            most: MAX_POINTS,
         });
     }
-    if let Some(n) = axes.max_registers.iter().find(|n| **n > MOST_REGISTERS) {
+    if let Some(n) = axes.max_registers.iter().find(|n| **n > MAX_REGISTERS) {
         return Err(TuneError::Value {
             what: "a limit of registers of",
             value: u64::from(*n),
             why: "a thread has 1 to 255, and 0 leaves it as the code has it",
         });
     }
-    if let Some(b) = axes.bounds.iter().find(|b| u64::from(b.max_threads) > MOST_THREADS) {
+    if let Some(b) = axes.bounds.iter().find(|b| u64::from(b.max_threads) > MAX_THREADS) {
         return Err(TuneError::Value {
             what: "a launch bound of",
             value: u64::from(b.max_threads),
@@ -244,18 +244,18 @@ impl Digits {
 mod tests {
     use super::*;
 
-    const RECORDED: Recorded = Recorded {
+    const RECORDED: RecordedLaunch = RecordedLaunch {
         grid: [1000, 2, 1],
         block: [256, 1, 1],
         shared: 64,
     };
 
     fn of(axes: Axes) -> Result<Space, TuneError> {
-        let tune = Tune {
+        let tune = TuneRequest {
             axes,
-            ..Tune::default()
+            ..TuneRequest::default()
         };
-        Space::of(&tune, &RECORDED)
+        Space::new(&tune, &RECORDED)
     }
 
     #[test]
@@ -315,12 +315,12 @@ mod tests {
             ],
             ..Axes::default()
         };
-        let tune = Tune {
+        let tune = TuneRequest {
             axes,
             modules: vec![Default::default(); 2],
-            ..Tune::default()
+            ..TuneRequest::default()
         };
-        let space = Space::of(&tune, &RECORDED).unwrap();
+        let space = Space::new(&tune, &RECORDED).unwrap();
         assert_eq!(space.points.len(), 2 * 2 * 3 * 2 * 2);
         let mut distinct = space.points.clone();
         distinct.sort_unstable();
@@ -364,11 +364,11 @@ mod tests {
     #[test]
     fn usual_values_keep_the_shape_of_the_block_and_the_function_s_limit() {
         let block = |recorded: [u32; 3], most| {
-            let r = Recorded {
+            let r = RecordedLaunch {
                 block: recorded,
                 ..RECORDED
             };
-            r.usual(most).block[0].clone()
+            r.default_axes(most).block[0].clone()
         };
         assert_eq!(block([256, 1, 1], 1024), [32, 64, 128, 256, 512, 1024]);
         assert_eq!(block([100, 1, 1], 256), [32, 64, 100, 128, 256]);

@@ -24,7 +24,7 @@ pub struct Spread {
 impl Spread {
     /// The statistics; `None` for no times.
     #[must_use]
-    pub fn of(times: &[u64]) -> Option<Self> {
+    pub fn from_times(times: &[u64]) -> Option<Self> {
         let mut sorted = times.to_vec();
         let middle = median(&mut sorted)?;
         let (min, max) = (*sorted.first()?, *sorted.last()?);
@@ -74,20 +74,20 @@ mod tests {
 
     #[test]
     fn the_middle_and_the_distances_from_it() {
-        let s = Spread::of(&[40, 10, 20, 1000, 30]).unwrap();
+        let s = Spread::from_times(&[40, 10, 20, 1000, 30]).unwrap();
         assert_eq!((s.count, s.median, s.min, s.max, s.mad), (5, 30, 10, 1000, 10));
         assert_eq!(s.mean, 220.0);
         assert!((s.stdev - 436.177).abs() < 0.01, "{}", s.stdev);
-        let two = Spread::of(&[u64::MAX, u64::MAX - 3]).unwrap();
+        let two = Spread::from_times(&[u64::MAX, u64::MAX - 3]).unwrap();
         assert_eq!(two.median, u64::MAX - 2, "no sum that does not fit");
-        let one = Spread::of(&[7]).unwrap();
+        let one = Spread::from_times(&[7]).unwrap();
         assert_eq!((one.median, one.stdev, one.mad), (7, 0.0, 0));
-        assert_eq!(Spread::of(&[]), None);
+        assert_eq!(Spread::from_times(&[]), None);
     }
 
     #[test]
     fn a_difference_is_held_against_both_spreads() {
-        let of = |times: &[u64]| Spread::of(times).unwrap();
+        let of = |times: &[u64]| Spread::from_times(times).unwrap();
         assert!(of(&[100, 110, 120]).is_within(&of(&[105, 125, 115])));
         assert!(!of(&[100, 101, 102]).is_within(&of(&[110, 111, 112])));
         assert!(

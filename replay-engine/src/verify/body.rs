@@ -3,13 +3,13 @@
 mod changes;
 mod writes;
 
-use super::doing::Doing;
-use super::limits::{MOST_EVENTS, budget};
-use super::tables::Reach;
+use super::activity::DeviceActivity;
+use super::limits::{MAX_EVENTS, budget_exceeded};
+use super::tables::ReachableFrames;
 use super::work::Work;
 use super::{Reason, Refusal, Verified, refuse};
 use crate::device::space;
-use crate::plan::{Plan, PlanMemory, ReadClasses, RewriteKind, Untouched};
+use crate::plan::{Plan, PlanMemory, ReadClasses, RewriteKind, UnwrittenRegisters};
 use replay_core::{Action, Actions, ReadClass, width_mask};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use trace_core::recording::{InterruptLine, Page};
@@ -24,15 +24,15 @@ struct Walker<'a> {
     memory: PlanMemory<'a>,
     /// Images that changes of memory take bytes from.
     images: Vec<&'a Page>,
-    reach: Reach,
+    reach: ReachableFrames,
     work: &'a Work<'a>,
     written: HashMap<u32, u64>,
     /// Root registers as written, whatever was reset since, and how many writes of halves wait for their pair to be
     /// put to use.
     roots: HashMap<u32, u64>,
     waiting_roots: BTreeMap<Option<u8>, (&'a Register, u64)>,
-    untouched: Untouched,
-    doing: Doing,
+    untouched: UnwrittenRegisters,
+    doing: DeviceActivity,
     /// Number and event of the action at hand.
     at: (u64, u32),
     /// The low half, or the only part, of each register with a role, by role and number of its block.
@@ -71,7 +71,7 @@ pub(super) fn each_action(
         take(at, &action)?;
         count += 1;
         if count > most {
-            return refuse(4, place(), budget("actions of the body", count, most));
+            return refuse(4, place(), budget_exceeded("actions of the body", count, most));
         }
     }
     Ok(count)
@@ -95,7 +95,7 @@ pub fn check<'a>(
     map: &'a RegisterMap,
     memory: PlanMemory<'a>,
     images: Vec<&'a Page>,
-    reach: Reach,
+    reach: ReachableFrames,
     work: &'a Work<'a>,
     verified: &mut Verified,
 ) -> Result<PlanMemory<'a>, Refusal> {
@@ -109,8 +109,8 @@ pub fn check<'a>(
         written: HashMap::new(),
         roots: HashMap::new(),
         waiting_roots: BTreeMap::new(),
-        untouched: Untouched::default(),
-        doing: Doing::default(),
+        untouched: UnwrittenRegisters::default(),
+        doing: DeviceActivity::default(),
         at: (0, 0),
         roles: HashMap::new(),
         rewrites: BTreeMap::new(),
@@ -269,7 +269,7 @@ impl<'a> Walker<'a> {
                 self.nothing_cleared()?;
                 match self.register(space, offset, width)? {
                     Some(r) if r.replay.read == ReadRule::Until && mask == width_mask(width) => {
-                        self.doing.until(r, expected, mask);
+                        self.doing.poll(r, expected, mask);
                     }
                     r => return self.widened(r, offset, format!("until with mask {mask:#x}")),
                 }
@@ -313,7 +313,7 @@ impl<'a> Walker<'a> {
                 if self.pauses_ns > self.plan.budgets.time_ns {
                     return self.refuse(
                         4,
-                        budget("nanoseconds of pauses", self.pauses_ns, self.plan.budgets.time_ns),
+                        budget_exceeded("nanoseconds of pauses", self.pauses_ns, self.plan.budgets.time_ns),
                     );
                 }
                 Ok(())
@@ -324,8 +324,8 @@ impl<'a> Walker<'a> {
     /// Counts what becomes an event of the outcome.
     fn event(&mut self) -> Result<(), Refusal> {
         self.events += 1;
-        if self.events > MOST_EVENTS {
-            return self.refuse(4, budget("events of the outcome", self.events, MOST_EVENTS));
+        if self.events > MAX_EVENTS {
+            return self.refuse(4, budget_exceeded("events of the outcome", self.events, MAX_EVENTS));
         }
         Ok(())
     }
@@ -461,14 +461,14 @@ impl<'a> Walker<'a> {
             ),
         ];
         for (what, said, found) in pairs {
-            same(what, said, found)?;
+            check_count(what, said, found)?;
         }
         Ok(())
     }
 }
 
 /// Rule 5: the body has as many of something as the plan says.
-pub(super) fn same(what: &str, said: u64, found: u64) -> Result<(), Refusal> {
+pub(super) fn check_count(what: &str, said: u64, found: u64) -> Result<(), Refusal> {
     if said == found {
         return Ok(());
     }

@@ -1,10 +1,12 @@
 //! The rules for a device that masters the bus: what it is told lies in the plan's own pages, and nothing changes under
 //! it.
 
-use super::limits::{MOST_CHANGED, budget};
+use super::limits::{MAX_CHANGED, budget_exceeded};
 use super::work::Work;
 use super::{Reason, Refusal, refuse};
-use crate::plan::{Bus, Effect, Ground, PageSource, Plan, PlanMemory, Polled, Touch, Trouble, within};
+use crate::plan::{
+    Bus, BusError, DeviceMemory, Effect, PageSource, Plan, PlanMemory, PollEnd, RegisterAccess, is_within,
+};
 use replay_core::Action;
 use trace_core::PAGE_SIZE;
 use trace_core::recording::Page;
@@ -14,7 +16,7 @@ use trace_core::registers::RegisterMap;
 const STEP_BYTES: u64 = 64;
 
 /// A device and the plan's memory, followed along the body.
-pub(super) struct Master<'a> {
+pub(super) struct BusMasterCheck<'a> {
     plan: &'a Plan,
     bus: Bus<'a>,
     memory: PlanMemory<'a>,
@@ -23,13 +25,13 @@ pub(super) struct Master<'a> {
 }
 
 /// The plan's used pages as the device may reach them.
-struct Own<'w, 'a> {
+struct ReachableMemory<'w, 'a> {
     plan: &'a Plan,
     memory: &'w PlanMemory<'a>,
     work: &'a Work<'a>,
 }
 
-impl Ground for Own<'_, '_> {
+impl DeviceMemory for ReachableMemory<'_, '_> {
     fn page(&self, frame: u64) -> Option<&Page> {
         self.memory.page(frame)
     }
@@ -37,7 +39,7 @@ impl Ground for Own<'_, '_> {
     fn holds(&self, at: u64, bytes: u64) -> bool {
         let base = self.plan.arena.base.0;
         let size = self.plan.used_pages.saturating_mul(PAGE_SIZE as u64);
-        within(&(base..base.saturating_add(size)), at, bytes)
+        is_within(&(base..base.saturating_add(size)), at, bytes)
     }
 
     fn spend(&self, steps: u64) -> bool {
@@ -45,25 +47,25 @@ impl Ground for Own<'_, '_> {
     }
 }
 
-fn told(Trouble(why): Trouble) -> Reason {
+fn to_reason(BusError(why): BusError) -> Reason {
     Reason::BusMastering { why }
 }
 
-impl<'a> Master<'a> {
+impl<'a> BusMasterCheck<'a> {
     /// What such a plan brings is there: images, an engine that the map knows, outputs and effects in its own pages.
-    pub fn of(
+    pub fn new(
         plan: &'a Plan,
         pages: &'a dyn PageSource,
         map: &'a RegisterMap,
         work: &'a Work<'a>,
     ) -> Result<Self, Refusal> {
-        let bus = Bus::of(map).or_else(|t| refuse(2, "envelope", told(t)))?;
+        let bus = Bus::new(map).or_else(|t| refuse(2, "envelope", to_reason(t)))?;
         if !plan.allowed.is_empty() {
             let why = "a register that the map does not know may carry an address, and ranges of such are allowed";
-            return refuse(2, "envelope", told(Trouble(why.to_owned())));
+            return refuse(2, "envelope", to_reason(BusError(why.to_owned())));
         }
         super::images(plan, pages, work)?;
-        let memory = PlanMemory::of(plan, pages).map_err(|m| Refusal {
+        let memory = PlanMemory::from_plan(plan, pages).map_err(|m| Refusal {
             rule: 2,
             place: format!("page {:#x}", m.frame),
             reason: Reason::PageMissing {
@@ -88,8 +90,8 @@ impl<'a> Master<'a> {
         Ok(new)
     }
 
-    fn own(&self) -> Own<'_, 'a> {
-        Own {
+    fn reachable_memory(&self) -> ReachableMemory<'_, 'a> {
+        ReachableMemory {
             plan: self.plan,
             memory: &self.memory,
             work: self.work,
@@ -100,7 +102,7 @@ impl<'a> Master<'a> {
     fn outputs(&self) -> Result<(), Refusal> {
         let plan = self.plan;
         for o in &plan.outputs {
-            if o.bytes == 0 || !self.own().holds(o.va.0, o.bytes) {
+            if o.bytes == 0 || !self.reachable_memory().holds(o.va.0, o.bytes) {
                 let reason = Reason::OutputUnmapped {
                     name: o.name.clone(),
                     va: o.va.0,
@@ -114,7 +116,7 @@ impl<'a> Master<'a> {
         for (i, e) in plan.expectations.iter().enumerate() {
             if let Effect::Memory { offset, bytes, .. } = e.effect {
                 let at = plan.arena.base.0.checked_add(offset);
-                if bytes == 0 || !at.is_some_and(|at| self.own().holds(at, bytes)) {
+                if bytes == 0 || !at.is_some_and(|at| self.reachable_memory().holds(at, bytes)) {
                     let reason = Reason::MemoryOutside { offset, bytes };
                     return refuse(6, format!("expectation {i}"), reason);
                 }
@@ -124,13 +126,13 @@ impl<'a> Master<'a> {
     }
 
     /// A write of registers.
-    pub fn write(&mut self, touch: &Touch<'_>, value: u64) -> Result<(), Reason> {
-        let own = Own {
+    pub fn write(&mut self, touch: &RegisterAccess<'_>, value: u64) -> Result<(), Reason> {
+        let own = ReachableMemory {
             plan: self.plan,
             memory: &self.memory,
             work: self.work,
         };
-        self.bus.write(touch, value, &own).map(|_| ()).map_err(told)
+        self.bus.write(touch, value, &own).map(|_| ()).map_err(to_reason)
     }
 
     /// A change of memory by the CPU.
@@ -151,59 +153,63 @@ impl<'a> Master<'a> {
         let outside = Reason::ChangeOutside { offset, bytes };
         let end = (offset % PAGE_SIZE as u64).saturating_add(bytes.into());
         let at = self.plan.arena.base.0.checked_add(offset);
-        let Some(at) = at.filter(|at| self.own().holds(*at, bytes.into())) else {
+        let Some(at) = at.filter(|at| self.reachable_memory().holds(*at, bytes.into())) else {
             return Err(outside);
         };
         if bytes == 0 || end > PAGE_SIZE as u64 || !offset.is_multiple_of(width.max(1)) {
             return Err(outside);
         }
         self.work.spend(self.bus.steps() + u64::from(bytes) / STEP_BYTES)?;
-        self.bus.may_change(at, bytes.into()).map_err(told)?;
-        if !self.memory.carry_out(action, &self.images) {
+        self.bus.may_change(at, bytes.into()).map_err(to_reason)?;
+        if !self.memory.apply(action, &self.images) {
             return Err(outside);
         }
         let changed = self.memory.changed_frames() as u64;
-        if changed > MOST_CHANGED {
-            return Err(budget("frames that are changed in part", changed, MOST_CHANGED));
+        if changed > MAX_CHANGED {
+            return Err(budget_exceeded("frames that are changed in part", changed, MAX_CHANGED));
         }
-        let own = Own {
+        let own = ReachableMemory {
             plan: self.plan,
             memory: &self.memory,
             work: self.work,
         };
-        self.bus.changed(at, bytes.into(), &own).map(|_| ()).map_err(told)
+        self.bus.changed(at, bytes.into(), &own).map(|_| ()).map_err(to_reason)
     }
 
     /// A poll of a register ends on a value, or the run does.
-    pub fn polled(&mut self, offset: u64, mask: u64, expected: u64) {
+    pub fn observe_poll(&mut self, offset: u64, mask: u64, expected: u64) {
         if let Ok(offset) = u32::try_from(offset) {
-            self.bus.polled(Polled::Register { offset, mask, expected });
+            self.bus.observe_poll(PollEnd::Register { offset, mask, expected });
         }
     }
 
     /// A poll of the plan's memory: only of what tells that the device is done.
-    pub fn polled_memory(&mut self, offset: u64, width: u8, mask: u64, expected: u64) -> Result<(), Reason> {
+    pub fn observe_memory_poll(&mut self, offset: u64, width: u8, mask: u64, expected: u64) -> Result<(), Reason> {
         let at = self.plan.arena.base.0.saturating_add(offset);
-        let polled = Polled::Memory {
+        let polled = PollEnd::Memory {
             at,
             width,
             mask,
             expected,
         };
-        if self.bus.polled(polled) {
+        if self.bus.observe_poll(polled) {
             return Ok(());
         }
-        Err(told(Trouble(format!(
+        Err(to_reason(BusError(format!(
             "the plan waits for {expected:#x} at {offset:#x} of the arena, which does not tell that the device is done"
         ))))
     }
 
     /// What the device was told to do it has done by the end: the pages are taken away then, and another plan comes.
     pub fn finish(self, actions: u64) -> Result<(), Refusal> {
-        if !self.bus.busy() {
+        if !self.bus.is_busy() {
             return Ok(());
         }
         let why = "the device may still be at work when the plan ends; the plan must wait until it is known to be done";
-        refuse(2, format!("behind action {actions}"), told(Trouble(why.to_owned())))
+        refuse(
+            2,
+            format!("behind action {actions}"),
+            to_reason(BusError(why.to_owned())),
+        )
     }
 }

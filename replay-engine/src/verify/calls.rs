@@ -1,24 +1,24 @@
 //! Plans of calls: what they name is there, in the sizes that they say. What kernels do is not looked at: the device's
 //! driver keeps a process from memory that is not its own, and the run is bounded by time.
 
-use super::{MOST, Reason, Refusal, Verified, refuse};
+use super::{MAX_BUDGETS, Reason, Refusal, Verified, refuse};
 use crate::device::DeviceInfo;
 use crate::device::cuda::Script;
-use crate::plan::calls::outline;
+use crate::memory_trace::MemoryTraceRequest;
+use crate::plan::calls::outline_recording;
 use crate::plan::{PLAN_VERSION, Plan};
-use crate::watch::Watch;
 use std::collections::BTreeSet;
 use trace_core::PAGE_SIZE;
 use trace_core::recording::CallModule;
 
-/// Most streams, modules and functions of a plan.
-const MOST_LISTED: u64 = 1 << 20;
-/// Most outputs.
-const MOST_OUTPUTS: u64 = 1 << 20;
-/// Most bytes of all outputs together: what a connection carries of one outcome.
-const MOST_OUTPUT_BYTES: u64 = 4 << 30;
-/// Most pages that may be mapped in all: 256 GiB.
-const MOST_MAPPED: u64 = 1 << 26;
+/// Maximum number of streams, modules and functions of a plan.
+const MAX_LISTED: u64 = 1 << 20;
+/// Maximum number of outputs.
+const MAX_OUTPUTS: u64 = 1 << 20;
+/// Maximum number of bytes of all outputs together: what a connection carries of one outcome.
+const MAX_OUTPUT_BYTES: u64 = 4 << 30;
+/// Maximum number of pages that may be mapped in all: 256 GiB.
+const MAX_MAPPED: u64 = 1 << 26;
 
 fn no<T>(rule: u8, place: &str, why: impl Into<String>) -> Result<T, Refusal> {
     refuse(rule, place, Reason::Calls { why: why.into() })
@@ -58,11 +58,11 @@ pub(super) fn check(plan: &Plan, target: &DeviceInfo) -> Result<Verified, Refusa
         return no(0, "envelope", "a plan of calls has nothing of registers");
     }
     let listed = calls.facts.streams.len() + calls.facts.modules.len() + calls.facts.functions.len();
-    budget("lists", listed as u64, MOST_LISTED)?;
-    budget("outputs", plan.outputs.len() as u64, MOST_OUTPUTS)?;
-    budget("nanoseconds", plan.budgets.time_ns, MOST.time_ns)?;
-    budget("pages", plan.budgets.pages, MOST_MAPPED)?;
-    let told = match outline(plan) {
+    budget("lists", listed as u64, MAX_LISTED)?;
+    budget("outputs", plan.outputs.len() as u64, MAX_OUTPUTS)?;
+    budget("nanoseconds", plan.budgets.time_ns, MAX_BUDGETS.time_ns)?;
+    budget("pages", plan.budgets.pages, MAX_MAPPED)?;
+    let told = match outline_recording(plan) {
         Ok(told) => told,
         Err(e) => return no(0, "body", e.to_string()),
     };
@@ -91,9 +91,10 @@ pub(super) fn check(plan: &Plan, target: &DeviceInfo) -> Result<Verified, Refusa
         return no(2, "images", "an image is named twice");
     }
     let bytes = outputs(plan, &script)?;
-    // A tuning brings nothing back: what is behind the launch is held against there. Who watches brings back what was seen.
+    // A tuning brings nothing back: what is behind the launch is held against there. Who watches brings back what was
+    // seen.
     if calls.tune.is_none() && calls.watch.is_none() {
-        budget("bytes of outputs", bytes, MOST_OUTPUT_BYTES)?;
+        budget("bytes of outputs", bytes, MAX_OUTPUT_BYTES)?;
     }
     if let Some(tune) = &calls.tune
         && !script.steps.iter().any(|(e, s)| *e == tune.event && s.is_launch())
@@ -103,7 +104,7 @@ pub(super) fn check(plan: &Plan, target: &DeviceInfo) -> Result<Verified, Refusa
     if calls.tune.is_some() && calls.watch.is_some() {
         return no(0, "watching", "a launch is tuned, or memory is watched, not both");
     }
-    if let Some(why) = calls.watch.as_ref().and_then(Watch::wrong) {
+    if let Some(why) = calls.watch.as_ref().and_then(MemoryTraceRequest::find_error) {
         return no(0, "watching", why);
     }
     let launches = script.launches();
@@ -123,7 +124,7 @@ pub(super) fn check(plan: &Plan, target: &DeviceInfo) -> Result<Verified, Refusa
 
 fn budget(what: &str, needed: u64, most: u64) -> Result<(), Refusal> {
     if needed > most {
-        return refuse(4, "budgets", super::limits::budget(what, needed, most));
+        return refuse(4, "budgets", super::limits::budget_exceeded(what, needed, most));
     }
     Ok(())
 }

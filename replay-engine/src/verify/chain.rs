@@ -11,7 +11,7 @@ use trace_core::{GpuVa, PhysAddr};
 const ALIGN: u64 = 64;
 
 /// A chain that is mapped and ends.
-pub(super) struct Followed {
+pub(super) struct ChainHeaders {
     /// Where its headers lie, in chain order. No header crosses a page: it is half as large as it is aligned.
     pub headers: Vec<PhysAddr>,
     /// Headers that no driver would write; what the hardware does at one is not known, so they were read as if they
@@ -27,9 +27,9 @@ pub(super) fn follow<M: PlanPages>(
     gpu: &PlanGpuMemory<'_, M>,
     head: GpuVa,
     work: &Work<'_>,
-) -> Result<Followed, Reason> {
+) -> Result<ChainHeaders, Reason> {
     let mut seen = HashSet::new();
-    let mut followed = Followed {
+    let mut followed = ChainHeaders {
         headers: Vec::new(),
         undecoded: 0,
     };

@@ -5,7 +5,7 @@ use crate::plan::{Budgets, Plan};
 use trace_core::registers::RegisterMap;
 
 /// The largest budgets that are accepted; no plan may give itself more.
-pub const MOST: Budgets = Budgets {
+pub const MAX_BUDGETS: Budgets = Budgets {
     actions: 1_000_000_000,
     pages: 1 << 22,
     time_ns: 3_600_000_000_000,
@@ -14,23 +14,23 @@ pub const MOST: Budgets = Budgets {
 };
 /// Job slots that a GPU can have.
 const SLOTS: u8 = 16;
-/// Most translations of a plan.
-pub const MOST_SPACES: u64 = 64;
-/// Most ranges that a person can allow.
-pub const MOST_ALLOWED: u64 = 64;
-/// Most outputs.
-pub const MOST_OUTPUTS: u64 = 1024;
-/// Most bytes of all outputs together.
-pub const MOST_OUTPUT_BYTES: u64 = 1 << 30;
-/// Most register accesses and waits of the body: each is an event of the outcome.
-pub const MOST_EVENTS: u64 = 1 << 24;
-/// Most frames with content that are changed in part, by the CPU or for cleared status words; the check keeps a copy of
-/// each.
-pub const MOST_CHANGED: u64 = 1 << 16;
-/// Most images that changes of memory take bytes from.
-pub const MOST_IMAGES: u64 = 1 << 20;
+/// Maximum number of translations of a plan.
+pub const MAX_SPACES: u64 = 64;
+/// Maximum number of ranges that a person can allow.
+pub const MAX_ALLOWED: u64 = 64;
+/// Maximum number of outputs.
+pub const MAX_OUTPUTS: u64 = 1024;
+/// Maximum number of bytes of all outputs together.
+pub const MAX_OUTPUT_BYTES: u64 = 1 << 30;
+/// Maximum number of register accesses and waits of the body: each is an event of the outcome.
+pub const MAX_EVENTS: u64 = 1 << 24;
+/// Maximum number of frames with content that are changed in part, by the CPU or for cleared status words; the check
+/// keeps a copy of each.
+pub const MAX_CHANGED: u64 = 1 << 16;
+/// Maximum number of images that changes of memory take bytes from.
+pub const MAX_IMAGES: u64 = 1 << 20;
 
-pub(super) fn budget(what: &str, needed: u64, budget: u64) -> Reason {
+pub(super) fn budget_exceeded(what: &str, needed: u64, budget: u64) -> Reason {
     Reason::Budget {
         what: what.to_owned(),
         needed,
@@ -41,25 +41,29 @@ pub(super) fn budget(what: &str, needed: u64, budget: u64) -> Reason {
 fn within(place: &str, limits: &[(&str, u64, u64)]) -> Result<(), Refusal> {
     for (what, needed, most) in limits {
         if needed > most {
-            return refuse(4, place, budget(what, *needed, *most));
+            return refuse(4, place, budget_exceeded(what, *needed, *most));
         }
     }
     Ok(())
 }
 
 /// Budgets and counts of the envelope.
-pub(super) fn envelope(plan: &Plan) -> Result<(), Refusal> {
+pub(super) fn check_envelope(plan: &Plan) -> Result<(), Refusal> {
     let b = &plan.budgets;
     let slots = plan.jobs.iter().map(|j| u64::from(j.slot) + 1).max().unwrap_or(0);
     within(
         "budgets",
         &[
             ("job slots", slots, u64::from(SLOTS)),
-            ("actions", b.actions, MOST.actions),
-            ("pages", b.pages, MOST.pages),
-            ("nanoseconds", b.time_ns, MOST.time_ns),
-            ("nanoseconds of one interrupt wait", b.interrupt_ns, MOST.interrupt_ns),
-            ("nanoseconds of one poll", b.poll_ns, MOST.poll_ns),
+            ("actions", b.actions, MAX_BUDGETS.actions),
+            ("pages", b.pages, MAX_BUDGETS.pages),
+            ("nanoseconds", b.time_ns, MAX_BUDGETS.time_ns),
+            (
+                "nanoseconds of one interrupt wait",
+                b.interrupt_ns,
+                MAX_BUDGETS.interrupt_ns,
+            ),
+            ("nanoseconds of one poll", b.poll_ns, MAX_BUDGETS.poll_ns),
             ("actions of the plan", plan.actions, b.actions),
             ("pages of the plan", plan.used_pages, b.pages),
             ("pages of the device", plan.used_pages, plan.arena.pages),
@@ -69,17 +73,17 @@ pub(super) fn envelope(plan: &Plan) -> Result<(), Refusal> {
     within(
         "envelope",
         &[
-            ("translations", plan.spaces.len() as u64, MOST_SPACES),
-            ("allowed ranges", plan.allowed.len() as u64, MOST_ALLOWED),
-            ("outputs", plan.outputs.len() as u64, MOST_OUTPUTS),
-            ("images", plan.images.len() as u64, MOST_IMAGES),
-            ("bytes of all outputs", bytes, MOST_OUTPUT_BYTES),
+            ("translations", plan.spaces.len() as u64, MAX_SPACES),
+            ("allowed ranges", plan.allowed.len() as u64, MAX_ALLOWED),
+            ("outputs", plan.outputs.len() as u64, MAX_OUTPUTS),
+            ("images", plan.images.len() as u64, MAX_IMAGES),
+            ("bytes of all outputs", bytes, MAX_OUTPUT_BYTES),
         ],
     )
 }
 
 /// Rule 1: no allowed range covers most of the window, nor do all of them together.
-pub(super) fn allowed(plan: &Plan, map: &RegisterMap) -> Result<(), Refusal> {
+pub(super) fn check_allowed_ranges(plan: &Plan, map: &RegisterMap) -> Result<(), Refusal> {
     let most = map.window_bytes() / 4;
     let mut sum = 0u64;
     for (start, end) in &plan.allowed {
@@ -91,7 +95,11 @@ pub(super) fn allowed(plan: &Plan, map: &RegisterMap) -> Result<(), Refusal> {
         }
     }
     if sum > most {
-        return refuse(1, "allowed ranges", budget("bytes of allowed ranges", sum, most));
+        return refuse(
+            1,
+            "allowed ranges",
+            budget_exceeded("bytes of allowed ranges", sum, most),
+        );
     }
     Ok(())
 }

@@ -1,10 +1,10 @@
 //! The six rules that a plan must keep before it may run. Client and agent call the same function.
 
+mod activity;
 mod body;
 mod bus;
 mod calls;
 mod chain;
-mod doing;
 mod limits;
 mod reason;
 mod tables;
@@ -12,10 +12,10 @@ mod windows;
 mod work;
 
 pub use limits::{
-    MOST, MOST_ALLOWED, MOST_CHANGED, MOST_EVENTS, MOST_IMAGES, MOST_OUTPUT_BYTES, MOST_OUTPUTS, MOST_SPACES,
+    MAX_ALLOWED, MAX_BUDGETS, MAX_CHANGED, MAX_EVENTS, MAX_IMAGES, MAX_OUTPUT_BYTES, MAX_OUTPUTS, MAX_SPACES,
 };
 pub use reason::{Reason, Refusal};
-pub use work::{MOST_STEPS, Work};
+pub use work::{MAX_STEPS, Work};
 
 use crate::device::DeviceInfo;
 use crate::plan::{PLAN_VERSION, PageSource, Plan, PlanMemory, RewriteKind};
@@ -56,7 +56,7 @@ fn hex(digest: &Digest) -> String {
 /// # Errors
 /// The first rule that the plan breaks.
 pub fn verify(plan: &Plan, pages: &dyn PageSource, target: &DeviceInfo) -> Result<Verified, Refusal> {
-    verify_within(plan, pages, target, &Work::new(MOST_STEPS, &Progress::new()))
+    verify_within(plan, pages, target, &Work::new(MAX_STEPS, &Progress::new()))
 }
 
 /// [`verify`] with a limit of its own, that somebody else can give up: [`Reason::GivenUp`] then.
@@ -88,7 +88,7 @@ pub fn verify_with(
     target: &DeviceInfo,
     map: &RegisterMap,
 ) -> Result<Verified, Refusal> {
-    judge(plan, pages, target, map, &Work::new(MOST_STEPS, &Progress::new()))
+    judge(plan, pages, target, map, &Work::new(MAX_STEPS, &Progress::new()))
 }
 
 fn judge(
@@ -115,16 +115,16 @@ fn check(
     work: &Work<'_>,
 ) -> Result<Verified, Refusal> {
     fits(plan, target, map)?;
-    limits::envelope(plan)?;
-    limits::allowed(plan, map)?;
-    if windows::is_of(plan) || target.hardware.is_some() {
+    limits::check_envelope(plan)?;
+    limits::check_allowed_ranges(plan, map)?;
+    if windows::is_window_plan(plan) || target.hardware.is_some() {
         let mut verified = Verified::default();
         windows::check(plan, pages, target, map, work, &mut verified)?;
         return Ok(verified);
     }
     expectations(plan)?;
     images(plan, pages, work)?;
-    let memory = PlanMemory::of(plan, pages).map_err(|m| Refusal {
+    let memory = PlanMemory::from_plan(plan, pages).map_err(|m| Refusal {
         rule: 2,
         place: format!("page {:#x}", m.frame),
         reason: Reason::PageMissing { digest: hex(&m.digest) },
@@ -160,7 +160,7 @@ fn fits(plan: &Plan, target: &DeviceInfo, map: &RegisterMap) -> Result<(), Refus
     if plan.arena != target.arena || out_of_reach {
         return refuse(0, "envelope", Reason::OtherArena);
     }
-    if plan.gpu_id != 0 && !map.same_product(plan.gpu_id, target.gpu_id) {
+    if plan.gpu_id != 0 && !map.is_same_product(plan.gpu_id, target.gpu_id) {
         let name = |id| map.gpu_name(id).unwrap_or("unknown").to_owned();
         return refuse(
             0,
@@ -260,5 +260,5 @@ fn outputs(plan: &Plan, memory: &PlanMemory<'_>, work: &Work<'_>) -> Result<(), 
         }
     }
     let named = plan.rewrites.iter().filter(|r| r.kind == RewriteKind::Output).count() as u64;
-    body::same("output rewrites", named, plan.outputs.len() as u64)
+    body::check_count("output rewrites", named, plan.outputs.len() as u64)
 }

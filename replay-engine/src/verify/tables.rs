@@ -13,12 +13,12 @@ use trace_core::recording::MmuFormat;
 use trace_core::{GpuVa, PAGE_SIZE, PhysAddr};
 
 /// Used frames of a plan, a bit each.
-pub(super) struct Frames {
+pub(super) struct FrameSet {
     first: u64,
     bits: Vec<u64>,
 }
 
-impl Frames {
+impl FrameSet {
     /// None of `count` frames from `first` on.
     fn none(first: u64, count: u64) -> Self {
         let words = usize::try_from(count.div_ceil(64)).unwrap_or(0);
@@ -56,13 +56,13 @@ impl Frames {
 ///
 /// Everything that it ever reaches, however tables change while the plan runs: what the MMU keeps of tables that are no
 /// longer can lead nowhere else. So a frame is a table of one kind or data, for the whole plan.
-pub(super) struct Reach {
+pub(super) struct ReachableFrames {
     /// Frames of page tables, of all translations.
     tables: BTreeMap<u64, Kind>,
     /// Frames that the GPU may reach through some translation.
-    mapped: Frames,
+    mapped: FrameSet,
     /// Frames that the GPU may write through some translation.
-    pub writable: Frames,
+    pub writable: FrameSet,
     /// Tables and leaves that were met after the start.
     pub later_tables: u64,
     pub later_leaves: u64,
@@ -83,7 +83,7 @@ impl Kind {
     }
 }
 
-impl Reach {
+impl ReachableFrames {
     /// Whether a frame is, or was, a page table.
     pub fn is_table(&self, frame: u64) -> bool {
         self.tables.contains_key(&frame)
@@ -218,11 +218,11 @@ pub(super) fn walk(
     memory: &PlanMemory<'_>,
     work: &Work<'_>,
     verified: &mut Verified,
-) -> Result<Reach, Refusal> {
-    let mut reach = Reach {
+) -> Result<ReachableFrames, Refusal> {
+    let mut reach = ReachableFrames {
         tables: BTreeMap::new(),
-        mapped: Frames::none(plan.arena.base.frame(), plan.used_pages),
-        writable: Frames::none(plan.arena.base.frame(), plan.used_pages),
+        mapped: FrameSet::none(plan.arena.base.frame(), plan.used_pages),
+        writable: FrameSet::none(plan.arena.base.frame(), plan.used_pages),
         later_tables: 0,
         later_leaves: 0,
     };
@@ -255,7 +255,7 @@ fn tables(
     space: &PlanSpace,
     memory: &PlanMemory<'_>,
     work: &Work<'_>,
-    reach: &mut Reach,
+    reach: &mut ReachableFrames,
     verified: &mut Verified,
 ) -> Result<(), Reason> {
     let used = used(plan);
@@ -299,7 +299,7 @@ fn leaves(
     space: &PlanSpace,
     memory: &PlanMemory<'_>,
     work: &Work<'_>,
-    reach: &mut Reach,
+    reach: &mut ReachableFrames,
     verified: &mut Verified,
 ) -> Result<(), Reason> {
     let mut bad = Ok(());
@@ -323,14 +323,14 @@ mod tests {
     #[test]
     fn ranges_of_frames_are_kept_to_the_bit() {
         for (from, to) in [(0u64, 1u64), (3, 64), (63, 65), (64, 128), (1, 200), (199, 200), (5, 5)] {
-            let mut f = Frames::none(1000, 200);
+            let mut f = FrameSet::none(1000, 200);
             f.insert(1000 + from..1000 + to);
             for at in 0..210 {
                 assert_eq!(f.contains(1000 + at), (from..to).contains(&at), "{from}..{to} at {at}");
             }
             assert!(!f.contains(999));
         }
-        let mut f = Frames::none(0, 10);
+        let mut f = FrameSet::none(0, 10);
         f.insert(0..1000);
         assert!(f.contains(9) && !f.contains(u64::MAX));
     }

@@ -5,20 +5,22 @@
 
 mod envelope;
 
-use super::body::{allowed, each_action, same};
-use super::bus::Master;
-use super::limits::{MOST_EVENTS, budget};
+use super::body::{allowed, check_count, each_action};
+use super::bus::BusMasterCheck;
+use super::limits::{MAX_EVENTS, budget_exceeded};
 use super::work::Work;
 use super::{Reason, Refusal, Verified, refuse};
 use crate::device::{DeviceInfo, space};
-use crate::plan::{Demand, Effect, OTHER_WINDOW, PageSource, Plan, ReadClasses, RewriteKind, Touch, UntouchedWindows};
+use crate::plan::{
+    CompareMode, Effect, OTHER_WINDOW, PageSource, Plan, ReadClasses, RegisterAccess, RewriteKind, UntouchedWindows,
+};
 use replay_core::{Action, ReadClass, width_mask};
 use std::collections::BTreeSet;
 use trace_core::recording::SpaceKind;
 use trace_core::registers::RegisterMap;
 
 /// Whether the plan is one of a device's windows.
-pub(super) fn is_of(plan: &Plan) -> bool {
+pub(super) fn is_window_plan(plan: &Plan) -> bool {
     plan.hardware.is_some() || !plan.windows.is_empty()
 }
 
@@ -32,7 +34,7 @@ struct Walker<'a> {
     /// Waits that stand for no read of the recording.
     added: u64,
     /// The device that masters the bus.
-    master: Option<Master<'a>>,
+    master: Option<BusMasterCheck<'a>>,
     /// Expectations that were looked at.
     looked: BTreeSet<u32>,
     events: u64,
@@ -51,7 +53,10 @@ pub(super) fn check<'a>(
     verified: &mut Verified,
 ) -> Result<(), Refusal> {
     envelope::check(plan, target)?;
-    let master = plan.masters.then(|| Master::of(plan, pages, map, work)).transpose()?;
+    let master = plan
+        .masters
+        .then(|| BusMasterCheck::new(plan, pages, map, work))
+        .transpose()?;
     let mut w = Walker {
         plan,
         map,
@@ -103,8 +108,8 @@ impl<'a> Walker<'a> {
     /// Counts what becomes an event of the outcome.
     fn event(&mut self) -> Result<(), Refusal> {
         self.events += 1;
-        if self.events > MOST_EVENTS {
-            return self.refuse(4, budget("events of the outcome", self.events, MOST_EVENTS));
+        if self.events > MAX_EVENTS {
+            return self.refuse(4, budget_exceeded("events of the outcome", self.events, MAX_EVENTS));
         }
         Ok(())
     }
@@ -122,7 +127,7 @@ impl<'a> Walker<'a> {
                 let Some(touch) = self.touch(number, offset, width)? else {
                     return self.other_window(number, offset, value);
                 };
-                if let Some((register, why)) = touch.refuses(value, self.plan.masters) {
+                if let Some((register, why)) = touch.refusal(value, self.plan.masters) {
                     return self.refuse(1, Reason::NotReplayable { register, value, why });
                 }
                 self.untouched.write(&touch);
@@ -156,7 +161,7 @@ impl<'a> Walker<'a> {
                 if number == space::ARENA
                     && let Some(master) = &mut self.master
                 {
-                    let polled = master.polled_memory(offset, width, mask, expected);
+                    let polled = master.observe_memory_poll(offset, width, mask, expected);
                     polled.or_else(|reason| self.refuse(2, reason))?;
                     if reads != 0 {
                         return self.refuse(5, Reason::UnknownSpace { space: number });
@@ -165,7 +170,7 @@ impl<'a> Walker<'a> {
                     return self.limit(limit_ns, self.plan.budgets.poll_ns);
                 }
                 let touch = self.touch(number, offset, width)?;
-                let polled = touch.as_ref().is_some_and(|t| t.demand() == Demand::Until);
+                let polled = touch.as_ref().is_some_and(|t| t.demand() == CompareMode::Until);
                 // One that stands for no read of the recording compares none of it: it may wait for some bits only.
                 let bits = mask == width_mask(width) || reads == 0 && mask & width_mask(width) != 0;
                 if !polled || !bits {
@@ -174,7 +179,7 @@ impl<'a> Walker<'a> {
                 self.reads.until = self.reads.until.saturating_add(u64::from(reads));
                 *(if reads == 0 { &mut self.added } else { &mut self.polls }) += 1;
                 if let (Some(master), space::REGISTERS) = (&mut self.master, number) {
-                    master.polled(offset, mask, expected);
+                    master.observe_poll(offset, mask, expected);
                 }
                 self.limit(limit_ns, self.plan.budgets.poll_ns)
             }
@@ -189,7 +194,7 @@ impl<'a> Walker<'a> {
             Action::Pause { ns, .. } => {
                 self.pauses_ns = self.pauses_ns.saturating_add(ns);
                 if self.pauses_ns > self.plan.budgets.time_ns {
-                    let all = budget("nanoseconds of pauses", self.pauses_ns, self.plan.budgets.time_ns);
+                    let all = budget_exceeded("nanoseconds of pauses", self.pauses_ns, self.plan.budgets.time_ns);
                     return self.refuse(4, all);
                 }
                 Ok(())
@@ -229,8 +234,8 @@ impl<'a> Walker<'a> {
     }
 
     /// Another window than that of the registers may be another way to them, past what the map says of each, and where
-    /// the device masters the bus it may hold addresses of interrupts that are messages. Plain memory of the device's own
-    /// is neither.
+    /// the device masters the bus it may hold addresses of interrupts that are messages. Plain memory of the device's
+    /// own is neither.
     fn other_window(&self, number: u8, offset: u64, value: u64) -> Result<(), Refusal> {
         let window = self.plan.windows.iter().find(|w| w.number == number);
         let (plain, name) = window.map_or((false, ""), |w| (w.kind == SpaceKind::Framebuffer, &w.name));
@@ -244,7 +249,7 @@ impl<'a> Walker<'a> {
 
     /// What an access to the registers touches; `None` for one to another window. Refused where it fits no window, or
     /// touches what the map does not know.
-    fn touch(&self, number: u8, offset: u64, width: u8) -> Result<Option<Touch<'a>>, Refusal> {
+    fn touch(&self, number: u8, offset: u64, width: u8) -> Result<Option<RegisterAccess<'a>>, Refusal> {
         let Some(window) = self.plan.windows.iter().find(|w| w.number == number) else {
             return self.refuse(1, Reason::UnknownSpace { space: number });
         };
@@ -261,7 +266,7 @@ impl<'a> Walker<'a> {
         if number != space::REGISTERS {
             return Ok(None);
         }
-        let touch = Touch::of(self.map, at, width);
+        let touch = RegisterAccess::new(self.map, at, width);
         let allowed = |(start, end): &(u32, u32)| *start <= at && u64::from(at) + u64::from(width) <= u64::from(*end);
         match touch.unknown() {
             Some(unknown) if !self.plan.allowed.iter().any(allowed) => {
@@ -272,7 +277,13 @@ impl<'a> Walker<'a> {
         }
     }
 
-    fn read(&mut self, touch: Option<&Touch<'_>>, offset: u64, width: u8, class: ReadClass) -> Result<(), Refusal> {
+    fn read(
+        &mut self,
+        touch: Option<&RegisterAccess<'_>>,
+        offset: u64,
+        width: u8,
+        class: ReadClass,
+    ) -> Result<(), Refusal> {
         let all = width_mask(width);
         let (compared, of, name) = match class {
             ReadClass::Equal => (all, &mut self.reads.equal, String::new()),
@@ -283,27 +294,27 @@ impl<'a> Walker<'a> {
             ReadClass::Feeds(_) => (0, &mut self.reads.feeds, "feeds".to_owned()),
         };
         *of += 1;
-        let demanded = match touch.map(Touch::demand) {
-            Some(Demand::Bits(mask)) => mask & all,
-            Some(Demand::Until) | None => all,
+        let demanded = match touch.map(RegisterAccess::demand) {
+            Some(CompareMode::Bits(mask)) => mask & all,
+            Some(CompareMode::Until) | None => all,
         };
         if demanded & !compared != 0 || matches!(class, ReadClass::Feeds(_)) {
             return self.widened(touch, offset, name);
         }
         if matches!(class, ReadClass::Before(_)) && touch.and_then(|t| self.untouched.reason(t)).is_none() {
-            let register = touch.map_or_else(|| format!("{offset:#x}"), Touch::name);
+            let register = touch.map_or_else(|| format!("{offset:#x}"), RegisterAccess::name);
             return self.refuse(1, Reason::NotBefore { register });
         }
         Ok(())
     }
 
-    fn widened<T>(&self, touch: Option<&Touch<'_>>, offset: u64, class: String) -> Result<T, Refusal> {
-        let rule = match touch.map(Touch::demand) {
-            Some(Demand::Until) => "until".to_owned(),
-            Some(Demand::Bits(mask)) => format!("compared with {mask:#x}"),
+    fn widened<T>(&self, touch: Option<&RegisterAccess<'_>>, offset: u64, class: String) -> Result<T, Refusal> {
+        let rule = match touch.map(RegisterAccess::demand) {
+            Some(CompareMode::Until) => "until".to_owned(),
+            Some(CompareMode::Bits(mask)) => format!("compared with {mask:#x}"),
             None => "equal".to_owned(),
         };
-        let register = touch.map_or_else(|| format!("{offset:#x}"), Touch::name);
+        let register = touch.map_or_else(|| format!("{offset:#x}"), RegisterAccess::name);
         self.refuse(1, Reason::ReadWidened { register, class, rule })
     }
 
@@ -333,7 +344,7 @@ impl<'a> Walker<'a> {
                 self.interrupts.saturating_add(self.added),
             ),
         ] {
-            same(what, said, found)?;
+            check_count(what, said, found)?;
         }
         Ok(())
     }

@@ -4,10 +4,10 @@ use super::Reason;
 use std::cell::Cell;
 use trace_core::progress::Progress;
 
-/// Most steps of one verification. A step is a page-table entry, a page or block that one maps, or an action; a job
-/// header costs [`HEADER`] steps, a page image [`IMAGE`], a page of an output [`OUTPUT_PAGE`]. The published
-/// recordings take fewer than a million.
-pub const MOST_STEPS: u64 = 1 << 31;
+/// Maximum number of steps of one verification. A step is a page-table entry, a page or block that one maps, or an
+/// action; a job header costs [`HEADER`] steps, a page image [`IMAGE`], a page of an output [`OUTPUT_PAGE`]. The
+/// published recordings take fewer than a million.
+pub const MAX_STEPS: u64 = 1 << 31;
 
 /// Steps of a page table.
 pub(super) const TABLE: u64 = 512;

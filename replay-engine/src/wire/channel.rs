@@ -1,6 +1,6 @@
 //! The encrypted channel: a Noise XX handshake, then frames in pieces of at most 64 KiB.
 
-use super::frame::{Concern, Frame, FrameError, Limits, PIECE, Pieces, first_piece};
+use super::frame::{Frame, FrameError, Limits, PIECE, Pieces, Topic, first_piece};
 use super::keys::{KeyPair, NOISE_PATTERN, PublicKey};
 use super::stream::Stream;
 use serde::Serialize;
@@ -231,7 +231,7 @@ impl Sender {
     ///
     /// # Errors
     /// When it cannot be encoded or the connection fails.
-    pub fn send<T: Serialize>(&self, concern: Concern, message: &T) -> Result<(), WireError> {
+    pub fn send<T: Serialize>(&self, concern: Topic, message: &T) -> Result<(), WireError> {
         self.send_bytes(concern, &encode::to_bytes(message)?)
     }
 
@@ -239,7 +239,7 @@ impl Sender {
     ///
     /// # Errors
     /// When there are too many or the connection fails.
-    pub fn send_bytes(&self, concern: Concern, payload: &[u8]) -> Result<(), WireError> {
+    pub fn send_bytes(&self, concern: Topic, payload: &[u8]) -> Result<(), WireError> {
         let (first, rest) = first_piece(concern, payload)?;
         let mut out = self.out.lock().unwrap_or_else(PoisonError::into_inner);
         self.piece(&mut out, &first)?;

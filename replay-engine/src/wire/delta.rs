@@ -58,8 +58,8 @@ pub enum DeltaError {
     },
 }
 
-/// Fewest bytes of a piece that another follows.
-const LEAST: usize = 16;
+/// Minimum number of bytes of a piece that another follows.
+const MIN_PIECE_BYTES: usize = 16;
 
 /// What each byte adds to the rolling hash: the top halfwords of the first 256 numbers of SplitMix64 from 0.
 const GEAR: [u16; 256] = {
@@ -90,7 +90,7 @@ fn cut(bytes: &[u8], log2: u8) -> impl Iterator<Item = &[u8]> {
         }
         let end = rest.iter().take(most).enumerate().position(|(i, b)| {
             hash = (hash << 1).wrapping_add(GEAR.get(usize::from(*b)).copied().unwrap_or(0));
-            i + 1 >= LEAST && u32::from(hash) >> (16 - u32::from(log2)) == 0
+            i + 1 >= MIN_PIECE_BYTES && u32::from(hash) >> (16 - u32::from(log2)) == 0
         });
         let (piece, behind) = rest.split_at(end.map_or(most, |e| e + 1).min(rest.len()));
         rest = behind;
@@ -115,7 +115,7 @@ fn short(piece: &[u8]) -> u64 {
 impl Outline {
     /// Those of no bytes at all.
     #[must_use]
-    pub fn none() -> Self {
+    pub fn empty() -> Self {
         Self {
             log2: *LOG2.start(),
             digests: Vec::new(),
@@ -125,7 +125,7 @@ impl Outline {
     /// Those of some bytes. Their size grows with the square root of the length, which keeps both the list and what
     /// a change costs small.
     #[must_use]
-    pub fn of(bytes: &[u8]) -> Self {
+    pub fn from_bytes(bytes: &[u8]) -> Self {
         let log2 = log2_of(bytes.len());
         Self {
             log2,
@@ -135,7 +135,7 @@ impl Outline {
 
     /// Whether the size of the pieces is one that may be named.
     #[must_use]
-    pub fn is_sound(&self) -> bool {
+    pub fn is_valid(&self) -> bool {
         LOG2.contains(&self.log2)
     }
 
@@ -144,7 +144,7 @@ impl Outline {
     #[must_use]
     pub fn steps_to<'b>(&self, bytes: &'b [u8]) -> (Vec<Step>, Vec<&'b [u8]>) {
         let (mut steps, mut new) = (Vec::new(), Vec::new());
-        if !self.is_sound() {
+        if !self.is_valid() {
             return (steps, new);
         }
         let mut index = HashMap::with_capacity(self.digests.len());
@@ -190,7 +190,7 @@ pub fn new_bytes(steps: &[Step]) -> u64 {
 
 /// Where the bytes of a step come from.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Source {
+pub enum StepSource {
     /// This range of the bytes that are there.
     Base(Range<usize>),
     /// The next so many of the new ones.
@@ -202,7 +202,7 @@ pub enum Source {
 ///
 /// # Errors
 /// When they keep what is not there, or make another number of bytes.
-pub fn resolve(base: &[u8], steps: &[Step], told: u64) -> Result<Vec<Source>, DeltaError> {
+pub fn resolve(base: &[u8], steps: &[Step], told: u64) -> Result<Vec<StepSource>, DeltaError> {
     let mut ends = vec![0usize];
     let mut at = 0;
     for piece in cut(base, log2_of(base.len())) {
@@ -228,11 +228,11 @@ pub fn resolve(base: &[u8], steps: &[Step], told: u64) -> Result<Vec<Source>, De
                 };
                 let range = place(u64::from(first))?..place(end)?;
                 made += range.len() as u64;
-                Source::Base(range)
+                StepSource::Base(range)
             }
             Step::New { bytes } => {
                 made += u64::from(bytes);
-                Source::New(bytes as usize)
+                StepSource::New(bytes as usize)
             }
         };
         if made > told {
@@ -248,9 +248,9 @@ pub fn resolve(base: &[u8], steps: &[Step], told: u64) -> Result<Vec<Source>, De
 
 /// Puts bytes together from what is there and what came new, by what [`resolve`] gave.
 #[must_use]
-pub fn join(base: &[u8], sources: &[Source], new: Vec<u8>) -> Vec<u8> {
+pub fn join(base: &[u8], sources: &[StepSource], new: Vec<u8>) -> Vec<u8> {
     // All of it is new: it is there already.
-    if let [Source::New(count)] = sources
+    if let [StepSource::New(count)] = sources
         && *count == new.len()
     {
         return new;
@@ -258,8 +258,8 @@ pub fn join(base: &[u8], sources: &[Source], new: Vec<u8>) -> Vec<u8> {
     let (mut out, mut rest) = (Vec::new(), new.as_slice());
     for source in sources {
         match source {
-            Source::Base(range) => out.extend_from_slice(base.get(range.clone()).unwrap_or_default()),
-            Source::New(count) => {
+            StepSource::Base(range) => out.extend_from_slice(base.get(range.clone()).unwrap_or_default()),
+            StepSource::New(count) => {
                 let (now, later) = rest.split_at((*count).min(rest.len()));
                 out.extend_from_slice(now);
                 rest = later;
@@ -283,7 +283,7 @@ mod tests {
 
     /// What goes over the wire for `to` where `from` is there; checks that it comes out right.
     fn sent(from: &[u8], to: &[u8]) -> (usize, usize) {
-        let outline = Outline::of(from);
+        let outline = Outline::from_bytes(from);
         let (steps, new) = outline.steps_to(to);
         let new: Vec<u8> = new.concat();
         assert_eq!(new_bytes(&steps), new.len() as u64);
@@ -332,20 +332,20 @@ mod tests {
     #[test]
     fn pieces_have_their_sizes() {
         let bytes = noise(1 << 20, 4);
-        let log2 = Outline::of(&bytes).log2;
+        let log2 = Outline::from_bytes(&bytes).log2;
         assert_eq!(log2, 10);
         let sizes: Vec<usize> = cut(&bytes, log2).map(<[u8]>::len).collect();
         assert_eq!(sizes.iter().sum::<usize>(), bytes.len());
-        assert!(sizes.iter().rev().skip(1).all(|s| (LEAST..=8192).contains(s)));
+        assert!(sizes.iter().rev().skip(1).all(|s| (MIN_PIECE_BYTES..=8192).contains(s)));
         let average = bytes.len() / sizes.len();
         assert!((700..1500).contains(&average), "{average}");
-        assert_eq!(Outline::of(&[]), Outline::none());
+        assert_eq!(Outline::from_bytes(&[]), Outline::empty());
     }
 
     #[test]
     fn steps_that_lie_are_refused_before_anything_is_made() {
         let base = noise(5000, 5);
-        let pieces = Outline::of(&base).digests.len();
+        let pieces = Outline::from_bytes(&base).digests.len();
         let keep = |first, count| resolve(&base, &[Step::Keep { first, count }], u64::MAX).unwrap_err();
         let n = pieces as u32;
         assert!(matches!(keep(0, n + 1), DeltaError::Piece { .. }));
@@ -367,6 +367,6 @@ mod tests {
             log2: 60,
             digests: vec![1],
         };
-        assert!(!odd.is_sound() && odd.steps_to(&base).0.is_empty());
+        assert!(!odd.is_valid() && odd.steps_to(&base).0.is_empty());
     }
 }

@@ -13,7 +13,7 @@ pub const BULK: usize = 1 << 20;
 /// What a frame is about; each has small enums of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
-pub enum Concern {
+pub enum Topic {
     /// Whether the other end lives: one byte, 0 asks, 1 answers.
     Heartbeat = 0,
     /// Welcome or refusal.
@@ -30,7 +30,7 @@ pub enum Concern {
     Bulk = 6,
 }
 
-impl Concern {
+impl Topic {
     const ALL: [Self; 7] = [
         Self::Heartbeat,
         Self::Session,
@@ -58,15 +58,15 @@ pub enum Limits {
 impl Limits {
     /// Most payload bytes of a frame.
     #[must_use]
-    pub fn of(self, concern: Concern) -> usize {
+    pub fn max_bytes(self, concern: Topic) -> usize {
         match (concern, self) {
-            (Concern::Heartbeat, _) => 1,
-            (Concern::Pair, _) => 1 << 10,
-            (Concern::Session | Concern::Lease | Concern::Run, Self::FromClient) => 4 << 10,
-            (Concern::Session | Concern::Lease, Self::FromAgent) => 1 << 20,
-            (Concern::Pages, Self::FromClient | Self::FromAgent) => 16 << 20,
-            (Concern::Run, Self::FromAgent) => encode::MAX_RECORD,
-            (Concern::Bulk, _) => BULK,
+            (Topic::Heartbeat, _) => 1,
+            (Topic::Pair, _) => 1 << 10,
+            (Topic::Session | Topic::Lease | Topic::Run, Self::FromClient) => 4 << 10,
+            (Topic::Session | Topic::Lease, Self::FromAgent) => 1 << 20,
+            (Topic::Pages, Self::FromClient | Self::FromAgent) => 16 << 20,
+            (Topic::Run, Self::FromAgent) => encode::MAX_RECORD,
+            (Topic::Bulk, _) => BULK,
         }
     }
 }
@@ -103,7 +103,7 @@ pub enum FrameError {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Frame {
     /// What it is about.
-    pub concern: Concern,
+    pub concern: Topic,
     /// Its payload.
     pub payload: Vec<u8>,
 }
@@ -122,7 +122,7 @@ impl Frame {
 ///
 /// # Errors
 /// When the payload is longer than any limit.
-pub fn first_piece(concern: Concern, payload: &[u8]) -> Result<(Vec<u8>, &[u8]), FrameError> {
+pub fn first_piece(concern: Topic, payload: &[u8]) -> Result<(Vec<u8>, &[u8]), FrameError> {
     let too_long = FrameError::TooLong {
         bytes: payload.len() as u64,
         limit: encode::MAX_RECORD,
@@ -140,7 +140,7 @@ pub fn first_piece(concern: Concern, payload: &[u8]) -> Result<(Vec<u8>, &[u8]),
 #[derive(Debug)]
 pub struct Pieces {
     limits: Limits,
-    head: Option<(Concern, usize)>,
+    head: Option<(Topic, usize)>,
     payload: Vec<u8>,
 }
 
@@ -167,9 +167,9 @@ impl Pieces {
                 let [raw, l0, l1, l2, l3] = *head else {
                     return Err(FrameError::ShortHead);
                 };
-                let concern = Concern::from_raw(raw).ok_or(FrameError::Concern(raw))?;
+                let concern = Topic::from_raw(raw).ok_or(FrameError::Concern(raw))?;
                 let length = u32::from_le_bytes([l0, l1, l2, l3]) as usize;
-                let limit = self.limits.of(concern);
+                let limit = self.limits.max_bytes(concern);
                 if length > limit {
                     return Err(FrameError::TooLong {
                         bytes: length as u64,
@@ -200,7 +200,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn through(concern: Concern, payload: &[u8], limits: Limits) -> Result<Option<Frame>, FrameError> {
+    fn through(concern: Topic, payload: &[u8], limits: Limits) -> Result<Option<Frame>, FrameError> {
         let (first, rest) = first_piece(concern, payload)?;
         let mut pieces = Pieces::new(limits);
         let mut got = pieces.push(&first)?;
@@ -224,11 +224,11 @@ mod tests {
             BULK,
         ] {
             let payload: Vec<u8> = (0..n).map(|i| i as u8).collect();
-            let frame = through(Concern::Bulk, &payload, Limits::FromClient).unwrap().unwrap();
+            let frame = through(Topic::Bulk, &payload, Limits::FromClient).unwrap().unwrap();
             assert_eq!(
                 frame,
                 Frame {
-                    concern: Concern::Bulk,
+                    concern: Topic::Bulk,
                     payload
                 },
                 "{n} bytes"
@@ -241,7 +241,7 @@ mod tests {
         let push = |piece: &[u8]| Pieces::new(Limits::FromClient).push(piece);
         assert_eq!(push(&[1, 0, 0]), Err(FrameError::ShortHead));
         assert_eq!(push(&[9, 0, 0, 0, 0]), Err(FrameError::Concern(9)));
-        let limit = Limits::FromClient.of(Concern::Lease);
+        let limit = Limits::FromClient.max_bytes(Topic::Lease);
         assert_eq!(
             push(&[3, 0xff, 0xff, 0xff, 0xff]),
             Err(FrameError::TooLong {
@@ -259,8 +259,8 @@ mod tests {
             Err(FrameError::Cut),
             "longer than announced"
         );
-        assert!(through(Concern::Run, &[0; 5000], Limits::FromClient).is_err());
-        assert!(through(Concern::Run, &[0; 5000], Limits::FromAgent).is_ok());
+        assert!(through(Topic::Run, &[0; 5000], Limits::FromClient).is_err());
+        assert!(through(Topic::Run, &[0; 5000], Limits::FromAgent).is_ok());
     }
 
     proptest! {

@@ -57,7 +57,7 @@ pub struct NamedKeyError(pub String);
 impl NamedKey {
     /// Whether this is what the person meant.
     #[must_use]
-    pub fn names(&self, key: &PublicKey) -> bool {
+    pub fn matches(&self, key: &PublicKey) -> bool {
         match self {
             Self::Whole(whole) => whole == key,
             Self::Fingerprint(fingerprint) => *fingerprint == key.fingerprint(),
@@ -184,7 +184,7 @@ mod tests {
             print.to_uppercase(),
         ] {
             let named: NamedKey = text.parse().unwrap();
-            assert!(named.names(&key) && !named.names(&other), "{text}");
+            assert!(named.matches(&key) && !named.matches(&other), "{text}");
             assert_eq!(named.to_string(), print);
         }
         for text in [

@@ -1,7 +1,7 @@
 //! The messages, one small enum a concern and direction. Variants are never reordered: a new one goes to the end.
 
 use crate::device::DeviceInfo;
-use crate::run::{Left, Outcome};
+use crate::run::{ArtifactsHeader, Outcome};
 use crate::verify::{Refusal, Verified};
 use crate::wire::delta::{Outline, Step};
 use serde::{Deserialize, Serialize};
@@ -129,7 +129,7 @@ pub enum LeaseReply {
 
 /// One of the two byte strings as which a plan travels: its head (the record with an empty body), or its body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Part {
+pub struct PlanPart {
     /// Its length.
     pub bytes: u64,
     /// Its BLAKE3 digest.
@@ -142,9 +142,9 @@ pub enum PagesRequest {
     /// A plan by the digests of its two parts.
     Offer {
         /// The head.
-        head: Part,
+        head: PlanPart,
         /// The body.
-        body: Part,
+        body: PlanPart,
     },
     /// How the parts that are lacking come out of the pieces that the agent told; the new bytes follow as bulk, those
     /// of the head first. Empty for a part that is not lacking.
@@ -159,7 +159,7 @@ pub enum PagesRequest {
 }
 
 /// First and count of things in a list that are lacking.
-pub type Run = (u32, u32);
+pub type IndexRange = (u32, u32);
 
 /// Agent to client: what it lacks.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -173,7 +173,7 @@ pub enum PagesReply {
         body: Option<Outline>,
     },
     /// Page images to send as bulk, by index into the plan's distinct digests in rising order.
-    LackPages(Vec<Run>),
+    LackPages(Vec<IndexRange>),
     /// The plan is whole and keeps the rules.
     Ready(Verified),
     /// The plan breaks a rule.
@@ -207,7 +207,7 @@ pub enum RunReply {
         /// The outcome, without its recording.
         outcome: Box<Outcome>,
         /// What of the recording is small; `None` for a run that did not begin.
-        left: Option<Box<Left>>,
+        left: Option<Box<ArtifactsHeader>>,
         /// Lengths of what follows.
         bulk: Vec<u64>,
     },

@@ -1,23 +1,23 @@
 //! The protocol between client and agent: preamble, encrypted channel, frames, messages, keys. `docs/agent-protocol.md`.
 
 mod channel;
-pub mod code;
 pub mod delta;
 mod frame;
 mod keys;
 pub mod message;
+pub mod pairing_code;
 mod preamble;
 mod pump;
 mod store;
 mod stream;
 
 pub use channel::{Channel, HANDSHAKE_LIMIT, HEARTBEAT, Receiver, SILENCE, Sender, WRITE_LIMIT, WireError};
-pub use frame::{BULK, Concern, Frame, FrameError, HEAD, Limits, PIECE, Pieces, first_piece};
+pub use frame::{BULK, Frame, FrameError, HEAD, Limits, PIECE, Pieces, Topic, first_piece};
 pub use keys::{KeyError, KeyPair, NOISE_PATTERN, NamedKey, NamedKeyError, PublicKey};
 pub use message::HOW_TO_PAIR;
-pub use preamble::{HIGHEST, LOWEST, MAGIC, PREAMBLE_BYTES, Preamble, PreambleError, Word, mismatch};
-pub use pump::{Arrived, WAITING_FRAMES, beat, read_into};
-pub use store::{Forgotten, KEY_FILE, KeyStore, KeyStoreError, Peer, Serving, Stamp, name_is_sound};
+pub use preamble::{HIGHEST, LOWEST, MAGIC, PREAMBLE_BYTES, Preamble, PreambleError, PreambleWord, describe_mismatch};
+pub use pump::{ReaderMessage, WAITING_FRAMES, start_heartbeat, start_reader};
+pub use store::{KEY_FILE, KeyStore, KeyStoreError, Peer, RemovedPeer, ServeLock, Stamp, is_valid_name};
 pub use stream::Stream;
 
 /// The TCP port that an agent listens on when none is named.

@@ -19,7 +19,7 @@ const PROGRAM_BYTES: usize = 48;
 /// What a client wants (1, 2) or an agent answers (16 and up).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub enum Word {
+pub enum PreambleWord {
     /// Client: work with devices.
     Session = 1,
     /// Client: pair.
@@ -36,9 +36,9 @@ pub enum Word {
     Asking = 20,
 }
 
-impl Word {
+impl PreambleWord {
     fn from_raw(raw: u8) -> Option<Self> {
-        use Word::{Asking, Full, Go, NoVersion, NotPairing, Pair, Session};
+        use PreambleWord::{Asking, Full, Go, NoVersion, NotPairing, Pair, Session};
         [Session, Pair, Go, NoVersion, NotPairing, Full, Asking]
             .into_iter()
             .find(|w| *w as u8 == raw)
@@ -75,7 +75,7 @@ pub enum PreambleError {
 impl Preamble {
     /// This program's own.
     #[must_use]
-    pub fn own(word: Word) -> Self {
+    pub fn new(word: PreambleWord) -> Self {
         Self {
             lowest: LOWEST,
             highest: HIGHEST,
@@ -86,8 +86,8 @@ impl Preamble {
 
     /// The word, when this version knows it.
     #[must_use]
-    pub fn known_word(&self) -> Option<Word> {
-        Word::from_raw(self.word)
+    pub fn known_word(&self) -> Option<PreambleWord> {
+        PreambleWord::from_raw(self.word)
     }
 
     /// The 64 bytes. A longer program name is cut.
@@ -139,7 +139,7 @@ impl Preamble {
 
     /// The highest version that both ends speak.
     #[must_use]
-    pub fn common(&self, other: &Self) -> Option<u16> {
+    pub fn common_version(&self, other: &Self) -> Option<u16> {
         let version = self.highest.min(other.highest);
         (version >= self.lowest.max(other.lowest)).then_some(version)
     }
@@ -182,7 +182,7 @@ impl fmt::Display for Versions {
 /// The sentence that both ends show when they have no version in common: who speaks what, and which one is to be
 /// brought up to date.
 #[must_use]
-pub fn mismatch(client: &Preamble, agent: &Preamble) -> String {
+pub fn describe_mismatch(client: &Preamble, agent: &Preamble) -> String {
     let older = if client.highest < agent.lowest {
         "client"
     } else {
@@ -212,7 +212,7 @@ mod tests {
 
     #[test]
     fn a_preamble_comes_back_and_odd_bytes_are_told() {
-        let p = Preamble::own(Word::Pair);
+        let p = Preamble::new(PreambleWord::Pair);
         let bytes = p.to_bytes();
         assert_eq!(Preamble::from_bytes(&bytes), Ok(p.clone()));
         assert_eq!(&bytes[..13], b"KINEWIRE\x04\x00\x04\x00\x02");
@@ -234,13 +234,13 @@ mod tests {
 
     #[test]
     fn the_highest_common_version_is_taken_or_the_older_end_is_named() {
-        assert_eq!(of(1, 3).common(&of(2, 5)), Some(3));
-        assert_eq!(of(1, 1).common(&of(2, 5)), None);
-        let text = mismatch(&of(1, 1), &of(2, 5));
+        assert_eq!(of(1, 3).common_version(&of(2, 5)), Some(3));
+        assert_eq!(of(1, 1).common_version(&of(2, 5)), None);
+        let text = describe_mismatch(&of(1, 1), &of(2, 5));
         assert!(
             text.contains("update the client") && text.contains("versions 2 to 5"),
             "{text}"
         );
-        assert!(mismatch(&of(7, 9), &of(2, 5)).contains("update the agent"));
+        assert!(describe_mismatch(&of(7, 9), &of(2, 5)).contains("update the agent"));
     }
 }

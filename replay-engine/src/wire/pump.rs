@@ -1,7 +1,7 @@
 //! The threads of a connection: one reads frames and answers heartbeats, one (on the agent) asks whether the client lives.
 
 use super::channel::{HEARTBEAT, Receiver, Sender, WireError};
-use super::frame::{Concern, Frame};
+use super::frame::{Frame, Topic};
 use std::sync::mpsc::SyncSender;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -13,7 +13,7 @@ const ANSWER: u8 = 1;
 
 /// What a connection's reader brings.
 #[derive(Debug)]
-pub enum Arrived {
+pub enum ReaderMessage {
     /// A frame that is no heartbeat.
     Frame(Frame),
     /// The connection is over; nothing comes after this.
@@ -24,33 +24,33 @@ pub enum Arrived {
 ///
 /// # Errors
 /// When the operating system gives no thread.
-pub fn read_into<T: Send + 'static>(
+pub fn start_reader<T: Send + 'static>(
     mut receiver: Receiver,
     sender: Sender,
     to: SyncSender<T>,
-    wrap: fn(Arrived) -> T,
+    wrap: fn(ReaderMessage) -> T,
 ) -> Result<(), WireError> {
     let work = move || {
         loop {
             match receiver.receive() {
                 Ok(Frame {
-                    concern: Concern::Heartbeat,
+                    concern: Topic::Heartbeat,
                     payload,
                 }) => {
                     // A failed answer shows as the end of the connection at the next read.
-                    if payload == [ASK] && sender.send_bytes(Concern::Heartbeat, &[ANSWER]).is_err() {
+                    if payload == [ASK] && sender.send_bytes(Topic::Heartbeat, &[ANSWER]).is_err() {
                         sender.close();
                     }
                 }
                 Ok(frame) => {
-                    if to.send(wrap(Arrived::Frame(frame))).is_err() {
+                    if to.send(wrap(ReaderMessage::Frame(frame))).is_err() {
                         break;
                     }
                 }
                 Err(e) => {
                     sender.close();
                     // Nobody listens any more: nothing to tell.
-                    let _ = to.send(wrap(Arrived::Ended(e)));
+                    let _ = to.send(wrap(ReaderMessage::Ended(e)));
                     break;
                 }
             }
@@ -67,14 +67,14 @@ pub fn read_into<T: Send + 'static>(
 ///
 /// # Errors
 /// When the operating system gives no thread.
-pub fn beat(sender: Sender, open: impl Fn() -> bool + Send + 'static) -> Result<(), WireError> {
+pub fn start_heartbeat(sender: Sender, open: impl Fn() -> bool + Send + 'static) -> Result<(), WireError> {
     let work = move || {
         let mut last = Instant::now();
         while open() {
             thread::sleep(Duration::from_millis(100));
             if last.elapsed() >= HEARTBEAT {
                 last = Instant::now();
-                if sender.send_bytes(Concern::Heartbeat, &[ASK]).is_err() {
+                if sender.send_bytes(Topic::Heartbeat, &[ASK]).is_err() {
                     sender.close();
                     break;
                 }

@@ -1,6 +1,6 @@
 //! The key store: one TOML file, readable by its owner alone, with this end's key pair and the peers it trusts.
 
-mod closed;
+mod closed_sessions;
 mod error;
 mod ownership;
 
@@ -41,7 +41,7 @@ pub struct Peer {
 
 /// What was known of a peer that is forgotten now.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Forgotten {
+pub struct RemovedPeer {
     /// Its name here.
     pub name: String,
     /// Where it was reached; empty for clients of an agent.
@@ -52,7 +52,7 @@ pub struct Forgotten {
     pub fingerprint: Option<String>,
 }
 
-impl fmt::Display for Forgotten {
+impl fmt::Display for RemovedPeer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.name)?;
         if !self.address.is_empty() {
@@ -73,9 +73,9 @@ pub struct KeyStore {
 }
 
 /// Held while the file is read, changed and written, by whichever process does.
-struct Locked(std::fs::File);
+struct StoreLock(std::fs::File);
 
-impl Drop for Locked {
+impl Drop for StoreLock {
     fn drop(&mut self) {
         // A child that was forked meanwhile shares the open file: closing alone would not give the lock back.
         let _ = self.0.unlock();
@@ -93,9 +93,9 @@ pub struct Stamp {
 
 /// Held by an agent for as long as it serves the keys of a store: see [`KeyStore::is_served`].
 #[derive(Debug)]
-pub struct Serving(std::fs::File);
+pub struct ServeLock(std::fs::File);
 
-impl Drop for Serving {
+impl Drop for ServeLock {
     fn drop(&mut self) {
         // A child that was forked meanwhile shares the open file.
         let _ = self.0.unlock();
@@ -109,11 +109,11 @@ fn lock_file(path: &Path) -> Result<std::fs::File, KeyStoreError> {
 }
 
 /// Waits until nobody else changes the store.
-fn lock(store: &Path) -> Result<Locked, KeyStoreError> {
+fn lock(store: &Path) -> Result<StoreLock, KeyStoreError> {
     let path = store.with_file_name(LOCK_FILE);
     let file = lock_file(&path)?;
     file.lock().map_err(|e| io(&path, &e))?;
-    Ok(Locked(file))
+    Ok(StoreLock(file))
 }
 
 #[derive(Serialize, Deserialize)]
@@ -139,7 +139,7 @@ struct FilePeer {
 
 /// Whether a name can be a peer's.
 #[must_use]
-pub fn name_is_sound(name: &str) -> bool {
+pub fn is_valid_name(name: &str) -> bool {
     (1..=64).contains(&name.len()) && name.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(&b))
 }
 
@@ -189,7 +189,7 @@ impl KeyStore {
 
     /// This end's own keys.
     #[must_use]
-    pub fn own(&self) -> &KeyPair {
+    pub fn key_pair(&self) -> &KeyPair {
         &self.own
     }
 
@@ -209,11 +209,11 @@ impl KeyStore {
     ///
     /// # Errors
     /// When the file that is locked for it cannot be made.
-    pub fn serve(&self) -> Result<Serving, KeyStoreError> {
+    pub fn serve(&self) -> Result<ServeLock, KeyStoreError> {
         let path = self.path.with_file_name(SERVED_FILE);
         let file = lock_file(&path)?;
         file.lock_shared().map_err(|e| io(&path, &e))?;
-        Ok(Serving(file))
+        Ok(ServeLock(file))
     }
 
     /// Whether an agent serves these keys now, in this process or another.
@@ -254,7 +254,7 @@ impl KeyStore {
     ///
     /// # Errors
     /// When the file cannot be read.
-    pub fn by_key(&self, key: &PublicKey) -> Result<Option<Peer>, KeyStoreError> {
+    pub fn find_by_key(&self, key: &PublicKey) -> Result<Option<Peer>, KeyStoreError> {
         Ok(self.peers()?.into_iter().find(|p| p.key == *key))
     }
 
@@ -262,7 +262,7 @@ impl KeyStore {
     ///
     /// # Errors
     /// When the file cannot be read.
-    pub fn by_name(&self, name: &str) -> Result<Option<Peer>, KeyStoreError> {
+    pub fn find_by_name(&self, name: &str) -> Result<Option<Peer>, KeyStoreError> {
         Ok(self.peers()?.into_iter().find(|p| p.name == name))
     }
 
@@ -271,7 +271,7 @@ impl KeyStore {
     /// # Errors
     /// When the name is not sound or belongs to another key, or the file cannot be written.
     pub fn pin(&self, name: &str, key: PublicKey, address: &str) -> Result<(), KeyStoreError> {
-        if !name_is_sound(name) {
+        if !is_valid_name(name) {
             return Err(KeyStoreError::BadName(name.to_owned()));
         }
         let _locked = lock(&self.path)?;
@@ -297,7 +297,7 @@ impl KeyStore {
     ///
     /// # Errors
     /// When the file cannot be read or written.
-    pub fn forget(&self, name: &str) -> Result<Option<Forgotten>, KeyStoreError> {
+    pub fn forget(&self, name: &str) -> Result<Option<RemovedPeer>, KeyStoreError> {
         let _locked = lock(&self.path)?;
         let mut file = read(&self.path)?;
         let Some(at) = file.peer.iter().position(|p| p.name == name) else {
@@ -307,7 +307,7 @@ impl KeyStore {
         self.clear_closed();
         write(&self.path, &file, false)?;
         let key = PublicKey::from_hex(&gone.public_key);
-        Ok(Some(Forgotten {
+        Ok(Some(RemovedPeer {
             key,
             fingerprint: key.map(|k| k.fingerprint()),
             name: gone.name,
@@ -454,10 +454,10 @@ mod tests {
         let peer = KeyPair::generate().unwrap().public();
         store.pin("board-1", peer, "127.0.0.1:7").unwrap();
         let again = KeyStore::open(&dir.path().join("a/keys")).unwrap();
-        assert_eq!(again.own().public(), store.own().public());
-        assert_eq!(again.own().private(), store.own().private());
-        assert_eq!(again.by_name("board-1").unwrap().unwrap().key, peer);
-        assert_eq!(again.by_key(&peer).unwrap().unwrap().address, "127.0.0.1:7");
+        assert_eq!(again.key_pair().public(), store.key_pair().public());
+        assert_eq!(again.key_pair().private(), store.key_pair().private());
+        assert_eq!(again.find_by_name("board-1").unwrap().unwrap().key, peer);
+        assert_eq!(again.find_by_key(&peer).unwrap().unwrap().address, "127.0.0.1:7");
         let mode = std::fs::metadata(store.path()).unwrap().permissions().mode() & 0o777;
         assert_eq!(mode, 0o600, "pinning keeps the mode");
         let gone = again.forget("board-1").unwrap().unwrap();

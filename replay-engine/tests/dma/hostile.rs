@@ -1,5 +1,5 @@
-//! Plans that somebody made to have a device reach memory that is not theirs: bodies written by hand, with the registers
-//! of a device that was somebody else's before.
+//! Plans that somebody made to have a device reach memory that is not theirs: bodies written by hand, with the
+//! registers of a device that was somebody else's before.
 
 use super::{EDU, device, edu};
 use replay_core::{Device, DeviceError, WaitResult};
@@ -7,7 +7,7 @@ use replay_engine::device::{Board, BoardError, DeviceInfo, JobReport, space};
 use replay_engine::plan::text::{NoFiles, assemble};
 use replay_engine::plan::{Compiled, PlanPage};
 use replay_engine::run::{Outcome, Verdict, run};
-use replay_engine::verify::{MOST_STEPS, Reason, Refusal, Verified, Work, verify_within};
+use replay_engine::verify::{MAX_STEPS, Reason, Refusal, Verified, Work, verify_within};
 use std::sync::{Arc, Mutex};
 use trace_core::PAGE_SIZE;
 use trace_core::progress::Progress;
@@ -78,14 +78,14 @@ fn judged(c: &Compiled, work: &Work<'_>) -> Result<Verified, Refusal> {
 
 fn refused(body: &str) -> String {
     let progress = Progress::new();
-    let e = judged(&rings(body), &Work::new(MOST_STEPS, &progress)).unwrap_err();
+    let e = judged(&rings(body), &Work::new(MAX_STEPS, &progress)).unwrap_err();
     assert!(matches!(e.reason, Reason::BusMastering { .. }) && e.rule == 2, "{e}");
     e.to_string()
 }
 
 fn verified(body: &str) {
     let progress = Progress::new();
-    let done = judged(&rings(body), &Work::new(MOST_STEPS, &progress));
+    let done = judged(&rings(body), &Work::new(MAX_STEPS, &progress));
     assert_eq!(done.unwrap().unproved, Vec::<String>::new());
 }
 
@@ -159,7 +159,7 @@ fn a_plan_begins_with_a_device_of_which_nothing_is_known() {
         let text = EDU.replacen("arena 0x2000000 pages 16384", &format!("arena {BASE:#x} pages 64"), 1);
         let c = assemble(&text.replacen(from, to, 1), &NoFiles).unwrap();
         let progress = Progress::new();
-        verify_within(&c.plan, &c.pages, &edu(), &Work::new(MOST_STEPS, &progress)).map_err(|e| e.to_string())
+        verify_within(&c.plan, &c.pages, &edu(), &Work::new(MAX_STEPS, &progress)).map_err(|e| e.to_string())
     };
     of("title", "title").unwrap();
     let idle = "22 until 0 0x98 8 0x0 mask 0x1 reads 0 limit 100000000\n";
@@ -198,13 +198,13 @@ fn a_plan_that_ends_while_the_device_is_at_work_is_refused() {
     assert!(text.contains(from));
     let c = assemble(&text.replacen(from, "", 1), &NoFiles).unwrap();
     let progress = Progress::new();
-    let e = verify_within(&c.plan, &c.pages, &edu(), &Work::new(MOST_STEPS, &progress)).unwrap_err();
+    let e = verify_within(&c.plan, &c.pages, &edu(), &Work::new(MAX_STEPS, &progress)).unwrap_err();
     assert!(e.to_string().contains("may still be at work when the plan ends"), "{e}");
     // Moved to other memory the wait is added.
     let mut other = edu();
     other.arena.base.0 += 0x10_0000;
     let moved = c.moved_to(&other).unwrap();
-    verify_within(&moved.plan, &moved.pages, &other, &Work::new(MOST_STEPS, &progress)).unwrap();
+    verify_within(&moved.plan, &moved.pages, &other, &Work::new(MAX_STEPS, &progress)).unwrap();
 }
 
 /// One chain of many descriptors, the first half read and the second written, a word from each other.
@@ -242,7 +242,7 @@ fn following_rings_costs_steps_by_what_is_in_them() {
     };
     let judge = |c: &Compiled| {
         let progress = Progress::new();
-        let work = Work::new(MOST_STEPS, &progress);
+        let work = Work::new(MAX_STEPS, &progress);
         let result = judged(c, &work);
         (result.map(drop).map_err(|e| e.to_string()), work.done())
     };

@@ -2,7 +2,7 @@
 
 use super::{board, device, driver, need_qemu, play, refused, with_actions};
 use replay_core::Action;
-use replay_engine::device::qemu::installed;
+use replay_engine::device::qemu::check_installed;
 use replay_engine::device::{Board, DeviceInfo};
 use replay_engine::plan::{CompileError, CompileOptions, Compiled, Edits, compile, compile_with};
 use replay_engine::run::Verdict;

@@ -6,7 +6,9 @@ use replay_engine::client::{Client, Endpoint, Lease};
 use replay_engine::device::{Arena, Board, BoardError, Containment, DeviceInfo, JobReport};
 use replay_engine::plan::{BodyBuilder, Compiled, PLAN_VERSION, Plan, PlanPage, ReadClasses};
 use replay_engine::serve::{Factory, Options, Server};
-use replay_engine::wire::{Channel, HANDSHAKE_LIMIT, KeyPair, KeyStore, Limits, Preamble, Stream, WRITE_LIMIT, Word};
+use replay_engine::wire::{
+    Channel, HANDSHAKE_LIMIT, KeyPair, KeyStore, Limits, Preamble, PreambleWord, Stream, WRITE_LIMIT,
+};
 use std::collections::BTreeMap;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
@@ -229,16 +231,18 @@ impl Ends {
     /// Both ends know each other, as after a pairing.
     pub fn paired(address: &str) -> Self {
         let ends = Self::strangers();
-        ends.agent.pin("bench", ends.client.own().public(), "").unwrap();
-        ends.client.pin("board", ends.agent.own().public(), address).unwrap();
+        ends.agent.pin("bench", ends.client.key_pair().public(), "").unwrap();
+        ends.client
+            .pin("board", ends.agent.key_pair().public(), address)
+            .unwrap();
         ends
     }
 
     /// A further client that the agent knows by this name.
     pub fn another(&self, name: &str) -> KeyStore {
         let store = KeyStore::open(&self.folder.path().join(name)).unwrap();
-        self.agent.pin(name, store.own().public(), "").unwrap();
-        store.pin("board", self.agent.own().public(), "").unwrap();
+        self.agent.pin(name, store.key_pair().public(), "").unwrap();
+        store.pin("board", self.agent.key_pair().public(), "").unwrap();
         store
     }
 }
@@ -305,12 +309,12 @@ pub fn soon() -> Instant {
 }
 
 /// Preamble and handshake as a client, accepting any key.
-pub fn raw_client(address: SocketAddr, own: &KeyPair, word: Word) -> Channel {
+pub fn raw_client(address: SocketAddr, own: &KeyPair, word: PreambleWord) -> Channel {
     let mut stream = Stream::Tcp(TcpStream::connect(address).unwrap());
     stream.set_limits(HANDSHAKE_LIMIT, WRITE_LIMIT).unwrap();
-    let ours = Preamble::own(word).send(&mut stream).unwrap();
+    let ours = Preamble::new(word).send(&mut stream).unwrap();
     let (theirs, bytes) = Preamble::receive(&mut stream, soon()).unwrap();
-    assert_eq!(theirs.known_word(), Some(Word::Go));
+    assert_eq!(theirs.known_word(), Some(PreambleWord::Go));
     let prologue: Vec<u8> = ours.into_iter().chain(bytes).collect();
     Channel::initiate::<replay_engine::wire::WireError>(stream, own, &prologue, Limits::FromAgent, soon(), |_| Ok(()))
         .unwrap()
@@ -321,7 +325,7 @@ pub fn raw_agent(stream: TcpStream, own: &KeyPair) -> Channel {
     let mut stream = Stream::Tcp(stream);
     stream.set_limits(HANDSHAKE_LIMIT, WRITE_LIMIT).unwrap();
     let (_, theirs) = Preamble::receive(&mut stream, soon()).unwrap();
-    let ours = Preamble::own(Word::Go).send(&mut stream).unwrap();
+    let ours = Preamble::new(PreambleWord::Go).send(&mut stream).unwrap();
     let prologue: Vec<u8> = theirs.into_iter().chain(ours).collect();
     Channel::respond(stream, own, &prologue, Limits::FromClient, soon()).unwrap()
 }

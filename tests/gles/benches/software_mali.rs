@@ -13,7 +13,7 @@
 use driver_mali::{Driver, Recorder};
 use gles_programs::compare::compare;
 use gles_programs::gpu::{Gpu, GpuError};
-use gles_programs::measure::{Measured, measure};
+use gles_programs::measure::{Measurement, measure};
 use gles_programs::programs::BENCHMARKS;
 use gles_programs::session::Session;
 use gles_programs::work::Work;
@@ -36,7 +36,7 @@ fn address(v: &Value) -> GpuVa {
 }
 
 /// Runs a chain on the software Mali, checks what it made and measures it.
-fn software_mali(name: &str, work: &Work) -> Measured {
+fn software_mali(name: &str, work: &Work) -> Measurement {
     let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("chains").join(name);
     let (spec, submit) = (json(&dir.join("spec.json")), json(&dir.join("submit000.json")));
     let mut board = device_mali::factory("mali-g71").unwrap();
@@ -79,7 +79,7 @@ fn software_mali(name: &str, work: &Work) -> Measured {
 }
 
 /// Runs the GLSL on the machine's GLES driver, checks what it made and measures it.
-fn gles(gpu: &Gpu, work: &Work) -> Measured {
+fn gles(gpu: &Gpu, work: &Work) -> Measurement {
     let session = Session::new(gpu, work).unwrap();
     session.run().unwrap();
     for r in session.results().unwrap() {
@@ -119,9 +119,9 @@ fn main() {
                 ours.ns,
                 o.ns,
                 ours.ns / o.ns,
-                e.what
+                e.description
             ),
-            None => println!("{:14}{:18.0}{:>18}{:>8}   {}", e.name, ours.ns, "-", "-", e.what),
+            None => println!("{:14}{:18.0}{:>18}{:>8}   {}", e.name, ours.ns, "-", "-", e.description),
         }
     }
 }

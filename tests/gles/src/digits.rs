@@ -3,7 +3,7 @@
 //! `sample-traces/digits/train.py` made the weights; the shaders lie beside it.
 
 use crate::compare::Tolerance;
-use crate::work::{Data, Element, Role, Step, Work, floats};
+use crate::work::{BufferData, Dispatch, Element, Role, Work, floats};
 use kinescope_files::buffers::npy::Npy;
 use std::path::{Path, PathBuf};
 use trace_core::recording::ElementType;
@@ -55,7 +55,7 @@ pub fn numbers(bytes: &[u8]) -> Vec<f32> {
 
 /// An image that the network was not trained on.
 #[derive(Clone, Debug, PartialEq)]
-pub struct HeldOut {
+pub struct HeldOutImage {
     /// Its pixels, row by row: 0 is paper, 1 is ink.
     pub image: Vec<f32>,
     /// The digit that a person saw.
@@ -73,7 +73,7 @@ pub const RECORDED: usize = 1;
 ///
 /// # Errors
 /// When a file is missing or not what it must be.
-pub fn held_out(folder: &Path) -> Result<Vec<HeldOut>, DataError> {
+pub fn held_out(folder: &Path) -> Result<Vec<HeldOutImage>, DataError> {
     let dir = folder.join("held-out");
     let n = HELD_OUT as u64;
     let images = npy(dir.join("images.npy"), ElementType::U8, &[n, 8, 8])?;
@@ -83,7 +83,7 @@ pub fn held_out(folder: &Path) -> Result<Vec<HeldOut>, DataError> {
         .chunks_exact(64)
         .zip(labels)
         .zip(scores.chunks_exact(10))
-        .map(|((ink, label), scores)| HeldOut {
+        .map(|((ink, label), scores)| HeldOutImage {
             image: ink.iter().map(|v| f32::from(*v) / 16.0).collect(),
             label,
             scores: scores.to_vec(),
@@ -117,26 +117,26 @@ pub fn class(scores: &[f32]) -> usize {
 /// # Errors
 /// When a file of the weights is missing or of another shape.
 pub fn network(folder: &Path, image: &[f32], expected: &[f32]) -> Result<Work, DataError> {
-    let weights = |name: &'static str, binding: u32, shape: &[usize]| -> Result<Data, DataError> {
+    let weights = |name: &'static str, binding: u32, shape: &[usize]| -> Result<BufferData, DataError> {
         let sides: Vec<u64> = shape.iter().map(|s| *s as u64).collect();
         let path = folder.join("weights").join(format!("{name}.npy"));
-        Ok(Data {
+        Ok(BufferData {
             role: Some(Role::Weights),
-            ..Data::input(name, binding, Element::F32, shape, npy(path, ElementType::F32, &sides)?)
+            ..BufferData::input(name, binding, Element::F32, shape, npy(path, ElementType::F32, &sides)?)
         })
     };
-    let between = |name: &'static str, count: usize| Data {
+    let between = |name: &'static str, count: usize| BufferData {
         role: None,
         expected: None,
-        ..Data::output(name, 0, Element::F32, &[count], vec![0; count * 4], Tolerance::Exact)
+        ..BufferData::output(name, 0, Element::F32, &[count], vec![0; count * 4], Tolerance::Exact)
     };
-    let layer = |name, source, bound: &[(u32, &'static str)], groups| Step {
+    let layer = |name, source, bound: &[(u32, &'static str)], groups| Dispatch {
         bound: bound.to_vec(),
-        ..Step::new(name, source, groups)
+        ..Dispatch::new(name, source, groups)
     };
     Ok(Work {
         buffers: vec![
-            Data::input("image", 0, Element::F32, &[8, 8], floats(image)),
+            BufferData::input("image", 0, Element::F32, &[8, 8], floats(image)),
             weights("conv1.weight", 1, &[8, 1, 3, 3])?,
             weights("conv1.bias", 2, &[8])?,
             weights("conv2.weight", 1, &[16, 8, 3, 3])?,
@@ -146,9 +146,9 @@ pub fn network(folder: &Path, image: &[f32], expected: &[f32]) -> Result<Work, D
             between("conv1", 512),
             between("pool", 128),
             between("conv2", 256),
-            Data {
+            BufferData {
                 expected: (!expected.is_empty()).then(|| (floats(expected), TOLERANCE)),
-                ..Data::output("logits", 3, Element::F32, &[10], vec![0; 40], TOLERANCE)
+                ..BufferData::output("logits", 3, Element::F32, &[10], vec![0; 40], TOLERANCE)
             },
         ],
         textures: Vec::new(),

@@ -1,12 +1,12 @@
 //! A program's shaders and buffers as files, and the list of them: `spec.json` beside the file of every shader and buffer.
 
 use crate::session::BufferResult;
-use crate::work::{Data, Kind, Role, Work};
+use crate::work::{BufferData, Kind, Role, Work};
 use serde_json::{Value, json};
 use std::io;
 use std::path::Path;
 
-fn described(b: &Data) -> Value {
+fn describe(b: &BufferData) -> Value {
     json!({
         "name": b.name,
         "kind": match b.kind { Kind::Storage => "ssbo", Kind::Uniform => "ubo" },
@@ -44,7 +44,7 @@ pub fn write_before(dir: &Path, program: &str, work: &Work, gpu: &(String, Strin
         "program": program,
         "renderer": gpu.0,
         "gl_version": gpu.1,
-        "buffers": work.buffers.iter().map(described).collect::<Vec<_>>(),
+        "buffers": work.buffers.iter().map(describe).collect::<Vec<_>>(),
     });
     std::fs::write(dir.join("spec.json"), format!("{spec:#}\n"))
 }

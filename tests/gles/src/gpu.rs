@@ -116,7 +116,7 @@ fn target(kind: Kind) -> u32 {
     }
 }
 
-fn refused(step: &'static str) -> impl FnOnce(egl::Error) -> GpuError {
+fn egl_error(step: &'static str) -> impl FnOnce(egl::Error) -> GpuError {
     move |e| GpuError::Egl {
         step,
         error: e.to_string(),
@@ -133,17 +133,17 @@ impl Gpu {
         let egl = unsafe { Egl::load_required() }.map_err(|e| GpuError::Library(e.to_string()))?;
         // SAFETY: this platform takes no native display (null), and the list of attributes ends.
         let display = unsafe { egl.get_platform_display(SURFACELESS, std::ptr::null_mut(), &[egl::ATTRIB_NONE]) }
-            .map_err(refused("display without a window system"))?;
-        egl.initialize(display).map_err(refused("initialize"))?;
-        egl.bind_api(egl::OPENGL_ES_API).map_err(refused("bind GLES"))?;
+            .map_err(egl_error("display without a window system"))?;
+        egl.initialize(display).map_err(egl_error("initialize"))?;
+        egl.bind_api(egl::OPENGL_ES_API).map_err(egl_error("bind GLES"))?;
         // SAFETY: EGL_NO_CONFIG_KHR is null, which the extension allows where no surface is ever made.
         let no_config = unsafe { egl::Config::from_ptr(std::ptr::null_mut()) };
         let wanted = [egl::CONTEXT_MAJOR_VERSION, 3, egl::CONTEXT_MINOR_VERSION, 1, egl::NONE];
         let context = egl
             .create_context(display, no_config, None, &wanted)
-            .map_err(refused("context of GLES 3.1"))?;
+            .map_err(egl_error("context of GLES 3.1"))?;
         egl.make_current(display, None, None, Some(context))
-            .map_err(refused("make current"))?;
+            .map_err(egl_error("make current"))?;
         let find = |name: &str| {
             egl.get_proc_address(name)
                 .map_or(std::ptr::null(), |f| f as *const c_void)
@@ -178,11 +178,11 @@ impl Gpu {
 
     /// `true`: a recorder listens, and learns the names of buffers.
     #[must_use]
-    pub fn recorded(&self) -> bool {
+    pub fn is_recorded(&self) -> bool {
         self.marker.is_some()
     }
 
-    fn checked(&self, step: &'static str) -> Result<(), GpuError> {
+    fn check_error(&self, step: &'static str) -> Result<(), GpuError> {
         // SAFETY: the context is current on this thread.
         match unsafe { self.gl.get_error() } {
             glow::NO_ERROR => Ok(()),
@@ -240,7 +240,7 @@ impl Gpu {
             self.gl.buffer_data_u8_slice(target(kind), contents, glow::STATIC_DRAW);
             object
         };
-        self.checked("buffer")?;
+        self.check_error("buffer")?;
         Ok(Buffer { object, kind, bytes })
     }
 
@@ -252,14 +252,14 @@ impl Gpu {
             self.gl.bind_buffer(t, Some(buffer.object));
             self.gl.map_buffer_range(t, 0, buffer.bytes, glow::MAP_READ_BIT)
         };
-        self.checked("map a buffer")?;
+        self.check_error("map a buffer")?;
         if at.is_null() {
             return Err(GpuError::Object("maps no memory for a buffer".into()));
         }
         let out = f(at, buffer.bytes as usize);
         // SAFETY: it is still bound and mapped.
         unsafe { self.gl.unmap_buffer(t) };
-        self.checked("unmap a buffer")?;
+        self.check_error("unmap a buffer")?;
         Ok(out)
     }
 
@@ -291,7 +291,7 @@ impl Gpu {
             self.gl.bind_buffer(target(buffer.kind), Some(buffer.object));
             self.gl.buffer_sub_data_u8_slice(target(buffer.kind), 0, contents);
         }
-        self.checked("write a buffer")
+        self.check_error("write a buffer")
     }
 
     /// Reads a whole buffer, after everything that writes it.
@@ -335,7 +335,7 @@ impl Gpu {
             }
             object
         };
-        self.checked("texture")?;
+        self.check_error("texture")?;
         Ok(Texture(object))
     }
 
@@ -349,7 +349,7 @@ impl Gpu {
             self.gl
                 .bind_buffer_base(target(buffer.kind), binding, Some(buffer.object));
         }
-        self.checked("bind a buffer")
+        self.check_error("bind a buffer")
     }
 
     /// Binds a texture to a unit of samplers or of images.
@@ -375,7 +375,7 @@ impl Gpu {
                 }
             }
         }
-        self.checked("bind a texture")
+        self.check_error("bind a texture")
     }
 
     /// Makes a program current and sets its uniforms. One that the compiler left out is passed over.
@@ -396,7 +396,7 @@ impl Gpu {
                 }
             }
         }
-        self.checked("uniforms")
+        self.check_error("uniforms")
     }
 
     /// Runs the current program; what it wrote is seen by dispatches that follow.
@@ -413,7 +413,7 @@ impl Gpu {
                     | glow::TEXTURE_FETCH_BARRIER_BIT,
             );
         }
-        self.checked("dispatch")
+        self.check_error("dispatch")
     }
 
     /// Waits until everything that was asked for is done.
@@ -423,7 +423,7 @@ impl Gpu {
     pub fn finish(&self) -> Result<(), GpuError> {
         // SAFETY: the context is current on this thread.
         unsafe { self.gl.finish() };
-        self.checked("finish")
+        self.check_error("finish")
     }
 
     /// Gives objects back.

@@ -7,7 +7,7 @@ const ROUND: Duration = Duration::from_millis(20);
 
 /// A measured time.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Measured {
+pub struct Measurement {
     /// Nanoseconds of one, in the quickest round.
     pub ns: f64,
     /// Rounds that were measured.
@@ -21,9 +21,9 @@ pub struct Measured {
 ///
 /// # Errors
 /// The first that `many` gives.
-pub fn measure<E>(seconds: f64, mut many: impl FnMut(u32) -> Result<(), E>) -> Result<Measured, E> {
+pub fn measure<E>(seconds: f64, mut many: impl FnMut(u32) -> Result<(), E>) -> Result<Measurement, E> {
     let (begin, total) = (Instant::now(), Duration::from_secs_f64(seconds.clamp(0.0, 600.0)));
-    let mut best = Measured {
+    let mut best = Measurement {
         ns: f64::INFINITY,
         rounds: 0,
         count: 1,

@@ -9,7 +9,7 @@ pub struct Scene {
     /// Its name.
     pub name: &'static str,
     /// What it shows.
-    pub what: &'static str,
+    pub description: &'static str,
     /// Runs it; gives what to say of it.
     pub run: fn(&Gpu) -> Result<String, SceneError>,
 }
@@ -29,17 +29,17 @@ pub enum SceneError {
 pub const SCENES: &[Scene] = &[
     Scene {
         name: "draw",
-        what: "a triangle with vertices, colours and glReadPixels, between two dispatches that are checked",
+        description: "a triangle with vertices, colours and glReadPixels, between two dispatches that are checked",
         run: draw,
     },
     Scene {
         name: "texture",
-        what: "a texture of 256 by 256 colours read by a compute shader, checked",
+        description: "a texture of 256 by 256 colours read by a compute shader, checked",
         run: texture,
     },
     Scene {
         name: "endless",
-        what: "a shader that never ends, then one that does, checked",
+        description: "a shader that never ends, then one that does, checked",
         run: endless,
     },
 ];

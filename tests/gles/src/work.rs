@@ -66,7 +66,7 @@ pub enum Kind {
 
 /// A buffer, what is in it before, and what has to be in it afterwards.
 #[derive(Clone, Debug)]
-pub struct Data {
+pub struct BufferData {
     /// Its name.
     pub name: &'static str,
     /// Where it is bound.
@@ -85,7 +85,7 @@ pub struct Data {
     pub expected: Option<(Vec<u8>, Tolerance)>,
 }
 
-impl Data {
+impl BufferData {
     /// A storage buffer that is read.
     #[must_use]
     pub fn input(name: &'static str, binding: u32, element: Element, shape: &[usize], init: Vec<u8>) -> Self {
@@ -164,7 +164,7 @@ pub enum Uniform {
 
 /// One dispatch.
 #[derive(Clone, Debug)]
-pub struct Step {
+pub struct Dispatch {
     /// Name of the shader, for messages and files.
     pub name: &'static str,
     /// GLSL.
@@ -179,7 +179,7 @@ pub struct Step {
     pub groups: [u32; 3],
 }
 
-impl Step {
+impl Dispatch {
     /// A dispatch of a shader over the work's buffers.
     #[must_use]
     pub fn new(name: &'static str, source: &'static str, groups: [u32; 3]) -> Self {
@@ -198,11 +198,11 @@ impl Step {
 #[derive(Clone, Debug, Default)]
 pub struct Work {
     /// Its buffers.
-    pub buffers: Vec<Data>,
+    pub buffers: Vec<BufferData>,
     /// Its textures.
     pub textures: Vec<Texture>,
     /// Its dispatches, in order; each sees what those before it wrote.
-    pub steps: Vec<Step>,
+    pub steps: Vec<Dispatch>,
 }
 
 /// Little-endian bytes of 32-bit floats.
@@ -229,9 +229,9 @@ fn poison(name: &str, bytes: usize) -> Vec<u8> {
 
 /// Numbers that are the same on every machine and in every run.
 #[derive(Clone, Debug)]
-pub struct Numbers(u32);
+pub struct RandomNumbers(u32);
 
-impl Numbers {
+impl RandomNumbers {
     /// Begins a series; 0 begins the same as 1.
     #[must_use]
     pub fn new(seed: u32) -> Self {

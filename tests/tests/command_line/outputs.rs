@@ -5,7 +5,7 @@ use std::fs;
 use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use whole_program_tests::{Ended, root, run};
+use whole_program_tests::{ProgramOutput, root, run};
 
 /// A folder with a copy of a sample in it, `x.kine`, and contents for its buffer `a`, `i.bin`.
 struct Desk {
@@ -29,7 +29,7 @@ impl Desk {
     }
 
     /// Runs a command line in the folder.
-    fn run(&self, line: &str) -> Ended {
+    fn run(&self, line: &str) -> ProgramOutput {
         let mut command = Command::new(whole_program_tests::program("kinescope"));
         command
             .current_dir(self.folder.path())

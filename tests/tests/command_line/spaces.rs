@@ -2,13 +2,13 @@
 
 use serde_json::Value;
 use std::path::Path;
-use whole_program_tests::{Ended, root, run};
+use whole_program_tests::{ProgramOutput, root, run};
 
 fn several() -> String {
     root().join("tests/excerpts/several-spaces.txt").display().to_string()
 }
 
-fn said(arguments: &[&str]) -> Ended {
+fn said(arguments: &[&str]) -> ProgramOutput {
     let ended = run(arguments);
     assert_eq!(ended.code, Some(0), "{ended:?}");
     ended
@@ -81,7 +81,7 @@ trait Place {
     fn assert_refused_with_place(&self, needle: &str);
 }
 
-impl Place for Ended {
+impl Place for ProgramOutput {
     /// Refused with a message and the line that points at the place.
     fn assert_refused_with_place(&self, needle: &str) {
         assert_eq!((self.code, self.out.as_str()), (Some(2), ""), "{self:?}");

@@ -5,7 +5,7 @@ use std::io::Write as _;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
-use whole_program_tests::{Ended, program, root};
+use whole_program_tests::{ProgramOutput, program, root};
 
 fn start(folder: &Path, arguments: &[&str]) -> Child {
     let mut command = Command::new(program("kinescope"));
@@ -64,7 +64,7 @@ fn an_import_that_is_stopped_while_it_writes_leaves_no_file() {
             if child.try_wait().unwrap().is_none() {
                 send(signal, &child);
             }
-            let ended = Ended::from(child.wait_with_output().unwrap());
+            let ended = ProgramOutput::from(child.wait_with_output().unwrap());
             if ended.code != Some(0) {
                 break ended;
             }
@@ -109,7 +109,7 @@ fn a_replay_that_is_stopped_writes_nothing() {
         .write_all(&[0; 4096])
         .unwrap();
     send("INT", &child);
-    let ended = Ended::from(child.wait_with_output().unwrap());
+    let ended = ProgramOutput::from(child.wait_with_output().unwrap());
     assert_eq!(ended.code, Some(130), "{ended:?}");
     assert!(ended.out.is_empty(), "{ended:?}");
     let left: Vec<String> = names(dir.path()).into_iter().filter(|n| n != "keys").collect();
@@ -150,7 +150,7 @@ fn the_first_signal_ends_a_verb_that_waits_for_the_reader_of_a_pipe() {
                 }
                 std::thread::sleep(Duration::from_millis(10));
             }
-            let ended = Ended::from(child.wait_with_output().unwrap());
+            let ended = ProgramOutput::from(child.wait_with_output().unwrap());
             assert_eq!(ended.code, Some(code), "{verb}: {ended:?}");
         }
     }
@@ -175,9 +175,9 @@ fn the_first_signal_ends_a_verb_that_waits_for_the_reader_of_a_pipe() {
     let child = start(dir.path(), &["memory", "x.kine", "--buffer", "a", "-o", "pipe"]);
     std::thread::sleep(Duration::from_millis(300));
     let piped = fs::read(dir.path().join("pipe")).unwrap();
-    assert_eq!(Ended::from(child.wait_with_output().unwrap()).code, Some(0));
+    assert_eq!(ProgramOutput::from(child.wait_with_output().unwrap()).code, Some(0));
     let whole = start(dir.path(), &["memory", "x.kine", "--buffer", "a", "-o", "file"]);
-    assert_eq!(Ended::from(whole.wait_with_output().unwrap()).code, Some(0));
+    assert_eq!(ProgramOutput::from(whole.wait_with_output().unwrap()).code, Some(0));
     assert!(!piped.is_empty() && piped == fs::read(dir.path().join("file")).unwrap());
 }
 
@@ -202,10 +202,10 @@ fn what_an_import_that_was_killed_left_is_named_and_goes_with_the_next_one() {
         }
     };
     let named = start(&out, &["info", &left]);
-    let named = Ended::from(named.wait_with_output().unwrap());
+    let named = ProgramOutput::from(named.wait_with_output().unwrap());
     named.assert_refused("unfinished file");
     assert!(named.err.contains("remove it"), "{}", named.err);
     let again = start(dir.path(), &["import", "rec", "-o", "out/rec.kine"]);
-    assert_eq!(Ended::from(again.wait_with_output().unwrap()).code, Some(0));
+    assert_eq!(ProgramOutput::from(again.wait_with_output().unwrap()).code, Some(0));
     assert_eq!(names(&out), ["rec.kine"]);
 }

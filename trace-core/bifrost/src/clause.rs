@@ -261,7 +261,7 @@ pub struct Clause {
 
 /// Fields of a clause as its words are read.
 #[derive(Default)]
-struct Parts {
+struct ClauseFields {
     fma: [u32; MAX_TUPLES],
     add: [u32; MAX_TUPLES],
     registers: [u64; MAX_TUPLES],
@@ -313,12 +313,12 @@ fn relative(m1: u32, m2: u32) -> Option<(PcRelative, PcRelative)> {
 }
 
 /// Why a word was not taken.
-enum Bad {
+enum WordError {
     Tag,
     Constants,
 }
 
-impl Parts {
+impl ClauseFields {
     fn set(&mut self, n: usize, fma: u32, add: u32, registers: u64) {
         if let (Some(f), Some(a), Some(r)) = (self.fma.get_mut(n), self.add.get_mut(n), self.registers.get_mut(n)) {
             *f |= fma;
@@ -328,7 +328,7 @@ impl Parts {
     }
 
     /// Takes one word; `true` when the clause ends with it.
-    fn word(&mut self, w: u128, first: bool) -> Result<bool, Bad> {
+    fn word(&mut self, w: u128, first: bool) -> Result<bool, WordError> {
         let bits = |at: u32, width: u32| (w >> at) as u64 & ((1 << width) - 1);
         let tag = w as u32 & 0xff;
         let stop = tag & 0x40 != 0;
@@ -343,11 +343,11 @@ impl Parts {
             self.set(n + 1, fma, add | upper(tag >> 3 & 7), registers);
             self.set(n, (s4 as u32) << 10, tail & 0x1_ffff | upper(low), 0);
             self.constants[0].bits = u64::from(tail >> 17) << 4;
-            return if first { Err(Bad::Tag) } else { Ok(false) };
+            return if first { Err(WordError::Tag) } else { Ok(false) };
         }
         let kind = tag >> 3 & 7;
         if first != matches!(kind, 1 | 5) {
-            return Err(Bad::Tag);
+            return Err(WordError::Tag);
         }
         match (kind, low) {
             (0, 3) => {
@@ -358,7 +358,7 @@ impl Parts {
             (0, 4 | 6) => {
                 let n = if low == 4 { 2 } else { 5 };
                 self.set(n, (s4 as u32) << 10, tail & 0x1_ffff | upper(tail >> 29), 0);
-                let mark = relative(bits(68, 4) as u32, bits(72, 4) as u32).ok_or(Bad::Constants)?;
+                let mark = relative(bits(68, 4) as u32, bits(72, 4) as u32).ok_or(WordError::Constants)?;
                 self.constants[0] = Constant {
                     bits: bits(8, 60) << 4,
                     relative: mark.0,
@@ -398,19 +398,19 @@ impl Parts {
                 Ok(kind == 1 && stop)
             }
             (6 | 7, _) => {
-                let (at, tuples) = POSITIONS.get(tag as usize & 15).copied().ok_or(Bad::Constants)?;
+                let (at, tuples) = POSITIONS.get(tag as usize & 15).copied().ok_or(WordError::Constants)?;
                 if tuples != self.tuples {
-                    return Err(Bad::Constants);
+                    return Err(WordError::Constants);
                 }
                 let difference = |a: u32, b: u32| (bits(a, 4) as u32).wrapping_sub(bits(b, 4) as u32) & 15;
-                let marks = relative(difference(64, 124), difference(32, 92)).ok_or(Bad::Constants)?;
+                let marks = relative(difference(64, 124), difference(32, 92)).ok_or(WordError::Constants)?;
                 let pair = [(bits(8, 60) << 4, marks.0), (bits(68, 60) << 4, marks.1)];
                 for (to, (bits, relative)) in self.constants.iter_mut().skip(at).zip(pair) {
                     *to = Constant { bits, relative };
                 }
                 Ok(stop)
             }
-            _ => Err(Bad::Tag),
+            _ => Err(WordError::Tag),
         }
     }
 }
@@ -424,17 +424,17 @@ impl Clause {
         address: u64,
         mut fetch: impl FnMut(usize) -> Result<[u8; WORD_BYTES], E>,
     ) -> Result<Self, E> {
-        let mut parts = Parts::default();
+        let mut parts = ClauseFields::default();
         for n in 0..MAX_WORDS {
             let word = u128::from_le_bytes(fetch(n)?);
             let tuples = parts.tuples;
             let done = parts.word(word, n == 0).map_err(|bad| match bad {
-                Bad::Tag => ClauseError::Tag {
+                WordError::Tag => ClauseError::Tag {
                     address,
                     word: n,
                     tag: word as u8,
                 },
-                Bad::Constants => ClauseError::Constants {
+                WordError::Constants => ClauseError::Constants {
                     address,
                     word: n,
                     tuples,
@@ -483,7 +483,7 @@ impl Clause {
     }
 }
 
-impl Parts {
+impl ClauseFields {
     fn finish(self, address: u64, words: usize) -> Clause {
         let fields = self.fma.into_iter().zip(self.add).zip(self.registers).take(self.tuples);
         let tuple = |(n, ((fma_bits, add_bits), registers)): (usize, ((u32, u32), u64))| Tuple {

@@ -21,7 +21,7 @@ pub use text::{Shader, clause_text, disassemble, header_text};
 
 /// Bytes of the words that a clause is made of.
 pub const WORD_BYTES: usize = 16;
-/// Most tuples of a clause.
+/// Maximum number of tuples of a clause.
 pub const MAX_TUPLES: usize = 8;
-/// Most 16-byte words of a clause: one beyond this many is an error, whatever they hold.
+/// Maximum number of 16-byte words of a clause: one beyond this many is an error, whatever they hold.
 pub const MAX_WORDS: usize = 16;

@@ -65,7 +65,7 @@ impl Arch {
     }
 
     /// The architecture of a name such as `sm_90a`, `compute_80` or `100f`; `None` where it is none.
-    pub fn named(name: &str) -> Option<Self> {
+    pub fn from_name(name: &str) -> Option<Self> {
         let digits = name
             .strip_prefix("sm_")
             .or_else(|| name.strip_prefix("compute_"))
@@ -95,7 +95,7 @@ impl Arch {
     /// device not below its own. What is made for one architecture runs there alone, what is made for a family within
     /// the same major number. The rules are those of NVIDIA's documentation of compatibility; one major number has been
     /// one family so far.
-    pub fn runs_on(self, form: Form, device: Capability) -> bool {
+    pub fn can_run_on(self, form: Form, device: Capability) -> bool {
         let own = self.capability();
         match (self.variant, form) {
             (Variant::Exact, _) => own == device,
@@ -131,7 +131,7 @@ impl fmt::Display for Arch {
 pub fn choose(held: impl IntoIterator<Item = (Form, Arch)>, device: Capability) -> Option<usize> {
     let mut best: Option<(usize, Form, Arch)> = None;
     for (i, (form, arch)) in held.into_iter().enumerate() {
-        if !arch.runs_on(form, device) {
+        if !arch.can_run_on(form, device) {
             continue;
         }
         let takes = match best {

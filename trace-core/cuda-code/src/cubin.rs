@@ -10,7 +10,7 @@ mod kernels;
 mod variables;
 
 pub use kernels::{Kernel, Parameter};
-pub use variables::{Place, Variable};
+pub use variables::{Variable, VariableMemory};
 
 use elf::Elf;
 use info::{Value, records};
@@ -47,8 +47,8 @@ impl<'a> Cubin<'a> {
     /// # Errors
     /// [`Error::Elf`] where they are no ELF file of 64 bits, or its tables reach past the end; [`Error::Field`] for
     /// another machine than [`MACHINE`].
-    pub fn of(bytes: &'a [u8]) -> Result<Self, Error> {
-        let elf = Elf::of(bytes)?;
+    pub fn parse(bytes: &'a [u8]) -> Result<Self, Error> {
+        let elf = Elf::parse(bytes)?;
         Ok(Self { elf, arch: arch(&elf)? })
     }
 

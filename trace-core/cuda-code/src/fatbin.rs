@@ -37,7 +37,7 @@ impl Wrapper {
     ///
     /// # Errors
     /// [`Error::Short`] for fewer bytes, [`Error::Field`] where they do not begin with [`WRAPPER_MAGIC`].
-    pub fn of(bytes: &[u8]) -> Result<Self, Error> {
+    pub fn parse(bytes: &[u8]) -> Result<Self, Error> {
         let bytes = read::range(bytes, 0, WRAPPER_BYTES as u64, "the wrapper of a fatbin")?;
         let magic = read::u32(bytes, 0, "magic")?;
         if magic != WRAPPER_MAGIC {
@@ -74,7 +74,7 @@ impl Header {
     /// # Errors
     /// [`Error::Short`] for fewer bytes, [`Error::Field`] for another magic or version, a header shorter than its own
     /// fields, or a length beyond 64 bits.
-    pub fn of(prefix: &[u8]) -> Result<Self, Error> {
+    pub fn parse(prefix: &[u8]) -> Result<Self, Error> {
         Self::at(prefix, 0)
     }
 
@@ -139,7 +139,7 @@ impl Header {
 /// # Errors
 /// Those of [`Header::of`].
 pub fn total_bytes(prefix: &[u8]) -> Result<u64, Error> {
-    Ok(Header::of(prefix)?.total_bytes())
+    Ok(Header::parse(prefix)?.total_bytes())
 }
 
 /// One image, with all of its bytes at hand.
@@ -156,7 +156,7 @@ impl<'a> Fatbin<'a> {
     ///
     /// # Errors
     /// Those of [`Header::of`]; [`Error::Short`] where the image is longer than `bytes`.
-    pub fn of(bytes: &'a [u8]) -> Result<Self, Error> {
+    pub fn parse(bytes: &'a [u8]) -> Result<Self, Error> {
         Self::from_offset(bytes, 0)
     }
 
@@ -206,7 +206,7 @@ impl<'a> Fatbin<'a> {
     ///
     /// # Errors
     /// The error of an entry that cannot be read.
-    pub fn held(&self) -> Result<Vec<(Form, Arch)>, Error> {
+    pub fn list_entries(&self) -> Result<Vec<(Form, Arch)>, Error> {
         let mut held = Vec::new();
         for entry in self.entries() {
             let entry = entry?;

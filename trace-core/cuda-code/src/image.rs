@@ -29,7 +29,7 @@ pub struct Image<'a> {
 
 /// Code that was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Found {
+pub struct SelectedCode {
     /// Whether it is a cubin or PTX text.
     pub form: Form,
     /// What it was made for.
@@ -45,7 +45,7 @@ const ELF: &[u8] = b"\x7fELF";
 
 impl<'a> Image<'a> {
     /// Tells what `bytes` are by how they begin.
-    pub fn of(bytes: &'a [u8]) -> Self {
+    pub fn detect(bytes: &'a [u8]) -> Self {
         let kind = if bytes.starts_with(&fatbin::MAGIC.to_le_bytes()) {
             ImageKind::Fatbin
         } else if bytes.starts_with(ELF) && bytes.get(18..20) == Some(&crate::cubin::MACHINE.to_le_bytes()) {
@@ -63,10 +63,10 @@ impl<'a> Image<'a> {
     /// # Errors
     /// [`Error::Unknown`] for bytes of no known kind; [`Error::NoCode`] where nothing runs on the device; and the
     /// errors of reading the container.
-    pub fn code(&self, device: Capability) -> Result<Found, Error> {
+    pub fn code(&self, device: Capability) -> Result<SelectedCode, Error> {
         match self.kind {
-            ImageKind::Fatbin => chosen(&Fatbin::of(self.bytes)?, device),
-            _ => self.whole(device),
+            ImageKind::Fatbin => select_entry(&Fatbin::parse(self.bytes)?, device),
+            _ => self.single_code(device),
         }
     }
 
@@ -78,10 +78,10 @@ impl<'a> Image<'a> {
     /// # Errors
     /// Those of [`Image::code`]; [`Error::NoKernel`] where there is code for the device, without the kernel;
     /// [`Error::Entry`] where the chosen code of a fatbin cannot be read.
-    pub fn find_kernel(&self, name: &str, device: Capability) -> Result<Found, Error> {
+    pub fn find_kernel(&self, name: &str, device: Capability) -> Result<SelectedCode, Error> {
         if self.kind != ImageKind::Fatbin {
-            let found = self.whole(device)?;
-            return if holds(&found, name)? {
+            let found = self.single_code(device)?;
+            return if has_kernel(&found, name)? {
                 Ok(found)
             } else {
                 Err(no_kernel(name, device))
@@ -92,7 +92,7 @@ impl<'a> Image<'a> {
         let mut any = false;
         for image in fatbin::images(self.bytes) {
             let image = image?;
-            let found = match chosen(&image, device) {
+            let found = match select_entry(&image, device) {
                 Err(Error::NoCode { held: more, .. }) => {
                     held.extend(more);
                     continue;
@@ -101,7 +101,7 @@ impl<'a> Image<'a> {
             };
             any = true;
             let entry = found.entry.unwrap_or_default();
-            if holds(&found, name).map_err(|e| Error::Entry {
+            if has_kernel(&found, name).map_err(|e| Error::Entry {
                 entry,
                 error: Box::new(e),
             })? {
@@ -119,26 +119,26 @@ impl<'a> Image<'a> {
     }
 
     /// The code of an image that is no fatbin.
-    fn whole(&self, device: Capability) -> Result<Found, Error> {
+    fn single_code(&self, device: Capability) -> Result<SelectedCode, Error> {
         let (form, arch, code) = match self.kind {
-            ImageKind::Cubin => (Form::Machine, Cubin::of(self.bytes)?.arch(), self.bytes),
+            ImageKind::Cubin => (Form::Machine, Cubin::parse(self.bytes)?.arch(), self.bytes),
             ImageKind::Ptx => {
                 let len = self.bytes.iter().position(|&b| b == 0).unwrap_or(self.bytes.len());
                 (
                     Form::Ptx,
-                    Ptx::of(self.bytes)?.arch,
+                    Ptx::parse(self.bytes)?.arch,
                     self.bytes.get(..len).unwrap_or_default(),
                 )
             }
             ImageKind::Fatbin | ImageKind::Unknown => return Err(Error::Unknown),
         };
-        if !arch.runs_on(form, device) {
+        if !arch.can_run_on(form, device) {
             return Err(Error::NoCode {
                 capability: device,
                 held: vec![arch],
             });
         }
-        Ok(Found {
+        Ok(SelectedCode {
             form,
             arch,
             entry: None,
@@ -148,9 +148,9 @@ impl<'a> Image<'a> {
 }
 
 /// The entry of one fatbin that a driver takes.
-fn chosen(image: &Fatbin<'_>, device: Capability) -> Result<Found, Error> {
+fn select_entry(image: &Fatbin<'_>, device: Capability) -> Result<SelectedCode, Error> {
     let Some(entry) = image.choose(device)? else {
-        let held = image.held()?.into_iter().map(|(_, arch)| arch).collect();
+        let held = image.list_entries()?.into_iter().map(|(_, arch)| arch).collect();
         return Err(Error::NoCode {
             capability: device,
             held,
@@ -161,7 +161,7 @@ fn chosen(image: &Fatbin<'_>, device: Capability) -> Result<Found, Error> {
     } else {
         Form::Machine
     };
-    Ok(Found {
+    Ok(SelectedCode {
         form,
         arch: entry.arch,
         entry: Some(entry.at),
@@ -170,10 +170,10 @@ fn chosen(image: &Fatbin<'_>, device: Capability) -> Result<Found, Error> {
 }
 
 /// Whether code holds a kernel.
-fn holds(found: &Found, name: &str) -> Result<bool, Error> {
+fn has_kernel(found: &SelectedCode, name: &str) -> Result<bool, Error> {
     Ok(match found.form {
-        Form::Machine => Cubin::of(&found.code)?.contains_kernel(name),
-        Form::Ptx => Ptx::of(&found.code)?.entry(name).is_some(),
+        Form::Machine => Cubin::parse(&found.code)?.contains_kernel(name),
+        Form::Ptx => Ptx::parse(&found.code)?.entry(name).is_some(),
     })
 }
 

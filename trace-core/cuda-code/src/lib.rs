@@ -24,7 +24,7 @@ mod read;
 
 pub use arch::{Arch, Capability, Form, Variant, choose};
 pub use error::Error;
-pub use image::{Found, Image, ImageKind};
+pub use image::{Image, ImageKind, SelectedCode};
 
-/// Most bytes that one compressed entry of a fatbin may unpack to: 1 GiB.
+/// Maximum number of bytes that one compressed entry of a fatbin may unpack to: 1 GiB.
 pub const MAX_CODE_BYTES: u64 = 1 << 30;

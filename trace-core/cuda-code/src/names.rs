@@ -5,18 +5,18 @@ use regex::Regex;
 use std::fmt;
 
 /// Longest mangled name that is read. Templates of matrix libraries have names of some thousand bytes.
-const LONGEST_MANGLED: usize = 64 << 10;
+const MAX_MANGLED_BYTES: usize = 64 << 10;
 /// Longest text that a name becomes: a short name can stand for a very long text.
-const LONGEST: usize = 64 << 10;
+const MAX_DEMANGLED_BYTES: usize = 64 << 10;
 /// Deepest nesting of a name.
-const DEEPEST: u32 = 128;
+const MAX_DEMANGLE_DEPTH: u32 = 128;
 
 /// Text up to a length; what would be longer is an error of the one who writes.
 struct Bounded(String);
 
 impl fmt::Write for Bounded {
     fn write_str(&mut self, text: &str) -> fmt::Result {
-        if text.len() > LONGEST - self.0.len() {
+        if text.len() > MAX_DEMANGLED_BYTES - self.0.len() {
             return Err(fmt::Error);
         }
         self.0.push_str(text);
@@ -25,10 +25,10 @@ impl fmt::Write for Bounded {
 }
 
 fn written(mangled: &str, options: DemangleOptions) -> Option<String> {
-    if !mangled.starts_with("_Z") || mangled.len() > LONGEST_MANGLED {
+    if !mangled.starts_with("_Z") || mangled.len() > MAX_MANGLED_BYTES {
         return None;
     }
-    let parse = ParseOptions::default().recursion_limit(DEEPEST);
+    let parse = ParseOptions::default().recursion_limit(MAX_DEMANGLE_DEPTH);
     let (symbol, rest) = BorrowedSymbol::with_tail_and_options(mangled.as_bytes(), &parse).ok()?;
     // A name of which a part alone can be read is shown as it is.
     if !rest.is_empty() {
@@ -36,7 +36,7 @@ fn written(mangled: &str, options: DemangleOptions) -> Option<String> {
     }
     let mut text = Bounded(String::new());
     symbol
-        .structured_demangle(&mut text, &options.recursion_limit(DEEPEST))
+        .structured_demangle(&mut text, &options.recursion_limit(MAX_DEMANGLE_DEPTH))
         .ok()?;
     Some(text.0)
 }
@@ -44,7 +44,7 @@ fn written(mangled: &str, options: DemangleOptions) -> Option<String> {
 /// A mangled name of C++ as its author wrote it: `add(float*)` for `_Z3addPf`. `None` where it is none, or one that
 /// cannot be told in [a bounded text](LONGEST).
 #[must_use]
-pub fn demangled(mangled: &str) -> Option<String> {
+pub fn demangle(mangled: &str) -> Option<String> {
     written(mangled, DemangleOptions::new())
 }
 
@@ -96,7 +96,7 @@ impl Patterns {
     ///
     /// # Errors
     /// When a pattern is empty, or an expression cannot be read.
-    pub fn of(text: &str) -> Result<Self, PatternError> {
+    pub fn parse(text: &str) -> Result<Self, PatternError> {
         let mut all = Vec::new();
         for (n, one) in pieces(text).into_iter().enumerate() {
             let number = n + 1;
@@ -129,8 +129,8 @@ impl Patterns {
     /// Whether a function of this mangled name is one of them: its mangled name fits, or the name that its author wrote,
     /// with parameters or without.
     #[must_use]
-    pub fn fit(&self, mangled: &str) -> bool {
-        let written = [demangled(mangled), without_parameters(mangled)];
+    pub fn is_match(&self, mangled: &str) -> bool {
+        let written = [demangle(mangled), without_parameters(mangled)];
         let names = || {
             [mangled]
                 .into_iter()
@@ -187,9 +187,9 @@ mod tests {
 
     #[test]
     fn names_are_told_as_they_were_written() {
-        assert_eq!(demangled("_Z3addPf").as_deref(), Some("add(float*)"));
+        assert_eq!(demangle("_Z3addPf").as_deref(), Some("add(float*)"));
         assert_eq!(
-            demangled("_ZN2ns5scaleIfEEvPT_i").as_deref(),
+            demangle("_ZN2ns5scaleIfEEvPT_i").as_deref(),
             Some("void ns::scale<float>(float*, int)")
         );
         assert_eq!(
@@ -197,9 +197,9 @@ mod tests {
             Some("ns::scale<float>")
         );
         for none in ["add", "", "_Z", "_Z3addPf and more", "_Z99999999999999999999x"] {
-            assert_eq!(demangled(none), None, "{none}");
+            assert_eq!(demangle(none), None, "{none}");
         }
-        assert_eq!(demangled(&format!("_Z{}", "P".repeat(1 << 20))), None);
+        assert_eq!(demangle(&format!("_Z{}", "P".repeat(1 << 20))), None);
     }
 
     /// Each substitution doubles what it stands for: 60 of them would fill the memory of any machine.
@@ -210,7 +210,7 @@ mod tests {
             let s = std::char::from_digit(n % 36, 36).unwrap().to_ascii_uppercase();
             name.push_str(&format!("St4pairIS{s}_S{s}_E"));
         }
-        assert!(demangled(&name).is_none_or(|n| n.len() <= LONGEST));
+        assert!(demangle(&name).is_none_or(|n| n.len() <= MAX_DEMANGLED_BYTES));
     }
 
     #[test]
@@ -233,12 +233,15 @@ mod tests {
             ("/a{1,2}b/,/float.,/", true),
             (r"/\/,/,add", false),
         ] {
-            assert_eq!(Patterns::of(patterns).unwrap().fit(scale), fits, "{patterns}");
+            assert_eq!(Patterns::parse(patterns).unwrap().is_match(scale), fits, "{patterns}");
         }
-        assert!(matches!(Patterns::of("a,,b"), Err(PatternError::Empty { number: 2 })));
-        assert!(matches!(Patterns::of(""), Err(PatternError::Empty { number: 1 })));
-        assert!(matches!(Patterns::of("//"), Err(PatternError::Empty { number: 1 })));
-        let wrong = Patterns::of("a,/(/").unwrap_err();
+        assert!(matches!(
+            Patterns::parse("a,,b"),
+            Err(PatternError::Empty { number: 2 })
+        ));
+        assert!(matches!(Patterns::parse(""), Err(PatternError::Empty { number: 1 })));
+        assert!(matches!(Patterns::parse("//"), Err(PatternError::Empty { number: 1 })));
+        let wrong = Patterns::parse("a,/(/").unwrap_err();
         assert_eq!(
             wrong.to_string(),
             "pattern 2, '(', is no expression that can be read: unclosed group"
@@ -248,8 +251,8 @@ mod tests {
     proptest! {
         #[test]
         fn any_text_is_a_pattern_or_says_why_not(text in "\\PC{0,40}", name in "[_ZNSPIEvif0-9Kst]{0,60}") {
-            if let Ok(p) = Patterns::of(&text) {
-                let _ = p.fit(&format!("_Z{name}"));
+            if let Ok(p) = Patterns::parse(&text) {
+                let _ = p.is_match(&format!("_Z{name}"));
             }
         }
     }

@@ -143,7 +143,7 @@ impl<'a> Ptx<'a> {
     /// # Errors
     /// [`Error::Text`] for a declaration that is not as it has to be, a missing `.version` or `.target`, or a type of
     /// a parameter whose size is not known; [`Error::Field`] for sizes beyond 64 bits.
-    pub fn of(bytes: &'a [u8]) -> Result<Self, Error> {
+    pub fn parse(bytes: &'a [u8]) -> Result<Self, Error> {
         let mut cursor = Cursor::new(bytes);
         let first = cursor.next();
         if first.is_none_or(|t| t.text != b".version") {
@@ -201,7 +201,7 @@ impl<'a> Ptx<'a> {
     fn target(&mut self, cursor: &mut Cursor<'a>) -> Result<(), Error> {
         loop {
             let word = cursor.word("a target")?;
-            if let Some(arch) = word.strip_prefix("sm_").and_then(Arch::named) {
+            if let Some(arch) = word.strip_prefix("sm_").and_then(Arch::from_name) {
                 self.arch = arch;
             }
             self.target.push(word);

@@ -6,7 +6,7 @@ mod common;
 
 use std::collections::HashMap;
 
-use cuda_code::cubin::{Cubin, Kernel, Place};
+use cuda_code::cubin::{Cubin, Kernel, VariableMemory};
 use cuda_code::fatbin::{Compression, Fatbin, Flags, Kind};
 
 /// The numbers of a line such as `REG:29 STACK:0 CONSTANT[0]:540`.
@@ -35,7 +35,7 @@ fn value(line: &str) -> Vec<u64> {
 fn resource_usage() {
     for file in common::all(".cubin") {
         let bytes = common::bytes(&file);
-        let cubin = Cubin::of(&bytes).unwrap();
+        let cubin = Cubin::parse(&bytes).unwrap();
         let kernels: HashMap<_, _> = cubin.kernels().unwrap().into_iter().map(|k| (k.name, k)).collect();
         let text = common::text(&format!("{file}.usage"));
         let mut lines = text.lines();
@@ -46,7 +46,11 @@ fn resource_usage() {
                 let variables = cubin.variables().unwrap();
                 let sizes = |place| variables.iter().filter(move |v| v.place == place);
                 let end = |place| sizes(place).map(|v| v.offset + v.bytes).max().unwrap_or(0);
-                assert_eq!(usage["GLOBAL"], end(Place::Global) + end(Place::GlobalInit), "{file}");
+                assert_eq!(
+                    usage["GLOBAL"],
+                    end(VariableMemory::Global) + end(VariableMemory::GlobalInit),
+                    "{file}"
+                );
                 for bank in cubin.constant_banks().unwrap() {
                     assert_eq!(usage[&*format!("CONSTANT[{}]", bank.number)], bank.bytes, "{file}");
                 }
@@ -102,7 +106,7 @@ fn attribute(kernel: &Kernel<'_>, attribute: &str, line: &str, of: &str) {
 fn attributes_of_kernels_and_symbols_of_variables() {
     for file in common::all(".cubin") {
         let bytes = common::bytes(&file);
-        let cubin = Cubin::of(&bytes).unwrap();
+        let cubin = Cubin::parse(&bytes).unwrap();
         let kernels: HashMap<_, _> = cubin.kernels().unwrap().into_iter().map(|k| (k.name, k)).collect();
         let variables: HashMap<_, _> = cubin.variables().unwrap().into_iter().map(|v| (v.name, v)).collect();
         let text = common::text(&format!("{file}.elf"));
@@ -157,7 +161,7 @@ fn attributes_of_kernels_and_symbols_of_variables() {
 fn entries_of_fatbins() {
     for file in common::all(".fatbin") {
         let bytes = common::bytes(&file);
-        let image = Fatbin::of(&bytes).unwrap();
+        let image = Fatbin::parse(&bytes).unwrap();
         let entries: Vec<_> = image.entries().map(Result::unwrap).collect();
         let text = common::text(&format!("{file}.list"));
         let printed: Vec<_> = text.split("Fatbin ").filter(|part| !part.is_empty()).collect();

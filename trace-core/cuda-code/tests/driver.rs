@@ -58,7 +58,7 @@ fn reported() -> Vec<(String, Reported)> {
 fn cubins_are_as_the_driver_reports_them() {
     for (file, reported) in reported().into_iter().filter(|(file, _)| file.ends_with(".cubin")) {
         let bytes = common::bytes(&file);
-        let cubin = Cubin::of(&bytes).unwrap();
+        let cubin = Cubin::parse(&bytes).unwrap();
         assert_eq!(cubin.kernel_names().unwrap().len(), reported.kernels.len());
         for (name, numbers, parameters) in &reported.kernels {
             let kernel = cubin.kernel(name).unwrap().unwrap();
@@ -102,7 +102,7 @@ fn cubins_are_as_the_driver_reports_them() {
 fn ptx_is_as_the_driver_reports_it() {
     for (file, reported) in reported().into_iter().filter(|(file, _)| file.ends_with(".ptx")) {
         let bytes = common::bytes(&file);
-        let ptx = Ptx::of(&bytes).unwrap();
+        let ptx = Ptx::parse(&bytes).unwrap();
         assert_eq!(ptx.entries.len(), reported.kernels.len(), "{file}");
         for (name, numbers, parameters) in &reported.kernels {
             let entry = ptx.entry(name).unwrap();
@@ -133,7 +133,7 @@ fn the_entry_chosen_is_the_one_that_the_driver_took() {
         let forms = held.iter().map(|(form, arch)| {
             (
                 if *form == "ptx" { Form::Ptx } else { Form::Machine },
-                Arch::named(arch).unwrap(),
+                Arch::from_name(arch).unwrap(),
             )
         });
         assert_eq!(choose(forms.clone(), device), taken, "{line}");
@@ -155,7 +155,7 @@ fn the_entry_chosen_is_the_one_that_the_driver_took() {
             })
             .collect();
         let image = common::fatbin(&entries);
-        let image = fatbin::Fatbin::of(&image).unwrap();
+        let image = fatbin::Fatbin::parse(&image).unwrap();
         let chosen = image.choose(device).unwrap().map(|e| e.at);
         assert_eq!(
             chosen,
@@ -169,12 +169,16 @@ fn the_entry_chosen_is_the_one_that_the_driver_took() {
 
 #[test]
 fn what_runs_where() {
-    let runs = |name, form, major, minor| Arch::named(name).unwrap().runs_on(form, Capability::new(major, minor));
+    let runs = |name, form, major, minor| {
+        Arch::from_name(name)
+            .unwrap()
+            .can_run_on(form, Capability::new(major, minor))
+    };
     assert!(runs("sm_80", Form::Machine, 8, 6) && !runs("sm_86", Form::Machine, 8, 0));
     assert!(!runs("sm_80", Form::Machine, 9, 0) && runs("sm_80", Form::Ptx, 12, 1));
     assert!(runs("sm_100f", Form::Machine, 10, 3) && !runs("sm_100f", Form::Ptx, 12, 0));
     assert!(runs("compute_90a", Form::Ptx, 9, 0) && !runs("compute_90a", Form::Ptx, 10, 0));
     for none in ["", "sm_", "sm_a", "sm_90b", "sm_9 0", "compute_-1", "sm_99999999999"] {
-        assert_eq!(Arch::named(none), None, "{none}");
+        assert_eq!(Arch::from_name(none), None, "{none}");
     }
 }

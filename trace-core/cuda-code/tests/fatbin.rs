@@ -19,13 +19,13 @@ fn a_wrapper_says_where_its_image_is() {
         data: 0x7fff_1234_5678,
         more: 0x9abc,
     };
-    assert_eq!(Wrapper::of(&bytes), Ok(wrapper));
+    assert_eq!(Wrapper::parse(&bytes), Ok(wrapper));
     assert!(matches!(
-        Wrapper::of(&bytes[..23]),
+        Wrapper::parse(&bytes[..23]),
         Err(Error::Short { need: 24, left: 23, .. })
     ));
     bytes[0] = 0;
-    let text = Wrapper::of(&bytes).unwrap_err().to_string();
+    let text = Wrapper::parse(&bytes).unwrap_err().to_string();
     assert_eq!(
         text,
         "byte 0x0: the magic of the wrapper is 0x46624300, expected 0x466243b1"
@@ -50,7 +50,7 @@ fn all_ways_of_storing_give_the_same_code() {
     let mut codes = Vec::new();
     for (file, way) in files.iter().zip(ways) {
         let bytes = common::bytes(file);
-        let entries: Vec<_> = Fatbin::of(&bytes).unwrap().entries().map(Result::unwrap).collect();
+        let entries: Vec<_> = Fatbin::parse(&bytes).unwrap().entries().map(Result::unwrap).collect();
         let kinds: Vec<_> = entries
             .iter()
             .map(|e| (e.kind, e.arch.number, e.compression()))
@@ -71,7 +71,7 @@ fn all_ways_of_storing_give_the_same_code() {
     // The cubins are what the compiler writes alone, the text is whole.
     assert_eq!(codes[0][0], common::bytes("vecadd.sm_80.cubin"));
     assert_eq!(codes[0][1], common::bytes("vecadd.sm_90.cubin"));
-    assert_eq!(Ptx::of(&codes[0][2]).unwrap().entries.len(), 1);
+    assert_eq!(Ptx::parse(&codes[0][2]).unwrap().entries.len(), 1);
     assert!(
         codes[0][2].ends_with(b"}\n\n") || codes[0][2].ends_with(b"}"),
         "zero bytes are cut off"
@@ -82,7 +82,7 @@ fn all_ways_of_storing_give_the_same_code() {
 fn every_entry_unpacks_to_what_it_says() {
     for file in common::all(".fatbin") {
         let bytes = common::bytes(&file);
-        for entry in Fatbin::of(&bytes).unwrap().entries() {
+        for entry in Fatbin::parse(&bytes).unwrap().entries() {
             let entry = entry.unwrap();
             if entry.kind == Kind::Nvvm {
                 // Nothing here reads intermediate code, and it is scrambled besides.
@@ -91,9 +91,9 @@ fn every_entry_unpacks_to_what_it_says() {
             }
             let code = entry.code().unwrap();
             match entry.kind {
-                Kind::Elf => assert_eq!(Cubin::of(&code).unwrap().arch().number, entry.arch.number),
+                Kind::Elf => assert_eq!(Cubin::parse(&code).unwrap().arch().number, entry.arch.number),
                 Kind::Ptx => {
-                    let ptx = Ptx::of(&code).unwrap();
+                    let ptx = Ptx::parse(&code).unwrap();
                     assert_eq!(
                         (ptx.arch, ptx.version),
                         (entry.arch, {
@@ -125,7 +125,7 @@ fn images_behind_each_other() {
     let second = found[1].entries().next().unwrap().unwrap();
     assert_eq!(second.at, found[1].at() + 16);
     assert!(
-        Cubin::of(&second.code().unwrap())
+        Cubin::parse(&second.code().unwrap())
             .unwrap()
             .contains_kernel("big_parameter")
     );
@@ -144,7 +144,7 @@ fn broken_compression_is_an_error() {
         let good = common::bytes(file);
         let at = |mut bytes: Vec<u8>, change: &dyn Fn(&mut Vec<u8>)| {
             change(&mut bytes);
-            let entry = Fatbin::of(&bytes).unwrap().entries().next().unwrap().unwrap();
+            let entry = Fatbin::parse(&bytes).unwrap().entries().next().unwrap().unwrap();
             entry.code().unwrap_err()
         };
         // The header claims other sizes: one too few, one too many, more than its bytes can hold, more than 1 GiB.
@@ -171,7 +171,7 @@ fn broken_compression_is_an_error() {
 #[test]
 fn an_unknown_compression_is_an_error_of_that_entry_alone() {
     let image = common::fatbin(&[(2, 90, 0x1011, b"xxxxxxxx"), (1, 80, 0x11, b".version 7.0\n\0")]);
-    let entries: Vec<_> = Fatbin::of(&image).unwrap().entries().map(Result::unwrap).collect();
+    let entries: Vec<_> = Fatbin::parse(&image).unwrap().entries().map(Result::unwrap).collect();
     assert_eq!(entries[0].compression(), Compression::Unknown);
     assert!(matches!(entries[0].code(), Err(Error::Unpack { .. })));
     assert_eq!(&*entries[1].code().unwrap(), b".version 7.0\n");
@@ -186,7 +186,7 @@ fn entries_have_to_lie_within_their_image() {
         change(&mut bytes);
         // Bytes behind the image are none of its own.
         bytes.extend_from_slice(&[0; 4096]);
-        let image = Fatbin::of(&bytes).unwrap();
+        let image = Fatbin::parse(&bytes).unwrap();
         let all: Vec<_> = image.entries().collect();
         assert!(image.choose(Capability::new(9, 0)).is_err());
         all.into_iter().find_map(Result::err).unwrap()

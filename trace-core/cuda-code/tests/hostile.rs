@@ -13,7 +13,7 @@ const H200: Capability = Capability::new(9, 0);
 
 /// Reads everything that there is to read in `bytes`, however it begins.
 fn read_all(bytes: &[u8]) {
-    let image = Image::of(bytes);
+    let image = Image::detect(bytes);
     let _ = image.find_kernel("_Z6vecaddPKfS0_Pfi", H200);
     for fatbin in images(bytes).flatten() {
         for entry in fatbin.entries().flatten() {
@@ -26,7 +26,7 @@ fn read_all(bytes: &[u8]) {
 }
 
 fn read_code(bytes: &[u8]) {
-    if let Ok(cubin) = Cubin::of(bytes) {
+    if let Ok(cubin) = Cubin::parse(bytes) {
         let _ = (
             cubin.kernel_names(),
             cubin.kernels(),
@@ -39,14 +39,14 @@ fn read_code(bytes: &[u8]) {
             }
         }
     }
-    if let Ok(ptx) = Ptx::of(bytes) {
+    if let Ok(ptx) = Ptx::parse(bytes) {
         let change = LaunchBounds {
             max_threads: Change::Set([64, 1, 1]),
             ..Default::default()
         };
         for entry in ptx.entries.iter().take(4) {
             if let Ok(changed) = with_launch_bounds(bytes, entry.name, &change) {
-                let again = Ptx::of(&changed).unwrap();
+                let again = Ptx::parse(&changed).unwrap();
                 assert_eq!(again.entry(entry.name).unwrap().max_threads, Some([64, 1, 1]));
             }
         }
@@ -87,7 +87,7 @@ fn every_truncation() {
             read_all(&bytes[..len]);
             if file.ends_with(".fatbin") {
                 assert!(
-                    Image::of(&bytes[..len]).code(H200).is_err(),
+                    Image::detect(&bytes[..len]).code(H200).is_err(),
                     "{file} cut to {len} bytes is whole"
                 );
             }
@@ -143,7 +143,7 @@ fn sections_and_names_that_overlap_are_refused() {
     bytes[40..48].copy_from_slice(&(moved as u64).to_le_bytes());
     bytes[60..62].copy_from_slice(&count.to_le_bytes());
     // As it is, 4000 sections read 36 bytes each, which is less than the file has.
-    assert!(Cubin::of(&bytes).unwrap().kernels().is_ok());
+    assert!(Cubin::parse(&bytes).unwrap().kernels().is_ok());
     let zeros = bytes.len();
     bytes.resize(zeros + (1 << 16), 0);
     for section in 0..usize::from(count) {
@@ -156,7 +156,7 @@ fn sections_and_names_that_overlap_are_refused() {
     for at in (zeros..bytes.len()).step_by(4) {
         bytes[at..at + 4].copy_from_slice(&[3, 0, 0, 0]);
     }
-    let error = Cubin::of(&bytes).unwrap().kernels().unwrap_err();
+    let error = Cubin::parse(&bytes).unwrap().kernels().unwrap_err();
     assert!(
         matches!(error, cuda_code::Error::Overlap { what: "sections", .. }),
         "{error}"

@@ -11,7 +11,7 @@ const H200: Capability = Capability::new(9, 0);
 
 #[test]
 fn kinds_of_bytes() {
-    let kind = |bytes: &[u8]| Image::of(bytes).kind;
+    let kind = |bytes: &[u8]| Image::detect(bytes).kind;
     for (tail, expected) in [
         (".fatbin", ImageKind::Fatbin),
         (".cubin", ImageKind::Cubin),
@@ -44,20 +44,20 @@ fn a_kernel_is_found_in_every_container() {
     ];
     for (file, name, form, arch, entry) in cases {
         let bytes = common::bytes(file);
-        let found = Image::of(&bytes).find_kernel(name, H200).unwrap();
+        let found = Image::detect(&bytes).find_kernel(name, H200).unwrap();
         assert_eq!(
             (found.form, found.arch.number, found.entry.map(drop)),
             (form, arch, entry),
             "{file}"
         );
-        assert_eq!(Image::of(&bytes).code(H200).unwrap(), found, "{file}");
+        assert_eq!(Image::detect(&bytes).code(H200).unwrap(), found, "{file}");
         match form {
-            Form::Machine => assert!(Cubin::of(&found.code).unwrap().contains_kernel(name)),
-            Form::Ptx => assert!(Ptx::of(&found.code).unwrap().entry(name).is_some()),
+            Form::Machine => assert!(Cubin::parse(&found.code).unwrap().contains_kernel(name)),
+            Form::Ptx => assert!(Ptx::parse(&found.code).unwrap().entry(name).is_some()),
         }
         // Part of a name is none.
         for other in [&name[..name.len() - 1], &format!("{name}_"), ""] {
-            let error = Image::of(&bytes).find_kernel(other, H200).unwrap_err();
+            let error = Image::detect(&bytes).find_kernel(other, H200).unwrap_err();
             assert!(
                 matches!(&error, Error::NoKernel { name, .. } if name == other),
                 "{file}: {error}"
@@ -70,7 +70,7 @@ fn a_kernel_is_found_in_every_container() {
 fn code_for_one_architecture_comes_first_where_it_fits() {
     let bytes = common::bytes("many.fatbin");
     let found = |major, minor| {
-        let found = Image::of(&bytes).code(Capability::new(major, minor)).unwrap();
+        let found = Image::detect(&bytes).code(Capability::new(major, minor)).unwrap();
         (found.form, found.arch.to_string())
     };
     assert_eq!(found(9, 0), (Form::Machine, "sm_90a".into()));
@@ -80,7 +80,10 @@ fn code_for_one_architecture_comes_first_where_it_fits() {
     assert_eq!(found(10, 3), (Form::Machine, "sm_103".into()));
     assert_eq!(found(11, 0), (Form::Ptx, "sm_90".into()));
     assert_eq!(found(12, 1), (Form::Machine, "sm_120f".into()));
-    let error = Image::of(&bytes).code(Capability::new(7, 5)).unwrap_err().to_string();
+    let error = Image::detect(&bytes)
+        .code(Capability::new(7, 5))
+        .unwrap_err()
+        .to_string();
     let held = "sm_80, sm_86, sm_90a, sm_90a, sm_90, sm_90, sm_100f, sm_103, …";
     assert_eq!(
         error,
@@ -93,13 +96,15 @@ fn nothing_is_found_where_nothing_runs() {
     let old = Capability::new(7, 5);
     for file in ["vecadd.sm_80.cubin", "vecadd.compute_80.ptx", "vecadd.zstd.fatbin"] {
         let bytes = common::bytes(file);
-        let error = Image::of(&bytes).find_kernel("_Z6vecaddPKfS0_Pfi", old).unwrap_err();
+        let error = Image::detect(&bytes)
+            .find_kernel("_Z6vecaddPKfS0_Pfi", old)
+            .unwrap_err();
         assert!(matches!(error, Error::NoCode { .. }), "{file}: {error}");
     }
     let cubin = common::bytes("vecadd.sm_90a.cubin");
-    assert_eq!(Cubin::of(&cubin).unwrap().arch(), Arch::named("sm_90a").unwrap());
-    assert!(Image::of(&cubin).code(Capability::new(9, 1)).is_err());
-    assert_eq!(Image::of(b"PK\x03\x04").code(H200), Err(Error::Unknown));
+    assert_eq!(Cubin::parse(&cubin).unwrap().arch(), Arch::from_name("sm_90a").unwrap());
+    assert!(Image::detect(&cubin).code(Capability::new(9, 1)).is_err());
+    assert_eq!(Image::detect(b"PK\x03\x04").code(H200), Err(Error::Unknown));
 }
 
 #[test]
@@ -107,11 +112,11 @@ fn of_several_fatbins_the_one_with_the_kernel_counts() {
     let mut both = common::bytes("vecadd.zstd.fatbin");
     let first = both.len() as u64;
     both.extend(common::bytes("templated.zstd.fatbin"));
-    let found = Image::of(&both).find_kernel("big_parameter", H200).unwrap();
+    let found = Image::detect(&both).find_kernel("big_parameter", H200).unwrap();
     assert!(found.entry.unwrap() > first);
     // Loading takes the first alone.
-    let loaded = Image::of(&both).code(H200).unwrap();
-    assert!(!Cubin::of(&loaded.code).unwrap().contains_kernel("big_parameter"));
+    let loaded = Image::detect(&both).code(H200).unwrap();
+    assert!(!Cubin::parse(&loaded.code).unwrap().contains_kernel("big_parameter"));
 }
 
 #[test]
@@ -120,7 +125,7 @@ fn an_error_in_chosen_code_says_which_entry() {
         (1, 80, 0x11, b".version 7.0\n.target sm_80\n"),
         (2, 90, 0x11, b"\x7fELFnot!"),
     ]);
-    let error = Image::of(&image).find_kernel("k", H200).unwrap_err();
+    let error = Image::detect(&image).find_kernel("k", H200).unwrap_err();
     assert!(matches!(error, Error::Entry { entry: 112, .. }), "{error}");
     assert!(
         error

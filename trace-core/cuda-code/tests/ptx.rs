@@ -16,7 +16,7 @@ fn module(text: &str) -> Vec<u8> {
 #[test]
 fn a_module_written_by_hand() {
     let bytes = common::bytes("required.ptx");
-    let ptx = Ptx::of(&bytes).unwrap();
+    let ptx = Ptx::parse(&bytes).unwrap();
     assert_eq!(
         (ptx.version, ptx.address_bits, &ptx.target[..]),
         ((7, 0), 64, &["sm_80"][..])
@@ -84,8 +84,8 @@ fn parameters_have_the_offsets_of_the_cubin() {
             common::bytes(&format!("{name}.compute_80.ptx")),
             common::bytes(&format!("{name}.sm_90.cubin")),
         );
-        let ptx = Ptx::of(&text).unwrap();
-        let kernels = cuda_code::cubin::Cubin::of(&code).unwrap().kernels().unwrap();
+        let ptx = Ptx::parse(&text).unwrap();
+        let kernels = cuda_code::cubin::Cubin::parse(&code).unwrap().kernels().unwrap();
         assert_eq!(ptx.entries.len(), kernels.len());
         for kernel in kernels {
             let entry = ptx.entry(kernel.name).unwrap();
@@ -114,7 +114,7 @@ fn forms_that_compilers_write() {
          .visible .entry later(.param .u32 a);\n.section .debug_str { info: .b8 1,2,3 }\n\
          .visible .entry later(.param .u32 a) { ret; }\n",
     );
-    let ptx = Ptx::of(&text).unwrap();
+    let ptx = Ptx::parse(&text).unwrap();
     let variables: Vec<_> = ptx.variables.iter().map(|v| (v.name, v.bytes, v.external)).collect();
     let expected = [
         ("elsewhere", Some(4), true),
@@ -138,14 +138,14 @@ fn forms_that_compilers_write() {
 
 #[test]
 fn errors_say_where_and_what() {
-    let error = |text: &str| Ptx::of(text.as_bytes()).unwrap_err().to_string();
+    let error = |text: &str| Ptx::parse(text.as_bytes()).unwrap_err().to_string();
     assert_eq!(error("hello"), "byte 0x0: expected \".version\", found \"hello\"");
     assert_eq!(error(".version 8"), "byte 0x9: expected a version, found \"8\"");
     assert_eq!(
         error(".version 8.0\n"),
         "byte 0xd: expected \".target\", found \"the end\""
     );
-    let at = |text: &str| Ptx::of(&module(text)).unwrap_err();
+    let at = |text: &str| Ptx::parse(&module(text)).unwrap_err();
     let place = HEAD.len() as u64;
     for (text, offset) in [
         (".entry k(.param .pred p) {}", 16),
@@ -189,7 +189,7 @@ fn launch_bounds_are_replaced_and_the_rest_stays() {
     );
     assert_ne!(expected, text);
     assert_eq!(String::from_utf8(out.clone()).unwrap(), expected);
-    let ptx = Ptx::of(&out).unwrap();
+    let ptx = Ptx::parse(&out).unwrap();
     let entry = ptx.entry("bounded").unwrap();
     assert_eq!(
         (entry.max_threads, entry.min_blocks, entry.max_registers),

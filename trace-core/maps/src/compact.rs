@@ -2,7 +2,7 @@
 //! that the block says for all.
 
 use super::draft::{Access, Draft, DraftRegister};
-use super::write::{Kept, fields_text, quoted};
+use super::write::{AliasedRegister, fields_text, quoted};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt::Write as _;
 use std::rc::Rc;
@@ -22,7 +22,7 @@ struct Entry<'a> {
 pub(crate) fn write(
     out: &mut String,
     draft: &mut Draft,
-    registers: &[Kept],
+    registers: &[AliasedRegister],
     used: &mut HashSet<usize>,
 ) -> (usize, usize) {
     let blocks = blocks(registers);
@@ -66,7 +66,7 @@ fn first_word(name: &str) -> &str {
 }
 
 /// Blocks by first words that at least two registers share. Those without a known purpose stay in the domain's.
-fn blocks(registers: &[Kept]) -> HashMap<&str, Rc<str>> {
+fn blocks(registers: &[AliasedRegister]) -> HashMap<&str, Rc<str>> {
     let mut count: HashMap<&str, usize> = HashMap::new();
     for (r, _) in registers {
         *count.entry(first_word(&r.name)).or_default() += 1;
@@ -92,7 +92,7 @@ fn without_numbers(name: &str) -> String {
 
 /// Registers by rising offset, those of an array together: same fields, names that differ by a number from 0 on, places
 /// at one distance.
-fn entries<'a>(registers: &'a [Kept], texts: &'a [(String, usize)]) -> Vec<(Entry<'a>, &'a str)> {
+fn entries<'a>(registers: &'a [AliasedRegister], texts: &'a [(String, usize)]) -> Vec<(Entry<'a>, &'a str)> {
     let mut alike: BTreeMap<(String, &str, u64), Vec<&DraftRegister>> = BTreeMap::new();
     for ((r, _), text) in registers.iter().zip(texts) {
         let key = (without_numbers(&r.name), text.0.as_str(), r.body.bits);

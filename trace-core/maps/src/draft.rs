@@ -1,17 +1,17 @@
 //! A map on its way from a foreign format to the project's: what all readers fill, bounded, with what is lost.
 
 use super::Options;
-use super::error::{ImportError, Loss, LossKind, Place};
+use super::error::{FilePosition, ImportError, Loss, LossKind};
 use super::source::one_name;
 use std::collections::HashMap;
 use std::rc::Rc;
 
-/// Most registers of a map; the form numbers them in 16 bits, and a 64-bit one is two.
+/// Maximum number of registers of a map; the form numbers them in 16 bits, and a 64-bit one is two.
 pub(crate) const MAX_REGISTERS: usize = 60_000;
-/// Most fields and most bytes of names and descriptions, arrays counted by their members.
+/// Maximum number of fields and most bytes of names and descriptions, arrays counted by their members.
 const MAX_FIELDS: usize = 1_000_000;
 const MAX_TEXT: usize = 32 << 20;
-/// Most losses that are listed; the others are counted.
+/// Maximum number of losses that are listed; the others are counted.
 const MAX_LOSSES: usize = 10_000;
 
 /// What a field's bits are.
@@ -34,7 +34,7 @@ pub(crate) struct DraftField {
     pub hi: u64,
     pub kind: Kind,
     pub doc: String,
-    pub at: Place,
+    pub at: FilePosition,
 }
 
 /// Who may do what.
@@ -52,7 +52,7 @@ pub(crate) struct Body {
     pub access: Access,
     pub doc: String,
     pub fields: Vec<DraftField>,
-    pub at: Place,
+    pub at: FilePosition,
 }
 
 #[derive(Debug)]
@@ -69,7 +69,7 @@ pub(crate) struct DraftLayout {
     pub bits: u64,
     pub doc: String,
     pub fields: Vec<DraftField>,
-    pub at: Place,
+    pub at: FilePosition,
 }
 
 pub(crate) struct Draft {
@@ -124,7 +124,7 @@ impl Draft {
     }
 
     /// Counts something that is not carried over. The text is only made where it is listed.
-    pub fn lose(&mut self, place: Place, kind: LossKind, what: impl FnOnce() -> String) {
+    pub fn lose(&mut self, place: FilePosition, kind: LossKind, what: impl FnOnce() -> String) {
         if self.losses.len() < MAX_LOSSES {
             self.losses.push(Loss {
                 place,
@@ -136,7 +136,7 @@ impl Draft {
         }
     }
 
-    fn take(&mut self, at: &Place, fields: &[DraftField], text: usize) -> Result<(), ImportError> {
+    fn take(&mut self, at: &FilePosition, fields: &[DraftField], text: usize) -> Result<(), ImportError> {
         let too_much = |what: &str, most: usize| ImportError::TooMuch {
             place: at.clone(),
             what: what.to_owned(),
@@ -175,7 +175,7 @@ impl Draft {
     }
 
     /// Whether so many more fields may come, asked before they are made.
-    pub fn room(&self, at: &Place, fields: usize) -> Result<(), ImportError> {
+    pub fn room(&self, at: &FilePosition, fields: usize) -> Result<(), ImportError> {
         if self.fields.saturating_add(fields) > MAX_FIELDS {
             return Err(ImportError::TooMuch {
                 place: at.clone(),
@@ -197,7 +197,7 @@ impl Draft {
     /// keeps its first. `None` where nothing is left.
     pub fn enumeration(
         &mut self,
-        at: &Place,
+        at: &FilePosition,
         name: &str,
         values: Vec<(u64, String)>,
     ) -> Result<Option<usize>, ImportError> {

@@ -4,7 +4,7 @@ use std::fmt;
 
 /// A place in a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct FilePosition {
     /// The file's name.
     pub file: std::sync::Arc<str>,
     /// Line, from 1.
@@ -13,7 +13,7 @@ pub struct Place {
     pub column: u32,
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for FilePosition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}:{}", self.file, self.line, self.column)
     }
@@ -26,7 +26,7 @@ pub enum ImportError {
     #[error("{place}: {reason}")]
     Xml {
         /// Where.
-        place: Place,
+        place: FilePosition,
         /// What is wrong.
         reason: String,
     },
@@ -44,7 +44,7 @@ pub enum ImportError {
     #[error("{place}: {reason}")]
     Wrong {
         /// Where.
-        place: Place,
+        place: FilePosition,
         /// What is wrong.
         reason: String,
     },
@@ -52,7 +52,7 @@ pub enum ImportError {
     #[error("{place}: {what}; at most {most} are taken")]
     TooMuch {
         /// Where.
-        place: Place,
+        place: FilePosition,
         /// Of what.
         what: String,
         /// The limit.
@@ -133,7 +133,7 @@ impl LossKind {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Loss {
     /// Where it stands in the file.
-    pub place: Place,
+    pub place: FilePosition,
     /// Of what kind it is.
     pub kind: LossKind,
     /// What was lost, and what became of it.

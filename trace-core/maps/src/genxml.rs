@@ -12,9 +12,9 @@ use std::rc::Rc;
 const MAX_LAYOUT: u64 = 1 << 16;
 /// How deep groups may lie in each other.
 const MAX_DEPTH: usize = 8;
-/// Most members of groups of one structure.
+/// Maximum number of members of groups of one structure.
 const MAX_MEMBERS: usize = 1 << 16;
-/// Most elements that are visited once groups are laid out.
+/// Maximum number of elements that are visited once groups are laid out.
 const MAX_STEPS: usize = 8_000_000;
 
 /// Who wrote the file: they number bits differently.
@@ -89,7 +89,10 @@ pub(crate) fn read(trees: &[Tree<'_>], options: &Options, draft: &mut Draft) -> 
                 node.attribute("max_ver").unwrap_or(""),
             );
             let key = (tag, name, if form == Form::Broadcom { versions.0 } else { "" });
-            if excluded.contains(name) || !reader.wants(tree, node)? || (!seen.insert(key) && form != Form::Broadcom) {
+            if excluded.contains(name)
+                || !reader.is_wanted(tree, node)?
+                || (!seen.insert(key) && form != Form::Broadcom)
+            {
                 continue;
             }
             match tag {
@@ -138,7 +141,7 @@ pub(crate) fn read(trees: &[Tree<'_>], options: &Options, draft: &mut Draft) -> 
 }
 
 impl<'t> Reader<'t> {
-    fn wants(&mut self, tree: &Tree<'_>, node: Node<'_, '_>) -> Result<bool, ImportError> {
+    fn is_wanted(&mut self, tree: &Tree<'_>, node: Node<'_, '_>) -> Result<bool, ImportError> {
         if self.form != Form::Broadcom {
             return Ok(true);
         }
@@ -331,7 +334,7 @@ impl<'t> Reader<'t> {
             self.step(tree, node, 1)?;
             match node.tag_name().name() {
                 "field" => {
-                    if !self.wants(tree, node)? {
+                    if !self.is_wanted(tree, node)? {
                         continue;
                     }
                     let name = format!("{}{suffix}", node.attribute("name").unwrap_or("unnamed"));

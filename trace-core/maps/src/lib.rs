@@ -9,21 +9,21 @@ mod draft;
 mod error;
 mod genxml;
 pub mod naming;
-mod own;
 mod rnn;
 mod source;
 mod svd;
-mod svd_words;
+mod svd_elements;
+mod user_maps;
 mod variants;
 mod write;
 
-pub use error::{ImportError, Loss, LossKind, Place};
-pub use own::{Found, OwnMaps, SUFFIX, Watched, beside};
+pub use error::{FilePosition, ImportError, Loss, LossKind};
+pub use user_maps::{SUFFIX, UserMap, UserMaps, WatchedFiles, sibling_map_path};
 
-pub use source::{Folder, Nothing, Sources};
+pub use source::{Folder, NoSources, Sources};
 
 use draft::Draft;
-use source::{Loaded, Tree};
+use source::{LoadedFiles, Tree};
 
 /// A form that register maps of others come in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -52,11 +52,11 @@ impl Format {
 
     /// The format of this name.
     #[must_use]
-    pub fn named(name: &str) -> Option<Self> {
+    pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|f| f.name() == name)
     }
 
-    fn of_root(tag: &str) -> Option<Self> {
+    fn from_root_tag(tag: &str) -> Option<Self> {
         match tag {
             "device" => Some(Self::Svd),
             "database" => Some(Self::Rnn),
@@ -92,7 +92,7 @@ pub struct Options {
 
 /// An imported map.
 #[derive(Clone, Debug)]
-pub struct Imported {
+pub struct ImportedMap {
     /// The format that it was read as.
     pub format: Format,
     /// Name of the map.
@@ -121,15 +121,20 @@ pub struct Imported {
 ///
 /// # Errors
 /// The first thing that makes the file no map, with line and column; what is too much of anything.
-pub fn import(file: &str, text: &str, options: &Options, sources: &mut dyn Sources) -> Result<Imported, ImportError> {
-    let loaded = Loaded::read(file, text, options.format, sources)?;
+pub fn import(
+    file: &str,
+    text: &str,
+    options: &Options,
+    sources: &mut dyn Sources,
+) -> Result<ImportedMap, ImportError> {
+    let loaded = LoadedFiles::read(file, text, options.format, sources)?;
     let trees = loaded.parse()?;
     let format = match options.format {
         Some(format) => format,
         None => {
             let root = trees.first().map(Tree::root);
             let tag = root.map(|r| r.tag_name().name()).unwrap_or_default();
-            Format::of_root(tag).ok_or_else(|| ImportError::Unknown {
+            Format::from_root_tag(tag).ok_or_else(|| ImportError::Unknown {
                 file: file.to_owned(),
                 root: tag.chars().take(40).collect(),
             })?

@@ -91,14 +91,14 @@ pub struct NamedRange {
 
 /// What is said of a place.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Said {
+pub enum NameEntry {
     /// Of a register.
     Register(NamedRegister),
     /// Of a range of memory.
     Memory(NamedRange),
 }
 
-impl Said {
+impl NameEntry {
     /// What it is about.
     #[must_use]
     pub fn key(&self) -> Key {
@@ -123,7 +123,7 @@ impl Said {
 
 /// What a file of names begins with, where there is none yet.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Head {
+pub struct MapHeader {
     /// Name of the map.
     pub name: String,
     /// Name of the space that the registers are in; may be empty.
@@ -165,7 +165,7 @@ pub enum NamingError {
 
 /// A file with what was put into it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Written {
+pub struct EditedNames {
     /// The text of the file.
     pub text: String,
     /// The entry that stood there before.
@@ -179,30 +179,36 @@ pub struct Written {
 ///
 /// # Errors
 /// When the file is no map, would be none with it, or says the place in another way.
-pub fn say(text: &str, head: &Head, said: &Said) -> Result<Written, NamingError> {
-    let mut doc = parsed(text)?;
+pub fn set_entry(text: &str, head: &MapHeader, said: &NameEntry) -> Result<EditedNames, NamingError> {
+    let mut doc = parse_document(text)?;
     let key = said.key();
-    let place = Place::of(&doc, key)?;
+    let place = EntryPosition::of(&doc, key)?;
     let old = place.entry(&doc);
     begin(&mut doc, head, &place);
     match said {
-        Said::Register(r) => register(&mut doc, &place, r),
-        Said::Memory(m) => memory(&mut doc, &place, m),
+        NameEntry::Register(r) => register(&mut doc, &place, r),
+        NameEntry::Memory(m) => memory(&mut doc, &place, m),
     }
     widen(&mut doc, said);
-    let new = Place::of(&doc, key)?.entry(&doc);
+    let new = EntryPosition::of(&doc, key)?.entry(&doc);
     let text = doc.to_string();
     is_map(&text)?;
-    Ok(Written { text, old, new })
+    Ok(EditedNames { text, old, new })
 }
 
 /// Puts an entry into a map's file in place of the one that stands there, which must be `old`; `None` takes it out.
 ///
 /// # Errors
 /// When another entry stands there, or the file would be no map with it.
-pub fn put(text: &str, head: &Head, key: Key, old: Option<&str>, new: Option<&str>) -> Result<String, NamingError> {
-    let mut doc = parsed(text)?;
-    let place = Place::of(&doc, key)?;
+pub fn replace_entry(
+    text: &str,
+    head: &MapHeader,
+    key: Key,
+    old: Option<&str>,
+    new: Option<&str>,
+) -> Result<String, NamingError> {
+    let mut doc = parse_document(text)?;
+    let place = EntryPosition::of(&doc, key)?;
     if place.entry(&doc).as_deref().map(str::trim) != old.map(str::trim) {
         return Err(NamingError::Changed(key));
     }
@@ -210,7 +216,7 @@ pub fn put(text: &str, head: &Head, key: Key, old: Option<&str>, new: Option<&st
     match new {
         None => place.remove(&mut doc),
         Some(new) => {
-            let entry = parsed(new)?;
+            let entry = parse_document(new)?;
             begin(&mut doc, head, &place);
             let table = entry.get(place.list).and_then(Item::as_array_of_tables);
             let table = table.and_then(|l| l.get(0)).cloned().unwrap_or_default();
@@ -225,13 +231,13 @@ pub fn put(text: &str, head: &Head, key: Key, old: Option<&str>, new: Option<&st
             }
         }
     }
-    unused(&mut doc, &before);
+    remove_unused_enums(&mut doc, &before);
     let text = doc.to_string();
     is_map(&text)?;
     Ok(text)
 }
 
-fn parsed(text: &str) -> Result<DocumentMut, NamingError> {
+fn parse_document(text: &str) -> Result<DocumentMut, NamingError> {
     text.parse()
         .map_err(|e: toml_edit::TomlError| NamingError::NoToml(e.to_string()))
 }
@@ -252,7 +258,7 @@ fn hex(n: u64) -> Value {
 }
 
 /// Where an entry stands in a file, or would.
-struct Place {
+struct EntryPosition {
     list: &'static str,
     /// Its number in the list.
     at: Option<usize>,
@@ -261,7 +267,7 @@ struct Place {
     space: u32,
 }
 
-impl Place {
+impl EntryPosition {
     fn of(doc: &DocumentMut, key: Key) -> Result<Self, NamingError> {
         let (list, number, space) = match key {
             Key::Register(offset) => {
@@ -404,7 +410,7 @@ fn users(doc: &DocumentMut, name: &str) -> usize {
 }
 
 /// Takes out those enumerations that nothing names any more.
-fn unused(doc: &mut DocumentMut, names: &BTreeSet<String>) {
+fn remove_unused_enums(doc: &mut DocumentMut, names: &BTreeSet<String>) {
     for name in names {
         if users(doc, name) == 0 {
             enums(doc, |e| e.remove(name));
@@ -449,7 +455,7 @@ fn enums<T>(doc: &mut DocumentMut, act: impl FnOnce(&mut Table) -> T) -> Option<
 }
 
 /// Gives a file that has none the tables that it needs before the first name.
-fn begin(doc: &mut DocumentMut, head: &Head, place: &Place) {
+fn begin(doc: &mut DocumentMut, head: &MapHeader, place: &EntryPosition) {
     if doc.get("map").is_none() {
         let mut map = Table::new();
         map.decor_mut().set_prefix(
@@ -498,8 +504,8 @@ fn begin(doc: &mut DocumentMut, head: &Head, place: &Place) {
 }
 
 /// Makes the window hold what was named.
-fn widen(doc: &mut DocumentMut, said: &Said) {
-    let Said::Register(r) = said else { return };
+fn widen(doc: &mut DocumentMut, said: &NameEntry) {
+    let NameEntry::Register(r) = said else { return };
     let bytes = if r.wide { 8 } else { u64::from(r.width) };
     let end = (u64::from(r.offset) + bytes).next_multiple_of(4);
     if let Some(map) = doc.get_mut("map")
@@ -519,7 +525,7 @@ fn set(table: &mut Table, key: &str, to: Value) {
         return;
     }
     match table.get_mut(key).and_then(Item::as_value_mut) {
-        Some(there) if same(there, &to) => {}
+        Some(there) if is_same_value(there, &to) => {}
         Some(there) => {
             let decor = there.decor().clone();
             *there = to;
@@ -531,7 +537,7 @@ fn set(table: &mut Table, key: &str, to: Value) {
     }
 }
 
-fn same(a: &Value, b: &Value) -> bool {
+fn is_same_value(a: &Value, b: &Value) -> bool {
     match (a, b) {
         (Value::String(a), Value::String(b)) => a.value() == b.value(),
         (Value::Integer(a), Value::Integer(b)) => a.value() == b.value(),
@@ -543,13 +549,13 @@ fn same(a: &Value, b: &Value) -> bool {
 fn set_field(table: &mut InlineTable, key: &str, to: Value) {
     if to.as_str().is_some_and(str::is_empty) {
         table.remove(key);
-    } else if !table.get(key).is_some_and(|there| same(there, &to)) {
+    } else if !table.get(key).is_some_and(|there| is_same_value(there, &to)) {
         table.insert(key, to);
     }
 }
 
 /// The table that stands at a place, or a new one.
-fn table_at(doc: &DocumentMut, place: &Place) -> (Table, bool) {
+fn table_at(doc: &DocumentMut, place: &EntryPosition) -> (Table, bool) {
     match place.table(doc) {
         Some(t) => (t.clone(), false),
         None => {
@@ -560,7 +566,7 @@ fn table_at(doc: &DocumentMut, place: &Place) -> (Table, bool) {
     }
 }
 
-fn memory(doc: &mut DocumentMut, place: &Place, m: &NamedRange) {
+fn memory(doc: &mut DocumentMut, place: &EntryPosition, m: &NamedRange) {
     let (mut table, _) = table_at(doc, place);
     set(&mut table, "name", m.name.as_str().into());
     set(&mut table, "address", hex(place.number));
@@ -573,13 +579,13 @@ fn memory(doc: &mut DocumentMut, place: &Place, m: &NamedRange) {
     place.set(doc, table);
 }
 
-fn register(doc: &mut DocumentMut, place: &Place, r: &NamedRegister) {
+fn register(doc: &mut DocumentMut, place: &EntryPosition, r: &NamedRegister) {
     let (mut table, new) = table_at(doc, place);
     let before = place.enums(doc);
     // A new one takes its place before enumerations of its fields take theirs.
     let place = &match new {
         true => place.taken(doc),
-        false => Place { ..*place },
+        false => EntryPosition { ..*place },
     };
     set(&mut table, "name", r.name.as_str().into());
     set(&mut table, "offset", hex(place.number));
@@ -597,7 +603,7 @@ fn register(doc: &mut DocumentMut, place: &Place, r: &NamedRegister) {
         AccessRule::ReadWrite => "rw",
     };
     set(&mut table, "access", access.into());
-    if r.access.writable() && !table.contains_key("replay") {
+    if r.access.is_writable() && !table.contains_key("replay") {
         table.insert("replay", value(false));
         table.insert("reason", value(REASON));
     }
@@ -614,11 +620,11 @@ fn register(doc: &mut DocumentMut, place: &Place, r: &NamedRegister) {
         table.decor_mut().set_prefix("\n");
     }
     place.set(doc, table);
-    unused(doc, &before);
+    remove_unused_enums(doc, &before);
 }
 
 /// The fields as a table should have them. What it says of a field that this does not know stays with it.
-fn fields(doc: &mut DocumentMut, place: &Place, table: &Table, r: &NamedRegister) -> Option<Array> {
+fn fields(doc: &mut DocumentMut, place: &EntryPosition, table: &Table, r: &NamedRegister) -> Option<Array> {
     let there: Vec<InlineTable> = match table.get("fields") {
         Some(Item::Value(Value::Array(a))) => a.iter().filter_map(|v| v.as_inline_table().cloned()).collect(),
         Some(Item::ArrayOfTables(a)) => a.iter().map(|t| t.clone().into_inline_table()).collect(),
@@ -675,7 +681,7 @@ fn fields(doc: &mut DocumentMut, place: &Place, table: &Table, r: &NamedRegister
 }
 
 /// Sets what a field's bits are; its enumeration is made where there is none with these values.
-fn kind(doc: &mut DocumentMut, place: &Place, r: &NamedRegister, f: &NamedField, t: &mut InlineTable) {
+fn kind(doc: &mut DocumentMut, place: &EntryPosition, r: &NamedRegister, f: &NamedField, t: &mut InlineTable) {
     let (word, shift, first) = match &f.kind {
         FieldKind::Hex => ("", 0, 0),
         FieldKind::Number => ("number", 0, 0),
@@ -710,7 +716,7 @@ fn kind(doc: &mut DocumentMut, place: &Place, r: &NamedRegister, f: &NamedField,
 /// names it; else a new one.
 fn enumeration(
     doc: &mut DocumentMut,
-    place: &Place,
+    place: &EntryPosition,
     told: Option<String>,
     wanted: &str,
     values: &[(u64, String)],

@@ -7,7 +7,7 @@ mod fields;
 
 use super::Options;
 use super::draft::{Access, Body, Draft, DraftField, DraftLayout, Kind};
-use super::error::{ImportError, LossKind, Place};
+use super::error::{FilePosition, ImportError, LossKind};
 use super::source::{Tree, number, one_line};
 use super::variants::{self, Names};
 use fields::{Frame, contents, kind};
@@ -15,34 +15,34 @@ use roxmltree::Node;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::rc::Rc;
 
-/// Most bits of a layout of the project's form.
+/// Maximum number of bits of a layout of the project's form.
 const MAX_LAYOUT: u64 = 1 << 16;
-/// Most members of an array; longer ones are memory.
+/// Maximum number of members of an array; longer ones are memory.
 const MAX_ARRAY: u64 = 4096;
 /// How deep groups may use each other, and bitsets name each other.
 const MAX_USES: usize = 16;
-/// Most elements that are visited once arrays are laid out.
+/// Maximum number of elements that are visited once arrays are laid out.
 const MAX_STEPS: usize = 4_000_000;
-/// Most bytes of a description that are looked at; one line of them is kept.
+/// Maximum number of bytes of a description that are looked at; one line of them is kept.
 const MAX_DOC: usize = 4096;
-/// Most enumerations that the wanted variant is looked for in.
+/// Maximum number of enumerations that the wanted variant is looked for in.
 const MAX_WANTED: usize = 64;
 
-type Here<'t> = (&'t Tree<'t>, Node<'t, 't>);
+type TreeNode<'t> = (&'t Tree<'t>, Node<'t, 't>);
 
 /// What is defined once, for all files of a database.
 #[derive(Default)]
-struct Known<'t> {
-    enums: BTreeMap<&'t str, Vec<Here<'t>>>,
-    bitsets: HashMap<&'t str, Vec<Here<'t>>>,
-    groups: HashMap<&'t str, Vec<Here<'t>>>,
-    domains: Vec<(&'t str, Vec<Here<'t>>)>,
+struct Definitions<'t> {
+    enums: BTreeMap<&'t str, Vec<TreeNode<'t>>>,
+    bitsets: HashMap<&'t str, Vec<TreeNode<'t>>>,
+    groups: HashMap<&'t str, Vec<TreeNode<'t>>>,
+    domains: Vec<(&'t str, Vec<TreeNode<'t>>)>,
     /// Place of each of them in that list.
     domain_of: HashMap<&'t str, usize>,
     /// Enumerations that the wanted variant is a value of, with their values and its number.
     wanted: Vec<(&'t str, Names<'t>, usize)>,
     /// Items that are there on some variants alone, while no variant is wanted.
-    of_variants: BTreeMap<String, (usize, Place)>,
+    of_variants: BTreeMap<String, (usize, FilePosition)>,
     steps: usize,
     unknown_types: HashSet<String>,
     /// Those of them that were met since a domain was begun, which may be read again.
@@ -71,7 +71,7 @@ struct Item {
 }
 
 pub(crate) fn read(trees: &[Tree<'_>], options: &Options, draft: &mut Draft) -> Result<(), ImportError> {
-    let mut known = Known::default();
+    let mut known = Definitions::default();
     let mut own: HashSet<&str> = HashSet::new();
     for (n, tree) in trees.iter().enumerate() {
         for node in tree.root().descendants().filter(Node::is_element) {
@@ -131,7 +131,7 @@ pub(crate) fn read(trees: &[Tree<'_>], options: &Options, draft: &mut Draft) -> 
                 .collect()
         }
     };
-    let mut read: Vec<(&str, Here<'_>, u64, Vec<Item>)> = Vec::new();
+    let mut read: Vec<(&str, TreeNode<'_>, u64, Vec<Item>)> = Vec::new();
     for name in candidates {
         let of_name = known.domain_of.get(name).and_then(|at| known.domains.get(*at));
         let Some(parts) = of_name.map(|(_, p)| p.clone()) else {
@@ -225,9 +225,9 @@ pub(crate) fn read(trees: &[Tree<'_>], options: &Options, draft: &mut Draft) -> 
 
 /// Items of all parts of a domain, and its size in bits; with cells of these bits, where the file's are not meant.
 fn domain<'t>(
-    known: &mut Known<'t>,
+    known: &mut Definitions<'t>,
     draft: &mut Draft,
-    parts: &[Here<'t>],
+    parts: &[TreeNode<'t>],
     cells: Option<u64>,
 ) -> Result<(Vec<Item>, u64), ImportError> {
     let (mut items, mut size) = (Vec::new(), 0);
@@ -264,15 +264,15 @@ fn variant_text(options: &Options) -> String {
 }
 
 fn few(names: &[&str]) -> String {
-    const MOST: usize = 30;
-    let mut text = names.iter().take(MOST).copied().collect::<Vec<_>>().join(", ");
-    if names.len() > MOST {
-        text.push_str(&format!(" and {} more", names.len() - MOST));
+    const MAX_DEPTH: usize = 30;
+    let mut text = names.iter().take(MAX_DEPTH).copied().collect::<Vec<_>>().join(", ");
+    if names.len() > MAX_DEPTH {
+        text.push_str(&format!(" and {} more", names.len() - MAX_DEPTH));
     }
     if text.is_empty() { "none".to_owned() } else { text }
 }
 
-fn values_of<'t>(parts: &[Here<'t>]) -> Vec<&'t str> {
+fn values_of<'t>(parts: &[TreeNode<'t>]) -> Vec<&'t str> {
     let all = parts.iter().flat_map(|(_, n)| n.children());
     all.filter(|n| n.tag_name().name() == "value")
         .filter_map(|n| n.attribute("name"))
@@ -280,7 +280,7 @@ fn values_of<'t>(parts: &[Here<'t>]) -> Vec<&'t str> {
 }
 
 /// Which variants there are to choose among: enumerations that items are chosen by.
-fn variants_of(known: &Known<'_>) -> String {
+fn variants_of(known: &Definitions<'_>) -> String {
     let mut told = Vec::new();
     for set in ["chip", "chipset", "card", "obj-class"] {
         if let Some(parts) = known.enums.get(set) {
@@ -324,13 +324,13 @@ fn doc_of(node: Node<'_, '_>) -> String {
     out.join(" ")
 }
 
-impl Known<'_> {
-    fn step(&mut self, at: &Place) -> Result<(), ImportError> {
+impl Definitions<'_> {
+    fn step(&mut self, at: &FilePosition) -> Result<(), ImportError> {
         self.steps_on(at, 1)
     }
 
     /// Counts what is looked at: these many elements.
-    fn steps_on(&mut self, at: &Place, n: usize) -> Result<(), ImportError> {
+    fn steps_on(&mut self, at: &FilePosition, n: usize) -> Result<(), ImportError> {
         self.steps = self.steps.saturating_add(n);
         if self.steps > MAX_STEPS {
             return Err(ImportError::TooMuch {
@@ -343,7 +343,7 @@ impl Known<'_> {
     }
 
     /// Whether an item is there on the wanted variant; all are where none is wanted.
-    fn wants(&mut self, draft: &mut Draft, tree: &Tree<'_>, node: Node<'_, '_>, set: Option<&str>) -> bool {
+    fn is_wanted(&mut self, draft: &mut Draft, tree: &Tree<'_>, node: Node<'_, '_>, set: Option<&str>) -> bool {
         let Some(list) = node.attribute("variants") else {
             return true;
         };
@@ -373,7 +373,7 @@ impl Known<'_> {
 
 /// Reads the items of a domain, array, stripe or group.
 fn walk<'t>(
-    known: &mut Known<'t>,
+    known: &mut Definitions<'t>,
     draft: &mut Draft,
     tree: &'t Tree<'t>,
     parent: Node<'t, 't>,
@@ -390,13 +390,13 @@ fn walk<'t>(
             "reg32" => register(known, draft, (tree, node), 32, scope, set.as_deref(), items)?,
             "reg64" => register(known, draft, (tree, node), 64, scope, set.as_deref(), items)?,
             "array" | "stripe" => {
-                if !known.wants(draft, tree, node, set.as_deref()) {
+                if !known.is_wanted(draft, tree, node, set.as_deref()) {
                     continue;
                 }
                 repeat(known, draft, (tree, node), scope, set, items)?;
             }
             "use-group" => {
-                if !known.wants(draft, tree, node, set.as_deref()) {
+                if !known.is_wanted(draft, tree, node, set.as_deref()) {
                     continue;
                 }
                 let name = node.attribute("name").unwrap_or_default();
@@ -479,9 +479,9 @@ fn numbered(name: &str, n: usize) -> String {
 }
 
 fn repeat<'t>(
-    known: &mut Known<'t>,
+    known: &mut Definitions<'t>,
     draft: &mut Draft,
-    (tree, node): Here<'t>,
+    (tree, node): TreeNode<'t>,
     scope: &Scope,
     set: Option<String>,
     items: &mut Vec<Item>,
@@ -520,15 +520,15 @@ fn repeat<'t>(
 }
 
 fn register<'t>(
-    known: &mut Known<'t>,
+    known: &mut Definitions<'t>,
     draft: &mut Draft,
-    (tree, node): Here<'t>,
+    (tree, node): TreeNode<'t>,
     bits: u64,
     scope: &Scope,
     set: Option<&str>,
     items: &mut Vec<Item>,
 ) -> Result<(), ImportError> {
-    if !known.wants(draft, tree, node, set) {
+    if !known.is_wanted(draft, tree, node, set) {
         return Ok(());
     }
     let name = node.attribute("name").filter(|n| !n.is_empty());
@@ -595,7 +595,7 @@ fn register<'t>(
 }
 
 /// A domain that is no registers of the window: a descriptor.
-fn layout(draft: &mut Draft, name: &str, at: Place, doc: String, items: Vec<Item>) -> Result<(), ImportError> {
+fn layout(draft: &mut Draft, name: &str, at: FilePosition, doc: String, items: Vec<Item>) -> Result<(), ImportError> {
     // Members of an array share their fields, and have them each from here on: counted before they are made.
     let near = items.iter().filter(|i| i.bit.saturating_add(i.body.bits) <= MAX_LAYOUT);
     draft.room(

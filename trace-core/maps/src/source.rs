@@ -1,30 +1,30 @@
 //! The XML files of an import: a file and what it imports, bounded in number, size and depth; places in them.
 
 use super::Format;
-use super::error::{ImportError, Place};
+use super::error::{FilePosition, ImportError};
 use roxmltree::{Document, Node, ParsingOptions};
 use std::collections::HashSet;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Most bytes of a file.
+/// Maximum number of bytes of a file.
 pub(crate) const MAX_FILE: u64 = 64 << 20;
-/// Most files of an import, and most bytes of all together.
+/// Maximum number of files of an import, and most bytes of all together.
 const MAX_FILES: usize = 256;
 const MAX_BYTES: u64 = 128 << 20;
-/// Most elements and texts of a file.
+/// Maximum number of elements and texts of a file.
 const MAX_NODES: u32 = 4_000_000;
 /// How deep elements may lie in each other. Known files stay below 20.
 const MAX_DEPTH: usize = 64;
 
-/// Most tags of a file and all that it imports, those that close elements too, and most attributes. The largest SVD
-/// known has some 800 000 of them.
+/// Maximum number of tags of a file and all that it imports, those that close elements too, and most attributes. The
+/// largest SVD known has some 800 000 of them.
 const MAX_TAGS: usize = 4_000_000;
 const MAX_ATTRIBUTES: usize = 4_000_000;
-/// Most attributes of an element: each is compared with all others of it.
+/// Maximum number of attributes of an element: each is compared with all others of it.
 const MAX_OF_ELEMENT: usize = 256;
-/// Most declarations of namespaces: every element with one has a list of all that stand above it.
+/// Maximum number of declarations of namespaces: every element with one has a list of all that stand above it.
 const MAX_NAMESPACES: usize = 256;
 
 /// Where imported files come from.
@@ -51,9 +51,9 @@ fn plain(name: &str) -> String {
 
 /// No files.
 #[derive(Debug, Default)]
-pub struct Nothing;
+pub struct NoSources;
 
-impl Sources for Nothing {
+impl Sources for NoSources {
     fn text(&mut self, _name: &str) -> Option<String> {
         None
     }
@@ -70,7 +70,7 @@ pub struct Folder {
 impl Folder {
     /// Around this file.
     #[must_use]
-    pub fn around(file: &Path) -> Self {
+    pub fn new(file: &Path) -> Self {
         let full = std::path::absolute(file).unwrap_or_else(|_| file.to_owned());
         Self {
             folders: full.ancestors().skip(1).take(3).map(Path::to_owned).collect(),
@@ -108,17 +108,17 @@ impl Sources for Folder {
     }
 }
 
-/// Most bytes of a name.
+/// Maximum number of bytes of a name.
 pub(crate) const MAX_NAME: usize = 256;
 
 /// The texts of an import: the file itself first.
-pub(crate) struct Loaded {
+pub(crate) struct LoadedFiles {
     files: Vec<(Arc<str>, String)>,
     /// Imports that were not found.
-    pub missing: Vec<(String, Place)>,
+    pub missing: Vec<(String, FilePosition)>,
 }
 
-impl Loaded {
+impl LoadedFiles {
     pub fn read(
         file: &str,
         text: &str,
@@ -132,13 +132,13 @@ impl Loaded {
         // Each file once, so that files that import each other end.
         let mut seen: HashSet<String> = sources.own().into_iter().collect();
         let mut next = 0;
-        let mut sum = Sum::default();
+        let mut sum = InputTotals::default();
         if let Some((name, text)) = loaded.files.first() {
             sum.add(name, text)?;
         }
         while let Some((name, text)) = loaded.files.get(next) {
             let tree = Tree::parse(name, text)?;
-            let kind = format.or_else(|| Format::of_root(tree.root().tag_name().name()));
+            let kind = format.or_else(|| Format::from_root_tag(tree.root().tag_name().name()));
             let attribute = match kind {
                 Some(Format::Rnn) => "file",
                 Some(Format::Genxml) => "name",
@@ -188,21 +188,21 @@ impl Loaded {
 /// What the files of an import come to, looked at before they are parsed: the parser takes many times the bytes of a
 /// file that is all tags, attributes or namespaces.
 #[derive(Default)]
-struct Sum {
+struct InputTotals {
     bytes: u64,
     tags: usize,
     attributes: usize,
     namespaces: usize,
 }
 
-impl Sum {
+impl InputTotals {
     fn add(&mut self, file: &Arc<str>, text: &str) -> Result<(), ImportError> {
         let too = |what: &str, most: u64, at: usize| {
             let before = text.get(..at).unwrap_or_default();
             let start = before.rfind('\n').map_or(0, |n| n + 1);
             let line = before.bytes().filter(|b| *b == b'\n').count() + 1;
             Err(ImportError::TooMuch {
-                place: Place {
+                place: FilePosition {
                     file: Arc::clone(file),
                     line: u32::try_from(line).unwrap_or(u32::MAX),
                     column: u32::try_from(at - start + 1).unwrap_or(u32::MAX),
@@ -264,7 +264,7 @@ pub(crate) struct Tree<'a> {
 
 impl<'a> Tree<'a> {
     fn parse(name: &Arc<str>, text: &'a str) -> Result<Self, ImportError> {
-        let at = |line, column| Place {
+        let at = |line, column| FilePosition {
             file: Arc::clone(name),
             line,
             column,
@@ -343,11 +343,11 @@ impl<'a> Tree<'a> {
     }
 
     /// Where an element begins.
-    pub fn place(&self, node: Node<'_, '_>) -> Place {
+    pub fn place(&self, node: Node<'_, '_>) -> FilePosition {
         let byte = node.range().start;
         let line = self.lines.partition_point(|start| *start <= byte).max(1);
         let start = self.lines.get(line - 1).copied().unwrap_or(0);
-        Place {
+        FilePosition {
             file: Arc::clone(&self.name),
             line: u32::try_from(line).unwrap_or(u32::MAX),
             column: u32::try_from(byte - start + 1).unwrap_or(u32::MAX),
@@ -385,10 +385,10 @@ pub(crate) fn number(text: &str) -> Option<u64> {
 
 /// The text of an element in one line, cut to what a description may be long.
 pub(crate) fn one_line(text: &str) -> String {
-    const MOST: usize = 1000;
+    const MAX_DESCRIPTION: usize = 1000;
     let mut out = String::new();
     for word in text.split_whitespace() {
-        if out.len() + word.len() > MOST {
+        if out.len() + word.len() > MAX_DESCRIPTION {
             out.push_str(" …");
             break;
         }

@@ -7,17 +7,18 @@ use super::Options;
 use super::draft::{Access, Body, Draft, DraftField, Kind, MAX_REGISTERS};
 use super::error::{ImportError, LossKind};
 use super::source::{MAX_NAME, Tree, one_line};
-use super::svd_words::Wordless;
+use super::svd_elements::UnsupportedElements;
 use roxmltree::{Node, NodeId};
 use std::cell::Cell;
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
-/// Most elements that are derived from each other in a row.
+/// Maximum number of elements that are derived from each other in a row.
 const MAX_DERIVED: usize = 16;
-/// Most elements that are looked at once arrays and what is derived are laid out.
+/// Maximum number of elements that are looked at once arrays and what is derived are laid out.
 const MAX_LOOKS: usize = 16_000_000;
-/// Most elements in a peripheral, cluster, register or field that are no registers: properties, interrupts.
+/// Maximum number of elements in a peripheral, cluster, register or field that are no registers: properties,
+/// interrupts.
 const MAX_PROPERTIES: usize = 4096;
 /// Largest window of a map.
 const MAX_WINDOW: u64 = 1 << 26;
@@ -136,7 +137,7 @@ pub(crate) fn read(trees: &[Tree<'_>], options: &Options, draft: &mut Draft) -> 
         .iter()
         .filter(|(n, ..)| options.blocks.is_empty() || options.blocks.contains(n))
         .collect();
-    let mut wordless = Wordless::default();
+    let mut wordless = UnsupportedElements::default();
     wordless.children(draft, tree, device);
     let start = wanted.iter().map(|(_, at, _)| *at).min().unwrap_or(0);
     draft.window_at = Some(start);
@@ -185,7 +186,7 @@ pub(crate) fn read(trees: &[Tree<'_>], options: &Options, draft: &mut Draft) -> 
             .map_or(0, |n| n.children().filter(|c| c.has_tag_name("interrupt")).count());
         for node in chain {
             if read.insert(node.id()) {
-                wordless.under(draft, tree, *node);
+                wordless.visit_tree(draft, tree, *node);
             }
         }
         if interrupts > 0
@@ -211,7 +212,7 @@ pub(crate) fn read(trees: &[Tree<'_>], options: &Options, draft: &mut Draft) -> 
             });
         }
     }
-    wordless.tell(draft);
+    wordless.report(draft);
     let device_name = text(device, "name").unwrap_or("a device");
     let about = text(device, "description").map(one_line).unwrap_or_default();
     let parts = if options.blocks.is_empty() {

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-/// Most bytes of a range: two names, which are short.
+/// Maximum number of bytes of a range: two names, which are short.
 const MAX_RANGE: usize = 1024;
 
 /// The variants of an enumeration in their order.

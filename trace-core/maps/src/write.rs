@@ -5,19 +5,19 @@ use super::compact;
 use super::draft::{Access, Draft, DraftField, DraftRegister, Kind};
 use super::error::{ImportError, LossKind};
 use super::source::one_name;
-use super::{Format, Imported, Options};
+use super::{Format, ImportedMap, Options};
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
 use trace_core::registers::RegisterMap;
 
 /// Largest window of the form.
 const MAX_WINDOW: u64 = 1 << 26;
-/// Most other names that the description of a register or field tells.
+/// Maximum number of other names that the description of a register or field tells.
 const MAX_ALSO: usize = 16;
 /// Why no recorded write of an imported register is replayed.
 const REASON: &str = "Imported: nobody has decided yet whether its writes may be replayed.";
 
-pub(crate) fn finish(mut draft: Draft, format: Format, options: &Options) -> Result<Imported, ImportError> {
+pub(crate) fn finish(mut draft: Draft, format: Format, options: &Options) -> Result<ImportedMap, ImportError> {
     let window = window(&draft)?;
     let registers = registers(&mut draft, window);
     let mut out = String::new();
@@ -86,13 +86,13 @@ pub(crate) fn finish(mut draft: Draft, format: Format, options: &Options) -> Res
         }
     }
     out.push_str(&text);
-    if out.len() as u64 > super::own::MAX_BYTES {
+    if out.len() as u64 > super::user_maps::MAX_BYTES {
         return Err(ImportError::Choose {
             file: draft.file,
             reason: format!(
                 "its map would have {} bytes, and a map has {} at most; import parts of it (--block)",
                 out.len(),
-                super::own::MAX_BYTES
+                super::user_maps::MAX_BYTES
             ),
         });
     }
@@ -102,7 +102,7 @@ pub(crate) fn finish(mut draft: Draft, format: Format, options: &Options) -> Res
             reason: e.to_string(),
         });
     }
-    Ok(Imported {
+    Ok(ImportedMap {
         format,
         name: draft.name,
         text: out,
@@ -130,15 +130,15 @@ fn window(draft: &Draft) -> Result<u64, ImportError> {
 }
 
 /// A register and the names and texts of others that lie in the same bytes.
-pub(crate) type Kept = (DraftRegister, Vec<String>);
+pub(crate) type AliasedRegister = (DraftRegister, Vec<String>);
 
 /// The registers that the form takes: aligned, in the window, each byte once, each name once. The first that a file
 /// gives for its bytes stays.
-fn registers(draft: &mut Draft, window: u64) -> Vec<Kept> {
+fn registers(draft: &mut Draft, window: u64) -> Vec<AliasedRegister> {
     let all = std::mem::take(&mut draft.registers).into_iter().enumerate();
     // Decided in the order of the file, which tells what is the main name.
     let mut taken: std::collections::BTreeMap<u64, (u64, usize)> = std::collections::BTreeMap::new();
-    let mut kept: HashMap<usize, Kept> = HashMap::new();
+    let mut kept: HashMap<usize, AliasedRegister> = HashMap::new();
     for (n, r) in all {
         let (at, bits, name) = (r.body.at.clone(), r.body.bits, r.name.clone());
         let (bytes, align) = match bits {
@@ -188,7 +188,7 @@ fn registers(draft: &mut Draft, window: u64) -> Vec<Kept> {
         taken.insert(r.offset, (end, n));
         kept.insert(n, (r, Vec::new()));
     }
-    let mut kept: Vec<Kept> = kept.into_values().collect();
+    let mut kept: Vec<AliasedRegister> = kept.into_values().collect();
     kept.sort_by_key(|(r, _)| r.offset);
     // Halves of 64-bit registers have names of their own.
     let mut names: HashSet<String> = HashSet::new();

@@ -2,17 +2,19 @@
 //! back as it was.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
-use register_maps::naming::{Head, Key, NamedField, NamedRange, NamedRegister, NamingError, Said, put, say};
+use register_maps::naming::{
+    Key, MapHeader, NameEntry, NamedField, NamedRange, NamedRegister, NamingError, replace_entry, set_entry,
+};
 use std::sync::Arc;
 use trace_core::registers::{AccessRule, FieldKind, RegisterMap};
 
-fn head() -> Head {
-    Head {
+fn head() -> MapHeader {
+    MapHeader {
         name: "card".into(),
         space: "bar2".into(),
         window: 0x100,
         pci: Some((0x1234, 0x1111)),
-        ..Head::default()
+        ..MapHeader::default()
     }
 }
 
@@ -27,8 +29,8 @@ fn field(name: &str, hi: u32, lo: u32, kind: FieldKind) -> NamedField {
     }
 }
 
-fn register(name: &str, offset: u32, fields: Vec<NamedField>) -> Said {
-    Said::Register(NamedRegister {
+fn register(name: &str, offset: u32, fields: Vec<NamedField>) -> NameEntry {
+    NameEntry::Register(NamedRegister {
         offset,
         name: name.into(),
         access: AccessRule::ReadWrite,
@@ -49,7 +51,7 @@ fn modes() -> FieldKind {
 
 #[test]
 fn a_file_begins_with_the_first_name_and_goes_on() {
-    let first = say(
+    let first = set_entry(
         "",
         &head(),
         &register(
@@ -70,9 +72,9 @@ fn a_file_begins_with_the_first_name_and_goes_on() {
     assert!(!r.replay.write && !r.replay.reason.is_empty());
     assert_eq!(r.describe(5), "go · mode on");
     // A second one, beyond the window, which grows; then memory; then the first one anew.
-    let second = say(&first.text, &head(), &register("FAR", 0x200, Vec::new())).unwrap();
+    let second = set_entry(&first.text, &head(), &register("FAR", 0x200, Vec::new())).unwrap();
     assert_eq!(map(&second.text).window_bytes(), 0x204);
-    let range = Said::Memory(NamedRange {
+    let range = NameEntry::Memory(NamedRange {
         space: 0,
         address: 0xffff_b005_c000,
         bytes: 0x1000,
@@ -80,11 +82,11 @@ fn a_file_begins_with_the_first_name_and_goes_on() {
         doc: "Commands.".into(),
         layout: String::new(),
     });
-    let third = say(&second.text, &head(), &range).unwrap();
+    let third = set_entry(&second.text, &head(), &range).unwrap();
     let m = map(&third.text);
     let (found, at) = m.memory_at(0, 0xffff_b005_c010).unwrap();
     assert_eq!((found.name.as_str(), at), ("ring", 0x10));
-    let again = say(&third.text, &head(), &register("KICK", 0x24, Vec::new())).unwrap();
+    let again = set_entry(&third.text, &head(), &register("KICK", 0x24, Vec::new())).unwrap();
     let m = map(&again.text);
     assert_eq!((m.at(0x24).unwrap().name.as_str(), m.registers().count()), ("KICK", 2));
     assert!(
@@ -151,7 +153,7 @@ fn what_is_written_by_hand_stays() {
     ];
     let mut with_words = fields.clone();
     with_words[0].say = "gone".into();
-    let written = say(BY_HAND, &head(), &register("BEGIN", 0x14, with_words)).unwrap();
+    let written = set_entry(BY_HAND, &head(), &register("BEGIN", 0x14, with_words)).unwrap();
     let m = map(&written.text);
     let r = m.at(0x14).unwrap();
     assert_eq!((r.name.as_str(), r.block.as_str()), ("BEGIN", "REGS"));
@@ -179,7 +181,7 @@ fn what_is_written_by_hand_stays() {
     assert!(changed.len() <= 5, "{changed:?}");
     // Undone, the file is what it was but for spaces.
     let key = Key::Register(0x14);
-    let back = put(
+    let back = replace_entry(
         &written.text,
         &head(),
         key,
@@ -191,14 +193,14 @@ fn what_is_written_by_hand_stays() {
     assert_eq!(plain(&back), plain(BY_HAND), "{back}");
     assert_eq!(back, BY_HAND);
     // And again.
-    let again = put(&back, &head(), key, written.old.as_deref(), written.new.as_deref()).unwrap();
+    let again = replace_entry(&back, &head(), key, written.old.as_deref(), written.new.as_deref()).unwrap();
     assert_eq!(again, written.text);
 }
 
 #[test]
 fn an_enumeration_that_others_name_is_not_changed_for_one() {
     let other = FieldKind::Enum(Arc::new(vec![(0, "off".into()), (1, "half".into())]));
-    let written = say(
+    let written = set_entry(
         BY_HAND,
         &head(),
         &register("START", 0x14, vec![field("mode", 3, 1, other)]),
@@ -207,46 +209,46 @@ fn an_enumeration_that_others_name_is_not_changed_for_one() {
     let m = map(&written.text);
     assert_eq!(m.enum_name("modes", 2), Some("on"));
     assert_eq!(m.enum_name("start_mode", 1), Some("half"));
-    assert_eq!(m.named("OTHER").unwrap().layout.fields[0].text(2), "on");
+    assert_eq!(m.find_by_name("OTHER").unwrap().layout.fields[0].text(2), "on");
 }
 
 #[test]
 fn a_name_is_taken_out_with_its_enumeration_and_put_back() {
-    let first = say("", &head(), &register("A", 0, vec![field("mode", 3, 1, modes())])).unwrap();
-    let out = put(&first.text, &head(), Key::Register(0), first.new.as_deref(), None).unwrap();
+    let first = set_entry("", &head(), &register("A", 0, vec![field("mode", 3, 1, modes())])).unwrap();
+    let out = replace_entry(&first.text, &head(), Key::Register(0), first.new.as_deref(), None).unwrap();
     assert_eq!(map(&out).registers().count(), 0);
     assert!(!out.contains("[enum."), "{out}");
-    let back = put(&out, &head(), Key::Register(0), None, first.new.as_deref()).unwrap();
+    let back = replace_entry(&out, &head(), Key::Register(0), None, first.new.as_deref()).unwrap();
     assert_eq!(back, first.text);
     // The same into a file that is gone.
-    let anew = put("", &head(), Key::Register(0), None, first.new.as_deref()).unwrap();
+    let anew = replace_entry("", &head(), Key::Register(0), None, first.new.as_deref()).unwrap();
     assert_eq!(map(&anew).at(0).unwrap().layout.fields[0].text(2), "on");
 }
 
 #[test]
 fn what_cannot_be_written_is_refused_and_said() {
     let said = register("X", 0x34, Vec::new());
-    let e = say(BY_HAND, &head(), &said).unwrap_err();
+    let e = set_entry(BY_HAND, &head(), &said).unwrap_err();
     assert_eq!(
         e.to_string(),
         "the register at 0x34 is said in the file as a part of an array; change it there by hand"
     );
-    let e = say(BY_HAND, &head(), &register("X", 0x4, Vec::new())).unwrap_err();
+    let e = set_entry(BY_HAND, &head(), &register("X", 0x4, Vec::new())).unwrap_err();
     assert!(matches!(e, NamingError::BeforeBase(_)), "{e}");
-    let e = say(BY_HAND, &head(), &register("OTHER", 0x14, Vec::new())).unwrap_err();
+    let e = set_entry(BY_HAND, &head(), &register("OTHER", 0x14, Vec::new())).unwrap_err();
     assert!(e.to_string().contains("two registers have this name"), "{e}");
     let overlap = vec![field("a", 3, 0, FieldKind::Hex), field("b", 3, 3, FieldKind::Bool)];
-    let e = say(BY_HAND, &head(), &register("X", 0x14, overlap)).unwrap_err();
+    let e = set_entry(BY_HAND, &head(), &register("X", 0x14, overlap)).unwrap_err();
     assert!(e.to_string().contains("overlap"), "{e}");
-    assert!(matches!(say("[map", &head(), &said), Err(NamingError::NoToml(_))));
+    assert!(matches!(set_entry("[map", &head(), &said), Err(NamingError::NoToml(_))));
     let flat = "register = [{ name = \"A\", offset = 0, access = \"ro\", doc = \"A.\" }]\n[map]\nname = \"m\"\nwindow = 4\ndoc = \"M.\"\n[block]\nname = \"B\"\nbase = 0\nprovenance = \"P.\"\n";
     assert_eq!(map(flat).registers().count(), 1);
-    let e = say(flat, &head(), &register("X", 0, Vec::new())).unwrap_err();
+    let e = set_entry(flat, &head(), &register("X", 0, Vec::new())).unwrap_err();
     assert!(matches!(e, NamingError::ByHand { .. }), "{e}");
     // Somebody changed it meanwhile: left as it is.
-    let written = say("", &head(), &said).unwrap();
+    let written = set_entry("", &head(), &said).unwrap();
     let by_hand = written.text.replace("Starts it.", "Mine.");
-    let e = put(&by_hand, &head(), Key::Register(0x34), written.new.as_deref(), None).unwrap_err();
+    let e = replace_entry(&by_hand, &head(), Key::Register(0x34), written.new.as_deref(), None).unwrap_err();
     assert_eq!(e, NamingError::Changed(Key::Register(0x34)));
 }
 
@@ -257,17 +259,17 @@ fn wide_ones_and_other_widths_are_written_as_the_form_has_them() {
         0x8,
         vec![field("page", 47, 12, FieldKind::Address { shift: 12 })],
     );
-    if let Said::Register(r) = &mut said {
+    if let NameEntry::Register(r) = &mut said {
         r.wide = true;
     }
-    let text = say("", &head(), &said).unwrap().text;
+    let text = set_entry("", &head(), &said).unwrap().text;
     assert_eq!(map(&text).name_of(0x8, 8).unwrap(), "ADDRESS");
     assert_eq!(map(&text).layout("ADDRESS").unwrap().fields[0].text(1), "0x1000");
     let mut said = register("BYTE", 0x11, Vec::new());
-    if let Said::Register(r) = &mut said {
+    if let NameEntry::Register(r) = &mut said {
         (r.width, r.access) = (1, AccessRule::ReadOnly);
     }
-    let text = say(&text, &head(), &said).unwrap().text;
+    let text = set_entry(&text, &head(), &said).unwrap().text;
     assert_eq!(map(&text).at(0x11).unwrap().width, 1);
     assert!(!text.contains("replay = false\nreason = \"Named by hand; nobody decided yet whether its writes may be replayed.\"\ndoc = \"BYTE"));
 }

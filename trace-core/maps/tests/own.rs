@@ -3,7 +3,7 @@
 //! What is in use is the program's; these tests run as one, so that none sees another's maps.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
-use register_maps::{OwnMaps, beside};
+use register_maps::{UserMaps, sibling_map_path};
 use std::path::Path;
 use trace_core::recording::{Recording, Space, SpaceKind};
 use trace_core::registers::{RecordedRegisters, RegisterMap};
@@ -37,21 +37,21 @@ fn own_maps_lie_over_embedded_ones_and_are_read_again_when_they_change() {
     std::fs::write(&file, text("mine", gpu, "FIRST")).unwrap();
     let g71 = recording(0x6000_0000, "gpu");
     assert_eq!(first(&g71).as_deref(), Some("GPU_ID"));
-    let mut own = OwnMaps::of_folder(Some(folder.path()));
-    assert_eq!(own.found.len(), 1);
+    let mut own = UserMaps::open_folder(Some(folder.path()));
+    assert_eq!(own.maps.len(), 1);
     assert_eq!(first(&g71).as_deref(), Some("FIRST"));
     assert_eq!(RegisterMap::built_in_for(&g71).unwrap().name(), "mali-jm");
     // It lies over the embedded one, which stays with all that it does not name.
     let both = RecordedRegisters::new(&g71).unwrap().map();
     assert_eq!(both.name(), "mine");
-    assert!(both.named("GPU_STATUS").is_some() && both.layout("job-header").is_some());
-    let layers: Vec<&str> = RegisterMap::naming(&g71).iter().map(|m| m.name()).collect();
+    assert!(both.find_by_name("GPU_STATUS").is_some() && both.layout("job-header").is_some());
+    let layers: Vec<&str> = RegisterMap::list_for_recording(&g71).iter().map(|m| m.name()).collect();
     assert_eq!(layers, ["mine", "mali-jm"]);
     assert!(
         std::ptr::eq(both, RegisterMap::for_recording(&g71).unwrap()),
         "made once"
     );
-    assert!(!own.watched.changed());
+    assert!(!own.files.has_changed());
 
     // Touched and not changed: nothing. Changed to the same length: seen.
     let later = std::time::SystemTime::now() + std::time::Duration::from_secs(5);
@@ -64,11 +64,11 @@ fn own_maps_lie_over_embedded_ones_and_are_read_again_when_they_change() {
             .unwrap()
     };
     touch(later);
-    assert!(!own.watched.changed());
+    assert!(!own.files.has_changed());
     std::fs::write(&file, text("mine", gpu, "OTHER")).unwrap();
     touch(later + std::time::Duration::from_secs(5));
-    assert!(own.watched.changed());
-    own = OwnMaps::of_folder(Some(folder.path()));
+    assert!(own.files.has_changed());
+    own = UserMaps::open_folder(Some(folder.path()));
     assert_eq!(first(&g71).as_deref(), Some("OTHER"));
 
     // A damaged one stops nothing, names file and line, and the embedded map is back.
@@ -77,8 +77,8 @@ fn own_maps_lie_over_embedded_ones_and_are_read_again_when_they_change() {
         text("mine", gpu, "OTHER").replace("access = \"ro\"", "access = \"xx\""),
     )
     .unwrap();
-    assert!(own.watched.changed());
-    own = OwnMaps::of_folder(Some(folder.path()));
+    assert!(own.files.has_changed());
+    own = UserMaps::open_folder(Some(folder.path()));
     let wrong: Vec<&str> = own.errors().collect();
     let place = format!("{}:16: OTHER: ", file.display());
     assert!(wrong[0].starts_with(&place), "{wrong:?}");
@@ -86,25 +86,28 @@ fn own_maps_lie_over_embedded_ones_and_are_read_again_when_they_change() {
 
     // A map that is a folder, one for a space alone, and one beside the recording.
     std::fs::remove_file(&file).unwrap();
-    assert!(own.watched.changed());
+    assert!(own.files.has_changed());
     let parts = folder.path().join("parts.map");
     std::fs::create_dir(&parts).unwrap();
     std::fs::write(parts.join("map.toml"), text("parts", "", "SPACED")).unwrap();
-    own = OwnMaps::of_folder(Some(folder.path()));
+    own = UserMaps::open_folder(Some(folder.path()));
     assert_eq!(first(&g71).as_deref(), Some("GPU_ID"));
     let mut unknown = recording(0, "regs");
     assert_eq!(first(&unknown).as_deref(), Some("SPACED"));
     assert_eq!(first(&recording(0, "other")), None);
     let kine = folder.path().join("r.kine");
-    own.add_beside(&kine, &mut unknown);
-    assert!(!own.watched.changed());
-    assert_eq!(beside(&kine), folder.path().join("r.map.toml"));
-    std::fs::write(beside(&kine), text("beside", "", "BESIDE")).unwrap();
-    assert!(own.watched.changed());
-    own = OwnMaps::of_folder(Some(folder.path()));
-    own.add_beside(&kine, &mut unknown);
+    own.add_sibling(&kine, &mut unknown);
+    assert!(!own.files.has_changed());
+    assert_eq!(sibling_map_path(&kine), folder.path().join("r.map.toml"));
+    std::fs::write(sibling_map_path(&kine), text("beside", "", "BESIDE")).unwrap();
+    assert!(own.files.has_changed());
+    own = UserMaps::open_folder(Some(folder.path()));
+    own.add_sibling(&kine, &mut unknown);
     assert_eq!(first(&unknown).as_deref(), Some("BESIDE"));
-    let layers: Vec<&str> = RegisterMap::naming(&unknown).iter().map(|m| m.name()).collect();
+    let layers: Vec<&str> = RegisterMap::list_for_recording(&unknown)
+        .iter()
+        .map(|m| m.name())
+        .collect();
     assert_eq!(
         layers,
         ["beside", "parts"],
@@ -113,15 +116,15 @@ fn own_maps_lie_over_embedded_ones_and_are_read_again_when_they_change() {
     // Another recording of the same device, opened too, with a map of its own beside it and then without one.
     let mut other = recording(0, "regs");
     let other_kine = folder.path().join("other.kine");
-    std::fs::write(beside(&other_kine), text("other", "", "OTHERS")).unwrap();
-    own.add_beside(&other_kine, &mut other);
+    std::fs::write(sibling_map_path(&other_kine), text("other", "", "OTHERS")).unwrap();
+    own.add_sibling(&other_kine, &mut other);
     assert_eq!(
         (first(&unknown), first(&other)),
         (Some("BESIDE".into()), Some("OTHERS".into()))
     );
     assert_eq!(first(&other.clone()).as_deref(), Some("OTHERS"));
-    std::fs::remove_file(beside(&other_kine)).unwrap();
-    own.add_beside(&other_kine, &mut other);
+    std::fs::remove_file(sibling_map_path(&other_kine)).unwrap();
+    own.add_sibling(&other_kine, &mut other);
     assert_eq!(
         (first(&unknown), first(&other)),
         (Some("BESIDE".into()), Some("SPACED".into()))
@@ -129,11 +132,14 @@ fn own_maps_lie_over_embedded_ones_and_are_read_again_when_they_change() {
     assert_eq!(first(&recording(0, "regs2")), None);
 
     // Gone is gone.
-    std::fs::remove_file(beside(&kine)).unwrap();
+    std::fs::remove_file(sibling_map_path(&kine)).unwrap();
     std::fs::remove_dir_all(&parts).unwrap();
-    assert!(own.watched.changed());
-    own = OwnMaps::of_folder(Some(folder.path()));
-    own.add_beside(&kine, &mut unknown);
-    assert_eq!((own.found.len(), first(&unknown)), (0, None));
-    assert_eq!(beside(Path::new("/x/trace.log")), Path::new("/x/trace.log.map.toml"));
+    assert!(own.files.has_changed());
+    own = UserMaps::open_folder(Some(folder.path()));
+    own.add_sibling(&kine, &mut unknown);
+    assert_eq!((own.maps.len(), first(&unknown)), (0, None));
+    assert_eq!(
+        sibling_map_path(Path::new("/x/trace.log")),
+        Path::new("/x/trace.log.map.toml")
+    );
 }

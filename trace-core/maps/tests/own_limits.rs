@@ -2,7 +2,7 @@
 //! what is in use is the program's.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
-use register_maps::OwnMaps;
+use register_maps::UserMaps;
 
 fn text(name: &str, device: &str, register: &str) -> String {
     format!(
@@ -28,7 +28,7 @@ fn maps_that_are_too_large_or_too_many_are_left_out_and_told() {
     let bomb = bomb.replace("window = 0x100", "window = 0x4000000");
     assert!(bomb.len() < 1_500_000);
     std::fs::write(folder.path().join("bomb.map.toml"), &bomb).unwrap();
-    let own = OwnMaps::of_folder(Some(folder.path()));
+    let own = UserMaps::open_folder(Some(folder.path()));
     let told: Vec<&str> = own.errors().collect();
     assert!(told[0].contains("more than 64 MiB"), "{told:?}");
 
@@ -40,12 +40,12 @@ fn maps_that_are_too_large_or_too_many_are_left_out_and_told() {
             .replace("bomb", &format!("m{n}"));
         std::fs::write(folder.path().join(format!("m{n}.map.toml")), one).unwrap();
     }
-    let own = OwnMaps::of_folder(Some(folder.path()));
-    assert_eq!(own.found.iter().filter(|f| f.map.is_ok()).count(), 6);
+    let own = UserMaps::open_folder(Some(folder.path()));
+    assert_eq!(own.maps.iter().filter(|f| f.map.is_ok()).count(), 6);
     assert!(own.errors().all(|e| e.contains("more than 256 MiB of memory")));
     // The same content is one map, however often it is read.
-    let again = OwnMaps::of_folder(Some(folder.path()));
-    for (a, b) in own.found.iter().zip(&again.found) {
+    let again = UserMaps::open_folder(Some(folder.path()));
+    for (a, b) in own.maps.iter().zip(&again.maps) {
         if let (Ok(a), Ok(b)) = (&a.map, &b.map) {
             assert!(std::ptr::eq(*a, *b));
         }
@@ -55,13 +55,13 @@ fn maps_that_are_too_large_or_too_many_are_left_out_and_told() {
     for n in 0..300 {
         std::fs::write(many.path().join(format!("m{n:03}.map.toml")), text("same", "", "R")).unwrap();
     }
-    let own = OwnMaps::of_folder(Some(many.path()));
-    assert_eq!(own.found.iter().filter(|f| f.map.is_ok()).count(), 256);
+    let own = UserMaps::open_folder(Some(many.path()));
+    assert_eq!(own.maps.iter().filter(|f| f.map.is_ok()).count(), 256);
     let told: Vec<&str> = own.errors().collect();
     assert_eq!(told.len(), 1, "{told:?}");
     assert!(
         told[0].contains("44 of them, from m256.map.toml on, are not used"),
         "{told:?}"
     );
-    let _ = OwnMaps::of_folder(Some(&many.path().join("none")));
+    let _ = UserMaps::open_folder(Some(&many.path().join("none")));
 }

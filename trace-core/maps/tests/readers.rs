@@ -1,7 +1,7 @@
 //! The three readers on files of their projects, held against readers that this project did not write.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
-use register_maps::{Folder, ImportError, Imported, LossKind, Nothing, Options, import};
+use register_maps::{Folder, ImportError, ImportedMap, LossKind, NoSources, Options, import};
 use std::path::{Path, PathBuf};
 use trace_core::registers::{AccessRule, RegisterMap};
 
@@ -9,12 +9,12 @@ fn files() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/files")
 }
 
-fn take(file: &Path, options: &Options) -> Imported {
+fn take(file: &Path, options: &Options) -> ImportedMap {
     let text = std::fs::read_to_string(file).unwrap();
-    import(&file.display().to_string(), &text, options, &mut Folder::around(file)).unwrap()
+    import(&file.display().to_string(), &text, options, &mut Folder::new(file)).unwrap()
 }
 
-fn map(made: &Imported) -> RegisterMap {
+fn map(made: &ImportedMap) -> RegisterMap {
     RegisterMap::parse(&[("made", &made.text)]).unwrap()
 }
 
@@ -26,7 +26,7 @@ fn block(name: &str) -> Options {
 }
 
 fn refused(text: &str) -> ImportError {
-    import("bad.xml", text, &Options::default(), &mut Nothing).unwrap_err()
+    import("bad.xml", text, &Options::default(), &mut NoSources).unwrap_err()
 }
 
 #[test]
@@ -66,7 +66,7 @@ fn an_svd_has_the_registers_that_svd_parser_finds() {
             }
             (n, fields) = (n + 1, fields + of);
             let name = if name == "COUNT" { "COUNT_LO".to_owned() } else { name };
-            let r = map.named(&name).unwrap_or_else(|| panic!("{name} is missing"));
+            let r = map.find_by_name(&name).unwrap_or_else(|| panic!("{name} is missing"));
             assert_eq!(r.offset, offset, "{name}");
         },
     );
@@ -80,7 +80,7 @@ fn an_svd_keeps_access_values_effects_and_tells_what_it_cannot() {
     let map = map(&made);
     assert_eq!(made.window_at, Some(0x4001_0000));
     assert_eq!(map.window_bytes(), 0x400);
-    let ctrl = map.named("CTRL").unwrap();
+    let ctrl = map.find_by_name("CTRL").unwrap();
     assert_eq!(ctrl.describe(0x3), "RUN · MODE AGAIN · NEXT ONCE");
     assert!(
         ctrl.doc.contains("Reset value 0x12.") && ctrl.doc.contains("ALTERNATE"),
@@ -88,10 +88,10 @@ fn an_svd_keeps_access_values_effects_and_tells_what_it_cannot() {
         ctrl.doc
     );
     assert_eq!(ctrl.layout.fields.last().unwrap().name, "PIN_D");
-    assert!(map.named("STATUS").unwrap().doc.contains("Writing 1 clears."));
-    assert_eq!(map.named("KEY").unwrap().access, AccessRule::WriteOnly);
-    assert_eq!(map.named("COUNT_HI").unwrap().access, AccessRule::ReadOnly);
-    assert!(!map.named("STATUS2").unwrap().replay.write);
+    assert!(map.find_by_name("STATUS").unwrap().doc.contains("Writing 1 clears."));
+    assert_eq!(map.find_by_name("KEY").unwrap().access, AccessRule::WriteOnly);
+    assert_eq!(map.find_by_name("COUNT_HI").unwrap().access, AccessRule::ReadOnly);
+    assert!(!map.find_by_name("STATUS2").unwrap().replay.write);
     let kinds: Vec<LossKind> = made.losses.iter().map(|l| l.kind).collect();
     // A default, the interrupt, an alternate register.
     use LossKind::{Element, Overlap, Value};
@@ -102,10 +102,10 @@ fn an_svd_keeps_access_values_effects_and_tells_what_it_cannot() {
     let both = take(&files().join("timer.svd"), &Options::default());
     let both = RegisterMap::parse(&[("made", &both.text)]).unwrap();
     assert_eq!(
-        both.named("TIMER1_CH2_BUF1").unwrap().offset,
+        both.find_by_name("TIMER1_CH2_BUF1").unwrap().offset,
         0x1000 + 0x100 + 0x20 + 0x8
     );
-    assert_eq!(both.named("TIMER1_CTRL").unwrap().block, "TIMER1");
+    assert_eq!(both.find_by_name("TIMER1_CTRL").unwrap().block, "TIMER1");
 }
 
 #[test]
@@ -137,9 +137,9 @@ fn freedrenos_registers_are_where_its_own_generator_puts_them() {
             let offset = u32::from_str_radix(offset.trim_start_matches("0x"), 16).unwrap();
             // The generator gives the first member of an array of registers the array's name.
             let first = map
-                .named(register)
-                .or_else(|| map.named(&format!("{register}0")))
-                .or_else(|| map.named(&format!("{register}_0")));
+                .find_by_name(register)
+                .or_else(|| map.find_by_name(&format!("{register}0")))
+                .or_else(|| map.find_by_name(&format!("{register}_0")));
             let r = first.unwrap_or_else(|| panic!("{register} is missing"));
             assert_eq!(r.offset, offset, "{register}");
             n += 1;
@@ -172,22 +172,25 @@ fn arrays_of_rules_ng_ng_are_laid_out_and_variants_chosen() {
         variant: Some(v.to_owned()),
         ..Options::default()
     };
-    let a3 = import("t.xml", text, &variant("A3"), &mut Nothing).unwrap();
+    let a3 = import("t.xml", text, &variant("A3"), &mut NoSources).unwrap();
     let m = map(&a3);
     assert_eq!(m.at(12).unwrap().name, "NEW");
-    assert_eq!(m.named("MRT1_CTL").unwrap().offset, 4 * 0x18);
-    assert_eq!(m.named("MRT1_CTL").unwrap().describe(0x12), "HOW SLOW · BASE 0x10");
-    assert_eq!(m.named("MRT0_WIDE_HI").unwrap().offset, 4 * 0x13);
-    assert_eq!(m.named("X9_2").unwrap().offset, 4 * 0x32);
-    assert_eq!(m.named("AT1_R").unwrap().offset, 4 * 0x51);
+    assert_eq!(m.find_by_name("MRT1_CTL").unwrap().offset, 4 * 0x18);
+    assert_eq!(
+        m.find_by_name("MRT1_CTL").unwrap().describe(0x12),
+        "HOW SLOW · BASE 0x10"
+    );
+    assert_eq!(m.find_by_name("MRT0_WIDE_HI").unwrap().offset, 4 * 0x13);
+    assert_eq!(m.find_by_name("X9_2").unwrap().offset, 4 * 0x32);
+    assert_eq!(m.find_by_name("AT1_R").unwrap().offset, 4 * 0x51);
     assert!(a3.losses.is_empty(), "{:?}", a3.losses);
-    let a2 = map(&import("t.xml", text, &variant("A2"), &mut Nothing).unwrap());
+    let a2 = map(&import("t.xml", text, &variant("A2"), &mut NoSources).unwrap());
     assert_eq!(a2.at(12).unwrap().name, "OLD");
-    assert!(a2.named("MRT0_CTL").unwrap().describe(0x2).contains("unknown"));
-    let all = import("t.xml", text, &Options::default(), &mut Nothing).unwrap();
+    assert!(a2.find_by_name("MRT0_CTL").unwrap().describe(0x2).contains("unknown"));
+    let all = import("t.xml", text, &Options::default(), &mut NoSources).unwrap();
     let kinds: Vec<LossKind> = all.losses.iter().map(|l| l.kind).collect();
     assert_eq!(kinds, [LossKind::Variant, LossKind::Overlap]);
-    let wrong = import("t.xml", text, &variant("A9"), &mut Nothing).unwrap_err();
+    let wrong = import("t.xml", text, &variant("A9"), &mut NoSources).unwrap_err();
     assert!(wrong.to_string().contains("A2, A3, A4"), "{wrong}");
 }
 
@@ -206,8 +209,8 @@ fn a_compact_map_has_the_registers_and_fields_of_the_whole_one() {
         name: Some("t".to_owned()),
         ..Options::default()
     };
-    let whole = import("t.xml", text, &options(false, &["D"]), &mut Nothing).unwrap();
-    let small = import("t.xml", text, &options(true, &["D"]), &mut Nothing).unwrap();
+    let whole = import("t.xml", text, &options(false, &["D"]), &mut NoSources).unwrap();
+    let small = import("t.xml", text, &options(true, &["D"]), &mut NoSources).unwrap();
     assert_eq!((small.registers, small.fields), (whole.registers, whole.fields));
     let (a, b) = (map(&whole), map(&small));
     let places = |m: &RegisterMap| {
@@ -223,16 +226,16 @@ fn a_compact_map_has_the_registers_and_fields_of_the_whole_one() {
         small.text
     );
     for m in [&a, &b] {
-        assert_eq!(m.named("RB_MRT2_CTL").unwrap().describe(0x31), "GO · N 3");
+        assert_eq!(m.find_by_name("RB_MRT2_CTL").unwrap().describe(0x31), "GO · N 3");
     }
-    let block = |name: &str| b.named(name).unwrap().block.clone();
+    let block = |name: &str| b.find_by_name(name).unwrap().block.clone();
     assert_eq!(block("RB_MRT0_BUF1_A"), "RB");
     assert_eq!(block("VPC_WIDE1_HI"), "VPC");
     assert_eq!((block("UNKNOWN_61"), block("ALONE")), ("D".to_owned(), "D".to_owned()));
     // Several domains are registers of one window; what is there already stays.
-    let both = import("t.xml", text, &options(true, &["D", "E"]), &mut Nothing).unwrap();
+    let both = import("t.xml", text, &options(true, &["D", "E"]), &mut NoSources).unwrap();
     let both = map(&both);
-    assert_eq!(both.named("RB_OF_E").unwrap().offset, 0x204);
+    assert_eq!(both.find_by_name("RB_OF_E").unwrap().offset, 0x204);
     assert_eq!(both.at(0x1c0).unwrap().name, "ALONE");
     assert_eq!(both.layouts().count(), 0);
 }
@@ -256,12 +259,12 @@ fn registers_of_genxml_have_their_offsets_and_halves() {
 <register name="MANY" length="3" num="0x2060"><field name="Last" start="64" end="95" type="uint"/></register>
 <struct name="STATE" length="2"><group count="4" start="0" size="16"><field name="Part" start="0" end="15" type="u4.8"/></group></struct>
 </genxml>"#;
-    let made = import("gen9.xml", text, &Options::default(), &mut Nothing).unwrap();
+    let made = import("gen9.xml", text, &Options::default(), &mut NoSources).unwrap();
     let m = map(&made);
-    assert_eq!(m.named("CTL").unwrap().describe(0x21), "Mode ON · Ready");
-    assert_eq!(m.named("BASE_HI").unwrap().offset, 0x2054);
+    assert_eq!(m.find_by_name("CTL").unwrap().describe(0x21), "Mode ON · Ready");
+    assert_eq!(m.find_by_name("BASE_HI").unwrap().offset, 0x2054);
     assert_eq!(m.layout("BASE").unwrap().fields[0].text(0x5), "0x5000");
-    assert_eq!(m.named("MANY_2").unwrap().offset, 0x2068);
+    assert_eq!(m.find_by_name("MANY_2").unwrap().offset, 0x2068);
     assert_eq!(m.layout("STATE").unwrap().fields.len(), 4);
     assert!(made.losses.iter().all(|l| l.kind == LossKind::Kind) && made.losses.len() == 4);
 }
@@ -338,7 +341,7 @@ fn long_names_empty_arrays_and_fields_of_all_bits_end_with_an_answer() {
     assert!(refused(&none).to_string().contains("dim is 0"));
     let all = "<genxml name=\"x\"><struct name=\"S\" length=\"1\"><field name=\"f\" start=\"0\" \
                end=\"18446744073709551615\" type=\"uint\"/></struct></genxml>";
-    let _answered = import("all.xml", all, &Options::default(), &mut Nothing);
+    let _answered = import("all.xml", all, &Options::default(), &mut NoSources);
 }
 
 #[test]
@@ -416,7 +419,7 @@ fn many_of_one_name_are_numbered_in_linear_time() {
         .collect();
     let same = format!("<genxml name=\"x\"><struct name=\"S\" length=\"1024\">{fields}</struct></genxml>");
     let made = quickly("fields", || {
-        import("same.xml", &same, &Options::default(), &mut Nothing)
+        import("same.xml", &same, &Options::default(), &mut NoSources)
     })
     .unwrap();
     let m = map(&made);
@@ -429,7 +432,7 @@ fn many_of_one_name_are_numbered_in_linear_time() {
     let domains: String = (0..40_000).map(|n| format!("<domain name=\"d{n}\"/>")).collect();
     let many = format!("<database>{domains}<domain name=\"many\"><reg32 offset=\"0\" name=\"R\"/></domain></database>");
     let made = quickly("domains", || {
-        import("many.xml", &many, &Options::default(), &mut Nothing)
+        import("many.xml", &many, &Options::default(), &mut NoSources)
     })
     .unwrap();
     assert_eq!(made.registers, 1);
@@ -444,7 +447,7 @@ fn many_of_one_name_are_numbered_in_linear_time() {
     let svd = format!(
         "<device><peripherals><peripheral><name>P</name><baseAddress>0</baseAddress><registers><register><name>R</name><addressOffset>0</addressOffset><fields>{derived}</fields></register></registers></peripheral></peripherals></device>"
     );
-    let _refused = quickly("derived", || import("f.svd", &svd, &Options::default(), &mut Nothing));
+    let _refused = quickly("derived", || import("f.svd", &svd, &Options::default(), &mut NoSources));
 }
 
 #[test]
@@ -501,9 +504,9 @@ fn values_that_are_no_default_and_hexadecimal_in_capitals_are_kept() {
     let svd = one_field(
         "<enumeratedValues><enumeratedValue><name>off</name><value>0</value><isDefault>false</isDefault></enumeratedValue><enumeratedValue><name>on</name><value>0X1</value></enumeratedValue><enumeratedValue><name>rest</name><isDefault>true</isDefault></enumeratedValue></enumeratedValues>",
     );
-    let made = import("d.svd", &svd, &Options::default(), &mut Nothing).unwrap();
+    let made = import("d.svd", &svd, &Options::default(), &mut NoSources).unwrap();
     let m = map(&made);
-    let field = &m.named("R").unwrap().layout.fields[0];
+    let field = &m.find_by_name("R").unwrap().layout.fields[0];
     assert_eq!((field.text(0), field.text(1)), ("off".to_owned(), "on".to_owned()));
     let lost: Vec<&str> = made.losses.iter().map(|l| l.what.as_str()).collect();
     assert_eq!(lost.len(), 1, "{lost:?}");
@@ -517,7 +520,7 @@ fn elements_of_an_svd_without_a_word_in_a_map_are_told() {
         "<addressOffset>0</addressOffset><protection>s</protection><alternateRegister>X</alternateRegister>",
     );
     let svd = svd.replace("</registers>", "<registr><name>LOST</name></registr></registers>");
-    let made = import("d.svd", &svd, &Options::default(), &mut Nothing).unwrap();
+    let made = import("d.svd", &svd, &Options::default(), &mut NoSources).unwrap();
     let lost: Vec<&str> = made.losses.iter().map(|l| l.what.as_str()).collect();
     assert!(lost.contains(&"<registr> in <registers> is unknown"), "{lost:?}");
     assert!(
@@ -539,10 +542,10 @@ fn breaks_and_control_characters_in_names_do_not_make_a_map_that_cannot_be_read(
         )
     };
     let svd = one_field(&named("a\nb")).replace("<name>D</name>", "<vendor>A\u{7f}B\u{85}C</vendor><name>D</name>");
-    let made = import("nl.svd", &svd, &Options::default(), &mut Nothing).unwrap();
+    let made = import("nl.svd", &svd, &Options::default(), &mut NoSources).unwrap();
     assert_eq!(map(&made).enum_name("a b", 1), Some("on"));
     let layouts = "<genxml name=\"x\"><struct name=\"S&#10;T\" length=\"1\"><field name=\"f&#10;g\" start=\"0\" end=\"3\"/><field name=\"f g\" start=\"4\" end=\"7\"/></struct></genxml>";
-    let made = import("l.xml", layouts, &Options::default(), &mut Nothing).unwrap();
+    let made = import("l.xml", layouts, &Options::default(), &mut NoSources).unwrap();
     let m = map(&made);
     let names: Vec<&str> = m
         .layout("S T")
@@ -562,7 +565,7 @@ fn a_domain_that_is_read_again_in_bytes_still_tells_its_unknown_types() {
         )
     };
     for width in [8, 32] {
-        let made = import("d.xml", &rnn(width), &Options::default(), &mut Nothing).unwrap();
+        let made = import("d.xml", &rnn(width), &Options::default(), &mut NoSources).unwrap();
         let told = made.losses.iter().filter(|l| l.kind == LossKind::Reference).count();
         assert_eq!(told, 1, "{:?}", made.losses);
     }

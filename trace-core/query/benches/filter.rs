@@ -14,7 +14,7 @@ use std::ops::ControlFlow;
 use std::process::Command;
 use std::time::{Duration, Instant};
 use trace_core::Recording;
-use trace_core::filter::{Derived, Filter, JobEnds, Query};
+use trace_core::filter::{Derived, Filter, JobBounds, Query};
 use trace_core::progress::Progress;
 use trace_core::recording::{ColumnBuilder, EventKind, Events, Space, SpaceKind};
 use trace_core::registers::RegisterMap;
@@ -206,7 +206,7 @@ fn main() {
     let only = |names: [&str; 2]| table.select(names).unwrap_or_else(|e| panic!("{e}"));
     let tables = [only(["offset", "value"]), only(["write", "value"])];
     drop(table);
-    let jobs = (0..10_000u64).map(|n| JobEnds {
+    let jobs = (0..10_000u64).map(|n| JobBounds {
         slot: 1,
         submit: n * 10_000,
         done: Some(n * 10_000 + 5_000),

@@ -25,7 +25,7 @@ pub enum Format {
 impl Format {
     /// The format that a file's name asks for: `.parquet`, `.arrow`, `.ipc`, `.feather` or `.csv`.
     #[must_use]
-    pub fn of(path: &Path) -> Option<Self> {
+    pub fn from_path(path: &Path) -> Option<Self> {
         match path.extension()?.to_str()?.to_ascii_lowercase().as_str() {
             "parquet" => Some(Self::Parquet),
             "arrow" | "ipc" | "feather" => Some(Self::Ipc),
@@ -37,7 +37,7 @@ impl Format {
 
 /// What became of an export.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Exported {
+pub struct ExportSummary {
     /// Rows that were written.
     pub rows: u64,
     /// What could not be followed, in words: page tables with a hole.
@@ -56,11 +56,11 @@ pub fn export(
     format: Format,
     to: &mut dyn Write,
     progress: &Progress,
-) -> Result<Exported, TableError> {
+) -> Result<ExportSummary, TableError> {
     let mut writer = Writer::new(format, to);
-    let problems = tables::make(table, recording, timeline, progress, &mut |batch| writer.batch(batch))?;
+    let problems = tables::build_table(table, recording, timeline, progress, &mut |batch| writer.batch(batch))?;
     let rows = writer.finish()?;
-    Ok(Exported { rows, problems })
+    Ok(ExportSummary { rows, problems })
 }
 
 /// Writes those rows of [`Table::Events`] that were chosen, as [`export`] writes all of them.
@@ -73,11 +73,11 @@ pub fn export_events(
     format: Format,
     to: &mut dyn Write,
     progress: &Progress,
-) -> Result<Exported, TableError> {
+) -> Result<ExportSummary, TableError> {
     let mut writer = Writer::new(format, to);
-    tables::among(recording, chosen, progress, &mut |batch| writer.batch(batch))?;
+    tables::build_selected_events(recording, chosen, progress, &mut |batch| writer.batch(batch))?;
     let rows = writer.finish()?;
-    Ok(Exported {
+    Ok(ExportSummary {
         rows,
         problems: Vec::new(),
     })
@@ -286,6 +286,6 @@ mod tests {
             &progress,
         );
         assert!(matches!(ended, Err(TableError::Cancelled(_))));
-        assert_eq!(Format::of(Path::new("t.txt")), None);
+        assert_eq!(Format::from_path(Path::new("t.txt")), None);
     }
 }

@@ -6,13 +6,13 @@ use polars_buffer::Buffer;
 use trace_core::recording::{Column as Rows, Part};
 
 /// Rows of a column that lie in memory one after another, with the column that they belong to.
-struct Lent<T> {
+struct SharedRows<T> {
     column: Rows<T>,
     from: usize,
     rows: usize,
 }
 
-impl<T: bytemuck::Pod> AsRef<[T]> for Lent<T> {
+impl<T: bytemuck::Pod> AsRef<[T]> for SharedRows<T> {
     /// The same slice at every call: the column is shared and never changes, and its alignment was checked when it was
     /// made.
     fn as_ref(&self) -> &[T] {
@@ -36,7 +36,7 @@ where
         .map(|part| {
             let rows = part.rows();
             let buffer = match part {
-                Part::Plain(_) => Buffer::from_owner(Lent {
+                Part::Plain(_) => Buffer::from_owner(SharedRows {
                     column: column.clone(),
                     from,
                     rows,

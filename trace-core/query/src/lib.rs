@@ -4,9 +4,9 @@
 //! engine. What is here is group-by, statistics and export.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
-mod between;
 mod columns;
 mod export;
+mod intervals;
 mod lend;
 mod plain;
 mod shaders;
@@ -14,10 +14,10 @@ mod statistics;
 mod table;
 mod tables;
 
-pub use between::{Between, Ends, TimeBin, Times, between};
 pub use columns::{Cells, write_columns};
-pub use export::{Exported, Format, export, export_events};
-pub use statistics::{Bin, By, COMMON, Count, Gaps, Histogram, Usage, histogram, usage};
+pub use export::{ExportSummary, Format, export, export_events};
+pub use intervals::{EventPair, IntervalStatistics, TimeBin, Times, measure_intervals};
+pub use statistics::{Bin, COMMON, Count, Gaps, GroupBy, Histogram, Usage, histogram, usage};
 pub use table::{QueryError, accesses, accesses_among, register_statistics};
 pub use tables::{Table, TableError};
 

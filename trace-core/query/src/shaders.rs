@@ -1,6 +1,6 @@
 //! The table of shaders: a row for each operation of the code that each job runs.
 
-use crate::tables::{BATCH, TableError, Take, frame};
+use crate::tables::{BATCH, BatchSink, TableError, frame};
 use bifrost::Unit;
 use polars::prelude::{Column, DataFrame};
 use std::collections::HashSet;
@@ -41,7 +41,7 @@ impl Rows {
                 self.unit.push(name);
                 self.bits.push(bits);
                 self.known.push(known);
-                self.reached.push(c.reached);
+                self.reached.push(c.reachable);
                 self.text.push(c.clause.instruction_text(n, unit, entry));
             }
         }
@@ -67,11 +67,11 @@ impl Rows {
 }
 
 /// Makes it. A shader that several jobs run stands there once for each of them.
-pub(crate) fn make(
+pub(crate) fn build_shader_table(
     recording: &Recording,
     timeline: &Timeline,
     progress: &Progress,
-    take: &mut Take<'_>,
+    take: &mut BatchSink<'_>,
 ) -> Result<(), TableError> {
     let events: Vec<u64> = timeline.jobs.iter().map(|s| s.submit_event).collect();
     let memory = RegisterMap::built_in_for(recording)
@@ -84,11 +84,15 @@ pub(crate) fn make(
         let Some(memory) = memory else { continue };
         // The jobs of a chain often run one shader.
         let mut seen = HashSet::new();
-        for (stage, entry) in jobs::chain(memory, span.head_va).jobs.iter().flat_map(jobs::shaders) {
+        for (stage, entry) in jobs::read_chain(memory, span.head_va)
+            .jobs
+            .iter()
+            .flat_map(jobs::find_shaders)
+        {
             if !seen.insert((stage, entry)) {
                 continue;
             }
-            for c in &jobs::code(memory, entry).clauses {
+            for c in &jobs::decode_code(memory, entry).clauses {
                 rows.push((span.index, stage, entry.0), c);
                 if rows.job.len() >= BATCH {
                     progress.check()?;

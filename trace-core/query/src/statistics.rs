@@ -11,7 +11,7 @@ use trace_core::registers::RecordedRegisters;
 
 /// What accesses are counted by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum By {
+pub enum GroupBy {
     /// Space and offset.
     Register,
     /// Block of the register map.
@@ -22,13 +22,13 @@ pub enum By {
     Job,
 }
 
-impl By {
+impl GroupBy {
     /// All, in the order in which a person is offered them.
     pub const ALL: [Self; 4] = [Self::Register, Self::Block, Self::Thread, Self::Job];
 
     /// In a word.
     #[must_use]
-    pub fn word(self) -> &'static str {
+    pub fn label(self) -> &'static str {
         match self {
             Self::Register => "register",
             Self::Block => "block",
@@ -39,7 +39,7 @@ impl By {
 
     /// What a group without a name is called: what the map does not know, or what belongs to no job.
     #[must_use]
-    pub fn nameless(self) -> &'static str {
+    pub fn unknown_label(self) -> &'static str {
         match self {
             Self::Job => "no job",
             _ => "unknown",
@@ -109,7 +109,7 @@ const NONE: u64 = u64::MAX;
 #[derive(Clone, Copy, Debug)]
 pub struct Count<'a> {
     /// By what.
-    pub by: By,
+    pub by: GroupBy,
     /// Only accesses among these events; `None`: all.
     pub among: Option<&'a Selection>,
     /// Whether values are told as a histogram.
@@ -137,12 +137,17 @@ pub fn usage(
     blocks.sort_unstable();
     blocks.dedup();
     // The table has no widths: what is at the first byte of an access stands for it.
-    let register = |space: u32, offset: u32| device.filter(|d| u32::from(d.space()) == space)?.map().holding(offset);
+    let register = |space: u32, offset: u32| {
+        device
+            .filter(|d| u32::from(d.space()) == space)?
+            .map()
+            .find_containing(offset)
+    };
     let block = |space: u32, offset: u32| {
         let name = register(space, offset).map(|r| r.block.as_str())?;
         blocks.binary_search(&name).ok()
     };
-    let jobs = (by == By::Job).then(|| Jobs::new(derived, device));
+    let jobs = (by == GroupBy::Job).then(|| Jobs::new(derived, device));
     let table = match count.among {
         Some(events) => accesses_among(recording, events)?,
         None => accesses(recording)?,
@@ -169,10 +174,10 @@ pub fn usage(
         let (event, time) = (event.unwrap_or(0), time.unwrap_or(0));
         let offset = offset.unwrap_or(0);
         let key = match by {
-            By::Register => u64::from(space.unwrap_or(0)) << 32 | u64::from(offset),
-            By::Block => block(space.unwrap_or(0), offset).map_or(NONE, |b| b as u64),
-            By::Thread => u64::from(thread.unwrap_or(0)),
-            By::Job => {
+            GroupBy::Register => u64::from(space.unwrap_or(0)) << 32 | u64::from(offset),
+            GroupBy::Block => block(space.unwrap_or(0), offset).map_or(NONE, |b| b as u64),
+            GroupBy::Thread => u64::from(thread.unwrap_or(0)),
+            GroupBy::Job => {
                 let access = Access {
                     space: space.and_then(|s| u8::try_from(s).ok()).unwrap_or(u8::MAX),
                     write: write.unwrap_or(false),
@@ -235,10 +240,10 @@ pub fn usage(
         let key = keys.get(row).unwrap_or(NONE);
         let first_at = (spaces.get(row).unwrap_or(0), offsets.get(row).unwrap_or(0));
         let name = match by {
-            By::Register => register(first_at.0, first_at.1).map(|r| r.name.clone()),
-            By::Block => blocks.get(key as usize).map(|b| (*b).to_owned()),
-            By::Thread => Some(key.to_string()),
-            By::Job => (key != NONE).then(|| key.to_string()),
+            GroupBy::Register => register(first_at.0, first_at.1).map(|r| r.name.clone()),
+            GroupBy::Block => blocks.get(key as usize).map(|b| (*b).to_owned()),
+            GroupBy::Thread => Some(key.to_string()),
+            GroupBy::Job => (key != NONE).then(|| key.to_string()),
         };
         let (min, max) = (out.column("gap_min")?.i64()?, out.column("gap_max")?.i64()?);
         let (median, mean) = (out.column("gap_median")?.f64()?, out.column("gap_mean")?.f64()?);
@@ -398,7 +403,7 @@ mod tests {
             histogram: false,
         };
         let of = |by| usage(&recording, &Derived::default(), count(by), &Progress::new()).unwrap();
-        let registers = of(By::Register);
+        let registers = of(GroupBy::Register);
         assert_eq!(registers.len(), 2);
         let status = &registers[1];
         assert_eq!((status.accesses, status.reads, status.writes), (3, 2, 1));
@@ -406,11 +411,14 @@ mod tests {
         let gaps = status.gaps.unwrap();
         assert_eq!((gaps.min, gaps.max, gaps.mean, gaps.median), (-10, 20, 5.0, 5.0));
         assert_eq!(registers[0].gaps, None, "one access has no neighbour");
-        let threads: Vec<_> = of(By::Thread).iter().map(|t| (t.name.clone(), t.accesses)).collect();
+        let threads: Vec<_> = of(GroupBy::Thread)
+            .iter()
+            .map(|t| (t.name.clone(), t.accesses))
+            .collect();
         assert_eq!(threads, [(Some("1".into()), 3), (Some("2".into()), 1)]);
-        let jobs = of(By::Job);
+        let jobs = of(GroupBy::Job);
         assert_eq!((jobs.len(), &jobs[0].name, jobs[0].accesses), (1, &None, 4));
-        assert_eq!(of(By::Block).iter().map(|b| b.accesses).sum::<u64>(), 4);
+        assert_eq!(of(GroupBy::Block).iter().map(|b| b.accesses).sum::<u64>(), 4);
     }
 
     #[test]
@@ -428,7 +436,7 @@ mod tests {
         };
         let among: Selection = (101..=300).collect();
         let count = |histogram| Count {
-            by: By::Register,
+            by: GroupBy::Register,
             among: Some(&among),
             histogram,
         };
@@ -464,7 +472,7 @@ mod tests {
                 events,
                 ..Recording::default()
             };
-            for by in By::ALL {
+            for by in GroupBy::ALL {
                 for histogram in [false, true] {
                     let count = Count {
                         by,
@@ -507,7 +515,7 @@ mod tests {
         let stopped = Progress::new();
         stopped.cancel();
         let count = Count {
-            by: By::Register,
+            by: GroupBy::Register,
             among: None,
             histogram: false,
         };
@@ -527,7 +535,7 @@ mod tests {
             let timeline = trace_core::timeline::derive(&recording, map, &Progress::new()).unwrap();
             let derived = Derived::from(&timeline);
             let count = Count {
-                by: By::Job,
+                by: GroupBy::Job,
                 among: None,
                 histogram: false,
             };

@@ -165,7 +165,7 @@ pub fn register_statistics(recording: &Recording) -> Result<DataFrame, QueryErro
     // The table has no widths: what is at the first byte of an access stands for it.
     let name = |space: Option<u32>, offset: Option<u32>| {
         let device = device.filter(|d| space == Some(u32::from(d.space())))?;
-        Some(device.map().holding(offset?)?.name.clone())
+        Some(device.map().find_containing(offset?)?.name.clone())
     };
     let names: Vec<String> = spaces
         .iter()

@@ -84,19 +84,19 @@ impl From<polars::prelude::PolarsError> for TableError {
 }
 
 /// Takes a batch of rows.
-pub(crate) type Take<'a> = dyn FnMut(DataFrame) -> Result<(), TableError> + 'a;
+pub(crate) type BatchSink<'a> = dyn FnMut(DataFrame) -> Result<(), TableError> + 'a;
 
 /// Makes a table: hands `take` one batch of rows after another, at least one, all with the same columns. Gives what
 /// could not be followed, in words.
 ///
 /// # Errors
 /// When polars refuses, `take` fails or the work is cancelled.
-pub fn make(
+pub fn build_table(
     table: Table,
     recording: &Recording,
     timeline: &Timeline,
     progress: &Progress,
-    take: &mut Take<'_>,
+    take: &mut BatchSink<'_>,
 ) -> Result<Vec<String>, TableError> {
     let mut problems = Vec::new();
     match table {
@@ -119,7 +119,7 @@ pub fn make(
         Table::Pages => pages(recording, progress, take, &mut problems)?,
         Table::Mappings => take(mappings(recording, &mut problems)?)?,
         Table::Buffers => take(buffers(recording)?)?,
-        Table::Shaders => shaders::make(recording, timeline, progress, take)?,
+        Table::Shaders => shaders::build_shader_table(recording, timeline, progress, take)?,
     }
     Ok(problems)
 }
@@ -132,11 +132,11 @@ pub(crate) fn frame(height: usize, columns: Vec<Column>) -> Result<DataFrame, Qu
 ///
 /// # Errors
 /// As [`make`].
-pub fn among(
+pub fn build_selected_events(
     recording: &Recording,
     chosen: &Selection,
     progress: &Progress,
-    take: &mut Take<'_>,
+    take: &mut BatchSink<'_>,
 ) -> Result<(), TableError> {
     progress.set_total(chosen.len());
     let mut rest = chosen.iter().filter_map(|e| usize::try_from(e).ok());
@@ -225,7 +225,7 @@ fn events(
                 }
             }
             Some(called) => {
-                kind = called.call_word().unwrap_or("call");
+                kind = called.call_name().unwrap_or("call");
                 meaning = events.call(at).map(|c| c.describe(calls.as_ref()));
             }
             None => {}
@@ -267,7 +267,7 @@ fn submits(recording: &Recording, timeline: &Timeline) -> Result<DataFrame, Quer
     let chains: Vec<_> = spans
         .iter()
         .enumerate()
-        .map(|(i, s)| memory.get(i)?.as_ref().map(|m| jobs::chain(m, s.head_va).jobs))
+        .map(|(i, s)| memory.get(i)?.as_ref().map(|m| jobs::read_chain(m, s.head_va).jobs))
         .collect();
     let heads: Vec<Option<&jobs::Job>> = chains.iter().map(|c| c.as_ref()?.first()).collect();
     let kind = |j: &jobs::Job| j.kind().map(JobType::name);
@@ -292,7 +292,7 @@ fn submits(recording: &Recording, timeline: &Timeline) -> Result<DataFrame, Quer
                 "decoded".into(),
                 heads
                     .iter()
-                    .map(|j| j.is_some_and(jobs::Job::decoded))
+                    .map(|j| j.is_some_and(jobs::Job::is_decoded))
                     .collect::<Vec<_>>(),
             ),
             part("workgroups_x", &|d| d.workgroups[0]),
@@ -352,7 +352,7 @@ impl PageRows {
 fn pages(
     recording: &Recording,
     progress: &Progress,
-    take: &mut Take<'_>,
+    take: &mut BatchSink<'_>,
     problems: &mut Vec<String>,
 ) -> Result<(), TableError> {
     let view = recording.memory.last();

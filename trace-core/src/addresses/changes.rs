@@ -8,9 +8,9 @@ use std::ops::Range;
 
 /// Frames that are known already, with the event.
 #[derive(Default)]
-struct Known(BTreeMap<u64, (u64, u64)>);
+struct FrameEvents(BTreeMap<u64, (u64, u64)>);
 
-impl Known {
+impl FrameEvents {
     /// Tells the event of those frames of which it is not known yet.
     fn fill(&mut self, frames: Range<u64>, event: u64) {
         let mut at = frames.start;
@@ -111,7 +111,7 @@ pub fn last_changes(recording: &Recording, event: u64, progress: &Progress) -> R
     let memory = &recording.memory;
     let shown = memory.snapshots.partition_point(|s| s.event <= event).max(1) - 1;
     let writes = host_writes(recording, event, progress)?;
-    let mut known = Known::default();
+    let mut known = FrameEvents::default();
     let mut left = writes.as_slice();
     progress.set_total(shown as u64 + 1);
     for n in (0..=shown).rev() {

@@ -1,12 +1,12 @@
 //! How much the bytes of a page tell: Shannon's entropy of their values.
 
-use super::{FrameValue, Runs};
+use super::{FrameValue, MappedRuns};
 use crate::progress::{Cancelled, Progress};
 use crate::recording::{MemoryView, Page, PageId, PageStore};
 use rayon::prelude::*;
 
 /// The number that stands for 8 bits a byte; 0 stands for 0 bits.
-pub const ENTROPY_MOST: u8 = 255;
+pub const MAX_ENTROPY: u8 = 255;
 
 /// Bits that a byte of the page tells, on average, when its values are drawn by how often they occur in it: 0 where all
 /// are the same, 8 where all 256 occur equally often.
@@ -52,7 +52,7 @@ impl Entropies {
             for (i, e) in part.iter_mut().enumerate() {
                 let id = u32::try_from(n * AT_ONCE + i + 1).unwrap_or(u32::MAX);
                 if let Some(p) = pages.page(PageId(id)) {
-                    *e = (page_entropy(p) / 8.0 * f32::from(ENTROPY_MOST)).round() as u8;
+                    *e = (page_entropy(p) / 8.0 * f32::from(MAX_ENTROPY)).round() as u8;
                 }
             }
             progress.advance(part.len() as u64)
@@ -70,13 +70,13 @@ impl Entropies {
     }
 
     /// Of the frames whose contents there are, frames rising; neighbours of the same entropy are one. The flag says
-    /// whether they are all there: at most [`Runs::MOST`] pieces are made.
+    /// whether they are all there: at most [`Runs::MAX_RUNS`] pieces are made.
     ///
     /// # Errors
     /// When nobody wants them any more.
     pub fn frames(&self, view: &MemoryView<'_>, progress: &Progress) -> Result<(Vec<FrameValue>, bool), Cancelled> {
         /// Frames looked at one by one: 64 GiB. A file can hold one image in any number of frames.
-        const MOST_FRAMES: u64 = 1 << 24;
+        const MAX_FRAMES: u64 = 1 << 24;
         let mut out: Vec<FrameValue> = Vec::new();
         let mut looked = 0u64;
         for run in view.runs() {
@@ -92,7 +92,7 @@ impl Entropies {
                     continue;
                 };
                 let (frames, value) = (first..first.saturating_add(wide), u64::from(value));
-                let full = out.len() >= Runs::MOST || looked > MOST_FRAMES;
+                let full = out.len() >= MappedRuns::MAX_RUNS || looked > MAX_FRAMES;
                 match out.last_mut() {
                     Some(last) if last.value == value && last.frames.end == frames.start => {
                         last.frames.end = frames.end;

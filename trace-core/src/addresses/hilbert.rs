@@ -9,9 +9,10 @@
 /// Order of the square in which every page of a 48-bit address space is a cell: 2¹⁸ cells a side.
 pub const PAGES_ORDER: u32 = 18;
 /// Highest order whose cells can be counted in 64 bits.
-pub const MOST_ORDER: u32 = 31;
+pub const MAX_ORDER: u32 = 31;
 
-/// Turns a quadrant's own coordinates, each below `side`, into those of the square around it, or back: both are the same.
+/// Turns a quadrant's own coordinates, each below `side`, into those of the square around it, or back: both are the
+/// same.
 fn turn(side: u64, x: &mut u64, y: &mut u64, right: bool, lower: bool) {
     if lower {
         return;
@@ -24,11 +25,11 @@ fn turn(side: u64, x: &mut u64, y: &mut u64, right: bool, lower: bool) {
 }
 
 /// Where the cell of this number along the way lies: column and row, each below 2^`order`. `order` is at most
-/// [`MOST_ORDER`], more counts as that; bits of `index` beyond the square are dropped.
+/// [`MAX_ORDER`], more counts as that; bits of `index` beyond the square are dropped.
 #[must_use]
 pub fn place(order: u32, index: u64) -> (u64, u64) {
     let (mut x, mut y) = (0, 0);
-    for level in 0..order.min(MOST_ORDER) {
+    for level in 0..order.min(MAX_ORDER) {
         let quarter = index >> (2 * level) & 3;
         let side = 1u64 << level;
         let right = quarter & 2 != 0;
@@ -44,7 +45,7 @@ pub fn place(order: u32, index: u64) -> (u64, u64) {
 /// square are dropped.
 #[must_use]
 pub fn index(order: u32, x: u64, y: u64) -> u64 {
-    let order = order.min(MOST_ORDER);
+    let order = order.min(MAX_ORDER);
     let mask = (1u64 << order) - 1;
     let (mut x, mut y) = (x & mask, y & mask);
     let mut index = 0;

@@ -17,7 +17,7 @@ const SMALL: u64 = 1 << 16;
 
 /// Cuts an address space at its largest gaps, into `most` islands at most. `runs` rise.
 #[must_use]
-pub fn islands(runs: &[MapRun], most: usize) -> Vec<Island> {
+pub fn find_islands(runs: &[MapRun], most: usize) -> Vec<Island> {
     let gap = |pair: &[MapRun]| match pair {
         [a, b] => b.va.0.saturating_sub(a.end().0),
         _ => 0,

@@ -7,20 +7,20 @@ mod changes;
 mod content;
 pub mod hilbert;
 mod islands;
+mod map_runs;
 mod owners;
 mod pieces;
-mod places;
-mod runs;
+mod reverse_map;
 #[cfg(test)]
 mod tests;
 
 pub use changes::last_changes;
-pub use content::{ENTROPY_MOST, Entropies, page_entropy};
-pub use islands::{Island, islands};
-pub use owners::{Owned, Owner, owners};
+pub use content::{Entropies, MAX_ENTROPY, page_entropy};
+pub use islands::{Island, find_islands};
+pub use map_runs::{MapRun, MappedRuns, RightsSummary};
+pub use owners::{Owner, OwnerSummary, find_owners};
 pub use pieces::{Piece, Pieces, Summary};
-pub use places::{Place, Places};
-pub use runs::{MapRun, RightsIn, Runs};
+pub use reverse_map::{ReverseMap, ReverseMapping};
 
 use crate::recording::GpuVa;
 use std::ops::Range;
@@ -36,7 +36,7 @@ pub struct FrameValue {
 
 /// A value of mapped pages, one after another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Valued {
+pub struct ValueRun {
     /// First byte.
     pub va: GpuVa,
     /// Bytes.
@@ -47,29 +47,29 @@ pub struct Valued {
 
 /// What the values in a range come to.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Values {
+pub struct ValueSummary {
     /// Bytes that have a value.
     pub bytes: u64,
     /// The least; `u64::MAX` where no byte has one.
-    pub least: u64,
+    pub min: u64,
     /// The greatest.
-    pub most: u64,
+    pub max: u64,
     /// Sum of value times bytes.
     pub weighted: f64,
 }
 
-impl Default for Values {
+impl Default for ValueSummary {
     fn default() -> Self {
         Self {
             bytes: 0,
-            least: u64::MAX,
-            most: 0,
+            min: u64::MAX,
+            max: 0,
             weighted: 0.0,
         }
     }
 }
 
-impl Values {
+impl ValueSummary {
     /// The value of a byte on average; `None` where no byte has one.
     #[must_use]
     pub fn mean(&self) -> Option<f64> {
@@ -77,17 +77,17 @@ impl Values {
     }
 }
 
-impl Summary for Values {
+impl Summary for ValueSummary {
     fn join(&mut self, other: &Self) {
         self.bytes = self.bytes.saturating_add(other.bytes);
-        self.least = self.least.min(other.least);
-        self.most = self.most.max(other.most);
+        self.min = self.min.min(other.min);
+        self.max = self.max.max(other.max);
         self.weighted += other.weighted;
     }
 }
 
-impl Piece for Valued {
-    type Summary = Values;
+impl Piece for ValueRun {
+    type Summary = ValueSummary;
 
     fn start(&self) -> u64 {
         self.va.0
@@ -97,21 +97,21 @@ impl Piece for Valued {
         self.bytes
     }
 
-    fn of(&self, bytes: u64) -> Values {
-        Values {
+    fn summarize(&self, bytes: u64) -> ValueSummary {
+        ValueSummary {
             bytes,
-            least: self.value,
-            most: self.value,
+            min: self.value,
+            max: self.value,
             weighted: self.value as f64 * bytes as f64,
         }
     }
 }
 
-/// Values of frames, told of the addresses that are mapped to them. At most [`Runs::MOST`] pieces: the flag says whether
-/// all are there.
+/// Values of frames, told of the addresses that are mapped to them. At most [`Runs::MAX_RUNS`] pieces: the flag says
+/// whether all are there.
 #[must_use]
-pub fn values(runs: &[MapRun], frames: &[FrameValue]) -> (Pieces<Valued>, bool) {
-    let mut out: Vec<Valued> = Vec::new();
+pub fn map_values(runs: &[MapRun], frames: &[FrameValue]) -> (Pieces<ValueRun>, bool) {
+    let mut out: Vec<ValueRun> = Vec::new();
     for run in runs {
         let first = run.pa.frame();
         let end = first.saturating_add(run.pages);
@@ -121,12 +121,12 @@ pub fn values(runs: &[MapRun], frames: &[FrameValue]) -> (Pieces<Valued>, bool) 
                 break;
             }
             let (a, b) = (f.frames.start.max(first), f.frames.end.min(end));
-            let piece = Valued {
+            let piece = ValueRun {
                 va: GpuVa(run.va.0.saturating_add((a - first).saturating_mul(4096))),
                 bytes: (b - a).saturating_mul(4096),
                 value: f.value,
             };
-            let full = out.len() >= Runs::MOST;
+            let full = out.len() >= MappedRuns::MAX_RUNS;
             match out.last_mut() {
                 Some(last) if last.value == piece.value && last.va.0.saturating_add(last.bytes) == piece.va.0 => {
                     last.bytes = last.bytes.saturating_add(piece.bytes);

@@ -17,7 +17,7 @@ pub struct Owner {
 
 /// Which buffers own a range.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Owned {
+pub struct OwnerSummary {
     /// Bytes that a buffer owns.
     pub bytes: u64,
     /// The buffer with the largest piece in one, and its bytes.
@@ -26,7 +26,7 @@ pub struct Owned {
     pub several: bool,
 }
 
-impl Summary for Owned {
+impl Summary for OwnerSummary {
     fn join(&mut self, other: &Self) {
         self.bytes = self.bytes.saturating_add(other.bytes);
         self.several |= other.several;
@@ -45,7 +45,7 @@ impl Summary for Owned {
 }
 
 impl Piece for Owner {
-    type Summary = Owned;
+    type Summary = OwnerSummary;
 
     fn start(&self) -> u64 {
         self.va.0
@@ -55,8 +55,8 @@ impl Piece for Owner {
         self.bytes
     }
 
-    fn of(&self, bytes: u64) -> Owned {
-        Owned {
+    fn summarize(&self, bytes: u64) -> OwnerSummary {
+        OwnerSummary {
             bytes,
             main: (bytes > 0).then_some((self.buffer, bytes)),
             several: false,
@@ -67,7 +67,7 @@ impl Piece for Owner {
 /// The buffers of an address space as pieces that do not overlap: where several cover an address the smallest owns it,
 /// of equal ones the first in the list.
 #[must_use]
-pub fn owners(buffers: &[Buffer], space: u32) -> Pieces<Owner> {
+pub fn find_owners(buffers: &[Buffer], space: u32) -> Pieces<Owner> {
     let mut borders: Vec<(u64, bool, (u64, u32))> = Vec::new();
     for (b, i) in buffers
         .iter()

@@ -20,7 +20,7 @@ pub trait Piece {
     fn bytes(&self) -> u64;
 
     /// What so many bytes of it come to.
-    fn of(&self, bytes: u64) -> Self::Summary;
+    fn summarize(&self, bytes: u64) -> Self::Summary;
 
     /// One past the last byte.
     fn end(&self) -> u64 {
@@ -57,7 +57,11 @@ impl<P: Piece> Pieces<P> {
         let mut levels: Vec<Vec<P::Summary>> = Vec::new();
         if list.len() > FAN {
             let parts = list.chunks(FAN);
-            levels.push(parts.map(|c| sum(&mut c.iter().map(|p| p.of(p.bytes())))).collect());
+            levels.push(
+                parts
+                    .map(|c| sum(&mut c.iter().map(|p| p.summarize(p.bytes()))))
+                    .collect(),
+            );
         }
         while let Some(below) = levels.last().filter(|l| l.len() > FAN) {
             let above = below.chunks(FAN).map(|c| sum(&mut c.iter().cloned())).collect();
@@ -105,7 +109,7 @@ impl<P: Piece> Pieces<P> {
         let places = self.within(range);
         let clipped = |p: &P| {
             let (from, to) = (p.start().max(range.start), p.end().min(range.end));
-            p.of(to.saturating_sub(from))
+            p.summarize(to.saturating_sub(from))
         };
         let mut out = P::Summary::default();
         let Some(inner) = self.list.get(places.clone()) else {
@@ -133,7 +137,7 @@ impl<P: Piece> Pieces<P> {
             let add = |at: usize, out: &mut P::Summary| match below {
                 None => {
                     if let Some(p) = self.list.get(at) {
-                        out.join(&p.of(p.bytes()));
+                        out.join(&p.summarize(p.bytes()));
                     }
                 }
                 Some(level) => {

@@ -93,11 +93,11 @@ proptest! {
     fn what_a_range_maps_is_what_its_pages_map(steps in steps(), from in 0u64..3000, pages in 0u64..3000) {
         let all = Pieces::new(runs_of(&steps));
         let range = from << 12..(from + pages) << 12;
-        let mut naive = RightsIn::default();
+        let mut naive = RightsSummary::default();
         for r in all.list() {
             for p in (0..r.pages).map(|p| r.va.0 + (p << 12)).filter(|p| range.contains(p)) {
                 let _ = p;
-                naive.bytes[RightsIn::number(r.rights)] += 4096;
+                naive.bytes[RightsSummary::index(r.rights)] += 4096;
             }
         }
         prop_assert_eq!(all.over(&range), naive);
@@ -108,16 +108,16 @@ proptest! {
         prop_assert!(border == u64::MAX || holds(border) != holds(range.start));
         let kinds = naive.kinds();
         prop_assert!(kinds.windows(2).all(|k| k[0].1 >= k[1].1));
-        prop_assert_eq!(kinds.iter().map(|k| k.1).sum::<u64>(), naive.mapped());
+        prop_assert_eq!(kinds.iter().map(|k| k.1).sum::<u64>(), naive.mapped_bytes());
     }
 
     #[test]
     fn everywhere_that_a_page_is_mapped_is_found(steps in steps(), frame in 0u64..70, pages in 1u64..4) {
         let runs = runs_of(&steps);
         let (a, b) = runs.split_at(runs.len() / 2);
-        let places = Places::new([a, b]);
+        let places = ReverseMap::new([a, b]);
         let memory = PhysAddr(frame << 12)..PhysAddr((frame + pages) << 12);
-        let (found, all) = places.of(&memory, usize::MAX);
+        let (found, all) = places.find_mappings(&memory, usize::MAX);
         prop_assert!(all);
         let pages_of = |va: GpuVa, n: u64| (0..n).map(move |p| va.0 + (p << 12));
         let mut told: Vec<(u32, u64)> = found.iter().flat_map(|p| pages_of(p.run.va, p.run.pages).map(|v| (p.space, v))).collect();
@@ -143,7 +143,7 @@ proptest! {
             s.0 = if i % 7 == 3 { s.0 << (far % 24) } else { s.0 };
         }
         let runs = runs_of(&steps);
-        let found = islands(&runs, most);
+        let found = find_islands(&runs, most);
         prop_assert!(found.len() <= most);
         prop_assert!(runs.iter().all(|r| found.iter().any(|i| i.range.start <= r.va.0 && r.end().0 <= i.range.end)));
         let mut end = 0;
@@ -161,7 +161,7 @@ proptest! {
     #[test]
     fn an_address_belongs_to_the_smallest_buffer_there(list in proptest::collection::vec((0u64..200, 1u64..80), 0..30)) {
         let buffers: Vec<Buffer> = list.iter().map(|(va, bytes)| buffer(*va, *bytes)).collect();
-        let all = owners(&buffers, 0);
+        let all = find_owners(&buffers, 0);
         prop_assert!(all.list().windows(2).all(|w| w[0].va.0 + w[0].bytes <= w[1].va.0));
         for at in 0..300u64 {
             let holds = |b: &&Buffer| b.va.0 <= at && at - b.va.0 < b.bytes;
@@ -258,7 +258,7 @@ fn values_of_frames_are_found_at_the_addresses_that_are_mapped_to_them() {
         FrameValue { frames: 0..3, value: 7 },
         FrameValue { frames: 4..9, value: 9 },
     ];
-    let (layer, all) = values(&runs, &frames);
+    let (layer, all) = map_values(&runs, &frames);
     assert!(all);
     let list: Vec<_> = layer
         .list()
@@ -267,7 +267,7 @@ fn values_of_frames_are_found_at_the_addresses_that_are_mapped_to_them() {
         .collect();
     assert_eq!(list, [(1, 1, 7), (3, 1, 9), (15, 1, 9)]);
     let sum = layer.over(&(0..4 << 12));
-    assert_eq!((sum.bytes, sum.least, sum.most, sum.mean()), (8192, 7, 9, Some(8.0)));
+    assert_eq!((sum.bytes, sum.min, sum.max, sum.mean()), (8192, 7, 9, Some(8.0)));
 }
 
 #[test]
@@ -308,8 +308,8 @@ fn runs_go_on_by_address_and_in_physical_memory() {
         memattr: 0x4d88,
         transcfg: 6,
     };
-    let mut room = Runs::MOST;
-    let runs = Runs::of(&space, &memory.last(), &mut room, &Progress::new()).unwrap();
+    let mut room = MappedRuns::MAX_RUNS;
+    let runs = MappedRuns::build(&space, &memory.last(), &mut room, &Progress::new()).unwrap();
     let told: Vec<_> = runs
         .list
         .iter()
@@ -319,8 +319,8 @@ fn runs_go_on_by_address_and_in_physical_memory() {
         told,
         [(1, 2, 9, 0x88), (3, 1, 30, 0x88), (4, 1, 31, 0x88), (5, 1, 32, 0x4d)]
     );
-    assert_eq!((runs.tables.len(), runs.all, room), (4, true, Runs::MOST - 4));
+    assert_eq!((runs.tables.len(), runs.all, room), (4, true, MappedRuns::MAX_RUNS - 4));
     let mut room = 2;
-    let runs = Runs::of(&space, &memory.last(), &mut room, &Progress::new()).unwrap();
+    let runs = MappedRuns::build(&space, &memory.last(), &mut room, &Progress::new()).unwrap();
     assert_eq!((runs.list.len(), runs.all), (2, false));
 }

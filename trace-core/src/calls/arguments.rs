@@ -2,8 +2,8 @@
 //! are in, in structures too.
 
 use super::Calls;
-use super::buffers::Place;
-use super::types::{Holds, Parameter};
+use super::buffers::BufferLocation;
+use super::types::{Parameter, ParameterType};
 use crate::memory::f16_to_f32;
 use crate::recording::{LaunchRow, Recording};
 
@@ -28,7 +28,7 @@ pub enum Value {
         /// The address.
         to: u64,
         /// The place in a buffer; `None`: of no buffer that is known.
-        place: Option<Place>,
+        place: Option<BufferLocation>,
         /// By its type no data is written through it.
         constant: bool,
         /// Its type says that it is an address.
@@ -45,7 +45,7 @@ pub enum Value {
     /// Bits of an unknown type, 1, 2, 4 or 8 bytes.
     Bits(u64),
     /// Bytes, and the addresses of buffers among their words: offset in them, address, place.
-    Bytes(Vec<(u32, u64, Place)>),
+    Bytes(Vec<(u32, u64, BufferLocation)>),
     /// The recording does not hold it.
     Missing,
 }
@@ -53,7 +53,7 @@ pub enum Value {
 impl Argument {
     /// The addresses in it that are in buffers, with their places, and whether it is certain that they are addresses
     /// and that data may be written through them.
-    pub fn pointers(&self) -> impl Iterator<Item = (u64, Place)> + '_ {
+    pub fn pointers(&self) -> impl Iterator<Item = (u64, BufferLocation)> + '_ {
         let one = match &self.value {
             Value::Pointer {
                 to, place: Some(place), ..
@@ -78,19 +78,19 @@ impl Argument {
 
     /// Returns the value in words behind the argument's name, where it has one: `inner = 64`.
     #[must_use]
-    pub fn labelled_words(&self, calls: &Calls) -> String {
+    pub fn describe_labelled(&self, calls: &Calls) -> String {
         match self.parameter.label.as_str() {
-            "" => self.words(calls),
-            label => format!("{label} = {}", self.words(calls)),
+            "" => self.describe(calls),
+            label => format!("{label} = {}", self.describe(calls)),
         }
     }
 
     /// The value in words; places by the names of their buffers.
     #[must_use]
-    pub fn words(&self, calls: &Calls) -> String {
+    pub fn describe(&self, calls: &Calls) -> String {
         match &self.value {
             Value::Pointer { to: 0, .. } => "null".to_owned(),
-            Value::Pointer { place: Some(place), .. } => calls.buffers().place_words(*place),
+            Value::Pointer { place: Some(place), .. } => calls.buffers().format_location(*place),
             Value::Pointer { to, .. } => format!("{to:#x}"),
             Value::Signed(n) => n.to_string(),
             Value::Unsigned(n) => n.to_string(),
@@ -100,7 +100,7 @@ impl Argument {
             Value::Bytes(list) => {
                 let mut words = format!("{} bytes", self.raw.len());
                 for (at, _, place) in list {
-                    words.push_str(&format!(", {} at +{at:#x}", calls.buffers().place_words(*place)));
+                    words.push_str(&format!(", {} at +{at:#x}", calls.buffers().format_location(*place)));
                 }
                 words
             }
@@ -148,7 +148,7 @@ fn bits_words(bits: u64, bytes: u32) -> String {
 }
 
 /// A little-endian number of up to eight bytes.
-pub(super) fn number(raw: &[u8]) -> u64 {
+pub(super) fn little_endian(raw: &[u8]) -> u64 {
     raw.iter().take(8).rev().fold(0, |n, b| n << 8 | u64::from(*b))
 }
 
@@ -171,7 +171,7 @@ impl Calls {
                     bytes: row.arguments,
                     label: String::new(),
                     name: String::new(),
-                    holds: Holds::Bytes,
+                    data_type: ParameterType::Bytes,
                 }];
                 &whole[..]
             }
@@ -196,31 +196,33 @@ impl Calls {
         if raw.len() != parameter.bytes as usize || raw.is_empty() {
             return Value::Missing;
         }
-        let bits = number(raw);
+        let bits = little_endian(raw);
         let pointer = |constant, typed| Value::Pointer {
             to: bits,
-            place: self.buffers().at(bits, event),
+            place: self.buffers().locate(bits, event),
             constant,
             typed,
         };
-        match parameter.holds {
-            Holds::Pointer { constant } => pointer(constant, true),
-            Holds::Bits if raw.len() == 8 && self.buffers().at(bits, event).is_some() => pointer(false, false),
-            Holds::Bits => Value::Bits(bits),
-            Holds::Signed => Value::Signed(signed(bits, parameter.bytes)),
-            Holds::Unsigned => Value::Unsigned(bits),
-            Holds::Bool => Value::Bool(bits != 0),
-            Holds::Float => Value::Float(match raw.len() {
+        match parameter.data_type {
+            ParameterType::Pointer { constant } => pointer(constant, true),
+            ParameterType::Bits if raw.len() == 8 && self.buffers().locate(bits, event).is_some() => {
+                pointer(false, false)
+            }
+            ParameterType::Bits => Value::Bits(bits),
+            ParameterType::Signed => Value::Signed(signed(bits, parameter.bytes)),
+            ParameterType::Unsigned => Value::Unsigned(bits),
+            ParameterType::Bool => Value::Bool(bits != 0),
+            ParameterType::Float => Value::Float(match raw.len() {
                 2 => f64::from(f16_to_f32(bits as u16)),
                 4 => f64::from(f32::from_bits(bits as u32)),
                 _ => f64::from_bits(bits),
             }),
-            Holds::Brain => Value::Float(f64::from(f32::from_bits((bits as u32) << 16))),
-            Holds::Bytes => {
+            ParameterType::BFloat16 => Value::Float(f64::from(f32::from_bits((bits as u32) << 16))),
+            ParameterType::Bytes => {
                 let words = raw.as_chunks::<8>().0.iter().zip((0u32..).step_by(8));
                 let places = words.filter_map(|(word, at)| {
                     let to = u64::from_le_bytes(*word);
-                    Some((at, to, self.buffers().at(to, event)?))
+                    Some((at, to, self.buffers().locate(to, event)?))
                 });
                 Value::Bytes(places.collect())
             }

@@ -1,7 +1,7 @@
 //! Memory of the device over time: what was taken and given back, variables of modules, each with a name.
 
 use super::ranges::{Entry, Ranges};
-use super::{is_done, is_snapshot};
+use super::{has_succeeded, is_snapshot};
 use crate::recording::{AllocationKind, AllocationRow, CallEvent, CallFacts, CopyKind, CopyRow, EventKind, Recording};
 use std::collections::{BTreeMap, HashMap};
 
@@ -12,7 +12,7 @@ const PIECE: u64 = 64 << 20;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BufferKind {
     /// Memory of the device that the program took.
-    Taken,
+    Allocated,
     /// Memory that host and device share: what the host writes there is not in the recording.
     Managed,
     /// Memory of the host that the device reaches.
@@ -20,7 +20,7 @@ pub enum BufferKind {
     /// A variable of a module.
     Variable,
     /// Memory that was there before the recording began, as a snapshot tells it.
-    Before,
+    Preexisting,
 }
 
 impl BufferKind {
@@ -28,18 +28,18 @@ impl BufferKind {
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
-            Self::Taken => "allocation",
+            Self::Allocated => "allocation",
             Self::Managed => "managed memory",
             Self::Host => "memory of the host",
             Self::Variable => "variable",
-            Self::Before => "from before",
+            Self::Preexisting => "from before",
         }
     }
 
     /// Whether a call took it.
     #[must_use]
-    pub fn is_taken(self) -> bool {
-        matches!(self, Self::Taken | Self::Managed | Self::Host)
+    pub fn is_allocated(self) -> bool {
+        matches!(self, Self::Allocated | Self::Managed | Self::Host)
     }
 
     /// Whether the host writes it without a call.
@@ -55,7 +55,7 @@ pub struct DeviceBuffer {
     /// Its name: that of what is moved to it or from it as a whole (`in0`, `out3`), of a variable, or `alloc 7`.
     pub name: String,
     /// Another name of the same: of what is read from it where it was named by what is written to it.
-    pub also: Option<String>,
+    pub alias: Option<String>,
     /// First address.
     pub at: u64,
     /// Bytes.
@@ -79,14 +79,14 @@ impl DeviceBuffer {
 
     /// Whether it is there before an event happens.
     #[must_use]
-    pub fn lives_at(&self, event: u64) -> bool {
-        (self.from < event || !self.kind.is_taken()) && self.to.is_none_or(|to| event <= to)
+    pub fn is_live_at(&self, event: u64) -> bool {
+        (self.from < event || !self.kind.is_allocated()) && self.to.is_none_or(|to| event <= to)
     }
 }
 
 /// A place in a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Place {
+pub struct BufferLocation {
     /// Index of the buffer.
     pub buffer: u32,
     /// Bytes from its beginning.
@@ -104,12 +104,12 @@ pub struct Buffers {
 impl Buffers {
     /// The buffers of a recording of calls, without what calls do with them: [`super::Calls::of`] knows both.
     #[must_use]
-    pub fn of(recording: &Recording, facts: &CallFacts) -> Self {
+    pub fn from_recording(recording: &Recording, facts: &CallFacts) -> Self {
         let mut tracker = Tracker::new(facts);
         let events = &recording.events;
         let of_memory = |at: &usize| matches!(events.kind(*at), Some(EventKind::Allocation | EventKind::Copy));
         for at in (0..events.len()).filter(of_memory) {
-            match events.call(at).filter(is_done) {
+            match events.call(at).filter(has_succeeded) {
                 Some(CallEvent::Allocation(row)) => tracker.allocation(at as u64, &row),
                 Some(CallEvent::Copy(row)) if is_snapshot(&row) => tracker.snapshot(&row, false),
                 _ => {}
@@ -132,16 +132,16 @@ impl Buffers {
 
     /// The buffer of a name, which none shares.
     #[must_use]
-    pub fn named(&self, name: &str) -> Option<u32> {
+    pub fn find(&self, name: &str) -> Option<u32> {
         self.names.get(name).copied()
     }
 
     /// The place of an address before an event happens.
     #[must_use]
-    pub fn at(&self, address: u64, event: u64) -> Option<Place> {
-        let lives = |e: &Entry| self.get(e.tag).is_some_and(|b| b.lives_at(event));
+    pub fn locate(&self, address: u64, event: u64) -> Option<BufferLocation> {
+        let lives = |e: &Entry| self.get(e.tag).is_some_and(|b| b.is_live_at(event));
         let found = self.tree.last(address, 0..event.saturating_add(1), lives)?;
-        Some(Place {
+        Some(BufferLocation {
             buffer: found.tag,
             offset: address - found.from,
         })
@@ -150,12 +150,12 @@ impl Buffers {
     /// The place of an address before an event happens; where nothing is there then, of what was there last before, or
     /// comes first after.
     #[must_use]
-    pub fn near(&self, address: u64, event: u64) -> Option<Place> {
-        self.at(address, event).or_else(|| {
+    pub fn locate_nearest(&self, address: u64, event: u64) -> Option<BufferLocation> {
+        self.locate(address, event).or_else(|| {
             let any = |_: &Entry| true;
             let before = self.tree.last(address, 0..event.saturating_add(1), any);
             let found = before.or_else(|| self.tree.first(address, event..u64::MAX, any))?;
-            Some(Place {
+            Some(BufferLocation {
                 buffer: found.tag,
                 offset: address - found.from,
             })
@@ -164,7 +164,7 @@ impl Buffers {
 
     /// The events between which no buffer holds an address, around one before which none does: the first of them, and the
     /// one that takes memory there next.
-    pub(super) fn bare(&self, address: u64, event: u64) -> std::ops::Range<u64> {
+    pub(super) fn unallocated_events(&self, address: u64, event: u64) -> std::ops::Range<u64> {
         let over = |e: &Entry| self.get(e.tag).and_then(|b| b.to);
         let mut from = 0;
         let _ = self.tree.last(address, 0..event, |e| {
@@ -182,16 +182,16 @@ impl Buffers {
 
     /// An address in words: `in0 + 0x40`, or the address where it is in no buffer.
     #[must_use]
-    pub fn words(&self, address: u64, event: u64) -> String {
-        match self.at(address, event) {
-            Some(place) => self.place_words(place),
+    pub fn format_address(&self, address: u64, event: u64) -> String {
+        match self.locate(address, event) {
+            Some(place) => self.format_location(place),
             None => format!("{address:#x}"),
         }
     }
 
     /// A place in words: `in0 + 0x40`.
     #[must_use]
-    pub fn place_words(&self, place: Place) -> String {
+    pub fn format_location(&self, place: BufferLocation) -> String {
         let name = self.get(place.buffer).map_or("", |b| b.name.as_str());
         match place.offset {
             0 => name.to_owned(),
@@ -221,7 +221,7 @@ impl Tracker {
             for g in module.globals.iter().filter(|g| g.bytes > 0) {
                 tracker.add(DeviceBuffer {
                     name: g.name.clone(),
-                    also: None,
+                    alias: None,
                     at: g.at,
                     bytes: g.bytes,
                     from: 0,
@@ -240,12 +240,15 @@ impl Tracker {
         };
         // What is taken twice was given back in between, seen or not.
         let mut over: Vec<u64> = self.live.range(buffer.at..buffer.end()).map(|(at, _)| *at).collect();
-        over.extend(self.holder(buffer.at).and_then(|i| Some(self.list.get(i as usize)?.at)));
+        over.extend(
+            self.find_buffer(buffer.at)
+                .and_then(|i| Some(self.list.get(i as usize)?.at)),
+        );
         for at in over {
             self.end(at, buffer.from);
         }
         self.live.insert(buffer.at, index);
-        if matches!(buffer.kind, BufferKind::Taken | BufferKind::Managed) {
+        if matches!(buffer.kind, BufferKind::Allocated | BufferKind::Managed) {
             self.bytes = self.bytes.saturating_add(buffer.bytes);
         }
         self.list.push(buffer);
@@ -256,18 +259,18 @@ impl Tracker {
             return;
         };
         b.to = Some(event);
-        if matches!(b.kind, BufferKind::Taken | BufferKind::Managed) {
+        if matches!(b.kind, BufferKind::Allocated | BufferKind::Managed) {
             self.bytes = self.bytes.saturating_sub(b.bytes);
         }
     }
 
     /// Bytes of the device's memory that are taken now.
-    pub fn taken(&self) -> u64 {
+    pub fn allocated_bytes(&self) -> u64 {
         self.bytes
     }
 
     /// The buffer that holds an address now.
-    pub fn holder(&self, address: u64) -> Option<u32> {
+    pub fn find_buffer(&self, address: u64) -> Option<u32> {
         let (_, index) = self.live.range(..=address).next_back()?;
         let b = self.list.get(*index as usize)?;
         (address < b.end()).then_some(*index)
@@ -276,7 +279,7 @@ impl Tracker {
     /// Memory is taken or given back.
     pub fn allocation(&mut self, event: u64, row: &AllocationRow) {
         let take = match AllocationKind::from_raw(row.kind) {
-            Some(AllocationKind::Take | AllocationKind::TakeInOrder | AllocationKind::Map) => BufferKind::Taken,
+            Some(AllocationKind::Take | AllocationKind::TakeInOrder | AllocationKind::Map) => BufferKind::Allocated,
             Some(AllocationKind::TakeManaged) => BufferKind::Managed,
             Some(AllocationKind::TakeHost) => BufferKind::Host,
             Some(
@@ -291,7 +294,7 @@ impl Tracker {
         }
         self.add(DeviceBuffer {
             name: String::new(),
-            also: None,
+            alias: None,
             at: row.at,
             bytes: row.bytes,
             from: event,
@@ -306,13 +309,13 @@ impl Tracker {
         if at_begin && let Some(bytes) = row.total() {
             self.number("memory", row.from, bytes);
         }
-        if self.holder(row.from).is_some() || row.bytes == 0 {
+        if self.find_buffer(row.from).is_some() || row.bytes == 0 {
             return;
         }
         // A long buffer is told in pieces.
         if let Some((_, index)) = self.live.range(..row.from).next_back()
             && let Some(b) = self.list.get_mut(*index as usize)
-            && b.kind == BufferKind::Before
+            && b.kind == BufferKind::Preexisting
             && b.end() == row.from
             && b.bytes.is_multiple_of(PIECE)
         {
@@ -321,12 +324,12 @@ impl Tracker {
         }
         self.add(DeviceBuffer {
             name: String::new(),
-            also: None,
+            alias: None,
             at: row.from,
             bytes: row.bytes,
             from: 0,
             to: None,
-            kind: BufferKind::Before,
+            kind: BufferKind::Preexisting,
             module: None,
         });
     }
@@ -382,8 +385,8 @@ impl Tracker {
                     break;
                 }
             }
-            b.also = output.filter(|o| *o != wanted && input.is_some());
-            if let Some(also) = &b.also {
+            b.alias = output.filter(|o| *o != wanted && input.is_some());
+            if let Some(also) = &b.alias {
                 names.entry(also.clone()).or_insert(index);
             }
             names.insert(name.clone(), index);

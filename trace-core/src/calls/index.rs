@@ -1,11 +1,14 @@
 //! One look at every event of a recording of calls.
 
-use super::arguments::number;
+use super::arguments::little_endian;
 use super::buffers::Tracker;
 use super::order::OrderBuilder;
 use super::ranges::{Entry, Ranges};
-use super::types::{Holds, Parameter, parameters};
-use super::{Calls, GAPS, Launched, Reach, Reached, Touching, UNHELD, is_done, is_snapshot, names};
+use super::types::{Parameter, ParameterType, parameters};
+use super::{
+    BufferReference, BufferReferences, Calls, GAPS, KernelLaunch, NOT_RECORDED, ReferenceKind, has_succeeded,
+    is_snapshot, names,
+};
 use crate::progress::{Cancelled, Progress};
 use crate::recording::{
     AllocationKind, CallEvent, CallFacts, CodeKind, CopyKind, CopyRow, FillRow, LaunchRow, NO_CONTENT, Recording,
@@ -17,9 +20,9 @@ use std::collections::BTreeMap;
 /// Events between two looks at whether to stop.
 const STEP: usize = 4096;
 /// Bytes of PTX of one module that are read for types.
-const MOST_PTX: u64 = 64 << 20;
+const MAX_PTX: u64 = 64 << 20;
 /// Words of one argument that are looked through for addresses.
-const MOST_WORDS: usize = 512;
+const MAX_WORDS: usize = 512;
 
 impl Calls {
     /// What is known of the calls of a recording; `None` where it is no recording of calls. Takes time by the number of
@@ -27,15 +30,15 @@ impl Calls {
     ///
     /// # Errors
     /// [`Cancelled`] when nobody wants it any more.
-    pub fn of(recording: &Recording, progress: &Progress) -> Result<Option<Self>, Cancelled> {
+    pub fn from_recording(recording: &Recording, progress: &Progress) -> Result<Option<Self>, Cancelled> {
         let Some(facts) = recording.call_facts() else {
             return Ok(None);
         };
         let events = &recording.events;
         progress.set_total(events.len() as u64);
-        let shown: Vec<String> = facts.functions.iter().map(names::shown).collect();
-        let parameters = typed(recording, &facts, &shown, progress)?;
-        let mut index = Index {
+        let shown: Vec<String> = facts.functions.iter().map(names::display_name).collect();
+        let parameters = typed_parameters(recording, &facts, &shown, progress)?;
+        let mut index = IndexBuilder {
             recording,
             tracker: Tracker::new(&facts),
             order: OrderBuilder::new(&facts),
@@ -65,14 +68,14 @@ impl Calls {
         }
         progress.check()?;
         let mut calls = index.finish();
-        calls.find_around(recording);
-        calls.compare_around(recording, progress)?;
+        calls.find_launch_snapshots(recording);
+        calls.compare_launch_snapshots(recording, progress)?;
         Ok(Some(calls))
     }
 }
 
 /// Parameters of every function; types from its signature, else from its PTX.
-fn typed(
+fn typed_parameters(
     recording: &Recording,
     facts: &CallFacts,
     shown: &[String],
@@ -87,9 +90,9 @@ fn typed(
         progress.check()?;
         let module = module.and_then(|m| facts.modules.get(m as usize));
         let text = module
-            .filter(|m| m.kind == CodeKind::Ptx && m.bytes <= MOST_PTX)
+            .filter(|m| m.kind == CodeKind::Ptx && m.bytes <= MAX_PTX)
             .and_then(|m| recording.module_code(m));
-        let ptx = text.as_deref().and_then(|t| Ptx::of(t).ok());
+        let ptx = text.as_deref().and_then(|t| Ptx::parse(t).ok());
         for n in functions {
             let (Some(f), Some(name)) = (facts.functions.get(n), shown.get(n)) else {
                 continue;
@@ -103,20 +106,20 @@ fn typed(
     Ok(all)
 }
 
-struct Index<'a> {
+struct IndexBuilder<'a> {
     recording: &'a Recording,
     calls: Calls,
     tracker: Tracker,
     order: OrderBuilder,
     /// The snapshot whose pieces follow: whether it is the one at the begin.
     in_snapshot: Option<bool>,
-    touching: Vec<Touching>,
+    touching: Vec<BufferReferences>,
     writes: Vec<Entry>,
     seen: Vec<Entry>,
     taken: (Vec<u32>, Vec<u64>),
 }
 
-impl Index<'_> {
+impl IndexBuilder<'_> {
     fn take(&mut self, event: u64, call: &CallEvent) {
         if call.result() != 0 {
             self.calls.failed.push(event);
@@ -132,7 +135,7 @@ impl Index<'_> {
                 self.calls.snapshots.push((event, name.to_owned()));
             }
         }
-        if !is_done(call) {
+        if !has_succeeded(call) {
             return;
         }
         match call {
@@ -147,7 +150,7 @@ impl Index<'_> {
                     && let Ok(event) = u32::try_from(event)
                 {
                     self.taken.0.push(event);
-                    self.taken.1.push(self.tracker.taken());
+                    self.taken.1.push(self.tracker.allocated_bytes());
                 }
             }
             CallEvent::Call(_) => {}
@@ -158,7 +161,7 @@ impl Index<'_> {
         let Ok(launch) = u32::try_from(self.calls.launches.len()) else {
             return;
         };
-        self.calls.launches.push(Launched {
+        self.calls.launches.push(KernelLaunch {
             event,
             function: row.function,
             stream: row.stream,
@@ -167,8 +170,8 @@ impl Index<'_> {
             list.push(launch);
         }
         // For each buffer the plainest way to it, and whether one of them may write.
-        let mut found: BTreeMap<u32, (Reach, bool)> = BTreeMap::new();
-        let mut meet = |buffer: u32, reach: Reach, writes: bool| {
+        let mut found: BTreeMap<u32, (ReferenceKind, bool)> = BTreeMap::new();
+        let mut meet = |buffer: u32, reach: ReferenceKind, writes: bool| {
             let at = found.entry(buffer).or_insert((reach, writes));
             at.0 = at.0.min(reach);
             at.1 |= writes;
@@ -181,20 +184,20 @@ impl Index<'_> {
             let Some(own) = raw.get(from..from.saturating_add(p.bytes as usize)) else {
                 continue;
             };
-            match p.holds {
-                Holds::Pointer { constant } => {
-                    if let Some(b) = self.tracker.holder(number(own)) {
-                        meet(b, Reach::Argument, !constant);
+            match p.data_type {
+                ParameterType::Pointer { constant } => {
+                    if let Some(b) = self.tracker.find_buffer(little_endian(own)) {
+                        meet(b, ReferenceKind::Argument, !constant);
                     }
                 }
-                Holds::Bits if own.len() == 8 => {
-                    if let Some(b) = self.tracker.holder(number(own)) {
-                        meet(b, Reach::Argument, true);
+                ParameterType::Bits if own.len() == 8 => {
+                    if let Some(b) = self.tracker.find_buffer(little_endian(own)) {
+                        meet(b, ReferenceKind::Argument, true);
                     }
                 }
-                Holds::Bytes => words(own, |to| {
-                    if let Some(b) = self.tracker.holder(to) {
-                        meet(b, Reach::Inside, true);
+                ParameterType::Bytes => words(own, |to| {
+                    if let Some(b) = self.tracker.find_buffer(to) {
+                        meet(b, ReferenceKind::ArgumentWord, true);
                     }
                 }),
                 _ => {}
@@ -202,8 +205,8 @@ impl Index<'_> {
         }
         if parameters.is_empty() {
             words(&raw, |to| {
-                if let Some(b) = self.tracker.holder(to) {
-                    meet(b, Reach::Inside, true);
+                if let Some(b) = self.tracker.find_buffer(to) {
+                    meet(b, ReferenceKind::ArgumentWord, true);
                 }
             });
         }
@@ -219,11 +222,11 @@ impl Index<'_> {
         for (buffer, (reach, writes)) in found {
             let at = buffer as usize;
             if self.touching.len() <= at {
-                self.touching.resize_with(at + 1, Touching::default);
+                self.touching.resize_with(at + 1, BufferReferences::default);
             }
             if let Some(t) = self.touching.get_mut(at) {
                 let list = if writes { &mut t.write } else { &mut t.read };
-                list.push(Reached { launch, reach });
+                list.push(BufferReference { launch, kind: reach });
             }
         }
     }
@@ -244,7 +247,7 @@ impl Index<'_> {
             let told = kind == Some(CopyKind::DeviceToHost) && row.pages_at != NO_CONTENT;
             self.seen.extend(
                 entry(event, row.from, row.bytes, row.rows, row.from_pitch).map(|mut e| {
-                    e.tag |= if told { 0 } else { UNHELD };
+                    e.tag |= if told { 0 } else { NOT_RECORDED };
                     e
                 }),
             );
@@ -291,7 +294,7 @@ fn entry(event: u64, at: u64, bytes: u64, rows: u64, pitch: u64) -> Option<Entry
 
 /// Calls back with each aligned word of some bytes.
 fn words(bytes: &[u8], mut call: impl FnMut(u64)) {
-    for word in bytes.as_chunks::<8>().0.iter().take(MOST_WORDS) {
+    for word in bytes.as_chunks::<8>().0.iter().take(MAX_WORDS) {
         call(u64::from_le_bytes(*word));
     }
 }

@@ -7,14 +7,14 @@ use cuda_code::fatbin::{Compression, Entry, images};
 use cuda_code::ptx::Ptx;
 use cuda_code::{Capability, Form, Image, ImageKind};
 
-/// Most entries of containers that are listed.
-const MOST_ENTRIES: usize = 4096;
+/// Maximum number of entries of containers that are listed.
+const MAX_ENTRIES: usize = 4096;
 /// Bytes of PTX that are shown.
-const MOST_TEXT: usize = 64 << 20;
+const MAX_TEXT: usize = 64 << 20;
 
 /// Code that a container holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct HeldCode {
+pub struct CodeImage {
     /// Whether it is machine code or PTX.
     pub kind: CodeKind,
     /// What it was made for: `sm_90a`.
@@ -24,7 +24,7 @@ pub struct HeldCode {
     /// Whether it is compressed.
     pub compressed: bool,
     /// Whether the driver takes this on the recorded device.
-    pub taken: bool,
+    pub selected: bool,
 }
 
 /// What a launch of a function takes. What nothing tells is `None`; sizes are in bytes.
@@ -39,7 +39,7 @@ pub struct Resources {
     /// Constant memory of its own.
     pub constant: Option<u64>,
     /// Threads of a block at most.
-    pub most_threads: Option<u32>,
+    pub max_threads: Option<u32>,
     /// Threads of a block at most, by its source.
     pub bound: Option<[u32; 3]>,
     /// Threads that a block must have.
@@ -62,7 +62,7 @@ pub struct KernelCode {
     /// What the code was made for that the driver takes: `sm_90`; empty where it is not known.
     pub arch: String,
     /// What the module holds, where it holds several.
-    pub held: Vec<HeldCode>,
+    pub images: Vec<CodeImage>,
     /// What a launch takes.
     pub resources: Resources,
     /// PTX that holds the function, without what stands behind its last line.
@@ -93,7 +93,7 @@ impl KernelCode {
 
     fn take_ptx(&mut self, code: &[u8], name: &str) {
         let end = code.iter().position(|b| *b == 0).unwrap_or(code.len());
-        let code = code.get(..end.min(MOST_TEXT)).unwrap_or_default();
+        let code = code.get(..end.min(MAX_TEXT)).unwrap_or_default();
         let text = String::from_utf8_lossy(code).trim_end().to_owned();
         self.lines = std::iter::once(0)
             .chain(text.match_indices('\n').map(|(at, _)| at as u32 + 1))
@@ -126,7 +126,7 @@ impl Calls {
             registers: Some(f.registers).filter(|r| *r > 0),
             shared: (f.registers > 0).then_some(u64::from(f.shared)),
             local: (f.registers > 0).then_some(u64::from(f.local)),
-            most_threads: Some(f.most_threads).filter(|t| *t > 0),
+            max_threads: Some(f.most_threads).filter(|t| *t > 0),
             ..Resources::default()
         };
         let Some(module) = f.module.and_then(|m| self.facts().modules.get(m as usize)) else {
@@ -144,29 +144,29 @@ impl Calls {
     fn read_code(&self, told: &mut KernelCode, code: &[u8], name: &str) {
         let [major, minor] = self.facts().device.capability;
         let device = Capability::new(major, minor);
-        let image = Image::of(code);
+        let image = Image::detect(code);
         let mut problem = None;
         match image.kind {
             ImageKind::Ptx => {
-                of_ptx(told, code, name, &mut problem);
+                read_ptx(told, code, name, &mut problem);
             }
-            ImageKind::Cubin => of_cubin(told, code, name, &mut problem),
+            ImageKind::Cubin => read_cubin(told, code, name, &mut problem),
             ImageKind::Fatbin => match image.find_kernel(name, device) {
                 Ok(found) => {
-                    told.held = held(code, found.entry);
+                    told.images = list_images(code, found.entry);
                     match found.form {
-                        Form::Ptx => of_ptx(told, &found.code, name, &mut problem),
+                        Form::Ptx => read_ptx(told, &found.code, name, &mut problem),
                         Form::Machine => {
-                            of_cubin(told, &found.code, name, &mut problem);
+                            read_cubin(told, &found.code, name, &mut problem);
                             // The text beside the machine code says what the driver does not run, and is readable.
-                            if let Some(text) = text_of(code, name) {
+                            if let Some(text) = find_ptx_text(code, name) {
                                 told.take_ptx(&text, name);
                             }
                         }
                     }
                 }
                 Err(e) => {
-                    told.held = held(code, None);
+                    told.images = list_images(code, None);
                     problem = Some(e.to_string());
                 }
             },
@@ -185,9 +185,9 @@ fn missing(module: &CallModule) -> String {
     }
 }
 
-fn of_ptx(told: &mut KernelCode, code: &[u8], name: &str, problem: &mut Option<String>) {
+fn read_ptx(told: &mut KernelCode, code: &[u8], name: &str, problem: &mut Option<String>) {
     told.take_ptx(code, name);
-    match Ptx::of(code) {
+    match Ptx::parse(code) {
         Ok(ptx) => {
             told.arch = ptx.arch.to_string();
             match ptx.entry(name) {
@@ -204,8 +204,8 @@ fn of_ptx(told: &mut KernelCode, code: &[u8], name: &str, problem: &mut Option<S
     }
 }
 
-fn of_cubin(told: &mut KernelCode, code: &[u8], name: &str, problem: &mut Option<String>) {
-    let kernel = Cubin::of(code).and_then(|cubin| {
+fn read_cubin(told: &mut KernelCode, code: &[u8], name: &str, problem: &mut Option<String>) {
+    let kernel = Cubin::parse(code).and_then(|cubin| {
         told.arch = cubin.arch().to_string();
         Ok(cubin.kernel(name)?.map(|k| {
             let r = &mut told.resources;
@@ -230,14 +230,11 @@ fn of_cubin(told: &mut KernelCode, code: &[u8], name: &str, problem: &mut Option
 /// Entries of all containers that follow each other.
 fn entries(code: &[u8]) -> impl Iterator<Item = Entry<'_>> {
     let images = images(code).map_while(Result::ok);
-    images
-        .flat_map(|i| i.entries())
-        .map_while(Result::ok)
-        .take(MOST_ENTRIES)
+    images.flat_map(|i| i.entries()).map_while(Result::ok).take(MAX_ENTRIES)
 }
 
-fn held(code: &[u8], taken: Option<u64>) -> Vec<HeldCode> {
-    let of = |e: Entry<'_>| HeldCode {
+fn list_images(code: &[u8], taken: Option<u64>) -> Vec<CodeImage> {
+    let of = |e: Entry<'_>| CodeImage {
         kind: match e.form() {
             Some(Form::Machine) => CodeKind::Cubin,
             Some(Form::Ptx) => CodeKind::Ptx,
@@ -246,16 +243,16 @@ fn held(code: &[u8], taken: Option<u64>) -> Vec<HeldCode> {
         arch: e.arch.to_string(),
         bytes: e.padded_bytes,
         compressed: e.compression() != Compression::None,
-        taken: taken == Some(e.at),
+        selected: taken == Some(e.at),
     };
     entries(code).map(of).collect()
 }
 
 /// The PTX in a container that holds a function.
-fn text_of(code: &[u8], name: &str) -> Option<Vec<u8>> {
+fn find_ptx_text(code: &[u8], name: &str) -> Option<Vec<u8>> {
     let texts = entries(code).filter(|e| e.form() == Some(Form::Ptx));
     let unpacked = texts.filter_map(|e| e.code().ok().map(|c| c.into_owned()));
     unpacked
         .into_iter()
-        .find(|c| Ptx::of(c).is_ok_and(|p| p.entry(name).is_some()))
+        .find(|c| Ptx::parse(c).is_ok_and(|p| p.entry(name).is_some()))
 }

@@ -1,34 +1,34 @@
-//! What can be asked of a recording of calls: buffers over time, arguments of launches, memory of the device at an event,
-//! who wrote a byte, in which order the device works, code of functions.
+//! What can be asked of a recording of calls: buffers over time, arguments of launches, memory of the device at an
+//! event, who wrote a byte, in which order the device works, code of functions.
 //!
-//! [`Calls`] is made once, with a look at every event. Questions then cost by their answers: searches in lists that rise
-//! by event, and in trees over addresses.
+//! [`Calls`] is made once, with a look at every event. Questions then cost by their answers: searches in lists that
+//! rise by event, and in trees over addresses.
 
 mod arguments;
-mod around;
 mod buffers;
 mod index;
 mod kernel;
+mod last_writer;
+mod launch_snapshots;
 mod memory;
+mod memory_trace;
+mod memory_traces;
 mod names;
 mod order;
 mod ranges;
 mod rows;
-mod sights;
 mod types;
-mod watched;
-mod who;
 
 pub use arguments::{Argument, Value};
-pub use buffers::{BufferKind, Buffers, DeviceBuffer, Place};
-pub use kernel::{HeldCode, KernelCode, Resources};
-pub use memory::{DeviceBytes, Known, MOST_READ, Piece, State, Why};
+pub use buffers::{BufferKind, BufferLocation, Buffers, DeviceBuffer};
+pub use kernel::{CodeImage, KernelCode, Resources};
+pub use last_writer::{ByteChange, CertainWriter, LastWriter, PossibleWriter};
+pub use memory::{ContentSource, ContentState, DeviceBytes, MAX_READ_BYTES, Piece, UnknownReason};
+pub use memory_trace::{MemorySample, MemoryTrace, MemoryTraceError};
+pub use memory_traces::{BufferChange, LaunchChanges, MAX_MEMORY_TRACES};
 pub use names::demangle;
 pub use order::{Edge, Order};
-pub use sights::{Left, LeftBy, MOST_WATCHED};
-pub use types::{Holds, Parameter, parameters};
-pub use watched::{Sight, Watched, WatchedError};
-pub use who::{Changed, Toucher, Who, Writer};
+pub use types::{Parameter, ParameterType, parameters};
 
 use crate::recording::{CallEvent, CallFacts, CopyRow, Events, FillRow, LaunchRow};
 use crate::values::Values;
@@ -39,16 +39,16 @@ use std::sync::Arc;
 /// How a launch has the address of a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
-pub enum Reach {
+pub enum ReferenceKind {
     /// An argument is an address in it.
     Argument = 0,
     /// A word in an argument of several words is an address in it.
-    Inside = 1,
+    ArgumentWord = 1,
     /// It is a variable of the module that the function is of.
     Variable = 2,
 }
 
-impl Reach {
+impl ReferenceKind {
     /// Whether the launch was given the address for certain; otherwise a word may only look like one, or nothing says
     /// that the function names the variable.
     #[must_use]
@@ -58,10 +58,10 @@ impl Reach {
 
     /// In words.
     #[must_use]
-    pub fn words(self) -> &'static str {
+    pub fn describe(self) -> &'static str {
         match self {
             Self::Argument => "an argument points into it",
-            Self::Inside => "a word in an argument may point into it",
+            Self::ArgumentWord => "a word in an argument may point into it",
             Self::Variable => "it is a variable of the function's module",
         }
     }
@@ -69,16 +69,16 @@ impl Reach {
 
 /// A launch that has the address of a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Reached {
+pub struct BufferReference {
     /// The launch, an index into [`Calls::launches`].
     pub launch: u32,
     /// How.
-    pub reach: Reach,
+    pub kind: ReferenceKind,
 }
 
 /// A launch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Launched {
+pub struct KernelLaunch {
     /// The event.
     pub event: u64,
     /// The function, an index into [`CallFacts::functions`].
@@ -89,11 +89,11 @@ pub struct Launched {
 
 /// Launches with the address of one buffer.
 #[derive(Clone, Debug, Default)]
-struct Touching {
+struct BufferReferences {
     /// Those that may write it, in order.
-    write: Vec<Reached>,
+    write: Vec<BufferReference>,
     /// Those whose signature says that they read it alone, in order.
-    read: Vec<Reached>,
+    read: Vec<BufferReference>,
 }
 
 /// What is known of the calls of a recording.
@@ -104,7 +104,7 @@ pub struct Calls {
     /// Names of functions for a person.
     shown: Vec<String>,
     parameters: Vec<Vec<Parameter>>,
-    launches: Vec<Launched>,
+    launches: Vec<KernelLaunch>,
     /// Launches of each function, as indices into the list.
     by_function: Vec<Vec<u32>>,
     /// Launches of the functions of each module, likewise.
@@ -112,7 +112,7 @@ pub struct Calls {
     /// Events of each stream.
     by_stream: Vec<Vec<u64>>,
     buffers: Buffers,
-    touching: Vec<Touching>,
+    touching: Vec<BufferReferences>,
     /// Copies to the device and fills, by where they write.
     writes: Ranges,
     /// Copies from the device's memory, to the host and on the device, by where they read.
@@ -122,15 +122,15 @@ pub struct Calls {
     snapshots: Vec<(u64, String)>,
     taken: Values,
     /// Launches that memory was taken down around, in order.
-    around: Vec<around::Around>,
+    around: Vec<launch_snapshots::LaunchSnapshots>,
     /// Pieces of the snapshots behind them.
     behind: Ranges,
     /// Events of launches that memory was not taken down around, where it was around others.
     open: Vec<u64>,
     /// What boards told of memory, in the order in which they were asked.
-    watched: Vec<Arc<Watched>>,
+    watched: Vec<Arc<MemoryTrace>>,
     /// What launches changed, as the recorder took it down or boards saw it, by event.
-    left: BTreeMap<u64, Arc<LeftBy>>,
+    left: BTreeMap<u64, Arc<LaunchChanges>>,
     /// Of how many launches all is known that they changed.
     left_whole: usize,
     /// How many answers of boards were taken in.
@@ -146,7 +146,7 @@ impl Calls {
 
     /// The launches that the device did, in order: not those that went into a graph that was being captured.
     #[must_use]
-    pub fn launches(&self) -> &[Launched] {
+    pub fn launches(&self) -> &[KernelLaunch] {
         &self.launches
     }
 
@@ -195,7 +195,7 @@ impl Calls {
 
     /// The function of a name, mangled or not, or of a part of one that no other has.
     #[must_use]
-    pub fn function_named(&self, name: &str) -> Option<u32> {
+    pub fn find_function(&self, name: &str) -> Option<u32> {
         let all = || self.facts.functions.iter().zip(&self.shown).zip(0u32..);
         let exact = all().find(|((f, shown), _)| f.name == name || *shown == name);
         if let Some((_, n)) = exact {
@@ -227,7 +227,7 @@ impl Calls {
 
     /// Calls that failed, in order.
     #[must_use]
-    pub fn failed(&self) -> &[u64] {
+    pub fn failed_calls(&self) -> &[u64] {
         &self.failed
     }
 
@@ -239,7 +239,7 @@ impl Calls {
 
     /// Bytes of the device's memory that are taken, behind each event that changes it.
     #[must_use]
-    pub fn taken(&self) -> &Values {
+    pub fn allocated_bytes(&self) -> &Values {
         &self.taken
     }
 
@@ -251,7 +251,7 @@ impl Calls {
 
 /// Whether the device does a call when it stands among the events: it did not fail, and did not go into a graph alone.
 #[must_use]
-pub fn is_done(call: &CallEvent) -> bool {
+pub fn has_succeeded(call: &CallEvent) -> bool {
     let flags = match call {
         CallEvent::Launch(LaunchRow { flags, .. })
         | CallEvent::Copy(CopyRow { flags, .. })
@@ -265,7 +265,7 @@ pub fn is_done(call: &CallEvent) -> bool {
 /// Tag of a range of rows that have gaps between them.
 const GAPS: u32 = 1;
 /// Tag of a range that is read by what tells nothing of it: a copy on the device, or one whose content is not held.
-const UNHELD: u32 = 2;
+const NOT_RECORDED: u32 = 2;
 
 /// Whether a copy is a piece of a snapshot: it went to no stream.
 fn is_snapshot(row: &CopyRow) -> bool {

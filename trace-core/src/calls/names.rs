@@ -3,19 +3,19 @@
 //! What kernels are called: nested names, templates with types and numbers, substitutions, operators, lambdas, types of
 //! parameters. What needs more (expressions in templates, `decltype`) is left as the compiler wrote it.
 
+mod operators;
 mod types;
-mod words;
 
 use crate::recording::CallFunction;
-use words::OPERATORS;
+use operators::OPERATORS;
 
 /// Longest name that is made, bytes: substitutions can make a short name very long.
-const LONGEST: usize = 16 << 10;
+const MAX_NAME_BYTES: usize = 16 << 10;
 /// Deepest nesting.
-const DEEPEST: u32 = 96;
+const MAX_DEPTH: u32 = 96;
 
 /// The name of a function for a person.
-pub(super) fn shown(function: &CallFunction) -> String {
+pub(super) fn display_name(function: &CallFunction) -> String {
     if !function.demangled.is_empty() {
         return function.demangled.clone();
     }
@@ -26,14 +26,14 @@ pub(super) fn shown(function: &CallFunction) -> String {
 #[must_use]
 pub fn demangle(name: &str) -> Option<String> {
     let rest = name.strip_prefix("_Z")?;
-    if rest.len() > LONGEST {
+    if rest.len() > MAX_NAME_BYTES {
         return None;
     }
     let mut p = Parser {
         rest: rest.as_bytes(),
         known: Vec::new(),
         arguments: Vec::new(),
-        left: LONGEST * 8,
+        left: MAX_NAME_BYTES * 8,
         deep: 0,
     };
     let text = p.encoding()?;
@@ -124,7 +124,7 @@ impl<'a> Parser<'a> {
     }
 
     fn within<T>(&mut self, read: impl FnOnce(&mut Self) -> Option<T>) -> Option<T> {
-        if self.deep >= DEEPEST {
+        if self.deep >= MAX_DEPTH {
             return None;
         }
         self.deep += 1;
@@ -133,7 +133,7 @@ impl<'a> Parser<'a> {
         done
     }
 
-    fn know(&mut self, t: Type) -> Option<Type> {
+    fn add_substitution(&mut self, t: Type) -> Option<Type> {
         self.spend(t.left.len() + t.right.len())?;
         self.known.push(t.clone());
         Some(t)
@@ -200,7 +200,7 @@ impl<'a> Parser<'a> {
                     p.unqualified()?.0
                 };
                 if p.peek() == Some(b'I') {
-                    p.know(Type::plain(text.clone()))?;
+                    p.add_substitution(Type::plain(text.clone()))?;
                 }
                 p.with_arguments(text, outer)
             }
@@ -297,7 +297,7 @@ impl<'a> Parser<'a> {
             self.spend(text.len())?;
             // The whole name is no part of another: it is not known by number.
             if self.peek() != Some(b'E') {
-                self.know(Type::plain(text.clone()))?;
+                self.add_substitution(Type::plain(text.clone()))?;
             }
         }
         Some(Name {

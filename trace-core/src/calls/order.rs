@@ -48,7 +48,7 @@ impl Order {
     }
 
     /// Whether streams wait for each other's work by being the default stream and one that is not told otherwise.
-    fn follow(&self, a: u32, b: u32) -> bool {
+    fn has_implicit_sync(&self, a: u32, b: u32) -> bool {
         let blocks = |s: u32| self.blocking.get(s as usize).copied().unwrap_or(true);
         a == b || (a == 0 && blocks(b)) || (b == 0 && blocks(a))
     }
@@ -60,7 +60,7 @@ impl Order {
         if a.0 >= b.0 {
             return false;
         }
-        if self.follow(a.1, b.1) || self.host_waited(a, b.0) {
+        if self.has_implicit_sync(a.1, b.1) || self.host_waited(a, b.0) {
             return true;
         }
         // The latest event of each stream that is known to be done before `b`; edges only lead back.
@@ -68,11 +68,11 @@ impl Order {
         for e in self.edges_in(a.0..b.0.saturating_add(1)).iter().rev() {
             let waits = reached
                 .iter()
-                .any(|(event, stream)| e.to <= *event && self.follow(e.to_stream, *stream));
+                .any(|(event, stream)| e.to <= *event && self.has_implicit_sync(e.to_stream, *stream));
             if !waits || e.from < a.0 {
                 continue;
             }
-            if self.follow(a.1, e.from_stream) || self.host_waited(a, e.from) {
+            if self.has_implicit_sync(a.1, e.from_stream) || self.host_waited(a, e.from) {
                 return true;
             }
             match reached.iter_mut().find(|r| r.1 == e.from_stream) {
@@ -94,7 +94,7 @@ impl Order {
         let between = self.done.get(from..to).unwrap_or_default();
         between
             .iter()
-            .any(|(_, stream, upto)| *upto >= a.0 && self.follow(a.1, *stream))
+            .any(|(_, stream, upto)| *upto >= a.0 && self.has_implicit_sync(a.1, *stream))
     }
 }
 

@@ -153,7 +153,7 @@ impl Ranges {
     }
 
     /// The ranges over an address of the events in `events`, rising; the last `most` of each node.
-    pub fn all(&self, address: u64, events: Range<u64>, most: usize) -> Vec<Entry> {
+    pub fn list(&self, address: u64, events: Range<u64>, most: usize) -> Vec<Entry> {
         let mut out = Vec::new();
         for list in self.over(address) {
             let from = list.partition_point(|i| self.event(*i) < events.start);
@@ -215,7 +215,7 @@ mod tests {
                     prop_assert_eq!(last, events.iter().max().copied());
                     let first = r.first(address, a..b, wanted).map(|e| e.event);
                     prop_assert_eq!(first, events.iter().min().copied());
-                    let mut all: Vec<u32> = r.all(address, a..b, 1000).iter().map(|e| e.tag).collect();
+                    let mut all: Vec<u32> = r.list(address, a..b, 1000).iter().map(|e| e.tag).collect();
                     all.sort_unstable();
                     let mut walked: Vec<u32> =
                         entries.iter().filter(|e| over(e) && (a..b).contains(&e.event)).map(|e| e.tag).collect();

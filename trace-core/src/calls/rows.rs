@@ -6,8 +6,8 @@ use crate::recording::{CopyRow, Events, FillRow};
 /// The rows that a copy or a fill writes.
 pub(super) fn written_rows(events: &Events, event: u64) -> Option<Rows> {
     match copy_at(events, event) {
-        Some(row) => Some(Rows::written(&row)),
-        None => Rows::filled(&fill_at(events, event)?),
+        Some(row) => Some(Rows::from_destination(&row)),
+        None => Rows::from_fill(&fill_at(events, event)?),
     }
 }
 
@@ -25,7 +25,7 @@ pub(super) struct Rows {
 }
 
 impl Rows {
-    pub fn written(row: &CopyRow) -> Self {
+    pub fn from_destination(row: &CopyRow) -> Self {
         Self {
             at: row.to,
             bytes: row.bytes,
@@ -34,7 +34,7 @@ impl Rows {
         }
     }
 
-    pub fn read(row: &CopyRow) -> Self {
+    pub fn from_source(row: &CopyRow) -> Self {
         Self {
             at: row.from,
             bytes: row.bytes,
@@ -43,7 +43,7 @@ impl Rows {
         }
     }
 
-    pub fn filled(row: &FillRow) -> Option<Self> {
+    pub fn from_fill(row: &FillRow) -> Option<Self> {
         Some(Self {
             at: row.to,
             bytes: row.row_bytes()?,
@@ -53,7 +53,7 @@ impl Rows {
     }
 
     /// Number of the row that holds an address, and the bytes before it in the row.
-    pub fn place(&self, address: u64) -> Option<(u64, u64)> {
+    pub fn locate(&self, address: u64) -> Option<(u64, u64)> {
         let by = address.checked_sub(self.at)?;
         let (n, offset) = match self.rows {
             0 | 1 => (0, by),
@@ -71,7 +71,7 @@ impl Rows {
 
     /// Whether a row holds an address, and where that changes next.
     pub fn covers(&self, address: u64) -> (bool, u64) {
-        match self.place(address) {
+        match self.locate(address) {
             Some((_, offset)) => (true, address.saturating_add(self.bytes - offset)),
             None => {
                 let by = address.saturating_sub(self.at);
@@ -83,7 +83,7 @@ impl Rows {
 
     /// Bytes before an address among those of all rows without gaps.
     pub fn before(&self, address: u64) -> Option<u64> {
-        let (n, offset) = self.place(address)?;
+        let (n, offset) = self.locate(address)?;
         n.checked_mul(self.bytes)?.checked_add(offset)
     }
 }

@@ -5,7 +5,7 @@ use cuda_code::ptx;
 
 /// What a parameter holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Holds {
+pub enum ParameterType {
     /// An address. `constant`: by the signature the function does not write through it.
     Pointer {
         /// Whether what it points to is `const`.
@@ -18,7 +18,7 @@ pub enum Holds {
     /// A floating-point number, of 2, 4 or 8 bytes.
     Float,
     /// A floating-point number of 2 bytes with the exponent of one of 4.
-    Brain,
+    BFloat16,
     /// True or false.
     Bool,
     /// Bits: an address, a number or something else, of 1, 2, 4 or 8 bytes.
@@ -40,7 +40,7 @@ pub struct Parameter {
     /// The type in words, as its author or PTX names it; empty where nothing tells it.
     pub name: String,
     /// What it holds.
-    pub holds: Holds,
+    pub data_type: ParameterType,
 }
 
 /// The parameters of a function: where they are by the driver's layout, of which types by its signature, else by its
@@ -54,15 +54,15 @@ pub fn parameters(function: &CallFunction, shown: &str, entry: Option<&ptx::Entr
     let plain = |(n, [offset, bytes]): (usize, &[u32; 2])| {
         let (offset, bytes) = (*offset, *bytes);
         let named = told.as_ref().and_then(|t| t.get(n));
-        let by_name = named.and_then(|name| Some((name.clone(), of_name(name, bytes)?)));
+        let by_name = named.and_then(|name| Some((name.clone(), type_from_name(name, bytes)?)));
         let by_ptx = || {
             let p = of_ptx?.get(n).filter(|p| p.bytes == u64::from(bytes))?;
-            Some(of_parameter(p))
+            Some(type_from_parameter(p))
         };
         let (name, holds) = by_name.or_else(by_ptx).unwrap_or_else(|| {
             let holds = match bytes {
-                1 | 2 | 4 | 8 => Holds::Bits,
-                _ => Holds::Bytes,
+                1 | 2 | 4 | 8 => ParameterType::Bits,
+                _ => ParameterType::Bytes,
             };
             (named.cloned().unwrap_or_default(), holds)
         });
@@ -74,7 +74,7 @@ pub fn parameters(function: &CallFunction, shown: &str, entry: Option<&ptx::Entr
             bytes,
             label: label.to_owned(),
             name,
-            holds,
+            data_type: holds,
         }
     };
     function.parameters.iter().enumerate().map(plain).collect()
@@ -126,39 +126,39 @@ fn signature(name: &str) -> Option<Vec<String>> {
 }
 
 /// What a type of C++ holds; `None` where its size is another, or it is no type that is known by name.
-fn of_name(name: &str, bytes: u32) -> Option<Holds> {
+fn type_from_name(name: &str, bytes: u32) -> Option<ParameterType> {
     if let Some(to) = name.trim_end_matches("__restrict__").trim_end().strip_suffix('*') {
         let to = to.trim();
         // The compiler writes `float const*`; a person may write `const float*`. `const` of a pointer to pointers is
         // the inner one's.
         let constant = to.ends_with("const") || (to.starts_with("const ") && !to.ends_with('*'));
-        return (bytes == 8).then_some(Holds::Pointer { constant });
+        return (bytes == 8).then_some(ParameterType::Pointer { constant });
     }
     if name.ends_with('&') {
-        return (bytes == 8).then_some(Holds::Pointer { constant: false });
+        return (bytes == 8).then_some(ParameterType::Pointer { constant: false });
     }
     let name = name.trim_start_matches("const ").trim_end_matches(" const").trim();
     let (holds, size) = match name {
-        "bool" => (Holds::Bool, 1),
-        "char" | "signed char" | "int8_t" => (Holds::Signed, 1),
-        "unsigned char" | "uint8_t" => (Holds::Unsigned, 1),
-        "short" | "int16_t" => (Holds::Signed, 2),
-        "unsigned short" | "uint16_t" => (Holds::Unsigned, 2),
-        "int" | "int32_t" => (Holds::Signed, 4),
-        "unsigned int" | "unsigned" | "uint32_t" => (Holds::Unsigned, 4),
-        "long" | "long long" | "int64_t" => (Holds::Signed, 8),
-        "unsigned long" | "unsigned long long" | "uint64_t" | "size_t" => (Holds::Unsigned, 8),
-        "float" => (Holds::Float, 4),
-        "double" => (Holds::Float, 8),
-        "__half" | "half" | "c10::Half" => (Holds::Float, 2),
-        "__nv_bfloat16" | "c10::BFloat16" => (Holds::Brain, 2),
+        "bool" => (ParameterType::Bool, 1),
+        "char" | "signed char" | "int8_t" => (ParameterType::Signed, 1),
+        "unsigned char" | "uint8_t" => (ParameterType::Unsigned, 1),
+        "short" | "int16_t" => (ParameterType::Signed, 2),
+        "unsigned short" | "uint16_t" => (ParameterType::Unsigned, 2),
+        "int" | "int32_t" => (ParameterType::Signed, 4),
+        "unsigned int" | "unsigned" | "uint32_t" => (ParameterType::Unsigned, 4),
+        "long" | "long long" | "int64_t" => (ParameterType::Signed, 8),
+        "unsigned long" | "unsigned long long" | "uint64_t" | "size_t" => (ParameterType::Unsigned, 8),
+        "float" => (ParameterType::Float, 4),
+        "double" => (ParameterType::Float, 8),
+        "__half" | "half" | "c10::Half" => (ParameterType::Float, 2),
+        "__nv_bfloat16" | "c10::BFloat16" => (ParameterType::BFloat16, 2),
         _ => return None,
     };
     (bytes == size).then_some(holds)
 }
 
 /// What a parameter of PTX holds, with its type in PTX's words.
-fn of_parameter(p: &ptx::Parameter<'_>) -> (String, Holds) {
+fn type_from_parameter(p: &ptx::Parameter<'_>) -> (String, ParameterType) {
     let one = p.element.vector == 1 && p.elements.is_none();
     let name = match p.elements {
         Some(n) => format!(".{} [{n}]", p.element.name),
@@ -166,13 +166,13 @@ fn of_parameter(p: &ptx::Parameter<'_>) -> (String, Holds) {
         None => format!(".{}", p.element.name),
     };
     let holds = match (one, p.pointer.is_some(), p.element.name) {
-        (false, ..) => Holds::Bytes,
-        (_, true, _) if p.bytes == 8 => Holds::Pointer { constant: false },
-        (_, _, "f16" | "f32" | "f64") => Holds::Float,
-        (_, _, "bf16") => Holds::Brain,
-        (_, _, "s8" | "s16" | "s32" | "s64") => Holds::Signed,
+        (false, ..) => ParameterType::Bytes,
+        (_, true, _) if p.bytes == 8 => ParameterType::Pointer { constant: false },
+        (_, _, "f16" | "f32" | "f64") => ParameterType::Float,
+        (_, _, "bf16") => ParameterType::BFloat16,
+        (_, _, "s8" | "s16" | "s32" | "s64") => ParameterType::Signed,
         // Compilers write addresses as `.u64`, and numbers with a sign as `.u32` too.
-        _ => Holds::Bits,
+        _ => ParameterType::Bits,
     };
     (name, holds)
 }
@@ -205,41 +205,45 @@ mod tests {
         assert_eq!(signature(")("), None);
         let f = function(&[[0, 8], [8, 8], [16, 4], [20, 2], [24, 24]]);
         let p = parameters(&f, "k(float const*, float**, int, __half, Shape)", None);
-        let holds: Vec<Holds> = p.iter().map(|p| p.holds).collect();
+        let holds: Vec<ParameterType> = p.iter().map(|p| p.data_type).collect();
         assert_eq!(
             holds,
             [
-                Holds::Pointer { constant: true },
-                Holds::Pointer { constant: false },
-                Holds::Signed,
-                Holds::Float,
-                Holds::Bytes
+                ParameterType::Pointer { constant: true },
+                ParameterType::Pointer { constant: false },
+                ParameterType::Signed,
+                ParameterType::Float,
+                ParameterType::Bytes
             ]
         );
         assert_eq!(p[4].name, "Shape");
         // A signature of another number of parameters tells nothing, and a size that does not fit neither.
         let p = parameters(&f, "k(int)", None);
-        assert!(p.iter().take(4).all(|p| p.holds == Holds::Bits && p.name.is_empty()));
+        assert!(
+            p.iter()
+                .take(4)
+                .all(|p| p.data_type == ParameterType::Bits && p.name.is_empty())
+        );
         let p = parameters(&function(&[[0, 4]]), "k(float*)", None);
-        assert_eq!(p[0].holds, Holds::Bits);
+        assert_eq!(p[0].data_type, ParameterType::Bits);
     }
 
     #[test]
     fn ptx_tells_what_it_can() {
         let text = b".version 7.0\n.target sm_70\n.address_size 64\n.visible .entry k(.param .u64 a, .param .u64 .ptr \
                      .global .align 4 b, .param .f32 c, .param .align 8 .b8 d[24], .param .u32 e){ret;}";
-        let ptx = ptx::Ptx::of(text).unwrap();
+        let ptx = ptx::Ptx::parse(text).unwrap();
         let f = function(&[[0, 8], [8, 8], [16, 4], [24, 24], [48, 4]]);
         let p = parameters(&f, "k", ptx.entry("k"));
-        let holds: Vec<(Holds, &str)> = p.iter().map(|p| (p.holds, &*p.name)).collect();
+        let holds: Vec<(ParameterType, &str)> = p.iter().map(|p| (p.data_type, &*p.name)).collect();
         assert_eq!(
             holds,
             [
-                (Holds::Bits, ".u64"),
-                (Holds::Pointer { constant: false }, ".u64 .ptr"),
-                (Holds::Float, ".f32"),
-                (Holds::Bytes, ".b8 [24]"),
-                (Holds::Bits, ".u32"),
+                (ParameterType::Bits, ".u64"),
+                (ParameterType::Pointer { constant: false }, ".u64 .ptr"),
+                (ParameterType::Float, ".f32"),
+                (ParameterType::Bytes, ".b8 [24]"),
+                (ParameterType::Bits, ".u32"),
             ]
         );
         let labels: Vec<&str> = p.iter().map(|p| &*p.label).collect();

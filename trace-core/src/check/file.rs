@@ -10,31 +10,31 @@ use std::path::Path;
 ///
 /// # Errors
 /// When the file cannot be read, or the work was cancelled.
-pub fn file(path: &Path, progress: &Progress) -> Result<Vec<Finding>, ContainerError> {
+pub fn check_file(path: &Path, progress: &Progress) -> Result<Vec<Finding>, ContainerError> {
     let is_kine = path.extension().is_some_and(|e| e.eq_ignore_ascii_case("kine"));
     if !is_kine || !path.is_file() {
         return Ok(Vec::new());
     }
     let report = container::verify_with(path, progress)?;
-    let listed = report.problems.len() as u64;
+    let listed = report.findings.len() as u64;
     let finding = |place: String, what: String| Finding::new(FindingKind::DamagedSection, place, what);
     let mut findings: Vec<Finding> = report
-        .problems
+        .findings
         .into_iter()
         .map(|p| finding(format!("byte {:#x}", p.byte), p.message))
         .collect();
-    if report.problem_count > listed {
+    if report.finding_count > listed {
         let more = format!(
             "{} problems more, of which the first {listed} are listed",
-            report.problem_count - listed
+            report.finding_count - listed
         );
         findings.push(finding("the file".into(), more));
     }
-    if report.bytes_behind > 0 {
+    if report.trailing_bytes > 0 {
         let what = format!(
             "the recording was not closed, or its file was cut: {} bytes behind the last whole commit are of no use, and what \
              was recorded behind it is lost",
-            report.bytes_behind
+            report.trailing_bytes
         );
         findings.push(Finding::new(FindingKind::LostEvents, "the end of the file", what));
     }

@@ -1,8 +1,8 @@
 //! Submitted jobs whose descriptors do not decode, or share their page with something foreign.
 
-use super::{Few, Finding, FindingKind};
+use super::{CappedFindings, Finding, FindingKind};
 use crate::PAGE_SIZE;
-use crate::jobs::{ChainEnd, HeaderError, Soundness, address_spaces, chain, memory_at_submits};
+use crate::jobs::{ChainEnd, HeaderError, Soundness, address_spaces, memory_at_submits, read_chain};
 use crate::memory::GpuMemoryView;
 use crate::progress::{Cancelled, Progress};
 use crate::recording::{GpuVa, Recording};
@@ -27,14 +27,14 @@ pub struct Submit {
 
 /// Decodes every submitted chain, each in its own address space. `known` are the recording's jobs, by event, where the
 /// caller has them.
-pub(super) fn jobs(
+pub(super) fn check_jobs(
     recording: &Recording,
     known: Option<&[Submit]>,
     progress: &Progress,
     findings: &mut Vec<Finding>,
 ) -> Result<(), Cancelled> {
     // Streams of commands have no descriptors.
-    let map = RegisterMap::built_in_for(recording).filter(|_| !recording.holds_command_streams());
+    let map = RegisterMap::built_in_for(recording).filter(|_| !recording.has_command_streams());
     let Some(map) = map else {
         return Ok(());
     };
@@ -60,8 +60,8 @@ pub(super) fn jobs(
     let spaces = address_spaces(recording, map, &submits);
     let views = memory_at_submits(recording, map, &submits);
     progress.set_total(jobs.len() as u64);
-    let mut heads = Few::new(FindingKind::UndecodedJobHead);
-    let mut foreign = Few::new(FindingKind::ForeignData);
+    let mut heads = CappedFindings::new(FindingKind::UndecodedJobHead);
+    let mut foreign = CappedFindings::new(FindingKind::ForeignData);
     let mut pages_seen = BTreeSet::new();
     for ((job, view), space) in jobs.iter().zip(views).zip(spaces) {
         progress.advance(1)?;
@@ -73,11 +73,11 @@ pub(super) fn jobs(
             });
             continue;
         };
-        let chain = chain(&view, job.head_va);
+        let chain = read_chain(&view, job.head_va);
         for (n, j) in chain.jobs.iter().enumerate() {
             match &j.header {
                 Ok(h) => {
-                    if let Soundness::Doubtful(why) = h.looks_sound() {
+                    if let Soundness::Doubtful(why) = h.check_soundness() {
                         foreign.add(|| {
                             let message = format!("the descriptor decodes, but {why}");
                             Finding::new(FindingKind::ForeignData, place(j.va), message).at_event(job.event)
@@ -112,8 +112,8 @@ pub(super) fn jobs(
             heads.add(|| Finding::new(FindingKind::UndecodedJobHead, place(at), why).at_event(job.event));
         }
     }
-    heads.tell(findings);
-    foreign.tell(findings);
+    heads.append_to(findings);
+    foreign.append_to(findings);
     Ok(())
 }
 
@@ -131,7 +131,7 @@ fn text(
     va: GpuVa,
     header: &Result<crate::jobs::JobHeader, HeaderError>,
     job: &Submit,
-    foreign: &mut Few,
+    foreign: &mut CappedFindings,
 ) {
     let Some(page) = view.page(va).0 else { return };
     let (at, len) = longest_text(page);

@@ -1,16 +1,16 @@
 //! Memory that does not fit: regions that overlap, mapped pages without content, tables that cannot be followed.
 
-use super::{Few, Finding, FindingKind};
-use crate::mmu::{self, Found, MmuError, Scan};
+use super::{CappedFindings, Finding, FindingKind};
+use crate::mmu::{self, MmuError, Scan, TableItem};
 use crate::progress::{Cancelled, Progress};
 use crate::recording::Recording;
 use std::ops::ControlFlow;
 
 /// Regions of one address space that cover the same addresses.
-pub(super) fn regions(recording: &Recording, findings: &mut Vec<Finding>) {
+pub(super) fn check_regions(recording: &Recording, findings: &mut Vec<Finding>) {
     let mut regions: Vec<_> = recording.facts.regions.iter().collect();
     regions.sort_by_key(|r| (r.address_space, r.start, r.end));
-    let mut few = Few::new(FindingKind::OverlappingRegions);
+    let mut few = CappedFindings::new(FindingKind::OverlappingRegions);
     // The region that reaches furthest so far; whatever begins before its end overlaps it.
     let mut furthest: Option<&crate::recording::Region> = None;
     for r in regions {
@@ -33,7 +33,7 @@ pub(super) fn regions(recording: &Recording, findings: &mut Vec<Finding>) {
             furthest = Some(r);
         }
     }
-    few.tell(findings);
+    few.append_to(findings);
 }
 
 /// Tables and leaves passed between two looks at whether the work was cancelled.
@@ -41,7 +41,7 @@ const REPORT_EVERY: u64 = 1 << 12;
 
 /// What the page tables map, held against the contents that there are. Keeps no leaf: a small file can map millions of
 /// blocks again and again.
-pub(super) fn mappings(
+pub(super) fn check_mappings(
     recording: &Recording,
     progress: &Progress,
     findings: &mut Vec<Finding>,
@@ -49,10 +49,10 @@ pub(super) fn mappings(
     let view = recording.memory.last();
     let content = mmu::content_frames(&view);
     for space in &recording.facts.address_spaces {
-        let mut broken = Few::new(FindingKind::TruncatedSection);
-        let mut foreign = Few::new(FindingKind::ForeignData);
+        let mut broken = CappedFindings::new(FindingKind::TruncatedSection);
+        let mut foreign = CappedFindings::new(FindingKind::ForeignData);
         let mut problems = 0;
-        let mut holes = mmu::Holes::new(&content, Few::MOST);
+        let mut holes = mmu::ContentHoleFinder::new(&content, CappedFindings::MAX_FINDINGS);
         let mut passed = 0u64;
         let _ = mmu::visit_all(space.format, space.root, &view, &mut |found| {
             passed += 1;
@@ -60,9 +60,9 @@ pub(super) fn mappings(
                 return ControlFlow::Break(());
             }
             match found {
-                Found::Table(_) => {}
-                Found::Leaf(l) => holes.add(&l),
-                Found::Problem(p) => {
+                TableItem::Table(_) => {}
+                TableItem::Leaf(l) => holes.add(&l),
+                TableItem::Problem(p) => {
                     // An entry without meaning belongs to something else; of what is missing nothing is known.
                     let (few, kind) = match p {
                         MmuError::BadEntry { .. } => (&mut foreign, FindingKind::ForeignData),
@@ -81,8 +81,8 @@ pub(super) fn mappings(
             ControlFlow::Continue(())
         });
         progress.check()?;
-        broken.tell(findings);
-        foreign.tell(findings);
+        broken.append_to(findings);
+        foreign.append_to(findings);
         let holes = holes.finish();
         let last = holes.spans.last().map(|r| r.va);
         for run in holes.spans {

@@ -9,7 +9,7 @@ mod tables;
 mod tests;
 mod undecoded;
 
-pub use file::file;
+pub use file::check_file;
 pub use jobs::Submit;
 
 use crate::progress::{Cancelled, Progress};
@@ -30,7 +30,7 @@ pub fn check(recording: &Recording) -> Vec<Finding> {
 /// When nobody wants them any more.
 pub fn undecoded_accesses(recording: &Recording, progress: &Progress) -> Result<Vec<Finding>, Cancelled> {
     let mut findings = Vec::new();
-    undecoded::undecoded(recording, progress, &mut findings)?;
+    undecoded::check_undecoded(recording, progress, &mut findings)?;
     Ok(findings)
 }
 
@@ -53,16 +53,16 @@ pub fn check_submits(
 ) -> Result<Vec<Finding>, Cancelled> {
     let mut findings = Vec::new();
     progress.set_total(2 * recording.events.len() as u64);
-    structure::lost(recording, &mut findings);
-    structure::time(recording, progress, &mut findings)?;
-    structure::registers(recording, progress, &mut findings)?;
-    undecoded::undecoded(recording, progress, &mut findings)?;
+    structure::check_lost_events(recording, &mut findings);
+    structure::check_time(recording, progress, &mut findings)?;
+    structure::check_registers(recording, progress, &mut findings)?;
+    undecoded::check_undecoded(recording, progress, &mut findings)?;
     progress.set_total(recording.facts.address_spaces.len() as u64 + 1);
-    memory::regions(recording, &mut findings);
+    memory::check_regions(recording, &mut findings);
     progress.advance(1)?;
-    memory::mappings(recording, progress, &mut findings)?;
-    tables::tables(recording, progress, &mut findings)?;
-    jobs::jobs(recording, submits, progress, &mut findings)?;
+    memory::check_mappings(recording, progress, &mut findings)?;
+    tables::check_page_tables(recording, progress, &mut findings)?;
+    jobs::check_jobs(recording, submits, progress, &mut findings)?;
     findings.sort_by_key(|f| std::cmp::Reverse(f.severity));
     Ok(recording.facts.findings.iter().cloned().chain(findings).collect())
 }
@@ -70,16 +70,16 @@ pub fn check_submits(
 /// Things looked at between two reports of progress.
 const REPORT_EVERY: usize = 1 << 16;
 
-/// Findings of one kind, at most [`Few::MOST`] of them told one by one.
-struct Few {
+/// Findings of one kind, at most [`Few::MAX_FINDINGS`] of them told one by one.
+struct CappedFindings {
     kind: FindingKind,
     kept: Vec<Finding>,
     more: u64,
 }
 
-impl Few {
+impl CappedFindings {
     /// More than a person reads, fewer than fill memory.
-    const MOST: usize = 256;
+    const MAX_FINDINGS: usize = 256;
 
     fn new(kind: FindingKind) -> Self {
         Self {
@@ -90,14 +90,14 @@ impl Few {
     }
 
     fn add(&mut self, finding: impl FnOnce() -> Finding) {
-        if self.kept.len() < Self::MOST {
+        if self.kept.len() < Self::MAX_FINDINGS {
             self.kept.push(finding());
         } else {
             self.more += 1;
         }
     }
 
-    fn tell(self, findings: &mut Vec<Finding>) {
+    fn append_to(self, findings: &mut Vec<Finding>) {
         let last = self.kept.last().map(|f| f.place.clone()).unwrap_or_default();
         findings.extend(self.kept);
         if self.more > 0 {

@@ -1,14 +1,14 @@
 //! Events that do not fit: lost, backwards in time, outside the register map, features that change.
 
-use super::{Few, Finding, FindingKind, REPORT_EVERY};
+use super::{CappedFindings, Finding, FindingKind, REPORT_EVERY};
 use crate::progress::{Cancelled, Progress};
 use crate::recording::{Recording, SpaceKind};
-use crate::registers::{RecordedRegisters, RegisterMap, place_name};
+use crate::registers::{RecordedRegisters, RegisterMap, format_location};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Events that the recorder knows it missed. What the importer or recorder has told of itself, at the same event, is not
-/// told again.
-pub(super) fn lost(recording: &Recording, findings: &mut Vec<Finding>) {
+/// Events that the recorder knows it missed. What the importer or recorder has told of itself, at the same event, is
+/// not told again.
+pub(super) fn check_lost_events(recording: &Recording, findings: &mut Vec<Finding>) {
     let told = recording.facts.findings.iter();
     let told: BTreeSet<u64> = told
         .filter(|f| f.kind == FindingKind::LostEvents)
@@ -27,10 +27,14 @@ pub(super) fn lost(recording: &Recording, findings: &mut Vec<Finding>) {
     }
 }
 
-/// Events whose time is before that of the event before them, as one finding. A call of a driver stands where it returned,
-/// and its time is when it began: of calls that lie upon each other, in two threads or one within the other, the later row
-/// may have begun earlier.
-pub(super) fn time(recording: &Recording, progress: &Progress, findings: &mut Vec<Finding>) -> Result<(), Cancelled> {
+/// Events whose time is before that of the event before them, as one finding. A call of a driver stands where it
+/// returned, and its time is when it began: of calls that lie upon each other, in two threads or one within the other,
+/// the later row may have begun earlier.
+pub(super) fn check_time(
+    recording: &Recording,
+    progress: &Progress,
+    findings: &mut Vec<Finding>,
+) -> Result<(), Cancelled> {
     if recording.call_facts().is_some() {
         return Ok(());
     }
@@ -63,7 +67,7 @@ pub(super) fn time(recording: &Recording, progress: &Progress, findings: &mut Ve
 
 /// Accesses to a place of a space that no register lies at.
 #[derive(Default)]
-struct Strange {
+struct UnknownAccesses {
     first: u64,
     count: u64,
 }
@@ -73,11 +77,11 @@ fn without_names(recording: &Recording) -> String {
     let id = recording.facts.identity.gpu_id;
     let from = recording.opened_from.as_ref().map(|p| p.display().to_string());
     let file = from.unwrap_or_else(|| "RECORDING".to_owned());
-    if let Some(map) = RegisterMap::of_device(recording) {
+    if let Some(map) = RegisterMap::for_device_of(recording) {
         let (name, space) = (map.name(), map.space());
         return format!("the register map {name} is of {space}, which was not recorded, so no register has a name");
     }
-    if recording.holds_command_streams() {
+    if recording.has_command_streams() {
         let generation = match id >> 24 {
             0x43 => 7,
             0x44 => 8,
@@ -117,7 +121,7 @@ fn without_names(recording: &Recording) -> String {
 }
 
 /// Registers that the map does not know, and identity registers that change.
-pub(super) fn registers(
+pub(super) fn check_registers(
     recording: &Recording,
     progress: &Progress,
     findings: &mut Vec<Finding>,
@@ -142,10 +146,10 @@ pub(super) fn registers(
     };
     let map = device.map();
     // Accesses to windows that the map says nothing of, told once each.
-    let mut others: BTreeMap<u8, Strange> = BTreeMap::new();
-    let mut strange: BTreeMap<(u8, u32, u8), Strange> = BTreeMap::new();
+    let mut others: BTreeMap<u8, UnknownAccesses> = BTreeMap::new();
+    let mut strange: BTreeMap<(u8, u32, u8), UnknownAccesses> = BTreeMap::new();
     let mut features: BTreeMap<u32, u64> = BTreeMap::new();
-    let mut changed = Few::new(FindingKind::FeatureChanged);
+    let mut changed = CappedFindings::new(FindingKind::FeatureChanged);
     for (nth, (event, a)) in recording.events.accesses(0..recording.events.len()).enumerate() {
         if nth % REPORT_EVERY == 0 {
             progress.advance(if nth == 0 { 0 } else { REPORT_EVERY as u64 })?;
@@ -155,21 +159,21 @@ pub(super) fn registers(
             continue;
         }
         if listed && a.space != device.space() {
-            let other = others.entry(a.space).or_insert(Strange {
+            let other = others.entry(a.space).or_insert(UnknownAccesses {
                 first: event as u64,
                 count: 0,
             });
             other.count += 1;
             continue;
         }
-        let known = listed && map.knows(a.offset, a.width);
-        let Some(register) = map.touched(a.offset, a.width).filter(|_| known) else {
+        let known = listed && map.has_registers_for(a.offset, a.width);
+        let Some(register) = map.find_accessed(a.offset, a.width).filter(|_| known) else {
             // Hostile offsets must not fill memory: what is beyond the cap is counted with the last one kept.
             let key = (a.space, a.offset, a.width);
-            if strange.len() < Few::MOST || strange.contains_key(&key) {
+            if strange.len() < CappedFindings::MAX_FINDINGS || strange.contains_key(&key) {
                 strange
                     .entry(key)
-                    .or_insert(Strange {
+                    .or_insert(UnknownAccesses {
                         first: event as u64,
                         count: 0,
                     })
@@ -193,7 +197,7 @@ pub(super) fn registers(
             }
         }
     }
-    changed.tell(findings);
+    changed.append_to(findings);
     for (space, o) in others {
         let name = spaces.get(usize::from(space)).map_or("", |s| s.name.as_str());
         let message = format!(
@@ -212,7 +216,11 @@ pub(super) fn registers(
             "{} accesses of {width} bytes at {offset:#x} of {name}, where the map has no such register",
             s.count
         );
-        let place = format!("event {}, offset {}", s.first, place_name(recording, space, offset));
+        let place = format!(
+            "event {}, offset {}",
+            s.first,
+            format_location(recording, space, offset)
+        );
         findings.push(Finding::new(FindingKind::UnknownRegister, place, message).at_event(s.first));
     }
     Ok(())

@@ -1,9 +1,9 @@
 //! What page tables allow and nobody would want: memory to be written and run, one page cached in two ways, tables that
 //! the GPU may change, memory that nothing uses.
 
-use super::{Few, Finding, FindingKind};
-use crate::addresses::{MapRun, Runs};
-use crate::import::made_tables;
+use super::{CappedFindings, Finding, FindingKind};
+use crate::addresses::{MapRun, MappedRuns};
+use crate::import::generated_tables;
 use crate::progress::{Cancelled, Progress};
 use crate::recording::{FrameRole, GpuVa, Page, PageId, PageRun, PhysAddr, Recording};
 use rayon::prelude::*;
@@ -13,21 +13,25 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Looks at what the page tables allow, as they stand at the end. Of tables that the import made nothing is told that
 /// follows from rights: nobody gave them.
-pub(super) fn tables(recording: &Recording, progress: &Progress, findings: &mut Vec<Finding>) -> Result<(), Cancelled> {
+pub(super) fn check_page_tables(
+    recording: &Recording,
+    progress: &Progress,
+    findings: &mut Vec<Finding>,
+) -> Result<(), Cancelled> {
     let view = recording.memory.last();
-    let mut room = Runs::MOST;
+    let mut room = MappedRuns::MAX_RUNS;
     let mut spaces = Vec::new();
     for space in &recording.facts.address_spaces {
-        spaces.push((space.number, Runs::of(space, &view, &mut room, progress)?));
+        spaces.push((space.number, MappedRuns::build(space, &view, &mut room, progress)?));
     }
-    if !made_tables::has_made(recording) {
+    if !generated_tables::has_generated_tables(recording) {
         for (number, runs) in &spaces {
             executable(*number, runs, findings);
         }
         writable_tables(&spaces, findings);
         aliases(&spaces, progress, findings)?;
     }
-    unused(recording, &spaces, progress, findings)
+    check_unused(recording, &spaces, progress, findings)
 }
 
 fn pages(n: u64) -> String {
@@ -55,8 +59,8 @@ fn by_address(runs: impl Iterator<Item = MapRun>) -> Vec<(u64, u64)> {
     out
 }
 
-fn executable(number: u8, runs: &Runs, findings: &mut Vec<Finding>) {
-    let mut few = Few::new(FindingKind::WritableAndExecutable);
+fn executable(number: u8, runs: &MappedRuns, findings: &mut Vec<Finding>) {
+    let mut few = CappedFindings::new(FindingKind::WritableAndExecutable);
     let both = runs.list.iter().filter(|r| r.rights.write && r.rights.execute);
     for (va, n) in by_address(both.copied()) {
         few.add(|| {
@@ -68,17 +72,17 @@ fn executable(number: u8, runs: &Runs, findings: &mut Vec<Finding>) {
             Finding::new(FindingKind::WritableAndExecutable, GpuVa(va).to_string(), message)
         });
     }
-    few.tell(findings);
+    few.append_to(findings);
 }
 
 /// Tables of any address space that lie where one of them lets the GPU write.
-fn writable_tables(spaces: &[(u8, Runs)], findings: &mut Vec<Finding>) {
+fn writable_tables(spaces: &[(u8, MappedRuns)], findings: &mut Vec<Finding>) {
     let mut frames: Vec<(u64, u8, u8)> = Vec::new();
     for (number, runs) in spaces {
         frames.extend(runs.tables.iter().map(|t| (t.at.frame(), *number, t.level)));
     }
     frames.sort_unstable();
-    let mut few = Few::new(FindingKind::WritablePageTable);
+    let mut few = CappedFindings::new(FindingKind::WritablePageTable);
     for (number, runs) in spaces {
         for r in runs.list.iter().filter(|r| r.rights.write) {
             let first = r.pa.frame();
@@ -102,43 +106,43 @@ fn writable_tables(spaces: &[(u8, Runs)], findings: &mut Vec<Finding>) {
             });
         }
     }
-    few.tell(findings);
+    few.append_to(findings);
 }
 
 /// How memory is mapped: whatever two addresses of one page should agree in.
-type Manner = (u8, u8, usize);
+type MappingAttributes = (u8, u8, usize);
 
-fn manner(r: &MapRun) -> Manner {
-    (r.attributes, r.shared, crate::addresses::RightsIn::number(r.rights))
+fn manner(r: &MapRun) -> MappingAttributes {
+    (r.attributes, r.shared, crate::addresses::RightsSummary::index(r.rights))
 }
 
 /// Pairs of one kind that are counted beyond those that are listed.
-const MOST_COUNTED: u64 = 1 << 16;
+const MAX_COUNTED: u64 = 1 << 16;
 
 /// A run that lies open in the sweep: the address space that it is of.
-type Open<'a> = (u8, &'a MapRun);
+type OpenRun<'a> = (u8, &'a MapRun);
 
 /// Goes through all runs by where they lie. Of each manner only the run is kept that reaches furthest, so that the work
 /// does not grow with how often a page is mapped.
-fn aliases(spaces: &[(u8, Runs)], progress: &Progress, findings: &mut Vec<Finding>) -> Result<(), Cancelled> {
-    let mut all: Vec<Open<'_>> = spaces
+fn aliases(spaces: &[(u8, MappedRuns)], progress: &Progress, findings: &mut Vec<Finding>) -> Result<(), Cancelled> {
+    let mut all: Vec<OpenRun<'_>> = spaces
         .iter()
         .flat_map(|(n, runs)| runs.list.iter().map(|r| (*n, r)))
         .collect();
     all.par_sort_unstable_by_key(|(n, r)| (r.pa, r.va, *n));
     progress.check()?;
     let end = |r: &MapRun| r.pa.0.saturating_add(r.bytes());
-    let mut open: BTreeMap<Manner, Open<'_>> = BTreeMap::new();
-    let mut attributes = Few::new(FindingKind::AliasedAttributes);
-    let mut rights = Few::new(FindingKind::AliasedRights);
+    let mut open: BTreeMap<MappingAttributes, OpenRun<'_>> = BTreeMap::new();
+    let mut attributes = CappedFindings::new(FindingKind::AliasedAttributes);
+    let mut rights = CappedFindings::new(FindingKind::AliasedRights);
     // Pairs that go on with one another are told once: manners and the distances from physical to virtual addresses.
-    let mut told: BTreeMap<(Manner, Manner, i128, i128), u64> = BTreeMap::new();
+    let mut told: BTreeMap<(MappingAttributes, MappingAttributes, i128, i128), u64> = BTreeMap::new();
     for (i, this) in all.into_iter().enumerate() {
         if i % super::REPORT_EVERY == 0 {
             progress.check()?;
         }
         // A file can map a page in hundreds of ways, a million times over.
-        if attributes.more.saturating_add(rights.more) > MOST_COUNTED {
+        if attributes.more.saturating_add(rights.more) > MAX_COUNTED {
             break;
         }
         let (_, run) = this;
@@ -148,7 +152,7 @@ fn aliases(spaces: &[(u8, Runs)], progress: &Progress, findings: &mut Vec<Findin
             let distance = |r: &MapRun| i128::from(r.va.0) - i128::from(r.pa.0);
             let key = (manner(other.1), manner(run), distance(other.1), distance(run));
             let goes_on = told.insert(key, to) == Some(run.pa.0);
-            if told.len() > Few::MOST {
+            if told.len() > CappedFindings::MAX_FINDINGS {
                 told.retain(|_, until| *until >= run.pa.0);
             }
             if goes_on {
@@ -163,18 +167,18 @@ fn aliases(spaces: &[(u8, Runs)], progress: &Progress, findings: &mut Vec<Findin
             open.insert(manner(run), this);
         }
     }
-    attributes.tell(findings);
-    rights.tell(findings);
+    attributes.append_to(findings);
+    rights.append_to(findings);
     Ok(())
 }
 
-fn alias(a: Open<'_>, b: Open<'_>, to: u64, cached: bool) -> Finding {
+fn alias(a: OpenRun<'_>, b: OpenRun<'_>, to: u64, cached: bool) -> Finding {
     let at = b.1.pa.0;
     let va = |r: &MapRun| GpuVa(r.va.0.saturating_add(at.saturating_sub(r.pa.0)));
     let mut both = [(va(a.1), a), (va(b.1), b)];
     both.sort_by_key(|(va, (n, _))| (*n, *va));
     let [(first, one), (second, two)] = both;
-    let said = |(n, r): Open<'_>, va: GpuVa| {
+    let said = |(n, r): OpenRun<'_>, va: GpuVa| {
         if cached {
             format!(
                 "at {va} of address space {n} with attributes {:#04x}, shared {}",
@@ -239,15 +243,15 @@ fn used_frames(recording: &Recording, progress: &Progress) -> Result<Vec<Range<u
     Ok(used)
 }
 
-fn meets(ranges: &[Range<u64>], range: &Range<u64>) -> bool {
+fn has_overlap(ranges: &[Range<u64>], range: &Range<u64>) -> bool {
     let n = ranges.partition_point(|r| r.end <= range.start);
     ranges.get(n).is_some_and(|r| r.start < range.end)
 }
 
 /// Mappings that hold nothing, that no buffer lies in, and that no word of memory points into.
-fn unused(
+fn check_unused(
     recording: &Recording,
-    spaces: &[(u8, Runs)],
+    spaces: &[(u8, MappedRuns)],
     progress: &Progress,
     findings: &mut Vec<Finding>,
 ) -> Result<(), Cancelled> {
@@ -257,7 +261,7 @@ fn unused(
         let mut mappings: Vec<(u64, u64, bool, &MapRun)> = Vec::new();
         for r in &runs.list {
             let frames = r.pa.frame()..r.pa.frame().saturating_add(r.pages);
-            let holds = meets(&used, &frames);
+            let holds = has_overlap(&used, &frames);
             match mappings.last_mut() {
                 Some((_, end, all, last)) if *end == r.va.0 && manner(last) == manner(r) => {
                     (*end, *all) = (r.end().0, *all || holds);
@@ -275,12 +279,12 @@ fn unused(
             }
             joined
         });
-        let free = mappings.iter().filter(|m| !m.2 && !meets(&owned, &(m.0..m.1)));
+        let free = mappings.iter().filter(|m| !m.2 && !has_overlap(&owned, &(m.0..m.1)));
         idle.push((*number, free.map(|m| m.0..m.1).collect()));
     }
     let ranges: Vec<&[Range<u64>]> = idle.iter().map(|(_, r)| r.as_slice()).collect();
-    let named = named(recording, &ranges, progress)?;
-    let mut few = Few::new(FindingKind::MappedUnused);
+    let named = find_named_ranges(recording, &ranges, progress)?;
+    let mut few = CappedFindings::new(FindingKind::MappedUnused);
     let each = idle.iter().zip(&named).flat_map(|((number, ranges), named)| {
         let bare = ranges.iter().zip(named).filter(|(_, named)| !**named);
         bare.map(move |(range, _)| (*number, range.clone()))
@@ -298,13 +302,17 @@ fn unused(
             Finding::new(FindingKind::MappedUnused, GpuVa(va).to_string(), message)
         });
     }
-    few.tell(findings);
+    few.append_to(findings);
     Ok(())
 }
 
 /// Which of the ranges, rising in each address space, a word of memory points into: 48 bits at any multiple of four
 /// bytes, in every page image that is no page table. More words look like a pointer than are one, and all are believed.
-fn named(recording: &Recording, spaces: &[&[Range<u64>]], progress: &Progress) -> Result<Vec<Vec<bool>>, Cancelled> {
+fn find_named_ranges(
+    recording: &Recording,
+    spaces: &[&[Range<u64>]],
+    progress: &Progress,
+) -> Result<Vec<Vec<bool>>, Cancelled> {
     /// Images between two looks at whether the work was cancelled.
     const AT_ONCE: usize = 256;
     let flags = |ranges: &&[Range<u64>]| ranges.iter().map(|_| AtomicBool::new(false)).collect::<Vec<_>>();

@@ -4,20 +4,20 @@
 use super::{Finding, FindingKind, REPORT_EVERY};
 use crate::progress::{Cancelled, Progress};
 use crate::recording::{EventKind, Recording, Space};
-use crate::screen::{Display, DisplayError, Drawn, Framebuffer, FramebufferError, Known};
+use crate::screen::{Display, DisplayError, Framebuffer, FramebufferError, RenderedScreen, StoreState};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-/// Most ranges of a space, or of rows, that are told.
-const MOST_RANGES: usize = 8;
+/// Maximum number of ranges of a space, or of rows, that are told.
+const MAX_RANGES: usize = 8;
 /// Bytes between two accesses of one range: what a copy leaves out between rows is more.
-const NEAR: u32 = 64;
+const MAX_GAP_BYTES: u32 = 64;
 /// Bytes that an access is taken to have where its width is not known.
-const SOME: u8 = 4;
+const DEFAULT_ACCESS_BYTES: u8 = 4;
 
 /// The undecoded accesses to a space.
 #[derive(Default)]
-struct Found {
+struct UndecodedAccesses {
     first: u64,
     count: u64,
     reads: u64,
@@ -28,7 +28,7 @@ struct Found {
 }
 
 /// A finding for each space with accesses that were not decoded.
-pub(super) fn undecoded(
+pub(super) fn check_undecoded(
     recording: &Recording,
     progress: &Progress,
     findings: &mut Vec<Finding>,
@@ -37,7 +37,7 @@ pub(super) fn undecoded(
     if events.undecoded.is_empty() {
         return Ok(());
     }
-    let mut spaces: BTreeMap<u8, Found> = BTreeMap::new();
+    let mut spaces: BTreeMap<u8, UndecodedAccesses> = BTreeMap::new();
     let columns = events.kind.iter().zip(events.space.iter()).zip(events.payload.iter());
     for (event, ((kind, space), payload)) in columns.enumerate() {
         if event % REPORT_EVERY == 0 {
@@ -49,19 +49,19 @@ pub(super) fn undecoded(
         let Some(row) = events.undecoded.get(payload as usize) else {
             continue;
         };
-        let found = spaces.entry(space).or_insert_with(|| Found {
+        let found = spaces.entry(space).or_insert_with(|| UndecodedAccesses {
             first: event as u64,
-            ..Found::default()
+            ..UndecodedAccesses::default()
         });
         found.count += 1;
         found.reads += u64::from(row.write() == Some(false));
         found.copies += u64::from(row.is_repeated_move());
         let last = row
             .offset
-            .saturating_add(u32::from(row.width().unwrap_or(SOME).max(1)) - 1);
+            .saturating_add(u32::from(row.width().unwrap_or(DEFAULT_ACCESS_BYTES).max(1)) - 1);
         match found.places.last_mut() {
             // A copy goes on where it was, or goes over the same bytes again.
-            Some(p) if row.offset >= p.0 && row.offset <= p.1.saturating_add(NEAR) => p.1 = p.1.max(last),
+            Some(p) if row.offset >= p.0 && row.offset <= p.1.saturating_add(MAX_GAP_BYTES) => p.1 = p.1.max(last),
             _ => found.places.push((row.offset, last)),
         }
     }
@@ -100,10 +100,10 @@ fn rows(recording: &Recording, display: &Display, progress: &Progress) -> Result
         return Ok(None);
     }
     progress.check()?;
-    let drawn = Drawn::new(&framebuffer.after(last), &screen, &display.after(last).palette);
+    let drawn = RenderedScreen::new(&framebuffer.after(last), &screen, &display.after(last).palette);
     let (mut ranges, mut pixels) = (Vec::<(usize, usize)>::new(), 0u64);
     for (y, row) in drawn.known().chunks(drawn.width().max(1) as usize).enumerate() {
-        let lost = row.iter().filter(|k| **k == Known::Lost).count() as u64;
+        let lost = row.iter().filter(|k| **k == StoreState::Lost).count() as u64;
         if lost == 0 {
             continue;
         }
@@ -120,11 +120,11 @@ fn rows(recording: &Recording, display: &Display, progress: &Progress) -> Result
         (true, true) => format!("row y {first}"),
         _ => format!("rows y {first}–{end}"),
     };
-    for (first, end) in rest.iter().take(MOST_RANGES - 1) {
+    for (first, end) in rest.iter().take(MAX_RANGES - 1) {
         // A String takes whatever is written to it.
         let _ = write!(told, ", {first}–{end}");
     }
-    if let Some(n @ 1..) = ranges.len().checked_sub(MOST_RANGES) {
+    if let Some(n @ 1..) = ranges.len().checked_sub(MAX_RANGES) {
         let _ = write!(told, " and {n} more ranges");
     }
     let (width, height) = (screen.width, screen.height);
@@ -134,22 +134,22 @@ fn rows(recording: &Recording, display: &Display, progress: &Progress) -> Result
     )))
 }
 
-impl Found {
+impl UndecodedAccesses {
     fn finding(mut self, space: Option<&Space>, number: u8, rows: Option<&str>) -> Finding {
         self.places.sort_unstable();
         let mut ranges: Vec<(u32, u32)> = Vec::new();
         for (first, last) in self.places {
             match ranges.last_mut() {
-                Some(r) if first <= r.1.saturating_add(NEAR) => r.1 = r.1.max(last),
+                Some(r) if first <= r.1.saturating_add(MAX_GAP_BYTES) => r.1 = r.1.max(last),
                 _ => ranges.push((first, last)),
             }
         }
         let told: Vec<String> = ranges
             .iter()
-            .take(MOST_RANGES)
+            .take(MAX_RANGES)
             .map(|(f, l)| format!("{f:#x}–{l:#x}"))
             .collect();
-        let more = match ranges.len().saturating_sub(MOST_RANGES) {
+        let more = match ranges.len().saturating_sub(MAX_RANGES) {
             0 => String::new(),
             n => format!(" and {n} more ranges"),
         };
@@ -198,12 +198,12 @@ mod tests {
                     0,
                     0,
                     1,
-                    UndecodedRow::of_instruction(row * 0x1000 + at * 8, 0x00f3_48a5),
+                    UndecodedRow::from_instruction(row * 0x1000 + at * 8, 0x00f3_48a5),
                 );
             }
         }
         b.mark(0, "a note");
-        b.undecoded(0, 0, 0, UndecodedRow::of_access(0x10, false, 2));
+        b.undecoded(0, 0, 0, UndecodedRow::from_access(0x10, false, 2));
         let mut r = Recording {
             events: b.finish(),
             ..Recording::default()
@@ -216,7 +216,7 @@ mod tests {
             });
         }
         let mut findings = Vec::new();
-        undecoded(&r, &Progress::new(), &mut findings).unwrap();
+        check_undecoded(&r, &Progress::new(), &mut findings).unwrap();
         let told: Vec<_> = findings
             .iter()
             .map(|f| (f.place.as_str(), f.message.as_str(), f.event))

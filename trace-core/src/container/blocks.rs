@@ -4,7 +4,7 @@ use super::layout::{Entry, digest};
 use crate::recording::{BLOCK_BYTES, BLOCK_ENTRY_BYTES, CODEC_PLAIN, check_block_entry};
 
 /// Bit of the plain codec in the set of codecs of a commit record.
-pub(super) const CODECS_KNOWN: u64 = 1 << CODEC_PLAIN;
+pub(super) const KNOWN_CODECS: u64 = 1 << CODEC_PLAIN;
 /// The table of a section's blocks begins at a multiple of this.
 pub(super) const BLOCK_TABLE_ALIGN: u64 = 8;
 

@@ -25,11 +25,11 @@ pub(super) const ENTRY_BYTES: usize = 96;
 pub(super) const NAMED_BYTES: usize = 256;
 /// Where the name begins in a named section.
 pub(super) const NAME_AT: usize = 48;
-/// Most tables that one state of the file is put together from: a complete one and those that add to it.
+/// Maximum number of tables that one state of the file is put together from: a complete one and those that add to it.
 pub(super) const MAX_TABLES: usize = 64;
-/// Most bytes attached under all names together: they are read into memory when a file is opened.
+/// Maximum number of bytes attached under all names together: they are read into memory when a file is opened.
 pub(super) const MAX_EXTRAS: u64 = 256 << 20;
-/// Most bytes of one table.
+/// Maximum number of bytes of one table.
 pub(super) const MAX_TABLE: u64 = 64 << 20;
 
 /// `at` or the next multiple of `align` (a power of two); `None` past the end of the range.
@@ -393,7 +393,7 @@ impl Entry {
         })
     }
 
-    pub fn known(&self) -> Option<SectionKind> {
+    pub fn section_kind(&self) -> Option<SectionKind> {
         SectionKind::from_raw(self.kind)
     }
 
@@ -405,7 +405,7 @@ impl Entry {
 
 impl fmt::Display for Entry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match (self.known(), &self.name) {
+        match (self.section_kind(), &self.name) {
             (Some(k), Some(n)) => write!(f, "section {} {n:?}", k.name()),
             (Some(k), None) => write!(f, "section {}", k.name()),
             (None, _) => write!(f, "section of unknown kind {:#x}", self.kind),
@@ -417,7 +417,7 @@ impl fmt::Display for Entry {
 /// where they and their tables of blocks lie.
 pub(super) fn content_digest<'a>(version: u32, entries: impl Iterator<Item = &'a Entry>) -> [u8; 32] {
     let mut hasher = blake3::Hasher::new();
-    for e in entries.filter(|e| e.known().is_some_and(SectionKind::is_content)) {
+    for e in entries.filter(|e| e.section_kind().is_some_and(SectionKind::is_content)) {
         let mut b = e.encode();
         b[8..16].fill(0);
         if version != VERSION_WITHOUT_BLOCKS {

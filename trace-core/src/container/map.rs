@@ -6,7 +6,7 @@
     reason = "mapping a file is unsafe by nature; why it is sound enough here is said at the call"
 )]
 
-use super::mapped::Known;
+use super::mapped_recordings::MapRegistration;
 use crate::recording::SharedBytes;
 use memmap2::{Mmap, MmapOptions};
 use std::fs::File;
@@ -15,7 +15,7 @@ use std::io;
 /// The first bytes of a file, mapped read-only.
 pub(super) struct MappedFile {
     // Forgotten before it is unmapped: fields are dropped in this order.
-    _known: Known,
+    _known: MapRegistration,
     map: Mmap,
 }
 
@@ -35,7 +35,7 @@ impl MappedFile {
         // the map being known.
         let map = unsafe { MmapOptions::new().len(len).map(file)? };
         Ok(Self {
-            _known: Known::new(place, &map),
+            _known: MapRegistration::new(place, &map),
             map,
         })
     }
@@ -50,7 +50,7 @@ impl SharedBytes for MappedFile {
 /// A buffer in memory whose first byte is aligned to eight.
 pub(super) enum Buffer {
     /// It was aligned as it came.
-    AsCame(Vec<u8>),
+    Aligned(Vec<u8>),
     /// It was copied.
     Copied { words: Vec<u64>, len: usize },
 }
@@ -58,7 +58,7 @@ pub(super) enum Buffer {
 impl Buffer {
     pub fn new(bytes: Vec<u8>) -> Self {
         if bytes.as_ptr().addr().is_multiple_of(align_of::<u64>()) {
-            return Self::AsCame(bytes);
+            return Self::Aligned(bytes);
         }
         Self::copy(&bytes)
     }
@@ -78,7 +78,7 @@ impl Buffer {
 impl SharedBytes for Buffer {
     fn bytes(&self) -> &[u8] {
         match self {
-            Self::AsCame(v) => v,
+            Self::Aligned(v) => v,
             Self::Copied { words, len } => bytemuck::cast_slice::<u64, u8>(words).get(..*len).unwrap_or_default(),
         }
     }

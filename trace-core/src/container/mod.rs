@@ -8,7 +8,7 @@ mod blocks;
 mod error;
 mod layout;
 mod map;
-mod mapped;
+mod mapped_recordings;
 mod reader;
 mod recover;
 mod save;
@@ -21,11 +21,11 @@ mod writer;
 
 pub use error::ContainerError;
 pub use layout::{Encoding, SectionKind, VERSION, VERSION_WITHOUT_BLOCKS};
-pub use mapped::recording_at;
+pub use mapped_recordings::recording_at;
 pub use reader::{Derived, KineFile, SectionInfo};
 pub use save::{append, to_bytes, write, write_streamed, write_with};
 pub use sink::{FileSink, MemorySink, Sink};
-pub use verify::{MAX_PROBLEMS, Problem, VerifyReport, verify, verify_bytes, verify_with};
+pub use verify::{MAX_VERIFY_FINDINGS, VerifyFinding, VerifyReport, verify, verify_bytes, verify_with};
 pub use writer::{Commit, Writer};
 
 use crate::Recording;
@@ -68,7 +68,7 @@ pub fn from_bytes(bytes: Vec<u8>) -> Result<Recording, ContainerError> {
     let recording = file.recording()?;
     match recording.find_damage(&Progress::new())? {
         None => Ok(recording),
-        Some(block) => Err(file.source.damaged(block.bytes.start, block.to_string())),
+        Some(block) => Err(file.source.damaged_error(block.bytes.start, block.to_string())),
     }
 }
 

@@ -5,8 +5,8 @@ use super::error::ContainerError;
 use super::layout::{
     Encoding, Entry, MAX_EXTRAS, NAMED_BYTES, SectionKind, VERSION_WITHOUT_BLOCKS, content_digest, digest,
 };
-use super::recover::{State, last_commit};
-use super::sections::{self, Named, Rows, SnapshotCheck};
+use super::recover::{CommitState, find_last_commit};
+use super::sections::{self, NamedHeader, Rows, SnapshotCheck};
 use super::source::Source;
 use crate::Recording;
 use crate::encode;
@@ -25,7 +25,7 @@ use std::sync::Arc;
 /// A `.kine` file, opened at its last whole commit.
 pub struct KineFile {
     pub(super) source: Source,
-    pub(super) state: State,
+    pub(super) state: CommitState,
     /// Sections that nothing replaced.
     pub(super) entries: Vec<Entry>,
     pub(super) rows: Rows,
@@ -68,7 +68,7 @@ pub struct Derived {
     /// Version of the analysis that made it.
     pub analysis_version: u32,
     /// Whether the recording is still the one that it was made from.
-    pub current: bool,
+    pub is_current: bool,
     check: Arc<SectionCheck>,
     start: usize,
     len: usize,
@@ -121,7 +121,7 @@ impl std::fmt::Debug for Derived {
         write!(
             f,
             "Derived(version {}, {} bytes, current {})",
-            self.analysis_version, self.len, self.current
+            self.analysis_version, self.len, self.is_current
         )
     }
 }
@@ -147,7 +147,7 @@ impl KineFile {
     /// # Errors
     /// As [`super::open`], or when cancelled.
     pub fn open_with(path: &Path, progress: &Progress) -> Result<Self, ContainerError> {
-        Self::of(Source::file(path)?, progress)
+        Self::from_source(Source::open(path)?, progress)
     }
 
     /// Opens a file's bytes.
@@ -155,13 +155,13 @@ impl KineFile {
     /// # Errors
     /// As [`super::open`].
     pub fn from_bytes(bytes: Vec<u8>) -> Result<Self, ContainerError> {
-        Self::of(Source::memory(bytes), &Progress::new())
+        Self::from_source(Source::from_bytes(bytes), &Progress::new())
     }
 
-    pub(super) fn of(source: Source, progress: &Progress) -> Result<Self, ContainerError> {
-        let mut state = last_commit(&source, progress)?;
+    pub(super) fn from_source(source: Source, progress: &Progress) -> Result<Self, ContainerError> {
+        let mut state = find_last_commit(&source, progress)?;
         let rows = sections::check(&source, &state)?;
-        let entries = sections::live(&source, state.version, std::mem::take(&mut state.entries), progress)?;
+        let entries = sections::live_entries(&source, state.version, std::mem::take(&mut state.entries), progress)?;
         Ok(Self {
             source,
             state,
@@ -202,7 +202,7 @@ impl KineFile {
 
     /// Bytes behind the commit that is open: left by a writer that did not finish, or damaged.
     #[must_use]
-    pub fn bytes_behind(&self) -> u64 {
+    pub fn trailing_bytes(&self) -> u64 {
         self.source.len.saturating_sub(self.state.end())
     }
 
@@ -220,7 +220,7 @@ impl KineFile {
     #[must_use]
     pub fn sections(&self) -> Vec<SectionInfo> {
         let info = |e: &Entry| SectionInfo {
-            kind: e.known(),
+            kind: e.section_kind(),
             number: e.kind,
             version: e.version,
             name: e.name.clone(),
@@ -241,21 +241,22 @@ impl KineFile {
     /// # Errors
     /// When it cannot be read or lies outside the file.
     pub fn derived(&self, name: &str) -> Result<Option<Derived>, ContainerError> {
-        let Some(e) = self.named(SectionKind::Derived, name) else {
+        let Some(e) = self.find_named(SectionKind::Derived, name) else {
             return Ok(None);
         };
-        let place = |v: u64| usize::try_from(v).map_err(|_| self.source.damaged(e.offset, "out of reach".to_owned()));
+        let place =
+            |v: u64| usize::try_from(v).map_err(|_| self.source.damaged_error(e.offset, "out of reach".to_owned()));
         let check = self.check(e, &self.source.share(self.state.end())?)?;
         let (first, len) = (place(e.offset)?, place(e.bytes)?);
         let named = first..first.saturating_add(NAMED_BYTES.min(len));
         let head = check.bytes.bytes().get(named.clone()).filter(|_| check.check(named));
         // Data whose head is damaged are of nothing that is known: they are made again.
-        let Some(head) = head.and_then(Named::decode) else {
+        let Some(head) = head.and_then(NamedHeader::decode) else {
             return Ok(None);
         };
         Ok(Some(Derived {
             analysis_version: head.analysis_version,
-            current: head.made_from == self.content_digest(),
+            is_current: head.made_from == self.content_digest(),
             check,
             start: first.saturating_add(NAMED_BYTES),
             len: len.saturating_sub(NAMED_BYTES),
@@ -269,7 +270,7 @@ impl KineFile {
         content_digest(self.state.version, self.entries.iter())
     }
 
-    fn named(&self, kind: SectionKind, name: &str) -> Option<&Entry> {
+    fn find_named(&self, kind: SectionKind, name: &str) -> Option<&Entry> {
         self.entries
             .iter()
             .find(|e| e.kind == kind as u32 && e.name.as_deref() == Some(name))
@@ -280,24 +281,24 @@ impl KineFile {
     }
 
     /// A section's bytes, read and compared with their digests.
-    pub(super) fn checked(&self, e: &Entry) -> Result<Vec<u8>, ContainerError> {
+    pub(super) fn read_checked(&self, e: &Entry) -> Result<Vec<u8>, ContainerError> {
         let bytes = self.source.read(e.offset, e.bytes)?;
         if self.is_without_blocks() {
             if digest(&bytes) != e.digest {
                 return Err(self
                     .source
-                    .damaged(e.offset, format!("{e} does not agree with its digest")));
+                    .damaged_error(e.offset, format!("{e} does not agree with its digest")));
             }
             return Ok(bytes);
         }
         let table = self
             .source
             .read(e.blocks_at, blocks::table_bytes(e.bytes).unwrap_or(u64::MAX))?;
-        blocks::check_table(e, &table).map_err(|what| self.source.damaged(e.blocks_at, what))?;
+        blocks::check_table(e, &table).map_err(|what| self.source.damaged_error(e.blocks_at, what))?;
         for (block, data) in (0u64..).zip(bytes.chunks(BLOCK_BYTES)) {
             blocks::check_block(e, &table, block, data).map_err(|what| {
                 let at = e.offset.saturating_add(block.saturating_mul(BLOCK_BYTES as u64));
-                self.source.damaged(at, what)
+                self.source.damaged_error(at, what)
             })?;
         }
         Ok(bytes)
@@ -307,10 +308,10 @@ impl KineFile {
     pub(super) fn check(&self, e: &Entry, bytes: &Arc<dyn SharedBytes>) -> Result<Arc<SectionCheck>, ContainerError> {
         let far = || {
             let what = format!("{e} is too large for this machine");
-            self.source.damaged(e.entry_at, what)
+            self.source.damaged_error(e.entry_at, what)
         };
         let place = |v: u64| usize::try_from(v).map_err(|_| far());
-        let kind = e.known().ok_or_else(far)?;
+        let kind = e.section_kind().ok_or_else(far)?;
         let start = place(e.offset)?;
         let end = place(e.end().ok_or_else(far)?)?;
         let digests = match self.is_without_blocks() {
@@ -329,10 +330,14 @@ impl KineFile {
     }
 
     /// Metadata that were read; where they are damaged, what stands in for them, and the damage is listed.
-    fn or_damage<T: Default>(&self, kind: SectionKind, read: Result<T, ContainerError>) -> Result<T, ContainerError> {
+    fn or_record_damage<T: Default>(
+        &self,
+        kind: SectionKind,
+        read: Result<T, ContainerError>,
+    ) -> Result<T, ContainerError> {
         match read {
             Err(ContainerError::Damaged { byte, what, .. }) => {
-                self.lose(kind, byte, what);
+                self.record_damage(kind, byte, what);
                 Ok(T::default())
             }
             other => other,
@@ -340,11 +345,11 @@ impl KineFile {
     }
 
     /// Lists a section of metadata as damaged.
-    fn lose(&self, kind: SectionKind, byte: u64, what: String) {
+    fn record_damage(&self, kind: SectionKind, byte: u64, what: String) {
         let found = |e: &&Entry| e.offset <= byte && e.end().is_some_and(|end| byte < end) || e.blocks_at == byte;
         let e = self.of_kind(kind).find(found);
         let (bytes, rows) = e.map_or((byte..byte, 0..0), |e| {
-            let rows = match sections::counts_on(kind) {
+            let rows = match sections::has_continued_rows(kind) {
                 true => e.first_row..e.first_row.saturating_add(e.rows),
                 false => 0..0,
             };
@@ -374,7 +379,7 @@ impl KineFile {
     }
 
     fn record<T: DeserializeOwned>(&self, e: &Entry, what: &'static str) -> Result<T, ContainerError> {
-        encode::from_bytes(&self.checked(e)?).map_err(|source| ContainerError::Record {
+        encode::from_bytes(&self.read_checked(e)?).map_err(|source| ContainerError::Record {
             place: self.source.place.clone(),
             byte: e.offset,
             what,
@@ -389,7 +394,7 @@ impl KineFile {
             let part: Vec<T> = self.record(e, kind.name())?;
             if part.len() as u64 != e.rows {
                 let what = format!("{e} has {} elements, its table entry says {}", part.len(), e.rows);
-                return Err(self.source.damaged(e.offset, what));
+                return Err(self.source.damaged_error(e.offset, what));
             }
             all.extend(part);
         }
@@ -409,7 +414,7 @@ impl KineFile {
         let mut check = SnapshotCheck::default();
         let told = all.iter().try_for_each(|s| check.add(s));
         told.and_then(|()| check.check_pages(self.rows_of(SectionKind::PageImages)))
-            .map_err(|what| self.source.damaged(at, what))?;
+            .map_err(|what| self.source.damaged_error(at, what))?;
         Ok((all, check))
     }
 
@@ -432,9 +437,9 @@ impl KineFile {
             let content = e.bytes.saturating_sub(NAMED_BYTES as u64);
             left = left.checked_sub(content).ok_or_else(|| {
                 let what = format!("{e}: the bytes attached up to here are more than {MAX_EXTRAS}");
-                self.source.damaged(e.entry_at, what)
+                self.source.damaged_error(e.entry_at, what)
             })?;
-            let mut all = match self.checked(e) {
+            let mut all = match self.read_checked(e) {
                 Err(ContainerError::Damaged { byte, what, .. }) if pass(byte, what.clone()) => continue,
                 read => read?,
             };
@@ -443,7 +448,7 @@ impl KineFile {
                 if pass(e.offset, what.clone()) {
                     continue;
                 }
-                return Err(self.source.damaged(e.offset, what));
+                return Err(self.source.damaged_error(e.offset, what));
             };
             extras.insert(name, all.split_off(NAMED_BYTES.min(all.len())));
         }
@@ -455,7 +460,7 @@ impl KineFile {
         for e in self.of_kind(kind) {
             let far = || {
                 self.source
-                    .damaged(e.entry_at, format!("{e} is too large for this machine"))
+                    .damaged_error(e.entry_at, format!("{e} is too large for this machine"))
             };
             let rows = usize::try_from(e.rows).map_err(|_| far())?;
             if e.encoding == Encoding::Constant as u32 {
@@ -468,7 +473,7 @@ impl KineFile {
                     true => column.push_checked(self.check(e, from.bytes)?, start, rows),
                     false => column.push_mapped(Arc::clone(from.bytes), start, rows),
                 };
-                lent.map_err(|why| self.source.damaged(e.entry_at, format!("{e}: {why}")))?;
+                lent.map_err(|why| self.source.damaged_error(e.entry_at, format!("{e}: {why}")))?;
             }
         }
         Ok(column.finish())
@@ -520,7 +525,7 @@ impl KineFile {
         };
         store.ok_or_else(|| {
             self.source
-                .damaged(self.state.record.table_at, "page images are out of reach".to_owned())
+                .damaged_error(self.state.record.table_at, "page images are out of reach".to_owned())
         })
     }
 
@@ -538,34 +543,34 @@ impl KineFile {
             checked: true,
         };
         // Later snapshots say what changed since earlier ones: without one of them none holds.
-        let snapshots = self.or_damage(K::Snapshots, self.snapshots().map(|(all, _)| all))?;
+        let snapshots = self.or_record_damage(K::Snapshots, self.snapshots().map(|(all, _)| all))?;
         let memory = Memory {
             pages: self.pages(&lender)?,
             snapshots: Arc::new(snapshots),
         };
         let events = Events {
-            marks: self.or_damage(K::Marks, self.marks())?,
+            marks: self.or_record_damage(K::Marks, self.marks())?,
             ..self.columns(&lender)?
         };
         Ok(Recording {
-            facts: self.or_damage(K::Facts, self.facts())?,
+            facts: self.or_record_damage(K::Facts, self.facts())?,
             events,
             memory,
-            extras: self.sound_extras()?,
+            extras: self.undamaged_extras()?,
             opened_from: None,
             damage: self.damage.clone(),
         })
     }
 
     /// The attached bytes that are sound.
-    fn sound_extras(&self) -> Result<BTreeMap<String, Vec<u8>>, ContainerError> {
+    fn undamaged_extras(&self) -> Result<BTreeMap<String, Vec<u8>>, ContainerError> {
         let mut lost = Vec::new();
         let extras = self.read_extras(&mut |byte, what| {
             lost.push((byte, what));
             true
         })?;
         for (byte, what) in lost {
-            self.lose(SectionKind::Extra, byte, what);
+            self.record_damage(SectionKind::Extra, byte, what);
         }
         Ok(extras)
     }

@@ -2,7 +2,7 @@
 //!
 //! Everything here reads untrusted bytes: each count and link is bounded before it is followed.
 
-use super::blocks::CODECS_KNOWN;
+use super::blocks::KNOWN_CODECS;
 use super::error::ContainerError;
 use super::layout::{
     CommitRecord, ENTRY_BYTES, Entry, HEADER_BYTES, MAGIC, MAX_TABLE, MAX_TABLES, RECORD_ALIGN, RECORD_BYTES,
@@ -15,14 +15,14 @@ use std::path::Path;
 /// Most bytes of tables that one search reads, all candidates together: a hostile file cannot make it read the same
 /// megabytes from each of its thousands of records.
 const TABLE_BUDGET: u64 = 256 << 20;
-/// Most sound records with unsound tables that a search looks at.
+/// Maximum number of sound records with unsound tables that a search looks at.
 const MAX_CANDIDATES: usize = 1000;
 /// Bytes read at once while scanning back, at first and at most.
 const SCAN_BLOCK: (u64, u64) = (4096, 1 << 20);
 
 /// The file as its last whole commit left it.
 #[derive(Debug)]
-pub(super) struct State {
+pub(super) struct CommitState {
     /// Version of the format that the whole file is in.
     pub version: u32,
     pub record: CommitRecord,
@@ -31,10 +31,10 @@ pub(super) struct State {
     /// Tables that `entries` were put together from.
     pub tables: usize,
     /// Why the search went on past records nearer to the end: byte and reason.
-    pub passed: Vec<(u64, String)>,
+    pub skipped: Vec<(u64, String)>,
 }
 
-impl State {
+impl CommitState {
     /// One past the last byte of the commit.
     pub fn end(&self) -> u64 {
         self.record.at.saturating_add(RECORD_BYTES as u64)
@@ -63,15 +63,15 @@ fn check_header(source: &Source) -> Result<u32, ContainerError> {
         });
     }
     if bytes.get(..32).map(digest) != digest_at(&bytes, 32) {
-        return Err(source.damaged(0, "the header does not agree with its digest".to_owned()));
+        return Err(source.damaged_error(0, "the header does not agree with its digest".to_owned()));
     }
     let version = u32_at(&bytes, 8).unwrap_or(0);
-    too_new(source, 8, "the file", version, VERSION)?;
+    too_new_error(source, 8, "the file", version, VERSION)?;
     Ok(version)
 }
 
 /// Refuses a version that this program does not know.
-pub(super) fn too_new(
+pub(super) fn too_new_error(
     source: &Source,
     byte: u64,
     what: &'static str,
@@ -80,7 +80,7 @@ pub(super) fn too_new(
 ) -> Result<(), ContainerError> {
     match version {
         v if (1..=known).contains(&v) => Ok(()),
-        0 => Err(source.damaged(byte, format!("{what} has version 0, which never was"))),
+        0 => Err(source.damaged_error(byte, format!("{what} has version 0, which never was"))),
         _ => Err(ContainerError::TooNew {
             place: source.place.clone(),
             byte,
@@ -94,12 +94,12 @@ pub(super) fn too_new(
 /// Refuses a commit that is in another version than its file, or has blocks of a codec that is not known.
 fn check_version(source: &Source, record: &CommitRecord, file: u32) -> Result<(), ContainerError> {
     let byte = record.at.saturating_add(48);
-    too_new(source, byte, "a commit", record.version, VERSION)?;
+    too_new_error(source, byte, "a commit", record.version, VERSION)?;
     if record.version != file {
         let what = format!("a commit of version {} is in a file of version {file}", record.version);
-        return Err(source.damaged(byte, what));
+        return Err(source.damaged_error(byte, what));
     }
-    match record.codecs & !CODECS_KNOWN {
+    match record.codecs & !KNOWN_CODECS {
         0 => Ok(()),
         // Nothing is said there in version 1.
         _ if file == VERSION_WITHOUT_BLOCKS => Ok(()),
@@ -119,9 +119,9 @@ fn no_commit(source: &Source, reason: String) -> ContainerError {
     }
 }
 
-/// Finds the last whole commit. Where what lies behind it is long, or all there is, that is scanned: progress counts its
-/// bytes.
-pub(super) fn last_commit(source: &Source, progress: &Progress) -> Result<State, ContainerError> {
+/// Finds the last whole commit. Where what lies behind it is long, or all there is, that is scanned: progress counts
+/// its bytes.
+pub(super) fn find_last_commit(source: &Source, progress: &Progress) -> Result<CommitState, ContainerError> {
     let version = check_header(source)?;
     progress.set_total(source.len.max(1));
     let mut budget = TABLE_BUDGET;
@@ -134,12 +134,12 @@ pub(super) fn last_commit(source: &Source, progress: &Progress) -> Result<State,
         check_version(source, &record, version)?;
         match chain(source, record, version, &mut budget)? {
             Ok((entries, tables)) => {
-                return Ok(State {
+                return Ok(CommitState {
                     version,
                     record,
                     entries,
                     tables,
-                    passed,
+                    skipped: passed,
                 });
             }
             Err(reason) => passed.push((at, reason)),
@@ -149,7 +149,7 @@ pub(super) fn last_commit(source: &Source, progress: &Progress) -> Result<State,
         }
     }
     let reason = match passed.first() {
-        None if crate::leftovers::is_unfinished_kine(Path::new(&source.place)) => {
+        None if crate::unfinished_files::is_unfinished_kine(Path::new(&source.place)) => {
             "it is the unfinished file of an import or a recorder that was killed, and holds nothing that can be read: \
              remove it"
                 .to_owned()
@@ -205,7 +205,8 @@ impl<'a> Scan<'a> {
             if self.before <= SECTION_ALIGN {
                 return Ok(None);
             }
-            // Blocks begin at multiples of the alignment; the last place may have fewer bytes than a whole one behind it.
+            // Blocks begin at multiples of the alignment; the last place may have fewer bytes than a whole one behind
+            // it.
             let from = (self.before - 1) / RECORD_ALIGN * RECORD_ALIGN;
             let start = from.saturating_sub(self.step - RECORD_ALIGN).max(SECTION_ALIGN);
             self.progress.advance(self.before - start)?;

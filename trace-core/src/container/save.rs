@@ -5,9 +5,9 @@ use super::layout::SectionKind;
 use super::sink::{FileSink, MemorySink, Sink};
 use super::writer::{Commit, Writer};
 use crate::Recording;
-use crate::leftovers;
 use crate::progress::Progress;
 use crate::recording::{Column, Digest, EventsBuilder, MemoryBuilder, PageId, Part};
+use crate::unfinished_files;
 use bytemuck::Pod;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -35,7 +35,7 @@ pub fn write_with(
     progress: &Progress,
     more: impl FnOnce(&mut Writer<FileSink>) -> Result<(), ContainerError>,
 ) -> Result<(), ContainerError> {
-    progress.set_total(weight(recording));
+    progress.set_total(estimate_bytes(recording));
     write_streamed(path, progress, |writer| {
         writer.put(recording)?;
         more(writer)
@@ -52,11 +52,11 @@ pub fn write_streamed<E: From<ContainerError>>(
     progress: &Progress,
     fill: impl FnOnce(&mut Writer<FileSink>) -> Result<(), E>,
 ) -> Result<(), E> {
-    let beside = beside(path)?;
+    let beside = temporary_path(path)?;
     let made = Writer::create_as(&beside, path)
         .map_err(E::from)
         .and_then(|mut writer| {
-            writer.watch(progress);
+            writer.set_progress(progress);
             fill(&mut writer)?;
             writer.commit()?;
             let io = |source| ContainerError::Io {
@@ -80,7 +80,7 @@ pub fn write_streamed<E: From<ContainerError>>(
 /// As [`write`], and when the file cannot be opened; it keeps its last commit.
 pub fn append(recording: &Recording, path: &Path, progress: &Progress) -> Result<Commit, ContainerError> {
     let mut writer = Writer::append(path)?;
-    writer.watch(progress);
+    writer.set_progress(progress);
     writer.put(recording)?;
     writer.commit()
 }
@@ -104,7 +104,7 @@ fn folder_of(path: &Path) -> std::io::Result<fs::File> {
 }
 
 /// A name for the unfinished file, in the same folder, so that it can be renamed.
-fn beside(path: &Path) -> Result<PathBuf, ContainerError> {
+fn temporary_path(path: &Path) -> Result<PathBuf, ContainerError> {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     let name = path.file_name().ok_or_else(|| ContainerError::Io {
         place: path.display().to_string(),
@@ -112,14 +112,14 @@ fn beside(path: &Path) -> Result<PathBuf, ContainerError> {
     })?;
     // What a writer of the same file left that was killed is finished by nobody.
     if let (Some(folder), Some(name)) = (path.parent(), name.to_str()) {
-        leftovers::remove(folder, |file| leftovers::writer_of_kine(file, name));
+        unfinished_files::remove(folder, |file| unfinished_files::parse_kine_writer(file, name));
     }
     let count = COUNT.fetch_add(1, Ordering::Relaxed);
-    Ok(path.with_file_name(leftovers::unfinished_kine(name, std::process::id(), count)))
+    Ok(path.with_file_name(unfinished_files::unfinished_kine(name, std::process::id(), count)))
 }
 
 /// About how many bytes a recording takes.
-fn weight(r: &Recording) -> u64 {
+fn estimate_bytes(r: &Recording) -> u64 {
     let events = r.events.len() as u64 * 18 + r.events.offset.len() as u64 * 13;
     events.saturating_add(r.memory.pages.len() as u64 * 4128).max(1)
 }
@@ -165,7 +165,7 @@ impl<S: Sink> Writer<S> {
         self.column(K::CallBytes, &e.call_bytes)?;
         self.column(K::CallPages, &e.call_pages)?;
         let marks = usize::try_from(self.rows(K::Marks)).unwrap_or(usize::MAX);
-        self.marks(e.marks.get(marks..).ok_or_else(|| fewer(K::Marks))?)?;
+        self.marks(e.marks.get(marks..).ok_or_else(|| fewer_rows_error(K::Marks))?)?;
         self.new_pages(recording)?;
         let known = self.snapshot_count();
         self.snapshots(
@@ -173,7 +173,7 @@ impl<S: Sink> Writer<S> {
                 .memory
                 .snapshots
                 .get(known..)
-                .ok_or_else(|| fewer(K::Snapshots))?,
+                .ok_or_else(|| fewer_rows_error(K::Snapshots))?,
         )?;
         for (name, bytes) in &recording.extras {
             self.extra(name, bytes)?;
@@ -188,41 +188,41 @@ impl<S: Sink> Writer<S> {
     /// As [`Writer::put`].
     pub fn put_growing(&mut self, e: &EventsBuilder, memory: &MemoryBuilder) -> Result<(), ContainerError> {
         use SectionKind as K;
-        self.rest(K::EventKind, &e.kind)?;
-        self.rest(K::EventSpace, &e.space)?;
-        self.rest(K::EventTime, &e.time)?;
-        self.rest(K::EventThread, &e.thread)?;
-        self.rest(K::EventPayload, &e.payload)?;
-        self.rest(K::AccessOffset, &e.offset)?;
-        self.rest(K::AccessWidth, &e.width)?;
-        self.rest(K::AccessValue, &e.value)?;
-        self.rest(K::Interrupts, &e.interrupts)?;
-        self.rest(K::Submits, &e.submits)?;
-        self.rest(K::HostWrites, &e.host_writes)?;
-        self.rest(K::Undecoded, &e.undecoded)?;
-        self.rest(K::DmaMaps, &e.dma_maps)?;
-        self.rest(K::Launches, &e.launches)?;
-        self.rest(K::Copies, &e.copies)?;
-        self.rest(K::Fills, &e.fills)?;
-        self.rest(K::Orders, &e.orders)?;
-        self.rest(K::Allocations, &e.allocations)?;
-        self.rest(K::Calls, &e.calls)?;
-        self.rest(K::CallBytes, &e.call_bytes)?;
-        self.rest(K::CallPages, &e.call_pages)?;
-        let marks = beyond(K::Marks, &e.marks, self.rows(K::Marks))?;
+        self.push_remaining(K::EventKind, &e.kind)?;
+        self.push_remaining(K::EventSpace, &e.space)?;
+        self.push_remaining(K::EventTime, &e.time)?;
+        self.push_remaining(K::EventThread, &e.thread)?;
+        self.push_remaining(K::EventPayload, &e.payload)?;
+        self.push_remaining(K::AccessOffset, &e.offset)?;
+        self.push_remaining(K::AccessWidth, &e.width)?;
+        self.push_remaining(K::AccessValue, &e.value)?;
+        self.push_remaining(K::Interrupts, &e.interrupts)?;
+        self.push_remaining(K::Submits, &e.submits)?;
+        self.push_remaining(K::HostWrites, &e.host_writes)?;
+        self.push_remaining(K::Undecoded, &e.undecoded)?;
+        self.push_remaining(K::DmaMaps, &e.dma_maps)?;
+        self.push_remaining(K::Launches, &e.launches)?;
+        self.push_remaining(K::Copies, &e.copies)?;
+        self.push_remaining(K::Fills, &e.fills)?;
+        self.push_remaining(K::Orders, &e.orders)?;
+        self.push_remaining(K::Allocations, &e.allocations)?;
+        self.push_remaining(K::Calls, &e.calls)?;
+        self.push_remaining(K::CallBytes, &e.call_bytes)?;
+        self.push_remaining(K::CallPages, &e.call_pages)?;
+        let marks = unpushed_rows(K::Marks, &e.marks, self.rows(K::Marks))?;
         self.marks(marks)?;
         let have = self.rows(K::PageImages);
-        let images = beyond(K::PageImages, &memory.pages, have)?;
+        let images = unpushed_rows(K::PageImages, &memory.pages, have)?;
         self.pages(
-            beyond(K::PageDigests, &memory.digests, have)?,
+            unpushed_rows(K::PageDigests, &memory.digests, have)?,
             images.iter().map(|p| &**p),
         )?;
         let known = self.snapshot_count() as u64;
-        self.snapshots(beyond(K::Snapshots, &memory.snapshots, known)?)
+        self.snapshots(unpushed_rows(K::Snapshots, &memory.snapshots, known)?)
     }
 
-    fn rest<T: Pod>(&mut self, kind: SectionKind, values: &[T]) -> Result<(), ContainerError> {
-        let rest = beyond(kind, values, self.rows(kind))?;
+    fn push_remaining<T: Pod>(&mut self, kind: SectionKind, values: &[T]) -> Result<(), ContainerError> {
+        let rest = unpushed_rows(kind, values, self.rows(kind))?;
         self.push(kind, rest)
     }
 
@@ -243,7 +243,7 @@ impl<S: Sink> Writer<S> {
         let from = usize::try_from(self.rows(kind))
             .ok()
             .filter(|f| *f <= column.len())
-            .ok_or_else(|| fewer(kind))?;
+            .ok_or_else(|| fewer_rows_error(kind))?;
         let small = SMALL / size_of::<T>().max(1);
         let mut gathered: Vec<T> = Vec::new();
         for part in column.parts(from..column.len()) {
@@ -284,11 +284,11 @@ impl<S: Sink> Writer<S> {
 }
 
 /// What is in a list beyond the rows that were pushed before.
-fn beyond<T>(kind: SectionKind, list: &[T], pushed: u64) -> Result<&[T], ContainerError> {
+fn unpushed_rows<T>(kind: SectionKind, list: &[T], pushed: u64) -> Result<&[T], ContainerError> {
     let from = usize::try_from(pushed).unwrap_or(usize::MAX);
-    list.get(from..).ok_or_else(|| fewer(kind))
+    list.get(from..).ok_or_else(|| fewer_rows_error(kind))
 }
 
-fn fewer(kind: SectionKind) -> ContainerError {
+fn fewer_rows_error(kind: SectionKind) -> ContainerError {
     ContainerError::Refused(format!("the recording has fewer rows of {} than the file", kind.name()))
 }

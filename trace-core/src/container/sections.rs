@@ -5,7 +5,7 @@ use super::error::ContainerError;
 use super::layout::{
     Encoding, Entry, NAME_AT, NAMED_BYTES, SECTION_ALIGN, SectionKind, VERSION_WITHOUT_BLOCKS, digest_at, u32_at,
 };
-use super::recover::{State, too_new};
+use super::recover::{CommitState, too_new_error};
 use super::source::Source;
 use crate::encode::MAX_RECORD;
 use crate::progress::Progress;
@@ -16,10 +16,10 @@ use std::collections::BTreeMap;
 pub(super) type Rows = BTreeMap<u32, u64>;
 
 /// Checks every entry by itself and against the others, and gives the rows of each column.
-pub(super) fn check(source: &Source, state: &State) -> Result<Rows, ContainerError> {
+pub(super) fn check(source: &Source, state: &CommitState) -> Result<Rows, ContainerError> {
     let mut rows = Rows::new();
     for e in &state.entries {
-        let bad = |what: String| source.damaged(e.entry_at, format!("{e}: {what}"));
+        let bad = |what: String| source.damaged_error(e.entry_at, format!("{e}: {what}"));
         let end = e.end().filter(|end| *end <= state.record.at);
         if end.is_none() || e.bytes > 0 && (e.offset < SECTION_ALIGN || e.offset % SECTION_ALIGN != 0) {
             return Err(bad(format!(
@@ -30,8 +30,8 @@ pub(super) fn check(source: &Source, state: &State) -> Result<Rows, ContainerErr
         if state.version != VERSION_WITHOUT_BLOCKS {
             check_blocks(e, state.record.at).map_err(bad)?;
         }
-        let Some(kind) = e.known() else { continue };
-        too_new(
+        let Some(kind) = e.section_kind() else { continue };
+        too_new_error(
             source,
             e.entry_at.saturating_add(4),
             "a section",
@@ -39,7 +39,7 @@ pub(super) fn check(source: &Source, state: &State) -> Result<Rows, ContainerErr
             SECTION_VERSION,
         )?;
         check_known(e, kind).map_err(bad)?;
-        if counts_on(kind) {
+        if has_continued_rows(kind) {
             let total = rows.entry(e.kind).or_insert(0);
             if e.first_row != *total {
                 return Err(bad(format!(
@@ -53,12 +53,12 @@ pub(super) fn check(source: &Source, state: &State) -> Result<Rows, ContainerErr
         }
     }
     check_overlaps(source, state)?;
-    check_lengths(&rows).map_err(|what| source.damaged(state.record.table_at, what))?;
+    check_lengths(&rows).map_err(|what| source.damaged_error(state.record.table_at, what))?;
     Ok(rows)
 }
 
 /// Whether sections of this kind add to those before, rather than replace them.
-pub(super) fn counts_on(kind: SectionKind) -> bool {
+pub(super) fn has_continued_rows(kind: SectionKind) -> bool {
     kind.row_bytes().is_some() || matches!(kind, SectionKind::Snapshots | SectionKind::Marks)
 }
 
@@ -117,7 +117,7 @@ fn check_blocks(e: &Entry, record_at: u64) -> Result<(), String> {
 }
 
 /// Two sections never share bytes: otherwise a small file could claim endless rows.
-fn check_overlaps(source: &Source, state: &State) -> Result<(), ContainerError> {
+fn check_overlaps(source: &Source, state: &CommitState) -> Result<(), ContainerError> {
     let mut by_place: Vec<(u64, Option<u64>, &Entry)> = Vec::new();
     for e in state.entries.iter().filter(|e| e.bytes > 0) {
         by_place.push((e.offset, e.end(), e));
@@ -131,7 +131,7 @@ fn check_overlaps(source: &Source, state: &State) -> Result<(), ContainerError> 
         if let [(_, end, a), (start, _, b)] = pair
             && end.is_none_or(|end| end > *start)
         {
-            return Err(source.damaged(b.entry_at, format!("{b} at byte {start:#x} overlaps {a}")));
+            return Err(source.damaged_error(b.entry_at, format!("{b} at byte {start:#x} overlaps {a}")));
         }
     }
     Ok(())
@@ -164,7 +164,7 @@ pub(super) fn check_lengths(rows: &Rows) -> Result<(), String> {
 
 /// What stands before the content of a named section.
 #[derive(Debug)]
-pub(super) struct Named {
+pub(super) struct NamedHeader {
     pub name: String,
     /// Derived data: version of the analysis that made it.
     pub analysis_version: u32,
@@ -172,7 +172,7 @@ pub(super) struct Named {
     pub made_from: [u8; 32],
 }
 
-impl Named {
+impl NamedHeader {
     pub fn encode(&self) -> Option<[u8; NAMED_BYTES]> {
         let mut b = [0; NAMED_BYTES];
         b.get_mut(..4)?
@@ -196,7 +196,7 @@ impl Named {
 }
 
 /// Reads the names of named sections, and drops what a later section replaced.
-pub(super) fn live(
+pub(super) fn live_entries(
     source: &Source,
     version: u32,
     entries: Vec<Entry>,
@@ -205,11 +205,11 @@ pub(super) fn live(
     let mut kept: Vec<Option<Entry>> = Vec::with_capacity(entries.len());
     let mut newest: BTreeMap<(u32, String), usize> = BTreeMap::new();
     for mut e in entries {
-        if let Some(kind) = e.known().filter(|k| !counts_on(*k)) {
+        if let Some(kind) = e.section_kind().filter(|k| !has_continued_rows(*k)) {
             progress.check()?;
             if kind != SectionKind::Facts {
                 // A name that cannot be read replaces nothing; whoever wants the section is told then.
-                let Some(named) = Named::decode(&name_block(source, version, &e)?) else {
+                let Some(named) = NamedHeader::decode(&name_block(source, version, &e)?) else {
                     kept.push(Some(e));
                     continue;
                 };

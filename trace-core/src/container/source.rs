@@ -14,26 +14,26 @@ pub(super) struct Source {
     pub place: String,
     /// Bytes there were when it was opened.
     pub len: u64,
-    from: From,
+    from: Backing,
 }
 
-enum From {
+enum Backing {
     File(File),
     Memory(Arc<Buffer>),
 }
 
 impl Source {
-    pub fn file(path: &Path) -> Result<Self, ContainerError> {
+    pub fn open(path: &Path) -> Result<Self, ContainerError> {
         let place = path.display().to_string();
         let io = |source| ContainerError::Io {
             place: path.display().to_string(),
             source,
         };
         let file = File::open(path).map_err(io)?;
-        Self::of(file, place)
+        Self::from_file(file, place)
     }
 
-    pub fn of(file: File, place: String) -> Result<Self, ContainerError> {
+    pub fn from_file(file: File, place: String) -> Result<Self, ContainerError> {
         let meta = file.metadata().map_err(|source| ContainerError::Io {
             place: place.clone(),
             source,
@@ -46,16 +46,16 @@ impl Source {
         Ok(Self {
             place,
             len: meta.len(),
-            from: From::File(file),
+            from: Backing::File(file),
         })
     }
 
-    pub fn memory(bytes: Vec<u8>) -> Self {
+    pub fn from_bytes(bytes: Vec<u8>) -> Self {
         let len = bytes.len() as u64;
         Self {
             place: "bytes in memory".to_owned(),
             len,
-            from: From::Memory(Arc::new(Buffer::new(bytes))),
+            from: Backing::Memory(Arc::new(Buffer::new(bytes))),
         }
     }
 
@@ -63,21 +63,21 @@ impl Source {
     pub fn read(&self, at: u64, bytes: u64) -> Result<Vec<u8>, ContainerError> {
         let end = at.checked_add(bytes).filter(|e| *e <= self.len);
         let (Some(end), Ok(size)) = (end, usize::try_from(bytes)) else {
-            return Err(self.damaged(
+            return Err(self.damaged_error(
                 at,
                 format!("{bytes} bytes are named here, the file ends at {:#x}", self.len),
             ));
         };
         match &self.from {
-            From::Memory(b) => {
+            Backing::Memory(b) => {
                 let part = usize::try_from(at).ok().zip(usize::try_from(end).ok());
                 let part = part.and_then(|(a, e)| b.bytes().get(a..e));
                 part.map(<[u8]>::to_vec)
-                    .ok_or_else(|| self.damaged(at, "out of reach".to_owned()))
+                    .ok_or_else(|| self.damaged_error(at, "out of reach".to_owned()))
             }
-            From::File(f) => {
+            Backing::File(f) => {
                 let mut out = vec![0; size];
-                f.read_exact_at(&mut out, at).map_err(|e| self.io(e))?;
+                f.read_exact_at(&mut out, at).map_err(|e| self.io_error(e))?;
                 Ok(out)
             }
         }
@@ -86,19 +86,19 @@ impl Source {
     /// The first `bytes` bytes, to be lent.
     pub fn share(&self, bytes: u64) -> Result<Arc<dyn SharedBytes>, ContainerError> {
         Ok(match &self.from {
-            From::Memory(b) => Arc::clone(b) as Arc<dyn SharedBytes>,
-            From::File(f) => Arc::new(MappedFile::new(f, bytes, &self.place).map_err(|e| self.io(e))?),
+            Backing::Memory(b) => Arc::clone(b) as Arc<dyn SharedBytes>,
+            Backing::File(f) => Arc::new(MappedFile::new(f, bytes, &self.place).map_err(|e| self.io_error(e))?),
         })
     }
 
-    pub fn io(&self, source: std::io::Error) -> ContainerError {
+    pub fn io_error(&self, source: std::io::Error) -> ContainerError {
         ContainerError::Io {
             place: self.place.clone(),
             source,
         }
     }
 
-    pub fn damaged(&self, byte: u64, what: String) -> ContainerError {
+    pub fn damaged_error(&self, byte: u64, what: String) -> ContainerError {
         ContainerError::Damaged {
             place: self.place.clone(),
             byte,

@@ -10,12 +10,12 @@ use crate::progress::Progress;
 use crate::recording::BLOCK_BYTES;
 use std::path::Path;
 
-/// Most problems that are listed; the others are counted.
-pub const MAX_PROBLEMS: usize = 1000;
+/// Maximum number of problems that are listed; the others are counted.
+pub const MAX_VERIFY_FINDINGS: usize = 1000;
 
 /// Something wrong in a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Problem {
+pub struct VerifyFinding {
     /// Where in the file.
     pub byte: u64,
     /// What is wrong.
@@ -32,18 +32,18 @@ pub struct VerifyReport {
     /// Bytes compared with a digest.
     pub bytes: u64,
     /// Bytes behind the last whole commit.
-    pub bytes_behind: u64,
+    pub trailing_bytes: u64,
     /// The first [`MAX_PROBLEMS`] problems, by the order of the checks.
-    pub problems: Vec<Problem>,
+    pub findings: Vec<VerifyFinding>,
     /// All problems, listed or not.
-    pub problem_count: u64,
+    pub finding_count: u64,
 }
 
 impl VerifyReport {
     /// Whether nothing is wrong.
     #[must_use]
     pub fn is_sound(&self) -> bool {
-        self.problem_count == 0
+        self.finding_count == 0
     }
 
     pub(super) fn add(&mut self, byte: u64, message: String) {
@@ -53,10 +53,10 @@ impl VerifyReport {
     /// As [`VerifyReport::add`], for problems that every row may have: the place, whose search takes time, and the
     /// message are asked for only when they are listed.
     pub(super) fn add_with(&mut self, what: impl FnOnce() -> (u64, String)) {
-        self.problem_count += 1;
-        if self.problems.len() < MAX_PROBLEMS {
+        self.finding_count += 1;
+        if self.findings.len() < MAX_VERIFY_FINDINGS {
             let (byte, message) = what();
-            self.problems.push(Problem { byte, message });
+            self.findings.push(VerifyFinding { byte, message });
         }
     }
 }
@@ -88,10 +88,10 @@ pub fn verify_bytes(bytes: Vec<u8>) -> Result<VerifyReport, ContainerError> {
 fn check(file: KineFile, progress: &Progress) -> Result<VerifyReport, ContainerError> {
     let mut report = VerifyReport {
         sections: file.entries.len() as u64,
-        bytes_behind: file.bytes_behind(),
+        trailing_bytes: file.trailing_bytes(),
         ..VerifyReport::default()
     };
-    for (at, why) in &file.state.passed {
+    for (at, why) in &file.state.skipped {
         report.add(*at, format!("a commit is not whole: {why}"));
     }
     progress.set_total(file.entries.iter().fold(1, |sum, e| sum.saturating_add(e.bytes)));
@@ -104,10 +104,10 @@ fn check(file: KineFile, progress: &Progress) -> Result<VerifyReport, ContainerE
 }
 
 /// Something that takes bytes of the file: first byte, one past the last, what it is.
-type Place = (u64, u64, String);
+type SectionExtent = (u64, u64, String);
 
 /// Follows the links from the last commit to the first. Gives where records and tables lie.
-fn commits(file: &KineFile, report: &mut VerifyReport) -> Result<Vec<Place>, ContainerError> {
+fn commits(file: &KineFile, report: &mut VerifyReport) -> Result<Vec<SectionExtent>, ContainerError> {
     let mut places = Vec::new();
     let mut record = file.state.record;
     // Tables do not overlap in a sound file; a hostile one must not make the same bytes be read again and again.
@@ -176,7 +176,7 @@ fn commits(file: &KineFile, report: &mut VerifyReport) -> Result<Vec<Place>, Con
 }
 
 /// Nothing shares bytes with anything else. That sections do not share any with each other was checked at the open.
-fn overlaps(file: &KineFile, mut places: Vec<Place>, report: &mut VerifyReport) {
+fn overlaps(file: &KineFile, mut places: Vec<SectionExtent>, report: &mut VerifyReport) {
     for e in file.entries.iter().filter(|e| e.bytes > 0) {
         places.push((e.offset, e.offset.saturating_add(e.bytes), e.to_string()));
         if !file.is_without_blocks() {

@@ -21,14 +21,14 @@ pub(super) fn check(
 ) -> Result<(), ContainerError> {
     // Rows are looked at as they stand: what does not agree with its digest was listed before.
     let lender = Lender { bytes, checked: false };
-    let facts = told(file.facts(), report);
-    let marks = told(file.marks(), report).map_or(u64::MAX, |m| m.len() as u64);
-    told(file.extras(), report);
-    if let Some(events) = told(file.columns(&lender), report) {
+    let facts = report_error(file.facts(), report);
+    let marks = report_error(file.marks(), report).map_or(u64::MAX, |m| m.len() as u64);
+    report_error(file.extras(), report);
+    if let Some(events) = report_error(file.columns(&lender), report) {
         let spaces = facts.as_ref().map_or(u64::MAX, |f| f.spaces.len() as u64);
         rows(file, &events, spaces, marks, progress, report)?;
     }
-    if let Some((snapshots, _)) = told(file.snapshots(), report) {
+    if let Some((snapshots, _)) = report_error(file.snapshots(), report) {
         let at = file.of_kind(SectionKind::Snapshots).next().map_or(0, |e| e.offset);
         for (i, s) in snapshots.iter().enumerate().filter(|(_, s)| s.event > file.events()) {
             let what = format!(
@@ -39,7 +39,7 @@ pub(super) fn check(
             report.add(at, what);
         }
     }
-    if let Some(store) = told(file.pages(&lender), report) {
+    if let Some(store) = report_error(file.pages(&lender), report) {
         pages(file, &store, progress, report)?;
     }
     if let Some(facts) = facts {
@@ -49,7 +49,7 @@ pub(super) fn check(
 }
 
 /// What was read, or its error as a problem; a section whose digest was found not to agree is not told again.
-fn told<T>(read: Result<T, ContainerError>, report: &mut VerifyReport) -> Option<T> {
+fn report_error<T>(read: Result<T, ContainerError>, report: &mut VerifyReport) -> Option<T> {
     match read {
         Ok(v) => Some(v),
         Err(e) => {
@@ -59,7 +59,7 @@ fn told<T>(read: Result<T, ContainerError>, report: &mut VerifyReport) -> Option
             let what = place
                 .and_then(|p| text.strip_prefix(&p).map(str::to_owned))
                 .unwrap_or(text);
-            if !report.problems.iter().any(|p| p.byte == byte && p.message == what) {
+            if !report.findings.iter().any(|p| p.byte == byte && p.message == what) {
                 report.add(byte, what);
             }
             None

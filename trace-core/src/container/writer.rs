@@ -1,6 +1,6 @@
 //! Appends sections and commits. Streams: what is pushed goes straight to the sink, and nothing is kept but the table.
 
-use super::blocks::{BLOCK_TABLE_ALIGN, BlockHasher, CODECS_KNOWN, section_digest};
+use super::blocks::{BLOCK_TABLE_ALIGN, BlockHasher, KNOWN_CODECS, section_digest};
 use super::error::ContainerError;
 use super::layout::{
     CommitRecord, Encoding, Entry, MAX_TABLES, RECORD_ALIGN, RECORD_BYTES, SECTION_ALIGN, SectionKind, VERSION,
@@ -18,7 +18,7 @@ use std::path::Path;
 use std::time::Duration;
 
 mod records;
-mod room;
+mod reserved_space;
 
 /// Bytes hashed, written and reported at once.
 const PIECE: usize = 1 << 20;
@@ -47,7 +47,7 @@ pub struct Writer<S: Sink> {
     tables: usize,
     poisoned: bool,
     /// Room behind a commit.
-    room: Option<room::Room>,
+    room: Option<reserved_space::ReservedSpace>,
     progress: Progress,
 }
 
@@ -69,7 +69,7 @@ struct Open {
 
 /// The digests of a section being written.
 enum OpenDigests {
-    Whole(Box<blake3::Hasher>),
+    Single(Box<blake3::Hasher>),
     Blocks(Box<BlockHasher>),
 }
 
@@ -128,8 +128,8 @@ impl Writer<FileSink> {
         };
         let file = OpenOptions::new().read(true).write(true).open(path).map_err(io)?;
         lock(&file, path)?;
-        let kine = KineFile::of(
-            Source::of(file.try_clone().map_err(io)?, place.clone())?,
+        let kine = KineFile::from_source(
+            Source::from_file(file.try_clone().map_err(io)?, place.clone())?,
             &Progress::new(),
         )?;
         let (_, snapshots) = kine.snapshots()?;
@@ -227,7 +227,7 @@ impl<S: Sink> Writer<S> {
     }
 
     /// Reports the bytes written to `progress`, and stops when it is cancelled.
-    pub fn watch(&mut self, progress: &Progress) {
+    pub fn set_progress(&mut self, progress: &Progress) {
         self.progress = progress.clone();
     }
 
@@ -277,7 +277,7 @@ impl<S: Sink> Writer<S> {
             start,
             at: start,
             digests: match self.version {
-                VERSION_WITHOUT_BLOCKS => OpenDigests::Whole(Box::default()),
+                VERSION_WITHOUT_BLOCKS => OpenDigests::Single(Box::default()),
                 _ => OpenDigests::Blocks(Box::new(BlockHasher::new())),
             },
         })
@@ -287,7 +287,7 @@ impl<S: Sink> Writer<S> {
         for piece in bytes.chunks(PIECE) {
             self.progress.advance(piece.len() as u64)?;
             match &mut open.digests {
-                OpenDigests::Whole(hasher) => {
+                OpenDigests::Single(hasher) => {
                     hasher.update(piece);
                 }
                 OpenDigests::Blocks(hasher) => hasher.update(piece),
@@ -303,7 +303,7 @@ impl<S: Sink> Writer<S> {
         entry.bytes = open.at - open.start;
         entry.offset = if entry.bytes == 0 { 0 } else { open.start };
         match open.digests {
-            OpenDigests::Whole(hasher) => entry.digest = *hasher.finalize().as_bytes(),
+            OpenDigests::Single(hasher) => entry.digest = *hasher.finalize().as_bytes(),
             OpenDigests::Blocks(mut hasher) => {
                 let table = hasher.finish();
                 entry.digest = super::layout::digest(table);
@@ -325,7 +325,7 @@ impl<S: Sink> Writer<S> {
 
     /// Adds an entry, and drops the one that it replaces.
     fn list(&mut self, entry: Entry) {
-        match entry.known().filter(|k| sections::counts_on(*k)) {
+        match entry.section_kind().filter(|k| sections::has_continued_rows(*k)) {
             Some(_) => *self.rows.entry(entry.kind).or_insert(0) += entry.rows,
             None => {
                 if let Some(i) = self
@@ -350,7 +350,11 @@ impl<S: Sink> Writer<S> {
             offset: 0,
             bytes: 0,
             rows,
-            first_row: if sections::counts_on(kind) { self.rows(kind) } else { 0 },
+            first_row: if sections::has_continued_rows(kind) {
+                self.rows(kind)
+            } else {
+                0
+            },
             value: 0,
             encoding: encoding as u32,
             row_bytes: kind.row_bytes().unwrap_or(0),
@@ -500,7 +504,7 @@ impl<S: Sink> Writer<S> {
             codecs: if self.version == VERSION_WITHOUT_BLOCKS {
                 0
             } else {
-                CODECS_KNOWN
+                KNOWN_CODECS
             },
             table_digest: super::layout::digest(&table),
         };

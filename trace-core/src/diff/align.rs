@@ -7,7 +7,7 @@ use crate::progress::{Cancelled, Progress};
 /// Most insertions and deletions that one search looks for. A search costs at most its square in work and memory and
 /// comes at least so far, so the whole costs no more than this many times the length. What the two sides may be apart
 /// and still be brought together again is as much.
-pub(super) const BOUND: usize = 1024;
+pub(super) const MAX_EDIT_DISTANCE: usize = 1024;
 
 /// One step of an alignment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,7 +88,7 @@ pub(crate) fn align<T>(
     progress: &Progress,
     same: impl Fn(&T, &T) -> bool,
 ) -> Result<Alignment, Cancelled> {
-    align_within(a, b, BOUND, progress, same)
+    align_within(a, b, MAX_EDIT_DISTANCE, progress, same)
 }
 
 /// Aligns two sequences by `same`, with searches of `bound` insertions and deletions at most.

@@ -6,7 +6,7 @@
 //! is kept (patience). Elements that the other side has nowhere are set aside before a search, which costs it nothing:
 //! no alignment can use them. Two sequences that have nothing in common are therefore done at once.
 
-use super::align::{Alignment, BOUND, Common, align_within, prefix, suffix};
+use super::align::{Alignment, Common, MAX_EDIT_DISTANCE, align_within, prefix, suffix};
 use crate::progress::{Cancelled, Progress};
 use std::collections::HashSet;
 
@@ -73,7 +73,7 @@ impl Work<'_> {
         self.progress.check()?;
         let same = |x: &u64, y: &u64| x == y;
         let (all_a, all_b) = (self.a, self.b);
-        let (a, b) = (part(all_a, of_a), part(all_b, of_b));
+        let (a, b) = (subslice(all_a, of_a), subslice(all_b, of_b));
         let before = prefix(a, b, same);
         self.push(of_a.0, of_b.0, before);
         let behind = suffix(
@@ -91,7 +91,7 @@ impl Work<'_> {
     /// The same of ranges that neither begin nor end alike.
     fn inner(&mut self, of_a: Range, of_b: Range, round: u32) -> Result<(), Cancelled> {
         let (all_a, all_b) = (self.a, self.b);
-        let (a, b) = (part(all_a, of_a), part(all_b, of_b));
+        let (a, b) = (subslice(all_a, of_a), subslice(all_b, of_b));
         if a.is_empty() || b.is_empty() {
             return Ok(());
         }
@@ -102,7 +102,7 @@ impl Work<'_> {
             .skip(round.min(LEVELS.len() as u32 - 1) as usize);
         for (level, (length, mask)) in levels.filter(|_| !small && round < DEPTH) {
             self.progress.check()?;
-            let held = rising(held(a, b, *length, *mask));
+            let held = longest_rising(find_common_anchors(a, b, *length, *mask));
             if held.is_empty() {
                 continue;
             }
@@ -114,8 +114,8 @@ impl Work<'_> {
                 }
                 // As far back and as far on as both are alike.
                 let same = |x: &u64, y: &u64| x == y;
-                let back = suffix(part(all_a, (from_a, i)), part(all_b, (from_b, j)), same);
-                let on = prefix(part(all_a, (i, of_a.1)), part(all_b, (j, of_b.1)), same);
+                let back = suffix(subslice(all_a, (from_a, i)), subslice(all_b, (from_b, j)), same);
+                let on = prefix(subslice(all_a, (i, of_a.1)), subslice(all_b, (j, of_b.1)), same);
                 self.between((from_a, i - back), (from_b, j - back), (level as u32).max(round) + 1)?;
                 self.push(i - back, j - back, back + on);
                 (from_a, from_b) = (i + on, j + on);
@@ -128,11 +128,11 @@ impl Work<'_> {
     /// The fewest differences, within a bound, of what nothing holds together. Each side: index of the first, elements.
     fn search(&mut self, a: (usize, &[u64]), b: (usize, &[u64])) -> Result<(), Cancelled> {
         let all = |of: &[u64]| -> Vec<(u32, u64)> { of.iter().enumerate().map(|(i, t)| (i as u32, *t)).collect() };
-        let (mut kept_a, mut kept_b) = (shared(all(a.1), &all(b.1)), all(b.1));
+        let (mut kept_a, mut kept_b) = (retain_shared(all(a.1), &all(b.1)), all(b.1));
         // What is kept in vain on one side keeps less in vain on the other, until what is left is looked at exactly.
         for _ in 0..ROUNDS {
-            kept_b = shared(kept_b, &kept_a);
-            kept_a = shared(kept_a, &kept_b);
+            kept_b = retain_shared(kept_b, &kept_a);
+            kept_a = retain_shared(kept_a, &kept_b);
             if kept_a.len().max(kept_b.len()) <= MAPPED {
                 break;
             }
@@ -140,7 +140,7 @@ impl Work<'_> {
         let bound = if kept_a.len() + kept_b.len() > LONG {
             LONG_BOUND
         } else {
-            BOUND
+            MAX_EDIT_DISTANCE
         };
         let found = align_within(&kept_a, &kept_b, bound, self.progress, |x, y| x.1 == y.1)?;
         for c in found.common {
@@ -155,12 +155,12 @@ impl Work<'_> {
     }
 }
 
-fn part(of: &[u64], range: Range) -> &[u64] {
+fn subslice(of: &[u64], range: Range) -> &[u64] {
     of.get(range.0..range.1).unwrap_or_default()
 }
 
 /// The elements of one side that the other side may have. Each is an index and the element.
-fn shared(mut of: Vec<(u32, u64)>, other: &[(u32, u64)]) -> Vec<(u32, u64)> {
+fn retain_shared(mut of: Vec<(u32, u64)>, other: &[(u32, u64)]) -> Vec<(u32, u64)> {
     if other.len() <= FEW {
         of.retain(|(_, t)| other.iter().any(|o| o.1 == *t));
         return of;
@@ -189,7 +189,7 @@ fn shared(mut of: Vec<(u32, u64)>, other: &[(u32, u64)]) -> Vec<(u32, u64)> {
 
 /// The digests of all stretches of `length` elements of which both sides look at those that the mask leaves, with
 /// where they begin, by digest, then by place.
-fn stretches(of: &[u64], length: usize, mask: u64) -> Vec<(u64, u32)> {
+fn hash_windows(of: &[u64], length: usize, mask: u64) -> Vec<(u64, u32)> {
     const BASE: u64 = 0xd6e8_feb8_6659_fd93;
     // What the first element of a stretch has become in its digest, to take it out again.
     let first = (1..length).fold(1u64, |p, _| p.wrapping_mul(BASE));
@@ -215,8 +215,8 @@ fn stretches(of: &[u64], length: usize, mask: u64) -> Vec<(u64, u32)> {
 }
 
 /// Places that go together: stretches that both sides have equally often and rarely, in their order.
-fn held(a: &[u64], b: &[u64], length: usize, mask: u64) -> Vec<(usize, usize)> {
-    let (of_a, of_b) = (stretches(a, length, mask), stretches(b, length, mask));
+fn find_common_anchors(a: &[u64], b: &[u64], length: usize, mask: u64) -> Vec<(usize, usize)> {
+    let (of_a, of_b) = (hash_windows(a, length, mask), hash_windows(b, length, mask));
     let mut of_b = of_b.chunk_by(|x, y| x.0 == y.0).peekable();
     let mut out = Vec::new();
     for run in of_a.chunk_by(|x, y| x.0 == y.0) {
@@ -236,7 +236,7 @@ fn held(a: &[u64], b: &[u64], length: usize, mask: u64) -> Vec<(usize, usize)> {
 }
 
 /// The longest series of pairs, sorted by the first, that rises in both.
-fn rising(pairs: Vec<(usize, usize)>) -> Vec<(usize, usize)> {
+fn longest_rising(pairs: Vec<(usize, usize)>) -> Vec<(usize, usize)> {
     // The pair that a series of each length ends at with the lowest second place, and the one before each pair.
     let mut ends: Vec<usize> = Vec::new();
     let mut before: Vec<Option<usize>> = Vec::with_capacity(pairs.len());
@@ -346,6 +346,6 @@ mod tests {
     #[test]
     fn the_longest_rising_series_is_found() {
         let pairs = vec![(0, 5), (1, 1), (2, 2), (3, 0), (4, 3), (5, 9), (6, 4)];
-        assert_eq!(rising(pairs), [(1, 1), (2, 2), (4, 3), (6, 4)]);
+        assert_eq!(longest_rising(pairs), [(1, 1), (2, 2), (4, 3), (6, 4)]);
     }
 }

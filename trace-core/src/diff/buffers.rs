@@ -18,7 +18,7 @@ struct Side<'a> {
 }
 
 impl<'a> Side<'a> {
-    fn of(recording: &'a Recording, buffer: &'a Buffer) -> Option<Self> {
+    fn new(recording: &'a Recording, buffer: &'a Buffer) -> Option<Self> {
         let space = recording.facts.address_spaces.get(buffer.address_space as usize)?;
         Some(Self {
             buffer,
@@ -49,17 +49,17 @@ pub(super) fn diff(
         let found = named(b, &x.name).and_then(|i| b.facts.buffers.get(i));
         out.push(match found {
             Some(y) => pair((a, x), (b, y), rules, progress)?,
-            None => alone(x, true),
+            None => one_sided_diff(x, true),
         });
     }
     let only_b = b.facts.buffers.iter().filter(|y| named(a, &y.name).is_none());
-    out.extend(only_b.filter(compared).map(|y| alone(y, false)));
+    out.extend(only_b.filter(compared).map(|y| one_sided_diff(y, false)));
     // The order does not depend on which is first.
     out.sort_by(|x, y| x.name.cmp(&y.name));
     Ok(out)
 }
 
-fn alone(buffer: &Buffer, in_a: bool) -> BufferDiff {
+fn one_sided_diff(buffer: &Buffer, in_a: bool) -> BufferDiff {
     let place = Some((buffer.va, buffer.bytes));
     BufferDiff {
         name: buffer.name.clone(),
@@ -88,7 +88,7 @@ fn pair(
         elements: None,
         tolerance: Some(tolerance).filter(Tolerance::is_some),
     };
-    let (Some(one), Some(two)) = (Side::of(a, x), Side::of(b, y)) else {
+    let (Some(one), Some(two)) = (Side::new(a, x), Side::new(b, y)) else {
         out.unknown = x.bytes.max(y.bytes);
         return Ok(out);
     };
@@ -129,10 +129,10 @@ fn pair(
             let first = begin.next_multiple_of(size);
             let last = n / size * size;
             if let (Some(x), Some(y)) = (p.get(begin..n), q.get(begin..n)) {
-                out.bytes_differ += differing(x, y);
+                out.bytes_differ += count_differing(x, y);
             }
             if let (Some(x), Some(y)) = (p.get(first..last), q.get(first..last)) {
-                elements.take((from + first as u64) / size as u64, x, y);
+                elements.add_pair((from + first as u64) / size as u64, x, y);
             }
         }
         from += len as u64;
@@ -142,7 +142,7 @@ fn pair(
 }
 
 /// How many bytes differ.
-pub(super) fn differing(a: &[u8], b: &[u8]) -> u64 {
+pub(super) fn count_differing(a: &[u8], b: &[u8]) -> u64 {
     if a == b {
         return 0;
     }
@@ -157,18 +157,18 @@ pub(super) fn differing(a: &[u8], b: &[u8]) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::differing;
+    use super::count_differing;
 
     #[test]
     fn bytes_that_differ_are_counted() {
         let a: Vec<u8> = (0..1000u32).map(|n| (n % 251) as u8).collect();
         let mut b = a.clone();
-        assert_eq!(differing(&a, &b), 0);
+        assert_eq!(count_differing(&a, &b), 0);
         for at in [0, 1, 127, 128, 999] {
             b[at] ^= 0x80;
         }
-        assert_eq!(differing(&a, &b), 5);
+        assert_eq!(count_differing(&a, &b), 5);
         let c: Vec<u8> = a.iter().map(|b| !b).collect();
-        assert_eq!(differing(&a, &c), 1000);
+        assert_eq!(count_differing(&a, &c), 1000);
     }
 }

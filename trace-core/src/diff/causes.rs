@@ -4,8 +4,8 @@
 //! register that is read, the CPU stored the byte), others are what could have been (a job may have read the byte, the
 //! driver may have acted on what it read). Each step says which it is, and each lies before the one that it explains.
 
-use super::aligned::{Aligned, Become, Which};
-use super::mapped_since::{Place, since};
+use super::event_alignment::{ChangeKind, DiffSide, EventAlignment};
+use super::mapping_changes::{MappingQuery, find_mapping_change};
 use super::{BufferDiff, Diff, HostWriteDifference, MappingDifference};
 use crate::memory::GpuMemoryView;
 use crate::progress::{Cancelled, Progress};
@@ -13,14 +13,14 @@ use crate::recording::{Access, AddressSpace, BufferRole, EventKind, GpuVa, Memor
 use crate::registers::{Register, RegisterMap, Role, register_space};
 use serde::Serialize;
 
-/// Most steps that are gone back.
-const MOST_STEPS: usize = 64;
-/// Most events that are gone back in search of the write that set a register.
-const MOST_BACK: usize = 1 << 20;
-/// Most bytes of named buffers that are looked at for one job.
-const MOST_BYTES: u64 = 64 << 20;
-/// Most registers and buffers, each, whose differences are explained.
-const MOST_OF_A_KIND: usize = 4;
+/// Maximum number of steps that are gone back.
+const MAX_STEPS: usize = 64;
+/// Maximum number of events that are gone back in search of the write that set a register.
+const MAX_EVENTS_BACK: usize = 1 << 20;
+/// Maximum number of bytes of named buffers that are looked at for one job.
+const MAX_BYTES: u64 = 64 << 20;
+/// Maximum number of registers and buffers, each, whose differences are explained.
+const MAX_PER_KIND: usize = 4;
 
 /// What is explained.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -79,13 +79,13 @@ pub enum Link {
 impl Link {
     /// Whether it is certain that the step had a part in the later one.
     #[must_use]
-    pub fn sure(self) -> bool {
+    pub fn is_certain(self) -> bool {
         matches!(self, Self::Set | Self::Stored | Self::Told)
     }
 
     /// The link in words, before a description of the step.
     #[must_use]
-    pub fn words(self) -> &'static str {
+    pub fn describe(self) -> &'static str {
         match self {
             Self::Set => "was set by",
             Self::Stored => "was stored by the CPU:",
@@ -128,7 +128,7 @@ struct Walk<'r> {
     a: &'r Recording,
     b: &'r Recording,
     diff: &'r Diff,
-    aligned: &'r Aligned,
+    aligned: &'r EventAlignment,
     map: Option<&'r RegisterMap>,
     /// By block: how many places come before it.
     starts: Vec<u64>,
@@ -136,7 +136,7 @@ struct Walk<'r> {
 }
 
 impl<'r> Walk<'r> {
-    fn new(a: &'r Recording, b: &'r Recording, diff: &'r Diff, aligned: &'r Aligned) -> Self {
+    fn new(a: &'r Recording, b: &'r Recording, diff: &'r Diff, aligned: &'r EventAlignment) -> Self {
         let map = RegisterMap::built_in_for(a).or_else(|| RegisterMap::built_in_for(b));
         let mut all = 0u64;
         let starts = aligned.blocks().iter().map(|block| {
@@ -155,16 +155,20 @@ impl<'r> Walk<'r> {
         }
     }
 
-    /// Where an event stands in the course of both: odd where it is compared itself, even where it comes before one that
-    /// is.
-    fn place_of(&self, which: Which, event: u64) -> u64 {
+    /// Where an event stands in the course of both: odd where it is compared itself, even where it comes before one
+    /// that is.
+    fn place_of(&self, which: DiffSide, event: u64) -> u64 {
         let events = self.aligned.events(which);
         let compared = events.partition_point(|e| u64::from(*e) < event);
         let own = events.get(compared).is_some_and(|e| u64::from(*e) == event);
         let Some(block) = self.aligned.block_at(which, event) else {
             return 0;
         };
-        let first = self.aligned.blocks().get(block).map_or(0, |b| Aligned::first(b, which));
+        let first = self
+            .aligned
+            .blocks()
+            .get(block)
+            .map_or(0, |b| EventAlignment::first(b, which));
         let start = self.starts.get(block).copied().unwrap_or(0);
         let by = (compared as u64).saturating_sub(u64::from(first));
         2 * (start + by) + u64::from(own)
@@ -172,8 +176,8 @@ impl<'r> Walk<'r> {
 
     fn place(&self, pair: Pair) -> u64 {
         match pair {
-            (Some(a), _) => self.place_of(Which::A, a),
-            (None, Some(b)) => self.place_of(Which::B, b),
+            (Some(a), _) => self.place_of(DiffSide::A, a),
+            (None, Some(b)) => self.place_of(DiffSide::B, b),
             (None, None) => 0,
         }
     }
@@ -182,7 +186,7 @@ impl<'r> Walk<'r> {
     fn before(&self, place: u64) -> impl Iterator<Item = Pair> + '_ {
         let ended = self.starts.partition_point(|s| 2 * s < place);
         let blocks = self.aligned.blocks().iter().zip(&self.starts).take(ended).rev();
-        let differing = blocks.filter(|(b, _)| b.what.differs());
+        let differing = blocks.filter(|(b, _)| b.change.differs());
         differing.flat_map(move |(block, start)| {
             let len = u64::from(block.len).min((place / 2).saturating_sub(*start));
             let (of_a, of_b) = (block.len_a() > 0, block.len_b() > 0);
@@ -194,33 +198,35 @@ impl<'r> Walk<'r> {
         })
     }
 
-    fn access(&self, which: Which, event: Option<u64>) -> Option<Access> {
+    fn access(&self, which: DiffSide, event: Option<u64>) -> Option<Access> {
         let recording = match which {
-            Which::A => self.a,
-            Which::B => self.b,
+            DiffSide::A => self.a,
+            DiffSide::B => self.b,
         };
         recording.events.access(usize::try_from(event?).ok()?)
     }
 
     /// An access of either side, of the first where both have one.
-    fn either(&self, pair: Pair) -> Option<(Access, bool)> {
-        let a = self.access(Which::A, pair.0).map(|x| (x, x.space == self.spaces.0));
-        a.or_else(|| self.access(Which::B, pair.1).map(|x| (x, x.space == self.spaces.1)))
+    fn access_of_pair(&self, pair: Pair) -> Option<(Access, bool)> {
+        let a = self.access(DiffSide::A, pair.0).map(|x| (x, x.space == self.spaces.0));
+        a.or_else(|| self.access(DiffSide::B, pair.1).map(|x| (x, x.space == self.spaces.1)))
     }
 
     fn register(&self, access: &Access, in_registers: bool) -> Option<&'r Register> {
         let map = self.map.filter(|_| in_registers)?;
-        map.covering(access.offset, access.width).next().map(|p| p.register)
+        map.covered_registers(access.offset, access.width)
+            .next()
+            .map(|p| p.register)
     }
 
     /// The last write to where an access goes, before it.
-    fn last_write(&self, which: Which, before: Option<u64>, of: &Access) -> Option<u64> {
+    fn last_write(&self, which: DiffSide, before: Option<u64>, of: &Access) -> Option<u64> {
         let recording = match which {
-            Which::A => self.a,
-            Which::B => self.b,
+            DiffSide::A => self.a,
+            DiffSide::B => self.b,
         };
         let end = usize::try_from(before?).ok()?;
-        let from = end.saturating_sub(MOST_BACK);
+        let from = end.saturating_sub(MAX_EVENTS_BACK);
         (from..end).rev().find_map(|e| {
             let a = recording.events.access(e)?;
             (a.write && (a.space, a.offset) == (of.space, of.offset)).then_some(e as u64)
@@ -228,20 +234,20 @@ impl<'r> Walk<'r> {
     }
 
     /// Whether what became of the writes that set a register is a difference.
-    fn differ(&self, (x, y): Pair) -> bool {
-        let what = |which, e: Option<u64>| e.and_then(|e| self.aligned.what(which, e));
-        let differs = |w: Option<Become>| w.is_some_and(Become::differs);
-        differs(what(Which::A, x)) || differs(what(Which::B, y)) || x.is_some() != y.is_some()
+    fn has_difference(&self, (x, y): Pair) -> bool {
+        let what = |which, e: Option<u64>| e.and_then(|e| self.aligned.change_at(which, e));
+        let differs = |w: Option<ChangeKind>| w.is_some_and(ChangeKind::differs);
+        differs(what(DiffSide::A, x)) || differs(what(DiffSide::B, y)) || x.is_some() != y.is_some()
     }
 
     /// The jobs that were begun last before a place: their submits.
     fn job_before(&self, place: u64) -> Option<Pair> {
         let begun = |pair: &Pair| *pair != (None, None) && self.place(*pair) < place;
         self.aligned
-            .courses()
+            .job_intervals()
             .iter()
             .rev()
-            .map(super::aligned::Course::submits)
+            .map(super::event_alignment::JobInterval::submits)
             .find(begun)
     }
 
@@ -254,7 +260,11 @@ impl<'r> Walk<'r> {
             link,
             buffer: None,
         };
-        let submits = self.aligned.courses().iter().map(super::aligned::Course::submits);
+        let submits = self
+            .aligned
+            .job_intervals()
+            .iter()
+            .map(super::event_alignment::JobInterval::submits);
         let is_submit = submits.clone().any(|s| {
             let same = |x: Option<u64>, y: Option<u64>| x.is_some() && x == y;
             same(s.0, pair.0) || same(s.1, pair.1)
@@ -263,18 +273,18 @@ impl<'r> Walk<'r> {
             if let Some(found) = self.before_job(pair, place) {
                 return Some(found);
             }
-        } else if let Some((access, in_registers)) = self.either(pair) {
+        } else if let Some((access, in_registers)) = self.access_of_pair(pair) {
             let register = self.register(&access, in_registers);
             if !access.write {
                 let of = |which| {
-                    self.access(which, if which == Which::A { pair.0 } else { pair.1 })
+                    self.access(which, if which == DiffSide::A { pair.0 } else { pair.1 })
                         .unwrap_or(access)
                 };
                 let set = (
-                    self.last_write(Which::A, pair.0, &of(Which::A)),
-                    self.last_write(Which::B, pair.1, &of(Which::B)),
+                    self.last_write(DiffSide::A, pair.0, &of(DiffSide::A)),
+                    self.last_write(DiffSide::B, pair.1, &of(DiffSide::B)),
                 );
-                if set != (None, None) && self.place(set) < place && self.differ(set) {
+                if set != (None, None) && self.place(set) < place && self.has_difference(set) {
                     return Some(step(set, Link::Set));
                 }
                 let of_job = matches!(
@@ -304,7 +314,7 @@ impl<'r> Walk<'r> {
         // What the driver did it decided; the last thing that it learned and that differed may have led to it.
         let read = |p: &Pair| {
             let kind = self.kind(*p);
-            kind == Some(EventKind::Interrupt) || self.either(*p).is_some_and(|(a, _)| !a.write)
+            kind == Some(EventKind::Interrupt) || self.access_of_pair(*p).is_some_and(|(a, _)| !a.write)
         };
         self.before(place).find(read).map(|p| step(p, Link::MayDecide))
     }
@@ -316,10 +326,10 @@ impl<'r> Walk<'r> {
 
     /// What came before a job's submit and has a part in what it does: registers of its slot, or what the CPU stored.
     fn before_job(&self, submit: Pair, place: u64) -> Option<Step> {
-        let slot = self.either(submit).and_then(|(a, r)| self.register(&a, r));
+        let slot = self.access_of_pair(submit).and_then(|(a, r)| self.register(&a, r));
         let since = self.job_before(place).map_or(0, |p| self.place(p));
         let told = self.before(place).take_while(|p| self.place(*p) > since).find(|p| {
-            self.either(*p).is_some_and(|(a, r)| {
+            self.access_of_pair(*p).is_some_and(|(a, r)| {
                 let register = self.register(&a, r);
                 let same_slot = match (register, slot) {
                     (Some(r), Some(s)) => (&r.block, r.index) == (&s.block, s.index),
@@ -338,7 +348,7 @@ impl<'r> Walk<'r> {
                 buffer: None,
             });
         }
-        if let Some(found) = self.fed(submit, place) {
+        if let Some(found) = self.find_feeding_write(submit, place) {
             return Some(found);
         }
         let stored = self.diff.host_writes.list.iter().map(|h| (h.a, h.b));
@@ -354,9 +364,9 @@ impl<'r> Walk<'r> {
     }
 
     /// What put other bytes into a named buffer that a job found, of the buffer whose bytes were put there last.
-    fn fed(&self, submit: Pair, place: u64) -> Option<Step> {
+    fn find_feeding_write(&self, submit: Pair, place: u64) -> Option<Step> {
         let (x, y) = (submit.0?, submit.1?);
-        let mut bytes_left = MOST_BYTES;
+        let mut bytes_left = MAX_BYTES;
         let mut found: Option<(u64, Step)> = None;
         for of_a in &self.a.facts.buffers {
             let Some(of_b) = self.b.facts.buffers.iter().find(|b| b.name == of_a.name) else {
@@ -406,8 +416,8 @@ impl<'r> Walk<'r> {
         found.map(|f| f.1)
     }
 
-    /// What stored a byte, or the job behind which it differs first and stays so: in the end, or as a job's submit found
-    /// it.
+    /// What stored a byte, or the job behind which it differs first and stays so: in the end, or as a job's submit
+    /// found it.
     fn byte_before(&self, spaces: (u32, u32), at: (GpuVa, GpuVa), submit: Option<Pair>) -> Option<Step> {
         let (of_a, of_b) = (
             self.a.facts.address_spaces.get(spaces.0 as usize)?,
@@ -423,11 +433,11 @@ impl<'r> Walk<'r> {
         };
         let differs = |x: u64, y: u64| byte(self.a.memory.at(x), of_a, at.0) != byte(self.b.memory.at(y), of_b, at.1);
         let until = match submit {
-            Some((x, _)) => self.aligned.courses().iter().position(|c| c.submits().0 == x)?,
-            None => self.aligned.courses().len(),
+            Some((x, _)) => self.aligned.job_intervals().iter().position(|c| c.submits().0 == x)?,
+            None => self.aligned.job_intervals().len(),
         };
         let mut found = None;
-        for course in self.aligned.courses().iter().take(until).rev() {
+        for course in self.aligned.job_intervals().iter().take(until).rev() {
             let (Some(x), Some(y)) = (course.a.as_ref(), course.b.as_ref()) else {
                 continue;
             };
@@ -464,16 +474,16 @@ impl<'r> Walk<'r> {
     ) -> Result<Option<Step>, Cancelled> {
         let place = |recording: &'r Recording, space: u32, va| {
             let space = recording.facts.address_spaces.get(space as usize)?;
-            Some(Place { recording, space, va })
+            Some(MappingQuery { recording, space, va })
         };
         let (Some(a), Some(b)) = (place(self.a, spaces.0, a), place(self.b, spaces.1, b)) else {
             return Ok(None);
         };
-        since(a, b, self.aligned.courses(), progress)
+        find_mapping_change(a, b, self.aligned.job_intervals(), progress)
     }
 
-    /// The last job, for a buffer that jobs write: where a recording has memory of the end alone it does not tell behind
-    /// which job a byte differs.
+    /// The last job, for a buffer that jobs write: where a recording has memory of the end alone it does not tell
+    /// behind which job a byte differs.
     fn last_job(&self, buffer: Option<&str>) -> Option<Step> {
         let found = self.a.facts.buffers.iter().find(|b| Some(b.name.as_str()) == buffer)?;
         if found.role != BufferRole::Output {
@@ -505,7 +515,7 @@ impl<'r> Walk<'r> {
         while let Some(step) = next.take() {
             progress.check()?;
             let place = self.place((step.a, step.b));
-            if place >= last || steps.len() >= MOST_STEPS {
+            if place >= last || steps.len() >= MAX_STEPS {
                 break;
             }
             last = place;
@@ -525,9 +535,9 @@ impl<'r> Walk<'r> {
 ///
 /// # Errors
 /// When the work was cancelled.
-pub fn why(
+pub fn find_cause(
     (a, b): (&Recording, &Recording),
-    (diff, aligned): (&Diff, &Aligned),
+    (diff, aligned): (&Diff, &EventAlignment),
     effect: Effect,
     progress: &Progress,
 ) -> Result<Cause, Cancelled> {
@@ -537,7 +547,7 @@ pub fn why(
 /// The first byte of a buffer that differs, to be explained; `None` where one side has not the buffer, or no element
 /// differs.
 #[must_use]
-pub fn first_byte(a: &Recording, b: &Recording, d: &BufferDiff) -> Option<Effect> {
+pub fn first_byte_effect(a: &Recording, b: &Recording, d: &BufferDiff) -> Option<Effect> {
     let space = |r: &Recording| {
         let found = r.facts.buffers.iter().find(|x| x.name == d.name)?;
         Some(found.address_space)
@@ -558,10 +568,10 @@ pub fn first_byte(a: &Recording, b: &Recording, d: &BufferDiff) -> Option<Effect
     })
 }
 
-/// A run of pages that is mapped otherwise, to be explained by its first page; `None` where one side has not the address
-/// space.
+/// A run of pages that is mapped otherwise, to be explained by its first page; `None` where one side has not the
+/// address space.
 #[must_use]
-pub fn mapping(a: &Recording, b: &Recording, m: &MappingDifference) -> Option<Effect> {
+pub fn mapping_effect(a: &Recording, b: &Recording, m: &MappingDifference) -> Option<Effect> {
     let space = |r: &Recording| {
         let at = r.facts.address_spaces.iter().position(|s| s.number == m.address_space);
         u32::try_from(at?).ok()
@@ -574,14 +584,14 @@ pub fn mapping(a: &Recording, b: &Recording, m: &MappingDifference) -> Option<Ef
     })
 }
 
-/// What led to the first difference of the events, to the first one of some registers, to the first run of pages that is
-/// mapped otherwise, and to the first byte that differs in some buffers.
+/// What led to the first difference of the events, to the first one of some registers, to the first run of pages that
+/// is mapped otherwise, and to the first byte that differs in some buffers.
 ///
 /// # Errors
 /// When the work was cancelled.
-pub fn causes(
+pub fn find_causes(
     (a, b): (&Recording, &Recording),
-    (diff, aligned): (&Diff, &Aligned),
+    (diff, aligned): (&Diff, &EventAlignment),
     progress: &Progress,
 ) -> Result<Vec<Cause>, Cancelled> {
     // Walks go from register to register, of which calls have none.
@@ -591,17 +601,23 @@ pub fn causes(
     let walk = Walk::new(a, b, diff, aligned);
     let mut effects: Vec<Effect> = Vec::new();
     let first = diff.events.list.iter().take(1).map(|e| (e.a, e.b));
-    let registers = diff.registers.iter().take(MOST_OF_A_KIND).map(|r| r.first);
+    let registers = diff.registers.iter().take(MAX_PER_KIND).map(|r| r.first);
     for (a, b) in first.chain(registers) {
         let effect = Effect::Event { a, b };
         if !effects.contains(&effect) {
             effects.push(effect);
         }
     }
-    effects.extend(diff.mappings.list.iter().take(1).filter_map(|m| mapping(a, b, m)));
+    effects.extend(
+        diff.mappings
+            .list
+            .iter()
+            .take(1)
+            .filter_map(|m| mapping_effect(a, b, m)),
+    );
     let differing = diff.buffers.iter().filter(|b| b.differs());
-    for d in differing.take(MOST_OF_A_KIND) {
-        effects.extend(first_byte(a, b, d));
+    for d in differing.take(MAX_PER_KIND) {
+        effects.extend(first_byte_effect(a, b, d));
     }
     effects.into_iter().map(|e| walk.cause(e, progress)).collect()
 }

@@ -2,14 +2,14 @@
 //!
 //! A chain's jobs go together in order, and their descriptors by what they are: the header, what follows it, the draw
 //! descriptor and the renderer state that it points at. An address field that differs only by where things were put is
-//! no difference, and neither is a field that the device writes to tell how work ended: it is no part of what the job was
-//! told to do.
+//! no difference, and neither is a field that the device writes to tell how work ended: it is no part of what the job
+//! was told to do.
 
-use super::aligned::Course;
+use super::event_alignment::JobInterval;
 use super::relocation::Relocations;
 use super::rules::Rules;
-use super::{DescriptorDiff, DescriptorDifference, JobPair, MOST};
-use crate::jobs::{GpuMemory, HEADER_BYTES, Job, JobType, Payload, address_spaces, chain};
+use super::{DescriptorDiff, DescriptorDifference, JobPair, MAX_LISTED_DIFFERENCES};
+use crate::jobs::{GpuMemory, HEADER_BYTES, Job, JobType, Payload, address_spaces, read_chain};
 use crate::memory::GpuMemoryView;
 use crate::progress::{Cancelled, Progress};
 use crate::recording::{GpuVa, Recording};
@@ -17,7 +17,7 @@ use crate::registers::{FieldKind, Layout, RegisterMap};
 use std::collections::HashSet;
 
 /// Bytes of the longest descriptor that has a layout: a draw descriptor.
-const LONGEST: usize = 128;
+const MAX_DESCRIPTOR_BYTES: usize = 128;
 
 /// A descriptor: the name of its layout, and where it lies.
 type Descriptor = (&'static str, GpuVa);
@@ -64,7 +64,7 @@ impl<'r> Side<'r> {
 pub(super) fn diff(
     a: &Recording,
     b: &Recording,
-    courses: &[Course],
+    courses: &[JobInterval],
     rules: &Rules,
     progress: &Progress,
 ) -> Result<DescriptorDiff, Cancelled> {
@@ -76,8 +76,8 @@ pub(super) fn diff(
     if [a, b].iter().any(|r| r.facts.address_spaces.is_empty()) || map.layout("job-header").is_none() {
         return Ok(out);
     }
-    let ignored = rules.memory(a).joined(rules.memory(b));
-    let mut relocations = Relocations::of(a, b);
+    let ignored = rules.memory(a).merge(rules.memory(b));
+    let mut relocations = Relocations::from_recordings(a, b);
     let side_a = Side::new(a, map, courses.iter().map(|c| c.submits().0).collect());
     let side_b = Side::new(b, map, courses.iter().map(|c| c.submits().1).collect());
     // Jobs that run the same chains while memory is the same are compared once.
@@ -102,12 +102,12 @@ pub(super) fn diff(
             events: (submit_a, submit_b),
             spaces: (mem_a.2, mem_b.2),
             memory: (&mem_a.0, &mem_b.0),
-            ignored: |space: u8, va: GpuVa, bytes: u64| !ignored.within(space, va.0, bytes).is_empty(),
+            ignored: |space: u8, va: GpuVa, bytes: u64| !ignored.ignored_within(space, va.0, bytes).is_empty(),
             relocations: &mut relocations,
             out: &mut out,
         };
-        let chain_a = chain(&mem_a.0, GpuVa(head_a));
-        let chain_b = chain(&mem_b.0, GpuVa(head_b));
+        let chain_a = read_chain(&mem_a.0, GpuVa(head_a));
+        let chain_b = read_chain(&mem_b.0, GpuVa(head_b));
         for n in 0..chain_a.jobs.len().max(chain_b.jobs.len()) {
             if n.is_multiple_of(64) {
                 progress.check()?;
@@ -170,7 +170,7 @@ impl<I: Fn(u8, GpuVa, u64) -> bool> Work<'_, '_, I> {
             let Some(header) = self.map.layout("job-header") else {
                 return;
             };
-            self.tell(n, header, (a.map(|j| j.va), b.map(|j| j.va)), (0, fields));
+            self.push_difference(n, header, (a.map(|j| j.va), b.map(|j| j.va)), (0, fields));
             return;
         };
         let (of_x, of_y) = (descriptors(x), descriptors(y));
@@ -181,7 +181,7 @@ impl<I: Fn(u8, GpuVa, u64) -> bool> Work<'_, '_, I> {
             let Some(layout) = self.map.layout(name) else { continue };
             match self.fields(layout, *at_a, *at_b) {
                 Some((_, fields)) if fields.is_empty() => self.out.same += 1,
-                Some(differ) => self.tell(n, layout, (Some(*at_a), Some(*at_b)), differ),
+                Some(differ) => self.push_difference(n, layout, (Some(*at_a), Some(*at_b)), differ),
                 None => self.out.unknown += 1,
             }
         }
@@ -191,7 +191,7 @@ impl<I: Fn(u8, GpuVa, u64) -> bool> Work<'_, '_, I> {
     /// them. `None`: not readable, or left out by rule.
     fn fields(&mut self, layout: &Layout, a: GpuVa, b: GpuVa) -> Option<Differ> {
         let bytes = layout.bits.div_ceil(8) as usize;
-        let (mut of_a, mut of_b) = ([0; LONGEST], [0; LONGEST]);
+        let (mut of_a, mut of_b) = ([0; MAX_DESCRIPTOR_BYTES], [0; MAX_DESCRIPTOR_BYTES]);
         let (x, y) = (of_a.get_mut(..bytes)?, of_b.get_mut(..bytes)?);
         let left_out = [(self.spaces.0, a), (self.spaces.1, b)]
             .iter()
@@ -217,7 +217,8 @@ impl<I: Fn(u8, GpuVa, u64) -> bool> Work<'_, '_, I> {
             let elsewhere = match of_a.field.kind {
                 FieldKind::Address { shift } => {
                     let whole = |value: u64| value.checked_shl(shift).unwrap_or(0);
-                    self.relocations.relocated(None, (whole(of_a.value), whole(of_b.value)))
+                    self.relocations
+                        .is_relocated(None, (whole(of_a.value), whole(of_b.value)))
                 }
                 _ => false,
             };
@@ -245,14 +246,20 @@ impl<I: Fn(u8, GpuVa, u64) -> bool> Work<'_, '_, I> {
         Some((first, out))
     }
 
-    fn tell(&mut self, n: usize, layout: &Layout, (a, b): (Option<GpuVa>, Option<GpuVa>), (first, fields): Differ) {
+    fn push_difference(
+        &mut self,
+        n: usize,
+        layout: &Layout,
+        (a, b): (Option<GpuVa>, Option<GpuVa>),
+        (first, fields): Differ,
+    ) {
         let count = match (a, b) {
             (Some(_), None) => &mut self.out.only_a,
             (None, Some(_)) => &mut self.out.only_b,
             _ => &mut self.out.changed,
         };
         *count += 1;
-        if self.out.list.len() < MOST {
+        if self.out.list.len() < MAX_LISTED_DIFFERENCES {
             self.out.list.push(DescriptorDifference {
                 job: self.job,
                 events: self.events,

@@ -108,13 +108,13 @@ impl ElementDiff {
 
 /// What an element is worth: as a number, and on the line of representable numbers.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Worth {
+pub struct NumericValue {
     /// As a number, which of an integer beyond 53 bits is the nearest one.
     pub value: f64,
     /// Whether it is a number that is finite.
-    pub finite: bool,
+    pub is_finite: bool,
     /// Its place among the representable numbers; both zeros of a float are 0. Of an integer it is the integer.
-    pub place: i128,
+    pub ordinal: i128,
 }
 
 /// The place of a float among the representable ones: sign and magnitude made one line.
@@ -128,16 +128,16 @@ fn place(magnitude: u64, negative: bool) -> i128 {
 
 /// What an element of these bits, the low ones, is worth.
 #[must_use]
-pub fn worth(element: ElementType, bits: u64) -> Worth {
-    let whole = |v: i128| Worth {
+pub fn numeric_value(element: ElementType, bits: u64) -> NumericValue {
+    let whole = |v: i128| NumericValue {
         value: v as f64,
-        finite: true,
-        place: v,
+        is_finite: true,
+        ordinal: v,
     };
-    let float = |value: f64, magnitude: u64, negative: bool| Worth {
+    let float = |value: f64, magnitude: u64, negative: bool| NumericValue {
         value,
-        finite: value.is_finite(),
-        place: place(magnitude, negative),
+        is_finite: value.is_finite(),
+        ordinal: place(magnitude, negative),
     };
     match element {
         ElementType::U8 | ElementType::U16 | ElementType::U32 | ElementType::U64 => whole(i128::from(bits)),
@@ -220,16 +220,16 @@ impl Comparer {
     }
 
     /// Elements that are known to be the same.
-    pub fn same(&mut self, elements: u64) {
+    pub fn add_equal(&mut self, elements: u64) {
         self.out.compared += elements;
         self.out.equal += elements;
     }
 
     /// The whole elements of two pieces of the same length, of which the first is element number `index`.
-    pub fn take(&mut self, index: u64, a: &[u8], b: &[u8]) {
+    pub fn add_pair(&mut self, index: u64, a: &[u8], b: &[u8]) {
         let size = self.element.bytes();
         if a == b {
-            self.same((a.len() / size) as u64);
+            self.add_equal((a.len() / size) as u64);
             return;
         }
         let word = |bytes: &[u8]| {
@@ -255,8 +255,8 @@ impl Comparer {
 
     /// A pair with other bits.
     fn pair(&mut self, pair: ElementPair) {
-        let (x, y) = (worth(self.element, pair.a), worth(self.element, pair.b));
-        let within = if x.finite && y.finite {
+        let (x, y) = (numeric_value(self.element, pair.a), numeric_value(self.element, pair.b));
+        let within = if x.is_finite && y.is_finite {
             self.measure(pair.index, x, y)
         } else {
             self.errors.not_finite += 1;
@@ -272,11 +272,11 @@ impl Comparer {
     }
 
     /// Measures two finite elements; whether they are within the tolerance.
-    fn measure(&mut self, index: u64, x: Worth, y: Worth) -> bool {
+    fn measure(&mut self, index: u64, x: NumericValue, y: NumericValue) -> bool {
         let absolute = (x.value - y.value).abs();
         let scale = x.value.abs().max(y.value.abs());
         let relative = if scale > 0.0 { (absolute / scale).min(2.0) } else { 0.0 };
-        let ulp = u64::try_from((x.place - y.place).unsigned_abs()).unwrap_or(u64::MAX);
+        let ulp = u64::try_from((x.ordinal - y.ordinal).unsigned_abs()).unwrap_or(u64::MAX);
         let e = &mut self.errors;
         e.pairs += 1;
         if absolute > e.max_absolute {
@@ -323,7 +323,7 @@ mod tests {
     fn compared(element: ElementType, tolerance: Tolerance, a: &str, b: &str) -> ElementDiff {
         let bytes = |t: &str| parse_elements(element, t).unwrap();
         let mut c = Comparer::new(element, tolerance);
-        c.take(0, &bytes(a), &bytes(b));
+        c.add_pair(0, &bytes(a), &bytes(b));
         c.finish()
     }
 

@@ -1,17 +1,17 @@
 //! Events aligned job by job: what is equal, changed, moved, or on one side alone; and the registers that differ.
 
 use super::align::{Common, Step};
-use super::aligned::{Aligned, Become, Block, Course};
 use super::anchors::align_long;
-use super::calls::{self, CallDiff, Judge};
-use super::moved::{self, Moved};
+use super::calls::{self, CallComparer, CallDiff};
+use super::event_alignment::{Block, ChangeKind, EventAlignment, JobInterval};
+use super::moved_events::{self, MovedEvents};
 use super::relocation::Relocations;
 use super::rules::Rules;
-use super::stream::{self, Item, Key, Names, Rule, Side, Stream};
-use super::{EventDiff, EventDifference, JobPair, MOST, OneSided, RegisterDiff};
+use super::stream::{self, Item, Key, Rule, Side, SpaceNumbers, Stream};
+use super::{EventDiff, EventDifference, JobPair, MAX_LISTED_DIFFERENCES, OneSided, RegisterDiff};
 use crate::progress::{Cancelled, Progress};
 use crate::recording::{Access, EventKind, Recording};
-use crate::registers::{RegisterMap, Role, place_name};
+use crate::registers::{RegisterMap, Role, format_location};
 use std::collections::BTreeMap;
 use std::ops::Range;
 
@@ -22,7 +22,7 @@ pub(super) struct Compared {
     pub calls: CallDiff,
     /// Number of jobs on each side.
     pub jobs: (u64, u64),
-    pub aligned: Aligned,
+    pub aligned: EventAlignment,
 }
 
 impl Compared {
@@ -42,27 +42,35 @@ impl Compared {
 pub(super) fn diff(a: &Recording, b: &Recording, rules: &Rules, progress: &Progress) -> Result<Compared, Cancelled> {
     let map_of = |r: &Recording| RegisterMap::for_recording(r);
     let map = map_of(a).or_else(|| map_of(b));
-    let (names_a, names_b) = Names::of(a, b);
-    let (seen_a, seen_b) = (stream::seen(a), stream::seen(b));
+    let (names_a, names_b) = SpaceNumbers::from_recordings(a, b);
+    let (seen_a, seen_b) = (stream::count_recorder_dependent(a), stream::count_recorder_dependent(b));
     let mut both = [false; 3];
     let mut one_sided = Vec::new();
-    for (((kind, x), y), both) in stream::SEEN_BY_SOME.into_iter().zip(seen_a).zip(seen_b).zip(&mut both) {
+    for (((kind, x), y), both) in stream::RECORDER_DEPENDENT_KINDS
+        .into_iter()
+        .zip(seen_a)
+        .zip(seen_b)
+        .zip(&mut both)
+    {
         *both = x > 0 && y > 0;
         if !*both && x + y > 0 && rules.compares(kind) {
             one_sided.push(OneSided { kind, a: x, b: y });
         }
     }
-    let known = calls::known(a, b, progress)?;
+    let known = calls::index_calls(a, b, progress)?;
     let (known_a, known_b) = (known.as_ref().map(|k| &k.0), known.as_ref().map(|k| &k.1));
     let (foreign_a, foreign_b) = (stream::foreign_spaces(a, b), stream::foreign_spaces(b, a));
     let foreign = (stream::accesses_to(a, &foreign_a), stream::accesses_to(b, &foreign_b));
     let not_played = (
-        known_a.map_or(0, |k| stream::not_played(a, k)),
-        known_b.map_or(0, |k| stream::not_played(b, k)),
+        known_a.map_or(0, |k| stream::count_not_played(a, k)),
+        known_b.map_or(0, |k| stream::count_not_played(b, k)),
     );
     let side_a = Side::new(a, map, names_a, both, rules, known_a).without_spaces(foreign_a);
     let side_b = Side::new(b, map, names_b, both, rules, known_b).without_spaces(foreign_b);
-    let (of_a, of_b) = rayon::join(|| stream::read(&side_a, progress), || stream::read(&side_b, progress));
+    let (of_a, of_b) = rayon::join(
+        || stream::read_stream(&side_a, progress),
+        || stream::read_stream(&side_b, progress),
+    );
     let (of_a, of_b) = (of_a?, of_b?);
     // Where several alignments are as good, which one is found depends on which side is first. It is always the same
     // one that is, so that the answer does not depend on the order in which the recordings are given.
@@ -150,7 +158,7 @@ fn compare(
     let paired = pairs(&a.1, &b.1, progress)?;
     progress.set_total(paired.len() as u64);
     let mut work = Work {
-        relocations: Relocations::of(a.0.recording, b.0.recording),
+        relocations: Relocations::from_recordings(a.0.recording, b.0.recording),
         a,
         b,
         blocks: Vec::new(),
@@ -169,7 +177,7 @@ fn compare(
         let course = |s: &Stream, i: Option<usize>| Some(s.courses.get(i?)?.begin..s.end(i?));
         // The first course is what comes before any job.
         let head = |s: &Stream, i: Option<usize>| Some(s.courses.get(i.filter(|i| *i > 0)?)?.head.1);
-        courses.push(Course {
+        courses.push(JobInterval {
             job,
             a: course(&work.a.1, i),
             b: course(&work.b.1, j),
@@ -179,7 +187,7 @@ fn compare(
     }
     let calls = work.judge_calls(rules, progress)?;
     let moved = work.find_moved();
-    let registers = work.tell(&moved, progress)?;
+    let registers = work.build_register_diffs(&moved, progress)?;
     let Work { a, b, blocks, .. } = work;
     let mut events = work.counts;
     events.folded = (a.1.folded, b.1.folded);
@@ -189,7 +197,7 @@ fn compare(
         registers,
         calls,
         jobs: (a.1.courses.len() as u64 - 1, b.1.courses.len() as u64 - 1),
-        aligned: Aligned {
+        aligned: EventAlignment {
             courses,
             events_a: a.1.events,
             events_b: b.1.events,
@@ -200,7 +208,7 @@ fn compare(
 
 /// What events in a gap are aligned by.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum By {
+enum AlignBy {
     /// What they are and their value, without what they carry.
     Value,
     /// What they are.
@@ -223,15 +231,20 @@ struct Work<'s, 'r> {
 type Registers = BTreeMap<u32, RegisterDiff>;
 
 impl Work<'_, '_> {
-    fn push(&mut self, what: Become, a: usize, b: usize, len: usize) {
+    fn push(&mut self, what: ChangeKind, a: usize, b: usize, len: usize) {
         if len == 0 {
             return;
         }
         let (a, b, len) = (a as u32, b as u32, len as u32);
-        let block = Block { what, a, b, len };
+        let block = Block {
+            change: what,
+            a,
+            b,
+            len,
+        };
         let own = self.jobs.last().map_or(0, |j| j.0);
         let fresh = self.blocks.len() <= own;
-        match self.blocks.last_mut().filter(|last| !fresh && last.what == what) {
+        match self.blocks.last_mut().filter(|last| !fresh && last.change == what) {
             Some(last) if (last.a + last.len_a(), last.b + last.len_b()) == (a, b) => last.len += len,
             _ => self.blocks.push(block),
         }
@@ -265,9 +278,13 @@ impl Work<'_, '_> {
         let (mut from_a, mut from_b) = (of_a.start, of_b.start);
         for c in found.common.into_iter().chain([end]) {
             let (to_a, to_b) = (of_a.start + c.a, of_b.start + c.b);
-            let by = if self.a.0.calls.is_some() { By::Value } else { By::Key };
+            let by = if self.a.0.calls.is_some() {
+                AlignBy::Value
+            } else {
+                AlignBy::Key
+            };
             cut_short |= self.gap(from_a..to_a, from_b..to_b, by, progress)?;
-            self.push(Become::Equal, to_a, to_b, c.len);
+            self.push(ChangeKind::Equal, to_a, to_b, c.len);
             (from_a, from_b) = (to_a + c.len, to_b + c.len);
         }
         if cut_short {
@@ -277,19 +294,25 @@ impl Work<'_, '_> {
     }
 
     /// What lies between two equal runs: the same accesses with other values, and what one side has alone.
-    fn gap(&mut self, of_a: Range<usize>, of_b: Range<usize>, by: By, progress: &Progress) -> Result<bool, Cancelled> {
+    fn gap(
+        &mut self,
+        of_a: Range<usize>,
+        of_b: Range<usize>,
+        by: AlignBy,
+        progress: &Progress,
+    ) -> Result<bool, Cancelled> {
         if of_a.is_empty() || of_b.is_empty() {
-            self.push(Become::Deleted, of_a.start, of_b.start, of_a.len());
-            self.push(Become::Inserted, of_a.end, of_b.start, of_b.len());
+            self.push(ChangeKind::Deleted, of_a.start, of_b.start, of_a.len());
+            self.push(ChangeKind::Inserted, of_a.end, of_b.start, of_b.len());
             return Ok(false);
         }
         // Calls first by what they are apart from what they carry, then by their kind alone.
-        let calls = by == By::Value;
+        let calls = by == AlignBy::Value;
         let keys = |(side, stream): &(&Side<'_>, Stream), range: &Range<usize>| -> Vec<u64> {
             let of = |t: usize| stream.event(t).and_then(|e| side.item(e));
             let digest = |i: Item| match by {
-                By::Value => stream::item_token(i),
-                By::Key => stream::key_token(i.key),
+                AlignBy::Value => stream::item_token(i),
+                AlignBy::Key => stream::key_token(i.key),
             };
             range.clone().map(|t| of(t).map_or(0, digest)).collect()
         };
@@ -305,18 +328,18 @@ impl Work<'_, '_> {
         for c in found.common.into_iter().chain([end]) {
             let (to_a, to_b) = (of_a.start + c.a, of_b.start + c.b);
             if calls {
-                cut_short |= self.gap(from_a..to_a, from_b..to_b, By::Key, progress)?;
+                cut_short |= self.gap(from_a..to_a, from_b..to_b, AlignBy::Key, progress)?;
             } else {
-                self.push(Become::Deleted, from_a, from_b, to_a - from_a);
-                self.push(Become::Inserted, to_a, from_b, to_b - from_b);
+                self.push(ChangeKind::Deleted, from_a, from_b, to_a - from_a);
+                self.push(ChangeKind::Inserted, to_a, from_b, to_b - from_b);
             }
             for n in 0..c.len {
                 // Aligned by what they access, two may turn out to be equal all the same.
                 let (i, j) = (to_a + n, to_b + n);
                 let alike = self.a.1.tokens.get(i) == self.b.1.tokens.get(j)
                     || self.items(i, j).is_some_and(|(x, y)| x.value == y.value);
-                let equal = alike || self.relocated(i, j);
-                self.push(if equal { Become::Equal } else { Become::Changed }, i, j, 1);
+                let equal = alike || self.is_relocated(i, j);
+                self.push(if equal { ChangeKind::Equal } else { ChangeKind::Changed }, i, j, 1);
             }
             (from_a, from_b) = (to_a + c.len, to_b + c.len);
         }
@@ -329,19 +352,19 @@ impl Work<'_, '_> {
     }
 
     /// Whether two accesses of an address register differ only by where things were put.
-    fn relocated(&mut self, i: usize, j: usize) -> bool {
+    fn is_relocated(&mut self, i: usize, j: usize) -> bool {
         let Some((x, y)) = self.items(i, j) else {
             return false;
         };
         if x.key.kind == EventKind::Submit {
-            return self.relocations.relocated(None, (x.value, y.value));
+            return self.relocations.is_relocated(None, (x.value, y.value));
         }
         let access = |(side, stream): &(&Side<'_>, Stream), t: usize| side.recording.events.access(stream.event(t)?);
         let found = access(&self.a, i).and_then(|access| {
             let part = self.a.0.part(&access)?;
-            (self.a.0.rule(&access) == Rule::Address && part.whole()).then_some(part.register.pair)
+            (self.a.0.rule(&access) == Rule::Address && part.is_whole()).then_some(part.register.pair)
         });
-        found.is_some_and(|half| self.relocations.relocated(half, (x.value, y.value)))
+        found.is_some_and(|half| self.relocations.is_relocated(half, (x.value, y.value)))
     }
 
     /// Holds calls that go together against each other: those that are the same but for what they carry were changed.
@@ -349,8 +372,8 @@ impl Work<'_, '_> {
         let (Some(of_a), Some(of_b)) = (self.a.0.calls, self.b.0.calls) else {
             return Ok(CallDiff::default());
         };
-        let mut judge = Judge::new((self.a.0.recording, of_a), (self.b.0.recording, of_b), rules);
-        let both = |b: &&Block| matches!(b.what, Become::Equal | Become::Changed);
+        let mut judge = CallComparer::new((self.a.0.recording, of_a), (self.b.0.recording, of_b), rules);
+        let both = |b: &&Block| matches!(b.change, ChangeKind::Equal | ChangeKind::Changed);
         let pairs = |b: &Block| {
             let (a, b, len) = (b.a as usize, b.b as usize, b.len as usize);
             (0..len).map(move |n| (a + n, b + n))
@@ -362,11 +385,11 @@ impl Work<'_, '_> {
             for (i, j) in pairs(block) {
                 progress.advance(1)?;
                 if let (Some(x), Some(y)) = (event(&self.a.1, i), event(&self.b.1, j)) {
-                    judge.meet(x, y);
+                    judge.match_calls(x, y);
                 }
             }
         }
-        judge.all_met();
+        judge.pair_buffers();
         let old = std::mem::take(&mut self.blocks);
         let mut jobs = std::mem::take(&mut self.jobs).into_iter().peekable();
         for (n, block) in old.into_iter().enumerate() {
@@ -384,7 +407,7 @@ impl Work<'_, '_> {
                     (Some(x), Some(y)) => judge.differs(x, y, alike, progress)?,
                     _ => false,
                 };
-                let what = if differs { Become::Changed } else { block.what };
+                let what = if differs { ChangeKind::Changed } else { block.change };
                 self.push(what, i, j, 1);
             }
         }
@@ -395,13 +418,16 @@ impl Work<'_, '_> {
     }
 
     /// Finds what was moved, and cuts it out of what either side has alone.
-    fn find_moved(&mut self) -> Vec<Moved> {
-        let alone = |what: Become, of: fn(&Block) -> u32| -> Vec<Range<usize>> {
-            let blocks = self.blocks.iter().filter(|b| b.what == what);
+    fn find_moved(&mut self) -> Vec<MovedEvents> {
+        let alone = |what: ChangeKind, of: fn(&Block) -> u32| -> Vec<Range<usize>> {
+            let blocks = self.blocks.iter().filter(|b| b.change == what);
             blocks.map(|b| of(b) as usize..(of(b) + b.len) as usize).collect()
         };
-        let (alone_a, alone_b) = (alone(Become::Deleted, |b| b.a), alone(Become::Inserted, |b| b.b));
-        let mut found = moved::moved(&self.a.1.tokens, &self.b.1.tokens, &alone_a, &alone_b);
+        let (alone_a, alone_b) = (
+            alone(ChangeKind::Deleted, |b| b.a),
+            alone(ChangeKind::Inserted, |b| b.b),
+        );
+        let mut found = moved_events::find_moved(&self.a.1.tokens, &self.b.1.tokens, &alone_a, &alone_b);
         found.sort_unstable();
         if found.is_empty() {
             return found;
@@ -416,26 +442,26 @@ impl Work<'_, '_> {
                 self.jobs.push((self.blocks.len(), job));
             }
             // Pieces of a block: what was moved, and what is left between.
-            let (own, moves, to) = match b.what {
-                Become::Deleted => (b.a as usize, &mut of_a, Become::MovedFrom),
-                Become::Inserted => (b.b as usize, &mut of_b, Become::MovedTo),
+            let (own, moves, to) = match b.change {
+                ChangeKind::Deleted => (b.a as usize, &mut of_a, ChangeKind::MovedFrom),
+                ChangeKind::Inserted => (b.b as usize, &mut of_b, ChangeKind::MovedTo),
                 _ => {
                     self.blocks.push(b);
                     continue;
                 }
             };
-            let place = |m: &Moved| if to == Become::MovedFrom { m.a } else { m.b };
+            let place = |m: &MovedEvents| if to == ChangeKind::MovedFrom { m.a } else { m.b };
             let end = own + b.len as usize;
             let mut at = own;
-            let cut = |blocks: &mut Vec<Block>, what: Become, from: usize, len: usize| {
+            let cut = |blocks: &mut Vec<Block>, what: ChangeKind, from: usize, len: usize| {
                 let by = (from - own) as u32;
                 let (a, b_at) = match to {
-                    Become::MovedFrom => (b.a + by, b.b),
+                    ChangeKind::MovedFrom => (b.a + by, b.b),
                     _ => (b.a, b.b + by),
                 };
                 if len > 0 {
                     blocks.push(Block {
-                        what,
+                        change: what,
                         a,
                         b: b_at,
                         len: len as u32,
@@ -443,11 +469,11 @@ impl Work<'_, '_> {
                 }
             };
             while let Some(m) = moves.next_if(|m| place(m) < end) {
-                cut(&mut self.blocks, b.what, at, place(m) - at);
+                cut(&mut self.blocks, b.change, at, place(m) - at);
                 cut(&mut self.blocks, to, place(m), m.len);
                 at = place(m) + m.len;
             }
-            cut(&mut self.blocks, b.what, at, end - at);
+            cut(&mut self.blocks, b.change, at, end - at);
         }
         for (_, job) in jobs {
             self.jobs.push((self.blocks.len(), job));
@@ -456,7 +482,11 @@ impl Work<'_, '_> {
     }
 
     /// Counts and lists what was found, and the registers that differ.
-    fn tell(&mut self, moves: &[Moved], progress: &Progress) -> Result<Vec<RegisterDiff>, Cancelled> {
+    fn build_register_diffs(
+        &mut self,
+        moves: &[MovedEvents],
+        progress: &Progress,
+    ) -> Result<Vec<RegisterDiff>, Cancelled> {
         let mut registers = Registers::new();
         let mut jobs = self.jobs.clone().into_iter().peekable();
         let mut job = JobPair::default();
@@ -468,18 +498,18 @@ impl Work<'_, '_> {
                 break;
             };
             progress.check()?;
-            match block.what {
-                Become::Equal => self.count_equal(&block),
-                Become::Changed => {
+            match block.change {
+                ChangeKind::Equal => self.count_equal(&block),
+                ChangeKind::Changed => {
                     self.counts.changed += u64::from(block.len);
                     for k in 0..block.len as usize {
                         let (i, j) = (block.a as usize + k, block.b as usize + k);
                         self.note_register(&mut registers, Some(i), Some(j));
-                        self.list(job, Become::Changed, Some(i), Some(j), 1);
+                        self.list(job, ChangeKind::Changed, Some(i), Some(j), 1);
                     }
                 }
-                Become::Deleted | Become::Inserted => {
-                    let of_a = block.what == Become::Deleted;
+                ChangeKind::Deleted | ChangeKind::Inserted => {
+                    let of_a = block.change == ChangeKind::Deleted;
                     let count = if of_a {
                         &mut self.counts.deleted
                     } else {
@@ -491,16 +521,22 @@ impl Work<'_, '_> {
                         self.note_register(&mut registers, side(k, of_a, block.a), side(k, !of_a, block.b));
                     }
                     let (i, j) = (side(0, of_a, block.a), side(0, !of_a, block.b));
-                    self.list(job, block.what, i, j, u64::from(block.len));
+                    self.list(job, block.change, i, j, u64::from(block.len));
                 }
-                Become::MovedFrom => {
+                ChangeKind::MovedFrom => {
                     self.counts.moved += u64::from(block.len);
                     let there = moves.binary_search_by_key(&(block.a as usize), |m| m.a).ok();
                     let to = there.and_then(|n| moves.get(n)).map(|m| m.b);
-                    self.list(job, Become::MovedFrom, Some(block.a as usize), to, u64::from(block.len));
+                    self.list(
+                        job,
+                        ChangeKind::MovedFrom,
+                        Some(block.a as usize),
+                        to,
+                        u64::from(block.len),
+                    );
                 }
                 // Told where it came from.
-                Become::MovedTo => {}
+                ChangeKind::MovedTo => {}
             }
         }
         Ok(registers.into_values().collect())
@@ -510,7 +546,7 @@ impl Work<'_, '_> {
         for k in 0..block.len {
             let (i, j) = ((block.a + k) as usize, (block.b + k) as usize);
             let (x, y) = (self.a.1.tokens.get(i), self.b.1.tokens.get(j));
-            if x == y && x.is_some_and(|t| stream::whole(*t)) {
+            if x == y && x.is_some_and(|t| stream::is_whole(*t)) {
                 self.counts.equal += 1;
                 continue;
             }
@@ -531,8 +567,8 @@ impl Work<'_, '_> {
         part.is_some_and(|p| p.register.replay.role == Some(Role::Root))
     }
 
-    fn list(&mut self, job: JobPair, what: Become, i: Option<usize>, j: Option<usize>, events: u64) {
-        if self.counts.list.len() >= MOST {
+    fn list(&mut self, job: JobPair, what: ChangeKind, i: Option<usize>, j: Option<usize>, events: u64) {
+        if self.counts.list.len() >= MAX_LISTED_DIFFERENCES {
             return;
         }
         let found = |(side, stream): &(&Side<'_>, Stream), t: Option<usize>| {
@@ -597,7 +633,7 @@ impl Work<'_, '_> {
             RegisterDiff {
                 name: known.map_or_else(
                     || {
-                        place_name(
+                        format_location(
                             if x.is_some() { self.a.0 } else { self.b.0 }.recording,
                             one.space,
                             offset,

@@ -3,10 +3,10 @@
 //! A recorder tells a page's bytes that changed, so one write may be cut into other pieces on either side: it is the
 //! bytes that are compared, not the rows.
 
-use super::aligned::Course;
-use super::recorded_ranges::{RecordedAddresses, same_word, word};
+use super::event_alignment::JobInterval;
+use super::recorded_ranges::{RecordedAddresses, is_same_word, word};
 use super::rules::Rules;
-use super::{HostWriteDiff, HostWriteDifference, JobPair, MOST, spaces};
+use super::{HostWriteDiff, HostWriteDifference, JobPair, MAX_LISTED_DIFFERENCES, spaces};
 use crate::PAGE_SIZE;
 use crate::mmu;
 use crate::progress::{Cancelled, Progress};
@@ -15,20 +15,20 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 /// Bytes of a difference that are told, the first ones.
-pub(super) const SHOWN: usize = 16;
+pub(super) const MAX_SHOWN_BYTES: usize = 16;
 
 /// The page that a frame is at: the number of its address space, and its address there.
-type At = (u8, u64);
+type PageLocation = (u8, u64);
 
 /// Where frames are mapped at the end, and the other way.
-struct Places {
+struct FrameLocations {
     /// By first frame: frames, and where the first is.
-    mapped: BTreeMap<u64, (u64, At)>,
+    mapped: BTreeMap<u64, (u64, PageLocation)>,
     physical: bool,
     addresses: RecordedAddresses,
 }
 
-impl Places {
+impl FrameLocations {
     /// `spaces`: indices into the recording's list with their numbers.
     fn of(r: &Recording, spaces: impl Iterator<Item = (u8, usize)>, physical: bool) -> Self {
         let mut mapped = BTreeMap::new();
@@ -52,9 +52,9 @@ impl Places {
         }
     }
 
-    fn at(&self, frame: u64) -> Option<At> {
+    fn at(&self, frame: u64) -> Option<PageLocation> {
         if self.physical {
-            return Some((0, self.addresses.recorded(frame << 12)));
+            return Some((0, self.addresses.to_recorded(frame << 12)));
         }
         let (first, (pages, (number, va))) = self.mapped.range(..=frame).next_back()?;
         let by = frame.checked_sub(*first).filter(|by| by < pages)?;
@@ -62,16 +62,16 @@ impl Places {
     }
 
     /// The other way: every page by where it is.
-    fn frames(&self) -> BTreeMap<At, (u64, u64)> {
+    fn frames(&self) -> BTreeMap<PageLocation, (u64, u64)> {
         let turned = self.mapped.iter().map(|(frame, (pages, at))| (*at, (*pages, *frame)));
         turned.collect()
     }
 }
 
 /// The frame that is at a page.
-fn frame_at(frames: &BTreeMap<At, (u64, u64)>, places: &Places, at: At) -> Option<u64> {
+fn frame_at(frames: &BTreeMap<PageLocation, (u64, u64)>, places: &FrameLocations, at: PageLocation) -> Option<u64> {
     if places.physical {
-        return Some(places.addresses.own(at.1) >> 12);
+        return Some(places.addresses.to_local(at.1) >> 12);
     }
     let ((number, va), (pages, frame)) = frames.range(..=at).next_back()?;
     let by = at.1.checked_sub(*va)? >> 12;
@@ -79,13 +79,13 @@ fn frame_at(frames: &BTreeMap<At, (u64, u64)>, places: &Places, at: At) -> Optio
 }
 
 /// What the CPU wrote to a page in the course of one job.
-struct Written {
+struct PageWrites {
     bytes: Box<Page>,
     /// By byte: the event that wrote it last, from 1; 0: none did.
     by: Box<[u32; PAGE_SIZE]>,
 }
 
-impl Written {
+impl PageWrites {
     fn new() -> Self {
         Self {
             bytes: Box::new([0; PAGE_SIZE]),
@@ -118,8 +118,8 @@ impl Written {
 /// One side of the comparison.
 struct Side<'a> {
     recording: &'a Recording,
-    places: Places,
-    frames: BTreeMap<At, (u64, u64)>,
+    places: FrameLocations,
+    frames: BTreeMap<PageLocation, (u64, u64)>,
     /// Frames that hold page tables at some time.
     tables: Vec<Range<u64>>,
     /// Host writes by event.
@@ -128,14 +128,14 @@ struct Side<'a> {
 
 /// What a side wrote in the course of a job.
 #[derive(Default)]
-struct Wrote {
-    pages: BTreeMap<At, Written>,
+struct JobWrites {
+    pages: BTreeMap<PageLocation, PageWrites>,
     /// Bytes of page tables and of pages that nothing maps in the end.
     elsewhere: u64,
 }
 
 impl<'a> Side<'a> {
-    fn new(recording: &'a Recording, places: Places, progress: &Progress) -> Result<Self, Cancelled> {
+    fn new(recording: &'a Recording, places: FrameLocations, progress: &Progress) -> Result<Self, Cancelled> {
         let mut tables: Vec<Range<u64>> = Vec::new();
         for s in recording.memory.snapshots.iter() {
             let of_tables = s.runs.iter().filter(|r| r.role == FrameRole::Table);
@@ -160,11 +160,11 @@ impl<'a> Side<'a> {
         self.tables.iter().take(n).rev().take(8).any(|r| r.contains(&frame))
     }
 
-    fn wrote(&self, course: Option<&Range<u64>>) -> Wrote {
-        let mut out = Wrote::default();
+    fn collect_writes(&self, course: Option<&Range<u64>>) -> JobWrites {
+        let mut out = JobWrites::default();
         let Some(course) = course else { return out };
         let from = self.events.partition_point(|e| *e < course.start);
-        let mut pages: BTreeMap<At, Written> = BTreeMap::new();
+        let mut pages: BTreeMap<PageLocation, PageWrites> = BTreeMap::new();
         for event in self.events.iter().skip(from).take_while(|e| **e < course.end) {
             let found = usize::try_from(*event).ok();
             let Some(row) = found.and_then(|e| self.recording.events.host_write(e)) else {
@@ -175,7 +175,7 @@ impl<'a> Side<'a> {
             match (at, image) {
                 (Some(at), Some(image)) => {
                     let event = u32::try_from(*event).unwrap_or(u32::MAX - 1);
-                    pages.entry(at).or_insert_with(Written::new).take(&row, image, event);
+                    pages.entry(at).or_insert_with(PageWrites::new).take(&row, image, event);
                 }
                 _ => out.elsewhere += u64::from(row.bytes),
             }
@@ -185,11 +185,11 @@ impl<'a> Side<'a> {
     }
 
     /// Memory behind the course of a job.
-    fn behind(&self, course: Option<&Range<u64>>) -> MemoryView<'a> {
+    fn memory_after(&self, course: Option<&Range<u64>>) -> MemoryView<'a> {
         self.recording.memory.at(course.map_or(u64::MAX, |c| c.end))
     }
 
-    fn page(&self, view: &MemoryView<'a>, at: At) -> Option<&'a Page> {
+    fn page(&self, view: &MemoryView<'a>, at: PageLocation) -> Option<&'a Page> {
         view.frame(frame_at(&self.frames, &self.places, at)?)
     }
 }
@@ -209,7 +209,7 @@ enum Byte {
 pub(super) fn diff(
     a: &Recording,
     b: &Recording,
-    courses: &[Course],
+    courses: &[JobInterval],
     rules: &Rules,
     progress: &Progress,
 ) -> Result<HostWriteDiff, Cancelled> {
@@ -222,24 +222,26 @@ pub(super) fn diff(
     if none || !rules.compares(EventKind::HostWrite) {
         return Ok(out);
     }
-    let ignored = rules.not_by_byte(a).joined(rules.not_by_byte(b));
+    let ignored = rules
+        .memory_compared_by_element(a)
+        .merge(rules.memory_compared_by_element(b));
     let pairs = spaces::pairs(a, b);
     let of_a = pairs.iter().filter_map(|p| Some((p.number, p.a?)));
     let of_b = pairs.iter().filter_map(|p| Some((p.number, p.b?)));
-    let one = Side::new(a, Places::of(a, of_a, physical), progress)?;
-    let two = Side::new(b, Places::of(b, of_b, physical), progress)?;
+    let one = Side::new(a, FrameLocations::of(a, of_a, physical), progress)?;
+    let two = Side::new(b, FrameLocations::of(b, of_b, physical), progress)?;
     for c in courses {
         progress.check()?;
-        let (x, y) = (one.wrote(c.a.as_ref()), two.wrote(c.b.as_ref()));
+        let (x, y) = (one.collect_writes(c.a.as_ref()), two.collect_writes(c.b.as_ref()));
         out.uncompared += x.elsewhere + y.elsewhere;
-        let (view_a, view_b) = (one.behind(c.a.as_ref()), two.behind(c.b.as_ref()));
-        let mut all: Vec<At> = x.pages.keys().chain(y.pages.keys()).copied().collect();
+        let (view_a, view_b) = (one.memory_after(c.a.as_ref()), two.memory_after(c.b.as_ref()));
+        let mut all: Vec<PageLocation> = x.pages.keys().chain(y.pages.keys()).copied().collect();
         all.sort_unstable();
         all.dedup();
         for at in all {
             let (p, q) = (x.pages.get(&at), y.pages.get(&at));
             let had = (one.page(&view_a, at), two.page(&view_b, at));
-            let left_out = ignored.within(at.0, at.1, PAGE_SIZE as u64);
+            let left_out = ignored.ignored_within(at.0, at.1, PAGE_SIZE as u64);
             let moved = moved_words((&one.places.addresses, &two.places.addresses), (p, q), had);
             page(
                 &mut out,
@@ -257,7 +259,7 @@ pub(super) fn diff(
 /// Indices of the words of a page that are the same address of the recorded machine on both sides, rising.
 fn moved_words(
     both: (&RecordedAddresses, &RecordedAddresses),
-    (a, b): (Option<&Written>, Option<&Written>),
+    (a, b): (Option<&PageWrites>, Option<&PageWrites>),
     had: (Option<&Page>, Option<&Page>),
 ) -> Vec<usize> {
     let moved = |n: &usize| {
@@ -267,7 +269,7 @@ fn moved_words(
             x.or_else(|| word(had.0.filter(|_| y.is_some())?, *n)),
             y.or_else(|| word(had.1.filter(|_| x.is_some())?, *n)),
         );
-        x.zip(y).is_some_and(|(x, y)| same_word(both, x, y))
+        x.zip(y).is_some_and(|(x, y)| is_same_word(both, x, y))
     };
     match both.0.is_empty() && both.1.is_empty() {
         true => Vec::new(),
@@ -275,15 +277,14 @@ fn moved_words(
     }
 }
 
-/// Compares what both sides wrote to a page. `left_out`: offsets of bytes that are not compared; `moved`: indices of words
-/// that differ by where things lie alone; `had`: the page as it
-/// stands behind the course of the job.
+/// Compares what both sides wrote to a page. `left_out`: offsets of bytes that are not compared; `moved`: indices of
+/// words that differ by where things lie alone; `had`: the page as it stands behind the course of the job.
 fn page(
     out: &mut HostWriteDiff,
     job: JobPair,
-    at: At,
+    at: PageLocation,
     (left_out, moved): (&[Range<u64>], &[usize]),
-    (a, b): (Option<&Written>, Option<&Written>),
+    (a, b): (Option<&PageWrites>, Option<&PageWrites>),
     had: (Option<&Page>, Option<&Page>),
 ) {
     let holds = |page: Option<&Page>, n: usize, byte: u8| page.and_then(|p| p.get(n)) == Some(&byte);
@@ -329,8 +330,8 @@ fn page(
         };
         if let Some((kind, d)) = open.take() {
             if kind == what {
-                open = Some((kind, longer(d, x, y)));
-            } else if out.list.len() < MOST {
+                open = Some((kind, extend_difference(d, x, y)));
+            } else if out.list.len() < MAX_LISTED_DIFFERENCES {
                 out.list.push(d);
             }
         }
@@ -345,16 +346,16 @@ fn page(
                 bytes_a: Vec::new(),
                 bytes_b: Vec::new(),
             };
-            open = Some((what, longer(d, x, y)));
+            open = Some((what, extend_difference(d, x, y)));
         }
     }
 }
 
 /// The difference with one more byte.
-fn longer(mut d: HostWriteDifference, x: Option<(u8, u32)>, y: Option<(u8, u32)>) -> HostWriteDifference {
+fn extend_difference(mut d: HostWriteDifference, x: Option<(u8, u32)>, y: Option<(u8, u32)>) -> HostWriteDifference {
     d.bytes += 1;
     for (list, byte) in [(&mut d.bytes_a, x), (&mut d.bytes_b, y)] {
-        if list.len() < SHOWN {
+        if list.len() < MAX_SHOWN_BYTES {
             list.extend(byte.map(|b| b.0));
         }
     }

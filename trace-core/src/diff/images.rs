@@ -1,10 +1,10 @@
 //! Two raw images compared: files of bytes without digests, read side by side at the speed of memory.
 //!
-//! The files are read and not mapped: a piece of each lies in the cache while it is compared, so that only reading goes to
-//! memory, and a file that shrinks meanwhile is an error and no signal.
+//! The files are read and not mapped: a piece of each lies in the cache while it is compared, so that only reading goes
+//! to memory, and a file that shrinks meanwhile is an error and no signal.
 
-use super::MOST;
-use super::buffers::differing;
+use super::MAX_LISTED_DIFFERENCES;
+use super::buffers::count_differing;
 use super::elements::{Comparer, ElementDiff, Tolerance};
 use super::rules::{Rule, Rules};
 use crate::PAGE_SIZE;
@@ -69,7 +69,7 @@ pub struct ImageDiff {
     pub bytes_differ: u64,
     /// How many ranges of bytes that differ there are.
     pub ranges_in_all: u64,
-    /// The first of them, at most [`MOST`].
+    /// The first of them, at most [`MAX_LISTED_DIFFERENCES`].
     pub ranges: Vec<ImageRange>,
     /// Elements, those within the tolerance told apart.
     pub elements: ElementDiff,
@@ -84,7 +84,7 @@ impl ImageDiff {
 }
 
 /// What was found in a stretch of both images, to be joined in order.
-struct Found {
+struct ImageComparison {
     pages_differ: u64,
     bytes_differ: u64,
     ranges_in_all: u64,
@@ -94,7 +94,7 @@ struct Found {
     elements: Comparer,
 }
 
-impl Found {
+impl ImageComparison {
     fn new(element: ElementType, tolerance: Tolerance) -> Self {
         Self {
             pages_differ: 0,
@@ -120,7 +120,7 @@ impl Found {
     fn close(&mut self) {
         if let Some(r) = self.last.take() {
             self.ranges_in_all += 1;
-            if self.ranges.len() < MOST {
+            if self.ranges.len() < MAX_LISTED_DIFFERENCES {
                 self.ranges.push(r);
             }
         }
@@ -132,12 +132,12 @@ impl Found {
         let pages = a.chunks(PAGE_SIZE).zip(b.chunks(PAGE_SIZE));
         for (n, (x, y)) in pages.enumerate() {
             let at = offset + (n * PAGE_SIZE) as u64;
-            self.elements.take(at / size as u64, x, y);
+            self.elements.add_pair(at / size as u64, x, y);
             if x == y {
                 continue;
             }
             self.pages_differ += 1;
-            self.bytes_differ += differing(x, y);
+            self.bytes_differ += count_differing(x, y);
             let mut i = 0;
             while let Some(by) = x.iter().zip(y).skip(i).position(|(v, w)| v != w) {
                 let begin = i + by;
@@ -229,7 +229,7 @@ fn read_at(file: &File, offset: u64, out: &mut [u8]) -> io::Result<()> {
 ///
 /// # Errors
 /// When a file cannot be read, a rule means nothing for images, or the work was cancelled.
-pub fn images(
+pub fn compare_images(
     (a, b): (&Path, &Path),
     base: u64,
     element: ElementType,
@@ -248,16 +248,21 @@ pub fn images(
     let (a, b) = (Image::open(a)?, Image::open(b)?);
     let common = a.bytes.min(b.bytes);
     progress.set_total(common);
-    let mut all = Found::new(element, tolerance);
+    let mut all = ImageComparison::new(element, tolerance);
     let chunks = common.div_ceil(CHUNK);
     let mut first = 0;
     while first < chunks {
         let end = chunks.min(first + BATCH);
         let chunk = |n: u64| {
             let (from, to) = (n * CHUNK, common.min((n + 1) * CHUNK));
-            stretch((&a, &b), (from, to), Found::new(element, tolerance), &left_out)
+            stretch(
+                (&a, &b),
+                (from, to),
+                ImageComparison::new(element, tolerance),
+                &left_out,
+            )
         };
-        let found: Result<Vec<Found>, ImageError> = (first..end).into_par_iter().map(chunk).collect();
+        let found: Result<Vec<ImageComparison>, ImageError> = (first..end).into_par_iter().map(chunk).collect();
         for next in found? {
             all.join(next);
         }
@@ -279,9 +284,9 @@ pub fn images(
 fn stretch(
     (a, b): (&Image, &Image),
     (from, to): (u64, u64),
-    mut found: Found,
+    mut found: ImageComparison,
     left_out: &[(u64, u64)],
-) -> Result<Found, ImageError> {
+) -> Result<ImageComparison, ImageError> {
     let (mut here, mut there) = (vec![0; PIECE], vec![0; PIECE]);
     let mut at = from;
     while at < to {
@@ -298,7 +303,9 @@ fn stretch(
             y.get_mut(range).unwrap_or_default().fill(0);
         }
         if x == y {
-            found.elements.same((len / found.elements.element().bytes()) as u64);
+            found
+                .elements
+                .add_equal((len / found.elements.element().bytes()) as u64);
         } else {
             found.piece(at, x, y);
         }
@@ -316,7 +323,7 @@ mod tests {
         let (p, q) = (dir.path().join("a"), dir.path().join("b"));
         std::fs::write(&p, a).unwrap();
         std::fs::write(&q, b).unwrap();
-        images((&p, &q), 0x1000, element, &rules.parse().unwrap(), &Progress::new())
+        compare_images((&p, &q), 0x1000, element, &rules.parse().unwrap(), &Progress::new())
     }
 
     /// Differences at the borders of pages, pieces and chunks, against a look at every byte.
@@ -369,9 +376,12 @@ mod tests {
             b[at] = 1;
         }
         let d = compared(&a, &b, ElementType::U32, "").unwrap();
-        assert_eq!(d.ranges.len(), MOST);
+        assert_eq!(d.ranges.len(), MAX_LISTED_DIFFERENCES);
         assert_eq!((d.ranges_in_all, d.pages_differ, d.elements.differ), (6144, 6144, 6144));
-        assert_eq!(d.ranges.last().unwrap().offset, (MOST as u64 - 1) * 4096);
+        assert_eq!(
+            d.ranges.last().unwrap().offset,
+            (MAX_LISTED_DIFFERENCES as u64 - 1) * 4096
+        );
     }
 
     #[test]
@@ -397,7 +407,7 @@ mod tests {
         );
         let d = compared(&a, &a[..9], ElementType::F32, "").unwrap();
         assert_eq!((d.bytes_a, d.bytes_b, d.bytes_differ, d.is_empty()), (16, 9, 0, false));
-        let gone = images(
+        let gone = compare_images(
             (Path::new("/nowhere"), Path::new("/")),
             0,
             ElementType::U8,

@@ -4,9 +4,9 @@
 //! compared with the pages.
 
 use super::rules::Rules;
-use super::{MOST, MappedAs, MappingDiff, MappingDifference, spaces};
+use super::{MAX_LISTED_DIFFERENCES, MappedAs, MappingDiff, MappingDifference, spaces};
 use crate::memory::GpuMemoryView;
-use crate::mmu::{self, Found, Leaf, PAGE_BYTES, Scan};
+use crate::mmu::{self, Leaf, PAGE_BYTES, Scan, TableItem};
 use crate::progress::{Cancelled, Progress};
 use crate::recording::{GpuVa, Recording};
 use std::collections::{HashMap, HashSet};
@@ -36,9 +36,9 @@ fn runs(recording: &Recording, space: Option<usize>, progress: &Progress) -> Res
             return ControlFlow::Break(());
         }
         match found {
-            Found::Table(_) => {}
-            Found::Leaf(l) => add(&mut runs, &l),
-            Found::Problem(_) => {
+            TableItem::Table(_) => {}
+            TableItem::Leaf(l) => add(&mut runs, &l),
+            TableItem::Problem(_) => {
                 problems += 1;
                 if problems >= Scan::MAX_PROBLEMS {
                     return ControlFlow::Break(());
@@ -86,7 +86,7 @@ pub(super) fn diff(
     if !rules.compares_mappings() {
         return Ok((out, all_moved));
     }
-    let ignored = rules.memory(a).joined(rules.memory(b));
+    let ignored = rules.memory(a).merge(rules.memory(b));
     for pair in spaces::pairs(a, b) {
         let (mut in_a, mut in_b) = (runs(a, pair.a, progress)?, runs(b, pair.b, progress)?);
         let format = |r: &Recording, i: Option<usize>| Some(r.facts.address_spaces.get(i?)?.format);
@@ -99,14 +99,14 @@ pub(super) fn diff(
         let (same, mut differ) = compare(pair.number, &in_a, &in_b);
         out.same += same;
         differ.retain(|d| {
-            let left_out = ignored.within(d.address_space, d.va.0, d.pages.saturating_mul(PAGE_BYTES));
+            let left_out = ignored.ignored_within(d.address_space, d.va.0, d.pages.saturating_mul(PAGE_BYTES));
             !left_out.contains(&(0..d.pages.saturating_mul(PAGE_BYTES)))
         });
-        let moved = moved((a, pair.a), (b, pair.b), pair.number, &differ, progress)?;
+        let moved = find_moved((a, pair.a), (b, pair.b), pair.number, &differ, progress)?;
         let to: HashMap<u64, u64> = moved.iter().map(|m| (m.a, m.b)).collect();
         let from: HashSet<u64> = moved.iter().map(|m| m.b).collect();
         for d in differ {
-            note(d, &to, &from, &mut out);
+            push_difference(d, &to, &from, &mut out);
         }
         all_moved.extend(moved);
     }
@@ -151,13 +151,13 @@ fn compare(address_space: u8, a: &[Run], b: &[Run]) -> (u64, Vec<MappingDifferen
 }
 
 /// What a run of pages is apart from where it is: how many, how mapped, and a digest of its contents.
-type Likeness = (u64, MappedKey, Option<[u8; 32]>);
+type RunSignature = (u64, MappedKey, Option<[u8; 32]>);
 type MappedKey = (String, u8, u64);
 
 /// What only one side maps and the other maps alike elsewhere: the same number of pages with the same rights and the
 /// same contents. Pages without contents, or with zeros alone, say nothing of themselves: they go together where no
 /// other run of the same size and rights is alone on either side.
-fn moved(
+fn find_moved(
     a: (&Recording, Option<usize>),
     b: (&Recording, Option<usize>),
     number: u8,
@@ -172,11 +172,11 @@ fn moved(
     if alone(true).next().is_none() || alone(false).next().is_none() {
         return Ok(Vec::new());
     }
-    let mut of_b: HashMap<Likeness, Vec<u64>> = HashMap::new();
+    let mut of_b: HashMap<RunSignature, Vec<u64>> = HashMap::new();
     for d in alone(false) {
         of_b.entry(likeness(b, d, progress)?).or_default().push(d.va.0);
     }
-    let mut of_a: HashMap<Likeness, Vec<u64>> = HashMap::new();
+    let mut of_a: HashMap<RunSignature, Vec<u64>> = HashMap::new();
     for d in alone(true) {
         of_a.entry(likeness(a, d, progress)?).or_default().push(d.va.0);
     }
@@ -203,7 +203,7 @@ fn likeness(
     (recording, space): (&Recording, Option<usize>),
     d: &MappingDifference,
     progress: &Progress,
-) -> Result<Likeness, Cancelled> {
+) -> Result<RunSignature, Cancelled> {
     let to = d.a.or(d.b);
     let key = to.map_or((String::new(), 0, 0), |t| (t.rights.to_string(), t.attr_index, t.bits));
     let mut contents = None;
@@ -232,7 +232,7 @@ fn likeness(
 }
 
 /// Counts a piece that differs, and lists it; what was moved once, where the first has it.
-fn note(mut d: MappingDifference, to: &HashMap<u64, u64>, from: &HashSet<u64>, out: &mut MappingDiff) {
+fn push_difference(mut d: MappingDifference, to: &HashMap<u64, u64>, from: &HashSet<u64>, out: &mut MappingDiff) {
     let count = match (d.a, d.b) {
         (Some(_), Some(_)) => &mut out.changed,
         (Some(_), None) => match to.get(&d.va.0) {
@@ -246,7 +246,7 @@ fn note(mut d: MappingDifference, to: &HashMap<u64, u64>, from: &HashSet<u64>, o
         _ => &mut out.only_b,
     };
     *count += d.pages;
-    if out.list.len() < MOST {
+    if out.list.len() < MAX_LISTED_DIFFERENCES {
         out.list.push(d);
     }
 }

@@ -4,21 +4,21 @@
 //! The comparison is symmetric: `diff(b, a)` is `diff(a, b)` with the sides swapped.
 
 mod align;
-mod aligned;
 mod anchors;
-mod beside;
 mod buffers;
 mod calls;
 mod causes;
-mod computed;
 mod descriptors;
 mod elements;
+mod event_alignment;
 mod events;
 mod host_writes;
 mod images;
-mod mapped_since;
+mod mapping_changes;
 mod mappings;
-mod moved;
+mod memory_comparison;
+mod moved_events;
+mod not_computed;
 mod pages;
 mod recorded_ranges;
 mod relocation;
@@ -30,23 +30,23 @@ mod summary;
 mod tests;
 
 pub(crate) use align::{Step, align};
-pub use aligned::{Aligned, Become, Block, Course, Which};
-pub use beside::{Beside, BytePair, byte_differs};
 pub use calls::{CallDiff, CallDifference, CallPart, CodeDifference, ContentDiff, TypeFrom};
-pub use causes::{Cause, Effect, Link, Step as CauseStep, causes, first_byte, mapping, why};
-pub use computed::NotComputed;
-pub use elements::{Decade, ElementDiff, ElementPair, Errors, Tolerance, Worth, worth};
-pub use images::{ImageDiff, ImageError, ImageRange, images};
+pub use causes::{Cause, Effect, Link, Step as CauseStep, find_cause, find_causes, first_byte_effect, mapping_effect};
+pub use elements::{Decade, ElementDiff, ElementPair, Errors, NumericValue, Tolerance, numeric_value};
+pub use event_alignment::{Block, ChangeKind, DiffSide, EventAlignment, JobInterval};
+pub use images::{ImageDiff, ImageError, ImageRange, compare_images};
+pub use memory_comparison::{BytePair, MemoryComparison, byte_differs};
+pub use not_computed::NotComputed;
 pub use rules::{Pattern, Rule, RuleError, Rules, kind_name};
-pub use summary::{Part, Summary, grouped, summarize};
+pub use summary::{Part, Summary, group_digits, summarize};
 
 use crate::mmu::{PAGE_BYTES, Rights};
 use crate::progress::{Cancelled, Progress};
 use crate::recording::{EventKind, GpuVa, Recording};
 use serde::{Deserialize, Serialize};
 
-/// Most differences that are listed; all are counted.
-pub const MOST: usize = 1000;
+/// Maximum number of differences that are listed; all are counted.
+pub const MAX_LISTED_DIFFERENCES: usize = 1000;
 
 /// Where two recordings differ.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -78,8 +78,8 @@ pub struct Diff {
     pub not_computed: NotComputed,
 }
 
-/// Events of two recordings, aligned job by job: accesses, interrupts, submits, accesses without a value, memory that was
-/// given. Marks are notes and not compared; what the CPU wrote is compared by byte, see [`HostWriteDiff`].
+/// Events of two recordings, aligned job by job: accesses, interrupts, submits, accesses without a value, memory that
+/// was given. Marks are notes and not compared; what the CPU wrote is compared by byte, see [`HostWriteDiff`].
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EventDiff {
     /// Events that are the same on both sides.
@@ -105,18 +105,18 @@ pub struct EventDiff {
     /// Pairs of jobs, of which each side may miss one, whose events differ by so much that the search for the
     /// shortest alignment was cut short: there may be an alignment with fewer differences.
     pub cut_short: Vec<JobPair>,
-    /// Kinds of events of which one side has none at all. They are not compared, for not every recorder sees them, and a
-    /// replay makes none of them.
+    /// Kinds of events of which one side has none at all. They are not compared, for not every recorder sees them, and
+    /// a replay makes none of them.
     pub one_sided: Vec<OneSided>,
     /// Accesses, in the first and in the second, to spaces that are not the device's (memory of the machine,
     /// configuration space) and that the other side does not have. They are not compared: a replay leaves them out.
     #[serde(default)]
     pub foreign: (u64, u64),
-    /// Calls, of the first and of the second, that no replay makes: failed ones, those that change nothing, snapshots that
-    /// were not taken again. They are not compared where one side is a replay.
+    /// Calls, of the first and of the second, that no replay makes: failed ones, those that change nothing, snapshots
+    /// that were not taken again. They are not compared where one side is a replay.
     #[serde(default)]
     pub not_played: (u64, u64),
-    /// The first differences, at most [`MOST`], in the order of the events.
+    /// The first differences, at most [`MAX_LISTED_DIFFERENCES`], in the order of the events.
     pub list: Vec<EventDifference>,
 }
 
@@ -152,7 +152,7 @@ pub struct EventDifference {
     /// Jobs in whose course it is.
     pub job: JobPair,
     /// What became of the events; what was moved is told where the first has it.
-    pub what: Become,
+    pub what: ChangeKind,
     /// The first event of the first recording, `None` where only the second has it.
     pub a: Option<u64>,
     /// The first event of the second recording, `None` where only the first has it.
@@ -188,7 +188,8 @@ pub struct HostWriteDiff {
     pub uncompared: u64,
     /// Whether the addresses are physical, for want of page tables on both sides.
     pub physical: bool,
-    /// The first ranges that differ, at most [`MOST`], in the order of the jobs, then by address. None crosses a page.
+    /// The first ranges that differ, at most [`MAX_LISTED_DIFFERENCES`], in the order of the jobs, then by address.
+    /// None crosses a page.
     pub list: Vec<HostWriteDifference>,
 }
 
@@ -213,8 +214,8 @@ pub struct HostWriteDifference {
     pub bytes_b: Vec<u8>,
 }
 
-/// What jobs were told to do, field by field: the descriptors of the chains of jobs that go together, each as its submit
-/// found it on either side. Jobs that run the same chains again, with the same snapshots, are compared once.
+/// What jobs were told to do, field by field: the descriptors of the chains of jobs that go together, each as its
+/// submit found it on either side. Jobs that run the same chains again, with the same snapshots, are compared once.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DescriptorDiff {
     /// Descriptors that tell the same on both sides.
@@ -235,7 +236,7 @@ pub struct DescriptorDiff {
     /// Names of these fields.
     #[serde(default)]
     pub status_fields: Vec<String>,
-    /// The first that differ, at most [`MOST`], in the order of the jobs.
+    /// The first that differ, at most [`MAX_LISTED_DIFFERENCES`], in the order of the jobs.
     pub list: Vec<DescriptorDifference>,
 }
 
@@ -267,7 +268,7 @@ pub struct DescriptorDifference {
 impl DescriptorDiff {
     /// How many differ.
     #[must_use]
-    pub fn differ(&self) -> u64 {
+    pub fn count_differing(&self) -> u64 {
         self.changed + self.only_a + self.only_b
     }
 
@@ -318,7 +319,7 @@ impl RegisterDiff {
 impl EventDiff {
     /// How many events differ.
     #[must_use]
-    pub fn differ(&self) -> u64 {
+    pub fn count_differing(&self) -> u64 {
         self.changed + self.inserted + self.deleted + self.moved
     }
 
@@ -337,7 +338,7 @@ impl EventDiff {
         for d in &mut self.list {
             d.job = d.job.swapped();
             // What was moved is told once for both sides.
-            if d.what != Become::MovedFrom {
+            if d.what != ChangeKind::MovedFrom {
                 d.what = d.what.swapped();
             }
             std::mem::swap(&mut d.a, &mut d.b);
@@ -362,7 +363,7 @@ pub struct MappingDiff {
     /// Pages that both map alike, with the same contents, at different addresses.
     #[serde(default)]
     pub moved: u64,
-    /// The first runs of pages that differ, at most [`MOST`], by address space and address.
+    /// The first runs of pages that differ, at most [`MAX_LISTED_DIFFERENCES`], by address space and address.
     pub list: Vec<MappingDifference>,
 }
 
@@ -424,11 +425,11 @@ pub struct PageDiff {
     pub bytes_differ: u64,
     /// Whether the addresses are physical, for want of page tables on both sides.
     pub physical: bool,
-    /// Whether the first, and whether the second, does not hold its memory at the end: there are no page tables, and its
-    /// last snapshot is older than what the CPU wrote. Pages are not compared then.
+    /// Whether the first, and whether the second, does not hold its memory at the end: there are no page tables, and
+    /// its last snapshot is older than what the CPU wrote. Pages are not compared then.
     #[serde(default)]
     pub not_held: (bool, bool),
-    /// Addresses of the first pages that differ, at most [`MOST`].
+    /// Addresses of the first pages that differ, at most [`MAX_LISTED_DIFFERENCES`].
     pub list: Vec<PageDifference>,
 }
 
@@ -481,13 +482,13 @@ impl Diff {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         let (e, m, p, h) = (&self.events, &self.mappings, &self.pages, &self.host_writes);
-        e.differ() + p.changed + p.only_a + p.only_b == 0
+        e.count_differing() + p.changed + p.only_a + p.only_b == 0
             && h.changed + h.only_a + h.only_b == 0
             && m.changed + m.only_a + m.only_b + m.moved == 0
             && self.jobs.0 == self.jobs.1
             && !self.buffers.iter().any(BufferDiff::differs)
-            && self.calls.differ() == 0
-            && self.descriptors.differ() == 0
+            && self.calls.count_differing() == 0
+            && self.descriptors.count_differing() == 0
     }
 
     /// The same comparison with the sides swapped.
@@ -548,9 +549,16 @@ pub fn diff_with(a: &Recording, b: &Recording, rules: &Rules, progress: &Progres
 ///
 /// # Errors
 /// When the work was cancelled.
-pub fn compare(a: &Recording, b: &Recording, rules: &Rules, progress: &Progress) -> Result<(Diff, Aligned), Cancelled> {
+pub fn compare(
+    a: &Recording,
+    b: &Recording,
+    rules: &Rules,
+    progress: &Progress,
+) -> Result<(Diff, EventAlignment), Cancelled> {
     let not_computed = NotComputed::from_recordings(a, b);
-    let without_outputs = not_computed.is_any().then(|| computed::without_outputs(rules, a, b));
+    let without_outputs = not_computed
+        .is_any()
+        .then(|| not_computed::without_outputs(rules, a, b));
     let rules = without_outputs.as_ref().unwrap_or(rules);
     let found = events::diff(a, b, rules, progress)?;
     let host_writes = host_writes::diff(a, b, &found.aligned.courses, rules, progress)?;

@@ -1,10 +1,10 @@
 //! Memory at the end of two recordings, compared by digest and told by address.
 
-use super::buffers::differing;
+use super::buffers::count_differing;
 use super::mappings::MovedRun;
 use super::recorded_ranges::{RecordedAddresses, align_words};
 use super::rules::{IgnoredMemory, Rules};
-use super::{MOST, PageDiff, PageDifference, spaces};
+use super::{MAX_LISTED_DIFFERENCES, PageDiff, PageDifference, spaces};
 use crate::PAGE_SIZE;
 use crate::mmu::{self, PAGE_BYTES};
 use crate::progress::{Cancelled, Progress};
@@ -19,7 +19,7 @@ fn by_frame(view: &MemoryView<'_>, addresses: &RecordedAddresses) -> ByAddress {
     let mut pages = BTreeMap::new();
     for run in view.runs().iter().filter(|r| r.role == FrameRole::Data) {
         for frame in run.first_frame..run.end_frame() {
-            pages.extend(run.page(frame).map(|p| (addresses.recorded(frame << 12), p)));
+            pages.extend(run.page(frame).map(|p| (addresses.to_recorded(frame << 12), p)));
         }
     }
     pages
@@ -68,7 +68,9 @@ pub(super) fn diff(
     let mut work = Work {
         a,
         b,
-        ignored: rules.not_by_byte(a).joined(rules.not_by_byte(b)),
+        ignored: rules
+            .memory_compared_by_element(a)
+            .merge(rules.memory_compared_by_element(b)),
         addresses: (RecordedAddresses::new(a), RecordedAddresses::new(b)),
         out: PageDiff {
             physical,
@@ -164,7 +166,7 @@ impl Work<'_> {
                     return;
                 }
             }
-            for left_out in self.ignored.within(address_space, at, PAGE_BYTES) {
+            for left_out in self.ignored.ignored_within(address_space, at, PAGE_BYTES) {
                 let range = left_out.start as usize..left_out.end as usize;
                 for page in [&mut *x, &mut *y] {
                     page.get_mut(range.clone()).unwrap_or_default().fill(0);
@@ -174,7 +176,7 @@ impl Work<'_> {
                 self.out.ignored += 1;
                 return;
             }
-            self.out.bytes_differ += differing(&**x, &**y);
+            self.out.bytes_differ += count_differing(&**x, &**y);
         }
         let count = match (in_a, in_b) {
             (Some(_), Some(_)) => &mut self.out.changed,
@@ -182,7 +184,7 @@ impl Work<'_> {
             _ => &mut self.out.only_b,
         };
         *count += 1;
-        if self.out.list.len() < MOST {
+        if self.out.list.len() < MAX_LISTED_DIFFERENCES {
             let first_byte = found.filter(|_| in_a.is_some() && in_b.is_some());
             let first_byte = first_byte.and_then(|(x, y)| x.iter().zip(y.iter()).position(|(v, w)| v != w));
             self.out.list.push(PageDifference {

@@ -25,7 +25,7 @@ impl RecordedAddresses {
     }
 
     /// Where the recording that was replayed has an address: the same where nothing is known of it.
-    pub fn recorded(&self, at: u64) -> u64 {
+    pub fn to_recorded(&self, at: u64) -> u64 {
         let n = self.ranges.partition_point(|r| r.at <= at);
         let range = n.checked_sub(1).and_then(|n| self.ranges.get(n));
         range
@@ -34,7 +34,7 @@ impl RecordedAddresses {
     }
 
     /// The other way.
-    pub fn own(&self, recorded: u64) -> u64 {
+    pub fn to_local(&self, recorded: u64) -> u64 {
         let by = |r: &RecordedRange| recorded.checked_sub(r.recorded_at).filter(|by| *by < r.bytes);
         let found = self.ranges.iter().find_map(|r| Some(r.at.wrapping_add(by(r)?)));
         found.unwrap_or(recorded)
@@ -56,13 +56,13 @@ impl RecordedAddresses {
 
 /// Whether two values of an address register are one address of the recorded machine. `half`: which half of an address
 /// the register holds, if one.
-pub(super) fn same_address(
+pub(super) fn is_same_address(
     (a, b): (&RecordedAddresses, &RecordedAddresses),
     half: Option<Half>,
     (x, y): (u64, u64),
 ) -> bool {
     let Some(half) = half else {
-        return (!a.ranges.is_empty() || !b.ranges.is_empty()) && a.recorded(x) == b.recorded(y);
+        return (!a.ranges.is_empty() || !b.ranges.is_empty()) && a.to_recorded(x) == b.to_recorded(y);
     };
     let low = matches!(half, Half::Low { .. });
     // Of a recording that is no replay only the half itself is known.
@@ -82,8 +82,8 @@ pub(super) fn same_address(
 }
 
 /// Whether two words of memory differ, and are one address of the recorded machine.
-pub(super) fn same_word(both: (&RecordedAddresses, &RecordedAddresses), x: u64, y: u64) -> bool {
-    x != y && same_address(both, None, (x, y))
+pub(super) fn is_same_word(both: (&RecordedAddresses, &RecordedAddresses), x: u64, y: u64) -> bool {
+    x != y && is_same_address(both, None, (x, y))
 }
 
 /// The word of a page by its index.
@@ -94,7 +94,7 @@ pub(super) fn word(page: &Page, index: usize) -> Option<u64> {
 /// Makes words of the second page that are the same addresses as those of the first equal to them.
 pub(super) fn align_words(both: (&RecordedAddresses, &RecordedAddresses), x: &Page, y: &mut Page) {
     for (of_x, of_y) in x.as_chunks::<8>().0.iter().zip(y.as_chunks_mut::<8>().0) {
-        if same_word(both, u64::from_le_bytes(*of_x), u64::from_le_bytes(*of_y)) {
+        if is_same_word(both, u64::from_le_bytes(*of_x), u64::from_le_bytes(*of_y)) {
             *of_y = *of_x;
         }
     }
@@ -120,24 +120,24 @@ mod tests {
         let none = of(&[]);
         let replay = of(&[(0x200_0000, 0x1000, 0x1_0210_3000), (0x200_1000, 0x2000, 0x210_5000)]);
         assert_eq!(
-            (replay.recorded(0x200_0010), replay.recorded(0x200_2ff8)),
+            (replay.to_recorded(0x200_0010), replay.to_recorded(0x200_2ff8)),
             (0x1_0210_3010, 0x210_6ff8)
         );
-        assert_eq!((replay.recorded(0x200_3000), replay.recorded(7)), (0x200_3000, 7));
+        assert_eq!((replay.to_recorded(0x200_3000), replay.to_recorded(7)), (0x200_3000, 7));
         assert_eq!(
-            (replay.own(0x210_5008), replay.own(0x300_0000)),
+            (replay.to_local(0x210_5008), replay.to_local(0x300_0000)),
             (0x200_1008, 0x300_0000)
         );
         let (low, high) = (Some(Half::Low { high_offset: 4 }), Some(Half::High { low_offset: 0 }));
-        let same = |half, values| same_address((&none, &replay), half, values);
+        let same = |half, values| is_same_address((&none, &replay), half, values);
         assert!(same(None, (0x1_0210_3010, 0x200_0010)) && !same(None, (0x1_0210_3010, 0x200_0018)));
         assert!(same(low, (0x0210_3010, 0x200_0010)) && !same(low, (0x0210_3018, 0x200_0010)));
         assert!(same(high, (1, 0)) && !same(high, (2, 0)));
         assert!(
-            !same_address((&none, &none), None, (1, 1)),
+            !is_same_address((&none, &none), None, (1, 1)),
             "nothing is known of either"
         );
-        assert!(same_address((&replay, &replay), low, (0x200_0010, 0x200_0010)));
+        assert!(is_same_address((&replay, &replay), low, (0x200_0010, 0x200_0010)));
         let (mut x, mut y) = ([0; 4096], [0; 4096]);
         x[8..16].copy_from_slice(&0x1_0210_3010u64.to_le_bytes());
         y[8..16].copy_from_slice(&0x200_0010u64.to_le_bytes());

@@ -4,17 +4,17 @@
 //! kind, and where these two ranges go together everywhere: memory that the driver allocated, and memory that it gave
 //! the device. Without such ranges on both sides an address that differs is a difference.
 
-use super::recorded_ranges::{RecordedAddresses, same_address};
+use super::recorded_ranges::{RecordedAddresses, is_same_address};
 use crate::recording::Recording;
 use crate::registers::Half;
 use std::collections::HashMap;
 
 /// Ranges that begin at the same low half of an address that are looked at.
-const ALIKE: usize = 8;
+const MIN_MATCHES: usize = 8;
 
 /// A range of addresses that the device was given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Given {
+struct DeviceRange {
     /// The low 32 bits of its first byte: halves of an address are compared one by one.
     low: u32,
     start: u64,
@@ -24,8 +24,8 @@ struct Given {
 }
 
 /// The ranges of a recording, by the low half of their beginning.
-fn given(recording: &Recording) -> Vec<Given> {
-    let of = |start: u64, bytes: u64, kind: u64| Given {
+fn list_device_ranges(recording: &Recording) -> Vec<DeviceRange> {
+    let of = |start: u64, bytes: u64, kind: u64| DeviceRange {
         low: start as u32,
         start,
         bytes,
@@ -35,7 +35,7 @@ fn given(recording: &Recording) -> Vec<Given> {
     let regions = regions.map(|r| of(r.start.0, r.end.0.saturating_sub(r.start.0), r.flags));
     let maps = recording.events.dma_maps.iter();
     let maps = maps.filter(|m| m.bus != crate::recording::DmaMapRow::UNKNOWN);
-    let mut all: Vec<Given> = regions
+    let mut all: Vec<DeviceRange> = regions
         .chain(maps.map(|m| of(m.bus, m.bytes, u64::from(m.kind))))
         .collect();
     all.sort_unstable();
@@ -46,8 +46,8 @@ fn given(recording: &Recording) -> Vec<Given> {
 /// Which ranges of two recordings go together, as found so far.
 #[derive(Debug, Default)]
 pub(super) struct Relocations {
-    a: Vec<Given>,
-    b: Vec<Given>,
+    a: Vec<DeviceRange>,
+    b: Vec<DeviceRange>,
     /// By index into `a` the index into `b`, and the other way.
     there: HashMap<usize, usize>,
     back: HashMap<usize, usize>,
@@ -56,10 +56,10 @@ pub(super) struct Relocations {
 }
 
 impl Relocations {
-    pub fn of(a: &Recording, b: &Recording) -> Self {
+    pub fn from_recordings(a: &Recording, b: &Recording) -> Self {
         Self {
-            a: given(a),
-            b: given(b),
+            a: list_device_ranges(a),
+            b: list_device_ranges(b),
             recorded: (RecordedAddresses::new(a), RecordedAddresses::new(b)),
             ..Self::default()
         }
@@ -67,21 +67,21 @@ impl Relocations {
 
     /// Whether two values of an address register differ only by where things were put. `half`: which half of an address
     /// the register holds, if one.
-    pub fn relocated(&mut self, half: Option<Half>, values: (u64, u64)) -> bool {
-        if same_address((&self.recorded.0, &self.recorded.1), half, values) {
+    pub fn is_relocated(&mut self, half: Option<Half>, values: (u64, u64)) -> bool {
+        if is_same_address((&self.recorded.0, &self.recorded.1), half, values) {
             return true;
         }
         if let Some(Half::High { .. }) = half {
             // The low half says which ranges they are; this one must be that of two that went together.
             let mut pairs = self.there.iter();
             return pairs.any(|(i, j)| {
-                let high = |of: &[Given], n: usize| of.get(n).map(|g| g.start >> 32);
+                let high = |of: &[DeviceRange], n: usize| of.get(n).map(|g| g.start >> 32);
                 high(&self.a, *i) == Some(values.0) && high(&self.b, *j) == Some(values.1)
-            }) || self.highs(values);
+            }) || self.are_high_halves(values);
         }
         let whole = half.is_none();
-        let found = holding(&self.a, values.0, whole).find_map(|i| {
-            let j = holding(&self.b, values.1, whole).find(|j| self.fit(i, *j, values))?;
+        let found = ranges_holding(&self.a, values.0, whole).find_map(|i| {
+            let j = ranges_holding(&self.b, values.1, whole).find(|j| self.is_consistent(i, *j, values))?;
             Some((i, j))
         });
         if let Some((i, j)) = found {
@@ -92,16 +92,16 @@ impl Relocations {
     }
 
     /// Whether both are high halves of ranges, where no low half was seen yet: drivers write either first.
-    fn highs(&self, values: (u64, u64)) -> bool {
-        let has = |of: &[Given], high: u64| of.iter().any(|g| g.start >> 32 == high);
+    fn are_high_halves(&self, values: (u64, u64)) -> bool {
+        let has = |of: &[DeviceRange], high: u64| of.iter().any(|g| g.start >> 32 == high);
         self.there.is_empty() && has(&self.a, values.0) && has(&self.b, values.1)
     }
 
-    fn fit(&self, i: usize, j: usize, values: (u64, u64)) -> bool {
+    fn is_consistent(&self, i: usize, j: usize, values: (u64, u64)) -> bool {
         let (Some(x), Some(y)) = (self.a.get(i), self.b.get(j)) else {
             return false;
         };
-        let at = |value: u64, g: &Given| (value as u32).wrapping_sub(g.low);
+        let at = |value: u64, g: &DeviceRange| (value as u32).wrapping_sub(g.low);
         (x.bytes, x.kind) == (y.bytes, y.kind)
             && at(values.0, x) == at(values.1, y)
             && self.there.get(&i).is_none_or(|n| *n == j)
@@ -110,10 +110,16 @@ impl Relocations {
 }
 
 /// Indices of the ranges that hold an address, or, where only its low half is known, may hold it.
-fn holding(of: &[Given], value: u64, whole: bool) -> impl Iterator<Item = usize> + '_ {
+fn ranges_holding(of: &[DeviceRange], value: u64, whole: bool) -> impl Iterator<Item = usize> + '_ {
     let low = value as u32;
     let end = of.partition_point(|g| g.low <= low);
-    let here = of.get(..end).unwrap_or_default().iter().enumerate().rev().take(ALIKE);
+    let here = of
+        .get(..end)
+        .unwrap_or_default()
+        .iter()
+        .enumerate()
+        .rev()
+        .take(MIN_MATCHES);
     here.filter(move |(_, g)| {
         let inside = u64::from(low.wrapping_sub(g.low)) < g.bytes;
         inside && (!whole || g.start <= value && value - g.start < g.bytes)
@@ -148,31 +154,31 @@ mod tests {
     fn addresses_go_together_by_the_ranges_they_lie_in() {
         let a = with(&[(0x1000, 0x2000), (0x8000, 0x1000)]);
         let b = with(&[(0x4_0000, 0x2000), (0x9_0000, 0x1000), (0xa_0000, 0x2000)]);
-        let mut r = Relocations::of(&a, &b);
-        assert!(r.relocated(None, (0x1040, 0x4_0040)));
+        let mut r = Relocations::from_recordings(&a, &b);
+        assert!(r.is_relocated(None, (0x1040, 0x4_0040)));
         // Another distance, another size, nowhere.
-        assert!(!r.relocated(None, (0x1040, 0x4_0080)));
-        assert!(!r.relocated(None, (0x1040, 0x9_0040)));
-        assert!(!r.relocated(None, (0x1040, 0x7_0040)));
+        assert!(!r.is_relocated(None, (0x1040, 0x4_0080)));
+        assert!(!r.is_relocated(None, (0x1040, 0x9_0040)));
+        assert!(!r.is_relocated(None, (0x1040, 0x7_0040)));
         // The first range went with another one before.
-        assert!(!r.relocated(None, (0x1040, 0xa_0040)));
-        assert!(r.relocated(None, (0x8000, 0x9_0000)));
+        assert!(!r.is_relocated(None, (0x1040, 0xa_0040)));
+        assert!(r.is_relocated(None, (0x8000, 0x9_0000)));
     }
 
     #[test]
     fn halves_of_addresses_go_together_as_their_ranges_do() {
         let a = with(&[(0x7_1000_0000, 0x1000)]);
         let b = with(&[(0x9_2000_0000, 0x1000)]);
-        let mut r = Relocations::of(&a, &b);
+        let mut r = Relocations::from_recordings(&a, &b);
         let (low, high) = (Some(Half::Low { high_offset: 4 }), Some(Half::High { low_offset: 0 }));
-        assert!(r.relocated(low, (0x1000_0008, 0x2000_0008)));
-        assert!(r.relocated(high, (7, 9)));
-        assert!(!r.relocated(high, (7, 8)));
+        assert!(r.is_relocated(low, (0x1000_0008, 0x2000_0008)));
+        assert!(r.is_relocated(high, (7, 9)));
+        assert!(!r.is_relocated(high, (7, 8)));
     }
 
     #[test]
     fn without_ranges_an_address_that_differs_is_a_difference() {
-        let mut r = Relocations::of(&with(&[]), &with(&[(0, 0x1000)]));
-        assert!(!r.relocated(None, (0, 0)));
+        let mut r = Relocations::from_recordings(&with(&[]), &with(&[(0, 0x1000)]));
+        assert!(!r.is_relocated(None, (0, 0)));
     }
 }

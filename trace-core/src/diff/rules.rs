@@ -7,8 +7,8 @@ use std::fmt;
 use std::ops::Range;
 use std::str::FromStr;
 
-/// Most rules that are read.
-const MOST_RULES: usize = 10_000;
+/// Maximum number of rules that are read.
+const MAX_RULES: usize = 10_000;
 /// Longest line, in bytes.
 const LONGEST: usize = 4096;
 
@@ -44,7 +44,7 @@ impl Pattern {
     /// The pattern that means a name. Rules are words: each blank in the name becomes a `?`, and so does what begins a
     /// note.
     #[must_use]
-    pub fn of(name: &str) -> Self {
+    pub fn for_name(name: &str) -> Self {
         Self(
             name.chars()
                 .map(|c| if c.is_whitespace() || c == '#' { '?' } else { c })
@@ -54,7 +54,7 @@ impl Pattern {
 
     /// Whether a name is meant.
     #[must_use]
-    pub fn is(&self, name: &str) -> bool {
+    pub fn is_match(&self, name: &str) -> bool {
         let (pattern, name): (Vec<char>, Vec<char>) = (self.0.chars().collect(), name.chars().collect());
         let (mut p, mut n) = (0, 0);
         // Where the last star was, and how much of the name it stands for so far.
@@ -140,14 +140,14 @@ pub struct Rules {
 }
 
 /// The words of a line, each with the column where it begins.
-struct Words<'a> {
+struct RuleTokens<'a> {
     words: std::vec::IntoIter<(usize, &'a str)>,
     line: usize,
     end: usize,
 }
 
-impl<'a> Words<'a> {
-    fn of(text: &'a str, line: usize) -> Self {
+impl<'a> RuleTokens<'a> {
+    fn new(text: &'a str, line: usize) -> Self {
         let text = text.split_once('#').map_or(text, |t| t.0);
         let mut words = Vec::new();
         let mut rest = text;
@@ -198,7 +198,7 @@ fn number(text: &str) -> Option<u64> {
 
 const WHAT: &str = "what to ignore: register NAME, events KIND, buffer NAME, memory FIRST..END, or mappings";
 
-fn ignored(words: &mut Words<'_>) -> Result<Rule, RuleError> {
+fn parse_ignore(words: &mut RuleTokens<'_>) -> Result<Rule, RuleError> {
     let (at, what) = words.next(WHAT)?;
     Ok(match what {
         "register" => {
@@ -251,7 +251,7 @@ fn ignored(words: &mut Words<'_>) -> Result<Rule, RuleError> {
     })
 }
 
-fn tolerated(words: &mut Words<'_>) -> Result<Rule, RuleError> {
+fn parse_tolerance(words: &mut RuleTokens<'_>) -> Result<Rule, RuleError> {
     const LIMITS: &str = "absolute NUMBER, relative NUMBER or ulp COUNT";
     match words.next("buffer NAME")? {
         (_, "buffer") => {}
@@ -283,7 +283,7 @@ fn tolerated(words: &mut Words<'_>) -> Result<Rule, RuleError> {
 
 /// The rule in a line; `None` where it holds none.
 fn rule(text: &str, line: usize) -> Result<Option<Rule>, RuleError> {
-    let mut words = Words::of(text, line);
+    let mut words = RuleTokens::new(text, line);
     if text.len() > LONGEST {
         return Err(words.error(LONGEST, format!("the line is longer than {LONGEST} bytes")));
     }
@@ -291,8 +291,8 @@ fn rule(text: &str, line: usize) -> Result<Option<Rule>, RuleError> {
         return Ok(None);
     };
     let rule = match verb {
-        "ignore" => ignored(&mut words)?,
-        "tolerance" => tolerated(&mut words)?,
+        "ignore" => parse_ignore(&mut words)?,
+        "tolerance" => parse_tolerance(&mut words)?,
         other => return Err(words.error(at, format!("'{other}' is no rule (expected ignore or tolerance)"))),
     };
     words.finish()?;
@@ -307,11 +307,11 @@ impl FromStr for Rules {
         let mut list = Vec::new();
         for (n, line) in text.lines().enumerate() {
             list.extend(rule(line, n + 1)?);
-            if list.len() > MOST_RULES {
+            if list.len() > MAX_RULES {
                 return Err(RuleError {
                     line: n + 1,
                     column: 1,
-                    message: format!("more than {MOST_RULES} rules"),
+                    message: format!("more than {MAX_RULES} rules"),
                 });
             }
         }
@@ -365,7 +365,10 @@ impl Rules {
 
     /// Whether a buffer's contents are compared.
     pub(super) fn compares_buffer(&self, name: &str) -> bool {
-        !self.list.iter().any(|r| matches!(r, Rule::Buffer(p) if p.is(name)))
+        !self
+            .list
+            .iter()
+            .any(|r| matches!(r, Rule::Buffer(p) if p.is_match(name)))
     }
 
     /// The tolerance for raw images.
@@ -377,16 +380,16 @@ impl Rules {
     /// The tolerance for a buffer: of the last rule that means it.
     pub(super) fn tolerance(&self, name: &str) -> Tolerance {
         let of = |r: &Rule| match r {
-            Rule::Tolerance { buffer, tolerance } if buffer.is(name) => Some(*tolerance),
+            Rule::Tolerance { buffer, tolerance } if buffer.is_match(name) => Some(*tolerance),
             _ => None,
         };
         self.list.iter().rev().find_map(of).unwrap_or_default()
     }
 
     /// The patterns of fields that are not compared of a register, `None` standing for all of it.
-    pub(super) fn of_register<'r>(&'r self, name: &'r str) -> impl Iterator<Item = Option<&'r Pattern>> {
+    pub(super) fn rules_for_register<'r>(&'r self, name: &'r str) -> impl Iterator<Item = Option<&'r Pattern>> {
         self.list.iter().filter_map(move |r| match r {
-            Rule::Register { register, field } if register.is(name) => Some(field.as_ref()),
+            Rule::Register { register, field } if register.is_match(name) => Some(field.as_ref()),
             _ => None,
         })
     }
@@ -398,7 +401,7 @@ impl Rules {
             match rule {
                 Rule::Memory { space, range } => ranges.push((*space, range.0..range.1)),
                 Rule::Buffer(name) => {
-                    for b in recording.facts.buffers.iter().filter(|b| name.is(&b.name)) {
+                    for b in recording.facts.buffers.iter().filter(|b| name.is_match(&b.name)) {
                         let space = recording.facts.address_spaces.get(b.address_space as usize);
                         ranges.push((space.map(|s| s.number), b.va.0..b.va.0.saturating_add(b.bytes)));
                     }
@@ -411,7 +414,7 @@ impl Rules {
 
     /// The addresses of a recording whose bytes are not compared one by one: what is ignored, and the buffers whose
     /// elements are compared with a tolerance.
-    pub(super) fn not_by_byte(&self, recording: &Recording) -> IgnoredMemory {
+    pub(super) fn memory_compared_by_element(&self, recording: &Recording) -> IgnoredMemory {
         let with_tolerance = |r: &Rule| match r {
             Rule::Tolerance { buffer, .. } => Some(Rule::Buffer(buffer.clone())),
             _ => None,
@@ -419,7 +422,7 @@ impl Rules {
         let measured = Self {
             list: self.list.iter().filter_map(with_tolerance).collect(),
         };
-        self.memory(recording).joined(measured.memory(recording))
+        self.memory(recording).merge(measured.memory(recording))
     }
 }
 
@@ -431,13 +434,13 @@ pub(super) struct IgnoredMemory {
 
 impl IgnoredMemory {
     /// Those of both sides.
-    pub fn joined(mut self, mut other: Self) -> Self {
+    pub fn merge(mut self, mut other: Self) -> Self {
         self.ranges.append(&mut other.ranges);
         self
     }
 
     /// The parts of `bytes` bytes at an address that are not compared, as offsets.
-    pub fn within(&self, space: u8, va: u64, bytes: u64) -> Vec<Range<u64>> {
+    pub fn ignored_within(&self, space: u8, va: u64, bytes: u64) -> Vec<Range<u64>> {
         let end = va.saturating_add(bytes);
         let of = self.ranges.iter().filter(|r| r.0.is_none_or(|s| s == space));
         of.map(|r| r.1.start.max(va)..r.1.end.min(end))
@@ -495,7 +498,7 @@ mod tests {
 
     #[test]
     fn a_star_stands_for_any_text() {
-        let is = |p: &str, name: &str| Pattern(p.into()).is(name);
+        let is = |p: &str, name: &str| Pattern(p.into()).is_match(name);
         assert!(is("*", "") && is("a*", "a") && is("*a*b", "xxaab") && is("J?1", "JS1") && is("ä*ö", "ä-ö"));
         assert!(!is("a", "ab") && !is("a*c", "ab") && !is("?", "") && !is("", "a"));
         // No time that grows beyond pattern times name.

@@ -13,7 +13,7 @@ pub(super) struct SpacePair {
 }
 
 /// The address spaces of a recording that have a number, as indices into its list.
-fn of_number(r: &Recording, number: u8) -> Vec<usize> {
+fn spaces_with_number(r: &Recording, number: u8) -> Vec<usize> {
     let spaces = r.facts.address_spaces.iter().enumerate();
     spaces.filter(|(_, s)| s.number == number).map(|(i, _)| i).collect()
 }
@@ -29,7 +29,7 @@ pub(super) fn pairs(a: &Recording, b: &Recording) -> Vec<SpacePair> {
     numbers.dedup();
     let mut out = Vec::new();
     for number in numbers {
-        let (x, y) = (of_number(a, number), of_number(b, number));
+        let (x, y) = (spaces_with_number(a, number), spaces_with_number(b, number));
         for i in 0..x.len().max(y.len()) {
             out.push(SpacePair {
                 number,
@@ -48,10 +48,10 @@ pub(super) struct Roots {
 }
 
 /// The roots of a recording.
-pub(super) fn roots(r: &Recording) -> Roots {
+pub(super) fn table_roots(r: &Recording) -> Roots {
     let spaces = r.facts.address_spaces.iter().enumerate();
     let named = spaces.map(|(i, s)| {
-        let before = of_number(r, s.number).iter().filter(|n| **n < i).count();
+        let before = spaces_with_number(r, s.number).iter().filter(|n| **n < i).count();
         ((s.number, before), s.clone())
     });
     Roots {

@@ -1,7 +1,7 @@
 //! What of a recording is aligned: its events as a stream of digests, without what every run has for itself, cut into
 //! the courses of its jobs.
 
-use super::calls::{self, Known};
+use super::calls::{self, CallIndex};
 use super::rules::Rules;
 use super::spaces::{self, Roots};
 use crate::progress::{Cancelled, Progress};
@@ -49,13 +49,13 @@ pub(super) enum Rule {
 }
 
 /// The numbers of spaces of two recordings taken together, so that one that both have has one number.
-pub(super) struct Names {
+pub(super) struct SpaceNumbers {
     numbers: Vec<u8>,
 }
 
-impl Names {
+impl SpaceNumbers {
     /// Of both, in an order that does not depend on which is first.
-    pub fn of(a: &Recording, b: &Recording) -> (Self, Self) {
+    pub fn from_recordings(a: &Recording, b: &Recording) -> (Self, Self) {
         let name = |s: &crate::recording::Space| (s.name.clone(), format!("{:?}", s.kind));
         let mut all: Vec<_> = a.facts.spaces.iter().chain(&b.facts.spaces).map(name).collect();
         all.sort_unstable();
@@ -79,7 +79,8 @@ impl Names {
 
 /// Kinds that not every recorder sees and that a replay does not make: where one recording has none of a kind at all,
 /// those of the other are not compared.
-pub(super) const SEEN_BY_SOME: [EventKind; 3] = [EventKind::Interrupt, EventKind::Undecoded, EventKind::DmaMap];
+pub(super) const RECORDER_DEPENDENT_KINDS: [EventKind; 3] =
+    [EventKind::Interrupt, EventKind::Undecoded, EventKind::DmaMap];
 
 /// GPU_COMMAND values that reset the device, and with it every register.
 const RESETS: [u64; 2] = [1, 2];
@@ -106,18 +107,18 @@ pub(super) fn accesses_to(recording: &Recording, spaces: &[usize]) -> u64 {
 }
 
 /// How many calls of a recording no replay makes, and are not compared beside what a replay did.
-pub(super) fn not_played(recording: &Recording, known: &Known) -> u64 {
+pub(super) fn count_not_played(recording: &Recording, known: &CallIndex) -> u64 {
     let events = &recording.events;
     let left_out = |event: &usize| {
         let call = events.call(*event);
-        call.is_some_and(|call| known.leaves_out(*event as u64, &call))
+        call.is_some_and(|call| known.is_excluded(*event as u64, &call))
     };
     (0..events.len()).filter(left_out).count() as u64
 }
 
 /// What a call is aligned by: (number in a table of the facts, what tells it from others of its kind, its value). Addresses
 /// are every run's own; what is done with how much of it, and what came of it, is not.
-fn called(call: &CallEvent, known: Option<&Known>) -> Option<(u8, u32, u64)> {
+fn call_key(call: &CallEvent, known: Option<&CallIndex>) -> Option<(u8, u32, u64)> {
     let mixed = |words: &[u32]| words.iter().fold(0u64, |h, w| h.rotate_left(11) ^ u64::from(*w));
     let (number, offset, value) = match call {
         CallEvent::Launch(l) => {
@@ -143,8 +144,8 @@ fn called(call: &CallEvent, known: Option<&Known>) -> Option<(u8, u32, u64)> {
     Some((number, offset, value))
 }
 
-/// How many events of each of the kinds of [`SEEN_BY_SOME`] a recording has.
-pub(super) fn seen(recording: &Recording) -> [u64; 3] {
+/// How many events of each of the kinds of [`RECORDER_DEPENDENT_KINDS`] a recording has.
+pub(super) fn count_recorder_dependent(recording: &Recording) -> [u64; 3] {
     let mut counts = [0u64; 256];
     let kinds = &recording.events.kind;
     for kind in kinds.slices(0..kinds.len()).flatten() {
@@ -152,21 +153,21 @@ pub(super) fn seen(recording: &Recording) -> [u64; 3] {
             *n += 1;
         }
     }
-    SEEN_BY_SOME.map(|k| counts.get(usize::from(k as u8)).copied().unwrap_or(0))
+    RECORDER_DEPENDENT_KINDS.map(|k| counts.get(usize::from(k as u8)).copied().unwrap_or(0))
 }
 
 /// One side of a comparison: a recording and what is known of its registers.
 pub(super) struct Side<'a> {
     pub recording: &'a Recording,
     pub map: Option<&'a RegisterMap>,
-    names: Names,
+    names: SpaceNumbers,
     registers: u8,
     roots: Roots,
-    /// Which of [`SEEN_BY_SOME`] both sides have.
+    /// Which of [`RECORDER_DEPENDENT_KINDS`] both sides have.
     compared: [bool; 3],
     rules: &'a Rules,
     /// What is known of its calls, where both recordings are of calls.
-    pub calls: Option<&'a Known>,
+    pub calls: Option<&'a CallIndex>,
     /// By the number of a kind of event: whether the rules leave it out.
     left_out: [bool; 16],
     /// Spaces whose accesses are not compared.
@@ -177,10 +178,10 @@ impl<'a> Side<'a> {
     pub fn new(
         recording: &'a Recording,
         map: Option<&'a RegisterMap>,
-        names: Names,
+        names: SpaceNumbers,
         compared: [bool; 3],
         rules: &'a Rules,
-        calls: Option<&'a Known>,
+        calls: Option<&'a CallIndex>,
     ) -> Self {
         let left_out = std::array::from_fn(|n| {
             let kind = u8::try_from(n).ok().and_then(EventKind::from_raw);
@@ -192,7 +193,7 @@ impl<'a> Side<'a> {
             calls,
             left_out,
             registers: register_space(recording, map),
-            roots: spaces::roots(recording),
+            roots: spaces::table_roots(recording),
             recording,
             map,
             names,
@@ -213,7 +214,7 @@ impl<'a> Side<'a> {
     /// The registers that an access touches.
     pub fn part(&self, access: &Access) -> Option<Part<'a>> {
         let map = self.map.filter(|_| access.space == self.registers)?;
-        map.covering(access.offset, access.width).next()
+        map.covered_registers(access.offset, access.width).next()
     }
 
     /// Whether an access is one of the device's registers.
@@ -222,7 +223,7 @@ impl<'a> Side<'a> {
     }
 
     /// Whether the rules leave a kind of event out.
-    fn leaves_out(&self, kind: EventKind) -> bool {
+    fn is_excluded(&self, kind: EventKind) -> bool {
         self.left_out.get(usize::from(kind as u8)).copied().unwrap_or(false)
     }
 
@@ -232,13 +233,13 @@ impl<'a> Side<'a> {
         match events.kind(event)? {
             EventKind::Read | EventKind::Write => {
                 let access = events.access(event).filter(|a| !self.is_foreign(a.space))?;
-                Some(self.of_access(&access))
+                Some(self.access_item(&access))
             }
-            kind => self.of_other(event, kind),
+            kind => self.other_item(event, kind),
         }
     }
 
-    fn of_access(&self, a: &Access) -> Item {
+    fn access_item(&self, a: &Access) -> Item {
         let kind = if a.write { EventKind::Write } else { EventKind::Read };
         Item {
             key: Key {
@@ -251,10 +252,10 @@ impl<'a> Side<'a> {
         }
     }
 
-    fn of_other(&self, event: usize, kind: EventKind) -> Option<Item> {
+    fn other_item(&self, event: usize, kind: EventKind) -> Option<Item> {
         let events = &self.recording.events;
-        let optional = SEEN_BY_SOME.iter().zip(&self.compared);
-        if self.leaves_out(kind) || optional.into_iter().any(|(k, both)| *k == kind && !both) {
+        let optional = RECORDER_DEPENDENT_KINDS.iter().zip(&self.compared);
+        if self.is_excluded(kind) || optional.into_iter().any(|(k, both)| *k == kind && !both) {
             return None;
         }
         let (space, offset, value) = match kind {
@@ -273,10 +274,10 @@ impl<'a> Side<'a> {
             EventKind::Read | EventKind::Write | EventKind::Mark | EventKind::HostWrite => return None,
             _ => {
                 let call = events.call(event)?;
-                if self.calls.is_some_and(|known| known.leaves_out(event as u64, &call)) {
+                if self.calls.is_some_and(|known| known.is_excluded(event as u64, &call)) {
                     return None;
                 }
-                called(&call, self.calls)?
+                call_key(&call, self.calls)?
             }
         };
         Some(Item {
@@ -294,7 +295,7 @@ impl<'a> Side<'a> {
     fn carrying(&self, event: usize, item: Item) -> u64 {
         let call = self.calls.and_then(|k| Some((k, self.recording.events.call(event)?)));
         let value = match call {
-            Some((known, call)) => mix(item.value, known.carries(self.recording, event, &call)),
+            Some((known, call)) => mix(item.value, known.content_digest(self.recording, event, &call)),
             None => item.value,
         };
         token(item.key, Rule::Whole, value)
@@ -325,7 +326,7 @@ impl<'a> Side<'a> {
         };
         let mut left_out = 0u64;
         let names = std::iter::once(&name).chain(&also);
-        for field in names.flat_map(|name| self.rules.of_register(name)) {
+        for field in names.flat_map(|name| self.rules.rules_for_register(name)) {
             let Some(field) = field else {
                 return Rule::Nothing;
             };
@@ -333,7 +334,7 @@ impl<'a> Side<'a> {
                 .iter()
                 .flat_map(|p| p.register.layout.fields.iter().map(move |f| (f, p)))
             {
-                if field.is(&f.name) {
+                if field.is_match(&f.name) {
                     let bits = u64::MAX
                         .checked_shr(63u32.saturating_sub(f.hi.saturating_sub(f.lo)))
                         .unwrap_or(0);
@@ -412,7 +413,7 @@ enum JobRegister {
 
 /// A job's course: what comes between its submit and the next one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Course {
+pub(super) struct JobTokens {
     /// Its tokens.
     pub tokens: Range<usize>,
     /// The first event behind the submit that began it.
@@ -429,7 +430,7 @@ pub(super) struct Stream {
     /// The event of each token.
     pub events: Vec<u32>,
     /// Cut after each submit: the first is what comes before any job has begun.
-    pub courses: Vec<Course>,
+    pub courses: Vec<JobTokens>,
     /// Reads that a later one of the same wait stands for.
     pub folded: u64,
 }
@@ -447,7 +448,7 @@ impl Stream {
 }
 
 /// Whether two equal tokens stand for equal values.
-pub(super) fn whole(token: u64) -> bool {
+pub(super) fn is_whole(token: u64) -> bool {
     token & 1 == 1
 }
 
@@ -477,10 +478,10 @@ fn token(key: Key, rule: Rule, value: u64) -> u64 {
 }
 
 /// Reads the events of a recording as a stream.
-pub(super) fn read(side: &Side<'_>, progress: &Progress) -> Result<Stream, Cancelled> {
+pub(super) fn read_stream(side: &Side<'_>, progress: &Progress) -> Result<Stream, Cancelled> {
     let events = &side.recording.events;
     let mut out = Stream {
-        courses: vec![Course::default()],
+        courses: vec![JobTokens::default()],
         ..Stream::default()
     };
     out.tokens.reserve(events.len());
@@ -501,7 +502,7 @@ pub(super) fn read(side: &Side<'_>, progress: &Progress) -> Result<Stream, Cance
         let at = u32::try_from(event).unwrap_or(u32::MAX);
         let found = EventKind::from_raw(kind);
         let Some((_, a)) = accesses.next_if(|(e, _)| *e == event) else {
-            if let Some(item) = found.and_then(|k| side.of_other(event, k)) {
+            if let Some(item) = found.and_then(|k| side.other_item(event, k)) {
                 out.tokens.push(side.carrying(event, item));
                 out.events.push(at);
                 if item.key.kind == EventKind::Submit {
@@ -514,8 +515,8 @@ pub(super) fn read(side: &Side<'_>, progress: &Progress) -> Result<Stream, Cance
         if side.is_foreign(a.space) {
             continue;
         }
-        let class = classes.of(&a);
-        let item = side.of_access(&a);
+        let class = classes.class_of(&a);
+        let item = side.access_item(&a);
         let untouched = !reset && class.before.is_some_and(|r| !written.contains(&r));
         if a.write {
             reset |= class.resets && RESETS.contains(&a.value);
@@ -534,7 +535,7 @@ pub(super) fn read(side: &Side<'_>, progress: &Progress) -> Result<Stream, Cance
                 .and_then(|p| side.roots.number(p.register, a.value))
                 .unwrap_or(a.value),
         };
-        if !side.leaves_out(item.key.kind) {
+        if !side.is_excluded(item.key.kind) {
             let row = (at, token(item.key, rule, value));
             waits.push(&mut out, row, item.key, thread, class.waits);
         }
@@ -577,7 +578,7 @@ impl Waits {
     /// Ends a course and begins the next one behind an event.
     fn begin_course(&mut self, out: &mut Stream, event: usize, head: (Option<u8>, u64)) {
         self.close(out);
-        out.courses.push(Course {
+        out.courses.push(JobTokens {
             tokens: out.tokens.len()..out.tokens.len(),
             begin: event as u64 + 1,
             head,
@@ -629,7 +630,7 @@ impl<'s, 'a> Classes<'s, 'a> {
         }
     }
 
-    fn of(&mut self, a: &Access) -> Class {
+    fn class_of(&mut self, a: &Access) -> Class {
         if self.side.rules.list.is_empty() && (self.side.map.is_none() || a.space != self.side.registers) {
             return Class::PLAIN;
         }

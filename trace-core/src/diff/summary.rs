@@ -1,12 +1,12 @@
 //! A comparison in one sentence: the earliest cause, what follows from it, and what is the same.
 
 use super::causes::Link;
-use super::{Aligned, BufferDiff, Cause, Diff, Effect, JobPair};
+use super::{BufferDiff, Cause, Diff, Effect, EventAlignment, JobPair};
 use crate::recording::{BufferRole, Recording};
 use serde::{Deserialize, Serialize};
 
 /// Names that a sentence lists before it counts the rest.
-const NAMED: usize = 3;
+const MAX_LISTED_NAMES: usize = 3;
 
 /// A part of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -43,7 +43,7 @@ pub struct Summary {
 
 /// A number with a comma between each three digits.
 #[must_use]
-pub fn grouped(n: u64) -> String {
+pub fn group_digits(n: u64) -> String {
     let digits = n.to_string();
     let mut out = String::with_capacity(digits.len() * 4 / 3);
     for (at, digit) in digits.chars().enumerate() {
@@ -55,13 +55,13 @@ pub fn grouped(n: u64) -> String {
     out
 }
 
-fn counted(n: u64, one: &str, many: &str) -> String {
-    format!("{} {}", grouped(n), if n == 1 { one } else { many })
+fn format_count(n: u64, one: &str, many: &str) -> String {
+    format!("{} {}", group_digits(n), if n == 1 { one } else { many })
 }
 
 /// `a`, `a and b`, `a, b and c`, `a, b, c and 2 more`.
-fn listed(names: &[&str]) -> String {
-    let shown = names.get(..names.len().min(NAMED)).unwrap_or_default();
+fn format_list(names: &[&str]) -> String {
+    let shown = names.get(..names.len().min(MAX_LISTED_NAMES)).unwrap_or_default();
     let more = names.len() - shown.len();
     match (shown, more) {
         ([], _) => String::new(),
@@ -73,9 +73,13 @@ fn listed(names: &[&str]) -> String {
 
 /// Summarizes a comparison by its causes, which [`super::causes()`] gives.
 #[must_use]
-pub fn summarize((a, b): (&Recording, &Recording), (diff, aligned): (&Diff, &Aligned), causes: &[Cause]) -> Summary {
+pub fn summarize(
+    (a, b): (&Recording, &Recording),
+    (diff, aligned): (&Diff, &EventAlignment),
+    causes: &[Cause],
+) -> Summary {
     let same = diff.is_empty();
-    let telling = Telling {
+    let telling = Summarizer {
         a,
         b,
         diff,
@@ -83,11 +87,15 @@ pub fn summarize((a, b): (&Recording, &Recording), (diff, aligned): (&Diff, &Ali
         causes,
     };
     let not_compared = not_compared(diff);
-    let (part, sentence) = match telling.earliest() {
+    let (part, sentence) = match telling.find_earliest() {
         _ if same && not_compared.is_empty() => (None, "No difference.".to_owned()),
         _ if same => (None, "No difference in what is compared.".to_owned()),
         Some((part, cause)) => {
-            let sentence = format!("{cause}{}{}.", telling.follows(part), telling.the_same());
+            let sentence = format!(
+                "{cause}{}{}.",
+                telling.describe_follow_up(part),
+                telling.describe_equal()
+            );
             (Some(part), sentence)
         }
         None => (None, "They differ.".to_owned()),
@@ -103,7 +111,7 @@ pub fn summarize((a, b): (&Recording, &Recording), (diff, aligned): (&Diff, &Ali
 /// Which outputs were not compared, and why.
 fn not_compared(diff: &Diff) -> String {
     let n = diff.not_computed;
-    let side = |n: u64, all: u64, of: &str| (n > 0).then(|| format!("{} of {} of {of}", grouped(n), jobs(all)));
+    let side = |n: u64, all: u64, of: &str| (n > 0).then(|| format!("{} of {} of {of}", group_digits(n), jobs(all)));
     let sides = [
         side(n.a, diff.jobs.0, "the first"),
         side(n.b, diff.jobs.1, "the second"),
@@ -116,7 +124,7 @@ fn not_compared(diff: &Diff) -> String {
 }
 
 fn jobs(n: u64) -> String {
-    counted(n, "job", "jobs")
+    format_count(n, "job", "jobs")
 }
 
 /// The job in whose course something is, as it is numbered everywhere; `None` before any job.
@@ -124,15 +132,15 @@ fn job_index(pair: JobPair) -> Option<u32> {
     pair.a.or(pair.b)?.checked_sub(1)
 }
 
-struct Telling<'r> {
+struct Summarizer<'r> {
     a: &'r Recording,
     b: &'r Recording,
     diff: &'r Diff,
-    aligned: &'r Aligned,
+    aligned: &'r EventAlignment,
     causes: &'r [Cause],
 }
 
-impl<'r> Telling<'r> {
+impl<'r> Summarizer<'r> {
     fn role(&self, name: &str) -> BufferRole {
         let of = |r: &Recording| r.buffer(name).map(|b| b.role);
         of(self.a).or_else(|| of(self.b)).unwrap_or(BufferRole::Shared)
@@ -164,7 +172,7 @@ impl<'r> Telling<'r> {
     }
 
     /// The part in which the earliest difference is, and that difference in words.
-    fn earliest(&self) -> Option<(Part, String)> {
+    fn find_earliest(&self) -> Option<(Part, String)> {
         let d = self.diff;
         let given = self.differing_at_start();
         if !given.is_empty() {
@@ -174,28 +182,28 @@ impl<'r> Telling<'r> {
         let mut found: Vec<(u64, Part, String)> = Vec::new();
         if let Some(h) = d.host_writes.list.first() {
             let bytes = d.host_writes.changed + d.host_writes.only_a + d.host_writes.only_b;
-            let when = when(h.job, d.jobs);
+            let when = describe_job(h.job, d.jobs);
             let what = format!(
                 "What the CPU writes {when} differs ({})",
-                counted(bytes, "byte", "bytes")
+                format_count(bytes, "byte", "bytes")
             );
             found.push((place(h.a, h.b), Part::HostWrites, what));
         }
         if let Some(e) = d.events.list.first() {
             let at = place(e.a, e.b);
-            let what = match d.calls.at(e.a, e.b) {
-                Some(_) => (Part::Calls, format!("Calls differ from event {} on", grouped(at))),
+            let what = match d.calls.find(e.a, e.b) {
+                Some(_) => (Part::Calls, format!("Calls differ from event {} on", group_digits(at))),
                 None => (Part::Events, self.events_differ(at, e.job)),
             };
             found.push((at, what.0, what.1));
         }
         if let Some(x) = d.descriptors.list.first() {
-            let n = d.descriptors.differ();
+            let n = d.descriptors.count_differing();
             let of = job_index(x.job).map_or_else(String::new, |job| format!(" of job {job}"));
             let verb = if n == 1 { "differs" } else { "differ" };
             let what = match n {
                 1 => format!("A descriptor ({}){of} {verb}", x.layout),
-                n => format!("{} descriptors {verb}, first a {}{of}", grouped(n), x.layout),
+                n => format!("{} descriptors {verb}, first a {}{of}", group_digits(n), x.layout),
             };
             // Where the CPU wrote nothing otherwise they differ from the beginning on.
             let at = match d.host_writes.list.is_empty() {
@@ -210,7 +218,7 @@ impl<'r> Telling<'r> {
             let since = self.causes.iter().find(|c| matches!(c.effect, Effect::Mapping { .. }));
             let at = since.and_then(|c| c.steps.first()).map_or(0, |s| place(s.a, s.b));
             let verb = if pages == 1 { "differs" } else { "differ" };
-            let what = format!("{} {verb}", counted(pages, "mapped page", "mapped pages"));
+            let what = format!("{} {verb}", format_count(pages, "mapped page", "mapped pages"));
             found.push((at, Part::Mappings, what));
         }
         // Of those at one place the first is what the others follow from.
@@ -218,42 +226,46 @@ impl<'r> Telling<'r> {
             .into_iter()
             .min_by_key(|f| f.0)
             .map(|(_, part, what)| (part, what));
-        first.or_else(|| self.at_the_end())
+        first.or_else(|| self.find_end_difference())
     }
 
     fn events_differ(&self, at: u64, job: JobPair) -> String {
         let of = job_index(job).map_or_else(|| " (before any job)".to_owned(), |job| format!(" (job {job})"));
-        let n = self.diff.events.differ();
+        let n = self.diff.events.count_differing();
         let verb = if n == 1 { "differs" } else { "differ" };
         format!(
             "{} {verb}, first event {}{of}",
-            counted(n, "event", "events"),
-            grouped(at)
+            format_count(n, "event", "events"),
+            group_digits(at)
         )
     }
 
     /// What differs where no event does.
-    fn at_the_end(&self) -> Option<(Part, String)> {
+    fn find_end_difference(&self) -> Option<(Part, String)> {
         let d = self.diff;
         let buffers: Vec<&BufferDiff> = self.differing().collect();
         let p = &d.pages;
         let pages = p.changed + p.only_a + p.only_b;
         if !buffers.is_empty() {
             let mut what = self.buffers_differ(&buffers);
-            if let Some(job) = self.job_behind(&buffers) {
+            if let Some(job) = self.find_producing_job(&buffers) {
                 what.push_str(&format!(" after job {job}"));
             }
             return Some((Part::Buffers, what));
         }
         if pages > 0 {
-            let what = format!("Memory at the end differs ({})", counted(pages, "page", "pages"));
+            let what = format!("Memory at the end differs ({})", format_count(pages, "page", "pages"));
             return Some((Part::Pages, what));
         }
-        if d.calls.differ() > 0 {
+        if d.calls.count_differing() > 0 {
             return Some((Part::Calls, "The code of launched functions differs".to_owned()));
         }
         (d.jobs.0 != d.jobs.1).then(|| {
-            let what = format!("The first has {}, the second {}", jobs(d.jobs.0), grouped(d.jobs.1));
+            let what = format!(
+                "The first has {}, the second {}",
+                jobs(d.jobs.0),
+                group_digits(d.jobs.1)
+            );
             (Part::Events, what)
         })
     }
@@ -269,7 +281,7 @@ impl<'r> Telling<'r> {
                 Some(BufferRole::Output) => "Outputs",
                 _ => "Buffers",
             };
-            return format!("{what} {} differ", listed(&names));
+            return format!("{what} {} differ", format_list(&names));
         };
         let what = match self.role(&one.name) {
             BufferRole::Input => "Input",
@@ -278,7 +290,7 @@ impl<'r> Telling<'r> {
         };
         match (&one.elements, one.a, one.b) {
             (Some(e), ..) if e.differ > 0 => {
-                let (differ, all) = (grouped(e.differ), grouped(e.compared));
+                let (differ, all) = (group_digits(e.differ), group_digits(e.compared));
                 format!("{what} {} differs ({differ} of {all})", one.name)
             }
             (_, Some(_), None) => format!("{what} {} is only in the first", one.name),
@@ -288,13 +300,13 @@ impl<'r> Telling<'r> {
     }
 
     /// The job behind which all of these differ, where the causes tell one.
-    fn job_behind(&self, of: &[&BufferDiff]) -> Option<u32> {
+    fn find_producing_job(&self, of: &[&BufferDiff]) -> Option<u32> {
         let ran = |d: &&BufferDiff| {
             let steps = self.steps_to(&d.name)?;
             let step = steps.first().filter(|s| s.link == Link::Ran)?;
             let course = self
                 .aligned
-                .courses()
+                .job_intervals()
                 .iter()
                 .find(|c| c.submits() == (step.a, step.b))?;
             job_index(course.job)
@@ -305,7 +317,7 @@ impl<'r> Telling<'r> {
     }
 
     /// What follows from the earliest cause: outputs, or memory where no output is named.
-    fn follows(&self, part: Part) -> String {
+    fn describe_follow_up(&self, part: Part) -> String {
         let given: Vec<String> = self.differing_at_start().iter().map(|d| d.name.clone()).collect();
         let outputs: Vec<&BufferDiff> = self
             .differing()
@@ -319,28 +331,34 @@ impl<'r> Telling<'r> {
                 _ => ("outputs", "differ"),
             };
             let behind = self
-                .job_behind(&outputs)
+                .find_producing_job(&outputs)
                 .map_or_else(String::new, |job| format!(" after job {job}"));
-            return format!(", so {noun} {} {verb}{behind}", listed(&names));
+            return format!(", so {noun} {} {verb}{behind}", format_list(&names));
         }
         let p = &self.diff.pages;
         let pages = p.changed + p.only_a + p.only_b;
         if pages > 0 && !matches!(part, Part::Pages | Part::Buffers) {
-            return format!(", and memory at the end differs ({})", counted(pages, "page", "pages"));
+            return format!(
+                ", and memory at the end differs ({})",
+                format_count(pages, "page", "pages")
+            );
         }
         String::new()
     }
 
     /// The parts that are the same.
-    fn the_same(&self) -> String {
+    fn describe_equal(&self) -> String {
         let d = self.diff;
         let m = &d.mappings;
         let h = &d.host_writes;
         let written = h.same + h.already;
         let same = [
-            (d.events.differ() == 0 && d.events.equal > 0, "events"),
+            (d.events.count_differing() == 0 && d.events.equal > 0, "events"),
             (h.changed + h.only_a + h.only_b == 0 && written > 0, "the CPU's writes"),
-            (d.descriptors.differ() == 0 && d.descriptors.same > 0, "descriptors"),
+            (
+                d.descriptors.count_differing() == 0 && d.descriptors.same > 0,
+                "descriptors",
+            ),
             (
                 m.changed + m.only_a + m.only_b + m.moved == 0 && m.same > 0,
                 "page tables",
@@ -357,7 +375,7 @@ impl<'r> Telling<'r> {
 }
 
 /// Between which jobs something happens that is no job's work.
-fn when(pair: JobPair, jobs: (u64, u64)) -> String {
+fn describe_job(pair: JobPair, jobs: (u64, u64)) -> String {
     let (n, all) = match (pair.a, pair.b) {
         (Some(n), _) => (n, jobs.0),
         (None, Some(n)) => (n, jobs.1),
@@ -376,12 +394,12 @@ mod tests {
     #[test]
     fn numbers_and_names_are_told_as_people_write_them() {
         for (n, text) in [(0, "0"), (999, "999"), (1024, "1,024"), (1_234_567, "1,234,567")] {
-            assert_eq!(grouped(n), text);
+            assert_eq!(group_digits(n), text);
         }
-        assert_eq!(listed(&["a"]), "a");
-        assert_eq!(listed(&["a", "b"]), "a and b");
-        assert_eq!(listed(&["a", "b", "c"]), "a, b and c");
-        assert_eq!(listed(&["a", "b", "c", "d", "e"]), "a, b, c and 2 more");
+        assert_eq!(format_list(&["a"]), "a");
+        assert_eq!(format_list(&["a", "b"]), "a and b");
+        assert_eq!(format_list(&["a", "b", "c"]), "a, b and c");
+        assert_eq!(format_list(&["a", "b", "c", "d", "e"]), "a, b, c and 2 more");
     }
 
     #[test]

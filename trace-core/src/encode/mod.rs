@@ -4,7 +4,7 @@
 
 use serde::{Serialize, de::DeserializeOwned};
 
-/// Most bytes that one record may take.
+/// Maximum number of bytes that one record may take.
 pub const MAX_RECORD: usize = 64 << 20;
 /// Maximum number of bytes of a record that may be long. A plan of a million launches has some 500 MB.
 pub const MAX_LONG_RECORD: usize = 1 << 30;

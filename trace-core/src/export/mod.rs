@@ -2,4 +2,4 @@
 
 mod text;
 
-pub use text::{csv, io_history, json_lines};
+pub use text::{write_csv, write_io_history, write_json_lines};

@@ -68,7 +68,7 @@ fn rows<'a>(
             Some(EventKind::Undecoded) => ("undecoded", undecoded.map(|u| u.describe())),
             Some(EventKind::DmaMap) => ("dma-map", events.dma_map(event).map(|d| d.describe())),
             Some(kind) => (
-                kind.call_word().unwrap_or("call"),
+                kind.call_name().unwrap_or("call"),
                 events.call(event).map(|c| c.describe(calls.as_ref())),
             ),
             None => ("unknown", None),
@@ -104,7 +104,7 @@ fn rows<'a>(
 ///
 /// # Errors
 /// What writing says, and an error of kind `Interrupted` when the work was cancelled.
-pub fn csv(recording: &Recording, out: &mut impl Write, progress: &Progress) -> io::Result<()> {
+pub fn write_csv(recording: &Recording, out: &mut impl Write, progress: &Progress) -> io::Result<()> {
     writeln!(out, "event,time_ns,thread,kind,space,offset,width,value,register,means")?;
     rows(recording, progress, |event, r| {
         write!(out, "{event},{},{},{},{},", r.time, r.thread, r.kind, quoted(r.space))?;
@@ -134,7 +134,7 @@ fn quoted(field: &str) -> String {
 ///
 /// # Errors
 /// As [`csv`].
-pub fn json_lines(recording: &Recording, out: &mut impl Write, progress: &Progress) -> io::Result<()> {
+pub fn write_json_lines(recording: &Recording, out: &mut impl Write, progress: &Progress) -> io::Result<()> {
     rows(recording, progress, |event, r| {
         let mut object = serde_json::Map::new();
         let mut put = |key: &str, value: serde_json::Value| {
@@ -173,7 +173,7 @@ pub fn json_lines(recording: &Recording, out: &mut impl Write, progress: &Progre
 ///
 /// # Errors
 /// As [`csv`].
-pub fn io_history(recording: &Recording, out: &mut impl Write, progress: &Progress) -> io::Result<u64> {
+pub fn write_io_history(recording: &Recording, out: &mut impl Write, progress: &Progress) -> io::Result<u64> {
     let events = &recording.events;
     let mut before = None;
     let mut written = 0u64;
@@ -221,7 +221,7 @@ mod tests {
         b.interrupt(95, InterruptRow { line: 0, status: 2 });
         b.mark(96, "one, \"two\"");
         b.access(120, 7, access(false, 0x3ff0, 0));
-        b.undecoded(130, 7, 0, UndecodedRow::of_access(0x3ff4, true, 4));
+        b.undecoded(130, 7, 0, UndecodedRow::from_access(0x3ff4, true, 4));
         let bus = 0x1000;
         let given = DmaMapRow {
             bus,
@@ -246,7 +246,7 @@ mod tests {
     #[test]
     fn csv_has_a_line_an_event() {
         let mut out = Vec::new();
-        csv(&recording(), &mut out, &Progress::new()).unwrap();
+        write_csv(&recording(), &mut out, &Progress::new()).unwrap();
         let text = String::from_utf8(out).unwrap();
         let lines: Vec<_> = text.lines().collect();
         assert_eq!(lines.len(), 8);
@@ -270,7 +270,7 @@ mod tests {
     #[test]
     fn json_lines_are_json() {
         let mut out = Vec::new();
-        json_lines(&recording(), &mut out, &Progress::new()).unwrap();
+        write_json_lines(&recording(), &mut out, &Progress::new()).unwrap();
         let lines: Vec<serde_json::Value> = String::from_utf8(out)
             .unwrap()
             .lines()
@@ -289,7 +289,7 @@ mod tests {
     #[test]
     fn the_history_says_what_it_left_out() {
         let mut out = Vec::new();
-        assert_eq!(io_history(&recording(), &mut out, &Progress::new()).unwrap(), 4);
+        assert_eq!(write_io_history(&recording(), &mut out, &Progress::new()).unwrap(), 4);
         let text = "0,R,0x00000000,60a00002\n0,W,0x000018e0,00000001\n20,R,0x00003ff0,00000000\n";
         assert_eq!(String::from_utf8(out).unwrap(), text);
     }
@@ -298,7 +298,7 @@ mod tests {
     fn a_cancelled_export_stops() {
         let progress = Progress::new();
         progress.cancel();
-        let e = csv(&recording(), &mut Vec::new(), &progress).unwrap_err();
+        let e = write_csv(&recording(), &mut Vec::new(), &progress).unwrap_err();
         assert_eq!(e.kind(), io::ErrorKind::Interrupted);
     }
 }

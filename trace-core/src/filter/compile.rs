@@ -1,12 +1,12 @@
 //! A query and a recording become a filter: every name is looked up, every number is a range.
 
 use super::context::{Derived, Interrupt, Jobs};
-use super::error::{FilterError, Wrong};
-use super::near::nearest;
+use super::edit_distance::nearest;
+use super::error::{FilterError, FilterErrorKind};
+use super::keywords::{KEYWORDS, Keyword, Kind, Meaning, Name, Number};
 use super::number::NumberTest;
-use super::places::{Meant, Part, Registers, Shown, named, without_index};
-use super::syntax::{Condition, Node, Order, Query, Test, Typed, Value};
-use super::words::{Kind, Meaning, Name, Number, WORDS, Word};
+use super::register_tests::{FieldEncoding, FieldTest, RegisterTest, Registers, find_fields, without_index};
+use super::syntax::{Comparison, Condition, Node, Query, Test, TypedText, Value};
 use crate::recording::{EventKind, InterruptLine, Recording};
 use crate::registers::{FieldKind, Layout, RecordedRegisters, RegisterMap};
 use regex::{Regex, RegexBuilder};
@@ -57,30 +57,30 @@ pub(super) enum Check {
     Address(Arc<[(u64, u64)]>, NumberTest),
     Bytes(NumberTest),
     Registers(Arc<Registers>),
-    Part(Arc<Part>),
+    Part(Arc<FieldTest>),
     Text(TextTest),
 }
 
 /// A test of a mark's text.
 #[derive(Debug)]
 pub(super) struct TextTest {
-    which: TextIs,
+    which: TextPattern,
     not: bool,
 }
 
 #[derive(Debug)]
-enum TextIs {
+enum TextPattern {
     Any,
     One(Vec<String>),
     Matches(Regex),
 }
 
 impl TextTest {
-    pub fn holds(&self, text: &str) -> bool {
+    pub fn is_match(&self, text: &str) -> bool {
         let is = match &self.which {
-            TextIs::Any => true,
-            TextIs::One(all) => all.iter().any(|t| t == text),
-            TextIs::Matches(r) => r.is_match(text),
+            TextPattern::Any => true,
+            TextPattern::One(all) => all.iter().any(|t| t == text),
+            TextPattern::Matches(r) => r.is_match(text),
         };
         is != self.not
     }
@@ -155,7 +155,7 @@ impl Compiler<'_> {
     }
 
     fn test(&mut self, t: &Test) -> Result<Check, FilterError> {
-        let word = Word::named(&t.left.text).filter(|_| !t.left.quoted);
+        let word = Keyword::find(&t.left.text).filter(|_| !t.left.quoted);
         match word.map(|w| w.meaning) {
             Some(Meaning::Number(n)) => self.number(t, n),
             Some(Meaning::Name(n)) => {
@@ -167,7 +167,7 @@ impl Compiler<'_> {
             Some(Meaning::Kind(k)) => match (&t.condition, t.mask) {
                 (Condition::Bare, None) => Ok(self.kind(k)),
                 _ => Err(FilterError::new(
-                    Wrong::Stands(t.left.text.clone()),
+                    FilterErrorKind::UnexpectedOperand(t.left.text.clone()),
                     t.left.span.clone(),
                 )),
             },
@@ -255,9 +255,11 @@ impl Compiler<'_> {
             Name::Kind => self.kinds(t),
             Name::Text => {
                 let (which, not) = match names(t)? {
-                    Names::Any => (TextIs::Any, false),
-                    Names::These(all, not) => (TextIs::One(all.into_iter().map(|n| n.text.clone()).collect()), not),
-                    Names::Matching(r, not) => (TextIs::Matches(r), not),
+                    Names::Any => (TextPattern::Any, false),
+                    Names::Exact(all, not) => {
+                        (TextPattern::One(all.into_iter().map(|n| n.text.clone()).collect()), not)
+                    }
+                    Names::Matching(r, not) => (TextPattern::Matches(r), not),
                 };
                 Ok(Check::Text(TextTest { which, not }))
             }
@@ -266,7 +268,7 @@ impl Compiler<'_> {
 
     fn space(&self, t: &Test) -> Result<Check, FilterError> {
         let spaces = &self.recording.facts.spaces;
-        let index = |name: &Typed| {
+        let index = |name: &TypedText| {
             let at = spaces.iter().position(|s| s.name.eq_ignore_ascii_case(&name.text));
             let all = || unknown("space", name, spaces.iter().map(|s| s.name.as_str()));
             at.map(|n| n as u64).ok_or_else(all)
@@ -278,7 +280,7 @@ impl Compiler<'_> {
                     NumberTest::new(None, vec![(0, u64::MAX)], false),
                 ));
             }
-            Names::These(all, not) => {
+            Names::Exact(all, not) => {
                 let found: Vec<u64> = all.into_iter().map(index).collect::<Result<_, _>>()?;
                 (found, not)
             }
@@ -293,15 +295,15 @@ impl Compiler<'_> {
 
     fn kinds(&self, t: &Test) -> Result<Check, FilterError> {
         let all = || {
-            WORDS.iter().filter_map(|w| match w.meaning {
+            KEYWORDS.iter().filter_map(|w| match w.meaning {
                 Meaning::Kind(k) => Some((w.name, k)),
                 _ => None,
             })
         };
         let (found, not): (Vec<Kind>, bool) = match names(t)? {
             Names::Any => return Ok(Check::Always(true)),
-            Names::These(typed, not) => {
-                let one = |n: &Typed| match Word::named(&n.text).map(|w| w.meaning) {
+            Names::Exact(typed, not) => {
+                let one = |n: &TypedText| match Keyword::find(&n.text).map(|w| w.meaning) {
                     Some(Meaning::Kind(k)) => Ok(k),
                     _ => Err(unknown("kind of event", n, all().map(|(name, _)| name))),
                 };
@@ -320,16 +322,16 @@ impl Compiler<'_> {
             return Ok(Check::Always(false));
         };
         let map = device.map();
-        let lower = |all: &[&Typed]| all.iter().map(|n| n.text.to_lowercase()).collect::<Vec<_>>();
+        let lower = |all: &[&TypedText]| all.iter().map(|n| n.text.to_lowercase()).collect::<Vec<_>>();
         let (meant, not) = match names {
-            Names::Any => (Meant::Any, false),
-            Names::These(all, not) => {
+            Names::Any => (RegisterTest::Any, false),
+            Names::Exact(all, not) => {
                 for n in &all {
                     let one = vec![n.text.to_lowercase()];
                     let (one, what) = if block {
-                        (Meant::Block(one), "block")
+                        (RegisterTest::Block(one), "block")
                     } else {
-                        (Meant::Named(one), "register")
+                        (RegisterTest::Named(one), "register")
                     };
                     let whole_access = !block && n.text.contains([' ', '[']);
                     if !whole_access && !map.registers().any(|r| one.register(r)) {
@@ -340,18 +342,18 @@ impl Compiler<'_> {
                 let names = lower(&all);
                 (
                     if block {
-                        Meant::Block(names)
+                        RegisterTest::Block(names)
                     } else {
-                        Meant::Named(names)
+                        RegisterTest::Named(names)
                     },
                     not,
                 )
             }
             Names::Matching(r, not) => (
                 if block {
-                    Meant::BlockMatches(r)
+                    RegisterTest::BlockMatches(r)
                 } else {
-                    Meant::Matches(r)
+                    RegisterTest::Matches(r)
                 },
                 not,
             ),
@@ -360,7 +362,7 @@ impl Compiler<'_> {
     }
 
     /// The space and offset that a name stands for, where it is a place as events show it: `bar3+0x10`.
-    fn place(&self, name: &Typed) -> Result<Option<(u64, u64)>, FilterError> {
+    fn place(&self, name: &TypedText) -> Result<Option<(u64, u64)>, FilterError> {
         let Some((space, offset)) = name.text.rsplit_once('+') else {
             return Ok(None);
         };
@@ -373,7 +375,7 @@ impl Compiler<'_> {
         match spaces.iter().position(|s| s.name.eq_ignore_ascii_case(space)) {
             Some(n) => Ok(Some((n as u64, u64::from(offset)))),
             None => {
-                let typed = Typed {
+                let typed = TypedText {
                     text: space.to_owned(),
                     ..name.clone()
                 };
@@ -397,54 +399,54 @@ impl Compiler<'_> {
         let Some(device) = self.device else {
             let near = nearest(&name.text, words());
             let what = match near {
-                Some(near) => Wrong::Unknown {
+                Some(near) => FilterErrorKind::Unknown {
                     what: "field or kind of event",
                     word: name.text.clone(),
                     near: Some(near.to_owned()),
                 },
-                None => Wrong::NoMap(name.text.clone()),
+                None => FilterErrorKind::NoMap(name.text.clone()),
             };
             return Err(FilterError::new(what, name.span.clone()));
         };
         let map = device.map();
         let bare = t.condition == Condition::Bare && t.mask.is_none();
         let lower = name.text.to_lowercase();
-        let whole = named(map, &name.text);
+        let whole = find_fields(map, &name.text);
         if bare && (!whole.is_empty() || !lower.contains('.')) {
-            let meant = Meant::Holds(lower);
+            let meant = RegisterTest::Holds(lower);
             if map.registers().any(|r| meant.register(r)) {
                 return Ok(Check::Registers(Arc::new(Registers::new(device, meant, false))));
             }
             // `JS_COMMAND` stands for that register of every slot, and is in the name of none.
             if !whole.is_empty() {
-                let meant = Meant::Named(vec![name.text.to_lowercase()]);
+                let meant = RegisterTest::Named(vec![name.text.to_lowercase()]);
                 return Ok(Check::Registers(Arc::new(Registers::new(device, meant, false))));
             }
-            return Err(self.nothing_called(name, map));
+            return Err(self.unknown_name_error(name, map));
         }
         if !whole.is_empty() {
             let layout = whole.first().map(|w| w.layout);
             let only = layout.and_then(only_enum);
-            let values = |value: &Typed| match only {
+            let values = |value: &TypedText| match only {
                 Some(names) => enum_value(names, value),
                 None => Err(kind_error(t, "a number", value.span.clone())),
             };
             let test = numbers(t, false, &values)?;
-            return Ok(Check::Part(Arc::new(Part::new(
+            return Ok(Check::Part(Arc::new(FieldTest::new(
                 device,
                 &whole,
                 None,
-                Shown::Plain,
+                FieldEncoding::Plain,
                 test,
             ))));
         }
         let Some((register, field)) = name.text.rsplit_once('.') else {
-            return Err(self.nothing_called(name, map));
+            return Err(self.unknown_name_error(name, map));
         };
-        let whole = named(map, register);
+        let whole = find_fields(map, register);
         let Some(layout) = whole.first().map(|w| w.layout) else {
             let known = known_names(map, false);
-            let typed = Typed {
+            let typed = TypedText {
                 text: register.to_owned(),
                 span: name.span.start..name.span.end.saturating_sub(field.len() + 1),
                 quoted: false,
@@ -453,7 +455,7 @@ impl Compiler<'_> {
         };
         let Some(f) = layout.fields.iter().find(|f| f.name.eq_ignore_ascii_case(field)) else {
             let fields: Vec<String> = layout.fields.iter().map(|f| f.name.clone()).collect();
-            let what = Wrong::NoField {
+            let what = FilterErrorKind::NoField {
                 register: register.to_owned(),
                 field: field.to_owned(),
                 near: nearest(field, fields.iter().map(String::as_str)).map(str::to_owned),
@@ -462,7 +464,7 @@ impl Compiler<'_> {
             let span = name.span.end.saturating_sub(field.len())..name.span.end;
             return Err(FilterError::new(what, span));
         };
-        let values = |value: &Typed| match &f.kind {
+        let values = |value: &TypedText| match &f.kind {
             FieldKind::Enum(names) => enum_value(names, value),
             FieldKind::Bool => match value.text.to_ascii_lowercase().as_str() {
                 "yes" | "true" | "on" => Ok(1),
@@ -476,8 +478,12 @@ impl Compiler<'_> {
             (true, None) => NumberTest::new(None, vec![(0, 0)], true),
             _ => numbers(t, false, &values)?,
         };
-        let shown = if bare { Shown::Plain } else { Shown::of(&f.kind) };
-        Ok(Check::Part(Arc::new(Part::new(
+        let shown = if bare {
+            FieldEncoding::Plain
+        } else {
+            FieldEncoding::from_kind(&f.kind)
+        };
+        Ok(Check::Part(Arc::new(FieldTest::new(
             device,
             &whole,
             Some((f.lo, f.hi)),
@@ -486,7 +492,7 @@ impl Compiler<'_> {
         ))))
     }
 
-    fn nothing_called(&self, name: &Typed, map: &RegisterMap) -> FilterError {
+    fn unknown_name_error(&self, name: &TypedText, map: &RegisterMap) -> FilterError {
         let known = known_names(map, false);
         let all = words().chain(known.iter().map(String::as_str));
         unknown("field, kind of event or register", name, all)
@@ -495,8 +501,8 @@ impl Compiler<'_> {
 
 /// Words of the language that begin a test.
 fn words<'k>() -> impl Iterator<Item = &'k str> {
-    let all = WORDS.iter().filter(|w| w.meaning != Meaning::Operator);
-    all.flat_map(|w| std::iter::once(w.name).chain(w.also.iter().copied()))
+    let all = KEYWORDS.iter().filter(|w| w.meaning != Meaning::Operator);
+    all.flat_map(|w| std::iter::once(w.name).chain(w.aliases.iter().copied()))
 }
 
 /// Names that registers can be called by, or the blocks.
@@ -525,30 +531,34 @@ pub(super) fn only_enum(layout: &Layout) -> Option<&[(u64, String)]> {
     }
 }
 
-fn enum_value(names: &[(u64, String)], value: &Typed) -> Result<u64, FilterError> {
+fn enum_value(names: &[(u64, String)], value: &TypedText) -> Result<u64, FilterError> {
     let found = names.iter().find(|(_, n)| n.eq_ignore_ascii_case(&value.text));
     let unknown = || unknown("value of this field", value, names.iter().map(|(_, n)| n.as_str()));
     found.map(|(v, _)| *v).ok_or_else(unknown)
 }
 
-fn unknown<'k>(what: &'static str, name: &Typed, known: impl IntoIterator<Item = &'k str>) -> FilterError {
+fn unknown<'k>(what: &'static str, name: &TypedText, known: impl IntoIterator<Item = &'k str>) -> FilterError {
     let near = nearest(&name.text, known).map(str::to_owned);
     let word = name.text.clone();
-    FilterError::new(Wrong::Unknown { what, word, near }, name.span.clone())
+    FilterError::new(FilterErrorKind::Unknown { what, word, near }, name.span.clone())
 }
 
 fn operator(t: &Test, operator: &'static str, why: &'static str) -> FilterError {
     let left = t.left.text.clone();
-    FilterError::new(Wrong::Operator { operator, left, why }, t.left.span.clone())
+    FilterError::new(FilterErrorKind::Operator { operator, left, why }, t.left.span.clone())
 }
 
 fn kind_error(t: &Test, wants: &'static str, span: std::ops::Range<usize>) -> FilterError {
     let left = t.left.text.clone();
-    FilterError::new(Wrong::Kind { left, wants }, span)
+    FilterError::new(FilterErrorKind::Kind { left, wants }, span)
 }
 
 /// What a test of a number asks for. `name` gives the numbers of names.
-fn numbers(t: &Test, time: bool, name: &dyn Fn(&Typed) -> Result<u64, FilterError>) -> Result<NumberTest, FilterError> {
+fn numbers(
+    t: &Test,
+    time: bool,
+    name: &dyn Fn(&TypedText) -> Result<u64, FilterError>,
+) -> Result<NumberTest, FilterError> {
     let value = |v: &Value| match v {
         Value::Number { time: true, span, .. } if !time => {
             Err(kind_error(t, "a number without a unit of time", span.clone()))
@@ -565,12 +575,12 @@ fn numbers(t: &Test, time: bool, name: &dyn Fn(&Typed) -> Result<u64, FilterErro
         Condition::Compare(order, v) => {
             let v = value(v)?;
             match order {
-                Order::Equal => (vec![(v, v)], false),
-                Order::Differs => (vec![(v, v)], true),
-                Order::Less => (v.checked_sub(1).map(|l| (0, l)).into_iter().collect(), false),
-                Order::AtMost => (vec![(0, v)], false),
-                Order::More => (v.checked_add(1).map(|f| (f, u64::MAX)).into_iter().collect(), false),
-                Order::AtLeast => (vec![(v, u64::MAX)], false),
+                Comparison::Equal => (vec![(v, v)], false),
+                Comparison::Differs => (vec![(v, v)], true),
+                Comparison::Less => (v.checked_sub(1).map(|l| (0, l)).into_iter().collect(), false),
+                Comparison::AtMost => (vec![(0, v)], false),
+                Comparison::More => (v.checked_add(1).map(|f| (f, u64::MAX)).into_iter().collect(), false),
+                Comparison::AtLeast => (vec![(v, u64::MAX)], false),
             }
         }
         Condition::Match { not, .. } => {
@@ -587,7 +597,7 @@ fn numbers(t: &Test, time: bool, name: &dyn Fn(&Typed) -> Result<u64, FilterErro
             let first = first.as_ref().map(value).transpose()?.unwrap_or(0);
             let end = end.as_ref().map(value).transpose()?;
             if end.is_some_and(|e| e < first) {
-                return Err(FilterError::new(Wrong::Backwards, span.clone()));
+                return Err(FilterError::new(FilterErrorKind::ReversedRange, span.clone()));
             }
             let last = match end {
                 None => Some(u64::MAX),
@@ -611,7 +621,7 @@ fn numbers(t: &Test, time: bool, name: &dyn Fn(&Typed) -> Result<u64, FilterErro
 /// What a test of a name asks for.
 enum Names<'a> {
     Any,
-    These(Vec<&'a Typed>, bool),
+    Exact(Vec<&'a TypedText>, bool),
     Matching(Regex, bool),
 }
 
@@ -625,15 +635,18 @@ fn names(t: &Test) -> Result<Names<'_>, FilterError> {
     let of = |v: &'_ Value| name(v);
     match &t.condition {
         Condition::Bare => Ok(Names::Any),
-        Condition::Compare(order @ (Order::Equal | Order::Differs), v) => {
+        Condition::Compare(order @ (Comparison::Equal | Comparison::Differs), v) => {
             of(v)?;
-            Ok(Names::These(typed(std::slice::from_ref(v)), *order == Order::Differs))
+            Ok(Names::Exact(
+                typed_values(std::slice::from_ref(v)),
+                *order == Comparison::Differs,
+            ))
         }
         Condition::Compare(order, _) => Err(operator(t, order.sign(), "names are equal or not (=, !=, =~, !~, in)")),
         Condition::Within { .. } => Err(operator(t, "in", "names have no range; a list is written {A, B}")),
         Condition::Among { not, values } => {
             values.iter().try_for_each(of)?;
-            Ok(Names::These(typed(values), *not))
+            Ok(Names::Exact(typed_values(values), *not))
         }
         Condition::Match { not, pattern } => {
             let regex = RegexBuilder::new(&pattern.text)
@@ -642,13 +655,13 @@ fn names(t: &Test) -> Result<Names<'_>, FilterError> {
                 .dfa_size_limit(1 << 20)
                 .nest_limit(64)
                 .build()
-                .map_err(|e| FilterError::new(Wrong::Regex(regex_says(&e)), pattern.span.clone()))?;
+                .map_err(|e| FilterError::new(FilterErrorKind::Regex(regex_message(&e)), pattern.span.clone()))?;
             Ok(Names::Matching(regex, *not))
         }
     }
 }
 
-fn typed(values: &[Value]) -> Vec<&Typed> {
+fn typed_values(values: &[Value]) -> Vec<&TypedText> {
     let name = |v: &'_ Value| matches!(v, Value::Name(_));
     debug_assert!(values.iter().all(name), "numbers were refused");
     values
@@ -661,7 +674,7 @@ fn typed(values: &[Value]) -> Vec<&Typed> {
 }
 
 /// The last line of what the library says: the others draw the expression.
-fn regex_says(e: &regex::Error) -> String {
+fn regex_message(e: &regex::Error) -> String {
     let told = e.to_string();
     let last = told.lines().last().unwrap_or_default().trim();
     last.strip_prefix("error: ").unwrap_or(last).to_owned()

@@ -1,16 +1,16 @@
 //! What can stand where the cursor is in a filter's text, with what each of it means.
 
 use super::compile::only_enum;
-use super::error::Wrong;
+use super::error::FilterErrorKind;
+use super::keywords::{KEYWORDS, Keyword, Meaning, Name, Number};
 use super::lex::{Token, tokens, word_len};
-use super::places::{named, without_index};
-use super::words::{Meaning, Name, Number, WORDS, Word};
+use super::register_tests::{find_fields, without_index};
 use crate::recording::{InterruptLine, Recording};
 use crate::registers::{FieldKind, RegisterMap};
 use std::ops::Range;
 
-/// Most candidates that are told.
-const MOST: usize = 200;
+/// Maximum number of candidates that are told.
+const MAX_CANDIDATES: usize = 200;
 
 /// What can stand at the cursor.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -29,7 +29,7 @@ pub struct Candidate {
     /// What it is.
     pub kind: CandidateKind,
     /// What it means, in words; may be empty.
-    pub means: String,
+    pub description: String,
 }
 
 /// What a candidate is.
@@ -51,7 +51,7 @@ pub enum CandidateKind {
 
 /// Where the cursor is.
 #[derive(Clone, Debug)]
-enum At {
+enum CursorContext {
     /// A test begins.
     Term,
     /// Behind what is compared.
@@ -70,7 +70,7 @@ enum At {
     Done,
 }
 
-impl At {
+impl CursorContext {
     fn then(self, token: &Token<'_>) -> Self {
         let word = |w: &str| match w.to_ascii_lowercase().as_str() {
             "and" | "or" | "not" => Self::Term,
@@ -110,7 +110,7 @@ pub fn complete(text: &str, cursor: usize, recording: &Recording) -> Completions
     let head = text.get(..cursor).unwrap_or_default();
     // An open quote: what is typed in it.
     let quote = match tokens(head) {
-        Err(e) if e.what == Wrong::OpenText => Some(e.span.start),
+        Err(e) if e.what == FilterErrorKind::UnterminatedText => Some(e.span.start),
         _ => None,
     };
     let letter = |c: char| c.is_alphanumeric() || matches!(c, '_' | '.' | '-');
@@ -151,8 +151,8 @@ pub fn complete(text: &str, cursor: usize, recording: &Recording) -> Completions
     if joins {
         return out;
     }
-    let at = before.iter().fold(At::Term, |at, t| at.then(&t.token));
-    let mut c = Collect {
+    let at = before.iter().fold(CursorContext::Term, |at, t| at.then(&t.token));
+    let mut c = CandidateCollector {
         map: RegisterMap::for_recording(recording),
         recording,
         typed: typed.to_lowercase(),
@@ -164,7 +164,7 @@ pub fn complete(text: &str, cursor: usize, recording: &Recording) -> Completions
     out
 }
 
-struct Collect<'a> {
+struct CandidateCollector<'a> {
     map: Option<&'static RegisterMap>,
     recording: &'a Recording,
     /// In lower case.
@@ -173,13 +173,13 @@ struct Collect<'a> {
     found: Vec<(u8, Candidate)>,
 }
 
-impl Collect<'_> {
+impl CandidateCollector<'_> {
     fn sorted(mut self) -> Vec<Candidate> {
         // A stable sort: within a rank the order in which they were found.
         self.found.sort_by_key(|(rank, _)| *rank);
         let mut all: Vec<Candidate> = Vec::new();
         for (_, c) in self.found {
-            if all.len() < MOST && !all.iter().any(|x| x.text == c.text) {
+            if all.len() < MAX_CANDIDATES && !all.iter().any(|x| x.text == c.text) {
                 all.push(c);
             }
         }
@@ -200,13 +200,20 @@ impl Collect<'_> {
             None => text.to_owned(),
         };
         let means = means.to_owned();
-        self.found.push((rank, Candidate { text, kind, means }));
+        self.found.push((
+            rank,
+            Candidate {
+                text,
+                kind,
+                description: means,
+            },
+        ));
     }
 
     /// A value that is a name: in quotes where it is no word.
     fn value(&mut self, text: &str, kind: CandidateKind, means: &str) {
         let plain = !text.is_empty() && word_len(text) == text.len() && text.starts_with(|c: char| !c.is_ascii_digit());
-        let operator = Word::named(text).is_some_and(|w| w.meaning == Meaning::Operator);
+        let operator = Keyword::find(text).is_some_and(|w| w.meaning == Meaning::Operator);
         if self.quote.is_some() || plain && !operator {
             self.add(text, kind, means);
         } else {
@@ -214,10 +221,10 @@ impl Collect<'_> {
         }
     }
 
-    fn at(&mut self, at: &At) {
+    fn at(&mut self, at: &CursorContext) {
         match at {
-            At::Term => self.terms(),
-            At::After(left) => {
+            CursorContext::Term => self.terms(),
+            CursorContext::After(left) => {
                 if self.typed.is_empty() {
                     self.signs(left);
                 } else {
@@ -225,15 +232,15 @@ impl Collect<'_> {
                     self.terms();
                 }
             }
-            At::Value(left) | At::List(left) => self.values(left),
-            At::Done => self.words(&["and", "or"]),
-            At::Range if !self.typed.is_empty() => self.words(&["and", "or"]),
-            At::Number(_) | At::In(_) | At::Range => {}
+            CursorContext::Value(left) | CursorContext::List(left) => self.values(left),
+            CursorContext::Done => self.words(&["and", "or"]),
+            CursorContext::Range if !self.typed.is_empty() => self.words(&["and", "or"]),
+            CursorContext::Number(_) | CursorContext::In(_) | CursorContext::Range => {}
         }
     }
 
     fn words(&mut self, which: &[&str]) {
-        for w in WORDS.iter().filter(|w| which.contains(&w.name)) {
+        for w in KEYWORDS.iter().filter(|w| which.contains(&w.name)) {
             self.add(w.name, CandidateKind::Operator, w.doc);
         }
     }
@@ -244,7 +251,7 @@ impl Collect<'_> {
         {
             return;
         }
-        for w in WORDS {
+        for w in KEYWORDS {
             let kind = match w.meaning {
                 Meaning::Number(_) | Meaning::Name(_) => CandidateKind::Field,
                 Meaning::Kind(_) => CandidateKind::Kind,
@@ -287,7 +294,7 @@ impl Collect<'_> {
     /// The fields of a register; whether it is one.
     fn register_fields(&mut self, register: &str) -> bool {
         let Some(map) = self.map else { return false };
-        let wholes = named(map, register);
+        let wholes = find_fields(map, register);
         let Some(whole) = wholes.first() else { return false };
         // As the person wrote the register, in the map's case.
         let own = map
@@ -329,7 +336,7 @@ impl Collect<'_> {
             ("!~", "does not match it"),
             ("in", "in a list {A, B}"),
         ];
-        let signs = match Word::named(left).map(|w| w.meaning) {
+        let signs = match Keyword::find(left).map(|w| w.meaning) {
             Some(Meaning::Kind(_) | Meaning::Operator) => &[],
             Some(Meaning::Name(_)) => names,
             Some(Meaning::Number(_)) | None => numbers,
@@ -341,7 +348,7 @@ impl Collect<'_> {
     }
 
     fn values(&mut self, left: &str) {
-        match Word::named(left).map(|w| w.meaning) {
+        match Keyword::find(left).map(|w| w.meaning) {
             Some(Meaning::Name(Name::Register)) => self.registers(false),
             Some(Meaning::Name(Name::Block)) => {
                 let mut blocks: Vec<&str> = self
@@ -362,7 +369,7 @@ impl Collect<'_> {
                 }
             }
             Some(Meaning::Name(Name::Kind)) => {
-                for w in WORDS.iter().filter(|w| matches!(w.meaning, Meaning::Kind(_))) {
+                for w in KEYWORDS.iter().filter(|w| matches!(w.meaning, Meaning::Kind(_))) {
                     self.value(w.name, CandidateKind::Kind, w.doc);
                 }
             }
@@ -378,7 +385,7 @@ impl Collect<'_> {
 
     fn field_values(&mut self, left: &str) {
         let Some(map) = self.map else { return };
-        if let Some(whole) = named(map, left).first() {
+        if let Some(whole) = find_fields(map, left).first() {
             for (v, name) in only_enum(whole.layout).unwrap_or_default() {
                 self.value(name, CandidateKind::Value, &format!("{v:#x}"));
             }
@@ -387,7 +394,7 @@ impl Collect<'_> {
         let Some((register, field)) = left.rsplit_once('.') else {
             return;
         };
-        let wholes = named(map, register);
+        let wholes = find_fields(map, register);
         let fields = wholes.first().map(|w| w.layout.fields.as_slice()).unwrap_or_default();
         let found = fields.iter().find(|f| f.name.eq_ignore_ascii_case(field));
         match found.map(|f| &f.kind) {

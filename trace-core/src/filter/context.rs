@@ -1,12 +1,12 @@
 //! What is found in events and not stored in them: jobs, polls, interrupts by their handlers; made fast to ask.
 
-use super::places::Memo;
+use super::register_tests::MatchCache;
 use crate::recording::Access;
 use crate::registers::{RecordedRegisters, Role};
 use crate::timeline::Timeline;
 
 /// A write that makes a job ready stands at most this many events before its submit.
-pub const AHEAD: u64 = 256;
+pub const MAX_EVENTS_BEFORE_SUBMIT: u64 = 256;
 
 /// Jobs that may run at once, as far as it is looked for one that is not done.
 const AT_ONCE: usize = 8;
@@ -15,7 +15,7 @@ const AT_ONCE: usize = 8;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Derived {
     /// Jobs, by rising number.
-    pub jobs: Vec<JobEnds>,
+    pub jobs: Vec<JobBounds>,
     /// First and last event of each poll, both included.
     pub polls: Vec<(u64, u64)>,
     /// Interrupts.
@@ -24,7 +24,7 @@ pub struct Derived {
 
 /// A job, from its submit to its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct JobEnds {
+pub struct JobBounds {
     /// Job slot.
     pub slot: u8,
     /// The event that hands it to the GPU.
@@ -48,7 +48,7 @@ pub struct Interrupt {
 
 impl From<&Timeline> for Derived {
     fn from(t: &Timeline) -> Self {
-        let job = |j: &crate::timeline::JobSpan| JobEnds {
+        let job = |j: &crate::timeline::JobSpan| JobBounds {
             slot: j.slot,
             submit: j.submit_event,
             done: j.done_event,
@@ -95,10 +95,10 @@ pub struct Jobs {
     slots: Vec<Vec<(u64, u32)>>,
     device: Option<RecordedRegisters>,
     /// Slot of the registers that the next submit takes up.
-    memo: Memo,
+    memo: MatchCache,
 }
 
-/// What [`Memo`] keeps of a place that makes no job ready.
+/// What [`MatchCache`] keeps of a place that makes no job ready.
 const NO_SLOT: u8 = 0xfe;
 
 impl Jobs {
@@ -131,7 +131,7 @@ impl Jobs {
             pieces,
             slots,
             device,
-            memo: Memo::of(device),
+            memo: MatchCache::new(device),
         }
     }
 
@@ -142,7 +142,7 @@ impl Jobs {
             let n = self.pieces.partition_point(|p| p.0 <= event).checked_sub(1)?;
             self.pieces.get(n).map(|p| p.1).filter(|job| *job != NO_JOB)
         };
-        access.and_then(|a| self.prepared(event, a)).or_else(running)
+        access.and_then(|a| self.prepared_job(event, a)).or_else(running)
     }
 
     /// Whether a write can make a job ready.
@@ -175,13 +175,13 @@ impl Jobs {
 
     /// The job that a write makes ready: its slot's next submit takes up what the write says of head, cores,
     /// configuration or flush id.
-    pub(super) fn prepared(&self, event: u64, access: &Access) -> Option<u32> {
+    pub(super) fn prepared_job(&self, event: u64, access: &Access) -> Option<u32> {
         let device = self.device?;
         if !access.write || access.space != device.space() {
             return None;
         }
         let slot = self.memo.get(access.offset, access.width, |offset, width| {
-            let register = device.map().touched(offset, width);
+            let register = device.map().find_accessed(offset, width);
             let next = [Role::JobHead, Role::JobAffinity, Role::JobConfig, Role::FlushId];
             let slot = register
                 .filter(|r| r.replay.role.as_ref().is_some_and(|role| next.contains(role)))
@@ -191,6 +191,6 @@ impl Jobs {
         let list = self.slots.get(usize::from(slot))?;
         let n = list.partition_point(|(submit, _)| *submit < event);
         let (submit, job) = list.get(n)?;
-        (submit - event <= AHEAD).then_some(*job)
+        (submit - event <= MAX_EVENTS_BEFORE_SUBMIT).then_some(*job)
     }
 }

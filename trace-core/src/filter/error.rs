@@ -1,6 +1,6 @@
 //! What is wrong with a filter's text, and at which of its characters.
 
-use super::{MOST_BYTES, MOST_DEPTH};
+use super::{MAX_BYTES, MAX_DEPTH};
 use std::ops::Range;
 
 /// What is wrong with a filter, and where.
@@ -8,7 +8,7 @@ use std::ops::Range;
 #[error("{what}")]
 pub struct FilterError {
     /// What is wrong.
-    pub what: Wrong,
+    pub what: FilterErrorKind,
     /// The bytes of the text that are wrong; on the boundaries of characters, and empty at the text's end where
     /// something is missing there.
     pub span: Range<usize>,
@@ -16,19 +16,19 @@ pub struct FilterError {
 
 /// What can be wrong with a filter.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Wrong {
-    /// The text is longer than [`MOST_BYTES`].
-    #[error("the filter is longer than {MOST_BYTES} bytes")]
+pub enum FilterErrorKind {
+    /// The text is longer than [`MAX_BYTES`].
+    #[error("the filter is longer than {MAX_BYTES} bytes")]
     TooLong,
-    /// More than [`MOST_DEPTH`] parts are nested.
-    #[error("the filter is nested more than {MOST_DEPTH} deep")]
+    /// More than [`MAX_DEPTH`] parts are nested.
+    #[error("the filter is nested more than {MAX_DEPTH} deep")]
     TooDeep,
     /// A character that begins nothing.
-    #[error("{:?} means nothing here{}", .0, say_sign(*.0))]
+    #[error("{:?} means nothing here{}", .0, sign_description(*.0))]
     Character(char),
     /// A text in quotes that does not end.
     #[error("the text that begins here has no closing quote")]
-    OpenText,
+    UnterminatedText,
     /// A number that is none.
     #[error("`{text}` is not a number: {why}")]
     Number {
@@ -38,7 +38,7 @@ pub enum Wrong {
         why: &'static str,
     },
     /// Something else was expected.
-    #[error("{expected} is expected here{}", say_found(.found))]
+    #[error("{expected} is expected here{}", format_found(.found))]
     Expected {
         /// What, in words.
         expected: &'static str,
@@ -49,7 +49,7 @@ pub enum Wrong {
     #[error("`{0}` is not expected here")]
     Unexpected(String),
     /// A word that nothing has the name of.
-    #[error("no {what} is called `{word}`{}", say_near_or_pattern(.word, .what, .near))]
+    #[error("no {what} is called `{word}`{}", format_suggestion_or_pattern(.word, .what, .near))]
     Unknown {
         /// What it would be the name of.
         what: &'static str,
@@ -62,7 +62,7 @@ pub enum Wrong {
     #[error("`{0}` would be a register, and no register map names any register of this recording")]
     NoMap(String),
     /// The register has no such field.
-    #[error("{register} has no field `{field}`{}", say_fields(.near, .fields))]
+    #[error("{register} has no field `{field}`{}", format_fields(.near, .fields))]
     NoField {
         /// The register.
         register: String,
@@ -93,16 +93,16 @@ pub enum Wrong {
     },
     /// A word that stands for a kind of event is compared.
     #[error("`{0}` stands by itself and is not compared")]
-    Stands(String),
+    UnexpectedOperand(String),
     /// A range ends before it begins.
     #[error("the range ends before it begins (FIRST..END leaves END out, FIRST..=LAST includes LAST)")]
-    Backwards,
+    ReversedRange,
     /// A regular expression does not compile.
     #[error("the regular expression is wrong: {0}")]
     Regex(String),
 }
 
-fn say_found(found: &str) -> String {
+fn format_found(found: &str) -> String {
     if found.is_empty() {
         ", where the filter ends".to_owned()
     } else {
@@ -110,13 +110,13 @@ fn say_found(found: &str) -> String {
     }
 }
 
-fn say_near(near: &Option<String>) -> String {
+fn format_suggestion(near: &Option<String>) -> String {
     near.as_ref()
         .map_or_else(String::new, |n| format!("; did you mean `{n}`?"))
 }
 
 /// What was probably meant by a sign that other languages have.
-fn say_sign(sign: char) -> &'static str {
+fn sign_description(sign: char) -> &'static str {
     match sign {
         '~' => "; did you mean `=~`, which takes a pattern in quotes?",
         '|' => "; did you mean `or`?",
@@ -127,15 +127,15 @@ fn say_sign(sign: char) -> &'static str {
 }
 
 /// The nearest name; of a name with a `*` in it, how a pattern is written.
-fn say_near_or_pattern(word: &str, what: &str, near: &Option<String>) -> String {
+fn format_suggestion_or_pattern(word: &str, what: &str, near: &Option<String>) -> String {
     let field = match what {
         "register" => "reg",
         "block" => "block",
         "space" => "space",
-        _ => return say_near(near),
+        _ => return format_suggestion(near),
     };
     if !word.contains(['*', '?']) {
-        return say_near(near);
+        return format_suggestion(near);
     }
     // A star at an end is no anchor there; one within stands for any text.
     let inner = word.trim_matches('*');
@@ -145,16 +145,16 @@ fn say_near_or_pattern(word: &str, what: &str, near: &Option<String>) -> String 
     format!("; for a pattern: {field} =~ \"{begin}{pattern}{end}\"")
 }
 
-fn say_fields(nearest: &Option<String>, fields: &[String]) -> String {
+fn format_fields(nearest: &Option<String>, fields: &[String]) -> String {
     match (nearest, fields) {
-        (Some(_), _) => say_near(nearest),
+        (Some(_), _) => format_suggestion(nearest),
         (None, []) => "; it has none".to_owned(),
         (None, all) => format!("; it has {}", all.join(", ")),
     }
 }
 
 impl FilterError {
-    pub(super) fn new(what: Wrong, span: Range<usize>) -> Self {
+    pub(super) fn new(what: FilterErrorKind, span: Range<usize>) -> Self {
         Self { what, span }
     }
 

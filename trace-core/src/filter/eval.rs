@@ -3,7 +3,7 @@
 use super::block::{BLOCK, Block, Rows};
 use super::compile::{Check, Column, Kinds};
 use super::context::NO_JOB;
-use super::mask::{all, and, any, equal, few, for_set};
+use super::mask::{all, and, any, equal, few_set, for_set};
 use super::number::{Lane, NumberTest};
 use crate::recording::{Access, DmaMapRow, EventKind};
 use fearless_simd::Level;
@@ -32,11 +32,11 @@ impl Scratch {
 const FEW: usize = 64;
 
 /// What is known of each event before a check is looked at: those that passed so far. Others need no right answer.
-type Sofar<'a> = Option<&'a [u8]>;
+type PriorMask<'a> = Option<&'a [u8]>;
 
 impl Check {
     /// Writes for each event of a block whether it passes. Where `sofar` is 0 the answer does not matter.
-    pub fn fill(&self, b: &Block<'_>, sofar: Sofar<'_>, scratch: &mut Scratch, out: &mut [u8]) {
+    pub fn fill(&self, b: &Block<'_>, sofar: PriorMask<'_>, scratch: &mut Scratch, out: &mut [u8]) {
         let level = Level::new();
         match self {
             Self::Always(is) => out.fill(u8::from(*is)),
@@ -102,7 +102,7 @@ impl Check {
                 if jobs.can_prepare() {
                     for_accesses(b, sofar, |at, access| {
                         if access.write
-                            && let Some(job) = jobs.prepared((b.first + at) as u64, &access)
+                            && let Some(job) = jobs.prepared_job((b.first + at) as u64, &access)
                             && let Some(of) = of.get_mut(at)
                         {
                             *of = job;
@@ -116,7 +116,7 @@ impl Check {
                 out.fill(0);
                 for i in within(found, b, |i| i.event) {
                     let told = if *status { i.status } else { u64::from(i.line) };
-                    if test.holds(told) {
+                    if test.is_match(told) {
                         mark(out, b, i.event);
                     }
                 }
@@ -124,14 +124,14 @@ impl Check {
                 for_kinds(b, 1 << EventKind::Interrupt as u16, |at, _, payload| {
                     if let Some(row) = b.events.interrupts.get(payload) {
                         let told = if *status { row.status } else { row.line };
-                        set(out, at, test.holds(u64::from(told)));
+                        set(out, at, test.is_match(u64::from(told)));
                     }
                 });
             }
             Self::Address(submits, test) => {
                 out.fill(0);
                 for (event, head) in within(submits, b, |s| s.0) {
-                    if test.holds(*head) {
+                    if test.is_match(*head) {
                         mark(out, b, *event);
                     }
                 }
@@ -146,7 +146,7 @@ impl Check {
                             row.map(|d| d.bus).filter(|bus| *bus != DmaMapRow::UNKNOWN)
                         }
                     };
-                    set(out, at, told.is_some_and(|t| test.holds(t)));
+                    set(out, at, told.is_some_and(|t| test.is_match(t)));
                 });
             }
             Self::Bytes(test) => {
@@ -157,7 +157,7 @@ impl Check {
                         Some(EventKind::HostWrite) => b.events.host_writes.get(payload).map(|w| u64::from(w.bytes)),
                         _ => b.events.dma_maps.get(payload).map(|d| d.bytes),
                     };
-                    set(out, at, told.is_some_and(|t| test.holds(t)));
+                    set(out, at, told.is_some_and(|t| test.is_match(t)));
                 });
             }
             Self::Registers(registers) => {
@@ -188,7 +188,7 @@ impl Check {
             Self::Text(test) => {
                 out.fill(0);
                 for_kinds(b, 1 << EventKind::Mark as u16, |at, _, payload| {
-                    set(out, at, b.events.marks.get(payload).is_some_and(|t| test.holds(t)));
+                    set(out, at, b.events.marks.get(payload).is_some_and(|t| test.is_match(t)));
                 });
             }
         }
@@ -264,7 +264,7 @@ fn access(b: &Block<'_>, at: usize) -> Option<Access> {
     })
 }
 
-fn for_accesses(b: &Block<'_>, sofar: Sofar<'_>, mut call: impl FnMut(usize, Access)) {
+fn for_accesses(b: &Block<'_>, sofar: PriorMask<'_>, mut call: impl FnMut(usize, Access)) {
     let mut each = |at: usize| {
         if let Some(a) = access(b, at) {
             call(at, a);
@@ -286,7 +286,13 @@ fn for_accesses(b: &Block<'_>, sofar: Sofar<'_>, mut call: impl FnMut(usize, Acc
 }
 
 /// Writes which events are accesses to a space between two offsets, both included, and passed so far.
-fn near_places(b: &Block<'_>, sofar: Sofar<'_>, space: u8, (first, last): (u32, u32), mut near: Vec<u8>) -> Vec<u8> {
+fn near_places(
+    b: &Block<'_>,
+    sofar: PriorMask<'_>,
+    space: u8,
+    (first, last): (u32, u32),
+    mut near: Vec<u8>,
+) -> Vec<u8> {
     if first > last {
         near.fill(0);
         return near;
@@ -308,9 +314,9 @@ fn near_places(b: &Block<'_>, sofar: Sofar<'_>, space: u8, (first, last): (u32, 
 
 /// Tests the numbers of a column: all of them, or, where few events passed so far, theirs alone, so that most of the
 /// column is never read.
-fn fill<T: Lane>(test: &NumberTest, column: &[T], sofar: Sofar<'_>, out: &mut [u8]) {
+fn fill<T: Lane>(test: &NumberTest, column: &[T], sofar: PriorMask<'_>, out: &mut [u8]) {
     let mut places = [0; FEW];
-    if let Some(few) = sofar.and_then(|s| few(s, &mut places)) {
+    if let Some(few) = sofar.and_then(|s| few_set(s, &mut places)) {
         out.fill(0);
         // Asked for one behind the other before any is looked at, so that memory answers them together.
         let mut numbers = [0; FEW];
@@ -318,14 +324,14 @@ fn fill<T: Lane>(test: &NumberTest, column: &[T], sofar: Sofar<'_>, out: &mut [u
             *n = column.get(*at).map_or(0, |v| v.wide());
         }
         for (n, at) in numbers.iter().zip(few) {
-            set(out, *at, test.holds(*n));
+            set(out, *at, test.is_match(*n));
         }
         return;
     }
     test.fill(Level::new(), column, out);
 }
 
-fn number(column: Column, test: &NumberTest, b: &Block<'_>, sofar: Sofar<'_>, out: &mut [u8]) {
+fn number(column: Column, test: &NumberTest, b: &Block<'_>, sofar: PriorMask<'_>, out: &mut [u8]) {
     match column {
         Column::Event => {
             let index: Vec<u64> = (b.first as u64..(b.first + b.len) as u64).collect();

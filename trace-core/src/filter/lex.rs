@@ -1,6 +1,6 @@
 //! A filter's text as words, numbers, texts in quotes and operators.
 
-use super::error::{FilterError, Wrong};
+use super::error::{FilterError, FilterErrorKind};
 use std::borrow::Cow;
 use std::ops::Range;
 
@@ -49,13 +49,13 @@ pub(super) fn next(text: &str, from: usize) -> Result<Option<Spanned<'_>>, Filte
         return Ok(None);
     };
     let (token, len) = if first == '"' || first == '\'' {
-        quoted(trimmed, first).ok_or_else(|| FilterError::new(Wrong::OpenText, at..text.len()))?
+        quoted(trimmed, first).ok_or_else(|| FilterError::new(FilterErrorKind::UnterminatedText, at..text.len()))?
     } else if first.is_ascii_digit() {
         let len = number_len(trimmed);
         let shown = trimmed.get(..len).unwrap_or_default();
         let (value, time) = number(shown).map_err(|why| {
             let text = shown.to_owned();
-            FilterError::new(Wrong::Number { text, why }, at..at + len)
+            FilterError::new(FilterErrorKind::Number { text, why }, at..at + len)
         })?;
         (Token::Number(value, time), len)
     } else if first.is_alphabetic() || first == '_' {
@@ -66,7 +66,10 @@ pub(super) fn next(text: &str, from: usize) -> Result<Option<Spanned<'_>>, Filte
     } else if first == '!' {
         (Token::Sign("!"), 1)
     } else {
-        return Err(FilterError::new(Wrong::Character(first), at..at + first.len_utf8()));
+        return Err(FilterError::new(
+            FilterErrorKind::Character(first),
+            at..at + first.len_utf8(),
+        ));
     };
     Ok(Some(Spanned {
         token,
@@ -190,7 +193,7 @@ fn whole(digits: &str, radix: u32, why: &'static str, large: &'static str) -> Re
 mod tests {
     use super::*;
 
-    fn one(text: &str) -> Result<Token<'_>, Wrong> {
+    fn one(text: &str) -> Result<Token<'_>, FilterErrorKind> {
         next(text, 0).map(|s| s.unwrap().token).map_err(|e| e.what)
     }
 
@@ -249,7 +252,7 @@ mod tests {
             r#"Word("reg") Sign("=~") Text("a\\.b\"c") Text("x")"#
         );
         assert!(matches!(tokens("a \"b").unwrap_err().span, r if r == (2..4)));
-        assert_eq!(tokens("a # b").unwrap_err().what, Wrong::Character('#'));
+        assert_eq!(tokens("a # b").unwrap_err().what, FilterErrorKind::Character('#'));
         assert_eq!(
             all("1ms..2.5ms"),
             "Number(1000000, true) Sign(\"..\") Number(2500000, true)"

@@ -57,7 +57,7 @@ fn count_ones(bits: &[u64]) -> usize {
 }
 
 /// The places that are 1, where there is room for all of them.
-pub(super) fn few<'p>(bytes: &[u8], places: &'p mut [usize]) -> Option<&'p [usize]> {
+pub(super) fn few_set<'p>(bytes: &[u8], places: &'p mut [usize]) -> Option<&'p [usize]> {
     let mut found = 0;
     // A sum of 255 bytes fits one.
     for piece in bytes.chunks(255) {
@@ -130,9 +130,9 @@ mod tests {
             for_set(&bytes, |at| walked.push(at));
             assert_eq!(walked, places);
             let mut room = vec![0; len];
-            assert_eq!(few(&bytes, &mut room), Some(places.as_slice()));
+            assert_eq!(few_set(&bytes, &mut room), Some(places.as_slice()));
             if let Some(less) = places.len().checked_sub(1) {
-                assert_eq!(few(&bytes, &mut room[..less]), None);
+                assert_eq!(few_set(&bytes, &mut room[..less]), None);
             }
             assert_eq!((any(&bytes), all(&bytes)), (!places.is_empty(), places.len() == len));
             assert_eq!(ones(&bits), places.len());

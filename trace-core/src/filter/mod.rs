@@ -8,32 +8,32 @@ mod block;
 mod compile;
 mod complete;
 mod context;
+mod edit_distance;
 mod error;
 mod eval;
+mod keywords;
 mod lex;
 mod mask;
-mod near;
 mod number;
-mod places;
+mod register_tests;
 mod scan;
 mod selection;
 mod syntax;
 #[cfg(test)]
 mod tests;
-mod words;
 
 pub use compile::Filter;
 pub use complete::{Candidate, CandidateKind, Completions, complete};
-pub use context::{Derived, Interrupt, JobEnds, Jobs};
-pub use error::{FilterError, Wrong};
-pub use near::{distance, nearest};
-pub use scan::Found;
+pub use context::{Derived, Interrupt, JobBounds, Jobs};
+pub use edit_distance::{distance, nearest};
+pub use error::{FilterError, FilterErrorKind};
+pub use keywords::{KEYWORDS, Keyword, Meaning};
+pub use scan::ScanMatches;
 pub use selection::Selection;
 pub use syntax::Query;
-pub use words::{Meaning, WORDS, Word};
 
-/// Most bytes of a filter's text.
-pub const MOST_BYTES: usize = 16 << 10;
+/// Maximum number of bytes of a filter's text.
+pub const MAX_BYTES: usize = 16 << 10;
 
-/// Most parts of a filter that may be nested in one another.
-pub const MOST_DEPTH: usize = 64;
+/// Maximum number of parts of a filter that may be nested in one another.
+pub const MAX_DEPTH: usize = 64;

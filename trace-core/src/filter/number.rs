@@ -33,7 +33,7 @@ impl NumberTest {
     }
 
     /// Whether a number passes.
-    pub fn holds(&self, value: u64) -> bool {
+    pub fn is_match(&self, value: u64) -> bool {
         let v = value & self.mask;
         let n = self.ranges.partition_point(|r| r.1 < v);
         self.ranges.get(n).is_some_and(|r| r.0 <= v) != self.not
@@ -47,7 +47,7 @@ impl NumberTest {
         };
         if more.len() >= FEW {
             for (o, v) in out.iter_mut().zip(values) {
-                *o = u8::from(self.holds(v.wide()));
+                *o = u8::from(self.is_match(v.wide()));
             }
             return;
         }
@@ -64,14 +64,14 @@ impl NumberTest {
 
 /// One range; what `out` says already is kept where `more` is set.
 fn one<T: Lane>(level: Level, values: &[T], mask: T, (first, last): (u64, u64), out: &mut [u8], more: bool) {
-    if first > T::MOST {
+    if first > T::MAX_VALUE {
         if !more {
             out.fill(0);
         }
         return;
     }
     let first_narrow = T::narrow(first);
-    let span = T::narrow(last.min(T::MOST) - first);
+    let span = T::narrow(last.min(T::MAX_VALUE) - first);
     if more {
         dispatch!(level, _ => within::<T, true>(values, mask, first_narrow, span, out));
     } else {
@@ -82,7 +82,7 @@ fn one<T: Lane>(level: Level, values: &[T], mask: T, (first, last): (u64, u64), 
 /// A number of a column.
 pub(super) trait Lane: Copy {
     /// The largest.
-    const MOST: u64;
+    const MAX_VALUE: u64;
     /// Its low bits.
     fn narrow(wide: u64) -> Self;
     fn wide(self) -> u64;
@@ -93,7 +93,7 @@ pub(super) trait Lane: Copy {
 macro_rules! lane {
     ($($t:ty),*) => {$(
         impl Lane for $t {
-            const MOST: u64 = <$t>::MAX as u64;
+            const MAX_VALUE: u64 = <$t>::MAX as u64;
             #[inline(always)]
             fn narrow(wide: u64) -> Self {
                 wide as Self
@@ -136,7 +136,7 @@ mod tests {
         let mut out = vec![9; values.len()];
         test.fill(Level::new(), values, &mut out);
         for (v, o) in values.iter().zip(out) {
-            assert_eq!(o == 1, test.holds(v.wide()), "{test:?} of {:#x}", v.wide());
+            assert_eq!(o == 1, test.is_match(v.wide()), "{test:?} of {:#x}", v.wide());
             assert!(o <= 1);
         }
     }

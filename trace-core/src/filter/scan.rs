@@ -16,19 +16,19 @@ use std::sync::mpsc::sync_channel;
 pub(super) const CHUNK: usize = 1 << 16;
 
 /// Fewer chunks than this are not worth another thread.
-const ALONE: usize = 4;
+const MIN_PARALLEL_CHUNKS: usize = 4;
 
 /// Results that may wait for those before them.
 const WAITING: usize = 64;
 
 /// The events of a part of a recording that passed.
 #[derive(Debug)]
-pub struct Found {
+pub struct ScanMatches {
     chunk: usize,
     hits: Hits,
 }
 
-impl Found {
+impl ScanMatches {
     /// How many they are.
     #[must_use]
     pub fn count(&self) -> u64 {
@@ -54,7 +54,7 @@ impl Filter {
         events: &Events,
         range: Range<u64>,
         progress: &Progress,
-        mut each: impl FnMut(&Found) -> ControlFlow<()>,
+        mut each: impl FnMut(&ScanMatches) -> ControlFlow<()>,
     ) -> Result<(), Cancelled> {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         self.scan_on(cores, events, range, progress, &mut |found| each(&found))
@@ -76,7 +76,7 @@ impl Filter {
 
     /// Whether one event passes. For many of them a scan costs far less.
     #[must_use]
-    pub fn passes(&self, events: &Events, event: u64) -> bool {
+    pub fn is_match(&self, events: &Events, event: u64) -> bool {
         let end = block::len(events);
         let Some(at) = usize::try_from(event).ok().filter(|e| *e < end) else {
             return false;
@@ -93,7 +93,7 @@ impl Filter {
         events: &Events,
         range: Range<u64>,
         progress: &Progress,
-        each: &mut dyn FnMut(Found) -> ControlFlow<()>,
+        each: &mut dyn FnMut(ScanMatches) -> ControlFlow<()>,
     ) -> Result<(), Cancelled> {
         let len = block::len(events);
         let clip = |n: u64| usize::try_from(n).unwrap_or(usize::MAX).min(len);
@@ -103,7 +103,7 @@ impl Filter {
             return progress.check();
         }
         let chunks = range.start / CHUNK..range.end.div_ceil(CHUNK);
-        let threads = if chunks.len() < ALONE {
+        let threads = if chunks.len() < MIN_PARALLEL_CHUNKS {
             1
         } else {
             threads.min(chunks.len())
@@ -135,7 +135,7 @@ impl Filter {
             }
             drop(to);
             let mut wanted = chunks.start;
-            let mut early: BTreeMap<usize, Found> = BTreeMap::new();
+            let mut early: BTreeMap<usize, ScanMatches> = BTreeMap::new();
             let mut scratch = Scratch::default();
             // This thread looks at chunks as the others do and hands on what is known in between; when none is left
             // it waits for theirs.
@@ -163,7 +163,7 @@ impl Filter {
         chunk: usize,
         progress: &Progress,
         scratch: &mut Scratch,
-    ) -> Result<Found, Cancelled> {
+    ) -> Result<ScanMatches, Cancelled> {
         let first = chunk * CHUNK;
         let (from, to) = (first.max(range.start), (first + CHUNK).min(range.end));
         let mut bits = vec![0u64; CHUNK / 64];
@@ -180,7 +180,7 @@ impl Filter {
         }
         progress.advance((to - from) as u64)?;
         let hits = Hits::new(bits, to - first);
-        Ok(Found { chunk, hits })
+        Ok(ScanMatches { chunk, hits })
     }
 }
 

@@ -1,9 +1,9 @@
 //! The grammar of filters: a text as a tree of tests, in which no name is resolved yet.
 
-use super::error::{FilterError, Wrong};
+use super::error::{FilterError, FilterErrorKind};
+use super::keywords::{Keyword, Kind, Meaning, Number};
 use super::lex::{Spanned, Token, tokens};
-use super::words::{Kind, Meaning, Number, Word};
-use super::{MOST_BYTES, MOST_DEPTH};
+use super::{MAX_BYTES, MAX_DEPTH};
 use std::ops::Range;
 
 /// A filter's text, understood. It knows no recording: [`Query::compile`] gives the filter of one.
@@ -25,7 +25,7 @@ pub(super) enum Node {
 
 /// A name as it was typed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Typed {
+pub(super) struct TypedText {
     pub text: String,
     pub span: Range<usize>,
     /// In quotes: never a word of the language.
@@ -35,7 +35,7 @@ pub(super) struct Typed {
 /// A test of one event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Test {
-    pub left: Typed,
+    pub left: TypedText,
     /// Of a number, the bits that are looked at.
     pub mask: Option<u64>,
     pub condition: Condition,
@@ -44,12 +44,13 @@ pub(super) struct Test {
 /// What is asked of the left side.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Condition {
-    /// Nothing: a kind of event, a part of a register's name, a field that the event has; with a mask, bits that are set.
+    /// Nothing: a kind of event, a part of a register's name, a field that the event has; with a mask, bits that are
+    /// set.
     Bare,
     /// A comparison.
-    Compare(Order, Value),
+    Compare(Comparison, Value),
     /// `=~` and `!~`.
-    Match { not: bool, pattern: Typed },
+    Match { not: bool, pattern: TypedText },
     /// `in FIRST..END` without END, or `in FIRST..=LAST` with LAST.
     Within {
         not: bool,
@@ -65,7 +66,7 @@ pub(super) enum Condition {
 
 /// How two values are compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Order {
+pub(super) enum Comparison {
     Equal,
     Differs,
     Less,
@@ -74,7 +75,7 @@ pub(super) enum Order {
     AtLeast,
 }
 
-impl Order {
+impl Comparison {
     pub fn sign(self) -> &'static str {
         match self {
             Self::Equal => "=",
@@ -86,7 +87,7 @@ impl Order {
         }
     }
 
-    fn of(sign: &str) -> Option<Self> {
+    fn from_sign(sign: &str) -> Option<Self> {
         Some(match sign {
             "=" | "==" => Self::Equal,
             "!=" => Self::Differs,
@@ -103,7 +104,7 @@ impl Order {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Value {
     Number { value: u64, time: bool, span: Range<usize> },
-    Name(Typed),
+    Name(TypedText),
 }
 
 struct Parser<'a> {
@@ -119,8 +120,8 @@ impl Query {
     /// # Errors
     /// What is wrong with it, and where.
     pub fn parse(text: &str) -> Result<Self, FilterError> {
-        if text.len() > MOST_BYTES {
-            return Err(FilterError::new(Wrong::TooLong, MOST_BYTES..text.len()));
+        if text.len() > MAX_BYTES {
+            return Err(FilterError::new(FilterErrorKind::TooLong, MAX_BYTES..text.len()));
         }
         let mut p = Parser {
             tokens: tokens(text)?,
@@ -134,7 +135,10 @@ impl Query {
         let root = p.or()?;
         match p.peek() {
             None => Ok(Self { root }),
-            Some(t) => Err(FilterError::new(Wrong::Unexpected(shown(&t.token)), t.span.clone())),
+            Some(t) => Err(FilterError::new(
+                FilterErrorKind::Unexpected(describe_token(&t.token)),
+                t.span.clone(),
+            )),
         }
     }
 
@@ -194,14 +198,14 @@ impl Query {
             matches!(k, Kind::Interrupt | Kind::Submit | Kind::Poll)
         }
         fn test(t: &Test) -> bool {
-            let word = Word::named(&t.left.text).filter(|_| !t.left.quoted);
+            let word = Keyword::find(&t.left.text).filter(|_| !t.left.quoted);
             match word.map(|w| w.meaning) {
                 Some(Meaning::Number(n)) => {
                     matches!(n, Number::Job | Number::Line | Number::Status | Number::Address)
                 }
                 Some(Meaning::Kind(k)) => kind(k),
                 // A kind may be named on the right, and match a pattern.
-                Some(Meaning::Name(super::words::Name::Kind)) => true,
+                Some(Meaning::Name(super::keywords::Name::Kind)) => true,
                 _ => false,
             }
         }
@@ -218,7 +222,7 @@ impl Query {
 }
 
 /// A token as it is told.
-fn shown(token: &Token<'_>) -> String {
+fn describe_token(token: &Token<'_>) -> String {
     match token {
         Token::Word(w) => (*w).to_owned(),
         Token::Text(t) => format!("\"{t}\""),
@@ -269,10 +273,10 @@ impl<'a> Parser<'a> {
 
     fn expected(&self, expected: &'static str) -> FilterError {
         let (found, span) = match self.peek() {
-            Some(t) => (shown(&t.token), t.span.clone()),
+            Some(t) => (describe_token(&t.token), t.span.clone()),
             None => (String::new(), self.end..self.end),
         };
-        FilterError::new(Wrong::Expected { expected, found }, span)
+        FilterError::new(FilterErrorKind::Expected { expected, found }, span)
     }
 
     fn or(&mut self) -> Result<Node, FilterError> {
@@ -307,9 +311,9 @@ impl<'a> Parser<'a> {
 
     fn unary(&mut self) -> Result<Node, FilterError> {
         self.depth += 1;
-        if self.depth > MOST_DEPTH {
+        if self.depth > MAX_DEPTH {
             let span = self.peek().map_or(self.end..self.end, |t| t.span.clone());
-            return Err(FilterError::new(Wrong::TooDeep, span));
+            return Err(FilterError::new(FilterErrorKind::TooDeep, span));
         }
         let out = if self.is_word(0, "not") || self.sign() == Some("!") {
             self.at += 1;
@@ -332,7 +336,7 @@ impl<'a> Parser<'a> {
             Some(Spanned {
                 token: Token::Word(w),
                 span,
-            }) if !is_operator(w) => Typed {
+            }) if !is_operator(w) => TypedText {
                 text: (*w).to_owned(),
                 span: span.clone(),
                 quoted: false,
@@ -340,7 +344,7 @@ impl<'a> Parser<'a> {
             Some(Spanned {
                 token: Token::Text(t),
                 span,
-            }) => Typed {
+            }) => TypedText {
                 text: t.clone().into_owned(),
                 span: span.clone(),
                 quoted: true,
@@ -371,7 +375,7 @@ impl<'a> Parser<'a> {
         let Some(sign) = self.sign() else {
             return Ok(Condition::Bare);
         };
-        if let Some(order) = Order::of(sign) {
+        if let Some(order) = Comparison::from_sign(sign) {
             self.at += 1;
             return Ok(Condition::Compare(order, self.value("a number or a name")?));
         }
@@ -442,7 +446,7 @@ impl<'a> Parser<'a> {
             Some(Spanned {
                 token: Token::Word(w),
                 span,
-            }) if !is_operator(w) => Value::Name(Typed {
+            }) if !is_operator(w) => Value::Name(TypedText {
                 text: (*w).to_owned(),
                 span: span.clone(),
                 quoted: false,
@@ -450,7 +454,7 @@ impl<'a> Parser<'a> {
             Some(Spanned {
                 token: Token::Text(t),
                 span,
-            }) => Value::Name(Typed {
+            }) => Value::Name(TypedText {
                 text: t.clone().into_owned(),
                 span: span.clone(),
                 quoted: true,
@@ -464,7 +468,7 @@ impl<'a> Parser<'a> {
 
 /// Whether a word joins others and stands for nothing by itself.
 fn is_operator(word: &str) -> bool {
-    Word::named(word).is_some_and(|w| w.meaning == Meaning::Operator)
+    Keyword::find(word).is_some_and(|w| w.meaning == Meaning::Operator)
 }
 
 /// The only part, or all of them together.

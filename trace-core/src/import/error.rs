@@ -1,6 +1,6 @@
 //! Why something could not be imported, with the file and the place in it.
 
-use super::unpacked::size;
+use super::decompress::size;
 use crate::container::ContainerError;
 use crate::progress::Cancelled;
 use std::fmt;
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 /// A place in a source file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum FilePosition {
     /// A line, counted from 1.
     Line(u64),
     /// A byte, counted from 0.
@@ -17,7 +17,7 @@ pub enum Place {
     Whole,
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for FilePosition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Line(n) => write!(f, ", line {n}"),
@@ -49,7 +49,7 @@ pub enum ImportError {
         /// The file.
         path: PathBuf,
         /// Where in it.
-        place: Place,
+        place: FilePosition,
         /// What was expected, and what was found.
         message: String,
     },
@@ -92,7 +92,7 @@ impl ImportError {
     pub(crate) fn container(path: &Path, source: ContainerError) -> Self {
         match source {
             ContainerError::Cancelled(c) => Self::Cancelled(c),
-            ContainerError::Refused(what) => Self::malformed(path, Place::Whole, what),
+            ContainerError::Refused(what) => Self::malformed(path, FilePosition::Whole, what),
             other => Self::Container(other),
         }
     }
@@ -101,7 +101,7 @@ impl ImportError {
     pub(crate) fn unknown(path: &Path) -> Self {
         Self::Unknown {
             path: path.to_owned(),
-            what: super::unknown::describe(path),
+            what: super::unknown_format::describe(path),
         }
     }
 
@@ -112,7 +112,7 @@ impl ImportError {
             std::io::ErrorKind::UnexpectedEof => std::io::Error::new(source.kind(), ENDED_EARLY),
             _ => source,
         };
-        super::unpacked::told(path, source)
+        super::decompress::import_error(path, source)
     }
 
     pub(crate) fn over_limit(path: &Path, what: &'static str, limit: u64) -> Self {
@@ -123,7 +123,7 @@ impl ImportError {
         }
     }
 
-    pub(crate) fn malformed(path: &Path, place: Place, message: impl Into<String>) -> Self {
+    pub(crate) fn malformed(path: &Path, place: FilePosition, message: impl Into<String>) -> Self {
         Self::Malformed {
             path: path.to_owned(),
             place,

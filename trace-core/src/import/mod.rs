@@ -2,29 +2,29 @@
 
 mod bytes;
 pub mod chains;
-mod counted;
+mod counting_reader;
+mod decompress;
 mod error;
+pub(crate) mod generated_tables;
 pub mod gpureplay;
 pub mod kernels;
-pub(crate) mod made_tables;
 pub mod mmt;
 pub mod panfrostdump;
 pub mod processes;
 pub mod raw_memory;
 pub mod rd;
 pub mod trace;
-mod unknown;
-mod unpacked;
+mod unknown_format;
 
-pub use error::{ImportError, Place};
-pub use unknown::recordings_in;
-pub use unpacked::MAX_UNPACKED_BYTES;
+pub use decompress::MAX_UNPACKED_BYTES;
+pub use error::{FilePosition, ImportError};
+pub use unknown_format::recordings_in;
 
 use crate::container::{self, KineFile};
 use crate::progress::Progress;
 use crate::recording::Recording;
 use crate::registers::RegisterMap;
-use crate::timeline::{self, KeptTimeline, Pyramid};
+use crate::timeline::{self, Pyramid, StoredTimeline};
 use std::path::{Path, PathBuf};
 
 /// One format that [`open`] can read.
@@ -38,11 +38,11 @@ pub struct Importer {
     /// The files that it lies in beside the path itself, also those that are not there but would be read.
     pub parts: fn(&Path) -> Vec<PathBuf>,
     /// How it becomes a recording.
-    pub reads: Reads,
+    pub reads: ImportMethod,
 }
 
 /// How a format becomes a recording.
-pub enum Reads {
+pub enum ImportMethod {
     /// It is one.
     Recording(fn(&Path, &Progress) -> Result<Recording, ImportError>),
     /// It is work that nobody did yet, read by [`chains::read`]: whoever has a GPU makes a recording of it.
@@ -54,79 +54,81 @@ pub const IMPORTERS: &[Importer] = &[
     Importer {
         name: "kine",
         takes: "a .kine recording",
-        fits: kine_fits,
+        fits: is_kine,
         parts: |_| Vec::new(),
-        reads: Reads::Recording(kine_read),
+        reads: ImportMethod::Recording(read_kine),
     },
     Importer {
         name: "gpureplay",
         takes: "a folder with gr_io_history (and gr_pgt, gr_mem_contents, gr_sync_as)",
         fits: gpureplay::fits,
         parts: gpureplay::parts,
-        reads: Reads::Recording(|path, progress| gpureplay::import(path, &gpureplay::Options::default(), progress)),
+        reads: ImportMethod::Recording(|path, progress| {
+            gpureplay::import(path, &gpureplay::Options::default(), progress)
+        }),
     },
     Importer {
         name: "panfrost",
         takes: "a folder of job chains with spec.json (and submitNNN.json, buffer images)",
         fits: chains::fits,
         parts: chains::parts,
-        reads: Reads::Chains,
+        reads: ImportMethod::Chains,
     },
     Importer {
         name: "panfrostdump",
         takes: "a device core dump of the Linux driver panfrost (*.panfrostdump, /sys/class/devcoredump/devcd*/data)",
         fits: panfrostdump::fits,
         parts: |_| Vec::new(),
-        reads: Reads::Recording(panfrostdump::import),
+        reads: ImportMethod::Recording(panfrostdump::import),
     },
     Importer {
         name: "freedreno-rd",
         takes: "a recording of freedreno's tools for Adreno GPUs (*.rd, *.rd.gz)",
         fits: rd::fits,
         parts: |_| Vec::new(),
-        reads: Reads::Recording(rd::import),
+        reads: ImportMethod::Recording(rd::import),
     },
     Importer {
         name: "processes",
         takes: "the index of a recorded program's processes (F.processes.json)",
         fits: processes::fits,
         parts: processes::parts,
-        reads: Reads::Recording(processes::import),
+        reads: ImportMethod::Recording(processes::import),
     },
     Importer {
         name: "record-replay",
         takes: "a database of RecordReplay (its JSON file, with the snapshots that it names)",
         fits: kernels::record_replay::fits,
         parts: kernels::record_replay::parts,
-        reads: Reads::Recording(kernels::record_replay::import),
+        reads: ImportMethod::Recording(kernels::record_replay::import),
     },
     Importer {
         name: "mneme",
         takes: "a database of Mneme (its JSON file, with the snapshots that it names)",
         fits: kernels::mneme::fits,
         parts: kernels::mneme::parts,
-        reads: Reads::Recording(kernels::mneme::import),
+        reads: ImportMethod::Recording(kernels::mneme::import),
     },
     Importer {
         name: "valgrind-mmt",
         takes: "a log of valgrind's tool mmt, plain or packed by gzip",
         fits: mmt::fits,
         parts: |_| Vec::new(),
-        reads: Reads::Recording(mmt::import),
+        reads: ImportMethod::Recording(mmt::import),
     },
     Importer {
         name: "gpureplay-v3d",
         takes: "an ftrace log of GPUReplay's recorder for Broadcom's V3D",
         fits: trace::v3d::fits,
         parts: |_| Vec::new(),
-        reads: Reads::Recording(trace::v3d::import),
+        reads: ImportMethod::Recording(trace::v3d::import),
     },
     Importer {
         name: "trace",
         takes: "a text log of register accesses, plain or packed by gzip: mmiotrace, ftrace (rwmmio events, probes of a driver's accessors), QEMU's memory_region_ops trace",
         fits: trace::fits,
         parts: trace::parts,
-        reads: Reads::Recording(|path, progress| trace::import(path, &trace::Options::default(), progress)),
+        reads: ImportMethod::Recording(|path, progress| trace::import(path, &trace::Options::default(), progress)),
     },
     // Looks far into a text, so that it comes behind those that tell by its first lines.
     Importer {
@@ -134,24 +136,24 @@ pub const IMPORTERS: &[Importer] = &[
         takes: "the register history of Arm's kernel driver for Mali GPUs (regs_history in debugfs), or a kernel log with it, plain or packed by gzip",
         fits: trace::regs_history::fits,
         parts: |_| Vec::new(),
-        reads: Reads::Recording(|path, progress| {
+        reads: ImportMethod::Recording(|path, progress| {
             trace::regs_history::import(path, &trace::regs_history::Options::default(), progress)
         }),
     },
 ];
 
-fn kine_fits(path: &Path) -> bool {
+fn is_kine(path: &Path) -> bool {
     let named = path.extension().is_some_and(|e| e.eq_ignore_ascii_case("kine"));
-    path.is_file() && (named || crate::leftovers::is_unfinished_kine(path))
+    path.is_file() && (named || crate::unfinished_files::is_unfinished_kine(path))
 }
 
-fn kine_read(path: &Path, progress: &Progress) -> Result<Recording, ImportError> {
+fn read_kine(path: &Path, progress: &Progress) -> Result<Recording, ImportError> {
     container::open_with(path, progress).map_err(|e| ImportError::container(path, e))
 }
 
 /// The formats of [`IMPORTERS`] and those that need more than a path, for people.
 #[must_use]
-pub fn known() -> Vec<&'static str> {
+pub fn list_formats() -> Vec<&'static str> {
     let mut names: Vec<&str> = IMPORTERS.iter().map(|i| i.takes).collect();
     names.push("a raw memory dump, with its base address, page-table root and format given (--raw)");
     names
@@ -165,8 +167,8 @@ pub fn known() -> Vec<&'static str> {
 pub fn open(path: &Path, progress: &Progress) -> Result<Recording, ImportError> {
     std::fs::metadata(path).map_err(|e| ImportError::io(path, e))?;
     match IMPORTERS.iter().find(|i| (i.fits)(path)).map(|i| &i.reads) {
-        Some(Reads::Recording(read)) => read(path, progress),
-        Some(Reads::Chains) => Err(ImportError::NotRun { path: path.to_owned() }),
+        Some(ImportMethod::Recording(read)) => read(path, progress),
+        Some(ImportMethod::Chains) => Err(ImportError::NotRun { path: path.to_owned() }),
         None => Err(ImportError::unknown(path)),
     }
 }
@@ -196,11 +198,11 @@ pub fn import_file_to_kine(source: &Path, dest: &Path, progress: &Progress) -> R
 }
 
 /// A recording, and what its file keeps of earlier analyses of it.
-pub struct Opened {
+pub struct OpenedRecording {
     /// The recording.
     pub recording: Recording,
     /// Its timeline, where the file keeps one that holds.
-    pub timeline: Option<KeptTimeline>,
+    pub timeline: Option<StoredTimeline>,
     /// Its counts, where the file keeps some that hold.
     pub pyramid: Option<Pyramid>,
 }
@@ -209,9 +211,9 @@ pub struct Opened {
 ///
 /// # Errors
 /// As [`open`].
-pub fn open_with_derived(source: &Path, progress: &Progress) -> Result<Opened, ImportError> {
-    if !(kine_fits(source) && source.exists()) {
-        return Ok(Opened {
+pub fn open_with_derived(source: &Path, progress: &Progress) -> Result<OpenedRecording, ImportError> {
+    if !(is_kine(source) && source.exists()) {
+        return Ok(OpenedRecording {
             recording: open(source, progress)?,
             timeline: None,
             pyramid: None,
@@ -222,8 +224,8 @@ pub fn open_with_derived(source: &Path, progress: &Progress) -> Result<Opened, I
         progress.check()?;
         let recording = file.recording()?;
         let map = RegisterMap::built_in_for(&recording);
-        Ok(Opened {
-            timeline: KeptTimeline::of(&file)?,
+        Ok(OpenedRecording {
+            timeline: StoredTimeline::read_section(&file)?,
             pyramid: Pyramid::stored(&file, &recording, map)?,
             recording,
         })

@@ -6,8 +6,8 @@
 //! rights, so that the import makes tables that give every right.
 
 use super::bytes::Stream;
-use super::error::{ImportError, Place};
-use super::made_tables::{self, EVERY_RIGHT, Placed};
+use super::error::{FilePosition, ImportError};
+use super::generated_tables::{self, EVERY_RIGHT, PagePlacement};
 use crate::PAGE_SIZE;
 use crate::check::{Finding, FindingKind};
 use crate::mmu::VA_BITS;
@@ -98,7 +98,7 @@ pub fn import(path: &Path, progress: &Progress) -> Result<Recording, ImportError
     let Some((first, objects)) = headers.split_first().filter(|(h, _)| h.kind == TYPE_REGISTERS) else {
         return Err(ImportError::malformed(
             path,
-            Place::Byte(0),
+            FilePosition::Byte(0),
             "the dump does not begin with registers",
         ));
     };
@@ -117,7 +117,7 @@ pub fn import(path: &Path, progress: &Progress) -> Result<Recording, ImportError
     }
     let space = space(&registers);
     let mut contents = dump.objects(objects, progress)?;
-    let made = made_tables::make(space.format, Some(space.root), &contents.mapped);
+    let made = generated_tables::generate(space.format, Some(space.root), &contents.mapped);
     if made.left_out > 0 {
         let message = format!(
             "{} pages are left out of the page tables: there are too many",
@@ -135,7 +135,7 @@ pub fn import(path: &Path, progress: &Progress) -> Result<Recording, ImportError
         "a dump holds no page tables and no rights: {tables} tables were made from its page addresses, with every right"
     );
     dump.findings
-        .push(Finding::new(FindingKind::Assumed, made_tables::PLACE, message));
+        .push(Finding::new(FindingKind::Assumed, generated_tables::PLACE, message));
     contents
         .builder
         .add_snapshot(0, contents.frames.into_iter().map(|(f, (p, r))| (f, p, r)));
@@ -229,7 +229,7 @@ fn slot(registers: &[(u32, u32)]) -> u32 {
 struct Contents {
     builder: MemoryBuilder,
     frames: BTreeMap<u64, (PageId, FrameRole)>,
-    mapped: BTreeMap<u64, Placed>,
+    mapped: BTreeMap<u64, PagePlacement>,
     buffers: Vec<Buffer>,
     regions: Vec<Region>,
     pages: u64,
@@ -303,7 +303,7 @@ impl Dump<'_> {
     }
 
     /// Goes to the contents of a header, and tells how many bytes of them there are: whole ones of `unit` bytes each.
-    fn go_to(&mut self, header: &Header, unit: u64, what: &str) -> Result<u64, ImportError> {
+    fn seek_to(&mut self, header: &Header, unit: u64, what: &str) -> Result<u64, ImportError> {
         let there = self.bytes.saturating_sub(header.offset).min(header.bytes);
         let whole = there - there % unit;
         if whole < header.bytes {
@@ -316,7 +316,7 @@ impl Dump<'_> {
     }
 
     fn registers(&mut self, header: &Header) -> Result<Vec<(u32, u32)>, ImportError> {
-        let bytes = self.go_to(header, 8, "the list of registers")?;
+        let bytes = self.seek_to(header, 8, "the list of registers")?;
         let mut out = Vec::new();
         let mut odd = 0u64;
         let mut pair = [0; 8];
@@ -339,7 +339,7 @@ impl Dump<'_> {
 
     /// The physical addresses of pages, of all objects one after the other.
     fn page_addresses(&mut self, header: &Header) -> Result<Vec<u64>, ImportError> {
-        let bytes = self.go_to(header, 8, "the list of pages")?;
+        let bytes = self.seek_to(header, 8, "the list of pages")?;
         let mut out = Vec::new();
         let mut raw = [0; 8];
         for _ in 0..bytes / 8 {
@@ -389,7 +389,7 @@ impl Dump<'_> {
                 self.note(FindingKind::NotUsed, header.at, message);
                 continue;
             }
-            let bytes = self.go_to(header, PAGE_SIZE as u64, &format!("buffer object {number}"))?;
+            let bytes = self.seek_to(header, PAGE_SIZE as u64, &format!("buffer object {number}"))?;
             let pages = bytes / PAGE_SIZE as u64;
             let told = addresses.get(first..).unwrap_or_default();
             self.pages(number, header, va, pages, told, &mut c)?;
@@ -438,7 +438,7 @@ impl Dump<'_> {
                 continue;
             };
             let page = (va >> 12) + index;
-            let placed = Placed {
+            let placed = PagePlacement {
                 frame: at.frame(),
                 rights: EVERY_RIGHT,
             };

@@ -67,11 +67,11 @@ pub fn fits(path: &Path) -> bool {
 pub fn parts(path: &Path) -> Vec<PathBuf> {
     read(path).map_or_else(
         |_| Vec::new(),
-        |index| index.processes.iter().map(|p| beside(path, p)).collect(),
+        |index| index.processes.iter().map(|p| sibling_path(path, p)).collect(),
     )
 }
 
-fn beside(index: &Path, process: &ProcessEntry) -> PathBuf {
+fn sibling_path(index: &Path, process: &ProcessEntry) -> PathBuf {
     index.parent().unwrap_or(Path::new("")).join(&process.file)
 }
 
@@ -118,7 +118,7 @@ pub fn read(path: &Path) -> Result<ProcessIndex, ImportError> {
 pub fn import(path: &Path, progress: &Progress) -> Result<Recording, ImportError> {
     let index = read(path)?;
     let main = index.main().cloned().unwrap_or_default();
-    let file = beside(path, &main);
+    let file = sibling_path(path, &main);
     let mut recording = container::open_with(&file, progress).map_err(|e| ImportError::container(&file, e))?;
     let count = index.processes.len();
     recording.facts.findings.push(Finding::new(

@@ -1,9 +1,9 @@
 //! A raw dump of physical memory with a page-table root: addresses, mappings and memory, without any events.
 
-use super::error::{ImportError, Place};
+use super::error::{FilePosition, ImportError};
 use crate::PAGE_SIZE;
 use crate::check::{Finding, FindingKind};
-use crate::mmu::{self, Found};
+use crate::mmu::{self, TableItem};
 use crate::progress::{Cancelled, Progress};
 use crate::recording::{
     AddressSpace, Clock, Events, Facts, FrameRole, Identity, MemoryBuilder, MmuFormat, Page, PhysAddr, Recording,
@@ -40,7 +40,7 @@ pub struct Options {
 /// When base or root are not page addresses, the dump has no whole page or reaches past 64 bits, the file cannot be read, or the work
 /// was cancelled. A last page that is not whole, or a root outside the dump, is a finding.
 pub fn import(path: &Path, options: &Options, progress: &Progress) -> Result<Recording, ImportError> {
-    let wrong = |message: String| ImportError::malformed(path, Place::Whole, message);
+    let wrong = |message: String| ImportError::malformed(path, FilePosition::Whole, message);
     for (what, at) in [("base address", options.base), ("page-table root", options.root)] {
         if at.in_page() != 0 {
             return Err(wrong(format!("the {what} {at} is not a multiple of {PAGE_SIZE:#x}")));
@@ -136,7 +136,7 @@ fn mark_tables(
     let mut tables = BTreeSet::new();
     let mut passed = 0u64;
     let _ = mmu::visit_all(options.format, options.root, &view, &mut |found| {
-        if let Found::Table(t) = found {
+        if let TableItem::Table(t) = found {
             tables.insert(t.at.frame());
         }
         passed += 1;

@@ -4,7 +4,7 @@ use super::{Dispatch, GpuMemory, HEADER_BYTES, HeaderError, JobHeader, JobType, 
 use crate::recording::GpuVa;
 use std::collections::HashSet;
 
-/// Most jobs that are followed in a chain.
+/// Maximum number of jobs that are followed in a chain.
 pub const MAX_JOBS: usize = 65536;
 
 /// A job of a chain.
@@ -31,7 +31,7 @@ impl Job {
 
     /// Whether the header decodes.
     #[must_use]
-    pub fn decoded(&self) -> bool {
+    pub fn is_decoded(&self) -> bool {
         self.header.is_ok()
     }
 }
@@ -62,7 +62,7 @@ pub struct Chain {
 
 /// Reads one job.
 #[must_use]
-pub fn job(mem: &(impl GpuMemory + ?Sized), va: GpuVa) -> Job {
+pub fn read_job(mem: &(impl GpuMemory + ?Sized), va: GpuVa) -> Job {
     let mut bytes = [0; HEADER_BYTES];
     let header = if mem.read(va, &mut bytes) {
         JobHeader::decode(&bytes)
@@ -89,7 +89,7 @@ pub fn job(mem: &(impl GpuMemory + ?Sized), va: GpuVa) -> Job {
 
 /// Follows a chain from its head.
 #[must_use]
-pub fn chain(mem: &(impl GpuMemory + ?Sized), head: GpuVa) -> Chain {
+pub fn read_chain(mem: &(impl GpuMemory + ?Sized), head: GpuVa) -> Chain {
     let mut jobs = Vec::new();
     let mut seen = HashSet::new();
     let mut at = head;
@@ -100,7 +100,7 @@ pub fn chain(mem: &(impl GpuMemory + ?Sized), head: GpuVa) -> Chain {
         if !seen.insert(at) {
             break ChainEnd::Loop(at);
         }
-        let this = job(mem, at);
+        let this = read_job(mem, at);
         let next = match &this.header {
             Ok(h) => Ok(h.next),
             Err(HeaderError::Unreadable { .. }) => Err(ChainEnd::Unreadable(at)),

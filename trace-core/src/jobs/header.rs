@@ -185,7 +185,7 @@ impl JobHeader {
     /// What speaks against it.
     pub fn decode(bytes: &[u8; HEADER_BYTES]) -> Result<Self, HeaderError> {
         let h = Self::read(bytes);
-        if let Some(text) = text_of(bytes) {
+        if let Some(text) = find_text(bytes) {
             return Err(HeaderError::Text { text });
         }
         if JobType::from_raw(h.job_type).is_none() {
@@ -241,7 +241,7 @@ impl JobHeader {
     /// Whether the header looks like one that a driver wrote: one that [`JobHeader::decode`] accepts, text for one is
     /// not, and beyond that a known status, no dependency on itself, a fault pointer that the GPU can reach.
     #[must_use]
-    pub fn looks_sound(&self) -> Soundness {
+    pub fn check_soundness(&self) -> Soundness {
         let doubt = |text: String| Soundness::Doubtful(text);
         if let Err(e) = Self::decode(&self.encode()) {
             return doubt(e.to_string());
@@ -267,7 +267,7 @@ impl JobHeader {
 }
 
 /// The bytes as text, if nearly all of them are printable: no header is.
-fn text_of(bytes: &[u8; HEADER_BYTES]) -> Option<String> {
+fn find_text(bytes: &[u8; HEADER_BYTES]) -> Option<String> {
     let printable = |b: &u8| b.is_ascii_graphic() || matches!(b, b' ' | b'\n' | b'\t' | b'\r');
     if bytes.iter().filter(|b| printable(b)).count() < HEADER_BYTES - 3 {
         return None;

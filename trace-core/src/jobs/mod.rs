@@ -10,12 +10,14 @@ mod space;
 #[cfg(test)]
 mod tests;
 
-pub use chain::{Chain, ChainEnd, Job, MAX_JOBS, chain, job};
+pub use chain::{Chain, ChainEnd, Job, MAX_JOBS, read_chain, read_job};
 pub use header::{HEADER_BYTES, HeaderError, JobHeader, JobType, Soundness};
 pub use payload::{
     CacheFlush, Compute, Dispatch, INVOCATION_OFFSET, Payload, RendererState, WriteKind, WriteValue, decode_payload,
 };
-pub use shader::{Code, CodeClause, CodeEnd, MAX_CODE, Stage, Unknown, code, code_within, shaders};
+pub use shader::{
+    Code, CodeClause, CodeEnd, MAX_CODE, Stage, UnknownOperation, decode_code, decode_code_within, find_shaders,
+};
 pub use space::{address_spaces, memory_at_submits};
 
 use crate::recording::GpuVa;

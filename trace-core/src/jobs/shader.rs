@@ -8,7 +8,7 @@ use bifrost::{
 };
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Most bytes of a shader that are read: 1 MiB.
+/// Maximum number of bytes of a shader that are read: 1 MiB.
 pub const MAX_CODE: u64 = 1 << 20;
 
 /// What a shader works on.
@@ -39,7 +39,7 @@ impl Stage {
 
 /// The shaders that a job's descriptors name, each with where its code begins.
 #[must_use]
-pub fn shaders(job: &Job) -> Vec<(Stage, GpuVa)> {
+pub fn find_shaders(job: &Job) -> Vec<(Stage, GpuVa)> {
     let named = |stage, c: &super::Compute| {
         let state = c.renderer.filter(|s| s.shader.0 != 0)?;
         Some((stage, state.shader))
@@ -67,7 +67,7 @@ pub struct CodeClause {
     /// Whether a branch leads where a register says.
     pub indirect: bool,
     /// Whether the shader's start leads here, by branches or from clause to clause.
-    pub reached: bool,
+    pub reachable: bool,
 }
 
 /// What stands behind the last clause of a shader.
@@ -88,13 +88,13 @@ pub enum CodeEnd {
 impl CodeEnd {
     /// Whether the code is whole.
     #[must_use]
-    pub fn is_whole(&self) -> bool {
+    pub fn is_complete(&self) -> bool {
         matches!(self, Self::Padding | Self::Last)
     }
 
     /// In words.
     #[must_use]
-    pub fn words(&self) -> String {
+    pub fn describe(&self) -> String {
         match self {
             Self::Padding => "padding".into(),
             Self::Last => "the last clause ends the thread".into(),
@@ -107,14 +107,14 @@ impl CodeEnd {
 
 /// Bits that are no operation of the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Unknown {
+pub struct UnknownOperation {
     /// Whether ADD would execute it, else FMA.
     pub add: bool,
     /// The bits: 23 of FMA, 20 of ADD.
     pub bits: u32,
 }
 
-impl Unknown {
+impl UnknownOperation {
     /// The unit.
     #[must_use]
     pub fn unit(self) -> Unit {
@@ -151,12 +151,12 @@ impl Code {
 
     /// Bits that no operation has, each with how often it stands there.
     #[must_use]
-    pub fn unknown(&self) -> BTreeMap<Unknown, u64> {
+    pub fn unknown_operations(&self) -> BTreeMap<UnknownOperation, u64> {
         let mut all = BTreeMap::new();
         for t in self.clauses.iter().flat_map(|c| &c.clause.tuples) {
             for (add, bits, found) in [(false, t.fma_bits, t.fma), (true, t.add_bits, t.add)] {
                 if found.is_none() {
-                    *all.entry(Unknown { add, bits }).or_insert(0) += 1;
+                    *all.entry(UnknownOperation { add, bits }).or_insert(0) += 1;
                 }
             }
         }
@@ -203,13 +203,13 @@ fn to_zero(t: &Tuple, add: &Instruction) -> bool {
 /// Reads a shader: clause after clause from its entry to the padding of zeros behind it, or to a clause that ends the
 /// thread and that nothing which is understood leads beyond.
 #[must_use]
-pub fn code(mem: &(impl GpuMemory + ?Sized), entry: GpuVa) -> Code {
-    code_within(mem, entry, MAX_CODE)
+pub fn decode_code(mem: &(impl GpuMemory + ?Sized), entry: GpuVa) -> Code {
+    decode_code_within(mem, entry, MAX_CODE)
 }
 
 /// As [`code`], of at most this many bytes; more than [`MAX_CODE`] are never read.
 #[must_use]
-pub fn code_within(mem: &(impl GpuMemory + ?Sized), entry: GpuVa, most: u64) -> Code {
+pub fn decode_code_within(mem: &(impl GpuMemory + ?Sized), entry: GpuVa, most: u64) -> Code {
     let most = most.min(MAX_CODE);
     let mut clauses: Vec<CodeClause> = Vec::new();
     let mut at = entry.0;
@@ -265,7 +265,7 @@ pub fn code_within(mem: &(impl GpuMemory + ?Sized), entry: GpuVa, most: u64) -> 
             clause,
             targets,
             indirect,
-            reached: false,
+            reachable: false,
         });
         if ends && !guessed && furthest < at {
             let mut word = [0; 4];
@@ -294,7 +294,7 @@ fn reach(entry: GpuVa, clauses: &mut [CodeClause]) {
         if !seen.insert(at) {
             continue;
         }
-        c.reached = true;
+        c.reachable = true;
         todo.extend(c.targets.iter().map(|t| t.0));
         if c.clause.header.flow() != Flow::End && !always(&c.clause) {
             todo.push(at.saturating_add(c.clause.bytes()));

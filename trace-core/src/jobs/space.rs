@@ -28,7 +28,7 @@ pub fn address_spaces(recording: &Recording, map: &RegisterMap, submits: &[u64])
             }
         }
         next = next.max(submit);
-        if let Some(row) = usize::try_from(submit).ok().and_then(|e| recording.events.submitted(e)) {
+        if let Some(row) = usize::try_from(submit).ok().and_then(|e| recording.events.submit(e)) {
             out.push(Some(row.address_space).filter(|n| (*n as usize) < spaces.len()));
             continue;
         }
@@ -75,7 +75,7 @@ pub fn memory_at_submits<'r>(
     submits: &[u64],
 ) -> Vec<Option<GpuMemoryView<'r>>> {
     // What a stream of commands reads as descriptors is none.
-    if recording.holds_command_streams() {
+    if recording.has_command_streams() {
         return submits.iter().map(|_| None).collect();
     }
     let spaces = address_spaces(recording, map, submits);
@@ -96,7 +96,7 @@ mod tests {
     #[test]
     fn each_submit_has_the_space_of_its_root_and_number() {
         let map = RegisterMap::by_name("mali-jm").unwrap();
-        let at = |name: &str| map.named(name).unwrap().offset;
+        let at = |name: &str| map.find_by_name(name).unwrap().offset;
         let mut events = EventsBuilder::new();
         let mut submits = Vec::new();
         for (number, root) in [(0u64, 0x1_0000_1000u64), (1, 0x2000), (0, 0x3000)] {
@@ -144,7 +144,7 @@ mod tests {
     fn memory_is_that_of_the_tables_that_stood_at_the_submit() {
         const F: MmuFormat = MmuFormat::Aarch64_4k;
         let map = RegisterMap::by_name("mali-jm").unwrap();
-        let start = map.named("JS1_COMMAND_NEXT").unwrap().offset;
+        let start = map.find_by_name("JS1_COMMAND_NEXT").unwrap().offset;
         let mut events = EventsBuilder::new();
         for _ in 0..2 {
             let access = Access {

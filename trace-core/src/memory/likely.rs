@@ -5,7 +5,7 @@ use crate::recording::ElementType;
 /// Words that are looked at, at most: what is so long is of one kind from its beginning on.
 const LOOK: usize = 4096;
 /// Bytes that are looked at, at most.
-pub const LOOKED_AT: usize = 4 * LOOK;
+pub const MAX_SAMPLE_BYTES: usize = 4 * LOOK;
 /// Whole numbers of 32 bits that are as large as this are taken for something else: four bytes of a picture, a text.
 const LARGE: u32 = 1 << 24;
 

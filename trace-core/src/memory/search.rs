@@ -8,10 +8,10 @@ use memchr::memmem::Finder;
 use regex::bytes::Regex;
 use std::ops::Range;
 
-/// Most places that a search returns.
+/// Maximum number of places that a search returns.
 pub const MAX_HITS: usize = 100_000;
 /// Longest match of a regular expression that is told in full, bytes.
-pub const LONGEST_MATCH: usize = 4096;
+pub const MAX_MATCH_BYTES: usize = 4096;
 /// Bytes that are searched at once.
 const WINDOW: usize = 256 << 10;
 /// Bytes before a place that a regular expression may look at (`\b`, `^`).
@@ -165,7 +165,7 @@ fn expression(regex: &Regex, w: &mut Window, ends: bool, hits: &mut Vec<Hit>) {
     let sure = if ends {
         w.bytes.len()
     } else {
-        w.bytes.len().saturating_sub(LONGEST_MATCH)
+        w.bytes.len().saturating_sub(MAX_MATCH_BYTES)
     };
     let mut at = w.done;
     while let Some(m) = regex.find_at(&w.bytes, at).filter(|m| m.start() < sure) {

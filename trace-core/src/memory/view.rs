@@ -6,7 +6,7 @@ use crate::mmu::{self, Leaf, PAGE_BYTES, WalkFault};
 use crate::recording::{AddressSpace, Buffer, GpuVa, MemoryView, Page, PhysAddr};
 use std::ops::{ControlFlow, Range};
 
-/// Most bytes that [`GpuMemoryView::read_range`] and [`GpuMemoryView::read_buffer`] give: 1 GiB.
+/// Maximum number of bytes that [`GpuMemoryView::read_range`] and [`GpuMemoryView::read_buffer`] give: 1 GiB.
 pub const MAX_READ: u64 = 1 << 30;
 /// What is known of a byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

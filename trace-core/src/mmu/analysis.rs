@@ -1,7 +1,7 @@
 //! Questions about a whole address space: what is mapped twice, executable and writable, mapped without content.
 
 use super::format::PAGE_BYTES;
-use super::walk::{Found, Mapping, MmuError, TableRef, fold, visit_all};
+use super::walk::{Mapping, MmuError, TableItem, TableRef, fold, visit_all};
 use super::{Leaf, PhysMemory};
 use crate::recording::{GpuVa, MemoryView, MmuFormat, PhysAddr};
 use std::cmp::Reverse;
@@ -32,12 +32,12 @@ pub fn scan(format: MmuFormat, root: PhysAddr, mem: &(impl PhysMemory + ?Sized))
     let mut s = Scan::default();
     let _ = visit_all(format, root, mem, &mut |found| {
         match found {
-            Found::Table(t) => s.tables.push(t),
-            Found::Leaf(l) => {
+            TableItem::Table(t) => s.tables.push(t),
+            TableItem::Leaf(l) => {
                 fold(&mut s.mappings, &l);
                 s.leaves.push(l);
             }
-            Found::Problem(e) => {
+            TableItem::Problem(e) => {
                 s.problems.push(e);
                 if s.problems.len() >= Scan::MAX_PROBLEMS {
                     return ControlFlow::Break(());
@@ -51,7 +51,7 @@ pub fn scan(format: MmuFormat, root: PhysAddr, mem: &(impl PhysMemory + ?Sized))
 
 /// How much of an address space can be reached through its tables.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Reach {
+pub struct MappedPages {
     /// Mapped 4 KiB pages; a block counts as all that it covers.
     pub pages: u64,
     /// Tables and entries that could not be followed: what they would map is not known. The traversal ends at
@@ -63,13 +63,13 @@ pub struct Reach {
 
 /// Counts what an address space maps, past what cannot be followed. Keeps nothing of it.
 #[must_use]
-pub fn reach(format: MmuFormat, root: PhysAddr, mem: &(impl PhysMemory + ?Sized)) -> Reach {
-    let mut r = Reach::default();
+pub fn count_mapped_pages(format: MmuFormat, root: PhysAddr, mem: &(impl PhysMemory + ?Sized)) -> MappedPages {
+    let mut r = MappedPages::default();
     let _ = visit_all(format, root, mem, &mut |found| {
         match found {
-            Found::Table(_) => {}
-            Found::Leaf(l) => r.pages = r.pages.saturating_add(l.bytes / PAGE_BYTES),
-            Found::Problem(e) => {
+            TableItem::Table(_) => {}
+            TableItem::Leaf(l) => r.pages = r.pages.saturating_add(l.bytes / PAGE_BYTES),
+            TableItem::Problem(e) => {
                 r.first = r.first.or(Some(e));
                 r.problems += 1;
                 if r.problems >= Scan::MAX_PROBLEMS as u64 {
@@ -98,7 +98,7 @@ pub struct DoubleMapping {
 /// Physical pages that more than one address reaches, as runs in rising order of physical address. Memory that three
 /// addresses reach is told as two pairs: each address with the next higher one.
 #[must_use]
-pub fn mapped_twice(leaves: &[Leaf]) -> Vec<DoubleMapping> {
+pub fn find_double_mappings(leaves: &[Leaf]) -> Vec<DoubleMapping> {
     // A sweep over physical begins. `open` holds the leaves that cover the place, by the distance from physical to
     // virtual address: two leaves that cover one byte differ in it, and its order is that of their addresses there.
     let mut by_pa: Vec<&Leaf> = leaves.iter().collect();
@@ -154,7 +154,7 @@ fn push_double(runs: &mut Vec<DoubleMapping>, next: DoubleMapping) {
 
 /// The mappings that the GPU may both write and fetch code from.
 #[must_use]
-pub fn executable_and_writable(mappings: &[Mapping]) -> Vec<Mapping> {
+pub fn find_writable_code(mappings: &[Mapping]) -> Vec<Mapping> {
     mappings
         .iter()
         .filter(|m| m.rights.execute && m.rights.write)
@@ -173,7 +173,7 @@ pub struct PageSpan {
 
 /// The mapped pages that no content stands behind.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct MappedWithout {
+pub struct PagesWithoutContent {
     /// The first runs of them, by address.
     pub spans: Vec<PageSpan>,
     /// Pages in the runs that follow, which are counted and not listed.
@@ -185,15 +185,15 @@ pub struct MappedWithout {
 /// Leaves may map the same frames any number of times, and content may be scattered over every second of them: two
 /// megabytes of tables can stand for billions of runs. So only so many are listed; what follows is counted, which takes
 /// a look-up a leaf, however large the leaf is.
-pub struct Holes<'a> {
+pub struct ContentHoleFinder<'a> {
     content: &'a [Range<u64>],
     /// Frames of the ranges before each.
     held: Vec<u64>,
     most: usize,
-    found: MappedWithout,
+    found: PagesWithoutContent,
 }
 
-impl<'a> Holes<'a> {
+impl<'a> ContentHoleFinder<'a> {
     /// Begins. `content` is the frames that have it, as ranges in rising order that do not overlap, as
     /// [`content_frames`] gives them; at most `most` runs are listed.
     #[must_use]
@@ -211,7 +211,7 @@ impl<'a> Holes<'a> {
             content,
             held,
             most,
-            found: MappedWithout::default(),
+            found: PagesWithoutContent::default(),
         }
     }
 
@@ -263,15 +263,15 @@ impl<'a> Holes<'a> {
 
     /// What was found.
     #[must_use]
-    pub fn finish(self) -> MappedWithout {
+    pub fn finish(self) -> PagesWithoutContent {
         self.found
     }
 }
 
-/// The mapped pages of all leaves whose frames have no content; see [`Holes`].
+/// The mapped pages of all leaves whose frames have no content; see [`ContentHoleFinder`].
 #[must_use]
-pub fn mapped_without(leaves: &[Leaf], content: &[Range<u64>], most: usize) -> MappedWithout {
-    let mut holes = Holes::new(content, most);
+pub fn find_pages_without_content(leaves: &[Leaf], content: &[Range<u64>], most: usize) -> PagesWithoutContent {
+    let mut holes = ContentHoleFinder::new(content, most);
     leaves.iter().for_each(|l| holes.add(l));
     holes.finish()
 }

@@ -12,8 +12,8 @@ mod tests;
 mod walk;
 
 pub use analysis::{
-    DoubleMapping, Holes, MappedWithout, PageSpan, Reach, Scan, content_frames, executable_and_writable, mapped_twice,
-    mapped_without, reach, scan,
+    ContentHoleFinder, DoubleMapping, MappedPages, PageSpan, PagesWithoutContent, Scan, content_frames,
+    count_mapped_pages, find_double_mappings, find_pages_without_content, find_writable_code, scan,
 };
 pub use format::{
     EntryKind, INVALID, LEVELS, PAGE_BYTES, VA_BITS, encode_leaf, encode_table, entry_address, entry_attr_index,
@@ -21,7 +21,7 @@ pub use format::{
 };
 pub use tally::{Alias, MappingTally, tally};
 pub use walk::{
-    Found, MAX_LEAVES, MAX_TABLES, Mapping, MmuError, TableRef, Walk, WalkFault, WalkStep, for_each_leaf,
+    MAX_LEAVES, MAX_TABLES, Mapping, MmuError, TableItem, TableRef, Walk, WalkFault, WalkStep, for_each_leaf,
     for_each_table, mappings, translate, visit_all, walk,
 };
 

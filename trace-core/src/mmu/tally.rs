@@ -1,6 +1,6 @@
 //! What the analyses of an address space say of each of its mappings.
 
-use super::analysis::{DoubleMapping, Holes, PageSpan, Scan, mapped_twice};
+use super::analysis::{ContentHoleFinder, DoubleMapping, PageSpan, Scan, find_double_mappings};
 use super::format::PAGE_BYTES;
 use super::walk::Mapping;
 use crate::recording::{GpuVa, PhysAddr};
@@ -14,7 +14,7 @@ pub struct Alias {
     /// Number of 4 KiB pages.
     pub pages: u64,
     /// The other address of the first page.
-    pub also: GpuVa,
+    pub alias_va: GpuVa,
     /// Where the first page lies in physical memory.
     pub pa: PhysAddr,
 }
@@ -33,7 +33,7 @@ pub struct MappingTally {
     pub without_content: u64,
 }
 
-/// Tells each mapping of a scan what is remarkable about it. `content` is as in [`Holes::new`].
+/// Tells each mapping of a scan what is remarkable about it. `content` is as in [`ContentHoleFinder::new`].
 #[must_use]
 pub fn tally(scan: &Scan, content: &[Range<u64>]) -> Vec<MappingTally> {
     let mut out: Vec<MappingTally> = scan
@@ -45,7 +45,7 @@ pub fn tally(scan: &Scan, content: &[Range<u64>]) -> Vec<MappingTally> {
         })
         .collect();
     // A leaf lies in one mapping, and both come by rising address.
-    let holes = Holes::new(content, 0);
+    let holes = ContentHoleFinder::new(content, 0);
     let mut of = scan.mappings.iter().zip(&mut out).peekable();
     for leaf in &scan.leaves {
         while of.next_if(|(m, _)| m.end() <= leaf.va).is_some() {}
@@ -55,13 +55,13 @@ pub fn tally(scan: &Scan, content: &[Range<u64>]) -> Vec<MappingTally> {
             t.without_content = t.without_content.saturating_add(pages);
         }
     }
-    for d in mapped_twice(&scan.leaves) {
+    for d in find_double_mappings(&scan.leaves) {
         for (va, also) in [(d.first, d.second), (d.second, d.first)] {
             alias(&scan.mappings, &d, va, also, &mut out);
         }
     }
     for t in &mut out {
-        t.aliases.sort_unstable_by_key(|a| (a.va, a.also));
+        t.aliases.sort_unstable_by_key(|a| (a.va, a.alias_va));
         let mut counted = 0;
         for a in &t.aliases {
             let end = a.va.0.saturating_add(a.pages.saturating_mul(PAGE_BYTES));
@@ -80,7 +80,7 @@ fn alias(mappings: &[Mapping], d: &DoubleMapping, va: GpuVa, also: GpuVa, out: &
             t.aliases.push(Alias {
                 va: part.va,
                 pages: part.pages,
-                also: GpuVa(also.0.saturating_add(from)),
+                alias_va: GpuVa(also.0.saturating_add(from)),
                 pa: PhysAddr(d.pa.0.saturating_add(from)),
             });
         }

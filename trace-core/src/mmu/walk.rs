@@ -9,10 +9,10 @@ use crate::recording::{GpuVa, MmuFormat, PhysAddr};
 use std::collections::HashSet;
 use std::ops::ControlFlow;
 
-/// Most tables that a traversal enters.
+/// Maximum number of tables that a traversal enters.
 pub const MAX_TABLES: usize = 1 << 16;
-/// Most pages and blocks that a traversal visits: 32 GiB where all are 4 KiB pages. One page image can stand in any
-/// number of frames, so the size of a file does not bound this.
+/// Maximum number of pages and blocks that a traversal visits: 32 GiB where all are 4 KiB pages. One page image can
+/// stand in any number of frames, so the size of a file does not bound this.
 pub const MAX_LEAVES: u64 = 1 << 23;
 
 /// Why an address does not translate.
@@ -209,7 +209,7 @@ pub struct TableRef {
 
 /// What a traversal tells its user.
 #[derive(Clone, Copy, Debug)]
-pub enum Found {
+pub enum TableItem {
     /// A table, before its entries.
     Table(TableRef),
     /// A page or block.
@@ -224,10 +224,10 @@ pub fn visit_all(
     format: MmuFormat,
     root: PhysAddr,
     mem: &(impl PhysMemory + ?Sized),
-    visit: &mut dyn FnMut(Found) -> ControlFlow<()>,
+    visit: &mut dyn FnMut(TableItem) -> ControlFlow<()>,
 ) -> ControlFlow<()> {
     let root = PhysAddr(root.0 & !(PAGE_BYTES - 1));
-    let mut seen = Seen::default();
+    let mut seen = VisitState::default();
     table(
         format,
         TableRef {
@@ -243,7 +243,7 @@ pub fn visit_all(
 
 /// What a traversal has met so far.
 #[derive(Default)]
-struct Seen {
+struct VisitState {
     tables: HashSet<u64>,
     leaves: u64,
 }
@@ -253,22 +253,22 @@ fn table(
     format: MmuFormat,
     this: TableRef,
     mem: &(impl PhysMemory + ?Sized),
-    seen: &mut Seen,
-    visit: &mut dyn FnMut(Found) -> ControlFlow<()>,
+    seen: &mut VisitState,
+    visit: &mut dyn FnMut(TableItem) -> ControlFlow<()>,
 ) -> ControlFlow<()> {
     let TableRef { level, at, va } = this;
     if seen.tables.len() >= MAX_TABLES {
-        visit(Found::Problem(MmuError::TooManyTables))?;
+        visit(TableItem::Problem(MmuError::TooManyTables))?;
         return ControlFlow::Break(());
     }
     if !seen.tables.insert(at.frame()) {
-        return visit(Found::Problem(MmuError::Shared { level, at, va }));
+        return visit(TableItem::Problem(MmuError::Shared { level, at, va }));
     }
     let page = mem.table(at.frame());
     if page.is_none() && mem.read_u64(at).is_none() {
-        return visit(Found::Problem(MmuError::TableMissing { level, at, va }));
+        return visit(TableItem::Problem(MmuError::TableMissing { level, at, va }));
     }
-    visit(Found::Table(this))?;
+    visit(TableItem::Table(this))?;
     for index in 0..512u64 {
         let entry_va = GpuVa(va.0 | index << span_bytes(level).trailing_zeros());
         let raw = match page {
@@ -276,7 +276,7 @@ fn table(
             None => mem.read_u64(PhysAddr(at.0 | index << 3)),
         };
         let Some(raw) = raw else {
-            visit(Found::Problem(MmuError::TableMissing {
+            visit(TableItem::Problem(MmuError::TableMissing {
                 level,
                 at,
                 va: entry_va,
@@ -285,7 +285,7 @@ fn table(
         };
         match entry_kind(format, level, raw) {
             EntryKind::Invalid => {}
-            EntryKind::Reserved => visit(Found::Problem(MmuError::BadEntry {
+            EntryKind::Reserved => visit(TableItem::Problem(MmuError::BadEntry {
                 level,
                 va: entry_va,
                 raw,
@@ -306,10 +306,10 @@ fn table(
             EntryKind::Page(pa) | EntryKind::Block(pa) => {
                 seen.leaves += 1;
                 if seen.leaves > MAX_LEAVES {
-                    visit(Found::Problem(MmuError::TooManyLeaves))?;
+                    visit(TableItem::Problem(MmuError::TooManyLeaves))?;
                     return ControlFlow::Break(());
                 }
-                visit(Found::Leaf(leaf(format, level, entry_va.0, pa, raw)))?;
+                visit(TableItem::Leaf(leaf(format, level, entry_va.0, pa, raw)))?;
             }
         }
     }
@@ -329,9 +329,9 @@ pub fn for_each_leaf(
 ) -> Result<(), MmuError> {
     let mut result = Ok(());
     let _ = visit_all(format, root, mem, &mut |found| match found {
-        Found::Leaf(l) => visit(l),
-        Found::Table(_) => ControlFlow::Continue(()),
-        Found::Problem(e) => {
+        TableItem::Leaf(l) => visit(l),
+        TableItem::Table(_) => ControlFlow::Continue(()),
+        TableItem::Problem(e) => {
             result = Err(e);
             ControlFlow::Break(())
         }
@@ -352,9 +352,9 @@ pub fn for_each_table(
     let mut result = Ok(());
     let _ = visit_all(format, root, mem, &mut |found| {
         match found {
-            Found::Leaf(_) => {}
-            Found::Table(t) => visit(t),
-            Found::Problem(e) => {
+            TableItem::Leaf(_) => {}
+            TableItem::Table(t) => visit(t),
+            TableItem::Problem(e) => {
                 result = Err(e);
                 return ControlFlow::Break(());
             }

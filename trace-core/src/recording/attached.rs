@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 /// Name of the extra that holds the shapes of buffers: an object of arrays by the name of the buffer, the length of
 /// each dimension, the slowest first.
 pub const BUFFER_SHAPES: &str = "buffer-shapes";
-/// Most dimensions of a buffer.
-pub const MOST_DIMENSIONS: usize = 32;
+/// Maximum number of dimensions of a buffer.
+pub const MAX_DIMENSIONS: usize = 32;
 /// Name of the extra that holds how chains ended: an array of [`ChainReport`], in the order of their submits.
 pub const CHAIN_REPORTS: &str = "chain-reports";
 
@@ -52,8 +52,8 @@ impl ChainReport {
 }
 
 impl Recording {
-    /// Shapes of buffers by name, those that fit: each dimension at least 1, and together as many elements as the buffer
-    /// holds. Empty where the recording tells none, or none that can be read.
+    /// Shapes of buffers by name, those that fit: each dimension at least 1, and together as many elements as the
+    /// buffer holds. Empty where the recording tells none, or none that can be read.
     #[must_use]
     pub fn buffer_shapes(&self) -> BTreeMap<String, Vec<u64>> {
         let mut told: BTreeMap<String, Vec<u64>> = self.attached(BUFFER_SHAPES).unwrap_or_default();
@@ -64,7 +64,7 @@ impl Recording {
             };
             let elements = shape.iter().try_fold(1u64, |all, side| all.checked_mul(*side));
             let bytes = elements.and_then(|n| n.checked_mul(buffer.element.bytes() as u64));
-            if (1..=MOST_DIMENSIONS).contains(&shape.len()) && buffer.bytes > 0 && bytes == Some(buffer.bytes) {
+            if (1..=MAX_DIMENSIONS).contains(&shape.len()) && buffer.bytes > 0 && bytes == Some(buffer.bytes) {
                 fitting.insert(buffer.name.clone(), shape);
             }
         }
@@ -77,14 +77,15 @@ impl Recording {
         self.buffer_shapes().remove(name)
     }
 
-    /// How chains ended where they were recorded, in the order of their submits. Empty where the recorder does not tell.
+    /// How chains ended where they were recorded, in the order of their submits. Empty where the recorder does not
+    /// tell.
     #[must_use]
     pub fn chain_reports(&self) -> Vec<ChainReport> {
         self.attached(CHAIN_REPORTS).unwrap_or_default()
     }
 
-    /// Where the recording that was replayed has the memory of this one, by rising address. Empty where it is no replay, or
-    /// page tables tell where things are.
+    /// Where the recording that was replayed has the memory of this one, by rising address. Empty where it is no
+    /// replay, or page tables tell where things are.
     #[must_use]
     pub fn recorded_ranges(&self) -> Vec<RecordedRange> {
         let mut ranges: Vec<RecordedRange> = self.attached(RECORDED_RANGES).unwrap_or_default();

@@ -269,7 +269,7 @@ impl<T: Pod> Column<T> {
     /// Returns whether damage was found in the file that the column is lent from. Costs one load.
     #[must_use]
     pub fn has_damage(&self) -> bool {
-        self.damage.as_ref().is_some_and(Damage::any)
+        self.damage.as_ref().is_some_and(Damage::has_damage)
     }
 
     /// Compares a row with its digest, if nobody did. Returns whether it is damaged; a row past the end is not.

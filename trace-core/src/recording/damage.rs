@@ -79,7 +79,7 @@ impl fmt::Debug for Damage {
 impl Damage {
     /// Returns whether a block of the recording's content is damaged. Costs one load.
     #[must_use]
-    pub fn any(&self) -> bool {
+    pub fn has_damage(&self) -> bool {
         self.0.content.load(Ordering::Relaxed)
     }
 
@@ -156,8 +156,8 @@ impl super::Recording {
             K::Allocations => &[E::Allocation],
             K::Calls => &[E::Call],
             K::Marks => &[E::Mark],
-            K::CallBytes => return self.events_that(|e| e.names_bytes(&block.rows)),
-            K::CallPages => return self.events_that(|e| e.names_pages(&block.rows)),
+            K::CallBytes => return self.find_call_range(|e| e.names_bytes(&block.rows)),
+            K::CallPages => return self.find_call_range(|e| e.names_pages(&block.rows)),
             K::PageDigests | K::PageImages | K::Facts | K::Snapshots | K::Extra | K::Derived => return None,
         };
         let events = &self.events;
@@ -173,7 +173,7 @@ impl super::Recording {
     }
 
     /// The first and one past the last of the calls of which something holds.
-    fn events_that(&self, holds: impl Fn(&super::CallEvent) -> bool) -> Option<Range<u64>> {
+    fn find_call_range(&self, holds: impl Fn(&super::CallEvent) -> bool) -> Option<Range<u64>> {
         let mut found: Option<Range<u64>> = None;
         for event in 0..self.events.len() {
             if self.events.call(event).is_some_and(|call| holds(&call)) {

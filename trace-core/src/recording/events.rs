@@ -130,7 +130,7 @@ pub struct UndecodedRow {
 impl UndecodedRow {
     /// An access by an x86 instruction that begins with these bytes, the first of them in bits 16 to 23.
     #[must_use]
-    pub fn of_instruction(offset: u32, bytes: u32) -> Self {
+    pub fn from_instruction(offset: u32, bytes: u32) -> Self {
         Self {
             offset,
             code: bytes & 0xff_ffff,
@@ -139,7 +139,7 @@ impl UndecodedRow {
 
     /// An access of a known way and width in bytes.
     #[must_use]
-    pub fn of_access(offset: u32, write: bool, width: u8) -> Self {
+    pub fn from_access(offset: u32, write: bool, width: u8) -> Self {
         let way = if write { 2 } else { 1 };
         Self {
             offset,
@@ -486,7 +486,7 @@ impl Events {
 
     /// The submit that an event is, if it is one without register accesses.
     #[must_use]
-    pub fn submitted(&self, event: usize) -> Option<SubmitRow> {
+    pub fn submit(&self, event: usize) -> Option<SubmitRow> {
         match self.kind(event)? {
             EventKind::Submit => self.submits.get(self.payload.get(event)? as usize),
             _ => None,
@@ -669,7 +669,7 @@ impl EventsBuilder {
     }
 
     /// Adds the call that [`Events::call`] gave; what it names in bytes and pages stays where it says.
-    pub fn any_call(&mut self, time: u64, thread: u32, call: super::CallEvent) {
+    pub fn push_call(&mut self, time: u64, thread: u32, call: super::CallEvent) {
         use super::CallEvent as C;
         match call {
             C::Launch(row) => self.launch(time, thread, row),
@@ -733,7 +733,7 @@ mod tests {
 
     #[test]
     fn an_undecoded_access_tells_what_is_known_of_it() {
-        let of = |code| UndecodedRow::of_instruction(8, code);
+        let of = |code| UndecodedRow::from_instruction(8, code);
         for (code, width, words) in [
             (
                 0xf3_a5f6,
@@ -756,11 +756,11 @@ mod tests {
             assert_eq!((of(code).width(), of(code).write()), (width, None), "{code:#x}");
             assert_eq!(of(code).describe(), words);
         }
-        let read = UndecodedRow::of_access(4, false, 2);
+        let read = UndecodedRow::from_access(4, false, 2);
         assert_eq!((read.width(), read.write()), (Some(2), Some(false)));
         assert_eq!(read.describe(), "undecoded read of 2 bytes");
         assert_eq!(
-            UndecodedRow::of_access(4, true, 8).describe(),
+            UndecodedRow::from_access(4, true, 8).describe(),
             "undecoded write of 8 bytes"
         );
     }

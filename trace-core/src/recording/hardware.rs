@@ -132,7 +132,7 @@ impl Hardware {
     /// Whether a recording of one may be replayed on the other: the same PCI vendor and device, or a common entry among
     /// what they are compatible with.
     #[must_use]
-    pub fn same_device(&self, other: &Self) -> bool {
+    pub fn is_same_device(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Pci(a), Self::Pci(b)) => (a.vendor, a.device) == (b.vendor, b.device),
             (Self::Platform(a), Self::Platform(b)) => a.compatible.iter().any(|c| b.compatible.contains(c)),
@@ -209,21 +209,21 @@ mod tests {
         assert!(!json.contains("class"), "{json}");
         let short: Hardware = serde_json::from_str("{\"bus\":\"pci\",\"vendor\":4098,\"device\":20825}").unwrap();
         assert_eq!(short.id(), "1002:5159");
-        assert!(short.same_device(&rv100()));
+        assert!(short.is_same_device(&rv100()));
     }
 
     #[test]
     fn devices_are_the_same_by_their_ids_alone() {
         let other: Hardware = serde_json::from_str("{\"bus\":\"pci\",\"vendor\":4098,\"device\":20550}").unwrap();
-        assert!(!other.same_device(&rv100()));
+        assert!(!other.is_same_device(&rv100()));
         let of = |names: &[&str]| {
             Hardware::Platform(PlatformDevice {
                 compatible: names.iter().map(|n| (*n).to_owned()).collect(),
                 ..PlatformDevice::default()
             })
         };
-        assert!(of(&["rockchip,rk3399-mali", "arm,mali-t860"]).same_device(&of(&["arm,mali-t860"])));
-        assert!(!of(&[]).same_device(&of(&[])));
-        assert!(!of(&["arm,pl031"]).same_device(&rv100()));
+        assert!(of(&["rockchip,rk3399-mali", "arm,mali-t860"]).is_same_device(&of(&["arm,mali-t860"])));
+        assert!(!of(&[]).is_same_device(&of(&[])));
+        assert!(!of(&["arm,pl031"]).is_same_device(&rv100()));
     }
 }

@@ -1,7 +1,7 @@
 //! Page images by content, and snapshots that say which page was where at an event.
 
 use super::ids::PhysAddr;
-use super::runs::{FrameRole, PageRun, RunsBuilder, overlay};
+use super::page_runs::{FrameRole, PageRun, RunsBuilder, overlay};
 use crate::PAGE_SIZE;
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
@@ -300,7 +300,7 @@ pub struct Snapshot {
     pub runs: Vec<PageRun>,
 }
 
-/// Most parents that a look-up passes before it meets a full snapshot.
+/// Maximum number of parents that a look-up passes before it meets a full snapshot.
 pub const MAX_PARENTS: usize = 64;
 
 /// The memory of a recording.

@@ -11,7 +11,7 @@ mod hardware;
 mod identity;
 mod ids;
 mod memory;
-mod runs;
+mod page_runs;
 mod section_check;
 
 pub use attached::{BUFFER_SHAPES, CHAIN_REPORTS, ChainReport, RECORDED_RANGES, RecordedRange};
@@ -37,8 +37,8 @@ pub use memory::{
     DamagedPage, Digest, ImageRun, MAX_PARENTS, Memory, MemoryBuilder, MemoryView, Page, PageId, PageStore, Snapshot,
     ZERO_PAGE, zero_digest,
 };
-pub(crate) use runs::overlay;
-pub use runs::{FrameRole, PageRun, RunsBuilder};
+pub(crate) use page_runs::overlay;
+pub use page_runs::{FrameRole, PageRun, RunsBuilder};
 pub(crate) use section_check::{BLOCK_BYTES, BLOCK_ENTRY_BYTES, CODEC_PLAIN, Digests, SectionCheck, check_block_entry};
 
 use crate::check::Finding;
@@ -95,7 +95,7 @@ impl Recording {
     /// Whether its jobs are streams of commands, whose register writes follow their submit as events, and no chains of
     /// job descriptors.
     #[must_use]
-    pub fn holds_command_streams(&self) -> bool {
+    pub fn has_command_streams(&self) -> bool {
         self.facts.identity.source == crate::import::rd::SOURCE
     }
 

@@ -129,12 +129,12 @@ impl SectionCheck {
         match state.load(Ordering::Relaxed) {
             SOUND => true,
             DAMAGED => false,
-            _ => self.look_at(block, state),
+            _ => self.verify_block(block, state),
         }
     }
 
     #[cold]
-    fn look_at(&self, block: usize, state: &AtomicU8) -> bool {
+    fn verify_block(&self, block: usize, state: &AtomicU8) -> bool {
         let found = self.compare(block);
         let sound = found.is_ok();
         if let Err(reason) = found {

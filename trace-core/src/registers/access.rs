@@ -20,7 +20,7 @@ pub struct Part<'a> {
 impl Part<'_> {
     /// Whether the access touches all of the register.
     #[must_use]
-    pub fn whole(&self) -> bool {
+    pub fn is_whole(&self) -> bool {
         self.bytes == self.register.width
     }
 
@@ -40,7 +40,7 @@ impl Part<'_> {
     /// `CRTC_GEN_CNTL`; of a part with its bits: `CRTC_GEN_CNTL[15:8]`.
     #[must_use]
     pub fn name(&self) -> Cow<'_, str> {
-        if self.whole() {
+        if self.is_whole() {
             return Cow::Borrowed(&self.register.name);
         }
         let low = u32::from(self.byte) * 8;
@@ -60,13 +60,13 @@ fn low_bytes(n: u8) -> u64 {
 
 /// The registers that an access touches, by rising offset.
 #[derive(Clone, Debug, Default)]
-pub struct Covering<'a> {
+pub struct CoveredRegisters<'a> {
     rest: std::slice::Iter<'a, Arc<Register>>,
     start: u64,
     end: u64,
 }
 
-impl<'a> Iterator for Covering<'a> {
+impl<'a> Iterator for CoveredRegisters<'a> {
     type Item = Part<'a>;
 
     fn next(&mut self) -> Option<Part<'a>> {
@@ -93,28 +93,28 @@ impl<'a> Iterator for Covering<'a> {
 impl RegisterMap {
     /// Whether the device takes accesses of so many bytes.
     #[must_use]
-    pub fn takes(&self, width: u8) -> bool {
+    pub fn can_access_width(&self, width: u8) -> bool {
         self.widths == 0 || width < 16 && self.widths >> width & 1 == 1
     }
 
     /// The registers that an access of `width` bytes touches. None where the device does not take that width; where it
     /// takes only one, none but those that begin at the offset.
     #[must_use]
-    pub fn covering(&self, offset: u32, width: u8) -> Covering<'_> {
+    pub fn covered_registers(&self, offset: u32, width: u8) -> CoveredRegisters<'_> {
         let (start, end) = (u64::from(offset), u64::from(offset) + u64::from(width.min(8)));
-        let nothing = Covering {
+        let nothing = CoveredRegisters {
             start,
             end,
-            ..Covering::default()
+            ..CoveredRegisters::default()
         };
-        if !self.takes(width) || self.aligned_only() && self.at(offset).is_none() {
+        if !self.can_access_width(width) || self.is_aligned_only() && self.at(offset).is_none() {
             return nothing;
         }
         // The first word of the access may hold no register and the next ones some.
         let words = offset as usize >> 2..(end.div_ceil(4) as usize).min(self.by_word.len());
         let first = self.by_word.get(words).and_then(|w| w.iter().find(|n| **n != 0));
         let rest = first.and_then(|n| self.registers.get(usize::from(*n).saturating_sub(1)..));
-        rest.map_or(nothing, |rest| Covering {
+        rest.map_or(nothing, |rest| CoveredRegisters {
             rest: rest.iter(),
             start,
             end,
@@ -123,13 +123,13 @@ impl RegisterMap {
 
     /// Whether registers are only accessed from their first byte on, because the device takes but one width.
     #[must_use]
-    pub(crate) fn aligned_only(&self) -> bool {
+    pub(crate) fn is_aligned_only(&self) -> bool {
         self.widths.count_ones() == 1
     }
 
     /// The register that a byte of the window belongs to.
     #[must_use]
-    pub fn holding(&self, offset: u32) -> Option<&Register> {
+    pub fn find_containing(&self, offset: u32) -> Option<&Register> {
         let slot = usize::from(*self.by_word.get(offset as usize >> 2)?);
         let mut here = self.registers.get(slot.checked_sub(1)?..)?.iter().take(4);
         let found = here.find(|r| r.end() > offset).filter(|r| r.offset <= offset);
@@ -138,14 +138,14 @@ impl RegisterMap {
 
     /// The first register that an access touches.
     #[must_use]
-    pub fn touched(&self, offset: u32, width: u8) -> Option<&Register> {
-        self.covering(offset, width).next().map(|p| p.register)
+    pub fn find_accessed(&self, offset: u32, width: u8) -> Option<&Register> {
+        self.covered_registers(offset, width).next().map(|p| p.register)
     }
 
     /// Whether every byte of an access lies in a register.
     #[must_use]
-    pub fn knows(&self, offset: u32, width: u8) -> bool {
-        let bytes: u32 = self.covering(offset, width).map(|p| u32::from(p.bytes)).sum();
+    pub fn has_registers_for(&self, offset: u32, width: u8) -> bool {
+        let bytes: u32 = self.covered_registers(offset, width).map(|p| u32::from(p.bytes)).sum();
         bytes > 0 && bytes == u32::from(width)
     }
 
@@ -153,13 +153,16 @@ impl RegisterMap {
     /// `QUEUE_DESC` of both halves of a pair, `EDID_0 to EDID_3` of several.
     #[must_use]
     pub fn name_of(&self, offset: u32, width: u8) -> Option<Cow<'_, str>> {
-        if let Some(r) = self.at(offset).filter(|r| r.width == width && self.takes(width)) {
+        if let Some(r) = self
+            .at(offset)
+            .filter(|r| r.width == width && self.can_access_width(width))
+        {
             return Some(Cow::Borrowed(&r.name));
         }
-        let mut parts = self.covering(offset, width);
+        let mut parts = self.covered_registers(offset, width);
         let first = parts.next()?;
         Some(match parts.last() {
-            None if first.whole() => Cow::Borrowed(&first.register.name),
+            None if first.is_whole() => Cow::Borrowed(&first.register.name),
             None => Cow::Owned(first.name().into_owned()),
             Some(last) => match whole_pair(&first, &last) {
                 Some(name) => Cow::Borrowed(name),
@@ -172,7 +175,7 @@ impl RegisterMap {
     /// register only the fields that lie in the part are told, of several registers each by its name.
     #[must_use]
     pub fn describe(&self, offset: u32, width: u8, value: u64) -> Option<String> {
-        let mut parts = self.covering(offset, width);
+        let mut parts = self.covered_registers(offset, width);
         let first = parts.next()?;
         let Some(second) = parts.next() else {
             return Some(described(&first, value));
@@ -193,7 +196,7 @@ fn described(part: &Part<'_>, value: u64) -> String {
 /// The name of the 64-bit register whose two halves these parts are, whole.
 fn whole_pair<'a>(low: &Part<'a>, high: &Part<'a>) -> Option<&'a str> {
     let pair = matches!(low.register.pair, Some(Half::Low { high_offset }) if high_offset == high.register.offset);
-    if !pair || !low.whole() || !high.whole() {
+    if !pair || !low.is_whole() || !high.is_whole() {
         return None;
     }
     low.register.wide.as_ref().map(|w| w.name.as_str())

@@ -50,7 +50,7 @@ pub struct Accesses {
 
 /// An access to a register: its event, and whether it writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Accessed {
+pub struct RegisterAccess {
     /// The event.
     pub event: u64,
     /// Whether it writes.
@@ -192,7 +192,7 @@ impl Accesses {
 }
 
 impl<'a> IntoIterator for &'a Accesses {
-    type Item = Accessed;
+    type Item = RegisterAccess;
     type IntoIter = Iter<'a>;
 
     fn into_iter(self) -> Iter<'a> {
@@ -265,33 +265,33 @@ impl<'a> AccessList<'a> {
 
     /// How many lie before an event: the place of the first one at it or behind it.
     #[must_use]
-    pub fn before(self, event: u64) -> usize {
+    pub fn count_before(self, event: u64) -> usize {
         let (all, writes) = self.of.before(event);
         if self.writes { writes } else { all }
     }
 
     /// How many lie at an event or before it.
     #[must_use]
-    pub fn upto(self, event: u64) -> usize {
-        self.before(event.saturating_add(1))
+    pub fn count_until(self, event: u64) -> usize {
+        self.count_before(event.saturating_add(1))
     }
 
     /// The first event within a range of events.
     #[must_use]
     pub fn first_in(self, range: Range<u64>) -> Option<u64> {
-        self.get(self.before(range.start)).filter(|e| *e < range.end)
+        self.get(self.count_before(range.start)).filter(|e| *e < range.end)
     }
 
     /// The events next to a place between events: the last before it, and the first at it or behind.
     #[must_use]
-    pub fn around(self, event: u64) -> [Option<u64>; 2] {
-        let n = self.before(event);
+    pub fn neighbors(self, event: u64) -> [Option<u64>; 2] {
+        let n = self.count_before(event);
         [n.checked_sub(1).and_then(|n| self.get(n)), self.get(n)]
     }
 
     /// Whether an event is one of them.
     #[must_use]
-    pub fn holds(self, event: u64) -> bool {
+    pub fn contains(self, event: u64) -> bool {
         self.first_in(event..event.saturating_add(1)).is_some()
     }
 
@@ -311,7 +311,7 @@ pub struct Cursor<'a> {
 impl Cursor<'_> {
     /// The last access before an event, with its place among all accesses. The event is not before the one that was
     /// asked for last.
-    pub fn last_before(&mut self, event: u64) -> Option<(usize, Accessed)> {
+    pub fn last_before(&mut self, event: u64) -> Option<(usize, RegisterAccess)> {
         let blocks = self.of.blocks.get(self.block..).unwrap_or_default();
         let begun = gallop(blocks, |b| u64::from(b.first) < event);
         self.block += begun.checked_sub(1)?;
@@ -385,9 +385,9 @@ impl<'a> Iter<'a> {
 }
 
 impl Iterator for Iter<'_> {
-    type Item = Accessed;
+    type Item = RegisterAccess;
 
-    fn next(&mut self) -> Option<Accessed> {
+    fn next(&mut self) -> Option<RegisterAccess> {
         if self.left == 0 {
             self.event = self.blocks.next()?.first;
             self.left = BLOCK;
@@ -399,7 +399,7 @@ impl Iterator for Iter<'_> {
         self.left -= 1;
         self.rest = self.rest.saturating_sub(1);
         self.event = self.event.wrapping_add((self.number >> 2) as u32);
-        Some(Accessed {
+        Some(RegisterAccess {
             event: u64::from(self.event),
             write: self.number & WRITE != 0,
         })

@@ -1,6 +1,6 @@
 //! What of a device reads and writes memory by itself, and where it takes the addresses from.
 
-use super::parse::{At, RegisterMapError};
+use super::parse::{RegisterMapError, SourceLocation};
 use super::raw::RawBusMaster;
 use super::{RegisterMap, Role};
 use std::ops::Range;
@@ -136,16 +136,22 @@ impl RegisterMap {
 
 /// Finds the registers that a map's engine names. A name that no register has is an error; one that is not typed as an
 /// address on the bus leaves a map of which bus mastering is refused.
-pub(super) fn bus_master(map: &RegisterMap, at: &At<'_>, raw: &RawBusMaster) -> Result<BusMaster, RegisterMapError> {
+pub(super) fn bus_master(
+    map: &RegisterMap,
+    at: &SourceLocation<'_>,
+    raw: &RawBusMaster,
+) -> Result<BusMaster, RegisterMapError> {
     let plain = |name: &String| {
-        let found = map.named(name).map(|r| r.offset);
+        let found = map.find_by_name(name).map(|r| r.offset);
         found.ok_or_else(|| at.err(format!("there is no register {name}")))
     };
     let mut untyped = Vec::new();
     let mut address = |name: &String| {
-        let low = map.named(name).or_else(|| map.named(&format!("{name}_LO")));
+        let low = map
+            .find_by_name(name)
+            .or_else(|| map.find_by_name(&format!("{name}_LO")));
         let low = low.ok_or_else(|| at.err(format!("there is no register {name}")))?;
-        let high = map.named(&format!("{name}_HI")).filter(|_| low.pair.is_some());
+        let high = map.find_by_name(&format!("{name}_HI")).filter(|_| low.pair.is_some());
         if low.width != 8 && high.is_none() {
             return Err(at.err(format!("{name} is neither of 8 bytes nor a pair of 4")));
         }

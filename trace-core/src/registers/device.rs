@@ -1,8 +1,8 @@
 //! Which devices on a bus a map is for, and the map of a recording's device.
 
-use super::parse::{At, RegisterMapError};
+use super::parse::{RegisterMapError, SourceLocation};
 use super::raw::RawDevice;
-use super::recorded::describes;
+use super::recorded::is_map_for;
 use super::{RecordedRegisters, RegisterMap, embedded};
 use crate::recording::{Hardware, Recording};
 use std::sync::LazyLock;
@@ -34,7 +34,7 @@ impl Device {
 }
 
 /// A `[[map.device]]` table, checked.
-pub(super) fn device(at: &At<'_>, raw: &RawDevice) -> Result<Device, RegisterMapError> {
+pub(super) fn device(at: &SourceLocation<'_>, raw: &RawDevice) -> Result<Device, RegisterMapError> {
     let id = match (raw.vendor, raw.device, &raw.compatible) {
         (Some(vendor), Some(device), None) => Id::Pci(vendor, device),
         (None, None, Some(c)) if !c.is_empty() => Id::Compatible(c.clone()),
@@ -75,13 +75,13 @@ impl RegisterMap {
     /// embedded one.
     #[must_use]
     pub fn for_recording(recording: &Recording) -> Option<&'static Self> {
-        super::chosen::of(recording)
+        super::map_selection::map_for(recording)
     }
 
     /// The maps that [`RegisterMap::for_recording`] is made of, the one whose names win first.
     #[must_use]
-    pub fn naming(recording: &Recording) -> Vec<&'static Self> {
-        super::chosen::layers(recording)
+    pub fn list_for_recording(recording: &Recording) -> Vec<&'static Self> {
+        super::map_selection::layers(recording)
     }
 
     /// The embedded map for the device of a recording: the one on the bus that it tells, else the GPU whose id register
@@ -90,11 +90,11 @@ impl RegisterMap {
     /// one that its map describes.
     #[must_use]
     pub fn built_in_for(recording: &Recording) -> Option<&'static Self> {
-        Self::of_device(recording).filter(|map| describes(map, recording))
+        Self::for_device_of(recording).filter(|map| is_map_for(map, recording))
     }
 
     /// The embedded map for the device of a recording, whichever windows of it were recorded.
-    pub(crate) fn of_device(recording: &Recording) -> Option<&'static Self> {
+    pub(crate) fn for_device_of(recording: &Recording) -> Option<&'static Self> {
         let on_bus = recording.hardware().and_then(|h| Self::for_hardware(&h));
         on_bus.or_else(|| Self::for_gpu(recording.facts.identity.gpu_id))
     }
@@ -102,7 +102,7 @@ impl RegisterMap {
     /// The map that the jobs of a recording follow from: the embedded one for its device, or, where the recording holds
     /// its submits as events and no map knows the device, one without registers.
     #[must_use]
-    pub fn of_jobs(recording: &Recording) -> Option<&'static Self> {
+    pub fn for_jobs_of(recording: &Recording) -> Option<&'static Self> {
         static NAMELESS: LazyLock<RegisterMap> = LazyLock::new(RegisterMap::default);
         let built_in = Self::built_in_for(recording);
         built_in.or_else(|| (!recording.events.submits.is_empty()).then(|| &*NAMELESS))
@@ -117,7 +117,7 @@ impl RegisterMap {
 
     /// The registers of a recording's device; `None` where no map knows it.
     #[must_use]
-    pub fn of_recording(recording: &Recording) -> Option<RecordedRegisters> {
+    pub fn recorded_registers(recording: &Recording) -> Option<RecordedRegisters> {
         RecordedRegisters::new(recording)
     }
 }

@@ -10,18 +10,18 @@ use std::fmt;
 /// Events between two looks at whether to stop.
 const STEP: usize = 1 << 16;
 /// Different values that are counted one by one; those beyond are counted together.
-const MOST_VALUES: usize = 1 << 16;
+const MAX_VALUES: usize = 1 << 16;
 /// Values that are told, the most frequent.
-const MOST_TOLD: usize = 64;
+const MAX_LISTED_VALUES: usize = 64;
 /// Addresses that are looked up.
-const MOST_ADDRESSES: usize = 256;
+const MAX_ADDRESSES: usize = 256;
 /// Accesses of a write's wake that are looked at.
 const FAR: u32 = 16;
 /// Kinds of accesses that follow a write, and distances of each that are kept for the median.
-const MOST_FOLLOWERS: usize = 512;
-const MOST_DISTANCES: usize = 1024;
+const MAX_FOLLOWERS: usize = 512;
+const MAX_DISTANCES: usize = 1024;
 /// Threads that are told apart.
-const MOST_THREADS: usize = 64;
+const MAX_THREADS: usize = 64;
 /// Reads in a row that are a poll.
 const POLL: u64 = 3;
 
@@ -341,12 +341,12 @@ impl Gather {
             return;
         }
         self.wake.seen.push(key);
-        if self.followers.len() >= MOST_FOLLOWERS && !self.followers.contains_key(&key) {
+        if self.followers.len() >= MAX_FOLLOWERS && !self.followers.contains_key(&key) {
             return;
         }
         let (count, distances) = self.followers.entry(key).or_default();
         *count += 1;
-        if distances.len() < MOST_DISTANCES {
+        if distances.len() < MAX_DISTANCES {
             distances.push((self.wake.passed, time.wrapping_sub(since) as i64));
         }
     }
@@ -360,7 +360,7 @@ impl Gather {
         g.polled += run.reads;
         g.awaited |= run.changed;
         g.awaited_ones |= run.changed & run.last;
-        if self.pollers.len() < MOST_THREADS || self.pollers.contains_key(&run.thread) {
+        if self.pollers.len() < MAX_THREADS || self.pollers.contains_key(&run.thread) {
             *self.pollers.entry(run.thread).or_default() += run.reads;
         }
     }
@@ -391,12 +391,12 @@ impl Gather {
             self.end_run();
             return;
         }
-        if self.values.len() < MOST_VALUES || self.values.contains_key(&value) {
+        if self.values.len() < MAX_VALUES || self.values.contains_key(&value) {
             *self.values.entry(value).or_default() += 1;
         } else {
             self.guess.beyond += 1;
         }
-        if value != 0 && self.candidates.len() < MOST_ADDRESSES && !self.candidates.contains_key(&value) {
+        if value != 0 && self.candidates.len() < MAX_ADDRESSES && !self.candidates.contains_key(&value) {
             let mut list = vec![value];
             let pair = |low: u64, high: u64| high << 32 | low & 0xffff_ffff;
             if self.guess.width == 4 {
@@ -469,7 +469,7 @@ impl Gather {
         g.different = self.values.len() as u64;
         g.values = self.values.into_iter().collect();
         g.values.sort_unstable_by_key(|(v, n)| (std::cmp::Reverse(*n), *v));
-        g.values.truncate(MOST_TOLD);
+        g.values.truncate(MAX_LISTED_VALUES);
         let events = recording.events.len() as u64;
         let memory = recording.memory.at(events.saturating_sub(1));
         let spaces = &recording.facts.address_spaces;
@@ -485,7 +485,7 @@ impl Gather {
             .filter(|list| list.iter().any(|va| is_memory(*va)));
         g.addresses = found.count() as u64;
         g.floats = match g.width {
-            4 => self.candidates.keys().filter(|v| usual(**v)).count() as u64,
+            4 => self.candidates.keys().filter(|v| is_usual_float(**v)).count() as u64,
             _ => 0,
         };
         g.pollers = self.pollers.into_iter().collect();
@@ -514,7 +514,7 @@ impl Gather {
 }
 
 /// Whether 32 bits are a floating-point number of a size that programs use: from a millionth to a million.
-fn usual(bits: u64) -> bool {
+fn is_usual_float(bits: u64) -> bool {
     let Ok(bits) = u32::try_from(bits) else { return false };
     let size = f32::from_bits(bits).abs();
     (1e-6..=1e6).contains(&size)
@@ -717,7 +717,7 @@ mod tests {
     #[test]
     fn parts_count_for_their_bits_and_values_are_bounded() {
         let mut events = EventsBuilder::new();
-        for value in 0..(MOST_VALUES as u64 + 10) {
+        for value in 0..(MAX_VALUES as u64 + 10) {
             let access = Access {
                 space: 0,
                 write: false,
@@ -740,8 +740,8 @@ mod tests {
             ..Recording::default()
         };
         let g = guess(&r, 0, 0x10, 4, &Progress::new()).unwrap();
-        assert_eq!((g.different, g.beyond, g.partial), (MOST_VALUES as u64, 10, 1));
-        assert_eq!(g.values.len(), MOST_TOLD);
+        assert_eq!((g.different, g.beyond, g.partial), (MAX_VALUES as u64, 10, 1));
+        assert_eq!(g.values.len(), MAX_LISTED_VALUES);
         assert_eq!(g.changing >> 31, 1);
     }
 

@@ -1,7 +1,7 @@
 //! What the registers of a recording held at any event: their accesses sorted by register once, then a search each.
 
 use super::accesses::{AccessList, Accesses};
-use super::{Covering, Part, RecordedRegisters, RegisterMap};
+use super::{CoveredRegisters, Part, RecordedRegisters, RegisterMap};
 use crate::progress::{Cancelled, Progress};
 use crate::recording::{Access, Recording};
 use std::collections::BTreeMap;
@@ -15,7 +15,7 @@ const FAR: usize = 64;
 
 /// What a register held at an event, and who told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Held {
+pub struct HeldValue {
     /// The value.
     pub value: u64,
     /// The last access at the event or before it.
@@ -50,7 +50,7 @@ pub fn by_register(
                 continue;
             }
             // Nearly every access touches one register, or one place that the map does not know.
-            let mut parts = map.map_or_else(Covering::default, |m| m.covering(a.offset, a.width));
+            let mut parts = map.map_or_else(CoveredRegisters::default, |m| m.covered_registers(a.offset, a.width));
             let mut offset = Some(parts.next().map_or(a.offset, |p| p.register.offset));
             while let Some(at) = offset {
                 let of = match near.get_mut(at as usize) {
@@ -72,7 +72,7 @@ pub fn by_register(
 /// What an access touches of the register at an offset.
 fn part_of(device: Option<RecordedRegisters>, register: u32, access: &Access) -> Option<Part<'static>> {
     let device = device.filter(|d| d.space() == access.space)?;
-    let mut parts = device.map().covering(access.offset, access.width);
+    let mut parts = device.map().covered_registers(access.offset, access.width);
     parts.find(|p| p.register.offset == register)
 }
 
@@ -104,7 +104,7 @@ pub fn value_of(
         return Some(last.value);
     };
     let (mut value, mut known) = (part.bits(last.value), part.mask());
-    if part.whole() {
+    if part.is_whole() {
         return Some(value);
     }
     let from = place.saturating_sub(FAR);
@@ -116,7 +116,7 @@ pub fn value_of(
         if let Some(part) = part_of(device, register, &before) {
             value |= part.bits(before.value) & !known;
             known |= part.mask();
-            if part.whole() {
+            if part.is_whole() {
                 break;
             }
         }
@@ -127,17 +127,17 @@ pub fn value_of(
 /// What a register held at an event: after the last of its accesses at the event or before it. `None`: nothing accessed
 /// it yet.
 #[must_use]
-pub fn held_at(
+pub fn value_at(
     recording: &Recording,
     device: Option<RecordedRegisters>,
     register: u32,
     accesses: &Accesses,
     event: u64,
-) -> Option<Held> {
+) -> Option<HeldValue> {
     let list: AccessList<'_> = accesses.all();
-    let place = list.upto(event).checked_sub(1)?;
+    let place = list.count_until(event).checked_sub(1)?;
     let told = accesses.iter_from(place).next()?;
-    Some(Held {
+    Some(HeldValue {
         value: value_of(recording, device, register, accesses, (place, told.event))?,
         event: told.event,
         write: told.write,

@@ -188,7 +188,7 @@ impl Field {
     }
 
     /// What a short description says of the field: nothing when the field says nothing, or is 0 and says nothing of it.
-    fn told(&self, value: u64) -> Option<String> {
+    fn describe_known(&self, value: u64) -> Option<String> {
         if self.say.is_empty() {
             return None;
         }
@@ -318,7 +318,7 @@ impl Layout {
             parts.extend(Some(only).filter(whole).map(|f| f.text(f.extract(value))));
         } else {
             let told = self.fields.iter().filter(whole);
-            parts.extend(told.filter_map(|f| f.told(f.extract(value))));
+            parts.extend(told.filter_map(|f| f.describe_known(f.extract(value))));
         }
         let known = if all {
             self.known(0)

@@ -81,7 +81,7 @@ impl RegisterMap {
 
     /// Whether two raw id registers are of one product; revisions are not compared.
     #[must_use]
-    pub fn same_product(&self, a: u32, b: u32) -> bool {
+    pub fn is_same_product(&self, a: u32, b: u32) -> bool {
         (a ^ b) & self.product_mask == 0
     }
 
@@ -127,7 +127,7 @@ impl RegisterMap {
 
     /// The register of this name.
     #[must_use]
-    pub fn named(&self, name: &str) -> Option<&Register> {
+    pub fn find_by_name(&self, name: &str) -> Option<&Register> {
         let register = self.registers.get(usize::from(*self.by_name.get(name)?));
         register.map(|r| &**r)
     }
@@ -144,10 +144,10 @@ impl RegisterMap {
         if let Some(l) = self.layouts.iter().find(|l| l.name == name) {
             return Some(l);
         }
-        if let Some(r) = self.named(name) {
+        if let Some(r) = self.find_by_name(name) {
             return Some(&r.layout);
         }
-        self.named(&format!("{name}_LO")).and_then(|r| r.wide.as_deref())
+        self.find_by_name(&format!("{name}_LO")).and_then(|r| r.wide.as_deref())
     }
 
     /// Entries and descriptors, in the order of the files.

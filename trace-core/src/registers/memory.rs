@@ -1,13 +1,13 @@
 //! Ranges of memory that a map names: `[[memory]]`.
 
 use super::RegisterMap;
-use super::parse::{At, RegisterMapError};
+use super::parse::{RegisterMapError, SourceLocation};
 use super::raw::RawMemory;
 use super::weight;
 use crate::recording::GpuVa;
 
-/// Most ranges of a map.
-const MOST: usize = 1 << 16;
+/// Maximum number of ranges of a map.
+const MAX_RANGES: usize = 1 << 16;
 
 /// A range of GPU memory with a name.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,7 +34,7 @@ impl NamedMemory {
 }
 
 /// A `[[memory]]` table, checked but for its layout, which may stand in a map below.
-pub(super) fn named(at: &At<'_>, raw: &RawMemory) -> Result<NamedMemory, RegisterMapError> {
+pub(super) fn parse_memory(at: &SourceLocation<'_>, raw: &RawMemory) -> Result<NamedMemory, RegisterMapError> {
     if raw.name.is_empty() {
         return Err(at.err("the name is empty"));
     }
@@ -52,9 +52,9 @@ pub(super) fn named(at: &At<'_>, raw: &RawMemory) -> Result<NamedMemory, Registe
 }
 
 /// Adds a range to a map; a second one with the same begin or name is an error.
-pub(super) fn add(map: &mut RegisterMap, at: &At<'_>, range: NamedMemory) -> Result<(), RegisterMapError> {
-    if map.memory.len() >= MOST {
-        return Err(at.err(format!("more than {MOST} ranges of memory")));
+pub(super) fn add(map: &mut RegisterMap, at: &SourceLocation<'_>, range: NamedMemory) -> Result<(), RegisterMapError> {
+    if map.memory.len() >= MAX_RANGES {
+        return Err(at.err(format!("more than {MAX_RANGES} ranges of memory")));
     }
     let place = |m: &NamedMemory| (m.space, m.address.0);
     let n = map.memory.partition_point(|m| place(m) < place(&range));

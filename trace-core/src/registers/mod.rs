@@ -6,15 +6,15 @@
 mod access;
 mod accesses;
 mod bus;
-mod chosen;
 mod device;
 mod embedded;
 mod guess;
 pub mod history;
 mod layout;
 mod map;
+mod map_selection;
 mod memory;
-mod over;
+mod overlay;
 mod parse;
 mod raw;
 mod recorded;
@@ -24,19 +24,19 @@ mod screen;
 mod tests;
 mod weight;
 
-pub use access::{Covering, Part};
+pub use access::{CoveredRegisters, Part};
 pub(crate) use accesses::gallop;
-pub use accesses::{AccessList, Accessed, Accesses, Cursor};
+pub use accesses::{AccessList, Accesses, Cursor, RegisterAccess};
 pub use bus::{AddressRegister, BusCommand, BusEngine, BusEntries, BusMaster, CopyEngine, QueueEngine};
-pub use chosen::{For, choose};
 pub use device::{device_name, recorded_name};
 pub use embedded::gpu_name;
 pub use guess::{Follower, Guess, Hint, guess};
 pub use layout::{Decoded, Field, FieldKind, FieldValue, Layout, Unknown};
 pub use map::RegisterMap;
+pub use map_selection::{MapScope, choose};
 pub use memory::NamedMemory;
 pub use parse::RegisterMapError;
-pub use recorded::{NO_SPACE, RecordedRegisters, place_name, register_space, shows_spaces};
+pub use recorded::{NO_SPACE, RecordedRegisters, format_location, has_several_spaces, register_space};
 pub use screen::{ScreenFact, ScreenSource};
 
 use crate::recording::InterruptLine;
@@ -57,7 +57,7 @@ pub enum AccessRule {
 impl AccessRule {
     /// Whether a write means something.
     #[must_use]
-    pub fn writable(self) -> bool {
+    pub fn is_writable(self) -> bool {
         self != Self::ReadOnly
     }
 

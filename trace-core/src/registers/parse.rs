@@ -28,12 +28,12 @@ pub struct RegisterMapError {
 }
 
 /// Where something is, for errors.
-pub(super) struct At<'a> {
+pub(super) struct SourceLocation<'a> {
     pub file: &'a str,
     pub place: String,
 }
 
-impl At<'_> {
+impl SourceLocation<'_> {
     pub fn err(&self, reason: impl Into<String>) -> RegisterMapError {
         RegisterMapError {
             file: self.file.to_owned(),
@@ -53,7 +53,7 @@ pub(super) fn parse(files: &[(&str, &str)]) -> Result<RegisterMap, RegisterMapEr
                 .span()
                 .and_then(|s| text.get(..s.start))
                 .map(|t| t.matches('\n').count() + 1);
-            At {
+            SourceLocation {
                 file,
                 place: line.map_or_else(|| "TOML".to_owned(), |l| format!("line {l}")),
             }
@@ -70,7 +70,7 @@ pub(super) fn parse(files: &[(&str, &str)]) -> Result<RegisterMap, RegisterMapEr
     for (file, f) in &raw {
         registers(&mut map, file, f, &enums, &mut weight)?;
         for l in &f.layout {
-            let at = At {
+            let at = SourceLocation {
                 file,
                 place: l.name.clone(),
             };
@@ -88,11 +88,11 @@ pub(super) fn parse(files: &[(&str, &str)]) -> Result<RegisterMap, RegisterMapEr
             map.layouts.push(Arc::new(layout));
         }
         for m in &f.memory {
-            let at = At {
+            let at = SourceLocation {
                 file,
                 place: m.name.clone(),
             };
-            let range = memory::named(&at, m)?;
+            let range = memory::parse_memory(&at, m)?;
             weight.add(&at, range.weight())?;
             memory::add(&mut map, &at, range)?;
         }
@@ -100,7 +100,7 @@ pub(super) fn parse(files: &[(&str, &str)]) -> Result<RegisterMap, RegisterMapEr
     index(&mut map, &mut weight)?;
     for (file, f) in &raw {
         let Some(raw) = &f.bus_master else { continue };
-        let at = At {
+        let at = SourceLocation {
             file,
             place: "bus-master".to_owned(),
         };
@@ -122,7 +122,9 @@ fn inherit(file: &str, f: &mut RawFile) -> Result<(), RegisterMapError> {
         Some("names") => true,
         Some(other) => {
             let place = "block".to_owned();
-            return Err(At { file, place }.err(format!("say {other} is not names, the only one that a block has")));
+            return Err(
+                SourceLocation { file, place }.err(format!("say {other} is not names, the only one that a block has"))
+            );
         }
     };
     for r in &mut f.register {
@@ -151,19 +153,19 @@ fn inherit(file: &str, f: &mut RawFile) -> Result<(), RegisterMapError> {
 /// The `[map]` table, which exactly one file holds.
 fn head(map: &mut RegisterMap, files: &[(&str, RawFile)]) -> Result<(), RegisterMapError> {
     let mut found = files.iter().filter_map(|(file, f)| Some((*file, f.map.as_ref()?)));
-    let none = At {
+    let none = SourceLocation {
         file: "",
         place: "map".to_owned(),
     };
     let (file, m) = found.next().ok_or_else(|| none.err("no file has a [map] table"))?;
     if let Some((file, _)) = found.next() {
-        return Err(At {
+        return Err(SourceLocation {
             file,
             place: "map".to_owned(),
         }
         .err("a second [map] table"));
     }
-    let at = At {
+    let at = SourceLocation {
         file,
         place: "map".to_owned(),
     };
@@ -214,7 +216,7 @@ fn enumerations(files: &[(&str, RawFile)], weight: &mut Weight) -> Result<Enums,
     let mut all = Enums::new();
     for (file, f) in files {
         for (name, values) in &f.enums {
-            let at = At {
+            let at = SourceLocation {
                 file,
                 place: format!("enum.{name}"),
             };
@@ -254,14 +256,14 @@ fn registers(
     let Some(block) = &f.block else {
         return match f.register.first() {
             None => Ok(()),
-            Some(r) => Err(At {
+            Some(r) => Err(SourceLocation {
                 file,
                 place: r.name.clone(),
             }
             .err("the file has registers and no [block] table")),
         };
     };
-    let at = At {
+    let at = SourceLocation {
         file,
         place: "block".to_owned(),
     };
@@ -279,7 +281,7 @@ fn registers(
             None
         };
         for r in &f.register {
-            let at = At {
+            let at = SourceLocation {
                 file,
                 place: r.name.clone(),
             };
@@ -307,7 +309,7 @@ fn registers(
 )]
 fn add(
     map: &mut RegisterMap,
-    at: &At<'_>,
+    at: &SourceLocation<'_>,
     block: &RawBlock,
     raw: &RawRegister,
     name: String,
@@ -422,7 +424,7 @@ fn half(wide: &Layout, name: String, from: u32) -> Layout {
     layout
 }
 
-fn access(at: &At<'_>, raw: &RawRegister) -> Result<AccessRule, RegisterMapError> {
+fn access(at: &SourceLocation<'_>, raw: &RawRegister) -> Result<AccessRule, RegisterMapError> {
     Ok(match raw.access.as_str() {
         "ro" => AccessRule::ReadOnly,
         "wo" => AccessRule::WriteOnly,
@@ -433,7 +435,7 @@ fn access(at: &At<'_>, raw: &RawRegister) -> Result<AccessRule, RegisterMapError
 }
 
 /// Fields of a layout of `bits` bits, checked against it and each other.
-fn fields(at: &At<'_>, raw: &[RawField], bits: u32, enums: &Enums) -> Result<Layout, RegisterMapError> {
+fn fields(at: &SourceLocation<'_>, raw: &[RawField], bits: u32, enums: &Enums) -> Result<Layout, RegisterMapError> {
     if bits == 0 || bits > MAX_BITS {
         return Err(at.err(format!("{bits} bits; 1 to {MAX_BITS} are possible")));
     }
@@ -503,14 +505,14 @@ fn fields(at: &At<'_>, raw: &[RawField], bits: u32, enums: &Enums) -> Result<Lay
 pub(super) fn index(map: &mut RegisterMap, weight: &mut Weight) -> Result<(), RegisterMapError> {
     map.registers.sort_by_key(|r| r.offset);
     if let Some(last) = map.registers.last() {
-        let at = At {
+        let at = SourceLocation {
             file: "",
             place: last.name.clone(),
         };
         weight.add(&at, last.end().div_ceil(4) as usize * size_of::<u16>())?;
     }
     for (i, r) in map.registers.iter().enumerate() {
-        let at = At {
+        let at = SourceLocation {
             file: "",
             place: r.name.clone(),
         };

@@ -36,11 +36,11 @@ impl RecordedRegisters {
 
     /// The first register that an access touches; `None` for accesses to other spaces and between registers.
     #[must_use]
-    pub fn touched(self, access: &Access) -> Option<&'static Register> {
+    pub fn find_accessed(self, access: &Access) -> Option<&'static Register> {
         if access.space != self.space {
             return None;
         }
-        self.map.touched(access.offset, access.width)
+        self.map.find_accessed(access.offset, access.width)
     }
 
     /// What an access touches, as [`RegisterMap::name_of`] tells it.
@@ -65,7 +65,7 @@ impl RecordedRegisters {
 /// Whether a map can be the one of a recording's registers: the recording has the space that the map names, or one of
 /// registers whose place on the bus it does not tell. Configuration space and another window of the bus than the map's
 /// hold other registers.
-pub(super) fn describes(map: &RegisterMap, recording: &Recording) -> bool {
+pub(super) fn is_map_for(map: &RegisterMap, recording: &Recording) -> bool {
     let window = |name: &str| {
         let number = name.strip_prefix("bar");
         number.is_some_and(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()))
@@ -104,7 +104,7 @@ pub fn register_space(recording: &Recording, map: Option<&RegisterMap>) -> u8 {
 /// Whether an offset of a recording says too little without its space: the recording has more than one, or one that
 /// holds no registers.
 #[must_use]
-pub fn shows_spaces(recording: &Recording) -> bool {
+pub fn has_several_spaces(recording: &Recording) -> bool {
     match recording.facts.spaces.as_slice() {
         [] => false,
         [one] => one.kind != SpaceKind::Registers,
@@ -115,11 +115,11 @@ pub fn shows_spaces(recording: &Recording) -> bool {
 /// Returns an offset as it is shown to people and as filters take it: `0x10` of the only registers, `bar3+0x10` where
 /// [`shows_spaces`] says so.
 #[must_use]
-pub fn place_name(recording: &Recording, space: u8, offset: u32) -> String {
+pub fn format_location(recording: &Recording, space: u8, offset: u32) -> String {
     let spaces = &recording.facts.spaces;
     match spaces.get(usize::from(space)) {
-        Some(s) if shows_spaces(recording) => format!("{}+{offset:#x}", s.name),
-        None if shows_spaces(recording) => format!("space {space}+{offset:#x}"),
+        Some(s) if has_several_spaces(recording) => format!("{}+{offset:#x}", s.name),
+        None if has_several_spaces(recording) => format!("space {space}+{offset:#x}"),
         _ => format!("{offset:#x}"),
     }
 }
@@ -163,10 +163,10 @@ mod tests {
     fn places_have_their_space_where_there_is_more_than_one() {
         let one = recording(&[("gpu", SpaceKind::Registers)]);
         let two = recording(&[("bar1", SpaceKind::Registers), ("bar3", SpaceKind::Registers)]);
-        assert_eq!(place_name(&one, 0, 0x10), "0x10");
-        assert_eq!(place_name(&two, 1, 0x29624), "bar3+0x29624");
+        assert_eq!(format_location(&one, 0, 0x10), "0x10");
+        assert_eq!(format_location(&two, 1, 0x29624), "bar3+0x29624");
         let config = recording(&[("config", SpaceKind::Config)]);
-        assert_eq!(place_name(&config, 0, 4), "config+0x4");
-        assert_eq!(place_name(&Recording::default(), 0, 0x10), "0x10");
+        assert_eq!(format_location(&config, 0, 4), "config+0x4");
+        assert_eq!(format_location(&Recording::default(), 0, 0x10), "0x10");
     }
 }

@@ -1,12 +1,12 @@
 //! What the files say of replaying a register: writes, reads, roles, reasons.
 
-use super::parse::{At, RegisterMapError};
+use super::parse::{RegisterMapError, SourceLocation};
 use super::raw::RawRegister;
 use super::{ReadRule, Replay, Role};
 use crate::recording::InterruptLine;
 
 /// The `replay`, `values`, `read`, `mask`, `before`, `role` and `reason` of a register.
-pub(super) fn replay(at: &At<'_>, raw: &RawRegister) -> Result<Replay, RegisterMapError> {
+pub(super) fn replay(at: &SourceLocation<'_>, raw: &RawRegister) -> Result<Replay, RegisterMapError> {
     let writable = raw.access != "ro";
     let write = match (writable, raw.replay) {
         (true, None) => return Err(at.err("a register that can be written must say whether it may be replayed")),
@@ -55,7 +55,7 @@ pub(super) fn replay(at: &At<'_>, raw: &RawRegister) -> Result<Replay, RegisterM
     })
 }
 
-fn role(at: &At<'_>, name: &str) -> Result<Role, RegisterMapError> {
+fn role(at: &SourceLocation<'_>, name: &str) -> Result<Role, RegisterMapError> {
     let line = |text: &str| {
         Ok(match text {
             "job" => InterruptLine::Job,

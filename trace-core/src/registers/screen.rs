@@ -1,6 +1,6 @@
 //! What registers tell of the picture on the screen: where it lies in the framebuffer, its size, its pixels.
 
-use super::parse::{At, RegisterMapError};
+use super::parse::{RegisterMapError, SourceLocation};
 use super::raw::RawRegister;
 use super::{Field, Layout, Register, RegisterMap};
 
@@ -97,7 +97,11 @@ impl ScreenSource {
 }
 
 /// The `screen` list of a register, checked.
-pub(super) fn sources(at: &At<'_>, raw: &RawRegister, layout: &Layout) -> Result<Vec<ScreenSource>, RegisterMapError> {
+pub(super) fn sources(
+    at: &SourceLocation<'_>,
+    raw: &RawRegister,
+    layout: &Layout,
+) -> Result<Vec<ScreenSource>, RegisterMapError> {
     let mut all: Vec<ScreenSource> = Vec::with_capacity(raw.screen.len());
     if raw.wide && !raw.screen.is_empty() {
         return Err(at.err("a wide register tells nothing of the screen"));

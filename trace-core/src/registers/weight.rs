@@ -1,16 +1,16 @@
 //! How much memory a map takes once it is built, and the most that one may take.
 //!
-//! A few lines of TOML can tell of far more than fits in memory: registers repeat, fields of an array are built once for
-//! every member, a wide register has its fields three times. So everything is weighed when it is built, and what is too
-//! much ends the reading.
+//! A few lines of TOML can tell of far more than fits in memory: registers repeat, fields of an array are built once
+//! for every member, a wide register has its fields three times. So everything is weighed when it is built, and what is
+//! too much ends the reading.
 
-use super::parse::{At, RegisterMapError};
+use super::parse::{RegisterMapError, SourceLocation};
 use super::{Field, Layout, Register};
 use std::sync::Arc;
 
-/// Most bytes, about, that a map may come to, all its files together. The largest one known, of an STM32 with all its
-/// peripherals, has some 12 MiB.
-const MOST: usize = 64 << 20;
+/// Maximum bytes, about, that a map may come to, all its files together. The largest one known, of an STM32 with all
+/// its peripherals, has some 12 MiB.
+const MAX_MAP_BYTES: usize = 64 << 20;
 /// What an allocation takes beside its bytes, about.
 const EACH: usize = 16;
 
@@ -23,12 +23,12 @@ impl Weight {
     ///
     /// # Errors
     /// When the map is too large with it; the error names `at`.
-    pub fn add(&mut self, at: &At<'_>, bytes: usize) -> Result<(), RegisterMapError> {
+    pub fn add(&mut self, at: &SourceLocation<'_>, bytes: usize) -> Result<(), RegisterMapError> {
         self.0 = self.0.saturating_add(bytes);
-        if self.0 > MOST {
+        if self.0 > MAX_MAP_BYTES {
             return Err(at.err(format!(
                 "with this, and all repeats counted, the map has more than {} MiB of registers, fields, names and texts",
-                MOST >> 20
+                MAX_MAP_BYTES >> 20
             )));
         }
         Ok(())

@@ -1,6 +1,6 @@
 //! Two pictures compared pixel by pixel.
 
-use super::page::Known;
+use super::page::StoreState;
 use super::picture::Picture;
 
 /// How two pictures differ.
@@ -48,19 +48,19 @@ pub fn compare(a: &Picture, b: &Picture) -> Result<Comparison, CompareError> {
 ///
 /// # Errors
 /// When the pictures have not the same size.
-pub fn compare_where(a: &Picture, b: &Picture, known: &[Known]) -> Result<Comparison, CompareError> {
+pub fn compare_where(a: &Picture, b: &Picture, known: &[StoreState]) -> Result<Comparison, CompareError> {
     let (size_a, size_b) = ((a.width(), a.height()), (b.width(), b.height()));
     if size_a != size_b {
         return Err(CompareError::Size { a: size_a, b: size_b });
     }
     let (width, height) = size_a;
     let pixels = a.rgb().as_chunks::<3>().0.iter().zip(b.rgb().as_chunks::<3>().0);
-    let known = known.iter().copied().chain(std::iter::repeat(Known::Yes));
+    let known = known.iter().copied().chain(std::iter::repeat(StoreState::Stored));
     let mut compared = 0;
     let difference: Vec<u8> = pixels
         .zip(known)
         .map(|((a, b), known)| {
-            if known != Known::Yes {
+            if known != StoreState::Stored {
                 return 0;
             }
             compared += 1;
@@ -116,8 +116,8 @@ mod tests {
         assert_eq!((c.compared, c.differing, c.worst), (12, 2, 240));
         assert_eq!(c.bounds, Some([1, 1, 3, 2]));
         assert_eq!((c.difference[5], c.difference[11], c.difference[0]), (10, 240, 0));
-        let mut known = vec![Known::Yes; 12];
-        known[11] = Known::Lost;
+        let mut known = vec![StoreState::Stored; 12];
+        known[11] = StoreState::Lost;
         let c = compare_where(&a, &b, &known).unwrap();
         assert_eq!((c.compared, c.differing, c.worst), (11, 1, 10));
         assert_eq!(c.bounds, Some([1, 1, 1, 1]));

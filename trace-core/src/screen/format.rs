@@ -1,8 +1,8 @@
 //! How bytes of a framebuffer become pixels: base, pitch, size, the form of a pixel, the palette.
 
-/// Most pixels in a row, and most rows.
+/// Maximum number of pixels in a row, and most rows.
 pub const MAX_SIDE: u32 = 1 << 15;
-/// Most pixels of a screen.
+/// Maximum number of pixels of a screen.
 pub const MAX_PIXELS: u64 = 1 << 26;
 
 /// Form of a pixel. Names list the parts from the highest bit to the lowest, as Linux' and GPUs' manuals do; the bytes

@@ -4,14 +4,14 @@
 //! it are kept, shared and not copied. When they take more than the budget, every other checkpoint is dropped and
 //! intervals become twice as long: memory is bounded, and a seek replays one interval at most.
 
-use super::page::{Known, Page};
+use super::page::{Page, StoreState};
 use crate::PAGE_SIZE;
 use crate::progress::{Cancelled, Progress};
 use crate::recording::{Access, EventKind, Events, Recording, SpaceKind};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Most pages of a framebuffer that stores may touch: 256 MiB.
+/// Maximum number of pages of a framebuffer that stores may touch: 256 MiB.
 pub const MAX_PAGES: usize = 1 << 16;
 /// Events in an interval at first.
 const FIRST_INTERVAL: usize = 1 << 14;
@@ -110,7 +110,7 @@ impl std::fmt::Debug for Framebuffer {
 
 /// A store as it meets a framebuffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Hit {
+pub(super) struct StoreHit {
     pub offset: u32,
     pub width: u8,
     /// What was stored; `None`: not known.
@@ -122,14 +122,14 @@ const WIDEST: u8 = 8;
 
 /// Stores to a space among events, in order, each with its event. An access that the recorder could not read counts as
 /// a store of unknown bytes unless it is known to be a read.
-pub(super) fn hits(events: &Events, space: u8, range: Range<usize>) -> impl Iterator<Item = (usize, Hit)> + '_ {
+pub(super) fn hits(events: &Events, space: u8, range: Range<usize>) -> impl Iterator<Item = (usize, StoreHit)> + '_ {
     let mut lost = lost(events, space, range.clone()).peekable();
     let stores = events.accesses(range).filter_map(move |(e, a)| {
         let Access {
             offset, width, value, ..
         } = a;
         let value = Some(value);
-        (a.write && a.space == space && (1..=8).contains(&width)).then_some((e, Hit { offset, width, value }))
+        (a.write && a.space == space && (1..=8).contains(&width)).then_some((e, StoreHit { offset, width, value }))
     });
     let mut stores = stores.peekable();
     std::iter::from_fn(move || match (stores.peek(), lost.peek()) {
@@ -140,7 +140,7 @@ pub(super) fn hits(events: &Events, space: u8, range: Range<usize>) -> impl Iter
 }
 
 /// Accesses to a space that the recorder could not read.
-fn lost(events: &Events, space: u8, range: Range<usize>) -> impl Iterator<Item = (usize, Hit)> + '_ {
+fn lost(events: &Events, space: u8, range: Range<usize>) -> impl Iterator<Item = (usize, StoreHit)> + '_ {
     let range = if events.undecoded.is_empty() { 0..0 } else { range };
     let kinds = events.kind.iter_range(range.clone());
     let rows = kinds
@@ -152,7 +152,7 @@ fn lost(events: &Events, space: u8, range: Range<usize>) -> impl Iterator<Item =
             return None;
         }
         let row = events.undecoded.get(payload as usize)?;
-        let hit = Hit {
+        let hit = StoreHit {
             offset: row.offset,
             width: row.width().unwrap_or(WIDEST),
             value: None,
@@ -386,7 +386,7 @@ impl FramebufferState {
     }
 
     #[inline]
-    fn store(&mut self, hit: Hit, touched: &mut Vec<u32>) -> Result<(), ()> {
+    fn store(&mut self, hit: StoreHit, touched: &mut Vec<u32>) -> Result<(), ()> {
         self.stores += 1;
         let bytes = hit.value.unwrap_or_default().to_le_bytes();
         let bytes = &bytes[..usize::from(hit.width)];
@@ -401,7 +401,7 @@ impl FramebufferState {
             let page = self.page(number)?;
             match hit.value {
                 Some(_) => page.store(in_page, bytes),
-                None => page.lose(in_page, bytes.len()),
+                None => page.mark_lost(in_page, bytes.len()),
             }
             if touched.last() != Some(&(number as u32)) {
                 touched.push(number as u32);
@@ -438,7 +438,7 @@ impl FramebufferState {
 
     /// Copies bytes out, and what is known of each; those beyond the last store are [`Known::Never`]. `known` is as
     /// long as `bytes`.
-    pub fn read(&self, offset: u64, bytes: &mut [u8], known: &mut [Known]) {
+    pub fn read(&self, offset: u64, bytes: &mut [u8], known: &mut [StoreState]) {
         let mut done = 0;
         let length = bytes.len().min(known.len());
         while done < length {
@@ -451,7 +451,7 @@ impl FramebufferState {
                 Some(Some(p)) => p.read(in_page, to, tell),
                 _ => {
                     to.fill(0);
-                    tell.fill(Known::Never);
+                    tell.fill(StoreState::Never);
                 }
             }
             done += here;

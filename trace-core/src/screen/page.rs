@@ -5,11 +5,11 @@ use crate::PAGE_SIZE;
 /// What a recording tells of a byte of a framebuffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
-pub enum Known {
+pub enum StoreState {
     /// Nothing was stored to it: it holds what stood there before the recording.
     Never = 0,
     /// A store gave it its value.
-    Yes = 1,
+    Stored = 1,
     /// It was stored to by an instruction that the recorder could not read, so that the value is not in the recording.
     Lost = 2,
 }
@@ -45,7 +45,7 @@ impl Page {
     }
 
     /// Bytes were stored whose values are not known.
-    pub fn lose(&mut self, at: usize, n: usize) {
+    pub fn mark_lost(&mut self, at: usize, n: usize) {
         self.mark(at, n.min(PAGE_SIZE.saturating_sub(at)), false);
     }
 
@@ -68,7 +68,7 @@ impl Page {
     }
 
     /// Copies bytes out, and what is known of each.
-    pub fn read(&self, at: usize, bytes: &mut [u8], known: &mut [Known]) {
+    pub fn read(&self, at: usize, bytes: &mut [u8], known: &mut [StoreState]) {
         let Some(from) = self.data.get(at..at + bytes.len()) else {
             return;
         };
@@ -81,13 +81,13 @@ impl Page {
             let (yes, lost) = (self.known[word] >> bit & mask, self.lost[word] >> bit & mask);
             let to = &mut known[done..done + here];
             if yes == mask {
-                to.fill(Known::Yes);
+                to.fill(StoreState::Stored);
             } else {
                 for (i, k) in to.iter_mut().enumerate() {
                     *k = match (yes >> i & 1, lost >> i & 1) {
-                        (1, _) => Known::Yes,
-                        (_, 1) => Known::Lost,
-                        _ => Known::Never,
+                        (1, _) => StoreState::Stored,
+                        (_, 1) => StoreState::Lost,
+                        _ => StoreState::Never,
                     };
                 }
             }

@@ -1,6 +1,6 @@
 //! A picture that a device showed, and its file format PPM (binary, `P6`), which QEMU and framebuffer tools write.
 
-/// Most bytes of a picture's file that are read.
+/// Maximum number of bytes of a picture's file that are read.
 pub const MAX_FILE: u64 = 512 << 20;
 
 /// A picture: three bytes a pixel, red, green and blue, rows from the top, no padding.

@@ -1,14 +1,14 @@
 //! Who stored to these bytes: every store that covers them, in order, and what they held after each.
 
-use super::framebuffer::{Framebuffer, Hit, hits};
-use super::page::Known;
+use super::framebuffer::{Framebuffer, StoreHit, hits};
+use super::page::StoreState;
 use crate::PAGE_SIZE;
 use crate::progress::{Cancelled, Progress};
 use rayon::prelude::*;
 use std::ops::Range;
 
-/// Most bytes that are asked about at once.
-const MOST_BYTES: u64 = 8;
+/// Maximum number of bytes that are asked about at once.
+const MAX_BYTES: u64 = 8;
 
 /// A store that covers some of the bytes that were asked about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,7 +24,7 @@ pub struct Store {
     /// The bytes that were asked about after it, as many as were asked about.
     pub bytes: [u8; 8],
     /// What is known of each of them after it.
-    pub known: [Known; 8],
+    pub known: [StoreState; 8],
 }
 
 /// The stores that cover bytes.
@@ -49,7 +49,7 @@ impl Framebuffer {
         let mut found = Vec::new();
         // As many at a time as keep all threads busy, so that a limit is met early.
         for some in numbers.chunks(64) {
-            let parts: Result<Vec<Vec<(usize, Hit)>>, Cancelled> = some
+            let parts: Result<Vec<Vec<(usize, StoreHit)>>, Cancelled> = some
                 .par_iter()
                 .map(|n| {
                     let hits = self.hits_in(*n, &range).collect();
@@ -64,7 +64,7 @@ impl Framebuffer {
         }
         let more = found.len() > most;
         found.truncate(most);
-        let (mut bytes, mut known) = ([0; 8], [Known::Never; 8]);
+        let (mut bytes, mut known) = ([0; 8], [StoreState::Never; 8]);
         let list = found.into_iter().map(|(event, hit)| {
             meet(&hit, &range, &mut bytes, &mut known);
             Store {
@@ -114,7 +114,7 @@ impl Framebuffer {
             .any(|p| u32::try_from(p).is_ok_and(|p| interval.touched.binary_search(&p).is_ok()))
     }
 
-    fn hits_in(&self, number: usize, range: &Range<u64>) -> impl Iterator<Item = (usize, Hit)> + '_ {
+    fn hits_in(&self, number: usize, range: &Range<u64>) -> impl Iterator<Item = (usize, StoreHit)> + '_ {
         let from = number.saturating_mul(self.interval);
         let to = from.saturating_add(self.interval).min(self.events.len());
         let range = range.clone();
@@ -126,18 +126,22 @@ impl Framebuffer {
 }
 
 fn clipped(range: Range<u64>) -> Range<u64> {
-    range.start..range.end.min(range.start.saturating_add(MOST_BYTES)).max(range.start)
+    range.start..range.end.min(range.start.saturating_add(MAX_BYTES)).max(range.start)
 }
 
 /// Does to the bytes of a range what a store does.
-fn meet(hit: &Hit, range: &Range<u64>, bytes: &mut [u8; 8], known: &mut [Known; 8]) {
+fn meet(hit: &StoreHit, range: &Range<u64>, bytes: &mut [u8; 8], known: &mut [StoreState; 8]) {
     let stored = hit.value.unwrap_or_default().to_le_bytes();
     for (i, b) in stored.iter().enumerate().take(usize::from(hit.width)) {
         let at = u64::from(hit.offset) + i as u64;
         if range.contains(&at) {
             let to = (at - range.start) as usize;
             bytes[to] = *b;
-            known[to] = if hit.value.is_some() { Known::Yes } else { Known::Lost };
+            known[to] = if hit.value.is_some() {
+                StoreState::Stored
+            } else {
+                StoreState::Lost
+            };
         }
     }
 }

@@ -10,9 +10,9 @@ use serde::{Deserialize, Serialize};
 /// Events in a block.
 pub(super) const BLOCK: usize = 128;
 /// Gaps longer than this are pressed together on [`AxisKind::Compressed`], in nanoseconds.
-pub const PRESSED_NS: u64 = 2_000_000;
+pub const MAX_GAP_NS: u64 = 2_000_000;
 /// What a gap that is pressed together keeps, in nanoseconds.
-pub const KEPT_NS: u64 = 200_000;
+pub const COMPRESSED_GAP_NS: u64 = 200_000;
 
 /// What the horizontal axis of a timeline means.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -44,7 +44,7 @@ impl AxisKind {
 
 /// How far a walk along the events has come.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct At {
+struct AxisState {
     /// Latest time so far, in nanoseconds since the first event: where the clock runs backwards, an event stands at
     /// the latest time before it.
     latest: u64,
@@ -52,12 +52,12 @@ struct At {
     cut: u64,
 }
 
-impl At {
+impl AxisState {
     /// Goes on to an event at this time since the first one.
     fn step(self, since_first: u64) -> Self {
         let latest = since_first.max(self.latest);
         let gap = latest - self.latest;
-        let cut = if gap > PRESSED_NS { gap - KEPT_NS } else { 0 };
+        let cut = if gap > MAX_GAP_NS { gap - COMPRESSED_GAP_NS } else { 0 };
         Self {
             latest,
             cut: self.cut.saturating_add(cut),
@@ -90,7 +90,7 @@ impl Axis {
         let first = time.get(0).unwrap_or(0);
         let blocks = time.len().div_ceil(BLOCK) + 1;
         let (mut latest, mut cut) = (Vec::with_capacity(blocks), Vec::with_capacity(blocks));
-        let mut at = At::default();
+        let mut at = AxisState::default();
         let mut in_block = 0;
         for t in time.iter() {
             if in_block == 0 {
@@ -111,7 +111,7 @@ impl Axis {
     }
 
     /// The axis of these times with blocks that were computed before; `None` when their number does not fit.
-    pub(super) fn stored(time: Column<u64>, latest: Column<u64>, cut: Column<u64>) -> Option<Self> {
+    pub(super) fn from_blocks(time: Column<u64>, latest: Column<u64>, cut: Column<u64>) -> Option<Self> {
         let rows = time.len().div_ceil(BLOCK) + 1;
         let first = time.get(0).unwrap_or(0);
         (latest.len() == rows && cut.len() == rows).then_some(Self {
@@ -134,17 +134,17 @@ impl Axis {
         self.time.is_empty()
     }
 
-    fn before_block(&self, block: usize) -> At {
-        At {
+    fn before_block(&self, block: usize) -> AxisState {
+        AxisState {
             latest: self.latest.get(block).unwrap_or(0),
             cut: self.cut.get(block).unwrap_or(0),
         }
     }
 
     /// The walk as it stands at an event; at the last one when there are fewer.
-    fn at(&self, event: u64) -> At {
+    fn at(&self, event: u64) -> AxisState {
         let Some(last) = self.time.len().checked_sub(1) else {
-            return At::default();
+            return AxisState::default();
         };
         let event = usize::try_from(event).unwrap_or(usize::MAX).min(last);
         let block = event / BLOCK;
@@ -226,7 +226,7 @@ mod tests {
 
     /// Every position as a walk from the first event gives it.
     fn walked(times: &[u64], kind: AxisKind) -> Vec<f64> {
-        let mut at = At::default();
+        let mut at = AxisState::default();
         let walk = times.iter().enumerate().map(|(e, t)| {
             at = at.step(t.saturating_sub(times[0]));
             match kind {

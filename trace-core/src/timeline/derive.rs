@@ -1,6 +1,6 @@
 //! Jobs, interrupts and phases, from the few events that the scan kept.
 
-use super::scan::{Class, Classes, Mark, What, group_end, scan};
+use super::scan::{Class, Classes, Mark, MarkKind, group_end, scan};
 use super::{InferredInterrupt, JobSpan, Phase, PhaseName, Timeline};
 use crate::progress::{Cancelled, Progress};
 use crate::recording::{Events, GpuVa, InterruptLine, Recording};
@@ -40,11 +40,11 @@ pub fn derive(recording: &Recording, map: &RegisterMap, progress: &Progress) -> 
             work.take(mark);
         }
     })?;
-    if recording.holds_command_streams() {
+    if recording.has_command_streams() {
         end_command_streams(&recording.events, &mut work.jobs);
     }
     // Streams of commands tell nothing of what their driver did between them.
-    let phases = match recording.holds_command_streams() {
+    let phases = match recording.has_command_streams() {
         true => Vec::new(),
         false => work.phases(recording.events.len() as u64),
     };
@@ -125,8 +125,8 @@ impl<'a> Work<'a> {
     }
 
     fn take(&mut self, mark: &Mark) {
-        match mark.what {
-            What::Handler { line, value, last } => {
+        match mark.kind {
+            MarkKind::Handler { line, value, last } => {
                 // What an interrupt event told already, its handler tells once more.
                 let told = self.waiting.get_mut(line as usize).and_then(Option::take);
                 let event = told.map_or(mark.event, |w| w.event);
@@ -147,7 +147,7 @@ impl<'a> Work<'a> {
                     time,
                 );
             }
-            What::Interrupt { line, status } => {
+            MarkKind::Interrupt { line, status } => {
                 let new = InferredInterrupt {
                     event: mark.event,
                     last: mark.event,
@@ -159,8 +159,8 @@ impl<'a> Work<'a> {
                 // The job has ended here, whether or not a handler reads the status.
                 self.end_jobs(line, status, mark.event, mark.time);
             }
-            What::Submit { head, slot } => self.submit(mark, slot, GpuVa(head), mark.event),
-            What::Write { class, value } => self.write(mark, class, value),
+            MarkKind::Submit { head, slot } => self.submit(mark, slot, GpuVa(head), mark.event),
+            MarkKind::Write { class, value } => self.write(mark, class, value),
         }
     }
 

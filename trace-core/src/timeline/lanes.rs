@@ -1,5 +1,5 @@
-//! Which lane of the timeline an event is in: the blocks of registers, framebuffers, what is neither, what is no access;
-//! of calls the streams, memory and the rest.
+//! Which lane of the timeline an event is in: the blocks of registers, framebuffers, what is neither, what is no
+//! access; of calls the streams, memory and the rest.
 
 use crate::recording::{AllocationKind, CALL_FACTS, CopyKind, EventKind, Events, OrderRow, Recording, SpaceKind};
 use crate::registers::{Register, RegisterMap, Role, register_space};
@@ -13,12 +13,12 @@ const ELSEWHERE: &str = "elsewhere";
 const MARKS: &str = "marks";
 /// An event in no lane: an interrupt or a submit, which have lanes of their own.
 const NONE: u8 = u8::MAX;
-/// Most lanes of blocks.
-const MOST: usize = 100;
-/// Most lanes of framebuffers; a card has one.
-const MOST_FRAMEBUFFERS: usize = 16;
-/// Most streams that have lanes of their own; the others share the last one's.
-const MOST_STREAMS: usize = 32;
+/// Maximum number of lanes of blocks.
+const MAX_BLOCK_LANES: usize = 100;
+/// Maximum number of lanes of framebuffers; a card has one.
+const MAX_FRAMEBUFFERS: usize = 16;
+/// Maximum number of streams that have lanes of their own; the others share the last one's.
+const MAX_STREAMS: usize = 32;
 /// Memory of the device taken and given back, and snapshots of it.
 const MEMORY: &str = "memory";
 /// Calls that are for no stream.
@@ -48,8 +48,8 @@ pub(super) struct Lanes {
 /// Lanes of a recording of calls.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct CallLanes {
-    /// For each stream its lane of copies and fills, which writes are to the device, and its lane of launches, which are
-    /// writes there, and of orders.
+    /// For each stream its lane of copies and fills, which writes are to the device, and its lane of launches, which
+    /// are writes there, and of orders.
     streams: Vec<[u8; 2]>,
     memory: u8,
     calls: u8,
@@ -66,7 +66,7 @@ pub struct StreamLanes {
 
 impl CallLanes {
     /// The lane of an event that is a call, and whether it counts as a write.
-    fn of(&self, events: &Events, kind: EventKind, payload: u32) -> (u8, bool) {
+    fn lane_of(&self, events: &Events, kind: EventKind, payload: u32) -> (u8, bool) {
         let row = payload as usize;
         let stream = |stream: Option<u32>, which: usize| {
             let n = stream.filter(|s| *s != OrderRow::NONE).map(|s| s as usize);
@@ -104,7 +104,7 @@ impl CallLanes {
 }
 
 /// Whether a recording has calls, and none of these names is that of a lane for them.
-pub(super) fn lacks_calls(recording: &Recording, names: &[String]) -> bool {
+pub(super) fn needs_call_lanes(recording: &Recording, names: &[String]) -> bool {
     let e = &recording.events;
     let calls = [
         e.launches.len(),
@@ -171,18 +171,18 @@ impl Lanes {
             }
         }
         // A map has a handful of blocks; should it have more than fit, the rest share the lane of the unknown.
-        found.truncate(MOST);
+        found.truncate(MAX_BLOCK_LANES);
         let mut names: Vec<String> = found.into_iter().map(|(_, name)| name).collect();
         let space = register_space(recording, map);
         let mut spaces = Vec::new();
         for (s, number) in recording.facts.spaces.iter().zip(0u8..) {
-            if s.kind == SpaceKind::Framebuffer && number != space && spaces.len() < MOST_FRAMEBUFFERS {
+            if s.kind == SpaceKind::Framebuffer && number != space && spaces.len() < MAX_FRAMEBUFFERS {
                 spaces.push((number, names.len() as u8));
                 names.push(short(s.name.clone()));
             }
         }
         let unknown = names.len() as u8;
-        let shift = if map.is_some_and(RegisterMap::aligned_only) {
+        let shift = if map.is_some_and(RegisterMap::is_aligned_only) {
             2
         } else {
             0
@@ -199,7 +199,7 @@ impl Lanes {
         }
         names.extend([UNKNOWN, ELSEWHERE, MARKS].map(str::to_owned));
         let calls = recording.call_facts().map(|facts| {
-            let streams = facts.streams.len().clamp(1, MOST_STREAMS);
+            let streams = facts.streams.len().clamp(1, MAX_STREAMS);
             let mut next = || {
                 names.push(String::new());
                 (names.len() - 1) as u8
@@ -237,7 +237,7 @@ impl Lanes {
     }
 
     /// The same lanes with numbers that a file or a count gave them; those that it does not have are left out.
-    pub fn renumbered(mut self, names: Vec<String>) -> Self {
+    pub fn with_lane_names(mut self, names: Vec<String>) -> Self {
         let of = |lane: u8, old: &[String]| {
             let at = old
                 .get(usize::from(lane))
@@ -261,7 +261,7 @@ impl Lanes {
     }
 
     /// Lanes of each stream, of memory, and of other calls; `None` where it is no recording of calls.
-    pub fn of_calls(&self) -> Option<(Vec<StreamLanes>, Option<usize>, Option<usize>)> {
+    pub fn call_lanes(&self) -> Option<(Vec<StreamLanes>, Option<usize>, Option<usize>)> {
         let calls = self.calls.as_ref()?;
         let lane = |l: u8| (l != NONE).then_some(usize::from(l));
         let of = |[copies, launches]: &[u8; 2]| StreamLanes {
@@ -294,7 +294,7 @@ impl Lanes {
             let lane = if !write && kind != EventKind::Read as u8 {
                 match (EventKind::from_raw(kind), &self.calls) {
                     (Some(kind), Some(calls)) if kind.is_call() => {
-                        let (lane, writes) = calls.of(events, kind, payload);
+                        let (lane, writes) = calls.lane_of(events, kind, payload);
                         write = writes;
                         lane
                     }

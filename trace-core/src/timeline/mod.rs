@@ -12,13 +12,13 @@ mod store;
 #[cfg(test)]
 mod tests;
 
-pub use axis::{Axis, AxisKind, KEPT_NS, PRESSED_NS};
+pub use axis::{Axis, AxisKind, COMPRESSED_GAP_NS, MAX_GAP_NS};
 pub use derive::derive;
 pub use lanes::StreamLanes;
 pub use pyramid::{Pixels, Pyramid};
 pub use pyramid_store::{PYRAMID_SECTION, PYRAMID_VERSION};
-pub use spans::{Merged, merge_spans};
-pub use store::{KeptTimeline, SECTION, append, write};
+pub use spans::{MergedSpan, merge_spans};
+pub use store::{SECTION, StoredTimeline, append, write};
 
 use crate::recording::{GpuVa, InterruptLine};
 use serde::{Deserialize, Serialize};

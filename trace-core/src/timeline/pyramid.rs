@@ -157,7 +157,7 @@ impl Pyramid {
         let fine: Vec<u16> = parts.iter().flat_map(|(fine, _)| kept(fine, width, &used)).collect();
         let coarse: Vec<u32> = kept(&coarse, width, &used).collect();
         Ok(Self {
-            lanes: all.renumbered(names),
+            lanes: all.with_lane_names(names),
             fine: fine.into(),
             coarse: coarse.into(),
             axis,
@@ -178,7 +178,7 @@ impl Pyramid {
             && fine.len() == blocks.checked_mul(width)?
             && coarse.len() == blocks.div_ceil(GROUP).checked_mul(width)?;
         fits.then(|| Self {
-            lanes: Lanes::new(recording, map).renumbered(names),
+            lanes: Lanes::new(recording, map).with_lane_names(names),
             fine,
             coarse,
             axis,
@@ -195,7 +195,7 @@ impl Pyramid {
     /// have no lane.
     #[must_use]
     pub fn call_lanes(&self) -> Option<(Vec<StreamLanes>, Option<usize>, Option<usize>)> {
-        self.lanes.of_calls()
+        self.lanes.call_lanes()
     }
 
     /// Where events lie.
@@ -488,7 +488,7 @@ pub(super) mod tests {
         let at = |name: &str| p.lanes().iter().position(|l| l == name).unwrap();
         assert!(at("JS0") < at("JS1") && at("JS2") < at("AS0") && at("AS2") < at("AS10") && at("AS15") < at("power"));
         let mut b = EventsBuilder::new();
-        let offset = map().named("AS0_COMMAND").unwrap().offset;
+        let offset = map().find_by_name("AS0_COMMAND").unwrap().offset;
         b.access(
             0,
             0,
@@ -570,7 +570,7 @@ pub(super) mod tests {
 
     #[test]
     fn one_event_among_a_million_is_in_its_pixel() {
-        let offset = |name: &str| map().named(name).unwrap().offset;
+        let offset = |name: &str| map().find_by_name(name).unwrap().offset;
         let (plain, rare) = (offset("AS0_STATUS"), offset("JS1_COMMAND_NEXT"));
         let mut b = EventsBuilder::new();
         for i in 0..1_000_000u64 {

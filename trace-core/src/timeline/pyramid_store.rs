@@ -99,7 +99,7 @@ impl Pyramid {
             names.push(std::str::from_utf8(name.get(..len)?).ok()?.to_owned());
         }
         // An earlier version of the program had no lanes for calls: they were marks.
-        if super::lanes::lacks_calls(recording, &names) {
+        if super::lanes::needs_call_lanes(recording, &names) {
             return None;
         }
         let blocks = recording.events.len().div_ceil(BLOCK) + 1;
@@ -111,7 +111,7 @@ impl Pyramid {
         if r.at != derived.len() {
             return None;
         }
-        let axis = Axis::stored(recording.events.time.clone(), latest, cut)?;
+        let axis = Axis::from_blocks(recording.events.time.clone(), latest, cut)?;
         Self::assemble(recording, map, names, (fine, coarse), axis)
     }
 
@@ -126,7 +126,7 @@ impl Pyramid {
     ) -> Result<Option<Self>, ContainerError> {
         let derived = file.derived(PYRAMID_SECTION)?;
         Ok(derived
-            .filter(|d| d.current && d.analysis_version == PYRAMID_VERSION)
+            .filter(|d| d.is_current && d.analysis_version == PYRAMID_VERSION)
             .and_then(|d| Self::from_derived(&d, recording, map)))
     }
 }
@@ -208,7 +208,7 @@ mod tests {
         let back = f.recording().unwrap();
         let map = RegisterMap::built_in_for(&r);
         assert!(Pyramid::stored(&f, &back, map).unwrap().is_some());
-        assert!(crate::timeline::Timeline::stored(&f).unwrap().is_some());
-        assert_eq!(container::verify(&path).unwrap().problems, []);
+        assert!(crate::timeline::Timeline::read_from(&f).unwrap().is_some());
+        assert_eq!(container::verify(&path).unwrap().findings, []);
     }
 }

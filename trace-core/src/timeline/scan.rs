@@ -86,11 +86,11 @@ impl Classes {
 pub(super) struct Mark {
     pub(super) event: u64,
     pub(super) time: u64,
-    pub(super) what: What,
+    pub(super) kind: MarkKind,
 }
 
 #[derive(Clone, Copy, Debug)]
-pub(super) enum What {
+pub(super) enum MarkKind {
     /// The first read of an interrupt handler; `last` is the handler's last event.
     Handler {
         line: InterruptLine,
@@ -113,7 +113,7 @@ pub(super) enum What {
 
 /// What the pass found, in the order of the events.
 #[derive(Default)]
-pub(super) struct Found {
+pub(super) struct BlockScan {
     pub(super) polls: Vec<Poll>,
     pub(super) gaps: Vec<Gap>,
     pub(super) marks: Vec<Mark>,
@@ -173,7 +173,7 @@ impl Block {
     }
 
     /// The events as runs see them.
-    fn seen(&self, classes: &Classes) -> impl Iterator<Item = Seen> {
+    fn seen(&self, classes: &Classes) -> impl Iterator<Item = RunEvent> {
         let rows = self
             .kind
             .iter()
@@ -181,7 +181,7 @@ impl Block {
             .zip(&self.time)
             .zip(self.offset.iter().zip(&self.value));
         rows.enumerate()
-            .map(|(i, (((kind, space), time), (offset, value)))| Seen {
+            .map(|(i, (((kind, space), time), (offset, value)))| RunEvent {
                 event: self.first + i,
                 key: key(classes, *kind, *space, *offset),
                 offset: *offset,
@@ -213,7 +213,7 @@ const REGISTERS: usize = 32;
 
 /// An event as a run sees it.
 #[derive(Clone, Copy)]
-struct Seen {
+struct RunEvent {
     event: usize,
     key: Key,
     offset: u32,
@@ -224,7 +224,7 @@ struct Seen {
 /// A run of reads as it grows.
 struct Run {
     first: usize,
-    last: Seen,
+    last: RunEvent,
     offset: u32,
     value: u64,
     /// Whether a register came again.
@@ -235,9 +235,9 @@ struct Run {
 }
 
 impl Run {
-    fn new(first: Seen) -> Self {
+    fn new(first: RunEvent) -> Self {
         let registers = [first.offset; REGISTERS];
-        let Seen {
+        let RunEvent {
             event, offset, value, ..
         } = first;
         Self {
@@ -251,7 +251,7 @@ impl Run {
         }
     }
 
-    fn take(&mut self, next: Seen) {
+    fn take(&mut self, next: RunEvent) {
         self.last = next;
         if next.offset == self.offset {
             self.value = next.value;
@@ -290,7 +290,7 @@ fn key(classes: &Classes, kind: u8, space: u8, offset: u32) -> Key {
 }
 
 /// Whether an event goes on with the run of the one before it.
-fn goes_on(before: Seen, now: Seen) -> bool {
+fn goes_on(before: RunEvent, now: RunEvent) -> bool {
     before.key != Key::None && before.key == now.key && now.time.saturating_sub(before.time) <= GAP_NS
 }
 
@@ -300,12 +300,12 @@ pub(super) fn scan(
     recording: &Recording,
     classes: &Classes,
     progress: &Progress,
-    mut take: impl FnMut(Found),
+    mut take: impl FnMut(BlockScan),
 ) -> Result<(), Cancelled> {
     let events = &recording.events;
     let blocks = events.len().div_ceil(BLOCK);
     for from in (0..blocks).step_by(AT_ONCE) {
-        let found: Vec<Result<Found, Cancelled>> = (from..(from + AT_ONCE).min(blocks))
+        let found: Vec<Result<BlockScan, Cancelled>> = (from..(from + AT_ONCE).min(blocks))
             .into_par_iter()
             .map(|b| {
                 progress.check()?;
@@ -320,8 +320,8 @@ pub(super) fn scan(
 }
 
 /// Looks at the events of one block; a run belongs to the block in which it begins.
-fn scan_block(events: &Events, classes: &Classes, first: usize) -> Found {
-    let mut found = Found::default();
+fn scan_block(events: &Events, classes: &Classes, first: usize) -> BlockScan {
+    let mut found = BlockScan::default();
     let block = Block::load(events, first, first + BLOCK);
     let before = first.checked_sub(1).map(|e| Block::load(events, e, first));
     let mut before = before.and_then(|b| b.seen(classes).next());
@@ -376,8 +376,8 @@ fn finish_elsewhere(events: &Events, classes: &Classes, run: &mut Run, mut from:
 
 /// Keeps the event if it tells of a job, an interrupt or a phase.
 #[inline]
-fn mark(events: &Events, classes: &Classes, block: &Block, now: Seen, marks: &mut Vec<Mark>) {
-    let Seen {
+fn mark(events: &Events, classes: &Classes, block: &Block, now: RunEvent, marks: &mut Vec<Mark>) {
+    let RunEvent {
         event,
         offset,
         value,
@@ -398,12 +398,12 @@ fn mark(events: &Events, classes: &Classes, block: &Block, now: Seen, marks: &mu
             match class {
                 Class::Plain | Class::Group | Class::Handler(_) => return,
                 Class::Status(_) if write || value == 0 => return,
-                Class::Status(line) => What::Handler {
+                Class::Status(line) => MarkKind::Handler {
                     line,
                     value,
                     last: handler_end(events, classes, block, event, line),
                 },
-                _ if write => What::Write { class, value },
+                _ if write => MarkKind::Write { class, value },
                 _ => return,
             }
         }
@@ -412,7 +412,7 @@ fn mark(events: &Events, classes: &Classes, block: &Block, now: Seen, marks: &mu
             let Some(line) = InterruptLine::from_raw(row.line) else {
                 return;
             };
-            What::Interrupt {
+            MarkKind::Interrupt {
                 line,
                 status: u64::from(row.status),
             }
@@ -420,7 +420,7 @@ fn mark(events: &Events, classes: &Classes, block: &Block, now: Seen, marks: &mu
         Some(EventKind::Submit) => {
             let row = events.payload.get(event).and_then(|p| events.submits.get(p as usize));
             let Some(row) = row else { return };
-            What::Submit {
+            MarkKind::Submit {
                 head: row.head_va,
                 slot: u8::try_from(row.slot).unwrap_or(u8::MAX),
             }
@@ -430,7 +430,7 @@ fn mark(events: &Events, classes: &Classes, block: &Block, now: Seen, marks: &mu
     marks.push(Mark {
         event: event as u64,
         time,
-        what,
+        kind: what,
     });
 }
 

@@ -4,7 +4,7 @@ use crate::registers::gallop;
 
 /// A run of pixels that one or more items cover.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Merged {
+pub struct MergedSpan {
     /// Index of the first item.
     pub first_item: usize,
     /// How many items there are, at least 1.
@@ -20,7 +20,7 @@ pub struct Merged {
 /// of the items fall from one item to the next. Every item that touches the pixels is in exactly one run. The cost
 /// depends on the pixels and the logarithm of the items.
 #[must_use]
-pub fn merge_spans<T>(items: &[T], edges: &[u64], span: impl Fn(&T) -> (u64, u64)) -> Vec<Merged> {
+pub fn merge_spans<T>(items: &[T], edges: &[u64], span: impl Fn(&T) -> (u64, u64)) -> Vec<MergedSpan> {
     let mut out = Vec::new();
     let (Some(start), Some(end)) = (edges.first().copied(), edges.last().copied()) else {
         return out;
@@ -47,7 +47,7 @@ pub fn merge_spans<T>(items: &[T], edges: &[u64], span: impl Fn(&T) -> (u64, u64
             next += step;
             last = items.get(next - 1).map_or(last, |i| span(i).1.max(last));
         }
-        out.push(Merged {
+        out.push(MergedSpan {
             first_item: at,
             items: next - at,
             first,

@@ -180,23 +180,23 @@ impl Timeline {
     ///
     /// # Errors
     /// When the section cannot be read.
-    pub fn stored(file: &KineFile) -> Result<Option<Self>, ContainerError> {
-        Ok(KeptTimeline::of(file)?.and_then(|k| k.read()))
+    pub fn read_from(file: &KineFile) -> Result<Option<Self>, ContainerError> {
+        Ok(StoredTimeline::read_section(file)?.and_then(|k| k.read()))
     }
 }
 
 /// A timeline that a file keeps and that nobody read yet.
 #[derive(Clone, Debug)]
-pub struct KeptTimeline(Derived);
+pub struct StoredTimeline(Derived);
 
-impl KeptTimeline {
+impl StoredTimeline {
     /// The one of a file, if it is of this version of the analysis and of the file's last commit.
     ///
     /// # Errors
     /// When the section cannot be read.
-    pub fn of(file: &KineFile) -> Result<Option<Self>, ContainerError> {
+    pub fn read_section(file: &KineFile) -> Result<Option<Self>, ContainerError> {
         let derived = file.derived(SECTION)?;
-        let holds = |d: &Derived| d.current && d.analysis_version == super::ANALYSIS_VERSION;
+        let holds = |d: &Derived| d.is_current && d.analysis_version == super::ANALYSIS_VERSION;
         Ok(derived.filter(holds).map(Self))
     }
 
@@ -221,7 +221,7 @@ struct DerivedSections {
 
 impl DerivedSections {
     fn new(recording: &Recording, progress: &Progress) -> Result<Self, Cancelled> {
-        let of_jobs = RegisterMap::of_jobs(recording);
+        let of_jobs = RegisterMap::for_jobs_of(recording);
         let timeline = of_jobs.map(|map| super::derive(recording, map, progress)).transpose()?;
         let pyramid = Pyramid::build(recording, RegisterMap::built_in_for(recording), progress)?;
         Ok(Self {

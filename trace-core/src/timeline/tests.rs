@@ -23,7 +23,7 @@ impl Script {
     }
 
     fn access(&mut self, write: bool, name: &str, value: u64) -> &mut Self {
-        let offset = map().named(name).unwrap_or_else(|| panic!("no {name}")).offset;
+        let offset = map().find_by_name(name).unwrap_or_else(|| panic!("no {name}")).offset;
         self.time += 1000;
         self.events.access(
             self.time,

@@ -1,6 +1,6 @@
 //! Facts and extras of a part: event numbers follow, what no longer holds goes, and the part says where it is from.
 
-use super::{Part, Told, Wanted};
+use super::{Part, TrimRequest, TrimSummary};
 use crate::check::Finding;
 use crate::recording::{
     BUFFER_SHAPES, CAPTURE, CHAIN_REPORTS, ChainReport, FrameRole, HARDWARE, Memory, PageId, Recording,
@@ -60,10 +60,10 @@ fn ranges(numbers: &[u32]) -> Vec<[u32; 2]> {
 pub(super) fn remap(
     out: &mut Recording,
     whole: &Recording,
-    wanted: &Wanted,
+    wanted: &TrimRequest,
     numbers: &[u64],
     gone: &[bool],
-    told: &mut Told,
+    told: &mut TrimSummary,
 ) {
     let number = |event: u64| {
         let at = usize::try_from(event).ok().and_then(|e| numbers.get(e));

@@ -1,9 +1,9 @@
 //! Memory of a part: which frames its jobs reach, and the snapshots with nothing else in them.
 
-use super::{JobParts, Part, Supplied, TrimError, Wanted};
+use super::{JobParts, Part, SuppliedBytes, TrimError, TrimRequest};
 use crate::PAGE_SIZE;
 use crate::jobs::address_spaces;
-use crate::mmu::{Found, visit_all};
+use crate::mmu::{TableItem, visit_all};
 use crate::progress::{Cancelled, Progress};
 use crate::recording::{
     FrameRole, HostWriteRow, Memory, MemoryBuilder, PageId, PageRun, Recording, RunsBuilder, Snapshot, ZERO_PAGE,
@@ -14,7 +14,8 @@ use std::ops::{ControlFlow, Range};
 
 /// Ranges that are kept before they are joined for the first time.
 const FIRST_ROOM: usize = 1 << 16;
-/// Most runs of frames of snapshots that stood on ones which are no longer there, and tell all of memory themselves.
+/// Maximum number of runs of frames of snapshots that stood on ones which are no longer there, and tell all of memory
+/// themselves.
 const MAX_WHOLE_RUNS: u64 = 1 << 24;
 
 /// Frames with contents in all snapshots together.
@@ -38,7 +39,7 @@ pub(super) struct Plan {
 impl Plan {
     pub(super) fn new(
         recording: &Recording,
-        wanted: &Wanted,
+        wanted: &TrimRequest,
         parts: &JobParts,
         kept: &[u32],
         progress: &Progress,
@@ -54,7 +55,7 @@ impl Plan {
                 this.reach(recording, parts, kept, progress)?;
                 let last = kept.last().copied().unwrap_or(0);
                 if (last as usize).saturating_add(1) < parts.len() {
-                    this.tail = parts.behind(last);
+                    this.tail = parts.end_event(last);
                 }
             }
             Part::Events(range) => {
@@ -65,7 +66,7 @@ impl Plan {
         if let Some(only) = &wanted.frames {
             let ranges = merged(only.iter().map(|f| *f..f.saturating_add(1)).collect());
             this.data = Some(match this.data.take() {
-                Some(reached) => meet(&reached, &ranges),
+                Some(reached) => intersect(&reached, &ranges),
                 None => ranges,
             });
         }
@@ -94,7 +95,7 @@ impl Plan {
             .iter()
             .filter_map(|j| parts.submits().get(*j as usize).copied())
             .collect();
-        let Some(map) = RegisterMap::of_jobs(recording) else {
+        let Some(map) = RegisterMap::for_jobs_of(recording) else {
             self.tables = tables.finish();
             return Ok(());
         };
@@ -109,18 +110,18 @@ impl Plan {
             let mut cancelled = Ok(());
             let _ = visit_all(space.format, space.root, &view, &mut |found| {
                 match found {
-                    Found::Table(t) => {
+                    TableItem::Table(t) => {
                         let frame = t.at.frame();
                         tables.add(frame..frame.saturating_add(1));
                         cancelled = progress.check();
                     }
-                    Found::Leaf(l) => {
+                    TableItem::Leaf(l) => {
                         if let Some(ranges) = &mut ranges {
                             let first = l.pa.frame();
                             ranges.add(first..first.saturating_add(l.bytes / PAGE_SIZE as u64));
                         }
                     }
-                    Found::Problem(_) => {}
+                    TableItem::Problem(_) => {}
                 }
                 if cancelled.is_err() {
                     return ControlFlow::Break(());
@@ -157,24 +158,24 @@ impl Plan {
     }
 
     /// Whether a piece of memory that the CPU wrote stays.
-    pub(super) fn keeps_write(&self, event: u64, row: &HostWriteRow) -> bool {
-        self.keeps(row.frame(), event)
+    pub(super) fn is_write_kept(&self, event: u64, row: &HostWriteRow) -> bool {
+        self.is_kept(row.frame(), event)
     }
 
-    fn keeps(&self, frame: u64, event: u64) -> bool {
+    fn is_kept(&self, frame: u64, event: u64) -> bool {
         has(&self.tables, frame) || event < self.tail && self.data.as_ref().is_none_or(|d| has(d, frame))
     }
 
     /// The parts of a run that stay.
-    fn of_run(&self, run: &PageRun, tail: bool) -> Vec<Range<u64>> {
+    fn kept_parts(&self, run: &PageRun, tail: bool) -> Vec<Range<u64>> {
         let all = run.first_frame..run.end_frame();
         if run.role == FrameRole::Table {
             return vec![all];
         }
-        let mut keep: Vec<Range<u64>> = meet(&self.tables, std::slice::from_ref(&all));
+        let mut keep: Vec<Range<u64>> = intersect(&self.tables, std::slice::from_ref(&all));
         match &self.data {
             _ if tail => {}
-            Some(data) => keep.extend(meet(data, std::slice::from_ref(&all))),
+            Some(data) => keep.extend(intersect(data, std::slice::from_ref(&all))),
             None => return vec![all],
         }
         merged(keep)
@@ -237,7 +238,7 @@ impl Plan {
     fn snapshot(&self, runs: &[PageRun], tail: bool, stored: u64, pages: &mut Pages<'_>) -> Vec<PageRun> {
         let mut out = RunsBuilder::default();
         for run in runs {
-            for part in self.of_run(run, tail) {
+            for part in self.kept_parts(run, tail) {
                 if run.repeat {
                     let Ok(count) = u32::try_from(part.end - part.start) else {
                         continue;
@@ -301,7 +302,7 @@ impl<'a> Pages<'a> {
     }
 
     /// What stands for bytes that a job wrote.
-    pub(super) fn supplied(&mut self, s: &Supplied) -> HostWriteRow {
+    pub(super) fn supplied(&mut self, s: &SuppliedBytes) -> HostWriteRow {
         HostWriteRow {
             at: s.at.0,
             bytes: s.bytes,
@@ -357,7 +358,7 @@ fn merged(mut ranges: Vec<Range<u64>>) -> Vec<Range<u64>> {
 }
 
 /// What two lists of ranges, each rising and apart, have in common.
-fn meet(a: &[Range<u64>], b: &[Range<u64>]) -> Vec<Range<u64>> {
+fn intersect(a: &[Range<u64>], b: &[Range<u64>]) -> Vec<Range<u64>> {
     let mut out = Vec::new();
     for r in b {
         let first = a.partition_point(|x| x.end <= r.start);

@@ -34,7 +34,7 @@ pub enum Part {
 
 /// Bytes that a job which is left out had written and that a kept one reads, where they are known.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Supplied {
+pub struct SuppliedBytes {
     /// Number of the job that wrote them.
     pub job: u32,
     /// Physical address of the first; they lie in one page.
@@ -47,7 +47,7 @@ pub struct Supplied {
 
 /// How a recording is cut.
 #[derive(Clone, Debug)]
-pub struct Wanted {
+pub struct TrimRequest {
     /// What is kept.
     pub part: Part,
     /// Events that are left out besides.
@@ -55,12 +55,12 @@ pub struct Wanted {
     /// The only frames of data (address / 4096) whose contents are kept; `None`: all that the kept jobs reach.
     pub frames: Option<BTreeSet<u64>>,
     /// What jobs that are left out had written, put where they ended.
-    pub supplied: Vec<Supplied>,
+    pub supplied: Vec<SuppliedBytes>,
     /// What the cut calls the recording that it was made from: the name of its file.
     pub source: String,
 }
 
-impl Wanted {
+impl TrimRequest {
     /// A cut to a part, with nothing special about it.
     #[must_use]
     pub fn new(part: Part, source: impl Into<String>) -> Self {
@@ -135,7 +135,7 @@ pub enum TrimError {
 
 /// What became of a recording, in numbers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Told {
+pub struct TrimSummary {
     /// Jobs that the recording had.
     pub jobs: u64,
     /// Jobs that stayed, by their old numbers.
@@ -158,35 +158,35 @@ pub struct Told {
 
 /// A recording that was cut.
 #[derive(Clone, Debug)]
-pub struct Trimmed {
+pub struct TrimResult {
     /// What is left.
     pub recording: Recording,
     /// For each event that is left its old number; those that stand for what jobs wrote have that of the event behind
     /// them.
     pub events: Vec<u64>,
     /// What became of it.
-    pub told: Told,
+    pub summary: TrimSummary,
 }
 
 /// Cuts a recording. One of which nothing goes is given back as it is.
 ///
 /// # Errors
 /// When what is chosen does not exist, some of it is damaged, or the work was cancelled.
-pub fn trim(recording: &Recording, wanted: &Wanted, progress: &Progress) -> Result<Trimmed, TrimError> {
+pub fn trim(recording: &Recording, wanted: &TrimRequest, progress: &Progress) -> Result<TrimResult, TrimError> {
     let events = recording.events.len();
-    let wanted = &from_whole_writes(recording, wanted);
-    let mut told = Told {
+    let wanted = &extend_to_whole_writes(recording, wanted);
+    let mut told = TrimSummary {
         events: [events as u64; 2],
-        ..Told::default()
+        ..TrimSummary::default()
     };
-    let parts = match RegisterMap::of_jobs(recording) {
+    let parts = match RegisterMap::for_jobs_of(recording) {
         Some(map) => JobParts::new(recording, map, progress)?,
         None => JobParts::default(),
     };
     told.jobs = parts.len() as u64;
     let mut gone = match &wanted.part {
-        Part::Jobs(jobs) => of_jobs(jobs, &parts, events)?,
-        Part::Events(range) => of_events(range, events)?,
+        Part::Jobs(jobs) => mark_dropped_for_jobs(jobs, &parts, events)?,
+        Part::Events(range) => mark_dropped_for_range(range, events)?,
     };
     told.job_events_out = match &wanted.part {
         Part::Jobs(_) => gone.iter().filter(|g| **g).count() as u64,
@@ -201,15 +201,15 @@ pub fn trim(recording: &Recording, wanted: &Wanted, progress: &Progress) -> Resu
     }
     told.jobs_kept = match &wanted.part {
         Part::Jobs(jobs) => jobs.iter().copied().collect(),
-        Part::Events(_) => parts.among(&gone),
+        Part::Events(_) => parts.list_kept_jobs(&gone),
     };
     if !gone.contains(&true) && wanted.frames.is_none() && wanted.supplied.is_empty() {
         told.frames = [memory::frames(recording); 2];
         told.pages = [recording.memory.pages.len() as u64; 2];
-        return Ok(Trimmed {
+        return Ok(TrimResult {
             recording: recording.clone(),
             events: (0..events as u64).collect(),
-            told,
+            summary: told,
         });
     }
     if let Some(block) = recording.find_damage(progress)? {
@@ -219,7 +219,7 @@ pub fn trim(recording: &Recording, wanted: &Wanted, progress: &Progress) -> Resu
     for (event, gone) in gone.iter_mut().enumerate() {
         if let Some(row) = recording.events.host_write(event)
             && !*gone
-            && !plan.keeps_write(event as u64, &row)
+            && !plan.is_write_kept(event as u64, &row)
         {
             *gone = true;
             told.host_writes_out += 1;
@@ -229,7 +229,7 @@ pub fn trim(recording: &Recording, wanted: &Wanted, progress: &Progress) -> Resu
 }
 
 /// What the CPU wrote at once stays together: memory is known again only behind all of it.
-fn from_whole_writes(recording: &Recording, wanted: &Wanted) -> Wanted {
+fn extend_to_whole_writes(recording: &Recording, wanted: &TrimRequest) -> TrimRequest {
     let mut wanted = wanted.clone();
     if let Part::Events(range) = &mut wanted.part {
         let is_write = |e: u64| usize::try_from(e).is_ok_and(|e| recording.events.host_write(e).is_some());
@@ -243,7 +243,7 @@ fn from_whole_writes(recording: &Recording, wanted: &Wanted) -> Wanted {
 }
 
 /// Which events go when these jobs stay.
-fn of_jobs(jobs: &BTreeSet<u32>, parts: &JobParts, events: usize) -> Result<Vec<bool>, TrimError> {
+fn mark_dropped_for_jobs(jobs: &BTreeSet<u32>, parts: &JobParts, events: usize) -> Result<Vec<bool>, TrimError> {
     if parts.is_empty() {
         return Err(TrimError::NoJobs { events: events as u64 });
     }
@@ -256,11 +256,11 @@ fn of_jobs(jobs: &BTreeSet<u32>, parts: &JobParts, events: usize) -> Result<Vec<
             jobs: parts.len() as u64,
         });
     }
-    Ok(parts.gone(jobs))
+    Ok(parts.mark_dropped_events(jobs))
 }
 
 /// Which events go when a range of them stays.
-fn of_events(range: &RangeInclusive<u64>, events: usize) -> Result<Vec<bool>, TrimError> {
+fn mark_dropped_for_range(range: &RangeInclusive<u64>, events: usize) -> Result<Vec<bool>, TrimError> {
     if range.is_empty() {
         return Err(TrimError::Nothing);
     }
@@ -276,13 +276,13 @@ fn of_events(range: &RangeInclusive<u64>, events: usize) -> Result<Vec<bool>, Tr
 /// Puts the rest together.
 fn build(
     recording: &Recording,
-    wanted: &Wanted,
+    wanted: &TrimRequest,
     parts: &JobParts,
     plan: &memory::Plan,
     gone: &[bool],
-    mut told: Told,
+    mut told: TrimSummary,
     progress: &Progress,
-) -> Result<Trimmed, TrimError> {
+) -> Result<TrimResult, TrimError> {
     progress.set_total(gone.len() as u64);
     let from = &recording.events;
     let mut pages = memory::Pages::new(recording);
@@ -290,9 +290,9 @@ fn build(
     let mut old = Vec::new();
     // New number of the first event at or behind each.
     let mut numbers = Vec::with_capacity(gone.len() + 1);
-    let mut supplied: BTreeMap<u64, Vec<&Supplied>> = BTreeMap::new();
+    let mut supplied: BTreeMap<u64, Vec<&SuppliedBytes>> = BTreeMap::new();
     for s in &wanted.supplied {
-        supplied.entry(parts.behind(s.job)).or_default().push(s);
+        supplied.entry(parts.end_event(s.job)).or_default().push(s);
     }
     for (event, gone) in gone.iter().enumerate() {
         if event % CHECK_EVERY == 0 {
@@ -339,7 +339,7 @@ fn build(
                 .into_iter()
                 .for_each(|r| to.dma_map(time, thread, r)),
             // A part of a recording of calls is chosen by its launches, not by jobs: what it names is kept whole.
-            Some(_) => from.call(event).into_iter().for_each(|c| to.any_call(time, thread, c)),
+            Some(_) => from.call(event).into_iter().for_each(|c| to.push_call(time, thread, c)),
             // A kind that this version does not know cannot be written anew.
             None => {}
         }
@@ -366,9 +366,9 @@ fn build(
         damage: recording.damage.clone(),
     };
     facts::remap(&mut out, recording, wanted, &numbers, gone, &mut told);
-    Ok(Trimmed {
+    Ok(TrimResult {
         recording: out,
         events: old,
-        told,
+        summary: told,
     })
 }

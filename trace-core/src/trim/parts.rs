@@ -98,7 +98,7 @@ impl JobParts {
 
     /// The jobs with those that are under way together with them.
     #[must_use]
-    pub fn together(&self, jobs: &BTreeSet<u32>) -> BTreeSet<u32> {
+    pub fn with_overlapping_jobs(&self, jobs: &BTreeSet<u32>) -> BTreeSet<u32> {
         let of = |j: &u32| self.group_of.get(*j as usize).copied();
         let groups: BTreeSet<usize> = jobs.iter().filter_map(of).collect();
         (0u32..)
@@ -122,21 +122,21 @@ impl JobParts {
 
     /// Events that go with these jobs when they go: their own.
     #[must_use]
-    pub fn own(&self, jobs: &BTreeSet<u32>) -> BTreeSet<u64> {
+    pub fn list_own_events(&self, jobs: &BTreeSet<u32>) -> BTreeSet<u64> {
         let all: BTreeSet<u32> = (0..u32::try_from(self.len()).unwrap_or(u32::MAX)).collect();
-        let others: BTreeSet<u32> = all.difference(&self.together(jobs)).copied().collect();
-        let gone = self.gone(&others);
+        let others: BTreeSet<u32> = all.difference(&self.with_overlapping_jobs(jobs)).copied().collect();
+        let gone = self.mark_dropped_events(&others);
         (0u64..).zip(gone).filter(|(_, gone)| *gone).map(|(e, _)| e).collect()
     }
 
     /// The event behind a job's last.
-    pub(super) fn behind(&self, job: u32) -> u64 {
+    pub(super) fn end_event(&self, job: u32) -> u64 {
         let group = self.group_of.get(job as usize).and_then(|g| self.groups.get(*g));
         group.map_or(0, |g| g.end().saturating_add(1))
     }
 
     /// Jobs whose submits stay.
-    pub(super) fn among(&self, gone: &[bool]) -> Vec<u32> {
+    pub(super) fn list_kept_jobs(&self, gone: &[bool]) -> Vec<u32> {
         let stays = |e: &u64| usize::try_from(*e).is_ok_and(|e| gone.get(e) == Some(&false));
         (0u32..)
             .zip(&self.submits)
@@ -146,8 +146,8 @@ impl JobParts {
     }
 
     /// For each event whether it goes when of all jobs these stay.
-    pub(super) fn gone(&self, jobs: &BTreeSet<u32>) -> Vec<bool> {
-        let jobs = self.together(jobs);
+    pub(super) fn mark_dropped_events(&self, jobs: &BTreeSet<u32>) -> Vec<bool> {
+        let jobs = self.with_overlapping_jobs(jobs);
         let stays: Vec<bool> = (0u32..).zip(&self.submits).map(|(j, _)| jobs.contains(&j)).collect();
         let group_stays: Vec<bool> = self
             .groups()
@@ -267,7 +267,7 @@ fn sets_up(register: &Register) -> bool {
 /// What each event is to jobs, and the events of resets.
 fn classes(recording: &Recording, map: &RegisterMap) -> (Vec<Class>, Vec<u64>) {
     let space = register_space(recording, Some(map));
-    let streams = recording.holds_command_streams();
+    let streams = recording.has_command_streams();
     let slots: BTreeSet<&str> = map
         .registers()
         .filter(|r| r.replay.role == Some(Role::JobCommand))

@@ -9,11 +9,11 @@ fn sample(name: &str) -> Recording {
     crate::import::open(&path, &Progress::new()).unwrap()
 }
 
-fn jobs(list: &[u32]) -> Wanted {
-    Wanted::new(Part::Jobs(list.iter().copied().collect()), "whole.kine")
+fn jobs(list: &[u32]) -> TrimRequest {
+    TrimRequest::new(Part::Jobs(list.iter().copied().collect()), "whole.kine")
 }
 
-fn told(r: &Recording, wanted: &Wanted) -> String {
+fn told(r: &Recording, wanted: &TrimRequest) -> String {
     trim(r, wanted, &Progress::new()).unwrap_err().to_string()
 }
 
@@ -27,7 +27,7 @@ fn what_is_not_there_is_named_with_what_there_is() {
     assert!(told(&r, &jobs(&[])).starts_with("nothing is chosen"));
     let none = Recording::default();
     assert!(told(&none, &jobs(&[0])).contains("--events A..=B"));
-    let events = |range| Wanted::new(Part::Events(range), "");
+    let events = |range| TrimRequest::new(Part::Events(range), "");
     assert_eq!(
         told(&r, &events(3..=158)),
         "event 158 does not exist (the recording has 158, counted from 0)"
@@ -59,8 +59,8 @@ fn a_left_out_job_takes_its_submission_and_interrupt_and_nothing_else() {
     // The first job needs nothing of what the CPU wrote for the second.
     let first = trim(&r, &jobs(&[0]), &Progress::new()).unwrap();
     assert!(first.recording.events.host_writes.is_empty());
-    assert_eq!(first.told.host_writes_out, 4);
-    assert!(first.told.pages[1] < first.told.pages[0]);
+    assert_eq!(first.summary.host_writes_out, 4);
+    assert!(first.summary.pages[1] < first.summary.pages[0]);
 }
 
 #[test]
@@ -100,7 +100,7 @@ fn a_range_of_events_begins_with_memory_as_it_stood_there() {
         count: Some(1),
         reason: "full".into(),
     });
-    let part = trim(&r, &Wanted::new(Part::Events(5..=9), "log"), &Progress::new()).unwrap();
+    let part = trim(&r, &TrimRequest::new(Part::Events(5..=9), "log"), &Progress::new()).unwrap();
     assert_eq!(part.events, [5, 6, 7, 8, 9]);
     let seen = |event: u64, frame| part.recording.memory.at(event).frame(frame).map(|p| p[0]);
     assert_eq!(
@@ -108,13 +108,13 @@ fn a_range_of_events_begins_with_memory_as_it_stood_there() {
         [Some(3), Some(2), Some(3), Some(4)]
     );
     assert_eq!(part.recording.facts.lost[0].before_event, 1);
-    assert_eq!(part.told.extras_out, ["screen-at-end"]);
+    assert_eq!(part.summary.extras_out, ["screen-at-end"]);
     assert_eq!(part.recording.cuts()[0].kept_events, Some([5, 9]));
     // What the CPU wrote at once stays together.
-    let within = trim(&r, &Wanted::new(Part::Events(3..=4), "log"), &Progress::new()).unwrap();
+    let within = trim(&r, &TrimRequest::new(Part::Events(3..=4), "log"), &Progress::new()).unwrap();
     assert_eq!(within.events, [3, 4]);
     // All of it is the same recording.
-    let all = trim(&r, &Wanted::new(Part::Events(0..=11), "log"), &Progress::new()).unwrap();
+    let all = trim(&r, &TrimRequest::new(Part::Events(0..=11), "log"), &Progress::new()).unwrap();
     assert!(all.recording.cuts().is_empty() && all.recording.extras.contains_key("screen-at-end"));
 }
 
@@ -126,7 +126,12 @@ fn parts_of_a_log_of_a_device_are_sound() {
     let r = crate::import::open(&path, &Progress::new()).unwrap();
     let last = r.events.len() as u64 - 1;
     assert!(told(&r, &jobs(&[0])).contains("has no jobs"));
-    let part = trim(&r, &Wanted::new(Part::Events(0..=last / 2), "log"), &Progress::new()).unwrap();
+    let part = trim(
+        &r,
+        &TrimRequest::new(Part::Events(0..=last / 2), "log"),
+        &Progress::new(),
+    )
+    .unwrap();
     assert_eq!(part.recording.events.len() as u64, last / 2 + 1);
     assert_eq!(part.recording.facts.spaces, r.facts.spaces);
     assert!(part.recording.hardware().is_some());

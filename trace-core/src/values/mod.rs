@@ -17,7 +17,7 @@ const CHUNK: usize = 1 << 16;
 
 /// Which accesses tell a value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Which {
+pub enum AccessFilter {
     /// Reads and writes.
     #[default]
     Both,
@@ -27,7 +27,7 @@ pub enum Which {
     Writes,
 }
 
-impl Which {
+impl AccessFilter {
     /// All, in the order in which a person is offered them.
     pub const ALL: [Self; 3] = [Self::Both, Self::Reads, Self::Writes];
 
@@ -41,7 +41,7 @@ impl Which {
         }
     }
 
-    fn takes(self, write: bool) -> bool {
+    fn includes(self, write: bool) -> bool {
         match self {
             Self::Both => true,
             Self::Reads => !write,
@@ -123,7 +123,7 @@ pub fn collect(
     register: u32,
     field: Option<&Field>,
     accesses: &Accesses,
-    which: Which,
+    which: AccessFilter,
     progress: &Progress,
 ) -> Result<Values, Cancelled> {
     progress.set_total(accesses.len() as u64);
@@ -139,7 +139,7 @@ pub fn collect(
             };
             let part = device.filter(|d| d.space() == access.space).and_then(|d| {
                 d.map()
-                    .covering(access.offset, access.width)
+                    .covered_registers(access.offset, access.width)
                     .find(|p| p.register.offset == register)
             });
             let mask = part.as_ref().map_or(u64::MAX, |p| p.mask());
@@ -148,7 +148,7 @@ pub fn collect(
                 // No map knows the register: the access is all that tells.
                 None => access.value,
             };
-            if which.takes(access.write) && mask & bits != 0 {
+            if which.includes(access.write) && mask & bits != 0 {
                 told_by.push(event as u32);
                 told.push(field.map_or(held, |f| f.extract(held)));
             }

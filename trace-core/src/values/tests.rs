@@ -1,6 +1,6 @@
 //! Values as a naive look at every byte tells them, and pieces that keep what a plot must show.
 
-use super::{Values, Which, collect};
+use super::{AccessFilter, Values, collect};
 use crate::progress::{Cancelled, Progress};
 use crate::recording::{Access, EventsBuilder, Hardware, PciFunction, Recording, Space, SpaceKind};
 use crate::registers::{Accesses, Field, RecordedRegisters, history};
@@ -53,7 +53,7 @@ fn accesses() -> impl Strategy<Value = Vec<Access>> {
 }
 
 /// Every byte of the window by itself: each access sets its own, and the register is what its four bytes are.
-fn naive(recording: &Recording, field: Option<&Field>, which: Which) -> Vec<(u32, u64)> {
+fn naive(recording: &Recording, field: Option<&Field>, which: AccessFilter) -> Vec<(u32, u64)> {
     let mut bytes: HashMap<u32, u8> = HashMap::new();
     let mut out = Vec::new();
     for (event, a) in recording.events.accesses(0..recording.events.len()) {
@@ -73,9 +73,9 @@ fn naive(recording: &Recording, field: Option<&Field>, which: Which) -> Vec<(u32
             None => bits != 0,
         };
         let kind = match which {
-            Which::Both => true,
-            Which::Reads => !a.write,
-            Which::Writes => a.write,
+            AccessFilter::Both => true,
+            AccessFilter::Reads => !a.write,
+            AccessFilter::Writes => a.write,
         };
         if wanted && kind {
             out.push((event as u32, field.map_or(value, |f| f.extract(value))));
@@ -108,7 +108,7 @@ proptest! {
         prop_assert_eq!(def.width, 4);
         prop_assert!(def.layout.fields.len() > 2);
         let events = touching(&r);
-        for which in Which::ALL {
+        for which in AccessFilter::ALL {
             let fields = def.layout.fields.iter().map(Some);
             for field in std::iter::once(None).chain(fields) {
                 let got = collect(&r, Some(device), REGISTER, field, &events, which, &Progress::new()).unwrap();
@@ -126,12 +126,12 @@ proptest! {
         let touching = touching(&r);
         let of = sorted.get(&REGISTER).cloned().unwrap_or_default();
         prop_assert_eq!(of.iter().collect::<Vec<_>>(), touching.iter().collect::<Vec<_>>());
-        let told = collect(&r, Some(device), REGISTER, None, &of, Which::Both, &Progress::new()).unwrap();
+        let told = collect(&r, Some(device), REGISTER, None, &of, AccessFilter::Both, &Progress::new()).unwrap();
         for event in 0..r.events.len() as u64 + 2 {
-            let held = history::held_at(&r, Some(device), REGISTER, &of, event);
+            let held = history::value_at(&r, Some(device), REGISTER, &of, event);
             prop_assert_eq!(held.map(|h| (h.event, h.value)), told.at(event));
             prop_assert_eq!(held.map(|h| of.all().get(h.place)), held.map(|h| Some(h.event)));
-            prop_assert_eq!(held.map(|h| of.writes().holds(h.event)), held.map(|h| h.write));
+            prop_assert_eq!(held.map(|h| of.writes().contains(h.event)), held.map(|h| h.write));
         }
     }
 
@@ -211,7 +211,7 @@ fn nothing_and_one_value_are_drawn_too_and_work_can_be_stopped() {
         0,
         None,
         &[(1, false)].into_iter().collect(),
-        Which::Both,
+        AccessFilter::Both,
         &stopped,
     );
     assert_eq!(told.err(), Some(Cancelled));

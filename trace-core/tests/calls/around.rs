@@ -3,7 +3,7 @@
 
 use crate::net::{Build, WINDOW};
 use proptest::prelude::*;
-use trace_core::calls::{Calls, Left};
+use trace_core::calls::{BufferChange, Calls};
 use trace_core::progress::Progress;
 use trace_core::recording::{CallFunction, OrderRow};
 
@@ -75,7 +75,7 @@ proptest! {
             }
         }
         let r = b.finish();
-        let calls = Calls::of(&r, &Progress::new()).unwrap().unwrap();
+        let calls = Calls::from_recording(&r, &Progress::new()).unwrap().unwrap();
         let range = WINDOW..WINDOW + BUFFERS * BYTES;
         for (launch, before, behind, done) in &truth {
             let read = calls.read(&r, range.clone(), *launch);
@@ -83,27 +83,27 @@ proptest! {
             prop_assert_eq!(&read.bytes, before, "before {}", launch);
             for a in range.clone() {
                 // What nobody recorded came between where the byte is another one than the last launch left.
-                let who = calls.who(&r, a, *launch);
-                let other = who.changed.is_some_and(|c| c.is != before[(a - WINDOW) as usize]);
+                let who = calls.find_last_writer(&r, a, *launch);
+                let other = who.change.is_some_and(|c| c.after != before[(a - WINDOW) as usize]);
                 prop_assert_eq!(who.unrecorded, other, "{:?}", who);
             }
             if !done {
-                prop_assert!(calls.left_by(*launch).is_none());
+                prop_assert!(calls.launch_changes(*launch).is_none());
                 continue;
             }
             let read = calls.read(&r, range.clone(), launch + 1);
             prop_assert!(read.pieces.iter().all(|p| p.state.is_known()), "{:?}", read.pieces);
             prop_assert_eq!(&read.bytes, behind, "behind {}", launch);
             let changed: Vec<u64> = range.clone().filter(|a| before[(a - WINDOW) as usize] != behind[(a - WINDOW) as usize]).collect();
-            let left = calls.left_by(*launch).unwrap();
-            prop_assert_eq!(left.list.iter().map(|l: &Left| l.bytes).sum::<u64>(), changed.len() as u64);
+            let left = calls.launch_changes(*launch).unwrap();
+            prop_assert_eq!(left.list.iter().map(|l: &BufferChange| l.bytes).sum::<u64>(), changed.len() as u64);
             for a in range.clone() {
-                let who = calls.who(&r, a, launch + 1);
-                let mine = who.changed.filter(|c| c.event == *launch);
+                let who = calls.find_last_writer(&r, a, launch + 1);
+                let mine = who.change.filter(|c| c.event == *launch);
                 prop_assert_eq!(mine.is_some(), changed.contains(&a), "{:#x} at {}", a, launch);
                 if let Some(c) = mine {
                     let n = (a - WINDOW) as usize;
-                    prop_assert_eq!((c.was, c.is), (before[n], behind[n]));
+                    prop_assert_eq!((c.before, c.after), (before[n], behind[n]));
                 }
                 prop_assert!(who.launches.is_empty(), "{:?}", who);
             }

@@ -178,7 +178,7 @@ fn other_inputs_are_told_by_copy_and_by_snapshot_with_their_elements() {
     assert_eq!(d.events.changed, 4);
     let what = |e: u64| matches!(a.events.call(e as usize), Some(CallEvent::Copy(_)));
     assert!(d.events.list.iter().all(|e| e.a.is_some_and(what)));
-    let found = d.calls.at(d.events.list[1].a, d.events.list[1].b).unwrap();
+    let found = d.calls.find(d.events.list[1].a, d.events.list[1].b).unwrap();
     assert_eq!(found.names.0, "out0");
 }
 

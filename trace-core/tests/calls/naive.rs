@@ -4,7 +4,7 @@
 use crate::net::{Build, DeviceMemory, WINDOW};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
-use trace_core::calls::{Calls, State, Why};
+use trace_core::calls::{Calls, ContentState, UnknownReason};
 use trace_core::progress::Progress;
 use trace_core::recording::{AllocationKind, CallEvent, CallFunction, CopyKind, NO_CONTENT, OrderRow, Recording};
 
@@ -91,14 +91,14 @@ fn certain(r: &Recording, event: u64, address: u64) -> Option<Told> {
         CallEvent::Copy(c) => match CopyKind::from_raw(c.kind)? {
             CopyKind::HostToDevice => {
                 let (n, by) = place(c.to, c.bytes, c.rows, c.to_pitch, address)?;
-                Some(match r.copied(&c) {
+                Some(match r.copy_content(&c) {
                     Some(all) => Told::Known(all[(n * c.bytes + by) as usize]),
                     None => Told::NotHeld(event),
                 })
             }
             CopyKind::DeviceToHost if c.pages_at != NO_CONTENT => {
                 let (n, by) = place(c.from, c.bytes, c.rows, c.from_pitch, address)?;
-                Some(Told::Known(r.copied(&c).unwrap()[(n * c.bytes + by) as usize]))
+                Some(Told::Known(r.copy_content(&c).unwrap()[(n * c.bytes + by) as usize]))
             }
             CopyKind::DeviceToDevice => {
                 let (n, by) = place(c.to, c.bytes, c.rows, c.to_pitch, address)?;
@@ -249,7 +249,7 @@ proptest! {
         steps in prop::collection::vec((any::<u8>(), any::<u64>(), any::<u64>(), any::<u8>(), any::<bool>()), 1..40)
     ) {
         let (r, held) = make(&steps);
-        let calls = Calls::of(&r, &Progress::new()).unwrap().unwrap();
+        let calls = Calls::from_recording(&r, &Progress::new()).unwrap().unwrap();
         let range = WINDOW..WINDOW + 90;
         for event in 0..=r.events.len() as u64 {
             let read = calls.read(&r, range.clone(), event);
@@ -262,12 +262,12 @@ proptest! {
                     let byte = read.bytes[(address - range.start) as usize];
                     let told = walk(&r, address, event);
                     let mine = match p.state {
-                        State::Known(..) => Told::Known(byte),
-                        State::Unknown(Why::NotTaken, _) => Told::NotTaken,
-                        State::Unknown(Why::NeverWritten, _) => Told::Never,
-                        State::Unknown(Why::Launch { .. }, e) => Told::Launch(e),
-                        State::Unknown(Why::NotHeld, e) => Told::NotHeld(e),
-                        State::Unknown(..) => panic!("{:?}", p.state),
+                        ContentState::Known(..) => Told::Known(byte),
+                        ContentState::Unknown(UnknownReason::NotAllocated, _) => Told::NotTaken,
+                        ContentState::Unknown(UnknownReason::NeverWritten, _) => Told::Never,
+                        ContentState::Unknown(UnknownReason::Launch { .. }, e) => Told::Launch(e),
+                        ContentState::Unknown(UnknownReason::NotRecorded, e) => Told::NotHeld(e),
+                        ContentState::Unknown(..) => panic!("{:?}", p.state),
                     };
                     prop_assert_eq!(mine, told, "byte {} at {}", address - range.start, event);
                     if let Told::Known(known) = mine {
@@ -285,19 +285,19 @@ proptest! {
         steps in prop::collection::vec((any::<u8>(), any::<u64>(), any::<u64>(), any::<u8>(), any::<bool>()), 1..40)
     ) {
         let (r, _) = make(&steps);
-        let calls = Calls::of(&r, &Progress::new()).unwrap().unwrap();
+        let calls = Calls::from_recording(&r, &Progress::new()).unwrap().unwrap();
         for event in 0..=r.events.len() as u64 {
             for address in (WINDOW..WINDOW + 80).step_by(3) {
-                let who = calls.who(&r, address, event);
+                let who = calls.find_last_writer(&r, address, event);
                 let Some((at, bytes)) = holds(&live(&r, event), address) else {
-                    prop_assert_eq!(who.place, None);
+                    prop_assert_eq!(who.location, None);
                     continue;
                 };
-                let place = who.place.unwrap();
+                let place = who.location.unwrap();
                 let buffer = calls.buffers().get(place.buffer).unwrap();
                 prop_assert_eq!((buffer.at, buffer.bytes, place.offset), (at, bytes, address - at));
-                prop_assert_eq!(calls.buffers().named(&buffer.name), Some(place.buffer));
-                let since = who.taken.unwrap();
+                prop_assert_eq!(calls.buffers().find(&buffer.name), Some(place.buffer));
+                let since = who.allocated_at.unwrap();
                 let last = (since..event).rev().find(|e| wrote(&r, *e, address));
                 prop_assert_eq!(who.certain.map(|c| c.0), last);
                 let behind = last.map_or(since, |l| l + 1);

@@ -1,12 +1,14 @@
 //! A small net: what is told of its buffers, arguments, memory, writers, streams and code.
 
 use crate::net::{Build, Net, PTX, net};
-use trace_core::calls::{Calls, Holds, Known, Reach, State, Value, Why, Writer};
+use trace_core::calls::{
+    Calls, CertainWriter, ContentSource, ContentState, ParameterType, ReferenceKind, UnknownReason, Value,
+};
 use trace_core::progress::Progress;
 use trace_core::recording::{AllocationKind, CallEvent, CodeKind, LaunchRow, Recording};
 
 fn calls(r: &Recording) -> Calls {
-    Calls::of(r, &Progress::new()).unwrap().unwrap()
+    Calls::from_recording(r, &Progress::new()).unwrap().unwrap()
 }
 
 fn row(r: &Recording, event: u64) -> LaunchRow {
@@ -19,31 +21,34 @@ fn row(r: &Recording, event: u64) -> LaunchRow {
 fn arguments(n: &Net, c: &Calls, launch: usize) -> Vec<String> {
     let event = n.launches[launch];
     let list = c.arguments(&n.recording, event, &row(&n.recording, event));
-    list.iter().map(|a| a.words(c)).collect()
+    list.iter().map(|a| a.describe(c)).collect()
 }
 
 #[test]
 fn buffers_have_the_names_that_a_replay_gives_them() {
     let n = net(2);
     let c = calls(&n.recording);
-    let name = |at| c.buffers().words(at, n.around);
+    let name = |at| c.buffers().format_address(at, n.around);
     assert_eq!(name(n.weights), "in0");
     assert_eq!(name(n.image + 0x40), "in2 + 0x40");
     assert_eq!(name(n.scores), "out0");
     assert_eq!(name(n.features + 4), "alloc 0 + 0x4");
     assert_eq!(name(n.rounds), "rounds");
     assert_eq!(name(0x10), "0x10");
-    let scores = c.buffers().named("out0").unwrap();
+    let scores = c.buffers().find("out0").unwrap();
     let end = n.recording.events.len() as u64;
     assert_eq!(c.buffers().get(scores).unwrap().to, Some(end - 1));
-    assert_eq!(c.buffers().at(n.scores, end), None, "it was given back");
-    assert_eq!(c.buffers().near(n.scores, end).map(|p| p.buffer), Some(scores));
-    assert_eq!(c.buffers().at(n.scores, 3), None, "it was not taken yet");
+    assert_eq!(c.buffers().locate(n.scores, end), None, "it was given back");
+    assert_eq!(
+        c.buffers().locate_nearest(n.scores, end).map(|p| p.buffer),
+        Some(scores)
+    );
+    assert_eq!(c.buffers().locate(n.scores, 3), None, "it was not taken yet");
     // As many bytes as there are, and none at the end but for what is left.
-    let taken = c.taken();
+    let taken = c.allocated_bytes();
     assert_eq!(taken.range(), Some((576, 576 + 3136 + 16_384 + 10_240 + 40 + 65_536)));
     assert_eq!(taken.values().last(), Some(&(576 + 3136 + 16_384 + 10_240)));
-    assert_eq!(c.failed().len(), 1);
+    assert_eq!(c.failed_calls().len(), 1);
     assert_eq!(c.snapshots().len(), 2);
 }
 
@@ -74,7 +79,7 @@ fn arguments_are_decoded_by_signature_and_layout() {
     };
     assert_eq!((to, constant, typed), (n.scores, true, true));
     assert_eq!(place.unwrap().offset, 0);
-    assert_eq!(softmax[3].parameter.holds, Holds::Float);
+    assert_eq!(softmax[3].parameter.data_type, ParameterType::Float);
     let gemm = c.arguments(&n.recording, n.launches[2], &row(&n.recording, n.launches[2]));
     assert_eq!(gemm[0].pointers().count(), 3);
     // A launch whose bytes are not there says so.
@@ -84,9 +89,9 @@ fn arguments_are_decoded_by_signature_and_layout() {
     };
     let told = c.arguments(&n.recording, n.launches[0], &short);
     assert!(told.iter().all(|a| a.value == Value::Missing), "{told:?}");
-    assert_eq!(c.function_named("relu"), Some(1));
-    assert_eq!(c.function_named("_Z4reluPfi"), Some(1));
-    assert_eq!(c.function_named("f"), None, "several have an f");
+    assert_eq!(c.find_function("relu"), Some(1));
+    assert_eq!(c.find_function("_Z4reluPfi"), Some(1));
+    assert_eq!(c.find_function("f"), None, "several have an f");
     assert_eq!(c.launches_of(1).len(), 1);
     assert_eq!(c.launch_at(n.around), Some(3));
 }
@@ -100,7 +105,9 @@ fn memory_before_and_after_a_launch_is_that_of_the_snapshots() {
     // Before: the snapshot before it, though a kernel ran just before; after: the one behind it.
     assert_eq!(float(n.scores + 4, n.around), 3.0);
     let after = c.read(r, n.scores..n.scores + 40, n.around + 1);
-    assert!(matches!(after.pieces[..], [ref p] if matches!(p.state, State::Known(Known::Seen, e) if e > n.around)));
+    assert!(
+        matches!(after.pieces[..], [ref p] if matches!(p.state, ContentState::Known(ContentSource::ReadBack, e) if e > n.around))
+    );
     let sum: f32 = after
         .bytes
         .chunks(4)
@@ -111,23 +118,26 @@ fn memory_before_and_after_a_launch_is_that_of_the_snapshots() {
     let conv = n.launches[0];
     let never = state(n.features, conv);
     assert!(
-        matches!(never[0].state, State::Unknown(Why::NeverWritten, e) if e < conv),
+        matches!(never[0].state, ContentState::Unknown(UnknownReason::NeverWritten, e) if e < conv),
         "{never:?}"
     );
     assert_eq!(
         state(n.features, conv + 1)[0].state,
-        State::Unknown(Why::Launch { certain: true }, conv)
+        ContentState::Unknown(UnknownReason::Launch { certain: true }, conv)
     );
     // A const pointer does not write: weights stay known over all launches.
     let end = r.events.len() as u64;
     assert!(state(n.weights, end)[0].state.is_known());
     assert_eq!(float(n.weights, end), -0.5);
-    assert!(matches!(state(n.image, n.around)[0].state, State::Known(_, _)));
+    assert!(matches!(state(n.image, n.around)[0].state, ContentState::Known(_, _)));
     assert!(matches!(
         state(n.image, n.image_in)[0].state,
-        State::Unknown(Why::NeverWritten, _)
+        ContentState::Unknown(UnknownReason::NeverWritten, _)
     ));
-    assert_eq!(state(0x5000, 9)[0].state, State::Unknown(Why::NotTaken, 0));
+    assert_eq!(
+        state(0x5000, 9)[0].state,
+        ContentState::Unknown(UnknownReason::NotAllocated, 0)
+    );
 }
 
 #[test]
@@ -135,44 +145,46 @@ fn who_wrote_a_byte_leads_to_copies_for_certain_and_to_launches_otherwise() {
     let n = net(1);
     let (c, r) = (calls(&n.recording), &n.recording);
     let end = r.events.len() as u64 - 2;
-    let scores = c.who(r, n.scores + 8, end);
+    let scores = c.find_last_writer(r, n.scores + 8, end);
     // Memory was taken down around the last launch: it is known to have changed the byte.
-    let changed = scores.changed.unwrap();
+    let changed = scores.change.unwrap();
     assert_eq!((changed.event, changed.launch), (n.around, 3));
-    assert_eq!(c.read(r, n.scores + 8..n.scores + 9, n.around).bytes, [changed.was]);
+    assert_eq!(c.read(r, n.scores + 8..n.scores + 9, n.around).bytes, [changed.before]);
     assert_eq!((scores.certain, scores.launches.len(), scores.others), (None, 0, 0));
     // What the program itself reads back later is no part of what was taken down behind the launch.
-    let left = c.left_by(n.around).unwrap();
+    let left = c.launch_changes(n.around).unwrap();
     assert!(
         matches!(left.list[..], [ref l] if l.bytes <= 40 && l.span.start >= n.scores && l.span.end <= n.scores + 40),
         "{left:?}"
     );
     // Before it the one launch is in doubt that may have its address.
-    let before = c.who(r, n.scores + 8, n.around);
-    let told: Vec<(u64, Reach)> = before.launches.iter().map(|l| (l.event, l.reach)).collect();
-    assert_eq!(told, [(n.launches[2], Reach::Inside)]);
-    assert_eq!((before.certain, before.changed, before.others), (None, None, 2));
+    let before = c.find_last_writer(r, n.scores + 8, n.around);
+    let told: Vec<(u64, ReferenceKind)> = before.launches.iter().map(|l| (l.event, l.reference)).collect();
+    assert_eq!(told, [(n.launches[2], ReferenceKind::ArgumentWord)]);
+    assert_eq!((before.certain, before.change, before.others), (None, None, 2));
     assert_eq!(scores.byte.is_some(), scores.state.is_known());
-    let image = c.who(r, n.image, end);
-    assert_eq!(image.certain, Some((n.image_in, Writer::Copy)));
+    let image = c.find_last_writer(r, n.image, end);
+    assert_eq!(image.certain, Some((n.image_in, CertainWriter::Copy)));
     assert_eq!((image.launches.len(), image.readers), (0, 1));
-    let variable = c.who(r, n.rounds, end);
+    let variable = c.find_last_writer(r, n.rounds, end);
     assert_eq!(
         variable.launches.len(),
         2,
         "launches of its module but the one that left it as it was"
     );
-    assert_eq!(variable.left, 1);
-    assert!(variable.launches.iter().all(|l| l.reach == Reach::Variable));
-    assert_eq!(variable.taken, None);
+    assert_eq!(variable.excluded, 1);
+    assert!(variable.launches.iter().all(|l| l.reference == ReferenceKind::Variable));
+    assert_eq!(variable.allocated_at, None);
     // What was copied on the device leads to where it came from.
     let scratch = c.buffers().list().iter().find(|b| b.bytes == 64 << 10).unwrap().at;
-    let copied = c.who(r, scratch + 16_384 + 4, end);
+    let copied = c.find_last_writer(r, scratch + 16_384 + 4, end);
     let (_, writer) = copied.certain.unwrap();
-    assert_eq!(writer, Writer::CopyFrom(n.features + 4));
-    assert!(matches!(copied.state, State::Unknown(Why::Launch { certain: true }, e) if e == n.launches[1]));
-    let filled = c.who(r, scratch + 8, end);
-    assert!(matches!(filled.certain, Some((_, Writer::Fill))));
+    assert_eq!(writer, CertainWriter::CopyFrom(n.features + 4));
+    assert!(
+        matches!(copied.state, ContentState::Unknown(UnknownReason::Launch { certain: true }, e) if e == n.launches[1])
+    );
+    let filled = c.find_last_writer(r, scratch + 8, end);
+    assert!(matches!(filled.certain, Some((_, CertainWriter::Fill))));
     assert_eq!(filled.byte, Some(0));
 }
 
@@ -205,7 +217,11 @@ fn streams_and_code_are_told() {
     let gone = c.kernel(r, 2);
     assert!(gone.problem.unwrap().contains("its memory is gone"));
     assert!(c.kernel(r, 99).problem.is_some());
-    assert!(Calls::of(&Recording::default(), &Progress::new()).unwrap().is_none());
+    assert!(
+        Calls::from_recording(&Recording::default(), &Progress::new())
+            .unwrap()
+            .is_none()
+    );
 }
 
 #[test]
@@ -226,10 +242,13 @@ fn a_place_that_is_taken_again_is_another_buffer_and_snapshots_tell_what_was_the
     assert_eq!(names, ["memory0", "in0", "in0 #2", "alloc 0"]);
     assert!(matches!(
         c.pieces(&r, at..at + 8, end)[0].state,
-        State::Unknown(Why::NeverWritten, 5)
+        ContentState::Unknown(UnknownReason::NeverWritten, 5)
     ));
     assert!(c.pieces(&r, at..at + 8, 4)[0].state.is_known());
     assert!(c.pieces(&r, early..early + 8, 0)[0].state.is_known(), "read back later");
     let managed = c.pieces(&r, 0x1539_6000_0000..0x1539_6000_0001, end);
-    assert!(matches!(managed[0].state, State::Unknown(Why::Shared, _)));
+    assert!(matches!(
+        managed[0].state,
+        ContentState::Unknown(UnknownReason::Shared, _)
+    ));
 }

@@ -6,7 +6,7 @@ use crate::net::{DeviceMemory, WINDOW};
 use proptest::prelude::*;
 use std::ops::Range;
 use std::sync::Arc;
-use trace_core::calls::{BufferKind, Calls, Sight, State, Watched, WatchedError, Why};
+use trace_core::calls::{BufferKind, Calls, ContentState, MemorySample, MemoryTrace, MemoryTraceError, UnknownReason};
 use trace_core::progress::Progress;
 use trace_core::recording::{CallEvent, Recording};
 
@@ -22,15 +22,15 @@ fn bytes_at(held: &Held, moment: u64, at: u64) -> Vec<u8> {
 }
 
 /// What a board tells that watches these places over these events, and looks at all of them first if it is asked to.
-fn board(r: &Recording, held: &Held, events: Range<u64>, places: Range<u64>, look: bool) -> Watched {
+fn board(r: &Recording, held: &Held, events: Range<u64>, places: Range<u64>, look: bool) -> MemoryTrace {
     let (mut sights, mut content) = (Vec::new(), Vec::new());
     let mut see = |at: u64, moment: u64| {
-        if sights.iter().any(|s: &Sight| (s.at, s.moment) == (at, moment)) {
+        if sights.iter().any(|s: &MemorySample| (s.at, s.moment) == (at, moment)) {
             return;
         }
         let from = content.len() as u64;
         content.extend(bytes_at(held, moment, at));
-        sights.push(Sight {
+        sights.push(MemorySample {
             at,
             moment,
             bytes: PLACE as u32,
@@ -50,7 +50,7 @@ fn board(r: &Recording, held: &Held, events: Range<u64>, places: Range<u64>, loo
     let range = WINDOW + places.start * PLACE..WINDOW + places.end * PLACE;
     let ranges = if range.is_empty() { Vec::new() } else { vec![range] };
     let whole = places == (0..PLACES);
-    Watched::new("board", events, whole, ranges, sights, content).unwrap()
+    MemoryTrace::new("board", events, whole, ranges, sights, content).unwrap()
 }
 
 fn is_launch(r: &Recording, event: u64) -> bool {
@@ -82,10 +82,10 @@ proptest! {
     ) {
         let (r, held) = make(&steps);
         let end = r.events.len() as u64;
-        let bare = Calls::of(&r, &Progress::new()).unwrap().unwrap();
+        let bare = Calls::from_recording(&r, &Progress::new()).unwrap().unwrap();
         let mut calls = bare.clone();
         for (a, b, c, d, look) in asks {
-            calls = calls.watching(Arc::new(board(&r, &held, part(a, b, end), part(c, d, PLACES), look)), &Progress::new()).unwrap();
+            calls = calls.with_memory_trace(Arc::new(board(&r, &held, part(a, b, end), part(c, d, PLACES), look)), &Progress::new()).unwrap();
         }
         let range = WINDOW..WINDOW + 90;
         for event in 0..=end {
@@ -102,10 +102,10 @@ proptest! {
                     prop_assert!(!state(&before, at).is_known(), "byte {} at {}: {:?}", n, event, told);
                 }
                 // What was copied on the device is in doubt where it came from.
-                if let State::Unknown(Why::Launch { .. }, launch) = told
+                if let ContentState::Unknown(UnknownReason::Launch { .. }, launch) = told
                     && !(launch..event).any(|e| wrote(&r, e, at))
                 {
-                    prop_assert!(!calls.is_watched(at, launch), "byte {} at {}: {:?}", n, event, told);
+                    prop_assert!(!calls.is_traced(at, launch), "byte {} at {}: {:?}", n, event, told);
                 }
             }
         }
@@ -118,12 +118,12 @@ proptest! {
     ) {
         let (r, held) = make(&steps);
         let end = r.events.len() as u64;
-        let bare = Calls::of(&r, &Progress::new()).unwrap().unwrap();
+        let bare = Calls::from_recording(&r, &Progress::new()).unwrap().unwrap();
         // All that this board has is other than it was, as of a program that leaves other sums each time.
         let other: Held = held.iter().map(|m| m.map(|b| b ^ 0xa5)).collect();
         let mut calls = bare.clone();
         for (a, b, c, d, look) in asks {
-            calls = calls.watching(Arc::new(board(&r, &other, part(a, b, end), part(c, d, PLACES), look)), &Progress::new()).unwrap();
+            calls = calls.with_memory_trace(Arc::new(board(&r, &other, part(a, b, end), part(c, d, PLACES), look)), &Progress::new()).unwrap();
         }
         let range = WINDOW..WINDOW + 90;
         for event in 0..=end {
@@ -142,34 +142,34 @@ proptest! {
     ) {
         let (r, held) = make(&steps);
         let end = r.events.len() as u64;
-        let mut calls = Calls::of(&r, &Progress::new()).unwrap().unwrap();
+        let mut calls = Calls::from_recording(&r, &Progress::new()).unwrap().unwrap();
         for (a, b, c, d, look) in asks {
-            calls = calls.watching(Arc::new(board(&r, &held, part(a, b, end), part(c, d, PLACES), look)), &Progress::new()).unwrap();
+            calls = calls.with_memory_trace(Arc::new(board(&r, &held, part(a, b, end), part(c, d, PLACES), look)), &Progress::new()).unwrap();
         }
         for event in 0..=end {
             for at in (WINDOW..WINDOW + 80).step_by(3) {
                 if holds(&live(&r, event), at).is_none() {
                     continue;
                 }
-                let who = calls.who(&r, at, event);
+                let who = calls.find_last_writer(&r, at, event);
                 let byte = |moment: u64| held[moment as usize].get(at);
-                let since = who.taken.unwrap();
+                let since = who.allocated_at.unwrap();
                 let last = (since..event).rev().find(|e| wrote(&r, *e, at));
                 prop_assert_eq!(who.certain.map(|c| c.0), last);
                 let behind = last.map_or(since, |l| l + 1);
-                let watched = |e: &u64| is_launch(&r, *e) && calls.is_watched(at, *e);
+                let watched = |e: &u64| is_launch(&r, *e) && calls.is_traced(at, *e);
                 let changed = (behind..event).rev().find(|e| watched(e) && byte(*e) != byte(*e + 1));
-                prop_assert_eq!(who.changed.map(|c| c.event), changed);
-                if let Some(c) = who.changed {
-                    prop_assert_eq!((c.was, c.is), (byte(c.event), byte(c.event + 1)));
+                prop_assert_eq!(who.change.map(|c| c.event), changed);
+                if let Some(c) = who.change {
+                    prop_assert_eq!((c.before, c.after), (byte(c.event), byte(c.event + 1)));
                     prop_assert_eq!(calls.launches()[c.launch as usize].event, c.event);
                 }
                 let behind = changed.map_or(behind, |e| e + 1);
                 let may = (behind..event).rev().filter(|e| may_write(&r, *e, at));
-                let (sure, doubt): (Vec<u64>, Vec<u64>) = may.partition(|e| calls.is_watched(at, *e));
+                let (sure, doubt): (Vec<u64>, Vec<u64>) = may.partition(|e| calls.is_traced(at, *e));
                 let told: Vec<u64> = who.launches.iter().map(|l| l.event).collect();
                 prop_assert_eq!(told, doubt);
-                prop_assert_eq!(who.left, sure.len() as u64);
+                prop_assert_eq!(who.excluded, sure.len() as u64);
             }
         }
     }
@@ -178,21 +178,21 @@ proptest! {
     fn a_board_that_watched_everything_leaves_no_launch_in_doubt(steps in steps()) {
         let (r, held) = make(&steps);
         let end = r.events.len() as u64;
-        let calls = Calls::of(&r, &Progress::new()).unwrap().unwrap();
+        let calls = Calls::from_recording(&r, &Progress::new()).unwrap().unwrap();
         let told = board(&r, &held, 0..end, 0..PLACES, true);
-        let calls = calls.watching(Arc::new(Watched::from_bytes(&told.to_bytes().unwrap()).unwrap()), &Progress::new());
+        let calls = calls.with_memory_trace(Arc::new(MemoryTrace::from_bytes(&told.to_bytes().unwrap()).unwrap()), &Progress::new());
         let calls = calls.unwrap();
         for event in 0..=end {
             for p in calls.pieces(&r, WINDOW..WINDOW + PLACES * PLACE, event) {
                 let in_buffer = holds(&live(&r, event), p.range.start).is_some();
-                let doubt = matches!(p.state, State::Unknown(Why::Launch { .. }, _));
+                let doubt = matches!(p.state, ContentState::Unknown(UnknownReason::Launch { .. }, _));
                 prop_assert!(!in_buffer || !doubt, "{:?} at {}", p, event);
             }
         }
         // What each launch changed, by buffers, is all that it changed in them.
         for l in calls.launches() {
-            let left = calls.left_by(l.event).unwrap();
-            prop_assert!(left.whole);
+            let left = calls.launch_changes(l.event).unwrap();
+            prop_assert!(left.complete);
             let inside = left.list.iter().filter(|l| l.buffer.is_some());
             let told: u64 = inside.map(|l| l.bytes).sum();
             let (was, is) = (&held[l.event as usize], &held[l.event as usize + 1]);
@@ -202,7 +202,7 @@ proptest! {
             prop_assert_eq!(told, all as u64);
             for l in left.list.iter().filter(|l| l.buffer.is_some()) {
                 let b = calls.buffers().get(l.buffer.unwrap()).unwrap();
-                prop_assert!(b.at <= l.span.start && l.span.end <= b.end() && b.kind == BufferKind::Taken);
+                prop_assert!(b.at <= l.span.start && l.span.end <= b.end() && b.kind == BufferKind::Allocated);
             }
         }
     }
@@ -210,14 +210,16 @@ proptest! {
 
 #[test]
 fn answers_that_cannot_be_are_refused() {
-    let sight = |at, moment, bytes, content| Sight {
+    let sight = |at, moment, bytes, content| MemorySample {
         at,
         moment,
         bytes,
         content,
     };
     let range = |from: u64, to: u64| from..to;
-    let of = |ranges: Vec<Range<u64>>, sights: Vec<Sight>| Watched::new("b", 3..9, true, ranges, sights, vec![0; 100]);
+    let of = |ranges: Vec<Range<u64>>, sights: Vec<MemorySample>| {
+        MemoryTrace::new("b", 3..9, true, ranges, sights, vec![0; 100])
+    };
     let all = || vec![range(0x1000, 0x9000)];
     assert!(of(all(), vec![sight(0x1000, 3, 8, 0), sight(0x1000, 9, 8, 92)]).is_ok());
     let wrong = [
@@ -235,14 +237,14 @@ fn answers_that_cannot_be_are_refused() {
         of(all(), vec![sight(0x1000, 3, 8, 0), sight(0x1000, 3, 8, 0)]),
     ];
     for (n, w) in wrong.into_iter().enumerate() {
-        assert!(matches!(w, Err(WatchedError::Wrong { .. })), "{n}: {w:?}");
+        assert!(matches!(w, Err(MemoryTraceError::Damaged { .. })), "{n}: {w:?}");
     }
     let good = of(all(), vec![sight(0x1000, 3, 8, 0)]).unwrap();
     let bytes = good.to_bytes().unwrap();
-    assert_eq!(Watched::from_bytes(&bytes).unwrap(), good);
+    assert_eq!(MemoryTrace::from_bytes(&bytes).unwrap(), good);
     for cut in 0..bytes.len() {
         // What is missing at the end is missed where a sight lies in it.
-        let read = Watched::from_bytes(&bytes[..cut]);
+        let read = MemoryTrace::from_bytes(&bytes[..cut]);
         assert!(read.is_err() || cut >= bytes.len() - 92, "{cut}");
     }
 }
@@ -250,17 +252,17 @@ fn answers_that_cannot_be_are_refused() {
 #[test]
 fn an_answer_that_tells_more_takes_the_place_of_one_that_tells_less() {
     let (r, _) = make(&[(0, 0, 20, 0, false), (8, 0, 0, 0, false)]);
-    let calls = Calls::of(&r, &Progress::new()).unwrap().unwrap();
+    let calls = Calls::from_recording(&r, &Progress::new()).unwrap().unwrap();
     let of = |events: Range<u64>, to: u64| {
         let ranges = std::iter::once(WINDOW..WINDOW + to).collect();
-        Arc::new(Watched::new("b", events, false, ranges, Vec::new(), Vec::new()).unwrap())
+        Arc::new(MemoryTrace::new("b", events, false, ranges, Vec::new(), Vec::new()).unwrap())
     };
-    let with = |c: &Calls, w: Arc<Watched>| c.watching(w, &Progress::new()).unwrap();
+    let with = |c: &Calls, w: Arc<MemoryTrace>| c.with_memory_trace(w, &Progress::new()).unwrap();
     let calls = with(&with(&calls, of(0..1, 8)), of(1..2, 16));
-    assert_eq!(calls.watched().len(), 2);
-    assert_eq!(with(&calls, of(0..2, 16)).watched().len(), 1);
+    assert_eq!(calls.memory_traces().len(), 2);
+    assert_eq!(with(&calls, of(0..2, 16)).memory_traces().len(), 1);
     assert_eq!(
-        with(&calls, of(0..2, 12)).watched().len(),
+        with(&calls, of(0..2, 12)).memory_traces().len(),
         2,
         "the second one watched more memory"
     );

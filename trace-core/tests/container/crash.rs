@@ -229,8 +229,8 @@ fn a_writer_killed_at_200_random_moments_loses_nothing_durable() {
                     file.commit()
                 );
                 assert_holds(&r, file.commit());
-                assert_eq!(container::verify(&path).unwrap().problems, []);
-                behind += u64::from(file.bytes_behind() > 0);
+                assert_eq!(container::verify(&path).unwrap().findings, []);
+                behind += u64::from(file.trailing_bytes() > 0);
                 beyond += u64::from(file.commit() > durable);
                 most = most.max(file.commit());
                 total += file.commit() - before;
@@ -364,7 +364,7 @@ fn after_a_power_cut_the_last_durable_commit_opens_intact() {
                 );
                 newer += u64::from(file.commit() > durable);
                 assert_holds(&file.recording().unwrap(), file.commit());
-                assert_eq!(container::verify_bytes(disk).unwrap().problems, []);
+                assert_eq!(container::verify_bytes(disk).unwrap().findings, []);
                 opened[file.commit() as usize] += 1;
             }
             Err(ContainerError::NoCommit { .. } | ContainerError::NotKine { .. }) => assert_eq!(durable, 0),

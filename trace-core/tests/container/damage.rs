@@ -48,7 +48,7 @@ fn first_events(r: &Recording, n: usize) -> trace_core::recording::Events {
             }
             EventKind::DmaMap => b.dma_map(time, e.thread.get(i).unwrap(), e.dma_map(i).unwrap()),
             EventKind::Mark => b.mark(time, e.marks[row].clone()),
-            _ => b.any_call(time, e.thread.get(i).unwrap(), e.call(i).unwrap()),
+            _ => b.push_call(time, e.thread.get(i).unwrap(), e.call(i).unwrap()),
         }
     }
     b.finish()
@@ -133,10 +133,10 @@ fn rubbish_behind_the_last_commit_is_ignored_and_kept_when_appending() {
     std::fs::write(&path, &torn).unwrap();
     let file = KineFile::open(&path).unwrap();
     assert_eq!((file.commit(), file.committed_bytes()), (2, *end));
-    assert_eq!(file.bytes_behind(), 3_000_000);
+    assert_eq!(file.trailing_bytes(), 3_000_000);
     assert_same(expected, &file.recording().unwrap());
     // What is lost is said, and gone once the file is whole again.
-    let findings = || trace_core::check::file(&path, &Progress::new()).unwrap();
+    let findings = || trace_core::check::check_file(&path, &Progress::new()).unwrap();
     let lost =
         |f: &trace_core::check::Finding| f.kind == FindingKind::LostEvents && f.message.contains("3000000 bytes");
     assert!(matches!(&findings()[..], [f] if lost(f)), "{:?}", findings());
@@ -147,7 +147,7 @@ fn rubbish_behind_the_last_commit_is_ignored_and_kept_when_appending() {
         torn,
         "nothing was overwritten"
     );
-    assert_eq!(container::verify(&path).unwrap().problems, []);
+    assert_eq!(container::verify(&path).unwrap().findings, []);
     assert_eq!(findings(), []);
 }
 
@@ -175,9 +175,9 @@ fn flipped_bits_never_panic_and_verify_finds_each() {
             let report = report.unwrap();
             assert!(!report.is_sound(), "a flip at byte {at:#x} is not found");
             assert!(
-                report.problems.iter().any(|p| p.byte <= at && at < p.byte + 0x100000),
+                report.findings.iter().any(|p| p.byte <= at && at < p.byte + 0x100000),
                 "byte {at:#x}: {:?}",
-                report.problems
+                report.findings
             );
             found += 1;
         }
@@ -372,7 +372,7 @@ fn unknown_codecs_are_refused_by_their_number() {
     );
     let report = container::verify_bytes(lying).unwrap();
     assert!(
-        report.problems.iter().any(|p| p.message.contains("codec 3")),
+        report.findings.iter().any(|p| p.message.contains("codec 3")),
         "{report:?}"
     );
 }
@@ -400,9 +400,9 @@ fn links_that_loop_or_lie_end() {
         assert_same(&commits[1].1, &got);
         let report = container::verify_bytes(b).unwrap();
         assert!(
-            report.problems.iter().any(|p| p.byte == record as u64),
+            report.findings.iter().any(|p| p.byte == record as u64),
             "{:?}",
-            report.problems
+            report.findings
         );
     }
     // Thousands of sound records that all name the same long table with a wrong digest.
@@ -430,7 +430,7 @@ fn a_damaged_section_is_told_once() {
     let at = facts.offset;
     bytes[at as usize] ^= 1;
     let report = container::verify_bytes(bytes).unwrap();
-    let told: Vec<_> = report.problems.iter().map(|p| (p.byte, p.message.clone())).collect();
+    let told: Vec<_> = report.findings.iter().map(|p| (p.byte, p.message.clone())).collect();
     assert_eq!(
         told,
         [(at, "section facts, block 0 does not agree with its digest".to_owned())]
@@ -466,14 +466,14 @@ fn verify_names_rows_that_point_astray() {
         (at(SectionKind::Facts), "buffer \"input\" is in address space 4"),
         (at(SectionKind::Facts), "two buffers have the name"),
     ];
-    assert_eq!(report.problems.len(), expected.len(), "{:?}", report.problems);
-    for (problem, (byte, text)) in report.problems.iter().zip(expected) {
+    assert_eq!(report.findings.len(), expected.len(), "{:?}", report.findings);
+    for (problem, (byte, text)) in report.findings.iter().zip(expected) {
         assert!(
             problem.byte == byte && problem.message.starts_with(text),
             "{problem:?}, expected {byte:#x} {text}"
         );
     }
-    assert_eq!(report.problem_count, 6);
+    assert_eq!(report.finding_count, 6);
 }
 
 fn word(b: &[u8], at: usize) -> usize {
@@ -687,7 +687,7 @@ fn every_row_of_a_large_file_may_be_wrong() {
     w.commit().unwrap();
     let report = container::verify_bytes(w.into_sink().bytes).unwrap();
     assert_eq!(
-        (report.problem_count, report.problems.len()),
-        (n * 500, container::MAX_PROBLEMS)
+        (report.finding_count, report.findings.len()),
+        (n * 500, container::MAX_VERIFY_FINDINGS)
     );
 }

@@ -204,7 +204,7 @@ pub fn recording(seed: u64, events: usize) -> Recording {
                 time,
                 77,
                 0,
-                UndecodedRow::of_instruction(n.below(0x4000) as u32, 0xf3_a5f6),
+                UndecodedRow::from_instruction(n.below(0x4000) as u32, 0xf3_a5f6),
             ),
             5 => {
                 let row = DmaMapRow {

@@ -126,11 +126,11 @@ fn golden_file_of_each_version_stays_readable_and_is_made_again_to_the_byte() {
         assert_eq!(file.version(), version);
         let derived = file.derived("summary").unwrap().unwrap();
         assert_eq!(
-            (derived.bytes(), derived.analysis_version, derived.current),
+            (derived.bytes(), derived.analysis_version, derived.is_current),
             (&b"eight events"[..], 1, true)
         );
         let report = container::verify(&path).unwrap();
-        assert_eq!((report.commits, report.problems), (2, vec![]));
+        assert_eq!((report.commits, report.findings), (2, vec![]));
         assert!(
             std::fs::read(&path).unwrap() == tiny(version),
             "today's writer makes other bytes than the frozen file of version {version}"
@@ -150,7 +150,7 @@ fn golden_file_of_version_1_goes_on_in_version_1() {
     container::append(&more, &path, &Progress::new()).unwrap();
     assert_eq!(KineFile::open(&path).unwrap().version(), 1);
     assert_same(&more, &container::open(&path).unwrap());
-    assert_eq!(container::verify(&path).unwrap().problems, vec![]);
+    assert_eq!(container::verify(&path).unwrap().findings, vec![]);
     compare_with_python(&path);
 }
 
@@ -204,7 +204,7 @@ fn golden_file_with_host_writes_stays_readable_and_is_made_again_to_the_byte() {
     let read = container::open(&golden_host_writes()).unwrap();
     assert_same(&changed_recording(), &read);
     assert_eq!(read.events.host_write(1).and_then(|w| w.piece()), Some(8..12));
-    assert_eq!(container::verify(&golden_host_writes()).unwrap().problems, vec![]);
+    assert_eq!(container::verify(&golden_host_writes()).unwrap().findings, vec![]);
     assert!(
         std::fs::read(golden_host_writes()).unwrap() == made,
         "today's writer makes other bytes than the frozen file"
@@ -231,7 +231,7 @@ fn undecoded_recording() -> Recording {
     };
     b.access(100, 1, store);
     for offset in [0x18, 0x20] {
-        b.undecoded(200, 1, 0, UndecodedRow::of_instruction(offset, 0x00f3_48a5));
+        b.undecoded(200, 1, 0, UndecodedRow::from_instruction(offset, 0x00f3_48a5));
     }
     let given = DmaMapRow {
         bus: 0x12_3456_7000,
@@ -240,7 +240,7 @@ fn undecoded_recording() -> Recording {
         reserved: 0,
     };
     b.dma_map(300, 1, given);
-    b.undecoded(400, 1, 1, UndecodedRow::of_access(4, false, 2));
+    b.undecoded(400, 1, 1, UndecodedRow::from_access(4, false, 2));
     let mut facts = facts();
     facts.spaces.push(facts.spaces[0].clone());
     Recording {
@@ -261,7 +261,7 @@ fn golden_file_with_undecoded_accesses_stays_readable_and_is_made_again_to_the_b
     assert_eq!(read.events.undecoded(2).and_then(|u| u.width()), Some(8));
     assert_eq!(read.events.dma_map(3).map(|d| d.bus), Some(0x12_3456_7000));
     assert_eq!((read.events.undecoded(0), read.events.dma_map(4)), (None, None));
-    assert_eq!(container::verify(&golden_undecoded()).unwrap().problems, vec![]);
+    assert_eq!(container::verify(&golden_undecoded()).unwrap().findings, vec![]);
     assert!(
         std::fs::read(golden_undecoded()).unwrap() == made,
         "today's writer makes other bytes than the frozen file"
@@ -383,13 +383,13 @@ fn golden_file_with_calls_stays_readable_and_is_made_again_to_the_byte() {
     let Some(CallEvent::Copy(copy)) = read.events.call(2) else {
         panic!()
     };
-    let copied = read.copied(&copy).unwrap();
+    let copied = read.copy_content(&copy).unwrap();
     assert_eq!(
         (copied[0], copied[PAGE_SIZE - 0x200], copied.len()),
         (5, 3, 2 * PAGE_SIZE - 0x200)
     );
     assert_eq!(read.call_facts().unwrap().version, 13000);
-    assert_eq!(container::verify(&golden_calls()).unwrap().problems, vec![]);
+    assert_eq!(container::verify(&golden_calls()).unwrap().findings, vec![]);
     assert!(
         std::fs::read(golden_calls()).unwrap() == made,
         "today's writer makes other bytes than the frozen file"
@@ -407,7 +407,7 @@ fn calls_that_name_what_is_not_there_are_told() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("wrong.kine");
         container::write(&r, &path, &Progress::new()).unwrap();
-        let problems = container::verify(&path).unwrap().problems;
+        let problems = container::verify(&path).unwrap().findings;
         problems.into_iter().map(|p| p.message).collect::<Vec<_>>()
     };
     assert_eq!(problems(&|_| {}), Vec::<String>::new());
@@ -443,7 +443,7 @@ fn undecoded_accesses_of_no_space_or_no_row_are_problems() {
     let rows: Vec<UndecodedRow> = r.events.undecoded.iter().take(2).collect();
     r.events.undecoded = rows.into();
     let report = container::verify_bytes(container::to_bytes(&r).unwrap()).unwrap();
-    let told: Vec<_> = report.problems.iter().map(|p| p.message.as_str()).collect();
+    let told: Vec<_> = report.findings.iter().map(|p| p.message.as_str()).collect();
     assert_eq!(told.len(), 2, "{told:?}");
     assert!(told.iter().any(|m| m.contains("event 1 goes to space 9")), "{told:?}");
     assert!(
@@ -465,8 +465,8 @@ fn host_writes_over_the_end_of_a_page_or_of_pages_that_are_not_there_are_problem
         rows[1] = HostWriteRow { at, bytes, page };
         r.events.host_writes = rows.into();
         let report = container::verify_bytes(container::to_bytes(&r).unwrap()).unwrap();
-        assert_eq!(report.problems.len(), 1, "{:?}", report.problems);
-        assert!(report.problems[0].message.contains(said), "{:?}", report.problems);
+        assert_eq!(report.findings.len(), 1, "{:?}", report.findings);
+        assert!(report.findings[0].message.contains(said), "{:?}", report.findings);
     }
 }
 
@@ -661,7 +661,7 @@ fn kind_name(kind: EventKind) -> &'static str {
         EventKind::HostWrite => "host-write",
         EventKind::Undecoded => "undecoded",
         EventKind::DmaMap => "dma-map",
-        call => call.call_word().unwrap(),
+        call => call.call_name().unwrap(),
     }
 }
 

@@ -23,7 +23,7 @@ fn a_recording_comes_back_from_memory_and_from_a_file() {
             bytes,
             "what was read writes the same bytes"
         );
-        assert_eq!(container::verify(&path).unwrap().problems, []);
+        assert_eq!(container::verify(&path).unwrap().findings, []);
     }
     assert_eq!(
         std::fs::read_dir(folder.path()).unwrap().count(),
@@ -172,7 +172,7 @@ fn commits_add_up_beyond_the_number_of_tables_that_hang_together() {
     }
     assert_same(&r, &container::open(&path).unwrap());
     let report = container::verify(&path).unwrap();
-    assert_eq!((report.commits, report.problems), (200, vec![]));
+    assert_eq!((report.commits, report.findings), (200, vec![]));
 }
 
 /// As it is between the fork and the exec of a child that another thread of the program starts.
@@ -215,7 +215,7 @@ fn appending_adds_what_a_recording_has_beyond_the_file() {
     let refused = container::append(&short, &path, &Progress::new());
     assert!(matches!(refused, Err(ContainerError::Refused(_))), "{refused:?}");
     assert_same(&long, &container::open(&path).unwrap());
-    assert_eq!(container::verify(&path).unwrap().problems, []);
+    assert_eq!(container::verify(&path).unwrap().findings, []);
 }
 
 #[test]
@@ -230,21 +230,21 @@ fn derived_data_knows_whether_it_is_stale() {
     let read = |name| KineFile::open(&path).unwrap().derived(name).unwrap();
     let d = read("timeline").unwrap();
     assert_eq!(
-        (d.bytes(), d.analysis_version, d.current),
+        (d.bytes(), d.analysis_version, d.is_current),
         (&b"made of ten events"[..], 3, true)
     );
     assert!(read("polls").is_none());
     let mut w = Writer::append(&path).unwrap();
     w.extra("note", b"an extra does not change what was analysed").unwrap();
     w.commit().unwrap();
-    assert!(read("timeline").unwrap().current);
+    assert!(read("timeline").unwrap().is_current);
     push_accesses(&mut w, &r, 0, 5);
     w.commit().unwrap();
-    assert!(!read("timeline").unwrap().current);
+    assert!(!read("timeline").unwrap().is_current);
     w.derived("timeline", 4, b"new").unwrap();
     w.commit().unwrap();
     let d = read("timeline").unwrap();
-    assert_eq!((d.bytes(), d.analysis_version, d.current), (&b"new"[..], 4, true));
+    assert_eq!((d.bytes(), d.analysis_version, d.is_current), (&b"new"[..], 4, true));
 }
 
 #[test]

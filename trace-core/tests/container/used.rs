@@ -133,7 +133,7 @@ fn flip(bytes: &[u8], sound: &Recording, at: usize, bit: u32, section: &SectionI
     let derived = |file: &KineFile| {
         let map = trace_core::registers::RegisterMap::built_in_for(&lent);
         let pyramid = Pyramid::stored(file, &lent, map).unwrap().map(|p| p.to_bytes());
-        (Timeline::stored(file).unwrap().map(|t| t.to_bytes()), pyramid)
+        (Timeline::read_from(file).unwrap().map(|t| t.to_bytes()), pyramid)
     };
     let (timeline, pyramid) = derived(&file);
     let kind = section.kind.unwrap();
@@ -144,7 +144,7 @@ fn flip(bytes: &[u8], sound: &Recording, at: usize, bit: u32, section: &SectionI
         let kept = derived(&KineFile::from_bytes(bytes.to_vec()).unwrap());
         assert!(timeline.is_none() || timeline == kept.0, "{told}");
         assert!(pyramid.is_none() || pyramid == kept.1, "{told}");
-        assert!(whole && !lent.damage.any(), "{told}: {found:?}");
+        assert!(whole && !lent.damage.has_damage(), "{told}: {found:?}");
     } else if whole {
         // Nothing that was changed was used: images have digests of their own.
         assert!(found.is_empty(), "{told}: {found:?}");
@@ -170,7 +170,7 @@ fn flip(bytes: &[u8], sound: &Recording, at: usize, bit: u32, section: &SectionI
     let report = container::verify_bytes(damaged).unwrap();
     assert!(!report.is_sound(), "{told}");
     assert!(
-        report.problems.iter().any(|p| p.message.contains(kind.name())),
+        report.findings.iter().any(|p| p.message.contains(kind.name())),
         "{told}: {report:?}"
     );
 }
@@ -331,7 +331,7 @@ fn a_file_that_changes_while_it_is_open_is_the_old_one_or_damaged() {
     std::os::unix::fs::FileExt::write_all_at(&file, &flipped[4096..], 4096).unwrap();
     assert_eq!(lent.events.time.get(r.events.len() - 1), None);
     assert_eq!(lent.events.kind.get(5), None);
-    assert!(lent.damage.any());
+    assert!(lent.damage.has_damage());
     assert!(lent.memory.pages.page(PageId(1)).is_none());
 }
 

@@ -1,6 +1,6 @@
 //! What changes at each event: registers with the bits that are known of them, jobs, interrupts, memory.
 
-use crate::{Exported, Source, WavesError};
+use crate::{ExportSummary, Source, WavesError};
 use std::collections::HashMap;
 use trace_core::progress::Progress;
 use trace_core::recording::{DmaMapRow, EventKind};
@@ -41,13 +41,13 @@ pub(crate) enum Key {
         space: u8,
         offset: u32,
         known: bool,
-        of: Of,
+        of: RegisterSignal,
     },
 }
 
 /// What of a register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) enum Of {
+pub(crate) enum RegisterSignal {
     /// The value read or written last.
     Value,
     /// Reads so far.
@@ -70,7 +70,7 @@ impl Value {
     }
 
     /// Whether all of its lowest bits are known, 1 to 64 of them.
-    pub fn knows(self, bits: u32) -> bool {
+    pub fn is_known(self, bits: u32) -> bool {
         let mask = lowest(bits);
         self.known & mask == mask
     }
@@ -86,7 +86,7 @@ fn lowest(bits: u32) -> u64 {
 }
 
 /// What takes the changes of a walk.
-pub(crate) trait Take {
+pub(crate) trait ChangeSink {
     /// An event begins; times never fall.
     fn event(&mut self, event: usize, time: u64) -> Result<(), WavesError>;
     /// Whether a signal is wanted of which a state has to be kept: of one that is refused nothing is kept, and what
@@ -105,7 +105,11 @@ enum Derived {
 }
 
 /// Goes through what is wanted in order.
-pub(crate) fn walk(source: &Source<'_>, progress: &Progress, to: &mut dyn Take) -> Result<Exported, WavesError> {
+pub(crate) fn walk(
+    source: &Source<'_>,
+    progress: &Progress,
+    to: &mut dyn ChangeSink,
+) -> Result<ExportSummary, WavesError> {
     let events = &source.recording.events;
     let len = events.len();
     let wanted = |event: u64| source.events.is_none_or(|s| s.contains(event));
@@ -132,7 +136,7 @@ pub(crate) fn walk(source: &Source<'_>, progress: &Progress, to: &mut dyn Take) 
         registers: HashMap::new(),
         running: HashMap::new(),
         latest: 0,
-        done: Exported::default(),
+        done: ExportSummary::default(),
         to,
     };
     let selected: Box<dyn Iterator<Item = usize> + '_> = match source.events {
@@ -176,8 +180,8 @@ struct Walk<'a, 'b> {
     registers: HashMap<Key, Value>,
     running: HashMap<u8, u32>,
     latest: u64,
-    done: Exported,
-    to: &'b mut dyn Take,
+    done: ExportSummary,
+    to: &'b mut dyn ChangeSink,
 }
 
 impl Walk<'_, '_> {
@@ -212,7 +216,7 @@ impl Walk<'_, '_> {
             }
             Some(EventKind::Mark) => self.count(Key::Marks)?,
             Some(EventKind::Submit) => {
-                if let Some(s) = events.submitted(event) {
+                if let Some(s) = events.submit(event) {
                     self.to.change(Key::Head(s.slot), 64, Value::of(s.head_va))?;
                     self.count(Key::Submits(s.slot))?;
                 }
@@ -247,7 +251,7 @@ impl Walk<'_, '_> {
     ) -> Result<(), WavesError> {
         let mut named = false;
         if let Some(d) = self.device.filter(|d| d.space() == space) {
-            for part in d.map().covering(offset, width) {
+            for part in d.map().covered_registers(offset, width) {
                 named = true;
                 let (bits, mask) = (value.map(|v| part.bits(v)), part.mask());
                 let (at, width) = (part.register.offset, part.register.width);
@@ -278,8 +282,8 @@ impl Walk<'_, '_> {
             known,
             of,
         };
-        if self.to.admit(key(Of::Value), width) {
-            let state = self.registers.entry(key(Of::Value)).or_default();
+        if self.to.admit(key(RegisterSignal::Value), width) {
+            let state = self.registers.entry(key(RegisterSignal::Value)).or_default();
             match bits {
                 Some(bits) => {
                     state.bits = state.bits & !mask | bits;
@@ -288,11 +292,11 @@ impl Walk<'_, '_> {
                 None => state.known &= !mask,
             }
             let value = *state;
-            self.to.change(key(Of::Value), width, value)?;
+            self.to.change(key(RegisterSignal::Value), width, value)?;
         }
         match write {
-            Some(true) => self.count(key(Of::Writes)),
-            Some(false) => self.count(key(Of::Reads)),
+            Some(true) => self.count(key(RegisterSignal::Writes)),
+            Some(false) => self.count(key(RegisterSignal::Reads)),
             None => Ok(()),
         }
     }

@@ -1,8 +1,8 @@
 //! Waveforms as FST: packed by blocks, read by GTKWave and Surfer.
 
 use crate::changes::Value;
-use crate::sink::{Body, Declared, declare, find, spell, write};
-use crate::{Exported, Source, WavesError};
+use crate::sink::{Body, DeclarationLine, declare, find, spell, write};
+use crate::{ExportSummary, Source, WavesError};
 use fst_writer::{FstBodyWriter, FstFileType, FstHeaderWriter, FstInfo, FstScopeType, FstSignalId, FstSignalType};
 use fst_writer::{FstVarDirection, FstVarType};
 use std::fs::File;
@@ -20,7 +20,7 @@ const BEGIN: u64 = 9;
 ///
 /// # Errors
 /// When `to` or the temporary file cannot be written, or the work is cancelled.
-pub fn fst(source: &Source<'_>, to: &mut dyn Write, progress: &Progress) -> Result<Exported, WavesError> {
+pub fn fst(source: &Source<'_>, to: &mut dyn Write, progress: &Progress) -> Result<ExportSummary, WavesError> {
     let signals = find(source, progress)?;
     let info = FstInfo {
         start_time: 0,
@@ -33,9 +33,9 @@ pub fn fst(source: &Source<'_>, to: &mut dyn Write, progress: &Progress) -> Resu
     let mut ids = Vec::with_capacity(signals.len());
     declare(&signals, |line| -> Result<(), WavesError> {
         match line {
-            Declared::Scope(name) => head.scope(name, "", FstScopeType::Module)?,
-            Declared::Up => head.up_scope()?,
-            Declared::Signal(s) => {
+            DeclarationLine::Scope(name) => head.scope(name, "", FstScopeType::Module)?,
+            DeclarationLine::Up => head.up_scope()?,
+            DeclarationLine::Signal(s) => {
                 let kind = if s.bits == 1 { FstVarType::Wire } else { FstVarType::Reg };
                 let bits = FstSignalType::bit_vec(s.bits);
                 ids.push(head.var(&s.name, bits, kind, FstVarDirection::Implicit, None)?);
@@ -43,7 +43,7 @@ pub fn fst(source: &Source<'_>, to: &mut dyn Write, progress: &Progress) -> Resu
         }
         Ok(())
     })?;
-    let mut body = Packed {
+    let mut body = FstBody {
         to: head.finish()?,
         pending: vec![None; ids.len()],
         changed: Vec::new(),
@@ -67,7 +67,7 @@ pub fn fst(source: &Source<'_>, to: &mut dyn Write, progress: &Progress) -> Resu
     Ok(done)
 }
 
-struct Packed {
+struct FstBody {
     to: FstBodyWriter<BufWriter<File>>,
     ids: Vec<FstSignalId>,
     /// What each signal has at the time that is being written, where it changed. Of several values at one time the last
@@ -79,7 +79,7 @@ struct Packed {
     latest: u64,
 }
 
-impl Packed {
+impl FstBody {
     /// Writes what changed at the time that is over.
     fn settle(&mut self) -> Result<(), WavesError> {
         for signal in self.changed.drain(..) {
@@ -93,7 +93,7 @@ impl Packed {
     }
 }
 
-impl Body for Packed {
+impl Body for FstBody {
     fn time(&mut self, time: u64) -> Result<(), WavesError> {
         self.settle()?;
         self.latest = time;

@@ -67,29 +67,29 @@ pub enum Clock {
 
 /// What became of an export.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Exported {
+pub struct ExportSummary {
     /// Events that were written.
     pub events: u64,
     /// Signals (waveforms) or tracks (Perfetto) in the file.
     pub signals: u64,
-    /// Events that are not in the file with their values, because the file would have more than [`MOST_SIGNALS`].
+    /// Events that are not in the file with their values, because the file would have more than [`MAX_SIGNALS`].
     pub left_out: u64,
     /// Events of which the time ran backwards, shown at the latest time before.
     pub held_back: u64,
-    /// Jobs that are no slices of Perfetto, because more of their slot than [`MOST_LANES`] lie upon each other.
+    /// Jobs that are no slices of Perfetto, because more of their slot than [`MAX_LANES`] lie upon each other.
     pub jobs_left_out: u64,
-    /// Threads that share a track of Perfetto, because there are more than [`MOST_THREADS`].
+    /// Threads that share a track of Perfetto, because there are more than [`MAX_THREADS`].
     pub threads_joined: u64,
 }
 
-/// Most signals of a file. Viewers list all of them, and each takes memory.
-pub const MOST_SIGNALS: usize = 1 << 16;
+/// Maximum number of signals of a file. Viewers list all of them, and each takes memory.
+pub const MAX_SIGNALS: usize = 1 << 16;
 
-/// Most tracks of Perfetto for the jobs of one slot.
-pub const MOST_LANES: usize = 64;
+/// Maximum number of tracks of Perfetto for the jobs of one slot.
+pub const MAX_LANES: usize = 64;
 
-/// Most tracks of Perfetto for threads; the other threads share one.
-pub const MOST_THREADS: usize = 1 << 12;
+/// Maximum number of tracks of Perfetto for threads; the other threads share one.
+pub const MAX_THREADS: usize = 1 << 12;
 
 /// Why nothing was exported.
 #[derive(Debug, thiserror::Error)]

@@ -1,13 +1,13 @@
 //! What signals are called: names that every reader of waveforms takes.
 
-use crate::changes::{Key, Of};
+use crate::changes::{Key, RegisterSignal};
 use std::collections::{HashMap, HashSet};
 use trace_core::Recording;
 use trace_core::recording::InterruptLine;
 use trace_core::registers::RecordedRegisters;
 
-/// Most characters of a name in a file.
-const MOST_NAME: usize = 200;
+/// Maximum number of characters of a name in a file.
+const MAX_NAME: usize = 200;
 
 /// A signal with the scopes that it is in.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,7 +23,7 @@ pub(crate) struct Signal {
 pub(crate) fn identifier(text: &str) -> String {
     let sound = |c: char| if c.is_ascii_alphanumeric() { c } else { '_' };
     // Readers of FST take names of 512 bytes; a number may follow to tell two apart.
-    let mut name: String = text.chars().map(sound).take(MOST_NAME).collect();
+    let mut name: String = text.chars().map(sound).take(MAX_NAME).collect();
     if name.is_empty() || name.starts_with(|c: char| c.is_ascii_digit()) {
         name.insert(0, '_');
     }
@@ -107,9 +107,9 @@ fn place(recording: &Recording, device: Option<RecordedRegisters>, key: Key) -> 
                 }
             };
             let name = match of {
-                Of::Value => name,
-                Of::Reads => format!("{name}_reads"),
-                Of::Writes => format!("{name}_writes"),
+                RegisterSignal::Value => name,
+                RegisterSignal::Reads => format!("{name}_reads"),
+                RegisterSignal::Writes => format!("{name}_writes"),
             };
             (scopes, name)
         }
@@ -136,7 +136,7 @@ mod tests {
                 space: (n % 200) as u8,
                 offset: n / 200,
                 known: false,
-                of: Of::Value,
+                of: RegisterSignal::Value,
             };
             (key, 32)
         });

@@ -3,10 +3,10 @@
 //! The form is the published one: a message `Trace` of packets (`protos/perfetto/trace/perfetto_trace.proto`), with
 //! tracks that are described before they are used and names that are told once.
 
-use crate::changes::{Key, Of, Take, Value, walk};
+use crate::changes::{ChangeSink, Key, RegisterSignal, Value, walk};
 use crate::names::{Signal, signals};
 use crate::protobuf::Message;
-use crate::{Clock, Exported, MOST_LANES, MOST_SIGNALS, MOST_THREADS, Source, WavesError};
+use crate::{Clock, ExportSummary, MAX_LANES, MAX_SIGNALS, MAX_THREADS, Source, WavesError};
 use std::collections::{HashMap, HashSet};
 use std::io::Write;
 use trace_core::progress::Progress;
@@ -51,9 +51,9 @@ const INSTANT: u64 = 3;
 const COUNTER: u64 = 4;
 
 /// Names that are told once; more than these are spelt where they are used.
-const MOST_NAMES: usize = 1 << 16;
-/// Most bytes of a name that is kept to be told once.
-const MOST_NAME: usize = 256;
+const MAX_NAMES: usize = 1 << 16;
+/// Maximum number of bytes of a name that is kept to be told once.
+const MAX_NAME: usize = 256;
 /// Events, jobs and phases between two looks at whether anybody still wants the result.
 const LOOK: usize = 1 << 14;
 
@@ -61,7 +61,7 @@ const LOOK: usize = 1 << 14;
 ///
 /// # Errors
 /// When `to` cannot be written or the work is cancelled.
-pub fn perfetto(source: &Source<'_>, to: &mut dyn Write, progress: &Progress) -> Result<Exported, WavesError> {
+pub fn perfetto(source: &Source<'_>, to: &mut dyn Write, progress: &Progress) -> Result<ExportSummary, WavesError> {
     let mut packets = Packets {
         to,
         names: HashMap::new(),
@@ -99,7 +99,7 @@ pub fn perfetto(source: &Source<'_>, to: &mut dyn Write, progress: &Progress) ->
         left_out: None,
     };
     let done = walk(source, progress, &mut instants)?;
-    Ok(Exported {
+    Ok(ExportSummary {
         signals: instants.packets.tracks,
         left_out: instants.missed,
         jobs_left_out,
@@ -159,7 +159,7 @@ impl Packets<'_> {
         if !mark.name.is_empty() {
             match self.names.get(mark.name) {
                 Some(id) => event = event.number(field::EVENT_NAME_IID, *id),
-                None if self.names.len() >= MOST_NAMES || mark.name.len() > MOST_NAME => {
+                None if self.names.len() >= MAX_NAMES || mark.name.len() > MAX_NAME => {
                     event = event.text(field::EVENT_NAME, mark.name)
                 }
                 None => {
@@ -313,7 +313,7 @@ fn slices(source: &Source<'_>, packets: &mut Packets<'_>, progress: &Progress) -
         let begin = times.of(job.submit_event);
         let end = times.of(job.done_event.map_or(last, |e| e.min(last))).max(begin);
         let own = lanes.entry(job.slot).or_default();
-        let many = own.len() >= MOST_LANES;
+        let many = own.len() >= MAX_LANES;
         let track = match own.iter_mut().find(|(_, free)| *free <= begin) {
             Some(lane) => {
                 lane.1 = end;
@@ -399,8 +399,8 @@ impl Instants<'_> {
         if let Some(track) = self.threads.get(&thread) {
             return Ok(*track);
         }
-        if self.threads.len() >= MOST_THREADS {
-            if self.others.len() < MOST_THREADS {
+        if self.threads.len() >= MAX_THREADS {
+            if self.others.len() < MAX_THREADS {
                 self.others.insert(thread);
             }
             if let Some(track) = self.joined {
@@ -437,7 +437,7 @@ impl Instants<'_> {
     }
 
     /// An event of the recording, once.
-    fn tell(&mut self) -> Result<(), WavesError> {
+    fn write_event_once(&mut self) -> Result<(), WavesError> {
         let events = &self.source.recording.events;
         let at = self.event;
         let index = ("event", Note::Number(at as u64));
@@ -483,7 +483,7 @@ impl Instants<'_> {
                 }
             }
             Some(EventKind::Submit) => {
-                let Some(s) = events.submitted(at) else { return Ok(()) };
+                let Some(s) = events.submit(at) else { return Ok(()) };
                 let track = self.kind("Submits")?;
                 let notes = [
                     index,
@@ -546,7 +546,7 @@ impl Instants<'_> {
     }
 }
 
-impl Take for Instants<'_> {
+impl ChangeSink for Instants<'_> {
     fn event(&mut self, event: usize, time: u64) -> Result<(), WavesError> {
         (self.event, self.time) = (event, time);
         Ok(())
@@ -554,13 +554,19 @@ impl Take for Instants<'_> {
 
     fn admit(&mut self, key: Key, _: u32) -> bool {
         // Counts are not shown: the instants are.
-        if !matches!(key, Key::Register { of: Of::Value, .. }) {
+        if !matches!(
+            key,
+            Key::Register {
+                of: RegisterSignal::Value,
+                ..
+            }
+        ) {
             return false;
         }
         if self.counters.contains_key(&key) {
             return true;
         }
-        if self.counters.len() < MOST_SIGNALS {
+        if self.counters.len() < MAX_SIGNALS {
             self.counters.insert(key, None);
             return true;
         }
@@ -575,7 +581,7 @@ impl Take for Instants<'_> {
         match key {
             Key::Event if self.told != Some(self.event) => {
                 self.told = Some(self.event);
-                self.tell()
+                self.write_event_once()
             }
             Key::Status(line) => {
                 let track = self.kind("Interrupts")?;
@@ -588,7 +594,10 @@ impl Take for Instants<'_> {
                 self.instant(track, &name, &notes)
             }
             // A counter has no value that is not known.
-            Key::Register { of: Of::Value, .. } if value.knows(bits) => {
+            Key::Register {
+                of: RegisterSignal::Value,
+                ..
+            } if value.is_known(bits) => {
                 let value = value.low(bits);
                 let Some(track) = self.counter(key, bits)? else {
                     return Ok(());

@@ -1,8 +1,8 @@
 //! Waveforms in two walks: the first finds which signals there are, the second writes what they do.
 
-use crate::changes::{Key, Take, Value, walk};
+use crate::changes::{ChangeSink, Key, Value, walk};
 use crate::names::{Signal, signals};
-use crate::{Exported, MOST_SIGNALS, Source, WavesError};
+use crate::{ExportSummary, MAX_SIGNALS, Source, WavesError};
 use std::collections::{BTreeMap, HashMap};
 use trace_core::progress::Progress;
 
@@ -32,12 +32,12 @@ pub(crate) fn spell(bits: u32, value: Value, out: &mut Vec<u8>) {
 }
 
 #[derive(Default)]
-struct Find {
+struct SignalFinder {
     /// Most bits of each.
     found: BTreeMap<Key, u32>,
 }
 
-impl Take for Find {
+impl ChangeSink for SignalFinder {
     fn event(&mut self, _: usize, _: u64) -> Result<(), WavesError> {
         Ok(())
     }
@@ -45,7 +45,7 @@ impl Take for Find {
     fn admit(&mut self, key: Key, bits: u32) -> bool {
         if let Some(most) = self.found.get_mut(&key) {
             *most = bits.max(*most);
-        } else if self.found.len() < MOST_SIGNALS {
+        } else if self.found.len() < MAX_SIGNALS {
             self.found.insert(key, bits);
         } else {
             return false;
@@ -61,14 +61,14 @@ impl Take for Find {
 
 /// The signals of what is wanted, by scope.
 pub(crate) fn find(source: &Source<'_>, progress: &Progress) -> Result<Vec<Signal>, WavesError> {
-    let mut find = Find::default();
+    let mut find = SignalFinder::default();
     // Readers want a signal in every file, one of nothing too.
     find.found.insert(Key::Event, 64);
     walk(source, progress, &mut find)?;
     Ok(signals(source.recording, find.found.into_iter()))
 }
 
-struct Write<'a> {
+struct WaveformWriter<'a> {
     source: &'a Source<'a>,
     places: HashMap<Key, (usize, u32)>,
     time: Option<u64>,
@@ -78,7 +78,7 @@ struct Write<'a> {
     body: &'a mut dyn Body,
 }
 
-impl Take for Write<'_> {
+impl ChangeSink for WaveformWriter<'_> {
     fn event(&mut self, event: usize, time: u64) -> Result<(), WavesError> {
         self.event = event;
         if self.time != Some(time) {
@@ -121,9 +121,9 @@ pub(crate) fn write(
     signals: &[Signal],
     progress: &Progress,
     body: &mut dyn Body,
-) -> Result<Exported, WavesError> {
+) -> Result<ExportSummary, WavesError> {
     let place = |(n, s): (usize, &Signal)| (s.key, (n, s.bits));
-    let mut write = Write {
+    let mut write = WaveformWriter {
         source,
         places: signals.iter().enumerate().map(place).collect(),
         time: None,
@@ -133,7 +133,7 @@ pub(crate) fn write(
         body,
     };
     let done = walk(source, progress, &mut write)?;
-    Ok(Exported {
+    Ok(ExportSummary {
         signals: signals.len() as u64,
         left_out: write.missed,
         ..done
@@ -141,25 +141,28 @@ pub(crate) fn write(
 }
 
 /// Calls `scope` and `up` where scopes begin and end between one signal and the next, and `signal` with each.
-pub(crate) fn declare<E>(signals: &[Signal], mut to: impl FnMut(Declared<'_>) -> Result<(), E>) -> Result<(), E> {
+pub(crate) fn declare<E>(
+    signals: &[Signal],
+    mut to: impl FnMut(DeclarationLine<'_>) -> Result<(), E>,
+) -> Result<(), E> {
     let mut open: Vec<&str> = Vec::new();
     for signal in signals {
         let same = open.iter().zip(&signal.scopes).take_while(|(a, b)| *a == b).count();
         for _ in same..open.len() {
-            to(Declared::Up)?;
+            to(DeclarationLine::Up)?;
         }
         open.truncate(same);
         for scope in signal.scopes.iter().skip(same) {
-            to(Declared::Scope(scope))?;
+            to(DeclarationLine::Scope(scope))?;
             open.push(scope);
         }
-        to(Declared::Signal(signal))?;
+        to(DeclarationLine::Signal(signal))?;
     }
-    open.iter().try_for_each(|_| to(Declared::Up))
+    open.iter().try_for_each(|_| to(DeclarationLine::Up))
 }
 
 /// A line of a waveform's list of signals.
-pub(crate) enum Declared<'a> {
+pub(crate) enum DeclarationLine<'a> {
     Scope(&'a str),
     Up,
     Signal(&'a Signal),

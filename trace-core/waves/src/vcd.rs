@@ -1,8 +1,8 @@
 //! Waveforms as VCD (IEEE 1364, clause 18): text, read by every viewer.
 
 use crate::changes::Value;
-use crate::sink::{Body, Declared, declare, find, spell, write};
-use crate::{Exported, Source, WavesError};
+use crate::sink::{Body, DeclarationLine, declare, find, spell, write};
+use crate::{ExportSummary, Source, WavesError};
 use std::io::Write;
 use trace_core::progress::Progress;
 
@@ -10,15 +10,15 @@ use trace_core::progress::Progress;
 ///
 /// # Errors
 /// When `to` cannot be written or the work is cancelled.
-pub fn vcd(source: &Source<'_>, to: &mut dyn Write, progress: &Progress) -> Result<Exported, WavesError> {
+pub fn vcd(source: &Source<'_>, to: &mut dyn Write, progress: &Progress) -> Result<ExportSummary, WavesError> {
     let signals = find(source, progress)?;
     writeln!(to, "$version Kinescope {} $end", env!("CARGO_PKG_VERSION"))?;
     writeln!(to, "$timescale 1 ns $end")?;
     let mut place = 0;
     declare(&signals, |line| match line {
-        Declared::Scope(name) => writeln!(to, "$scope module {name} $end"),
-        Declared::Up => writeln!(to, "$upscope $end"),
-        Declared::Signal(s) => {
+        DeclarationLine::Scope(name) => writeln!(to, "$scope module {name} $end"),
+        DeclarationLine::Up => writeln!(to, "$upscope $end"),
+        DeclarationLine::Signal(s) => {
             let kind = if s.bits == 1 { "wire" } else { "reg" };
             let done = writeln!(to, "$var {kind} {} {} {} $end", s.bits, code(place), s.name);
             place += 1;

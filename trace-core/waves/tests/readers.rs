@@ -16,7 +16,7 @@ use trace_core::recording::{
 };
 use trace_core::registers::RegisterMap;
 use trace_core::timeline::{self, JobSpan, Timeline};
-use trace_waves::{Clock, Exported, MOST_LANES, MOST_SIGNALS, MOST_THREADS, Source, WavesError};
+use trace_waves::{Clock, ExportSummary, MAX_LANES, MAX_SIGNALS, MAX_THREADS, Source, WavesError};
 use wellen::simple::Waveform;
 
 /// Every kind of event; several at one time, a clock that runs backwards, names with odd characters, 64-bit accesses,
@@ -61,7 +61,7 @@ fn mixed() -> Recording {
             page: 0,
         },
     );
-    b.undecoded(170, 7, 0, UndecodedRow::of_access(0x3ff0, true, 4));
+    b.undecoded(170, 7, 0, UndecodedRow::from_access(0x3ff0, true, 4));
     let given = DmaMapRow {
         bus: 0x1000,
         bytes: 64,
@@ -105,9 +105,9 @@ fn derived(r: &Recording) -> Timeline {
     })
 }
 
-type Write = fn(&Source<'_>, &mut dyn std::io::Write, &Progress) -> Result<Exported, WavesError>;
+type Write = fn(&Source<'_>, &mut dyn std::io::Write, &Progress) -> Result<ExportSummary, WavesError>;
 
-fn written(write: Write, r: &Recording, events: Option<&Selection>, clock: Clock) -> (Vec<u8>, Exported) {
+fn written(write: Write, r: &Recording, events: Option<&Selection>, clock: Clock) -> (Vec<u8>, ExportSummary) {
     let source = Source {
         recording: r,
         timeline: &derived(r),
@@ -310,7 +310,7 @@ fn what_is_chosen_is_all_that_is_there() {
 #[test]
 fn more_places_than_a_file_lists_are_told() {
     let mut b = EventsBuilder::new();
-    for i in 0..MOST_SIGNALS as u32 {
+    for i in 0..MAX_SIGNALS as u32 {
         b.access(
             u64::from(i),
             1,
@@ -328,7 +328,7 @@ fn more_places_than_a_file_lists_are_told() {
         ..Recording::default()
     };
     let (_, done) = written(trace_waves::vcd, &r, None, Clock::Time);
-    assert_eq!(done.signals, MOST_SIGNALS as u64);
+    assert_eq!(done.signals, MAX_SIGNALS as u64);
     assert!(done.left_out > 30_000, "{}", done.left_out);
 }
 
@@ -500,7 +500,7 @@ fn of_events(b: EventsBuilder) -> Recording {
     }
 }
 
-fn with(write: Write, r: &Recording, timeline: &Timeline) -> (Vec<u8>, Exported) {
+fn with(write: Write, r: &Recording, timeline: &Timeline) -> (Vec<u8>, ExportSummary) {
     let source = Source {
         recording: r,
         timeline,
@@ -564,14 +564,14 @@ fn an_fst_file_begins_at_its_first_event() {
 
 #[test]
 fn what_has_no_signal_has_no_state_and_is_told() {
-    let most = MOST_SIGNALS as u32;
+    let most = MAX_SIGNALS as u32;
     let mut b = EventsBuilder::new();
     for i in 0..2 * most {
         b.access(u64::from(i), 1, write(i * 4, 1));
     }
     let r = of_events(b);
     let (bytes, done) = written(trace_waves::perfetto, &r, None, Clock::Time);
-    assert_eq!(perfetto(&bytes).counters.len(), MOST_SIGNALS);
+    assert_eq!(perfetto(&bytes).counters.len(), MAX_SIGNALS);
     assert_eq!(done.left_out, u64::from(most));
     // A register that is shown is shown to the end.
     let mut b = EventsBuilder::new();
@@ -589,7 +589,7 @@ fn what_has_no_signal_has_no_state_and_is_told() {
 
 #[test]
 fn threads_and_jobs_without_a_track_of_their_own_are_told() {
-    let most = MOST_THREADS as u32;
+    let most = MAX_THREADS as u32;
     let mut b = EventsBuilder::new();
     for i in 0..most + 10 {
         b.access(u64::from(i), i + 1, write(0, 1));
@@ -601,12 +601,9 @@ fn threads_and_jobs_without_a_track_of_their_own_are_told() {
         ..Timeline::default()
     };
     let (bytes, done) = with(trace_waves::perfetto, &r, &timeline);
-    assert_eq!(
-        (done.jobs_left_out, done.threads_joined),
-        (4000 - MOST_LANES as u64, 10)
-    );
+    assert_eq!((done.jobs_left_out, done.threads_joined), (4000 - MAX_LANES as u64, 10));
     let t = perfetto(&bytes);
-    assert_eq!((t.threads.len(), t.slices.len()), (MOST_THREADS, MOST_LANES));
+    assert_eq!((t.threads.len(), t.slices.len()), (MAX_THREADS, MAX_LANES));
     let others: Vec<_> = t.instants.iter().filter(|i| i.0 == "Other threads").collect();
     assert_eq!(others.len(), 10);
     assert_eq!(others[0].3["thread"], (most + 1).to_string());

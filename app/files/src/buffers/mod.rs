@@ -88,7 +88,7 @@ const OTHER_FORMATS: [&str; 20] = [
 ///
 /// # Errors
 /// [`BufferFileError::Name`] when it promises another format.
-pub fn names_a_form(path: &Path) -> Result<(), BufferFileError> {
+pub fn check_file_name(path: &Path) -> Result<(), BufferFileError> {
     let says = |e: &std::ffi::OsStr| OTHER_FORMATS.iter().any(|f| e.eq_ignore_ascii_case(f));
     match path.extension().filter(|e| says(e)) {
         Some(_) => Err(BufferFileError::Name { path: path.to_owned() }),
@@ -104,7 +104,7 @@ pub fn is_npy(path: &Path) -> bool {
 
 /// New contents of a buffer, and the shape that their file gives them.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Contents {
+pub struct FileContents {
     /// The bytes, as many as the buffer has.
     pub bytes: Vec<u8>,
     /// Length of each dimension, the slowest first, where the file holds an array of the buffer's type.
@@ -124,7 +124,7 @@ pub fn read_file(path: &Path, buffer: &Buffer) -> Result<Vec<u8>, BufferFileErro
 ///
 /// # Errors
 /// As [`read_file`].
-pub fn read_contents(path: &Path, buffer: &Buffer) -> Result<Contents, BufferFileError> {
+pub fn read_contents(path: &Path, buffer: &Buffer) -> Result<FileContents, BufferFileError> {
     let file = |source| BufferFileError::File {
         path: path.to_owned(),
         source,
@@ -179,7 +179,7 @@ pub fn read_contents(path: &Path, buffer: &Buffer) -> Result<Contents, BufferFil
     if data.len() as u64 != buffer.bytes {
         return Err(length(data.len() as u64, held));
     }
-    Ok(Contents { bytes: data, shape })
+    Ok(FileContents { bytes: data, shape })
 }
 
 /// Writes a buffer's contents to a file. NPY gets the shape, the length of each dimension with the slowest first, where
@@ -188,7 +188,7 @@ pub fn read_contents(path: &Path, buffer: &Buffer) -> Result<Contents, BufferFil
 /// # Errors
 /// When the file cannot be written, or its name promises another format.
 pub fn write_file(path: &Path, element: ElementType, shape: &[u64], data: &[u8]) -> Result<(), BufferFileError> {
-    names_a_form(path)?;
+    check_file_name(path)?;
     let bytes = if is_npy(path) {
         npy::write(element, shape, data)
     } else {

@@ -112,8 +112,8 @@ impl<'a> Npy<'a> {
     }
 }
 
-/// Most dimensions that an array has in NumPy.
-const MOST_DIMENSIONS: usize = 32;
+/// Maximum number of dimensions that an array has in NumPy.
+const MAX_DIMENSIONS: usize = 32;
 
 /// An NPY file, version 1.0, of this shape, where it is of as many elements as the data; otherwise of one dimension.
 /// Bytes after the last whole element are left out.
@@ -121,7 +121,7 @@ const MOST_DIMENSIONS: usize = 32;
 pub fn write(element: ElementType, shape: &[u64], data: &[u8]) -> Vec<u8> {
     let count = data.len() / element.bytes();
     let elements = shape.iter().try_fold(1u64, |all, n| all.checked_mul(*n));
-    let fits = elements == Some(count as u64) && (1..=MOST_DIMENSIONS).contains(&shape.len());
+    let fits = elements == Some(count as u64) && (1..=MAX_DIMENSIONS).contains(&shape.len());
     let sides = match shape {
         [] | [_] => format!("{count},"),
         _ if !fits => format!("{count},"),

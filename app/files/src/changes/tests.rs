@@ -5,7 +5,7 @@ use super::*;
 /// A recording with one buffer `in`, at an address that is not the begin of a page.
 pub struct Base(pub Vec<u8>);
 
-impl Recorded for Base {
+impl RecordedContents for Base {
     fn extent(&self, buffer: &str) -> Option<(u64, u64)> {
         (buffer == "in").then_some((0x1ffe, self.0.len() as u64))
     }
@@ -222,11 +222,11 @@ fn an_edit_is_left_out_and_taken_in_while_those_after_it_stay() {
 fn what_is_plotted_keeps_its_colour_and_comes_back_with_it() {
     let base = Base(Vec::new());
     let mut c = Changes::default();
-    let line = |register, field: Option<&str>| Plotted {
+    let line = |register, field: Option<&str>| PlotLine {
         register,
         field: field.map(str::to_owned),
     };
-    let plot = |line: &Plotted, slot, on| Change::Plot {
+    let plot = |line: &PlotLine, slot, on| Change::Plot {
         line: line.clone(),
         slot,
         on,

@@ -2,7 +2,7 @@
 //! recording, or else in the person's settings. What cannot be written is tried again with the next change and now and
 //! then.
 
-use super::{Held, Line, Of, belongs, header, hold, open, put_aside};
+use super::{JournalKey, Line, LockedFile, belongs, header, hold, move_to_backup, open};
 use crate::changes::Change;
 use std::collections::VecDeque;
 use std::fs::{File, OpenOptions};
@@ -20,26 +20,26 @@ const LATER: Duration = Duration::from_secs(20);
 
 /// Where the changes are kept.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Keeping {
+pub enum SaveState {
     /// In the journal beside the recording, all of them; or there are none.
     #[default]
-    Beside,
+    NextToRecording,
     /// In a journal elsewhere.
-    Elsewhere {
+    InFallback {
         /// That journal.
         path: PathBuf,
         /// Why not beside the recording.
         why: String,
     },
     /// Some are in memory only.
-    Nowhere(Arc<Unkept>),
+    InMemory(Arc<UnsavedChanges>),
 }
 
 /// Changes that would be lost if the program ended now.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Unkept {
+pub struct UnsavedChanges {
     /// Why they could not be written.
-    pub why: String,
+    pub error: String,
     /// Each of them in words, oldest first.
     pub changes: Vec<String>,
 }
@@ -59,20 +59,20 @@ pub struct Journal {
     path: PathBuf,
     /// Where it goes when it cannot be written beside the recording.
     fallback: Option<PathBuf>,
-    of: Of,
+    of: JournalKey,
     /// The file that was there when the recording was opened, taken for this window.
-    held: Option<Arc<Held>>,
+    held: Option<Arc<LockedFile>>,
     /// Whether another window had it: then this one writes beside it.
     elsewhere: bool,
     /// Lines that a former run could write in the fallback alone.
     resumed: Vec<String>,
-    keeping: Arc<Mutex<Keeping>>,
+    keeping: Arc<Mutex<SaveState>>,
 }
 
 impl Journal {
     /// A journal at `path`; the file is made with the first change.
     #[must_use]
-    pub fn new(path: PathBuf, of: Of) -> Self {
+    pub fn new(path: PathBuf, of: JournalKey) -> Self {
         Self {
             to: None,
             thread: None,
@@ -88,7 +88,7 @@ impl Journal {
 
     /// The same, with a file elsewhere that takes the lines that cannot be written at `path`.
     #[must_use]
-    pub fn or_in(mut self, fallback: Option<PathBuf>) -> Self {
+    pub fn with_fallback(mut self, fallback: Option<PathBuf>) -> Self {
         self.fallback = fallback;
         self
     }
@@ -134,7 +134,7 @@ impl Journal {
     }
 
     /// Leaves what a former run kept in the fallback alone.
-    pub fn forget_resumed(&mut self) {
+    pub fn discard_resumed(&mut self) {
         self.resumed.clear();
     }
 
@@ -146,32 +146,32 @@ impl Journal {
 
     /// Whether something was written since the program started.
     #[must_use]
-    pub fn started(&self) -> bool {
+    pub fn has_started(&self) -> bool {
         self.to.is_some()
     }
 
     /// Where the changes are kept, as far as is known now.
     #[must_use]
-    pub fn keeping(&self) -> Keeping {
+    pub fn save_state(&self) -> SaveState {
         self.keeping.lock().map(|k| k.clone()).unwrap_or_default()
     }
 
     /// Tries to write everything, waits until that was done, and tells where the changes are kept then.
     #[must_use]
-    pub fn settle(&self) -> Keeping {
+    pub fn flush(&self) -> SaveState {
         let (to, done) = channel();
         if self.to.as_ref().is_some_and(|t| t.send(Message::Try(to)).is_ok()) {
             // An error means that the thread is gone; it has told why.
             let _ = done.recv();
         }
-        self.keeping()
+        self.save_state()
     }
 
     /// The whole journal, with the lines that could not be written.
     ///
     /// # Errors
     /// When what stands in the file already cannot be read.
-    pub fn whole(&self) -> io::Result<Vec<u8>> {
+    pub fn read_all(&self) -> io::Result<Vec<u8>> {
         let (to, done) = channel();
         let gone = || io::Error::other("the journal was closed");
         self.to
@@ -199,7 +199,10 @@ impl Journal {
             fallen: resumed.len(),
             left: !resumed.is_empty(),
             other: None,
-            waiting: resumed.into_iter().map(|text| Waiting { text, what: None }).collect(),
+            waiting: resumed
+                .into_iter()
+                .map(|text| PendingLine { text, what: None })
+                .collect(),
             at: 0,
             keeping: Arc::clone(&self.keeping),
         };
@@ -210,7 +213,7 @@ impl Journal {
                 if let Ok(mut k) = self.keeping.lock() {
                     let changes = vec!["every change made since it was opened".to_owned()];
                     let why = format!("no thread could be started: {e}");
-                    *k = Keeping::Nowhere(Arc::new(Unkept { why, changes }));
+                    *k = SaveState::InMemory(Arc::new(UnsavedChanges { error: why, changes }));
                 }
             }
         }
@@ -226,22 +229,22 @@ impl Journal {
     }
 
     /// Notes a change.
-    pub fn done(&mut self, change: &Change) {
+    pub fn log_change(&mut self, change: &Change) {
         self.send(Line::Do(change.clone()));
     }
 
     /// Notes that the last change was taken back.
-    pub fn undone(&mut self) {
+    pub fn log_undo(&mut self) {
         self.send(Line::Undo);
     }
 
     /// Notes that it was made again.
-    pub fn redone(&mut self) {
+    pub fn log_redo(&mut self) {
         self.send(Line::Redo);
     }
 
     /// Waits until everything is written, or was tried once more.
-    pub fn finish(&mut self) {
+    pub fn wait_written(&mut self) {
         self.to = None;
         if let Some(t) = self.thread.take() {
             let _ = t.join();
@@ -253,7 +256,7 @@ impl Journal {
         if self.to.is_some() {
             self.send(Line::Closed);
         }
-        self.finish();
+        self.wait_written();
         self.held = None;
     }
 }
@@ -262,20 +265,20 @@ impl Journal {
 fn whole_lines(file: &mut File) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     file.seek(SeekFrom::Start(0))?;
-    file.take(super::MOST_BYTES).read_to_end(&mut bytes)?;
+    file.take(super::MAX_BYTES).read_to_end(&mut bytes)?;
     bytes.truncate(bytes.iter().rposition(|b| *b == b'\n').map_or(0, |i| i + 1));
     Ok(bytes)
 }
 
 /// A file that grows by whole lines.
-struct Grown {
-    file: Held,
+struct AppendFile {
+    file: LockedFile,
     /// Bytes of the lines that stand in it for sure.
     sound: u64,
 }
 
-impl Grown {
-    fn new(file: Held) -> io::Result<Self> {
+impl AppendFile {
+    fn new(file: LockedFile) -> io::Result<Self> {
         let sound = file.0.metadata()?.len();
         Ok(Self { file, sound })
     }
@@ -299,7 +302,7 @@ impl Grown {
 }
 
 /// A line that does not stand beside the recording.
-struct Waiting {
+struct PendingLine {
     text: String,
     /// The change that it is, in words; `None`: nothing is lost with it.
     what: Option<String>,
@@ -308,21 +311,21 @@ struct Waiting {
 struct Worker {
     path: PathBuf,
     fallback: Option<PathBuf>,
-    of: Of,
-    held: Option<Arc<Held>>,
+    of: JournalKey,
+    held: Option<Arc<LockedFile>>,
     elsewhere: bool,
-    beside: Option<Grown>,
+    beside: Option<AppendFile>,
     /// Every line that is not beside the recording, oldest first.
-    waiting: VecDeque<Waiting>,
+    waiting: VecDeque<PendingLine>,
     /// How many of them stand in the fallback.
     fallen: usize,
     /// Whether a former run left a fallback that this one goes on with.
     left: bool,
     /// The fallback, once this run has it.
-    other: Option<(Grown, PathBuf)>,
+    other: Option<(AppendFile, PathBuf)>,
     /// The last time that was written, seconds since 1970.
     at: u64,
-    keeping: Arc<Mutex<Keeping>>,
+    keeping: Arc<Mutex<SaveState>>,
 }
 
 impl Worker {
@@ -358,7 +361,7 @@ impl Worker {
 
     fn take(&mut self, line: Line) {
         let what = match &line {
-            Line::Do(c) => Some(c.told()),
+            Line::Do(c) => Some(c.describe()),
             Line::Undo => Some("a change taken back".to_owned()),
             Line::Redo => Some("a change made again".to_owned()),
             Line::Of { .. } | Line::At(_) | Line::Closed => None,
@@ -373,12 +376,12 @@ impl Worker {
             }
         }
         self.at = now;
-        self.waiting.push_back(Waiting { text, what });
+        self.waiting.push_back(PendingLine { text, what });
     }
 
     /// Writes what waits, and tells when to try again.
     fn write(&mut self) -> Option<Duration> {
-        let now = match self.beside() {
+        let now = match self.write_to_journal() {
             Ok(()) => {
                 // All of it stands beside the recording now.
                 let mine = self.other.take().map(|(_, path)| path);
@@ -387,16 +390,16 @@ impl Worker {
                     let _ = std::fs::remove_file(path);
                 }
                 self.fallen = 0;
-                Keeping::Beside
+                SaveState::NextToRecording
             }
             Err(e) => {
                 let why = format!("{}: {e}", self.path.display());
                 match self.fall_back() {
-                    Ok(path) => Keeping::Elsewhere { path, why },
+                    Ok(path) => SaveState::InFallback { path, why },
                     Err(also) => {
                         let lost = self.waiting.iter().skip(self.fallen);
-                        Keeping::Nowhere(Arc::new(Unkept {
-                            why: also.map_or_else(|| why.clone(), |a| format!("{why}; {a}")),
+                        SaveState::InMemory(Arc::new(UnsavedChanges {
+                            error: also.map_or_else(|| why.clone(), |a| format!("{why}; {a}")),
                             changes: lost.filter_map(|w| w.what.clone()).collect(),
                         }))
                     }
@@ -404,16 +407,18 @@ impl Worker {
             }
         };
         let again = match &now {
-            Keeping::Beside => None,
-            Keeping::Elsewhere { .. } => Some(LATER),
-            Keeping::Nowhere(_) => Some(SOON),
+            SaveState::NextToRecording => None,
+            SaveState::InFallback { .. } => Some(LATER),
+            SaveState::InMemory(_) => Some(SOON),
         };
         if let Ok(mut k) = self.keeping.lock() {
             if std::mem::discriminant(&*k) != std::mem::discriminant(&now) {
                 match &now {
-                    Keeping::Beside => tracing::info!("changes are kept beside the recording"),
-                    Keeping::Elsewhere { path, why } => tracing::warn!("changes are kept in {}: {why}", path.display()),
-                    Keeping::Nowhere(u) => tracing::error!("changes are not kept: {}", u.why),
+                    SaveState::NextToRecording => tracing::info!("changes are kept beside the recording"),
+                    SaveState::InFallback { path, why } => {
+                        tracing::warn!("changes are kept in {}: {why}", path.display())
+                    }
+                    SaveState::InMemory(u) => tracing::error!("changes are not kept: {}", u.error),
                 }
             }
             *k = now;
@@ -422,10 +427,10 @@ impl Worker {
     }
 
     /// Writes what waits beside the recording.
-    fn beside(&mut self) -> io::Result<()> {
+    fn write_to_journal(&mut self) -> io::Result<()> {
         if self.beside.is_none() {
             let file = open(&self.path, &self.of, self.held.as_deref(), self.elsewhere)?;
-            self.beside = Some(Grown::new(file)?);
+            self.beside = Some(AppendFile::new(file)?);
         }
         let Some(file) = &mut self.beside else { return Ok(()) };
         while let Some(w) = self.waiting.front() {
@@ -463,7 +468,7 @@ impl Worker {
     }
 
     /// The fallback, with everything that stands beside the recording.
-    fn fallback_file(&mut self, path: &Path) -> io::Result<(Grown, PathBuf)> {
+    fn fallback_file(&mut self, path: &Path) -> io::Result<(AppendFile, PathBuf)> {
         if let Some(folder) = path.parent() {
             std::fs::create_dir_all(folder)?;
         }
@@ -472,14 +477,14 @@ impl Worker {
             && there.len() > 0
         {
             // Something else is in its place: another window's, or of a file that had this name before.
-            put_aside(path)?;
+            move_to_backup(path)?;
         }
         let mut open = OpenOptions::new();
         let file = open.read(true).append(true).create(true).open(path)?;
         let Some(file) = hold(file)? else {
             return Err(io::Error::other("another window has it"));
         };
-        let mut file = Grown::new(file)?;
+        let mut file = AppendFile::new(file)?;
         if !self.left {
             let before = self.before()?;
             if let Err(e) = file.add(&before) {

@@ -1,7 +1,7 @@
 //! Calls of a driver in a comparison: what `diff --json` says of them, and a line for each.
 
-use crate::cli::hex;
-use crate::cli::out::counted;
+use crate::cli::format_hex;
+use crate::cli::out::format_count;
 use serde::Serialize;
 use trace_core::diff::{CallDiff, CallDifference, CallPart, CodeDifference, ContentDiff, Errors, Tolerance, TypeFrom};
 use trace_core::memory::element_text;
@@ -118,7 +118,7 @@ fn code(c: &CodeDifference) -> Code<'_> {
 
 /// Two calls that differ.
 pub fn call(d: &CallDifference) -> Call<'_> {
-    let at = |at: u64| (d.part != CallPart::Launch).then(|| hex(at));
+    let at = |at: u64| (d.part != CallPart::Launch).then(|| format_hex(at));
     Call {
         kind: d.part,
         differs: d.differs,
@@ -161,7 +161,7 @@ fn content(c: &ContentDiff) -> Content<'_> {
 }
 
 /// What became of a call, in words: what it is, then what differs.
-pub fn call_told(d: &Call<'_>) -> String {
+pub fn describe_call(d: &Call<'_>) -> String {
     let what = match d.kind {
         CallPart::Copy => format!("copy of {} ({})", d.a_name, d.way.unwrap_or("copy")),
         CallPart::Snapshot => format!("memory of {} in a snapshot", d.a_name),
@@ -173,12 +173,12 @@ pub fn call_told(d: &Call<'_>) -> String {
         .iter()
         .map(|f| format!("{} {} becomes {}", f.field, f.a, f.b))
         .collect();
-    parts.extend(d.content.as_ref().map(carried));
+    parts.extend(d.content.as_ref().map(describe_content));
     format!("{what}: {}", parts.join("; "))
 }
 
 /// How what two copies carried differs, in words.
-fn carried(c: &Content<'_>) -> String {
+fn describe_content(c: &Content<'_>) -> String {
     let mut text = match c.element {
         "u8" => format!("{} of {} bytes differ", c.bytes_differ, c.bytes),
         element => format!("{} of {} {element} differ", c.differ, c.compared),
@@ -186,7 +186,7 @@ fn carried(c: &Content<'_>) -> String {
     if c.within > 0 {
         text += &format!(", {} more within the tolerance", c.within);
     }
-    text += &format!(", from byte {} on", hex(c.first_byte));
+    text += &format!(", from byte {} on", format_hex(c.first_byte));
     if let Some(f) = &c.first {
         text += &format!("; first [{}]: {} becomes {}", f.index, f.a, f.b);
     }
@@ -197,13 +197,13 @@ fn carried(c: &Content<'_>) -> String {
         );
     }
     if let Some(e) = c.errors.filter(|e| e.not_finite > 0) {
-        text += &format!("; {} with an infinity or no number", counted(e.not_finite, "pair"));
+        text += &format!("; {} with an infinity or no number", format_count(e.not_finite, "pair"));
     }
     text
 }
 
 /// A function whose module differs, in words.
-pub fn code_told(c: &Code<'_>) -> String {
+pub fn describe_code(c: &Code<'_>) -> String {
     let own = match c.own_differs {
         Some(true) => "its own code differs",
         Some(false) => "its own code is the same, another part of the module differs",
@@ -214,9 +214,9 @@ pub fn code_told(c: &Code<'_>) -> String {
         "{}: {own} ({}, {} in the first; {}, {} in the second), {}",
         c.function,
         digest(c.a_digest),
-        counted(c.a_bytes, "byte"),
+        format_count(c.a_bytes, "byte"),
         digest(c.b_digest),
-        counted(c.b_bytes, "byte"),
+        format_count(c.b_bytes, "byte"),
         match c.launches {
             1 => "1 launch".to_owned(),
             n => format!("{n} launches"),

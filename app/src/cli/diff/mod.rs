@@ -1,15 +1,15 @@
 //! `diff`: where two recordings differ.
 
 mod calls;
+mod describe;
 mod page;
 mod raw;
 mod report;
 mod text;
-mod words;
 
-use super::outputs::Files;
+use super::outputs::CommandFiles;
 use super::source::{Source, number};
-use super::{Exit, Failure, Out, Verb, waiting};
+use super::{Exit, Failure, Out, Verb, progress_line};
 use clap::{Args, FromArgMatches as _};
 use kinescope_files::{output, rules};
 use std::path::{Path, PathBuf};
@@ -104,11 +104,13 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
     let files = arguments
         .rules
         .iter()
-        .fold(Files::of(&arguments.a), |f, r| f.reads("--rules", r));
+        .fold(CommandFiles::for_recording(&arguments.a), |f, r| {
+            f.with_input("--rules", r)
+        });
     files
-        .reads("the second recording", &arguments.b)
-        .writes("--save-rules", arguments.save_rules.as_deref())
-        .writes("--html", arguments.html.as_deref())
+        .with_input("the second recording", &arguments.b)
+        .with_output("--save-rules", arguments.save_rules.as_deref())
+        .with_output("--html", arguments.html.as_deref())
         .check()?;
     if let Some(file) = &arguments.save_rules {
         output::write(file, rules.to_string().as_bytes())?;
@@ -120,16 +122,16 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
     let a = Source {
         file: arguments.a.clone(),
     }
-    .open_sound()?;
+    .open_undamaged()?;
     let b = Source {
         file: arguments.b.clone(),
     }
-    .open_sound()?;
-    let (diff, aligned, causes, summary) = waiting::show("comparing", |progress, _| {
+    .open_undamaged()?;
+    let (diff, aligned, causes, summary) = progress_line::run_with_progress("comparing", |progress, _| {
         let found = || {
             let both = (&a.recording, &b.recording);
             let (diff, aligned) = diff::compare(both.0, both.1, &rules, progress)?;
-            let causes = diff::causes(both, (&diff, &aligned), progress)?;
+            let causes = diff::find_causes(both, (&diff, &aligned), progress)?;
             let summary = diff::summarize(both, (&diff, &aligned), &causes);
             Ok((diff, aligned, causes, summary))
         };
@@ -141,10 +143,10 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
         let page = page::page(&report, &name(&arguments.a), &name(&arguments.b));
         output::write(file, page.as_bytes())?;
     }
-    if out.json() {
+    if out.is_json() {
         out.value(&report)?;
     } else {
         text::text(&report, arguments.most, out)?;
     }
-    Ok(Exit::found(!report.same))
+    Ok(Exit::differs_if(!report.same))
 }

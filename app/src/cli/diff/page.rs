@@ -1,14 +1,16 @@
 //! A comparison as a page of HTML that stands alone: no script, no other file, light or dark as the reader's system.
 
-use super::calls::{call_told, code_told};
+use super::calls::{describe_call, describe_code};
+use super::describe::{
+    describe_buffer, describe_descriptor, describe_event, describe_host_write, describe_mapping, job_name,
+};
 use super::report::{Cause, Report};
-use super::words::{described, held, job_name, mapped, told, written};
-use crate::cli::out::counted;
+use crate::cli::out::format_count;
 use crate::html;
 use maud::{Markup, html};
 
 /// Rows of a table that the page shows; how many there are in all is told.
-const MOST: usize = 200;
+const MAX_TABLE_ROWS: usize = 200;
 
 /// The page; `a` and `b` are the files as they were given.
 pub fn page(r: &Report<'_>, a: &str, b: &str) -> String {
@@ -21,7 +23,7 @@ pub fn page(r: &Report<'_>, a: &str, b: &str) -> String {
         @if let Some(f) = &r.first_difference {
             p class="part" {
                 "First difference"
-                @if (f.a_event, f.b_event) != (None, None) { " " (at(f.a_event, f.b_event)) }
+                @if (f.a_event, f.b_event) != (None, None) { " " (format_events(f.a_event, f.b_event)) }
                 ": " code { (f.what) }
             }
         }
@@ -29,33 +31,33 @@ pub fn page(r: &Report<'_>, a: &str, b: &str) -> String {
         (notes(r))
         @if !r.causes.is_empty() {
             h2 { "Why, as far as the recordings tell" }
-            @for c in r.causes.iter().take(MOST) { (cause(c)) }
+            @for c in r.causes.iter().take(MAX_TABLE_ROWS) { (cause(c)) }
         }
         (registers(r))
-        (lines("Events", r.events.list.len(), r.events.list.iter().map(|e| {
-            (at(e.a_event, e.b_event), job_name(e.job), sign(e.what), told(e))
+        (render_table("Events", r.events.list.len(), r.events.list.iter().map(|e| {
+            (format_events(e.a_event, e.b_event), job_name(e.job), sign(e.what), describe_event(e))
         })))
         @if let Some(c) = &r.calls {
-            (lines("Calls", c.list.len(), c.list.iter().map(|d| {
-                (at(Some(d.a_event), Some(d.b_event)), String::new(), sign("changed"), call_told(d))
+            (render_table("Calls", c.list.len(), c.list.iter().map(|d| {
+                (format_events(Some(d.a_event), Some(d.b_event)), String::new(), sign("changed"), describe_call(d))
             })))
-            (lines("Code of launched functions", c.code.len(), c.code.iter().map(|d| {
-                (at(Some(d.a_event), Some(d.b_event)), String::new(), sign("changed"), code_told(d))
+            (render_table("Code of launched functions", c.code.len(), c.code.iter().map(|d| {
+                (format_events(Some(d.a_event), Some(d.b_event)), String::new(), sign("changed"), describe_code(d))
             })))
         }
-        (lines("Written by the CPU", r.host_writes.list.len(), r.host_writes.list.iter().map(|h| {
-            (at(h.a, h.b), job_name(h.job), sides(h.a.is_some(), h.b.is_some()), written(h, r.host_writes.by))
+        (render_table("Written by the CPU", r.host_writes.list.len(), r.host_writes.list.iter().map(|h| {
+            (format_events(h.a, h.b), job_name(h.job), sides(h.a.is_some(), h.b.is_some()), describe_host_write(h, r.host_writes.by))
         })))
         (descriptors(r))
-        (lines("Mapped pages", r.mappings.list.len(), r.mappings.list.iter().map(|m| {
+        (render_table("Mapped pages", r.mappings.list.len(), r.mappings.list.iter().map(|m| {
             let what = match m.moved_to {
                 Some(_) => sign("moved"),
                 None => sides(m.rights_a.is_some(), m.rights_b.is_some()),
             };
-            (m.va.clone(), format!("address space {}", m.address_space), what, mapped(m))
+            (m.va.clone(), format!("address space {}", m.address_space), what, describe_mapping(m))
         })))
         (buffers(r))
-        (lines("Pages", r.memory.pages.len(), r.memory.pages.iter().map(|p| {
+        (render_table("Pages", r.memory.pages.len(), r.memory.pages.iter().map(|p| {
             let from = p.first_byte.as_ref().map_or(String::new(), |b| format!("from byte {b} on"));
             (p.va.clone(), format!("address space {}", p.address_space), sides(p.in_a, p.in_b), from)
         })))
@@ -63,7 +65,7 @@ pub fn page(r: &Report<'_>, a: &str, b: &str) -> String {
     html::page(&format!("{verdict}: {a} and {b}"), &body)
 }
 
-fn at(a: Option<u64>, b: Option<u64>) -> String {
+fn format_events(a: Option<u64>, b: Option<u64>) -> String {
     let n = |side: Option<u64>| side.map_or_else(|| "–".into(), |n| n.to_string());
     match (a, b) {
         (None, None) => String::new(),
@@ -140,7 +142,7 @@ fn notes(r: &Report<'_>) -> Markup {
     let e = &r.events;
     html! {
         p class="dim" {
-            @if r.calls.is_none() { (r.jobs.a) " and " (counted(r.jobs.b, "job")) ". " }
+            @if r.calls.is_none() { (r.jobs.a) " and " (format_count(r.jobs.b, "job")) ". " }
             "Events: " (e.equal) " the same, " (e.changed) " changed, "
             (e.deleted) " only in the first, " (e.inserted) " only in the second, " (e.moved) " moved; " (e.relocated)
             " differ only by where things lie, " (e.uncompared) " carry what every run has for itself."
@@ -150,7 +152,7 @@ fn notes(r: &Report<'_>) -> Markup {
             }
             @if r.descriptors.status > 0 {
                 " Status fields that the device writes (" (r.descriptors.status_fields.join(", ")) ") are not compared; they differ in "
-                (counted(r.descriptors.status, "descriptor")) "."
+                (format_count(r.descriptors.status, "descriptor")) "."
             }
             @if r.memory.not_held.a || r.memory.not_held.b {
                 " Memory at the end is not compared: one side does not hold it."
@@ -162,13 +164,13 @@ fn notes(r: &Report<'_>) -> Markup {
 
 fn cause(c: &Cause) -> Markup {
     html! {
-        p { code { (c.what) } " " span class="dim" { (at(c.a_event, c.b_event)) } }
+        p { code { (c.what) } " " span class="dim" { (format_events(c.a_event, c.b_event)) } }
         @if c.steps.is_empty() { p class="dim" { "nothing before it that differs is known to have a part in it" } }
         @else { ol {
             @for s in &c.steps {
                 li {
-                    (s.link.words()) " " code { (s.what) } " " span class="dim" {
-                        (at(s.a_event, s.b_event))
+                    (s.link.describe()) " " code { (s.what) } " " span class="dim" {
+                        (format_events(s.a_event, s.b_event))
                         @if let Some(b) = &s.buffer { " " (b) }
                         @if !s.sure { " (not certain)" }
                     }
@@ -186,15 +188,15 @@ fn registers(r: &Report<'_>) -> Markup {
         h2 { "Registers, where their histories part" }
         table {
             tr { th { "Register" } th { "Field" } th { "First" } th { "Second" } th { "Events" } th class="n" { "Differences" } }
-            @for f in r.registers.iter().take(MOST) {
+            @for f in r.registers.iter().take(MAX_TABLE_ROWS) {
                 tr {
                     td { (f.register) } td { (f.field) }
                     td class="gone" { (f.a.unwrap_or("–")) } td class="more" { (f.b.unwrap_or("–")) }
-                    td { (at(f.a_event, f.b_event)) } td class="n" { (f.count) }
+                    td { (format_events(f.a_event, f.b_event)) } td class="n" { (f.count) }
                 }
             }
         }
-        (rest(r.registers.len()))
+        (render_remainder(r.registers.len()))
     }
 }
 
@@ -207,18 +209,18 @@ fn descriptors(r: &Report<'_>) -> Markup {
         h2 { "Descriptors of jobs, by field" }
         table {
             tr { th { "Descriptor" } th { "Field" } th { "First" } th { "Second" } th { "Events" } }
-            @for d in list.iter().take(MOST) {
+            @for d in list.iter().take(MAX_TABLE_ROWS) {
                 @for (n, f) in d.fields.iter().enumerate() {
                     tr {
-                        td { @if n == 0 { (described(d)) } }
+                        td { @if n == 0 { (describe_descriptor(d)) } }
                         td { (f.field) }
                         td class="gone" { (f.a.unwrap_or("–")) } td class="more" { (f.b.unwrap_or("–")) }
-                        td { @if n == 0 { (at(Some(d.a_event), Some(d.b_event))) } }
+                        td { @if n == 0 { (format_events(Some(d.a_event), Some(d.b_event))) } }
                     }
                 }
             }
         }
-        (rest(list.len()))
+        (render_remainder(list.len()))
     }
 }
 
@@ -230,11 +232,11 @@ fn buffers(r: &Report<'_>) -> Markup {
     html! {
         h2 { "Buffers" }
         table {
-            @for b in differ.iter().take(MOST) {
+            @for b in differ.iter().take(MAX_TABLE_ROWS) {
                 tr {
                     td class=(if b.differs { "changed" } else { "same" }) { @if b.differs { "≠" } @else { "≈" } }
                     td {
-                        (held(b))
+                        (describe_buffer(b))
                         @if let Some(e) = b.errors.filter(|e| !e.histogram.is_empty()) {
                             div class="dim" {
                                 "differences by size:"
@@ -245,27 +247,27 @@ fn buffers(r: &Report<'_>) -> Markup {
                 }
             }
         }
-        (rest(differ.len()))
+        (render_remainder(differ.len()))
     }
 }
 
 /// A table of differences: where, in what, what became of it, and what it is.
-fn lines(name: &str, all: usize, rows: impl Iterator<Item = (String, String, Sign, String)>) -> Markup {
+fn render_table(name: &str, all: usize, rows: impl Iterator<Item = (String, String, Sign, String)>) -> Markup {
     if all == 0 {
         return html! {};
     }
     html! {
         h2 { (name) }
         table {
-            @for (place, of, (class, sign, word), what) in rows.take(MOST) {
+            @for (place, of, (class, sign, word), what) in rows.take(MAX_TABLE_ROWS) {
                 tr { td class=(class) title=(word) { (sign) } td { (place) } td class="dim" { (of) } td { (what) } }
             }
         }
-        (rest(all))
+        (render_remainder(all))
     }
 }
 
-fn rest(all: usize) -> Markup {
-    let rest = all.saturating_sub(MOST);
+fn render_remainder(all: usize) -> Markup {
+    let rest = all.saturating_sub(MAX_TABLE_ROWS);
     html! { @if rest > 0 { p class="dim" { "and " (rest) " more: kinescope diff --json has all that are kept" } } }
 }

@@ -1,7 +1,7 @@
 //! Two raw images compared: `diff --raw`.
 
-use crate::cli::out::counted;
-use crate::cli::{Exit, Failure, Out, hex, waiting};
+use crate::cli::out::format_count;
+use crate::cli::{Exit, Failure, Out, format_hex, progress_line};
 use serde::Serialize;
 use std::path::Path;
 use trace_core::diff::{self, Errors, ImageDiff, ImageError, Rules, Tolerance};
@@ -43,19 +43,19 @@ pub fn run(
     most: usize,
     out: &mut Out,
 ) -> Result<Exit, Failure> {
-    let found = waiting::show("comparing", |progress, _| {
-        diff::images((a, b), base, element, rules, progress).map_err(|e| match e {
+    let found = progress_line::run_with_progress("comparing", |progress, _| {
+        diff::compare_images((a, b), base, element, rules, progress).map_err(|e| match e {
             ImageError::Cancelled(c) => Failure::file(a, c),
             e => Failure::usage(e.to_string()),
         })
     })?;
     let report = report(&found, base, rules);
-    if out.json() {
+    if out.is_json() {
         out.value(&report)?;
     } else {
         text(&report, most, out)?;
     }
-    Ok(Exit::found(!report.same))
+    Ok(Exit::differs_if(!report.same))
 }
 
 fn report<'a>(d: &'a ImageDiff, base: u64, rules: &Rules) -> Report<'a> {
@@ -72,7 +72,7 @@ fn report<'a>(d: &'a ImageDiff, base: u64, rules: &Rules) -> Report<'a> {
             .ranges
             .iter()
             .map(|r| Range {
-                address: hex(base.saturating_add(r.offset)),
+                address: format_hex(base.saturating_add(r.offset)),
                 bytes: r.bytes,
             })
             .collect(),
@@ -116,7 +116,7 @@ fn text(r: &Report<'_>, most: usize, out: &mut Out) -> Result<(), Failure> {
         ),
         row(
             "Bytes",
-            format!("{} differ, in {}", r.bytes_differ, counted(r.pages_differ, "page")),
+            format!("{} differ, in {}", r.bytes_differ, format_count(r.pages_differ, "page")),
         ),
     ];
     if let Some(e) = r.errors {
@@ -135,7 +135,7 @@ fn text(r: &Report<'_>, most: usize, out: &mut Out) -> Result<(), Failure> {
     if !r.ranges.is_empty() {
         out.line("\nBytes that differ")?;
         for d in r.ranges.iter().take(most) {
-            out.line(format_args!("  {}: {}", d.address, counted(d.bytes, "byte")))?;
+            out.line(format_args!("  {}: {}", d.address, format_count(d.bytes, "byte")))?;
         }
         let rest = r.ranges_in_all.saturating_sub(most as u64);
         if rest > 0 {

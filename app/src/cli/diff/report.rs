@@ -1,20 +1,20 @@
 //! What `diff --json` prints, and what its text and its page are made of.
 
-use super::calls::{self, Calls, call_told};
-use super::words::{described, job_name, told, written};
-use crate::cli::hex;
-use crate::cli::out::counted;
+use super::calls::{self, Calls, describe_call};
+use super::describe::{describe_descriptor, describe_event, describe_host_write, job_name};
+use crate::cli::format_hex;
+use crate::cli::out::format_count;
 use crate::cli::source::Opened;
 use serde::Serialize;
 use std::borrow::Cow;
 use trace_core::diff::{
-    self, Aligned, Become, BufferDiff, DescriptorDifference, Diff, Effect, Errors, EventDifference,
+    self, BufferDiff, ChangeKind, DescriptorDifference, Diff, Effect, Errors, EventAlignment, EventDifference,
     HostWriteDifference, JobPair, Link, MappingDifference, PageDifference, RegisterDiff, Rules, Summary, Tolerance,
     kind_name,
 };
 use trace_core::memory::element_text;
 use trace_core::recording::{CallFacts, EventKind};
-use trace_core::registers::{place_name, shows_spaces};
+use trace_core::registers::{format_location, has_several_spaces};
 
 #[derive(Serialize)]
 pub struct Report<'a> {
@@ -124,7 +124,7 @@ pub struct Memory<'a> {
     pub pages_only_b: u64,
     pub pages_ignored: u64,
     /// Sides that do not hold their memory at the end.
-    pub not_held: NotHeld,
+    pub not_held: MissingSides,
     pub bytes_differ: u64,
     pub pages: Vec<Page>,
     pub buffers: Vec<Buffer<'a>>,
@@ -132,7 +132,7 @@ pub struct Memory<'a> {
 
 /// Which sides do not hold something.
 #[derive(Serialize)]
-pub struct NotHeld {
+pub struct MissingSides {
     pub a: bool,
     pub b: bool,
 }
@@ -286,7 +286,7 @@ pub struct Page {
 
 /// What there is to tell of a comparison; `a` is the first recording.
 pub fn report<'a>(
-    (diff, aligned): (&'a Diff, &Aligned),
+    (diff, aligned): (&'a Diff, &EventAlignment),
     (causes, summary): (&[diff::Cause], &'a Summary),
     (a, b): (&Opened, &Opened),
     rules: &Rules,
@@ -301,7 +301,7 @@ pub fn report<'a>(
         let access = of.recording.events.access(event)?;
         of.device?.name_of(&access).map(Cow::into_owned)
     };
-    let several = shows_spaces(&a.recording) || shows_spaces(&b.recording);
+    let several = has_several_spaces(&a.recording) || has_several_spaces(&b.recording);
     let space = |d: &EventDifference| {
         let (of, event) = side(d)?;
         let places = matches!(d.kind, EventKind::Read | EventKind::Write | EventKind::Undecoded);
@@ -321,23 +321,23 @@ pub fn report<'a>(
         let is_call = d.kind.is_call();
         let text = |value: Option<u64>, of: &Opened, facts: &Option<CallFacts>, event: Option<u64>| match is_call {
             true => called(of, facts, event),
-            false => value.map(hex),
+            false => value.map(format_hex),
         };
         Event {
             job: d.job,
-            what: became(d.what),
+            what: change_name(d.what),
             a_event: d.a,
             b_event: d.b,
             events: d.events,
             kind: kind_name(d.kind),
-            offset: hex(u64::from(d.offset)),
+            offset: format_hex(u64::from(d.offset)),
             place: match space(d).filter(|_| several) {
                 Some(space) => format!("{space}+{:#x}", d.offset),
-                None => hex(u64::from(d.offset)),
+                None => format_hex(u64::from(d.offset)),
             },
             space: space(d),
             register: register(d),
-            call: d.kind.call_word().map(str::to_owned),
+            call: d.kind.call_name().map(str::to_owned),
             a: text(d.value_a, a, &facts.0, d.a),
             b: text(d.value_b, b, &facts.1, d.b),
         }
@@ -349,7 +349,7 @@ pub fn report<'a>(
     let fields = |r: &'a RegisterDiff| {
         r.fields.iter().map(move |(field, x, y)| Register {
             register: &r.name,
-            offset: hex(u64::from(r.offset)),
+            offset: format_hex(u64::from(r.offset)),
             count: r.count,
             a_event: r.first.0,
             b_event: r.first.1,
@@ -366,7 +366,7 @@ pub fn report<'a>(
             a: diff.not_computed.a,
             b: diff.not_computed.b,
         },
-        first_difference: first(diff, &list, &host_list),
+        first_difference: find_first(diff, &list, &host_list),
         calls: (facts.0.is_some() && facts.1.is_some()).then(|| calls::calls(&diff.calls)),
         jobs: Sides {
             a: diff.jobs.0,
@@ -412,7 +412,7 @@ pub fn report<'a>(
             only_a: h.only_a,
             only_b: h.only_b,
             uncompared: h.uncompared,
-            by: addresses(h.physical),
+            by: address_kind(h.physical),
             list: host_list,
         },
         descriptors: Descriptors {
@@ -435,13 +435,13 @@ pub fn report<'a>(
             list: m.list.iter().map(mapping).collect(),
         },
         memory: Memory {
-            by: addresses(p.physical),
+            by: address_kind(p.physical),
             pages_same: p.same,
             pages_differ: p.changed,
             pages_only_a: p.only_a,
             pages_only_b: p.only_b,
             pages_ignored: p.ignored,
-            not_held: NotHeld {
+            not_held: MissingSides {
                 a: p.not_held.0,
                 b: p.not_held.1,
             },
@@ -454,14 +454,14 @@ pub fn report<'a>(
     }
 }
 
-fn cause(c: &diff::Cause, aligned: &Aligned, both: (&Opened, &Opened)) -> Cause {
+fn cause(c: &diff::Cause, aligned: &EventAlignment, both: (&Opened, &Opened)) -> Cause {
     let steps = c.steps.iter().map(|s| CauseStep {
         link: s.link,
-        sure: s.link.sure(),
+        sure: s.link.is_certain(),
         a_event: s.a,
         b_event: s.b,
         buffer: s.buffer.clone(),
-        what: happened(aligned, both, (s.a, s.b)),
+        what: describe_events_at(aligned, both, (s.a, s.b)),
     });
     let mut out = Cause {
         a_event: None,
@@ -475,30 +475,34 @@ fn cause(c: &diff::Cause, aligned: &Aligned, both: (&Opened, &Opened)) -> Cause 
     match &c.effect {
         Effect::Event { a, b } => {
             (out.a_event, out.b_event) = (*a, *b);
-            out.what = happened(aligned, both, (*a, *b));
+            out.what = describe_events_at(aligned, both, (*a, *b));
         }
         Effect::Byte { spaces, a, buffer, .. } => {
             out.address_space = Some(spaces.0);
-            out.va = Some(hex(a.0));
+            out.va = Some(format_hex(a.0));
             out.what = match buffer {
-                Some(name) => format!("the byte at {} of {name}", hex(a.0)),
-                None => format!("the byte at {}", hex(a.0)),
+                Some(name) => format!("the byte at {} of {name}", format_hex(a.0)),
+                None => format!("the byte at {}", format_hex(a.0)),
             };
             out.buffer.clone_from(buffer);
         }
         Effect::Mapping { spaces, a, .. } => {
             out.address_space = Some(spaces.0);
-            out.va = Some(hex(a.0));
-            out.what = format!("the mapping at {}", hex(a.0));
+            out.va = Some(format_hex(a.0));
+            out.what = format!("the mapping at {}", format_hex(a.0));
         }
     }
     out
 }
 
 /// What happens at events of both sides, in words; empty where there is none.
-fn happened(aligned: &Aligned, (a, b): (&Opened, &Opened), (x, y): (Option<u64>, Option<u64>)) -> String {
+fn describe_events_at(
+    aligned: &EventAlignment,
+    (a, b): (&Opened, &Opened),
+    (x, y): (Option<u64>, Option<u64>),
+) -> String {
     let job = aligned
-        .courses()
+        .job_intervals()
         .iter()
         .find(|c| (x, y) != (None, None) && c.submits() == (x, y));
     if let Some(course) = job {
@@ -508,9 +512,11 @@ fn happened(aligned: &Aligned, (a, b): (&Opened, &Opened), (x, y): (Option<u64>,
         let event = usize::try_from(event?).ok()?;
         let events = &opened.recording.events;
         match events.kind(event)? {
-            EventKind::Read | EventKind::Write => events.access(event).map(|a| hex(a.value)),
-            EventKind::HostWrite => events.host_write(event).map(|w| counted(u64::from(w.bytes), "byte")),
-            EventKind::Interrupt => events.interrupt(event).map(|i| hex(u64::from(i.status))),
+            EventKind::Read | EventKind::Write => events.access(event).map(|a| format_hex(a.value)),
+            EventKind::HostWrite => events
+                .host_write(event)
+                .map(|w| format_count(u64::from(w.bytes), "byte")),
+            EventKind::Interrupt => events.interrupt(event).map(|i| format_hex(u64::from(i.status))),
             _ => None,
         }
     };
@@ -526,7 +532,7 @@ fn happened(aligned: &Aligned, (a, b): (&Opened, &Opened), (x, y): (Option<u64>,
                     .as_ref()
                     .and_then(|d| d.name_of(&access))
                     .map(Cow::into_owned);
-                let place = || place_name(&opened.recording, access.space, access.offset);
+                let place = || format_location(&opened.recording, access.space, access.offset);
                 let register = register.unwrap_or_else(place);
                 format!("{} {register}", kind_name(kind))
             }
@@ -548,10 +554,10 @@ fn happened(aligned: &Aligned, (a, b): (&Opened, &Opened), (x, y): (Option<u64>,
 fn page(d: &PageDifference) -> Page {
     Page {
         address_space: d.address_space,
-        va: hex(d.va.0),
+        va: format_hex(d.va.0),
         in_a: d.in_a,
         in_b: d.in_b,
-        first_byte: d.first_byte.map(|b| hex(u64::from(b))),
+        first_byte: d.first_byte.map(|b| format_hex(u64::from(b))),
     }
 }
 
@@ -568,8 +574,8 @@ fn buffer(d: &BufferDiff) -> Buffer<'_> {
     Buffer {
         name: &d.name,
         differs: d.differs(),
-        a_va: d.a.map(|a| hex(a.0.0)),
-        b_va: d.b.map(|b| hex(b.0.0)),
+        a_va: d.a.map(|a| format_hex(a.0.0)),
+        b_va: d.b.map(|b| format_hex(b.0.0)),
         a_bytes: d.a.map(|a| a.1),
         b_bytes: d.b.map(|b| b.1),
         element: e.map(|e| e.element.name()),
@@ -586,25 +592,25 @@ fn buffer(d: &BufferDiff) -> Buffer<'_> {
 }
 
 /// Where the recordings part: the first event that differs, or, where none does, what is different in the end.
-fn first(diff: &Diff, events: &[Event], host_writes: &[HostWrite]) -> Option<First> {
+fn find_first(diff: &Diff, events: &[Event], host_writes: &[HostWrite]) -> Option<First> {
     let of_event = events.first().map(|e| First {
         a_event: e.a_event,
         b_event: e.b_event,
-        what: match diff.calls.at(e.a_event, e.b_event) {
-            Some(call) => call_told(&calls::call(call)),
-            None => told(e),
+        what: match diff.calls.find(e.a_event, e.b_event) {
+            Some(call) => describe_call(&calls::call(call)),
+            None => describe_event(e),
         },
     });
-    let by = addresses(diff.host_writes.physical);
+    let by = address_kind(diff.host_writes.physical);
     let of_write = host_writes.first().map(|h| First {
         a_event: h.a,
         b_event: h.b,
-        what: format!("the CPU wrote otherwise: {}", written(h, by)),
+        what: format!("the CPU wrote otherwise: {}", describe_host_write(h, by)),
     });
     let of_descriptor = diff.descriptors.list.first().map(|d| First {
         a_event: Some(d.events.0),
         b_event: Some(d.events.1),
-        what: format!("a descriptor differs: {}", described(&descriptor(d))),
+        what: format!("a descriptor differs: {}", describe_descriptor(&descriptor(d))),
     });
     let place = |f: &First| f.a_event.into_iter().chain(f.b_event).min();
     let in_the_end = || {
@@ -615,9 +621,9 @@ fn first(diff: &Diff, events: &[Event], host_writes: &[HostWrite]) -> Option<Fir
             "memory at the end"
         } else if diff.buffers.iter().any(BufferDiff::differs) {
             "a buffer at the end"
-        } else if diff.calls.differ() > 0 {
+        } else if diff.calls.count_differing() > 0 {
             "the code of what was launched"
-        } else if diff.descriptors.differ() > 0 {
+        } else if diff.descriptors.count_differing() > 0 {
             "a descriptor of a job"
         } else {
             "the number of jobs"
@@ -636,17 +642,17 @@ fn first(diff: &Diff, events: &[Event], host_writes: &[HostWrite]) -> Option<Fir
         .or_else(in_the_end)
 }
 
-fn became(what: Become) -> &'static str {
+fn change_name(what: ChangeKind) -> &'static str {
     match what {
-        Become::Equal => "equal",
-        Become::Changed => "changed",
-        Become::Deleted => "deleted",
-        Become::Inserted => "inserted",
-        Become::MovedFrom | Become::MovedTo => "moved",
+        ChangeKind::Equal => "equal",
+        ChangeKind::Changed => "changed",
+        ChangeKind::Deleted => "deleted",
+        ChangeKind::Inserted => "inserted",
+        ChangeKind::MovedFrom | ChangeKind::MovedTo => "moved",
     }
 }
 
-fn addresses(physical: bool) -> &'static str {
+fn address_kind(physical: bool) -> &'static str {
     if physical { "physical address" } else { "GPU address" }
 }
 
@@ -657,7 +663,7 @@ fn host_write(d: &HostWriteDifference) -> HostWrite {
         a: d.a,
         b: d.b,
         address_space: d.address_space,
-        va: hex(d.va.0),
+        va: format_hex(d.va.0),
         bytes: d.bytes,
         bytes_a: digits(&d.bytes_a),
         bytes_b: digits(&d.bytes_b),
@@ -673,8 +679,8 @@ fn descriptor(d: &DescriptorDifference) -> Descriptor<'_> {
         layout: &d.layout,
         a_address_space: d.spaces.0,
         b_address_space: d.spaces.1,
-        a_va: d.a.map(|va| hex(va.0)),
-        b_va: d.b.map(|va| hex(va.0)),
+        a_va: d.a.map(|va| format_hex(va.0)),
+        b_va: d.b.map(|va| format_hex(va.0)),
         bytes: d.bytes,
         fields: d
             .fields
@@ -691,14 +697,14 @@ fn descriptor(d: &DescriptorDifference) -> Descriptor<'_> {
 fn mapping(d: &MappingDifference) -> Mapping {
     Mapping {
         address_space: d.address_space,
-        va: hex(d.va.0),
+        va: format_hex(d.va.0),
         pages: d.pages,
         rights_a: d.a.map(|m| m.rights.to_string()),
         rights_b: d.b.map(|m| m.rights.to_string()),
         attribute_a: d.a.map(|m| m.attr_index),
         attribute_b: d.b.map(|m| m.attr_index),
-        entry_a: d.a.map(|m| hex(m.bits)),
-        entry_b: d.b.map(|m| hex(m.bits)),
-        moved_to: d.moved_to.map(|va| hex(va.0)),
+        entry_a: d.a.map(|m| format_hex(m.bits)),
+        entry_b: d.b.map(|m| format_hex(m.bits)),
+        moved_to: d.moved_to.map(|va| format_hex(va.0)),
     }
 }

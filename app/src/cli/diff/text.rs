@@ -1,9 +1,11 @@
 //! A comparison as text: what a person reads in ten seconds, then the differences.
 
-use super::calls::{Calls, call_told, code_told};
+use super::calls::{Calls, describe_call, describe_code};
+use super::describe::{
+    describe_buffer, describe_descriptor, describe_event, describe_host_write, describe_mapping, job_name,
+};
 use super::report::{Memory, Report};
-use super::words::{described, held, job_name, mapped, told, written};
-use crate::cli::out::counted;
+use crate::cli::out::format_count;
 use crate::cli::{Failure, Out};
 use std::collections::HashSet;
 
@@ -65,13 +67,13 @@ pub fn text(r: &Report<'_>, most: usize, out: &mut Out) -> Result<(), Failure> {
             ),
         ),
         row("Bytes", format!("{} differ in these pages", p.bytes_differ)),
-        row("Buffers", buffers(p)),
+        row("Buffers", describe_buffers(p)),
     ];
     match &r.calls {
         // What recordings of calls have none of is not spoken of.
         Some(c) => {
             let [_, of_events, ..] = all;
-            out.table(&[of_events, row("Calls", called(c))])?;
+            out.table(&[of_events, row("Calls", describe_calls(c))])?;
         }
         None => out.table(&all)?,
     }
@@ -106,7 +108,7 @@ pub fn text(r: &Report<'_>, most: usize, out: &mut Out) -> Result<(), Failure> {
         out.line(format_args!(
             "{} of kind {} of the {has} not compared: the {lacks} has none at all (its recorder may not see them, and a \
              replay makes none)",
-            counted(n, "event"),
+            format_count(n, "event"),
             o.kind
         ))?;
     }
@@ -133,7 +135,7 @@ pub fn text(r: &Report<'_>, most: usize, out: &mut Out) -> Result<(), Failure> {
         out.line(format_args!(
             "Rule: status fields that the device writes ({}) are not compared; they differ in {}",
             d.status_fields.join(", "),
-            counted(d.status, "descriptor")
+            format_count(d.status, "descriptor")
         ))?;
     }
     for (not, side) in [(p.not_held.a, "first"), (p.not_held.b, "second")] {
@@ -146,7 +148,7 @@ pub fn text(r: &Report<'_>, most: usize, out: &mut Out) -> Result<(), Failure> {
     if h.already > 0 {
         out.line(format_args!(
             "{} that the CPU wrote on one side the other had already, and count as neither",
-            counted(h.already, "byte")
+            format_count(h.already, "byte")
         ))?;
     }
     let more = |out: &mut Out, listed: usize| match listed.checked_sub(most) {
@@ -158,11 +160,14 @@ pub fn text(r: &Report<'_>, most: usize, out: &mut Out) -> Result<(), Failure> {
     if !r.causes.is_empty() {
         out.line("\nWhy, as far as the recordings tell")?;
         for c in r.causes.iter().take(most) {
-            out.line(format_args!("  {}", explained(&c.what, (c.a_event, c.b_event))))?;
+            out.line(format_args!(
+                "  {}",
+                describe_with_events(&c.what, (c.a_event, c.b_event))
+            ))?;
             for s in &c.steps {
                 let buffer = s.buffer.as_ref().map(|b| format!(" ({b})")).unwrap_or_default();
-                let what = explained(&s.what, (s.a_event, s.b_event));
-                out.line(format_args!("    {} {what}{buffer}", s.link.words()))?;
+                let what = describe_with_events(&s.what, (s.a_event, s.b_event));
+                out.line(format_args!("    {} {what}{buffer}", s.link.describe()))?;
             }
             if c.steps.is_empty() {
                 out.line("    nothing before it that differs is known to have a part in it")?;
@@ -180,7 +185,7 @@ pub fn text(r: &Report<'_>, most: usize, out: &mut Out) -> Result<(), Failure> {
                 d.register,
                 at(d.a_event),
                 at(d.b_event),
-                counted(d.count, "difference")
+                format_count(d.count, "difference")
             ))?;
             for f in *fields {
                 let text = |v: Option<&str>| v.unwrap_or("-").to_owned();
@@ -198,7 +203,7 @@ pub fn text(r: &Report<'_>, most: usize, out: &mut Out) -> Result<(), Failure> {
                     "  events {} and {}: {same}{}",
                     d.a_event,
                     d.b_event,
-                    call_told(d)
+                    describe_call(d)
                 ))?;
             }
             more(out, c.list.len())?;
@@ -206,7 +211,7 @@ pub fn text(r: &Report<'_>, most: usize, out: &mut Out) -> Result<(), Failure> {
         if !c.code.is_empty() {
             out.line("\nCode of launched functions")?;
             for d in c.code.iter().take(most) {
-                out.line(format_args!("  {}", code_told(d)))?;
+                out.line(format_args!("  {}", describe_code(d)))?;
             }
             more(out, c.code.len())?;
         }
@@ -235,7 +240,7 @@ pub fn text(r: &Report<'_>, most: usize, out: &mut Out) -> Result<(), Failure> {
                 "  events {} and {}{job}: {}",
                 at(d.a_event),
                 at(d.b_event),
-                told(d)
+                describe_event(d)
             ))?;
         }
         more(out, events.len())?;
@@ -243,7 +248,7 @@ pub fn text(r: &Report<'_>, most: usize, out: &mut Out) -> Result<(), Failure> {
     if !h.list.is_empty() {
         out.line("\nWritten by the CPU")?;
         for d in h.list.iter().take(most) {
-            out.line(format_args!("  {}", written(d, h.by)))?;
+            out.line(format_args!("  {}", describe_host_write(d, h.by)))?;
         }
         more(out, h.list.len())?;
     }
@@ -251,7 +256,7 @@ pub fn text(r: &Report<'_>, most: usize, out: &mut Out) -> Result<(), Failure> {
     if !told.list.is_empty() {
         out.line("\nDescriptors of jobs, by field")?;
         for d in told.list.iter().take(most) {
-            out.line(format_args!("  {}", described(d)))?;
+            out.line(format_args!("  {}", describe_descriptor(d)))?;
             for f in &d.fields {
                 let text = |v: Option<&str>| v.unwrap_or("-").to_owned();
                 out.line(format_args!("    {}: {} becomes {}", f.field, text(f.a), text(f.b)))?;
@@ -266,7 +271,7 @@ pub fn text(r: &Report<'_>, most: usize, out: &mut Out) -> Result<(), Failure> {
                 "  address space {}, {}: {}",
                 d.address_space,
                 d.va,
-                mapped(d)
+                describe_mapping(d)
             ))?;
         }
         more(out, m.list.len())?;
@@ -275,7 +280,7 @@ pub fn text(r: &Report<'_>, most: usize, out: &mut Out) -> Result<(), Failure> {
     if !differ.is_empty() {
         out.line("\nBuffers")?;
         for b in differ.iter().take(most) {
-            out.line(format_args!("  {}", held(b)))?;
+            out.line(format_args!("  {}", describe_buffer(b)))?;
         }
         more(out, differ.len())?;
     }
@@ -300,7 +305,7 @@ pub fn text(r: &Report<'_>, most: usize, out: &mut Out) -> Result<(), Failure> {
 }
 
 /// Calls that go together in a line.
-fn called(c: &Calls<'_>) -> String {
+fn describe_calls(c: &Calls<'_>) -> String {
     let parts = [
         (c.copies, "copies"),
         (c.snapshots, "pieces of snapshots"),
@@ -325,13 +330,13 @@ fn called(c: &Calls<'_>) -> String {
     }
     let code = c.code.iter().filter(|c| c.differs).count() as u64;
     if code > 0 {
-        text += &format!(", other code in {}", counted(code, "function"));
+        text += &format!(", other code in {}", format_count(code, "function"));
     }
     text
 }
 
 /// Named buffers in a line.
-fn buffers(memory: &Memory<'_>) -> String {
+fn describe_buffers(memory: &Memory<'_>) -> String {
     let differ = memory.buffers.iter().filter(|b| b.differs).count();
     match memory.buffers.len() {
         0 => "none are named".to_owned(),
@@ -340,7 +345,7 @@ fn buffers(memory: &Memory<'_>) -> String {
 }
 
 /// What happened, and at which events of the two.
-fn explained(what: &str, events: (Option<u64>, Option<u64>)) -> String {
+fn describe_with_events(what: &str, events: (Option<u64>, Option<u64>)) -> String {
     let at = |side: Option<u64>| side.map_or_else(|| "-".into(), |n| n.to_string());
     match events {
         (None, None) => what.to_owned(),

@@ -1,21 +1,21 @@
 //! `tune`: makes a recorded launch again with other dimensions, bounds or code, and says which is the fastest that is right.
 
-mod asking;
+mod arguments;
 mod report;
 mod text;
 
-use super::board::{Inputs, Keys};
-use super::outputs::Files;
+use super::outputs::CommandFiles;
+use super::replay_arguments::{Inputs, Keys};
 use super::source::Source;
-use super::{Exit, Failure, Out, Verb, stop, waiting};
+use super::{Exit, Failure, Out, Verb, progress_line, signals};
 use crate::document::boards::factories;
 use crate::document::tuning::board;
 use crate::document::tuning::launches::Launches;
 use crate::document::tuning::table::{self, Columns};
-use asking::Asking;
+use arguments::TuneArguments;
 use clap::{Args, FromArgMatches as _};
 use kinescope_files::output::{self, OutputError};
-use replay_engine::tune::Tuned;
+use replay_engine::tune::TuneReport;
 use std::path::{Path, PathBuf};
 use trace_query::Format;
 
@@ -34,7 +34,7 @@ struct Arguments {
     #[arg(long, value_name = "BOARD")]
     on: String,
     #[command(flatten)]
-    asking: Asking,
+    asking: TuneArguments,
     #[command(flatten)]
     inputs: Inputs,
     /// Write the table to this file, as comma-separated text
@@ -58,62 +58,64 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
         .asking
         .modules()
         .iter()
-        .fold(Files::of(&arguments.source.file), |files, module| {
-            files.reads("--module", module)
+        .fold(CommandFiles::for_recording(&arguments.source.file), |files, module| {
+            files.with_input("--module", module)
         });
     arguments
         .inputs
-        .files(files)
-        .writes("--csv", arguments.csv.as_deref())
-        .writes("--csv-recordreplay", arguments.csv_recordreplay.as_deref())
-        .writes("--parquet", arguments.parquet.as_deref())
+        .add_to_files(files)
+        .with_output("--csv", arguments.csv.as_deref())
+        .with_output("--csv-recordreplay", arguments.csv_recordreplay.as_deref())
+        .with_output("--parquet", arguments.parquet.as_deref())
         .check()?;
-    factories().start_ahead(&arguments.on);
-    let opened = arguments.source.open_sound()?;
+    factories().prestart_worker(&arguments.on);
+    let opened = arguments.source.open_undamaged()?;
     let file = &arguments.source.file;
-    let launches = Launches::of(&opened.recording)
+    let launches = Launches::from_recording(&opened.recording)
         .ok_or_else(|| Failure::file(file, "it is no recording of CUDA calls, which is what launches are in"))?;
     let tune = arguments.asking.tune(file, &opened.recording, &launches)?;
     let edits = arguments.inputs.edits(&opened)?;
-    let tuned = waiting::show("tuning", |progress, _| {
-        let mut lease = arguments.keys.board(&arguments.on)?;
-        board::at(&mut lease, &opened.recording, &edits, &tune, progress)
+    let tuned = progress_line::run_with_progress("tuning", |progress, _| {
+        let mut lease = arguments.keys.open_target(&arguments.on)?;
+        board::tune_on_target(&mut lease, &opened.recording, &edits, &tune, progress)
             .map_err(|e| Failure::usage(format!("board {}: {e}", arguments.on)))
     })?;
     for (path, columns, format) in [
-        (&arguments.csv, Columns::Ours, Format::Csv),
+        (&arguments.csv, Columns::All, Format::Csv),
         (&arguments.csv_recordreplay, Columns::RecordReplay, Format::Csv),
-        (&arguments.parquet, Columns::Ours, Format::Parquet),
+        (&arguments.parquet, Columns::All, Format::Parquet),
     ] {
         if let Some(path) = path {
             write(&tuned, columns, format, path)?;
         }
     }
-    if out.json() {
+    if out.is_json() {
         out.value(&report::report(&tuned, &arguments.on))?;
     } else {
         text::print(&tuned, &arguments.on, arguments.table, out)?;
     }
     // What was tried until then is told all the same.
-    if let Some(code) = stop::asked() {
+    if let Some(code) = signals::requested_exit_code() {
         return Ok(Exit::Program(code));
     }
-    Ok(Exit::found(tuned.baseline.rejected.is_some() || tuned.best.is_none()))
+    Ok(Exit::differs_if(
+        tuned.baseline.rejected.is_some() || tuned.best.is_none(),
+    ))
 }
 
 /// Why no table was written.
-struct Untold(String);
+struct WriteError(String);
 
-impl From<OutputError> for Untold {
+impl From<OutputError> for WriteError {
     fn from(e: OutputError) -> Self {
         Self(e.to_string())
     }
 }
 
-fn write(tuned: &Tuned, columns: Columns, format: Format, path: &Path) -> Result<(), Failure> {
+fn write(tuned: &TuneReport, columns: Columns, format: Format, path: &Path) -> Result<(), Failure> {
     let written = output::write_with(path, |to| {
-        table::write(tuned, columns, format, to).map_err(|e| Untold(e.to_string()))?;
+        table::write(tuned, columns, format, to).map_err(|e| WriteError(e.to_string()))?;
         Ok(())
     });
-    written.map_err(|Untold(why)| Failure::file(path, why))
+    written.map_err(|WriteError(why)| Failure::file(path, why))
 }

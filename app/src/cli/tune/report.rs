@@ -1,7 +1,7 @@
 //! What a tuning came to, as JSON.
 
 use crate::document::tuning::table::{Role, Row, code, rows, verdict};
-use replay_engine::tune::{Ended, Health, Load, Phases, Point, Reference, Rejected, Tuned};
+use replay_engine::tune::{Health, Load, Phases, Point, Reference, RejectReason, TuneEnd, TuneReport};
 use serde::Serialize;
 
 /// The keys are fixed: scripts read them.
@@ -12,7 +12,7 @@ pub struct Report<'a> {
     event: u64,
     kernel: &'a str,
     reference: &'static str,
-    baseline: Told<'a>,
+    baseline: PointReport<'a>,
     /// Of the recorded launch again, behind the points.
     baseline_again_ns: Option<u64>,
     /// How far it moved, as a part of its time.
@@ -28,18 +28,18 @@ pub struct Report<'a> {
     processes: u32,
     memory_bytes: u64,
     restored_pages: u64,
-    before: State<'a>,
-    after: State<'a>,
+    before: DeviceState<'a>,
+    after: DeviceState<'a>,
     /// The lowest and the highest of what was seen right behind launches.
     load: &'a Load,
-    phases: Took,
+    phases: PhaseTimes,
     ended: &'static str,
     why: Option<&'a str>,
-    points: Vec<Told<'a>>,
+    points: Vec<PointReport<'a>>,
 }
 
 #[derive(Serialize)]
-struct Told<'a> {
+struct PointReport<'a> {
     verdict: &'static str,
     code: Option<&'a str>,
     grid: [u32; 3],
@@ -53,13 +53,13 @@ struct Told<'a> {
     stdev_ns: Option<f64>,
     mad_ns: Option<u64>,
     speed_up: Option<f64>,
-    resources: Option<Used>,
+    resources: Option<ResourceUse>,
     why: Option<String>,
-    wrong: Option<Wrong<'a>>,
+    wrong: Option<MismatchReport<'a>>,
 }
 
 #[derive(Serialize)]
-struct Used {
+struct ResourceUse {
     registers: u32,
     shared: u32,
     local: u32,
@@ -68,7 +68,7 @@ struct Used {
 }
 
 #[derive(Serialize)]
-struct Wrong<'a> {
+struct MismatchReport<'a> {
     at: String,
     count: u64,
     at_least: bool,
@@ -78,7 +78,7 @@ struct Wrong<'a> {
 }
 
 #[derive(Serialize)]
-struct State<'a> {
+struct DeviceState<'a> {
     celsius: Option<u32>,
     clock_mhz: Option<u32>,
     memory_mhz: Option<u32>,
@@ -88,7 +88,7 @@ struct State<'a> {
 }
 
 #[derive(Serialize)]
-struct Took {
+struct PhaseTimes {
     ready_ns: u64,
     before_ns: u64,
     code_ns: u64,
@@ -98,10 +98,10 @@ struct Took {
     total_ns: u64,
 }
 
-fn told<'a>(tuned: &'a Tuned, row: &Row<'a>) -> Told<'a> {
+fn point_report<'a>(tuned: &'a TuneReport, row: &Row<'a>) -> PointReport<'a> {
     let spread = row.measured.spread();
     let point: Point = row.point;
-    Told {
+    PointReport {
         verdict: verdict(row.measured),
         code: Some(code(tuned, &point)).filter(|c| !c.is_empty()),
         grid: point.grid,
@@ -115,7 +115,7 @@ fn told<'a>(tuned: &'a Tuned, row: &Row<'a>) -> Told<'a> {
         stdev_ns: spread.map(|s| s.stdev),
         mad_ns: spread.map(|s| s.mad),
         speed_up: tuned.speed_up(row.measured),
-        resources: row.measured.resources.map(|r| Used {
+        resources: row.measured.resources.map(|r| ResourceUse {
             registers: r.registers,
             shared: r.shared,
             local: r.local,
@@ -124,8 +124,8 @@ fn told<'a>(tuned: &'a Tuned, row: &Row<'a>) -> Told<'a> {
         }),
         why: row.measured.rejected.as_ref().map(ToString::to_string),
         wrong: match &row.measured.rejected {
-            Some(Rejected::Wrong(w)) => Some(Wrong {
-                at: super::super::hex(w.at),
+            Some(RejectReason::Wrong(w)) => Some(MismatchReport {
+                at: super::super::format_hex(w.at),
                 count: w.count,
                 at_least: w.at_least,
                 wanted: &w.wanted,
@@ -137,8 +137,8 @@ fn told<'a>(tuned: &'a Tuned, row: &Row<'a>) -> Told<'a> {
     }
 }
 
-fn state(h: &Health) -> State<'_> {
-    State {
+fn device_state(h: &Health) -> DeviceState<'_> {
+    DeviceState {
         celsius: h.celsius,
         clock_mhz: h.clock_mhz,
         memory_mhz: h.memory_mhz,
@@ -148,8 +148,8 @@ fn state(h: &Health) -> State<'_> {
     }
 }
 
-fn took(p: &Phases) -> Took {
-    Took {
+fn phase_times(p: &Phases) -> PhaseTimes {
+    PhaseTimes {
         ready_ns: p.ready,
         before_ns: p.before,
         code_ns: p.code,
@@ -161,10 +161,10 @@ fn took(p: &Phases) -> Took {
 }
 
 /// The points stand in the order in which they were tried.
-pub fn report<'a>(tuned: &'a Tuned, board: &'a str) -> Report<'a> {
+pub fn report<'a>(tuned: &'a TuneReport, board: &'a str) -> Report<'a> {
     let mut all: Vec<Row<'a>> = rows(tuned).collect();
     all.sort_by_key(|r| r.place);
-    let mut told_all = all.iter().map(|r| told(tuned, r));
+    let mut told_all = all.iter().map(|r| point_report(tuned, r));
     let baseline = told_all.next();
     let best = tuned.best();
     Report {
@@ -183,7 +183,7 @@ pub fn report<'a>(tuned: &'a Tuned, board: &'a str) -> Report<'a> {
                 measured: &tuned.baseline,
                 place: None,
             };
-            told(tuned, &row)
+            point_report(tuned, &row)
         }),
         baseline_again_ns: tuned.baseline_again.as_ref().and_then(|m| m.spread()).map(|s| s.median),
         drift: tuned.drift(),
@@ -196,18 +196,18 @@ pub fn report<'a>(tuned: &'a Tuned, board: &'a str) -> Report<'a> {
         processes: tuned.processes,
         memory_bytes: tuned.memory,
         restored_pages: tuned.restored_pages,
-        before: state(&tuned.before),
-        after: state(&tuned.after),
+        before: device_state(&tuned.before),
+        after: device_state(&tuned.after),
         load: &tuned.load,
-        phases: took(&tuned.phases),
+        phases: phase_times(&tuned.phases),
         ended: match tuned.ended {
-            Ended::Done => "done",
-            Ended::TimeOver => "time-over",
-            Ended::Cancelled => "stopped",
-            Ended::Broken { .. } => "broken",
+            TuneEnd::Done => "done",
+            TuneEnd::TimeOver => "time-over",
+            TuneEnd::Cancelled => "stopped",
+            TuneEnd::Broken { .. } => "broken",
         },
         why: match &tuned.ended {
-            Ended::Broken { why } => Some(why),
+            TuneEnd::Broken { why } => Some(why),
             _ => None,
         },
         points: told_all.collect(),

@@ -1,26 +1,26 @@
 //! What a tuning came to, as text.
 
 use super::super::Out;
-use super::super::out::{counted, duration};
+use super::super::out::{format_count, format_duration};
 use crate::document::tuning::clocks;
 use crate::document::tuning::table::{Role, Row, code, rows, verdict};
-use replay_engine::tune::{Ended, Health, Measured, Point, Rejected, Spread, Tuned};
+use replay_engine::tune::{Health, Measurement, Point, RejectReason, Spread, TuneEnd, TuneReport};
 use std::collections::BTreeMap;
 use std::io;
 
 /// Points that are shown where not all are asked for.
-const SHOWN: usize = 20;
+const MAX_SHOWN_POINTS: usize = 20;
 /// A recorded launch that moves by more than this between begin and end makes the times of points doubtful.
-const DRIFT: f64 = 0.05;
+const MAX_DRIFT: f64 = 0.05;
 
 /// Prints it.
-pub fn print(tuned: &Tuned, board: &str, all: bool, out: &mut Out) -> io::Result<()> {
+pub fn print(tuned: &TuneReport, board: &str, all: bool, out: &mut Out) -> io::Result<()> {
     out.line(format_args!("{}, event {}", tuned.function, tuned.event))?;
     out.line(format_args!("on {board}, {}", tuned.device))?;
     if let Some(rejected) = &tuned.baseline.rejected {
         out.line("")?;
         out.line(format_args!("The recorded launch itself does not count: {rejected}."))?;
-        if let Rejected::Wrong(_) = rejected {
+        if let RejectReason::Wrong(_) = rejected {
             out.line(
                 "What it leaves differs from time to time, or from the recording: say with --near how alike memory has to be.",
             )?;
@@ -34,7 +34,7 @@ pub fn print(tuned: &Tuned, board: &str, all: bool, out: &mut Out) -> io::Result
 }
 
 /// Whether any row has something to say in a column.
-struct Optional {
+struct OptionalColumns {
     code: bool,
     shared: bool,
     cache: bool,
@@ -42,8 +42,8 @@ struct Optional {
     bounds: bool,
 }
 
-impl Optional {
-    fn of(tuned: &Tuned) -> Self {
+impl OptionalColumns {
+    fn for_tuned(tuned: &TuneReport) -> Self {
         let any = |f: &dyn Fn(&Point) -> bool| tuned.points.iter().any(|t| f(&t.point));
         Self {
             code: any(&|p| p.module > 0),
@@ -63,8 +63,8 @@ fn dimensions([x, y, z]: [u32; 3]) -> String {
     }
 }
 
-fn table(tuned: &Tuned, all: bool, out: &mut Out) -> io::Result<()> {
-    let optional = Optional::of(tuned);
+fn table(tuned: &TuneReport, all: bool, out: &mut Out) -> io::Result<()> {
+    let optional = OptionalColumns::for_tuned(tuned);
     let mut head = vec!["".to_owned(), "grid".into(), "block".into()];
     for (there, name) in [
         (optional.shared, "shared"),
@@ -79,30 +79,30 @@ fn table(tuned: &Tuned, all: bool, out: &mut Out) -> io::Result<()> {
     }
     head.extend(["median", "spread", "speed-up", "regs", "occupancy", ""].map(str::to_owned));
     let mut lines = vec![head];
-    let most = if all { usize::MAX } else { SHOWN };
+    let most = if all { usize::MAX } else { MAX_SHOWN_POINTS };
     let mut left_out = 0;
     for (n, row) in rows(tuned).enumerate() {
         if n > most {
             left_out += 1;
             continue;
         }
-        lines.push(line(tuned, &row, &optional));
+        lines.push(format_row(tuned, &row, &optional));
     }
     out.table(&lines)?;
     if left_out > 0 {
         out.line(format_args!(
             "and {} more (--table shows all)",
-            counted(left_out, "point")
+            format_count(left_out, "point")
         ))?;
     }
     Ok(())
 }
 
-fn line(tuned: &Tuned, row: &Row<'_>, optional: &Optional) -> Vec<String> {
-    let (point, measured): (Point, &Measured) = (row.point, row.measured);
+fn format_row(tuned: &TuneReport, row: &Row<'_>, optional: &OptionalColumns) -> Vec<String> {
+    let (point, measured): (Point, &Measurement) = (row.point, row.measured);
     let spread = measured.spread();
     let mut cells = vec![
-        row.role.word().to_owned(),
+        row.role.label().to_owned(),
         dimensions(point.grid),
         dimensions(point.block),
     ];
@@ -130,8 +130,10 @@ fn line(tuned: &Tuned, row: &Row<'_>, optional: &Optional) -> Vec<String> {
         cells.push(if name.is_empty() { "recorded" } else { name }.to_owned());
     }
     let of = |f: &dyn Fn(&Spread) -> String| spread.as_ref().map_or_else(|| "-".to_owned(), f);
-    cells.push(of(&|s| duration(s.median)));
-    cells.push(of(&|s| format!("{} to {}", duration(s.min), duration(s.max))));
+    cells.push(of(&|s| format_duration(s.median)));
+    cells.push(of(&|s| {
+        format!("{} to {}", format_duration(s.min), format_duration(s.max))
+    }));
     cells.push(match row.role {
         Role::Baseline => "1.00".to_owned(),
         _ => tuned
@@ -154,15 +156,15 @@ fn first_line(text: &str) -> String {
     text.lines().next().unwrap_or_default().to_owned()
 }
 
-fn notes(tuned: &Tuned, out: &mut Out) -> io::Result<()> {
+fn notes(tuned: &TuneReport, out: &mut Out) -> io::Result<()> {
     let tried = tuned.points.len() as u64;
     let mut rejected: BTreeMap<&str, u64> = BTreeMap::new();
     for t in tuned.rejected() {
         if let Some(why) = &t.measured.rejected {
-            *rejected.entry(why.word()).or_default() += 1;
+            *rejected.entry(why.label()).or_default() += 1;
         }
     }
-    let mut text = format!("{} of {} tried", counted(tried, "point"), tuned.space);
+    let mut text = format!("{} of {} tried", format_count(tried, "point"), tuned.space);
     if rejected.is_empty() {
         text.push_str(", all right");
     } else {
@@ -173,9 +175,9 @@ fn notes(tuned: &Tuned, out: &mut Out) -> io::Result<()> {
             parts.join(", ")
         ));
     }
-    out.line(format_args!("{text}; compared with {}", tuned.reference.words()))?;
+    out.line(format_args!("{text}; compared with {}", tuned.reference.label()))?;
     if tuned.left_out > 0 {
-        let n = counted(tuned.left_out, "combination");
+        let n = format_count(tuned.left_out, "combination");
         out.line(format_args!(
             "{n} of the values can be launched on no device and were left out"
         ))?;
@@ -198,33 +200,33 @@ fn notes(tuned: &Tuned, out: &mut Out) -> io::Result<()> {
             }
         }
     }
-    if let Some(drift) = tuned.drift().filter(|d| d.abs() > DRIFT) {
+    if let Some(drift) = tuned.drift().filter(|d| d.abs() > MAX_DRIFT) {
         out.line(format_args!(
             "The recorded launch took {:+.0} % behind the points against before them: clocks or temperature moved.",
             drift * 100.0
         ))?;
     }
     match &tuned.ended {
-        Ended::Done => {}
-        Ended::TimeOver => out.line("The time was over before all points were tried (--time-limit).")?,
-        Ended::Cancelled => out.line("It was stopped before all points were tried.")?,
-        Ended::Broken { why } => out.line(format_args!("It ended before all points were tried: {why}."))?,
+        TuneEnd::Done => {}
+        TuneEnd::TimeOver => out.line("The time was over before all points were tried (--time-limit).")?,
+        TuneEnd::Cancelled => out.line("It was stopped before all points were tried.")?,
+        TuneEnd::Broken { why } => out.line(format_args!("It ended before all points were tried: {why}."))?,
     }
     out.line(format_args!("device before  {}", health(&tuned.before)))?;
-    if let Some(load) = clocks::under_load(&tuned.load) {
+    if let Some(load) = clocks::format_load_clocks(&tuned.load) {
         out.line(format_args!("device working {load}"))?;
     }
     out.line(format_args!("device after   {}", health(&tuned.after)))?;
     let p = &tuned.phases;
     let mut parts = format!(
         "{} in all: ready {}, played up to the launch {}, code {}, put back {}, launches {}, compared {}",
-        duration(p.total),
-        duration(p.ready),
-        duration(p.before),
-        duration(p.code),
-        duration(p.restore),
-        duration(p.launch),
-        duration(p.compare)
+        format_duration(p.total),
+        format_duration(p.ready),
+        format_duration(p.before),
+        format_duration(p.code),
+        format_duration(p.restore),
+        format_duration(p.launch),
+        format_duration(p.compare)
     );
     if tuned.processes > 1 {
         parts.push_str(&format!("; {} processes, since points broke one", tuned.processes));
@@ -233,7 +235,7 @@ fn notes(tuned: &Tuned, out: &mut Out) -> io::Result<()> {
 }
 
 fn health(h: &Health) -> String {
-    clocks::at(h).unwrap_or_else(|| {
+    clocks::format_clocks(h).unwrap_or_else(|| {
         let why = h.unknown.as_deref().unwrap_or_default();
         format!("clocks and temperature not known: {why}")
     })
@@ -242,10 +244,10 @@ fn health(h: &Health) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use replay_engine::tune::{Resources, Tried, Wrong};
+    use replay_engine::tune::{OutputMismatch, PointResult, Resources};
 
-    fn measured(times: &[u64]) -> Measured {
-        Measured {
+    fn measured(times: &[u64]) -> Measurement {
+        Measurement {
             times: times.to_vec(),
             resources: Some(Resources {
                 registers: 24,
@@ -256,17 +258,17 @@ mod tests {
         }
     }
 
-    fn tuned() -> Tuned {
+    fn tuned() -> TuneReport {
         let point = |block: u32| Point {
             grid: [80, 1, 1],
             block: [block, 1, 1],
             ..Point::default()
         };
-        let tried = |block, measured| Tried {
+        let tried = |block, measured| PointResult {
             point: point(block),
             measured,
         };
-        Tuned {
+        TuneReport {
             device: "Stand-in".into(),
             function: "add(float*)".into(),
             event: 12,
@@ -277,17 +279,17 @@ mod tests {
                 tried(64, measured(&[30_000, 31_000, 32_000])),
                 tried(
                     512,
-                    Measured::rejected(Rejected::Wrong(Wrong {
+                    Measurement::from_rejection(RejectReason::Wrong(OutputMismatch {
                         at: 0x1000,
                         count: 1,
                         wanted: "00".into(),
                         got: "ff".into(),
-                        ..Wrong::default()
+                        ..OutputMismatch::default()
                     })),
                 ),
                 tried(
                     1024,
-                    Measured::rejected(Rejected::Code {
+                    Measurement::from_rejection(RejectReason::Code {
                         why: "ptxas says\nmuch more".into(),
                     }),
                 ),
@@ -305,12 +307,12 @@ mod tests {
                 unknown: Some("no NVML".into()),
                 ..Health::default()
             },
-            ..Tuned::default()
+            ..TuneReport::default()
         }
     }
 
-    fn printed(tuned: &Tuned, all: bool) -> Vec<String> {
-        let text = Out::kept(|out| print(tuned, "cuda:0", all, out).unwrap());
+    fn printed(tuned: &TuneReport, all: bool) -> Vec<String> {
+        let text = Out::capture(|out| print(tuned, "cuda:0", all, out).unwrap());
         text.lines().map(str::to_owned).collect()
     }
 
@@ -360,7 +362,7 @@ mod tests {
         t.points[3].measured = measured(&[10_000, 20_050, 30_000]);
         let text = printed(&t, true).join("\n");
         assert!(text.contains("smaller than the spread"), "{text}");
-        t.ended = Ended::TimeOver;
+        t.ended = TuneEnd::TimeOver;
         (t.best, t.left_out) = (None, 2);
         let text = printed(&t, true).join("\n");
         assert!(
@@ -378,7 +380,7 @@ mod tests {
     fn many_points_are_shown_in_part() {
         let mut t = tuned();
         t.points = (1..=50)
-            .map(|n| Tried {
+            .map(|n| PointResult {
                 point: Point {
                     grid: [n, 1, 1],
                     ..t.recorded

@@ -2,7 +2,7 @@
 
 use super::Comparison;
 use crate::document::facts::Facts;
-use crate::document::{Document, Numbers, words};
+use crate::document::{Document, NumberFormat, descriptions};
 use trace_core::diff::{CallDifference, ContentDiff};
 use trace_core::memory::element_text;
 use trace_core::recording::{Access, Recording};
@@ -29,16 +29,16 @@ impl FieldPair {
 
 /// An event of one side on a line: what it accesses, and the value.
 #[must_use]
-pub fn line(recording: &Recording, facts: &Facts, numbers: Numbers, event: u64) -> (String, String) {
+pub fn describe_event(recording: &Recording, facts: &Facts, numbers: NumberFormat, event: u64) -> (String, String) {
     let at = usize::try_from(event).unwrap_or(usize::MAX);
     match recording.events.access(at) {
         Some(a) => {
             let verb = if a.write { "W" } else { "R" };
             let name = facts.access_name(recording, &a);
-            (format!("{verb} {name}"), numbers.text(a.value, a.width))
+            (format!("{verb} {name}"), numbers.format(a.value, a.width))
         }
         None => {
-            let words = words::line_of(recording, facts, event);
+            let words = descriptions::format_event_in(recording, facts, event);
             match words.split_once(" · ") {
                 Some((what, means)) => (what.to_owned(), means.to_owned()),
                 None => (words, String::new()),
@@ -49,20 +49,20 @@ pub fn line(recording: &Recording, facts: &Facts, numbers: Numbers, event: u64) 
 
 /// The value of a step field by field on both sides; the whole value where no field is known.
 #[must_use]
-pub fn pairs(doc: &Document, c: &Comparison, a: Option<u64>, b: Option<u64>) -> Vec<FieldPair> {
-    if let Some(d) = c.diff.calls.at(a, b) {
+pub fn list_field_pairs(doc: &Document, c: &Comparison, a: Option<u64>, b: Option<u64>) -> Vec<FieldPair> {
+    if let Some(d) = c.diff.calls.find(a, b) {
         return of_call(d);
     }
     let access = |r: &Recording, e: Option<u64>| -> Option<Access> { r.events.access(usize::try_from(e?).ok()?) };
     let x = access(&doc.recording, a);
     let y = access(&c.other.recording, b);
-    let text = |a: Option<Access>| a.map_or_else(String::new, |a| doc.numbers.text(a.value, a.width));
+    let text = |a: Option<Access>| a.map_or_else(String::new, |a| doc.numbers.format(a.value, a.width));
     let mut out = vec![FieldPair {
         name: "value".into(),
         a: text(x),
         b: text(y),
     }];
-    let register = |facts: &Facts, a: Option<Access>| -> Option<&'static Register> { facts.device?.touched(&a?) };
+    let register = |facts: &Facts, a: Option<Access>| -> Option<&'static Register> { facts.device?.find_accessed(&a?) };
     let (rx, ry) = (register(&doc.facts, x), register(&c.other.facts, y));
     let whole = |r: &Register, a: &Access| a.offset == r.offset && a.width == r.width;
     let decoded = |r: Option<&'static Register>, a: Option<Access>| {

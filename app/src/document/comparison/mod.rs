@@ -1,11 +1,11 @@
 //! The second recording beside the open one: where they differ, how their events go together, and where in that a
 //! person stands.
 
+pub mod difference;
 pub mod fields;
-pub mod meant;
 pub mod steps;
 
-pub use steps::{Cell, Row, Step, Steps, Sums};
+pub use steps::{Cell, Row, Step, StepCounts, Steps};
 
 use super::facts::{Facts, Stage};
 use super::{Document, derive, source};
@@ -13,20 +13,20 @@ use replay_engine::run::Outcome;
 use std::path::PathBuf;
 use std::sync::Arc;
 use trace_core::container;
-use trace_core::diff::{self, Aligned, Cause, Diff, Effect, Rules, Summary, Which};
+use trace_core::diff::{self, Cause, Diff, DiffSide, Effect, EventAlignment, Rules, Summary};
 use trace_core::progress::{Cancelled, Progress};
 use trace_core::recording::Recording;
 
 /// What the open recording is compared with.
 #[derive(Clone)]
-pub enum With {
+pub enum ComparisonSource {
     /// A file or folder.
     File(PathBuf),
     /// What a replay of it did.
     Outcome(Arc<Outcome>),
 }
 
-impl With {
+impl ComparisonSource {
     /// Its name for the person.
     #[must_use]
     pub fn name(&self) -> String {
@@ -40,11 +40,11 @@ impl With {
 }
 
 /// The second recording.
-pub struct Other {
+pub struct SecondRecording {
     /// Its name for the person.
     pub name: String,
     /// What it is.
-    pub with: With,
+    pub source: ComparisonSource,
     /// The recording.
     pub recording: Arc<Recording>,
     /// What is known of it: names, times, jobs.
@@ -54,7 +54,7 @@ pub struct Other {
 /// Two recordings that were compared.
 pub struct Comparison {
     /// The second one.
-    pub other: Other,
+    pub other: SecondRecording,
     /// Where they differ.
     pub diff: Diff,
     /// What that comes to: one sentence, and where the earliest cause is.
@@ -62,9 +62,9 @@ pub struct Comparison {
     /// How their events go together.
     pub steps: Steps,
     /// The same as the comparison told it, for whoever asks why.
-    aligned: Aligned,
+    aligned: EventAlignment,
     /// Whether both are recordings of calls.
-    pub of_calls: bool,
+    pub is_api_trace: bool,
     /// What was left out of it, and how exact it is.
     pub rules: Arc<Rules>,
     /// What a person should know before they trust it, in words; empty: nothing.
@@ -78,20 +78,20 @@ impl Comparison {
     /// When nobody wants it any more.
     pub fn why(&self, first: &Recording, effect: Effect, progress: &Progress) -> Result<Cause, Cancelled> {
         let both = (first, &*self.other.recording);
-        diff::why(both, (&self.diff, &self.aligned), effect, progress)
+        diff::find_cause(both, (&self.diff, &self.aligned), effect, progress)
     }
 }
 
 /// Why there is no comparison.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum NotCompared {
+pub enum ComparisonError {
     /// Nobody wants it any more.
     Stopped,
     /// The second recording cannot be read, in words.
-    Unread(String),
+    Unreadable(String),
 }
 
-impl From<Cancelled> for NotCompared {
+impl From<Cancelled> for ComparisonError {
     fn from(_: Cancelled) -> Self {
         Self::Stopped
     }
@@ -104,20 +104,20 @@ impl From<Cancelled> for NotCompared {
 /// When the second one cannot be read, or nobody wants the comparison any more.
 pub fn compare(
     first: &Recording,
-    with: With,
+    with: ComparisonSource,
     rules: Arc<Rules>,
     progress: &Progress,
-) -> Result<Comparison, NotCompared> {
+) -> Result<Comparison, ComparisonError> {
     let told = |e: String| match progress.check() {
-        Ok(()) => NotCompared::Unread(e),
-        Err(_) => NotCompared::Stopped,
+        Ok(()) => ComparisonError::Unreadable(e),
+        Err(_) => ComparisonError::Stopped,
     };
     let (recording, kept) = match &with {
-        With::File(path) => {
+        ComparisonSource::File(path) => {
             let opened = source::open(path, progress).map_err(|e| told(e.to_string()))?;
             (opened.recording, (opened.pyramid, opened.timeline))
         }
-        With::Outcome(outcome) => {
+        ComparisonSource::Outcome(outcome) => {
             let read = container::from_bytes(outcome.recording.clone()).map_err(|e| told(e.to_string()))?;
             (read, (None, None))
         }
@@ -125,29 +125,29 @@ pub fn compare(
     // Differences between what was recorded and what is damaged would say nothing.
     for (side, which) in [(first, "the open recording"), (&recording, "the second recording")] {
         if let Some(block) = side.find_damage(progress)? {
-            return Err(NotCompared::Unread(format!("{which} is damaged: {block}")));
+            return Err(ComparisonError::Unreadable(format!("{which} is damaged: {block}")));
         }
     }
     let mut facts = derive::first(&recording, kept, progress)?;
-    if !facts.knows(Stage::Timeline) {
+    if !facts.has_stage(Stage::Timeline) {
         let part = derive::find_out(Stage::Timeline, &recording, None, &facts, progress)?;
         facts.take(part);
     }
     let (found, aligned) = diff::compare(first, &recording, &rules, progress)?;
-    let causes = diff::causes((first, &recording), (&found, &aligned), progress)?;
+    let causes = diff::find_causes((first, &recording), (&found, &aligned), progress)?;
     let summary = diff::summarize((first, &recording), (&found, &aligned), &causes);
     let submits = |r: &Recording| -> Vec<u64> { derive::submits(r, progress) };
     let (a, b) = (submits(first), facts.jobs.iter().map(|j| j.submit).collect::<Vec<_>>());
     let steps = Steps::new(&aligned, [first, &recording], [&a, &b], progress)?;
-    let other = Other {
+    let other = SecondRecording {
         name: with.name(),
-        with,
+        source: with,
         recording: Arc::new(recording),
         facts: Arc::new(facts),
     };
     Ok(Comparison {
         warnings: warnings(first, &other.recording),
-        of_calls: first.call_facts().is_some() && other.recording.call_facts().is_some(),
+        is_api_trace: first.call_facts().is_some() && other.recording.call_facts().is_some(),
         other,
         diff: found,
         summary,
@@ -162,9 +162,9 @@ fn warnings(a: &Recording, b: &Recording) -> Vec<String> {
     let mut out = Vec::new();
     let name = trace_core::registers::recorded_name;
     let (x, y) = (a.facts.identity.gpu_id, b.facts.identity.gpu_id);
-    let map = super::lookup::map_of(a);
-    let same = x == y || map.is_some_and(|m| m.same_product(x, y));
-    let maps = map.map(|m| m.name()) == super::lookup::map_of(b).map(|m| m.name());
+    let map = super::lookup::find_register_map(a);
+    let same = x == y || map.is_some_and(|m| m.is_same_product(x, y));
+    let maps = map.map(|m| m.name()) == super::lookup::find_register_map(b).map(|m| m.name());
     if !same || !maps {
         out.push(format!(
             "They are of different devices: {} and {}. What differs may be the device and not the driver.",
@@ -194,11 +194,11 @@ pub struct State {
     /// Why the last request gave nothing: what was to be compared, and why not.
     pub failed: Option<(String, String)>,
     /// The file that the recording was compared with when it was closed last, until that is compared again.
-    pub kept: Option<PathBuf>,
+    pub last_file: Option<PathBuf>,
     /// Where a step was gone to: the moment there, and the step. Several steps may share a moment.
     cursor: Option<(u64, u64)>,
     /// What the last way to a difference was, in words.
-    pub told: String,
+    pub jump_message: String,
 }
 
 impl State {
@@ -213,7 +213,7 @@ impl State {
     }
 
     /// Takes up what came of a request. `false`: a newer one has taken its place.
-    pub fn end(&mut self, request: u64, done: Result<Comparison, NotCompared>) -> bool {
+    pub fn end(&mut self, request: u64, done: Result<Comparison, ComparisonError>) -> bool {
         if self.request != request {
             return false;
         }
@@ -223,10 +223,10 @@ impl State {
                 self.done = Some(Arc::new(c));
                 self.shown += 1;
                 self.cursor = None;
-                self.told.clear();
+                self.jump_message.clear();
             }
-            Err(NotCompared::Stopped) => {}
-            Err(NotCompared::Unread(why)) => self.failed = Some((name, why)),
+            Err(ComparisonError::Stopped) => {}
+            Err(ComparisonError::Unreadable(why)) => self.failed = Some((name, why)),
         }
         true
     }
@@ -239,10 +239,10 @@ impl State {
             let path = std::path::absolute(path).unwrap_or_else(|_| path.clone());
             path.to_string_lossy().into_owned()
         };
-        match self.done.as_ref().map(|c| &c.other.with) {
-            Some(With::File(path)) => Some(of(path)),
-            Some(With::Outcome(_)) => None,
-            None => self.kept.as_ref().map(of),
+        match self.done.as_ref().map(|c| &c.other.source) {
+            Some(ComparisonSource::File(path)) => Some(of(path)),
+            Some(ComparisonSource::Outcome(_)) => None,
+            None => self.last_file.as_ref().map(of),
         }
     }
 
@@ -264,18 +264,18 @@ impl Document {
     /// The step of the comparison at the moment.
     #[must_use]
     pub fn step(&self) -> Option<u64> {
-        let c = self.comparing.done.as_ref()?;
+        let c = self.comparison.done.as_ref()?;
         let moment = self.moment();
-        match self.comparing.cursor {
+        match self.comparison.cursor {
             Some((at, step)) if at == moment => Some(step),
-            _ => Some(c.steps.of(Which::A, moment)).filter(|_| !c.steps.is_empty()),
+            _ => Some(c.steps.step_of(DiffSide::A, moment)).filter(|_| !c.steps.is_empty()),
         }
     }
 
     /// Where the second recording stands at the moment: the event that goes with it, or the one before which it would be.
     #[must_use]
     pub fn other_moment(&self) -> Option<u64> {
-        let c = self.comparing.done.as_ref()?;
+        let c = self.comparison.done.as_ref()?;
         Some(self.step().and_then(|s| c.steps.at(s)).map_or(0, |s| s.at_b))
     }
 
@@ -283,33 +283,33 @@ impl Document {
     /// own between them.
     #[must_use]
     pub fn differs_within(&self, first: u64, end: u64) -> bool {
-        let done = self.comparing.done.as_ref();
+        let done = self.comparison.done.as_ref();
         done.is_some_and(|c| c.steps.differs_within(first, end))
     }
 
     /// Goes to where an event of one side is in the comparison, in both recordings.
-    pub fn go_step_of(&mut self, which: Which, event: u64) {
-        if let Some(step) = self.comparing.done.as_ref().map(|c| c.steps.of(which, event)) {
+    pub fn go_step_of(&mut self, which: DiffSide, event: u64) {
+        if let Some(step) = self.comparison.done.as_ref().map(|c| c.steps.step_of(which, event)) {
             self.go_step(step);
         }
     }
 
     /// Goes to a step of the comparison in both recordings.
     pub fn go_step(&mut self, step: u64) {
-        let Some(at) = self.comparing.done.as_ref().and_then(|c| c.steps.at(step)) else {
+        let Some(at) = self.comparison.done.as_ref().and_then(|c| c.steps.at(step)) else {
             return;
         };
         self.go(at.at_a);
-        self.comparing.cursor = Some((self.moment(), step));
-        self.comparing.told.clear();
+        self.comparison.cursor = Some((self.moment(), step));
+        self.comparison.jump_message.clear();
     }
 
     /// Goes to the next difference, or the one before; behind the last one to the first, and says so.
     pub fn go_difference(&mut self, forward: bool) {
-        let Some(c) = self.comparing.done.clone() else { return };
+        let Some(c) = self.comparison.done.clone() else { return };
         let n = c.steps.rows();
         let Some(last) = n.checked_sub(1) else {
-            self.comparing.told = "no event differs".into();
+            self.comparison.jump_message = "no event differs".into();
             return;
         };
         let here = self.step().unwrap_or(0);
@@ -319,12 +319,12 @@ impl Document {
             (None, false) => (last, "from the first back to the last"),
         };
         self.go_row(row);
-        wrapped.clone_into(&mut self.comparing.told);
+        wrapped.clone_into(&mut self.comparison.jump_message);
     }
 
     /// Goes to a difference, by its row in the list.
     pub fn go_row(&mut self, row: u64) {
-        if let Some(r) = self.comparing.done.as_ref().and_then(|c| c.steps.row(row)) {
+        if let Some(r) = self.comparison.done.as_ref().and_then(|c| c.steps.row(row)) {
             self.go_step(r.step);
         }
     }

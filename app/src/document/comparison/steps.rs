@@ -5,11 +5,11 @@
 //! pixels.
 
 use std::ops::Range;
-use trace_core::diff::{Aligned, Become, Block, Which};
+use trace_core::diff::{Block, ChangeKind, DiffSide, EventAlignment};
 use trace_core::progress::{Cancelled, Progress};
 use trace_core::recording::{EventKind, Recording};
 
-/// Kinds of [`Become`].
+/// Kinds of [`ChangeKind`].
 pub const KINDS: usize = 6;
 /// Steps of a bin of the finest level, as a power of two.
 const FINEST: u32 = 3;
@@ -26,9 +26,9 @@ const SUBMIT: u8 = 4;
 
 /// How many of each there are in a part of the axis.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Sums {
-    /// Steps by what became of them, in the order of [`Become`].
-    pub became: [u32; KINDS],
+pub struct StepCounts {
+    /// Steps by what became of them, in the order of [`ChangeKind`].
+    pub by_change: [u32; KINDS],
     /// Reads of the first and of the second.
     pub reads: [u32; 2],
     /// Writes.
@@ -37,26 +37,26 @@ pub struct Sums {
     pub jobs: [u32; 2],
 }
 
-impl Sums {
+impl StepCounts {
     /// Steps of which this became.
     #[must_use]
-    pub fn of(&self, what: Become) -> u32 {
-        self.became.get(what as usize).copied().unwrap_or(0)
+    pub fn count(&self, what: ChangeKind) -> u32 {
+        self.by_change.get(what as usize).copied().unwrap_or(0)
     }
 
     /// Steps that differ.
     #[must_use]
     pub fn differ(&self) -> u32 {
-        self.became.iter().sum::<u32>() - self.of(Become::Equal)
+        self.by_change.iter().sum::<u32>() - self.count(ChangeKind::Equal)
     }
 
     /// Events of one side.
     #[must_use]
-    pub fn events(&self, which: Which) -> u32 {
-        let both = self.of(Become::Equal) + self.of(Become::Changed);
+    pub fn events(&self, which: DiffSide) -> u32 {
+        let both = self.count(ChangeKind::Equal) + self.count(ChangeKind::Changed);
         both + match which {
-            Which::A => self.of(Become::Deleted) + self.of(Become::MovedFrom),
-            Which::B => self.of(Become::Inserted) + self.of(Become::MovedTo),
+            DiffSide::A => self.count(ChangeKind::Deleted) + self.count(ChangeKind::MovedFrom),
+            DiffSide::B => self.count(ChangeKind::Inserted) + self.count(ChangeKind::MovedTo),
         }
     }
 
@@ -65,7 +65,7 @@ impl Sums {
             std::array::from_fn(|i| f(a[i], b[i]))
         }
         Self {
-            became: two(self.became, other.became, f),
+            by_change: two(self.by_change, other.by_change, f),
             reads: two(self.reads, other.reads, f),
             writes: two(self.writes, other.writes, f),
             jobs: two(self.jobs, other.jobs, f),
@@ -85,7 +85,7 @@ impl Sums {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Step {
     /// What became of it.
-    pub what: Become,
+    pub change: ChangeKind,
     /// The event of the first; `None` where it has none.
     pub a: Option<u64>,
     /// The event of the second.
@@ -114,7 +114,7 @@ pub struct Cell {
     /// One past the last.
     pub to: f64,
     /// What lies there.
-    pub sums: Sums,
+    pub sums: StepCounts,
 }
 
 /// The axis.
@@ -133,7 +133,7 @@ pub struct Steps {
     /// What each compared event is.
     kinds: [Vec<u8>; 2],
     /// For each level, the sums of everything before each of its bins.
-    levels: Vec<Vec<Sums>>,
+    levels: Vec<Vec<StepCounts>>,
 }
 
 impl Steps {
@@ -142,7 +142,7 @@ impl Steps {
     /// # Errors
     /// [`Cancelled`] when nobody wants it any more.
     pub fn new(
-        aligned: &Aligned,
+        aligned: &EventAlignment,
         recordings: [&Recording; 2],
         submits: [&[u64]; 2],
         progress: &Progress,
@@ -160,14 +160,18 @@ impl Steps {
         for (i, b) in (0u32..).zip(&out.blocks) {
             step += u64::from(b.len);
             out.starts.push(step);
-            if b.what.differs() && b.len > 0 {
+            if b.change.differs() && b.len > 0 {
                 out.differing.push(i);
                 let events = &out.events[0];
                 let at = |n: u32| events.get(n as usize).or(events.last()).copied().unwrap_or(0);
                 let first = if b.len_a() > 0 { b.a } else { b.a.saturating_sub(1) };
                 let last = first.saturating_add(b.len_a().saturating_sub(1));
                 out.seen.push(at(first)..at(last).saturating_add(1));
-                row += if b.what == Become::Changed { u64::from(b.len) } else { 1 };
+                row += if b.change == ChangeKind::Changed {
+                    u64::from(b.len)
+                } else {
+                    1
+                };
                 out.rows.push(row);
             }
         }
@@ -200,8 +204,8 @@ impl Steps {
 
     /// Makes the levels.
     fn sum(&mut self, progress: &Progress) -> Result<(), Cancelled> {
-        let mut finest = vec![Sums::default()];
-        let (mut sum, mut step) = (Sums::default(), 0u64);
+        let mut finest = vec![StepCounts::default()];
+        let (mut sum, mut step) = (StepCounts::default(), 0u64);
         for (i, b) in self.blocks.iter().enumerate() {
             for by in 0..b.len {
                 sum = sum.plus(self.one(i, by));
@@ -223,10 +227,10 @@ impl Steps {
     }
 
     /// What one step of a block adds.
-    fn one(&self, block: usize, by: u32) -> Sums {
-        let mut sum = Sums::default();
+    fn one(&self, block: usize, by: u32) -> StepCounts {
+        let mut sum = StepCounts::default();
         let Some(b) = self.blocks.get(block) else { return sum };
-        if let Some(n) = sum.became.get_mut(b.what as usize) {
+        if let Some(n) = sum.by_change.get_mut(b.change as usize) {
             *n = 1;
         }
         let sides = [(b.a, b.len_a()), (b.b, b.len_b())];
@@ -273,7 +277,7 @@ impl Steps {
         let (a, at_a) = stand(0, b.a, b.len_a())?;
         let (b_, at_b) = stand(1, b.b, b.len_b())?;
         Some(Step {
-            what: b.what,
+            change: b.change,
             a,
             b: b_,
             at_a,
@@ -283,10 +287,10 @@ impl Steps {
 
     /// The step of an event of one side, or of the next one that is compared.
     #[must_use]
-    pub fn of(&self, which: Which, event: u64) -> u64 {
+    pub fn step_of(&self, which: DiffSide, event: u64) -> u64 {
         let side = which as usize;
         let compared = self.events[side].partition_point(|e| u64::from(*e) < event) as u32;
-        let first = |b: &Block| if which == Which::A { b.a } else { b.b };
+        let first = |b: &Block| if which == DiffSide::A { b.a } else { b.b };
         // Blocks that this side does not have begin where the next one of it does: the last that begins there has it.
         let Some(i) = self.blocks.partition_point(|b| first(b) <= compared).checked_sub(1) else {
             return 0;
@@ -310,7 +314,7 @@ impl Steps {
         let n = self.rows.partition_point(|r| *r <= row).checked_sub(1)?;
         let block = *self.differing.get(n)? as usize;
         let (b, start) = (self.blocks.get(block)?, self.starts.get(block)?);
-        let changed = b.what == Become::Changed;
+        let changed = b.change == ChangeKind::Changed;
         Some(Row {
             step: start + if changed { row - self.rows.get(n)? } else { 0 },
             len: if changed { 1 } else { u64::from(b.len) },
@@ -324,7 +328,7 @@ impl Steps {
         let first = self.rows.get(n).copied().unwrap_or(0);
         let within = || {
             let block = *self.differing.get(n)? as usize;
-            let changed = self.blocks.get(block)?.what == Become::Changed;
+            let changed = self.blocks.get(block)?.change == ChangeKind::Changed;
             changed.then_some(step.saturating_sub(*self.starts.get(block)?))
         };
         first + within().unwrap_or(0)
@@ -365,8 +369,8 @@ impl Steps {
     }
 
     /// Sums of the steps `from..to`, exactly; costs as much as there are steps.
-    fn exact(&self, steps: Range<u64>) -> Sums {
-        let mut sum = Sums::default();
+    fn exact(&self, steps: Range<u64>) -> StepCounts {
+        let mut sum = StepCounts::default();
         let Some((mut i, mut by)) = self.block(steps.start) else {
             return sum;
         };
@@ -381,7 +385,7 @@ impl Steps {
     }
 
     /// Sums of everything before a bin of a level.
-    fn before(&self, level: usize, bin: u64) -> Sums {
+    fn before(&self, level: usize, bin: u64) -> StepCounts {
         let level = self.levels.get(level).map_or(&[][..], Vec::as_slice);
         let at = usize::try_from(bin).unwrap_or(usize::MAX);
         level.get(at).or(level.last()).copied().unwrap_or_default()
@@ -431,7 +435,7 @@ impl Steps {
     }
 
     /// Sums of everything before a bin; of everything for `u64::MAX`.
-    fn upto(&self, level: usize, bin: u64) -> Sums {
+    fn upto(&self, level: usize, bin: u64) -> StepCounts {
         if bin != u64::MAX {
             return self.before(level, bin);
         }

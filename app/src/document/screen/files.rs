@@ -1,6 +1,6 @@
 //! Pictures of the screen as files: PNG, a moving PNG (APNG), PPM.
 
-use super::{NoLook, Screen, Source};
+use super::{FormatSource, NotDrawable, Screen};
 use std::io::Write;
 use trace_core::progress::Progress;
 
@@ -12,7 +12,7 @@ pub const FRAME_MS: u16 = 100;
 pub enum FileError {
     /// There is none.
     #[error("{0}")]
-    NoScreen(NoLook),
+    NoScreen(NotDrawable),
     /// It could not be encoded.
     #[error(transparent)]
     Png(#[from] png::EncodingError),
@@ -43,13 +43,16 @@ pub fn png(width: u32, height: u32, rgba: &[u8]) -> Result<Vec<u8>, FileError> {
 /// When the screen cannot be drawn at the last of them, nothing can be written, or nobody wants it any more.
 pub fn film(
     screen: &Screen,
-    source: Source,
+    source: FormatSource,
     events: &[u64],
     to: &mut dyn Write,
     progress: &Progress,
 ) -> Result<(), FileError> {
     let last = events.last().copied().unwrap_or_default();
-    let format = screen.look(source, last).map_err(FileError::NoScreen)?.format;
+    let format = screen
+        .screen_settings(source, last)
+        .map_err(FileError::NoScreen)?
+        .format;
     let mut e = encoder(to, format.width, format.height);
     e.set_animated(u32::try_from(events.len()).unwrap_or(u32::MAX), 0)?;
     e.set_frame_delay(FRAME_MS, 1000)?;

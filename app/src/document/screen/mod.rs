@@ -2,16 +2,16 @@
 //! tell, or as a person says.
 
 pub mod files;
-mod hand;
+mod manual_format;
 
-pub use hand::{Hand, parse};
+pub use manual_format::{ManualFormat, parse};
 
 use std::fmt;
 use trace_core::progress::{Cancelled, Progress};
 use trace_core::recording::{Recording, SpaceKind};
 use trace_core::screen::{
-    Display, DisplayError, Drawn, Framebuffer, FramebufferError, FramebufferState, Palette, Picture, ScreenFormat,
-    framebuffer_spaces,
+    Display, DisplayError, Framebuffer, FramebufferError, FramebufferState, Palette, Picture, RenderedScreen,
+    ScreenFormat, framebuffer_spaces,
 };
 
 /// What is needed to draw the screen of a recording at any event.
@@ -46,17 +46,17 @@ pub enum ScreenError {
 
 /// Where the form of the screen comes from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Source {
+pub enum FormatSource {
     /// From the display registers.
     #[default]
     Registers,
     /// A person says it.
-    Hand(ScreenFormat),
+    Manual(ScreenFormat),
 }
 
 /// How the screen is to be drawn at an event.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Look {
+pub struct ScreenSettings {
     /// The form.
     pub format: ScreenFormat,
     /// Colours of indices; greys where the recording tells none.
@@ -71,14 +71,14 @@ pub struct Look {
 
 /// Why nothing can be drawn at an event.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NoLook {
+pub struct NotDrawable {
     /// In words.
     pub why: String,
     /// The first event with which there is a screen, where that is known.
     pub first: Option<u64>,
 }
 
-impl fmt::Display for NoLook {
+impl fmt::Display for NotDrawable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.why)
     }
@@ -119,28 +119,28 @@ impl Screen {
     ///
     /// # Errors
     /// Why it cannot be.
-    pub fn look(&self, source: Source, event: u64) -> Result<Look, NoLook> {
+    pub fn screen_settings(&self, source: FormatSource, event: u64) -> Result<ScreenSettings, NotDrawable> {
         let shown = self.display.as_ref().map(|d| (d, d.after(event)));
         let (format, since) = match (source, &shown) {
-            (Source::Hand(f), _) => (f, None),
-            (Source::Registers, Some((d, s))) => match s.mode.screen {
+            (FormatSource::Manual(f), _) => (f, None),
+            (FormatSource::Registers, Some((d, s))) => match s.mode.screen {
                 Ok(f) => (f, s.since),
                 Err(e) => {
-                    return Err(NoLook {
+                    return Err(NotDrawable {
                         why: format!("{}: {e}", d.name()),
                         first: d.first_screen(),
                     });
                 }
             },
-            (Source::Registers, None) => {
-                return Err(NoLook {
+            (FormatSource::Registers, None) => {
+                return Err(NotDrawable {
                     why: "the display registers of this device are not known".into(),
                     first: None,
                 });
             }
         };
         if let Err(e) = format.check(self.framebuffer.bytes()) {
-            return Err(NoLook {
+            return Err(NotDrawable {
                 why: e.to_string(),
                 first: None,
             });
@@ -148,7 +148,7 @@ impl Screen {
         let cursor = shown.as_ref().is_some_and(|(_, s)| s.mode.cursor);
         let palette = shown.map(|(_, s)| s.palette).unwrap_or_default();
         let grey = palette.is_unknown();
-        Ok(Look {
+        Ok(ScreenSettings {
             format,
             palette: if grey { Palette::grey() } else { palette },
             grey,
@@ -165,28 +165,28 @@ impl Screen {
 
     /// A form to begin with by hand: what the registers tell at an event or told before, or a common one.
     #[must_use]
-    pub fn proposed(&self, event: u64) -> ScreenFormat {
+    pub fn propose_format(&self, event: u64) -> ScreenFormat {
         let told = self
             .display
             .as_ref()
             .and_then(|d| d.last_screen(event).or_else(|| d.last_screen(u64::MAX)));
-        told.unwrap_or_else(|| hand::common(self.framebuffer.end()))
+        told.unwrap_or_else(|| manual_format::guess_format(self.framebuffer.end()))
     }
 
     /// The screen after an event and all before it.
     ///
     /// # Errors
     /// Why it cannot be drawn.
-    pub fn drawn(&self, source: Source, event: u64) -> Result<(Look, Drawn), NoLook> {
-        let look = self.look(source, event)?;
-        let drawn = Drawn::new(&self.framebuffer.after(event), &look.format, &look.palette);
+    pub fn draw(&self, source: FormatSource, event: u64) -> Result<(ScreenSettings, RenderedScreen), NotDrawable> {
+        let look = self.screen_settings(source, event)?;
+        let drawn = RenderedScreen::new(&self.framebuffer.after(event), &look.format, &look.palette);
         Ok((look, drawn))
     }
 
     /// Events for the pictures of a sequence: `count` of them from the first with which there is a screen, or a store,
     /// to `last`, as far from each other as can be.
     #[must_use]
-    pub fn moments(&self, last: u64, count: u32) -> Vec<u64> {
+    pub fn frame_events(&self, last: u64, count: u32) -> Vec<u64> {
         let registers = self.display.as_ref().and_then(Display::first_screen);
         let first = registers.unwrap_or(0).min(last);
         let (span, gaps) = (last - first, u64::from(count.max(2)) - 1);
@@ -203,19 +203,19 @@ impl Screen {
     /// Why the last one cannot be drawn; `Ok(None)` from the closure's side stops the sequence.
     pub fn frames(
         &self,
-        source: Source,
+        source: FormatSource,
         events: &[u64],
-        mut take: impl FnMut(&Look, Vec<u8>) -> bool,
-    ) -> Result<(), NoLook> {
+        mut take: impl FnMut(&ScreenSettings, Vec<u8>) -> bool,
+    ) -> Result<(), NotDrawable> {
         let Some(last) = events.last() else { return Ok(()) };
-        let mut look = self.look(source, *last)?;
+        let mut look = self.screen_settings(source, *last)?;
         let mut state = FramebufferState::default();
         for event in events {
             state.seek(&self.framebuffer, event.saturating_add(1));
             if let (Some(d), false) = (&self.display, look.grey) {
                 look.palette = d.after(*event).palette;
             }
-            let drawn = Drawn::new(&state, &look.format, &look.palette);
+            let drawn = RenderedScreen::new(&state, &look.format, &look.palette);
             if !take(&look, drawn.to_rgba()) {
                 break;
             }

@@ -1,9 +1,9 @@
 //! The one place where a tuning goes to a board: as a plan that says what to tune.
 
-use crate::document::cuda_board::{AskError, ask, nothing};
+use crate::document::cuda_board::{DeviceQueryError, missing_answer, run_query};
 use replay_engine::client::Lease;
 use replay_engine::plan::{CompileOptions, Edits};
-use replay_engine::tune::{Tune, Tuned};
+use replay_engine::tune::{TuneReport, TuneRequest};
 use trace_core::progress::Progress;
 use trace_core::recording::Recording;
 
@@ -12,13 +12,13 @@ use trace_core::recording::Recording;
 ///
 /// # Errors
 /// When the recording is no plan for the board, or the board cannot do it.
-pub fn at(
+pub fn tune_on_target(
     lease: &mut Lease,
     recording: &Recording,
     edits: &Edits,
-    tune: &Tune,
+    tune: &TuneRequest,
     progress: &Progress,
-) -> Result<Tuned, AskError> {
+) -> Result<TuneReport, DeviceQueryError> {
     let options = CompileOptions {
         // What the recording holds of memory behind the launch is what the recorded launch has to leave here, too.
         memory: true,
@@ -26,7 +26,7 @@ pub fn at(
         ..CompileOptions::default()
     };
     let want = |calls: &mut replay_engine::plan::calls::Calls| calls.tune = Some(tune.clone());
-    let outcome = ask(
+    let outcome = run_query(
         lease,
         (recording, edits),
         &options,
@@ -35,5 +35,5 @@ pub fn at(
         progress,
     )?;
     let tuned = outcome.calls.and_then(|c| c.tuned);
-    tuned.ok_or_else(|| nothing(outcome.failure))
+    tuned.ok_or_else(|| missing_answer(outcome.failure))
 }

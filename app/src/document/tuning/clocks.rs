@@ -4,7 +4,7 @@ use replay_engine::tune::{Health, Load};
 
 /// Clocks, temperature and power at a moment; `None` where nothing of them is known.
 #[must_use]
-pub fn at(h: &Health) -> Option<String> {
+pub fn format_clocks(h: &Health) -> Option<String> {
     if h.unknown.is_some() {
         return None;
     }
@@ -17,7 +17,7 @@ pub fn at(h: &Health) -> Option<String> {
 
 /// The lowest and the highest of them right behind launches; `None` where none was seen.
 #[must_use]
-pub fn under_load(l: &Load) -> Option<String> {
+pub fn format_load_clocks(l: &Load) -> Option<String> {
     let of = |range: Option<[u32; 2]>| {
         range.map(|[least, most]| match least == most {
             true => least.to_string(),
@@ -45,7 +45,7 @@ mod tests {
     #[test]
     fn what_was_seen_under_load_is_told_from_the_lowest_to_the_highest() {
         let mut load = Load::default();
-        assert_eq!(under_load(&load), None);
+        assert_eq!(format_load_clocks(&load), None);
         for (clock, celsius) in [(1755, 41), (1980, 41), (1800, 41)] {
             load.add(&Health {
                 clock_mhz: Some(clock),
@@ -60,7 +60,7 @@ mod tests {
         });
         assert_eq!(load.samples, 3);
         assert_eq!(
-            under_load(&load).as_deref(),
+            format_load_clocks(&load).as_deref(),
             Some("1755 to 1980 MHz, 41 °C, held back by power")
         );
     }

@@ -1,10 +1,10 @@
 //! Code that a person puts in the place of what was recorded, read from a file.
 
-use replay_engine::tune::{Replaced, ReplacedKind};
+use replay_engine::tune::{ReplacementCode, ReplacementKind};
 use std::path::{Path, PathBuf};
 
-/// Most bytes of it.
-const MOST: u64 = 32 << 20;
+/// Maximum number of bytes of it.
+const MAX_CODE_BYTES: u64 = 32 << 20;
 
 /// Why it is not taken.
 #[derive(Debug, thiserror::Error)]
@@ -18,7 +18,7 @@ pub enum CodeError {
         why: std::io::Error,
     },
     /// There is too much of it.
-    #[error("{}: {bytes} bytes of code are more than {MOST}", path.display())]
+    #[error("{}: {bytes} bytes of code are more than {MAX_CODE_BYTES}", path.display())]
     TooMuch {
         /// The file.
         path: PathBuf,
@@ -37,32 +37,32 @@ pub enum CodeError {
 ///
 /// # Errors
 /// When it cannot be read, is too long, or has another name.
-pub fn read(path: &Path) -> Result<Replaced, CodeError> {
+pub fn read(path: &Path) -> Result<ReplacementCode, CodeError> {
     let failed = |why| CodeError::Read {
         path: path.to_owned(),
         why,
     };
     let extension = path.extension().and_then(|e| e.to_str()).unwrap_or_default();
     let kind = match extension.to_ascii_lowercase().as_str() {
-        "ptx" => ReplacedKind::Ptx,
-        "cubin" => ReplacedKind::Cubin,
-        "fatbin" => ReplacedKind::Fatbin,
-        "cu" | "cpp" | "cxx" | "cc" => ReplacedKind::Source,
+        "ptx" => ReplacementKind::Ptx,
+        "cubin" => ReplacementKind::Cubin,
+        "fatbin" => ReplacementKind::Fatbin,
+        "cu" | "cpp" | "cxx" | "cc" => ReplacementKind::Source,
         _ => return Err(CodeError::Name { path: path.to_owned() }),
     };
     let bytes = std::fs::metadata(path).map_err(failed)?.len();
-    if bytes > MOST {
+    if bytes > MAX_CODE_BYTES {
         return Err(CodeError::TooMuch {
             path: path.to_owned(),
             bytes,
         });
     }
     let name = path.file_name().map(|n| n.to_string_lossy().into_owned());
-    Ok(Replaced {
+    Ok(ReplacementCode {
         name: name.unwrap_or_default(),
         kind,
         bytes: std::fs::read(path).map_err(failed)?,
-        ..Replaced::default()
+        ..ReplacementCode::default()
     })
 }
 
@@ -74,10 +74,10 @@ mod tests {
     fn the_name_says_what_it_is() {
         let folder = tempfile::tempdir().unwrap();
         for (name, kind) in [
-            ("a.ptx", ReplacedKind::Ptx),
-            ("b.CUBIN", ReplacedKind::Cubin),
-            ("c.fatbin", ReplacedKind::Fatbin),
-            ("d.cu", ReplacedKind::Source),
+            ("a.ptx", ReplacementKind::Ptx),
+            ("b.CUBIN", ReplacementKind::Cubin),
+            ("c.fatbin", ReplacementKind::Fatbin),
+            ("d.cu", ReplacementKind::Source),
         ] {
             let path = folder.path().join(name);
             std::fs::write(&path, name).unwrap();

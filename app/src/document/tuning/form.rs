@@ -2,8 +2,8 @@
 
 use super::launches::{Launch, Launches};
 use super::lists;
-use super::near::{near, rules};
-use replay_engine::tune::{Axes, Bounds, Cache, Limits, Recorded, Replaced, Search, Space, Tune};
+use super::tolerance::{build_rules, parse_scoped_rule};
+use replay_engine::tune::{Axes, Bounds, Cache, Limits, RecordedLaunch, ReplacementCode, Search, Space, TuneRequest};
 use trace_core::recording::Recording;
 
 /// A field.
@@ -20,7 +20,7 @@ pub enum Field {
     /// Launch bounds.
     Bounds,
     /// How alike outputs have to be.
-    Near,
+    Tolerance,
     /// Points that are drawn.
     Points,
 }
@@ -39,7 +39,7 @@ impl Field {
             Self::Shared => "shared",
             Self::Registers => "registers",
             Self::Bounds => "bounds",
-            Self::Near => "alike",
+            Self::Tolerance => "alike",
             Self::Points => "points",
         }
     }
@@ -55,7 +55,7 @@ impl Field {
             Self::Bounds => {
                 "launch bounds, where there is PTX: 256 or 256,4 (threads, blocks a multiprocessor), several with ;"
             }
-            Self::Near => {
+            Self::Tolerance => {
                 "how alike memory has to be: f32:1e-5, f16:2ulp, arg1=f32:1e-3, several with ;. Empty: bit for bit"
             }
             Self::Points => "points that are drawn at random; empty for successive halving: all",
@@ -65,7 +65,7 @@ impl Field {
 
 /// A kind of search.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Kind {
+pub enum SearchKind {
     /// Every point.
     #[default]
     Grid,
@@ -75,7 +75,7 @@ pub enum Kind {
     Halving,
 }
 
-impl Kind {
+impl SearchKind {
     /// All of them.
     pub const ALL: [Self; 3] = [Self::Grid, Self::Random, Self::Halving];
 
@@ -91,7 +91,7 @@ impl Kind {
 
     /// What it does.
     #[must_use]
-    pub fn told(self) -> &'static str {
+    pub fn describe(self) -> &'static str {
         match self {
             Self::Grid => "every point with all repeats",
             Self::Random => "so many points, drawn at random",
@@ -118,9 +118,9 @@ pub struct Form {
     /// Launch bounds.
     pub bounds: String,
     /// How alike outputs have to be.
-    pub near: String,
+    pub tolerance: String,
     /// The search.
-    pub kind: Kind,
+    pub kind: SearchKind,
     /// Points that are drawn.
     pub points: String,
     /// Seed of random numbers.
@@ -130,7 +130,7 @@ pub struct Form {
     /// Launches before them.
     pub warm_ups: u32,
     /// Code in the place of what was recorded.
-    pub modules: Vec<Replaced>,
+    pub modules: Vec<ReplacementCode>,
 }
 
 impl Default for Form {
@@ -143,8 +143,8 @@ impl Default for Form {
             cache: [false; 4],
             registers: String::new(),
             bounds: String::new(),
-            near: String::new(),
-            kind: Kind::Grid,
+            tolerance: String::new(),
+            kind: SearchKind::Grid,
             points: String::new(),
             seed: 1,
             repeats: 5,
@@ -156,13 +156,13 @@ impl Default for Form {
 
 /// What the fields come to.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Asked {
+pub struct ParsedForm {
     /// The request, where every field is right.
-    pub tune: Option<Tune>,
+    pub tune: Option<TuneRequest>,
     /// What is wrong with fields, in words.
-    pub wrong: Vec<(Field, String)>,
+    pub field_errors: Vec<(Field, String)>,
     /// What is wrong with all of it, in words.
-    pub why: Option<String>,
+    pub error: Option<String>,
     /// Points that are tried.
     pub points: u64,
     /// Combinations that no device launches.
@@ -172,10 +172,10 @@ pub struct Asked {
 impl Form {
     /// The fields as they are at first for a launch.
     #[must_use]
-    pub fn usual(axes: &Axes) -> Self {
+    pub fn for_launch(axes: &Axes) -> Self {
         Self {
-            block: axes.block.clone().map(|v| lists::text(&v)),
-            grid: axes.grid.clone().map(|v| lists::text(&v)),
+            block: axes.block.clone().map(|v| lists::format_list(&v)),
+            grid: axes.grid.clone().map(|v| lists::format_list(&v)),
             cover: axes.cover,
             ..Self::default()
         }
@@ -193,18 +193,18 @@ impl Form {
             Field::Shared => &mut self.shared,
             Field::Registers => &mut self.registers,
             Field::Bounds => &mut self.bounds,
-            Field::Near => &mut self.near,
+            Field::Tolerance => &mut self.tolerance,
             Field::Points => &mut self.points,
         }
     }
 
     /// What they come to for a launch.
     #[must_use]
-    pub fn asked(&self, recording: &Recording, launches: &Launches, launch: &Launch) -> Asked {
-        let mut asked = Asked::default();
+    pub fn parse(&self, recording: &Recording, launches: &Launches, launch: &Launch) -> ParsedForm {
+        let mut asked = ParsedForm::default();
         let mut list = |field: Field, text: &str| {
-            lists::values(text).unwrap_or_else(|why| {
-                asked.wrong.push((field, why));
+            lists::parse_list(text).unwrap_or_else(|why| {
+                asked.field_errors.push((field, why));
                 Vec::new()
             })
         };
@@ -223,32 +223,37 @@ impl Form {
             .collect();
         match bounds(&self.bounds) {
             Ok(b) => axes.bounds = b,
-            Err(why) => asked.wrong.push((Field::Bounds, why)),
+            Err(why) => asked.field_errors.push((Field::Bounds, why)),
         }
-        let all = self.near.split(';').map(str::trim).filter(|t| !t.is_empty()).map(near);
+        let all = self
+            .tolerance
+            .split(';')
+            .map(str::trim)
+            .filter(|t| !t.is_empty())
+            .map(parse_scoped_rule);
         let read = all.collect::<Result<Vec<_>, _>>();
-        let alike = read.and_then(|all| rules(recording, launches, launch, &all));
+        let alike = read.and_then(|all| build_rules(recording, launches, launch, &all));
         let (rule, areas) = alike.unwrap_or_else(|why| {
-            asked.wrong.push((Field::Near, why));
+            asked.field_errors.push((Field::Tolerance, why));
             Default::default()
         });
         let points = match (self.kind, self.points.trim()) {
-            (Kind::Grid, _) | (Kind::Halving, "") => Some(0),
+            (SearchKind::Grid, _) | (SearchKind::Halving, "") => Some(0),
             (_, text) => text.parse::<u32>().ok().filter(|n| *n > 0),
         };
         if points.is_none() {
             let why = "a number of points is needed, 1 or more";
-            asked.wrong.push((Field::Points, why.to_owned()));
+            asked.field_errors.push((Field::Points, why.to_owned()));
         }
         let (points, seed) = (points.unwrap_or(0), self.seed);
-        let tune = Tune {
+        let tune = TuneRequest {
             event: launch.event,
             axes,
             modules: self.modules.iter().map(replaced).collect(),
             search: match self.kind {
-                Kind::Grid => Search::Grid,
-                Kind::Random => Search::Random { points, seed },
-                Kind::Halving => Search::Halving {
+                SearchKind::Grid => Search::Grid,
+                SearchKind::Random => Search::Random { points, seed },
+                SearchKind::Halving => Search::Halving {
                     points,
                     seed,
                     factor: 3,
@@ -259,9 +264,9 @@ impl Form {
             areas,
             rule,
             limits: Limits::default(),
-            ..Tune::default()
+            ..TuneRequest::default()
         };
-        match Space::of(&tune, &Recorded::from(&launch.row)) {
+        match Space::new(&tune, &RecordedLaunch::from(&launch.row)) {
             Ok(space) => {
                 let all = space.points.len() as u64;
                 asked.points = match points {
@@ -269,20 +274,20 @@ impl Form {
                     n => all.min(u64::from(n)),
                 };
                 asked.left_out = space.left_out;
-                if asked.wrong.is_empty() {
+                if asked.field_errors.is_empty() {
                     asked.tune = Some(tune);
                 }
             }
-            Err(e) => asked.why = Some(e.to_string()),
+            Err(e) => asked.error = Some(e.to_string()),
         }
         asked
     }
 }
 
 /// Code with its options one by one: in the field they are one text.
-fn replaced(code: &Replaced) -> Replaced {
+fn replaced(code: &ReplacementCode) -> ReplacementCode {
     let text = code.options.join(" ");
-    Replaced {
+    ReplacementCode {
         options: text.split_whitespace().map(str::to_owned).collect(),
         ..code.clone()
     }
@@ -325,25 +330,25 @@ mod tests {
         }
     }
 
-    fn asked(form: &Form) -> Asked {
-        form.asked(&Recording::default(), &Launches::default(), &launch())
+    fn asked(form: &Form) -> ParsedForm {
+        form.parse(&Recording::default(), &Launches::default(), &launch())
     }
 
     #[test]
     fn fields_become_a_request() {
-        let mut form = Form::usual(&Recorded::from(&launch().row).usual(1024));
+        let mut form = Form::for_launch(&RecordedLaunch::from(&launch().row).default_axes(1024));
         assert_eq!(form.block[0], "32, 64, 128, 256, 512, 1024");
         let first = asked(&form);
-        assert_eq!((first.points, first.wrong.len()), (6, 0));
+        assert_eq!((first.points, first.field_errors.len()), (6, 0));
         let tune = first.tune.unwrap();
         assert!(tune.event == 7 && tune.axes.cover && tune.repeats == 5);
         form.grid[0] = "80..320".into();
         form.cache = [true, false, true, false];
         form.bounds = "0,2; 256".into();
-        form.near = "f32:1e-5; 0x10..0x20=exact".into();
-        (form.kind, form.points) = (Kind::Halving, "20".into());
+        form.tolerance = "f32:1e-5; 0x10..0x20=exact".into();
+        (form.kind, form.points) = (SearchKind::Halving, "20".into());
         let all = asked(&form);
-        assert_eq!((all.points, all.wrong.clone()), (20, vec![]));
+        assert_eq!((all.points, all.field_errors.clone()), (20, vec![]));
         let tune = all.tune.unwrap();
         assert_eq!(
             (tune.axes.cache.len(), tune.axes.bounds.len(), tune.areas.len()),
@@ -361,13 +366,13 @@ mod tests {
             (Field::Shared, "?"),
             (Field::Registers, "-1"),
             (Field::Bounds, "a"),
-            (Field::Near, "f32"),
+            (Field::Tolerance, "f32"),
         ] {
             *form.text(field) = text.into();
         }
-        form.kind = Kind::Random;
+        form.kind = SearchKind::Random;
         let a = asked(&form);
-        let fields: Vec<Field> = a.wrong.iter().map(|(f, _)| *f).collect();
+        let fields: Vec<Field> = a.field_errors.iter().map(|(f, _)| *f).collect();
         assert_eq!(
             fields,
             [
@@ -376,7 +381,7 @@ mod tests {
                 Field::Shared,
                 Field::Registers,
                 Field::Bounds,
-                Field::Near,
+                Field::Tolerance,
                 Field::Points
             ]
         );
@@ -384,8 +389,8 @@ mod tests {
         let mut form = Form::default();
         form.block[0] = "2048".into();
         let a = asked(&form);
-        assert!(a.why.unwrap().contains("1 to 1024") && a.tune.is_none());
-        form.near = "arg0=f32:1".into();
-        assert_eq!(asked(&form).wrong.len(), 1, "the launch has no such parameter");
+        assert!(a.error.unwrap().contains("1 to 1024") && a.tune.is_none());
+        form.tolerance = "arg0=f32:1".into();
+        assert_eq!(asked(&form).field_errors.len(), 1, "the launch has no such parameter");
     }
 }

@@ -1,6 +1,6 @@
 //! Launches of a recording that can be tuned, how a person names one, and where its pointers point.
 
-use replay_engine::tune::{Axes, Recorded};
+use replay_engine::tune::{Axes, RecordedLaunch};
 use trace_core::calls::Buffers;
 use trace_core::recording::{CALL_CAPTURED, CallEvent, CallFacts, EventKind, LaunchRow, Recording};
 
@@ -76,7 +76,7 @@ pub enum FindError {
 impl Launches {
     /// Those of a recording; `None` when it is none of CUDA calls.
     #[must_use]
-    pub fn of(recording: &Recording) -> Option<Self> {
+    pub fn from_recording(recording: &Recording) -> Option<Self> {
         let facts = recording.call_facts().filter(|f| f.api == "cuda")?;
         let events = &recording.events;
         let mut list = Vec::new();
@@ -98,7 +98,7 @@ impl Launches {
     #[must_use]
     pub fn function(&self, launch: &Launch) -> &str {
         let function = self.facts.functions.get(launch.row.function as usize);
-        function.map_or("", |f| f.shown())
+        function.map_or("", |f| f.display_name())
     }
 
     /// The launch of an event.
@@ -108,8 +108,8 @@ impl Launches {
         self.list.get(n)
     }
 
-    /// The launch that a person names: by its event, or by its kernel and, behind a colon, which of its launches, from 0
-    /// on. The kernel's name may be a part of it that no other has. Without a name the only one.
+    /// The launch that a person names: by its event, or by its kernel and, behind a colon, which of its launches, from
+    /// 0 on. The kernel's name may be a part of it that no other has. Without a name the only one.
     ///
     /// # Errors
     /// When there is none of the name, or several.
@@ -155,11 +155,14 @@ impl Launches {
         let of = |n: &u32| self.facts.functions.get(*n as usize);
         let exactly = |n: &u32| {
             of(n).is_some_and(|f| {
-                let base = f.shown().split(['(', '<']).next().unwrap_or_default();
-                f.name == name || f.shown() == name || base == name || base.rsplit([' ', ':']).next() == Some(name)
+                let base = f.display_name().split(['(', '<']).next().unwrap_or_default();
+                f.name == name
+                    || f.display_name() == name
+                    || base == name
+                    || base.rsplit([' ', ':']).next() == Some(name)
             })
         };
-        let partly = |n: &u32| of(n).is_some_and(|f| f.name.contains(name) || f.shown().contains(name));
+        let partly = |n: &u32| of(n).is_some_and(|f| f.name.contains(name) || f.display_name().contains(name));
         let launched = self.launched();
         for matches in [&exactly as &dyn Fn(&u32) -> bool, &partly] {
             let found: Vec<u32> = launched.iter().copied().filter(|n| matches(n)).collect();
@@ -182,21 +185,26 @@ impl Launches {
 
     /// Names of launched functions, the first few of them.
     fn names(&self, wanted: impl Fn(u32) -> bool) -> String {
-        const MOST: usize = 8;
+        const MAX_LISTED_NAMES: usize = 8;
         let all: Vec<u32> = self.launched().into_iter().filter(|n| wanted(*n)).collect();
-        let name = |n: &u32| self.facts.functions.get(*n as usize).map_or("?", |f| f.shown());
-        let mut text = all.iter().take(MOST).map(name).collect::<Vec<_>>().join(", ");
-        if all.len() > MOST {
-            text.push_str(&format!(" and {} more", all.len() - MOST));
+        let name = |n: &u32| self.facts.functions.get(*n as usize).map_or("?", |f| f.display_name());
+        let mut text = all
+            .iter()
+            .take(MAX_LISTED_NAMES)
+            .map(name)
+            .collect::<Vec<_>>()
+            .join(", ");
+        if all.len() > MAX_LISTED_NAMES {
+            text.push_str(&format!(" and {} more", all.len() - MAX_LISTED_NAMES));
         }
         text
     }
 
     /// What is tried of a launch where a person names nothing.
     #[must_use]
-    pub fn usual(&self, launch: &Launch) -> Axes {
+    pub fn default_axes(&self, launch: &Launch) -> Axes {
         let function = self.facts.functions.get(launch.row.function as usize);
-        Recorded::from(&launch.row).usual(function.map_or(0, |f| f.most_threads))
+        RecordedLaunch::from(&launch.row).default_axes(function.map_or(0, |f| f.most_threads))
     }
 }
 
@@ -209,11 +217,11 @@ fn numbered(name: &str) -> (&str, usize) {
     }
 }
 
-/// The memory that holds an address when an event happens, taken by the program, there when the recorded range began, or a
-/// variable of a module: first byte and bytes.
+/// The memory that holds an address when an event happens, taken by the program, there when the recorded range began,
+/// or a variable of a module: first byte and bytes.
 #[must_use]
 pub fn allocation(buffers: &Buffers, event: u64, address: u64) -> Option<(u64, u64)> {
-    let place = buffers.at(address, event)?;
+    let place = buffers.locate(address, event)?;
     let buffer = buffers.get(place.buffer)?;
     Some((buffer.at, buffer.bytes))
 }
@@ -298,7 +306,7 @@ mod tests {
     #[test]
     fn launches_are_named_by_event_or_kernel() {
         let r = recording();
-        let l = Launches::of(&r).unwrap();
+        let l = Launches::from_recording(&r).unwrap();
         assert_eq!(l.list.iter().map(|l| l.event).collect::<Vec<_>>(), [1, 2, 5]);
         let event = |name: &str| l.find(Some(name)).map(|l| l.event);
         assert_eq!(event("2"), Ok(2));
@@ -320,20 +328,20 @@ mod tests {
         assert!(e.contains("was launched 2 times"), "{e}");
         assert!(matches!(l.find(None), Err(FindError::Several { launches: 3, .. })));
         assert_eq!(Launches::default().find(None), Err(FindError::None));
-        assert_eq!(Launches::of(&Recording::default()), None);
+        assert_eq!(Launches::from_recording(&Recording::default()), None);
     }
 
     #[test]
     fn a_parameter_s_buffer_is_the_allocation_that_it_points_into() {
         let r = recording();
-        let l = Launches::of(&r).unwrap();
+        let l = Launches::from_recording(&r).unwrap();
         let launch = l.find(Some("add")).unwrap();
         assert_eq!(pointer(&r, &l.facts, launch, 0), Some(0x1010));
         assert_eq!(pointer(&r, &l.facts, launch, 1), None);
-        let buffers = Buffers::of(&r, &l.facts);
+        let buffers = Buffers::from_recording(&r, &l.facts);
         assert_eq!(allocation(&buffers, launch.event, 0x1010), Some((0x1000, 256)));
         assert_eq!(allocation(&buffers, launch.event, 0x1100), None);
-        assert_eq!(l.usual(launch).block[0], [32, 64, 128, 256, 512]);
+        assert_eq!(l.default_axes(launch).block[0], [32, 64, 128, 256, 512]);
     }
 
     #[test]
@@ -360,7 +368,7 @@ mod tests {
             }],
             ..Default::default()
         });
-        let buffers = Buffers::of(&r, &facts);
+        let buffers = Buffers::from_recording(&r, &facts);
         assert_eq!(allocation(&buffers, 1, 0x5800), Some((0x5000, 4096)));
         assert_eq!(allocation(&buffers, 1, 0x9004), Some((0x9000, 64)));
         assert_eq!(allocation(&buffers, 1, 0x9040), None);

@@ -1,16 +1,16 @@
-//! Lists of values as a person writes them: `32,64,128`, `32..=1024` for doubling, `64..=256+64` for steps. `..` without
-//! `=` leaves the end out.
+//! Lists of values as a person writes them: `32,64,128`, `32..=1024` for doubling, `64..=256+64` for steps. `..`
+//! without `=` leaves the end out.
 
 use trace_core::ranges;
 
-/// Most values of one list.
-const MOST: usize = 4096;
+/// Maximum number of values of one list.
+const MAX_LIST_VALUES: usize = 4096;
 
 /// The values of a list; separated by commas or spaces.
 ///
 /// # Errors
 /// When something in it is no value, in words that say what was expected.
-pub fn values(text: &str) -> Result<Vec<u32>, String> {
+pub fn parse_list(text: &str) -> Result<Vec<u32>, String> {
     let mut all = Vec::new();
     let items = text.split([',', ' ', ';']).filter(|t| !t.is_empty());
     for item in items {
@@ -33,8 +33,8 @@ pub fn values(text: &str) -> Result<Vec<u32>, String> {
         }
         let mut at = Some(first);
         while let Some(value) = at.filter(|v| *v <= last) {
-            if all.len() >= MOST {
-                return Err(format!("'{item}' makes more than {MOST} values"));
+            if all.len() >= MAX_LIST_VALUES {
+                return Err(format!("'{item}' makes more than {MAX_LIST_VALUES} values"));
             }
             all.push(value);
             at = match step {
@@ -43,20 +43,20 @@ pub fn values(text: &str) -> Result<Vec<u32>, String> {
             };
         }
     }
-    if all.len() > MOST {
-        return Err(format!("the list has more than {MOST} values"));
+    if all.len() > MAX_LIST_VALUES {
+        return Err(format!("the list has more than {MAX_LIST_VALUES} values"));
     }
     Ok(all)
 }
 
 /// Returns the first part of a list whose end is left out though a value would fall on it: `32..1024`.
 #[must_use]
-pub fn leaves_out(text: &str) -> Option<(&str, u32)> {
+pub fn find_omitted_end(text: &str) -> Option<(&str, u32)> {
     let items = text.split([',', ' ', ';']).filter(|t| !t.is_empty());
     items.into_iter().find_map(|item| {
         let typed = ranges::split(item).filter(|r| !r.inclusive)?;
         let end = typed.end.split_once('+').map_or(typed.end, |(end, _)| end);
-        let with = values(&item.replacen("..", "..=", 1)).ok()?;
+        let with = parse_list(&item.replacen("..", "..=", 1)).ok()?;
         let end = end.parse().ok().filter(|end| with.last() == Some(end))?;
         Some((item, end))
     })
@@ -64,7 +64,7 @@ pub fn leaves_out(text: &str) -> Option<(&str, u32)> {
 
 /// A list as [`values`] reads it.
 #[must_use]
-pub fn text(values: &[u32]) -> String {
+pub fn format_list(values: &[u32]) -> String {
     values.iter().map(u32::to_string).collect::<Vec<_>>().join(", ")
 }
 
@@ -74,14 +74,14 @@ mod tests {
 
     #[test]
     fn lists_are_read_as_people_write_them() {
-        assert_eq!(values("32,64, 128").unwrap(), [32, 64, 128]);
-        assert_eq!(values("32..=1024").unwrap(), [32, 64, 128, 256, 512, 1024]);
-        assert_eq!(values("32..1024").unwrap(), [32, 64, 128, 256, 512]);
-        assert_eq!(values("48..200").unwrap(), [48, 96, 192]);
-        assert_eq!(values("64..=256+64,1").unwrap(), [64, 128, 192, 256, 1]);
-        assert_eq!(values("64..256+64,1").unwrap(), [64, 128, 192, 1]);
-        assert_eq!(values("").unwrap(), [0u32; 0]);
-        assert_eq!(values(&text(&[1, 2, 3])).unwrap(), [1, 2, 3]);
+        assert_eq!(parse_list("32,64, 128").unwrap(), [32, 64, 128]);
+        assert_eq!(parse_list("32..=1024").unwrap(), [32, 64, 128, 256, 512, 1024]);
+        assert_eq!(parse_list("32..1024").unwrap(), [32, 64, 128, 256, 512]);
+        assert_eq!(parse_list("48..200").unwrap(), [48, 96, 192]);
+        assert_eq!(parse_list("64..=256+64,1").unwrap(), [64, 128, 192, 256, 1]);
+        assert_eq!(parse_list("64..256+64,1").unwrap(), [64, 128, 192, 1]);
+        assert_eq!(parse_list("").unwrap(), [0u32; 0]);
+        assert_eq!(parse_list(&format_list(&[1, 2, 3])).unwrap(), [1, 2, 3]);
         for bad in [
             "x",
             "1..",
@@ -96,17 +96,17 @@ mod tests {
             "0..4000000000+1",
             "1.5",
         ] {
-            assert!(values(bad).is_err(), "{bad}");
+            assert!(parse_list(bad).is_err(), "{bad}");
         }
         assert_eq!(
-            values("2147483648..4294967295").unwrap(),
+            parse_list("2147483648..4294967295").unwrap(),
             [1 << 31],
             "no value that does not fit"
         );
-        assert_eq!(leaves_out("1, 32..1024"), Some(("32..1024", 1024)));
-        assert_eq!(leaves_out("64..256+64"), Some(("64..256+64", 256)));
+        assert_eq!(find_omitted_end("1, 32..1024"), Some(("32..1024", 1024)));
+        assert_eq!(find_omitted_end("64..256+64"), Some(("64..256+64", 256)));
         for none in ["32..=1024", "48..200", "64", "", "x..y"] {
-            assert_eq!(leaves_out(none), None, "{none}");
+            assert_eq!(find_omitted_end(none), None, "{none}");
         }
     }
 }

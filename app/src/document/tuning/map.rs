@@ -1,6 +1,6 @@
 //! What came of a tuning as a map: two of the things that were varied, and in each cell the fastest point that counts.
 
-use replay_engine::tune::{Point, Rejected, Tuned};
+use replay_engine::tune::{Point, RejectReason, TuneReport};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Something that was varied.
@@ -69,10 +69,10 @@ impl Axis {
 
     /// How a point is told along it.
     #[must_use]
-    pub fn label(self, tuned: &Tuned, p: &Point) -> String {
+    pub fn label(self, tuned: &TuneReport, p: &Point) -> String {
         match self {
-            Self::Block => dimensions(p.block),
-            Self::Grid => dimensions(p.grid),
+            Self::Block => format_dimensions(p.block),
+            Self::Grid => format_dimensions(p.grid),
             Self::Bounds => p.bounds().map_or_else(
                 || "as is".to_owned(),
                 |b| match b.min_blocks {
@@ -93,7 +93,7 @@ impl Axis {
 
 /// Dimensions as people write them: `256`, `16×16`, `8×8×4`.
 #[must_use]
-pub fn dimensions([x, y, z]: [u32; 3]) -> String {
+pub fn format_dimensions([x, y, z]: [u32; 3]) -> String {
     match (y, z) {
         (1, 1) => x.to_string(),
         (_, 1) => format!("{x}×{y}"),
@@ -120,7 +120,7 @@ pub struct Cell {
 
 /// A map.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Map {
+pub struct TuningMap {
     /// What lies along the horizontal axis.
     pub x: Option<Axis>,
     /// What lies along the vertical axis; `None`: one thing alone was varied.
@@ -138,7 +138,7 @@ pub struct Map {
 /// The axes along which points differ, and those of them that follow another: a grid that covers what was recorded has
 /// one value for each block.
 #[must_use]
-pub fn varied(tuned: &Tuned) -> Vec<Axis> {
+pub fn list_varied_axes(tuned: &TuneReport) -> Vec<Axis> {
     let distinct = |axis: Axis| {
         let keys: BTreeSet<Key> = tuned.points.iter().map(|t| axis.key(&t.point)).collect();
         keys.len()
@@ -159,10 +159,10 @@ pub fn varied(tuned: &Tuned) -> Vec<Axis> {
     all
 }
 
-impl Map {
+impl TuningMap {
     /// The map along two axes.
     #[must_use]
-    pub fn of(tuned: &Tuned, x: Option<Axis>, y: Option<Axis>) -> Self {
+    pub fn with_axes(tuned: &TuneReport, x: Option<Axis>, y: Option<Axis>) -> Self {
         let along = |axis: Option<Axis>| -> (BTreeMap<Key, usize>, Vec<String>) {
             let mut labels: BTreeMap<Key, String> = BTreeMap::new();
             for t in &tuned.points {
@@ -222,9 +222,9 @@ impl Map {
 
     /// The map of the first two axes along which points differ.
     #[must_use]
-    pub fn usual(tuned: &Tuned) -> Self {
-        let all = varied(tuned);
-        Self::of(tuned, all.first().copied().or(Some(Axis::Block)), all.get(1).copied())
+    pub fn with_default_axes(tuned: &TuneReport) -> Self {
+        let all = list_varied_axes(tuned);
+        Self::with_axes(tuned, all.first().copied().or(Some(Axis::Block)), all.get(1).copied())
     }
 
     /// The cell of a column and a row.
@@ -249,40 +249,40 @@ impl Map {
 
 /// Why a cell does not count, in words.
 #[must_use]
-pub fn why(tuned: &Tuned, cell: &Cell) -> Option<String> {
+pub fn explain_rejection(tuned: &TuneReport, cell: &Cell) -> Option<String> {
     let tried = tuned.points.get(cell.place as usize)?;
-    tried.measured.rejected.as_ref().map(Rejected::to_string)
+    tried.measured.rejected.as_ref().map(RejectReason::to_string)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use replay_engine::tune::{Bounds, Measured, Tried};
+    use replay_engine::tune::{Bounds, Measurement, PointResult};
 
-    fn tuned(points: &[(u32, u32, Option<u64>)]) -> Tuned {
+    fn tuned(points: &[(u32, u32, Option<u64>)]) -> TuneReport {
         let point = |block: u32, grid: u32| Point {
             grid: [grid, 1, 1],
             block: [block, 1, 1],
             ..Point::default()
         };
-        let points: Vec<Tried> = points
+        let points: Vec<PointResult> = points
             .iter()
-            .map(|(block, grid, time)| Tried {
+            .map(|(block, grid, time)| PointResult {
                 point: point(*block, *grid),
                 measured: match time {
-                    Some(t) => Measured {
+                    Some(t) => Measurement {
                         times: vec![*t],
-                        ..Measured::default()
+                        ..Measurement::default()
                     },
-                    None => Measured::rejected(Rejected::Refused { why: "no".into() }),
+                    None => Measurement::from_rejection(RejectReason::Refused { why: "no".into() }),
                 },
             })
             .collect();
-        Tuned {
+        TuneReport {
             recorded: point(64, 10),
             best: Some(1),
             points,
-            ..Tuned::default()
+            ..TuneReport::default()
         }
     }
 
@@ -294,7 +294,7 @@ mod tests {
             (64, 10, Some(200)),
             (64, 20, None),
         ]);
-        let m = Map::usual(&t);
+        let m = TuningMap::with_default_axes(&t);
         assert_eq!((m.x, m.y), (Some(Axis::Block), Some(Axis::Grid)));
         assert_eq!(
             (m.columns.join(" "), m.rows.join(" ")),
@@ -306,7 +306,7 @@ mod tests {
         assert!(m.cell(0, 0).unwrap().recorded);
         let wrong = m.cell(0, 1).unwrap();
         assert_eq!((wrong.median, wrong.rejected), (None, 1));
-        assert!(why(&t, &wrong).unwrap().contains("refused"));
+        assert!(explain_rejection(&t, &wrong).unwrap().contains("refused"));
         assert_eq!((m.cell(2, 0), m.cell(0, 2), m.cell(0, usize::MAX)), (None, None, None));
         assert_eq!([100, 200, 400].map(|n| m.strength(n)), [1.0, 0.5, 0.0]);
     }
@@ -314,8 +314,8 @@ mod tests {
     #[test]
     fn a_grid_that_follows_the_block_is_no_axis() {
         let mut t = tuned(&[(32, 40, Some(1)), (64, 20, Some(2)), (128, 10, Some(3))]);
-        assert_eq!(varied(&t), [Axis::Block]);
-        let m = Map::usual(&t);
+        assert_eq!(list_varied_axes(&t), [Axis::Block]);
+        let m = TuningMap::with_default_axes(&t);
         assert_eq!((m.y, m.rows.len(), m.columns.len()), (None, 1, 3));
         for (n, p) in t.points.iter_mut().enumerate() {
             p.point.bounds = (n > 0).then_some(Bounds {
@@ -323,29 +323,29 @@ mod tests {
                 min_blocks: 2,
             });
         }
-        t.points.push(Tried {
+        t.points.push(PointResult {
             point: Point {
                 bounds: None,
                 ..t.points[1].point
             },
-            measured: Measured::default(),
+            measured: Measurement::default(),
         });
-        assert_eq!(varied(&t), [Axis::Block, Axis::Bounds]);
-        let m = Map::usual(&t);
+        assert_eq!(list_varied_axes(&t), [Axis::Block, Axis::Bounds]);
+        let m = TuningMap::with_default_axes(&t);
         assert_eq!(m.rows[0], "as is");
-        assert_eq!(Map::usual(&Tuned::default()).cells, []);
+        assert_eq!(TuningMap::with_default_axes(&TuneReport::default()).cells, []);
     }
 
     #[test]
     fn of_several_points_the_fastest_that_counts_stands_for_the_cell() {
         let t = tuned(&[(32, 1, None), (32, 2, Some(9)), (32, 3, Some(5)), (64, 1, Some(7))]);
-        let m = Map::of(&t, Some(Axis::Block), None);
+        let m = TuningMap::with_axes(&t, Some(Axis::Block), None);
         let cell = m.cell(0, 0).unwrap();
         assert_eq!((cell.points, cell.rejected, cell.median), (3, 1, Some(9)));
         assert_eq!(cell.place, 1, "the best one stands for its cell");
-        let t = Tuned { best: Some(3), ..t };
-        let cell = Map::of(&t, Some(Axis::Block), None).cell(0, 0).unwrap();
+        let t = TuneReport { best: Some(3), ..t };
+        let cell = TuningMap::with_axes(&t, Some(Axis::Block), None).cell(0, 0).unwrap();
         assert_eq!((cell.place, cell.median), (2, Some(5)));
-        assert_eq!(Map::of(&t, Some(Axis::Block), Some(Axis::Block)).y, None);
+        assert_eq!(TuningMap::with_axes(&t, Some(Axis::Block), Some(Axis::Block)).y, None);
     }
 }

@@ -7,6 +7,6 @@ pub mod form;
 pub mod launches;
 pub mod lists;
 pub mod map;
-pub mod near;
 pub mod state;
 pub mod table;
+pub mod tolerance;

@@ -1,6 +1,6 @@
 //! What came of a tuning, as a table: our columns, and those of RecordReplay.
 
-use replay_engine::tune::{Bounds, Measured, Point, Tried, Tuned};
+use replay_engine::tune::{Bounds, Measurement, Point, PointResult, TuneReport};
 use std::io::Write;
 use trace_query::{Cells, Format, TableError, write_columns};
 
@@ -9,7 +9,7 @@ use trace_query::{Cells, Format, TableError, write_columns};
 pub enum Columns {
     /// All that is known.
     #[default]
-    Ours,
+    All,
     /// Those that RecordReplay's tuner writes.
     RecordReplay,
 }
@@ -28,7 +28,7 @@ pub enum Role {
 impl Role {
     /// Its word.
     #[must_use]
-    pub fn word(self) -> &'static str {
+    pub fn label(self) -> &'static str {
         match self {
             Self::Baseline => "recorded",
             Self::Best => "best",
@@ -45,13 +45,13 @@ pub struct Row<'a> {
     /// The point.
     pub point: Point,
     /// What came of it.
-    pub measured: &'a Measured,
+    pub measured: &'a Measurement,
     /// Its place among the points; the baseline has none.
     pub place: Option<u32>,
 }
 
 /// The rows: the recorded launch, then points that count by their times, then the others.
-pub fn rows(tuned: &Tuned) -> impl Iterator<Item = Row<'_>> {
+pub fn rows(tuned: &TuneReport) -> impl Iterator<Item = Row<'_>> {
     let baseline = Row {
         role: Role::Baseline,
         point: tuned.recorded,
@@ -59,7 +59,7 @@ pub fn rows(tuned: &Tuned) -> impl Iterator<Item = Row<'_>> {
         place: None,
     };
     let of = |n: u32| {
-        let Tried { point, measured } = tuned.points.get(n as usize)?;
+        let PointResult { point, measured } = tuned.points.get(n as usize)?;
         let role = match tuned.best == Some(n) {
             true => Role::Best,
             false => Role::Point,
@@ -71,14 +71,14 @@ pub fn rows(tuned: &Tuned) -> impl Iterator<Item = Row<'_>> {
             place: Some(n),
         })
     };
-    std::iter::once(baseline).chain(tuned.ranked().into_iter().filter_map(of))
+    std::iter::once(baseline).chain(tuned.rank_points().into_iter().filter_map(of))
 }
 
 /// How a point's result is told in a word: `right`, or why it does not count.
 #[must_use]
-pub fn verdict(measured: &Measured) -> &'static str {
+pub fn verdict(measured: &Measurement) -> &'static str {
     match (&measured.rejected, measured.times.is_empty()) {
-        (Some(rejected), _) => rejected.word(),
+        (Some(rejected), _) => rejected.label(),
         (None, false) => "right",
         (None, true) => "not measured",
     }
@@ -86,7 +86,7 @@ pub fn verdict(measured: &Measured) -> &'static str {
 
 /// The name of the code of a point: empty for the recorded one.
 #[must_use]
-pub fn code<'a>(tuned: &'a Tuned, point: &Point) -> &'a str {
+pub fn code<'a>(tuned: &'a TuneReport, point: &Point) -> &'a str {
     let at = (point.module as usize).checked_sub(1);
     at.and_then(|n| tuned.modules.get(n)).map_or("", String::as_str)
 }
@@ -95,10 +95,10 @@ pub fn code<'a>(tuned: &'a Tuned, point: &Point) -> &'a str {
 ///
 /// # Errors
 /// When `to` cannot be written.
-pub fn write(tuned: &Tuned, columns: Columns, format: Format, to: &mut dyn Write) -> Result<u64, TableError> {
+pub fn write(tuned: &TuneReport, columns: Columns, format: Format, to: &mut dyn Write) -> Result<u64, TableError> {
     let rows: Vec<Row<'_>> = rows(tuned).collect();
     let columns = match columns {
-        Columns::Ours => ours(tuned, &rows),
+        Columns::All => ours(tuned, &rows),
         Columns::RecordReplay => record_replay(tuned, &rows),
     };
     write_columns(columns, format, to)
@@ -116,16 +116,16 @@ fn text(rows: &[Row<'_>], of: impl Fn(&Row<'_>) -> Option<String>) -> Cells {
     Cells::Text(rows.iter().map(of).collect())
 }
 
-fn ours(tuned: &Tuned, rows: &[Row<'_>]) -> Vec<(&'static str, Cells)> {
+fn ours(tuned: &TuneReport, rows: &[Row<'_>]) -> Vec<(&'static str, Cells)> {
     let word = |t: &str| (!t.is_empty()).then(|| t.to_owned());
     let bounds = |r: &Row<'_>| -> Option<Bounds> { r.point.bounds() };
     let resources = |r: &Row<'_>| r.measured.resources;
     let wrong = |r: &Row<'_>| match &r.measured.rejected {
-        Some(replay_engine::tune::Rejected::Wrong(w)) => Some((w.at, w.count)),
+        Some(replay_engine::tune::RejectReason::Wrong(w)) => Some((w.at, w.count)),
         _ => None,
     };
     let mut columns = vec![
-        ("role", text(rows, |r| word(r.role.word()))),
+        ("role", text(rows, |r| word(r.role.label()))),
         ("verdict", text(rows, |r| word(verdict(r.measured)))),
         ("code", text(rows, |r| word(code(tuned, &r.point)))),
     ];
@@ -187,7 +187,7 @@ fn ours(tuned: &Tuned, rows: &[Row<'_>]) -> Vec<(&'static str, Cells)> {
 }
 
 /// RecordReplay's columns, in its order and words. Its durations are milliseconds.
-fn record_replay(tuned: &Tuned, rows: &[Row<'_>]) -> Vec<(&'static str, Cells)> {
+fn record_replay(tuned: &TuneReport, rows: &[Row<'_>]) -> Vec<(&'static str, Cells)> {
     let bounds = |r: &Row<'_>| r.point.bounds().unwrap_or_default();
     let ms = |ns: f64| ns / 1e6;
     let spread = |r: &Row<'_>| r.measured.spread();
@@ -209,16 +209,16 @@ fn record_replay(tuned: &Tuned, rows: &[Row<'_>]) -> Vec<(&'static str, Cells)> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use replay_engine::tune::{Rejected, Resources, Wrong};
+    use replay_engine::tune::{OutputMismatch, RejectReason, Resources};
 
     /// A baseline, two points that count, one that does not.
-    pub(crate) fn tuned() -> Tuned {
+    pub(crate) fn tuned() -> TuneReport {
         let point = |x, grid| Point {
             grid: [grid, 1, 1],
             block: [x, 1, 1],
             ..Point::default()
         };
-        let times = |times: &[u64]| Measured {
+        let times = |times: &[u64]| Measurement {
             times: times.to_vec(),
             resources: Some(Resources {
                 registers: 16,
@@ -228,26 +228,26 @@ mod tests {
             }),
             rejected: None,
         };
-        Tuned {
+        TuneReport {
             function: "add(float*, int)".into(),
             recorded: point(256, 80),
             baseline: times(&[2_000_000, 2_000_000]),
             points: vec![
-                Tried {
+                PointResult {
                     point: point(32, 80),
                     measured: times(&[3_000_000, 3_000_000]),
                 },
-                Tried {
+                PointResult {
                     point: point(64, 80),
-                    measured: Measured::rejected(Rejected::Wrong(Wrong {
+                    measured: Measurement::from_rejection(RejectReason::Wrong(OutputMismatch {
                         at: 0x1000,
                         count: 7,
                         wanted: "00".into(),
                         got: "01".into(),
-                        ..Wrong::default()
+                        ..OutputMismatch::default()
                     })),
                 },
-                Tried {
+                PointResult {
                     point: Point {
                         bounds: Some(Bounds {
                             max_threads: 0,
@@ -259,7 +259,7 @@ mod tests {
                 },
             ],
             best: Some(2),
-            ..Tuned::default()
+            ..TuneReport::default()
         }
     }
 
@@ -271,7 +271,7 @@ mod tests {
 
     #[test]
     fn the_best_stands_first_behind_the_recorded_launch_and_what_is_wrong_last() {
-        let lines = csv(Columns::Ours);
+        let lines = csv(Columns::All);
         assert!(
             lines[0].starts_with("role,verdict,code,grid_x,grid_y,grid_z,block_x"),
             "{}",
@@ -308,7 +308,7 @@ mod tests {
     #[test]
     fn parquet_has_the_same_rows() {
         let mut out = Vec::new();
-        assert_eq!(write(&tuned(), Columns::Ours, Format::Parquet, &mut out).unwrap(), 4);
+        assert_eq!(write(&tuned(), Columns::All, Format::Parquet, &mut out).unwrap(), 4);
         assert!(out.starts_with(b"PAR1") && out.ends_with(b"PAR1"));
     }
 }

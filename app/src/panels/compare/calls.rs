@@ -1,7 +1,7 @@
 //! Calls of a driver that differ: their rows, and what is known of the one that is meant.
 
 use super::errors;
-use super::field::{field, or};
+use super::field::{field, or_placeholder};
 use super::line::Line;
 use crate::document::Document;
 use crate::document::comparison::{Comparison, fields};
@@ -31,9 +31,9 @@ pub(super) fn line(c: &Comparison, at: usize, p: &Palette) -> Option<Line> {
     let of_field = d
         .fields
         .first()
-        .map(|(name, a, b)| format!("{name} {} → {}", or(a), or(b)));
+        .map(|(name, a, b)| format!("{name} {} → {}", or_placeholder(a), or_placeholder(b)));
     let value = of_field
-        .or_else(|| d.content.as_ref().map(|c| carried(c).1))
+        .or_else(|| d.content.as_ref().map(|c| describe_content_diff(c).1))
         .unwrap_or_default();
     Some(Line {
         sign: if d.differs { "≠" } else { "≈" },
@@ -41,7 +41,7 @@ pub(super) fn line(c: &Comparison, at: usize, p: &Palette) -> Option<Line> {
         ink: if d.differs { p.error } else { p.quiet },
         a: Some(d.events.0),
         b: Some(d.events.1),
-        what,
+        description: what,
         value,
         memory: d.place().map(|(a, _)| (0, a, 1)),
     })
@@ -64,14 +64,14 @@ fn of_code(c: &CodeDifference, p: &Palette) -> Line {
         ink: if c.differs() { p.error } else { p.quiet },
         a: Some(c.events.0),
         b: Some(c.events.1),
-        what: c.function.clone(),
+        description: c.function.clone(),
         value: format!("module {} → {}", digest(&c.digests.0), digest(&c.digests.1)),
         memory: None,
     }
 }
 
 /// How many elements differ, and the first of them on both sides.
-fn carried(c: &ContentDiff) -> (String, String) {
+fn describe_content_diff(c: &ContentDiff) -> (String, String) {
     let e = &c.elements;
     let many = format!(
         "{} of {} {}",
@@ -136,7 +136,7 @@ fn code_fields(c: &CodeDifference, ui: &mut Ui) {
 /// What a copy of one side carried from an offset on.
 fn part(recording: &Recording, event: u64, offset: u64, out: &mut [u8]) -> bool {
     let call = usize::try_from(event).ok().and_then(|e| recording.events.call(e));
-    matches!(call, Some(CallEvent::Copy(row)) if recording.copied_part(&row, offset, out))
+    matches!(call, Some(CallEvent::Copy(row)) if recording.read_copy_content(&row, offset, out))
 }
 
 /// The bytes of both around the first that differs.

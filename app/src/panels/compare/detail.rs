@@ -1,27 +1,27 @@
 //! What is known of the difference that is meant: both sides by field, what led to it, how to leave it out.
 
-use super::field::{field, three};
+use super::field::{field, three_column_row};
 use super::line::line;
-use super::list::lead;
+use super::list::open_line;
 use super::view::{Section, View};
-use super::{calls, errors, rules, told, why};
+use super::{calls, causes, errors, label_change, rules};
 use crate::document::Document;
-use crate::document::comparison::meant::{Meant, buffers};
+use crate::document::comparison::difference::{DifferenceRef, buffers};
 use crate::document::comparison::{Comparison, fields};
-use crate::panels::desk::Asks;
+use crate::panels::panel_context::UiActions;
 use crate::theme::{mono, mono_small, palette, strong, text, widgets};
 use egui::accesskit::Role;
 use egui::{Ui, WidgetInfo};
 use std::sync::Arc;
-use trace_core::diff::Become;
+use trace_core::diff::ChangeKind;
 
 /// What is known of the difference that is meant: both sides field by field, what led to it, and how to leave it out.
 pub(super) fn ui(
     doc: &mut Document,
     c: &Arc<Comparison>,
-    meant: &Meant,
+    meant: &DifferenceRef,
     view: &mut View,
-    asks: &mut Asks,
+    asks: &mut UiActions,
     ui: &mut Ui,
 ) {
     ui.spacing_mut().item_spacing.y = 0.0;
@@ -31,38 +31,41 @@ pub(super) fn ui(
     egui::ScrollArea::vertical().auto_shrink(false).show(ui, |ui| {
         ui.spacing_mut().item_spacing.y = 0.0;
         match meant {
-            Meant::Events(None, None) => {
+            DifferenceRef::Events(None, None) => {
                 step_fields(doc, c, ui, true);
                 return step_fields(doc, c, ui, false);
             }
-            Meant::Events(a, b) => match c.diff.calls.at(*a, *b) {
+            DifferenceRef::Events(a, b) => match c.diff.calls.find(*a, *b) {
                 Some(d) => calls::call(doc, c, d, ui),
                 None => step_fields(doc, c, ui, true),
             },
-            Meant::Call(n) => calls::ui(doc, c, *n, ui),
-            Meant::Register(n) => {
+            DifferenceRef::Call(n) => calls::ui(doc, c, *n, ui),
+            DifferenceRef::Register(n) => {
                 let fields = c.diff.registers.get(*n).map_or(&[][..], |r| &r.fields);
                 for (name, a, b) in fields {
                     field(ui, name, a, b);
                 }
             }
-            Meant::Descriptor(n) => {
+            DifferenceRef::Descriptor(n) => {
                 let fields = c.diff.descriptors.list.get(*n).map_or(&[][..], |d| &d.fields);
                 for (name, a, b) in fields {
                     field(ui, name, a, b);
                 }
             }
-            Meant::Memory(n) => {
+            DifferenceRef::Memory(n) => {
                 if let Some(e) = buffers(c).nth(*n).and_then(|b| b.elements.as_ref()) {
                     errors::ui(e, ui);
                 }
             }
-            Meant::Write(_) | Meant::Mapping(_) | Meant::Byte(..) => {}
+            DifferenceRef::Write(_) | DifferenceRef::Mapping(_) | DifferenceRef::Byte(..) => {}
         }
         let row = view.selected.filter(|_| {
             matches!(
                 meant,
-                Meant::Memory(_) | Meant::Write(_) | Meant::Descriptor(_) | Meant::Call(_)
+                DifferenceRef::Memory(_)
+                    | DifferenceRef::Write(_)
+                    | DifferenceRef::Descriptor(_)
+                    | DifferenceRef::Call(_)
             )
         });
         let p = palette(ui);
@@ -72,24 +75,31 @@ pub(super) fn ui(
         {
             ui.add_space(4.0);
             let words = match meant {
-                Meant::Call(_) => "Show in Memory",
+                DifferenceRef::Call(_) => "Show in Memory",
                 _ => "Bytes side by side",
             };
             if ui.button(words).on_hover_text("Enter").clicked() {
-                lead(doc, c, view, asks, &l, true);
+                open_line(doc, c, view, asks, &l, true);
             }
         }
-        why::ui(doc, c, meant, view, asks, ui);
-        leave_out(doc, c, meant, view, asks, ui);
+        causes::ui(doc, c, meant, view, asks, ui);
+        ignore_rule_buttons(doc, c, meant, view, asks, ui);
         // What is the same comes last: it may be long.
-        if matches!(meant, Meant::Events(..)) {
+        if matches!(meant, DifferenceRef::Events(..)) {
             step_fields(doc, c, ui, false);
         }
     });
 }
 
 /// The rules that would leave a difference out, each a button that does.
-fn leave_out(doc: &mut Document, c: &Comparison, meant: &Meant, view: &mut View, asks: &mut Asks, ui: &mut Ui) {
+fn ignore_rule_buttons(
+    doc: &mut Document,
+    c: &Comparison,
+    meant: &DifferenceRef,
+    view: &mut View,
+    asks: &mut UiActions,
+    ui: &mut Ui,
+) {
     let rules = meant.rules(doc, c);
     if rules.is_empty() {
         return;
@@ -97,7 +107,7 @@ fn leave_out(doc: &mut Document, c: &Comparison, meant: &Meant, view: &mut View,
     widgets::section(ui, "Leave it out");
     for rule in rules {
         let words = rule.to_string();
-        let shown = widgets::cut_middle(ui, ui.available_width() - 12.0, &words, &mono_small());
+        let shown = widgets::truncate_middle(ui, ui.available_width() - 12.0, &words, &mono_small());
         let button = ui.add(egui::Button::new(egui::RichText::new(shown).font(mono_small())).truncate());
         button.widget_info(|| WidgetInfo::labeled(Role::Button, true, format!("Rule: {words}")));
         if button
@@ -116,7 +126,7 @@ fn step_head(doc: &Document, c: &Comparison, ui: &mut Ui) {
     let Some(step) = doc.step().and_then(|s| c.steps.at(s)) else {
         return;
     };
-    let (sign, word, ink) = told(p, step.what);
+    let (sign, word, ink) = label_change(p, step.change);
     let event = |e: Option<u64>, at: u64| match e {
         Some(e) => text::count(e),
         None => format!("before {}", text::count(at)),
@@ -129,7 +139,7 @@ fn step_head(doc: &Document, c: &Comparison, ui: &mut Ui) {
         (format!("A {a}"), mono(), p.only_a),
         (format!("B {b}"), mono(), p.only_b),
     ];
-    three(ui, &name, cells);
+    three_column_row(ui, &name, cells);
 }
 
 /// The fields of the step at the moment that differ, or those that are the same.
@@ -137,12 +147,12 @@ fn step_fields(doc: &Document, c: &Comparison, ui: &mut Ui, differ: bool) {
     let Some(step) = doc.step().and_then(|s| c.steps.at(s)) else {
         return;
     };
-    let all = fields::pairs(doc, c, step.a, step.b);
+    let all = fields::list_field_pairs(doc, c, step.a, step.b);
     let mut shown = all
         .iter()
         .filter(|f| f.differs() == differ && !(f.a.is_empty() && f.b.is_empty()));
     let mut first = shown.next();
-    if first.is_some() && !differ && step.what != Become::Equal {
+    if first.is_some() && !differ && step.change != ChangeKind::Equal {
         widgets::section(ui, "The same");
     }
     while let Some(f) = first {

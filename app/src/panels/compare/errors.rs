@@ -1,6 +1,6 @@
 //! By how much the elements of a buffer are off: the largest, the mean, and how many by decade.
 
-use super::field::three;
+use super::field::three_column_row;
 use crate::theme::{ROW, body, mono, mono_small, palette, small, text, widgets};
 use egui::accesskit::Role;
 use egui::{Align2, Rect, Sense, Ui, WidgetInfo, pos2, vec2};
@@ -20,7 +20,7 @@ pub(super) fn ui(e: &ElementDiff, ui: &mut Ui) {
             (value, mono(), p.text),
             (String::new(), mono(), p.text),
         ];
-        three(ui, name, cells);
+        three_column_row(ui, name, cells);
     };
     line(
         "elements",

@@ -5,12 +5,12 @@ use crate::theme::{ROW, body, mono, palette, strong};
 use egui::accesskit::Role;
 use egui::{Align2, Color32, FontId, Rect, Sense, Ui, WidgetInfo, pos2, vec2};
 
-pub(super) fn or(text: &str) -> &str {
+pub(super) fn or_placeholder(text: &str) -> &str {
     if text.is_empty() { "–" } else { text }
 }
 
 /// A row of three cells: a name, and what both sides have.
-pub(super) fn three(ui: &mut Ui, name: &str, cells: [(String, FontId, Color32); 3]) {
+pub(super) fn three_column_row(ui: &mut Ui, name: &str, cells: [(String, FontId, Color32); 3]) {
     let (rect, r) = ui.allocate_exact_size(vec2(ui.available_width(), ROW), Sense::hover());
     r.widget_info(|| WidgetInfo::labeled(Role::Row, true, name));
     let at = [0.0, 0.34, 0.67, 1.0].map(|f| rect.left() + rect.width() * f);
@@ -35,11 +35,11 @@ pub(super) fn field(ui: &mut Ui, name: &str, a: &str, b: &str) {
     };
     let font = if differs { strong() } else { body() };
     let value = if differs { p.text } else { p.quiet };
-    let label = format!("field {name}: A {}, B {}", or(a), or(b));
+    let label = format!("field {name}: A {}, B {}", or_placeholder(a), or_placeholder(b));
     let cells = [
         (shown, font, ink),
-        (or(a).to_owned(), mono(), value),
-        (or(b).to_owned(), mono(), value),
+        (or_placeholder(a).to_owned(), mono(), value),
+        (or_placeholder(b).to_owned(), mono(), value),
     ];
-    three(ui, &label, cells);
+    three_column_row(ui, &label, cells);
 }

@@ -1,10 +1,10 @@
 //! A row of the list of differences in words, by section.
 
-use super::field::or;
-use super::told;
+use super::field::or_placeholder;
+use super::label_change;
 use super::view::Section;
 use crate::document::Document;
-use crate::document::comparison::meant::buffers;
+use crate::document::comparison::difference::buffers;
 use crate::document::comparison::{Comparison, Row, fields};
 use crate::theme::{Palette, text};
 use egui::Color32;
@@ -17,7 +17,7 @@ pub(super) struct Line {
     pub ink: Color32,
     pub a: Option<u64>,
     pub b: Option<u64>,
-    pub what: String,
+    pub description: String,
     pub value: String,
     /// Memory that it is about: address space by number, address, bytes.
     pub memory: Option<(u8, u64, u64)>,
@@ -35,12 +35,14 @@ pub(super) fn line(doc: &Document, c: &Comparison, section: Section, row: u64, p
             let (sign, ink) = sides(p, r.first.0.is_some(), r.first.1.is_some());
             Some(Line {
                 sign,
-                word: text::counted(r.count, "access", "accesses"),
+                word: text::count_noun(r.count, "access", "accesses"),
                 ink,
                 a: r.first.0,
                 b: r.first.1,
-                what: r.name.clone(),
-                value: field.map_or_else(String::new, |(name, a, b)| format!("{name} {} → {}", or(a), or(b))),
+                description: r.name.clone(),
+                value: field.map_or_else(String::new, |(name, a, b)| {
+                    format!("{name} {} → {}", or_placeholder(a), or_placeholder(b))
+                }),
                 memory: None,
             })
         }
@@ -53,12 +55,16 @@ pub(super) fn line(doc: &Document, c: &Comparison, section: Section, row: u64, p
                 ink,
                 a: w.a,
                 b: w.b,
-                what: format!(
+                description: format!(
                     "{} {}",
-                    place(w.address_space, w.va.0, c.diff.host_writes.physical),
+                    format_address(w.address_space, w.va.0, c.diff.host_writes.physical),
                     job(w.job)
                 ),
-                value: format!("{} → {}", or(&hex(&w.bytes_a)), or(&hex(&w.bytes_b))),
+                value: format!(
+                    "{} → {}",
+                    or_placeholder(&hex(&w.bytes_a)),
+                    or_placeholder(&hex(&w.bytes_b))
+                ),
                 memory: (!c.diff.host_writes.physical).then_some((w.address_space, w.va.0, w.bytes)),
             })
         }
@@ -69,12 +75,14 @@ pub(super) fn line(doc: &Document, c: &Comparison, section: Section, row: u64, p
             let field = d.fields.first();
             Some(Line {
                 sign,
-                word: text::counted(d.fields.len() as u64, "field", "fields"),
+                word: text::count_noun(d.fields.len() as u64, "field", "fields"),
                 ink,
                 a: Some(d.events.0),
                 b: Some(d.events.1),
-                what: format!("{} {:#x} {}", d.layout, va.0, job(d.job)),
-                value: field.map_or_else(String::new, |(name, a, b)| format!("{name} {} → {}", or(a), or(b))),
+                description: format!("{} {:#x} {}", d.layout, va.0, job(d.job)),
+                value: field.map_or_else(String::new, |(name, a, b)| {
+                    format!("{name} {} → {}", or_placeholder(a), or_placeholder(b))
+                }),
                 // Memory is asked for by its place in the first.
                 memory: d.a.is_some().then_some((number, va.0, u64::from(d.bytes))),
             })
@@ -89,11 +97,11 @@ pub(super) fn line(doc: &Document, c: &Comparison, section: Section, row: u64, p
             };
             Some(Line {
                 sign: if m.moved_to.is_some() { "↗" } else { sign },
-                word: text::counted(m.pages, "page", "pages"),
+                word: text::count_noun(m.pages, "page", "pages"),
                 ink,
                 a: None,
                 b: None,
-                what: place(m.address_space, m.va.0, false),
+                description: format_address(m.address_space, m.va.0, false),
                 value,
                 memory: Some((m.address_space, m.va.0, 1)),
             })
@@ -106,27 +114,29 @@ pub(super) fn line(doc: &Document, c: &Comparison, section: Section, row: u64, p
 /// A step, or a run of events, of the list.
 fn event(doc: &Document, c: &Comparison, row: &Row, p: &Palette) -> Option<Line> {
     let step = c.steps.at(row.step)?;
-    let (sign, word, ink) = told(p, step.what);
+    let (sign, word, ink) = label_change(p, step.change);
     let (what, value) = match (step.a, step.b) {
-        (Some(a), _) => fields::line(&doc.recording, &doc.facts, doc.numbers, a),
-        (None, Some(b)) => fields::line(&c.other.recording, &c.other.facts, doc.numbers, b),
+        (Some(a), _) => fields::describe_event(&doc.recording, &doc.facts, doc.numbers, a),
+        (None, Some(b)) => fields::describe_event(&c.other.recording, &c.other.facts, doc.numbers, b),
         (None, None) => return None,
     };
     let value = if step.a.is_some() && step.b.is_some() {
-        let pairs = fields::pairs(doc, c, step.a, step.b);
+        let pairs = fields::list_field_pairs(doc, c, step.a, step.b);
         let fields: Vec<String> = pairs
             .iter()
             .skip(1)
             .filter(|f| f.differs())
             .take(2)
-            .map(|f| format!("{} {} → {}", f.name, or(&f.a), or(&f.b)))
+            .map(|f| format!("{} {} → {}", f.name, or_placeholder(&f.a), or_placeholder(&f.b)))
             .collect();
         match (fields.is_empty(), pairs.first()) {
-            (true, Some(whole)) if whole.differs() => format!("{} → {}", or(&whole.a), or(&whole.b)),
+            (true, Some(whole)) if whole.differs() => {
+                format!("{} → {}", or_placeholder(&whole.a), or_placeholder(&whole.b))
+            }
             (true, _) => {
                 let there = step
                     .b
-                    .map(|b| fields::line(&c.other.recording, &c.other.facts, doc.numbers, b).1);
+                    .map(|b| fields::describe_event(&c.other.recording, &c.other.facts, doc.numbers, b).1);
                 format!("{value} → {}", there.unwrap_or_default())
             }
             _ => fields.join(", "),
@@ -145,7 +155,7 @@ fn event(doc: &Document, c: &Comparison, row: &Row, p: &Palette) -> Option<Line>
         ink,
         a: step.a,
         b: step.b,
-        what: format!("{what}{more}"),
+        description: format!("{what}{more}"),
         value,
         memory: None,
     })
@@ -159,7 +169,7 @@ fn buffer(c: &Comparison, at: usize, p: &Palette) -> Option<Line> {
             (_, Some((_, x)), Some((_, y))) if x != y => format!("{} → {}", text::bytes(x), text::bytes(y)),
             (Some(e), ..) => format!(
                 "{} of {} differ",
-                text::counted(e.differ, "element", "elements"),
+                text::count_noun(e.differ, "element", "elements"),
                 text::count(e.compared)
             ),
             _ => String::new(),
@@ -171,7 +181,7 @@ fn buffer(c: &Comparison, at: usize, p: &Palette) -> Option<Line> {
             ink,
             a: None,
             b: None,
-            what: b.name.clone(),
+            description: b.name.clone(),
             value,
             memory: Some((0, va, 1)),
         });
@@ -190,7 +200,7 @@ fn buffer(c: &Comparison, at: usize, p: &Palette) -> Option<Line> {
         ink,
         a: None,
         b: None,
-        what: place(page.address_space, page.va.0, c.diff.pages.physical),
+        description: format_address(page.address_space, page.va.0, c.diff.pages.physical),
         value,
         memory: (!c.diff.pages.physical).then_some((page.address_space, va, 1)),
     })
@@ -210,7 +220,7 @@ fn hex(bytes: &[u8]) -> String {
     all.join(" ")
 }
 
-fn place(space: u8, va: u64, physical: bool) -> String {
+fn format_address(space: u8, va: u64, physical: bool) -> String {
     if physical {
         format!("physical {va:#x}")
     } else {

@@ -2,11 +2,11 @@
 
 use super::line::{Line, line};
 use super::view::{Section, View};
-use super::{SIDE, detail, entries, telling, walks};
+use super::{SIDE, detail, entries, find_first_difference, walks};
 use crate::document::Document;
 use crate::document::comparison::Comparison;
-use crate::document::comparison::meant::Meant;
-use crate::panels::desk::Asks;
+use crate::document::comparison::difference::DifferenceRef;
+use crate::panels::panel_context::UiActions;
 use crate::theme::columns::{Column, Table};
 use crate::theme::{ROW, body, focus, icons, mono, palette, text, widgets};
 use egui::accesskit::Role;
@@ -19,13 +19,17 @@ const BESIDE: f32 = 640.0;
 const FIELDS: std::ops::RangeInclusive<f32> = 300.0..=460.0;
 
 /// Draws the list of a section.
-pub(super) fn ui(doc: &mut Document, c: &Arc<Comparison>, view: &mut View, asks: &mut Asks, ui: &mut Ui) {
+pub(super) fn ui(doc: &mut Document, c: &Arc<Comparison>, view: &mut View, asks: &mut UiActions, ui: &mut Ui) {
     if entries(c, view.section) == 0 {
         // What does differ is a step away.
-        let other = telling(c);
+        let other = find_first_difference(c);
         let words = other.map(|s| format!("Show what differs in {}", s.name()));
-        if widgets::empty(ui, icons::CHECK_CIRCLE, alike(c, view.section), words.as_deref())
-            && let Some(section) = other
+        if widgets::empty_state(
+            ui,
+            icons::CHECK_CIRCLE,
+            describe_no_difference(c, view.section),
+            words.as_deref(),
+        ) && let Some(section) = other
         {
             view.open(section);
         }
@@ -33,7 +37,7 @@ pub(super) fn ui(doc: &mut Document, c: &Arc<Comparison>, view: &mut View, asks:
     }
     // Rows that have more to tell than fits a line have the width to themselves until one is meant.
     let always = matches!(view.section, Section::Events | Section::Mappings);
-    let Some(meant) = meant(doc, c, view).or(always.then_some(Meant::Events(None, None))) else {
+    let Some(meant) = current_difference(doc, c, view).or(always.then_some(DifferenceRef::Events(None, None))) else {
         rows(doc, c, view, asks, ui);
         return;
     };
@@ -67,27 +71,27 @@ pub(super) fn ui(doc: &mut Document, c: &Arc<Comparison>, view: &mut View, asks:
 
 /// The difference that a person means: that of the row, or of the byte.
 #[must_use]
-pub fn meant(doc: &Document, c: &Comparison, view: &View) -> Option<Meant> {
+pub fn current_difference(doc: &Document, c: &Comparison, view: &View) -> Option<DifferenceRef> {
     let row = || usize::try_from(view.selected?).ok();
     match view.section {
         Section::Events => {
             let step = doc.step()?;
             c.steps.row_at(step)?;
             let s = c.steps.at(step)?;
-            Some(Meant::Events(s.a, s.b))
+            Some(DifferenceRef::Events(s.a, s.b))
         }
-        Section::Calls => row().map(Meant::Call),
-        Section::Registers => row().map(Meant::Register),
-        Section::Writes => row().map(Meant::Write),
-        Section::Descriptors => row().map(Meant::Descriptor),
-        Section::Mappings => row().map(Meant::Mapping),
-        Section::Buffers => row().map(Meant::Memory),
-        Section::Memory => Some(Meant::Byte(view.space, view.byte?)),
+        Section::Calls => row().map(DifferenceRef::Call),
+        Section::Registers => row().map(DifferenceRef::Register),
+        Section::Writes => row().map(DifferenceRef::Write),
+        Section::Descriptors => row().map(DifferenceRef::Descriptor),
+        Section::Mappings => row().map(DifferenceRef::Mapping),
+        Section::Buffers => row().map(DifferenceRef::Memory),
+        Section::Memory => Some(DifferenceRef::Byte(view.space, view.byte?)),
         Section::Rules => None,
     }
 }
 
-fn alike(c: &Comparison, section: Section) -> &'static str {
+fn describe_no_difference(c: &Comparison, section: Section) -> &'static str {
     match section {
         Section::Buffers | Section::Memory if c.diff.not_computed.is_any() => {
             "Memory holds the same at the end, outputs left out: they were not computed."
@@ -103,7 +107,7 @@ fn alike(c: &Comparison, section: Section) -> &'static str {
 }
 
 /// The rows of a section, each a line; a click goes there in both recordings, Enter or a second click to its bytes too.
-fn rows(doc: &mut Document, c: &Comparison, view: &mut View, asks: &mut Asks, ui: &mut Ui) {
+fn rows(doc: &mut Document, c: &Comparison, view: &mut View, asks: &mut UiActions, ui: &mut Ui) {
     let p = palette(ui);
     let section = view.section;
     let n = entries(c, section);
@@ -136,7 +140,7 @@ fn rows(doc: &mut Document, c: &Comparison, view: &mut View, asks: &mut Asks, ui
         };
         let r = ui.interact(rect, ui.scope_id().with(("difference", row)), Sense::CLICK);
         let on = here == Some(row);
-        let name = format!("difference {row} {} {}", line.word, line.what);
+        let name = format!("difference {row} {} {}", line.word, line.description);
         r.widget_info(|| WidgetInfo::selected(Role::Row, true, on, name.clone()));
         if on || r.hovered() {
             ui.painter()
@@ -152,11 +156,11 @@ fn rows(doc: &mut Document, c: &Comparison, view: &mut View, asks: &mut Asks, ui
             line.word,
             line.a.map_or_else(String::new, |e| e.to_string()),
             line.b.map_or_else(String::new, |e| e.to_string()),
-            line.what,
+            line.description,
             line.value
         );
-        widgets::copies(&r, &[("row", all), ("value", line.value.clone())])
-            .on_hover_text(format!("{}\n{}", line.what, line.value));
+        widgets::add_copy_menu(&r, &[("row", all), ("value", line.value.clone())])
+            .on_hover_text(format!("{}\n{}", line.description, line.value));
     });
     table.finish(ui, asks.tables.state(TABLE));
     view.rows = list;
@@ -172,16 +176,23 @@ fn rows(doc: &mut Document, c: &Comparison, view: &mut View, asks: &mut Asks, ui
     } else if (!moved || clicked.is_some())
         && let Some(line) = line(doc, c, section, row, p)
     {
-        lead(doc, c, view, asks, &line, deeper);
+        open_line(doc, c, view, asks, &line, deeper);
     }
 }
 
 /// Goes where a row leads. `deeper`: to its bytes side by side, where it is about memory.
-pub(super) fn lead(doc: &mut Document, c: &Comparison, view: &mut View, asks: &mut Asks, line: &Line, deeper: bool) {
-    use trace_core::diff::Which;
+pub(super) fn open_line(
+    doc: &mut Document,
+    c: &Comparison,
+    view: &mut View,
+    asks: &mut UiActions,
+    line: &Line,
+    deeper: bool,
+) {
+    use trace_core::diff::DiffSide;
     let step = match (line.a, line.b) {
-        (Some(a), _) => Some(c.steps.of(Which::A, a)),
-        (None, Some(b)) => Some(c.steps.of(Which::B, b)),
+        (Some(a), _) => Some(c.steps.step_of(DiffSide::A, a)),
+        (None, Some(b)) => Some(c.steps.step_of(DiffSide::B, b)),
         (None, None) => None,
     };
     if let Some(s) = step {
@@ -191,7 +202,7 @@ pub(super) fn lead(doc: &mut Document, c: &Comparison, view: &mut View, asks: &m
         let spaces = &doc.recording.facts.address_spaces;
         let space = spaces.iter().position(|s| s.number == number).unwrap_or(0);
         let space = u32::try_from(space).ok();
-        asks.memory_first(space, va, bytes);
+        asks.show_memory_at_top(space, va, bytes);
         // Memory of calls is what they carried: it stands beside the list.
         if deeper && !matches!(view.section, Section::Mappings | Section::Calls) {
             view.space = space.unwrap_or(0);
@@ -214,11 +225,11 @@ fn columns(section: Section) -> [Column; 5] {
         Section::Writes | Section::Mappings | Section::Buffers | Section::Memory | Section::Rules => ("where", "A → B"),
     };
     [
-        Column::new("word", "what became", 92.0).leaves(2).compact(14.0),
-        Column::new("a", "event A", 54.0).number().leaves(3),
-        Column::new("b", "event B", 54.0).number().leaves(3),
-        Column::new("what", what, 110.0).stretch(1.0).at_most(340.0),
-        Column::new("value", value, 90.0).stretch(1.1).leaves(1),
+        Column::new("word", "what became", 92.0).hide_order(2).compact(14.0),
+        Column::new("a", "event A", 54.0).number().hide_order(3),
+        Column::new("b", "event B", 54.0).number().hide_order(3),
+        Column::new("what", what, 110.0).stretch(1.0).max_width(340.0),
+        Column::new("value", value, 90.0).stretch(1.1).hide_order(1),
     ]
 }
 
@@ -234,7 +245,7 @@ fn draw(ui: &Ui, table: &Table, line: &Line, rect: Rect) {
         let ink = if e.is_some() { p.read } else { p.quiet };
         table.text(ui, id, rect, &e.map_or_else(|| "–".into(), text::count), mono(), ink);
     }
-    table.text(ui, "what", rect, &line.what, mono(), p.text);
+    table.text(ui, "what", rect, &line.description, mono(), p.text);
     let differs = line.value.contains('→');
     let ink = if differs { p.error } else { p.quiet };
     table.text(ui, "value", rect, &line.value, mono(), ink);

@@ -1,18 +1,18 @@
 //! Memory of both recordings side by side: A at the moment, B at the event that goes with it, what differs marked.
 
 use super::SIDE;
+use super::causes;
 use super::view::{Section, View};
-use super::why;
 use crate::document::Document;
 use crate::document::comparison::Comparison;
-use crate::document::comparison::meant::Meant;
-use crate::panels::desk::Asks;
+use crate::document::comparison::difference::DifferenceRef;
+use crate::panels::panel_context::UiActions;
 use crate::theme::widgets::{self, paint_text};
 use crate::theme::{ROW, field, icons, mono, palette, small, text};
 use egui::accesskit::Role;
 use egui::{Align2, EventFilter, Key, Modifiers, Rect, RichText, Sense, Stroke, Ui, WidgetInfo, pos2, vec2};
 use std::sync::Arc;
-use trace_core::diff::{Beside, BufferDiff, BytePair, byte_differs};
+use trace_core::diff::{BufferDiff, BytePair, MemoryComparison, byte_differs};
 use trace_core::memory::ByteState;
 use trace_core::recording::Recording;
 
@@ -36,7 +36,7 @@ struct Sides {
 }
 
 impl Sides {
-    fn of(doc: &Document, c: &Arc<Comparison>, space: u32) -> Self {
+    fn new(doc: &Document, c: &Arc<Comparison>, space: u32) -> Self {
         Self {
             a: Arc::clone(&doc.recording),
             b: Arc::clone(c),
@@ -45,10 +45,10 @@ impl Sides {
         }
     }
 
-    fn beside(&self) -> Option<Beside<'_>> {
+    fn beside(&self) -> Option<MemoryComparison<'_>> {
         let space = usize::try_from(self.space).ok()?;
         let b = (&*self.b.other.recording, self.at.1);
-        Beside::new((&self.a, self.at.0), b, space, &self.b.diff.mappings)
+        MemoryComparison::new((&self.a, self.at.0), b, space, &self.b.diff.mappings)
     }
 }
 
@@ -63,42 +63,42 @@ fn begin(doc: &Document, c: &Comparison) -> u64 {
 }
 
 /// Looks for the next run of bytes that differ, or the one before it, apart from the interface thread; then it is shown.
-pub fn step(doc: &Document, view: &mut View, asks: &mut Asks, forward: bool) {
-    let Some(c) = doc.comparing.done.clone() else { return };
+pub fn step(doc: &Document, view: &mut View, asks: &mut UiActions, forward: bool) {
+    let Some(c) = doc.comparison.done.clone() else { return };
     view.open(Section::Memory);
     let from = view.byte.unwrap_or_else(|| begin(doc, &c));
-    let sides = Sides::of(doc, &c, view.space);
+    let sides = Sides::new(doc, &c, view.space);
     if let Some(before) = view.searching.take() {
         before.cancel();
     }
-    view.byte_told = "looking for bytes that differ…".into();
-    view.searching = Some(asks.work("looking for bytes that differ", move |progress| {
-        let found = sides.beside().map(|b| b.next(from, forward, progress));
+    view.byte_message = "looking for bytes that differ…".into();
+    view.searching = Some(asks.start_work("looking for bytes that differ", move |progress| {
+        let found = sides.beside().map(|b| b.find_next_difference(from, forward, progress));
         Box::new(move |desk| {
             let view = &mut desk.views.compare;
             let way = if forward { "behind" } else { "before" };
             match found {
                 Some(Ok(Some(va))) => view.show_byte(va),
-                Some(Ok(None)) => view.byte_told = format!("nothing differs {way} {from:#x}"),
+                Some(Ok(None)) => view.byte_message = format!("nothing differs {way} {from:#x}"),
                 // A newer search takes its place, or the person stopped it.
                 Some(Err(_)) => {
                     let newer = view.searching.as_ref().is_some_and(|p| p.check().is_ok());
                     if !newer {
-                        view.byte_told = "the search was stopped".into();
+                        view.byte_message = "the search was stopped".into();
                     }
                 }
-                None => view.byte_told.clear(),
+                None => view.byte_message.clear(),
             }
         })
     }));
 }
 
 /// Draws both sides.
-pub(super) fn ui(doc: &mut Document, c: &Arc<Comparison>, view: &mut View, asks: &mut Asks, ui: &mut Ui) {
-    let sides = Sides::of(doc, c, view.space);
+pub(super) fn ui(doc: &mut Document, c: &Arc<Comparison>, view: &mut View, asks: &mut UiActions, ui: &mut Ui) {
+    let sides = Sides::new(doc, c, view.space);
     let Some(beside) = sides.beside() else {
         let told = "Memory stands side by side where both recordings hold an address space of the same number.";
-        widgets::empty(ui, icons::SQUARES_FOUR, told, None);
+        widgets::empty_state(ui, icons::SQUARES_FOUR, told, None);
         return;
     };
     if view.byte.is_none() {
@@ -143,7 +143,7 @@ pub(super) fn ui(doc: &mut Document, c: &Arc<Comparison>, view: &mut View, asks:
         let hit = at.and_then(|q| hit(q, from, starts, digit, n));
         if let Some(va) = hit.and_then(|h| view.top.checked_add(h)) {
             view.byte = Some(va.min(END - 1));
-            view.byte_told.clear();
+            view.byte_message.clear();
         }
     }
     if response.has_focus() {
@@ -167,7 +167,7 @@ pub(super) fn ui(doc: &mut Document, c: &Arc<Comparison>, view: &mut View, asks:
         child.shrink_clip_rect(rect);
         egui::ScrollArea::vertical().auto_shrink(false).show(&mut child, |ui| {
             ui.spacing_mut().item_spacing.y = 0.0;
-            why::ui(doc, c, &Meant::Byte(view.space, va), view, asks, ui);
+            causes::ui(doc, c, &DifferenceRef::Byte(view.space, va), view, asks, ui);
         });
     }
 }
@@ -181,7 +181,7 @@ fn hit(q: egui::Pos2, top: f32, starts: [f32; 2], digit: f32, n: u64) -> Option<
 }
 
 /// The address, the ways to what differs, and where both stand.
-fn bar(doc: &Document, view: &mut View, asks: &mut Asks, ui: &mut Ui, sides: &Sides) {
+fn bar(doc: &Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui, sides: &Sides) {
     let p = palette(ui);
     ui.horizontal(|ui| {
         ui.set_height(28.0);
@@ -207,12 +207,12 @@ fn bar(doc: &Document, view: &mut View, asks: &mut Asks, ui: &mut Ui, sides: &Si
             edit.desired_width(150.0).hint_text(hint)
         });
         if shown.enter {
-            match crate::panels::memory::place(doc, view.space, &view.go_to) {
+            match crate::panels::memory::parse_address(doc, view.space, &view.go_to) {
                 Ok((space, va)) => {
                     view.space = space;
                     view.show_byte(va);
                 }
-                Err(e) => view.byte_told = e,
+                Err(e) => view.byte_message = e,
             }
         }
         for (icon, name, forward) in [
@@ -226,14 +226,14 @@ fn bar(doc: &Document, view: &mut View, asks: &mut Asks, ui: &mut Ui, sides: &Si
         if widgets::icon_button(ui, icons::SQUARES_FOUR, "Show A in Memory").clicked()
             && let Some(va) = view.byte
         {
-            asks.memory_first(Some(view.space), va, 1);
-            asks.command("show-memory");
+            asks.show_memory_at_top(Some(view.space), va, 1);
+            asks.run_command("show-memory");
         }
-        let words = if view.byte_told.is_empty() {
+        let words = if view.byte_message.is_empty() {
             let (a, b) = sides.at;
             format!("A at event {}, B at event {}", text::count(a), text::count(b))
         } else {
-            view.byte_told.clone()
+            view.byte_message.clone()
         };
         let r = ui.add(egui::Label::new(RichText::new(&words).font(small()).color(p.quiet)).truncate());
         r.widget_info(|| WidgetInfo::labeled(Role::Status, true, words.clone()));
@@ -243,7 +243,7 @@ fn bar(doc: &Document, view: &mut View, asks: &mut Asks, ui: &mut Ui, sides: &Si
 fn draw_line(
     ui: &Ui,
     view: &View,
-    beside: &Beside<'_>,
+    beside: &MemoryComparison<'_>,
     (va, line): (u64, &[BytePair]),
     row: Rect,
     starts: [f32; 2],
@@ -252,7 +252,7 @@ fn draw_line(
     let p = palette(ui);
     let y = row.center().y;
     let any = line.iter().filter(|b| byte_differs(b)).count();
-    let there = beside.there(va);
+    let there = beside.map_to_second(va);
     let r = ui.interact(row, ui.scope_id().with(("both", va)), Sense::hover());
     r.widget_info(|| WidgetInfo::labeled(Role::Row, true, format!("memory {va:#x}: {any} bytes differ")));
     if there != va {
@@ -318,7 +318,7 @@ fn keys(view: &mut View, ui: &Ui, response: &egui::Response, n: u64, lines: u64)
     let Some(by) = pressed.map(|m| m.1) else { return };
     let at = view.byte.unwrap_or(view.top).saturating_add_signed(by).min(END - 1);
     view.byte = Some(at);
-    view.byte_told.clear();
+    view.byte_message.clear();
     if at < view.top {
         view.top = at & !(n - 1);
     } else if at >= view.top + n * lines {

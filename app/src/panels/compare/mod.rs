@@ -1,6 +1,7 @@
 //! Compare: a second recording beside the open one, on one timeline, with a list of what differs.
 
 mod calls;
+mod causes;
 mod detail;
 mod errors;
 mod field;
@@ -11,49 +12,48 @@ mod rules;
 mod timeline;
 pub mod view;
 mod walks;
-mod why;
 
-pub use list::meant;
+pub use list::current_difference;
 pub use memory::step;
 pub use rules::{add as add_rule, apply as apply_rules};
 pub use view::{Section, View};
 
 use crate::document::Document;
-use crate::document::comparison::meant::buffers;
-use crate::document::comparison::{Comparison, With};
-use crate::panels::desk::Asks;
+use crate::document::comparison::difference::buffers;
+use crate::document::comparison::{Comparison, ComparisonSource};
+use crate::panels::panel_context::UiActions;
 use crate::theme::widgets::{self, paint_middle};
 use crate::theme::{Palette, body, icons, palette, small, strong, text};
 use egui::accesskit::Role;
 use egui::{Align, Align2, Color32, Layout, Rect, RichText, Sense, Stroke, Ui, WidgetInfo, pos2, vec2};
 use std::sync::Arc;
-use trace_core::diff::{Become, Part};
+use trace_core::diff::{ChangeKind, Part};
 
 /// Room at the sides, points.
 const SIDE: f32 = 12.0;
 /// Height from which on the timeline of both is drawn above the list, points.
-const LEAST: f32 = 210.0;
+const MIN_HEIGHT_WITH_TIMELINE: f32 = 210.0;
 
 /// The sign, the word and the colour of what became of events.
 #[must_use]
-pub fn told(p: &Palette, what: Become) -> (&'static str, &'static str, Color32) {
+pub fn label_change(p: &Palette, what: ChangeKind) -> (&'static str, &'static str, Color32) {
     match what {
-        Become::Equal => ("=", "equal", p.quiet),
-        Become::Changed => ("≠", "changed", p.error),
-        Become::Deleted => ("−", "only in A", p.only_a),
-        Become::Inserted => ("+", "only in B", p.only_b),
-        Become::MovedFrom => ("↗", "moved away", p.text),
-        Become::MovedTo => ("↘", "moved here", p.text),
+        ChangeKind::Equal => ("=", "equal", p.quiet),
+        ChangeKind::Changed => ("≠", "changed", p.error),
+        ChangeKind::Deleted => ("−", "only in A", p.only_a),
+        ChangeKind::Inserted => ("+", "only in B", p.only_b),
+        ChangeKind::MovedFrom => ("↗", "moved away", p.text),
+        ChangeKind::MovedTo => ("↘", "moved here", p.text),
     }
 }
 
 /// Draws the panel.
-pub fn ui(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui) {
-    if let Some((name, progress)) = &doc.comparing.running {
+pub fn ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui) {
+    if let Some((name, progress)) = &doc.comparison.running {
         let done = progress.fraction().unwrap_or(0.0);
         let words = format!("Comparing with {name} … {:.0} %", done * 100.0);
-        if doc.comparing.done.is_none() {
-            if widgets::empty(ui, icons::HOURGLASS_SIMPLE_MEDIUM, &words, Some("Stop comparing")) {
+        if doc.comparison.done.is_none() {
+            if widgets::empty_state(ui, icons::HOURGLASS_SIMPLE_MEDIUM, &words, Some("Stop comparing")) {
                 progress.cancel();
             }
             return;
@@ -66,12 +66,12 @@ pub fn ui(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui) {
             }
         });
     }
-    let Some(c) = doc.comparing.done.clone() else {
-        nothing(doc, asks, ui);
+    let Some(c) = doc.comparison.done.clone() else {
+        show_empty(doc, asks, ui);
         return;
     };
     head(doc, &c, asks, ui);
-    sentence(&c, ui);
+    summary_line(&c, ui);
     counts(&c, ui);
     for w in &c.warnings {
         ui.horizontal(|ui| {
@@ -81,12 +81,12 @@ pub fn ui(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui) {
         });
     }
     // Where there is room for either, the list stays: the lane of differences stands in the timeline above too.
-    if ui.available_height() >= LEAST {
+    if ui.available_height() >= MIN_HEIGHT_WITH_TIMELINE {
         timeline::ui(doc, &c, view, ui);
     }
     // Until a person chose a list, that of the earliest cause is shown.
     if !view.chosen {
-        view.section = opening(&c).unwrap_or(view.section);
+        view.section = choose_opening_section(&c).unwrap_or(view.section);
     }
     sections(&c, view, ui);
     match view.section {
@@ -97,9 +97,9 @@ pub fn ui(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui) {
 }
 
 /// What the panel says while there is no second recording.
-fn nothing(doc: &Document, asks: &mut Asks, ui: &mut Ui) {
+fn show_empty(doc: &Document, asks: &mut UiActions, ui: &mut Ui) {
     let p = palette(ui);
-    let told = match &doc.comparing.failed {
+    let told = match &doc.comparison.failed {
         Some((name, why)) => format!("{name} was not compared: {why}"),
         None => {
             "Compare this recording with another: their events on one timeline, and what differs as a list. Drop a file \
@@ -107,7 +107,7 @@ fn nothing(doc: &Document, asks: &mut Asks, ui: &mut Ui) {
                 .into()
         }
     };
-    let icon = match doc.comparing.failed {
+    let icon = match doc.comparison.failed {
         Some(_) => icons::WARNING_CIRCLE,
         None => icons::SIDEBAR_SIMPLE,
     };
@@ -120,7 +120,7 @@ fn nothing(doc: &Document, asks: &mut Asks, ui: &mut Ui) {
         ui.add_space(8.0);
         let mut button = |words: &str, id: &'static str| {
             if ui.button(words).clicked() {
-                asks.command(id);
+                asks.run_command(id);
             }
             ui.add_space(4.0);
         };
@@ -133,7 +133,7 @@ fn nothing(doc: &Document, asks: &mut Asks, ui: &mut Ui) {
 }
 
 /// Whether they differ, which they are, and the way through the differences.
-fn head(doc: &mut Document, c: &Arc<Comparison>, asks: &mut Asks, ui: &mut Ui) {
+fn head(doc: &mut Document, c: &Arc<Comparison>, asks: &mut UiActions, ui: &mut Ui) {
     let p = palette(ui);
     let (rect, _) = ui.allocate_exact_size(vec2(ui.available_width(), 30.0), Sense::hover());
     let inner = rect.shrink2(vec2(SIDE, 2.0));
@@ -144,23 +144,23 @@ fn head(doc: &mut Document, c: &Arc<Comparison>, asks: &mut Asks, ui: &mut Ui) {
             .layout(Layout::right_to_left(Align::Center)),
     );
     if widgets::icon_button(&mut right, icons::X, "Put the second recording away").clicked() {
-        asks.command("end-compare");
+        asks.run_command("end-compare");
     }
     let n = c.steps.rows();
     if n > 0 {
         if widgets::icon_button(&mut right, icons::CARET_RIGHT, "Next difference").clicked() {
-            asks.command("next-difference");
+            asks.run_command("next-difference");
         }
         if widgets::icon_button(&mut right, icons::CARET_LEFT, "Previous difference").clicked() {
-            asks.command("previous-difference");
+            asks.run_command("previous-difference");
         }
         let here = doc.step().and_then(|s| c.steps.row_at(s));
         let mut words = match here {
             Some(row) => format!("difference {} of {}", text::count(row + 1), text::count(n)),
-            None => text::counted(n, "difference", "differences"),
+            None => text::count_noun(n, "difference", "differences"),
         };
-        if !doc.comparing.told.is_empty() {
-            words = format!("{words}, {}", doc.comparing.told);
+        if !doc.comparison.jump_message.is_empty() {
+            words = format!("{words}, {}", doc.comparison.jump_message);
         }
         let r = right.label(RichText::new(&words).font(small()).color(p.quiet));
         r.widget_info(|| WidgetInfo::labeled(Role::Status, true, words.clone()));
@@ -178,7 +178,7 @@ fn head(doc: &mut Document, c: &Arc<Comparison>, asks: &mut Asks, ui: &mut Ui) {
     let mut x = left.left();
     let mut put = |t: &str, font: egui::FontId, ink: Color32, gap: f32, most: f32| {
         let room = Rect::from_min_max(pos2(x, left.top()), pos2((x + most).min(left.right()), left.bottom()));
-        let shown = widgets::cut_middle(ui, room.width(), t, &font);
+        let shown = widgets::truncate_middle(ui, room.width(), t, &font);
         x += widgets::paint_text(ui, room, Align2::LEFT_CENTER, &shown, font, ink) + gap;
     };
     put(
@@ -194,9 +194,9 @@ fn head(doc: &mut Document, c: &Arc<Comparison>, asks: &mut Asks, ui: &mut Ui) {
     put(&doc.title, body(), p.text, 16.0, half);
     put("B", strong(), p.only_b, 5.0, 20.0);
     put(&c.other.name, body(), p.text, 8.0, half);
-    let tip = match &c.other.with {
-        With::File(path) => format!("A {}\nB {}", doc.path.display(), path.display()),
-        With::Outcome(_) => format!("A {}\nB {}", doc.path.display(), c.other.name),
+    let tip = match &c.other.source {
+        ComparisonSource::File(path) => format!("A {}\nB {}", doc.path.display(), path.display()),
+        ComparisonSource::Outcome(_) => format!("A {}\nB {}", doc.path.display(), c.other.name),
     };
     r.on_hover_text(tip);
 }
@@ -205,12 +205,12 @@ fn head(doc: &mut Document, c: &Arc<Comparison>, asks: &mut Asks, ui: &mut Ui) {
 fn counts(c: &Comparison, ui: &mut Ui) {
     let p = palette(ui);
     let e = &c.diff.events;
-    let of = |w: Become| told(p, w);
+    let of = |w: ChangeKind| label_change(p, w);
     let (eq, ch, da, db) = (
-        of(Become::Equal),
-        of(Become::Changed),
-        of(Become::Deleted),
-        of(Become::Inserted),
+        of(ChangeKind::Equal),
+        of(ChangeKind::Changed),
+        of(ChangeKind::Deleted),
+        of(ChangeKind::Inserted),
     );
     let list = [
         (eq.0, e.equal, "equal", p.job, "events that are the same on both sides"),
@@ -250,12 +250,12 @@ fn counts(c: &Comparison, ui: &mut Ui) {
                 r.widget_info(|| WidgetInfo::labeled(Role::Label, true, words.clone()));
                 r.on_hover_text(why);
             }
-            if c.of_calls {
+            if c.is_api_trace {
                 return;
             }
             let (a, b) = c.diff.jobs;
             let words = if a == b {
-                text::counted(a, "job each", "jobs each")
+                text::count_noun(a, "job each", "jobs each")
             } else {
                 format!("≠ {} jobs and {}", text::count(a), text::count(b))
             };
@@ -283,13 +283,13 @@ fn entries(c: &Comparison, section: Section) -> u64 {
 }
 
 /// The lists that recordings of their kind have.
-fn of(c: &Comparison) -> &'static [Section] {
-    if c.of_calls { &Section::CALLS } else { &Section::ALL }
+fn list_sections(c: &Comparison) -> &'static [Section] {
+    if c.is_api_trace { &Section::CALLS } else { &Section::ALL }
 }
 
 /// The list that a comparison opens with: that of the earliest cause. Of calls what differs tells more than the list of
 /// their events.
-fn opening(c: &Comparison) -> Option<Section> {
+fn choose_opening_section(c: &Comparison) -> Option<Section> {
     let section = match c.summary.part {
         Some(Part::Events) if !c.diff.calls.list.is_empty() => Section::Calls,
         Some(Part::Events) => Section::Events,
@@ -298,16 +298,16 @@ fn opening(c: &Comparison) -> Option<Section> {
         Some(Part::Descriptors) => Section::Descriptors,
         Some(Part::Mappings) => Section::Mappings,
         Some(Part::Buffers | Part::Pages) => Section::Buffers,
-        None => return telling(c),
+        None => return find_first_difference(c),
     };
     match entries(c, section) {
-        0 => telling(c),
+        0 => find_first_difference(c),
         _ => Some(section),
     }
 }
 
 /// What the comparison comes to, in a sentence, and what could not be compared.
-fn sentence(c: &Comparison, ui: &mut Ui) {
+fn summary_line(c: &Comparison, ui: &mut Ui) {
     let p = palette(ui);
     let mut line = |words: &str, ink: Color32| {
         let sides = egui::Margin::symmetric(SIDE as i8, 0);
@@ -325,9 +325,9 @@ fn sentence(c: &Comparison, ui: &mut Ui) {
 }
 
 /// The first list in which something differs.
-fn telling(c: &Comparison) -> Option<Section> {
+fn find_first_difference(c: &Comparison) -> Option<Section> {
     let lists = |s: &Section| *s != Section::Rules && entries(c, *s) > 0;
-    of(c).iter().copied().find(lists)
+    list_sections(c).iter().copied().find(lists)
 }
 
 fn sections(c: &Comparison, view: &mut View, ui: &mut Ui) {
@@ -336,7 +336,7 @@ fn sections(c: &Comparison, view: &mut View, ui: &mut Ui) {
     egui::Frame::new().inner_margin(sides).show(ui, |ui| {
         ui.horizontal_wrapped(|ui| {
             ui.spacing_mut().item_spacing = vec2(4.0, 2.0);
-            for section in of(c).iter().copied() {
+            for section in list_sections(c).iter().copied() {
                 let n = entries(c, section);
                 let on = view.section == section;
                 let words = match n {
@@ -359,6 +359,6 @@ fn sections(c: &Comparison, view: &mut View, ui: &mut Ui) {
 }
 
 /// A name that is cut in its middle, with the whole of it for the pointer that rests there.
-fn named(ui: &Ui, rect: Rect, name: &str, ink: Color32) {
+fn draw_name(ui: &Ui, rect: Rect, name: &str, ink: Color32) {
     paint_middle(ui, rect, Align2::LEFT_CENTER, name, small(), ink);
 }

@@ -4,7 +4,7 @@ use super::SIDE;
 use super::view::View;
 use crate::document::Document;
 use crate::document::comparison::Comparison;
-use crate::panels::desk::{Ask, Asks};
+use crate::panels::panel_context::{UiAction, UiActions};
 use crate::theme::{mono, palette, small, text};
 use egui::accesskit::Role;
 use egui::text::{LayoutJob, TextFormat};
@@ -14,7 +14,7 @@ use trace_core::diff::{Rule, RuleError, Rules};
 
 /// What is written in the field.
 #[derive(Clone, Debug, Default)]
-pub struct Written {
+pub struct RulesText {
     /// The rules as text.
     pub text: String,
     /// What is wrong with them, since they were to be applied last.
@@ -30,13 +30,13 @@ ignore mappings\n\
 tolerance buffer output absolute 1e-6 relative 1e-4 ulp 2";
 
 /// Compares once more by the rules as they are written. `false`: they cannot be read.
-pub fn apply(doc: &mut Document, view: &mut View, asks: &mut Asks) -> bool {
+pub fn apply(doc: &mut Document, view: &mut View, asks: &mut UiActions) -> bool {
     match view.rules.text.parse::<Rules>() {
         Ok(rules) => {
             view.rules.wrong = None;
-            doc.comparing.rules = Arc::new(rules);
-            if let Some(c) = &doc.comparing.done {
-                asks.push(Ask::Compare(c.other.with.clone()));
+            doc.comparison.rules = Arc::new(rules);
+            if let Some(c) = &doc.comparison.done {
+                asks.push(UiAction::Compare(c.other.source.clone()));
             }
             true
         }
@@ -48,7 +48,7 @@ pub fn apply(doc: &mut Document, view: &mut View, asks: &mut Asks) -> bool {
 }
 
 /// Adds a rule behind the others and compares once more.
-pub fn add(doc: &mut Document, view: &mut View, asks: &mut Asks, rule: &Rule) {
+pub fn add(doc: &mut Document, view: &mut View, asks: &mut UiActions, rule: &Rule) {
     let text = &mut view.rules.text;
     if !text.is_empty() && !text.ends_with('\n') {
         text.push('\n');
@@ -70,7 +70,7 @@ fn byte_at(text: &str, e: &RuleError) -> usize {
 }
 
 /// The text with the place underlined where it is wrong.
-fn laid(ui: &Ui, text: &str, wrong: Option<usize>, width: f32) -> LayoutJob {
+fn layout_text(ui: &Ui, text: &str, wrong: Option<usize>, width: f32) -> LayoutJob {
     let p = palette(ui);
     let plain = TextFormat::simple(mono(), p.text);
     let mut job = LayoutJob {
@@ -100,7 +100,7 @@ fn laid(ui: &Ui, text: &str, wrong: Option<usize>, width: f32) -> LayoutJob {
 }
 
 /// Draws the field, and what can be done with it.
-pub(super) fn ui(doc: &mut Document, c: &Comparison, view: &mut View, asks: &mut Asks, ui: &mut Ui) {
+pub(super) fn ui(doc: &mut Document, c: &Comparison, view: &mut View, asks: &mut UiActions, ui: &mut Ui) {
     let p = palette(ui);
     let same = view.rules.text.parse::<Rules>().is_ok_and(|r| r == *c.rules);
     ui.horizontal(|ui| {
@@ -116,17 +116,17 @@ pub(super) fn ui(doc: &mut Document, c: &Comparison, view: &mut View, asks: &mut
             .on_hover_text("Rules of a file, in place of these")
             .clicked()
         {
-            asks.command("open-rules");
+            asks.run_command("open-rules");
         }
         let some = !view.rules.text.trim().is_empty();
         if ui.add_enabled(some, egui::Button::new("Save…")).clicked() {
-            asks.command("save-rules");
+            asks.run_command("save-rules");
         }
         let words = match &view.rules.wrong {
             Some(e) => e.to_string(),
             None if same => match c.rules.list.len() as u64 {
                 0 => "Nothing is left out.".into(),
-                n => format!("{} in force.", text::counted(n, "rule", "rules")),
+                n => format!("{} in force.", text::count_noun(n, "rule", "rules")),
             },
             None => "Changed, and not compared by yet.".into(),
         };
@@ -139,7 +139,7 @@ pub(super) fn ui(doc: &mut Document, c: &Comparison, view: &mut View, asks: &mut
     let mut child = ui.new_child(egui::UiBuilder::new().max_rect(room));
     egui::ScrollArea::vertical().auto_shrink(false).show(&mut child, |ui| {
         let mut layouter = |ui: &Ui, buffer: &dyn egui::TextBuffer, width: f32| {
-            let job = laid(ui, buffer.as_str(), wrong, width);
+            let job = layout_text(ui, buffer.as_str(), wrong, width);
             ui.fonts_mut(|f| f.layout_job(job))
         };
         // Before the field takes it for a new line.

@@ -2,13 +2,13 @@
 //! and between them what differs, by colour and by place.
 
 use super::view::View;
-use super::{SIDE, named, told};
+use super::{SIDE, draw_name, label_change};
 use crate::document::Document;
 use crate::document::comparison::{Cell, Comparison, fields};
 use crate::theme::{SOFT, palette, text};
 use egui::accesskit::Role;
 use egui::{Color32, Mesh, Rect, Response, Sense, Shape, Stroke, StrokeKind, Ui, WidgetInfo, pos2, vec2};
-use trace_core::diff::{Become, Which};
+use trace_core::diff::{ChangeKind, DiffSide};
 
 /// Height of the minimap, of a recording's lane, of the lane of differences, points.
 const MINIMAP: f32 = 18.0;
@@ -16,8 +16,8 @@ const LANE: f32 = 18.0;
 const BETWEEN: f32 = 16.0;
 /// Width of the lanes' names.
 const NAMES: f32 = 112.0;
-/// Least width of a difference, points: none is too small to be seen.
-const LEAST: f32 = 2.0;
+/// Minimum width of a difference, points: none is too small to be seen.
+const MIN_DIFFERENCE_WIDTH: f32 = 2.0;
 
 /// Draws the lanes under the minimap.
 pub(super) fn ui(doc: &mut Document, c: &Comparison, view: &mut View, ui: &mut Ui) {
@@ -38,11 +38,11 @@ pub(super) fn ui(doc: &mut Document, c: &Comparison, view: &mut View, ui: &mut U
     let between = row(a.bottom(), BETWEEN);
     let b = row(between.bottom(), LANE);
     let name = |r: Rect| Rect::from_min_max(pos2(full.left() + SIDE, r.top()), pos2(left - 6.0, r.bottom()));
-    named(ui, name(map), "all", p.quiet);
-    named(ui, name(a), &format!("A {}", doc.title), p.only_a);
-    named(ui, name(between), "differences", p.quiet);
-    named(ui, name(b), &format!("B {}", c.other.name), p.only_b);
-    let range = view.part(end);
+    draw_name(ui, name(map), "all", p.quiet);
+    draw_name(ui, name(a), &format!("A {}", doc.title), p.only_a);
+    draw_name(ui, name(between), "differences", p.quiet);
+    draw_name(ui, name(b), &format!("B {}", c.other.name), p.only_b);
+    let range = view.visible_range(end);
     let area = a.union(b);
     view.lanes.refresh(doc, range, area.width().max(1.0) as usize);
     let cells = std::sync::Arc::clone(&view.lanes.cells);
@@ -54,12 +54,12 @@ pub(super) fn ui(doc: &mut Document, c: &Comparison, view: &mut View, ui: &mut U
     for cell in cells.iter() {
         let (x0, x1) = (x(cell.from).max(area.left()), x(cell.to).min(area.right()));
         let gap = if x1 - x0 > 4.0 { 1.0 } else { 0.0 };
-        lane(&mut mesh, ui, cell, Which::A, (x0, x1 - gap), a);
-        lane(&mut mesh, ui, cell, Which::B, (x0, x1 - gap), b);
+        lane(&mut mesh, ui, cell, DiffSide::A, (x0, x1 - gap), a);
+        lane(&mut mesh, ui, cell, DiffSide::B, (x0, x1 - gap), b);
     }
     for cell in cells.iter().filter(|c| c.sums.differ() > 0) {
         let x0 = x(cell.from).max(area.left());
-        let x1 = x(cell.to).min(area.right()).max(x0 + LEAST);
+        let x1 = x(cell.to).min(area.right()).max(x0 + MIN_DIFFERENCE_WIDTH);
         difference(&mut mesh, ui, cell, (x0, x1), between);
     }
     ui.painter().add(Shape::mesh(mesh));
@@ -76,15 +76,15 @@ pub(super) fn ui(doc: &mut Document, c: &Comparison, view: &mut View, ui: &mut U
     interact(doc, c, view, ui, &response, range);
     if let Some(q) = response.hover_pos().filter(|_| !response.dragged()) {
         let at = range.0 + f64::from((q.x - area.left()) / area.width()) * (range.1 - range.0);
-        let words = here(doc, c, at, &cells);
+        let words = describe_at(doc, c, at, &cells);
         response.on_hover_text_at_pointer(words);
     }
 }
 
 /// A recording's events in a cell: as tall as the part of its steps that it has, writes below, reads above.
-fn lane(mesh: &mut Mesh, ui: &Ui, cell: &Cell, which: Which, (x0, x1): (f32, f32), row: Rect) {
+fn lane(mesh: &mut Mesh, ui: &Ui, cell: &Cell, which: DiffSide, (x0, x1): (f32, f32), row: Rect) {
     let p = palette(ui);
-    let steps = cell.sums.became.iter().sum::<u32>().max(1) as f32;
+    let steps = cell.sums.by_change.iter().sum::<u32>().max(1) as f32;
     let side = which as usize;
     let [writes, reads] = [cell.sums.writes, cell.sums.reads].map(|n| n[side] as f32);
     let others = (cell.sums.events(which) as f32 - writes - reads).max(0.0);
@@ -99,7 +99,7 @@ fn lane(mesh: &mut Mesh, ui: &Ui, cell: &Cell, which: Which, (x0, x1): (f32, f32
         }
     }
     if cell.sums.jobs[side] > 0 {
-        let bar = Rect::from_min_max(pos2(x0, row.top()), pos2(x0 + LEAST, row.top() + 4.0));
+        let bar = Rect::from_min_max(pos2(x0, row.top()), pos2(x0 + MIN_DIFFERENCE_WIDTH, row.top() + 4.0));
         mesh.add_colored_rect(bar, p.job);
     }
 }
@@ -112,17 +112,17 @@ fn difference(mesh: &mut Mesh, ui: &Ui, cell: &Cell, (x0, x1): (f32, f32), row: 
     let mut put = |y0: f32, y1: f32, ink: Color32| {
         mesh.add_colored_rect(Rect::from_min_max(pos2(x0, y0), pos2(x1, y1)), ink);
     };
-    let n = |w: Become| cell.sums.of(w);
-    if n(Become::Changed) > 0 {
-        put(top, bottom, told(p, Become::Changed).2);
+    let n = |w: ChangeKind| cell.sums.count(w);
+    if n(ChangeKind::Changed) > 0 {
+        put(top, bottom, label_change(p, ChangeKind::Changed).2);
     }
-    if n(Become::Deleted) > 0 {
+    if n(ChangeKind::Deleted) > 0 {
         put(top, middle - 1.0, p.only_a);
     }
-    if n(Become::Inserted) > 0 {
+    if n(ChangeKind::Inserted) > 0 {
         put(middle + 1.0, bottom, p.only_b);
     }
-    if n(Become::MovedFrom) + n(Become::MovedTo) > 0 {
+    if n(ChangeKind::MovedFrom) + n(ChangeKind::MovedTo) > 0 {
         put(middle - 1.0, middle + 1.0, p.text);
     }
 }
@@ -133,11 +133,11 @@ fn follow(doc: &Document, view: &mut View, end: f64) {
         return;
     }
     view.seen_jump = doc.jumps;
-    let (a, b) = view.part(end);
+    let (a, b) = view.visible_range(end);
     if let Some(step) = doc.step().map(|s| s as f64)
         && !(a..b).contains(&step)
     {
-        view.between(step - (b - a) / 2.0, step + (b - a) / 2.0, end);
+        view.zoom_to_range(step - (b - a) / 2.0, step + (b - a) / 2.0, end);
     }
 }
 
@@ -149,7 +149,7 @@ fn interact(doc: &mut Document, c: &Comparison, view: &mut View, ui: &Ui, respon
         let factor = f64::from(zoom) * (f64::from(scroll.y) / 240.0).exp();
         if (factor - 1.0).abs() > 1e-4 {
             let about = position(at.x);
-            view.between(
+            view.zoom_to_range(
                 about - (about - range.0) / factor,
                 about + (range.1 - about) / factor,
                 end,
@@ -157,19 +157,19 @@ fn interact(doc: &mut Document, c: &Comparison, view: &mut View, ui: &Ui, respon
         }
         if scroll.x != 0.0 {
             let by = f64::from(-scroll.x / area.width()) * (range.1 - range.0);
-            view.between(range.0 + by, range.1 + by, end);
+            view.zoom_to_range(range.0 + by, range.1 + by, end);
         }
     }
     if response.dragged() && view.range.is_some() {
         let by = f64::from(-response.drag_delta().x / area.width()) * (range.1 - range.0);
-        view.between(range.0 + by, range.1 + by, end);
+        view.zoom_to_range(range.0 + by, range.1 + by, end);
     }
     if response.clicked()
         && let Some(at) = response.interact_pointer_pos()
     {
         let step = position(at.x).max(0.0) as u64;
         // A difference that is drawn wider than it is is meant before what lies under it.
-        let near = f64::from(LEAST / area.width()) * (range.1 - range.0);
+        let near = f64::from(MIN_DIFFERENCE_WIDTH / area.width()) * (range.1 - range.0);
         let row = c.steps.row_at(step).or_else(|| {
             let from = (step as f64 - near).max(0.0) as u64;
             let next = c.steps.neighbour(from.saturating_sub(1), true)?;
@@ -191,42 +191,42 @@ fn interact(doc: &mut Document, c: &Comparison, view: &mut View, ui: &Ui, respon
 }
 
 /// What lies at a place, for the pointer that rests there.
-fn here(doc: &Document, c: &Comparison, at: f64, cells: &[Cell]) -> String {
+fn describe_at(doc: &Document, c: &Comparison, at: f64, cells: &[Cell]) -> String {
     let cell = cells.partition_point(|x| x.from <= at).checked_sub(1);
     let cell = cell.and_then(|i| cells.get(i));
-    let steps: u32 = cell.map_or(0, |x| x.sums.became.iter().sum());
+    let steps: u32 = cell.map_or(0, |x| x.sums.by_change.iter().sum());
     if steps > 1
         && let Some(x) = cell
     {
-        let p = crate::theme::Palette::of(crate::theme::ThemeChoice::Dark);
+        let p = crate::theme::Palette::for_theme(crate::theme::ThemeChoice::Dark);
         let all = [
-            Become::Equal,
-            Become::Changed,
-            Become::Deleted,
-            Become::Inserted,
-            Become::MovedFrom,
-            Become::MovedTo,
+            ChangeKind::Equal,
+            ChangeKind::Changed,
+            ChangeKind::Deleted,
+            ChangeKind::Inserted,
+            ChangeKind::MovedFrom,
+            ChangeKind::MovedTo,
         ];
-        let words = all.into_iter().filter(|w| x.sums.of(*w) > 0).map(|w| {
-            let (sign, word, _) = told(p, w);
-            format!("{sign} {} {word}", text::count(u64::from(x.sums.of(w))))
+        let words = all.into_iter().filter(|w| x.sums.count(*w) > 0).map(|w| {
+            let (sign, word, _) = label_change(p, w);
+            format!("{sign} {} {word}", text::count(u64::from(x.sums.count(w))))
         });
         return words.collect::<Vec<_>>().join("\n");
     }
     let Some(step) = c.steps.at(at.max(0.0) as u64) else {
         return String::new();
     };
-    let line = |e: Option<u64>, which: Which| match e {
+    let line = |e: Option<u64>, which: DiffSide| match e {
         Some(e) => {
             let (what, value) = match which {
-                Which::A => fields::line(&doc.recording, &doc.facts, doc.numbers, e),
-                Which::B => fields::line(&c.other.recording, &c.other.facts, doc.numbers, e),
+                DiffSide::A => fields::describe_event(&doc.recording, &doc.facts, doc.numbers, e),
+                DiffSide::B => fields::describe_event(&c.other.recording, &c.other.facts, doc.numbers, e),
             };
             format!("{} {what} {value}", text::count(e))
         }
         None => "nothing".into(),
     };
-    format!("A {}\nB {}", line(step.a, Which::A), line(step.b, Which::B))
+    format!("A {}\nB {}", line(step.a, DiffSide::A), line(step.b, DiffSide::B))
 }
 
 /// The whole axis in one row: how much differs where, the part in view, and where the person stands.
@@ -241,7 +241,7 @@ fn minimap(doc: &mut Document, c: &Comparison, view: &mut View, ui: &mut Ui, rec
     let mut mesh = Mesh::default();
     for cell in view.all.cells.iter().filter(|c| c.sums.differ() > 0) {
         let x0 = x(cell.from);
-        let x1 = x(cell.to).max(x0 + LEAST).min(rect.right());
+        let x1 = x(cell.to).max(x0 + MIN_DIFFERENCE_WIDTH).min(rect.right());
         difference(&mut mesh, ui, cell, (x0, x1), rect.shrink2(vec2(0.0, 3.0)));
     }
     ui.painter().add(Shape::mesh(mesh));
@@ -268,11 +268,11 @@ fn minimap(doc: &mut Document, c: &Comparison, view: &mut View, ui: &mut Ui, rec
     if response.dragged()
         && let Some(from) = view.drag
     {
-        view.between(from, at, end);
+        view.zoom_to_range(from, at, end);
     }
     if response.clicked() {
         match view.range {
-            Some((a, b)) => view.between(at - (b - a) / 2.0, at + (b - a) / 2.0, end),
+            Some((a, b)) => view.zoom_to_range(at - (b - a) / 2.0, at + (b - a) / 2.0, end),
             None => {
                 doc.go_step(at as u64);
                 view.seen_jump = doc.jumps;

@@ -1,7 +1,7 @@
 //! What the Compare panel shows.
 
-use super::rules::Written;
-use super::why::Why;
+use super::causes::CauseSearch;
+use super::rules::RulesText;
 use crate::document::Document;
 use crate::document::comparison::Cell;
 use crate::theme::rows::Rows;
@@ -66,16 +66,16 @@ impl Section {
 
 /// What lay in the pixels of a part of the axis when it was drawn last.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Kept {
+pub(super) struct CellCache {
     key: Option<((f64, f64), usize, u64)>,
     pub(super) cells: Arc<Vec<Cell>>,
 }
 
-impl Kept {
+impl CellCache {
     pub(super) fn refresh(&mut self, doc: &Document, range: (f64, f64), pixels: usize) {
-        let key = Some((range, pixels, doc.comparing.shown));
+        let key = Some((range, pixels, doc.comparison.shown));
         if self.key != key
-            && let Some(c) = &doc.comparing.done
+            && let Some(c) = &doc.comparison.done
         {
             self.cells = Arc::new(c.steps.cells(range, pixels));
             self.key = key;
@@ -95,8 +95,8 @@ pub struct View {
     /// The row that is meant in the lists other than that of events.
     pub selected: Option<u64>,
     pub(super) rows: Rows,
-    pub(super) lanes: Kept,
-    pub(super) all: Kept,
+    pub(super) lanes: CellCache,
+    pub(super) all: CellCache,
     pub(super) seen_jump: u64,
     /// Where a drag on the minimap began.
     pub(super) drag: Option<f64>,
@@ -109,20 +109,20 @@ pub struct View {
     /// The byte that is meant is to be brought into view.
     pub(super) reveal: bool,
     /// What came of the last way to a byte, in words.
-    pub byte_told: String,
+    pub byte_message: String,
     /// What is written in the field for an address.
     pub(super) go_to: String,
     /// The search for a byte that differs that is going on.
     pub(super) searching: Option<Progress>,
     /// What led to the difference that is meant.
-    pub why: Why,
+    pub cause_search: CauseSearch,
     /// The rules as they are written.
-    pub rules: Written,
+    pub rules: RulesText,
 }
 
 impl View {
     /// Begins with another comparison: what was looked up is forgotten, and what a person wrote or chose stays.
-    pub fn begin_anew(&mut self) {
+    pub fn reset(&mut self) {
         let old = std::mem::take(self);
         if let Some(search) = old.searching {
             search.cancel();
@@ -133,7 +133,7 @@ impl View {
     }
 
     /// Brings a part to the front, by its name. `false`: there is none.
-    pub fn choose(&mut self, name: &str) -> bool {
+    pub fn select_section(&mut self, name: &str) -> bool {
         let mut all = Section::ALL.into_iter().chain(Section::CALLS);
         let found = all.find(|s| s.name().eq_ignore_ascii_case(name));
         if let Some(s) = found {
@@ -146,7 +146,7 @@ impl View {
     pub(super) fn show_byte(&mut self, va: u64) {
         self.byte = Some(va);
         self.reveal = true;
-        self.byte_told.clear();
+        self.byte_message.clear();
     }
 
     pub(super) fn open(&mut self, section: Section) {
@@ -160,12 +160,12 @@ impl View {
 
     /// The part of the axis that is shown.
     #[must_use]
-    pub fn part(&self, end: f64) -> (f64, f64) {
+    pub fn visible_range(&self, end: f64) -> (f64, f64) {
         self.range.unwrap_or((0.0, end))
     }
 
     /// Shows the part between two positions, as far as the axis goes.
-    pub(super) fn between(&mut self, a: f64, b: f64, end: f64) {
+    pub(super) fn zoom_to_range(&mut self, a: f64, b: f64, end: f64) {
         let least = 8.0_f64.min(end);
         let width = (b - a).abs().max(least);
         let start = a.min(b).clamp(0.0, (end - width).max(0.0));

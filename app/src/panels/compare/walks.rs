@@ -1,13 +1,13 @@
 //! The walks of an address through the page tables of both recordings, level by level; what differs stands out.
 
-use super::field::three;
+use super::causes;
+use super::field::three_column_row;
 use super::view::View;
-use super::why;
 use crate::document::comparison::Comparison;
-use crate::document::comparison::meant::Meant;
-use crate::document::tables::{entry_bits, entry_words};
+use crate::document::comparison::difference::DifferenceRef;
+use crate::document::page_table_marks::{describe_entry_kind, format_entry_bits};
 use crate::document::{Document, lookup};
-use crate::panels::desk::Asks;
+use crate::panels::panel_context::UiActions;
 use crate::theme::{body, mono, palette, strong};
 use egui::Ui;
 use std::sync::Arc;
@@ -32,7 +32,7 @@ struct Line {
 
 /// What an entry is, without the place that it leads to.
 fn word(s: Option<&WalkStep>) -> String {
-    s.map_or_else(String::new, |s| entry_words(s.kind).0.to_owned())
+    s.map_or_else(String::new, |s| describe_entry_kind(s.kind).0.to_owned())
 }
 
 /// The walk of an address in A, and of one in B, line by line.
@@ -64,7 +64,7 @@ fn lines(doc: &Document, c: &Comparison, number: u8, a_va: u64, b_va: u64) -> Ve
     }
     let bits = |r: &Recording, w: &Option<(Walk, MmuFormat)>| {
         let last = w.as_ref().and_then(|(w, f)| Some((w.steps.last()?, *f)));
-        last.map(|(s, f)| entry_bits(r, f, s)).unwrap_or_default()
+        last.map(|(s, f)| format_entry_bits(r, f, s)).unwrap_or_default()
     };
     let (x, y) = (bits(a, &in_a), bits(b, &in_b));
     let names: Vec<&String> = x.iter().map(|b| &b.0).collect();
@@ -95,7 +95,7 @@ fn lines(doc: &Document, c: &Comparison, number: u8, a_va: u64, b_va: u64) -> Ve
 }
 
 /// Draws the walks of the mapping that is meant, and why it differs.
-pub(super) fn ui(doc: &mut Document, c: &Arc<Comparison>, view: &mut View, asks: &mut Asks, ui: &mut Ui) {
+pub(super) fn ui(doc: &mut Document, c: &Arc<Comparison>, view: &mut View, asks: &mut UiActions, ui: &mut Ui) {
     let p = palette(ui);
     let at = view.selected.and_then(|r| usize::try_from(r).ok()).unwrap_or(0);
     let Some(m) = c.diff.mappings.list.get(at) else { return };
@@ -106,7 +106,7 @@ pub(super) fn ui(doc: &mut Document, c: &Arc<Comparison>, view: &mut View, asks:
         (format!("A {:#x}", m.va.0), mono(), p.only_a),
         (format!("B {there:#x}"), mono(), p.only_b),
     ];
-    three(ui, &format!("walks of A {:#x} and B {there:#x}", m.va.0), heads);
+    three_column_row(ui, &format!("walks of A {:#x} and B {there:#x}", m.va.0), heads);
     egui::ScrollArea::vertical()
         .id_salt("walks")
         .auto_shrink(false)
@@ -123,12 +123,12 @@ pub(super) fn ui(doc: &mut Document, c: &Arc<Comparison>, view: &mut View, asks:
                 };
                 let font = if differs { strong() } else { body() };
                 let label = format!("{}: A {}, B {}", l.name.trim(), or(&l.a), or(&l.b));
-                three(
+                three_column_row(
                     ui,
                     &label,
                     [(name, font, ink), (or(&l.a), mono(), value), (or(&l.b), mono(), value)],
                 );
             }
-            why::ui(doc, c, &Meant::Mapping(at), view, asks, ui);
+            causes::ui(doc, c, &DifferenceRef::Mapping(at), view, asks, ui);
         });
 }

@@ -126,7 +126,7 @@ impl Completion {
             ui.set_min_width(field.rect.width().max(360.0));
             let shown = self.offered.candidates.iter().enumerate().skip(self.first).take(SHOWN);
             for (n, c) in shown {
-                if row(ui, &c.text, &c.means, self.at == Some(n)).clicked() {
+                if row(ui, &c.text, &c.description, self.at == Some(n)).clicked() {
                     taken = Some(n);
                 }
             }

@@ -1,11 +1,11 @@
 //! A row of the event table: its cells, its marks, its menu.
 
 use super::View;
-use crate::document::copies::{self, Form};
+use crate::document::clipboard::{self, CopyFormat};
 use crate::document::cursors::Cursor;
 use crate::document::times::NO_TIMES;
-use crate::document::{Document, words};
-use crate::panels::desk::Asks;
+use crate::document::{Document, descriptions};
+use crate::panels::panel_context::UiActions;
 use crate::theme::columns::Table;
 use crate::theme::widgets::{self, paint_text};
 use crate::theme::{Palette, body, mono, mono_small, palette, small, text};
@@ -17,7 +17,7 @@ use trace_core::recording::{EventKind, Events};
 pub(super) fn ui(
     doc: &mut Document,
     view: &mut View,
-    asks: &mut Asks,
+    asks: &mut UiActions,
     ui: &mut Ui,
     table: &Table,
     (event, since): (u64, Option<u64>),
@@ -27,7 +27,7 @@ pub(super) fn ui(
     let at = usize::try_from(event).unwrap_or(usize::MAX);
     let response = ui.interact(rect, ui.scope_id().with(("event", event)), Sense::CLICK);
     let selected = doc.moment() == event;
-    let damaged = doc.recording.damage.any() && doc.recording.events.is_damaged(at);
+    let damaged = doc.recording.damage.has_damage() && doc.recording.events.is_damaged(at);
     response.widget_info(|| {
         let words = if damaged { ", damaged" } else { "" };
         WidgetInfo::selected(Role::Row, true, selected, format!("event {event}{words}"))
@@ -68,7 +68,7 @@ pub(super) fn ui(
             let cell = Rect::from_min_max(from, pos2(to, rect.bottom()));
             paint_text(ui, cell, Align2::LEFT_CENTER, word, body(), colour);
         };
-        let (word, colour) = kind_word(doc, at, folded, p);
+        let (word, colour) = kind_label(doc, at, folded, p);
         let is_access = doc.recording.events.access(at);
         match is_access {
             Some(a) if a.write => {
@@ -96,27 +96,27 @@ pub(super) fn ui(
     }
     match doc.recording.events.access(at) {
         Some(a) => {
-            let known = doc.facts.access_known(&a);
+            let known = doc.facts.is_access_named(&a);
             let shown = if known { p.text } else { p.warning };
             let name = doc.facts.access_name(&doc.recording, &a);
-            if table.middle(ui, "register", rect, &name, shown) {
+            if table.text_middle(ui, "register", rect, &name, shown) {
                 cut.push(name);
             }
-            let value = doc.numbers.text(a.value, a.width);
-            if table.middle(ui, "value", rect, &value, p.text) {
+            let value = doc.numbers.format(a.value, a.width);
+            if table.text_middle(ui, "value", rect, &value, p.text) {
                 cut.push(value);
             }
         }
         None if doc.recording.events.undecoded(at).is_some() => {
-            let place = words::undecoded_place(doc, at);
-            if table.middle(ui, "register", rect, &place, p.text) {
+            let place = descriptions::format_undecoded_address(doc, at);
+            if table.text_middle(ui, "register", rect, &place, p.text) {
                 cut.push(place);
             }
         }
         None => {}
     }
     if table.has("means") {
-        let told = words::means(doc, event);
+        let told = descriptions::describe_event(doc, event);
         if table.text(ui, "means", rect, &told, body(), p.quiet) {
             cut.push(told);
         }
@@ -179,7 +179,7 @@ fn marks(doc: &Document, ui: &Ui, rect: Rect, event: u64) -> bool {
 }
 
 /// The word for what an event is, and its colour.
-fn kind_word(doc: &Document, at: usize, folded: bool, p: &Palette) -> (&'static str, Color32) {
+fn kind_label(doc: &Document, at: usize, folded: bool, p: &Palette) -> (&'static str, Color32) {
     let events = &doc.recording.events;
     match (events.access(at), events.kind(at)) {
         (Some(_), _) if folded => ("poll", p.quiet),
@@ -189,7 +189,7 @@ fn kind_word(doc: &Document, at: usize, folded: bool, p: &Palette) -> (&'static 
         (None, Some(EventKind::Submit)) => ("submit", p.job),
         (None, Some(EventKind::Mark)) => ("note", p.quiet),
         (None, Some(EventKind::HostWrite)) => ("CPU write", p.write),
-        (None, Some(EventKind::Undecoded)) => (undecoded_word(events, at), p.warning),
+        (None, Some(EventKind::Undecoded)) => (undecoded_label(events, at), p.warning),
         (None, Some(EventKind::DmaMap)) => ("DMA memory", p.job),
         (None, Some(EventKind::Launch)) => ("launch", p.job),
         (None, Some(EventKind::Copy | EventKind::Fill)) => ("copy", p.write),
@@ -201,12 +201,15 @@ fn kind_word(doc: &Document, at: usize, folded: bool, p: &Palette) -> (&'static 
 }
 
 /// What can be copied of an event, and what can be done with it.
-fn menu(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui, event: u64) {
+fn menu(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui, event: u64) {
     let at = usize::try_from(event).unwrap_or(usize::MAX);
     let access = doc.recording.events.access(at);
-    let means = words::means(doc, event);
+    let means = descriptions::describe_event(doc, event);
     let mut forms = vec![
-        ("Copy event", format!("{event}\t{}", words::line(doc, event))),
+        (
+            "Copy event",
+            format!("{event}\t{}", descriptions::format_event(doc, event)),
+        ),
         ("Copy event number", event.to_string()),
         ("Copy time in nanoseconds", doc.ns(event).to_string()),
     ];
@@ -222,8 +225,11 @@ fn menu(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui, event
     if !means.is_empty() {
         forms.push(("Copy what it means", means));
     }
-    for (label, form) in [("Copy event as C", Form::C), ("Copy event as JSON", Form::Json)] {
-        forms.extend(copies::event(doc, event, form).map(|copied| (label, copied)));
+    for (label, form) in [
+        ("Copy event as C", CopyFormat::C),
+        ("Copy event as JSON", CopyFormat::Json),
+    ] {
+        forms.extend(clipboard::format_event(doc, event, form).map(|copied| (label, copied)));
     }
     for (label, form) in forms {
         if ui.button(label).clicked() {
@@ -246,14 +252,14 @@ fn menu(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui, event
     // The link is to the moment: time stands at the event that was meant.
     if ui.button("Copy a link to this event").clicked() {
         doc.go(event);
-        asks.command("copy-link");
+        asks.run_command("copy-link");
     }
     asks.menu_item(ui, "add-note");
     asks.menu_item(ui, "pin-register");
 }
 
 /// What an access without a value is called in the column of accesses.
-fn undecoded_word(events: &Events, at: usize) -> &'static str {
+fn undecoded_label(events: &Events, at: usize) -> &'static str {
     match events.undecoded(at).and_then(|u| u.write()) {
         Some(true) => "undecoded write",
         Some(false) => "undecoded read",

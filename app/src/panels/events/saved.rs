@@ -102,7 +102,7 @@ fn list(doc: &mut Document, view: &mut View, now: &str, ui: &mut Ui) {
                     let lane = !saved.lane;
                     change = Some((of.clone(), Some(SavedFilter { lane, ..saved.clone() })));
                 }
-                let short = text::middle(called, SHOWN);
+                let short = text::truncate_middle(called, SHOWN);
                 let font = if saved.name.is_empty() { mono() } else { body() };
                 let row = ui.selectable_label(of == now, RichText::new(short).font(font));
                 let row = row.accessible_name(format!("Filter {called}"));
@@ -119,8 +119,11 @@ fn list(doc: &mut Document, view: &mut View, now: &str, ui: &mut Ui) {
         }
     });
     let lanes = filters.iter().filter(|f| f.1.lane).count();
-    if lanes > crate::document::lanes::MOST {
-        let told = format!("The first {} lanes are shown.", crate::document::lanes::MOST);
+    if lanes > crate::document::lanes::MAX_FILTER_LANES {
+        let told = format!(
+            "The first {} lanes are shown.",
+            crate::document::lanes::MAX_FILTER_LANES
+        );
         ui.label(RichText::new(told).font(small()).color(p.warning));
     }
     if let Some((of, new)) = change {

@@ -2,7 +2,7 @@
 
 use super::pixel;
 use super::view::View;
-use crate::document::contents::Contents;
+use crate::document::contents::BufferContents;
 use crate::document::moment::Selection;
 use crate::document::{Document, values};
 use crate::theme::widgets::paint_text;
@@ -11,14 +11,16 @@ use egui::accesskit::Role;
 use egui::{Align2, Rect, RichText, Sense, Ui, WidgetInfo, pos2, vec2};
 use trace_core::recording::ElementType;
 
-fn shown(hex: bool, element: ElementType, b: &[u8]) -> String {
+fn format_element(hex: bool, element: ElementType, b: &[u8]) -> String {
     if hex {
         return field_text(true, element, b);
     }
     if element.is_float() {
-        values::element_f64(element, b).map(text::short).unwrap_or_default()
+        values::element_f64(element, b)
+            .map(text::format_short)
+            .unwrap_or_default()
     } else {
-        values::element_text(element, b)
+        values::format_element(element, b)
     }
 }
 
@@ -26,12 +28,12 @@ fn field_text(hex: bool, element: ElementType, b: &[u8]) -> String {
     if hex {
         b.iter().map(|x| format!("{x:02x}")).collect::<Vec<_>>().join(" ")
     } else {
-        values::element_text(element, b)
+        values::format_element(element, b)
     }
 }
 
 /// Puts an element in the field, and selects its bytes everywhere.
-pub fn start_editing(doc: &mut Document, view: &mut View, contents: &Contents, element: ElementType, index: u64) {
+pub fn start_editing(doc: &mut Document, view: &mut View, contents: &BufferContents, element: ElementType, index: u64) {
     let size = element.bytes();
     let Some(offset) = index.checked_mul(size as u64) else {
         return;
@@ -40,7 +42,7 @@ pub fn start_editing(doc: &mut Document, view: &mut View, contents: &Contents, e
     if b.len() != size {
         return;
     }
-    if !contents.takes_edits() {
+    if !contents.is_editable() {
         pixel::choose_element(doc, view, contents, element, index);
         return;
     }
@@ -53,19 +55,19 @@ pub fn start_editing(doc: &mut Document, view: &mut View, contents: &Contents, e
     let buffer = contents.buffer();
     doc.select(Selection::Memory {
         space: buffer.address_space,
-        va: contents.place(offset).unwrap_or(buffer.va).0,
+        va: contents.address_of(offset).unwrap_or(buffer.va).0,
         bytes: size as u64,
     });
     view.seen_jump = doc.jumps;
 }
 
 /// The field of the element that is edited.
-pub fn editor(doc: &mut Document, view: &mut View, ui: &mut Ui, contents: &Contents, element: ElementType) {
+pub fn editor(doc: &mut Document, view: &mut View, ui: &mut Ui, contents: &BufferContents, element: ElementType) {
     let p = palette(ui);
     let Some(index) = view.editing else {
         ui.horizontal(|ui| {
             ui.set_height(24.0);
-            let told = if contents.takes_edits() {
+            let told = if contents.is_editable() {
                 "Click a value to edit it; write several with spaces between."
             } else {
                 "A replay makes these values itself: edit an input and replay."
@@ -121,7 +123,7 @@ pub fn editor(doc: &mut Document, view: &mut View, ui: &mut Ui, contents: &Conte
             view.wrong = None;
         }
         if std::mem::take(&mut view.focus) && view.editing.is_some() {
-            r.take();
+            r.select_all();
         }
         if let Some(w) = &view.wrong {
             let told = RichText::new(format!("▲ {w}")).font(small()).color(p.error);
@@ -132,7 +134,7 @@ pub fn editor(doc: &mut Document, view: &mut View, ui: &mut Ui, contents: &Conte
 
 /// Keeps the field at its element while nothing was typed: undo, or an edit made elsewhere, may change that. `true`: it
 /// shows something else now.
-fn follow(view: &mut View, contents: &Contents, element: ElementType, index: u64) -> bool {
+fn follow(view: &mut View, contents: &BufferContents, element: ElementType, index: u64) -> bool {
     let size = element.bytes();
     let Some(offset) = index.checked_mul(size as u64) else {
         return false;
@@ -184,7 +186,7 @@ fn cell_width(hex: bool, element: ElementType) -> f32 {
 }
 
 /// The table. Reads the rows in view and nothing else.
-pub fn table(doc: &mut Document, view: &mut View, ui: &mut Ui, contents: &Contents, element: ElementType) {
+pub fn table(doc: &mut Document, view: &mut View, ui: &mut Ui, contents: &BufferContents, element: ElementType) {
     let p = palette(ui);
     let size = element.bytes();
     let n = contents.buffer().bytes / size as u64;
@@ -211,7 +213,7 @@ pub fn table(doc: &mut Document, view: &mut View, ui: &mut Ui, contents: &Conten
         let mut was = Vec::new();
         if edited {
             was.resize(len, 0);
-            contents.recorded(offset, &mut was);
+            contents.read_recorded(offset, &mut was);
         }
         for (c, b) in bytes.chunks_exact(size).enumerate() {
             let index = at + c as u64;
@@ -236,19 +238,26 @@ pub fn table(doc: &mut Document, view: &mut View, ui: &mut Ui, contents: &Conten
                 _ => p.text,
             };
             let inner = cell.shrink2(vec2(4.0, 0.0));
-            paint_text(ui, inner, Align2::RIGHT_CENTER, &shown(hex, element, b), mono(), ink);
+            paint_text(
+                ui,
+                inner,
+                Align2::RIGHT_CENTER,
+                &format_element(hex, element, b),
+                mono(),
+                ink,
+            );
             if r.clicked() {
                 start = Some(index);
             }
             if r.hovered() {
-                let now = values::element_text(element, b);
+                let now = values::format_element(element, b);
                 let told = old.map_or_else(
                     || format!("[{}] {now}", text::count(index)),
                     |o| {
                         format!(
                             "[{}] {now}, recorded {}",
                             text::count(index),
-                            values::element_text(element, o)
+                            values::format_element(element, o)
                         )
                     },
                 );

@@ -3,10 +3,10 @@
 
 use super::replayed;
 use super::view::View;
+use crate::document::buffer_index::Buffers;
 use crate::document::moment::Selection;
-use crate::document::recorded::Buffers;
-use crate::document::{Document, words};
-use crate::theme::widgets::{self, Part};
+use crate::document::{Document, descriptions};
+use crate::theme::widgets::{self, StyledText};
 use crate::theme::{body, icons, mono, palette, text};
 use egui::{Key, RichText, Ui};
 use std::sync::Arc;
@@ -136,11 +136,11 @@ fn row(doc: &mut Document, ui: &mut Ui, b: &Buffer, now: &Buffer) {
     let p = palette(ui);
     let edited = doc.changes().inputs().contains_key(&b.name);
     let left = if edited {
-        Part::words(format!("● {}", b.name)).colour(p.edited)
+        StyledText::body(format!("● {}", b.name)).colour(p.edited)
     } else {
-        Part::words(&b.name)
+        StyledText::body(&b.name)
     };
-    let right = Part::mono(words::buffer_kind(doc, b));
+    let right = StyledText::mono(descriptions::describe_buffer_type(doc, b));
     let on = now.name == b.name;
     if widgets::list_row(ui, &format!("input {}", b.name), on, 0.0, left, right).clicked() {
         doc.select(Selection::Buffer(b.name.clone()));

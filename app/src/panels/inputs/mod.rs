@@ -13,16 +13,16 @@ pub mod view;
 mod views;
 
 pub use grid::parse_field;
-pub use replayed::shows as shows_outputs;
-pub use view::{Brush, Show, View};
+pub use replayed::is_shown as shows_outputs;
+pub use view::{Brush, View, ViewMode};
 
 use crate::document::Document;
 use crate::document::changes::Change;
-use crate::document::contents::{CHUNK, Contents};
+use crate::document::contents::{BufferContents, CHUNK};
 use crate::document::facts::Stage;
 use crate::document::moment::Selection;
 use crate::panels::copy_menu;
-use crate::panels::desk::{Ask, Asks};
+use crate::panels::panel_context::{UiAction, UiActions};
 use crate::theme::widgets;
 use crate::theme::{icons, palette, small, text};
 use egui::accesskit::Role;
@@ -34,11 +34,11 @@ use trace_core::progress::Progress;
 use trace_core::recording::{Buffer, ElementType};
 
 /// Why what comes back from the device is not edited.
-const MADE: &str = "a replay makes these values itself";
+const COMPUTED_BY_REPLAY: &str = "a replay makes these values itself";
 
 /// Begins to edit an element of the buffer that is meant, as a click on it does.
 pub fn edit_element(doc: &mut Document, view: &mut View, index: u64) {
-    let Some(buffer) = view.meant(doc) else { return };
+    let Some(buffer) = view.current_buffer(doc) else { return };
     view.change_to(&buffer.name);
     let element = doc.element(&buffer);
     if let Some(contents) = doc.contents(&buffer.name) {
@@ -47,12 +47,12 @@ pub fn edit_element(doc: &mut Document, view: &mut View, index: u64) {
 }
 
 /// Draws the panel.
-pub fn ui(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui) {
+pub fn ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui) {
     let p = palette(ui);
     view.follow(doc);
-    let Some(buffer) = view.meant(doc) else {
-        if !doc.facts.knows(Stage::Buffers) && doc.finding_out.is_some() {
-            widgets::empty(ui, icons::HOURGLASS_SIMPLE_MEDIUM, "Listing inputs and outputs …", None);
+    let Some(buffer) = view.current_buffer(doc) else {
+        if !doc.facts.has_stage(Stage::Buffers) && doc.derivation.is_some() {
+            widgets::empty_state(ui, icons::HOURGLASS_SIMPLE_MEDIUM, "Listing inputs and outputs …", None);
             return;
         }
         let told = if doc.facts.calls.is_some() {
@@ -61,8 +61,8 @@ pub fn ui(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui) {
         } else {
             "This recording names no buffers, so there is none to edit. Memory shows what the GPU could reach."
         };
-        if widgets::empty(ui, icons::PENCIL_SIMPLE, told, Some("Show memory")) {
-            asks.command("show-memory");
+        if widgets::empty_state(ui, icons::PENCIL_SIMPLE, told, Some("Show memory")) {
+            asks.run_command("show-memory");
         }
         return;
     };
@@ -89,8 +89,8 @@ pub fn ui(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui) {
 fn summary(
     doc: &Document,
     view: &mut View,
-    asks: &mut Asks,
-    contents: &Contents,
+    asks: &mut UiActions,
+    contents: &BufferContents,
     element: ElementType,
 ) -> Option<Arc<Summary>> {
     let buffer = contents.buffer();
@@ -108,7 +108,7 @@ fn summary(
         return held;
     }
     if buffer.bytes <= CHUNK {
-        let made = summary::make(key, contents, &Progress::new()).ok().map(Arc::new);
+        let made = summary::compute(key, contents, &Progress::new()).ok().map(Arc::new);
         view.summary.clone_from(&made);
         return made;
     }
@@ -119,8 +119,8 @@ fn summary(
         }
         let contents = contents.clone();
         let wanted = key.clone();
-        let progress = asks.work(format!("looking through {}", key.name), move |progress| {
-            let made = summary::make(wanted.clone(), &contents, progress);
+        let progress = asks.start_work(format!("looking through {}", key.name), move |progress| {
+            let made = summary::compute(wanted.clone(), &contents, progress);
             Box::new(move |desk| {
                 let view = &mut desk.views.inputs;
                 if view.working.as_ref().is_none_or(|(k, _)| *k != wanted) {
@@ -138,9 +138,9 @@ fn summary(
     held
 }
 
-fn content(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui, buffer: &Buffer) {
+fn content(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui, buffer: &Buffer) {
     let Some(contents) = doc.contents(&buffer.name) else {
-        widgets::empty(
+        widgets::empty_state(
             ui,
             icons::WARNING,
             "This buffer's address space is not in the recording.",
@@ -153,7 +153,7 @@ fn content(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui, bu
     ui.spacing_mut().item_spacing.y = 2.0;
     head(doc, asks, ui, &contents);
     tools(doc, view, asks, ui, &contents, element);
-    told(view, ui, &contents, element, s.as_deref());
+    show_description(view, ui, &contents, element, s.as_deref());
     grid::editor(doc, view, ui, &contents, element);
     let full = ui.available_rect_before_wrap();
     let wide = (full.width() * 0.5).max(full.width().min(220.0));
@@ -164,13 +164,13 @@ fn content(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui, bu
         Some(s) => views::ui(doc, view, asks, &mut child, &contents, element, s),
         None if view.stopped.is_some() => {
             let what = "Looking through the values was stopped. The table shows them all the same.";
-            if widgets::empty(&mut child, icons::CHART_BAR, what, Some("Look again")) {
+            if widgets::empty_state(&mut child, icons::CHART_BAR, what, Some("Look again")) {
                 view.stopped = None;
             }
         }
         None => {
             let what = format!("Looking through {} …", text::bytes(buffer.bytes));
-            widgets::empty(&mut child, icons::HOURGLASS_SIMPLE_MEDIUM, &what, None);
+            widgets::empty_state(&mut child, icons::HOURGLASS_SIMPLE_MEDIUM, &what, None);
         }
     }
     let right = Rect::from_min_max(pos2(left.right() + 12.0, full.top()), full.max);
@@ -178,7 +178,7 @@ fn content(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui, bu
     grid::table(doc, view, &mut child, &contents, element);
 }
 
-fn head(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, contents: &Contents) {
+fn head(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui, contents: &BufferContents) {
     let p = palette(ui);
     let b = contents.buffer();
     let edited = contents.edited().is_some();
@@ -190,8 +190,8 @@ fn head(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, contents: &Contents) {
             .size(13.0)
             .color(ink);
         ui.label(name);
-        let carrier = doc.buffers.carrier(&b.name).copied();
-        let what = carrier.map_or(b.role.name(), |c| c.carries.name());
+        let carrier = doc.buffers.origin(&b.name).copied();
+        let what = carrier.map_or(b.role.name(), |c| c.kind.name());
         ui.label(RichText::new(what).color(p.quiet));
         if let Some(c) = carrier {
             let words = format!("event {}", text::count(c.event));
@@ -207,10 +207,10 @@ fn head(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, contents: &Contents) {
         }
         let at = widgets::link(ui, "address of the buffer", &format!("{:#x}", b.va.0));
         let own = [("address", format!("{:#x}", b.va.0)), ("name", b.name.clone())];
-        copy_menu::of(&at, doc, asks, &own, &Selection::Buffer(b.name.clone()));
+        copy_menu::for_selection(&at, doc, asks, &own, &Selection::Buffer(b.name.clone()));
         if at.clicked() {
-            asks.memory(Some(b.address_space), b.va.0, b.bytes.min(16));
-            asks.command("show-memory");
+            asks.show_memory(Some(b.address_space), b.va.0, b.bytes.min(16));
+            asks.run_command("show-memory");
         }
         ui.label(RichText::new(text::bytes(b.bytes)).color(p.quiet));
         if edited {
@@ -219,36 +219,47 @@ fn head(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, contents: &Contents) {
     });
 }
 
-fn tools(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui, contents: &Contents, element: ElementType) {
+fn tools(
+    doc: &mut Document,
+    view: &mut View,
+    asks: &mut UiActions,
+    ui: &mut Ui,
+    contents: &BufferContents,
+    element: ElementType,
+) {
     let b = contents.buffer();
     ui.horizontal(|ui| {
         ui.set_height(28.0);
-        let may = contents.takes_edits();
+        let may = contents.is_editable();
         let what = "a raw, NPY, PNG or CSV file; floating-point values of a picture go from 0 to 1";
         let load = ui.add_enabled(may, egui::Button::new("Load…"));
-        if load.on_hover_text(what).on_disabled_hover_text(MADE).clicked() {
+        if load
+            .on_hover_text(what)
+            .on_disabled_hover_text(COMPUTED_BY_REPLAY)
+            .clicked()
+        {
             let mut buffer = b.clone();
             buffer.element = element;
             let shape = view.shape_of(doc, &buffer, element);
             let planes = shape.is_some_and(|s| s.layout == Layout::Planes);
-            asks.push(Ask::Load { buffer, planes });
+            asks.push(UiAction::Load { buffer, planes });
         }
         if ui.button("Save…").on_hover_text("as raw bytes or NPY").clicked() {
-            asks.push(Ask::Save(b.name.clone(), element));
+            asks.push(UiAction::Save(b.name.clone(), element));
         }
         let r = ui.add_enabled(contents.edited().is_some(), egui::Button::new("As recorded"));
         if r.on_hover_text("throw the edits of this buffer away; undo brings them back")
             .clicked()
         {
-            asks.command("revert-input");
+            asks.run_command("revert-input");
         }
         let clear = ui.add_enabled(may, egui::Button::new("Clear"));
         if clear
             .on_hover_text("make every byte zero")
-            .on_disabled_hover_text(MADE)
+            .on_disabled_hover_text(COMPUTED_BY_REPLAY)
             .clicked()
         {
-            asks.push(Ask::Clear(b.name.clone()));
+            asks.push(UiAction::Clear(b.name.clone()));
         }
         let mut next = element;
         let combo = egui::ComboBox::from_id_salt("element")
@@ -279,7 +290,7 @@ fn tools(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui, cont
     });
 }
 
-fn told(view: &View, ui: &mut Ui, contents: &Contents, element: ElementType, s: Option<&Summary>) {
+fn show_description(view: &View, ui: &mut Ui, contents: &BufferContents, element: ElementType, s: Option<&Summary>) {
     let p = palette(ui);
     let n = contents.buffer().bytes / element.bytes() as u64;
     ui.horizontal(|ui| {
@@ -288,7 +299,7 @@ fn told(view: &View, ui: &mut Ui, contents: &Contents, element: ElementType, s: 
         if let Some(s) = s {
             let range = s.now.range().map_or_else(
                 || "none of them finite".into(),
-                |(a, b)| format!("{} … {}", text::short(a), text::short(b)),
+                |(a, b)| format!("{} … {}", text::format_short(a), text::format_short(b)),
             );
             parts.push((range, p.quiet));
             if s.odd > 0 {

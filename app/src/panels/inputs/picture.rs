@@ -6,7 +6,7 @@ use super::shape::{self, Shape};
 use super::summary::Summary;
 use super::view::{Brush, View};
 use crate::document::changes::Piece;
-use crate::document::contents::Contents;
+use crate::document::contents::BufferContents;
 use crate::document::{Document, values};
 use crate::theme::{icons, mono_small, palette, text, widgets};
 use egui::accesskit::Role;
@@ -50,13 +50,13 @@ pub fn shape_bar(view: &mut View, ui: &mut Ui, s: &Summary, count: u64, shapes: 
         let r = paint.inner;
         r.widget_info(|| WidgetInfo::selected(Role::Button, may, painting, "Paint"));
         if r.on_hover_text("drag over the picture, with the right button to erase; a stroke is one change")
-            .on_disabled_hover_text(super::MADE)
+            .on_disabled_hover_text(super::COMPUTED_BY_REPLAY)
             .clicked()
         {
             view.chosen = true;
-            view.brush = (!painting).then_some(Brush::of(s.levels().1));
+            view.brush = (!painting).then_some(Brush::for_value(s.levels().1));
         }
-        let colour = now.is_some_and(|s| s.colour());
+        let colour = now.is_some_and(|s| s.is_colour());
         if let Some(b) = &mut view.brush {
             if colour {
                 ui.color_edit_button_srgb(&mut b.colour);
@@ -85,13 +85,13 @@ pub fn picture(
     doc: &mut Document,
     view: &mut View,
     ui: &mut Ui,
-    contents: &Contents,
+    contents: &BufferContents,
     element: ElementType,
     s: &Arc<Summary>,
 ) {
     let p = palette(ui);
     let (Some(shape), Some((image, every))) = (s.key.shape, &s.picture) else {
-        widgets::empty(ui, icons::SQUARES_FOUR, "Choose how many values make a row.", None);
+        widgets::empty_state(ui, icons::SQUARES_FOUR, "Choose how many values make a row.", None);
         return;
     };
     let [w, h] = shape.size();
@@ -153,13 +153,13 @@ pub fn picture(
     if r.clicked() {
         r.request_focus();
         let under = r.interact_pointer_pos().and_then(pixel_under);
-        chosen = chosen.or(under.filter(|_| selects).map(pixel::Wanted::Pixel));
+        chosen = chosen.or(under.filter(|_| selects).map(pixel::PixelCommand::Pixel));
     }
-    if let Some(pixel::Wanted::Pixel(px)) = chosen {
+    if let Some(pixel::PixelCommand::Pixel(px)) = chosen {
         pixel::choose(doc, view, contents, element, &shape, px);
     }
     // The second click is one too: it chose what is edited now.
-    let edits = chosen == Some(pixel::Wanted::Edit) || r.double_clicked() && view.brush.is_none();
+    let edits = chosen == Some(pixel::PixelCommand::Edit) || r.double_clicked() && view.brush.is_none();
     if let Some(i) = view.seen.filter(|_| edits) {
         view.reveal = Some(i);
         start_editing(doc, view, contents, element, i);
@@ -228,10 +228,10 @@ fn pressed_at(event: &egui::Event, area: Rect) -> Option<egui::Pos2> {
     }
 }
 
-fn pixel_text(contents: &Contents, element: ElementType, shape: &Shape, [x, y]: [u64; 2], e: [u64; 3]) -> String {
+fn pixel_text(contents: &BufferContents, element: ElementType, shape: &Shape, [x, y]: [u64; 2], e: [u64; 3]) -> String {
     let size = element.bytes();
-    let value = |i: u64| values::element_text(element, &contents.part(i.saturating_mul(size as u64), size));
-    let list = if shape.colour() { &e[..] } else { &e[..1] };
+    let value = |i: u64| values::format_element(element, &contents.part(i.saturating_mul(size as u64), size));
+    let list = if shape.is_colour() { &e[..] } else { &e[..1] };
     let told: Vec<String> = list.iter().map(|i| value(*i)).collect();
     format!("{x}, {y} · [{}] {}", text::count(e[0]), told.join(" "))
 }
@@ -249,7 +249,7 @@ fn dab(view: &mut View, shape: &Shape, [x, y]: [u64; 2], size: u32) {
 }
 
 fn brush_values(brush: Brush, shape: &Shape, (lo, hi): (f64, f64)) -> [f64; 3] {
-    if shape.colour() {
+    if shape.is_colour() {
         brush.colour.map(|c| lo + (hi - lo) * f64::from(c) / 255.0)
     } else {
         [brush.value; 3]
@@ -257,7 +257,7 @@ fn brush_values(brush: Brush, shape: &Shape, (lo, hi): (f64, f64)) -> [f64; 3] {
 }
 
 fn brush_ink(brush: Brush, shape: &Shape, (lo, hi): (f64, f64)) -> Color32 {
-    if shape.colour() {
+    if shape.is_colour() {
         let [r, g, b] = brush.colour;
         return Color32::from_rgb(r, g, b);
     }
@@ -268,7 +268,7 @@ fn brush_ink(brush: Brush, shape: &Shape, (lo, hi): (f64, f64)) -> Color32 {
 fn stroke_ends(
     doc: &mut Document,
     view: &mut View,
-    contents: &Contents,
+    contents: &BufferContents,
     element: ElementType,
     shape: &Shape,
     (brush, levels): (Brush, (f64, f64)),
@@ -277,7 +277,7 @@ fn stroke_ends(
     let stroke = std::mem::take(&mut view.stroke);
     let v = brush_values(brush, shape, levels);
     let size = element.bytes() as u64;
-    let channels = if shape.colour() { 3 } else { 1 };
+    let channels = if shape.is_colour() { 3 } else { 1 };
     let mut new = std::collections::BTreeMap::new();
     for [x, y] in stroke {
         let Some(e) = shape.elements(x, y) else { continue };

@@ -1,9 +1,9 @@
 //! A pixel of the picture of a buffer: chosen by a click or by arrows, its bytes selected everywhere.
 
 use super::shape::{Layout, Shape};
-use super::view::{Show, View};
+use super::view::{View, ViewMode};
 use crate::document::Document;
-use crate::document::contents::Contents;
+use crate::document::contents::BufferContents;
 use crate::document::moment::Selection;
 use egui::{EventFilter, Key, Response, Ui};
 use trace_core::recording::ElementType;
@@ -31,7 +31,7 @@ pub struct Pixel {
 pub fn choose(
     doc: &mut Document,
     view: &mut View,
-    contents: &Contents,
+    contents: &BufferContents,
     element: ElementType,
     shape: &Shape,
     [x, y]: [u64; 2],
@@ -49,7 +49,13 @@ pub fn choose(
 }
 
 /// Selects the bytes of one element.
-pub fn choose_element(doc: &mut Document, view: &mut View, contents: &Contents, element: ElementType, index: u64) {
+pub fn choose_element(
+    doc: &mut Document,
+    view: &mut View,
+    contents: &BufferContents,
+    element: ElementType,
+    index: u64,
+) {
     let (size, buffer) = (element.bytes() as u64, contents.buffer());
     let offset = index.saturating_mul(size);
     if offset.saturating_add(size) <= buffer.bytes {
@@ -57,7 +63,7 @@ pub fn choose_element(doc: &mut Document, view: &mut View, contents: &Contents, 
     }
 }
 
-fn select(doc: &mut Document, view: &mut View, contents: &Contents, index: u64, (offset, bytes): (u64, u64)) {
+fn select(doc: &mut Document, view: &mut View, contents: &BufferContents, index: u64, (offset, bytes): (u64, u64)) {
     let buffer = contents.buffer();
     view.seen = Some(index);
     view.reveal = Some(index);
@@ -65,7 +71,7 @@ fn select(doc: &mut Document, view: &mut View, contents: &Contents, index: u64, 
     view.wrong = None;
     doc.select(Selection::Memory {
         space: buffer.address_space,
-        va: contents.place(offset).unwrap_or(buffer.va).0,
+        va: contents.address_of(offset).unwrap_or(buffer.va).0,
         bytes,
     });
     view.seen_jump = doc.jumps;
@@ -73,7 +79,7 @@ fn select(doc: &mut Document, view: &mut View, contents: &Contents, index: u64, 
 
 /// What the keyboard wants of a picture that has the focus.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Wanted {
+pub enum PixelCommand {
     /// The pixel here to be selected.
     Pixel([u64; 2]),
     /// The value of the pixel that is selected to be edited.
@@ -81,7 +87,7 @@ pub enum Wanted {
 }
 
 /// Arrows move from a pixel to the next one that there is, past the lines between pictures; Enter edits.
-pub fn keys(ui: &Ui, response: &Response, shape: &Shape, now: Option<[u64; 2]>) -> Option<Wanted> {
+pub fn keys(ui: &Ui, response: &Response, shape: &Shape, now: Option<[u64; 2]>) -> Option<PixelCommand> {
     let filter = EventFilter {
         horizontal_arrows: true,
         vertical_arrows: true,
@@ -90,7 +96,7 @@ pub fn keys(ui: &Ui, response: &Response, shape: &Shape, now: Option<[u64; 2]>) 
     ui.memory_mut(|m| m.set_focus_lock_filter(response.id, filter));
     let pressed = |k: Key| ui.input(|i| i.key_pressed(k) && i.modifiers.is_none());
     if pressed(Key::Enter) {
-        return now.map(|_| Wanted::Edit);
+        return now.map(|_| PixelCommand::Edit);
     }
     let by = if pressed(Key::ArrowLeft) {
         [-1, 0]
@@ -104,13 +110,13 @@ pub fn keys(ui: &Ui, response: &Response, shape: &Shape, now: Option<[u64; 2]>) 
         return None;
     };
     let Some(mut at) = now else {
-        return Some(Wanted::Pixel([0, 0]));
+        return Some(PixelCommand::Pixel([0, 0]));
     };
     // The line between two pictures is a pixel wide.
     for _ in 0..2 {
         at = [at[0].checked_add_signed(by[0])?, at[1].checked_add_signed(by[1])?];
         if shape.elements(at[0], at[1]).is_some() {
-            return Some(Wanted::Pixel(at));
+            return Some(PixelCommand::Pixel(at));
         }
     }
     None
@@ -120,7 +126,7 @@ impl View {
     /// The pixel that a byte belongs to, while its buffer is shown as a picture.
     #[must_use]
     pub fn pixel_of(&self, doc: &Document, space: u32, va: u64) -> Option<Pixel> {
-        if !matches!(self.show, None | Some(Show::Picture)) {
+        if !matches!(self.show, None | Some(ViewMode::Picture)) {
             return None;
         }
         let key = &self.summary()?.key;
@@ -132,11 +138,11 @@ impl View {
         let index = at / size;
         let [x, y] = shape.pixel(index)?;
         let elements = shape.elements(x, y)?;
-        let which = elements.iter().position(|e| *e == index).filter(|_| shape.colour());
+        let which = elements.iter().position(|e| *e == index).filter(|_| shape.is_colour());
         let place = |n: usize| {
             let e = elements.get(n).copied().unwrap_or_default();
             let channel = CHANNELS.get(n).copied().unwrap_or_default();
-            let place = doc.buffers.place(&key.name, e.saturating_mul(size));
+            let place = doc.buffers.address_of(&key.name, e.saturating_mul(size));
             (channel, place.unwrap_or(buffer.va).0)
         };
         let others = which.filter(|_| shape.layout == Layout::Planes).map(|w| match w {

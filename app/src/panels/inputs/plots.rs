@@ -3,9 +3,9 @@
 use super::grid::start_editing;
 use super::summary::{BARS, Summary};
 use super::view::View;
-use crate::document::contents::Contents;
+use crate::document::contents::BufferContents;
 use crate::document::{Document, values};
-use crate::theme::plot::{FAR, around, plot_range, quiet_plot};
+use crate::theme::plot::{FAR, pad_range, plot_range, quiet_plot};
 use crate::theme::{icons, palette, text, widgets};
 use egui::accesskit::Role;
 use egui::{Color32, Stroke, Ui, WidgetInfo, vec2};
@@ -16,7 +16,7 @@ use trace_core::recording::ElementType;
 const ONE_BY_ONE: u64 = 2048;
 
 /// The elements `from..to` one by one as points of a line, as recorded or as the person left them.
-fn points(contents: &Contents, element: ElementType, from: u64, to: u64, recorded: bool) -> Vec<[f64; 2]> {
+fn points(contents: &BufferContents, element: ElementType, from: u64, to: u64, recorded: bool) -> Vec<[f64; 2]> {
     let size = element.bytes();
     let len = usize::try_from(to.saturating_sub(from))
         .unwrap_or(0)
@@ -24,7 +24,7 @@ fn points(contents: &Contents, element: ElementType, from: u64, to: u64, recorde
     let offset = from.saturating_mul(size as u64);
     let mut bytes = contents.part(offset, len);
     if recorded {
-        contents.recorded(offset, &mut bytes);
+        contents.read_recorded(offset, &mut bytes);
     }
     bytes
         .chunks_exact(size)
@@ -35,11 +35,18 @@ fn points(contents: &Contents, element: ElementType, from: u64, to: u64, recorde
 }
 
 /// Draws the values by index; a click edits the value under it.
-pub fn plot(doc: &mut Document, view: &mut View, ui: &mut Ui, contents: &Contents, element: ElementType, s: &Summary) {
+pub fn plot(
+    doc: &mut Document,
+    view: &mut View,
+    ui: &mut Ui,
+    contents: &BufferContents,
+    element: ElementType,
+    s: &Summary,
+) {
     let p = palette(ui);
     let count = contents.buffer().bytes / element.bytes() as u64;
     if s.range.is_none() {
-        widgets::empty(
+        widgets::empty_state(
             ui,
             icons::CHART_BAR,
             "No value of this buffer is a finite number.",
@@ -58,12 +65,12 @@ pub fn plot(doc: &mut Document, view: &mut View, ui: &mut Ui, contents: &Content
         } => Some(format!(
             "{plot_name}\n[{}] {}",
             text::count(position.x.max(0.0).round() as u64),
-            text::short(position.y)
+            text::format_short(position.y)
         )),
         HoverPosition::Elsewhere { .. } => None,
     };
     let (lo, hi) = s.range.unwrap_or((0.0, 0.0));
-    let (low, high) = around(lo, hi);
+    let (low, high) = pad_range(lo, hi);
     let out = quiet_plot(ui, ("values", &name, element.name()))
         .include_y(low)
         .include_y(high)
@@ -118,7 +125,7 @@ pub fn plot(doc: &mut Document, view: &mut View, ui: &mut Ui, contents: &Content
 pub fn histogram(ui: &mut Ui, s: &Summary) {
     let p = palette(ui);
     let Some((lo, hi)) = s.range else {
-        widgets::empty(
+        widgets::empty_state(
             ui,
             icons::CHART_BAR,
             "No value of this buffer is a finite number.",
@@ -126,7 +133,7 @@ pub fn histogram(ui: &mut Ui, s: &Summary) {
         );
         return;
     };
-    let (lo, hi) = around(lo, hi);
+    let (lo, hi) = pad_range(lo, hi);
     let width = (hi - lo) / BARS as f64;
     let room = ui.available_size();
     // Counts go over many decades where most values are zero, so the axis counts digits.
@@ -146,7 +153,7 @@ pub fn histogram(ui: &mut Ui, s: &Summary) {
         .allow_drag(false)
         .include_y(0.0)
         .set_margin_fraction(vec2(0.02, 0.06))
-        .x_axis_formatter(|m: GridMark, _: &_| text::short(m.value))
+        .x_axis_formatter(|m: GridMark, _: &_| text::format_short(m.value))
         .y_axis_formatter(|m: GridMark, _: &_| {
             let n = 10f64.powf(m.value) - 1.0;
             if m.value.fract() == 0.0 {

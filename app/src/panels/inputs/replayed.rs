@@ -2,7 +2,7 @@
 //! person works on.
 
 use crate::document::Document;
-use crate::document::compared::SHOWN;
+use crate::document::output_diff::MAX_SHOWN_ELEMENTS;
 use crate::panels::replay::outputs;
 use crate::theme::{palette, small};
 use egui::{RichText, Ui, vec2};
@@ -11,15 +11,15 @@ use trace_core::recording::{Buffer, BufferRole};
 
 /// Whether a replay's outputs are shown here, so that a person who works on inputs need not look elsewhere.
 #[must_use]
-pub fn shows(doc: &Document) -> bool {
-    let few = |b: &Buffer| (1..=SHOWN as u64).contains(&(b.bytes / b.element.bytes().max(1) as u64));
+pub fn is_shown(doc: &Document) -> bool {
+    let few = |b: &Buffer| (1..=MAX_SHOWN_ELEMENTS as u64).contains(&(b.bytes / b.element.bytes().max(1) as u64));
     let all = doc.buffers.list().iter();
     all.filter(|b| b.role == BufferRole::Output).any(few)
 }
 
 /// The output of this name, where it has as few values as are shown.
-fn shown<'a>(outcome: &'a Outcome, name: &str) -> Option<&'a OutputBuffer> {
-    let few = |o: &&OutputBuffer| (1..=SHOWN).contains(&(o.data.len() / o.element.bytes().max(1)));
+fn find_output<'a>(outcome: &'a Outcome, name: &str) -> Option<&'a OutputBuffer> {
+    let few = |o: &&OutputBuffer| (1..=MAX_SHOWN_ELEMENTS).contains(&(o.data.len() / o.element.bytes().max(1)));
     outcome.outputs.iter().find(|o| o.name == name).filter(few)
 }
 
@@ -28,10 +28,10 @@ pub fn ui(doc: &Document, ui: &mut Ui, name: &str) {
     let Some(outcome) = doc.replay.outcome.clone() else {
         return;
     };
-    let Some(out) = shown(&outcome, name) else { return };
+    let Some(out) = find_output(&outcome, name) else { return };
     let p = palette(ui);
     let newer = doc.replay.outcome_revision != doc.changes().revision();
-    let (told, ink) = match (doc.replay.missed.is_some(), newer, outcome.computed) {
+    let (told, ink) = match (doc.replay.last_failure.is_some(), newer, outcome.computed) {
         (true, ..) => ("! replayed before the last attempt", p.warning),
         (_, true, _) => ("replayed before your last edit", p.edited),
         (_, _, false) => ("! replayed, not computed", p.warning),
@@ -46,13 +46,13 @@ pub fn ui(doc: &Document, ui: &mut Ui, name: &str) {
     inset.show(ui, |ui| {
         ui.spacing_mut().item_spacing = vec2(4.0, 2.0);
         ui.label(RichText::new(told).font(small()).color(ink));
-        let diff = doc.replay.compared.iter().find(|c| c.name == name);
+        let diff = doc.replay.output_diffs.iter().find(|c| c.name == name);
         ui.scope(|ui| {
-            if newer || doc.replay.missed.is_some() {
+            if newer || doc.replay.last_failure.is_some() {
                 // What was is not what would be now.
                 ui.multiply_opacity(0.5);
             }
-            outputs::bars(ui, out, diff, outputs::edited(doc, &outcome));
+            outputs::bars(ui, out, diff, outputs::is_edited(doc, &outcome));
         });
     });
 }

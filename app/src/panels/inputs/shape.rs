@@ -2,8 +2,8 @@
 
 /// Sides that a picture may have without a person asking for it.
 const SIDES: std::ops::RangeInclusive<u64> = 4..=4096;
-/// Most shapes that are offered.
-const MOST: usize = 8;
+/// Maximum number of shapes that are offered.
+const MAX_OFFERED_SHAPES: usize = 8;
 
 /// How channels lie.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,7 +52,7 @@ pub fn candidates(elements: u64) -> Vec<Shape> {
             out.push(of(s, 1, Layout::Interleaved));
         }
         out.push(of(s, k, Layout::Tiles));
-        if out.len() >= MOST {
+        if out.len() >= MAX_OFFERED_SHAPES {
             break;
         }
     }
@@ -76,7 +76,7 @@ impl Shape {
     /// what is too large to be looked at. All dimensions before the last two are pictures one after another; three of
     /// them, or three values a pixel, are colours.
     #[must_use]
-    pub fn of_dimensions(sides: &[u64]) -> Option<Self> {
+    pub fn from_dimensions(sides: &[u64]) -> Option<Self> {
         let (before, layout) = match sides {
             [before @ .., h, w, 3] if *h > 1 && *w > 1 && before.iter().all(|n| *n == 1) => {
                 (&[*h, *w][..], Layout::Interleaved)
@@ -114,7 +114,7 @@ impl Shape {
 
     /// Whether a pixel has three elements.
     #[must_use]
-    pub fn colour(&self) -> bool {
+    pub fn is_colour(&self) -> bool {
         self.layout != Layout::Tiles
     }
 
@@ -179,7 +179,7 @@ mod tests {
 
     #[test]
     fn dimensions_make_pictures() {
-        let of = |sides: &[u64]| Shape::of_dimensions(sides).map(|s| (s.width, s.height, s.tiles, s.layout));
+        let of = |sides: &[u64]| Shape::from_dimensions(sides).map(|s| (s.width, s.height, s.tiles, s.layout));
         assert_eq!(of(&[8, 8]), Some((8, 8, 1, Layout::Tiles)));
         assert_eq!(of(&[4, 6]), Some((6, 4, 1, Layout::Tiles)));
         assert_eq!(of(&[3, 4, 6]), Some((6, 4, 1, Layout::Planes)));

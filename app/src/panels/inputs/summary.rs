@@ -2,7 +2,7 @@
 //! from the interface thread where it takes long; what is drawn of it is bounded by the pixels.
 
 use super::shape::Shape;
-use crate::document::contents::{CHUNK, Contents};
+use crate::document::contents::{BufferContents, CHUNK};
 use crate::document::values;
 use egui::{Color32, ColorImage};
 use trace_core::progress::{Cancelled, Progress};
@@ -15,7 +15,7 @@ const STEP: usize = 8;
 /// Bars of the histogram.
 pub const BARS: usize = 64;
 /// Longest side of a picture, pixels.
-const MOST_SIDE: u64 = 1024;
+const MAX_SIDE: u64 = 1024;
 
 /// What a summary was made of.
 #[derive(Clone, Debug, PartialEq)]
@@ -148,7 +148,7 @@ impl Summary {
 
 /// Calls `each` with every element: index, value now, value as recorded, whether the bytes differ.
 fn pass(
-    contents: &Contents,
+    contents: &BufferContents,
     element: ElementType,
     progress: &Progress,
     mut each: impl FnMut(u64, f64, f64, bool),
@@ -159,7 +159,7 @@ fn pass(
     while offset < total {
         let len = CHUNK.min(total - offset) as usize;
         let mut was = vec![0; len];
-        unknown += contents.recorded(offset, &mut was);
+        unknown += contents.read_recorded(offset, &mut was);
         let now = contents.edited().map(|e| {
             let mut now = was.clone();
             e.overlay(offset, &mut now);
@@ -186,7 +186,7 @@ fn pass(
 ///
 /// # Errors
 /// [`Cancelled`] when nobody wants it any more.
-pub fn make(key: Key, contents: &Contents, progress: &Progress) -> Result<Summary, Cancelled> {
+pub fn compute(key: Key, contents: &BufferContents, progress: &Progress) -> Result<Summary, Cancelled> {
     let element = key.element;
     progress.set_total(contents.buffer().bytes.saturating_mul(2));
     let (mut now, mut was) = (Pyramid::default(), Pyramid::default());
@@ -240,14 +240,14 @@ pub fn make(key: Key, contents: &Contents, progress: &Progress) -> Result<Summar
 }
 
 fn picture(
-    contents: &Contents,
+    contents: &BufferContents,
     element: ElementType,
     shape: &Shape,
     levels: (f64, f64),
     progress: &Progress,
 ) -> Result<(ColorImage, u64), Cancelled> {
     let [w, h] = shape.size();
-    let every = w.max(h).div_ceil(MOST_SIDE).max(1);
+    let every = w.max(h).div_ceil(MAX_SIDE).max(1);
     let (pw, ph) = (w.div_ceil(every) as usize, h.div_ceil(every) as usize);
     let size = element.bytes() as u64;
     let mut pixels = Vec::with_capacity(pw * ph);
@@ -270,7 +270,7 @@ fn picture(
             let pixel = shape.elements(x * every, y * every);
             pixels.push(match pixel {
                 None => Color32::TRANSPARENT,
-                Some(e) if shape.colour() => match (level(0, e[0]), level(1, e[1]), level(2, e[2])) {
+                Some(e) if shape.is_colour() => match (level(0, e[0]), level(1, e[1]), level(2, e[2])) {
                     (Some(r), Some(g), Some(b)) => Color32::from_rgb(r, g, b),
                     _ => Color32::TRANSPARENT,
                 },

@@ -4,10 +4,10 @@
 use super::grid::start_editing;
 use super::pixel;
 use super::view::View;
-use crate::document::contents::Contents;
-use crate::document::tensor::{Order, Slice, Tensor};
+use crate::document::contents::BufferContents;
+use crate::document::tensor::{ElementOrder, Slice, Tensor};
 use crate::document::{Document, values};
-use crate::panels::desk::Asks;
+use crate::panels::panel_context::UiActions;
 use crate::theme::{Palette, field, icons, mono, mono_small, palette, small, text, widgets};
 use egui::accesskit::Role;
 use egui::{Align2, Color32, ColorImage, EventFilter, Key, Modifiers, Rect, RichText, Sense, Stroke, Ui, WidgetInfo};
@@ -16,8 +16,8 @@ use std::sync::Arc;
 use trace_core::progress::{Cancelled, Progress};
 use trace_core::recording::ElementType;
 
-/// Most pixels along a side; of more rows or columns every so-and-so-manieth is shown.
-const MOST: u64 = 512;
+/// Maximum number of pixels along a side; of more rows or columns every so-and-so-manieth is shown.
+const MAX_SIDE_PIXELS: u64 = 512;
 
 /// The tensor of a buffer as the person writes it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -29,7 +29,7 @@ pub struct Form {
     /// Distances in elements; empty: close together.
     pub strides: String,
     /// How elements follow one another where no distances are told.
-    pub order: Order,
+    pub order: ElementOrder,
     /// The part that is shown.
     pub slice: Slice,
     /// The cell that keys move from: row and column.
@@ -38,7 +38,7 @@ pub struct Form {
 
 /// What an image was made of.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Made {
+pub(super) struct TensorKey {
     buffer: String,
     element: ElementType,
     stamp: u64,
@@ -49,7 +49,7 @@ pub(super) struct Made {
 /// Values of a slice, every so-and-so-manieth.
 #[derive(Debug)]
 pub(super) struct Values {
-    key: Made,
+    key: TensorKey,
     rows: u64,
     columns: u64,
     every: (u64, u64),
@@ -59,9 +59,12 @@ pub(super) struct Values {
 }
 
 /// Reads the values of a slice.
-fn read(contents: &Contents, key: Made, progress: &Progress) -> Result<Values, Cancelled> {
+fn read(contents: &BufferContents, key: TensorKey, progress: &Progress) -> Result<Values, Cancelled> {
     let (rows, columns) = key.slice.size(&key.tensor);
-    let every = (rows.div_ceil(MOST).max(1), columns.div_ceil(MOST).max(1));
+    let every = (
+        rows.div_ceil(MAX_SIDE_PIXELS).max(1),
+        columns.div_ceil(MAX_SIDE_PIXELS).max(1),
+    );
     let (shown_rows, shown_columns) = (rows.div_ceil(every.0), columns.div_ceil(every.1));
     let size = key.element.bytes();
     let close = key.tensor.strides.get(key.slice.across) == Some(&1) && every.1 == 1;
@@ -122,9 +125,9 @@ fn ink(p: &Palette, value: f64, low: f64, high: f64) -> Color32 {
 pub(super) fn ui(
     doc: &mut Document,
     view: &mut View,
-    asks: &mut Asks,
+    asks: &mut UiActions,
     ui: &mut Ui,
-    contents: &Contents,
+    contents: &BufferContents,
     element: ElementType,
 ) {
     let p = palette(ui);
@@ -135,7 +138,7 @@ pub(super) fn ui(
         let told = told.filter(|_| element.bytes() == contents.buffer().element.bytes());
         let sides = told.cloned().or_else(|| {
             let s = view.shape_of(doc, contents.buffer(), element)?;
-            Some(match (s.tiles, s.colour()) {
+            Some(match (s.tiles, s.is_colour()) {
                 (1, false) => vec![s.height, s.width],
                 (n, false) => vec![n, s.height, s.width],
                 (_, true) => vec![3, s.height, s.width],
@@ -160,7 +163,7 @@ pub(super) fn ui(
     };
     form.slice.fit(&tensor);
     axes(&mut form, &tensor, ui);
-    let key = Made {
+    let key = TensorKey {
         buffer: name,
         element,
         stamp: doc.changes().stamp(&form.buffer),
@@ -177,7 +180,7 @@ pub(super) fn ui(
 }
 
 /// The values of a slice, where they are known; else they are read apart from the interface thread.
-fn values_of(view: &mut View, asks: &mut Asks, contents: &Contents, key: &Made) -> Option<Arc<Values>> {
+fn values_of(view: &mut View, asks: &mut UiActions, contents: &BufferContents, key: &TensorKey) -> Option<Arc<Values>> {
     if let Some(v) = view.slice.as_ref().filter(|v| v.key == *key) {
         return Some(Arc::clone(v));
     }
@@ -186,7 +189,7 @@ fn values_of(view: &mut View, asks: &mut Asks, contents: &Contents, key: &Made) 
             old.cancel();
         }
         let (contents, wanted) = (contents.clone(), key.clone());
-        let progress = asks.work(format!("reading a slice of {}", key.buffer), move |progress| {
+        let progress = asks.start_work(format!("reading a slice of {}", key.buffer), move |progress| {
             let made = read(&contents, wanted.clone(), progress);
             Box::new(move |desk| {
                 let view = &mut desk.views.inputs;
@@ -225,10 +228,10 @@ fn bar(form: &mut Form, ui: &mut Ui, count: u64) -> Result<Tensor, String> {
     });
     if form.strides.trim().is_empty() {
         ui.horizontal(|ui| {
-            for order in [Order::Rows, Order::Columns] {
+            for order in [ElementOrder::Rows, ElementOrder::Columns] {
                 let on = form.order == order;
-                let r = ui.selectable_label(on, order.word());
-                r.widget_info(|| WidgetInfo::selected(Role::RadioButton, true, on, order.word()));
+                let r = ui.selectable_label(on, order.label());
+                r.widget_info(|| WidgetInfo::selected(Role::RadioButton, true, on, order.label()));
                 if r.clicked() {
                     form.order = order;
                 }
@@ -279,14 +282,14 @@ fn map(
     view: &mut View,
     form: &mut Form,
     ui: &mut Ui,
-    contents: &Contents,
+    contents: &BufferContents,
     element: ElementType,
     v: &Arc<Values>,
 ) {
     let p = palette(ui);
     let room = ui.available_size() - vec2(8.0, 52.0);
     if v.rows == 0 || v.columns == 0 || room.x < 8.0 || room.y < 8.0 {
-        widgets::empty(ui, icons::SQUARES_FOUR, "Nothing is in this slice.", None);
+        widgets::empty_state(ui, icons::SQUARES_FOUR, "Nothing is in this slice.", None);
         return;
     }
     let mut scale = (room.x / v.columns as f32).min(room.y / v.rows as f32).min(40.0);
@@ -381,7 +384,7 @@ fn map(
     let under = r.hover_pos().map_or((row, column), cell_at);
     let line = told(under).unwrap_or_default();
     legend(ui, p, v, at, &line);
-    widgets::copies(&r, &[("value under the pointer", line)]);
+    widgets::add_copy_menu(&r, &[("value under the pointer", line)]);
     ui.advance_cursor_after_rect(Rect::from_min_max(at.min, pos2(at.right(), at.bottom() + 46.0)));
 }
 
@@ -396,7 +399,7 @@ fn legend(ui: &Ui, p: &Palette, v: &Values, at: Rect, line: &str) {
     }
     ui.painter()
         .rect_stroke(bar, 0.0, Stroke::new(1.0, p.line), egui::StrokeKind::Outside);
-    let mut told = format!("{} … {}", text::short(v.low), text::short(v.high));
+    let mut told = format!("{} … {}", text::format_short(v.low), text::format_short(v.high));
     if v.every != (1, 1) {
         told += &format!(", one in {} × {} shown", v.every.0, v.every.1);
     }

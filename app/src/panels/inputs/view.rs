@@ -13,7 +13,7 @@ use trace_core::recording::{Buffer, BufferRole, ElementType};
 
 /// What stands beside the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Show {
+pub enum ViewMode {
     /// The values as pixels.
     Picture,
     /// The values by index.
@@ -38,7 +38,7 @@ pub struct Brush {
 impl Brush {
     /// A brush of one pixel: this value, white.
     #[must_use]
-    pub fn of(value: f64) -> Self {
+    pub fn for_value(value: f64) -> Self {
         Self {
             value,
             colour: [255; 3],
@@ -66,13 +66,13 @@ pub struct View {
     /// Elements are shown as hex.
     pub hex: bool,
     /// What stands beside the table; `None`: what suits the buffer.
-    pub show: Option<Show>,
+    pub show: Option<ViewMode>,
     /// The shape that the person chose, and for which buffer.
     pub shape: Option<(String, Shape)>,
     /// The tensor that the buffer is shown as.
     pub tensor: Option<tensor::Form>,
     pub(super) slice: Option<Arc<tensor::Values>>,
-    pub(super) slicing: Option<(tensor::Made, Progress)>,
+    pub(super) slicing: Option<(tensor::TensorKey, Progress)>,
     /// What paints; `None`: clicking the picture selects.
     pub brush: Option<Brush>,
     /// The person said whether to paint on this buffer; else a small picture of an input is painted on.
@@ -105,7 +105,7 @@ impl View {
         let chosen = self.shape.as_ref().filter(|(n, _)| *n == buffer.name).map(|(_, s)| *s);
         let told = || {
             let sides = doc.facts.shapes.get(&buffer.name)?;
-            Shape::of_dimensions(sides).filter(|_| element.bytes() == buffer.element.bytes())
+            Shape::from_dimensions(sides).filter(|_| element.bytes() == buffer.element.bytes())
         };
         let chosen = chosen.or_else(told);
         chosen.or_else(|| shape::candidates(count).into_iter().next())
@@ -116,7 +116,7 @@ impl View {
     pub(super) fn offer_brush(&mut self, buffer: &Buffer, shape: &Shape, most: f64) {
         let small = shape.layout == Layout::Tiles && shape.tiles == 1 && shape.width.max(shape.height) <= PAINTED;
         if !self.chosen && self.brush.is_none() && buffer.role == BufferRole::Input && small {
-            self.brush = Some(Brush::of(most));
+            self.brush = Some(Brush::for_value(most));
         }
     }
 
@@ -128,7 +128,7 @@ impl View {
 
     /// The buffer that is meant.
     #[must_use]
-    pub fn meant(&self, doc: &Document) -> Option<Buffer> {
+    pub fn current_buffer(&self, doc: &Document) -> Option<Buffer> {
         let name = match doc.selection() {
             Selection::Buffer(n) => n,
             _ => &self.buffer,

@@ -2,11 +2,11 @@
 
 use super::shape::{self, Shape};
 use super::summary::Summary;
-use super::view::{Show, View};
+use super::view::{View, ViewMode};
 use super::{picture, plots, tensor};
 use crate::document::Document;
-use crate::document::contents::Contents;
-use crate::panels::desk::Asks;
+use crate::document::contents::BufferContents;
+use crate::panels::panel_context::UiActions;
 use egui::accesskit::Role;
 use egui::{Ui, WidgetInfo};
 use std::sync::Arc;
@@ -16,31 +16,33 @@ use trace_core::recording::ElementType;
 pub fn ui(
     doc: &mut Document,
     view: &mut View,
-    asks: &mut Asks,
+    asks: &mut UiActions,
     ui: &mut Ui,
-    contents: &Contents,
+    contents: &BufferContents,
     element: ElementType,
     s: &Arc<Summary>,
 ) {
     let count = contents.buffer().bytes / element.bytes() as u64;
     let mut shapes = shape::candidates(count);
     let told = doc.facts.shapes.get(&contents.buffer().name);
-    if let Some(told) = told.and_then(|sides| Shape::of_dimensions(sides))
+    if let Some(told) = told.and_then(|sides| Shape::from_dimensions(sides))
         && element.bytes() == contents.buffer().element.bytes()
         && !shapes.contains(&told)
     {
         shapes.insert(0, told);
     }
-    let show = view
-        .show
-        .unwrap_or(if shapes.is_empty() { Show::Plot } else { Show::Picture });
+    let show = view.show.unwrap_or(if shapes.is_empty() {
+        ViewMode::Plot
+    } else {
+        ViewMode::Picture
+    });
     ui.horizontal_wrapped(|ui| {
         ui.spacing_mut().item_spacing.x = 2.0;
         for (which, word) in [
-            (Show::Picture, "Picture"),
-            (Show::Plot, "Plot"),
-            (Show::Histogram, "Histogram"),
-            (Show::Tensor, "Tensor"),
+            (ViewMode::Picture, "Picture"),
+            (ViewMode::Plot, "Plot"),
+            (ViewMode::Histogram, "Histogram"),
+            (ViewMode::Tensor, "Tensor"),
         ] {
             let r = ui.selectable_label(show == which, word);
             r.widget_info(|| WidgetInfo::selected(Role::RadioButton, true, show == which, format!("Values as {word}")));
@@ -50,15 +52,15 @@ pub fn ui(
         }
     });
     match show {
-        Show::Picture => {
+        ViewMode::Picture => {
             if let Some(shape) = &s.key.shape {
                 view.offer_brush(contents.buffer(), shape, s.levels().1);
             }
-            picture::shape_bar(view, ui, s, count, &shapes, contents.takes_edits());
+            picture::shape_bar(view, ui, s, count, &shapes, contents.is_editable());
             picture::picture(doc, view, ui, contents, element, s);
         }
-        Show::Plot => plots::plot(doc, view, ui, contents, element, s),
-        Show::Histogram => plots::histogram(ui, s),
-        Show::Tensor => tensor::ui(doc, view, asks, ui, contents, element),
+        ViewMode::Plot => plots::plot(doc, view, ui, contents, element, s),
+        ViewMode::Histogram => plots::histogram(ui, s),
+        ViewMode::Tensor => tensor::ui(doc, view, asks, ui, contents, element),
     }
 }

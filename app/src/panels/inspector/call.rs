@@ -1,11 +1,11 @@
 //! A call of a driver: a launch with its arguments, a copy, a fill, an order, memory taken or given back.
 
 use crate::document::Document;
-use crate::document::called;
+use crate::document::api_trace;
 use crate::document::moment::Selection;
-use crate::panels::desk::Asks;
 use crate::panels::launches;
-use crate::theme::widgets::{self, Part};
+use crate::panels::panel_context::UiActions;
+use crate::theme::widgets::{self, StyledText};
 use crate::theme::{palette, text};
 use egui::Ui;
 use trace_core::calls::Calls;
@@ -15,9 +15,9 @@ use trace_core::recording::{
 };
 
 /// Draws what is known of the call at the moment; `false`: it is none.
-pub(super) fn ui(doc: &mut Document, asks: &mut Asks, ui: &mut Ui) -> bool {
+pub(super) fn ui(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui) -> bool {
     let event = doc.moment();
-    let (Some(calls), Ok(at)) = (doc.called(), usize::try_from(event)) else {
+    let (Some(calls), Ok(at)) = (doc.api_trace(), usize::try_from(event)) else {
         return false;
     };
     let Some(call) = doc.recording.events.call(at) else {
@@ -40,34 +40,42 @@ pub(super) fn ui(doc: &mut Document, asks: &mut Asks, ui: &mut Ui) -> bool {
     widgets::section(ui, title);
     match &call {
         CallEvent::Launch(l) => {
-            widgets::key_value(ui, "kernel", Part::mono(called::short(calls.function_name(l.function))));
+            widgets::key_value(
+                ui,
+                "kernel",
+                StyledText::mono(api_trace::short_function_name(calls.function_name(l.function))),
+            );
         }
         CallEvent::Copy(c) => copy(doc, asks, ui, &calls, c, event),
         CallEvent::Fill(f) => {
-            place(asks, ui, &calls, "to", f.to, event);
+            address_link(asks, ui, &calls, "to", f.to, event);
             let bytes = f.row_bytes().and_then(|b| b.checked_mul(f.rows));
             widgets::key_value(
                 ui,
                 "size",
-                Part::mono(bytes.map_or_else(|| "too large".into(), text::bytes)),
+                StyledText::mono(bytes.map_or_else(|| "too large".into(), text::bytes)),
             );
             let value = text::hex(u64::from(f.value), f.element.clamp(1, 4) as u8);
-            widgets::key_value(ui, "value", Part::mono(format!("{value}, {} bytes each", f.element)));
+            widgets::key_value(
+                ui,
+                "value",
+                StyledText::mono(format!("{value}, {} bytes each", f.element)),
+            );
             rows(ui, f.rows, f.pitch);
         }
-        CallEvent::Order(o) => order(doc, ui, &calls, o, event),
+        CallEvent::Order(o) => stream_order(doc, ui, &calls, o, event),
         CallEvent::Allocation(a) => {
             let takes = AllocationKind::from_raw(a.kind);
             let there = takes.is_some_and(|k| k.takes_device() || k == AllocationKind::TakeHost);
-            place(asks, ui, &calls, "at", a.at, if there { event + 1 } else { event });
-            widgets::key_value(ui, "size", Part::mono(text::bytes(a.bytes)));
+            address_link(asks, ui, &calls, "at", a.at, if there { event + 1 } else { event });
+            widgets::key_value(ui, "size", StyledText::mono(text::bytes(a.bytes)));
         }
         CallEvent::Call(_) => {
-            widgets::key_value(ui, "what", Part::mono(call.describe(Some(calls.facts()))));
+            widgets::key_value(ui, "what", StyledText::mono(call.describe(Some(calls.facts()))));
         }
     }
     if let Some(s) = call.stream() {
-        widgets::key_value(ui, "stream", Part::words(calls.stream_name(s)));
+        widgets::key_value(ui, "stream", StyledText::body(calls.stream_name(s)));
     }
     let flags = match call {
         CallEvent::Launch(l) => l.flags,
@@ -82,28 +90,32 @@ pub(super) fn ui(doc: &mut Document, asks: &mut Asks, ui: &mut Ui) -> bool {
         (CALL_ASYNC, "returned before it was done"),
     ] {
         if flags & bit != 0 {
-            widgets::key_wrapped(ui, "how", Part::words(told).colour(p.quiet));
+            widgets::key_wrapped(ui, "how", StyledText::body(told).colour(p.quiet));
         }
     }
     widgets::failed_call(ui, call.result());
-    widgets::key_value(ui, "on the host", Part::mono(text::duration(u64::from(call.took()))));
-    widgets::key_value(ui, "event", Part::mono(text::count(event)));
-    widgets::key_value(ui, "time", Part::mono(doc.time_text(event)));
+    widgets::key_value(
+        ui,
+        "on the host",
+        StyledText::mono(text::duration(u64::from(call.host_ns()))),
+    );
+    widgets::key_value(ui, "event", StyledText::mono(text::count(event)));
+    widgets::key_value(ui, "time", StyledText::mono(doc.format_time(event)));
     true
 }
 
 /// An address of the device, which leads to memory.
-fn place(asks: &mut Asks, ui: &mut Ui, calls: &Calls, key: &str, at: u64, event: u64) {
-    let r = widgets::key_link(ui, key, &calls.buffers().words(at, event));
+fn address_link(asks: &mut UiActions, ui: &mut Ui, calls: &Calls, key: &str, at: u64, event: u64) {
+    let r = widgets::key_link(ui, key, &calls.buffers().format_address(at, event));
     let r = r.on_hover_text(format!("{at:#x}"));
-    widgets::copies(&r, &[("address", format!("{at:#x}"))]);
+    widgets::add_copy_menu(&r, &[("address", format!("{at:#x}"))]);
     if r.clicked() {
-        asks.memory(Some(0), at, 16);
-        asks.command("show-memory");
+        asks.show_memory(Some(0), at, 16);
+        asks.run_command("show-memory");
     }
 }
 
-fn copy(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, calls: &Calls, c: &CopyRow, event: u64) {
+fn copy(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui, calls: &Calls, c: &CopyRow, event: u64) {
     let p = palette(ui);
     let way = CopyKind::from_raw(c.kind);
     let host = |ui: &mut Ui, key: &str, at: u64| {
@@ -112,31 +124,31 @@ fn copy(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, calls: &Calls, c: &Cop
         } else {
             format!("host {at:#x}")
         };
-        widgets::key_value(ui, key, Part::mono(told).colour(p.quiet));
+        widgets::key_value(ui, key, StyledText::mono(told).colour(p.quiet));
     };
     match way {
         Some(CopyKind::HostToDevice) => {
             host(ui, "from", c.from);
-            place(asks, ui, calls, "to", c.to, event);
+            address_link(asks, ui, calls, "to", c.to, event);
         }
         Some(CopyKind::DeviceToHost) => {
-            place(asks, ui, calls, "from", c.from, event);
+            address_link(asks, ui, calls, "from", c.from, event);
             host(ui, "to", c.to);
         }
         Some(CopyKind::DeviceToDevice) => {
-            place(asks, ui, calls, "from", c.from, event);
-            place(asks, ui, calls, "to", c.to, event);
+            address_link(asks, ui, calls, "from", c.from, event);
+            address_link(asks, ui, calls, "to", c.to, event);
         }
         Some(CopyKind::Other) | None => {
-            widgets::key_value(ui, "way", Part::words("to or from an array"));
+            widgets::key_value(ui, "way", StyledText::body("to or from an array"));
         }
     }
     widgets::key_value(
         ui,
         "size",
-        Part::mono(c.total().map_or_else(|| "too large".into(), text::bytes)),
+        StyledText::mono(c.total().map_or_else(|| "too large".into(), text::bytes)),
     );
-    let carried = doc.buffers.of_copy(event, c).map(|b| b.name.clone());
+    let carried = doc.buffers.find_by_copy(event, c).map(|b| b.name.clone());
     if let Some(name) = carried {
         let edited = doc.changes().inputs().contains_key(&name);
         let words = if edited { format!("● {name}") } else { name.clone() };
@@ -145,7 +157,7 @@ fn copy(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, calls: &Calls, c: &Cop
             .clicked()
         {
             doc.select(Selection::Buffer(name));
-            asks.command("show-inputs");
+            asks.run_command("show-inputs");
         }
     }
     rows(
@@ -158,19 +170,27 @@ fn copy(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, calls: &Calls, c: &Cop
         },
     );
     if way != Some(CopyKind::DeviceToDevice) && c.pages_at == NO_CONTENT {
-        widgets::key_value(ui, "content", Part::words("! not in the recording").colour(p.warning));
+        widgets::key_value(
+            ui,
+            "content",
+            StyledText::body("! not in the recording").colour(p.warning),
+        );
     }
 }
 
 fn rows(ui: &mut Ui, rows: u64, pitch: u64) {
     if rows > 1 {
-        let told = format!("{}, {} apart", text::counted(rows, "row", "rows"), text::bytes(pitch));
-        widgets::key_value(ui, "rows", Part::mono(told));
+        let told = format!(
+            "{}, {} apart",
+            text::count_noun(rows, "row", "rows"),
+            text::bytes(pitch)
+        );
+        widgets::key_value(ui, "rows", StyledText::mono(told));
     }
 }
 
 /// An order, and what it makes wait for what.
-fn order(doc: &mut Document, ui: &mut Ui, calls: &Calls, o: &OrderRow, event: u64) {
+fn stream_order(doc: &mut Document, ui: &mut Ui, calls: &Calls, o: &OrderRow, event: u64) {
     let told = match OrderKind::from_raw(o.kind) {
         Some(OrderKind::Record) => "an event behind what the stream has",
         Some(OrderKind::StreamWaits) => "the stream waits for an event",
@@ -180,9 +200,9 @@ fn order(doc: &mut Document, ui: &mut Ui, calls: &Calls, o: &OrderRow, event: u6
         Some(OrderKind::HostFunction) => "a function of the host in the stream",
         None => "of an unknown kind",
     };
-    widgets::key_wrapped(ui, "what", Part::words(told));
+    widgets::key_wrapped(ui, "what", StyledText::body(told));
     if o.event != OrderRow::NONE {
-        widgets::key_value(ui, "event no.", Part::mono(o.event.to_string()));
+        widgets::key_value(ui, "event no.", StyledText::mono(o.event.to_string()));
     }
     let waits = calls.order().edges_in(event..event + 1).first().copied();
     if let Some(e) = waits {

@@ -1,22 +1,22 @@
 //! A page-table entry in the inspector: where it stands, what it is, what it translates, and how that is known.
 
-use super::trail;
-use crate::document::tables::entry_bits;
-use crate::document::{Document, entries};
-use crate::panels::desk::Asks;
-use crate::theme::widgets::{self, Part};
+use super::reference_list;
+use crate::document::page_table_marks::format_entry_bits;
+use crate::document::{Document, page_table_entries};
+use crate::panels::panel_context::UiActions;
+use crate::theme::widgets::{self, StyledText};
 use crate::theme::{mono, palette, small, text};
 use egui::{RichText, Ui};
 
 /// Draws the section.
-pub fn ui(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, (space, va, level): (u32, u64, u8)) {
+pub fn ui(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui, (space, va, level): (u32, u64, u8)) {
     let p = palette(ui);
     widgets::section(ui, "Page-table entry");
     let Some(of) = doc.recording.facts.address_spaces.get(space as usize).cloned() else {
         ui.label(RichText::new("This address space is not in the recording.").color(p.quiet));
         return;
     };
-    let step = entries::at(&doc.recording, space, va, level, doc.moment());
+    let step = page_table_entries::read_entry(&doc.recording, space, va, level, doc.moment());
     let index = step.map_or_else(String::new, |s| format!(" [{}]", s.index));
     ui.label(RichText::new(format!("L{level}{index} on the walk of {va:#x}")).font(mono()));
     let snapshots = &doc.recording.memory.snapshots;
@@ -36,15 +36,18 @@ pub fn ui(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, (space, va, level): 
     ui.add_space(4.0);
     match step {
         Some(s) => {
-            let at = widgets::key_value(ui, "stands at", Part::mono(s.entry_at.to_string()));
-            widgets::copies(&at, &[("physical address", s.entry_at.to_string())]);
+            let at = widgets::key_value(ui, "stands at", StyledText::mono(s.entry_at.to_string()));
+            widgets::add_copy_menu(&at, &[("physical address", s.entry_at.to_string())]);
             let raw = format!("{:#018x}", s.raw);
-            let shown = widgets::key_value(ui, "entry", Part::mono(&raw));
-            widgets::copies(&shown, &[("entry", raw)]);
-            let is = entries::words(of.format, level, s.raw);
-            widgets::copies(&widgets::key_value(ui, "is", Part::mono(&is)), &[("what it is", is)]);
-            for (name, value) in entry_bits(&doc.recording, of.format, &s) {
-                widgets::key_value(ui, &name, Part::words(value));
+            let shown = widgets::key_value(ui, "entry", StyledText::mono(&raw));
+            widgets::add_copy_menu(&shown, &[("entry", raw)]);
+            let is = page_table_entries::describe_entry(of.format, level, s.raw);
+            widgets::add_copy_menu(
+                &widgets::key_value(ui, "is", StyledText::mono(&is)),
+                &[("what it is", is)],
+            );
+            for (name, value) in format_entry_bits(&doc.recording, of.format, &s) {
+                widgets::key_value(ui, &name, StyledText::body(value));
             }
         }
         None => {
@@ -52,29 +55,29 @@ pub fn ui(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, (space, va, level): 
             ui.add(egui::Label::new(RichText::new(told).color(p.warning)).wrap());
         }
     }
-    let span = entries::span(va, level);
+    let span = page_table_entries::entry_span(va, level);
     let range = format!("{:#x}..{:#x}", span.start, span.end);
     let told = format!("{:#x}, {}", span.start, text::bytes(span.end - span.start));
-    let shown = widgets::key_value(ui, "translates", Part::mono(&told));
-    widgets::copies(&shown.on_hover_text(&range), &[("range", range)]);
+    let shown = widgets::key_value(ui, "translates", StyledText::mono(&told));
+    widgets::add_copy_menu(&shown.on_hover_text(&range), &[("range", range)]);
     ui.add_space(8.0);
     ui.horizontal_wrapped(|ui| {
-        let hover = asks.told(
+        let hover = asks.tooltip(
             "select-entry",
             "the entry that leads here; from the top one the last one",
         );
         if ui.button("Entry above").on_hover_text(hover).clicked() {
-            asks.command("select-entry");
+            asks.run_command("select-entry");
         }
         if ui.button("Show its memory").clicked() {
-            asks.memory_first(Some(space), va, 16);
-            asks.command("show-memory");
+            asks.show_memory_at_top(Some(space), va, 16);
+            asks.run_command("show-memory");
         }
     });
-    trail::ui(doc, asks, ui);
+    reference_list::ui(doc, asks, ui);
     ui.add_space(6.0);
-    for t in doc.trail.standing().iter().take(4) {
-        let told = RichText::new(&t.what).font(small()).color(p.quiet);
+    for t in doc.xrefs.static_xrefs().iter().take(4) {
+        let told = RichText::new(&t.description).font(small()).color(p.quiet);
         ui.add(egui::Label::new(told).wrap());
     }
     let told =

@@ -1,17 +1,17 @@
 //! A pixel in the inspector: which one of which picture the selected bytes are.
 
-use super::trail;
+use super::reference_list;
 use crate::document::Document;
 use crate::document::moment::Selection;
-use crate::panels::desk::Asks;
+use crate::panels::panel_context::UiActions;
 use crate::panels::views::Views;
-use crate::theme::widgets::{self, Part};
+use crate::theme::widgets::{self, StyledText};
 use crate::theme::{mono, palette, text};
 use egui::{RichText, Ui};
-use trace_core::screen::Known;
+use trace_core::screen::StoreState;
 
 /// Lines for bytes of a buffer that is shown as a picture; nothing where it is none.
-pub fn of_memory(doc: &mut Document, views: &Views, ui: &mut Ui, (space, va, bytes): (u32, u64, u64)) {
+pub fn memory_pixel(doc: &mut Document, views: &Views, ui: &mut Ui, (space, va, bytes): (u32, u64, u64)) {
     let Some(pixel) = views.inputs.pixel_of(doc, space, va) else {
         return;
     };
@@ -20,11 +20,11 @@ pub fn of_memory(doc: &mut Document, views: &Views, ui: &mut Ui, (space, va, byt
         Some(c) if bytes < pixel.bytes || pixel.others.is_some() => format!(" · {c}"),
         _ => String::new(),
     };
-    widgets::key_value(ui, "pixel", Part::mono(format!("{x}, {y}{channel}")));
+    widgets::key_value(ui, "pixel", StyledText::mono(format!("{x}, {y}{channel}")));
     widgets::key_value(
         ui,
         "of picture",
-        Part::words(format!("{} · {}", pixel.buffer, pixel.shape)),
+        StyledText::body(format!("{} · {}", pixel.buffer, pixel.shape)),
     );
     // The planes of a colour lie apart: the selection holds one of them.
     for (name, at) in pixel.others.into_iter().flatten() {
@@ -36,9 +36,9 @@ pub fn of_memory(doc: &mut Document, views: &Views, ui: &mut Ui, (space, va, byt
 }
 
 /// The section of bytes of a framebuffer.
-pub fn of_framebuffer(
+pub fn framebuffer_pixel(
     doc: &mut Document,
-    asks: &mut Asks,
+    asks: &mut UiActions,
     views: &Views,
     ui: &mut Ui,
     (space, offset, bytes): (u8, u64, u64),
@@ -60,27 +60,27 @@ pub fn of_framebuffer(
     ui.label(RichText::new(title).font(mono()));
     ui.add_space(4.0);
     let place = format!("{name} + {offset:#x}");
-    let shown = widgets::key_value(ui, "bytes", Part::mono(&place));
-    widgets::copies(&shown, &[("offset", format!("{offset:#x}")), ("place", place)]);
-    widgets::key_value(ui, "how many", Part::mono(text::bytes(bytes)));
+    let shown = widgets::key_value(ui, "bytes", StyledText::mono(&place));
+    widgets::add_copy_menu(&shown, &[("offset", format!("{offset:#x}")), ("place", place)]);
+    widgets::key_value(ui, "how many", StyledText::mono(text::bytes(bytes)));
     if let Some([x, y]) = pixel {
         if let Some(Ok(look)) = views.screen.look() {
             let f = look.format;
             let told = format!("{}×{} {}", f.width, f.height, f.pixel.name());
-            widgets::key_value(ui, "of picture", Part::words(told));
+            widgets::key_value(ui, "of picture", StyledText::body(told));
         }
         let drawn = views.screen.drawn();
         let known = drawn.and_then(|d| d.known_at(x, y));
         let told = match (drawn.and_then(|d| d.pixel(x, y)), known) {
-            (Some([r, g, b]), _) => Part::mono(format!("#{r:02x}{g:02x}{b:02x}")),
-            (None, Some(Known::Lost)) => Part::words("stored without its value").colour(p.warning),
-            _ => Part::words("never stored so far").colour(p.quiet),
+            (Some([r, g, b]), _) => StyledText::mono(format!("#{r:02x}{g:02x}{b:02x}")),
+            (None, Some(StoreState::Lost)) => StyledText::body("stored without its value").colour(p.warning),
+            _ => StyledText::body("never stored so far").colour(p.quiet),
         };
         widgets::key_value(ui, "colour", told);
     }
-    trail::ui(doc, asks, ui);
+    reference_list::ui(doc, asks, ui);
     ui.add_space(4.0);
     if ui.button("Show the screen").clicked() {
-        asks.command("show-screen");
+        asks.run_command("show-screen");
     }
 }

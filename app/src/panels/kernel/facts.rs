@@ -2,8 +2,8 @@
 
 use super::view::View;
 use crate::document::Document;
-use crate::document::called;
-use crate::theme::widgets::{self, Part, paint_text};
+use crate::document::api_trace;
+use crate::theme::widgets::{self, StyledText, paint_text};
 use crate::theme::{focus, mono, palette, small, text};
 use egui::accesskit::Role;
 use egui::{Align2, Rect, RichText, Ui, WidgetInfo, pos2};
@@ -24,14 +24,14 @@ pub(super) fn ui(doc: &mut Document, view: &mut View, ui: &mut Ui, calls: &Calls
         .auto_shrink(false)
         .show(&mut child, |ui| {
             ui.spacing_mut().item_spacing.y = 0.0;
-            takes(view, ui);
+            parameters(view, ui);
             module(view, ui, calls, function);
         });
     ui.advance_cursor_after_rect(top);
     launches(doc, view, ui, calls, function);
 }
 
-fn takes(view: &View, ui: &mut Ui) {
+fn parameters(view: &View, ui: &mut Ui) {
     let p = palette(ui);
     widgets::section(ui, "Takes");
     let Some(code) = &view.code else {
@@ -43,7 +43,7 @@ fn takes(view: &View, ui: &mut Ui) {
     let mut tell = |ui: &mut Ui, key: &str, told: Option<String>| {
         if let Some(told) = told {
             any = true;
-            widgets::key_value(ui, key, Part::mono(told));
+            widgets::key_value(ui, key, StyledText::mono(told));
         }
     };
     tell(ui, "registers", r.registers.map(|n| format!("{n} a thread")));
@@ -53,15 +53,15 @@ fn takes(view: &View, ui: &mut Ui) {
     tell(
         ui,
         "threads",
-        r.most_threads.map(|n| format!("{} at most", text::count(u64::from(n)))),
+        r.max_threads.map(|n| format!("{} at most", text::count(u64::from(n)))),
     );
     tell(
         ui,
         "bound",
-        r.bound.map(|d| format!("{} by its source", called::dims(d))),
+        r.bound.map(|d| format!("{} by its source", api_trace::format_dims(d))),
     );
-    tell(ui, "required", r.required.map(called::dims));
-    tell(ui, "cluster", r.cluster.map(called::dims));
+    tell(ui, "required", r.required.map(api_trace::format_dims));
+    tell(ui, "cluster", r.cluster.map(api_trace::format_dims));
     tell(ui, "barriers", r.barriers.filter(|n| *n > 0).map(|n| n.to_string()));
     tell(ui, "instructions", r.code.map(text::bytes));
     if !any {
@@ -87,31 +87,31 @@ fn module(view: &View, ui: &mut Ui, calls: &Calls, function: u32) {
             CodeKind::Fatbin => "container",
             CodeKind::Unknown => "unknown",
         };
-        widgets::key_value(ui, "module", Part::mono(n.to_string()));
-        widgets::key_value(ui, "form", Part::words(kind));
-        widgets::key_value(ui, "from", Part::words(&m.origin));
+        widgets::key_value(ui, "module", StyledText::mono(n.to_string()));
+        widgets::key_value(ui, "form", StyledText::body(kind));
+        widgets::key_value(ui, "from", StyledText::body(&m.origin));
         if m.bytes > 0 {
-            widgets::key_value(ui, "size", Part::mono(text::bytes(m.bytes)));
+            widgets::key_value(ui, "size", StyledText::mono(text::bytes(m.bytes)));
         }
         if !m.missing.is_empty() {
-            let told = Part::words(format!("! not stored: {}", m.missing)).colour(p.warning);
+            let told = StyledText::body(format!("! not stored: {}", m.missing)).colour(p.warning);
             widgets::key_wrapped(ui, "code", told);
         }
         if !m.globals.is_empty() {
-            let told = text::counted(m.globals.len() as u64, "variable", "variables");
+            let told = text::count_noun(m.globals.len() as u64, "variable", "variables");
             let names: Vec<&str> = m.globals.iter().take(40).map(|g| g.name.as_str()).collect();
-            widgets::key_value(ui, "holds", Part::words(told)).on_hover_text(names.join("\n"));
+            widgets::key_value(ui, "holds", StyledText::body(told)).on_hover_text(names.join("\n"));
         }
     }
     if let Some(code) = view.code.as_ref().filter(|c| !c.arch.is_empty()) {
         let device = &facts.device;
-        widgets::key_value(ui, "made for", Part::mono(&code.arch)).on_hover_text(format!(
+        widgets::key_value(ui, "made for", StyledText::mono(&code.arch)).on_hover_text(format!(
             "recorded on {} of capability {}.{}",
             device.name, device.capability[0], device.capability[1]
         ));
     }
-    let name = widgets::key_value(ui, "name", Part::mono(&f.name));
-    widgets::copies(
+    let name = widgets::key_value(ui, "name", StyledText::mono(&f.name));
+    widgets::add_copy_menu(
         &name,
         &[
             ("mangled name", f.name.clone()),
@@ -123,13 +123,13 @@ fn module(view: &View, ui: &mut Ui, calls: &Calls, function: u32) {
 fn launches(doc: &mut Document, view: &mut View, ui: &mut Ui, calls: &Calls, function: u32) {
     let p = palette(ui);
     let all = calls.launches_of(function);
-    widgets::section(ui, &text::counted(all.len() as u64, "launch", "launches"));
+    widgets::section(ui, &text::count_noun(all.len() as u64, "launch", "launches"));
     if all.is_empty() {
         let told = "never launched in this recording";
         ui.label(RichText::new(told).font(small()).color(p.quiet));
         return;
     }
-    let meant = doc.launch_meant();
+    let meant = doc.current_launch();
     let mut go = None;
     let mut rows = view.launches;
     rows.show(ui, "Launches of the kernel", all.len() as u64, |ui, row, rect| {
@@ -139,7 +139,7 @@ fn launches(doc: &mut Document, view: &mut View, ui: &mut Ui, calls: &Calls, fun
         else {
             return;
         };
-        let Some(launch) = called::launch(&doc.recording, l.event) else {
+        let Some(launch) = api_trace::launch(&doc.recording, l.event) else {
             return;
         };
         let r = focus::row_response(ui, rect, ui.scope_id().with(("of kernel", n)));
@@ -163,7 +163,11 @@ fn launches(doc: &mut Document, view: &mut View, ui: &mut Ui, calls: &Calls, fun
             pos2(number.right() + 10.0, rect.top()),
             pos2(rect.right() - 92.0, rect.bottom()),
         );
-        let told = format!("{} in {}", called::dims(launch.grid), called::dims(launch.block));
+        let told = format!(
+            "{} in {}",
+            api_trace::format_dims(launch.grid),
+            api_trace::format_dims(launch.block)
+        );
         paint_text(ui, at, Align2::LEFT_CENTER, &told, mono(), p.text);
         let event = Rect::from_min_max(pos2(rect.right() - 90.0, rect.top()), rect.max);
         let told = format!("event {}", text::count(l.event));

@@ -1,7 +1,7 @@
 //! The PTX of a kernel, line by line; or what its module holds in place of it.
 
 use super::view::View;
-use crate::panels::desk::Asks;
+use crate::panels::panel_context::UiActions;
 use crate::theme::widgets::{self, paint_text};
 use crate::theme::{focus, icons, mono, mono_small, palette, small, text};
 use egui::accesskit::Role;
@@ -13,13 +13,13 @@ use trace_core::recording::CodeKind;
 const NUMBERS: f32 = 52.0;
 
 /// Draws it.
-pub(super) fn ui(view: &mut View, asks: &mut Asks, ui: &mut Ui, calls: &Calls, function: u32) {
+pub(super) fn ui(view: &mut View, asks: &mut UiActions, ui: &mut Ui, calls: &Calls, function: u32) {
     let Some(code) = view.code.clone() else {
-        widgets::empty(ui, icons::HOURGLASS_SIMPLE_MEDIUM, "Reading the kernel's code…", None);
+        widgets::empty_state(ui, icons::HOURGLASS_SIMPLE_MEDIUM, "Reading the kernel's code…", None);
         return;
     };
     if code.ptx.is_none() {
-        without(ui, &code, calls, function);
+        show_no_ptx(ui, &code, calls, function);
         return;
     }
     let p = palette(ui);
@@ -28,7 +28,7 @@ pub(super) fn ui(view: &mut View, asks: &mut Asks, ui: &mut Ui, calls: &Calls, f
     // The list is as wide as its longest line that was in view.
     let area = ui.available_rect_before_wrap();
     let width = view.widest + NUMBERS + 16.0;
-    let offset = view.sideways.moved(ui, area, width);
+    let offset = view.sideways.scroll(ui, area, width);
     let clip = area.with_min_x(area.left() + NUMBERS);
     let mut widest = view.widest;
     list.show(ui, "PTX", code.lines() as u64, |ui, row, rect| {
@@ -91,7 +91,7 @@ pub(super) fn ui(view: &mut View, asks: &mut Asks, ui: &mut Ui, calls: &Calls, f
 }
 
 /// What a module holds that has no PTX of the kernel, and how to get some.
-fn without(ui: &mut Ui, code: &KernelCode, calls: &Calls, function: u32) {
+fn show_no_ptx(ui: &mut Ui, code: &KernelCode, calls: &Calls, function: u32) {
     let p = palette(ui);
     egui::ScrollArea::vertical().id_salt("code").auto_shrink(false).show(ui, |ui| {
         ui.add_space(12.0);
@@ -124,18 +124,18 @@ fn without(ui: &mut Ui, code: &KernelCode, calls: &Calls, function: u32) {
                     ui.add_space(6.0);
                     ui.add(egui::Label::new(RichText::new(format!("It came from {}.", m.origin)).color(p.quiet)).wrap());
                 }
-                if !code.held.is_empty() {
+                if !code.images.is_empty() {
                     widgets::section(ui, "The container holds");
-                    for h in &code.held {
+                    for h in &code.images {
                         let word = match h.kind {
                             CodeKind::Ptx => "PTX",
                             CodeKind::Cubin => "machine code",
                             _ => "unknown",
                         };
-                        let taken = if h.taken { ", taken by the driver" } else { "" };
+                        let taken = if h.selected { ", taken by the driver" } else { "" };
                         let packed = if h.compressed { ", compressed" } else { "" };
                         let told = format!("{word} for {}{packed}, {}{taken}", h.arch, text::bytes(h.bytes));
-                        ui.label(RichText::new(told).font(small()).color(if h.taken { p.text } else { p.quiet }));
+                        ui.label(RichText::new(told).font(small()).color(if h.selected { p.text } else { p.quiet }));
                     }
                 }
             });

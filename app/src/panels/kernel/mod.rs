@@ -8,8 +8,8 @@ pub use view::View;
 
 use super::launches;
 use crate::document::Document;
-use crate::document::called;
-use crate::panels::desk::Asks;
+use crate::document::api_trace;
+use crate::panels::panel_context::UiActions;
 use crate::theme::{body, icons, mono, palette, small, text, widgets};
 use egui::{Key, Modifiers, Rect, RichText, Stroke, Ui, pos2, vec2};
 use std::sync::Arc;
@@ -21,15 +21,15 @@ const SIDE: f32 = 300.0;
 const NARROW: f32 = 620.0;
 
 /// Draws the panel.
-pub fn ui(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui) {
-    let Some(calls) = doc.called() else {
-        return launches::nothing(doc, asks, ui, "kernels with their PTX and what a launch of them takes");
+pub fn ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui) {
+    let Some(calls) = doc.api_trace() else {
+        return launches::show_no_calls(doc, asks, ui, "kernels with their PTX and what a launch of them takes");
     };
     follow(doc, view, &calls);
     let Some(function) = view.function else {
         let told = "This recording holds calls, and no function of the device among them.";
-        if widgets::empty(ui, icons::CPU, told, Some("Show events")) {
-            asks.command("show-events");
+        if widgets::empty_state(ui, icons::CPU, told, Some("Show events")) {
+            asks.run_command("show-events");
         }
         return;
     };
@@ -69,7 +69,7 @@ fn follow(doc: &Document, view: &mut View, calls: &Calls) {
     let of = |n: u32| calls.launches().get(n as usize).map(|l| l.function);
     if view.seen_jump != doc.jumps || view.function.is_none() {
         view.seen_jump = doc.jumps;
-        if let Some(f) = doc.launch_meant().and_then(of) {
+        if let Some(f) = doc.current_launch().and_then(of) {
             view.function = Some(f);
         }
     }
@@ -80,15 +80,15 @@ fn follow(doc: &Document, view: &mut View, calls: &Calls) {
 }
 
 /// Reads the code where it is another function's than the one that is shown.
-fn read(doc: &Document, view: &mut View, asks: &mut Asks, calls: &Arc<Calls>, function: u32) {
+fn read(doc: &Document, view: &mut View, asks: &mut UiActions, calls: &Arc<Calls>, function: u32) {
     let of = (Arc::as_ptr(calls) as usize, function);
-    if view.of == Some(of) {
+    if view.code_key == Some(of) {
         return;
     }
     if let Some(before) = view.reading.take() {
         before.cancel();
     }
-    view.of = Some(of);
+    view.code_key = Some(of);
     view.code = None;
     view.line = None;
     view.list.top = 0.0;
@@ -96,14 +96,14 @@ fn read(doc: &Document, view: &mut View, asks: &mut Asks, calls: &Arc<Calls>, fu
     view.sideways = Default::default();
     view.launches.top = 0.0;
     let (calls, recording) = (Arc::clone(calls), Arc::clone(&doc.recording));
-    let name = called::short(calls.function_name(function)).to_owned();
-    view.reading = Some(asks.work(format!("reading the code of {name}"), move |_| {
+    let name = api_trace::short_function_name(calls.function_name(function)).to_owned();
+    view.reading = Some(asks.start_work(format!("reading the code of {name}"), move |_| {
         let code = Arc::new(calls.kernel(&recording, function));
         Box::new(move |desk| {
             let view = &mut desk.views.kernel;
-            if view.of == Some(of) {
+            if view.code_key == Some(of) {
                 view.reading = None;
-                view.take(code);
+                view.set_code(code);
             }
         })
     }));
@@ -111,7 +111,7 @@ fn read(doc: &Document, view: &mut View, asks: &mut Asks, calls: &Arc<Calls>, fu
 
 impl View {
     /// The code was read: its function comes into view.
-    fn take(&mut self, code: Arc<KernelCode>) {
+    fn set_code(&mut self, code: Arc<KernelCode>) {
         self.hits = (String::new(), Arc::default());
         if code.ptx.is_some() {
             self.list.top = (code.entry_line as f64 - 2.0).max(0.0);
@@ -120,7 +120,7 @@ impl View {
     }
 }
 
-fn bar(view: &mut View, asks: &mut Asks, ui: &mut Ui, calls: &Calls, function: u32) {
+fn bar(view: &mut View, asks: &mut UiActions, ui: &mut Ui, calls: &Calls, function: u32) {
     let p = palette(ui);
     ui.horizontal(|ui| {
         ui.set_height(28.0);
@@ -128,7 +128,7 @@ fn bar(view: &mut View, asks: &mut Asks, ui: &mut Ui, calls: &Calls, function: u
         let name = calls.function_name(function).to_owned();
         let n = calls.facts().functions.len();
         let wide = (ui.available_width() - 330.0).clamp(120.0, 460.0);
-        let shown = widgets::cut_middle(ui, wide - 34.0, called::short(&name), &mono());
+        let shown = widgets::truncate_middle(ui, wide - 34.0, api_trace::short_function_name(&name), &mono());
         let combo = egui::ComboBox::from_id_salt("kernel-function")
             .selected_text(RichText::new(shown).font(mono()))
             .width(wide)
@@ -138,7 +138,7 @@ fn bar(view: &mut View, asks: &mut Asks, ui: &mut Ui, calls: &Calls, function: u
                 area.show_rows(ui, 20.0, n, |ui, rows| {
                     for f in rows {
                         let f = f as u32;
-                        let told = text::middle(called::short(calls.function_name(f)), 64);
+                        let told = text::truncate_middle(api_trace::short_function_name(calls.function_name(f)), 64);
                         let told = RichText::new(told).font(mono());
                         if ui.selectable_label(view.function == Some(f), told).clicked() {
                             view.function = Some(f);
@@ -158,9 +158,9 @@ fn bar(view: &mut View, asks: &mut Asks, ui: &mut Ui, calls: &Calls, function: u
         ui.with_layout(egui::Layout::right_to_left(egui::Align::Center), |ui| {
             ui.add_space(8.0);
             if widgets::icon_button(ui, icons::COPY, "Copy the PTX").clicked() {
-                asks.command("copy-ptx");
+                asks.run_command("copy-ptx");
             }
-            let told = text::counted(code.lines() as u64, "line", "lines");
+            let told = text::count_noun(code.lines() as u64, "line", "lines");
             ui.add(egui::Label::new(RichText::new(told).font(small()).color(p.quiet)).truncate());
         });
     });
@@ -203,7 +203,7 @@ fn search(view: &mut View, code: &KernelCode, ui: &mut Ui) {
     if !wanted.is_empty() {
         let told = match view.hits.1.len() {
             0 => RichText::new("not found").color(p.warning),
-            n => RichText::new(text::counted(n as u64, "line", "lines")).color(p.quiet),
+            n => RichText::new(text::count_noun(n as u64, "line", "lines")).color(p.quiet),
         };
         ui.label(told.font(small()));
     }

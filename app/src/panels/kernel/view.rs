@@ -1,8 +1,8 @@
 //! What the Kernel panel shows.
 
 use crate::document::Document;
+use crate::theme::horizontal_scroll::HorizontalScroll;
 use crate::theme::rows::Rows;
-use crate::theme::sideways::Sideways;
 use std::sync::Arc;
 use trace_core::calls::KernelCode;
 use trace_core::progress::Progress;
@@ -23,11 +23,11 @@ pub struct View {
     /// The line where the person is.
     pub(super) line: Option<u32>,
     /// The recording and the function that are read, or were.
-    pub(super) of: Option<(usize, u32)>,
+    pub(super) code_key: Option<(usize, u32)>,
     pub(super) reading: Option<Progress>,
     pub(super) list: Rows,
     /// How far the code is moved sideways, and how wide its longest line is that was in view, points.
-    pub(super) sideways: Sideways,
+    pub(super) sideways: HorizontalScroll,
     pub(super) widest: f32,
     pub(super) launches: Rows,
     pub(in crate::panels) seen_jump: u64,
@@ -35,7 +35,7 @@ pub struct View {
 
 impl View {
     /// Shows a function, whatever launch is meant.
-    pub fn meant(&mut self, doc: &Document, function: u32) {
+    pub fn show_function(&mut self, doc: &Document, function: u32) {
         self.function = Some(function);
         self.seen_jump = doc.jumps;
     }

@@ -1,112 +1,115 @@
 //! What is known of a launch: its kernel, dimensions, and arguments, each address a link into memory.
 
 use crate::document::Document;
-use crate::document::called;
-use crate::panels::ask_board;
-use crate::panels::desk::{Ask, Asks};
-use crate::theme::widgets::{self, Part};
+use crate::document::api_trace;
+use crate::panels::memory_trace_buttons;
+use crate::panels::panel_context::{UiAction, UiActions};
+use crate::theme::widgets::{self, StyledText};
 use crate::theme::{palette, small, text};
 use egui::{RichText, Ui};
-use replay_engine::watch::Watch;
+use replay_engine::memory_trace::MemoryTraceRequest;
 use trace_core::calls::{Argument, Calls, Value};
 use trace_core::recording::{CALL_OF_GRAPH, LaunchRow};
 
-/// Most arguments that are listed, and most addresses of one.
-const MOST: usize = 128;
+/// Maximum number of arguments that are listed, and most addresses of one.
+const MAX_LISTED_ARGUMENTS: usize = 128;
 
 /// Draws it, as the inspector shows it too.
-pub fn details(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, launch: u32) {
+pub fn details(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui, launch: u32) {
     let p = palette(ui);
-    let Some(calls) = doc.called() else { return };
+    let Some(calls) = doc.api_trace() else { return };
     let Some(l) = calls.launches().get(launch as usize).copied() else {
         return;
     };
-    let Some(row) = called::launch(&doc.recording, l.event) else {
+    let Some(row) = api_trace::launch(&doc.recording, l.event) else {
         return;
     };
     ui.spacing_mut().item_spacing.y = 0.0;
     widgets::section(ui, &format!("Launch {}", text::count(u64::from(launch))));
     let name = calls.function_name(l.function);
-    let link = widgets::key_link(ui, "kernel", called::short(name));
+    let link = widgets::key_link(ui, "kernel", api_trace::short_function_name(name));
     if link.on_hover_text(name).clicked() {
-        asks.push(Ask::Kernel(l.function));
-        asks.command("show-kernel");
+        asks.push(UiAction::Kernel(l.function));
+        asks.run_command("show-kernel");
     }
     if widgets::key_link(ui, "event", &text::count(l.event)).clicked() {
         doc.go(l.event);
     }
     dimensions(ui, &calls, &row);
     widgets::failed_call(ui, row.result);
-    widgets::key_value(ui, "on the host", Part::mono(text::duration(u64::from(row.took))));
+    widgets::key_value(ui, "on the host", StyledText::mono(text::duration(u64::from(row.took))));
     let arguments = calls.arguments(&doc.recording, l.event, &row);
     widgets::section(ui, "Arguments");
     if arguments.is_empty() {
         ui.label(RichText::new("none").font(small()).color(p.quiet));
     }
-    for a in arguments.iter().take(MOST) {
+    for a in arguments.iter().take(MAX_LISTED_ARGUMENTS) {
         argument(asks, ui, &calls, a);
     }
-    if arguments.len() > MOST {
-        let more = format!("and {} more", text::count((arguments.len() - MOST) as u64));
+    if arguments.len() > MAX_LISTED_ARGUMENTS {
+        let more = format!(
+            "and {} more",
+            text::count((arguments.len() - MAX_LISTED_ARGUMENTS) as u64)
+        );
         ui.label(RichText::new(more).font(small()).color(p.quiet));
     }
     widgets::section(ui, "Memory");
     if widgets::link(ui, "memory before and after the launch", "before and after").clicked() {
-        if let Some((to, _)) = arguments.iter().rev().find_map(writable) {
-            asks.memory(Some(0), to, 16);
+        if let Some((to, _)) = arguments.iter().rev().find_map(find_writable_buffer) {
+            asks.show_memory(Some(0), to, 16);
         }
-        asks.push(Ask::BeforeAfter);
-        asks.command("show-memory");
+        asks.push(UiAction::BeforeAfter);
+        asks.run_command("show-memory");
     }
-    changed(doc, asks, ui, &calls, l.event);
+    show_changed_memory(doc, asks, ui, &calls, l.event);
 }
 
 /// What the launch changed, as a board saw it; or the offer to ask one.
-fn changed(doc: &Document, asks: &mut Asks, ui: &mut Ui, calls: &Calls, event: u64) {
+fn show_changed_memory(doc: &Document, asks: &mut UiActions, ui: &mut Ui, calls: &Calls, event: u64) {
     let p = palette(ui);
     let quiet = |ui: &mut Ui, told: &str| {
         ui.add(egui::Label::new(RichText::new(told).font(small()).color(p.quiet)).wrap());
     };
-    if let Some(left) = calls.left_by(event) {
-        for l in left.list.iter().take(MOST) {
-            let name = called::left_place(calls, l);
+    if let Some(left) = calls.launch_changes(event) {
+        for l in left.list.iter().take(MAX_LISTED_ARGUMENTS) {
+            let name = api_trace::format_change_location(calls, l);
             let told = text::bytes(l.bytes);
             let r = widgets::key_link(ui, "changed", &format!("{name}, {told}"));
             let hover = format!(
                 "{} of {name} between {:#x} and {:#x} are others behind it, as {} saw",
-                text::counted(l.bytes, "byte", "bytes"),
+                text::count_noun(l.bytes, "byte", "bytes"),
                 l.span.start,
                 l.span.end,
-                called::boards(calls)
+                api_trace::boards(calls)
             );
             if r.on_hover_text(hover).clicked() {
-                asks.memory(Some(0), l.span.start, 16);
-                asks.push(Ask::BeforeAfter);
-                asks.command("show-memory");
+                asks.show_memory(Some(0), l.span.start, 16);
+                asks.push(UiAction::BeforeAfter);
+                asks.run_command("show-memory");
             }
         }
         match left.list.len() {
-            0 if left.whole => quiet(ui, "it changed nothing"),
+            0 if left.complete => quiet(ui, "it changed nothing"),
             0 => quiet(ui, "it changed nothing of the memory that was watched"),
-            n if n > MOST => quiet(ui, &format!("and {} more buffers", n - MOST)),
+            n if n > MAX_LISTED_ARGUMENTS => quiet(ui, &format!("and {} more buffers", n - MAX_LISTED_ARGUMENTS)),
             _ => {}
         }
-        if left.whole {
+        if left.complete {
             return;
         }
     }
     ui.add_space(4.0);
     ui.horizontal(|ui| {
         let told = "what memory this launch changed";
-        ask_board::button(doc, asks, ui, "what it changed", told, || {
-            Watch::launch(event, Vec::new())
+        memory_trace_buttons::button(doc, asks, ui, "what it changed", told, || {
+            MemoryTraceRequest::for_launch(event, Vec::new())
         });
     });
-    ask_board::missed(doc, ui);
+    memory_trace_buttons::show_last_failure(doc, ui);
 }
 
 /// The first address of an argument that may be written through.
-fn writable(a: &Argument) -> Option<(u64, trace_core::calls::Place)> {
+fn find_writable_buffer(a: &Argument) -> Option<(u64, trace_core::calls::BufferLocation)> {
     match &a.value {
         Value::Pointer { constant: true, .. } => None,
         _ => a.pointers().next(),
@@ -116,27 +119,27 @@ fn writable(a: &Argument) -> Option<(u64, trace_core::calls::Place)> {
 fn dimensions(ui: &mut Ui, calls: &Calls, row: &LaunchRow) {
     let p = palette(ui);
     let threads = text::count(row.threads());
-    widgets::key_value(ui, "grid", Part::mono(called::dims(row.grid)));
-    widgets::key_value(ui, "block", Part::mono(called::dims(row.block)));
-    widgets::key_value(ui, "threads", Part::mono(threads).colour(p.quiet));
+    widgets::key_value(ui, "grid", StyledText::mono(api_trace::format_dims(row.grid)));
+    widgets::key_value(ui, "block", StyledText::mono(api_trace::format_dims(row.block)));
+    widgets::key_value(ui, "threads", StyledText::mono(threads).colour(p.quiet));
     if row.cluster != [0; 3] {
-        widgets::key_value(ui, "cluster", Part::mono(called::dims(row.cluster)));
+        widgets::key_value(ui, "cluster", StyledText::mono(api_trace::format_dims(row.cluster)));
     }
     if row.shared > 0 {
         let told = format!("{} asked for", text::bytes(u64::from(row.shared)));
-        widgets::key_value(ui, "shared", Part::mono(told));
+        widgets::key_value(ui, "shared", StyledText::mono(told));
     }
     if row.flags & LaunchRow::COOPERATIVE != 0 {
-        widgets::key_value(ui, "cooperative", Part::words("all blocks run at once"));
+        widgets::key_value(ui, "cooperative", StyledText::body("all blocks run at once"));
     }
-    widgets::key_value(ui, "stream", Part::words(calls.stream_name(row.stream)));
+    widgets::key_value(ui, "stream", StyledText::body(calls.stream_name(row.stream)));
     if row.flags & CALL_OF_GRAPH != 0 {
-        widgets::key_value(ui, "graph", Part::words("a launch of a graph did this"));
+        widgets::key_value(ui, "graph", StyledText::body("a launch of a graph did this"));
     }
 }
 
 /// An argument: number and type, then what it says; addresses lead to memory.
-fn argument(asks: &mut Asks, ui: &mut Ui, calls: &Calls, a: &Argument) {
+fn argument(asks: &mut UiActions, ui: &mut Ui, calls: &Calls, a: &Argument) {
     let p = palette(ui);
     let key = a.label();
     let kind = match a.parameter.name.as_str() {
@@ -149,42 +152,42 @@ fn argument(asks: &mut Asks, ui: &mut Ui, calls: &Calls, a: &Argument) {
             to, place, constant, ..
         } if *to != 0 => {
             let words = match place {
-                Some(place) => calls.buffers().place_words(*place),
+                Some(place) => calls.buffers().format_location(*place),
                 None => format!("{to:#x}"),
             };
             let r = widgets::key_link(ui, &key, &words);
             let how = if *constant { "\nread by its signature" } else { "" };
             let r = r.on_hover_text(format!("{hover}\n{to:#x}{how}"));
-            widgets::copies(&r, &[("address", format!("{to:#x}")), ("name", words)]);
+            widgets::add_copy_menu(&r, &[("address", format!("{to:#x}")), ("name", words)]);
             if r.clicked() {
-                asks.memory(Some(0), *to, 16);
-                asks.command("show-memory");
+                asks.show_memory(Some(0), *to, 16);
+                asks.run_command("show-memory");
             }
         }
         Value::Bytes(list) => {
-            let told = text::counted(a.raw.len() as u64, "byte", "bytes");
-            widgets::key_value(ui, &key, Part::mono(told)).on_hover_text(&hover);
-            for (at, to, place) in list.iter().take(MOST) {
-                let words = calls.buffers().place_words(*place);
+            let told = text::count_noun(a.raw.len() as u64, "byte", "bytes");
+            widgets::key_value(ui, &key, StyledText::mono(told)).on_hover_text(&hover);
+            for (at, to, place) in list.iter().take(MAX_LISTED_ARGUMENTS) {
+                let words = calls.buffers().format_location(*place);
                 let r = widgets::key_link(ui, &format!("  + {at:#x}"), &words);
                 let r = r.on_hover_text(format!(
                     "a word of argument {} that may be an address: {to:#x}",
                     a.index
                 ));
-                widgets::copies(&r, &[("address", format!("{to:#x}")), ("name", words)]);
+                widgets::add_copy_menu(&r, &[("address", format!("{to:#x}")), ("name", words)]);
                 if r.clicked() {
-                    asks.memory(Some(0), *to, 16);
-                    asks.command("show-memory");
+                    asks.show_memory(Some(0), *to, 16);
+                    asks.run_command("show-memory");
                 }
             }
         }
         Value::Missing => {
-            widgets::key_value(ui, &key, Part::words("not recorded").colour(p.warning)).on_hover_text(&hover);
+            widgets::key_value(ui, &key, StyledText::body("not recorded").colour(p.warning)).on_hover_text(&hover);
         }
         _ => {
-            let words = a.words(calls);
-            let r = widgets::key_value(ui, &key, Part::mono(&words)).on_hover_text(&hover);
-            widgets::copies(&r, &[("value", words)]);
+            let words = a.describe(calls);
+            let r = widgets::key_value(ui, &key, StyledText::mono(&words)).on_hover_text(&hover);
+            widgets::add_copy_menu(&r, &[("value", words)]);
         }
     }
 }

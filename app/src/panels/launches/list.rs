@@ -2,10 +2,10 @@
 
 use super::view::View;
 use crate::document::Document;
-use crate::document::called::{self, Sort};
+use crate::document::api_trace::{self, LaunchSort};
 use crate::document::moment::Selection;
 use crate::panels::copy_menu;
-use crate::panels::desk::{Ask, Asks};
+use crate::panels::panel_context::{UiAction, UiActions};
 use crate::theme::columns::{Column, Table};
 use crate::theme::widgets::{self, paint_middle};
 use crate::theme::{focus, icons, mono, palette, text};
@@ -15,57 +15,72 @@ use trace_core::calls::Calls;
 use trace_core::recording::{CALL_OF_GRAPH, LaunchRow};
 
 /// Arguments of a launch that the list tells.
-const MOST_ARGUMENTS: usize = 12;
+const MAX_ARGUMENTS: usize = 12;
 
 /// The table's name in the workspace.
 const TABLE: &str = "launches";
 
 /// The columns. Results are there only if a call failed, changes only if a target or the recorder reported them.
 fn columns(doc: &Document, view: &View, calls: &Calls) -> [Column; 11] {
-    let sorts = |c: Column, sort: Sort| {
-        let now = view.sort == sort && (sort != Sort::Order || view.falling);
-        c.sorts(now.then_some(view.falling))
+    let sorts = |c: Column, sort: LaunchSort| {
+        let now = view.sort == sort && (sort != LaunchSort::Order || view.falling);
+        c.sortable(now.then_some(view.falling))
     };
     [
         sorts(
             Column::new("launch", "launch", 44.0)
                 .number()
-                .up_to(calls.launches().len() as u64),
-            Sort::Order,
+                .fit_count(calls.launches().len() as u64),
+            LaunchSort::Order,
         ),
-        Column::new("event", "event", 52.0).number().up_to(doc.len()).leaves(5),
-        sorts(Column::new("kernel", "kernel", 80.0).stretch(1.0), Sort::Kernel),
-        sorts(Column::new("grid", "grid", 74.0).number().leaves(1), Sort::Grid),
-        sorts(Column::new("block", "block", 64.0).number().leaves(2), Sort::Block),
-        sorts(Column::new("shared", "shared", 58.0).number().leaves(8), Sort::Shared),
-        sorts(Column::new("stream", "stream", 92.0).leaves(4), Sort::Stream),
-        sorts(Column::new("host", "on the host", 70.0).number().leaves(6), Sort::Took),
+        Column::new("event", "event", 52.0)
+            .number()
+            .fit_count(doc.len())
+            .hide_order(5),
+        sorts(Column::new("kernel", "kernel", 80.0).stretch(1.0), LaunchSort::Kernel),
+        sorts(
+            Column::new("grid", "grid", 74.0).number().hide_order(1),
+            LaunchSort::Grid,
+        ),
+        sorts(
+            Column::new("block", "block", 64.0).number().hide_order(2),
+            LaunchSort::Block,
+        ),
+        sorts(
+            Column::new("shared", "shared", 58.0).number().hide_order(8),
+            LaunchSort::Shared,
+        ),
+        sorts(Column::new("stream", "stream", 92.0).hide_order(4), LaunchSort::Stream),
+        sorts(
+            Column::new("host", "on the host", 70.0).number().hide_order(6),
+            LaunchSort::Duration,
+        ),
         Column::new("result", "result", 56.0)
-            .leaves(7)
-            .empty(calls.failed().is_empty()),
-        Column::new("arguments", "arguments", 180.0).stretch(1.4).leaves(3),
+            .hide_order(7)
+            .hide_if_empty(calls.failed_calls().is_empty()),
+        Column::new("arguments", "arguments", 180.0).stretch(1.4).hide_order(3),
         Column::new("changed", "changed", 110.0)
             .stretch(0.9)
-            .leaves(3)
-            .empty(!calls.tells_changes()),
+            .hide_order(3)
+            .hide_if_empty(!calls.has_changes()),
     ]
 }
 
-fn sort_of(column: &str) -> Option<Sort> {
+fn sort_of(column: &str) -> Option<LaunchSort> {
     Some(match column {
-        "launch" => Sort::Order,
-        "kernel" => Sort::Kernel,
-        "grid" => Sort::Grid,
-        "block" => Sort::Block,
-        "shared" => Sort::Shared,
-        "stream" => Sort::Stream,
-        "host" => Sort::Took,
+        "launch" => LaunchSort::Order,
+        "kernel" => LaunchSort::Kernel,
+        "grid" => LaunchSort::Grid,
+        "block" => LaunchSort::Block,
+        "shared" => LaunchSort::Shared,
+        "stream" => LaunchSort::Stream,
+        "host" => LaunchSort::Duration,
         _ => return None,
     })
 }
 
 /// Draws it.
-pub(super) fn ui(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui, calls: &Calls) {
+pub(super) fn ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui, calls: &Calls) {
     let columns = columns(doc, view, calls);
     let table = Table::head(ui, asks.tables.state(TABLE), TABLE, &columns);
     if let Some(sort) = table.sorted.and_then(sort_of) {
@@ -75,7 +90,7 @@ pub(super) fn ui(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut 
         .rows
         .as_ref()
         .map_or(calls.launches().len() as u64, |r| r.len() as u64);
-    let meant = doc.launch_meant();
+    let meant = doc.current_launch();
     if view.seen_jump != doc.jumps {
         view.seen_jump = doc.jumps;
         if let Some(row) = meant.and_then(|n| view.row_of(n)) {
@@ -84,7 +99,7 @@ pub(super) fn ui(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut 
     }
     keyed(doc, view, ui, calls, count);
     if count == 0 {
-        widgets::empty(ui, icons::LIGHTNING, "No kernel of that name was launched.", None);
+        widgets::empty_state(ui, icons::LIGHTNING, "No kernel of that name was launched.", None);
         return;
     }
     let mut rows = view.list;
@@ -94,13 +109,13 @@ pub(super) fn ui(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut 
         let Some(l) = calls.launches().get(n as usize) else {
             return;
         };
-        let Some(launch) = called::launch(&doc.recording, l.event) else {
+        let Some(launch) = api_trace::launch(&doc.recording, l.event) else {
             return;
         };
         let r = ui.interact(rect, ui.scope_id().with(("launch", n)), Sense::CLICK);
         let selected = meant == Some(n);
         let name = calls.function_name(l.function);
-        let short = called::short(name).to_owned();
+        let short = api_trace::short_function_name(name).to_owned();
         r.widget_info(|| WidgetInfo::selected(Role::Row, true, selected, format!("launch {n} {short}")));
         let p = palette(ui);
         if selected {
@@ -142,7 +157,7 @@ pub(super) fn ui(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut 
             }
         }
         if table.has("changed") {
-            let told = called::left_words(calls, l.event);
+            let told = api_trace::describe_launch_changes(calls, l.event);
             let told = told.as_deref().unwrap_or("–");
             if table.text(ui, "changed", rect, told, mono(), p.quiet) {
                 cut = Some(told.to_owned());
@@ -153,7 +168,11 @@ pub(super) fn ui(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut 
             ("event number", l.event.to_string()),
             (
                 "grid and block",
-                format!("{} {}", called::dims(launch.grid), called::dims(launch.block)),
+                format!(
+                    "{} {}",
+                    api_trace::format_dims(launch.grid),
+                    api_trace::format_dims(launch.block)
+                ),
             ),
         ];
         copy_menu::at(&r, doc, asks, &own, &Selection::Event, Some(l.event));
@@ -169,8 +188,8 @@ pub(super) fn ui(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut 
     view.list = rows;
     if let Some((event, function)) = kernel {
         doc.go(event);
-        asks.push(Ask::Kernel(function));
-        asks.command("show-kernel");
+        asks.push(UiAction::Kernel(function));
+        asks.run_command("show-kernel");
         view.seen_jump = doc.jumps;
     } else if let Some(event) = go {
         doc.go(event);
@@ -184,10 +203,10 @@ fn arguments(doc: &Document, calls: &Calls, event: u64, l: &LaunchRow) -> String
     let all = calls.arguments(&doc.recording, event, l);
     let told: Vec<String> = all
         .iter()
-        .take(MOST_ARGUMENTS)
-        .map(|a| a.labelled_words(calls))
+        .take(MAX_ARGUMENTS)
+        .map(|a| a.describe_labelled(calls))
         .collect();
-    let more = if all.len() > MOST_ARGUMENTS { ", …" } else { "" };
+    let more = if all.len() > MAX_ARGUMENTS { ", …" } else { "" };
     format!("{}{more}", told.join(", "))
 }
 
@@ -203,8 +222,8 @@ fn cell_text(
     match head {
         "launch" => (text::count(u64::from(n)), p.text),
         "event" => (text::count(event), p.quiet),
-        "grid" => (called::dims(l.grid), p.text),
-        "block" => (called::dims(l.block), p.text),
+        "grid" => (api_trace::format_dims(l.grid), p.text),
+        "block" => (api_trace::format_dims(l.block), p.text),
         "shared" if l.shared > 0 => (text::bytes(u64::from(l.shared)), p.text),
         "stream" if l.flags & CALL_OF_GRAPH != 0 => (format!("{}, graph", calls.stream_name(l.stream)), p.quiet),
         "stream" => (calls.stream_name(l.stream), p.quiet),
@@ -246,7 +265,7 @@ fn keyed(doc: &mut Document, view: &mut View, ui: &Ui, calls: &Calls, count: u64
     let Some((_, by)) = moves.into_iter().find(|(k, _)| pressed(*k)) else {
         return;
     };
-    let here = doc.launch_meant().and_then(|n| view.row_of(n)).unwrap_or(0);
+    let here = doc.current_launch().and_then(|n| view.row_of(n)).unwrap_or(0);
     let to = here.saturating_add_signed(by).min(count.saturating_sub(1));
     let event = view
         .launch(to)

@@ -8,11 +8,11 @@ pub use details::details;
 pub use view::View;
 
 use crate::document::Document;
-use crate::document::called::{self, Sort};
+use crate::document::api_trace::{self, LaunchSort};
 use crate::document::facts::Stage;
-use crate::document::watching;
-use crate::panels::ask_board;
-use crate::panels::desk::Asks;
+use crate::document::memory_trace;
+use crate::panels::memory_trace_buttons;
+use crate::panels::panel_context::UiActions;
 use crate::theme::{body, icons, mono, palette, small, text, widgets};
 use egui::{Key, Rect, RichText, Stroke, Ui, pos2, vec2};
 use std::sync::Arc;
@@ -25,18 +25,18 @@ const WIDE: f32 = 980.0;
 const AT_ONCE: usize = 20_000;
 
 /// Draws the panel.
-pub fn ui(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui) {
-    let Some(calls) = doc.called() else {
-        return nothing(doc, asks, ui, "launches of kernels with their arguments");
+pub fn ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui) {
+    let Some(calls) = doc.api_trace() else {
+        return show_no_calls(doc, asks, ui, "launches of kernels with their arguments");
     };
     if calls.launches().is_empty() {
         let told = "This recording holds calls, and none of them launched a kernel.";
-        if widgets::empty(ui, icons::LIGHTNING, told, Some("Show events")) {
-            asks.command("show-events");
+        if widgets::empty_state(ui, icons::LIGHTNING, told, Some("Show events")) {
+            asks.run_command("show-events");
         }
         return;
     }
-    choose(doc, view, asks, &calls);
+    update_rows(doc, view, asks, &calls);
     bar(doc, view, asks, &calls, ui);
     let p = palette(ui);
     let full = ui.available_rect_before_wrap();
@@ -58,10 +58,10 @@ pub fn ui(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui) {
         egui::ScrollArea::vertical()
             .id_salt("launch")
             .auto_shrink(false)
-            .show(&mut child, |ui| match doc.launch_meant() {
+            .show(&mut child, |ui| match doc.current_launch() {
                 Some(n) => details(doc, asks, ui, n),
                 None => {
-                    widgets::empty(ui, icons::LIGHTNING, "Select a launch to see its arguments.", None);
+                    widgets::empty_state(ui, icons::LIGHTNING, "Select a launch to see its arguments.", None);
                 }
             });
     }
@@ -69,9 +69,9 @@ pub fn ui(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui) {
 }
 
 /// What a panel of calls says where there are none.
-pub(super) fn nothing(doc: &Document, asks: &mut Asks, ui: &mut Ui, what: &str) {
-    if doc.facts.calls.is_some() && !doc.facts.knows(Stage::Calls) && doc.finding_out.is_some() {
-        widgets::empty(
+pub(super) fn show_no_calls(doc: &Document, asks: &mut UiActions, ui: &mut Ui, what: &str) {
+    if doc.facts.calls.is_some() && !doc.facts.has_stage(Stage::Calls) && doc.derivation.is_some() {
+        widgets::empty_state(
             ui,
             icons::HOURGLASS_SIMPLE_MEDIUM,
             "Following buffers through the calls…",
@@ -83,40 +83,41 @@ pub(super) fn nothing(doc: &Document, asks: &mut Asks, ui: &mut Ui, what: &str) 
         "This recording holds no calls of a driver. Of a CUDA program recorded with `kinescope record --with cuda` there \
          are {what} here."
     );
-    if widgets::empty(ui, icons::LIGHTNING, &told, Some("Show events")) {
-        asks.command("show-events");
+    if widgets::empty_state(ui, icons::LIGHTNING, &told, Some("Show events")) {
+        asks.run_command("show-events");
     }
 }
 
 /// Has the launches chosen and sorted where the person asked for others than before.
-fn choose(doc: &Document, view: &mut View, asks: &mut Asks, calls: &Arc<Calls>) {
+fn update_rows(doc: &Document, view: &mut View, asks: &mut UiActions, calls: &Arc<Calls>) {
     let wanted = (view.filter.trim().to_owned(), view.sort, view.falling);
     // The order does not follow from what boards tell.
     let of = Arc::as_ptr(&doc.recording) as usize;
-    if view.made == Some((of, wanted.clone())) {
+    if view.rows_key == Some((of, wanted.clone())) {
         return;
     }
     if let Some(before) = view.choosing.take() {
         before.cancel();
     }
-    view.made = Some((of, wanted.clone()));
+    view.rows_key = Some((of, wanted.clone()));
     let (filter, sort, falling) = wanted.clone();
     if calls.launches().len() <= AT_ONCE {
-        if let Ok(rows) = called::chosen(calls, &doc.recording, &filter, (sort, falling), &Progress::new()) {
-            view.take(rows);
+        if let Ok(rows) = api_trace::select_launches(calls, &doc.recording, &filter, (sort, falling), &Progress::new())
+        {
+            view.set_rows(rows);
         }
         return;
     }
     let (calls, recording) = (Arc::clone(calls), Arc::clone(&doc.recording));
-    view.choosing = Some(asks.work("sorting launches", move |progress| {
-        let found = called::chosen(&calls, &recording, &filter, (sort, falling), progress);
+    view.choosing = Some(asks.start_work("sorting launches", move |progress| {
+        let found = api_trace::select_launches(&calls, &recording, &filter, (sort, falling), progress);
         Box::new(move |desk| {
             let view = &mut desk.views.launches;
             if let Ok(rows) = found
-                && view.made == Some((of, wanted))
+                && view.rows_key == Some((of, wanted))
             {
                 view.choosing = None;
-                view.take(rows);
+                view.set_rows(rows);
             }
         })
     }));
@@ -127,7 +128,7 @@ fn filter_id() -> egui::Id {
     egui::Id::unique("launches-filter")
 }
 
-fn bar(doc: &Document, view: &mut View, asks: &mut Asks, calls: &Calls, ui: &mut Ui) {
+fn bar(doc: &Document, view: &mut View, asks: &mut UiActions, calls: &Calls, ui: &mut Ui) {
     let p = palette(ui);
     ui.horizontal(|ui| {
         ui.set_height(28.0);
@@ -148,11 +149,11 @@ fn bar(doc: &Document, view: &mut View, asks: &mut Asks, calls: &Calls, ui: &mut
         if !view.filter.is_empty() && widgets::icon_button(ui, icons::X, "All launches").clicked() {
             view.filter.clear();
         }
-        if view.sort != Sort::Order || view.falling {
+        if view.sort != LaunchSort::Order || view.falling {
             let told = RichText::new("in order").font(small());
             let r = ui.add(egui::Button::new(told).frame_when_inactive(false));
             if r.on_hover_text("sorts the launches by when they were made").clicked() {
-                (view.sort, view.falling) = (Sort::Order, false);
+                (view.sort, view.falling) = (LaunchSort::Order, false);
             }
         }
         ui.with_layout(egui::Layout::right_to_left(egui::Align::Center), |ui| {
@@ -163,13 +164,13 @@ fn bar(doc: &Document, view: &mut View, asks: &mut Asks, calls: &Calls, ui: &mut
                 Some(rows) if rows.len() as u64 != all => {
                     format!("{} of {}", text::count(rows.len() as u64), text::count(all))
                 }
-                _ => text::counted(all, "launch", "launches"),
+                _ => text::count_noun(all, "launch", "launches"),
             };
             ui.add(egui::Label::new(RichText::new(told).color(p.quiet).font(mono())).truncate());
-            if !calls.tells_all_changes() {
+            if !calls.has_all_changes() {
                 let told = "what each launch changed";
-                ask_board::button(doc, asks, ui, "what each changed", told, || {
-                    watching::for_launches(&doc.recording)
+                memory_trace_buttons::button(doc, asks, ui, "what each changed", told, || {
+                    memory_trace::request_for_launches(&doc.recording)
                 });
             }
         });

@@ -1,12 +1,12 @@
 //! What the Launches panel shows.
 
-use crate::document::called::Sort;
+use crate::document::api_trace::LaunchSort;
 use crate::theme::rows::Rows;
 use std::sync::Arc;
 use trace_core::progress::Progress;
 
 /// What rows were chosen by: the facts, and the text, the order and its way.
-pub(super) type Made = (usize, (String, Sort, bool));
+pub(super) type RowsKey = (usize, (String, LaunchSort, bool));
 
 /// What the panel shows.
 #[derive(Clone, Default)]
@@ -14,14 +14,14 @@ pub struct View {
     /// Text that names of kernels hold.
     pub filter: String,
     /// What launches are sorted by.
-    pub sort: Sort,
+    pub sort: LaunchSort,
     /// Whether the largest comes first.
     pub falling: bool,
     /// The launches that are shown; `None`: all, in their order.
     pub rows: Option<Arc<Vec<u32>>>,
     /// The filter wants the keyboard.
     pub focus: bool,
-    pub(super) made: Option<Made>,
+    pub(super) rows_key: Option<RowsKey>,
     pub(super) choosing: Option<Progress>,
     pub(super) list: Rows,
     pub(super) seen_jump: u64,
@@ -29,7 +29,7 @@ pub struct View {
 
 impl View {
     /// Rows were chosen.
-    pub(super) fn take(&mut self, rows: Option<Vec<u32>>) {
+    pub(super) fn set_rows(&mut self, rows: Option<Vec<u32>>) {
         self.rows = rows.map(Arc::new);
         self.list.top = 0.0;
         // The launch that is meant is brought into view.
@@ -55,12 +55,15 @@ impl View {
     }
 
     /// Sorts by something, or the other way round where it is sorted so already.
-    pub fn sort_by(&mut self, sort: Sort) {
+    pub fn sort_by(&mut self, sort: LaunchSort) {
         if self.sort == sort {
             self.falling ^= true;
         } else {
             // Of sizes and times the largest are looked for, of names the first.
-            self.falling = matches!(sort, Sort::Grid | Sort::Block | Sort::Shared | Sort::Took);
+            self.falling = matches!(
+                sort,
+                LaunchSort::Grid | LaunchSort::Block | LaunchSort::Shared | LaunchSort::Duration
+            );
             self.sort = sort;
         }
     }

@@ -1,16 +1,17 @@
-//! Stretches of memory without anything to show, folded to one line: what is mapped and not recorded, what is not mapped.
+//! Stretches of memory without anything to show, folded to one line: what is mapped and not recorded, what is not
+//! mapped.
 
-use crate::document::runs::Content;
+use crate::document::page_runs::PageContent;
 use crate::document::{Document, lookup};
 
 /// One past the last address.
 const END: u64 = 1 << 48;
 /// Bytes from which a stretch is folded: fewer are as short as their fold.
-const LEAST: u64 = 64;
+const MIN_FOLDED_BYTES: u64 = 64;
 /// Pages that are looked at one by one where memory changes during the recording.
 const PAGES: u64 = 256;
 /// Runs with other rights that are taken together.
-const MOST_RUNS: usize = 64;
+const MAX_RUNS: usize = 64;
 
 /// A line of the panel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,22 +49,22 @@ impl Line {
 }
 
 /// The stretch without content around an address: first byte, one past the last, whether it is mapped.
-fn around(doc: &Document, space: u32, va: u64) -> Option<(u64, u64, bool)> {
+fn find_empty_range(doc: &Document, space: u32, va: u64) -> Option<(u64, u64, bool)> {
     let runs = &doc.facts.spaces.get(space as usize)?.runs;
     let n = runs.partition_point(|r| r.end() <= va);
     let (mut from, mut to, mapped);
     match runs.get(n).filter(|r| r.va <= va) {
-        Some(r) if r.content != Content::None => return None,
+        Some(r) if r.content != PageContent::None => return None,
         Some(r) => {
             (from, to, mapped) = (r.va, r.end(), true);
-            let empty = |r: &&crate::document::runs::Run| r.content == Content::None;
-            for next in runs.iter().skip(n + 1).take(MOST_RUNS).take_while(empty) {
+            let empty = |r: &&crate::document::page_runs::MappedRun| r.content == PageContent::None;
+            for next in runs.iter().skip(n + 1).take(MAX_RUNS).take_while(empty) {
                 if next.va != to {
                     break;
                 }
                 to = next.end();
             }
-            for before in runs.iter().take(n).rev().take(MOST_RUNS).take_while(empty) {
+            for before in runs.iter().take(n).rev().take(MAX_RUNS).take_while(empty) {
                 if before.end() != from {
                     break;
                 }
@@ -112,17 +113,17 @@ fn around(doc: &Document, space: u32, va: u64) -> Option<(u64, u64, bool)> {
 
 /// The line that begins at an address; `bytes`: as many as a line has room for.
 pub(super) fn line(doc: &Document, space: u32, va: u64, bytes: u64) -> Line {
-    match around(doc, space, va) {
-        Some((_, end, mapped)) if end - va >= LEAST => Line::Folded { va, end, mapped },
+    match find_empty_range(doc, space, va) {
+        Some((_, end, mapped)) if end - va >= MIN_FOLDED_BYTES => Line::Folded { va, end, mapped },
         _ => Line::Bytes { va, bytes },
     }
 }
 
 /// Where the line before the one at `va` begins, with lines of `bytes`.
-pub(super) fn before(doc: &Document, space: u32, va: u64, bytes: u64) -> u64 {
+pub(super) fn previous_line_start(doc: &Document, space: u32, va: u64, bytes: u64) -> u64 {
     let last = va.saturating_sub(bytes);
-    match around(doc, space, last) {
-        Some((from, end, _)) if end.min(va) - from >= LEAST => from,
+    match find_empty_range(doc, space, last) {
+        Some((from, end, _)) if end.min(va) - from >= MIN_FOLDED_BYTES => from,
         _ => last,
     }
 }
@@ -131,9 +132,9 @@ pub(super) fn before(doc: &Document, space: u32, va: u64, bytes: u64) -> u64 {
 const FAR: usize = 4096;
 
 /// The next address at or behind `va` that the recording holds.
-pub(super) fn recorded_behind(doc: &Document, space: u32, va: u64) -> Option<u64> {
+pub(super) fn find_next_recorded(doc: &Document, space: u32, va: u64) -> Option<u64> {
     let runs = &doc.facts.spaces.get(space as usize)?.runs;
     let n = runs.partition_point(|r| r.end() <= va);
-    let held = runs.iter().skip(n).take(FAR).find(|r| r.content != Content::None);
+    let held = runs.iter().skip(n).take(FAR).find(|r| r.content != PageContent::None);
     held.map(|r| r.va.max(va))
 }

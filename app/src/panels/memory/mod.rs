@@ -10,15 +10,15 @@ mod structure;
 pub mod view;
 mod writer;
 
+pub use device::last_writer_ui;
 pub use device::view::Side;
-pub use device::who;
-pub use pane::touch;
+pub use pane::find_references;
 pub use structure::{Structure, toggle as toggle_structure};
-pub use view::{Touched, View};
+pub use view::{ByteReferences, View};
 
 use crate::document::moment::Selection;
-use crate::document::{Document, facts, runs, touches};
-use crate::panels::desk::Asks;
+use crate::document::{Document, facts, page_runs, xref};
+use crate::panels::panel_context::UiActions;
 use crate::theme::widgets::{self, paint_text};
 use crate::theme::{body, field, icons, mono, palette, small, text};
 use egui::accesskit::Role;
@@ -27,18 +27,18 @@ use std::sync::Arc;
 use trace_core::recording::ElementType;
 
 /// Draws the panel.
-pub fn ui(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui) {
-    if let Some(calls) = doc.called() {
+pub fn ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui) {
+    if let Some(calls) = doc.api_trace() {
         return device::ui(doc, view, asks, ui, &calls);
     }
     if doc.facts.spaces.is_empty() {
-        if !doc.facts.knows(facts::Stage::Spaces) {
-            widgets::empty(ui, icons::HOURGLASS_SIMPLE_MEDIUM, "Walking the page tables …", None);
+        if !doc.facts.has_stage(facts::Stage::Spaces) {
+            widgets::empty_state(ui, icons::HOURGLASS_SIMPLE_MEDIUM, "Walking the page tables …", None);
             return;
         }
         let told = "This recording holds no address space, so there is no memory to show by GPU address.";
-        if widgets::empty(ui, icons::SQUARES_FOUR, told, Some("Show events")) {
-            asks.command("show-events");
+        if widgets::empty_state(ui, icons::SQUARES_FOUR, told, Some("Show events")) {
+            asks.run_command("show-events");
         }
         return;
     }
@@ -49,7 +49,7 @@ pub fn ui(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui) {
     bar(doc, view, asks, ui);
     head(doc, view, ui);
     let full = ui.available_rect_before_wrap();
-    let below = view.touched.is_some() || view.structure.is_some() || (view.plot && view.element.is_some());
+    let below = view.references.is_some() || view.structure.is_some() || (view.plot && view.element.is_some());
     let height = if below {
         (full.height() * 0.5).clamp(90.0, 320.0)
     } else {
@@ -65,8 +65,8 @@ pub fn ui(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui) {
             .hline(area.x_range(), area.top(), Stroke::new(1.0, palette(ui).line));
         let mut child = ui.new_child(egui::UiBuilder::new().max_rect(area));
         child.shrink_clip_rect(area);
-        if view.touched.is_some() {
-            pane::touches(doc, view, asks, &mut child);
+        if view.references.is_some() {
+            pane::references_ui(doc, view, asks, &mut child);
         } else if view.structure.is_some() {
             structure::ui(doc, view, &mut child);
         } else {
@@ -80,7 +80,7 @@ pub fn ui(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui) {
 ///
 /// # Errors
 /// What is wrong with it, in words.
-pub fn place(doc: &Document, space: u32, wanted: &str) -> Result<(u32, u64), String> {
+pub fn parse_address(doc: &Document, space: u32, wanted: &str) -> Result<(u32, u64), String> {
     let wanted = wanted.trim();
     let named = |name: &str| doc.recording.buffer(name.trim()).map(|b| (b.address_space, b.va.0));
     if let Some(found) = named(wanted) {
@@ -116,7 +116,7 @@ fn go_to<T>(view: &mut View, ui: &mut Ui, find: impl FnOnce(&View, &str) -> Resu
             .hint_text(hint)
     });
     if std::mem::take(&mut view.focus) {
-        field.take();
+        field.select_all();
     }
     if !field.enter {
         return None;
@@ -128,7 +128,7 @@ fn go_to<T>(view: &mut View, ui: &mut Ui, find: impl FnOnce(&View, &str) -> Resu
         }
         Err(why) => {
             view.wrong = Some(why);
-            field.take();
+            field.select_all();
             None
         }
     }
@@ -138,7 +138,7 @@ fn go_to<T>(view: &mut View, ui: &mut Ui, find: impl FnOnce(&View, &str) -> Resu
 fn view_as(view: &mut View, ui: &mut Ui) {
     let chosen = match view.element {
         Some(e) => e.name(),
-        None if view.without_letters => "hex only",
+        None if view.without_ascii => "hex only",
         None => "hex",
     };
     let combo = egui::ComboBox::from_id_salt("memory-type")
@@ -147,9 +147,9 @@ fn view_as(view: &mut View, ui: &mut Ui) {
         .height(400.0)
         .show_ui(ui, |ui| {
             for (without, words) in [(false, "hex and ASCII"), (true, "hex only")] {
-                let now = view.element.is_none() && view.without_letters == without;
+                let now = view.element.is_none() && view.without_ascii == without;
                 if ui.selectable_label(now, words).clicked() {
-                    (view.element, view.without_letters) = (None, without);
+                    (view.element, view.without_ascii) = (None, without);
                 }
             }
             for e in ElementType::ALL {
@@ -161,7 +161,7 @@ fn view_as(view: &mut View, ui: &mut Ui) {
         .widget_info(|| WidgetInfo::labeled(Role::ComboBox, true, "View as"));
 }
 
-fn bar(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui) {
+fn bar(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui) {
     ui.horizontal(|ui| {
         ui.set_height(28.0);
         ui.add_space(8.0);
@@ -178,9 +178,9 @@ fn bar(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui) {
                     }
                 });
         }
-        let found = go_to(view, ui, |view, wanted| place(doc, view.space, wanted));
+        let found = go_to(view, ui, |view, wanted| parse_address(doc, view.space, wanted));
         if let Some((space, va)) = found {
-            view.show_first(doc, space, va, 1);
+            view.show_at_top(doc, space, va, 1);
         }
         view_as(view, ui);
         let on = view.structure.is_some();
@@ -217,7 +217,7 @@ fn head(doc: &Document, view: &View, ui: &mut Ui) {
         parts.push(format!("AS {}", s.number));
     }
     parts.push(format!("{va:#x}"));
-    if let Some((name, at)) = facts::place_at(&doc.recording, &doc.facts, space, va) {
+    if let Some((name, at)) = facts::find_name_at(&doc.recording, &doc.facts, space, va) {
         parts.push(format!("{name} + {at:#x}"));
     }
     match fact.and_then(|s| s.mapping_at(va)) {
@@ -225,10 +225,10 @@ fn head(doc: &Document, view: &View, ui: &mut Ui) {
             let pages = text::count(m.pages);
             parts.push(format!(
                 "{} · {pages} pages from {:#x}",
-                runs::rights_text(m.rights),
+                page_runs::format_rights(m.rights),
                 m.va
             ));
-            let uses = touches::page_words(&doc.recording, &doc.facts, space, va, doc.moment());
+            let uses = xref::describe_page(&doc.recording, &doc.facts, space, va, doc.moment());
             parts.push(format!("page: {uses}"));
         }
         None => parts.push("nothing is mapped here".into()),

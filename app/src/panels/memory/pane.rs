@@ -1,13 +1,13 @@
 //! What stands under the lines: everything that touches a byte, or the selected values as a plot.
 
-use super::view::{Made, Plotted, Touched, View};
+use super::view::{ByteReferences, PlotCache, PlotKey, View};
 use super::writer;
 use crate::document::moment::Selection;
-use crate::document::touches::{self, Touch};
+use crate::document::xref::{self, Xref};
 use crate::document::{Document, lookup, values};
-use crate::panels::desk::Asks;
+use crate::panels::panel_context::UiActions;
 use crate::theme::columns::{Column, Table};
-use crate::theme::plot::{around, plot_range, quiet_plot};
+use crate::theme::plot::{pad_range, plot_range, quiet_plot};
 use crate::theme::widgets::{self, paint_text};
 use crate::theme::{body, focus, icons, mono, palette, small, text};
 use egui::accesskit::Role;
@@ -15,12 +15,12 @@ use egui::{Align2, Rect, RichText, Sense, Stroke, Ui, WidgetInfo};
 use egui_plot::{HoverPosition, Line, PlotPoints};
 use std::sync::Arc;
 
-/// Most values that a plot draws; of more, every so-and-so-manieth is drawn.
-const MOST_POINTS: u64 = 2048;
+/// Maximum number of values that a plot draws; of more, every so-and-so-manieth is drawn.
+const MAX_POINTS: u64 = 2048;
 
 /// Looks for everything that touches a byte, and shows it under the lines.
-pub fn touch(doc: &Document, view: &mut View, asks: &mut Asks, space: u32, va: u64) {
-    view.touched = Some(Touched {
+pub fn find_references(doc: &Document, view: &mut View, asks: &mut UiActions, space: u32, va: u64) {
+    view.references = Some(ByteReferences {
         space,
         va,
         ..Default::default()
@@ -28,14 +28,14 @@ pub fn touch(doc: &Document, view: &mut View, asks: &mut Asks, space: u32, va: u
     view.list = Default::default();
     let (recording, facts, moment) = (Arc::clone(&doc.recording), Arc::clone(&doc.facts), doc.moment());
     let path = doc.path.clone();
-    asks.work("looking for what touches the byte", move |progress| {
-        let found = touches::find(&recording, &facts, (space, va, 1), moment, progress);
+    asks.start_work("looking for what touches the byte", move |progress| {
+        let found = xref::find_xrefs(&recording, &facts, (space, va, 1), moment, progress);
         Box::new(move |desk| {
             if desk.doc.path != path {
                 return;
             }
-            let mine = |t: &&mut Touched| t.space == space && t.va == va;
-            if let Some(t) = desk.views.memory.touched.as_mut().filter(mine) {
+            let mine = |t: &&mut ByteReferences| t.space == space && t.va == va;
+            if let Some(t) = desk.views.memory.references.as_mut().filter(mine) {
                 match found {
                     Ok(list) => t.list = Some(Arc::new(list)),
                     Err(_) => t.stopped = true,
@@ -51,16 +51,16 @@ const TABLE: &str = "touches";
 /// The columns of what touches a byte.
 fn columns(doc: &Document) -> [Column; 3] {
     [
-        Column::new("event", "event", 58.0).number().up_to(doc.len()),
-        Column::new("kind", "kind", 78.0).leaves(1),
+        Column::new("event", "event", 58.0).number().fit_count(doc.len()),
+        Column::new("kind", "kind", 78.0).hide_order(1),
         Column::new("what", "what", 120.0).stretch(1.0),
     ]
 }
 
 /// Draws what touches the byte that was asked about.
-pub fn touches(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui) {
+pub fn references_ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui) {
     let p = palette(ui);
-    let Some(t) = view.touched.clone() else { return };
+    let Some(t) = view.references.clone() else { return };
     let mut close = false;
     ui.horizontal(|ui| {
         ui.set_height(26.0);
@@ -68,14 +68,14 @@ pub fn touches(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui
         let told = match &t.list {
             Some(l) => match l.iter().filter(|t| !t.page && t.event.is_some()).count() as u64 {
                 0 => "is touched by no event of the recording".to_owned(),
-                n => format!("is touched by {}", text::counted(n, "event", "events")),
+                n => format!("is touched by {}", text::count_noun(n, "event", "events")),
             },
             None if t.stopped => "looking was stopped".into(),
             None => "looking for what touches it".into(),
         };
         let at = format!("{:#x}", t.va);
         let r = widgets::link(ui, "the byte asked about", &at);
-        if widgets::copies(&r, &[("address", at)]).clicked() {
+        if widgets::add_copy_menu(&r, &[("address", at)]).clicked() {
             view.show(doc, t.space, t.va, 1);
         }
         ui.label(RichText::new(told).color(p.quiet));
@@ -86,12 +86,12 @@ pub fn touches(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui
         });
     });
     if close {
-        view.touched = None;
+        view.references = None;
         return;
     }
     let Some(list) = t.list else { return };
     let mut rows = view.list;
-    let mut go: Option<Touch> = None;
+    let mut go: Option<Xref> = None;
     let own = list.partition_point(|t| !t.page);
     let of_page = list.len() - own;
     let fold = usize::from(of_page > 0);
@@ -108,7 +108,7 @@ pub fn touches(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui
             return;
         };
         let r = focus::row_response(ui, rect, ui.scope_id().with(("touch", row)));
-        r.widget_info(|| WidgetInfo::labeled(Role::Link, true, format!("touch {} {}", t.kind, t.what)));
+        r.widget_info(|| WidgetInfo::labeled(Role::Link, true, format!("touch {} {}", t.kind, t.description)));
         let here = t.event.is_some_and(|e| e == doc.moment());
         if here {
             ui.painter().rect_filled(rect, 0.0, p.selection);
@@ -124,27 +124,27 @@ pub fn touches(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui
         let event = t.event.map_or_else(String::new, text::count);
         table.text(ui, "event", rect, &event, mono(), p.read);
         table.text(ui, "kind", rect, t.kind, body(), ink);
-        table.text(ui, "what", rect, &t.what, body(), p.text);
+        table.text(ui, "what", rect, &t.description, body(), p.text);
         if r.clicked() {
             go = Some(t.clone());
         }
-        let mut forms = vec![("row", format!("{event}\t{}\t{}", t.kind, t.what))];
+        let mut forms = vec![("row", format!("{event}\t{}\t{}", t.kind, t.description))];
         if let Some(e) = t.event {
             forms.push(("event", e.to_string()));
         }
-        widgets::copies(&r, &forms).on_hover_text(&t.what);
+        widgets::add_copy_menu(&r, &forms).on_hover_text(&t.description);
     });
     table.finish(ui, asks.tables.state(TABLE));
     view.list = rows;
-    if let Some(t) = view.touched.as_mut().filter(|_| toggle) {
+    if let Some(t) = view.references.as_mut().filter(|_| toggle) {
         t.unfolded = !t.unfolded;
     }
     if let Some(t) = go {
         let event = t.event.unwrap_or(doc.moment());
         if matches!(t.go, Selection::Buffer(_)) {
-            asks.command("show-inputs");
+            asks.run_command("show-inputs");
         } else if t.kind == "page table" {
-            asks.command("show-page-tables");
+            asks.run_command("show-page-tables");
         }
         doc.go_with(event, t.go);
     }
@@ -165,12 +165,12 @@ fn folded(ui: &mut Ui, rect: Rect, n: usize, open: bool) -> bool {
     r.on_hover_cursor(egui::CursorIcon::PointingHand).clicked()
 }
 
-/// The values of a range, every so-and-so-manieth so that there are at most [`MOST_POINTS`].
-fn points(doc: &Document, made: Made) -> Plotted {
+/// The values of a range, every so-and-so-manieth so that there are at most [`MAX_POINTS`].
+fn points(doc: &Document, made: PlotKey) -> PlotCache {
     let (space, va, bytes, element, moment, _) = made;
     let size = element.bytes() as u64;
     let count = bytes / size;
-    let every = count.div_ceil(MOST_POINTS).max(1);
+    let every = count.div_ceil(MAX_POINTS).max(1);
     let value = |b: &[Result<u8, trace_core::memory::ByteState>]| {
         let known: Option<Vec<u8>> = b.iter().map(|b| b.ok()).collect();
         values::element_f64(element, &known?).filter(|v| v.is_finite())
@@ -187,8 +187,8 @@ fn points(doc: &Document, made: Made) -> Plotted {
             out.extend(value(&read).map(|v| [i as f64, v]));
         }
     }
-    Plotted {
-        made,
+    PlotCache {
+        key: made,
         points: Arc::new(out),
         every,
     }
@@ -202,11 +202,11 @@ pub fn plot(doc: &mut Document, view: &mut View, ui: &mut Ui) {
     let chosen = view.selected(doc).filter(|s| s.1 > size);
     let (va, bytes) = chosen.unwrap_or((view.top, view.shown_rows * view.per_line()));
     let made = (view.space, va, bytes, element, doc.moment(), doc.changes().revision());
-    let held = match view.plotted.clone().filter(|h| h.made == made) {
+    let held = match view.plot_cache.clone().filter(|h| h.key == made) {
         Some(h) => h,
         None => {
             let h = points(doc, made);
-            view.plotted = Some(h.clone());
+            view.plot_cache = Some(h.clone());
             h
         }
     };
@@ -226,7 +226,7 @@ pub fn plot(doc: &mut Document, view: &mut View, ui: &mut Ui) {
     });
     if held.points.is_empty() {
         let none = "None of these values is in the recording, or none is finite.";
-        widgets::empty(ui, icons::CHART_BAR, none, None);
+        widgets::empty_state(ui, icons::CHART_BAR, none, None);
         return;
     }
     let room = ui.available_size();
@@ -234,7 +234,7 @@ pub fn plot(doc: &mut Document, view: &mut View, ui: &mut Ui) {
     let ends = list
         .iter()
         .fold((f64::MAX, f64::MIN), |(a, b), q| (a.min(q[1]), b.max(q[1])));
-    let (low, high) = around(ends.0, ends.1);
+    let (low, high) = pad_range(ends.0, ends.1);
     let label = |h: &HoverPosition<'_>| match h {
         HoverPosition::NearDataPoint { position, .. } => Some(format!(
             "[{}] {}",

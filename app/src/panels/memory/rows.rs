@@ -5,9 +5,9 @@ use super::line_width::LineWidth;
 use super::pane;
 use super::view::View;
 use crate::document::moment::Selection;
-use crate::document::{Document, copies, lookup, values};
+use crate::document::{Document, clipboard, lookup, values};
 use crate::panels::copy_menu;
-use crate::panels::desk::Asks;
+use crate::panels::panel_context::UiActions;
 use crate::theme::widgets::paint_text;
 use crate::theme::{ROW, focus, icons, mono, palette, small, text};
 use egui::accesskit::Role;
@@ -15,8 +15,8 @@ use egui::{Align2, EventFilter, Key, Pos2, Rect, Sense, Stroke, Ui, WidgetInfo, 
 use trace_core::memory::ByteState;
 use trace_core::recording::ElementType;
 
-/// Most bytes that are copied at once.
-const MOST_COPY: u64 = copies::MOST_BYTES as u64;
+/// Maximum number of bytes that are copied at once.
+const MAX_COPY: u64 = clipboard::MAX_BYTES as u64;
 /// One past the last address.
 const END: u64 = 1 << 48;
 
@@ -39,7 +39,7 @@ impl Columns {
     fn new(area: Rect, digit: f32, view: &View) -> Self {
         let (hex, element) = (132.0, view.element);
         let room = area.width() - hex - 12.0;
-        let LineWidth { bytes, letters } = LineWidth::new(room, digit, element, !view.without_letters);
+        let LineWidth { bytes, letters } = LineWidth::new(room, digit, element, !view.without_ascii);
         let n = element.map_or(bytes, |e| (bytes / e.bytes() as u64).max(1));
         Self {
             left: area.left(),
@@ -112,12 +112,12 @@ fn cells(doc: &Document, space: u32, top: u64, len: usize) -> Vec<Cell> {
 }
 
 /// Draws the lines that fit.
-pub fn ui(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui) {
+pub fn ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui) {
     let p = palette(ui);
     let size = ui.available_size_before_wrap();
     let (area, response) = ui.allocate_exact_size(size, Sense::click());
     response.widget_info(|| WidgetInfo::labeled(Role::List, true, "Memory"));
-    if focus::takes_entry(ui) {
+    if focus::take_pane_entry(ui) {
         response.request_focus();
     }
     wheel(doc, view, ui, &response);
@@ -175,7 +175,7 @@ pub fn ui(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui) {
                 if chosen.is_some_and(|(from, len)| from < end && from.saturating_add(len) > va) {
                     ui.painter().rect_filled(row, 0.0, p.selection);
                 }
-                let next = fold::recorded_behind(doc, space, end);
+                let next = fold::find_next_recorded(doc, space, end);
                 if folded_ui(ui, va, end, (mapped, next), row, &columns) {
                     behind = next;
                 }
@@ -245,14 +245,14 @@ pub fn ui(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui) {
         view.seen_jump = doc.jumps;
     }
     if let Some(va) = asked {
-        pane::touch(doc, view, asks, space, va);
+        pane::find_references(doc, view, asks, space, va);
     }
 }
 
-fn menu(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui, byte: u64, chosen: Option<(u64, u64)>) {
+fn menu(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui, byte: u64, chosen: Option<(u64, u64)>) {
     let space = view.space;
     let (from, len) = match chosen {
-        Some((a, n)) if n > 1 && a <= byte && byte - a < n => (a, n.min(MOST_COPY)),
+        Some((a, n)) if n > 1 && a <= byte && byte - a < n => (a, n.min(MAX_COPY)),
         _ => (view.line_of(byte), view.per_line()),
     };
     let known: Vec<Option<u8>> = cells(doc, space, from, len as usize).iter().map(|c| c.0.ok()).collect();
@@ -261,7 +261,7 @@ fn menu(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui, byte:
             .font(small())
             .color(palette(ui).quiet),
     );
-    for (what, text) in copies::bytes(from, &known, view.element) {
+    for (what, text) in clipboard::format_bytes(from, &known, view.element) {
         if ui.button(format!("Copy {what}")).clicked() {
             ui.ctx().copy_text(text);
             ui.close();
@@ -276,7 +276,7 @@ fn menu(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui, byte:
     copy_menu::forms(doc, asks, ui, &[], &these, None);
     ui.separator();
     if ui.button("What touches this byte").clicked() {
-        pane::touch(doc, view, asks, space, byte);
+        pane::find_references(doc, view, asks, space, byte);
         ui.close();
     }
     if ui.button("Walk the page tables").clicked() {
@@ -285,7 +285,7 @@ fn menu(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui, byte:
             va: byte,
             bytes: 1,
         });
-        asks.command("show-page-tables");
+        asks.run_command("show-page-tables");
         ui.close();
     }
 }
@@ -328,7 +328,7 @@ fn wheel(doc: &Document, view: &mut View, ui: &Ui, response: &egui::Response) {
     view.scroll -= lines * ROW;
     for _ in 0..(lines.abs() as u64).min(4096) {
         view.top = if lines < 0.0 {
-            fold::before(doc, view.space, view.top, view.per_line())
+            fold::previous_line_start(doc, view.space, view.top, view.per_line())
         } else {
             fold::line(doc, view.space, view.top, view.per_line()).end()
         };
@@ -400,7 +400,7 @@ fn highlights(doc: &Document, view: &View, ui: &Ui, va: u64, row: Rect, c: &Colu
             fill(h.va.0, h.bytes, p.read, true);
         }
     }
-    if let Some(t) = view.touched.as_ref().filter(|t| t.space == view.space) {
+    if let Some(t) = view.references.as_ref().filter(|t| t.space == view.space) {
         fill(t.va, 1, p.text, true);
     }
 }
@@ -427,9 +427,9 @@ fn line_ui(ui: &Ui, va: u64, line: &[Cell], row: Rect, c: &Columns) {
             let cell = Rect::from_min_max(pos2(left + 6.0, row.top()), pos2(left + c.width - 6.0, row.bottom()));
             let known: Option<Vec<u8>> = part.iter().map(|b| b.0.ok()).collect();
             let (t, ink) = match known {
-                Some(b) if part.iter().any(|c| c.1) => (values::element_text(e, &b), p.edited),
-                Some(b) if b.iter().all(|x| *x == 0) => (values::element_text(e, &b), p.quiet),
-                Some(b) => (values::element_text(e, &b), p.text),
+                Some(b) if part.iter().any(|c| c.1) => (values::format_element(e, &b), p.edited),
+                Some(b) if b.iter().all(|x| *x == 0) => (values::format_element(e, &b), p.quiet),
+                Some(b) => (values::format_element(e, &b), p.text),
                 None => ("·".into(), p.quiet),
             };
             paint_text(ui, cell, Align2::RIGHT_CENTER, &t, mono(), ink);

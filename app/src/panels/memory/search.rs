@@ -3,7 +3,7 @@
 use super::view::View;
 use crate::document::moment::Selection;
 use crate::document::{Document, lookup, pattern};
-use crate::panels::desk::Asks;
+use crate::panels::panel_context::UiActions;
 use crate::theme::{body, field, icons, mono, palette, small, text, widgets};
 use egui::{RichText, Ui};
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use trace_core::GpuVa;
 use trace_core::memory::{Hit, MAX_HITS, SearchError};
 
 /// The search field and what was found.
-pub fn ui(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui) {
+pub fn ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui) {
     let p = palette(ui);
     let width = (ui.available_width() - 150.0).clamp(90.0, 240.0);
     let hint = "search: 0a ff, \"text\", /re/, ->buffer";
@@ -26,7 +26,7 @@ pub fn ui(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui) {
     if field.enter {
         start(doc, view, asks);
         if view.wrong.is_some() {
-            field.take();
+            field.select_all();
         }
     }
     if let Some(w) = &view.wrong {
@@ -79,7 +79,7 @@ fn go_hit(doc: &mut Document, view: &mut View, hits: &[Hit], forward: bool) {
     }
 }
 
-fn start(doc: &Document, view: &mut View, asks: &mut Asks) {
+fn start(doc: &Document, view: &mut View, asks: &mut UiActions) {
     let pattern = match pattern::parse(&view.search, view.element, &doc.recording.facts.buffers) {
         Ok(p) => p,
         Err(e) => {
@@ -96,7 +96,7 @@ fn start(doc: &Document, view: &mut View, asks: &mut Asks) {
     view.hits = None;
     let (recording, space, moment) = (Arc::clone(&doc.recording), view.space, doc.moment());
     let path = doc.path.clone();
-    let progress = asks.work("searching memory", move |progress| {
+    let progress = asks.start_work("searching memory", move |progress| {
         let found = match lookup::memory_at(&recording, space, moment) {
             Some(memory) => memory.search(&pattern, GpuVa(0)..GpuVa(u64::MAX), progress),
             None => Ok(Vec::new()),

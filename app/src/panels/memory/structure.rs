@@ -12,8 +12,8 @@ use egui::{Align2, EventFilter, Key, Modifiers, Rect, RichText, Sense, Ui, Widge
 use std::collections::BTreeSet;
 use trace_core::registers::{Field, FieldKind, Layout};
 
-/// Most elements of an array.
-const MOST: u64 = 1 << 20;
+/// Maximum number of elements of an array.
+const MAX_ELEMENTS: u64 = 1 << 20;
 
 /// What is laid over memory, and where.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -145,7 +145,7 @@ fn parts(layout: &Layout) -> Vec<Part<'_>> {
 }
 
 /// What a row tells.
-struct Told {
+struct PartRow {
     place: String,
     name: String,
     value: String,
@@ -156,7 +156,7 @@ struct Told {
     bytes: u64,
 }
 
-fn tell(doc: &Document, s: &Structure, layout: &Layout, part: &Part<'_>, element: u64) -> Told {
+fn describe_part(doc: &Document, s: &Structure, layout: &Layout, part: &Part<'_>, element: u64) -> PartRow {
     let (lo, hi) = part.bits();
     let first = u64::from(lo / 8);
     let va = s.address(layout, element).saturating_add(first);
@@ -201,7 +201,7 @@ fn tell(doc: &Document, s: &Structure, layout: &Layout, part: &Part<'_>, element
         Part::Field(f) => f.name.clone(),
         Part::Bits(..) => "not named".to_owned(),
     };
-    Told {
+    PartRow {
         place,
         name,
         value,
@@ -233,7 +233,7 @@ pub fn toggle(doc: &Document, view: &mut View) {
             let layout = map.layout(&m.layout);
             let size = layout.map_or(1, |l| u64::from(l.bits.div_ceil(8))).max(1);
             Structure {
-                count: (m.bytes / size).clamp(1, MOST),
+                count: (m.bytes / size).clamp(1, MAX_ELEMENTS),
                 ..Structure::new(&m.layout, view.space, m.address.0)
             }
         }
@@ -241,7 +241,7 @@ pub fn toggle(doc: &Document, view: &mut View) {
         None => Structure::new(&first(), view.space, at),
     };
     made.open = BTreeSet::from([0]);
-    view.touched = None;
+    view.references = None;
     view.structure = Some(made);
     view.fields = Rows::default();
 }
@@ -254,7 +254,7 @@ pub(super) fn ui(doc: &mut Document, view: &mut View, ui: &mut Ui) {
     if names.is_empty() {
         let told = "No register map of this recording has a layout. A [[layout]] in a map of your own is one; \
                     docs/register-map.md tells how.";
-        widgets::empty(ui, icons::SQUARES_FOUR, told, None);
+        widgets::empty_state(ui, icons::SQUARES_FOUR, told, None);
         view.structure = Some(s);
         return;
     }
@@ -301,7 +301,7 @@ fn bar(view: &View, s: &mut Structure, names: &[&str], ui: &mut Ui, keep: &mut b
             (s.at, s.space, s.row) = (view.top, view.space, 0);
             s.open = BTreeSet::from([0]);
         }
-        let count = egui::DragValue::new(&mut s.count).range(1..=MOST).prefix("× ");
+        let count = egui::DragValue::new(&mut s.count).range(1..=MAX_ELEMENTS).prefix("× ");
         ui.add(count).accessible_name("How many elements");
         let stride = egui::DragValue::new(&mut s.stride)
             .range(0..=1u64 << 32)
@@ -364,7 +364,7 @@ fn list(doc: &mut Document, view: &mut View, s: &mut Structure, layout: &Layout,
         }
         if key(Key::Enter) {
             match field.and_then(|f| parts.get(f as usize)) {
-                Some(part) => follow = tell(doc, s, layout, part, element).leads,
+                Some(part) => follow = describe_part(doc, s, layout, part, element).leads,
                 None => s.turn(element),
             }
         }
@@ -410,10 +410,10 @@ fn list(doc: &mut Document, view: &mut View, s: &mut Structure, layout: &Layout,
                 s.turn(element);
                 clicked = true;
             }
-            widgets::copies(&r, &[("address", place)]);
+            widgets::add_copy_menu(&r, &[("address", place)]);
             return;
         };
-        let t = tell(doc, s, layout, part, element);
+        let t = describe_part(doc, s, layout, part, element);
         let leads = t.leads.map(|va| format!(", leads to {va:#x}")).unwrap_or_default();
         let label = format!("{} {} {} {}{leads}", t.place, t.name, t.value, t.means);
         r.widget_info(|| WidgetInfo::selected(Role::TreeItem, true, row == s.row, &label));
@@ -462,7 +462,7 @@ fn list(doc: &mut Document, view: &mut View, s: &mut Structure, layout: &Layout,
             ("address", format!("{:#x}", t.va)),
             ("row", format!("{:#x}\t{}\t{}\t{}", t.va, t.name, t.value, t.means)),
         ];
-        let r = widgets::copies(&r, &forms);
+        let r = widgets::add_copy_menu(&r, &forms);
         if let Part::Field(f) = part
             && !f.doc.is_empty()
         {
@@ -476,11 +476,11 @@ fn list(doc: &mut Document, view: &mut View, s: &mut Structure, layout: &Layout,
     if let Some(va) = follow {
         s.follow(va);
         view.fields = Rows::default();
-        view.show_first(doc, s.space, va, u64::from(layout.bits.div_ceil(8)).max(1));
+        view.show_at_top(doc, s.space, va, u64::from(layout.bits.div_ceil(8)).max(1));
     } else if let Some((va, bytes)) = go {
         view.show(doc, s.space, va, bytes);
     }
-    let told = format!("{} · {}", text::counted(fields, "row", "rows"), layout.doc);
+    let told = format!("{} · {}", text::count_noun(fields, "row", "rows"), layout.doc);
     if !layout.doc.is_empty() {
         ui.painter().text(
             area.right_bottom() - egui::vec2(12.0, 2.0),

@@ -1,12 +1,12 @@
 //! What the panel shows of memory, and how it follows what is selected elsewhere.
 
-use super::device::view::Device;
+use super::device::view::DeviceMemoryView;
 use super::structure::Structure;
-use crate::document::debug::Told;
+use crate::document::debug::WriterReport;
 use crate::document::moment::Selection;
-use crate::document::touches::Touch;
-use crate::document::writers::Key;
-use crate::document::{Document, runs};
+use crate::document::writer_cache::EditKey;
+use crate::document::xref::Xref;
+use crate::document::{Document, page_runs};
 use crate::theme::rows::Rows;
 use std::sync::Arc;
 use trace_core::memory::Hit;
@@ -15,43 +15,43 @@ use trace_core::recording::ElementType;
 
 /// What touches a byte, found or being looked for.
 #[derive(Clone, Debug, Default)]
-pub struct Touched {
+pub struct ByteReferences {
     /// Index of the address space.
     pub space: u32,
     /// The byte.
     pub va: u64,
     /// What was found; `None` while it is looked for.
-    pub list: Option<Arc<Vec<Touch>>>,
+    pub list: Option<Arc<Vec<Xref>>>,
     /// The person stopped it.
     pub stopped: bool,
     /// Who wrote it last in a replay on the software GPU, once that was asked for.
-    pub writer: Option<Writer>,
+    pub writer: Option<WriterLookup>,
     /// The inputs that this holds for.
-    pub key: Key,
+    pub key: EditKey,
     /// Whether what concerns the page and not the byte is listed too.
     pub unfolded: bool,
 }
 
 /// Who wrote a byte last: being found out, or what was found.
 #[derive(Clone, Debug)]
-pub enum Writer {
+pub enum WriterLookup {
     /// A replay is under way.
-    Asked(Progress),
+    Pending(Progress),
     /// What it told; while the thread that wrote the byte is followed, how far that is.
-    Told(Arc<Told>, Option<Progress>),
+    Ready(Arc<WriterReport>, Option<Progress>),
     /// Why it told nothing.
-    Not(String),
+    Failed(String),
     /// The person stopped it.
     Stopped,
 }
 
 /// What a plot was made of: address space, first byte, bytes, type, moment, revision of the edits.
-pub(super) type Made = (u32, u64, u64, ElementType, u64, u64);
+pub(super) type PlotKey = (u32, u64, u64, ElementType, u64, u64);
 
 /// The values of a plot, kept until what it was made of changes.
 #[derive(Clone)]
-pub(super) struct Plotted {
-    pub(super) made: Made,
+pub(super) struct PlotCache {
+    pub(super) key: PlotKey,
     pub(super) points: Arc<Vec<[f64; 2]>>,
     pub(super) every: u64,
 }
@@ -68,7 +68,7 @@ pub struct View {
     /// Type of the elements; `None`: hex and ASCII.
     pub element: Option<ElementType>,
     /// Whether hexadecimal digits stand without their ASCII.
-    pub without_letters: bool,
+    pub without_ascii: bool,
     /// Whether a line has room for 8 bytes alone, not for 16.
     pub(super) narrow: bool,
     /// Text of the address field.
@@ -85,14 +85,14 @@ pub struct View {
     /// The address field wants the keyboard.
     pub focus: bool,
     /// What touches the byte that was asked about.
-    pub touched: Option<Touched>,
+    pub references: Option<ByteReferences>,
     /// The selected values are plotted.
     pub plot: bool,
-    pub(super) plotted: Option<Plotted>,
+    pub(super) plot_cache: Option<PlotCache>,
     /// A layout laid over memory.
     pub structure: Option<Structure>,
     /// What is shown of the device's memory in a recording of calls.
-    pub device: Device,
+    pub device: DeviceMemoryView,
     pub(super) fields: Rows,
     pub(super) list: Rows,
     /// Bytes between which the pointer selects: where it began, where it is.
@@ -111,7 +111,7 @@ impl View {
     }
 
     /// As [`View::show`], with the address in the first line.
-    pub fn show_first(&mut self, doc: &mut Document, space: u32, va: u64, bytes: u64) {
+    pub fn show_at_top(&mut self, doc: &mut Document, space: u32, va: u64, bytes: u64) {
         self.show(doc, space, va, bytes);
         self.top = self.line_of(va);
     }
@@ -146,7 +146,7 @@ impl View {
             .map(|b| (b.address_space, b.va.0));
         let first = input.or_else(|| {
             let runs = &doc.facts.spaces.first()?.runs;
-            let data = runs.iter().find(|r| r.content == runs::Content::Data);
+            let data = runs.iter().find(|r| r.content == page_runs::PageContent::Data);
             Some((0, data.or(runs.first())?.va))
         });
         let (space, va) = first.unwrap_or((0, 0));

@@ -1,10 +1,10 @@
 //! What there is in a recording of calls: its device, kernels, streams, buffers, modules.
 
 use crate::document::Document;
-use crate::document::called;
+use crate::document::api_trace;
 use crate::document::moment::Selection;
-use crate::panels::desk::{Ask, Asks};
-use crate::theme::widgets::{self, Part, list_row, section};
+use crate::panels::panel_context::{UiAction, UiActions};
+use crate::theme::widgets::{self, StyledText, list_row, section};
 use crate::theme::{palette, text};
 use egui::Ui;
 use std::sync::Arc;
@@ -21,11 +21,11 @@ const STREAMS: usize = 8;
 const MODULES: usize = 4;
 
 /// What is listed of a recording, found once: kernels by launches.
-type Kept = (usize, Arc<Vec<u32>>);
+type CachedOrder = (usize, Arc<Vec<u32>>);
 
 /// Draws it.
-pub(super) fn ui(doc: &mut Document, asks: &mut Asks, ui: &mut Ui) {
-    let Some(calls) = doc.called() else { return };
+pub(super) fn ui(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui) {
+    let Some(calls) = doc.api_trace() else { return };
     kernels(doc, asks, ui, &calls);
     streams(doc, ui, &calls);
     buffers(doc, asks, ui, &calls);
@@ -37,7 +37,7 @@ pub(super) fn ui(doc: &mut Document, asks: &mut Asks, ui: &mut Ui) {
 fn by_launches(ui: &Ui, calls: &Arc<Calls>) -> Arc<Vec<u32>> {
     let id = egui::Id::unique("kernels by launches");
     let key = Arc::as_ptr(calls) as usize;
-    let kept: Option<Kept> = ui.data(|d| d.get_temp(id));
+    let kept: Option<CachedOrder> = ui.data(|d| d.get_temp(id));
     if let Some((_, list)) = kept.filter(|k| k.0 == key) {
         return list;
     }
@@ -51,39 +51,43 @@ fn by_launches(ui: &Ui, calls: &Arc<Calls>) -> Arc<Vec<u32>> {
 
 fn more(ui: &mut Ui, label: &str, n: usize) -> bool {
     let p = palette(ui);
-    let told = Part::words(format!("{} more", text::count(n as u64))).colour(p.quiet);
-    list_row(ui, label, false, 0.0, told, Part::mono("")).clicked()
+    let told = StyledText::body(format!("{} more", text::count(n as u64))).colour(p.quiet);
+    list_row(ui, label, false, 0.0, told, StyledText::mono("")).clicked()
 }
 
-fn kernels(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, calls: &Arc<Calls>) {
+fn kernels(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui, calls: &Arc<Calls>) {
     let all = calls.facts().functions.len();
     if all == 0 {
         return;
     }
     section(ui, "Kernels");
     let here = doc
-        .launch_meant()
+        .current_launch()
         .and_then(|n| calls.launches().get(n as usize))
         .map(|l| l.function);
     for f in by_launches(ui, calls).iter().copied() {
         let name = calls.function_name(f);
         let n = calls.launches_of(f);
-        let short = called::short(name).rsplit("::").next().unwrap_or_default().to_owned();
-        let right = Part::mono(format!("{}×", text::count(n.len() as u64)));
-        let label = format!("outline kernel {}", called::short(name));
-        let row = list_row(ui, &label, here == Some(f), 0.0, Part::mono(short), right);
-        widgets::copies(&row.clone().on_hover_text(name), &[("name", name.to_owned())]);
+        let short = api_trace::short_function_name(name)
+            .rsplit("::")
+            .next()
+            .unwrap_or_default()
+            .to_owned();
+        let right = StyledText::mono(format!("{}×", text::count(n.len() as u64)));
+        let label = format!("outline kernel {}", api_trace::short_function_name(name));
+        let row = list_row(ui, &label, here == Some(f), 0.0, StyledText::mono(short), right);
+        widgets::add_copy_menu(&row.clone().on_hover_text(name), &[("name", name.to_owned())]);
         if row.clicked() {
             let first = n.first().and_then(|l| calls.launches().get(*l as usize));
             if let Some(l) = first.filter(|_| here != Some(f)) {
                 doc.go(l.event);
             }
-            asks.push(Ask::Kernel(f));
-            asks.command("show-kernel");
+            asks.push(UiAction::Kernel(f));
+            asks.run_command("show-kernel");
         }
     }
     if all > KERNELS && more(ui, "more kernels", all - KERNELS) {
-        asks.command("show-launches");
+        asks.run_command("show-launches");
     }
 }
 
@@ -98,8 +102,15 @@ fn streams(doc: &mut Document, ui: &mut Ui, calls: &Calls) {
     for s in used {
         let events = calls.events_of(s);
         let name = calls.stream_name(s);
-        let right = Part::mono(text::count(events.len() as u64));
-        let row = list_row(ui, &format!("outline {name}"), false, 0.0, Part::words(&name), right);
+        let right = StyledText::mono(text::count(events.len() as u64));
+        let row = list_row(
+            ui,
+            &format!("outline {name}"),
+            false,
+            0.0,
+            StyledText::body(&name),
+            right,
+        );
         let blocks = calls.facts().streams.get(s as usize).is_some_and(|s| s.flags & 1 != 0);
         let told = if blocks {
             "does not wait for the default stream"
@@ -121,7 +132,7 @@ fn streams(doc: &mut Document, ui: &mut Ui, calls: &Calls) {
     }
 }
 
-fn buffers(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, calls: &Calls) {
+fn buffers(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui, calls: &Calls) {
     let all = calls.buffers().list();
     if all.is_empty() {
         return;
@@ -129,36 +140,43 @@ fn buffers(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, calls: &Calls) {
     section(ui, "Buffers");
     let at = doc.moment();
     let here = match *doc.selection() {
-        Selection::Memory { va, .. } => calls.buffers().near(va, at).map(|p| p.buffer),
+        Selection::Memory { va, .. } => calls.buffers().locate_nearest(va, at).map(|p| p.buffer),
         _ => None,
     };
     for (n, b) in (0u32..).zip(all).take(BUFFERS) {
         let p = palette(ui);
-        let mut name = Part::words(&b.name);
+        let mut name = StyledText::body(&b.name);
         if doc.changes().inputs().contains_key(&b.name) {
-            name = Part::words(format!("{}  ●", b.name)).colour(p.edited);
-        } else if !b.lives_at(at) {
+            name = StyledText::body(format!("{}  ●", b.name)).colour(p.edited);
+        } else if !b.is_live_at(at) {
             name = name.colour(p.quiet);
         }
         let label = format!("outline buffer {}", b.name);
-        let row = list_row(ui, &label, here == Some(n), 0.0, name, Part::mono(text::bytes(b.bytes)));
+        let row = list_row(
+            ui,
+            &label,
+            here == Some(n),
+            0.0,
+            name,
+            StyledText::mono(text::bytes(b.bytes)),
+        );
         let told = format!("{:#x}, {}", b.at, b.kind.name());
-        widgets::copies(&row.clone().on_hover_text(told), &[("address", format!("{:#x}", b.at))]);
+        widgets::add_copy_menu(&row.clone().on_hover_text(told), &[("address", format!("{:#x}", b.at))]);
         if row.clicked() {
             doc.select(Selection::Memory {
                 space: 0,
                 va: b.at,
                 bytes: 1,
             });
-            asks.command("show-memory");
+            asks.run_command("show-memory");
         }
     }
     if all.len() > BUFFERS && more(ui, "more device buffers", all.len() - BUFFERS) {
-        asks.command("show-memory");
+        asks.run_command("show-memory");
     }
 }
 
-fn modules(asks: &mut Asks, ui: &mut Ui, calls: &Calls) {
+fn modules(asks: &mut UiActions, ui: &mut Ui, calls: &Calls) {
     let all = &calls.facts().modules;
     if all.is_empty() {
         return;
@@ -174,11 +192,14 @@ fn modules(asks: &mut Asks, ui: &mut Ui, calls: &Calls) {
         let p = palette(ui);
         let (right, left) = if m.bytes == 0 {
             (
-                Part::words("not stored").colour(p.warning),
-                Part::words(format!("! {n} · {kind}")),
+                StyledText::body("not stored").colour(p.warning),
+                StyledText::body(format!("! {n} · {kind}")),
             )
         } else {
-            (Part::mono(text::bytes(m.bytes)), Part::words(format!("{n} · {kind}")))
+            (
+                StyledText::mono(text::bytes(m.bytes)),
+                StyledText::body(format!("{n} · {kind}")),
+            )
         };
         let row = list_row(ui, &format!("outline module {n}"), false, 0.0, left, right);
         let mut told = format!("from {}", m.origin);
@@ -188,13 +209,13 @@ fn modules(asks: &mut Asks, ui: &mut Ui, calls: &Calls) {
         if row.on_hover_text(told).clicked() {
             let of = |f: &trace_core::recording::CallFunction| f.module == Some(n);
             if let Some(f) = calls.facts().functions.iter().position(of) {
-                asks.push(Ask::Kernel(f as u32));
-                asks.command("show-kernel");
+                asks.push(UiAction::Kernel(f as u32));
+                asks.run_command("show-kernel");
             }
         }
     }
     if all.len() > MODULES && more(ui, "more modules", all.len() - MODULES) {
-        asks.command("show-kernel");
+        asks.run_command("show-kernel");
     }
 }
 
@@ -210,8 +231,8 @@ fn device(ui: &mut Ui, calls: &Calls) {
         "outline device",
         false,
         0.0,
-        Part::words(&d.name),
-        Part::mono(capability),
+        StyledText::body(&d.name),
+        StyledText::mono(capability),
     );
     row.on_hover_text(format!(
         "{}\n{} multiprocessors, {}\nCUDA {}.{}, {} recorded",

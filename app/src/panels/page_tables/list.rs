@@ -1,12 +1,12 @@
 //! The mappings of an address space, or the pages with a mark, as a table.
 
-use super::look::{colour, holds, mark_colour, paint, run_words};
+use super::style::{colour, describe_content, describe_run, mark_colour, paint};
 use super::view::{ColourBy, View};
 use crate::document::Document;
-use crate::document::runs::{Content, Run, rights_text};
+use crate::document::page_runs::{MappedRun, PageContent, format_rights};
+use crate::document::page_table_marks::Mark;
 use crate::document::spaces::SpaceFact;
-use crate::document::tables::Mark;
-use crate::panels::desk::Asks;
+use crate::panels::panel_context::UiActions;
 use crate::theme::columns::{Column, Table};
 use crate::theme::widgets;
 use crate::theme::{body, focus, mono, palette, small, text};
@@ -25,7 +25,7 @@ fn span_pixels(pages: u64, most: f32) -> f32 {
 
 /// A row: pages of one mapping, and another address of theirs.
 struct Row {
-    run: Run,
+    run: MappedRun,
     other: Option<u64>,
 }
 
@@ -37,11 +37,11 @@ fn row_at(space: &SpaceFact, mark: Option<Mark>, row: usize) -> Option<Row> {
             let s = space.marks.spans(mark).get(row)?;
             let rights = space.mapping_at(s.va).map_or(0, |m| m.rights);
             Some(Row {
-                run: Run {
+                run: MappedRun {
                     va: s.va,
                     pages: s.pages,
                     rights,
-                    content: Content::None,
+                    content: PageContent::None,
                 },
                 other: s.other,
             })
@@ -62,22 +62,22 @@ const TABLE: &str = "mappings";
 
 /// The columns.
 fn columns(mark: Option<Mark>) -> [Column; 5] {
-    let last = if mark == Some(Mark::Twice) {
+    let last = if mark == Some(Mark::MappedTwice) {
         "the same memory as"
     } else {
         "holds"
     };
     [
         Column::new("start", "start", 116.0),
-        Column::new("pages", "pages", 44.0).number().leaves(1),
-        Column::new("rights", "rights", 34.0).leaves(2),
-        Column::new("span", "span", 60.0).stretch(1.0).leaves(4),
-        Column::new("holds", last, 112.0).stretch(0.6).leaves(3),
+        Column::new("pages", "pages", 44.0).number().hide_order(1),
+        Column::new("rights", "rights", 34.0).hide_order(2),
+        Column::new("span", "span", 60.0).stretch(1.0).hide_order(4),
+        Column::new("holds", last, 112.0).stretch(0.6).hide_order(3),
     ]
 }
 
 /// Draws the table and the legend under it.
-pub fn ui(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui, space: &SpaceFact) {
+pub fn ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui, space: &SpaceFact) {
     let p = palette(ui);
     let mark = view.mark;
     let full = ui.available_rect_before_wrap();
@@ -110,12 +110,12 @@ pub fn ui(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui, spa
         let y = rect.center().y;
         table.text(ui, "start", rect, &format!("{:#x}", m.va), mono(), p.text);
         table.text(ui, "pages", rect, &text::count(m.pages), mono(), p.quiet);
-        let whole = Run {
-            content: Content::Data,
+        let whole = MappedRun {
+            content: PageContent::Data,
             ..m
         };
         let ink = colour(p, ColourBy::Rights, &whole);
-        table.text(ui, "rights", rect, &rights_text(m.rights), mono(), ink);
+        table.text(ui, "rights", rect, &format_rights(m.rights), mono(), ink);
         if let Some(cell) = table.cell("span", rect) {
             let most = (cell.width() - 8.0).max(30.0);
             let wide = span_pixels(m.pages, most);
@@ -132,10 +132,10 @@ pub fn ui(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui, spa
         }
         let held = match other {
             Some(o) => format!("{o:#x}"),
-            None => holds(doc, m.va, m.end()),
+            None => describe_content(doc, m.va, m.end()),
         };
         let (font, ink) = if other.is_some() {
-            (mono(), mark_colour(p, Mark::Twice))
+            (mono(), mark_colour(p, Mark::MappedTwice))
         } else {
             (body(), p.quiet)
         };
@@ -144,13 +144,13 @@ pub fn ui(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui, spa
             chosen = Some(m);
         }
         let range = format!("{:#x}..{:#x}", m.va, m.end());
-        let r = widgets::copies(
+        let r = widgets::add_copy_menu(
             &r,
             &[
                 ("start", format!("{:#x}", m.va)),
                 ("range", range.clone()),
                 ("size in bytes", (m.pages * 4096).to_string()),
-                ("row", format!("{range} {} {held}", run_words(&m))),
+                ("row", format!("{range} {} {held}", describe_run(&m))),
             ],
         );
         if !held.is_empty() {
@@ -167,14 +167,14 @@ pub fn ui(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui, spa
     legend_row(view.colour_by, ui, rect);
 }
 
-fn spans(by: ColourBy, ui: &Ui, space: &SpaceFact, m: &Run, bar: Rect) {
+fn spans(by: ColourBy, ui: &Ui, space: &SpaceFact, m: &MappedRun, bar: Rect) {
     let p = palette(ui);
     let from = space.runs.partition_point(|r| r.end() <= m.va);
     let to = space.runs.partition_point(|r| r.va < m.end());
     let list = &space.runs[from.min(to)..to];
     let x = |va: u64| bar.left() + bar.width() * ((va - m.va) as f64 / (m.pages * 4096) as f64) as f32;
     let mut mesh = Mesh::default();
-    let mut draw = |want: Content, least: f32| {
+    let mut draw = |want: PageContent, least: f32| {
         let mut last = f32::MIN;
         let mut next = 0;
         // A pixel is painted once, however many runs fall on it: the next run looked at is the one a pixel on.
@@ -197,16 +197,16 @@ fn spans(by: ColourBy, ui: &Ui, space: &SpaceFact, m: &Run, bar: Rect) {
         }
     };
     // What there is most of first, so that a single page with data is not painted over.
-    draw(Content::None, 0.0);
-    draw(Content::Zero, 1.0);
-    draw(Content::Data, 2.0);
+    draw(PageContent::None, 0.0);
+    draw(PageContent::Zero, 1.0);
+    draw(PageContent::Data, 2.0);
     ui.painter().add(Shape::mesh(mesh));
 }
 
 fn legend_row(by: ColourBy, ui: &Ui, rect: Rect) {
     let p = palette(ui);
     ui.painter().hline(rect.x_range(), rect.top(), Stroke::new(1.0, p.line));
-    let run = |rights, content| Run {
+    let run = |rights, content| MappedRun {
         va: 0,
         pages: 1,
         rights,
@@ -214,17 +214,17 @@ fn legend_row(by: ColourBy, ui: &Ui, rect: Rect) {
     };
     let items: Vec<(&str, Color32)> = match by {
         ColourBy::Rights => vec![
-            ("rw-", colour(p, by, &run(3, Content::Data))),
-            ("r--", colour(p, by, &run(1, Content::Data))),
-            ("r-x", colour(p, by, &run(5, Content::Data))),
-            ("rwx", colour(p, by, &run(7, Content::Data))),
-            ("all zero", colour(p, by, &run(3, Content::Zero))),
-            ("not recorded", colour(p, by, &run(3, Content::None))),
+            ("rw-", colour(p, by, &run(3, PageContent::Data))),
+            ("r--", colour(p, by, &run(1, PageContent::Data))),
+            ("r-x", colour(p, by, &run(5, PageContent::Data))),
+            ("rwx", colour(p, by, &run(7, PageContent::Data))),
+            ("all zero", colour(p, by, &run(3, PageContent::Zero))),
+            ("not recorded", colour(p, by, &run(3, PageContent::None))),
         ],
         ColourBy::Content => vec![
-            ("data", colour(p, by, &run(3, Content::Data))),
-            ("all zero", colour(p, by, &run(3, Content::Zero))),
-            ("not recorded", colour(p, by, &run(3, Content::None))),
+            ("data", colour(p, by, &run(3, PageContent::Data))),
+            ("all zero", colour(p, by, &run(3, PageContent::Zero))),
+            ("not recorded", colour(p, by, &run(3, PageContent::None))),
         ],
     };
     let mut x = rect.left() + 12.0;
@@ -232,9 +232,9 @@ fn legend_row(by: ColourBy, ui: &Ui, rect: Rect) {
         let mark = Rect::from_center_size(pos2(x + 5.0, rect.center().y), vec2(10.0, 10.0));
         let mut mesh = Mesh::default();
         let content = if word == "not recorded" {
-            Content::None
+            PageContent::None
         } else {
-            Content::Data
+            PageContent::Data
         };
         paint(&mut mesh, mark, c, content);
         ui.painter().add(Shape::mesh(mesh));

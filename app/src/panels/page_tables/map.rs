@@ -1,10 +1,10 @@
 //! The address map: cells of pages in rows, from all 48 bits down to one page a cell.
 
-use super::look::{colour, mix, paint};
+use super::style::{colour, mix_colours, paint};
 use super::view::{ACROSS, ROWS, View};
 use super::walk;
 use crate::document::Document;
-use crate::document::runs::{Content, Run, rights_text};
+use crate::document::page_runs::{MappedRun, PageContent, format_rights};
 use crate::document::spaces::SpaceFact;
 use crate::theme::widgets;
 use crate::theme::{icons, mono, mono_small, palette, small, text};
@@ -17,14 +17,14 @@ const WALK: f32 = 176.0;
 const WHEEL: f32 = 40.0;
 
 /// The content that wins where several kinds share a cell.
-fn cell_run(space: &SpaceFact, va: u64, end: u64) -> Option<Run> {
+fn cell_run(space: &SpaceFact, va: u64, end: u64) -> Option<MappedRun> {
     let from = space.runs.partition_point(|r| r.end() <= va);
-    let mut best: Option<Run> = None;
+    let mut best: Option<MappedRun> = None;
     for r in space.runs[from..].iter().take_while(|r| r.va < end).take(64) {
-        let rank = |c: Content| match c {
-            Content::None => 0,
-            Content::Zero => 1,
-            Content::Data => 2,
+        let rank = |c: PageContent| match c {
+            PageContent::None => 0,
+            PageContent::Zero => 1,
+            PageContent::Data => 2,
         };
         if best.is_none_or(|b| rank(r.content) > rank(b.content)) {
             best = Some(*r);
@@ -45,7 +45,7 @@ fn begin(doc: &Document, view: &mut View, space: &SpaceFact) {
     if let Some(m) = input.or(space.mappings.first()).copied() {
         view.frame(m.va, m.pages);
     } else {
-        view.whole();
+        view.show_all();
     }
 }
 
@@ -58,12 +58,16 @@ fn crumbs(view: &mut View, ui: &mut Ui, space: &SpaceFact) {
         ui.set_height(20.0);
         ui.spacing_mut().item_spacing.x = 4.0;
         if widgets::link(ui, "Map of the whole space", "48 bits").clicked() {
-            view.whole();
+            view.show_all();
         }
         if let Some(m) = mapping {
             ui.label(RichText::new(icons::CARET_RIGHT).size(10.0).color(p.quiet));
             let r = widgets::link(ui, "Map of the mapping", &format!("{:#x}", m.va));
-            let told = format!("{} {}", text::counted(m.pages, "page", "pages"), rights_text(m.rights));
+            let told = format!(
+                "{} {}",
+                text::count_noun(m.pages, "page", "pages"),
+                format_rights(m.rights)
+            );
             if r.on_hover_text(told).clicked() {
                 view.frame(m.va, m.pages);
                 view.at = at;
@@ -74,7 +78,7 @@ fn crumbs(view: &mut View, ui: &mut Ui, space: &SpaceFact) {
             if widgets::link(ui, "Map of the page", "page").clicked() {
                 view.cell = Some(0);
                 let half = view.cells() / 2;
-                view.place((v >> 12).saturating_sub(half));
+                view.set_first_page((v >> 12).saturating_sub(half));
             }
         }
     });
@@ -92,7 +96,7 @@ pub fn ui(doc: &mut Document, view: &mut View, ui: &mut Ui, space: &SpaceFact) {
         begin(doc, view, space);
     }
     crumbs(view, ui, space);
-    let cell = view.cell.unwrap_or_else(|| view.most()).min(view.most());
+    let cell = view.cell.unwrap_or_else(|| view.max_cell()).min(view.max_cell());
     view.cell = Some(cell);
     let per_cell = 1u64 << cell;
     ui.horizontal(|ui| {
@@ -162,7 +166,7 @@ pub fn ui(doc: &mut Document, view: &mut View, ui: &mut Ui, space: &SpaceFact) {
         ui.painter()
             .rect_stroke(r, 0.0, Stroke::new(1.0, p.read), StrokeKind::Outside);
     }
-    let told = walk::words(doc, view.space, va);
+    let told = walk::describe_walk(doc, view.space, va);
     response.on_hover_text_at_pointer(RichText::new(told).font(mono_small()));
 }
 
@@ -179,9 +183,9 @@ fn cells(view: &View, ui: &Ui, space: &SpaceFact, rect: Rect, px: f32) {
         let Some(run) = cell_run(space, va, end) else { continue };
         let mut ink = colour(p, view.colour_by, &run);
         if let Some(mark) = view.mark
-            && space.marks.within(mark, va, end).is_none()
+            && space.marks.find_span(mark, va, end).is_none()
         {
-            ink = mix(ink, p.background, 0.8);
+            ink = mix_colours(ink, p.background, 0.8);
         }
         let at = rect.min + vec2((i % ACROSS) as f32 * px, (i / ACROSS) as f32 * px);
         paint(

@@ -3,8 +3,8 @@
 
 pub mod atlas;
 mod list;
-mod look;
 mod map;
+mod style;
 pub mod view;
 mod walk;
 
@@ -12,24 +12,24 @@ pub use view::{ColourBy, View};
 
 use crate::document::Document;
 use crate::document::facts::Stage;
-use crate::document::runs::Content;
+use crate::document::page_runs::PageContent;
+use crate::document::page_table_marks::Mark;
 use crate::document::spaces::SpaceFact;
-use crate::document::tables::Mark;
-use crate::panels::desk::Asks;
+use crate::panels::panel_context::UiActions;
 use crate::theme::rows::Rows;
 use crate::theme::widgets;
 use crate::theme::{icons, palette, small, text};
 use egui::accesskit::Role;
 use egui::{Rect, RichText, Stroke, Ui, WidgetInfo, pos2, vec2};
-use look::mark_colour;
+use style::mark_colour;
 
 /// Draws the panel.
-pub fn ui(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui) {
+pub fn ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui) {
     let facts = std::sync::Arc::clone(&doc.facts);
     view.follow(doc);
     let Some(space) = facts.spaces.get(view.space as usize).or(facts.spaces.first()) else {
-        if !facts.knows(Stage::Spaces) {
-            widgets::empty(ui, icons::HOURGLASS_SIMPLE_MEDIUM, "Walking the page tables …", None);
+        if !facts.has_stage(Stage::Spaces) {
+            widgets::empty_state(ui, icons::HOURGLASS_SIMPLE_MEDIUM, "Walking the page tables …", None);
             return;
         }
         let told = if doc.facts.calls.is_some() {
@@ -38,8 +38,8 @@ pub fn ui(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui) {
         } else {
             "This recording holds no page tables: no address space was set up in it."
         };
-        if widgets::empty(ui, icons::TREE_STRUCTURE, told, Some("Show events")) {
-            asks.command("show-events");
+        if widgets::empty_state(ui, icons::TREE_STRUCTURE, told, Some("Show events")) {
+            asks.run_command("show-events");
         }
         return;
     };
@@ -90,8 +90,8 @@ fn bar(doc: &Document, view: &mut View, ui: &mut Ui, space: &SpaceFact) {
         } else {
             ui.label(RichText::new(format!("AS {}", space.number)).font(crate::theme::strong()));
         }
-        let zero = space.pages_with(Content::Zero);
-        let dumped = space.pages_with(Content::Data) + zero;
+        let zero = space.pages_with(PageContent::Zero);
+        let dumped = space.pages_with(PageContent::Data) + zero;
         let told = format!(
             "{} · root {:#x} · {} in {} · {} recorded, {} of it zero",
             space.format,
@@ -151,7 +151,9 @@ fn marks(view: &mut View, ui: &mut Ui, space: &SpaceFact) {
             let pages = space.marks.pages(mark);
             let on = view.mark == Some(mark);
             let told = match pages {
-                0 if mark == Mark::Twice && space.marks.not_compared => format!("{} not looked for", mark.title()),
+                0 if mark == Mark::MappedTwice && space.marks.not_compared => {
+                    format!("{} not looked for", mark.title())
+                }
                 0 => format!("{} none", mark.title()),
                 n => format!("{}{} {}", sign(mark), mark.title(), text::count(n)),
             };
@@ -176,7 +178,7 @@ fn marks(view: &mut View, ui: &mut Ui, space: &SpaceFact) {
 
 fn sign(mark: Mark) -> &'static str {
     match mark {
-        Mark::Twice => "! ",
+        Mark::MappedTwice => "! ",
         Mark::Open => "▲ ",
         Mark::Missing => "",
     }

@@ -3,7 +3,7 @@
 use super::atlas::Atlas;
 use crate::document::Document;
 use crate::document::moment::Selection;
-use crate::document::tables::Mark;
+use crate::document::page_table_marks::Mark;
 use crate::theme::rows::Rows;
 
 /// Cells of the map across.
@@ -56,7 +56,7 @@ impl View {
     }
 
     /// The cell size at which the map holds all 48 bits.
-    pub(super) fn most(&self) -> u32 {
+    pub(super) fn max_cell(&self) -> u32 {
         let mut cell = 0;
         while self.cells() << cell < 1 << SPACE_LOG {
             cell += 1;
@@ -67,7 +67,7 @@ impl View {
     /// Shows a mapping in the map, as large as it fits.
     pub fn frame(&mut self, va: u64, pages: u64) {
         let first = va >> 12;
-        let (mut cell, most) = (0, self.most());
+        let (mut cell, most) = (0, self.max_cell());
         while cell < most && self.cells() << cell < pages.saturating_add(first & ((1 << cell) - 1)) {
             cell += 1;
         }
@@ -87,24 +87,24 @@ impl View {
     }
 
     /// Shows all 48 bits.
-    pub(super) fn whole(&mut self) {
-        self.cell = Some(self.most());
+    pub(super) fn show_all(&mut self) {
+        self.cell = Some(self.max_cell());
         self.first_page = 0;
     }
 
     pub(super) fn zoom(&mut self, closer: bool, about: u64) {
-        let now = self.cell.unwrap_or_else(|| self.most());
+        let now = self.cell.unwrap_or_else(|| self.max_cell());
         let next = if closer {
             now.saturating_sub(1)
         } else {
-            (now + 1).min(self.most())
+            (now + 1).min(self.max_cell())
         };
         if next == now {
             return;
         }
         self.cell = Some(next);
         let offset = about.saturating_sub(self.first_page) >> now;
-        self.place(about.saturating_sub(offset << next));
+        self.set_first_page(about.saturating_sub(offset << next));
     }
 
     /// Moves the map by cells.
@@ -116,10 +116,10 @@ impl View {
         } else {
             self.first_page.saturating_add(by)
         };
-        self.place(first);
+        self.set_first_page(first);
     }
 
-    pub(super) fn place(&mut self, first: u64) {
+    pub(super) fn set_first_page(&mut self, first: u64) {
         let cell = self.cell.unwrap_or(0);
         let most = (1u64 << SPACE_LOG).saturating_sub(self.cells() << cell);
         self.first_page = (first >> cell << cell).min(most >> cell << cell);
@@ -183,8 +183,8 @@ mod tests {
             for _ in 0..40 {
                 v.zoom(false, page);
             }
-            assert_eq!((v.cell, v.first_page), (Some(v.most()), 0));
-            assert!(v.cells() << v.most() >= 1 << SPACE_LOG);
+            assert_eq!((v.cell, v.first_page), (Some(v.max_cell()), 0));
+            assert!(v.cells() << v.max_cell() >= 1 << SPACE_LOG);
             v.frame(0xffff_b000_f000, 1000);
             assert_eq!((v.cell, v.first_page), (Some(0), 0xf_fffb_000f));
             v.pan(-16);

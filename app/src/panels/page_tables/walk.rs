@@ -2,10 +2,10 @@
 
 use super::view::View;
 use crate::document::moment::Selection;
-use crate::document::tables::{entry_bits, entry_words};
-use crate::document::{Document, entries, lookup, touches};
+use crate::document::page_table_marks::{describe_entry_kind, format_entry_bits};
+use crate::document::{Document, lookup, page_table_entries, xref};
 use crate::panels::copy_menu;
-use crate::panels::desk::Asks;
+use crate::panels::panel_context::UiActions;
 use crate::theme::widgets::{self, paint_text};
 use crate::theme::{ROW, mono, palette, small};
 use egui::accesskit::Role;
@@ -20,7 +20,7 @@ fn format_of(doc: &Document, space: u32) -> MmuFormat {
 
 /// The bits of the walk's last entry, on one line.
 fn bits_line(doc: &Document, space: u32, step: &trace_core::mmu::WalkStep) -> String {
-    let bits = entry_bits(&doc.recording, format_of(doc, space), step);
+    let bits = format_entry_bits(&doc.recording, format_of(doc, space), step);
     let spaces = &doc.recording.facts.address_spaces;
     let attributes = spaces.get(space as usize).map_or(0, |s| s.memattr);
     let parts: Vec<String> = bits
@@ -42,11 +42,11 @@ fn bits_line(doc: &Document, space: u32, step: &trace_core::mmu::WalkStep) -> St
 
 /// The walk as lines of text.
 #[must_use]
-pub fn words(doc: &Document, space: u32, va: u64) -> String {
+pub fn describe_walk(doc: &Document, space: u32, va: u64) -> String {
     let mut out = format!("{va:#x}");
     if let Some(w) = lookup::walk(&doc.recording, space, va, doc.moment()) {
         for s in &w.steps {
-            let (word, to) = entry_words(s.kind);
+            let (word, to) = describe_entry_kind(s.kind);
             out += &format!(
                 "\nL{} [{:>3}] at {:<13} {word:<7} {to}",
                 s.level,
@@ -61,14 +61,14 @@ pub fn words(doc: &Document, space: u32, va: u64) -> String {
         }
         if w.result.is_ok() {
             out += "\nholds ";
-            out += &touches::page_words(&doc.recording, &doc.facts, space, va, doc.moment());
+            out += &xref::describe_page(&doc.recording, &doc.facts, space, va, doc.moment());
         }
     }
     out
 }
 
 /// Draws the walk of the address that is shown.
-pub fn ui(doc: &mut Document, view: &View, asks: &mut Asks, ui: &mut Ui) {
+pub fn ui(doc: &mut Document, view: &View, asks: &mut UiActions, ui: &mut Ui) {
     let Some(va) = view.at else { return };
     ui.add_space(4.0);
     egui::ScrollArea::vertical()
@@ -87,12 +87,15 @@ fn is_selected(doc: &Document, space: u32, va: u64, level: u8) -> bool {
             space: s,
             va: v,
             level: l,
-        } => (s, l) == (space, level) && entries::span(v, l) == entries::span(va, level),
+        } => {
+            (s, l) == (space, level)
+                && page_table_entries::entry_span(v, l) == page_table_entries::entry_span(va, level)
+        }
         _ => false,
     }
 }
 
-fn steps(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, space: u32, va: u64) {
+fn steps(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui, space: u32, va: u64) {
     let p = palette(ui);
     let Some(w) = lookup::walk(&doc.recording, space, va, doc.moment()) else {
         return;
@@ -101,18 +104,18 @@ fn steps(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, space: u32, va: u64) 
         ui.set_height(ROW);
         ui.label(RichText::new("walk of").font(small()).color(p.quiet));
         let r = widgets::link(ui, "Go to memory", &format!("{va:#x}"));
-        let own = [("address", format!("{va:#x}")), ("walk", words(doc, space, va))];
+        let own = [("address", format!("{va:#x}")), ("walk", describe_walk(doc, space, va))];
         let byte = Selection::Memory { space, va, bytes: 1 };
-        copy_menu::of(&r, doc, asks, &own, &byte);
+        copy_menu::for_selection(&r, doc, asks, &own, &byte);
         if r.on_hover_text("shows it in Memory").clicked() {
-            asks.memory_first(Some(space), va, 16);
-            asks.command("show-memory");
+            asks.show_memory_at_top(Some(space), va, 16);
+            asks.run_command("show-memory");
         }
     });
     let mut chosen = None;
     for s in &w.steps {
         let (rect, r) = ui.allocate_exact_size(vec2(ui.available_width(), ROW), Sense::click());
-        let (word, to) = entry_words(s.kind);
+        let (word, to) = describe_entry_kind(s.kind);
         let selected = is_selected(doc, space, va, s.level);
         r.widget_info(|| WidgetInfo::selected(Role::Row, true, selected, format!("level {} {word}", s.level)));
         if r.clicked() {
@@ -150,7 +153,7 @@ fn steps(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, space: u32, va: u64) 
             "the entry stands at {at} and is {:#018x}; a click selects it and shows what wrote and read it",
             s.raw
         );
-        let bits = entry_bits(&doc.recording, format_of(doc, space), s);
+        let bits = format_entry_bits(&doc.recording, format_of(doc, space), s);
         for (name, value) in &bits {
             told += &format!("\n{name}: {value}");
         }
@@ -165,7 +168,7 @@ fn steps(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, space: u32, va: u64) 
             va,
             level: s.level,
         };
-        copy_menu::of(&r, doc, asks, &forms, &entry);
+        copy_menu::for_selection(&r, doc, asks, &forms, &entry);
         r.on_hover_text(told);
     }
     if let Some(level) = chosen {
@@ -175,7 +178,7 @@ fn steps(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, space: u32, va: u64) 
         (Ok(_), Some(s)) => {
             let told = RichText::new(bits_line(doc, space, s)).font(small()).color(p.quiet);
             ui.add(egui::Label::new(told).wrap());
-            let holds = touches::page_words(&doc.recording, &doc.facts, space, va, doc.moment());
+            let holds = xref::describe_page(&doc.recording, &doc.facts, space, va, doc.moment());
             ui.add(egui::Label::new(RichText::new(format!("holds {holds}")).font(small())).wrap());
         }
         (Err(e), _) => {

@@ -10,20 +10,20 @@ use egui_plot::{Bar, BarChart, GridMark, VLine};
 const FEWEST: f64 = 7.0;
 
 /// A bar.
-pub(super) struct Shown {
+pub(super) struct ChartBar {
     /// How high it is.
     pub height: f64,
     /// What stands under it, where there is room.
     pub short: String,
     /// What is told of it under the pointer.
-    pub told: String,
+    pub hover_text: String,
 }
 
 /// Draws bars in what room there is; gives the one that was clicked. `label` is the chart's accessible name.
 pub(super) fn chart(
     ui: &mut Ui,
     label: &str,
-    bars: &[Shown],
+    bars: &[ChartBar],
     ink: Color32,
     chosen: Option<usize>,
     y: impl Fn(f64) -> String + 'static,
@@ -91,13 +91,13 @@ pub(super) fn chart(
     let hovered = r.hover_pos().and_then(under);
     let clicked = r.interact_pointer_pos().filter(|_| r.clicked()).and_then(under);
     if let Some(b) = hovered.and_then(|i| bars.get(i)) {
-        r.on_hover_text_at_pointer(&b.told);
+        r.on_hover_text_at_pointer(&b.hover_text);
     }
     clicked
 }
 
 /// Counts on an axis: whole ones only.
-pub(super) fn whole(v: f64) -> String {
+pub(super) fn format_integer(v: f64) -> String {
     if v.fract() == 0.0 {
         text::count(v as u64)
     } else {

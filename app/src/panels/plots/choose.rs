@@ -1,9 +1,9 @@
 //! What can be plotted: the registers that the recording accesses, and their fields.
 
-use super::name;
+use super::line_names;
 use super::view::View;
-use crate::document::changes::Plotted;
-use crate::document::{Document, MOST_PLOTS, lookup};
+use crate::document::changes::PlotLine;
+use crate::document::{Document, MAX_PLOTS, lookup};
 use crate::theme::widgets::{paint_middle, paint_text};
 use crate::theme::{focus, icons, mono, palette, small, text};
 use egui::accesskit::Role;
@@ -34,9 +34,12 @@ pub(super) fn inline(doc: &mut Document, view: &mut View, ui: &mut Ui) {
     let told =
         "Choose a register to see its values over events or time. A field is found by its name or by REGISTER.field.";
     ui.add(egui::Label::new(RichText::new(told).color(p.quiet)).wrap());
-    if let Some(register) = doc.register() {
-        let line = Plotted { register, field: None };
-        if ui.button(format!("Plot {}", name::of(doc, &line))).clicked() {
+    if let Some(register) = doc.current_register() {
+        let line = PlotLine { register, field: None };
+        if ui
+            .button(format!("Plot {}", line_names::line_name(doc, &line)))
+            .clicked()
+        {
             doc.plot(&line);
         }
     }
@@ -44,11 +47,11 @@ pub(super) fn inline(doc: &mut Document, view: &mut View, ui: &mut Ui) {
 }
 
 /// Registers and fields whose names hold a text; fields only where there is a text.
-fn found(doc: &Document, wanted: &str) -> Vec<Plotted> {
+fn find_lines(doc: &Document, wanted: &str) -> Vec<PlotLine> {
     let wanted = wanted.trim().to_lowercase();
     let mut out = Vec::new();
     for (offset, fact) in &doc.facts.registers {
-        let register = Plotted {
+        let register = PlotLine {
             register: *offset,
             field: None,
         };
@@ -57,12 +60,12 @@ fn found(doc: &Document, wanted: &str) -> Vec<Plotted> {
             out.push(register);
         }
         let def = Some(*offset).filter(|_| !wanted.is_empty());
-        let Some(def) = def.and_then(|o| lookup::register_of(&doc.recording, o)) else {
+        let Some(def) = def.and_then(|o| lookup::find_register(&doc.recording, o)) else {
             continue;
         };
         let fields = def.layout.fields.iter().map(|f| &f.name);
         let fits = fields.filter(|f| format!("{name}.{}", f.to_lowercase()).contains(&wanted));
-        out.extend(fits.map(|f| Plotted {
+        out.extend(fits.map(|f| PlotLine {
             register: *offset,
             field: Some(f.clone()),
         }));
@@ -81,7 +84,7 @@ fn offer(doc: &mut Document, view: &mut View, focus: bool, ui: &mut Ui) {
     if focus {
         r.request_focus();
     }
-    let list = found(doc, &view.find);
+    let list = find_lines(doc, &view.find);
     if list.is_empty() {
         let told = format!(
             "No register or field that is accessed is called like {}.",
@@ -90,8 +93,8 @@ fn offer(doc: &mut Document, view: &mut View, focus: bool, ui: &mut Ui) {
         ui.label(RichText::new(told).color(p.quiet));
         return;
     }
-    if doc.changes().plots().len() >= usize::from(MOST_PLOTS) {
-        let told = format!("{MOST_PLOTS} lines are plotted, which is all there is room for. Take one out first.");
+    if doc.changes().plots().len() >= usize::from(MAX_PLOTS) {
+        let told = format!("{MAX_PLOTS} lines are plotted, which is all there is room for. Take one out first.");
         ui.label(RichText::new(told).font(small()).color(p.warning));
     }
     let enter = r.lost_focus() && ui.input(|i| i.key_pressed(egui::Key::Enter));
@@ -101,8 +104,8 @@ fn offer(doc: &mut Document, view: &mut View, focus: bool, ui: &mut Ui) {
         let Some(line) = usize::try_from(row).ok().and_then(|n| list.get(n)) else {
             return;
         };
-        let name = name::of(doc, line);
-        let on = doc.plots(line);
+        let name = line_names::line_name(doc, line);
+        let on = doc.is_plotted(line);
         let r = focus::row_response(ui, rect, ui.scope_id().with(("offer", &name)));
         r.widget_info(|| WidgetInfo::selected(Role::Row, true, on, format!("Plot {name}")));
         if on {

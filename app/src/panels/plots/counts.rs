@@ -3,14 +3,14 @@
 use super::bars;
 use super::view::View;
 use crate::document::Document;
-use crate::panels::desk::Asks;
 use crate::panels::events;
+use crate::panels::panel_context::UiActions;
 use crate::theme::columns::{Column, Table, TableState};
 use crate::theme::{focus, icons, mono, palette, small, text, widgets};
 use egui::accesskit::Role;
 use egui::{RichText, Ui, WidgetInfo};
 use std::sync::Arc;
-use trace_query::{By, Count, Usage};
+use trace_query::{Count, GroupBy, Usage};
 
 /// Width of the table, points.
 const TABLE: f32 = 440.0;
@@ -22,13 +22,13 @@ pub(super) type Key = (String, &'static str, usize);
 
 /// Groups as they were counted, and both orders.
 #[derive(Clone, Debug)]
-pub(super) struct Counted {
+pub(super) struct AccessCounts {
     pub(super) groups: Vec<Usage>,
     /// Indices of the groups, those with the most accesses first.
     most_first: Vec<u32>,
 }
 
-impl Counted {
+impl AccessCounts {
     fn new(groups: Vec<Usage>) -> Self {
         let mut most_first: Vec<u32> = (0..groups.len() as u32).collect();
         most_first.sort_by_key(|i| std::cmp::Reverse(groups.get(*i as usize).map_or(0, |g| g.accesses)));
@@ -46,7 +46,7 @@ impl Counted {
 }
 
 /// Draws chart and table.
-pub(super) fn ui(doc: &mut Document, view: &mut View, events: &mut events::View, asks: &mut Asks, ui: &mut Ui) {
+pub(super) fn ui(doc: &mut Document, view: &mut View, events: &mut events::View, asks: &mut UiActions, ui: &mut Ui) {
     // The event table may be out of sight.
     events::find(doc, events, asks);
     let p = palette(ui);
@@ -63,8 +63,8 @@ pub(super) fn ui(doc: &mut Document, view: &mut View, events: &mut events::View,
     });
     if let Some(why) = &events.wrong {
         let told = format!("The filter cannot be read: {why}.");
-        if widgets::empty(ui, icons::WARNING, &told, Some("Mend the filter")) {
-            asks.command("filter");
+        if widgets::empty_state(ui, icons::WARNING, &told, Some("Mend the filter")) {
+            asks.run_command("filter");
         }
         return;
     }
@@ -72,16 +72,16 @@ pub(super) fn ui(doc: &mut Document, view: &mut View, events: &mut events::View,
         ui.label(RichText::new("filtering…").color(p.quiet));
         return;
     }
-    let key: Key = (events.found_for.clone(), by.word(), doc.facts.pending.len());
+    let key: Key = (events.found_for.clone(), by.label(), doc.facts.pending.len());
     ask(doc, view, events, asks, &key);
-    if let Some(why) = view.counted.wrong(&key) {
+    if let Some(why) = view.counted.error(&key) {
         let told = format!("Accesses were not counted: {why}.");
-        if widgets::empty(ui, icons::WARNING, &told, Some("Count again")) {
+        if widgets::empty_state(ui, icons::WARNING, &told, Some("Count again")) {
             view.counted.0 = None;
         }
         return;
     }
-    let Some(counted) = view.counted.known(&key).cloned() else {
+    let Some(counted) = view.counted.result(&key).cloned() else {
         ui.label(RichText::new("counting accesses…").color(p.quiet));
         return;
     };
@@ -92,19 +92,19 @@ pub(super) fn ui(doc: &mut Document, view: &mut View, events: &mut events::View,
         } else {
             "This recording has no register accesses to count."
         };
-        if widgets::empty(ui, icons::CHART_BAR, told, calls.then_some("Show launches")) {
-            asks.command("show-launches");
+        if widgets::empty_state(ui, icons::CHART_BAR, told, calls.then_some("Show launches")) {
+            asks.run_command("show-launches");
         }
         return;
     }
     if counted.groups.is_empty() {
         let told = "No access passes the filter.";
-        if widgets::empty(ui, icons::CHART_BAR, told, Some("Show all events")) {
-            asks.command("clear-filter");
+        if widgets::empty_state(ui, icons::CHART_BAR, told, Some("Show all events")) {
+            asks.run_command("clear-filter");
         }
         return;
     }
-    let in_order = view.in_order;
+    let in_order = view.sort_by_key;
     let mut go = None;
     let (rates, state) = (doc.has_times(), asks.tables.state(TABLE_ID));
     bars::split(ui, TABLE, |left, right| {
@@ -115,16 +115,16 @@ pub(super) fn ui(doc: &mut Document, view: &mut View, events: &mut events::View,
     }
 }
 
-fn ask(doc: &Document, view: &mut View, events: &events::View, asks: &mut Asks, key: &Key) {
-    if view.counted.holds(key) {
+fn ask(doc: &Document, view: &mut View, events: &events::View, asks: &mut UiActions, key: &Key) {
+    if view.counted.is_for(key) {
         return;
     }
     let (recording, facts) = (Arc::clone(&doc.recording), Arc::clone(&doc.facts));
     let (among, by, mine) = (events.rows.clone(), view.by.0, key.clone());
-    let title = format!("counting accesses by {}", by.word());
-    let progress = asks.work(title, move |progress| {
+    let title = format!("counting accesses by {}", by.label());
+    let progress = asks.start_work(title, move |progress| {
         let derived = match by {
-            By::Job => facts.derived(),
+            GroupBy::Job => facts.derived(),
             _ => Default::default(),
         };
         let count = Count {
@@ -133,21 +133,21 @@ fn ask(doc: &Document, view: &mut View, events: &events::View, asks: &mut Asks, 
             histogram: false,
         };
         let found = trace_query::usage(&recording, &derived, count, progress);
-        let found = found.map(Counted::new).map_err(|e| e.to_string());
+        let found = found.map(AccessCounts::new).map_err(|e| e.to_string());
         let own = progress.clone();
-        Box::new(move |desk| desk.views.plots.counted.found(mine, &own, found))
+        Box::new(move |desk| desk.views.plots.counted.finish(mine, &own, found))
     });
-    view.counted.asked(key.clone(), progress);
+    view.counted.start(key.clone(), progress);
 }
 
 /// What a group is called.
-fn called(u: &Usage, by: By) -> String {
+fn group_name(u: &Usage, by: GroupBy) -> String {
     match (&u.name, by) {
-        (Some(n), By::Job) => format!("job {n}"),
-        (Some(n), By::Thread) => format!("thread {n}"),
+        (Some(n), GroupBy::Job) => format!("job {n}"),
+        (Some(n), GroupBy::Thread) => format!("thread {n}"),
         (Some(n), _) => n.clone(),
-        (None, By::Register) => format!("{:#06x}", u.first_at.1),
-        (None, _) => by.nameless().to_owned(),
+        (None, GroupBy::Register) => format!("{:#06x}", u.first_at.1),
+        (None, _) => by.unknown_label().to_owned(),
     }
 }
 
@@ -160,14 +160,14 @@ fn rate(u: &Usage) -> String {
     }
 }
 
-fn told(u: &Usage, by: By) -> String {
+fn describe_group(u: &Usage, by: GroupBy) -> String {
     let mut out = format!(
         "{}\n{}: {} and {}\n{}\nevents {} to {}",
-        called(u, by),
-        text::counted(u.accesses, "access", "accesses"),
-        text::counted(u.reads, "read", "reads"),
-        text::counted(u.writes, "write", "writes"),
-        text::counted(u.values, "different value", "different values"),
+        group_name(u, by),
+        text::count_noun(u.accesses, "access", "accesses"),
+        text::count_noun(u.reads, "read", "reads"),
+        text::count_noun(u.writes, "write", "writes"),
+        text::count_noun(u.values, "different value", "different values"),
         text::count(u.first_event),
         text::count(u.last_event),
     );
@@ -178,7 +178,7 @@ fn told(u: &Usage, by: By) -> String {
 }
 
 /// The chart; gives the first event of a group that is clicked.
-fn draw(ui: &mut Ui, counted: &Counted, by: By, in_order: bool) -> Option<u64> {
+fn draw(ui: &mut Ui, counted: &AccessCounts, by: GroupBy, in_order: bool) -> Option<u64> {
     let p = palette(ui);
     let n = counted.groups.len().min(SHOWN);
     if counted.groups.len() > SHOWN {
@@ -186,18 +186,18 @@ fn draw(ui: &mut Ui, counted: &Counted, by: By, in_order: bool) -> Option<u64> {
         ui.label(RichText::new(told).font(small()).color(p.quiet));
     }
     let groups = || (0..n).filter_map(|i| counted.get(i, in_order));
-    let list: Vec<bars::Shown> = groups()
-        .map(|u| bars::Shown {
+    let list: Vec<bars::ChartBar> = groups()
+        .map(|u| bars::ChartBar {
             height: u.accesses as f64,
             short: match (by, &u.name) {
-                (By::Job | By::Thread, Some(number)) => number.clone(),
-                _ => text::middle(&called(u, by), 16),
+                (GroupBy::Job | GroupBy::Thread, Some(number)) => number.clone(),
+                _ => text::truncate_middle(&group_name(u, by), 16),
             },
-            told: told(u, by),
+            hover_text: describe_group(u, by),
         })
         .collect();
-    let label = format!("Accesses by {}", by.word());
-    let clicked = bars::chart(ui, &label, &list, p.read, None, bars::whole)?;
+    let label = format!("Accesses by {}", by.label());
+    let clicked = bars::chart(ui, &label, &list, p.read, None, bars::format_integer)?;
     counted.get(clicked, in_order).map(|u| u.first_event)
 }
 
@@ -205,33 +205,43 @@ fn draw(ui: &mut Ui, counted: &Counted, by: By, in_order: bool) -> Option<u64> {
 const TABLE_ID: &str = "counts";
 
 /// The columns of groups by what they are counted by.
-fn columns(by: By, rates: bool) -> [Column; 5] {
+fn columns(by: GroupBy, rates: bool) -> [Column; 5] {
     [
-        Column::new("group", by.word(), 90.0).stretch(1.0),
+        Column::new("group", by.label(), 90.0).stretch(1.0),
         Column::new("accesses", "accesses", 58.0).number(),
-        Column::new("reads", "reads", 58.0).number().leaves(2),
-        Column::new("writes", "writes", 58.0).number().leaves(1),
-        Column::new("rate", "a second", 64.0).number().leaves(3).empty(!rates),
+        Column::new("reads", "reads", 58.0).number().hide_order(2),
+        Column::new("writes", "writes", 58.0).number().hide_order(1),
+        Column::new("rate", "a second", 64.0)
+            .number()
+            .hide_order(3)
+            .hide_if_empty(!rates),
     ]
 }
 
 /// The table; gives the first event of a group that is clicked. `rates`: whether there are times to tell them by.
-fn table(view: &mut View, state: &mut TableState, ui: &mut Ui, counted: &Counted, by: By, rates: bool) -> Option<u64> {
+fn table(
+    view: &mut View,
+    state: &mut TableState,
+    ui: &mut Ui,
+    counted: &AccessCounts,
+    by: GroupBy,
+    rates: bool,
+) -> Option<u64> {
     let p = palette(ui);
     let table = Table::head(ui, state, TABLE_ID, &columns(by, rates));
     let mut go = None;
     let mut rows = view.rows;
     rows.show(ui, "Groups", counted.groups.len() as u64, |ui, row, rect| {
-        let Some(u) = usize::try_from(row).ok().and_then(|i| counted.get(i, view.in_order)) else {
+        let Some(u) = usize::try_from(row).ok().and_then(|i| counted.get(i, view.sort_by_key)) else {
             return;
         };
-        let word = called(u, by);
+        let word = group_name(u, by);
         let r = focus::row_response(ui, rect, ui.scope_id().with(("group", row)));
         r.widget_info(|| WidgetInfo::labeled(Role::Row, true, format!("{word}, {} accesses", u.accesses)));
         if r.hovered() || r.has_focus() {
             ui.painter().rect_filled(rect, 0.0, p.raised);
         }
-        table.middle(ui, "group", rect, &word, p.text);
+        table.text_middle(ui, "group", rect, &word, p.text);
         let shown = [
             text::count(u.accesses),
             text::count(u.reads),
@@ -241,11 +251,11 @@ fn table(view: &mut View, state: &mut TableState, ui: &mut Ui, counted: &Counted
         for (id, number) in ["accesses", "reads", "writes", "rate"].into_iter().zip(&shown) {
             table.text(ui, id, rect, number, mono(), p.text);
         }
-        let r = r.on_hover_text(told(u, by));
+        let r = r.on_hover_text(describe_group(u, by));
         if r.clicked() {
             go = Some(u.first_event);
         }
-        widgets::copies(&r, &[("row", format!("{word}\t{}", shown.join("\t")))]);
+        widgets::add_copy_menu(&r, &[("row", format!("{word}\t{}", shown.join("\t")))]);
     });
     table.finish(ui, state);
     view.rows = rows;

@@ -1,35 +1,35 @@
 //! Has the values of what is plotted gathered, apart from the interface thread, and forgets those of what is not.
 
-use super::name;
+use super::line_names;
 use super::view::{Key, View};
 use crate::document::Document;
-use crate::panels::desk::Asks;
+use crate::panels::panel_context::UiActions;
 use std::sync::Arc;
 use trace_core::registers::Accesses;
 use trace_core::values;
 
 /// Asks for the values of every line that are not known and not asked for yet.
-pub(super) fn gather(doc: &Document, view: &mut View, asks: &mut Asks) {
+pub(super) fn gather(doc: &Document, view: &mut View, asks: &mut UiActions) {
     let plots = doc.changes().plots();
     view.values.retain(|line, slot| {
         let keep = plots.iter().any(|(_, l)| l == line);
-        if let (false, Some(super::view::Found::Asked(_, p))) = (keep, &slot.0) {
+        if let (false, Some(super::view::WorkState::Pending(_, p))) = (keep, &slot.0) {
             p.cancel();
         }
         keep
     });
     for (_, line) in plots {
-        let key: Key = (line.clone(), view.which);
+        let key: Key = (line.clone(), view.access_filter);
         let slot = view.values.entry(line.clone()).or_default();
-        if slot.holds(&key) {
+        if slot.is_for(&key) {
             continue;
         }
         let (recording, facts) = (Arc::clone(&doc.recording), Arc::clone(&doc.facts));
-        let field = name::field(doc, line);
+        let field = line_names::field(doc, line);
         let missing = line.field.is_some() && field.is_none();
         let mine = key.clone();
-        let title = format!("gathering the values of {}", name::of(doc, line));
-        let progress = asks.work(title, move |progress| {
+        let title = format!("gathering the values of {}", line_names::line_name(doc, line));
+        let progress = asks.start_work(title, move |progress| {
             let (line, which) = &mine;
             let own = progress.clone();
             let none = Accesses::default();
@@ -50,10 +50,10 @@ pub(super) fn gather(doc: &Document, view: &mut View, asks: &mut Asks) {
             };
             Box::new(move |desk| {
                 if let Some(slot) = desk.views.plots.values.get_mut(&mine.0) {
-                    slot.found(mine, &own, found);
+                    slot.finish(mine, &own, found);
                 }
             })
         });
-        slot.asked(key, progress);
+        slot.start(key, progress);
     }
 }

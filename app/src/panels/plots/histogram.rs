@@ -1,10 +1,10 @@
 //! How often each value of a plotted line came: a chart in bins, and the most frequent values with their names.
 
 use super::view::{Key, View};
-use super::{bars, name};
+use super::{bars, line_names};
 use crate::document::Document;
-use crate::document::changes::Plotted;
-use crate::panels::desk::Asks;
+use crate::document::changes::PlotLine;
+use crate::panels::panel_context::UiActions;
 use crate::theme::columns::{Column, Table, TableState};
 use crate::theme::{focus, icons, mono, palette, text, widgets};
 use egui::accesskit::Role;
@@ -16,7 +16,7 @@ use trace_query::Histogram;
 const TABLE: f32 = 380.0;
 
 /// Draws the histogram of the chosen line.
-pub(super) fn ui(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui) {
+pub(super) fn ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui) {
     let p = palette(ui);
     let plots = doc.changes().plots().to_vec();
     let chosen = view.chosen.clone().and_then(|c| plots.iter().find(|(_, l)| *l == c));
@@ -25,11 +25,11 @@ pub(super) fn ui(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut 
     };
     ui.horizontal(|ui| {
         let r = egui::ComboBox::from_id_salt("line")
-            .selected_text(RichText::new(name::of(doc, &line)).font(mono()))
+            .selected_text(RichText::new(line_names::line_name(doc, &line)).font(mono()))
             .width(220.0)
             .show_ui(ui, |ui| {
                 for (_, l) in &plots {
-                    let word = RichText::new(name::of(doc, l)).font(mono());
+                    let word = RichText::new(line_names::line_name(doc, l)).font(mono());
                     if ui.selectable_label(*l == line, word).clicked() {
                         view.chosen = Some(l.clone());
                     }
@@ -38,33 +38,33 @@ pub(super) fn ui(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut 
         r.response
             .widget_info(|| WidgetInfo::labeled(Role::ComboBox, true, "Line whose values are counted"));
         if let Some(h) = view.histogram() {
-            let values = text::counted(h.total, "value", "values");
+            let values = text::count_noun(h.total, "value", "values");
             let told = format!("{values}, {} different", text::count(h.different));
             ui.label(RichText::new(told).color(p.quiet));
         }
     });
-    let key: Key = (line.clone(), view.which);
+    let key: Key = (line.clone(), view.access_filter);
     ask(view, asks, &key);
-    if let Some(why) = view.histogram.wrong(&key) {
+    if let Some(why) = view.histogram.error(&key) {
         let told = format!("The values were not counted: {why}.");
-        if widgets::empty(ui, icons::WARNING, &told, Some("Count again")) {
+        if widgets::empty_state(ui, icons::WARNING, &told, Some("Count again")) {
             view.histogram.0 = None;
         }
         return;
     }
-    let Some(h) = view.histogram.known(&key).cloned() else {
+    let Some(h) = view.histogram.result(&key).cloned() else {
         ui.label(RichText::new("counting values…").color(p.quiet));
         return;
     };
     if h.total == 0 {
         let told = format!(
             "No access tells a value of {}: choose reads and writes.",
-            name::of(doc, &line)
+            line_names::line_name(doc, &line)
         );
-        widgets::empty(ui, icons::CHART_BAR, &told, None);
+        widgets::empty_state(ui, icons::CHART_BAR, &told, None);
         return;
     }
-    let ink = name::colour(p, slot);
+    let ink = line_names::line_colour(p, slot);
     let state = asks.tables.state(TABLE_ID);
     bars::split(ui, TABLE, |left, right| {
         draw(doc, view, left, &line, &h, ink);
@@ -73,52 +73,52 @@ pub(super) fn ui(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut 
 }
 
 /// Has the values counted once they are gathered.
-fn ask(view: &mut View, asks: &mut Asks, key: &Key) {
+fn ask(view: &mut View, asks: &mut UiActions, key: &Key) {
     let Some(values) = view.values_of(&key.0).cloned() else {
         return;
     };
-    if view.histogram.holds(key) {
+    if view.histogram.is_for(key) {
         return;
     }
     let mine = key.clone();
-    let progress = asks.work("counting values", move |progress| {
+    let progress = asks.start_work("counting values", move |progress| {
         let own = progress.clone();
         let found = trace_query::histogram(values.values()).map_err(|e| e.to_string());
-        Box::new(move |desk| desk.views.plots.histogram.found(mine, &own, found))
+        Box::new(move |desk| desk.views.plots.histogram.finish(mine, &own, found))
     });
-    view.histogram.asked(key.clone(), progress);
+    view.histogram.start(key.clone(), progress);
 }
 
-fn draw(doc: &Document, view: &View, ui: &mut Ui, line: &Plotted, h: &Arc<Histogram>, ink: egui::Color32) {
-    let list: Vec<bars::Shown> = h
+fn draw(doc: &Document, view: &View, ui: &mut Ui, line: &PlotLine, h: &Arc<Histogram>, ink: egui::Color32) {
+    let list: Vec<bars::ChartBar> = h
         .bins
         .iter()
         .map(|b| {
             let (from, to) = (
-                name::value(doc, line, b.from, view.decimal),
-                name::value(doc, line, b.to, view.decimal),
+                line_names::value(doc, line, b.from, view.decimal),
+                line_names::value(doc, line, b.to, view.decimal),
             );
             let range = if b.from == b.to {
-                name::told(doc, line, b.from, view.decimal)
+                line_names::format_value(doc, line, b.from, view.decimal)
             } else {
                 format!("{from} to {to}")
             };
             let short = if b.from == b.to && line.field.is_some() {
-                text::middle(&range, 14)
+                text::truncate_middle(&range, 14)
             } else if view.decimal {
                 text::count(b.from)
             } else {
                 format!("{:#x}", b.from)
             };
-            bars::Shown {
+            bars::ChartBar {
                 height: b.count as f64,
                 short,
-                told: format!("{range}\n{}", text::counted(b.count, "time", "times")),
+                hover_text: format!("{range}\n{}", text::count_noun(b.count, "time", "times")),
             }
         })
         .collect();
-    let label = format!("Histogram of {}", name::of(doc, line));
-    bars::chart(ui, &label, &list, ink, None, bars::whole);
+    let label = format!("Histogram of {}", line_names::line_name(doc, line));
+    bars::chart(ui, &label, &list, ink, None, bars::format_integer);
 }
 
 /// The table's name in the workspace.
@@ -130,7 +130,7 @@ fn columns() -> [Column; 4] {
         Column::new("value", "value", 98.0),
         Column::new("means", "means", 80.0).stretch(1.0),
         Column::new("times", "times", 56.0).number(),
-        Column::new("share", "share", 50.0).number().leaves(1),
+        Column::new("share", "share", 50.0).number().hide_order(1),
     ]
 }
 
@@ -140,7 +140,7 @@ fn table(
     view: &mut View,
     state: &mut TableState,
     ui: &mut Ui,
-    line: &Plotted,
+    line: &PlotLine,
     (h, ink): (&Arc<Histogram>, egui::Color32),
 ) {
     let p = palette(ui);
@@ -151,8 +151,8 @@ fn table(
         let Some((v, n)) = usize::try_from(row).ok().and_then(|i| h.common.get(i)).copied() else {
             return;
         };
-        let shown = name::value(doc, line, v, view.decimal);
-        let meaning = name::meaning(doc, line, v);
+        let shown = line_names::value(doc, line, v, view.decimal);
+        let meaning = line_names::meaning(doc, line, v);
         let r = focus::row_response(ui, rect, ui.scope_id().with(("value", v)));
         r.widget_info(|| WidgetInfo::labeled(Role::Row, true, format!("Value {shown} {meaning}, {n} times")));
         if r.hovered() || r.has_focus() {
@@ -164,13 +164,13 @@ fn table(
             ui.painter()
                 .rect_filled(bar.with_max_x(bar.left() + wide.max(1.0)), 0.0, ink);
         }
-        table.middle(ui, "value", rect, &shown, p.text);
+        table.text_middle(ui, "value", rect, &shown, p.text);
         table.text(ui, "means", rect, &meaning, crate::theme::body(), p.quiet);
         table.text(ui, "times", rect, &text::count(n), mono(), p.text);
         let part = format!("{:.1} %", n as f64 * 100.0 / h.total.max(1) as f64);
         table.text(ui, "share", rect, &part, mono(), p.quiet);
         let r = r.on_hover_text(format!("{shown} {meaning}"));
-        widgets::copies(
+        widgets::add_copy_menu(
             &r,
             &[("value", shown.clone()), ("row", format!("{shown}\t{meaning}\t{n}"))],
         );

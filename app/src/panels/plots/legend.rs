@@ -1,9 +1,9 @@
 //! The lines that are plotted, with what each holds at the moment.
 
-use super::name;
-use super::view::{Found, View};
+use super::line_names;
+use super::view::{View, WorkState};
 use crate::document::Document;
-use crate::document::changes::Plotted;
+use crate::document::changes::PlotLine;
 use crate::document::moment::Selection;
 use crate::theme::widgets::{paint_middle, paint_text};
 use crate::theme::{ROW, icons, mono, palette, small, text};
@@ -32,7 +32,7 @@ pub(super) fn ui(doc: &mut Document, view: &mut View, ui: &mut Ui) {
     });
 }
 
-fn row(doc: &mut Document, view: &mut View, ui: &mut Ui, slot: u8, line: &Plotted) {
+fn row(doc: &mut Document, view: &mut View, ui: &mut Ui, slot: u8, line: &PlotLine) {
     let p = palette(ui);
     let (rect, _) = ui.allocate_exact_size(vec2(ui.available_width(), ROW), Sense::hover());
     let body = rect.with_max_x(rect.right() - 24.0);
@@ -41,15 +41,15 @@ fn row(doc: &mut Document, view: &mut View, ui: &mut Ui, slot: u8, line: &Plotte
     let held = values.as_ref().and_then(|v| v.at(doc.moment()));
     let known = view.values.get(line);
     let told = match (&held, &values) {
-        (Some((_, v)), _) => name::told(doc, line, *v, view.decimal),
+        (Some((_, v)), _) => line_names::format_value(doc, line, *v, view.decimal),
         (None, Some(v)) if v.is_empty() => "none".to_owned(),
         (None, Some(_)) => "not yet".to_owned(),
         (None, None) => match known.and_then(|s| s.0.as_ref()) {
-            Some(Found::Not(_, why)) => why.clone(),
+            Some(WorkState::Failed(_, why)) => why.clone(),
             _ => "…".to_owned(),
         },
     };
-    let name = name::of(doc, line);
+    let name = line_names::line_name(doc, line);
     let selected = *doc.selection() == Selection::Register(line.register);
     r.widget_info(|| WidgetInfo::selected(Role::Row, true, selected, format!("Line {name} {told}")));
     if selected {
@@ -61,8 +61,8 @@ fn row(doc: &mut Document, view: &mut View, ui: &mut Ui, slot: u8, line: &Plotte
         pos2(body.left() + 2.0, body.center().y),
         pos2(body.left() + 18.0, body.center().y),
     ];
-    let stroke = Stroke::new(2.5, name::colour(p, slot));
-    if !name::dashed(p, slot) {
+    let stroke = Stroke::new(2.5, line_names::line_colour(p, slot));
+    if !line_names::is_dashed(p, slot) {
         ui.painter().line_segment(mark, stroke);
     } else {
         ui.painter().extend(egui::Shape::dashed_line(&mark, stroke, 4.0, 2.0));
@@ -89,8 +89,8 @@ fn row(doc: &mut Document, view: &mut View, ui: &mut Ui, slot: u8, line: &Plotte
     }
     let mut more = name.clone();
     if let Some((event, v)) = held {
-        let meaning = name::meaning(doc, line, v);
-        more += &format!("\n{}", name::value(doc, line, v, false));
+        let meaning = line_names::meaning(doc, line, v);
+        more += &format!("\n{}", line_names::value(doc, line, v, false));
         if !meaning.is_empty() {
             more += &format!("  {meaning}");
         }
@@ -98,12 +98,15 @@ fn row(doc: &mut Document, view: &mut View, ui: &mut Ui, slot: u8, line: &Plotte
     }
     if let Some((v, (lo, hi))) = values.as_ref().and_then(|v| Some((v, v.range()?))) {
         let (lo, hi) = (
-            name::value(doc, line, lo, view.decimal),
-            name::value(doc, line, hi, view.decimal),
+            line_names::value(doc, line, lo, view.decimal),
+            line_names::value(doc, line, hi, view.decimal),
         );
-        more += &format!("\n{}, {lo} to {hi}", text::counted(v.len() as u64, "value", "values"));
+        more += &format!(
+            "\n{}, {lo} to {hi}",
+            text::count_noun(v.len() as u64, "value", "values")
+        );
     }
-    let stopped = matches!(known.and_then(|s| s.0.as_ref()), Some(Found::Not(..)));
+    let stopped = matches!(known.and_then(|s| s.0.as_ref()), Some(WorkState::Failed(..)));
     let r = r.on_hover_text(RichText::new(more).font(mono()));
     if r.clicked() {
         if stopped {

@@ -1,12 +1,12 @@
-//! Values as step lines over events or time: the moment, zoom and pan, and the points that are drawn, made once for what
-//! is in view.
+//! Values as step lines over events or time: the moment, zoom and pan, and the points that are drawn, made once for
+//! what is in view.
 
 use super::view::View;
-use super::{legend, name};
+use super::{legend, line_names};
 use crate::document::Document;
 use crate::document::axis::{Axis, AxisKind};
-use crate::document::changes::Plotted;
-use crate::theme::plot::{around, quiet_plot};
+use crate::document::changes::PlotLine;
+use crate::theme::plot::{pad_range, quiet_plot};
 use crate::theme::{mono_small, palette, text};
 use egui::accesskit::Role;
 use egui::{Rect, Response, Sense, Ui, WidgetInfo, pos2, vec2};
@@ -14,8 +14,8 @@ use egui_plot::{GridInput, GridMark, PlotPoint, PlotTransform, VLine};
 use std::sync::Arc;
 use trace_core::values::Values;
 
-/// Least width of the plot, points; where there is less the legend stands under it.
-const LEAST: f32 = 300.0;
+/// Minimum width of the plot, points; where there is less the legend stands under it.
+const MIN_PLOT_WIDTH: f32 = 300.0;
 /// Width of the legend beside the plot.
 const LEGEND: f32 = 272.0;
 /// Length of a dash, points.
@@ -31,12 +31,12 @@ struct Key {
     columns: usize,
     apart: bool,
     /// Lines with the place of their values in memory, which is another for other values.
-    lines: Vec<(Plotted, usize)>,
+    lines: Vec<(PlotLine, usize)>,
 }
 
 /// Points as they were drawn last: a frame that shows the same makes none.
 #[derive(Clone, Debug)]
-pub(super) struct Drawn {
+pub(super) struct DrawnLines {
     key: Key,
     lines: Arc<Vec<Vec<Step>>>,
     /// What the points are of, kept so that no other values come to lie at their place in memory.
@@ -45,24 +45,27 @@ pub(super) struct Drawn {
     height: (f64, f64),
 }
 
-impl Drawn {
+impl DrawnLines {
     /// How many points there are.
-    pub(super) fn points(&self) -> usize {
+    pub(super) fn point_count(&self) -> usize {
         self.lines.iter().map(Vec::len).sum()
     }
 }
 
 /// The lines whose values are known, with their place among the colours.
-fn known(doc: &Document, view: &View) -> Vec<(u8, Plotted, Arc<Values>)> {
+fn list_loaded_lines(doc: &Document, view: &View) -> Vec<(u8, PlotLine, Arc<Values>)> {
     let plots = doc.changes().plots().iter();
     let known = plots.filter_map(|(slot, l)| Some((*slot, l.clone(), Arc::clone(view.values_of(l)?))));
     known.collect()
 }
 
 /// Whether each line has a part of the height: as the person chose, or where one scale would flatten a line.
-pub(super) fn is_apart(doc: &Document, view: &View) -> bool {
-    view.apart.unwrap_or_else(|| {
-        let ranges: Vec<(u64, u64)> = known(doc, view).iter().filter_map(|k| k.2.range()).collect();
+pub(super) fn has_split_axes(doc: &Document, view: &View) -> bool {
+    view.split_axes.unwrap_or_else(|| {
+        let ranges: Vec<(u64, u64)> = list_loaded_lines(doc, view)
+            .iter()
+            .filter_map(|k| k.2.range())
+            .collect();
         let lo = ranges.iter().map(|r| r.0).min().unwrap_or(0);
         let hi = ranges.iter().map(|r| r.1).max().unwrap_or(0);
         let flat = |r: &(u64, u64)| r.1 > r.0 && (r.1 - r.0) as f64 * 20.0 < (hi - lo) as f64;
@@ -133,13 +136,13 @@ fn paint(ui: &Ui, to: &PlotTransform, steps: &[Step], ink: egui::Color32, dashed
 }
 
 /// Makes the points anew where something else is in view than before.
-fn refresh(doc: &Document, view: &mut View, known: &[(u8, Plotted, Arc<Values>)], columns: usize) -> Drawn {
+fn refresh(doc: &Document, view: &mut View, known: &[(u8, PlotLine, Arc<Values>)], columns: usize) -> DrawnLines {
     let end = doc.facts.axis.end(view.axis);
     let key = Key {
         axis: view.axis,
         range: view.range.unwrap_or((0.0, end)),
         columns,
-        apart: is_apart(doc, view),
+        apart: has_split_axes(doc, view),
         lines: known
             .iter()
             .map(|k| (k.1.clone(), Arc::as_ptr(&k.2) as usize))
@@ -151,7 +154,7 @@ fn refresh(doc: &Document, view: &mut View, known: &[(u8, Plotted, Arc<Values>)]
     let n = known.len();
     let ranges = known.iter().filter_map(|k| k.2.range());
     let whole = ranges.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1))).unwrap_or((0, 1));
-    let (lo, hi) = around(whole.0 as f64, whole.1 as f64);
+    let (lo, hi) = pad_range(whole.0 as f64, whole.1 as f64);
     let lines = known.iter().enumerate().map(|(i, (_, _, v))| {
         if !key.apart {
             return steps(v, &doc.facts.axis, &key, &|v| v as f64);
@@ -166,7 +169,7 @@ fn refresh(doc: &Document, view: &mut View, known: &[(u8, Plotted, Arc<Values>)]
         steps(v, &doc.facts.axis, &key, &|v| floor + part(v) * BAND)
     });
     let room = (hi - lo) * 0.05;
-    let drawn = Drawn {
+    let drawn = DrawnLines {
         height: if key.apart {
             (0.0, n as f64)
         } else {
@@ -183,7 +186,7 @@ fn refresh(doc: &Document, view: &mut View, known: &[(u8, Plotted, Arc<Values>)]
 /// Draws lines and legend.
 pub(super) fn ui(doc: &mut Document, view: &mut View, ui: &mut Ui) {
     let full = ui.available_rect_before_wrap();
-    let beside = full.width() >= LEAST + LEGEND;
+    let beside = full.width() >= MIN_PLOT_WIDTH + LEGEND;
     let n = doc.changes().plots().len() as f32;
     let (plot, list) = if beside {
         full.split_left_right_at_x((full.right() - LEGEND).round())
@@ -228,14 +231,14 @@ fn hex_marks(input: GridInput) -> Vec<GridMark> {
 
 fn draw(doc: &mut Document, view: &mut View, ui: &mut Ui) {
     let p = palette(ui);
-    let lines = known(doc, view);
+    let lines = list_loaded_lines(doc, view);
     let room = ui.available_size();
     let drawn = refresh(doc, view, &lines, (room.x as usize).max(64));
     let (key, height) = (drawn.key.clone(), drawn.height);
     let (axis, decimal, apart) = (key.axis, view.decimal, key.apart);
     let points = Arc::clone(&drawn.lines);
     let here = doc.facts.axis.position(axis, doc.moment());
-    let names: Vec<String> = lines.iter().map(|(_, l, _)| name::of(doc, l)).collect();
+    let names: Vec<String> = lines.iter().map(|(_, l, _)| line_names::line_name(doc, l)).collect();
     let mut plot = quiet_plot(ui, "lines")
         .allow_drag(false)
         .allow_double_click_reset(false)
@@ -276,7 +279,7 @@ fn draw(doc: &mut Document, view: &mut View, ui: &mut Ui) {
     };
     let inks: Vec<_> = lines
         .iter()
-        .map(|l| (name::colour(p, l.0), name::dashed(p, l.0)))
+        .map(|l| (line_names::line_colour(p, l.0), line_names::is_dashed(p, l.0)))
         .collect();
     let out = plot.show(ui, |plot| {
         plot.set_plot_bounds_x(key.range.0..=key.range.1);
@@ -359,7 +362,7 @@ fn steer(doc: &mut Document, view: &mut View, ui: &Ui, r: &Response, to: &PlotTr
 fn hover(
     doc: &Document,
     view: &View,
-    lines: &[(u8, Plotted, Arc<Values>)],
+    lines: &[(u8, PlotLine, Arc<Values>)],
     r: &Response,
     to: &PlotTransform,
     axis: AxisKind,
@@ -368,12 +371,14 @@ fn hover(
         return;
     };
     let event = doc.facts.axis.nearest(axis, to.value_from_position(at).x);
-    let mut told = format!("event {} · {}", text::count(event), doc.time_text(event));
+    let mut told = format!("event {} · {}", text::count(event), doc.format_time(event));
     for (_, line, values) in lines {
-        let value = values.at(event).map(|(_, v)| name::told(doc, line, v, view.decimal));
+        let value = values
+            .at(event)
+            .map(|(_, v)| line_names::format_value(doc, line, v, view.decimal));
         told += &format!(
             "\n{} {}",
-            name::of(doc, line),
+            line_names::line_name(doc, line),
             value.as_deref().unwrap_or("not known yet")
         );
     }

@@ -1,14 +1,14 @@
 //! Plots: values of registers and fields as lines and histograms, and figures of what a filter finds as charts.
 
 mod bars;
-mod between;
 mod choose;
 mod counts;
 mod gather;
 mod histogram;
+mod intervals;
 mod legend;
+mod line_names;
 mod lines;
-mod name;
 pub mod view;
 
 pub use view::{ByKind, Section, View};
@@ -17,19 +17,19 @@ use super::events;
 use crate::document::Document;
 use crate::document::axis::AxisKind;
 use crate::document::facts::Stage;
-use crate::panels::desk::Asks;
+use crate::panels::panel_context::UiActions;
 use crate::theme::{PAD, icons, palette, widgets};
 use egui::accesskit::Role;
 use egui::{RichText, Ui, WidgetInfo, vec2};
-use trace_core::values::Which;
-use trace_query::By;
+use trace_core::values::AccessFilter;
+use trace_query::GroupBy;
 
 /// Draws the panel. `events`: the filter that is counted.
-pub fn ui(doc: &mut Document, view: &mut View, events: &mut events::View, asks: &mut Asks, ui: &mut Ui) {
+pub fn ui(doc: &mut Document, view: &mut View, events: &mut events::View, asks: &mut UiActions, ui: &mut Ui) {
     if doc.is_empty() {
         let told =
             "This recording holds no events: it was made from a memory dump. There are no values over time to plot.";
-        widgets::empty(ui, icons::CHART_BAR, told, None);
+        widgets::empty_state(ui, icons::CHART_BAR, told, None);
         return;
     }
     let full = ui.available_rect_before_wrap().shrink2(vec2(PAD, 2.0));
@@ -40,20 +40,20 @@ pub fn ui(doc: &mut Document, view: &mut View, events: &mut events::View, asks: 
     match view.section {
         Section::Lines | Section::Values => plotted(doc, view, asks, ui),
         Section::Counts => counts::ui(doc, view, events, asks, ui),
-        Section::Between => between::ui(doc, view, asks, ui),
+        Section::Between => intervals::ui(doc, view, asks, ui),
     }
 }
 
 /// What is about chosen registers and fields.
-fn plotted(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui) {
-    if !doc.facts.knows(Stage::Registers) {
+fn plotted(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui) {
+    if !doc.facts.has_stage(Stage::Registers) {
         let told = "Sorting accesses by register …";
-        widgets::empty(ui, icons::HOURGLASS_SIMPLE_MEDIUM, told, None);
+        widgets::empty_state(ui, icons::HOURGLASS_SIMPLE_MEDIUM, told, None);
         return;
     }
     if doc.facts.registers.is_empty() {
         let told = "No register is accessed in this recording, so there are no values to plot. The event table lists what it holds.";
-        widgets::empty(ui, icons::CHART_BAR, told, None);
+        widgets::empty_state(ui, icons::CHART_BAR, told, None);
         return;
     }
     gather::gather(doc, view, asks);
@@ -81,7 +81,7 @@ fn choice<T: Copy + PartialEq>(ui: &mut Ui, now: &mut T, this: T, word: &str, la
 }
 
 /// A line between groups of choices.
-fn apart(ui: &mut Ui) {
+fn separator(ui: &mut Ui) {
     let p = palette(ui);
     let (rect, _) = ui.allocate_exact_size(vec2(9.0, 20.0), egui::Sense::hover());
     let line = rect.top() + 3.0..=rect.bottom() - 3.0;
@@ -99,14 +99,14 @@ fn bar(doc: &mut Document, view: &mut View, ui: &mut Ui) {
             choice(ui, &mut view.section, s, s.name(), &label);
         }
         if view.section == Section::Counts {
-            apart(ui);
-            for by in By::ALL {
-                let label = format!("By {}", by.word());
-                choice(ui, &mut view.by, ByKind(by), &format!("by {}", by.word()), &label);
+            separator(ui);
+            for by in GroupBy::ALL {
+                let label = format!("By {}", by.label());
+                choice(ui, &mut view.by, ByKind(by), &format!("by {}", by.label()), &label);
             }
-            apart(ui);
-            choice(ui, &mut view.in_order, false, "most first", "Most first");
-            choice(ui, &mut view.in_order, true, "in order", "In order");
+            separator(ui);
+            choice(ui, &mut view.sort_by_key, false, "most first", "Most first");
+            choice(ui, &mut view.sort_by_key, true, "in order", "In order");
         }
     });
     if !matches!(view.section, Section::Lines | Section::Values) {
@@ -118,8 +118,8 @@ fn bar(doc: &mut Document, view: &mut View, ui: &mut Ui) {
         match view.section {
             Section::Lines => {
                 choose::button(doc, view, ui);
-                which(view, ui);
-                apart(ui);
+                access_filter_buttons(view, ui);
+                separator(ui);
                 for (axis, word) in [
                     (AxisKind::Order, "by event"),
                     (AxisKind::Time, "by time"),
@@ -129,21 +129,21 @@ fn bar(doc: &mut Document, view: &mut View, ui: &mut Ui) {
                         view.range = None;
                     }
                 }
-                apart(ui);
-                let mut now = lines::is_apart(doc, view);
+                separator(ui);
+                let mut now = lines::has_split_axes(doc, view);
                 if choice(ui, &mut now, false, "one scale", "One scale")
                     | choice(ui, &mut now, true, "apart", "Lines apart")
                 {
-                    view.apart = Some(now);
+                    view.split_axes = Some(now);
                 }
-                apart(ui);
+                separator(ui);
                 choice(ui, &mut view.decimal, false, "hex", "Values in hex");
                 choice(ui, &mut view.decimal, true, "decimal", "Values in decimal");
             }
             Section::Values => {
                 choose::button(doc, view, ui);
-                which(view, ui);
-                apart(ui);
+                access_filter_buttons(view, ui);
+                separator(ui);
                 choice(ui, &mut view.decimal, false, "hex", "Values in hex");
                 choice(ui, &mut view.decimal, true, "decimal", "Values in decimal");
             }
@@ -153,13 +153,13 @@ fn bar(doc: &mut Document, view: &mut View, ui: &mut Ui) {
 }
 
 /// Which accesses tell values.
-fn which(view: &mut View, ui: &mut Ui) {
+fn access_filter_buttons(view: &mut View, ui: &mut Ui) {
     let r = egui::ComboBox::from_id_salt("which")
-        .selected_text(view.which.name())
+        .selected_text(view.access_filter.name())
         .width(128.0)
         .show_ui(ui, |ui| {
-            for w in Which::ALL {
-                ui.selectable_value(&mut view.which, w, w.name());
+            for w in AccessFilter::ALL {
+                ui.selectable_value(&mut view.access_filter, w, w.name());
             }
         });
     r.response

@@ -1,16 +1,16 @@
 //! What the Plots panel shows, and what was found out for it.
 
-use super::between::Measured;
-use super::counts::Counted;
-use super::lines::Drawn;
+use super::counts::AccessCounts;
+use super::intervals::IntervalResult;
+use super::lines::DrawnLines;
 use crate::document::axis::AxisKind;
-use crate::document::changes::Plotted;
+use crate::document::changes::PlotLine;
 use crate::theme::rows::Rows;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use trace_core::progress::Progress;
-use trace_core::values::{Values, Which};
-use trace_query::{By, Histogram};
+use trace_core::values::{AccessFilter, Values};
+use trace_query::{GroupBy, Histogram};
 
 /// What the panel is about.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -44,19 +44,19 @@ impl Section {
 
 /// What is being found out apart from the interface thread, for a key of what was asked for.
 #[derive(Clone, Debug)]
-pub(super) enum Found<K, T> {
+pub(super) enum WorkState<K, T> {
     /// It is being looked for.
-    Asked(K, Progress),
+    Pending(K, Progress),
     /// It is known.
-    Is(K, Arc<T>),
+    Ready(K, Arc<T>),
     /// It is not to be had, in words.
-    Not(K, String),
+    Failed(K, String),
 }
 
-impl<K: PartialEq, T> Found<K, T> {
+impl<K: PartialEq, T> WorkState<K, T> {
     pub(super) fn key(&self) -> &K {
         match self {
-            Self::Asked(k, _) | Self::Is(k, _) | Self::Not(k, _) => k,
+            Self::Pending(k, _) | Self::Ready(k, _) | Self::Failed(k, _) => k,
         }
     }
 }
@@ -66,60 +66,60 @@ const LOST: &str = "the program made an error; see the crash report (Help)";
 
 /// Work that was asked for and may have been replaced by other work meanwhile.
 #[derive(Clone, Debug)]
-pub(super) struct Slot<K, T>(pub(super) Option<Found<K, T>>);
+pub(super) struct WorkSlot<K, T>(pub(super) Option<WorkState<K, T>>);
 
-impl<K, T> Default for Slot<K, T> {
+impl<K, T> Default for WorkSlot<K, T> {
     fn default() -> Self {
         Self(None)
     }
 }
 
-impl<K: PartialEq, T> Slot<K, T> {
+impl<K: PartialEq, T> WorkSlot<K, T> {
     /// Whether this was asked for already.
-    pub(super) fn holds(&self, key: &K) -> bool {
+    pub(super) fn is_for(&self, key: &K) -> bool {
         self.0.as_ref().is_some_and(|f| f.key() == key)
     }
 
     /// Something else is wanted: what is under way for another key is sent away.
-    pub(super) fn asked(&mut self, key: K, progress: Progress) {
-        if let Some(Found::Asked(_, p)) = &self.0 {
+    pub(super) fn start(&mut self, key: K, progress: Progress) {
+        if let Some(WorkState::Pending(_, p)) = &self.0 {
             p.cancel();
         }
-        self.0 = Some(Found::Asked(key, progress));
+        self.0 = Some(WorkState::Pending(key, progress));
     }
 
     /// The work of this progress came to its end; what nobody waits for any more is dropped. The same may have been asked
     /// for again meanwhile: what was sent away does not answer for it.
-    pub(super) fn found(&mut self, key: K, of: &Progress, found: Result<T, String>) {
-        if !matches!(&self.0, Some(Found::Asked(k, p)) if *k == key && p.is_of(of)) {
+    pub(super) fn finish(&mut self, key: K, of: &Progress, found: Result<T, String>) {
+        if !matches!(&self.0, Some(WorkState::Pending(k, p)) if *k == key && p.is_same(of)) {
             return;
         }
         self.0 = Some(match found {
-            Ok(t) => Found::Is(key, Arc::new(t)),
-            Err(why) => Found::Not(key, why),
+            Ok(t) => WorkState::Ready(key, Arc::new(t)),
+            Err(why) => WorkState::Failed(key, why),
         });
     }
 
     /// What is known for this key.
-    pub(super) fn known(&self, key: &K) -> Option<&Arc<T>> {
+    pub(super) fn result(&self, key: &K) -> Option<&Arc<T>> {
         match &self.0 {
-            Some(Found::Is(k, t)) if k == key => Some(t),
+            Some(WorkState::Ready(k, t)) if k == key => Some(t),
             _ => None,
         }
     }
 
     /// Why it is not known, in words.
-    pub(super) fn wrong(&self, key: &K) -> Option<&str> {
+    pub(super) fn error(&self, key: &K) -> Option<&str> {
         match &self.0 {
-            Some(Found::Not(k, why)) if k == key => Some(why),
-            Some(Found::Asked(k, progress)) if k == key && progress.is_lost() => Some(LOST),
+            Some(WorkState::Failed(k, why)) if k == key => Some(why),
+            Some(WorkState::Pending(k, progress)) if k == key && progress.is_lost() => Some(LOST),
             _ => None,
         }
     }
 }
 
 /// The values of a line, by which accesses tell them.
-pub(super) type Key = (Plotted, Which);
+pub(super) type Key = (PlotLine, AccessFilter);
 
 /// What the panel shows.
 #[derive(Clone, Default)]
@@ -127,32 +127,32 @@ pub struct View {
     /// What it is about.
     pub section: Section,
     /// Which accesses tell values.
-    pub which: Which,
+    pub access_filter: AccessFilter,
     /// What lies along the horizontal axis.
     pub axis: AxisKind,
     /// Part of the axis that is shown; `None`: all of it.
     pub range: Option<(f64, f64)>,
     /// Each line has a part of the height; `None`: where one scale for all would flatten some.
-    pub apart: Option<bool>,
+    pub split_axes: Option<bool>,
     /// Values of registers are written in decimal.
     pub decimal: bool,
     /// Only registers and fields whose names hold this are offered.
     pub find: String,
     /// The line whose values are counted; `None`: the first.
-    pub chosen: Option<Plotted>,
+    pub chosen: Option<PlotLine>,
     /// What accesses are counted by.
     pub by: ByKind,
     /// Whether groups come by their number or name, and not the largest first.
-    pub in_order: bool,
+    pub sort_by_key: bool,
     /// Where times begin: a filter.
     pub from: String,
     /// Where times end.
     pub to: String,
-    pub(super) values: BTreeMap<Plotted, Slot<Key, Values>>,
-    pub(super) drawn: Option<Drawn>,
-    pub(super) histogram: Slot<Key, Histogram>,
-    pub(super) counted: Slot<super::counts::Key, Counted>,
-    pub(super) between: Slot<super::between::Key, Measured>,
+    pub(super) values: BTreeMap<PlotLine, WorkSlot<Key, Values>>,
+    pub(super) drawn: Option<DrawnLines>,
+    pub(super) histogram: WorkSlot<Key, Histogram>,
+    pub(super) counted: WorkSlot<super::counts::Key, AccessCounts>,
+    pub(super) between: WorkSlot<super::intervals::Key, IntervalResult>,
     pub(super) rows: Rows,
     pub(super) offered: Rows,
     pub(super) choosing: bool,
@@ -160,26 +160,26 @@ pub struct View {
 
 /// What accesses are counted by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ByKind(pub By);
+pub struct ByKind(pub GroupBy);
 
 impl Default for ByKind {
     fn default() -> Self {
-        Self(By::Register)
+        Self(GroupBy::Register)
     }
 }
 
 impl View {
     /// The values of a line, once they were gathered.
     #[must_use]
-    pub fn values_of(&self, line: &Plotted) -> Option<&Arc<Values>> {
-        self.values.get(line)?.known(&(line.clone(), self.which))
+    pub fn values_of(&self, line: &PlotLine) -> Option<&Arc<Values>> {
+        self.values.get(line)?.result(&(line.clone(), self.access_filter))
     }
 
     /// The histogram that is shown, once it was made.
     #[must_use]
     pub fn histogram(&self) -> Option<&Arc<Histogram>> {
         match &self.histogram.0 {
-            Some(Found::Is(_, h)) => Some(h),
+            Some(WorkState::Ready(_, h)) => Some(h),
             _ => None,
         }
     }
@@ -188,24 +188,24 @@ impl View {
     #[must_use]
     pub fn groups(&self) -> Option<&[trace_query::Usage]> {
         match &self.counted.0 {
-            Some(Found::Is(_, c)) => Some(&c.groups),
+            Some(WorkState::Ready(_, c)) => Some(&c.groups),
             _ => None,
         }
     }
 
     /// The times that are shown, once they were measured.
     #[must_use]
-    pub fn times(&self) -> Option<&trace_query::Between> {
+    pub fn intervals(&self) -> Option<&trace_query::IntervalStatistics> {
         match &self.between.0 {
-            Some(Found::Is(_, m)) => Some(&m.0),
+            Some(WorkState::Ready(_, m)) => Some(&m.0),
             _ => None,
         }
     }
 
     /// Points of the lines as they were drawn last.
     #[must_use]
-    pub fn points(&self) -> usize {
-        self.drawn.as_ref().map_or(0, Drawn::points)
+    pub fn point_count(&self) -> usize {
+        self.drawn.as_ref().map_or(0, DrawnLines::point_count)
     }
 }
 
@@ -216,26 +216,26 @@ mod tests {
     /// Asked for, replaced and asked for again: the first piece of work ends as stopped behind the third's beginning.
     #[test]
     fn work_that_was_sent_away_does_not_answer_for_the_same_asked_again() {
-        let mut slot: Slot<u8, u32> = Slot::default();
+        let mut slot: WorkSlot<u8, u32> = WorkSlot::default();
         let [first, second, third] = [(); 3].map(|()| Progress::new());
-        slot.asked(1, first.clone());
-        slot.asked(2, second.clone());
-        slot.asked(1, third.clone());
+        slot.start(1, first.clone());
+        slot.start(2, second.clone());
+        slot.start(1, third.clone());
         assert!(first.check().is_err() && second.check().is_err() && third.check().is_ok());
-        slot.found(1, &first, Err("stopped".to_owned()));
-        slot.found(2, &second, Ok(2));
-        assert!(slot.holds(&1) && slot.wrong(&1).is_none() && slot.known(&1).is_none());
-        slot.found(1, &third, Ok(7));
-        assert_eq!(slot.known(&1).map(|v| **v), Some(7));
+        slot.finish(1, &first, Err("stopped".to_owned()));
+        slot.finish(2, &second, Ok(2));
+        assert!(slot.is_for(&1) && slot.error(&1).is_none() && slot.result(&1).is_none());
+        slot.finish(1, &third, Ok(7));
+        assert_eq!(slot.result(&1).map(|v| **v), Some(7));
     }
 
     #[test]
     fn work_that_the_program_lost_is_an_error_and_no_waiting() {
-        let mut slot: Slot<u8, u32> = Slot::default();
+        let mut slot: WorkSlot<u8, u32> = WorkSlot::default();
         let work = Progress::new();
-        slot.asked(1, work.clone());
-        assert_eq!(slot.wrong(&1), None);
+        slot.start(1, work.clone());
+        assert_eq!(slot.error(&1), None);
         work.mark_lost();
-        assert!(slot.wrong(&1).is_some() && slot.known(&1).is_none() && slot.wrong(&2).is_none());
+        assert!(slot.error(&1).is_some() && slot.result(&1).is_none() && slot.error(&2).is_none());
     }
 }

@@ -2,10 +2,10 @@
 
 use crate::document::facts::Stage;
 use crate::document::moment::Selection;
-use crate::document::{Document, Numbers, lookup, words};
-use crate::panels::desk::Asks;
+use crate::document::{Document, NumberFormat, descriptions, lookup};
+use crate::panels::panel_context::UiActions;
 use crate::panels::{copy_menu, jobs};
-use crate::theme::widgets::{self, Part};
+use crate::theme::widgets::{self, StyledText};
 use crate::theme::{icons, mono, mono_small, palette, small, text};
 use egui::accesskit::Role as AccessRole;
 use egui::{Align2, Mesh, Rect, RichText, Sense, Shape, Stroke, Ui, WidgetInfo, pos2, vec2};
@@ -15,21 +15,21 @@ use trace_core::registers::{AccessList, Field, FieldKind, Half, Role};
 
 /// The access that decides what is shown, the event at the moment or the last access before it, and what the register
 /// holds after it.
-pub(super) fn access_now(doc: &Document, register: u32) -> Option<(u64, Access, u64)> {
-    let held = lookup::held_at(&doc.recording, &doc.facts, register, doc.moment())?;
+pub(super) fn current_access(doc: &Document, register: u32) -> Option<(u64, Access, u64)> {
+    let held = lookup::find_register_value(&doc.recording, &doc.facts, register, doc.moment())?;
     let access = doc.recording.events.access(usize::try_from(held.event).ok()?)?;
     Some((held.event, access, held.value))
 }
 
 /// What is known of a register, as the inspector shows it too.
-pub fn details(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, register: u32) {
+pub fn details(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui, register: u32) {
     let p = palette(ui);
-    let def = lookup::register_of(&doc.recording, register);
+    let def = lookup::find_register(&doc.recording, register);
     widgets::section(ui, "Register");
     let name = doc.facts.register_name(register);
     let r = ui.add(egui::Label::new(RichText::new(&name).font(mono())).sense(Sense::click()));
     let own = [("name", name), ("offset", format!("{register:#x}"))];
-    copy_menu::of(&r, doc, asks, &own, &Selection::Register(register));
+    copy_menu::for_selection(&r, doc, asks, &own, &Selection::Register(register));
     let place = match def {
         Some(r) => format!(
             "{} · offset {register:#06x} · {}",
@@ -42,9 +42,9 @@ pub fn details(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, register: u32) 
     if let Some(r) = def.filter(|r| !r.doc.is_empty()) {
         ui.add(egui::Label::new(RichText::new(&r.doc).font(small()).color(p.quiet)).wrap());
     }
-    let Some((event, access, held)) = access_now(doc, register) else {
+    let Some((event, access, held)) = current_access(doc, register) else {
         ui.add_space(8.0);
-        let told = if doc.facts.knows(Stage::Registers) {
+        let told = if doc.facts.has_stage(Stage::Registers) {
             "Nothing accessed it before this moment."
         } else {
             "Its accesses are being sorted out…"
@@ -64,8 +64,14 @@ pub fn details(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, register: u32) 
             let range = bit_range(f.field.lo, f.field.hi);
             let changed = before.map(|b| f.field.extract(b)).filter(|b| *b != f.value);
             // What the map names, addresses and flags are told as it tells them.
-            let number = matches!(f.field.kind, FieldKind::Number | FieldKind::Hex) && doc.numbers != Numbers::Hex;
-            let told = |v: u64| if number { doc.numbers.bare(v) } else { f.field.text(v) };
+            let number = matches!(f.field.kind, FieldKind::Number | FieldKind::Hex) && doc.numbers != NumberFormat::Hex;
+            let told = |v: u64| {
+                if number {
+                    doc.numbers.format_unsized(v)
+                } else {
+                    f.field.text(v)
+                }
+            };
             let was = changed.map(told);
             field_row(
                 ui,
@@ -80,12 +86,12 @@ pub fn details(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, register: u32) 
             let (mask, value) = (decoded.unknown_mask(), decoded.unknown_value());
             let was = before.map(|b| b & mask).filter(|b| *b != value);
             let help = format!("bits {mask:#x} are not named by the register map");
-            let was = was.map(|b| doc.numbers.bare(b));
+            let was = was.map(|b| doc.numbers.format_unsized(b));
             field_row(
                 ui,
                 &mask_ranges(mask),
                 "not named",
-                &doc.numbers.bare(value),
+                &doc.numbers.format_unsized(value),
                 was.as_deref(),
                 &help,
             );
@@ -93,38 +99,42 @@ pub fn details(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, register: u32) 
     }
     if let Some(b) = before.filter(|b| *b != held) {
         ui.add_space(2.0);
-        let was = doc.numbers.text(b, width);
+        let was = doc.numbers.format(b, width);
         ui.label(RichText::new(format!("was {was}")).font(mono()).color(p.quiet));
     }
     widgets::section(ui, if access.write { "This write" } else { "This read" });
     if widgets::key_link(ui, "at", &format!("event {}", text::count(event))).clicked() {
         doc.go_with(event, Selection::Register(register));
     }
-    let value = widgets::key_value(ui, "value", Part::mono(doc.numbers.text(access.value, access.width)));
+    let value = widgets::key_value(
+        ui,
+        "value",
+        StyledText::mono(doc.numbers.format(access.value, access.width)),
+    );
     let forms = [
         ("as hex", format!("{:#x}", access.value)),
         ("as decimal", access.value.to_string()),
         ("as binary", format!("{:#b}", access.value)),
     ];
-    widgets::copies(&value, &forms);
+    widgets::add_copy_menu(&value, &forms);
     addresses(doc, asks, ui, register, event, access);
     let started = doc.facts.job_submitted_at(event).map(|j| j.index);
     if let Some(j) = started {
         starts(doc, asks, ui, j);
     } else {
-        let means = words::means(doc, event);
+        let means = descriptions::describe_event(doc, event);
         if !means.is_empty() {
-            widgets::key_value(ui, "means", Part::words(means));
+            widgets::key_value(ui, "means", StyledText::body(means));
         }
     }
     if let Some(f) = doc.facts.poll_at(event).copied() {
         let waits = format!(
             "{}, events {} to {}",
-            text::counted(f.reads, "read", "reads"),
+            text::count_noun(f.reads, "read", "reads"),
             text::count(f.first),
             text::count(f.last)
         );
-        widgets::key_value(ui, "poll", Part::words(waits));
+        widgets::key_value(ui, "poll", StyledText::body(waits));
     }
     if let Some(r) = def {
         let rule = match (access.write, r.replay.write) {
@@ -133,10 +143,10 @@ pub fn details(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, register: u32) 
             (false, _) => format!("{:?}", r.replay.read).to_lowercase(),
         };
         let rule = match started {
-            Some(j) => on_replay(doc, j),
+            Some(j) => describe_replay_use(doc, j),
             None => rule,
         };
-        let shown = widgets::key_wrapped(ui, "on replay", Part::words(rule));
+        let shown = widgets::key_wrapped(ui, "on replay", StyledText::body(rule));
         if !r.replay.reason.is_empty() {
             shown.on_hover_text(&r.replay.reason);
         }
@@ -149,30 +159,33 @@ pub fn details(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, register: u32) 
     }
     history(doc, asks, ui, register);
     if let Some(j) = started {
-        jobs::reaches(doc, asks, ui, j);
+        jobs::show_reachable(doc, asks, ui, j);
     }
 }
 
 /// The job that a write starts: what it is, its header, how much it computes, when it was done.
-fn starts(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, index: u32) {
+fn starts(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui, index: u32) {
     let facts = Arc::clone(&doc.facts);
     let Some(j) = facts.jobs.get(index as usize) else {
         return;
     };
-    let kind = j.chain.first().map_or_else(|| words::job_kind(j), |c| c.kind.clone());
+    let kind = j
+        .chain
+        .first()
+        .map_or_else(|| descriptions::describe_job(j), |c| c.kind.clone());
     if widgets::key_link(ui, "starts", &format!("job {index}, {kind}")).clicked() {
         doc.go_job(index);
     }
     if !j.chain.is_empty() {
-        let n = text::counted(j.chain.len() as u64, "job", "jobs");
-        widgets::key_value(ui, "chain of", Part::words(n));
+        let n = text::count_noun(j.chain.len() as u64, "job", "jobs");
+        widgets::key_value(ui, "chain of", StyledText::body(n));
     }
     if widgets::key_link(ui, "header", &format!("{:#x}", j.head_va)).clicked() {
-        asks.memory(Some(j.chain.space.unwrap_or(0)), j.head_va, 32);
-        asks.command("show-memory");
+        asks.show_memory(Some(j.chain.space.unwrap_or(0)), j.head_va, 32);
+        asks.run_command("show-memory");
     }
     if let Some(d) = j.chain.first().and_then(|c| c.dispatch) {
-        widgets::key_value(ui, "dispatch", Part::mono(words::dispatch(d)));
+        widgets::key_value(ui, "dispatch", StyledText::mono(descriptions::format_dispatch(d)));
     }
     match (j.done, j.duration_ns) {
         (Some(d), took) => {
@@ -183,14 +196,14 @@ fn starts(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, index: u32) {
             }
         }
         (None, _) => {
-            let never = Part::words("never, as far as the recording tells").colour(palette(ui).warning);
+            let never = StyledText::body("never, as far as the recording tells").colour(palette(ui).warning);
             widgets::key_wrapped(ui, "done after", never);
         }
     }
 }
 
 /// What a replay does where a job was started.
-fn on_replay(doc: &Document, index: u32) -> String {
+fn describe_replay_use(doc: &Document, index: u32) -> String {
     let waits = doc.facts.jobs.get(index as usize).is_some_and(|j| j.done.is_some());
     if !waits {
         return "written; the recording shows no interrupt to wait for".into();
@@ -205,8 +218,8 @@ fn on_replay(doc: &Document, index: u32) -> String {
 }
 
 /// The address that a register and its other half hold together, as a link.
-fn addresses(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, register: u32, event: u64, access: Access) {
-    let Some(r) = lookup::register_of(&doc.recording, register) else {
+fn addresses(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui, register: u32, event: u64, access: Access) {
+    let Some(r) = lookup::find_register(&doc.recording, register) else {
         return;
     };
     let Some(wide) = &r.wide else { return };
@@ -220,7 +233,7 @@ fn addresses(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, register: u32, ev
     let Some(fact) = doc.facts.registers.get(&other) else {
         return;
     };
-    let [before, near] = fact.accesses.all().around(event);
+    let [before, near] = fact.accesses.all().neighbors(event);
     let near = near.filter(|e| e - event <= 2);
     let Some(e) = near.or(before) else { return };
     let Some(rest) = doc.recording.events.access(e as usize).map(|a| a.value & 0xffff_ffff) else {
@@ -232,21 +245,21 @@ fn addresses(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, register: u32, ev
             continue;
         }
         if physical {
-            widgets::key_value(ui, "both halves", Part::mono(f.text));
+            widgets::key_value(ui, "both halves", StyledText::mono(f.text));
             continue;
         }
         let at = widgets::key_link(ui, "both halves", &f.text);
         if let Some(va) = text::parse_number(&f.text)
-            && widgets::copies(&at, &[("address", f.text.clone())]).clicked()
+            && widgets::add_copy_menu(&at, &[("address", f.text.clone())]).clicked()
         {
-            asks.memory(None, va, 32);
-            asks.command("show-memory");
+            asks.show_memory(None, va, 32);
+            asks.run_command("show-memory");
         }
     }
 }
 
 pub(super) fn value_before(doc: &Document, register: u32, event: u64) -> Option<u64> {
-    let held = lookup::held_at(&doc.recording, &doc.facts, register, event.checked_sub(1)?)?;
+    let held = lookup::find_register_value(&doc.recording, &doc.facts, register, event.checked_sub(1)?)?;
     Some(held.value)
 }
 
@@ -312,7 +325,7 @@ fn field_row(ui: &mut Ui, range: &str, name: &str, value: &str, was: Option<&str
         ("value", value.to_owned()),
         ("name and value", format!("{name} {value}")),
     ];
-    widgets::copies(&response, &forms).on_hover_text(told);
+    widgets::add_copy_menu(&response, &forms).on_hover_text(told);
 }
 
 fn bits(ui: &mut Ui, value: u64, count: u32, before: Option<u64>, colour: egui::Color32) {
@@ -355,7 +368,7 @@ fn bits(ui: &mut Ui, value: u64, count: u32, before: Option<u64>, colour: egui::
 }
 
 /// A strip of accesses with what it was made for: register, width, accesses, events.
-type KeptStrip = ((u32, u64, usize, u64), Arc<Vec<Strip>>);
+type CachedStrip = ((u32, u64, usize, u64), Arc<Vec<Strip>>);
 
 /// What a pixel of the strip of accesses holds.
 #[derive(Clone, Copy)]
@@ -373,12 +386,12 @@ fn strip(doc: &Document, ui: &Ui, register: u32, pixels: u64) -> Arc<Vec<Strip>>
     };
     let id = ui.scope_id().with("strip of accesses");
     let key = (register, pixels, fact.accesses.len(), doc.len());
-    let kept: Option<KeptStrip> = ui.data(|d| d.get_temp(id));
+    let kept: Option<CachedStrip> = ui.data(|d| d.get_temp(id));
     if let Some((_, strip)) = kept.filter(|k| k.0 == key) {
         return strip;
     }
     let total = doc.len().max(1);
-    let some = |list: AccessList<'_>, a: u64, b: u64| list.before(a) < list.before(b);
+    let some = |list: AccessList<'_>, a: u64, b: u64| list.count_before(a) < list.count_before(b);
     let strip: Arc<Vec<Strip>> = Arc::new(
         (0..pixels)
             .map(|i| match (i * total / pixels, (i + 1) * total / pixels) {
@@ -392,7 +405,7 @@ fn strip(doc: &Document, ui: &Ui, register: u32, pixels: u64) -> Arc<Vec<Strip>>
     strip
 }
 
-fn history(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, register: u32) {
+fn history(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui, register: u32) {
     let p = palette(ui);
     let Some(fact) = doc.facts.registers.get(&register) else {
         return;
@@ -428,7 +441,7 @@ fn history(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, register: u32) {
     ui.painter().vline(x, rect.y_range(), Stroke::new(1.0, p.text));
     if let Some(at) = response.interact_pointer_pos().filter(|_| response.clicked()) {
         let event = (f64::from((at.x - rect.left()) / rect.width()) * total as f64) as u64;
-        let [before, at] = fact.accesses.all().around(event);
+        let [before, at] = fact.accesses.all().neighbors(event);
         if let Some(e) = at.or(before) {
             doc.go_with(e, Selection::Register(register));
         }
@@ -437,7 +450,7 @@ fn history(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, register: u32) {
 }
 
 /// The ways to the accesses before and behind, to the writes among them, and the pin.
-pub(super) fn steps(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, register: u32) {
+pub(super) fn steps(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui, register: u32) {
     let quiet = palette(ui).quiet;
     let (all, writes) = doc
         .facts
@@ -462,16 +475,16 @@ pub(super) fn steps(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, register: 
 }
 
 /// Two buttons: to the access or write of a register before the current event, and to the one after it.
-fn pair(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, register: u32, writes: bool) {
+fn pair(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui, register: u32, writes: bool) {
     // At the only access there is nowhere to go.
     if [false, true]
         .iter()
-        .all(|forward| doc.neighbour(*forward, writes).is_none())
+        .all(|forward| doc.find_neighbour_access(*forward, writes).is_none())
     {
         return;
     }
     for (forward, icon) in [(false, icons::CARET_LEFT), (true, icons::CARET_RIGHT)] {
-        let to = doc.neighbour(forward, writes);
+        let to = doc.find_neighbour_access(forward, writes);
         let (title, id) = match (forward, writes) {
             (false, false) => ("Previous access", "previous-touch"),
             (true, false) => ("Next access", "next-touch"),
@@ -485,7 +498,7 @@ fn pair(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, register: u32, writes:
         };
         let r = ui.add_enabled(to.is_some(), egui::Button::new(RichText::new(label).font(mono())));
         r.widget_info(|| WidgetInfo::labeled(AccessRole::Button, to.is_some(), title));
-        let r = r.on_hover_text(asks.told(id, title));
+        let r = r.on_hover_text(asks.tooltip(id, title));
         let none = match (forward, writes) {
             (false, false) => "No access before this event",
             (true, false) => "No access after this event",

@@ -4,8 +4,8 @@
 use super::view::View;
 use crate::document::moment::Selection;
 use crate::document::{Document, lookup};
-use crate::panels::desk::Asks;
-use crate::theme::widgets::{self, Part};
+use crate::panels::panel_context::UiActions;
+use crate::theme::widgets::{self, StyledText};
 use crate::theme::{ROW, body, mono, palette, text};
 use egui::accesskit::Role;
 use egui::{Align2, Rect, RichText, Sense, Ui, WidgetInfo, pos2, vec2};
@@ -13,10 +13,10 @@ use std::sync::Arc;
 use trace_core::registers::{Guess, guess};
 
 /// Values and followers that are shown at once.
-const MOST: usize = 24;
+const MAX_SHOWN: usize = 24;
 
 /// Asks for the statistics of a register, unless they are known or being found out.
-fn ask(doc: &Document, view: &mut View, asks: &mut Asks, register: u32) {
+fn ask(doc: &Document, view: &mut View, asks: &mut UiActions, register: u32) {
     if view.guessing.as_ref().is_some_and(|g| g.0 == register) {
         return;
     }
@@ -33,7 +33,7 @@ fn ask(doc: &Document, view: &mut View, asks: &mut Asks, register: u32) {
     let width = access.map_or(4, |a| lookup::register_width(&recording, register, &a));
     let space = doc.facts.register_space;
     let title = format!("looking at accesses of {}", doc.facts.register_name(register));
-    let progress = asks.work(title, move |progress| {
+    let progress = asks.start_work(title, move |progress| {
         let found = guess(&recording, space, register, width, progress);
         Box::new(move |desk| {
             let view = &mut desk.views.registers;
@@ -51,7 +51,7 @@ fn ask(doc: &Document, view: &mut View, asks: &mut Asks, register: u32) {
 }
 
 /// Draws the statistics.
-pub(super) fn ui(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui, register: u32) {
+pub(super) fn ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui, register: u32) {
     let p = palette(ui);
     let Some(g) = view.guess.clone().filter(|g| g.offset == register) else {
         ask(doc, view, asks, register);
@@ -89,14 +89,14 @@ fn facts(g: &Guess, ui: &mut Ui) {
         ("always 0", g.zeros),
     ] {
         let value = text::hex(bits, width);
-        let r = widgets::key_value(ui, key, Part::mono(&value));
-        widgets::copies(&r, &[("bits", value)]);
+        let r = widgets::key_value(ui, key, StyledText::mono(&value));
+        widgets::add_copy_menu(&r, &[("bits", value)]);
     }
     let count = text::count;
     widgets::key_value(
         ui,
         "accesses",
-        Part::words(format!("{} reads, {} writes", count(g.reads), count(g.writes))),
+        StyledText::body(format!("{} reads, {} writes", count(g.reads), count(g.writes))),
     );
     let mut told = Vec::new();
     if g.partial > 0 {
@@ -134,7 +134,7 @@ fn facts(g: &Guess, ui: &mut Ui) {
         told.push(("waits for", text::hex(g.awaited, width)));
     }
     for (key, value) in told {
-        widgets::key_wrapped(ui, key, Part::words(value));
+        widgets::key_wrapped(ui, key, StyledText::body(value));
     }
 }
 
@@ -144,7 +144,7 @@ fn values(doc: &Document, g: &Guess, ui: &mut Ui) {
     widgets::section(ui, &format!("Values: {more}{} different", text::count(g.different)));
     let most = g.values.first().map_or(1, |v| v.1).max(1);
     let map = doc.facts.device.map(trace_core::registers::RecordedRegisters::map);
-    for (value, n) in g.values.iter().take(MOST) {
+    for (value, n) in g.values.iter().take(MAX_SHOWN) {
         let (rect, r) = ui.allocate_exact_size(vec2(ui.available_width(), ROW), Sense::click());
         let (shown, times) = (text::hex(*value, g.width), text::count(*n));
         r.widget_info(|| WidgetInfo::labeled(Role::Row, true, format!("value {shown}, {times} times")));
@@ -161,9 +161,9 @@ fn values(doc: &Document, g: &Guess, ui: &mut Ui) {
             let rest = Rect::from_min_max(pos2(rect.left() + 298.0, rect.top()), rect.max);
             widgets::paint_text(ui, rest, Align2::LEFT_CENTER, &means, body(), p.quiet);
         }
-        widgets::copies(&r, &[("value", shown), ("row", format!("{value:#x}\t{n}"))]);
+        widgets::add_copy_menu(&r, &[("value", shown), ("row", format!("{value:#x}\t{n}"))]);
     }
-    let left = g.different.saturating_sub(g.values.len().min(MOST) as u64);
+    let left = g.different.saturating_sub(g.values.len().min(MAX_SHOWN) as u64);
     if left > 0 {
         ui.label(RichText::new(format!("and {} more", text::count(left))).color(p.quiet));
     }
@@ -176,7 +176,7 @@ fn followers(doc: &Document, g: &Guess, ui: &mut Ui) -> Option<u32> {
     }
     widgets::section(ui, "After a write, among the next 16 accesses");
     let mut go = None;
-    for f in g.followers.iter().take(MOST) {
+    for f in g.followers.iter().take(MAX_SHOWN) {
         let name = doc.facts.register_name(f.offset);
         let deed = if f.write { "write" } else { "read" };
         let far = match f.accesses {
@@ -187,8 +187,8 @@ fn followers(doc: &Document, g: &Guess, ui: &mut Ui) -> Option<u32> {
         let ns = text::offset_us(f.ns);
         let told = format!("{times} of {} · {far} · {ns}", text::count(g.writes));
         let label = format!("followed by {deed} {name}, {told}");
-        let left = Part::mono(format!("{deed} {name}"));
-        let r = widgets::list_row(ui, &label, false, 0.0, left, Part::words(told));
+        let left = StyledText::mono(format!("{deed} {name}"));
+        let r = widgets::list_row(ui, &label, false, 0.0, left, StyledText::body(told));
         if r.clicked() {
             go = Some(f.offset);
         }

@@ -4,16 +4,16 @@ mod details;
 mod guess;
 mod values;
 pub mod view;
-mod wide;
+mod wide_bits;
 
 pub use details::details;
-pub use view::{View, Which};
+pub use view::{AccessFilter, View};
 
-use crate::document::changes::Plotted;
+use crate::document::changes::PlotLine;
 use crate::document::moment::Selection;
-use crate::document::{Document, lookup, words};
+use crate::document::{Document, descriptions, lookup};
 use crate::panels::copy_menu;
-use crate::panels::desk::Asks;
+use crate::panels::panel_context::UiActions;
 use crate::theme::columns::{Column, Table, Tables};
 use crate::theme::{focus, icons, mono, palette, text, widgets};
 use egui::accesskit::Role;
@@ -23,8 +23,8 @@ use trace_core::registers::{AccessList, Accesses, history};
 
 /// Draws the panel: the bits with their fields, the values over time, the accesses. What else is known of the register
 /// the inspector tells.
-pub fn ui(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui) {
-    let Some(register) = doc.register() else {
+pub fn ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui) {
+    let Some(register) = doc.current_register() else {
         return choose(doc, view, &mut asks.tables, ui);
     };
     let full = ui.available_rect_before_wrap().shrink2(vec2(12.0, 4.0));
@@ -32,7 +32,7 @@ pub fn ui(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui) {
     child.shrink_clip_rect(full.expand2(vec2(12.0, 0.0)));
     child.spacing_mut().item_spacing.y = 4.0;
     head(doc, view, asks, &mut child, register);
-    wide::bits(doc, &mut child, register);
+    wide_bits::wide_bits(doc, &mut child, register);
     values::strip(doc, &mut child, register);
     if view.statistics {
         guess::ui(doc, view, asks, &mut child, register);
@@ -46,35 +46,35 @@ pub fn ui(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui) {
 const ONE_ROW: f32 = 640.0;
 
 /// The register's name, the ways to other writes, and which accesses are listed.
-fn head(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui, register: u32) {
+fn head(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui, register: u32) {
     let narrow = ui.available_width() < ONE_ROW;
     ui.horizontal(|ui| {
         ui.set_height(26.0);
         let name = doc.facts.register_name(register);
         let r = ui.add(egui::Label::new(RichText::new(&name).font(mono())).sense(Sense::click()));
         let own = [("name", name), ("offset", format!("{register:#x}"))];
-        copy_menu::of(&r, doc, asks, &own, &Selection::Register(register));
+        copy_menu::for_selection(&r, doc, asks, &own, &Selection::Register(register));
         ui.add_space(4.0);
         details::steps(doc, asks, ui, register);
         plot_menu(doc, asks, ui, register);
-        let help = asks.told("name", "name it and its fields");
+        let help = asks.tooltip("name", "name it and its fields");
         if ui.button("Name…").on_hover_text(help).clicked() {
-            asks.command("name");
+            asks.run_command("name");
         }
         if !narrow {
-            listed(view, ui);
+            filter_buttons(view, ui);
         }
     });
     if narrow {
         ui.horizontal(|ui| {
             ui.set_height(26.0);
-            listed(view, ui);
+            filter_buttons(view, ui);
         });
     }
 }
 
 /// Which accesses are listed, from the right.
-fn listed(view: &mut View, ui: &mut Ui) {
+fn filter_buttons(view: &mut View, ui: &mut Ui) {
     let p = palette(ui);
     ui.with_layout(egui::Layout::right_to_left(egui::Align::Center), |ui| {
         let on = view.statistics;
@@ -83,13 +83,16 @@ fn listed(view: &mut View, ui: &mut Ui) {
         if r.on_hover_text("what its accesses tell of what it is").clicked() {
             view.statistics = !on;
         }
-        for which in Which::ALL.into_iter().rev() {
-            let on = view.which == which && !view.statistics;
-            let r = ui.selectable_label(on, RichText::new(which.word()).color(if on { p.text } else { p.quiet }));
-            let label = format!("List {}", which.word());
+        for which in AccessFilter::ALL.into_iter().rev() {
+            let on = view.filter == which && !view.statistics;
+            let r = ui.selectable_label(
+                on,
+                RichText::new(which.label()).color(if on { p.text } else { p.quiet }),
+            );
+            let label = format!("List {}", which.label());
             r.widget_info(|| WidgetInfo::selected(Role::Button, true, on, &label));
             if r.clicked() {
-                view.which = which;
+                view.filter = which;
                 view.statistics = false;
                 view.shown = None;
             }
@@ -98,23 +101,23 @@ fn listed(view: &mut View, ui: &mut Ui) {
 }
 
 /// The button that plots the register or a field of it.
-fn plot_menu(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, register: u32) {
+fn plot_menu(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui, register: u32) {
     let r = widgets::icon_button(ui, icons::CHART_BAR, "Plot this register or a field");
     egui::Popup::menu(&r).show(|ui| {
-        let fields = lookup::register_of(&doc.recording, register).map(|d| d.layout.fields.as_slice());
+        let fields = lookup::find_register(&doc.recording, register).map(|d| d.layout.fields.as_slice());
         let fields = fields.unwrap_or_default().iter().map(|f| Some(f.name.clone()));
         egui::ScrollArea::vertical().max_height(360.0).show(ui, |ui| {
             for field in std::iter::once(None).chain(fields) {
-                let line = Plotted { register, field };
+                let line = PlotLine { register, field };
                 let word = match &line.field {
                     None => format!("Plot {}", doc.facts.register_name(register)),
                     Some(f) => format!("Plot {}", f.replace('_', " ").to_lowercase()),
                 };
-                let on = doc.plots(&line);
+                let on = doc.is_plotted(&line);
                 let r = ui.selectable_label(on, &word);
                 r.widget_info(|| WidgetInfo::selected(Role::Button, true, on, &word));
                 if r.clicked() && doc.plot(&line) && !on {
-                    asks.command("show-plots");
+                    asks.run_command("show-plots");
                 }
             }
         });
@@ -125,13 +128,13 @@ fn plot_menu(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, register: u32) {
 const CHUNK: usize = 1 << 16;
 
 /// Looks for the accesses that change a register's value, apart from the interface thread.
-fn look_for_changes(doc: &Document, view: &mut View, asks: &mut Asks, register: u32) {
+fn find_changes(doc: &Document, view: &mut View, asks: &mut UiActions, register: u32) {
     if view.looking == Some(register) {
         return;
     }
     view.looking = Some(register);
     let (recording, facts) = (Arc::clone(&doc.recording), Arc::clone(&doc.facts));
-    asks.work("looking for changes", move |progress| {
+    asks.start_work("looking for changes", move |progress| {
         let mut out = Accesses::default();
         let mut last = None;
         let mut stopped = false;
@@ -159,7 +162,7 @@ fn look_for_changes(doc: &Document, view: &mut View, asks: &mut Asks, register: 
                 view.shown = None;
                 // Stopped, it shows all again instead of looking once more.
                 if stopped {
-                    view.which = Which::All;
+                    view.filter = AccessFilter::All;
                 } else {
                     view.changes = Some((register, Arc::new(out)));
                 }
@@ -175,7 +178,7 @@ const REGISTERS: &str = "registers";
 fn register_columns(doc: &Document) -> [Column; 2] {
     [
         Column::new("register", "register", 120.0).stretch(1.0),
-        Column::new("accesses", "accesses", 70.0).number().up_to(doc.len()),
+        Column::new("accesses", "accesses", 70.0).number().fit_count(doc.len()),
     ]
 }
 
@@ -183,9 +186,9 @@ fn register_columns(doc: &Document) -> [Column; 2] {
 fn choose(doc: &mut Document, view: &mut View, tables: &mut Tables, ui: &mut Ui) {
     let p = palette(ui);
     if doc.facts.registers.is_empty() {
-        if !doc.facts.knows(crate::document::facts::Stage::Registers) {
+        if !doc.facts.has_stage(crate::document::facts::Stage::Registers) {
             let told = "Sorting accesses by register …";
-            widgets::empty(ui, icons::HOURGLASS_SIMPLE_MEDIUM, told, None);
+            widgets::empty_state(ui, icons::HOURGLASS_SIMPLE_MEDIUM, told, None);
             return;
         }
         let told = if doc.facts.calls.is_some() {
@@ -194,7 +197,7 @@ fn choose(doc: &mut Document, view: &mut View, tables: &mut Tables, ui: &mut Ui)
         } else {
             "No register is accessed in this recording. Events holds what happened in it."
         };
-        widgets::empty(ui, icons::CPU, told, None);
+        widgets::empty_state(ui, icons::CPU, told, None);
         return;
     }
     let mut child = ui.new_child(egui::UiBuilder::new().max_rect(ui.available_rect_before_wrap().shrink(12.0)));
@@ -243,26 +246,26 @@ const TABLE: &str = "accesses";
 /// The columns of the accesses to a register.
 fn columns(doc: &Document) -> [Column; 4] {
     [
-        Column::new("event", "event", 48.0).number().up_to(doc.len()),
+        Column::new("event", "event", 48.0).number().fit_count(doc.len()),
         Column::new("access", "access", 8.0),
-        Column::new("value", "value", 80.0).stretch(0.1).at_most(150.0),
-        Column::new("means", "means", 80.0).stretch(1.0).leaves(1),
+        Column::new("value", "value", 80.0).stretch(0.1).max_width(150.0),
+        Column::new("means", "means", 80.0).stretch(1.0).hide_order(1),
     ]
 }
 
-fn accesses(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui, register: u32) {
+fn accesses(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui, register: u32) {
     let p = palette(ui);
     let facts = Arc::clone(&doc.facts);
     let Some(fact) = facts.registers.get(&register) else {
         return;
     };
     let changes = view.changes.clone().filter(|c| c.0 == register).map(|c| c.1);
-    let events: AccessList<'_> = match (view.which, &changes) {
-        (Which::All, _) => fact.accesses.all(),
-        (Which::Writes, _) => fact.accesses.writes(),
-        (Which::Changes, Some(list)) => list.all(),
-        (Which::Changes, None) => {
-            look_for_changes(doc, view, asks, register);
+    let events: AccessList<'_> = match (view.filter, &changes) {
+        (AccessFilter::All, _) => fact.accesses.all(),
+        (AccessFilter::Writes, _) => fact.accesses.writes(),
+        (AccessFilter::Changes, Some(list)) => list.all(),
+        (AccessFilter::Changes, None) => {
+            find_changes(doc, view, asks, register);
             ui.label(RichText::new("looking for changes…").color(p.quiet));
             return;
         }
@@ -272,7 +275,7 @@ fn accesses(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui, r
         return;
     }
     let mut go = None;
-    let n = events.upto(doc.moment()).saturating_sub(1) as u64;
+    let n = events.count_until(doc.moment()).saturating_sub(1) as u64;
     let mut rows = view.list;
     let shown = Some((register, doc.jumps));
     if view.shown != shown {
@@ -306,8 +309,15 @@ fn accesses(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui, r
                     .rect_stroke(m, 1.0, Stroke::new(1.2, colour), StrokeKind::Inside);
             }
         }
-        table.middle(ui, "value", rect, &doc.numbers.text(a.value, a.width), p.text);
-        table.text(ui, "means", rect, &words::means(doc, e), crate::theme::body(), p.quiet);
+        table.text_middle(ui, "value", rect, &doc.numbers.format(a.value, a.width), p.text);
+        table.text(
+            ui,
+            "means",
+            rect,
+            &descriptions::describe_event(doc, e),
+            crate::theme::body(),
+            p.quiet,
+        );
         if r.clicked() {
             go = Some(e);
         }
@@ -320,7 +330,7 @@ fn accesses(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui, r
                 format!("{e}\t{}\t{value}", if a.write { "write" } else { "read" }),
             ),
         ];
-        widgets::copies(&r, &forms);
+        widgets::add_copy_menu(&r, &forms);
     });
     table.finish(ui, asks.tables.state(TABLE));
     view.list = rows;

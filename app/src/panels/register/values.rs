@@ -16,7 +16,7 @@ const EACH: f32 = 8.0;
 /// From a look on, a value, and whether a write brought it.
 type Step = (u32, u64, bool);
 /// Steps with what they were made for: register, pixels, accesses, events.
-type Kept = ((u32, u32, usize, u64), Arc<Vec<Step>>);
+type CachedSteps = ((u32, u32, usize, u64), Arc<Vec<Step>>);
 
 /// The value that each look finds, where it changes; kept as long as register and width are the same.
 fn steps(doc: &Document, ui: &Ui, register: u32, pixels: u32) -> Arc<Vec<Step>> {
@@ -25,7 +25,7 @@ fn steps(doc: &Document, ui: &Ui, register: u32, pixels: u32) -> Arc<Vec<Step>> 
     };
     let id = ui.scope_id().with("values over time");
     let key = (register, pixels, fact.accesses.len(), doc.len());
-    let kept: Option<Kept> = ui.data(|d| d.get_temp(id));
+    let kept: Option<CachedSteps> = ui.data(|d| d.get_temp(id));
     if let Some((_, steps)) = kept.filter(|k| k.0 == key) {
         return steps;
     }
@@ -34,10 +34,11 @@ fn steps(doc: &Document, ui: &Ui, register: u32, pixels: u32) -> Arc<Vec<Step>> 
     let mut seen = 0;
     for i in 0..pixels {
         let end = (u64::from(i) + 1) * total / u64::from(pixels.max(1));
-        let upto = fact.accesses.all().before(end);
+        let upto = fact.accesses.all().count_before(end);
         let last = upto.checked_sub(1).filter(|_| upto > seen);
         seen = upto;
-        let told = last.and_then(|_| lookup::held_at(&doc.recording, &doc.facts, register, end.saturating_sub(1)));
+        let told =
+            last.and_then(|_| lookup::find_register_value(&doc.recording, &doc.facts, register, end.saturating_sub(1)));
         let Some(held) = told else { continue };
         if out.last().is_none_or(|s| (s.1, s.2) != (held.value, held.write)) {
             out.push((i, held.value, held.write));
@@ -86,7 +87,7 @@ pub(super) fn strip(doc: &mut Document, ui: &mut Ui, register: u32) {
         .facts
         .registers
         .get(&register)
-        .map(|f| f.accesses.all().around(event))
+        .map(|f| f.accesses.all().neighbors(event))
     else {
         return;
     };

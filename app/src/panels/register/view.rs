@@ -7,7 +7,7 @@ use trace_core::registers::{Accesses, Guess};
 
 /// Which accesses are listed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Which {
+pub enum AccessFilter {
     /// All.
     #[default]
     All,
@@ -17,13 +17,13 @@ pub enum Which {
     Changes,
 }
 
-impl Which {
+impl AccessFilter {
     /// All, in the order in which they are offered.
     pub const ALL: [Self; 3] = [Self::All, Self::Writes, Self::Changes];
 
     /// In a word.
     #[must_use]
-    pub fn word(self) -> &'static str {
+    pub fn label(self) -> &'static str {
         match self {
             Self::All => "all",
             Self::Writes => "writes",
@@ -43,7 +43,7 @@ pub struct View {
     pub(super) all: Rows,
     pub(super) shown: Option<(u32, u64)>,
     /// Which accesses are listed.
-    pub which: Which,
+    pub filter: AccessFilter,
     /// Accesses that change the value, of this register, once found.
     pub(super) changes: Option<(u32, Arc<Accesses>)>,
     /// Whether statistics are shown in place of the accesses.

@@ -1,6 +1,6 @@
 //! The jobs of a replay: how each ended, whether its shader ran, how long it took.
 
-use crate::document::{Document, computed, words};
+use crate::document::{Document, descriptions, job_outcome};
 use crate::theme::rows::Rows;
 use crate::theme::widgets::{self, paint_text};
 use crate::theme::{ROW, body, focus, mono, palette, small, text};
@@ -9,7 +9,7 @@ use egui::{Align2, Color32, Rect, Ui, WidgetInfo, pos2, vec2};
 use replay_engine::run::{JobOutcome, Outcome};
 
 /// How a job ended, in a few words.
-fn ended(ui: &Ui, j: &JobOutcome) -> (&'static str, Color32) {
+fn describe_end(ui: &Ui, j: &JobOutcome) -> (&'static str, Color32) {
     let p = palette(ui);
     match (j.done, j.status, j.computed) {
         (false, None, _) => ("▲ never ended", p.error),
@@ -34,15 +34,17 @@ pub(super) fn draw(doc: &mut Document, ui: &mut Ui, o: &Outcome) {
     let mut go = None;
     rows.show(&mut child, "Replayed jobs", o.jobs.len() as u64, |ui, row, rect| {
         let Some(j) = o.jobs.get(row as usize) else { return };
-        let (word, colour) = ended(ui, j);
+        let (word, colour) = describe_end(ui, j);
         let r = focus::row_response(ui, rect, ui.scope_id().with(("replayed", row)));
         r.widget_info(|| WidgetInfo::labeled(Role::Row, true, format!("replayed job {} {word}", j.index)));
         if r.hovered() {
             ui.painter().rect_filled(rect, 0.0, p.raised);
         }
         let fact = doc.facts.job_submitted_at(j.submit_event);
-        let why = fact.and_then(|f| computed::of_job(doc, f)).and_then(|told| told.1);
-        let what = fact.map(words::job_kind).unwrap_or_default();
+        let why = fact
+            .and_then(|f| job_outcome::find_job_outcome(doc, f))
+            .and_then(|told| told.1);
+        let what = fact.map(descriptions::describe_job).unwrap_or_default();
         let y = rect.center().y;
         ui.painter().text(
             pos2(rect.left() + 22.0, y),

@@ -1,32 +1,32 @@
 //! Replay: the board, what the replay will do, the run, and what came of it.
 
-mod board;
+mod failures;
 mod jobs;
 mod outcome;
 pub(in crate::panels) mod outputs;
 mod plan;
-mod say;
-mod wrong;
+mod target;
+mod text_lines;
 
-pub use wrong::fault;
+pub use failures::fault;
 
 use crate::document::Document;
-use crate::panels::desk::Asks;
+use crate::panels::panel_context::UiActions;
 use crate::theme::widgets::{self, PAD, part};
 use crate::theme::{icons, palette};
 use egui::{Rect, Stroke, Ui, UiBuilder, pos2, vec2};
 
 /// Narrower than this the three parts lie one below the other.
-const THREE_ABREAST: f32 = 560.0;
+const MIN_THREE_COLUMN_WIDTH: f32 = 560.0;
 /// Widest that the part about boards gets, points; plan and outcome share the rest.
 const BOARD: f32 = 200.0;
 /// Height of the strip with the buttons.
 const ACTIONS: f32 = 42.0;
 
 /// Draws the panel.
-pub fn ui(doc: &mut Document, asks: &mut Asks, ui: &mut Ui) {
+pub fn ui(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui) {
     if doc.is_empty() {
-        widgets::empty(
+        widgets::empty_state(
             ui,
             icons::PLAY,
             "There is nothing to replay: this recording holds no register accesses.",
@@ -35,15 +35,15 @@ pub fn ui(doc: &mut Document, asks: &mut Asks, ui: &mut Ui) {
         return;
     }
     let full = ui.available_rect_before_wrap();
-    if full.width() < THREE_ABREAST {
-        below_each_other(doc, asks, ui, full);
+    if full.width() < MIN_THREE_COLUMN_WIDTH {
+        draw_stacked(doc, asks, ui, full);
     } else {
-        abreast(doc, asks, ui, full);
+        draw_side_by_side(doc, asks, ui, full);
     }
     ui.advance_cursor_after_rect(full);
 }
 
-fn abreast(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, full: Rect) {
+fn draw_side_by_side(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui, full: Rect) {
     let p = palette(ui);
     let left = (full.width() * 0.26).clamp(160.0, BOARD);
     let middle = (full.width() - left) * 0.5;
@@ -53,8 +53,8 @@ fn abreast(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, full: Rect) {
         ui.painter().vline(x, full.y_range(), Stroke::new(1.0, p.line));
     }
     part(ui, "board", column(full.left(), a), |ui| {
-        board::pairing(asks, ui);
-        board::draw(doc, asks, ui);
+        target::pairing(asks, ui);
+        target::draw(doc, asks, ui);
     });
     let mut plan = column(a, b);
     // As high as the buttons were in the frame before: in a narrow column they take two rows.
@@ -96,9 +96,9 @@ fn abreast(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, full: Rect) {
     part(ui, "outcome", came, |ui| outcome::draw(doc, asks, ui));
 }
 
-fn below_each_other(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, full: Rect) {
+fn draw_stacked(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui, full: Rect) {
     part(ui, "all", full, |ui| {
-        board::pairing(asks, ui);
+        target::pairing(asks, ui);
         if let Some(o) = doc.replay.outcome.clone() {
             outcome::pinned(doc, ui, &o);
         }
@@ -106,6 +106,6 @@ fn below_each_other(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, full: Rect
         ui.add_space(8.0);
         plan::actions(doc, asks, ui);
         outcome::draw(doc, asks, ui);
-        board::draw(doc, asks, ui);
+        target::draw(doc, asks, ui);
     });
 }

@@ -1,10 +1,10 @@
 //! What came of the replay: the verdict first, then what went wrong, outputs, jobs.
 
-use super::say::{aside, told};
-use super::{jobs, outputs, wrong};
+use super::text_lines::{small_line, wrapped_text};
+use super::{failures, jobs, outputs};
 use crate::document::Document;
 use crate::document::replay;
-use crate::panels::desk::Asks;
+use crate::panels::panel_context::UiActions;
 use crate::theme::{ROW, icons, mono, palette, small, strong, text, widgets};
 use egui::accesskit::Role;
 use egui::{Align2, Rect, RichText, Sense, Ui, WidgetInfo, pos2, vec2};
@@ -13,7 +13,7 @@ use replay_engine::run::{Outcome, Verdict};
 /// How much is left of the colours of an outcome from before the last attempt.
 const FROM_BEFORE: f32 = 0.5;
 
-pub(super) fn draw(doc: &mut Document, asks: &mut Asks, ui: &mut Ui) {
+pub(super) fn draw(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui) {
     let p = palette(ui);
     let Some(o) = doc.replay.outcome.clone() else {
         widgets::section(ui, "Outcome");
@@ -22,42 +22,42 @@ pub(super) fn draw(doc: &mut Document, asks: &mut Asks, ui: &mut Ui) {
         } else {
             "Nothing was replayed yet. Replay runs the recorded work again and compares every read."
         };
-        told(ui, words, p.quiet);
+        wrapped_text(ui, words, p.quiet);
         ui.add_space(6.0);
         let can = doc.replay.running.is_none() && doc.replay.obstacle().is_none();
         if can && ui.button("Replay now").clicked() {
-            asks.command("replay");
+            asks.run_command("replay");
         }
         return;
     };
     ui.add_space(6.0);
     headline(doc, ui, &o);
     ui.scope(|ui| {
-        if doc.replay.missed.is_some() {
+        if doc.replay.last_failure.is_some() {
             // What was is not what would be now.
             ui.multiply_opacity(FROM_BEFORE);
         }
-        found(doc, asks, ui, &o);
+        show_results(doc, asks, ui, &o);
     });
 }
 
 /// What the replay met and gave.
-fn found(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, o: &Outcome) {
+fn show_results(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui, o: &Outcome) {
     let p = palette(ui);
     if let Some(f) = o.failure.as_ref().filter(|_| o.faults.is_empty()) {
-        told(ui, format!("▲ {f}"), p.error);
+        wrapped_text(ui, format!("▲ {f}"), p.error);
     }
     actions(asks, ui);
     effects(ui, o);
-    wrong::faults(doc, asks, ui, o);
-    wrong::divergences(doc, ui, o);
-    wrong::findings(doc, ui, o);
+    failures::faults(doc, asks, ui, o);
+    failures::divergences(doc, ui, o);
+    failures::findings(doc, ui, o);
     outputs::draw(doc, asks, ui, o);
     jobs::draw(doc, ui, o);
 }
 
 /// Draws the buttons of the outcome before its lists, which may be long.
-fn actions(asks: &mut Asks, ui: &mut Ui) {
+fn actions(asks: &mut UiActions, ui: &mut Ui) {
     ui.add_space(4.0);
     ui.horizontal_wrapped(|ui| {
         ui.spacing_mut().item_spacing.y = 6.0;
@@ -83,7 +83,7 @@ fn actions(asks: &mut Asks, ui: &mut Ui) {
         ] {
             let button = ui.button(words).accessible_name(name);
             if button.on_hover_text(hover).clicked() {
-                asks.command(command);
+                asks.run_command(command);
             }
         }
     });
@@ -97,9 +97,9 @@ fn effects(ui: &mut Ui, o: &Outcome) {
             Some(true) => {}
             Some(false) => {
                 let words = format!("▲ {} expected {}, was {} ({})", e.kind, e.expected, e.got, e.source);
-                told(ui, words, p.error);
+                wrapped_text(ui, words, p.error);
             }
-            None => told(ui, format!("! {} {}", e.kind, e.got), p.warning),
+            None => wrapped_text(ui, format!("! {} {}", e.kind, e.got), p.warning),
         }
     }
     let there: Vec<&str> = o
@@ -109,16 +109,16 @@ fn effects(ui: &mut Ui, o: &Outcome) {
         .map(|e| e.kind.as_str())
         .collect();
     if !there.is_empty() {
-        told(ui, format!("{} as expected", there.join(", ")), p.quiet);
+        wrapped_text(ui, format!("{} as expected", there.join(", ")), p.quiet);
     }
     for what in &o.unchecked {
-        told(ui, format!("! {what}"), p.warning);
+        wrapped_text(ui, format!("! {what}"), p.warning);
     }
 }
 
 /// Why what jobs compute is not in the outputs.
-fn uncomputed(o: &Outcome) -> String {
-    let of = o.uncomputed();
+fn describe_uncomputed(o: &Outcome) -> String {
+    let of = o.count_uncomputed();
     let all = text::count(o.jobs.len() as u64);
     let mut why = Vec::new();
     if of.unfinished > 0 {
@@ -152,8 +152,12 @@ pub(super) fn pinned(doc: &Document, ui: &mut Ui, o: &Outcome) {
         Verdict::Failed => (icons::X_CIRCLE, p.error),
     };
     // What was is not what would be now.
-    let colour = if doc.replay.missed.is_some() { p.quiet } else { colour };
-    let word = format!("{icon} {}", replay::verdict(o));
+    let colour = if doc.replay.last_failure.is_some() {
+        p.quiet
+    } else {
+        colour
+    };
+    let word = format!("{icon} {}", replay::format_verdict(o));
     let took = text::duration(o.timing.runs_ns.first().copied().unwrap_or(0));
     let board = match doc.replay.outcome_board.as_str() {
         "" => o.device.clone(),
@@ -173,7 +177,7 @@ pub(super) fn pinned(doc: &Document, ui: &mut Ui, o: &Outcome) {
         WidgetInfo::labeled(
             Role::Label,
             true,
-            format!("{} on {board} in {took}", replay::verdict(o)),
+            format!("{} on {board} in {took}", replay::format_verdict(o)),
         )
     });
     let used = match apart {
@@ -187,28 +191,28 @@ pub(super) fn pinned(doc: &Document, ui: &mut Ui, o: &Outcome) {
     );
     let name = ui.painter().layout_no_wrap(board.clone(), mono(), p.text);
     if name.size().x <= between.width() {
-        super::board::paint_board(ui, between, &board, p.text);
+        super::target::paint_target(ui, between, &board, p.text);
     } else {
         let (line, r) = ui.allocate_exact_size(vec2(ui.available_width(), ROW), Sense::hover());
-        super::board::paint_board(ui, line, &board, p.text);
+        super::target::paint_target(ui, line, &board, p.text);
         r.on_hover_text(RichText::new(board).font(mono()));
     }
-    if let Some(missed) = doc.replay.missed {
-        told(ui, format!("! from before: the last attempt {missed}"), p.warning);
+    if let Some(missed) = doc.replay.last_failure {
+        wrapped_text(ui, format!("! from before: the last attempt {missed}"), p.warning);
     }
 }
 
 fn headline(doc: &Document, ui: &mut Ui, o: &Outcome) {
     let p = palette(ui);
-    told(ui, replay::compared(o), p.quiet);
+    wrapped_text(ui, replay::format_compared(o), p.quiet);
     if !o.computed {
-        told(ui, uncomputed(o), p.warning);
+        wrapped_text(ui, describe_uncomputed(o), p.warning);
     }
     if doc.replay.outcome_revision != doc.changes().revision() {
         let words = RichText::new("your edits are newer than this outcome");
         ui.label(words.font(small()).color(p.edited));
     }
-    aside(
+    small_line(
         ui,
         format!(
             "{} sent in {} · device {}",

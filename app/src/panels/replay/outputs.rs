@@ -1,11 +1,11 @@
 //! Outputs of the replay beside the recorded ones: whether they agree, where they first do not, the first values.
 
-use super::say::told;
+use super::text_lines::wrapped_text;
 use crate::document::Document;
-use crate::document::compared::{OutputDiff, SHOWN};
 use crate::document::moment::Selection;
+use crate::document::output_diff::{MAX_SHOWN_ELEMENTS, OutputDiff};
 use crate::document::values;
-use crate::panels::desk::Asks;
+use crate::panels::panel_context::UiActions;
 use crate::theme::{mono, palette, small, text, widgets};
 use egui::accesskit::Role;
 use egui::{Align2, Color32, Rect, RichText, Sense, Stroke, Ui, WidgetInfo, pos2, vec2};
@@ -16,8 +16,8 @@ use trace_core::recording::ElementType;
 /// Narrower than this, bars have less room for numbers, points.
 const NARROW: f32 = 220.0;
 
-pub(super) fn draw(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, o: &Outcome) {
-    let edited = edited(doc, o);
+pub(super) fn draw(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui, o: &Outcome) {
+    let edited = is_edited(doc, o);
     let whose = match doc.is_edited_copy {
         true => "with the edits of this copy",
         false => "with your edits",
@@ -28,15 +28,15 @@ pub(super) fn draw(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, o: &Outcome
         let words = format!("output {} · {} {}", out.name, out.element.name(), text::count(n as u64));
         if widgets::link(ui, &format!("Output {}", out.name), &words).clicked() {
             doc.select(Selection::Buffer(out.name.clone()));
-            asks.command("show-inputs");
+            asks.run_command("show-inputs");
         }
-        let diff = doc.replay.compared.iter().find(|c| c.name == out.name).cloned();
+        let diff = doc.replay.output_diffs.iter().find(|c| c.name == out.name).cloned();
         if let Some(c) = &diff {
             let (words, colour) = match o.computed {
-                true => verdict(ui, c, edited.then_some(whose)),
+                true => describe_result(ui, c, edited.then_some(whose)),
                 false => ("! not compared: not computed".to_owned(), palette(ui).warning),
             };
-            told(ui, words, colour);
+            wrapped_text(ui, words, colour);
         }
         bars(ui, out, diff.as_ref(), edited);
     }
@@ -44,13 +44,13 @@ pub(super) fn draw(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, o: &Outcome
 
 /// Whether it ran well with inputs of the person's, so that other outputs than the recorded ones are what was wanted: the
 /// inputs were edited here, or in the copy that is open.
-pub(in crate::panels) fn edited(doc: &Document, o: &Outcome) -> bool {
+pub(in crate::panels) fn is_edited(doc: &Document, o: &Outcome) -> bool {
     let well = o.computed && o.verdict == Verdict::Match;
     well && (doc.is_edited_copy || o.rewrites.get(&RewriteKind::Input).is_some_and(|n| *n > 0))
 }
 
 /// Returns the verdict on an output and its colour. `edited`: with whose edits the replay ran, if it did.
-fn verdict(ui: &Ui, c: &OutputDiff, edited: Option<&str>) -> (String, Color32) {
+fn describe_result(ui: &Ui, c: &OutputDiff, edited: Option<&str>) -> (String, Color32) {
     let p = palette(ui);
     if c.unknown == c.elements {
         let told = "the recording does not hold what was there at its end, so there is nothing to compare with";
@@ -87,7 +87,7 @@ fn verdict(ui: &Ui, c: &OutputDiff, edited: Option<&str>) -> (String, Color32) {
 
 /// A value as the person reads it; long ones would run into the bar.
 fn number(element: ElementType, bytes: &[u8], v: f64) -> String {
-    let whole = values::element_text(element, bytes);
+    let whole = values::format_element(element, bytes);
     if v.fract() == 0.0 && whole.len() <= 10 {
         whole
     } else if v.abs() >= 1e6 || (v != 0.0 && v.abs() < 1e-3) {
@@ -105,7 +105,7 @@ pub(in crate::panels) fn bars(ui: &mut Ui, out: &OutputBuffer, diff: Option<&Out
     let list: Vec<f64> = out
         .data
         .chunks_exact(element.bytes().max(1))
-        .take(SHOWN)
+        .take(MAX_SHOWN_ELEMENTS)
         .filter_map(|c| values::element_f64(element, c))
         .collect();
     let recorded = |i: usize| -> Option<f64> {

@@ -1,11 +1,11 @@
 //! What the replay will do: actions, comparisons, what was proved, every rewrite; and the buttons that start it.
 
-use super::say::{COUNT, MARK, aside, count_row, told};
+use super::text_lines::{COUNT, MARK, count_row, small_line, wrapped_text};
 use crate::document::Document;
-use crate::document::boards::contained_briefly;
-use crate::document::reach::CallReach;
-use crate::document::replay::TroubleKind;
-use crate::panels::desk::Asks;
+use crate::document::boards::summarize_containment;
+use crate::document::plan_footprint::ApiFootprint;
+use crate::document::replay::ReplayErrorKind;
+use crate::panels::panel_context::UiActions;
 use crate::theme::rows::Rows;
 use crate::theme::widgets::{self, paint_text};
 use crate::theme::{ROW, body, focus, icons, mono, palette, small, text};
@@ -13,7 +13,7 @@ use egui::accesskit::Role;
 use egui::{Align2, Rect, RichText, Sense, Ui, WidgetInfo, pos2, vec2};
 use replay_engine::plan::{Plan, RewriteKind};
 
-fn rewrite_words(kind: RewriteKind) -> &'static str {
+fn describe_rewrites(kind: RewriteKind) -> &'static str {
     match kind {
         RewriteKind::Root => "table root → the board's",
         RewriteKind::FlushId => "flush id ← read at run time",
@@ -29,11 +29,11 @@ fn rewrite_words(kind: RewriteKind) -> &'static str {
     }
 }
 
-pub(super) fn draw(doc: &mut Document, asks: &mut Asks, ui: &mut Ui) {
+pub(super) fn draw(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui) {
     let p = palette(ui);
     widgets::section(ui, "What the replay will do");
-    obstacle(doc, ui);
-    trouble(doc, asks, ui);
+    show_blocker(doc, ui);
+    show_error(doc, asks, ui);
     let Some((compiled, _)) = doc.replay.plan.clone() else {
         if doc.replay.error.is_none() {
             let words = if doc.facts.calls.is_some() {
@@ -41,11 +41,11 @@ pub(super) fn draw(doc: &mut Document, asks: &mut Asks, ui: &mut Ui) {
             } else {
                 "A plan lists every write, every comparison and every change before anything is sent to the board."
             };
-            told(ui, words, p.quiet);
+            wrapped_text(ui, words, p.quiet);
             ui.add_space(6.0);
             let can = doc.replay.running.is_none() && doc.replay.plan_obstacle().is_none();
             if can && ui.button("Make plan").clicked() {
-                asks.command("plan");
+                asks.run_command("plan");
             }
         }
         return;
@@ -56,31 +56,31 @@ pub(super) fn draw(doc: &mut Document, asks: &mut Asks, ui: &mut Ui) {
             "" => doc.replay.board(),
             gpu => gpu,
         };
-        aside(ui, format!("on {name} · {}", contained_briefly(d.containment)));
+        small_line(ui, format!("on {name} · {}", summarize_containment(d.containment)));
     }
-    if !doc.plan_is_fresh() {
-        told(
+    if !doc.is_plan_current() {
+        wrapped_text(
             ui,
             "! your edits are newer than this plan; a replay makes a new one",
             p.warning,
         );
     }
-    planned(doc, ui, &compiled.plan);
+    show_plan(doc, ui, &compiled.plan);
     ui.add_space(6.0);
     if ui.button("Save plan as text…").clicked() {
-        asks.command("save-plan");
+        asks.run_command("save-plan");
     }
 }
 
 /// What went wrong, and the way on.
-fn trouble(doc: &mut Document, asks: &mut Asks, ui: &mut Ui) {
+fn show_error(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui) {
     let p = palette(ui);
     let Some(t) = doc.replay.error.clone() else { return };
     let (words, colour) = match t.kind {
-        TroubleKind::Stopped => ("Stopped. Nothing was kept of this run.".to_owned(), p.quiet),
+        ReplayErrorKind::Stopped => ("Stopped. Nothing was kept of this run.".to_owned(), p.quiet),
         _ => (format!("▲ {}", t.text), p.error),
     };
-    told(ui, words, colour);
+    wrapped_text(ui, words, colour);
     if let Some(range) = &t.allow {
         ui.add_space(4.0);
         let words = format!("Allow {:#x}..{:#x} and plan again", range.start, range.end);
@@ -88,16 +88,16 @@ fn trouble(doc: &mut Document, asks: &mut Asks, ui: &mut Ui) {
                     the range";
         if ui.button(words).on_hover_text(more).clicked() {
             doc.replay.allowed.push(range.clone());
-            asks.command("plan");
+            asks.run_command("plan");
         }
     }
     if t.unfit && doc.replay.obstacle().is_none() {
-        fitting(doc, ui);
+        usable_targets(doc, ui);
     }
-    if t.kind == TroubleKind::Board && doc.replay.has_software() && !doc.replay.board().starts_with("software:") {
+    if t.kind == ReplayErrorKind::Board && doc.replay.has_simulator() && !doc.replay.board().starts_with("software:") {
         ui.add_space(4.0);
         if ui.button("Continue with the simulator").clicked() {
-            let software = doc.replay.software().to_owned();
+            let software = doc.replay.simulator().to_owned();
             doc.replay.choose(&software);
         }
     }
@@ -105,16 +105,16 @@ fn trouble(doc: &mut Document, asks: &mut Asks, ui: &mut Ui) {
 }
 
 /// Why nothing can be replayed on the chosen target, before anybody tries, and the targets that fit.
-fn obstacle(doc: &mut Document, ui: &mut Ui) {
+fn show_blocker(doc: &mut Document, ui: &mut Ui) {
     let Some(why) = doc.replay.obstacle() else { return };
     let p = palette(ui);
-    told(ui, format!("▲ {why}"), p.error);
-    fitting(doc, ui);
+    wrapped_text(ui, format!("▲ {why}"), p.error);
+    usable_targets(doc, ui);
     ui.add_space(6.0);
 }
 
 /// A button for each target that fits; one that cannot be used here is named with the reason.
-fn fitting(doc: &mut Document, ui: &mut Ui) {
+fn usable_targets(doc: &mut Document, ui: &mut Ui) {
     let p = palette(ui);
     for target in doc.replay.fitting().to_vec() {
         if target.name == doc.replay.board() {
@@ -128,20 +128,20 @@ fn fitting(doc: &mut Document, ui: &mut Ui) {
                     doc.replay.choose(&target.name);
                 }
             }
-            Some(why) => told(ui, format!("{} would fit · {why}", target.name), p.quiet),
+            Some(why) => wrapped_text(ui, format!("{} would fit · {why}", target.name), p.quiet),
         }
     }
 }
 
-fn planned(doc: &mut Document, ui: &mut Ui, plan: &Plan) {
+fn show_plan(doc: &mut Document, ui: &mut Ui, plan: &Plan) {
     let p = palette(ui);
-    match doc.replay.reach.calls {
+    match doc.replay.footprint.calls {
         Some(calls) => calls_planned(ui, &calls, plan.budgets.time_ns),
         None => accesses_planned(doc, ui, plan),
     }
     match &doc.replay.verified {
         Some(Err(e)) => {
-            told(ui, format!("▲ {e}. Nothing is sent."), p.error);
+            wrapped_text(ui, format!("▲ {e}. Nothing is sent."), p.error);
         }
         Some(Ok(v)) if !v.unproved.is_empty() => unproved(ui, &v.unproved),
         _ => {}
@@ -156,7 +156,7 @@ fn planned(doc: &mut Document, ui: &mut Ui, plan: &Plan) {
 }
 
 /// What a plan of calls does; `limit`: nanoseconds that it may take.
-fn calls_planned(ui: &mut Ui, c: &CallReach, limit: u64) {
+fn calls_planned(ui: &mut Ui, c: &ApiFootprint, limit: u64) {
     let none = ("", palette(ui).quiet);
     let with = |what: &str, bytes: u64| match bytes {
         0 => what.to_owned(),
@@ -165,18 +165,18 @@ fn calls_planned(ui: &mut Ui, c: &CallReach, limit: u64) {
     for (n, what, hover) in [
         (c.launches, "launches".to_owned(), ""),
         (
-            c.inward.0,
-            with("copies to the device", c.inward.1),
+            c.to_device.0,
+            with("copies to the device", c.to_device.1),
             "what memory held when the recorded range began is among them",
         ),
         (
-            c.back.0,
-            with("copies back", c.back.1),
+            c.to_host.0,
+            with("copies back", c.to_host.1),
             "held against what the recording holds",
         ),
-        (c.within, "copies and fills on the device".to_owned(), ""),
+        (c.on_device, "copies and fills on the device".to_owned(), ""),
         (
-            c.orders,
+            c.synchronizations,
             "orders".to_owned(),
             "what waits for what: between streams, and the host for them",
         ),
@@ -205,7 +205,7 @@ fn accesses_planned(doc: &Document, ui: &mut Ui, plan: &Plan) {
         Some(Err(_)) => ("▲ refused", p.error),
         _ => none,
     };
-    let inside = doc.safety_told();
+    let inside = doc.describe_safety();
     count_row(ui, plan.used_pages, "pages, all its own", word, None, &inside);
     memory(doc, ui);
 }
@@ -254,7 +254,7 @@ fn rewrites(doc: &mut Document, ui: &mut Ui, plan: &Plan, kind: RewriteKind) {
     let p = palette(ui);
     let ink = (kind == RewriteKind::Input).then_some(p.edited);
     let id = ui.scope_id().with(("rewrites", kind.name()));
-    let what = rewrite_words(kind);
+    let what = describe_rewrites(kind);
     if !fold(ui, id, n as u64, what, ink) {
         return;
     }
@@ -322,30 +322,30 @@ fn under(ui: &mut Ui, n: &str, what: &str) {
 /// The registers that the plan writes, by block, and those that only the person's word allows.
 fn writes(doc: &Document, ui: &mut Ui) {
     let p = palette(ui);
-    let reach = std::sync::Arc::clone(&doc.replay.reach);
+    let reach = std::sync::Arc::clone(&doc.replay.footprint);
     let all = reach.writes.iter().map(|w| w.1).sum();
     let id = ui.scope_id().with("what is written");
-    let blocks = text::counted(reach.writes.len() as u64, "block", "blocks");
+    let blocks = text::count_noun(reach.writes.len() as u64, "block", "blocks");
     if fold(ui, id, all, &format!("writes to {blocks}"), None) {
         for (block, n) in &reach.writes {
-            under(ui, &text::count(*n), &block_words(block));
+            under(ui, &text::count(*n), &describe_block(block));
         }
     }
     for (from, to) in &reach.allowed {
         let words = format!("! registers {from:#x}..{to:#x} are in no register map; you allowed them");
-        told(ui, words, p.warning);
+        wrapped_text(ui, words, p.warning);
     }
 }
 
 /// Where the plan's pages lie on the board.
 fn memory(doc: &Document, ui: &mut Ui) {
-    if let Some((from, to)) = doc.replay.reach.memory {
+    if let Some((from, to)) = doc.replay.footprint.memory {
         under(ui, "", &format!("{from}..{to}"));
     }
 }
 
 /// A block of registers as a sentence names it.
-fn block_words(block: &str) -> String {
+fn describe_block(block: &str) -> String {
     match block {
         b if b.len() <= 3 => b.to_owned(),
         b => b.to_lowercase().replace('_', " "),
@@ -353,7 +353,7 @@ fn block_words(block: &str) -> String {
 }
 
 /// The buttons; while something runs, how far it is and the way to stop it.
-pub(super) fn actions(doc: &mut Document, asks: &mut Asks, ui: &mut Ui) {
+pub(super) fn actions(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui) {
     let p = palette(ui);
     if let Some(progress) = doc.replay.running.clone() {
         let phase = doc.replay.phase.lock().map(|t| t.clone()).unwrap_or_default();
@@ -374,7 +374,7 @@ pub(super) fn actions(doc: &mut Document, asks: &mut Asks, ui: &mut Ui) {
     }
     ui.horizontal_wrapped(|ui| {
         ui.spacing_mut().item_spacing.y = 6.0;
-        let (word, label) = match (doc.replay.real(), doc.facts.calls.is_some()) {
+        let (word, label) = match (doc.replay.is_hardware(), doc.facts.calls.is_some()) {
             (true, true) => ("Replay on the GPU", "Replay on the GPU"),
             (true, false) => ("Replay on hardware", "Replay on hardware"),
             (false, _) => ("Replay", "Run replay"),
@@ -384,11 +384,11 @@ pub(super) fn actions(doc: &mut Document, asks: &mut Asks, ui: &mut Ui) {
         let can = obstacle.is_none();
         let button = widgets::primary_button(ui, &words, label, can);
         let button = button.on_disabled_hover_text(obstacle.unwrap_or_default());
-        if button.on_hover_text(asks.told("replay", "Run the replay")).clicked() {
-            asks.command("replay");
+        if button.on_hover_text(asks.tooltip("replay", "Run the replay")).clicked() {
+            asks.run_command("replay");
         }
         if ui.add_enabled(can, egui::Button::new("10 times")).clicked() {
-            asks.command("replay-ten");
+            asks.run_command("replay-ten");
         }
         // Where there is no plan yet, the button that makes it stands in its place.
         let missing = doc.replay.plan.is_none() && doc.replay.error.is_none();
@@ -398,7 +398,7 @@ pub(super) fn actions(doc: &mut Document, asks: &mut Asks, ui: &mut Ui) {
             "Make plan"
         };
         if !missing && doc.replay.plan_obstacle().is_none() && ui.button(again).clicked() {
-            asks.command("plan");
+            asks.run_command("plan");
         }
     });
 }

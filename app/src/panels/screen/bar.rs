@@ -1,19 +1,19 @@
 //! What is above the picture: which picture, the form and where it comes from, what is not in it, zoom, files.
 
-use super::view::{View, What};
+use super::view::{PictureKind, View};
 use crate::document::Document;
-use crate::document::screen::{Hand, Screen};
-use crate::panels::desk::Asks;
+use crate::document::screen::{ManualFormat, Screen};
+use crate::panels::panel_context::UiActions;
 use crate::theme::{field, icons, mono, palette, small, text, widgets};
 use egui::accesskit::Role;
 use egui::{RichText, Ui, WidgetInfo, vec2};
 use trace_core::screen::{ByteOrder, PixelFormat};
 
 /// Draws the lines above the picture.
-pub fn ui(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui, screen: &Screen) {
+pub fn ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui, screen: &Screen) {
     first(doc, view, asks, ui, screen);
-    if view.hand.is_some() {
-        hand(view, ui, screen);
+    if view.manual.is_some() {
+        manual_fields(view, ui, screen);
     }
     facts(doc, view, ui, screen);
 }
@@ -24,14 +24,14 @@ fn choice(ui: &mut Ui, on: bool, word: &str, label: &str, hover: &str, enabled: 
     r.on_hover_text(hover).on_disabled_hover_text(hover).clicked()
 }
 
-fn first(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui, screen: &Screen) {
+fn first(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui, screen: &Screen) {
     let p = palette(ui);
     ui.horizontal(|ui| {
         ui.set_height(28.0);
         ui.add_space(8.0);
         ui.spacing_mut().item_spacing.x = 4.0;
         let recorded = matches!(screen.expected, Some(Ok(_)));
-        let replayed = view.replayed().is_some();
+        let replayed = view.replayed_picture().is_some();
         let no_picture = match &screen.expected {
             Some(Err(e)) => format!("the picture beside the recording cannot be read: {e}"),
             _ => "the recording has no picture of the screen at its end".to_owned(),
@@ -40,13 +40,13 @@ fn first(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui, scre
         let hover = |there: bool, told: &str, why: &str| if there { told.to_owned() } else { why.to_owned() };
         for (what, word, there, told) in [
             (
-                What::Stores,
+                PictureKind::Stores,
                 "stores",
                 true,
                 "what the stores up to the moment left".to_owned(),
             ),
             (
-                What::Recorded,
+                PictureKind::Recorded,
                 "recorded",
                 recorded,
                 hover(
@@ -56,13 +56,13 @@ fn first(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui, scre
                 ),
             ),
             (
-                What::Replayed,
+                PictureKind::Replayed,
                 "replayed",
                 replayed,
                 hover(replayed, "what the device showed after the replay", no_replay),
             ),
             (
-                What::Difference,
+                PictureKind::Difference,
                 "difference",
                 recorded,
                 hover(
@@ -72,13 +72,20 @@ fn first(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui, scre
                 ),
             ),
         ] {
-            if choice(ui, view.what == what, word, &format!("Show {word}"), &told, there) {
-                view.what = what;
+            if choice(
+                ui,
+                view.picture_kind == what,
+                word,
+                &format!("Show {word}"),
+                &told,
+                there,
+            ) {
+                view.picture_kind = what;
             }
         }
         ui.add_space(12.0);
         ui.label(RichText::new("form").color(p.quiet));
-        let by_hand = view.hand.is_some();
+        let by_hand = view.manual.is_some();
         let told = match &screen.display {
             Some(d) => format!(
                 "base, pitch, size and pixels as the registers of the {} tell them at the moment",
@@ -94,7 +101,7 @@ fn first(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui, scre
             &told,
             screen.display.is_some(),
         ) {
-            view.hand = None;
+            view.manual = None;
             view.wrong = None;
         }
         let told = "base, pitch, size and pixels as you say them";
@@ -102,7 +109,7 @@ fn first(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui, scre
             begin(doc, view, screen);
         }
         // Without registers there is no other way.
-        if screen.display.is_none() && view.hand.is_none() {
+        if screen.display.is_none() && view.manual.is_none() {
             begin(doc, view, screen);
         }
         ui.with_layout(egui::Layout::right_to_left(egui::Align::Center), |ui| {
@@ -133,22 +140,22 @@ fn first(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui, scre
 fn zoom_text(zoom: f32) -> String {
     match zoom {
         z if z <= 0.0 => String::new(),
-        z if z >= 1.0 => format!("{}×", text::short(f64::from(z))),
+        z if z >= 1.0 => format!("{}×", text::format_short(f64::from(z))),
         z => format!("{:.0} %", z * 100.0),
     }
 }
 
 /// Puts the form that is shown into the fields.
 fn begin(doc: &Document, view: &mut View, screen: &Screen) {
-    let format = screen.proposed(doc.moment());
-    view.hand = Some(Hand::of(&format));
-    view.said = Some(format);
+    let format = screen.propose_format(doc.moment());
+    view.manual = Some(ManualFormat::from_format(&format));
+    view.manual_format = Some(format);
     view.wrong = None;
 }
 
-fn hand(view: &mut View, ui: &mut Ui, screen: &Screen) {
+fn manual_fields(view: &mut View, ui: &mut Ui, screen: &Screen) {
     let p = palette(ui);
-    let Some(mut h) = view.hand.clone() else { return };
+    let Some(mut h) = view.manual.clone() else { return };
     ui.horizontal(|ui| {
         ui.set_height(28.0);
         ui.add_space(8.0);
@@ -182,15 +189,15 @@ fn hand(view: &mut View, ui: &mut Ui, screen: &Screen) {
         r.on_hover_text("the highest byte of a pixel lies first in memory");
         h.order = if big { ByteOrder::Big } else { ByteOrder::Little };
     });
-    if view.hand.as_ref() != Some(&h) || view.said.is_none() {
+    if view.manual.as_ref() != Some(&h) || view.manual_format.is_none() {
         match h.format(screen.framebuffer.bytes()) {
             Ok(f) => {
-                view.said = Some(f);
+                view.manual_format = Some(f);
                 view.wrong = None;
             }
             Err(e) => view.wrong = Some(e),
         }
-        view.hand = Some(h);
+        view.manual = Some(h);
     }
     if let Some(w) = &view.wrong {
         ui.horizontal(|ui| {
@@ -205,16 +212,16 @@ fn hand(view: &mut View, ui: &mut Ui, screen: &Screen) {
 fn facts(doc: &Document, view: &View, ui: &mut Ui, screen: &Screen) {
     let p = palette(ui);
     let mut parts: Vec<(String, bool)> = Vec::new();
-    match (view.what, view.look()) {
-        (What::Difference, _) => {
+    match (view.picture_kind, view.look()) {
+        (PictureKind::Difference, _) => {
             let with = match view.compared_with() {
-                What::Replayed => "recorded against replayed",
+                PictureKind::Replayed => "recorded against replayed",
                 _ => "recorded at the end against the stores so far",
             };
             parts.push((with.into(), false));
             match view.compared.as_ref().map(|c| &c.result) {
                 Some(Ok(c)) => {
-                    let of = text::counted(c.compared, "pixel", "pixels");
+                    let of = text::count_noun(c.compared, "pixel", "pixels");
                     match (c.differing, c.bounds) {
                         (0, _) => parts.push((format!("all of {of} are the same"), false)),
                         (n, bounds) => {
@@ -232,14 +239,14 @@ fn facts(doc: &Document, view: &View, ui: &mut Ui, screen: &Screen) {
                 None => {}
             }
         }
-        (What::Recorded, _) => parts.push(("what the device showed when the recording ended".into(), false)),
-        (What::Replayed, _) => parts.push(("what the device showed after the replay".into(), false)),
-        (What::Stores, Some(Ok(l))) => {
+        (PictureKind::Recorded, _) => parts.push(("what the device showed when the recording ended".into(), false)),
+        (PictureKind::Replayed, _) => parts.push(("what the device showed after the replay".into(), false)),
+        (PictureKind::Stores, Some(Ok(l))) => {
             parts.push((l.format.to_string(), false));
             if let Some(e) = l.since {
                 parts.push((format!("so since event {}", text::count(e)), false));
             }
-            let c = view.made.as_ref().map(|m| m.counts).unwrap_or_default();
+            let c = view.store_picture.as_ref().map(|m| m.counts).unwrap_or_default();
             if c.never > 0 {
                 parts.push((format!("{} pixels never stored", text::count(c.never)), false));
             }
@@ -256,11 +263,14 @@ fn facts(doc: &Document, view: &View, ui: &mut Ui, screen: &Screen) {
                 parts.push(("! a cursor of the controller is not drawn".into(), true));
             }
         }
-        (What::Stores, _) => {}
+        (PictureKind::Stores, _) => {}
     }
     let engine = screen.engine_runs(doc.moment());
-    if engine > 0 && matches!(view.what, What::Stores | What::Difference) && view.compared_with() == What::Stores {
-        let n = text::counted(engine as u64, "command", "commands");
+    if engine > 0
+        && matches!(view.picture_kind, PictureKind::Stores | PictureKind::Difference)
+        && view.compared_with() == PictureKind::Stores
+    {
+        let n = text::count_noun(engine as u64, "command", "commands");
         parts.push((format!("! {n} to the drawing engine so far, not in the picture"), true));
     }
     let (rect, response) = ui.allocate_exact_size(vec2(ui.available_width(), 22.0), egui::Sense::hover());

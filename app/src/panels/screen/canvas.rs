@@ -1,16 +1,16 @@
 //! The picture: zoomed and moved, a pixel under the pointer told, one chosen.
 
-use super::view::{View, What};
+use super::view::{PictureKind, View};
 use crate::document::Document;
 use crate::document::screen::Screen;
-use crate::panels::desk::Asks;
+use crate::panels::panel_context::UiActions;
 use crate::theme::{Palette, icons, mono_small, palette, text, widgets};
 use egui::accesskit::Role;
 use egui::{
     Color32, ColorImage, EventFilter, Key, Pos2, Rect, RichText, Sense, Stroke, StrokeKind, TextureOptions, Ui, Vec2,
     WidgetInfo, pos2, vec2,
 };
-use trace_core::screen::{Known, Picture};
+use trace_core::screen::{Picture, StoreState};
 
 /// Zooms in pixels of the display for one of the picture.
 const ZOOMS: [f32; 17] = [
@@ -42,7 +42,7 @@ impl View {
 }
 
 /// Draws the picture and acts on it.
-pub fn ui(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui, screen: &Screen) {
+pub fn ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui, screen: &Screen) {
     let Some(size) = size(view, screen) else {
         empty(doc, view, ui);
         return;
@@ -74,7 +74,9 @@ pub fn ui(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui, scr
     }
     painter.rect_stroke(area, 0.0, Stroke::new(1.0, p.line), StrokeKind::Outside);
     grid(&painter, full, area, scale, size);
-    if let Some(c) = view.comparison().filter(|_| view.what == What::Difference)
+    if let Some(c) = view
+        .comparison()
+        .filter(|_| view.picture_kind == PictureKind::Difference)
         && let Some([l, t, r, b]) = c.bounds
     {
         let at = |x: u32, y: u32| corner + vec2(x as f32, y as f32) * scale;
@@ -108,8 +110,8 @@ pub fn ui(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui, scr
     }
     if response.double_clicked() {
         // Of the pixel that the first click chose: the pane that came with it may have moved the picture.
-        if let Some(e) = setter(doc, view, screen) {
-            doc.go_following(e);
+        if let Some(e) = find_last_store(doc, view, screen) {
+            doc.go_keeping_target(e);
         }
     } else if response.clicked() {
         response.request_focus();
@@ -117,21 +119,21 @@ pub fn ui(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui, scr
         super::choose(doc, view, asks, under);
     }
     if let Some(at) = response.hover_pos().and_then(pixel) {
-        let told = under(doc, view, screen, at);
+        let told = describe_pixel(doc, view, screen, at);
         painter.rect_stroke(place(at), 0.0, Stroke::new(1.0, p.read), StrokeKind::Outside);
         response.on_hover_text_at_pointer(RichText::new(told).font(mono_small()));
     }
 }
 
 /// The event that set the chosen pixel as it is at the moment.
-fn setter(doc: &Document, view: &View, screen: &Screen) -> Option<u64> {
+fn find_last_store(doc: &Document, view: &View, screen: &Screen) -> Option<u64> {
     let bytes = view.pixel_bytes()?;
     screen.framebuffer.last_store(bytes, doc.moment().saturating_add(1))
 }
 
 fn empty(doc: &mut Document, view: &View, ui: &mut Ui) {
     if view.drawing.is_some() {
-        widgets::empty(ui, icons::HOURGLASS_SIMPLE_MEDIUM, "Drawing the screen …", None);
+        widgets::empty_state(ui, icons::HOURGLASS_SIMPLE_MEDIUM, "Drawing the screen …", None);
         return;
     }
     let Some(Err(none)) = view.look() else { return };
@@ -140,7 +142,7 @@ fn empty(doc: &mut Document, view: &View, ui: &mut Ui) {
     let action = match first {
         Some(e) if e != doc.moment() => format!("Go to event {}, with which there is one", text::count(e)),
         _ => {
-            widgets::empty(
+            widgets::empty_state(
                 ui,
                 icons::FILM_STRIP,
                 &format!("{told} Its form can be set by hand above."),
@@ -149,7 +151,7 @@ fn empty(doc: &mut Document, view: &View, ui: &mut Ui) {
             return;
         }
     };
-    if widgets::empty(ui, icons::FILM_STRIP, &told, Some(&action))
+    if widgets::empty_state(ui, icons::FILM_STRIP, &told, Some(&action))
         && let Some(e) = first
     {
         doc.go(e);
@@ -191,7 +193,7 @@ fn wheel(view: &mut View, ui: &Ui, about: Pos2) {
 }
 
 /// Arrows move the chosen pixel, plus and minus zoom about it.
-fn keys(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &Ui, response: &egui::Response, size: Vec2) {
+fn keys(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &Ui, response: &egui::Response, size: Vec2) {
     let filter = EventFilter {
         horizontal_arrows: true,
         vertical_arrows: true,
@@ -223,23 +225,23 @@ fn keys(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &Ui, response:
 }
 
 /// What is told of a pixel under the pointer.
-fn under(doc: &Document, view: &mut View, screen: &Screen, [x, y]: [u32; 2]) -> String {
+fn describe_pixel(doc: &Document, view: &mut View, screen: &Screen, [x, y]: [u32; 2]) -> String {
     let m = doc.moment();
     if let Some((at, event, told)) = &view.hovered
         && (*at, *event) == ([x, y], m)
-        && view.what == What::Stores
+        && view.picture_kind == PictureKind::Stores
     {
         return told.clone();
     }
     let color = |c: [u8; 3]| format!("#{:02x}{:02x}{:02x}", c[0], c[1], c[2]);
     let of = |p: Option<&Picture>| p.and_then(|p| p.pixel(x, y)).map_or("none".to_owned(), color);
     let recorded = screen.expected.as_ref().and_then(|e| e.as_ref().ok());
-    let told = match view.what {
-        What::Recorded => of(recorded),
-        What::Replayed => of(view.replayed().map(|p| &**p)),
-        What::Difference => {
+    let told = match view.picture_kind {
+        PictureKind::Recorded => of(recorded),
+        PictureKind::Replayed => of(view.replayed_picture().map(|p| &**p)),
+        PictureKind::Difference => {
             let with = match view.compared_with() {
-                What::Replayed => format!("replayed {}", of(view.replayed().map(|p| &**p))),
+                PictureKind::Replayed => format!("replayed {}", of(view.replayed_picture().map(|p| &**p))),
                 _ => format!(
                     "stores {}",
                     view.drawn()
@@ -249,8 +251,8 @@ fn under(doc: &Document, view: &mut View, screen: &Screen, [x, y]: [u32; 2]) -> 
             };
             format!("recorded {} · {with}", of(recorded))
         }
-        What::Stores => {
-            let told = stored(doc, view, screen, [x, y]).unwrap_or_default();
+        PictureKind::Stores => {
+            let told = describe_last_store(doc, view, screen, [x, y]).unwrap_or_default();
             view.hovered = Some(([x, y], m, told.clone()));
             return told;
         }
@@ -258,19 +260,19 @@ fn under(doc: &Document, view: &mut View, screen: &Screen, [x, y]: [u32; 2]) -> 
     format!("{x}, {y} · {told}")
 }
 
-fn stored(doc: &Document, view: &View, screen: &Screen, [x, y]: [u32; 2]) -> Option<String> {
+fn describe_last_store(doc: &Document, view: &View, screen: &Screen, [x, y]: [u32; 2]) -> Option<String> {
     let format = view.look()?.ok()?.format;
     let (drawn, at) = (view.drawn()?, format.offset(x, y)?);
     let mut parts = vec![format!("{x}, {y}"), format!("{} + {at:#x}", screen.space)];
     parts.push(match (drawn.pixel(x, y), drawn.known_at(x, y)) {
         (Some([r, g, b]), _) => format!("#{r:02x}{g:02x}{b:02x}"),
-        (None, Some(Known::Lost)) => "stored without its value".into(),
+        (None, Some(StoreState::Lost)) => "stored without its value".into(),
         _ => "never stored".into(),
     });
     if screen.framebuffer.stores() <= HOVER {
         let bytes = at..at + u64::from(format.pixel.bytes());
         if let Some(e) = screen.framebuffer.last_store(bytes, doc.moment().saturating_add(1)) {
-            parts.push(format!("event {}, {}", text::count(e), doc.time_text(e)));
+            parts.push(format!("event {}, {}", text::count(e), doc.format_time(e)));
         }
     }
     Some(parts.join(" · "))
@@ -279,11 +281,11 @@ fn stored(doc: &Document, view: &View, screen: &Screen, [x, y]: [u32; 2]) -> Opt
 /// Pixels of the picture that is shown. `None`: there is none.
 fn size(view: &View, screen: &Screen) -> Option<Vec2> {
     let of = |p: &Picture| (p.width(), p.height());
-    let (w, h) = match view.what {
-        What::Stores => view.drawn().map(|d| (d.width(), d.height()))?,
-        What::Recorded => of(recorded(screen)?),
-        What::Replayed => of(view.replayed()?),
-        What::Difference => view.comparison().map(|d| (d.width, d.height))?,
+    let (w, h) = match view.picture_kind {
+        PictureKind::Stores => view.drawn().map(|d| (d.width(), d.height()))?,
+        PictureKind::Recorded => of(recorded(screen)?),
+        PictureKind::Replayed => of(view.replayed_picture()?),
+        PictureKind::Difference => view.comparison().map(|d| (d.width, d.height))?,
     };
     Some(vec2(w as f32, h as f32))
 }
@@ -295,30 +297,30 @@ fn recorded(screen: &Screen) -> Option<&Picture> {
 /// Brings the texture up to what is shown: as large as the picture, or where that is shown smaller, as it is shown.
 fn texture(view: &mut View, ui: &Ui, screen: &Screen, size: Vec2, zoom: f32) {
     let p = palette(ui);
-    let number = match view.what {
-        What::Stores => view.made.as_ref().map_or(0, |m| m.number),
-        What::Recorded => 0,
-        What::Replayed => view.replayed.as_ref().map_or(0, |r| r.0),
-        What::Difference => view.compared.as_ref().map_or(0, |c| c.number),
+    let number = match view.picture_kind {
+        PictureKind::Stores => view.store_picture.as_ref().map_or(0, |m| m.number),
+        PictureKind::Recorded => 0,
+        PictureKind::Replayed => view.replayed.as_ref().map_or(0, |r| r.0),
+        PictureKind::Difference => view.compared.as_ref().map_or(0, |c| c.number),
     };
     let whole = [size.x as usize, size.y as usize];
     let most = ui.input(|i| i.max_texture_side).max(1) as f32;
     let zoom = zoom.min(1.0).min(most / size.x.max(size.y));
     let target = [size.x, size.y].map(|s| ((s * zoom).round() as usize).max(1));
-    let key = (view.what, number, p.background, target);
+    let key = (view.picture_kind, number, p.background, target);
     if view.texture.as_ref().is_some_and(|(k, _)| *k == key) {
         return;
     }
-    let pixels = match view.what {
-        What::Stores => view.drawn().map(|d| with_unknown(d, p)),
-        What::Recorded => recorded(screen).map(plain),
-        What::Replayed => view.replayed().map(|r| plain(r)),
-        What::Difference => recorded(screen)
+    let pixels = match view.picture_kind {
+        PictureKind::Stores => view.drawn().map(|d| with_unknown(d, p)),
+        PictureKind::Recorded => recorded(screen).map(plain),
+        PictureKind::Replayed => view.replayed_picture().map(|r| plain(r)),
+        PictureKind::Difference => recorded(screen)
             .zip(view.comparison())
             .map(|(r, c)| heat(&c.difference, r, p)),
     };
     let Some(pixels) = pixels else { return };
-    let image = ColorImage::new(target, smaller(pixels, whole, target));
+    let image = ColorImage::new(target, downscale(pixels, whole, target));
     let options = TextureOptions {
         magnification: egui::TextureFilter::Nearest,
         ..TextureOptions::LINEAR
@@ -339,18 +341,18 @@ fn plain(picture: &Picture) -> Vec<Color32> {
 }
 
 /// Squares where nothing was stored, stripes where the value is not known.
-fn with_unknown(drawn: &trace_core::screen::Drawn, p: &Palette) -> Vec<Color32> {
+fn with_unknown(drawn: &trace_core::screen::RenderedScreen, p: &Palette) -> Vec<Color32> {
     let width = (drawn.width() as usize).max(1);
     let pixels = drawn.rgb().as_chunks::<3>().0.iter().zip(drawn.known()).enumerate();
     pixels
         .map(|(i, ([r, g, b], known))| {
             let (x, y) = (i % width, i / width);
             match known {
-                Known::Yes => Color32::from_rgb(*r, *g, *b),
-                Known::Never if (x / SQUARE + y / SQUARE).is_multiple_of(2) => p.line,
-                Known::Never => p.panel,
-                Known::Lost if (x + y) % SQUARE < SQUARE / 2 => p.warning.lerp_to_gamma(p.panel, 0.55),
-                Known::Lost => p.panel,
+                StoreState::Stored => Color32::from_rgb(*r, *g, *b),
+                StoreState::Never if (x / SQUARE + y / SQUARE).is_multiple_of(2) => p.line,
+                StoreState::Never => p.panel,
+                StoreState::Lost if (x + y) % SQUARE < SQUARE / 2 => p.warning.lerp_to_gamma(p.panel, 0.55),
+                StoreState::Lost => p.panel,
             }
         })
         .collect()
@@ -371,7 +373,7 @@ fn heat(difference: &[u8], under: &Picture, p: &Palette) -> Vec<Color32> {
 }
 
 /// The pixels of a smaller picture: each the mean of those that it covers, so that thin strokes do not vanish.
-fn smaller(pixels: Vec<Color32>, [w, h]: [usize; 2], [to_w, to_h]: [usize; 2]) -> Vec<Color32> {
+fn downscale(pixels: Vec<Color32>, [w, h]: [usize; 2], [to_w, to_h]: [usize; 2]) -> Vec<Color32> {
     if [w, h] == [to_w, to_h] {
         return pixels;
     }
@@ -408,8 +410,8 @@ mod tests {
     fn a_smaller_picture_holds_the_mean_of_what_it_covers() {
         let grey = Color32::from_gray;
         let from = vec![grey(0), grey(100), grey(7), grey(200), grey(100), grey(9)];
-        assert_eq!(smaller(from.clone(), [3, 2], [3, 2]), from);
-        assert_eq!(smaller(from.clone(), [3, 2], [1, 1]), [grey(69)]);
-        assert_eq!(smaller(from, [3, 2], [2, 1]), [grey(100), grey(54)]);
+        assert_eq!(downscale(from.clone(), [3, 2], [3, 2]), from);
+        assert_eq!(downscale(from.clone(), [3, 2], [1, 1]), [grey(69)]);
+        assert_eq!(downscale(from, [3, 2], [2, 1]), [grey(100), grey(54)]);
     }
 }

@@ -3,55 +3,55 @@
 
 mod bar;
 mod canvas;
-mod make;
 mod pane;
+mod pictures;
 pub mod view;
 
-pub use view::{View, What};
+pub use view::{PictureKind, View};
 
 use crate::document::Document;
 use crate::document::moment::Selection;
 use crate::document::screen::{Screen, ScreenError, has_framebuffer};
-use crate::panels::desk::Asks;
+use crate::panels::panel_context::UiActions;
 use crate::theme::{icons, palette, widgets};
 use egui::{Rect, Stroke, Ui, pos2};
 use std::sync::Arc;
-use view::Known;
+use view::ScreenLoad;
 
 /// Width of the pane of a pixel's stores, points.
 const PANE: f32 = 316.0;
 
 /// Draws the panel.
-pub fn ui(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui) {
+pub fn ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui) {
     if !has_framebuffer(&doc.recording) {
         let told = "This recording holds no framebuffer: nothing was stored to a window that is one. Logs of drivers that \
                     draw text or pictures themselves show their screen here.";
-        if widgets::empty(ui, icons::FILM_STRIP, told, Some("Show events")) {
-            asks.command("show-events");
+        if widgets::empty_state(ui, icons::FILM_STRIP, told, Some("Show events")) {
+            asks.run_command("show-events");
         }
         return;
     }
-    let screen = match &view.known {
-        Known::All(s) => Arc::clone(s),
-        Known::Nothing => {
+    let screen = match &view.load {
+        ScreenLoad::Loaded(s) => Arc::clone(s),
+        ScreenLoad::NotStarted => {
             read(doc, view, asks);
             return;
         }
-        Known::Reading(_) => {
+        ScreenLoad::Loading(_) => {
             let told = "Reading the stores to the framebuffer …";
-            widgets::empty(ui, icons::HOURGLASS_SIMPLE_MEDIUM, told, None);
+            widgets::empty_state(ui, icons::HOURGLASS_SIMPLE_MEDIUM, told, None);
             return;
         }
-        Known::Not(why) => {
+        ScreenLoad::Failed(why) => {
             let told = format!("The screen is not shown: {why}.");
-            if widgets::empty(ui, icons::FILM_STRIP, &told, Some("Try again")) {
-                view.known = Known::Nothing;
+            if widgets::empty_state(ui, icons::FILM_STRIP, &told, Some("Try again")) {
+                view.load = ScreenLoad::NotStarted;
             }
             return;
         }
     };
     follow(doc, view);
-    make::follow(doc, view, asks, &screen);
+    pictures::follow(doc, view, asks, &screen);
     bar::ui(doc, view, asks, ui, &screen);
     let full = ui.available_rect_before_wrap();
     let p = palette(ui);
@@ -81,25 +81,25 @@ pub fn ui(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui) {
 }
 
 /// Has stores and registers read.
-fn read(doc: &Document, view: &mut View, asks: &mut Asks) {
+fn read(doc: &Document, view: &mut View, asks: &mut UiActions) {
     let recording = Arc::clone(&doc.recording);
-    let progress = asks.work("reading the stores to the framebuffer", move |progress| {
+    let progress = asks.start_work("reading the stores to the framebuffer", move |progress| {
         let found = Screen::read(&recording, progress);
         Box::new(move |desk| {
-            desk.views.screen.known = match found {
-                Ok(s) => Known::All(Arc::new(s)),
+            desk.views.screen.load = match found {
+                Ok(s) => ScreenLoad::Loaded(Arc::new(s)),
                 Err(e @ (ScreenError::None | ScreenError::Framebuffer(_) | ScreenError::Display(_))) => {
-                    Known::Not(e.to_string())
+                    ScreenLoad::Failed(e.to_string())
                 }
-                Err(ScreenError::Cancelled(_)) => Known::Not("reading was stopped".into()),
+                Err(ScreenError::Cancelled(_)) => ScreenLoad::Failed("reading was stopped".into()),
             };
         })
     });
-    view.known = Known::Reading(progress);
+    view.load = ScreenLoad::Loading(progress);
 }
 
 /// Chooses a pixel, looks for the stores to it, and selects its bytes everywhere; `None` chooses none.
-pub fn choose(doc: &mut Document, view: &mut View, asks: &mut Asks, pixel: Option<[u32; 2]>) {
+pub fn choose(doc: &mut Document, view: &mut View, asks: &mut UiActions, pixel: Option<[u32; 2]>) {
     view.pixel = pixel;
     stores(view, asks);
     let space = view.screen().map(|s| s.framebuffer.space());
@@ -129,7 +129,7 @@ fn follow(doc: &Document, view: &mut View) {
 }
 
 /// Looks for the stores to the chosen pixel, where they are not known.
-fn stores(view: &mut View, asks: &mut Asks) {
+fn stores(view: &mut View, asks: &mut UiActions) {
     let bytes = view.pixel_bytes();
     if view.stores.as_ref().map(|s| &s.bytes) == bytes.as_ref() {
         return;
@@ -141,8 +141,8 @@ fn stores(view: &mut View, asks: &mut Asks) {
         return;
     };
     let range = bytes.clone();
-    let progress = asks.work("finding stores to a pixel", move |progress| {
-        let found = screen.framebuffer.stores_to(range.clone(), MOST, progress);
+    let progress = asks.start_work("finding stores to a pixel", move |progress| {
+        let found = screen.framebuffer.stores_to(range.clone(), MAX_LISTED_STORES, progress);
         Box::new(move |desk| {
             let view = &mut desk.views.screen;
             if let (Ok(found), Some(s)) = (found, view.stores.as_mut().filter(|s| s.bytes == range)) {
@@ -158,5 +158,5 @@ fn stores(view: &mut View, asks: &mut Asks) {
     });
 }
 
-/// Most stores to a pixel that are listed.
-const MOST: usize = 1_000_000;
+/// Maximum number of stores to a pixel that are listed.
+const MAX_LISTED_STORES: usize = 1_000_000;

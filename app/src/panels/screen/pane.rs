@@ -2,20 +2,20 @@
 
 use super::view::View;
 use crate::document::Document;
-use crate::document::screen::{Look, Screen};
-use crate::panels::desk::Asks;
+use crate::document::screen::{Screen, ScreenSettings};
+use crate::panels::panel_context::UiActions;
 use crate::theme::columns::{Column, Table};
-use crate::theme::widgets::{self, Part};
+use crate::theme::widgets::{self, StyledText};
 use crate::theme::{focus, icons, mono, palette, small, strong, text};
 use egui::accesskit::Role;
 use egui::{Color32, Rect, RichText, Stroke, StrokeKind, Ui, WidgetInfo, pos2, vec2};
-use trace_core::screen::{Known, Store};
+use trace_core::screen::{Store, StoreState};
 
 /// Draws the pane.
-pub fn ui(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui, screen: &Screen) {
+pub fn ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui, screen: &Screen) {
     let Some([x, y]) = view.pixel else {
         let told = "Click a pixel to list every store to it.";
-        widgets::empty(ui, icons::FILM_STRIP, told, None);
+        widgets::empty_state(ui, icons::FILM_STRIP, told, None);
         return;
     };
     let p = palette(ui);
@@ -29,10 +29,10 @@ pub fn ui(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui, scr
                 super::choose(doc, view, asks, None);
             }
             if widgets::icon_button(ui, icons::CARET_DOWN, "Next store to this pixel").clicked() {
-                asks.command("next-pixel-store");
+                asks.run_command("next-pixel-store");
             }
             if widgets::icon_button(ui, icons::CARET_UP, "Previous store to this pixel").clicked() {
-                asks.command("previous-pixel-store");
+                asks.run_command("previous-pixel-store");
             }
         });
     });
@@ -46,15 +46,19 @@ pub fn ui(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui, scr
         inner.max - vec2(12.0, 0.0),
     )));
     if let Some(at) = look.format.offset(x, y) {
-        widgets::key_value(&mut facts, "offset", Part::mono(format!("{} + {at:#x}", screen.space)));
+        widgets::key_value(
+            &mut facts,
+            "offset",
+            StyledText::mono(format!("{} + {at:#x}", screen.space)),
+        );
     }
     let color = drawn.as_ref().and_then(|d| d.pixel(x, y));
     let known = drawn.as_ref().and_then(|d| d.known_at(x, y));
     let told = match (color, known) {
-        (Some([r, g, b]), _) => Part::mono(format!("#{r:02x}{g:02x}{b:02x}  {r} {g} {b}")),
-        (None, Some(Known::Lost)) => Part::words("stored without its value").colour(p.warning),
-        (None, Some(_)) => Part::words("never stored so far").colour(p.quiet),
-        (None, None) => Part::words("outside the screen").colour(p.quiet),
+        (Some([r, g, b]), _) => StyledText::mono(format!("#{r:02x}{g:02x}{b:02x}  {r} {g} {b}")),
+        (None, Some(StoreState::Lost)) => StyledText::body("stored without its value").colour(p.warning),
+        (None, Some(_)) => StyledText::body("never stored so far").colour(p.quiet),
+        (None, None) => StyledText::body("outside the screen").colour(p.quiet),
     };
     let line = widgets::key_value(&mut facts, "colour", told);
     if let Some(c) = color {
@@ -72,12 +76,15 @@ const TABLE: &str = "stores";
 /// The columns of the stores to a pixel.
 fn columns(doc: &Document) -> [Column; 4] {
     [
-        Column::new("event", "event", 62.0).number().up_to(doc.len()),
+        Column::new("event", "event", 62.0).number().fit_count(doc.len()),
         Column::new("time", "time", 96.0)
             .number()
-            .leaves(1)
-            .empty(!doc.has_times()),
-        Column::new("value", "stored", 74.0).number().stretch(1.0).at_most(96.0),
+            .hide_order(1)
+            .hide_if_empty(!doc.has_times()),
+        Column::new("value", "stored", 74.0)
+            .number()
+            .stretch(1.0)
+            .max_width(96.0),
         Column::new("colour", "colour", 18.0),
     ]
 }
@@ -89,7 +96,7 @@ fn swatch(ui: &Ui, rect: Rect, [r, g, b]: [u8; 3]) {
         .rect_stroke(rect, 2.0, Stroke::new(1.0, line), StrokeKind::Inside);
 }
 
-fn list(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui, look: &Look) {
+fn list(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui, look: &ScreenSettings) {
     let p = palette(ui);
     let table = Table::head(ui, asks.tables.state(TABLE), TABLE, &columns(doc));
     let Some(found) = view.stores.as_ref().and_then(|s| s.found.clone()) else {
@@ -138,8 +145,10 @@ fn list(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui, look:
             mono(),
             p.quiet,
         );
-        let told = s.value.map_or("not known".to_owned(), |v| doc.numbers.text(v, s.width));
-        table.middle(ui, "value", rect, &told, ink);
+        let told = s
+            .value
+            .map_or("not known".to_owned(), |v| doc.numbers.format(v, s.width));
+        table.text_middle(ui, "value", rect, &told, ink);
         if let Some((c, cell)) = color(s, look).zip(table.cell("colour", rect)) {
             swatch(ui, Rect::from_center_size(cell.center(), vec2(18.0, 12.0)), c);
         }
@@ -156,14 +165,14 @@ fn list(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui, look:
     table.finish(ui, asks.tables.state(TABLE));
     view.list = rows;
     if let Some(e) = go {
-        doc.go_following(e);
+        doc.go_keeping_target(e);
     }
 }
 
 /// The pixel's colour after a store, with the palette of the moment.
-fn color(s: &Store, look: &Look) -> Option<[u8; 3]> {
+fn color(s: &Store, look: &ScreenSettings) -> Option<[u8; 3]> {
     let n = look.format.pixel.bytes() as usize;
-    let known = s.known.get(..n)?.iter().all(|k| *k == Known::Yes);
+    let known = s.known.get(..n)?.iter().all(|k| *k == StoreState::Stored);
     known
         .then(|| look.format.value(s.bytes.get(..n).unwrap_or_default()))
         .and_then(|v| look.format.color(v, &look.palette))

@@ -1,16 +1,16 @@
 //! What the Screen panel shows: the form, the zoom, the pixel, which picture.
 
 use crate::document::Document;
-use crate::document::screen::{Hand, Look, NoLook, Screen, Source};
+use crate::document::screen::{FormatSource, ManualFormat, NotDrawable, Screen, ScreenSettings};
 use crate::theme::rows::Rows;
 use egui::{Pos2, TextureHandle};
 use std::sync::Arc;
 use trace_core::progress::Progress;
-use trace_core::screen::{Comparison, Drawn, FramebufferState, Picture, PixelCounts, Stores};
+use trace_core::screen::{Comparison, FramebufferState, Picture, PixelCounts, RenderedScreen, Stores};
 
 /// Which picture is shown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum What {
+pub enum PictureKind {
     /// What the stores left.
     #[default]
     Stores,
@@ -24,16 +24,16 @@ pub enum What {
 
 /// What is known of stores and registers.
 #[derive(Clone, Default)]
-pub enum Known {
+pub enum ScreenLoad {
     /// Nothing yet.
     #[default]
-    Nothing,
+    NotStarted,
     /// They are being read.
-    Reading(Progress),
+    Loading(Progress),
     /// All of it.
-    All(Arc<Screen>),
+    Loaded(Arc<Screen>),
     /// They were not read, and why.
-    Not(String),
+    Failed(String),
 }
 
 /// Stores to a pixel.
@@ -49,24 +49,24 @@ pub struct PixelStores {
 
 /// The picture from the stores, and what it was made of.
 #[derive(Clone)]
-pub(super) struct Made {
-    pub source: Source,
+pub(super) struct StorePicture {
+    pub source: FormatSource,
     pub event: u64,
     pub stores: u64,
-    pub look: Result<Arc<Look>, NoLook>,
-    pub drawn: Option<Arc<Drawn>>,
+    pub look: Result<Arc<ScreenSettings>, NotDrawable>,
+    pub drawn: Option<Arc<RenderedScreen>>,
     pub counts: PixelCounts,
     /// Moves with every change of the picture.
     pub number: u64,
 }
 
 /// What a texture was made of: which picture, its number, the ground of the theme that it is for, its pixels.
-pub(super) type TextureKey = (What, u64, egui::Color32, [usize; 2]);
+pub(super) type TextureKey = (PictureKind, u64, egui::Color32, [usize; 2]);
 
 /// A comparison of two pictures, and what it was made of.
 #[derive(Clone)]
-pub(super) struct Compared {
-    pub with: What,
+pub(super) struct PictureComparison {
+    pub with: PictureKind,
     pub number: u64,
     pub result: Result<Arc<Comparison>, String>,
 }
@@ -75,15 +75,15 @@ pub(super) struct Compared {
 #[derive(Clone, Default)]
 pub struct View {
     /// What is known of stores and registers.
-    pub known: Known,
+    pub load: ScreenLoad,
     /// The form that a person says, and the fields for it; `None`: the registers tell it.
-    pub hand: Option<Hand>,
+    pub manual: Option<ManualFormat>,
     /// What is wrong with the fields.
     pub wrong: Option<String>,
     /// The form that the fields said last.
-    pub(super) said: Option<trace_core::screen::ScreenFormat>,
+    pub(super) manual_format: Option<trace_core::screen::ScreenFormat>,
     /// Which picture is shown.
-    pub what: What,
+    pub picture_kind: PictureKind,
     /// Pixels of the display that a pixel of the picture takes; `None`: as many as fit.
     pub zoom: Option<f32>,
     /// Place in the picture that is in the middle, pixels.
@@ -98,11 +98,11 @@ pub struct View {
     pub(super) seen_moment: u64,
     pub(super) seen_jump: u64,
     pub(super) state: FramebufferState,
-    pub(super) made: Option<Made>,
+    pub(super) store_picture: Option<StorePicture>,
     /// The picture is being drawn apart from the interface thread, for this event.
-    pub(super) drawing: Option<(u64, Source, Progress)>,
+    pub(super) drawing: Option<(u64, FormatSource, Progress)>,
     pub(super) texture: Option<(TextureKey, TextureHandle)>,
-    pub(super) compared: Option<Compared>,
+    pub(super) compared: Option<PictureComparison>,
     /// The picture after the last replay, and the outcome's fingerprint.
     pub(super) replayed: Option<(u64, Option<Arc<Picture>>)>,
     pub(super) hovered: Option<([u32; 2], u64, String)>,
@@ -111,32 +111,32 @@ pub struct View {
 impl View {
     /// Where the form comes from.
     #[must_use]
-    pub fn source(&self) -> Source {
-        match (&self.hand, self.said) {
-            (Some(_), Some(f)) => Source::Hand(f),
-            _ => Source::Registers,
+    pub fn source(&self) -> FormatSource {
+        match (&self.manual, self.manual_format) {
+            (Some(_), Some(f)) => FormatSource::Manual(f),
+            _ => FormatSource::Registers,
         }
     }
 
     /// What is known of stores and registers, when it is.
     #[must_use]
     pub fn screen(&self) -> Option<&Arc<Screen>> {
-        match &self.known {
-            Known::All(s) => Some(s),
+        match &self.load {
+            ScreenLoad::Loaded(s) => Some(s),
             _ => None,
         }
     }
 
     /// The picture that is shown from the stores.
     #[must_use]
-    pub fn drawn(&self) -> Option<&Arc<Drawn>> {
-        self.made.as_ref()?.drawn.as_ref()
+    pub fn drawn(&self) -> Option<&Arc<RenderedScreen>> {
+        self.store_picture.as_ref()?.drawn.as_ref()
     }
 
     /// How it is drawn, or why it is not.
     #[must_use]
-    pub fn look(&self) -> Option<Result<&Look, &NoLook>> {
-        Some(self.made.as_ref()?.look.as_ref().map(|l| &**l))
+    pub fn look(&self) -> Option<Result<&ScreenSettings, &NotDrawable>> {
+        Some(self.store_picture.as_ref()?.look.as_ref().map(|l| &**l))
     }
 
     /// How the two pictures differ, while that is shown.
@@ -147,7 +147,7 @@ impl View {
 
     /// The store to the chosen pixel after the moment, or the one before it.
     #[must_use]
-    pub fn neighbour(&self, doc: &Document, forward: bool) -> Option<u64> {
+    pub fn find_next_store(&self, doc: &Document, forward: bool) -> Option<u64> {
         let list = &self.stores.as_ref()?.found.as_ref()?.list;
         let m = doc.moment();
         let at = match forward {

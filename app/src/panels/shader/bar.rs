@@ -2,14 +2,14 @@
 
 use super::view::View;
 use crate::document::Document;
-use crate::document::code::{Listing, Runs};
-use crate::panels::desk::Asks;
+use crate::document::code::{ChainShader, Listing};
+use crate::panels::panel_context::UiActions;
 use crate::theme::{body, icons, mono, palette, small, text, widgets};
 use egui::{Key, Modifiers, RichText, Ui};
 use std::sync::Arc;
 
 /// What a shader of a chain is called.
-fn name(r: &Runs, all: &[Runs]) -> String {
+fn name(r: &ChainShader, all: &[ChainShader]) -> String {
     let chained = all.last().is_some_and(|x| x.position != 0);
     let place = if chained {
         format!("{} of the chain · ", r.position + 1)
@@ -20,7 +20,7 @@ fn name(r: &Runs, all: &[Runs]) -> String {
 }
 
 /// Draws it.
-pub fn ui(_doc: &Document, view: &mut View, _asks: &mut Asks, ui: &mut Ui, job: u32, all: &[Runs]) {
+pub fn ui(_doc: &Document, view: &mut View, _asks: &mut UiActions, ui: &mut Ui, job: u32, all: &[ChainShader]) {
     let p = palette(ui);
     ui.horizontal(|ui| {
         ui.set_height(28.0);
@@ -78,12 +78,12 @@ pub fn ui(_doc: &Document, view: &mut View, _asks: &mut Asks, ui: &mut Ui, job: 
                     next(view, &listing.unknown, true);
                 }
             }
-            let clauses = text::counted(listing.begins.len() as u64, "clause", "clauses");
-            let operations = text::counted(listing.operations, "operation", "operations");
-            let told = if listing.code.end.is_whole() {
+            let clauses = text::count_noun(listing.begins.len() as u64, "clause", "clauses");
+            let operations = text::count_noun(listing.operations, "operation", "operations");
+            let told = if listing.code.end.is_complete() {
                 RichText::new(format!("{clauses} · {operations}")).color(p.quiet)
             } else {
-                RichText::new(format!("▲ {clauses}, then {}", listing.code.end.words())).color(p.error)
+                RichText::new(format!("▲ {clauses}, then {}", listing.code.end.describe())).color(p.error)
             };
             ui.add(egui::Label::new(told.font(small())).truncate());
         });

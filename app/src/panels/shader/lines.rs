@@ -3,7 +3,7 @@
 use super::view::View;
 use crate::document::Document;
 use crate::document::code::{Line, Listing};
-use crate::panels::desk::Asks;
+use crate::panels::panel_context::UiActions;
 use crate::theme::columns::{Column, Table};
 use crate::theme::widgets::paint_text;
 use crate::theme::{Palette, mono, mono_small, palette, small};
@@ -34,7 +34,7 @@ struct Columns {
 }
 
 impl Columns {
-    fn of(table: &Table, row: Rect) -> Self {
+    fn new(table: &Table, row: Rect) -> Self {
         let address = table.cell("address", row).map(|c| c.left() + 6.0);
         let operations = ["fma", "add"].map(|id| table.cell(id, row));
         let first = operations.iter().flatten().map(Rect::left).fold(f32::MAX, f32::min);
@@ -61,13 +61,13 @@ const NARROW: f32 = 256.0;
 const NAME: (usize, usize) = (15, 12);
 
 /// Draws them.
-pub fn ui(doc: &Document, view: &mut View, asks: &mut Asks, ui: &mut Ui, job: u32, listing: &Listing) {
+pub fn ui(doc: &Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui, job: u32, listing: &Listing) {
     let p = palette(ui);
     let table = Table::head(ui, asks.tables.state(TABLE), TABLE, &columns());
     let mut list = view.list;
-    let mut did = Did {
-        steps: view.thread.open && super::thread::fits(view, listing),
-        ..Did::default()
+    let mut did = LineActions {
+        steps: view.thread.open && super::thread::is_same_code(view, listing),
+        ..LineActions::default()
     };
     let at = view.thread.at().filter(|_| did.steps);
     list.show(ui, "Shader", listing.lines.len() as u64, |ui, row, rect| {
@@ -76,7 +76,7 @@ pub fn ui(doc: &Document, view: &mut View, asks: &mut Asks, ui: &mut Ui, job: u3
         };
         let here = line.clause() == view.clause;
         let hit = view.hits.1.binary_search(&(row as usize)).is_ok();
-        let c = Columns::of(&table, rect);
+        let c = Columns::new(&table, rect);
         match line {
             Line::Clause { clause, header } => {
                 head_row(ui, &c, rect, listing, (*clause, header), here, &mut did);
@@ -119,15 +119,15 @@ pub fn ui(doc: &Document, view: &mut View, asks: &mut Asks, ui: &mut Ui, job: u3
         ui.memory_mut(|m| m.request_focus(super::keys_id()));
     }
     if let Some(to) = did.follow {
-        view.go(to.1, false);
-        view.trail.push(to.0);
+        view.go_to_clause(to.1, false);
+        view.branch_history.push(to.0);
         ui.memory_mut(|m| m.request_focus(super::keys_id()));
     }
     if let Some(clause) = did.stop {
         view.thread.stops.toggle(clause);
     }
     if let Some((clause, forward)) = did.reach {
-        super::thread::go_to(view, clause, forward);
+        super::thread::step_to_clause(view, clause, forward);
     }
     if let Some(va) = did.bytes {
         super::memory(doc, asks, job, va);
@@ -135,7 +135,7 @@ pub fn ui(doc: &Document, view: &mut View, asks: &mut Asks, ui: &mut Ui, job: u3
 }
 
 /// The margin before a clause: a click there sets a break or takes it away; `true`: it was clicked.
-fn margin(ui: &mut Ui, asks: &Asks, rect: Rect, label: &str, breaks: bool) -> bool {
+fn margin(ui: &mut Ui, asks: &UiActions, rect: Rect, label: &str, breaks: bool) -> bool {
     let p = palette(ui);
     let place = Rect::from_min_size(rect.min, vec2(MARGIN, rect.height()));
     let r = ui.interact(place, ui.scope_id().with(("break", label)), Sense::CLICK);
@@ -147,13 +147,13 @@ fn margin(ui: &mut Ui, asks: &Asks, rect: Rect, label: &str, breaks: bool) -> bo
         ui.painter().circle_stroke(dot, 3.5, Stroke::new(1.0, p.error));
     }
     r.on_hover_cursor(egui::CursorIcon::PointingHand)
-        .on_hover_text(asks.told("toggle-break", "break here"))
+        .on_hover_text(asks.tooltip("toggle-break", "break here"))
         .clicked()
 }
 
 /// What the person did in this frame.
 #[derive(Default)]
-struct Did {
+struct LineActions {
     /// A clause was clicked.
     clicked: Option<usize>,
     /// A link was followed, from a clause to another.
@@ -169,14 +169,14 @@ struct Did {
 }
 
 /// A line's ground, and what clicking it and its menu do.
-fn ground(
+fn line_background(
     ui: &mut Ui,
     rect: Rect,
     listing: &Listing,
     (clause, part): (usize, usize),
     name: &str,
     fill: Option<Color32>,
-    did: &mut Did,
+    did: &mut LineActions,
 ) -> egui::Response {
     let p = palette(ui);
     let r = ui.interact(rect, ui.scope_id().with(("line", clause, part)), Sense::CLICK);
@@ -234,12 +234,12 @@ fn head_row(
     listing: &Listing,
     (clause, header): (usize, &str),
     here: bool,
-    did: &mut Did,
+    did: &mut LineActions,
 ) {
     let p = palette(ui);
     let label = listing.label(clause);
     let fill = if here { p.selection } else { p.raised };
-    ground(ui, rect, listing, (clause, 0), &label, Some(fill), did);
+    line_background(ui, rect, listing, (clause, 0), &label, Some(fill), did);
     ui.painter().hline(rect.x_range(), rect.top(), Stroke::new(1.0, p.line));
     let y = rect.center().y;
     let at = listing.address(clause).unwrap_or(0);
@@ -252,7 +252,7 @@ fn head_row(
         .text(pos2(c.label, y), Align2::LEFT_CENTER, &label, mono(), p.text);
     // Where it is reached from stands at the right.
     let mut right = rect.right() - 10.0;
-    let reached = listing.code.clauses.get(clause).is_none_or(|x| x.reached);
+    let reached = listing.code.clauses.get(clause).is_none_or(|x| x.reachable);
     let sources = listing.sources.get(&clause).map_or(&[][..], Vec::as_slice);
     if !reached {
         let told = ui.painter().text(
@@ -297,11 +297,11 @@ fn tuple_row(
     listing: &Listing,
     (clause, tuple): (usize, usize),
     [fma, add]: [&str; 2],
-    did: &mut Did,
+    did: &mut LineActions,
 ) {
     let p = palette(ui);
     let name = format!("{} {tuple}: {fma} {add}", listing.label(clause));
-    let r = ground(ui, rect, listing, (clause, tuple + 1), &name, None, did);
+    let r = line_background(ui, rect, listing, (clause, tuple + 1), &name, None, did);
     if let Some(first) = c.operations.iter().flatten().next() {
         let number = pos2(first.left() - 14.0, rect.center().y);
         ui.painter()
@@ -335,7 +335,7 @@ fn link(ui: &mut Ui, place: Rect, text: &str, label: &str, id: (usize, usize)) -
 
 /// What a part of an operation's text is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum TokenKind {
     /// The operation that does nothing.
     Nop,
     /// Bits that are no operation.
@@ -360,19 +360,19 @@ pub enum Kind {
 
 /// The parts of an operation's text, in order, without the comment on a constant's meaning as a float.
 #[must_use]
-pub fn parts(text: &str) -> Vec<(Kind, &str)> {
+pub fn split_tokens(text: &str) -> Vec<(TokenKind, &str)> {
     let text = text.strip_prefix(['*', '+']).unwrap_or(text);
     let (name, rest) = text.split_once(' ').unwrap_or((text, ""));
     if name == "unknown" {
-        return vec![(Kind::Unknown, text)];
+        return vec![(TokenKind::Unknown, text)];
     }
     if name == "NOP" {
-        return vec![(Kind::Nop, name)];
+        return vec![(TokenKind::Nop, name)];
     }
-    let mut out = vec![(Kind::Name, name)];
+    let mut out = vec![(TokenKind::Name, name)];
     for (n, operand) in rest.split(", ").enumerate() {
         if n > 0 {
-            out.push((Kind::Between, ", "));
+            out.push((TokenKind::Between, ", "));
         }
         let (bare, behind) = match operand.split_once(" /*") {
             Some((number, comment)) => (number, comment.split_once("*/").map_or("", |c| c.1)),
@@ -382,43 +382,54 @@ pub fn parts(text: &str) -> Vec<(Kind, &str)> {
             // Where the result goes: a register, when it is written to one, and the unit's temporary.
             match bare.split_once(':') {
                 Some((register, passed)) => {
-                    out.extend([(Kind::Written, register), (Kind::Between, ":"), (Kind::Passed, passed)]);
+                    out.extend([
+                        (TokenKind::Written, register),
+                        (TokenKind::Between, ":"),
+                        (TokenKind::Passed, passed),
+                    ]);
                 }
-                None => out.push((Kind::Passed, bare)),
+                None => out.push((TokenKind::Passed, bare)),
             }
             continue;
         }
         let digit = |t: &str| t.starts_with(|c: char| c.is_ascii_digit());
         let kind = match bare {
-            b if b.starts_with("clause_") => Kind::Place,
-            b if b.starts_with('@') || b.strip_prefix('r').is_some_and(digit) => Kind::Register,
-            b if b.strip_prefix('u').is_some_and(digit) => Kind::Uniform,
-            b if b.starts_with('t') => Kind::Passed,
-            b if b.starts_with("0x") || b.starts_with('#') || b.contains(':') => Kind::Constant,
-            "" => Kind::Between,
-            _ => Kind::Uniform,
+            b if b.starts_with("clause_") => TokenKind::Place,
+            b if b.starts_with('@') || b.strip_prefix('r').is_some_and(digit) => TokenKind::Register,
+            b if b.strip_prefix('u').is_some_and(digit) => TokenKind::Uniform,
+            b if b.starts_with('t') => TokenKind::Passed,
+            b if b.starts_with("0x") || b.starts_with('#') || b.contains(':') => TokenKind::Constant,
+            "" => TokenKind::Between,
+            _ => TokenKind::Uniform,
         };
         out.push((kind, bare));
         if !behind.is_empty() {
-            out.push((Kind::Between, behind));
+            out.push((TokenKind::Between, behind));
         }
     }
     out
 }
 
-fn ink(p: &Palette, kind: Kind) -> Color32 {
+fn ink(p: &Palette, kind: TokenKind) -> Color32 {
     match kind {
-        Kind::Nop | Kind::Passed | Kind::Between => p.quiet,
-        Kind::Unknown => p.warning,
-        Kind::Name | Kind::Constant => p.text,
-        Kind::Register | Kind::Place => p.read,
-        Kind::Written => p.write,
-        Kind::Uniform => p.job,
+        TokenKind::Nop | TokenKind::Passed | TokenKind::Between => p.quiet,
+        TokenKind::Unknown => p.warning,
+        TokenKind::Name | TokenKind::Constant => p.text,
+        TokenKind::Register | TokenKind::Place => p.read,
+        TokenKind::Written => p.write,
+        TokenKind::Uniform => p.job,
     }
 }
 
 /// Paints an operation; `true`: it was cut.
-fn operation(ui: &mut Ui, cell: Rect, text: &str, listing: &Listing, id: (usize, usize), did: &mut Did) -> bool {
+fn operation(
+    ui: &mut Ui,
+    cell: Rect,
+    text: &str,
+    listing: &Listing,
+    id: (usize, usize),
+    did: &mut LineActions,
+) -> bool {
     let p = palette(ui);
     let letter = ui
         .painter()
@@ -427,7 +438,7 @@ fn operation(ui: &mut Ui, cell: Rect, text: &str, listing: &Listing, id: (usize,
         .x
         .max(1.0);
     let mut x = cell.left();
-    for (kind, part) in parts(text) {
+    for (kind, part) in split_tokens(text) {
         let wide = part.chars().count() as f32 * letter;
         let place = Rect::from_min_max(
             pos2(x, cell.top()),
@@ -438,8 +449,8 @@ fn operation(ui: &mut Ui, cell: Rect, text: &str, listing: &Listing, id: (usize,
             paint_text(ui, dots, Align2::LEFT_CENTER, "…", mono(), p.quiet);
             return true;
         }
-        let to = if kind == Kind::Place {
-            listing.labelled(part.split(' ').next().unwrap_or(part))
+        let to = if kind == TokenKind::Place {
+            listing.find_label(part.split(' ').next().unwrap_or(part))
         } else {
             None
         };
@@ -449,7 +460,7 @@ fn operation(ui: &mut Ui, cell: Rect, text: &str, listing: &Listing, id: (usize,
                     did.follow = Some((id.0, to));
                 }
             }
-            None if kind == Kind::Unknown => {
+            None if kind == TokenKind::Unknown => {
                 let told = format!("! {part}");
                 paint_text(
                     ui,
@@ -469,7 +480,7 @@ fn operation(ui: &mut Ui, cell: Rect, text: &str, listing: &Listing, id: (usize,
             return true;
         }
         x += wide;
-        if kind == Kind::Name {
+        if kind == TokenKind::Name {
             let name = if cell.width() < NARROW { NAME.1 } else { NAME.0 };
             x += (name as f32 * letter - wide).max(letter);
         }
@@ -483,9 +494,9 @@ mod tests {
 
     #[test]
     fn operands_are_told_apart_by_their_kind() {
-        use Kind::*;
+        use TokenKind::*;
         let kinds = |t: &str| {
-            let all = parts(t).into_iter().filter(|(k, _)| *k != Between);
+            let all = split_tokens(t).into_iter().filter(|(k, _)| *k != Between);
             all.map(|(k, t)| format!("{k:?} {t}")).collect::<Vec<_>>()
         };
         assert_eq!(

@@ -1,10 +1,10 @@
 //! Shader: the code that a job runs, clause by clause, with the operations of both units side by side.
 
-use super::jobs::meant;
+use super::jobs::current_job;
 use crate::document::Document;
-use crate::document::code::{self, AT_ONCE, Listing, Runs};
+use crate::document::code::{self, ChainShader, Listing, MAX_SYNC_READ_BYTES};
 use crate::document::facts::Stage;
-use crate::panels::desk::Asks;
+use crate::panels::panel_context::UiActions;
 use crate::theme::{ROW, focus, icons, palette, widgets};
 use egui::accesskit::Role;
 use egui::{EventFilter, Key, Modifiers, Rect, Stroke, Ui, WidgetInfo, pos2, vec2};
@@ -19,15 +19,15 @@ pub mod view;
 pub use view::View;
 
 /// Draws the panel.
-pub fn ui(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui) {
-    let (job, all) = match shown(doc, view) {
+pub fn ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui) {
+    let (job, all) = match find_current_shaders(doc, view) {
         Ok(found) => found,
-        Err(Nothing { icon, told, action }) => {
+        Err(EmptyState { icon, told, action }) => {
             let (label, command) = action.unzip();
-            if widgets::empty(ui, icon, &told, label)
+            if widgets::empty_state(ui, icon, &told, label)
                 && let Some(command) = command
             {
-                asks.command(command);
+                asks.run_command(command);
             }
             return;
         }
@@ -35,7 +35,7 @@ pub fn ui(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui) {
     read(doc, view, asks, job, &all);
     bar::ui(doc, view, asks, ui, job, &all);
     let Some(listing) = view.listing.clone() else {
-        widgets::empty(ui, icons::HOURGLASS_SIMPLE_MEDIUM, "Reading the shader's code…", None);
+        widgets::empty_state(ui, icons::HOURGLASS_SIMPLE_MEDIUM, "Reading the shader's code…", None);
         return;
     };
     if listing.lines.is_empty() {
@@ -45,7 +45,7 @@ pub fn ui(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui) {
             CodeEnd::Broken(e) => format!("What stands at {entry} is no shader: {e}."),
             _ => format!("There is no code at {entry}: it begins with padding."),
         };
-        if widgets::empty(ui, icons::CPU, &told, Some("Show the bytes")) {
+        if widgets::empty_state(ui, icons::CPU, &told, Some("Show the bytes")) {
             memory(doc, asks, job, entry.0);
         }
         return;
@@ -69,21 +69,21 @@ pub fn ui(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui) {
 }
 
 /// Why there is no code, and what to do: words of an action and its command.
-struct Nothing {
+struct EmptyState {
     icon: &'static str,
     told: String,
     action: Option<(&'static str, &'static str)>,
 }
 
 /// The job whose shader is shown, and the shaders that it runs.
-fn shown(doc: &Document, view: &mut View) -> Result<(u32, Arc<Vec<Runs>>), Nothing> {
-    let nothing = |icon, told: &str, action| Nothing {
+fn find_current_shaders(doc: &Document, view: &mut View) -> Result<(u32, Arc<Vec<ChainShader>>), EmptyState> {
+    let nothing = |icon, told: &str, action| EmptyState {
         icon,
         told: told.to_owned(),
         action,
     };
-    if doc.facts.jobs.is_empty() || !doc.facts.knows(Stage::Chains) {
-        return Err(match doc.finding_out.is_some() && !doc.facts.knows(Stage::Chains) {
+    if doc.facts.jobs.is_empty() || !doc.facts.has_stage(Stage::Chains) {
+        return Err(match doc.derivation.is_some() && !doc.facts.has_stage(Stage::Chains) {
             true => nothing(
                 icons::HOURGLASS_SIMPLE_MEDIUM,
                 "Looking for jobs and their shaders…",
@@ -102,7 +102,7 @@ fn shown(doc: &Document, view: &mut View) -> Result<(u32, Arc<Vec<Runs>>), Nothi
             ),
         });
     }
-    if doc.recording.holds_command_streams() {
+    if doc.recording.has_command_streams() {
         return Err(nothing(
             icons::CPU,
             "The jobs of this recording are command streams of an Adreno GPU. Their register writes are in Events; their \
@@ -110,7 +110,7 @@ fn shown(doc: &Document, view: &mut View) -> Result<(u32, Arc<Vec<Runs>>), Nothi
             Some(("Show events", "show-events")),
         ));
     }
-    let job = meant(doc).and_then(|j| doc.facts.jobs.get(j as usize));
+    let job = current_job(doc).and_then(|j| doc.facts.jobs.get(j as usize));
     let Some(job) = job else {
         return Err(nothing(
             icons::CPU,
@@ -120,11 +120,11 @@ fn shown(doc: &Document, view: &mut View) -> Result<(u32, Arc<Vec<Runs>>), Nothi
     };
     // Looked up once a job, and again when more is known of it.
     let of = (Arc::as_ptr(&doc.facts) as usize, job.index);
-    let all = match &view.all {
+    let all = match &view.chain_shaders {
         Some((was, all)) if *was == of => Arc::clone(all),
         _ => {
-            let all = Arc::new(code::of_job(job));
-            view.all = Some((of, Arc::clone(&all)));
+            let all = Arc::new(code::list_chain_shaders(job));
+            view.chain_shaders = Some((of, Arc::clone(&all)));
             all
         }
     };
@@ -136,13 +136,13 @@ fn shown(doc: &Document, view: &mut View) -> Result<(u32, Arc<Vec<Runs>>), Nothi
             }
             _ => format!("What job {} does could not be read.", job.index),
         };
-        return Err(Nothing {
+        return Err(EmptyState {
             icon: icons::CPU,
             told,
             action: Some(("Show jobs", "show-jobs")),
         });
     }
-    if let Some((_, entry)) = view.wanted.take_if(|w| w.0 == job.index)
+    if let Some((_, entry)) = view.requested.take_if(|w| w.0 == job.index)
         && let Some(n) = all.iter().position(|r| r.entry == entry)
     {
         view.chosen = (job.index, n);
@@ -155,17 +155,17 @@ fn shown(doc: &Document, view: &mut View) -> Result<(u32, Arc<Vec<Runs>>), Nothi
 
 /// Reads the code when it is another than the one that is shown: at once where it is short, else apart from the
 /// interface thread.
-fn read(doc: &Document, view: &mut View, asks: &mut Asks, job: u32, all: &[Runs]) {
+fn read(doc: &Document, view: &mut View, asks: &mut UiActions, job: u32, all: &[ChainShader]) {
     let of = (Arc::as_ptr(&doc.recording) as usize, job, view.chosen.1);
-    if view.of == Some(of) {
+    if view.listing_key == Some(of) {
         return;
     }
     if let Some(old) = view.reading.take() {
         old.cancel();
     }
-    view.of = Some(of);
+    view.listing_key = Some(of);
     view.listing = None;
-    view.trail.clear();
+    view.branch_history.clear();
     view.clause = 0;
     view.hit = None;
     view.list.top = 0.0;
@@ -174,32 +174,32 @@ fn read(doc: &Document, view: &mut View, asks: &mut Asks, job: u32, all: &[Runs]
         return;
     };
     let (space, event, entry) = (job.chain.space.unwrap_or(0), job.submit, runs.entry);
-    let first = Listing::read(&doc.recording, space, event, entry, AT_ONCE);
+    let first = Listing::read(&doc.recording, space, event, entry, MAX_SYNC_READ_BYTES);
     if first.code.end != CodeEnd::Limit {
-        take(view, first);
+        show_listing(view, first);
         return;
     }
     let recording = Arc::clone(&doc.recording);
-    let progress = asks.work(format!("reading the shader of job {}", job.index), move |_| {
+    let progress = asks.start_work(format!("reading the shader of job {}", job.index), move |_| {
         let listing = Listing::read(&recording, space, event, entry, MAX_CODE);
         Box::new(move |desk| {
-            if desk.views.shader.of == Some(of) {
-                take(&mut desk.views.shader, listing);
+            if desk.views.shader.listing_key == Some(of) {
+                show_listing(&mut desk.views.shader, listing);
             }
         })
     });
     view.reading = Some(progress);
 }
 
-fn take(view: &mut View, listing: Listing) {
+fn show_listing(view: &mut View, listing: Listing) {
     view.reading = None;
     view.hits = (view.search.clone(), Arc::new(listing.find(&view.search)));
     view.listing = Some(Arc::new(listing));
 }
 
 /// Runs the thread that is chosen.
-pub fn run(doc: &Document, view: &mut View, asks: &mut Asks) {
-    if let Ok((job, all)) = shown(doc, view) {
+pub fn run(doc: &Document, view: &mut View, asks: &mut UiActions) {
+    if let Ok((job, all)) = find_current_shaders(doc, view) {
         let runs = all.get(view.chosen.1).copied();
         thread::start(doc, view, asks, job, runs.as_ref(), 0);
     }
@@ -212,17 +212,17 @@ pub fn next_unknown(view: &mut View) {
 }
 
 /// Shows the bytes of the clause where the person is.
-pub fn show_bytes(doc: &Document, view: &View, asks: &mut Asks) {
-    if let (Some((_, job, _)), Some(at)) = (view.of, view.address()) {
+pub fn show_bytes(doc: &Document, view: &View, asks: &mut UiActions) {
+    if let (Some((_, job, _)), Some(at)) = (view.listing_key, view.address()) {
         memory(doc, asks, job, at);
     }
 }
 
 /// Shows bytes of the job's memory.
-fn memory(doc: &Document, asks: &mut Asks, job: u32, va: u64) {
+fn memory(doc: &Document, asks: &mut UiActions, job: u32, va: u64) {
     let space = doc.facts.jobs.get(job as usize).and_then(|j| j.chain.space);
-    asks.memory_first(space, va, 16);
-    asks.command("show-memory");
+    asks.show_memory_at_top(space, va, 16);
+    asks.run_command("show-memory");
 }
 
 /// Where the keyboard is when it moves along the clauses.
@@ -252,7 +252,7 @@ fn keyed(view: &mut View, listing: &Listing, ui: &Ui) {
     let pages = pressed(Key::PageDown) as i64 - pressed(Key::PageUp) as i64;
     if by != 0 {
         let to = view.clause.saturating_add_signed(by as isize).min(last);
-        view.go(to, false);
+        view.go_to_clause(to, false);
     }
     if pages != 0 {
         let rows = ((area.height() / ROW) as i64 - 1).max(1) * pages;
@@ -267,24 +267,24 @@ fn keyed(view: &mut View, listing: &Listing, ui: &Ui) {
         } else {
             to
         };
-        view.go(to, false);
+        view.go_to_clause(to, false);
     }
     // Beside a thread that was run, left and right step along it.
-    if view.thread.open && thread::fits(view, listing) {
+    if view.thread.open && thread::is_same_code(view, listing) {
         let by = pressed(Key::ArrowRight) as i64 - pressed(Key::ArrowLeft) as i64;
         if by != 0 {
-            thread::go(view, by);
+            thread::step_by(view, by);
         }
     }
     if pressed(Key::Enter) > 0
         && let Some(to) = target(listing, view.clause)
     {
-        view.go(to, true);
+        view.go_to_clause(to, true);
     }
     if pressed(Key::Backspace) > 0
-        && let Some(to) = view.trail.pop()
+        && let Some(to) = view.branch_history.pop()
     {
-        view.go(to, false);
+        view.go_to_clause(to, false);
     }
 }
 

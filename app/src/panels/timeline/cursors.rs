@@ -1,11 +1,11 @@
 //! Cursors A and B on the timeline: a line through the lanes with a flag that can be dragged, and the span between them.
 
 use super::label::note_at;
-use super::scale::{Scale, x_of};
+use super::scale::{Scale, event_x};
 use super::snap;
 use crate::document::Document;
 use crate::document::cursors::Cursor;
-use crate::panels::desk::Asks;
+use crate::panels::panel_context::UiActions;
 use crate::theme::{mono_small, palette, small};
 use egui::accesskit::Role;
 use egui::{Align2, CursorIcon, Rect, Sense, Shape, Stroke, StrokeKind, Ui, WidgetInfo, pos2, vec2};
@@ -14,7 +14,7 @@ use egui::{Align2, CursorIcon, Rect, Sense, Shape, Stroke, StrokeKind, Ui, Widge
 const FLAG: f32 = 15.0;
 
 /// Draws both cursors and the span between them; the flags move their cursors.
-pub fn ui(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, scale: &Scale, lanes: Rect) {
+pub fn ui(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui, scale: &Scale, lanes: Rect) {
     span(doc, ui, scale, lanes);
     for cursor in Cursor::ALL {
         if let Some(event) = doc.cursors.get(cursor) {
@@ -23,9 +23,9 @@ pub fn ui(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, scale: &Scale, lanes
     }
 }
 
-fn one(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, scale: &Scale, lanes: Rect, cursor: Cursor, event: u64) {
+fn one(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui, scale: &Scale, lanes: Rect, cursor: Cursor, event: u64) {
     let p = palette(ui);
-    let x = x_of(doc, scale, event).round() + 0.5;
+    let x = event_x(doc, scale, event).round() + 0.5;
     if !(scale.area.left() - 1.0..=scale.area.right() + 1.0).contains(&x) {
         return;
     }
@@ -58,7 +58,7 @@ fn one(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, scale: &Scale, lanes: R
         // The flag hangs beside its line: the line follows at the same distance.
         let x = at.x - (flag.center().x - x);
         let x = x.clamp(scale.area.left(), scale.area.right());
-        let event = doc.facts.axis.nearest(scale.axis, snap::snapped(doc, scale, x));
+        let event = doc.facts.axis.nearest(scale.axis, snap::snap_to_edge(doc, scale, x));
         doc.set_cursor(cursor, event);
     }
     r.context_menu(|ui| {
@@ -79,7 +79,7 @@ fn one(doc: &mut Document, asks: &mut Asks, ui: &mut Ui, scale: &Scale, lanes: R
     let told = format!(
         "Cursor {name}: event {} · {}\nDrag to move. Click to go there.",
         crate::theme::text::count(event),
-        doc.time_text(event)
+        doc.format_time(event)
     );
     r.on_hover_cursor(CursorIcon::ResizeHorizontal).on_hover_text(told);
 }
@@ -89,14 +89,14 @@ fn span(doc: &Document, ui: &Ui, scale: &Scale, lanes: Rect) {
     let Some(span) = doc.cursor_span() else { return };
     let p = palette(ui);
     let clamp = |x: f32| x.clamp(scale.area.left(), scale.area.right());
-    let (x0, x1) = (x_of(doc, scale, span.first), x_of(doc, scale, span.last));
+    let (x0, x1) = (event_x(doc, scale, span.first), event_x(doc, scale, span.last));
     if x1 < scale.area.left() || x0 > scale.area.right() {
         return;
     }
     let y = lanes.top() + 1.0 + FLAG / 2.0;
     let (from, to) = (clamp(x0), clamp(x1));
     ui.painter().hline(from..=to, y, Stroke::new(1.0, p.text));
-    let words = span.words();
+    let words = span.describe();
     let wide = ui.painter().layout_no_wrap(words.clone(), small(), p.text).size().x;
     // Between the flags where there is room, else behind the later one.
     let inside = to - from - 2.0 * FLAG > wide + 12.0;

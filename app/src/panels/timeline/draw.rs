@@ -1,9 +1,9 @@
 //! How each lane of the timeline is drawn. A lane draws at most a few things a pixel; what shares a pixel merges.
 
-use super::label::number;
+use super::label::describe_count;
 use super::lane::Lane;
-use super::scale::{Scale, Single, x_of};
-use super::{LANE, streams, trail};
+use super::scale::{Scale, SingleEvent, event_x};
+use super::{LANE, reference_lane, streams};
 use crate::document::Document;
 use crate::document::moment::Selection;
 use crate::theme::{Palette, SOFT, mono_small, palette, small, text, widgets};
@@ -25,26 +25,26 @@ pub fn severity_colour(p: &Palette, s: Severity) -> Color32 {
 }
 
 /// Draws a lane into its row.
-pub fn lane(doc: &Document, ui: &Ui, scale: &Scale, single: &[Single], lane: &Lane, row: Rect) {
+pub fn lane(doc: &Document, ui: &Ui, scale: &Scale, single: &[SingleEvent], lane: &Lane, row: Rect) {
     let p = palette(ui);
     match lane {
-        Lane::Trail => trail::draw(doc, ui, scale, row),
+        Lane::References => reference_lane::draw(doc, ui, scale, row),
         Lane::Phases => phases(doc, ui, scale, row, p),
         Lane::Jobs => jobs(doc, ui, scale, row, p),
         Lane::Interrupts => pins(ui, scale, row, p),
         Lane::Polls => polls(doc, ui, scale, row, p),
         Lane::Block(i) => block(doc, ui, scale, single, row, *i),
         Lane::Stream(n) => {
-            if let Some(lanes) = streams::of(doc).get(*n).copied() {
+            if let Some(lanes) = streams::list_streams(doc).get(*n).copied() {
                 streams::stream(doc, ui, scale, single, lanes, row);
             }
         }
-        Lane::Taken => streams::taken(doc, ui, scale, row),
+        Lane::MemoryUse => streams::draw_memory_use(doc, ui, scale, row),
         Lane::Failed => {
-            let list = doc.facts.called.as_ref().map_or(&[][..], |c| c.failed());
+            let list = doc.facts.api_trace.as_ref().map_or(&[][..], |c| c.failed_calls());
             let merged = merge_spans(list, &scale.pixels.edges, |e| (*e, *e));
             for m in &merged {
-                let x = x_of(doc, scale, m.first);
+                let x = event_x(doc, scale, m.first);
                 ui.painter()
                     .text(pos2(x, row.center().y), Align2::CENTER_CENTER, "▲", small(), p.error);
             }
@@ -56,24 +56,24 @@ pub fn lane(doc: &Document, ui: &Ui, scale: &Scale, single: &[Single], lane: &La
             ticks(doc, ui, scale, row, merged.iter().map(|m| m.first), p.error);
         }
         Lane::Differences => {
-            let differ = scale.filled().filter(|(_, a, b)| doc.differs_within(*a, *b));
+            let differ = scale.filled_pixels().filter(|(_, a, b)| doc.differs_within(*a, *b));
             ticks(doc, ui, scale, row, differ.map(|(_, a, _)| a), p.error);
         }
-        Lane::Notes => ticks(doc, ui, scale, row, scale.noted(doc).into_iter(), p.edited),
-        Lane::Found(text) => {
-            if let Some(why) = doc.lanes.wrong(text) {
+        Lane::Notes => ticks(doc, ui, scale, row, scale.list_noted_events(doc).into_iter(), p.edited),
+        Lane::FilterMatches(text) => {
+            if let Some(why) = doc.lanes.error(text) {
                 widgets::paint_text(ui, row, Align2::LEFT_CENTER, &format!("▲ {why}"), small(), p.error);
             }
             let Some(rows) = doc.lanes.rows(text) else { return };
             // The first one of each pixel, found by a search.
             let first = |(_, a, b): (usize, u64, u64)| rows.get(rows.rank(a)).filter(|e| *e < b);
-            ticks(doc, ui, scale, row, scale.filled().filter_map(first), p.accent);
+            ticks(doc, ui, scale, row, scale.filled_pixels().filter_map(first), p.accent);
         }
     }
 }
 
 /// Where a name goes so that the line of the moment does not cross it: behind the line, or before it.
-fn beside_moment(ui: &Ui, inner: Rect, moment: f32, name: &str) -> Rect {
+fn place_name_clear_of_cursor(ui: &Ui, inner: Rect, moment: f32, name: &str) -> Rect {
     let galley = ui.painter().layout_no_wrap(name.to_owned(), small(), Color32::WHITE);
     let wide = galley.size().x;
     let crossed = moment > inner.left() - 3.0 && moment < inner.left() + wide + 3.0;
@@ -85,9 +85,9 @@ fn beside_moment(ui: &Ui, inner: Rect, moment: f32, name: &str) -> Rect {
 }
 
 fn phases(doc: &Document, ui: &Ui, scale: &Scale, row: Rect, p: &Palette) {
-    let moment = x_of(doc, scale, doc.moment());
+    let moment = event_x(doc, scale, doc.moment());
     for ph in &doc.facts.phases {
-        let (x0, x1) = (x_of(doc, scale, ph.first), x_of(doc, scale, ph.last + 1));
+        let (x0, x1) = (event_x(doc, scale, ph.first), event_x(doc, scale, ph.last + 1));
         let whole = Rect::from_min_max(
             pos2(x0, row.top() + 4.0),
             pos2((x1 - 1.0).max(x0 + 1.0), row.bottom() - 4.0),
@@ -99,7 +99,7 @@ fn phases(doc: &Document, ui: &Ui, scale: &Scale, row: Rect, p: &Palette) {
         ui.painter()
             .rect(seen, 2.0, p.raised, Stroke::new(1.0, p.poll), StrokeKind::Inside);
         if seen.width() > 36.0 {
-            let inner = beside_moment(ui, seen.shrink2(vec2(6.0, 0.0)), moment, &ph.name);
+            let inner = place_name_clear_of_cursor(ui, seen.shrink2(vec2(6.0, 0.0)), moment, &ph.name);
             widgets::paint_text(ui, inner, Align2::LEFT_CENTER, &ph.name, small(), p.quiet);
         }
     }
@@ -193,7 +193,7 @@ fn polls(doc: &Document, ui: &Ui, scale: &Scale, row: Rect, p: &Palette) {
         }
         let one = Some(m.first_item).filter(|_| m.items == 1);
         let label = match one.and_then(|i| doc.facts.polls.get(i)) {
-            Some(f) => number(f.reads, "read"),
+            Some(f) => describe_count(f.reads, "read"),
             None => format!("{} polls", text::count(m.items as u64)),
         };
         let galley = ui.painter().layout_no_wrap(label, small(), p.text);
@@ -208,7 +208,7 @@ fn polls(doc: &Document, ui: &Ui, scale: &Scale, row: Rect, p: &Palette) {
 }
 
 /// Accesses of a block of registers: one by one where there is room, otherwise by pixel, the more the stronger.
-fn block(doc: &Document, ui: &Ui, scale: &Scale, single: &[Single], row: Rect, lane: usize) {
+fn block(doc: &Document, ui: &Ui, scale: &Scale, single: &[SingleEvent], row: Rect, lane: usize) {
     let p = palette(ui);
     let middle = row.center().y;
     // In a taller lane marks are taller too.
@@ -295,7 +295,7 @@ fn values(ui: &Ui, scale: &Scale, row: Rect, register: u32, p: &Palette) {
 
 fn ticks(doc: &Document, ui: &Ui, scale: &Scale, row: Rect, events: impl Iterator<Item = u64>, colour: Color32) {
     for e in events {
-        let x = x_of(doc, scale, e);
+        let x = event_x(doc, scale, e);
         ui.painter()
             .vline(x, row.top() + 5.0..=row.bottom() - 5.0, Stroke::new(2.0, colour));
     }

@@ -17,7 +17,7 @@ const GRAB: f32 = 3.0;
 pub type Heights = BTreeMap<String, f32>;
 
 /// Returns the height of a lane.
-pub fn of(heights: &Heights, doc: &Document, lane: &Lane) -> f32 {
+pub fn lane_height(heights: &Heights, doc: &Document, lane: &Lane) -> f32 {
     if heights.is_empty() {
         return LANE;
     }

@@ -25,6 +25,6 @@ pub fn lane_font() -> egui::FontId {
 }
 
 /// A number and what it counts: `1 event`, `12 events`.
-pub fn number(n: u64, what: &str) -> String {
+pub fn describe_count(n: u64, what: &str) -> String {
     format!("{} {what}{}", text::count(n), if n == 1 { "" } else { "s" })
 }

@@ -8,7 +8,7 @@ use crate::document::Document;
 #[derive(Clone, Debug, PartialEq)]
 pub enum Lane {
     /// What is selected: the events that touch it.
-    Trail,
+    References,
     /// Boot, setup, compute, teardown.
     Phases,
     /// Jobs from submit to interrupt.
@@ -22,7 +22,7 @@ pub enum Lane {
     /// Launches, copies and orders of a stream, by its number.
     Stream(usize),
     /// Memory of the device that is taken.
-    Taken,
+    MemoryUse,
     /// Calls that failed.
     Failed,
     /// Values of one register.
@@ -34,13 +34,13 @@ pub enum Lane {
     /// Notes.
     Notes,
     /// Events that pass a saved filter, by the filter's text.
-    Found(String),
+    FilterMatches(String),
 }
 
 /// The lanes that have something in view, in order.
-pub fn visible(doc: &Document, scale: &Scale) -> Vec<Lane> {
+pub fn list_visible(doc: &Document, scale: &Scale) -> Vec<Lane> {
     let f = &doc.facts;
-    let mut out = vec![Lane::Trail];
+    let mut out = vec![Lane::References];
     if !f.phases.is_empty() {
         out.push(Lane::Phases);
     }
@@ -53,33 +53,33 @@ pub fn visible(doc: &Document, scale: &Scale) -> Vec<Lane> {
     if doc.replay.outcome.as_ref().is_some_and(|o| !o.divergences.is_empty()) {
         out.push(Lane::Divergences);
     }
-    if doc.comparing.done.as_ref().is_some_and(|c| c.steps.rows() > 0) {
+    if doc.comparison.done.as_ref().is_some_and(|c| c.steps.rows() > 0) {
         out.push(Lane::Differences);
     }
     if !doc.changes().notes().is_empty() {
         out.push(Lane::Notes);
     }
-    out.extend(doc.filter_lanes().map(|(text, _)| Lane::Found(text.to_owned())));
+    out.extend(doc.filter_lanes().map(|(text, _)| Lane::FilterMatches(text.to_owned())));
     out.extend(doc.changes().pins().iter().map(|r| Lane::Pin(*r)));
     if !scale.spans.polls.is_empty() {
         out.push(Lane::Polls);
     }
-    let streams = streams::of(doc);
+    let streams = streams::list_streams(doc);
     for (n, lanes) in streams.iter().enumerate() {
         let seen = |lane: Option<usize>| lane.is_some_and(|l| scale.pixels.total(l) != (0, 0));
         if seen(lanes.copies) || seen(lanes.launches) {
             out.push(Lane::Stream(n));
         }
     }
-    if let Some(calls) = &f.called {
-        if !calls.taken().is_empty() {
-            out.push(Lane::Taken);
+    if let Some(calls) = &f.api_trace {
+        if !calls.allocated_bytes().is_empty() {
+            out.push(Lane::MemoryUse);
         }
-        if !calls.failed().is_empty() {
+        if !calls.failed_calls().is_empty() {
             out.push(Lane::Failed);
         }
     }
-    let own = streams::own(doc);
+    let own = streams::list_hidden_lanes(doc);
     let blocks = (0..f.pyramid.lanes().len()).filter(|lane| !own.contains(lane));
     let blocks = blocks.filter(|lane| scale.pixels.total(*lane) != (0, 0));
     out.extend(blocks.map(Lane::Block));
@@ -89,7 +89,7 @@ pub fn visible(doc: &Document, scale: &Scale) -> Vec<Lane> {
 /// A name of a lane that stays the same from one run of the program to the next.
 pub fn key(doc: &Document, lane: &Lane) -> String {
     match lane {
-        Lane::Trail => "selection".into(),
+        Lane::References => "selection".into(),
         Lane::Phases => "phases".into(),
         Lane::Jobs => "jobs".into(),
         Lane::Interrupts => "interrupts".into(),
@@ -99,20 +99,20 @@ pub fn key(doc: &Document, lane: &Lane) -> String {
             format!("block {name}")
         }
         Lane::Stream(n) => format!("stream {n}"),
-        Lane::Taken => "memory".into(),
+        Lane::MemoryUse => "memory".into(),
         Lane::Failed => "failed".into(),
         Lane::Pin(r) => format!("register {r:#x}"),
         Lane::Divergences => "divergences".into(),
         Lane::Differences => "differences".into(),
         Lane::Notes => "notes".into(),
-        Lane::Found(text) => format!("filter {text}"),
+        Lane::FilterMatches(text) => format!("filter {text}"),
     }
 }
 
 /// A lane's name, and what of its block the recording has.
 pub fn name(doc: &Document, lane: &Lane) -> (String, &'static str) {
     match lane {
-        Lane::Trail => match doc.followed_name() {
+        Lane::References => match doc.xref_target_name() {
             Some(name) => (name, ""),
             None => ("selection".into(), ""),
         },
@@ -134,13 +134,13 @@ pub fn name(doc: &Document, lane: &Lane) -> (String, &'static str) {
             let name = told.map(|s| s.name.clone()).filter(|n| !n.is_empty());
             (name.unwrap_or_else(|| format!("stream {n}")), "")
         }
-        Lane::Taken => ("memory".into(), "taken"),
+        Lane::MemoryUse => ("memory".into(), "taken"),
         Lane::Failed => ("failed".into(), "calls"),
         Lane::Pin(r) => (doc.facts.register_name(*r), ""),
         Lane::Divergences => ("differs".into(), ""),
         Lane::Differences => ("A ≠ B".into(), ""),
         Lane::Notes => ("notes".into(), ""),
-        Lane::Found(text) => {
+        Lane::FilterMatches(text) => {
             let named = doc.changes().filter(text).map(|s| &s.name).filter(|n| !n.is_empty());
             (named.unwrap_or(text).clone(), "")
         }

@@ -1,42 +1,43 @@
 //! A lane of the timeline with its name: what a click on it selects, what it says to the pointer that rests there.
 
 use super::draw;
-use super::label::{lane_font, number};
+use super::label::{describe_count, lane_font};
 use super::lane::{Lane, name};
-use super::scale::{Scale, Single, x_of};
+use super::scale::{Scale, SingleEvent, event_x};
 use super::streams;
 use crate::document::Document;
 use crate::document::changes::SavedFilter;
+use crate::document::descriptions;
 use crate::document::jobs::JobFact;
 use crate::document::moment::Selection;
-use crate::document::trail::Followed;
-use crate::document::words;
+use crate::document::xref_trail::XrefTarget;
 use crate::theme::{mono_small, palette, small, text, widgets};
 use egui::accesskit::Role;
 use egui::{Align2, Rect, Sense, Ui, WidgetInfo, pos2};
 use std::sync::Arc;
-use trace_core::diff::Which;
+use trace_core::diff::DiffSide;
 
 /// Draws a lane in a rectangle that holds its name too.
-pub fn row(doc: &mut Document, ui: &mut Ui, scale: &Scale, single: &[Single], lane: &Lane, rect: Rect) {
+pub fn row(doc: &mut Document, ui: &mut Ui, scale: &Scale, single: &[SingleEvent], lane: &Lane, rect: Rect) {
     let p = palette(ui);
     let (label, kind) = name(doc, lane);
     let names = Rect::from_min_max(
         pos2(rect.left() + 12.0, rect.top()),
         pos2(scale.area.left() - 6.0, rect.bottom()),
     );
-    let first = *lane == Lane::Trail;
+    let first = *lane == Lane::References;
     let response = ui.interact(names, ui.scope_id().with(("lane", first, &label)), Sense::click());
     let called = if first { "Trail of" } else { "Lane" };
     response.widget_info(|| WidgetInfo::labeled(Role::Label, true, format!("{called} {label}")));
-    let pin = matches!(lane, Lane::Pin(_) | Lane::Found(_)) || *lane == Lane::Trail && doc.followed().is_some();
+    let pin = matches!(lane, Lane::Pin(_) | Lane::FilterMatches(_))
+        || *lane == Lane::References && doc.xref_target().is_some();
     let (font, colour) = if pin {
         (mono_small(), p.text)
     } else {
         (lane_font(), p.quiet)
     };
     let short = if pin {
-        text::middle(&label, PINNED)
+        text::truncate_middle(&label, PINNED)
     } else {
         label.clone()
     };
@@ -49,9 +50,9 @@ pub fn row(doc: &mut Document, ui: &mut Ui, scale: &Scale, single: &[Single], la
         if response.on_hover_text(format!("{label}: click to unpin")).clicked() {
             doc.pin(*r);
         }
-    } else if let Lane::Found(text) = lane {
-        let told = match (doc.lanes.rows(text), doc.lanes.wrong(text)) {
-            (Some(rows), _) => format!("{} of {}", number(rows.len(), "event"), text::count(doc.len())),
+    } else if let Lane::FilterMatches(text) = lane {
+        let told = match (doc.lanes.rows(text), doc.lanes.error(text)) {
+            (Some(rows), _) => format!("{} of {}", describe_count(rows.len(), "event"), text::count(doc.len())),
             (None, Some(why)) => format!("does not fit this recording: {why}"),
             (None, None) => "looking for them…".into(),
         };
@@ -86,7 +87,7 @@ fn job_at<'a>(doc: &'a Document, scale: &Scale, x: f32) -> Option<&'a JobFact> {
     let at = axis.event_at(scale.axis, scale.position(x + NEAR));
     let away = |j: &JobFact| {
         let (first, last) = j.span();
-        let (x0, x1) = (x_of(doc, scale, first), x_of(doc, scale, last));
+        let (x0, x1) = (event_x(doc, scale, first), event_x(doc, scale, last));
         (x0 - x).max(x - x1).max(0.0)
     };
     let mut near: Vec<&JobFact> = Vec::new();
@@ -103,7 +104,7 @@ fn job_at<'a>(doc: &'a Document, scale: &Scale, x: f32) -> Option<&'a JobFact> {
 }
 
 /// Of a sorted list, the one whose event is nearest to a place.
-fn nearest<'a, T>(
+fn find_nearest<'a, T>(
     doc: &Document,
     scale: &Scale,
     list: &'a [T],
@@ -112,7 +113,7 @@ fn nearest<'a, T>(
 ) -> Option<(usize, &'a T)> {
     let at = doc.facts.axis.event_at(scale.axis, scale.position(x));
     let n = list.partition_point(|i| event(i) < at);
-    let away = |i: &T| (x_of(doc, scale, event(i)) - x).abs();
+    let away = |i: &T| (event_x(doc, scale, event(i)) - x).abs();
     [n.checked_sub(1), Some(n)]
         .into_iter()
         .flatten()
@@ -121,8 +122,8 @@ fn nearest<'a, T>(
 }
 
 /// Selects what lies at a place of a lane.
-pub fn clicked(doc: &mut Document, scale: &Scale, lane: Option<&Lane>, x: f32) {
-    let close = |doc: &Document, e: u64| (x_of(doc, scale, e) - x).abs() < NEAR + 2.0;
+pub fn select_at(doc: &mut Document, scale: &Scale, lane: Option<&Lane>, x: f32) {
+    let close = |doc: &Document, e: u64| (event_x(doc, scale, e) - x).abs() < NEAR + 2.0;
     match lane {
         Some(Lane::Jobs) => {
             if let Some(j) = job_at(doc, scale, x).map(|j| j.index) {
@@ -130,7 +131,7 @@ pub fn clicked(doc: &mut Document, scale: &Scale, lane: Option<&Lane>, x: f32) {
             }
         }
         Some(Lane::Interrupts) => {
-            let hit = nearest(doc, scale, &doc.facts.interrupts, x, |i| i.event).map(|i| i.1.event);
+            let hit = find_nearest(doc, scale, &doc.facts.interrupts, x, |i| i.event).map(|i| i.1.event);
             if let Some(e) = hit.filter(|e| close(doc, *e)) {
                 doc.go(e);
             }
@@ -144,7 +145,7 @@ pub fn clicked(doc: &mut Document, scale: &Scale, lane: Option<&Lane>, x: f32) {
         Some(Lane::Divergences) => {
             let list = doc.replay.outcome.as_ref().map(|o| &o.divergences);
             let hit = list
-                .and_then(|l| nearest(doc, scale, l, x, |d| d.event))
+                .and_then(|l| find_nearest(doc, scale, l, x, |d| d.event))
                 .map(|(i, d)| (i, d.event));
             if let Some((i, e)) = hit {
                 doc.go_with(e, Selection::Divergence(i as u32));
@@ -154,7 +155,7 @@ pub fn clicked(doc: &mut Document, scale: &Scale, lane: Option<&Lane>, x: f32) {
             let at = doc.facts.axis.event_at(scale.axis, scale.position(x));
             let notes = doc.changes().notes();
             let around = [notes.range(..at).next_back(), notes.range(at..).next()];
-            let away = |e: &u64| (x_of(doc, scale, *e) - x).abs();
+            let away = |e: &u64| (event_x(doc, scale, *e) - x).abs();
             let hit = around.into_iter().flatten().map(|n| *n.0);
             if let Some(e) = hit.min_by(|a, b| away(a).total_cmp(&away(b))) {
                 doc.go_with(e, Selection::Note(e));
@@ -162,35 +163,36 @@ pub fn clicked(doc: &mut Document, scale: &Scale, lane: Option<&Lane>, x: f32) {
         }
         Some(Lane::Block(i)) => {
             let at = doc.facts.axis.nearest(scale.axis, scale.position(x));
-            if let Some(e) =
-                in_pixel(doc, scale, *i, x).or_else(|| doc.facts.pyramid.nearest(&doc.recording.events, *i, at))
+            if let Some(e) = find_event_in_pixel(doc, scale, *i, x)
+                .or_else(|| doc.facts.pyramid.nearest(&doc.recording.events, *i, at))
             {
                 doc.go(e);
             }
         }
         Some(Lane::Stream(n)) => {
             let at = doc.facts.axis.nearest(scale.axis, scale.position(x));
-            let lanes = streams::of(doc).get(*n).copied().unwrap_or_default();
+            let lanes = streams::list_streams(doc).get(*n).copied().unwrap_or_default();
             let found = [lanes.launches, lanes.copies].into_iter().flatten();
             let found = found.filter_map(|lane| {
-                in_pixel(doc, scale, lane, x).or_else(|| doc.facts.pyramid.nearest(&doc.recording.events, lane, at))
+                find_event_in_pixel(doc, scale, lane, x)
+                    .or_else(|| doc.facts.pyramid.nearest(&doc.recording.events, lane, at))
             });
-            let away = |e: &u64| (x_of(doc, scale, *e) - x).abs();
+            let away = |e: &u64| (event_x(doc, scale, *e) - x).abs();
             if let Some(e) = found.min_by(|a, b| away(a).total_cmp(&away(b))) {
                 doc.go(e);
             }
         }
         Some(Lane::Failed) => {
-            let calls = doc.facts.called.clone();
-            let hit = calls.and_then(|c| nearest(doc, scale, c.failed(), x, |e| *e).map(|(_, e)| *e));
+            let calls = doc.facts.api_trace.clone();
+            let hit = calls.and_then(|c| find_nearest(doc, scale, c.failed_calls(), x, |e| *e).map(|(_, e)| *e));
             if let Some(e) = hit {
                 doc.go(e);
             }
         }
-        Some(Lane::Trail) => {
-            if let Some(e) = super::trail::nearest(doc, scale, x) {
-                let selection = match doc.followed() {
-                    Some(Followed::Register(r)) => Selection::Register(r),
+        Some(Lane::References) => {
+            if let Some(e) = super::reference_lane::find_nearest(doc, scale, x) {
+                let selection = match doc.xref_target() {
+                    Some(XrefTarget::Register(r)) => Selection::Register(r),
                     _ => doc.selection().clone(),
                 };
                 doc.go_with(e, selection);
@@ -198,18 +200,18 @@ pub fn clicked(doc: &mut Document, scale: &Scale, lane: Option<&Lane>, x: f32) {
         }
         Some(Lane::Differences) => {
             let at = doc.facts.axis.nearest(scale.axis, scale.position(x - NEAR));
-            if let Some(c) = doc.comparing.done.clone()
-                && let Some(row) = c.steps.row_at_or_behind(c.steps.of(Which::A, at))
+            if let Some(c) = doc.comparison.done.clone()
+                && let Some(row) = c.steps.row_at_or_behind(c.steps.step_of(DiffSide::A, at))
             {
                 doc.go_row(row);
             }
         }
-        Some(Lane::Found(text)) => {
+        Some(Lane::FilterMatches(text)) => {
             let at = doc.facts.axis.event_at(scale.axis, scale.position(x));
             if let Some(rows) = doc.lanes.rows(text).map(Arc::clone) {
                 let n = rows.rank(at);
                 let around = [n.checked_sub(1), Some(n)].into_iter().flatten();
-                let away = |e: &u64| (x_of(doc, scale, *e) - x).abs();
+                let away = |e: &u64| (event_x(doc, scale, *e) - x).abs();
                 let near = around
                     .filter_map(|n| rows.get(n))
                     .min_by(|a, b| away(a).total_cmp(&away(b)));
@@ -220,8 +222,8 @@ pub fn clicked(doc: &mut Document, scale: &Scale, lane: Option<&Lane>, x: f32) {
         }
         Some(Lane::Pin(r)) => {
             let at = doc.facts.axis.event_at(scale.axis, scale.position(x));
-            let around = doc.facts.registers.get(r).map(|f| f.accesses.all().around(at));
-            let away = |e: &u64| (x_of(doc, scale, *e) - x).abs();
+            let around = doc.facts.registers.get(r).map(|f| f.accesses.all().neighbors(at));
+            let away = |e: &u64| (event_x(doc, scale, *e) - x).abs();
             let hit = around
                 .into_iter()
                 .flatten()
@@ -236,7 +238,7 @@ pub fn clicked(doc: &mut Document, scale: &Scale, lane: Option<&Lane>, x: f32) {
 }
 
 /// An event of a lane in the pixel at a place: what lies there on the screen is meant before what is near by number.
-fn in_pixel(doc: &Document, scale: &Scale, lane: usize, x: f32) -> Option<u64> {
+fn find_event_in_pixel(doc: &Document, scale: &Scale, lane: usize, x: f32) -> Option<u64> {
     let pixel = ((x - scale.area.left()) / scale.area.width() * scale.pixels.len() as f32) as usize;
     let around = [
         pixel,
@@ -253,13 +255,13 @@ fn in_pixel(doc: &Document, scale: &Scale, lane: usize, x: f32) -> Option<u64> {
 }
 
 /// What lies at a place of a lane, for the pointer that rests there.
-pub fn told(doc: &Document, scale: &Scale, lane: Option<&Lane>, x: f32) -> String {
+pub fn describe_at(doc: &Document, scale: &Scale, lane: Option<&Lane>, x: f32) -> String {
     let axis = &doc.facts.axis;
     match lane {
         Some(Lane::Jobs) => {
             if let Some(j) = job_at(doc, scale, x) {
-                let took = doc.took_text(j);
-                return format!("job {} · {} · {took}", j.index, words::job_kind(j));
+                let took = doc.format_duration(j);
+                return format!("job {} · {} · {took}", j.index, descriptions::describe_job(j));
             }
         }
         Some(Lane::Polls) => {
@@ -268,61 +270,64 @@ pub fn told(doc: &Document, scale: &Scale, lane: Option<&Lane>, x: f32) -> Strin
                 let name = doc.facts.register_name(f.offset);
                 return format!(
                     "{} of {name}\nfrom event {}",
-                    number(f.reads, "read"),
+                    describe_count(f.reads, "read"),
                     text::count(f.first)
                 );
             }
         }
-        Some(Lane::Trail) => {
-            let told = super::trail::told(doc, scale, x);
+        Some(Lane::References) => {
+            let told = super::reference_lane::describe_at(doc, scale, x);
             if !told.is_empty() {
                 return told;
             }
         }
-        Some(Lane::Found(text)) => {
+        Some(Lane::FilterMatches(text)) => {
             let pixel = ((x - scale.area.left()) / scale.area.width() * scale.pixels.len() as f32) as usize;
             let edges = scale.pixels.edges.get(pixel).zip(scale.pixels.edges.get(pixel + 1));
             let found = doc.lanes.rows(text).zip(edges);
             let count = found.map_or(0, |(rows, (a, b))| rows.rank(*b).saturating_sub(rows.rank(*a)));
             if count > 1 {
-                return format!("{} here", number(count, "event"));
+                return format!("{} here", describe_count(count, "event"));
             }
         }
         Some(Lane::Stream(n)) => {
-            let lanes = streams::of(doc).get(*n).copied().unwrap_or_default();
+            let lanes = streams::list_streams(doc).get(*n).copied().unwrap_or_default();
             let pixel = ((x - scale.area.left()) / scale.area.width() * scale.pixels.len() as f32) as usize;
-            if let Some(told) = streams::told(scale, lanes, pixel) {
+            if let Some(told) = streams::describe_pixel(scale, lanes, pixel) {
                 return told;
             }
             let one = [lanes.launches, lanes.copies].into_iter().flatten();
-            if let Some(e) = one.filter_map(|lane| in_pixel(doc, scale, lane, x)).next() {
+            if let Some(e) = one.filter_map(|lane| find_event_in_pixel(doc, scale, lane, x)).next() {
                 return event(doc, e);
             }
         }
-        Some(Lane::Taken) => {
-            if let Some(calls) = &doc.facts.called {
+        Some(Lane::MemoryUse) => {
+            if let Some(calls) = &doc.facts.api_trace {
                 let at = axis.event_at(scale.axis, scale.position(x));
-                return streams::taken_words(calls, at);
+                return streams::describe_memory_use(calls, at);
             }
         }
         Some(Lane::Phases) => {
             let at = axis.nearest(scale.axis, scale.position(x));
             if let Some(ph) = doc.facts.phase_at(at) {
-                return format!("{} · {}", ph.name, number(ph.last - ph.first + 1, "event"));
+                return format!("{} · {}", ph.name, describe_count(ph.last - ph.first + 1, "event"));
             }
         }
         Some(Lane::Block(i)) => {
             let pixel = ((x - scale.area.left()) / scale.area.width() * scale.pixels.len() as f32) as usize;
             let (reads, writes) = scale.pixels.count(pixel, *i);
             if reads + writes > 1 {
-                let (r, w) = (number(u64::from(reads), "read"), number(u64::from(writes), "write"));
+                let (r, w) = (
+                    describe_count(u64::from(reads), "read"),
+                    describe_count(u64::from(writes), "write"),
+                );
                 return match (reads, writes) {
                     (_, 0) => format!("{r} here"),
                     (0, _) => format!("{w} here"),
                     _ => format!("{r} and {w} here"),
                 };
             }
-            if let Some(e) = in_pixel(doc, scale, *i, x) {
+            if let Some(e) = find_event_in_pixel(doc, scale, *i, x) {
                 return event(doc, e);
             }
         }
@@ -332,6 +337,10 @@ pub fn told(doc: &Document, scale: &Scale, lane: Option<&Lane>, x: f32) -> Strin
 }
 
 fn event(doc: &Document, event: u64) -> String {
-    let when = doc.time_text(event);
-    format!("event {} · {when}\n{}", text::count(event), words::line(doc, event))
+    let when = doc.format_time(event);
+    format!(
+        "event {} · {when}\n{}",
+        text::count(event),
+        descriptions::format_event(doc, event)
+    )
 }

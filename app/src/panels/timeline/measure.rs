@@ -1,7 +1,7 @@
 //! What a person measures by dragging across the lanes, and what is drawn over them: the moment, the selected job.
 
-use super::label::{note_at, number};
-use super::scale::{Scale, x_of};
+use super::label::{describe_count, note_at};
+use super::scale::{Scale, event_x};
 use super::view::View;
 use crate::document::Document;
 use crate::document::axis::{AxisKind, time_at};
@@ -34,7 +34,7 @@ pub struct Measure {
 impl Measure {
     /// What the person measures now.
     #[must_use]
-    pub fn of(doc: &Document, view: &View) -> Option<Self> {
+    pub fn new(doc: &Document, view: &View) -> Option<Self> {
         let (a, b) = view.measure?;
         let (axis, kind) = (&doc.facts.axis, view.axis);
         let (from, to) = (a.min(b), a.max(b));
@@ -66,7 +66,7 @@ impl Measure {
 
     /// The measure in words.
     #[must_use]
-    pub fn words(&self) -> String {
+    pub fn describe(&self) -> String {
         let mut parts = vec![self.length()];
         if self.span_ns.is_some() && self.events > 1 {
             parts.push(format!("first to last event {}", text::duration(self.ns)));
@@ -74,15 +74,15 @@ impl Measure {
         if self.events == 0 {
             parts.push("no events".to_owned());
         } else {
-            parts.push(number(self.events, "event"));
+            parts.push(describe_count(self.events, "event"));
             parts.push(format!(
                 "{}, {}",
-                number(self.reads, "read"),
-                number(self.writes, "write")
+                describe_count(self.reads, "read"),
+                describe_count(self.writes, "write")
             ));
         }
         if self.jobs > 0 {
-            parts.push(number(self.jobs, "job"));
+            parts.push(describe_count(self.jobs, "job"));
         }
         parts.retain(|part| !part.is_empty());
         parts.join(" · ")
@@ -102,22 +102,22 @@ impl Measure {
 /// Draws the moment, the selected job's end, and what the person measures.
 pub fn overlay(doc: &Document, view: &View, ui: &Ui, scale: &Scale, lanes: Rect) {
     let p = palette(ui);
-    let x = x_of(doc, scale, doc.moment()).round() + 0.5;
+    let x = event_x(doc, scale, doc.moment()).round() + 0.5;
     if (scale.area.left() - 1.0..=scale.area.right() + 1.0).contains(&x) {
         ui.painter().vline(x, lanes.y_range(), Stroke::new(1.5, p.text));
     }
-    if let Some((m, (a, b))) = Measure::of(doc, view).zip(view.measure) {
+    if let Some((m, (a, b))) = Measure::new(doc, view).zip(view.measure) {
         measured(ui, scale, lanes, &m, (a.min(b), a.max(b)));
     } else if let Selection::Job(j) = doc.selection()
         && let Some(job) = doc.facts.jobs.get(*j as usize)
         && let (Some(done), Some(ns)) = (job.done, job.duration_ns)
     {
-        let (x0, x1) = (x_of(doc, scale, job.submit), x_of(doc, scale, done));
+        let (x0, x1) = (event_x(doc, scale, job.submit), event_x(doc, scale, done));
         let end = [pos2(x1, lanes.top()), pos2(x1, lanes.bottom())];
         let dashes = Shape::dashed_line(&end, Stroke::new(1.0, p.quiet), 3.0, 3.0);
         ui.painter().add(dashes);
         let seen = (scale.area.left()..=scale.area.right()).contains(&x1);
-        let n = number(done - job.submit, "event");
+        let n = describe_count(done - job.submit, "event");
         let note = if doc.has_times() {
             format!("{} to its interrupt, {n}", text::duration(ns))
         } else {
@@ -148,7 +148,7 @@ fn measured(ui: &Ui, scale: &Scale, lanes: Rect, m: &Measure, (a, b): (f64, f64)
     for x in [x0, x1] {
         ui.painter().vline(x, y - 4.0..=y + 4.0, Stroke::new(1.0, p.text));
     }
-    let words = m.words();
+    let words = m.describe();
     let told = ui.interact(band, ui.scope_id().with("measured"), Sense::hover());
     told.widget_info(|| WidgetInfo::labeled(Role::Label, true, format!("Measured {words}")));
     note_at(ui, pos2(x0 + 6.0, y - 11.0), scale.area.right(), &words);

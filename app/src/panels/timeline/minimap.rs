@@ -1,7 +1,7 @@
 //! The minimap: the whole recording in one row, with problems, differences, notes, the moment and the part in view.
 
 use super::draw::severity_colour;
-use super::scale::{Scale, x_of};
+use super::scale::{Scale, event_x};
 use super::view::{Drag, View};
 use crate::document::Document;
 use crate::document::axis::AxisKind;
@@ -16,16 +16,16 @@ const JOBS: f32 = 8.0;
 
 /// Draws the minimap and acts on it.
 pub fn ui(doc: &mut Document, view: &mut View, ui: &mut Ui, rect: Rect, range: (f64, f64)) {
-    let scale = Scale::of_all(doc, view.axis, rect, &mut view.all);
+    let scale = Scale::for_recording(doc, view.axis, rect, &mut view.all);
     let response = ui.interact(rect, ui.scope_id().with("minimap"), Sense::click_and_drag());
     response.widget_info(|| WidgetInfo::labeled(Role::ScrollBar, true, "Minimap"));
     interact(doc, view, ui, &scale, &response);
     bars(doc, ui, &scale, rect);
     marks(doc, ui, &scale, rect);
     let p = palette(ui);
-    let x = x_of(doc, &scale, doc.moment()).round() + 0.5;
+    let x = event_x(doc, &scale, doc.moment()).round() + 0.5;
     ui.painter().vline(x, rect.y_range(), Stroke::new(1.0, p.text));
-    if view.range.is_some() || view.moving() {
+    if view.range.is_some() || view.is_animating() {
         let (x0, x1) = (scale.x(range.0), scale.x(range.1));
         let frame = Rect::from_min_max(pos2(x0, rect.top()), pos2(x1.max(x0 + 4.0), rect.bottom()));
         ui.painter().rect_filled(frame, 2.0, p.text.gamma_multiply(0.06));
@@ -36,7 +36,7 @@ pub fn ui(doc: &mut Document, view: &mut View, ui: &mut Ui, rect: Rect, range: (
 
 fn interact(doc: &mut Document, view: &mut View, ui: &Ui, scale: &Scale, response: &Response) {
     let position = |x: f32| scale.position(x.clamp(scale.area.left(), scale.area.right()));
-    let (a, b) = view.part(doc);
+    let (a, b) = view.visible_range(doc);
     let narrowed = view.range.is_some();
     let inside = |at: f64| narrowed && (a..=b).contains(&at);
     if let Some(at) = response.hover_pos()
@@ -57,9 +57,9 @@ fn interact(doc: &mut Document, view: &mut View, ui: &Ui, scale: &Scale, respons
     }
     if response.dragged() {
         match view.drag {
-            Some(Drag::Move(into)) => view.between(doc, at - into, at - into + (b - a)),
+            Some(Drag::Move(into)) => view.zoom_to_range(doc, at - into, at - into + (b - a)),
             // A hand that trembles chooses nothing.
-            Some(Drag::Choose(from)) if (scale.x(at) - scale.x(from)).abs() >= 3.0 => view.between(doc, from, at),
+            Some(Drag::Choose(from)) if (scale.x(at) - scale.x(from)).abs() >= 3.0 => view.zoom_to_range(doc, from, at),
             _ => {}
         }
     }
@@ -68,11 +68,11 @@ fn interact(doc: &mut Document, view: &mut View, ui: &Ui, scale: &Scale, respons
     }
     if response.clicked() {
         if view.range.is_some() {
-            view.between(doc, at - (b - a) / 2.0, at + (b - a) / 2.0);
+            view.zoom_to_range(doc, at - (b - a) / 2.0, at + (b - a) / 2.0);
         } else {
             let event = doc.facts.axis.nearest(view.axis, at);
             doc.go(event);
-            view.stay(doc.jumps);
+            view.mark_jump_seen(doc.jumps);
         }
     }
 }
@@ -80,7 +80,10 @@ fn interact(doc: &mut Document, view: &mut View, ui: &Ui, scale: &Scale, respons
 /// Writes as bars, reads as lower ones behind them, jobs as a row beneath; of calls launches are a row beneath too.
 fn bars(doc: &Document, ui: &Ui, scale: &Scale, rect: Rect) {
     let p = palette(ui);
-    let launches: Vec<usize> = super::streams::of(doc).iter().filter_map(|s| s.launches).collect();
+    let launches: Vec<usize> = super::streams::list_streams(doc)
+        .iter()
+        .filter_map(|s| s.launches)
+        .collect();
     let launched = |i: usize| {
         launches
             .iter()
@@ -135,10 +138,10 @@ fn marks(doc: &Document, ui: &Ui, scale: &Scale, rect: Rect) {
         let points = vec![pos2(x - 3.0, top), pos2(x + 3.0, top), pos2(x, top + 5.0)];
         ui.painter().add(Shape::convex_polygon(points, colour, Stroke::NONE));
     };
-    if doc.comparing.done.is_some() {
+    if doc.comparison.done.is_some() {
         // Where the second recording differs, as a line along the top.
         let y = rect.top() + 0.5;
-        for (i, a, b) in scale.filled() {
+        for (i, a, b) in scale.filled_pixels() {
             if doc.differs_within(a, b) {
                 let x = scale.left(i);
                 let end = scale.left(i + 1).max(x + 2.0);
@@ -146,8 +149,8 @@ fn marks(doc: &Document, ui: &Ui, scale: &Scale, rect: Rect) {
             }
         }
     }
-    for event in scale.noted(doc) {
-        put(x_of(doc, scale, event), p.edited);
+    for event in scale.list_noted_events(doc) {
+        put(event_x(doc, scale, event), p.edited);
     }
     for (runs, severity) in scale.spans.problems.iter().zip(SEVERITIES).rev() {
         for m in runs {
@@ -156,7 +159,7 @@ fn marks(doc: &Document, ui: &Ui, scale: &Scale, rect: Rect) {
     }
     if let Some(o) = &doc.replay.outcome {
         for m in merge_spans(&o.divergences, edges, |d| (d.event, d.event)) {
-            put(x_of(doc, scale, m.first), p.error);
+            put(event_x(doc, scale, m.first), p.error);
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The ruler over the lanes: ticks, gaps that are pressed together, and the flag of the moment.
 
-use super::label::{RULER, number};
-use super::scale::{Scale, x_of};
+use super::label::{RULER, describe_count};
+use super::scale::{Scale, event_x};
 use crate::document::Document;
 use crate::document::axis::AxisKind;
 use crate::theme::{icons, mono_small, palette, text};
@@ -26,7 +26,7 @@ pub fn ui(doc: &Document, ui: &Ui, scale: &Scale, rect: Rect) {
     let least = if order { 1.0 } else { 10.0 };
     let step = tick_step(scale.range.1 - scale.range.0, f64::from(rect.width())).max(least);
     let mut at = (scale.range.0 / step).ceil() * step;
-    let moment = x_of(doc, scale, doc.moment());
+    let moment = event_x(doc, scale, doc.moment());
     for _ in 0..200 {
         if at > scale.range.1 {
             break;
@@ -78,7 +78,7 @@ fn gaps(doc: &Document, ui: &Ui, scale: &Scale, rect: Rect) {
         let what = if m.items == 1 {
             format!("{} without an event", text::duration(idle))
         } else {
-            format!("{} without an event", number(m.items as u64, "time"))
+            format!("{} without an event", describe_count(m.items as u64, "time"))
         };
         told.widget_info(|| WidgetInfo::labeled(Role::Label, true, &what));
         told.on_hover_text(what);
@@ -88,7 +88,7 @@ fn gaps(doc: &Document, ui: &Ui, scale: &Scale, rect: Rect) {
 /// Draws the moment's number on the ruler; at the edge where the moment lies beyond it.
 pub fn flag(doc: &Document, ui: &Ui, scale: &Scale, lanes: Rect) {
     let p = palette(ui);
-    let x = x_of(doc, scale, doc.moment()).round() + 0.5;
+    let x = event_x(doc, scale, doc.moment()).round() + 0.5;
     let y = lanes.top() - RULER / 2.0;
     let number = text::count(doc.moment());
     let beyond = if x < scale.area.left() - 1.0 {

@@ -1,7 +1,7 @@
 //! From positions on the axis to pixels and back, with what lies in each pixel.
 
+use super::reference_lane;
 use super::spans::Spans;
-use super::trail;
 use crate::document::Document;
 use crate::document::axis::AxisKind;
 use egui::Rect;
@@ -10,11 +10,11 @@ use trace_core::timeline::Pixels;
 
 /// What the part that was shown last holds: a frame that shows the same part looks nothing up again.
 #[derive(Clone, Debug, Default)]
-pub struct Kept {
+pub struct ScaleCache {
     key: Option<Key>,
     pixels: Arc<Pixels>,
     spans: Arc<Spans>,
-    trail: Option<(trail::Key, Arc<Vec<trail::Mark>>)>,
+    trail: Option<(reference_lane::Key, Arc<Vec<reference_lane::Mark>>)>,
 }
 
 /// What tells one part from another.
@@ -28,7 +28,7 @@ struct Key {
     pins: Vec<u32>,
 }
 
-impl Kept {
+impl ScaleCache {
     fn refresh(&mut self, doc: &Document, axis: AxisKind, range: (f64, f64), pixels: usize) {
         let key = Key {
             axis,
@@ -47,14 +47,14 @@ impl Kept {
     }
 
     /// The marks of what is followed.
-    fn marks(&mut self, doc: &Document) -> Arc<Vec<trail::Mark>> {
-        let key = trail::key(doc);
+    fn marks(&mut self, doc: &Document) -> Arc<Vec<reference_lane::Mark>> {
+        let key = reference_lane::key(doc);
         if let Some((of, marks)) = &self.trail
             && *of == key
         {
             return Arc::clone(marks);
         }
-        let marks = Arc::new(trail::marks(doc, &self.pixels));
+        let marks = Arc::new(reference_lane::list_marks(doc, &self.pixels));
         self.trail = Some((key, Arc::clone(&marks)));
         marks
     }
@@ -73,11 +73,11 @@ pub struct Scale {
     /// What reaches over several events.
     pub spans: Arc<Spans>,
     /// What is followed.
-    pub trail: Arc<Vec<trail::Mark>>,
+    pub trail: Arc<Vec<reference_lane::Mark>>,
 }
 
 /// An event that is drawn by itself.
-pub struct Single {
+pub struct SingleEvent {
     /// The event.
     pub event: u64,
     /// Lane of the pyramid.
@@ -92,7 +92,7 @@ pub struct Single {
 
 impl Scale {
     /// The scale of the lanes, which show a part of the axis.
-    pub fn of_lanes(doc: &Document, axis: AxisKind, area: Rect, range: (f64, f64), kept: &mut Kept) -> Self {
+    pub fn for_lanes(doc: &Document, axis: AxisKind, area: Rect, range: (f64, f64), kept: &mut ScaleCache) -> Self {
         kept.refresh(doc, axis, range, area.width().max(1.0) as usize);
         let trail = kept.marks(doc);
         Self {
@@ -102,7 +102,7 @@ impl Scale {
     }
 
     /// The scale of the minimap. Its bars are two points wide, and as wide as an event where there are few.
-    pub fn of_all(doc: &Document, axis: AxisKind, area: Rect, kept: &mut Kept) -> Self {
+    pub fn for_recording(doc: &Document, axis: AxisKind, area: Rect, kept: &mut ScaleCache) -> Self {
         let range = (0.0, doc.facts.axis.end(axis));
         let most = match axis {
             AxisKind::Order => doc.len() as f32,
@@ -113,7 +113,7 @@ impl Scale {
         Self::new(axis, area, range, kept)
     }
 
-    fn new(axis: AxisKind, area: Rect, range: (f64, f64), kept: &Kept) -> Self {
+    fn new(axis: AxisKind, area: Rect, range: (f64, f64), kept: &ScaleCache) -> Self {
         Self {
             area,
             axis,
@@ -148,7 +148,7 @@ impl Scale {
     }
 
     /// The pixels in which the first event at or after each is not that of the next: those that hold events.
-    pub fn filled(&self) -> impl Iterator<Item = (usize, u64, u64)> + '_ {
+    pub fn filled_pixels(&self) -> impl Iterator<Item = (usize, u64, u64)> + '_ {
         let edges = self.pixels.edges.windows(2).enumerate();
         edges.filter_map(|(i, w)| match w {
             [a, b] if a < b => Some((i, *a, *b)),
@@ -157,27 +157,27 @@ impl Scale {
     }
 
     /// Events with notes, at most one a pixel.
-    pub fn noted(&self, doc: &Document) -> Vec<u64> {
+    pub fn list_noted_events(&self, doc: &Document) -> Vec<u64> {
         let notes = doc.changes().notes();
         if notes.is_empty() {
             return Vec::new();
         }
         let first = |(_, a, b): (usize, u64, u64)| notes.range(a..b).next().map(|n| *n.0);
-        self.filled().filter_map(first).collect()
+        self.filled_pixels().filter_map(first).collect()
     }
 
     /// The events in view, each with its place, where there are so few that each can be seen by itself.
-    pub fn single(&self, doc: &Document) -> Vec<Single> {
+    pub fn list_single_events(&self, doc: &Document) -> Vec<SingleEvent> {
         let (a, b) = self.events();
-        let mut out: Vec<Single> = Vec::new();
+        let mut out: Vec<SingleEvent> = Vec::new();
         if (b.saturating_sub(a)) as f32 * 2.5 > self.area.width() {
             return out;
         }
         doc.facts
             .pyramid
             .each(&doc.recording.events, a..b, |event, lane, write| {
-                let x = x_of(doc, self, event).round();
-                out.push(Single {
+                let x = event_x(doc, self, event).round();
+                out.push(SingleEvent {
                     event,
                     lane,
                     write,
@@ -185,7 +185,7 @@ impl Scale {
                     width: 0.0,
                 });
             });
-        let mut next = x_of(doc, self, b);
+        let mut next = event_x(doc, self, b);
         for s in out.iter_mut().rev() {
             s.width = (next - s.x - 1.0).clamp(2.0, 14.0);
             next = s.x;
@@ -195,6 +195,6 @@ impl Scale {
 }
 
 /// Horizontal place of an event.
-pub fn x_of(doc: &Document, scale: &Scale, event: u64) -> f32 {
+pub fn event_x(doc: &Document, scale: &Scale, event: u64) -> f32 {
     scale.x(doc.facts.axis.position(scale.axis, event))
 }

@@ -1,6 +1,6 @@
 //! Where an edge of a measurement comes to rest: at an event, or at the submit or the end of a job, when one is near.
 
-use super::scale::{Scale, x_of};
+use super::scale::{Scale, event_x};
 use crate::document::Document;
 use crate::document::jobs::JobFact;
 
@@ -11,9 +11,9 @@ const JOBS: usize = 3;
 
 /// Returns the position on the axis for an edge at a horizontal place: that of the nearest submit or end of a job
 /// within reach, else of the nearest event within reach, else of the place itself.
-pub fn snapped(doc: &Document, scale: &Scale, x: f32) -> f64 {
+pub fn snap_to_edge(doc: &Document, scale: &Scale, x: f32) -> f64 {
     let place = scale.position(x);
-    let near = |event: &u64| (x_of(doc, scale, *event) - x).abs() <= SNAP;
+    let near = |event: &u64| (event_x(doc, scale, *event) - x).abs() <= SNAP;
     let event = doc.facts.axis.nearest(scale.axis, place);
     let found = job_edge(doc, scale, x).or(Some(event)).filter(near);
     found.map_or(place, |e| doc.facts.axis.position(scale.axis, e))
@@ -23,13 +23,13 @@ pub fn snapped(doc: &Document, scale: &Scale, x: f32) -> f64 {
 fn job_edge(doc: &Document, scale: &Scale, x: f32) -> Option<u64> {
     let job = |i: &u32| doc.facts.jobs.get(*i as usize);
     let end = doc.facts.axis.event_at(scale.axis, scale.position(x + SNAP));
-    let away = |e: &u64| (x_of(doc, scale, *e) - x).abs();
+    let away = |e: &u64| (event_x(doc, scale, *e) - x).abs();
     let mut edges: Vec<u64> = Vec::new();
     for slot in &doc.facts.slots {
         let n = slot.partition_point(|i| job(i).is_some_and(|j| j.submit <= end));
         let around = slot.get(n.saturating_sub(JOBS)..n).unwrap_or_default();
         for j in around.iter().filter_map(job) {
-            edges.extend(edges_of(j));
+            edges.extend(job_edges(j));
         }
     }
     edges
@@ -38,6 +38,6 @@ fn job_edge(doc: &Document, scale: &Scale, x: f32) -> Option<u64> {
         .min_by(|a, b| away(a).total_cmp(&away(b)))
 }
 
-fn edges_of(job: &JobFact) -> impl Iterator<Item = u64> {
+fn job_edges(job: &JobFact) -> impl Iterator<Item = u64> {
     [Some(job.submit), job.done].into_iter().flatten()
 }

@@ -4,7 +4,7 @@
 use crate::document::Document;
 use crate::document::axis::AxisKind;
 use crate::document::jobs::JobFact;
-use trace_core::registers::{Accessed, history};
+use trace_core::registers::{RegisterAccess, history};
 use trace_core::timeline::{Pixels, merge_spans};
 
 /// Things of a lane that share a pixel, or one thing.
@@ -60,7 +60,7 @@ impl Spans {
         let f = &doc.facts;
         let place = |event: u64| f.axis.position(axis, event);
         let job = |i: &u32| f.jobs.get(*i as usize).map_or((0, 0), JobFact::span);
-        let problems = |n: usize| f.severe.get(n).map_or(&[][..], |s| &s.events);
+        let problems = |n: usize| f.by_severity.get(n).map_or(&[][..], |s| &s.events);
         Self {
             jobs: f.slots.iter().map(|slot| runs(&place, pixels, slot, job)).collect(),
             interrupts: runs(&place, pixels, &f.interrupts, |i| (i.event, i.event)),
@@ -101,7 +101,7 @@ const NARROW: usize = 3;
 fn stretches(doc: &Document, axis: AxisKind, pixels: &Pixels, register: u32) -> Option<Vec<Stretch>> {
     let accesses = &doc.facts.registers.get(&register)?.accesses;
     let mut out: Vec<Stretch> = Vec::new();
-    let mut put = |place: usize, a: Accessed| {
+    let mut put = |place: usize, a: RegisterAccess| {
         let at = (place, a.event);
         let value = history::value_of(&doc.recording, doc.facts.device, register, accesses, at);
         if let Some(value) = value
@@ -115,7 +115,7 @@ fn stretches(doc: &Document, axis: AxisKind, pixels: &Pixels, register: u32) -> 
         }
     };
     let (start, end) = pixels.events();
-    let (from, to) = (accesses.all().before(start), accesses.all().before(end));
+    let (from, to) = (accesses.all().count_before(start), accesses.all().count_before(end));
     if to - from <= pixels.len() {
         let from = from.saturating_sub(1);
         (from..to)

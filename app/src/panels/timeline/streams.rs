@@ -1,26 +1,27 @@
-//! Lanes of a recording of calls: a stream each with launches, copies and orders; memory that is taken; calls that failed.
+//! Lanes of a recording of calls: a stream each with launches, copies and orders; memory that is taken; calls that
+//! failed.
 
 use super::draw::SHORTEST;
-use super::scale::{Scale, Single, x_of};
-use crate::document::{Document, called};
+use super::scale::{Scale, SingleEvent, event_x};
+use crate::document::{Document, api_trace};
 use crate::theme::{SOFT, mono_small, palette, text, widgets};
 use egui::{Align2, Color32, Mesh, Pos2, Rect, Shape, Stroke, StrokeKind, Ui, pos2};
 use trace_core::calls::Calls;
 use trace_core::recording::EventKind;
 use trace_core::timeline::StreamLanes;
 
-/// Most orders between streams that are drawn.
-const MOST_EDGES: usize = 200;
+/// Maximum number of orders between streams that are drawn.
+const MAX_EDGES: usize = 200;
 /// Widest block of a launch that is drawn by itself, points.
 const WIDEST: f32 = 180.0;
 
 /// The lanes of each stream in the pyramid.
-pub(super) fn of(doc: &Document) -> Vec<StreamLanes> {
+pub(super) fn list_streams(doc: &Document) -> Vec<StreamLanes> {
     doc.facts.pyramid.call_lanes().map(|l| l.0).unwrap_or_default()
 }
 
 /// Lanes of the pyramid that lanes of calls stand for: they are not shown as blocks of registers.
-pub(super) fn own(doc: &Document) -> Vec<usize> {
+pub(super) fn list_hidden_lanes(doc: &Document) -> Vec<usize> {
     let Some((streams, memory, _)) = doc.facts.pyramid.call_lanes() else {
         return Vec::new();
     };
@@ -29,7 +30,7 @@ pub(super) fn own(doc: &Document) -> Vec<usize> {
 }
 
 /// Draws a stream.
-pub(super) fn stream(doc: &Document, ui: &Ui, scale: &Scale, single: &[Single], lanes: StreamLanes, row: Rect) {
+pub(super) fn stream(doc: &Document, ui: &Ui, scale: &Scale, single: &[SingleEvent], lanes: StreamLanes, row: Rect) {
     let p = palette(ui);
     let middle = row.center().y;
     let mine = |lane: usize| Some(lane) == lanes.copies || Some(lane) == lanes.launches;
@@ -66,12 +67,12 @@ pub(super) fn stream(doc: &Document, ui: &Ui, scale: &Scale, single: &[Single], 
 }
 
 /// A launch that is seen by itself: as wide as its event, with the kernel's name where there is room.
-fn launch(doc: &Document, ui: &Ui, scale: &Scale, s: &Single, row: Rect) {
+fn launch(doc: &Document, ui: &Ui, scale: &Scale, s: &SingleEvent, row: Rect) {
     let p = palette(ui);
-    let next = x_of(doc, scale, s.event + 1);
+    let next = event_x(doc, scale, s.event + 1);
     let wide = (next - s.x - 1.0).clamp(s.width, WIDEST);
     let r = Rect::from_min_max(pos2(s.x, row.top() + 3.0), pos2(s.x + wide, row.bottom() - 3.0));
-    let (result, function) = match called::launch(&doc.recording, s.event) {
+    let (result, function) = match api_trace::launch(&doc.recording, s.event) {
         Some(l) => (l.result, l.function),
         None => (0, u32::MAX),
     };
@@ -85,8 +86,8 @@ fn launch(doc: &Document, ui: &Ui, scale: &Scale, s: &Single, row: Rect) {
     if seen.width() < SHORTEST {
         return;
     }
-    let Some(calls) = doc.called() else { return };
-    let name = called::short(calls.function_name(function));
+    let Some(calls) = doc.api_trace() else { return };
+    let name = api_trace::short_function_name(calls.function_name(function));
     let name = name.rsplit("::").next().unwrap_or(name);
     widgets::paint_text(ui, seen, Align2::LEFT_CENTER, name, mono_small(), p.on_accent);
 }
@@ -120,15 +121,15 @@ fn merged(ui: &Ui, scale: &Scale, lanes: StreamLanes, row: Rect) {
 /// Orders between streams: a line from what was recorded in one to what waits in another. `rows`: the middle of each
 /// stream's row.
 pub(super) fn edges(doc: &Document, ui: &Ui, scale: &Scale, rows: &[(usize, f32)]) {
-    let Some(calls) = doc.called() else { return };
+    let Some(calls) = doc.api_trace() else { return };
     let p = palette(ui);
     let (from, to) = scale.events();
     let y = |stream: u32| rows.iter().find(|(s, _)| *s == stream as usize).map(|(_, y)| *y);
-    for e in calls.order().edges_in(from..to).iter().take(MOST_EDGES) {
+    for e in calls.order().edges_in(from..to).iter().take(MAX_EDGES) {
         let (Some(y0), Some(y1)) = (y(e.from_stream), y(e.to_stream)) else {
             continue;
         };
-        let (x0, x1) = (x_of(doc, scale, e.from) + 1.0, x_of(doc, scale, e.to) + 1.0);
+        let (x0, x1) = (event_x(doc, scale, e.from) + 1.0, event_x(doc, scale, e.to) + 1.0);
         let ink = Stroke::new(1.0, p.interrupt);
         // Straight along the first stream's lower or upper edge, then across to where the other waits.
         let side = if y1 > y0 { 8.0 } else { -8.0 };
@@ -139,17 +140,19 @@ pub(super) fn edges(doc: &Document, ui: &Ui, scale: &Scale, rows: &[(usize, f32)
 }
 
 /// Bytes of the device's memory that are taken, as steps.
-pub(super) fn taken(doc: &Document, ui: &Ui, scale: &Scale, row: Rect) {
-    let Some(calls) = doc.called() else { return };
+pub(super) fn draw_memory_use(doc: &Document, ui: &Ui, scale: &Scale, row: Rect) {
+    let Some(calls) = doc.api_trace() else { return };
     let p = palette(ui);
-    let Some((_, most)) = calls.taken().range().filter(|r| r.1 > 0) else {
+    let Some((_, most)) = calls.allocated_bytes().range().filter(|r| r.1 > 0) else {
         return;
     };
     let (top, bottom) = (row.top() + 4.0, row.bottom() - 4.0);
     let y = |v: u64| bottom - (v as f64 / most as f64) as f32 * (bottom - top);
     let place = |e: u64| doc.facts.axis.position(scale.axis, e);
     let columns = scale.pixels.len().max(1);
-    let (before, pieces) = calls.taken().pieces(&place, scale.range.0, scale.range.1, columns);
+    let (before, pieces) = calls
+        .allocated_bytes()
+        .pieces(&place, scale.range.0, scale.range.1, columns);
     let mut now = before.unwrap_or(0);
     let mut fill = Mesh::default();
     let mut line = vec![pos2(row.left(), y(now))];
@@ -181,7 +184,7 @@ pub(super) fn taken(doc: &Document, ui: &Ui, scale: &Scale, row: Rect) {
 }
 
 /// What lies in a pixel of a stream, for the pointer that rests there.
-pub(super) fn told(scale: &Scale, lanes: StreamLanes, pixel: usize) -> Option<String> {
+pub(super) fn describe_pixel(scale: &Scale, lanes: StreamLanes, pixel: usize) -> Option<String> {
     let count = |lane: Option<usize>| lane.map_or((0, 0), |l| scale.pixels.count(pixel, l));
     let ((orders, launches), (out, into)) = (count(lanes.launches), count(lanes.copies));
     if orders + launches + out + into <= 1 {
@@ -199,14 +202,14 @@ pub(super) fn told(scale: &Scale, lanes: StreamLanes, pixel: usize) -> Option<St
         (orders, "order", "orders"),
     ] {
         if n > 0 {
-            parts.push(text::counted(u64::from(n), one, many));
+            parts.push(text::count_noun(u64::from(n), one, many));
         }
     }
     Some(parts.join("\n"))
 }
 
 /// Memory that is taken at an event, in words.
-pub(super) fn taken_words(calls: &Calls, event: u64) -> String {
-    let now = calls.taken().at(event).map_or(0, |t| t.1);
+pub(super) fn describe_memory_use(calls: &Calls, event: u64) -> String {
+    let now = calls.allocated_bytes().at(event).map_or(0, |t| t.1);
     format!("{} of the device's memory taken", text::bytes(now))
 }

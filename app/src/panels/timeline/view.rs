@@ -1,7 +1,7 @@
 //! Which part of the axis the timeline shows, and how a person moves it.
 
 use super::heights::Heights;
-use super::scale::Kept;
+use super::scale::ScaleCache;
 use crate::document::Document;
 use crate::document::axis::AxisKind;
 use egui::Ui;
@@ -35,8 +35,8 @@ pub struct View {
     /// The most that all of it wanted to be high so far, points: lanes come and go as it is zoomed.
     pub(super) tallest: f32,
     /// What lies in the pixels of the lanes, and of the minimap.
-    pub(super) lanes: Kept,
-    pub(super) all: Kept,
+    pub(super) lanes: ScaleCache,
+    pub(super) all: ScaleCache,
     /// What a drag on the minimap does.
     pub(super) drag: Option<Drag>,
     /// Heights of lanes that the person chose.
@@ -59,39 +59,39 @@ impl View {
     }
 
     /// Ends a zoom that is going on.
-    pub fn at_once(&mut self) {
+    pub fn finish_animation(&mut self) {
         self.from = None;
     }
 
     /// Whether a zoom is going on.
     #[must_use]
-    pub fn moving(&self) -> bool {
+    pub fn is_animating(&self) -> bool {
         self.from.is_some()
     }
 
     /// Stays where it is although the moment moved: the person clicked on what is in view.
-    pub(super) fn stay(&mut self, jumps: u64) {
+    pub(super) fn mark_jump_seen(&mut self, jumps: u64) {
         self.seen_jump = jumps;
     }
 
     /// Part of the axis that the timeline shows.
     #[must_use]
-    pub fn part(&self, doc: &Document) -> (f64, f64) {
+    pub fn visible_range(&self, doc: &Document) -> (f64, f64) {
         let end = doc.facts.axis.end(self.axis);
         self.range.unwrap_or((0.0, end))
     }
 
     /// The least of the axis that can be shown.
-    fn least(&self, doc: &Document) -> f64 {
+    fn min_width(&self, doc: &Document) -> f64 {
         let end = doc.facts.axis.end(self.axis);
         let least: f64 = if self.axis == AxisKind::Order { 4.0 } else { 100.0 };
         least.min(end)
     }
 
     /// The part of this width that begins at `start`, moved so that it lies on the axis; `None` when it is all of it.
-    fn placed(&self, doc: &Document, start: f64, width: f64) -> Option<(f64, f64)> {
+    fn clamp_range(&self, doc: &Document, start: f64, width: f64) -> Option<(f64, f64)> {
         let end = doc.facts.axis.end(self.axis);
-        let width = width.max(self.least(doc));
+        let width = width.max(self.min_width(doc));
         (width < end).then(|| {
             let start = start.clamp(0.0, end - width);
             (start, start + width)
@@ -100,69 +100,69 @@ impl View {
 
     /// Zooms the timeline about a position, `factor` above 1 showing less.
     pub fn zoom(&mut self, doc: &Document, factor: f64, about: Option<f64>, now: f64) {
-        let (a, b) = self.part(doc);
+        let (a, b) = self.visible_range(doc);
         let moment = doc.facts.axis.position(self.axis, doc.moment());
         let in_view = (a..=b).contains(&moment);
         let about = about.unwrap_or(if in_view { moment } else { (a + b) / 2.0 });
-        let width = ((b - a) / factor).max(self.least(doc));
+        let width = ((b - a) / factor).max(self.min_width(doc));
         let part = (about - a) / (b - a).max(f64::MIN_POSITIVE);
-        let to = self.placed(doc, about - part * width, width);
+        let to = self.clamp_range(doc, about - part * width, width);
         self.show(to, (a, b), now);
     }
 
     /// Moves the timeline by a part of its width.
     pub fn pan(&mut self, doc: &Document, part: f64, now: f64) {
-        let (a, b) = self.part(doc);
-        let to = self.placed(doc, a + (b - a) * part, b - a);
+        let (a, b) = self.visible_range(doc);
+        let to = self.clamp_range(doc, a + (b - a) * part, b - a);
         self.show(to, (a, b), now);
     }
 
     /// Shows the whole recording.
     pub fn fit(&mut self, doc: &Document, now: f64) {
-        let from = self.part(doc);
+        let from = self.visible_range(doc);
         self.show(None, from, now);
     }
 
     /// Shows what is measured, and measures no more.
     pub fn zoom_to_measure(&mut self, doc: &Document, now: f64) {
         if let Some((a, b)) = self.measure.take() {
-            let from = self.part(doc);
-            let to = self.placed(doc, a.min(b), (b - a).abs());
+            let from = self.visible_range(doc);
+            let to = self.clamp_range(doc, a.min(b), (b - a).abs());
             self.show(to, from, now);
         }
     }
 
     /// Shows everything between two events, with some room on both sides.
     pub fn zoom_to_events(&mut self, doc: &Document, first: u64, last: u64, now: f64) {
-        let from = self.part(doc);
+        let from = self.visible_range(doc);
         let place = |event| doc.facts.axis.position(self.axis, event);
         let (a, b) = (place(first), place(last));
         let room = (b - a) * 0.05;
-        let to = self.placed(doc, a - room, (b - a) + 2.0 * room);
+        let to = self.clamp_range(doc, a - room, (b - a) + 2.0 * room);
         self.show(to, from, now);
     }
 
     /// Shows the part between two positions at once.
-    pub(super) fn between(&mut self, doc: &Document, a: f64, b: f64) {
-        self.range = self.placed(doc, a.min(b), (b - a).abs());
-        self.at_once();
+    pub(super) fn zoom_to_range(&mut self, doc: &Document, a: f64, b: f64) {
+        self.range = self.clamp_range(doc, a.min(b), (b - a).abs());
+        self.finish_animation();
     }
 
     /// Chooses the axis; what is in view stays in view, as far as the axis allows.
-    pub fn choose(&mut self, doc: &Document, axis: AxisKind) {
+    pub fn set_axis(&mut self, doc: &Document, axis: AxisKind) {
         if self.axis == axis {
             return;
         }
-        let (a, b) = self.part(doc);
+        let (a, b) = self.visible_range(doc);
         let old = self.axis;
         let events = (doc.facts.axis.event_at(old, a), doc.facts.axis.event_at(old, b));
         let whole = self.range.is_none();
         self.axis = axis;
         self.measure = None;
-        self.at_once();
+        self.finish_animation();
         let place = |event| doc.facts.axis.position(axis, event);
         let (a, b) = (place(events.0), place(events.1));
-        self.range = if whole { None } else { self.placed(doc, a, b - a) };
+        self.range = if whole { None } else { self.clamp_range(doc, a, b - a) };
     }
 
     /// Brings the moment into view after a jump.
@@ -171,17 +171,17 @@ impl View {
             return;
         }
         self.seen_jump = doc.jumps;
-        let (a, b) = self.part(doc);
+        let (a, b) = self.visible_range(doc);
         let at = doc.facts.axis.position(self.axis, doc.moment());
         if !(a..=b).contains(&at) {
-            self.range = self.placed(doc, at - (b - a) / 2.0, b - a);
-            self.at_once();
+            self.range = self.clamp_range(doc, at - (b - a) / 2.0, b - a);
+            self.finish_animation();
         }
     }
 
     /// The part that is shown in this frame, on the way from where a zoom began to where it ends.
-    pub(super) fn animated(&mut self, doc: &Document, ui: &Ui, now: f64) -> (f64, f64) {
-        let to = self.part(doc);
+    pub(super) fn animate(&mut self, doc: &Document, ui: &Ui, now: f64) -> (f64, f64) {
+        let to = self.visible_range(doc);
         let Some((from, since)) = self.from else {
             return to;
         };

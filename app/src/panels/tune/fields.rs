@@ -3,16 +3,16 @@
 use super::view::View;
 use crate::document::Document;
 use crate::document::cuda_board::is_cuda;
-use crate::document::tuning::form::{Asked, Field, Kind};
+use crate::document::tuning::form::{Field, ParsedForm, SearchKind};
 use crate::document::tuning::launches::Launches;
-use crate::document::tuning::map::dimensions;
-use crate::panels::ask_board;
-use crate::panels::desk::{Ask, Asks};
-use crate::theme::widgets::{self, Part};
+use crate::document::tuning::map::format_dimensions;
+use crate::panels::memory_trace_buttons;
+use crate::panels::panel_context::{UiAction, UiActions};
+use crate::theme::widgets::{self, StyledText};
 use crate::theme::{ROW, body, field as fields, mono, palette, small, text};
 use egui::accesskit::Role;
 use egui::{Align2, RichText, Sense, Ui, WidgetInfo, vec2};
-use replay_engine::tune::{Cache, ReplacedKind};
+use replay_engine::tune::{Cache, ReplacementKind};
 use std::sync::Arc;
 
 /// Height of the strip with the button.
@@ -20,17 +20,19 @@ pub(super) const FOOT: f32 = 68.0;
 /// Where fields begin, right of their names.
 const NAME: f32 = 72.0;
 /// The board where none was chosen.
-pub(super) const BOARD: &str = "cuda:0";
+pub(super) const DEFAULT_TARGET: &str = "cuda:0";
 
 /// Draws the fields.
-pub(super) fn draw(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui) {
+pub(super) fn draw(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui) {
     let Some(launches) = view.launches().cloned() else {
         return;
     };
-    let Some(launch) = view.meant(doc.moment()) else { return };
+    let Some(launch) = view.current_launch(doc.moment()) else {
+        return;
+    };
     view.fill(&launch);
     launch_of(doc, view, &launches, ui);
-    let asked = view.asked(&doc.recording, &launch);
+    let asked = view.parse_form(&doc.recording, &launch);
     widgets::section(ui, "Try");
     field(view, &asked, Field::Block(0), ui);
     field(view, &asked, Field::Grid(0), ui);
@@ -67,16 +69,18 @@ pub(super) fn draw(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mu
     caches(view, ui);
     code(view, asks, ui);
     widgets::section(ui, "Outputs");
-    field(view, &asked, Field::Near, ui);
+    field(view, &asked, Field::Tolerance, ui);
     widgets::section(ui, "Search");
     search(view, &asked, ui);
     widgets::section(ui, "Board");
-    chosen_board(doc, view, ui);
+    target_field(doc, view, ui);
 }
 
 /// The launch, and the way to others.
 fn launch_of(doc: &mut Document, view: &mut View, launches: &Arc<Launches>, ui: &mut Ui) {
-    let Some(launch) = view.meant(doc.moment()) else { return };
+    let Some(launch) = view.current_launch(doc.moment()) else {
+        return;
+    };
     let p = palette(ui);
     widgets::section(ui, "Launch");
     let name = launches.function(&launch).to_owned();
@@ -85,8 +89,12 @@ fn launch_of(doc: &mut Document, view: &mut View, launches: &Arc<Launches>, ui: 
     if widgets::paint_middle(ui, rect, Align2::LEFT_CENTER, &name, mono(), p.job) {
         r.on_hover_text(&name);
     }
-    let told = format!("{} × {}", dimensions(launch.row.grid), dimensions(launch.row.block));
-    widgets::key_value(ui, "grid × block", Part::mono(told));
+    let told = format!(
+        "{} × {}",
+        format_dimensions(launch.row.grid),
+        format_dimensions(launch.row.block)
+    );
+    widgets::key_value(ui, "grid × block", StyledText::mono(told));
     if widgets::key_link(ui, "event", &text::count(launch.event)).clicked() {
         doc.go(launch.event);
     }
@@ -120,10 +128,10 @@ fn launch_of(doc: &mut Document, view: &mut View, launches: &Arc<Launches>, ui: 
 }
 
 /// A field with its name, and what is wrong with it below.
-fn field(view: &mut View, asked: &Asked, field: Field, ui: &mut Ui) {
+fn field(view: &mut View, asked: &ParsedForm, field: Field, ui: &mut Ui) {
     let p = palette(ui);
     let wrong = asked
-        .wrong
+        .field_errors
         .iter()
         .find(|(f, _)| *f == field)
         .map(|(_, why)| why.as_str());
@@ -135,13 +143,13 @@ fn field(view: &mut View, asked: &Asked, field: Field, ui: &mut Ui) {
             Field::Grid(_) if view.form.cover => "follows the block",
             Field::Grid(_) => "as recorded",
             Field::Registers | Field::Bounds => "as the code has them",
-            Field::Near => "bit for bit",
+            Field::Tolerance => "bit for bit",
             Field::Points => "all",
         };
         let text = view.form.text(field);
-        fields::checked(ui, field.name(), text, (hint, field.hint()), wrong.is_some());
+        fields::checked_text(ui, field.name(), text, (hint, field.hint()), wrong.is_some());
     });
-    fields::wrong(ui, wrong);
+    fields::error_line(ui, wrong);
 }
 
 fn caches(view: &mut View, ui: &mut Ui) {
@@ -164,7 +172,7 @@ fn caches(view: &mut View, ui: &mut Ui) {
 }
 
 /// Code in the place of what was recorded.
-fn code(view: &mut View, asks: &mut Asks, ui: &mut Ui) {
+fn code(view: &mut View, asks: &mut UiActions, ui: &mut Ui) {
     let p = palette(ui);
     let mut gone = None;
     for (n, module) in view.form.modules.iter_mut().enumerate() {
@@ -178,19 +186,19 @@ fn code(view: &mut View, asks: &mut Asks, ui: &mut Ui) {
             }
         });
         let told = "the function in it, mangled or, for CUDA C++, an expression like scale<float, 4>";
-        of_code(
+        code_field(
             ui,
             &module.name,
             ("function", "named as the recorded one", told),
             &mut module.function,
         );
-        if module.kind == ReplacedKind::Source {
+        if module.kind == ReplacementKind::Source {
             if module.options.is_empty() {
                 module.options.push(String::new());
             }
             let told = "options of the compiler of CUDA C++, with spaces between, as --use_fast_math";
             for text in module.options.iter_mut().take(1) {
-                of_code(ui, &module.name, ("options", "none", told), text);
+                code_field(ui, &module.name, ("options", "none", told), text);
             }
         }
     }
@@ -203,34 +211,34 @@ fn code(view: &mut View, asks: &mut Asks, ui: &mut Ui) {
         if r.on_hover_text("PTX, a cubin or CUDA C++ in the place of the recorded code")
             .clicked()
         {
-            asks.push(Ask::TuneCode);
+            asks.push(UiAction::TuneCode);
         }
     });
 }
 
 /// A field of code that is tried: what it is for, what is meant where it is empty, and what can stand in it.
-fn of_code(ui: &mut Ui, code: &str, (what, empty, told): (&str, &str, &str), text: &mut String) {
+fn code_field(ui: &mut Ui, code: &str, (what, empty, told): (&str, &str, &str), text: &mut String) {
     let p = palette(ui);
     ui.horizontal(|ui| {
         let (rect, _) = ui.allocate_exact_size(vec2(NAME - 8.0, 22.0), Sense::hover());
         widgets::paint_text(ui, rect, Align2::RIGHT_CENTER, what, small(), p.quiet);
-        fields::checked(ui, &format!("{what} of {code}"), text, (empty, told), false);
+        fields::checked_text(ui, &format!("{what} of {code}"), text, (empty, told), false);
     });
 }
 
-fn search(view: &mut View, asked: &Asked, ui: &mut Ui) {
+fn search(view: &mut View, asked: &ParsedForm, ui: &mut Ui) {
     ui.horizontal(|ui| {
         ui.spacing_mut().item_spacing.x = 4.0;
-        for kind in Kind::ALL {
+        for kind in SearchKind::ALL {
             let r = ui.selectable_label(view.form.kind == kind, RichText::new(kind.name()).font(body()));
             let on = view.form.kind == kind;
             r.widget_info(|| WidgetInfo::selected(Role::Button, true, on, format!("search {}", kind.name())));
-            if r.on_hover_text(kind.told()).clicked() {
+            if r.on_hover_text(kind.describe()).clicked() {
                 view.form.kind = kind;
             }
         }
     });
-    if view.form.kind != Kind::Grid {
+    if view.form.kind != SearchKind::Grid {
         field(view, asked, Field::Points, ui);
     }
     let p = palette(ui);
@@ -247,11 +255,11 @@ fn search(view: &mut View, asked: &Asked, ui: &mut Ui) {
     });
 }
 
-fn chosen_board(doc: &Document, view: &mut View, ui: &mut Ui) {
+fn target_field(doc: &Document, view: &mut View, ui: &mut Ui) {
     let p = palette(ui);
     if view.board.is_empty() {
         let chosen = doc.replay.board();
-        view.board = if is_cuda(chosen) { chosen } else { BOARD }.to_owned();
+        view.board = if is_cuda(chosen) { chosen } else { DEFAULT_TARGET }.to_owned();
     }
     ui.horizontal(|ui| {
         let known: Vec<&str> = doc
@@ -288,9 +296,11 @@ fn chosen_board(doc: &Document, view: &mut View, ui: &mut Ui) {
 }
 
 /// The button, and what it will do; while it runs, how far it is and how to stop it.
-pub(super) fn run(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui) {
+pub(super) fn run(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui) {
     let p = palette(ui);
-    let Some(launch) = view.meant(doc.moment()) else { return };
+    let Some(launch) = view.current_launch(doc.moment()) else {
+        return;
+    };
     if let Some(running) = doc.tuning.running() {
         let part = running.progress.fraction();
         let told = match part {
@@ -312,9 +322,12 @@ pub(super) fn run(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut
         });
         return;
     }
-    let asked = view.asked(&doc.recording, &launch);
+    let asked = view.parse_form(&doc.recording, &launch);
     let board = view.board.trim().to_owned();
-    let lacks = doc.replay.lacks(&board).map(|why| ask_board::lacking(&board, why));
+    let lacks = doc
+        .replay
+        .lacks(&board)
+        .map(|why| memory_trace_buttons::describe_missing_capability(&board, why));
     let can = asked.tune.is_some() && is_cuda(&board) && lacks.is_none();
     let name = format!("Tune on {board}");
     let hit = ui
@@ -326,14 +339,14 @@ pub(super) fn run(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut
     let launches = asked
         .points
         .saturating_mul(u64::from(view.form.repeats.max(1)) + u64::from(view.form.warm_ups));
-    let (words, ink) = match &asked.why {
+    let (words, ink) = match &asked.error {
         Some(why) => (format!("▲ {why}"), p.error),
-        None if !asked.wrong.is_empty() => ("▲ a field is not right".to_owned(), p.error),
+        None if !asked.field_errors.is_empty() => ("▲ a field is not right".to_owned(), p.error),
         None => {
-            let points = text::counted(asked.points, "point", "points");
+            let points = text::count_noun(asked.points, "point", "points");
             let most = match view.form.kind {
-                Kind::Halving => "at most ",
-                Kind::Grid | Kind::Random => "",
+                SearchKind::Halving => "at most ",
+                SearchKind::Grid | SearchKind::Random => "",
             };
             (format!("{points}, {most}{} launches", text::count(launches)), p.quiet)
         }
@@ -341,7 +354,7 @@ pub(super) fn run(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut
     ui.add(egui::Label::new(RichText::new(&words).font(small()).color(ink)).truncate())
         .on_hover_text(&words);
     if let Some(tune) = asked.tune.clone().filter(|_| hit) {
-        asks.push(Ask::Tune {
+        asks.push(UiAction::Tune {
             board,
             tune: Box::new(tune),
         });

@@ -1,11 +1,11 @@
 //! The map: a cell for each pair of values, as strong as it is fast. Cells that are not in view cost nothing.
 
 use super::view::View;
-use crate::document::tuning::map::{Axis, Cell, Map, why};
+use crate::document::tuning::map::{Axis, Cell, TuningMap, explain_rejection};
 use crate::theme::{contrast, mono_small, palette, small, text, widgets};
 use egui::accesskit::Role;
 use egui::{Align2, Color32, Pos2, Rect, RichText, ScrollArea, Sense, Stroke, StrokeKind, Ui, WidgetInfo, pos2, vec2};
-use replay_engine::tune::Tuned;
+use replay_engine::tune::TuneReport;
 use std::sync::Arc;
 
 /// Room for the labels of rows and of columns, points.
@@ -21,20 +21,20 @@ const FOR_RATIO: f32 = 34.0;
 const INK: (f32, f32) = (0.14, 0.86);
 
 /// A colour between two, 0 to 1.
-fn between(a: Color32, b: Color32, part: f32) -> Color32 {
+fn mix_colours(a: Color32, b: Color32, part: f32) -> Color32 {
     a.lerp_to_gamma(b, part.clamp(0.0, 1.0))
 }
 
 /// Height of a map with its heads and labels.
-pub(super) fn height(map: &Map) -> f32 {
+pub(super) fn height(map: &TuningMap) -> f32 {
     26.0 + map.rows.len() as f32 * HIGH + BELOW + 10.0
 }
 
 /// Draws it in what is left of `ui`.
-pub(super) fn draw(view: &mut View, tuned: &Arc<Tuned>, ui: &mut Ui) {
+pub(super) fn draw(view: &mut View, tuned: &Arc<TuneReport>, ui: &mut Ui) {
     heads(view, tuned, ui);
     let selected = view.point;
-    let shown = view.shown(tuned);
+    let shown = view.update_drawn(tuned);
     let map = &shown.map;
     let (columns, rows) = (map.columns.len(), map.rows.len());
     if columns == 0 || rows == 0 {
@@ -76,7 +76,7 @@ pub(super) fn draw(view: &mut View, tuned: &Arc<Tuned>, ui: &mut Ui) {
     labels(ui, map, area, out.state.clamped_offset(), wide);
     if let Some(place) = hit {
         view.point = Some(place);
-        let order = view.shown(tuned).order.iter().position(|n| *n == place);
+        let order = view.update_drawn(tuned).order.iter().position(|n| *n == place);
         if let Some(row) = order {
             view.rows.reveal(row as u64 + 1);
         }
@@ -84,10 +84,10 @@ pub(super) fn draw(view: &mut View, tuned: &Arc<Tuned>, ui: &mut Ui) {
 }
 
 /// Which two things are shown, and what the marks mean.
-fn heads(view: &mut View, tuned: &Arc<Tuned>, ui: &mut Ui) {
+fn heads(view: &mut View, tuned: &Arc<TuneReport>, ui: &mut Ui) {
     let p = palette(ui);
     let (x, y, varied) = {
-        let shown = view.shown(tuned);
+        let shown = view.update_drawn(tuned);
         (shown.map.x, shown.map.y, shown.varied.clone())
     };
     ui.horizontal(|ui| {
@@ -132,7 +132,7 @@ fn heads(view: &mut View, tuned: &Arc<Tuned>, ui: &mut Ui) {
 }
 
 /// Draws a cell. `true`: it was clicked.
-fn draw_cell(ui: &Ui, tuned: &Arc<Tuned>, map: &Map, cell: &Cell, rect: Rect, selected: bool) -> bool {
+fn draw_cell(ui: &Ui, tuned: &Arc<TuneReport>, map: &TuningMap, cell: &Cell, rect: Rect, selected: bool) -> bool {
     let p = palette(ui);
     let inner = rect.shrink(1.0);
     let painter = ui.painter();
@@ -144,7 +144,7 @@ fn draw_cell(ui: &Ui, tuned: &Arc<Tuned>, map: &Map, cell: &Cell, rect: Rect, se
     let (fill, word) = match cell.median {
         Some(median) => {
             let strength = map.strength(median);
-            let fill = between(p.panel, p.job, INK.0 + (INK.1 - INK.0) * strength);
+            let fill = mix_colours(p.panel, p.job, INK.0 + (INK.1 - INK.0) * strength);
             let word = if rect.width() >= FOR_TIME {
                 text::duration(median)
             } else if rect.width() >= FOR_RATIO {
@@ -160,11 +160,11 @@ fn draw_cell(ui: &Ui, tuned: &Arc<Tuned>, map: &Map, cell: &Cell, rect: Rect, se
     };
     painter.rect_filled(inner, 2.0, fill);
     if cell.median.is_none() && cell.rejected > 0 {
-        hatch(ui, inner, between(p.panel, p.error, 0.55));
+        hatch(ui, inner, mix_colours(p.panel, p.error, 0.55));
         painter.rect_stroke(
             inner,
             2.0,
-            Stroke::new(1.0, between(p.panel, p.error, 0.7)),
+            Stroke::new(1.0, mix_colours(p.panel, p.error, 0.7)),
             StrokeKind::Inside,
         );
     }
@@ -200,7 +200,7 @@ fn draw_cell(ui: &Ui, tuned: &Arc<Tuned>, map: &Map, cell: &Cell, rect: Rect, se
 }
 
 /// What a cell is, on hover.
-fn hover(ui: &mut Ui, tuned: &Tuned, cell: &Cell) {
+fn hover(ui: &mut Ui, tuned: &TuneReport, cell: &Cell) {
     let p = palette(ui);
     let Some(tried) = tuned.points.get(cell.place as usize) else {
         return;
@@ -214,7 +214,7 @@ fn hover(ui: &mut Ui, tuned: &Tuned, cell: &Cell) {
             ui.label(format!("{speed_up:.2} times as fast as recorded"));
         }
     }
-    if let Some(why) = why(tuned, cell) {
+    if let Some(why) = explain_rejection(tuned, cell) {
         ui.label(RichText::new(format!("▲ {why}")).color(p.error));
     }
     if cell.points > 1 {
@@ -250,7 +250,7 @@ fn diamond(ui: &Ui, at: Pos2, ink: Color32) {
 }
 
 /// Labels of rows and columns that are in view, beside the cells however they are scrolled.
-fn labels(ui: &Ui, map: &Map, area: Rect, offset: egui::Vec2, wide: f32) {
+fn labels(ui: &Ui, map: &TuningMap, area: Rect, offset: egui::Vec2, wide: f32) {
     let p = palette(ui);
     let first = (offset.x / wide).floor().max(0.0) as usize;
     let mut at = first;

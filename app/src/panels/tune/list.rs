@@ -7,7 +7,7 @@ use crate::theme::rows::Rows;
 use crate::theme::{body, focus, mono, palette, small, text, widgets};
 use egui::accesskit::Role;
 use egui::{Rect, Stroke, Ui, WidgetInfo};
-use replay_engine::tune::{Measured, Point, Spread, Tuned};
+use replay_engine::tune::{Measurement, Point, Spread, TuneReport};
 use std::sync::Arc;
 
 /// The value that a column shows.
@@ -79,15 +79,15 @@ impl Field {
         let column = Column::new(self.title(), self.title(), self.width(long));
         let column = match self {
             Self::Why => column.stretch(1.0),
-            Self::Occupancy => column.leaves(3),
-            Self::Registers => column.leaves(2),
-            Self::Spread => column.leaves(1),
+            Self::Occupancy => column.hide_order(3),
+            Self::Registers => column.hide_order(2),
+            Self::Spread => column.hide_order(1),
             _ => column,
         };
         let column = if self.is_number() { column.number() } else { column };
         match self.sort() {
             // Times order the speed-up too; one of the two heads shows it.
-            Some(sort) => column.sorts((sort == now.0 && self != Self::SpeedUp).then_some(!now.1)),
+            Some(sort) => column.sortable((sort == now.0 && self != Self::SpeedUp).then_some(!now.1)),
             None => column,
         }
     }
@@ -110,9 +110,9 @@ fn fields(varied: &[Axis]) -> Vec<Field> {
 }
 
 /// Draws it in what is left of `ui`.
-pub(super) fn draw(view: &mut View, tuned: &Arc<Tuned>, tables: &mut Tables, ui: &mut Ui) {
+pub(super) fn draw(view: &mut View, tuned: &Arc<TuneReport>, tables: &mut Tables, ui: &mut Ui) {
     let (varied, slowest, long) = {
-        let shown = view.shown(tuned);
+        let shown = view.update_drawn(tuned);
         (shown.varied.clone(), shown.slowest, shown.long)
     };
     let fields = fields(&varied);
@@ -123,7 +123,7 @@ pub(super) fn draw(view: &mut View, tuned: &Arc<Tuned>, tables: &mut Tables, ui:
         view.sort = (sort, view.sort.0 == sort && !view.sort.1);
     }
     let selected = view.point;
-    let shown = view.shown(tuned);
+    let shown = view.update_drawn(tuned);
     let order = std::mem::take(&mut shown.order);
     let mut rows: Rows = view.rows;
     let mut hit = None;
@@ -149,17 +149,17 @@ pub(super) fn draw(view: &mut View, tuned: &Arc<Tuned>, tables: &mut Tables, ui:
     });
     table.finish(ui, tables.state(TABLE));
     view.rows = rows;
-    view.shown(tuned).order = order;
+    view.update_drawn(tuned).order = order;
     view.point = hit.or(view.point);
 }
 
 /// A line of the table.
 struct Line<'a> {
-    tuned: &'a Arc<Tuned>,
+    tuned: &'a Arc<TuneReport>,
     /// `None`: the recorded launch.
     place: Option<u32>,
     point: Point,
-    measured: &'a Measured,
+    measured: &'a Measurement,
     slowest: u64,
 }
 

@@ -10,69 +10,73 @@ pub use view::{Sort, View};
 
 use crate::document::Document;
 use crate::document::tuning::launches::Launches;
-use crate::panels::desk::Asks;
+use crate::panels::panel_context::UiActions;
 use crate::theme::widgets::{self, PAD, part};
 use crate::theme::{icons, palette};
 use egui::{Rect, Stroke, Ui, UiBuilder, pos2, vec2};
 use std::sync::Arc;
-use view::Known;
+use view::LaunchLookup;
 
 /// Narrower than this the fields lie above what came of them.
-const ABREAST: f32 = 620.0;
+const MIN_SIDE_BY_SIDE_WIDTH: f32 = 620.0;
 /// Width of the fields, points.
 const FIELDS: f32 = 284.0;
 
 /// Draws the panel.
-pub fn ui(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui) {
-    look(doc, view, asks);
-    match &view.known {
-        Known::Nothing | Known::Asked => {
+pub fn ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui) {
+    find_launches(doc, view, asks);
+    match &view.launch_lookup {
+        LaunchLookup::NotStarted | LaunchLookup::Pending => {
             let told = "Looking for launches among the events…";
-            widgets::empty(ui, icons::HOURGLASS_SIMPLE_MEDIUM, told, None);
+            widgets::empty_state(ui, icons::HOURGLASS_SIMPLE_MEDIUM, told, None);
             return;
         }
-        Known::Is(None) => {
+        LaunchLookup::Ready(None) => {
             let told = "Tuning tries a launch of a recorded CUDA program with other dimensions, bounds or code. This \
                         recording holds no CUDA calls.";
-            widgets::empty(ui, icons::CHART_BAR, told, None);
+            widgets::empty_state(ui, icons::CHART_BAR, told, None);
             return;
         }
-        Known::Is(Some(l)) if l.list.is_empty() => {
+        LaunchLookup::Ready(Some(l)) if l.list.is_empty() => {
             let told = "No launch was made in this recording, or none that succeeded.";
-            widgets::empty(ui, icons::CHART_BAR, told, None);
+            widgets::empty_state(ui, icons::CHART_BAR, told, None);
             return;
         }
-        Known::Is(Some(_)) => {}
+        LaunchLookup::Ready(Some(_)) => {}
     }
     let full = ui.available_rect_before_wrap();
-    if full.width() < ABREAST {
-        below_each_other(doc, view, asks, ui, full);
+    if full.width() < MIN_SIDE_BY_SIDE_WIDTH {
+        draw_stacked(doc, view, asks, ui, full);
     } else {
-        abreast(doc, view, asks, ui, full);
+        draw_side_by_side(doc, view, asks, ui, full);
     }
     ui.advance_cursor_after_rect(full);
 }
 
 /// Has the launches looked for, once for each recording.
-fn look(doc: &Document, view: &mut View, asks: &mut Asks) {
-    if view.of.as_ref().is_some_and(|of| Arc::ptr_eq(of, &doc.recording)) {
+fn find_launches(doc: &Document, view: &mut View, asks: &mut UiActions) {
+    if view
+        .recording
+        .as_ref()
+        .is_some_and(|of| Arc::ptr_eq(of, &doc.recording))
+    {
         return;
     }
-    view.of = Some(Arc::clone(&doc.recording));
-    view.known = Known::Asked;
+    view.recording = Some(Arc::clone(&doc.recording));
+    view.launch_lookup = LaunchLookup::Pending;
     let of = Arc::clone(&doc.recording);
-    asks.work("looking for launches", move |_| {
-        let found = Launches::of(&of).map(Arc::new);
+    asks.start_work("looking for launches", move |_| {
+        let found = Launches::from_recording(&of).map(Arc::new);
         Box::new(move |desk| {
             let view = &mut desk.views.tune;
-            if view.of.as_ref().is_some_and(|now| Arc::ptr_eq(now, &of)) {
-                view.known = Known::Is(found);
+            if view.recording.as_ref().is_some_and(|now| Arc::ptr_eq(now, &of)) {
+                view.launch_lookup = LaunchLookup::Ready(found);
             }
         })
     });
 }
 
-fn abreast(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui, full: Rect) {
+fn draw_side_by_side(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui, full: Rect) {
     let p = palette(ui);
     let split = (full.left() + FIELDS.min(full.width() * 0.42)).round();
     ui.painter().vline(split, full.y_range(), Stroke::new(1.0, p.line));
@@ -92,7 +96,7 @@ fn abreast(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui, fu
     result::draw(doc, view, asks, &mut child);
 }
 
-fn below_each_other(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui, full: Rect) {
+fn draw_stacked(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui, full: Rect) {
     let p = palette(ui);
     let above = (full.height() * 0.5).min(360.0);
     let split = full.top() + above;

@@ -6,10 +6,10 @@ use super::view::View;
 use crate::document::Document;
 use crate::document::tuning::clocks;
 use crate::document::tuning::table::Columns;
-use crate::panels::desk::{Ask, Asks};
+use crate::panels::panel_context::{UiAction, UiActions};
 use crate::theme::{body, icons, palette, small, strong, text, widgets};
 use egui::{Rect, RichText, Stroke, Ui, UiBuilder, pos2, vec2};
-use replay_engine::tune::{Ended, Health, Tuned};
+use replay_engine::tune::{Health, TuneEnd, TuneReport};
 use std::sync::Arc;
 use trace_query::Format;
 
@@ -19,11 +19,11 @@ const MAP: f32 = 0.5;
 const DRIFT: f64 = 0.05;
 
 /// Draws it.
-pub(super) fn draw(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui) {
+pub(super) fn draw(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui) {
     let p = palette(ui);
     let full = ui.available_rect_before_wrap();
     let Some((tuned, board)) = doc.tuning.done.clone() else {
-        nothing(doc, ui);
+        show_no_result(doc, ui);
         return;
     };
     let mut head = ui.new_child(UiBuilder::new().id_salt("head").max_rect(full.shrink2(vec2(12.0, 0.0))));
@@ -35,7 +35,7 @@ pub(super) fn draw(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mu
         return;
     }
     let wanted = {
-        let shown = view.shown(&tuned);
+        let shown = view.update_drawn(&tuned);
         heat::height(&shown.map)
     };
     let high = wanted.min(((full.bottom() - top) * MAP).max(90.0));
@@ -55,26 +55,26 @@ pub(super) fn draw(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mu
 }
 
 /// Before the first one, or when it came to nothing.
-fn nothing(doc: &Document, ui: &mut Ui) {
+fn show_no_result(doc: &Document, ui: &mut Ui) {
     if doc.tuning.running().is_some() {
         let told = "The launch is made with one point after the other. What comes of it stands here when it is over.";
-        widgets::empty(ui, icons::HOURGLASS_SIMPLE_MEDIUM, told, None);
+        widgets::empty_state(ui, icons::HOURGLASS_SIMPLE_MEDIUM, told, None);
         return;
     }
-    match &doc.tuning.missed {
+    match &doc.tuning.failure {
         Some(why) => {
-            widgets::empty(ui, icons::WARNING_CIRCLE, &format!("It was not tuned: {why}."), None);
+            widgets::empty_state(ui, icons::WARNING_CIRCLE, &format!("It was not tuned: {why}."), None);
         }
         None => {
             let told = "Nothing was tried yet. Say on the left what is to be tried, and press Tune: each point is launched \
                         from the same memory, and counts only if it leaves there what the recorded launch leaves.";
-            widgets::empty(ui, icons::CHART_BAR, told, None);
+            widgets::empty_state(ui, icons::CHART_BAR, told, None);
         }
     }
 }
 
 /// The answer in words, and where it goes.
-fn answer(doc: &Document, view: &mut View, tuned: &Arc<Tuned>, board: &str, asks: &mut Asks, ui: &mut Ui) {
+fn answer(doc: &Document, view: &mut View, tuned: &Arc<TuneReport>, board: &str, asks: &mut UiActions, ui: &mut Ui) {
     let p = palette(ui);
     ui.add_space(6.0);
     let (words, wrong) = headline(tuned);
@@ -88,7 +88,7 @@ fn answer(doc: &Document, view: &mut View, tuned: &Arc<Tuned>, board: &str, asks
             });
         });
     });
-    let rejected = view.shown(tuned).rejected;
+    let rejected = view.update_drawn(tuned).rejected;
     let mut told = format!(
         "{} of {} points tried, {} rejected · {} · {} on {board} ({})",
         text::count(tuned.points.len() as u64),
@@ -103,7 +103,7 @@ fn answer(doc: &Document, view: &mut View, tuned: &Arc<Tuned>, board: &str, asks
     }
     ui.add(egui::Label::new(RichText::new(&told).font(small()).color(p.quiet)).truncate())
         .on_hover_ui(|ui| phases(ui, tuned));
-    let working = clocks::under_load(&tuned.load).map(|load| format!("working {load} · "));
+    let working = clocks::format_load_clocks(&tuned.load).map(|load| format!("working {load} · "));
     let states = format!(
         "{}before {} · behind {}",
         working.unwrap_or_default(),
@@ -118,7 +118,7 @@ fn answer(doc: &Document, view: &mut View, tuned: &Arc<Tuned>, board: &str, asks
 }
 
 /// The answer, and whether it is that nothing is right.
-fn headline(tuned: &Tuned) -> (String, bool) {
+fn headline(tuned: &TuneReport) -> (String, bool) {
     if let Some(why) = &tuned.baseline.rejected {
         return (format!("▲ The recorded launch itself does not count: {why}"), true);
     }
@@ -136,7 +136,7 @@ fn headline(tuned: &Tuned) -> (String, bool) {
 }
 
 /// What makes the answer doubtful, or what is missing from it.
-fn warnings(doc: &Document, tuned: &Tuned) -> Vec<String> {
+fn warnings(doc: &Document, tuned: &TuneReport) -> Vec<String> {
     let mut all = Vec::new();
     if tuned.is_unclear() {
         all.push("the difference is smaller than the spread of the two; more repeats tell more".to_owned());
@@ -148,12 +148,12 @@ fn warnings(doc: &Document, tuned: &Tuned) -> Vec<String> {
         ));
     }
     match &tuned.ended {
-        Ended::Done => {}
-        Ended::TimeOver => all.push("the time was over before all points were tried".to_owned()),
-        Ended::Cancelled => all.push("it was stopped before all points were tried".to_owned()),
-        Ended::Broken { why } => all.push(format!("it ended before all points were tried: {why}")),
+        TuneEnd::Done => {}
+        TuneEnd::TimeOver => all.push("the time was over before all points were tried".to_owned()),
+        TuneEnd::Cancelled => all.push("it was stopped before all points were tried".to_owned()),
+        TuneEnd::Broken { why } => all.push(format!("it ended before all points were tried: {why}")),
     }
-    if let Some(why) = &doc.tuning.missed {
+    if let Some(why) = &doc.tuning.failure {
         all.push(format!(
             "what stands here is older: the last one came to nothing ({why})"
         ));
@@ -162,12 +162,12 @@ fn warnings(doc: &Document, tuned: &Tuned) -> Vec<String> {
 }
 
 fn health(h: &Health) -> String {
-    clocks::at(h).unwrap_or_else(|| "clocks not known".to_owned())
+    clocks::format_clocks(h).unwrap_or_else(|| "clocks not known".to_owned())
 }
 
-fn phases(ui: &mut Ui, tuned: &Tuned) {
+fn phases(ui: &mut Ui, tuned: &TuneReport) {
     let f = &tuned.phases;
-    ui.label(format!("compared with {}", tuned.reference.words()));
+    ui.label(format!("compared with {}", tuned.reference.label()));
     for (what, ns) in [
         ("made ready", f.ready),
         ("played up to the launch", f.before),
@@ -178,7 +178,7 @@ fn phases(ui: &mut Ui, tuned: &Tuned) {
     ] {
         ui.label(format!("{what} {}", text::duration(ns)));
     }
-    let pages = text::counted(tuned.restored_pages, "page", "pages");
+    let pages = text::count_noun(tuned.restored_pages, "page", "pages");
     ui.label(format!("{pages} put back of {}", text::bytes(tuned.memory)));
     if let Some(why) = &tuned.before.unknown {
         ui.label(format!("clocks and temperature: {why}"));
@@ -186,16 +186,11 @@ fn phases(ui: &mut Ui, tuned: &Tuned) {
 }
 
 /// Where the table can go.
-fn exports(tuned: &Arc<Tuned>, asks: &mut Asks, ui: &mut Ui) {
+fn exports(tuned: &Arc<TuneReport>, asks: &mut UiActions, ui: &mut Ui) {
     ui.menu_button("Export…", |ui| {
         for (word, told, columns, format) in [
-            (
-                "CSV",
-                "all columns, as comma-separated text",
-                Columns::Ours,
-                Format::Csv,
-            ),
-            ("Parquet", "all columns", Columns::Ours, Format::Parquet),
+            ("CSV", "all columns, as comma-separated text", Columns::All, Format::Csv),
+            ("Parquet", "all columns", Columns::All, Format::Parquet),
             (
                 "CSV as RecordReplay",
                 "with the columns of RecordReplay's tuner",
@@ -204,7 +199,7 @@ fn exports(tuned: &Arc<Tuned>, asks: &mut Asks, ui: &mut Ui) {
             ),
         ] {
             if ui.button(word).on_hover_text(told).clicked() {
-                asks.push(Ask::SaveTuned {
+                asks.push(UiAction::SaveTuned {
                     tuned: Arc::clone(tuned),
                     columns,
                     format,

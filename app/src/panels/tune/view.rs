@@ -1,10 +1,10 @@
 //! What the Tune panel shows.
 
-use crate::document::tuning::form::{Asked, Form};
+use crate::document::tuning::form::{Form, ParsedForm};
 use crate::document::tuning::launches::{Launch, Launches};
-use crate::document::tuning::map::{Axis, Map, varied};
+use crate::document::tuning::map::{Axis, TuningMap, list_varied_axes};
 use crate::theme::rows::Rows;
-use replay_engine::tune::{Point, Tuned};
+use replay_engine::tune::{Point, TuneReport};
 use std::sync::Arc;
 use trace_core::recording::Recording;
 
@@ -28,23 +28,23 @@ pub enum Sort {
 
 /// What is known of the launches.
 #[derive(Clone, Default)]
-pub(super) enum Known {
+pub(super) enum LaunchLookup {
     /// Nobody asked yet.
     #[default]
-    Nothing,
+    NotStarted,
     /// They are being looked for.
-    Asked,
+    Pending,
     /// There they are; `None`: it is no recording of CUDA calls.
-    Is(Option<Arc<Launches>>),
+    Ready(Option<Arc<Launches>>),
 }
 
 /// What is drawn of a tuning, made once for it.
 #[derive(Clone)]
-pub(super) struct Shown {
-    pub of: Arc<Tuned>,
+pub(super) struct DrawnTuning {
+    pub tuning: Arc<TuneReport>,
     /// Axes along which points differ.
     pub varied: Vec<Axis>,
-    pub map: Map,
+    pub map: TuningMap,
     /// The table's order, and what it is sorted by.
     pub order: Vec<u32>,
     pub sorted: (Sort, bool),
@@ -58,9 +58,9 @@ pub(super) struct Shown {
 /// What the panel shows.
 #[derive(Clone, Default)]
 pub struct View {
-    pub(super) known: Known,
+    pub(super) launch_lookup: LaunchLookup,
     /// Recording that what is known is of.
-    pub(super) of: Option<Arc<Recording>>,
+    pub(super) recording: Option<Arc<Recording>>,
     /// The launch that the person chose; `None`: the one at the moment.
     pub chosen: Option<u64>,
     /// What is written in the fields.
@@ -77,8 +77,8 @@ pub struct View {
     pub point: Option<u32>,
     /// Whether more than the first fields are shown.
     pub more: bool,
-    pub(super) asked: Option<(Form, u64, Arc<Asked>)>,
-    pub(super) shown: Option<Shown>,
+    pub(super) parsed_form: Option<(Form, u64, Arc<ParsedForm>)>,
+    pub(super) drawn: Option<DrawnTuning>,
     pub(super) rows: Rows,
 }
 
@@ -86,15 +86,15 @@ impl View {
     /// The launches, once they were found.
     #[must_use]
     pub fn launches(&self) -> Option<&Arc<Launches>> {
-        match &self.known {
-            Known::Is(Some(l)) => Some(l),
+        match &self.launch_lookup {
+            LaunchLookup::Ready(Some(l)) => Some(l),
             _ => None,
         }
     }
 
     /// The launch that is meant: the one that was chosen, or the last one up to the moment, or the first.
     #[must_use]
-    pub fn meant(&self, moment: u64) -> Option<Launch> {
+    pub fn current_launch(&self, moment: u64) -> Option<Launch> {
         let launches = self.launches()?;
         if let Some(chosen) = self.chosen.and_then(|e| launches.at(e)) {
             return Some(*chosen);
@@ -113,42 +113,42 @@ impl View {
             Some((event, form)) => *event != launch.event && self.form == *form,
         };
         if untouched {
-            self.form = Form::usual(&launches.usual(launch));
+            self.form = Form::for_launch(&launches.default_axes(launch));
             self.filled = Some((launch.event, self.form.clone()));
         }
     }
 
     /// What the fields come to, found out when they change.
-    pub(super) fn asked(&mut self, recording: &Recording, launch: &Launch) -> Arc<Asked> {
-        if let Some((form, event, asked)) = &self.asked
+    pub(super) fn parse_form(&mut self, recording: &Recording, launch: &Launch) -> Arc<ParsedForm> {
+        if let Some((form, event, asked)) = &self.parsed_form
             && *form == self.form
             && *event == launch.event
         {
             return Arc::clone(asked);
         }
         let asked = match self.launches() {
-            Some(launches) => self.form.asked(recording, launches, launch),
-            None => Asked::default(),
+            Some(launches) => self.form.parse(recording, launches, launch),
+            None => ParsedForm::default(),
         };
         let asked = Arc::new(asked);
-        self.asked = Some((self.form.clone(), launch.event, Arc::clone(&asked)));
+        self.parsed_form = Some((self.form.clone(), launch.event, Arc::clone(&asked)));
         asked
     }
 
     /// What is drawn of a tuning, made anew when it is another one, or the person chose other axes or another order.
-    pub(super) fn shown(&mut self, tuned: &Arc<Tuned>) -> &mut Shown {
-        let same = self.shown.as_ref().is_some_and(|s| Arc::ptr_eq(&s.of, tuned));
+    pub(super) fn update_drawn(&mut self, tuned: &Arc<TuneReport>) -> &mut DrawnTuning {
+        let same = self.drawn.as_ref().is_some_and(|s| Arc::ptr_eq(&s.tuning, tuned));
         if !same {
             self.axes = (None, None);
             self.point = tuned.best;
             self.rows = Rows::default();
         }
         let (axes, sort) = (self.axes, self.sort);
-        let shown = match self.shown.take().filter(|_| same) {
+        let shown = match self.drawn.take().filter(|_| same) {
             Some(shown) => shown,
-            None => Shown::new(tuned),
+            None => DrawnTuning::new(tuned),
         };
-        let shown = self.shown.insert(shown);
+        let shown = self.drawn.insert(shown);
         let first = shown.varied.first().copied().unwrap_or(Axis::Block);
         let x = axes.0.unwrap_or(first);
         let y = match axes.1 {
@@ -157,24 +157,24 @@ impl View {
         };
         let y = y.filter(|y| *y != x);
         if (shown.map.x, shown.map.y) != (Some(x), y) {
-            shown.map = Map::of(tuned, Some(x), y);
+            shown.map = TuningMap::with_axes(tuned, Some(x), y);
         }
         if shown.sorted != sort {
-            shown.order = order(tuned, sort);
+            shown.order = sort_points(tuned, sort);
             shown.sorted = sort;
         }
         shown
     }
 }
 
-impl Shown {
-    fn new(tuned: &Arc<Tuned>) -> Self {
+impl DrawnTuning {
+    fn new(tuned: &Arc<TuneReport>) -> Self {
         let medians = tuned.points.iter().map(|t| &t.measured).chain([&tuned.baseline]);
         Self {
-            of: Arc::clone(tuned),
-            varied: varied(tuned),
-            map: Map::usual(tuned),
-            order: order(tuned, (Sort::Time, false)),
+            tuning: Arc::clone(tuned),
+            varied: list_varied_axes(tuned),
+            map: TuningMap::with_default_axes(tuned),
+            order: sort_points(tuned, (Sort::Time, false)),
             sorted: (Sort::Time, false),
             slowest: medians.filter_map(|m| m.spread()).map(|s| s.median).max().unwrap_or(0),
             rejected: tuned.rejected().count() as u64,
@@ -188,8 +188,8 @@ impl Shown {
 }
 
 /// Points in the table's order.
-fn order(tuned: &Tuned, (sort, back): (Sort, bool)) -> Vec<u32> {
-    let mut order = tuned.ranked();
+fn sort_points(tuned: &TuneReport, (sort, back): (Sort, bool)) -> Vec<u32> {
+    let mut order = tuned.rank_points();
     let tried = |n: &u32| tuned.points.get(*n as usize);
     let dims = |n: &u32, of: fn(&Point) -> [u32; 3]| tried(n).map(|t| of(&t.point)).map(|[x, y, z]| [z, y, x]);
     let resources = |n: &u32| tried(n).and_then(|t| t.measured.resources);
@@ -211,40 +211,40 @@ fn order(tuned: &Tuned, (sort, back): (Sort, bool)) -> Vec<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use replay_engine::tune::{Measured, Tried};
+    use replay_engine::tune::{Measurement, PointResult};
 
     #[test]
     fn the_table_is_sorted_when_asked_and_the_map_follows_its_axes() {
-        let tried = |grid: u32, time: u64| Tried {
+        let tried = |grid: u32, time: u64| PointResult {
             point: Point {
                 grid: [grid, 1, 1],
                 block: [64, 1, 1],
                 ..Point::default()
             },
-            measured: Measured {
+            measured: Measurement {
                 times: vec![time],
-                ..Measured::default()
+                ..Measurement::default()
             },
         };
-        let tuned = Arc::new(Tuned {
+        let tuned = Arc::new(TuneReport {
             points: vec![tried(3, 50), tried(1, 70), tried(2, 60)],
             best: Some(0),
-            ..Tuned::default()
+            ..TuneReport::default()
         });
         let mut view = View::default();
-        let shown = view.shown(&tuned);
+        let shown = view.update_drawn(&tuned);
         assert_eq!(shown.order, [0, 2, 1]);
         assert_eq!((shown.map.x, shown.map.y, shown.slowest), (Some(Axis::Grid), None, 70));
         view.sort = (Sort::Grid, false);
-        assert_eq!(view.shown(&tuned).order, [1, 2, 0]);
+        assert_eq!(view.update_drawn(&tuned).order, [1, 2, 0]);
         view.sort = (Sort::Order, true);
-        assert_eq!(view.shown(&tuned).order, [2, 1, 0]);
+        assert_eq!(view.update_drawn(&tuned).order, [2, 1, 0]);
         view.axes = (Some(Axis::Block), Some(Axis::Grid));
-        let shown = view.shown(&tuned);
+        let shown = view.update_drawn(&tuned);
         assert_eq!((shown.map.columns.len(), shown.map.rows.len()), (1, 3));
         assert_eq!(view.point, Some(0));
-        let other = Arc::new(Tuned::default());
-        view.shown(&other);
+        let other = Arc::new(TuneReport::default());
+        view.update_drawn(&other);
         assert_eq!((view.axes, view.point), ((None, None), None));
     }
 }

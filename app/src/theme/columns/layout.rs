@@ -6,7 +6,7 @@ use kinescope_files::workspace::TableColumns;
 
 /// A column that is shown: its edges from the left of the table, points.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Placed {
+pub(super) struct PlacedColumn {
     pub id: &'static str,
     pub from: f32,
     pub to: f32,
@@ -14,9 +14,9 @@ pub(super) struct Placed {
     pub compact: bool,
 }
 
-impl Placed {
+impl PlacedColumn {
     /// The column's part of a row.
-    pub fn on(&self, row: Rect, offset: f32) -> Rect {
+    pub fn rect_in(&self, row: Rect, offset: f32) -> Rect {
         let x = |at: f32| row.left() + at - offset;
         Rect::from_min_max(pos2(x(self.from), row.top()), pos2(x(self.to), row.bottom()))
     }
@@ -33,7 +33,7 @@ struct Candidate<'a> {
 
 /// Places columns in a table of this width. Also returns the width of all of it, which is more where a person wants
 /// more than fits.
-pub(super) fn place(columns: &[Column], state: &TableColumns, width: f32) -> (Vec<Placed>, f32) {
+pub(super) fn place_columns(columns: &[Column], state: &TableColumns, width: f32) -> (Vec<PlacedColumn>, f32) {
     let mut list: Vec<Candidate<'_>> = columns
         .iter()
         .filter(|c| !state.hidden.contains(c.id) && (!c.empty || state.shown.contains(c.id)))
@@ -57,7 +57,7 @@ pub(super) fn place(columns: &[Column], state: &TableColumns, width: f32) -> (Ve
     let mut at = LEFT;
     let mut out = Vec::with_capacity(list.len());
     for c in &list {
-        out.push(Placed {
+        out.push(PlacedColumn {
             id: c.column.id,
             from: at,
             to: at + c.width,
@@ -121,23 +121,26 @@ mod tests {
     fn columns() -> Vec<Column> {
         vec![
             Column::new("event", "event", 50.0).number(),
-            Column::new("time", "time", 90.0).number().leaves(2),
-            Column::new("access", "access", 54.0).leaves(3).compact(12.0),
-            Column::new("name", "register", 100.0).stretch(0.4).at_most(190.0),
-            Column::new("means", "means", 96.0).stretch(1.0).leaves(1),
-            Column::new("thread", "thread", 42.0).number().leaves(5),
-            Column::new("job", "job", 32.0).number().leaves(4).empty(true),
+            Column::new("time", "time", 90.0).number().hide_order(2),
+            Column::new("access", "access", 54.0).hide_order(3).compact(12.0),
+            Column::new("name", "register", 100.0).stretch(0.4).max_width(190.0),
+            Column::new("means", "means", 96.0).stretch(1.0).hide_order(1),
+            Column::new("thread", "thread", 42.0).number().hide_order(5),
+            Column::new("job", "job", 32.0)
+                .number()
+                .hide_order(4)
+                .hide_if_empty(true),
         ]
     }
 
-    fn ids(placed: &[Placed]) -> Vec<&'static str> {
+    fn ids(placed: &[PlacedColumn]) -> Vec<&'static str> {
         placed.iter().map(|c| c.id).collect()
     }
 
     #[test]
     fn no_column_lies_over_another_at_any_width() {
         for width in 100..3000 {
-            let (placed, total) = place(&columns(), &TableColumns::default(), width as f32);
+            let (placed, total) = place_columns(&columns(), &TableColumns::default(), width as f32);
             for pair in placed.windows(2) {
                 assert!(
                     pair[0].to < pair[1].from && pair[0].from < pair[0].to,
@@ -153,7 +156,7 @@ mod tests {
     fn columns_leave_in_their_order_and_meaning_is_the_last() {
         let mut seen = Vec::new();
         for width in (200..900).rev() {
-            let (placed, _) = place(&columns(), &TableColumns::default(), width as f32);
+            let (placed, _) = place_columns(&columns(), &TableColumns::default(), width as f32);
             let compact = placed.iter().any(|c| c.compact);
             let now = (ids(&placed), compact);
             if seen.last() != Some(&now) {
@@ -176,11 +179,11 @@ mod tests {
         let mut state = TableColumns::default();
         state.hidden.insert("time".into());
         state.shown.insert("job".into());
-        let (placed, total) = place(&columns(), &state, 800.0);
+        let (placed, total) = place_columns(&columns(), &state, 800.0);
         assert_eq!(ids(&placed), ["event", "access", "name", "means", "thread", "job"]);
         assert!((total - 800.0).abs() < 0.5, "{total}");
         state.widths.insert("means".into(), 1200.0);
-        let (placed, total) = place(&columns(), &state, 800.0);
+        let (placed, total) = place_columns(&columns(), &state, 800.0);
         assert_eq!(ids(&placed).len(), 6, "a wide column drives none out");
         assert!(total > 1400.0, "the table scrolls sideways: {total}");
         let means = placed.iter().find(|c| c.id == "means").unwrap();

@@ -38,9 +38,9 @@ const SIGHTS: [(&str, Sight); 4] = [
 ];
 
 /// The least distance: four times what is just noticeable on large fields side by side, 0.02 in OKLab (CSS Color 4
-/// takes that for its mapping of gamuts). For marks of a third of a degree, some eight points at arm's length, M. Stone,
-/// D. Szafir and V. Setlur (2014) measured differences of that order before half of their readers saw one.
-const LEAST: f64 = 0.08;
+/// takes that for its mapping of gamuts). For marks of a third of a degree, some eight points at arm's length, M.
+/// Stone, D. Szafir and V. Setlur (2014) measured differences of that order before half of their readers saw one.
+const MIN_DISTANCE: f64 = 0.08;
 
 fn seen(c: Color32, sight: &Sight) -> [f64; 3] {
     let linear = |v: u8| {
@@ -123,12 +123,12 @@ fn groups(p: &Palette) -> Vec<(&'static str, Vec<(&'static str, Color32)>)> {
 fn colours_that_are_told_from_each_other_stay_apart_for_every_kind_of_sight() {
     let mut near = Vec::new();
     for theme in ThemeChoice::ALL {
-        for (what, colours) in groups(Palette::of(theme)) {
+        for (what, colours) in groups(Palette::for_theme(theme)) {
             for (n, (a, x)) in colours.iter().enumerate() {
                 for (b, y) in colours.iter().skip(n + 1) {
                     for (sight, matrix) in &SIGHTS {
                         let d = apart(*x, *y, matrix);
-                        if d < LEAST {
+                        if d < MIN_DISTANCE {
                             near.push(format!("{theme:?}, {what}: {a} and {b}, {sight}: {d:.3}"));
                         }
                     }

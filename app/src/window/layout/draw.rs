@@ -2,7 +2,7 @@
 
 use super::Pane;
 use crate::panels;
-use crate::panels::desk::Desk;
+use crate::panels::panel_context::PanelContext;
 use crate::theme::{Palette, focus, palette};
 use egui::{Color32, Rangef, Response, Stroke, Ui, Visuals, WidgetText};
 use egui_tiles::{Behavior, SimplificationOptions, TabState, Tabs, TileId, Tiles, UiResponse};
@@ -10,7 +10,7 @@ use egui_tiles::{Behavior, SimplificationOptions, TabState, Tabs, TileId, Tiles,
 /// The tab in front of a bar of tabs. Where not all tabs have room, it is scrolled to when it comes to the front, or
 /// when the bar became another width; afterwards the person may scroll as they like.
 #[derive(Clone, Copy, Debug, PartialEq)]
-struct Front {
+struct FrontTab {
     tile: TileId,
     /// Width of the bar, points.
     width: f32,
@@ -20,7 +20,7 @@ struct Front {
     left: u8,
 }
 
-impl Front {
+impl FrontTab {
     /// Room of an arrow at an end of the bar, points.
     const ARROW: f32 = 42.0;
     /// Frames until the arrows have come and gone, and what sprang back is at rest: half a second.
@@ -31,7 +31,7 @@ impl Front {
     }
 
     /// Notes where the tab in front lies.
-    fn seen(ctx: &egui::Context, bar: &Bar, at: Rangef) {
+    fn note_position(ctx: &egui::Context, bar: &Bar, at: Rangef) {
         let Bar { id, front: tile, width } = *bar;
         let before = ctx.data(|d| d.get_temp::<Self>(Self::id(id)));
         let same = before.filter(|b| b.tile == tile && b.width == width);
@@ -44,13 +44,13 @@ impl Front {
 
     /// By how much the tabs are to be moved so that it is in view, points. Never further than they go: what is pushed
     /// beyond an end springs back, and on past it.
-    fn wanted(ui: &Ui, bar: TileId, offset: f32) -> f32 {
+    fn scroll_offset(ui: &Ui, bar: TileId, offset: f32) -> f32 {
         let (front, end) = ui.data_mut(|d| {
             let front = d.get_temp::<Self>(Self::id(bar));
             if let Some(f) = front.filter(|f| f.left > 0) {
                 d.insert_temp(Self::id(bar), Self { left: f.left - 1, ..f });
             }
-            (front.filter(|f| f.left > 0), d.remove_temp::<f32>(end_of(bar)))
+            (front.filter(|f| f.left > 0), d.remove_temp::<f32>(end_id(bar)))
         });
         let room = ui.max_rect().x_range();
         // What is hidden at the right.
@@ -70,25 +70,25 @@ impl Front {
 }
 
 /// Beside the name of a tab: as much as there is room for, points.
-const BESIDE: std::ops::RangeInclusive<f32> = 3.0..=11.0;
+const TAB_PADDING: std::ops::RangeInclusive<f32> = 3.0..=11.0;
 
 /// Where it is kept how wide the names of a bar's tabs were in the last frame, and how many there were.
-fn names_of(bar: TileId) -> egui::Id {
+fn names_id(bar: TileId) -> egui::Id {
     egui::Id::unique(("names of tabs", bar))
 }
 
 /// What leaves room for all tabs of a bar, where there is so much.
-fn beside(ui: &Ui, bar: TileId) -> f32 {
+fn tab_padding(ui: &Ui, bar: TileId) -> f32 {
     let (names, n) = ui
-        .data_mut(|d| d.remove_temp::<(f32, f32)>(names_of(bar)))
+        .data_mut(|d| d.remove_temp::<(f32, f32)>(names_id(bar)))
         .unwrap_or_default();
     let room = ui.max_rect().width() - names;
     let each = if n > 0.0 { (room / (2.0 * n)).floor() } else { f32::MAX };
-    each.clamp(*BESIDE.start(), *BESIDE.end())
+    each.clamp(*TAB_PADDING.start(), *TAB_PADDING.end())
 }
 
 /// Where it is kept how far the tabs of a bar reached in the last frame.
-fn end_of(bar: TileId) -> egui::Id {
+fn end_id(bar: TileId) -> egui::Id {
     egui::Id::unique(("end of tabs", bar))
 }
 
@@ -103,22 +103,22 @@ struct Bar {
 }
 
 /// Draws the tiles.
-pub struct Draw<'a> {
-    desk: Desk<'a>,
+pub struct TileBehavior<'a> {
+    desk: PanelContext<'a>,
     /// The bar whose tabs are being drawn.
     bar: Option<Bar>,
     /// What is beside the names of its tabs, points.
     beside: f32,
 }
 
-impl<'a> Draw<'a> {
+impl<'a> TileBehavior<'a> {
     /// Draws tiles whose panels work at this.
     #[must_use]
-    pub fn new(desk: Desk<'a>) -> Self {
+    pub fn new(desk: PanelContext<'a>) -> Self {
         Self {
             desk,
             bar: None,
-            beside: *BESIDE.end(),
+            beside: *TAB_PADDING.end(),
         }
     }
 }
@@ -127,7 +127,7 @@ fn colours(v: &Visuals) -> &'static Palette {
     Palette::holding(v)
 }
 
-impl Behavior<Pane> for Draw<'_> {
+impl Behavior<Pane> for TileBehavior<'_> {
     fn pane_ui(&mut self, ui: &mut Ui, _tile: TileId, pane: &mut Pane) -> UiResponse {
         let Some(panel) = panels::by_id(pane) else {
             return UiResponse::None;
@@ -152,21 +152,21 @@ impl Behavior<Pane> for Draw<'_> {
             front,
             width: ui.max_rect().width(),
         });
-        *offset += Front::wanted(ui, bar, *offset);
-        self.beside = beside(ui, bar);
+        *offset += FrontTab::scroll_offset(ui, bar, *offset);
+        self.beside = tab_padding(ui, bar);
     }
 
     fn on_tab_button(&mut self, _t: &mut Tiles<Pane>, tile: TileId, button: Response) -> Response {
         if let Some(bar) = self.bar {
             let (end, name) = (button.rect.right(), button.rect.width() - 2.0 * self.beside);
             button.ctx.data_mut(|d| {
-                let names = d.get_temp_mut_or_default::<(f32, f32)>(names_of(bar.id));
+                let names = d.get_temp_mut_or_default::<(f32, f32)>(names_id(bar.id));
                 *names = (names.0 + name, names.1 + 1.0);
-                let far = d.get_temp_mut_or(end_of(bar.id), end);
+                let far = d.get_temp_mut_or(end_id(bar.id), end);
                 *far = far.max(end);
             });
             if bar.front == tile {
-                Front::seen(&button.ctx, &bar, button.rect.x_range());
+                FrontTab::note_position(&button.ctx, &bar, button.rect.x_range());
             }
         }
         button

@@ -1,6 +1,6 @@
 //! The bits of a register that is being named: which belong to a field, and which are chosen for a new one.
 
-use super::{FieldForm, Naming};
+use super::{FieldForm, NameSheet};
 use crate::theme::{mono_small, palette, small};
 use egui::accesskit::Role;
 use egui::{Align2, Rect, Sense, Stroke, Ui, WidgetInfo, pos2, vec2};
@@ -9,7 +9,7 @@ use egui::{Align2, Rect, Sense, Stroke, Ui, WidgetInfo, pos2, vec2};
 const HEIGHT: f32 = 22.0;
 
 /// Draws the bits, 32 in a row; a drag over some of them makes a field.
-pub(super) fn row(open: &mut Naming, ui: &mut Ui) {
+pub(super) fn row(open: &mut NameSheet, ui: &mut Ui) {
     let p = palette(ui);
     let bits = open.form.bits();
     let rows = bits.div_ceil(32).max(1);
@@ -59,7 +59,7 @@ pub(super) fn row(open: &mut Naming, ui: &mut Ui) {
             let line = a.left() + 1.0..=b.right() - 1.0;
             ui.painter().hline(line, a.bottom() + 1.0, Stroke::new(1.5, p.edited));
             let room = Rect::from_min_max(pos2(a.left(), a.bottom() + 1.0), pos2(b.right(), a.bottom() + 13.0));
-            let name = crate::theme::widgets::cut_middle(ui, room.width(), &f.name, &small());
+            let name = crate::theme::widgets::truncate_middle(ui, room.width(), &f.name, &small());
             ui.painter()
                 .text(room.center(), Align2::CENTER_CENTER, name, small(), p.text);
         }
@@ -74,11 +74,11 @@ pub(super) fn row(open: &mut Naming, ui: &mut Ui) {
     } else if let Some((a, b)) = open.dragged.take_if(|_| !response.is_pointer_button_down_on()) {
         let free = (a.min(b)..=a.max(b)).all(|bit| taken.get(bit as usize).copied().flatten().is_none());
         if free {
-            open.form.fields.push(FieldForm::of_bits(a.min(b), a.max(b)));
+            open.form.fields.push(FieldForm::from_bits(a.min(b), a.max(b)));
             open.form.fields.sort_by_key(|f| f.bits());
-            open.wrong = None;
+            open.error = None;
         } else {
-            open.wrong = Some("these bits belong to a field already".to_owned());
+            open.error = Some("these bits belong to a field already".to_owned());
         }
     }
 }

@@ -2,13 +2,13 @@
 
 use crate::document::{Document, lookup};
 use crate::theme::text;
-use register_maps::naming::{NamedField, NamedRange, NamedRegister, Said};
+use register_maps::naming::{NameEntry, NamedField, NamedRange, NamedRegister};
 use std::sync::Arc;
 use trace_core::registers::{AccessRule, Field, FieldKind, Half};
 
 /// What is named.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum What {
+pub enum NameSubject {
     /// The register at this offset.
     Register(u32),
     /// A range of memory.
@@ -56,7 +56,7 @@ pub const KINDS: [&str; 8] = [
 impl FieldForm {
     /// A field of these bits.
     #[must_use]
-    pub fn of_bits(low: u32, high: u32) -> Self {
+    pub fn from_bits(low: u32, high: u32) -> Self {
         Self {
             low: low.to_string(),
             high: high.to_string(),
@@ -65,7 +65,7 @@ impl FieldForm {
         }
     }
 
-    fn of(f: &Field) -> Self {
+    fn from_field(f: &Field) -> Self {
         let (kind, more) = match &f.kind {
             FieldKind::Hex => (0, String::new()),
             FieldKind::Number => (1, String::new()),
@@ -101,7 +101,7 @@ impl FieldForm {
         Some((low, high)).filter(|_| low <= high && high < 64)
     }
 
-    fn said(&self) -> Result<NamedField, String> {
+    fn parse(&self) -> Result<NamedField, String> {
         let name = self.name.trim();
         if name.is_empty() {
             return Err("a field has no name".to_owned());
@@ -159,7 +159,7 @@ fn values(field: &str, text: &str) -> Result<Vec<(u64, String)>, String> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Form {
     /// What is named.
-    pub what: What,
+    pub subject: NameSubject,
     /// Its name.
     pub name: String,
     /// What it is, in a sentence.
@@ -183,15 +183,15 @@ pub struct Form {
 impl Form {
     /// What is known of a place so far.
     #[must_use]
-    pub fn of(doc: &Document, what: What) -> Self {
+    pub fn for_subject(doc: &Document, what: NameSubject) -> Self {
         match what {
-            What::Register(offset) => Self::of_register(doc, offset),
-            What::Memory { space, address, bytes } => {
+            NameSubject::Register(offset) => Self::for_register(doc, offset),
+            NameSubject::Memory { space, address, bytes } => {
                 let known = doc.facts.device.and_then(|d| d.map().memory_at(space, address));
                 let known = known.filter(|(_, at)| *at == 0).map(|(m, _)| m);
                 let bytes = known.map_or(bytes, |m| m.bytes);
                 Self {
-                    what: What::Memory { space, address, bytes },
+                    subject: NameSubject::Memory { space, address, bytes },
                     name: known.map(|m| m.name.clone()).unwrap_or_default(),
                     doc: known.map(|m| m.doc.clone()).unwrap_or_default(),
                     layout: known.map(|m| m.layout.clone()).unwrap_or_default(),
@@ -202,9 +202,9 @@ impl Form {
         }
     }
 
-    fn empty(what: What) -> Self {
+    fn empty(what: NameSubject) -> Self {
         Self {
-            what,
+            subject: what,
             name: String::new(),
             doc: String::new(),
             access: AccessRule::ReadWrite,
@@ -217,10 +217,10 @@ impl Form {
         }
     }
 
-    fn of_register(doc: &Document, offset: u32) -> Self {
-        let known = lookup::register_of(&doc.recording, offset);
+    fn for_register(doc: &Document, offset: u32) -> Self {
+        let known = lookup::find_register(&doc.recording, offset);
         let low = known.and_then(|r| match r.pair {
-            Some(Half::High { low_offset }) => lookup::register_of(&doc.recording, low_offset),
+            Some(Half::High { low_offset }) => lookup::find_register(&doc.recording, low_offset),
             _ => Some(r),
         });
         if let Some(r) = low {
@@ -228,7 +228,7 @@ impl Form {
                 Some(whole) => (&**whole, true),
                 None => (&r.layout, false),
             };
-            let fields: Vec<FieldForm> = layout.fields.iter().map(FieldForm::of).collect();
+            let fields: Vec<FieldForm> = layout.fields.iter().map(FieldForm::from_field).collect();
             return Self {
                 name: layout.name.clone(),
                 doc: r.doc.clone(),
@@ -237,7 +237,7 @@ impl Form {
                 wide,
                 known: fields.clone(),
                 fields,
-                ..Self::empty(What::Register(r.offset))
+                ..Self::empty(NameSubject::Register(r.offset))
             };
         }
         let fact = doc.facts.registers.get(&offset);
@@ -252,7 +252,7 @@ impl Form {
                 _ => AccessRule::ReadWrite,
             },
             width: access.map_or(4, |a| a.width).clamp(1, 8),
-            ..Self::empty(What::Register(offset))
+            ..Self::empty(NameSubject::Register(offset))
         }
     }
 
@@ -266,26 +266,27 @@ impl Form {
     ///
     /// # Errors
     /// What is wrong with it, for the person.
-    pub fn said(&self) -> Result<Said, String> {
+    pub fn parse(&self) -> Result<NameEntry, String> {
         let name = self.name.trim();
         if name.is_empty() {
             return Err("it has no name yet".to_owned());
         }
-        if name.chars().any(|c| c.is_control() || c.is_whitespace()) && matches!(self.what, What::Register(_)) {
+        if name.chars().any(|c| c.is_control() || c.is_whitespace()) && matches!(self.subject, NameSubject::Register(_))
+        {
             return Err("the name of a register has no spaces: filters name it".to_owned());
         }
         let doc = self.doc.trim().to_owned();
-        Ok(match self.what {
-            What::Register(offset) => Said::Register(NamedRegister {
+        Ok(match self.subject {
+            NameSubject::Register(offset) => NameEntry::Register(NamedRegister {
                 offset,
                 name: name.to_owned(),
                 access: self.access,
                 width: self.width,
                 wide: self.wide,
                 doc,
-                fields: self.fields.iter().map(FieldForm::said).collect::<Result<_, _>>()?,
+                fields: self.fields.iter().map(FieldForm::parse).collect::<Result<_, _>>()?,
             }),
-            What::Memory { space, address, .. } => Said::Memory(NamedRange {
+            NameSubject::Memory { space, address, .. } => NameEntry::Memory(NamedRange {
                 space,
                 address,
                 bytes: text::parse_number(self.bytes.trim())
@@ -332,21 +333,21 @@ mod tests {
                 say: "f {}".into(),
                 status: false,
             };
-            let said = FieldForm::of(&field).said();
+            let said = FieldForm::from_field(&field).parse();
             let said = said.map(|f| (f.name, f.lo, f.hi, f.kind, f.doc, f.say));
             let wanted = ("F".to_owned(), 4, 9, kind, "It.".to_owned(), "f {}".to_owned());
             assert_eq!(said, Ok(wanted));
         }
         let wrong = FieldForm {
             name: "F".into(),
-            ..FieldForm::of_bits(9, 4)
+            ..FieldForm::from_bits(9, 4)
         };
-        assert!(wrong.said().is_err());
+        assert!(wrong.parse().is_err());
         let switch = FieldForm {
             kind: 3,
             name: "F".into(),
-            ..FieldForm::of_bits(4, 9)
+            ..FieldForm::from_bits(4, 9)
         };
-        assert!(switch.said().is_err_and(|e| e.contains("one bit")));
+        assert!(switch.parse().is_err_and(|e| e.contains("one bit")));
     }
 }

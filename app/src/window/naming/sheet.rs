@@ -1,7 +1,7 @@
 //! Draws the sheet of a name.
 
-use super::form::{FieldForm, KINDS, What};
-use super::{Naming, bits};
+use super::form::{FieldForm, KINDS, NameSubject};
+use super::{NameSheet, bits};
 use crate::theme::{ROW, icons, mono, palette, small, widgets};
 use crate::window::app::App;
 use egui::accesskit::Role;
@@ -13,14 +13,14 @@ const WIDTH: f32 = 640.0;
 /// Height that fields take at most.
 const FIELDS: f32 = 260.0;
 
-enum Act {
+enum SheetAction {
     Save,
     Close,
 }
 
 /// Draws the sheet when it is open.
 pub(in crate::window) fn draw(app: &mut App, ctx: &Context) {
-    let Some(mut open) = app.naming.take() else { return };
+    let Some(mut open) = app.name_sheet.take() else { return };
     let layouts: Vec<String> = app
         .doc
         .as_ref()
@@ -28,11 +28,11 @@ pub(in crate::window) fn draw(app: &mut App, ctx: &Context) {
         .map_or_else(Vec::new, |d| d.map().layouts().map(|l| l.name.clone()).collect());
     let mut act = None;
     if ctx.input_mut(|i| i.consume_key(Modifiers::NONE, Key::Escape)) {
-        act = Some(Act::Close);
+        act = Some(SheetAction::Close);
     }
-    let title = match open.form.what {
-        What::Register(offset) => format!("Name the register at {offset:#x}"),
-        What::Memory { address, .. } => format!("Name memory at {address:#x}"),
+    let title = match open.form.subject {
+        NameSubject::Register(offset) => format!("Name the register at {offset:#x}"),
+        NameSubject::Memory { address, .. } => format!("Name memory at {address:#x}"),
     };
     let width = WIDTH.min(ctx.content_rect().width() - 40.0);
     egui::Window::new(title)
@@ -43,10 +43,10 @@ pub(in crate::window) fn draw(app: &mut App, ctx: &Context) {
         .fixed_size(vec2(width, 0.0))
         .show(ctx, |ui| body(&mut open, &layouts, ui, &mut act));
     // The sheet is gone when the document is.
-    let keep = app.doc.is_some() && !matches!(act, Some(Act::Close));
-    app.naming = keep.then_some(open);
-    if matches!(act, Some(Act::Save)) {
-        app.end_naming(ctx);
+    let keep = app.doc.is_some() && !matches!(act, Some(SheetAction::Close));
+    app.name_sheet = keep.then_some(open);
+    if matches!(act, Some(SheetAction::Save)) {
+        app.submit_name(ctx);
     }
 }
 
@@ -61,7 +61,7 @@ fn line(ui: &mut Ui, name: &str, text: &mut String, width: f32, hint: &str) -> e
     ui.add(edit).accessible_name(name)
 }
 
-fn body(open: &mut Naming, layouts: &[String], ui: &mut Ui, act: &mut Option<Act>) {
+fn body(open: &mut NameSheet, layouts: &[String], ui: &mut Ui, act: &mut Option<SheetAction>) {
     let p = palette(ui);
     let mut enter = false;
     let mut ended = |ui: &Ui, r: &egui::Response| {
@@ -72,9 +72,9 @@ fn body(open: &mut Naming, layouts: &[String], ui: &mut Ui, act: &mut Option<Act
         let edit = TextEdit::singleline(&mut open.form.name)
             .font(mono())
             .desired_width(260.0)
-            .hint_text(match open.form.what {
-                What::Register(_) => "IRQ_STATUS",
-                What::Memory { .. } => "command ring",
+            .hint_text(match open.form.subject {
+                NameSubject::Register(_) => "IRQ_STATUS",
+                NameSubject::Memory { .. } => "command ring",
             });
         let r = ui.add(edit).accessible_name("Name");
         if !open.focused {
@@ -82,12 +82,12 @@ fn body(open: &mut Naming, layouts: &[String], ui: &mut Ui, act: &mut Option<Act
             open.focused = true;
         }
         if r.changed() {
-            open.wrong = None;
+            open.error = None;
         }
         ended(ui, &r);
-        match open.form.what {
-            What::Register(_) => register_line(open, ui),
-            What::Memory { .. } => {
+        match open.form.subject {
+            NameSubject::Register(_) => register_line(open, ui),
+            NameSubject::Memory { .. } => {
                 ui.label(RichText::new("bytes").color(p.quiet));
                 let r = line(ui, "Bytes", &mut open.form.bytes, 90.0, "");
                 ended(ui, &r);
@@ -99,13 +99,13 @@ fn body(open: &mut Naming, layouts: &[String], ui: &mut Ui, act: &mut Option<Act
         let r = line(ui, "What it is", &mut open.form.doc, f32::INFINITY, "a sentence");
         ended(ui, &r);
     });
-    match open.form.what {
-        What::Register(_) => {
+    match open.form.subject {
+        NameSubject::Register(_) => {
             ui.add_space(6.0);
             bits::row(open, ui);
             fields(open, ui, &mut enter);
         }
-        What::Memory { .. } => {
+        NameSubject::Memory { .. } => {
             ui.horizontal(|ui| {
                 label(ui, "Made of");
                 let shown = match open.form.layout.as_str() {
@@ -126,7 +126,7 @@ fn body(open: &mut Naming, layouts: &[String], ui: &mut Ui, act: &mut Option<Act
     }
     ui.add_space(6.0);
     target(open, ui);
-    if let Some(wrong) = &open.wrong {
+    if let Some(wrong) = &open.error {
         ui.add_space(4.0);
         ui.add(egui::Label::new(RichText::new(format!("▲ {wrong}")).color(p.error)).wrap());
     }
@@ -135,10 +135,10 @@ fn body(open: &mut Naming, layouts: &[String], ui: &mut Ui, act: &mut Option<Act
         let save = widgets::primary_button(ui, "Save the name", "Save the name", !open.busy);
         let no = ui.button("Cancel");
         if save.clicked() || enter {
-            *act = Some(Act::Save);
+            *act = Some(SheetAction::Save);
         }
         if no.clicked() {
-            *act = Some(Act::Close);
+            *act = Some(SheetAction::Close);
         }
         if open.busy {
             ui.label(RichText::new("writing…").color(p.quiet));
@@ -152,7 +152,7 @@ fn body(open: &mut Naming, layouts: &[String], ui: &mut Ui, act: &mut Option<Act
 }
 
 /// Width and access of a register.
-fn register_line(open: &mut Naming, ui: &mut Ui) {
+fn register_line(open: &mut NameSheet, ui: &mut Ui) {
     let form = &mut open.form;
     let widths = [
         (1, false, "8 bits"),
@@ -192,7 +192,7 @@ fn register_line(open: &mut Naming, ui: &mut Ui) {
     }
 }
 
-fn fields(open: &mut Naming, ui: &mut Ui, enter: &mut bool) {
+fn fields(open: &mut NameSheet, ui: &mut Ui, enter: &mut bool) {
     let p = palette(ui);
     let mut gone = None;
     egui::ScrollArea::vertical().max_height(FIELDS).show(ui, |ui| {
@@ -258,7 +258,7 @@ fn fields(open: &mut Naming, ui: &mut Ui, enter: &mut bool) {
                 open.form.fields.iter().any(has)
             };
             let free = (0..bits).find(|b| !taken(b)).unwrap_or(0);
-            open.form.fields.push(FieldForm::of_bits(free, free));
+            open.form.fields.push(FieldForm::from_bits(free, free));
         }
         ui.label(
             RichText::new("or drag over its bits; bits without a field stay visible as such")
@@ -269,13 +269,13 @@ fn fields(open: &mut Naming, ui: &mut Ui, enter: &mut bool) {
 }
 
 /// Which file the name goes to.
-fn target(open: &mut Naming, ui: &mut Ui) {
+fn target(open: &mut NameSheet, ui: &mut Ui) {
     ui.horizontal(|ui| {
         label(ui, "For");
         for (n, t) in open.targets.iter().enumerate() {
             let on = open.target == n;
-            let r = ui.selectable_label(on, &t.told);
-            let name = format!("For {}", t.told);
+            let r = ui.selectable_label(on, &t.description);
+            let name = format!("For {}", t.description);
             r.widget_info(|| WidgetInfo::selected(Role::RadioButton, true, on, &name));
             if r.on_hover_text(t.path.display().to_string()).clicked() {
                 open.target = n;

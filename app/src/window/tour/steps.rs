@@ -30,7 +30,7 @@ fn ran(_: &App, tour: &Tour) -> bool {
     tour.ran
 }
 
-fn with(app: &mut App, act: impl FnOnce(&mut Document)) {
+fn with_document(app: &mut App, act: impl FnOnce(&mut Document)) {
     if let Some(d) = &mut app.doc {
         act(d);
     }
@@ -40,7 +40,7 @@ fn nothing(_: &mut App) {}
 
 /// The register that is polled first, or any that is read and written often, at its first access.
 fn register(app: &mut App) {
-    with(app, |d| {
+    with_document(app, |d| {
         let polled = d.facts.polls.first().map(|p| p.offset);
         let most = || {
             d.facts
@@ -67,7 +67,7 @@ fn input(d: &Document) -> Option<Selection> {
 }
 
 fn memory(app: &mut App) {
-    with(app, |d| {
+    with_document(app, |d| {
         if let Some(s) = input(d) {
             d.go_with(0, s);
         }
@@ -75,7 +75,7 @@ fn memory(app: &mut App) {
 }
 
 fn tables(app: &mut App) {
-    with(app, |d| {
+    with_document(app, |d| {
         if !matches!(d.selection(), Selection::Memory { .. })
             && let Some(s) = input(d)
         {
@@ -96,7 +96,7 @@ pub(super) static STEPS: &[Step] = &[
         did: "You are at a job. Every panel shows the state at that event.",
         prepare: |app| {
             crate::window::layout::show(&mut app.dock, "events");
-            with(app, |d| d.go(0));
+            with_document(app, |d| d.go(0));
         },
         done: ran,
     },
@@ -179,6 +179,6 @@ pub(super) static STEPS: &[Step] = &[
         ask: "lays the outcome beside the recording.",
         did: "What differs is listed, the earliest cause first.",
         prepare: nothing,
-        done: |app, tour| tour.ran && app.doc.as_ref().is_some_and(|d| d.comparing.done.is_some()),
+        done: |app, tour| tour.ran && app.doc.as_ref().is_some_and(|d| d.comparison.done.is_some()),
     },
 ];

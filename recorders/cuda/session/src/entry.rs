@@ -5,7 +5,7 @@ use trace_core::recording::CallEvent;
 
 /// What a row carries into the file.
 #[derive(Debug)]
-pub enum With {
+pub enum EntryPayload {
     /// Nothing.
     Nothing,
     /// Arguments, of a launch or another call.
@@ -39,16 +39,16 @@ pub struct Entry {
     /// The row; what says where its arguments or content lie is filled in when they are stored.
     pub call: CallEvent,
     /// What it carries.
-    pub with: With,
+    pub payload: EntryPayload,
 }
 
 impl Entry {
     /// Bytes that wait with it.
-    pub(crate) fn weight(&self) -> u64 {
-        let carried = match &self.with {
-            With::Nothing | With::Awaited(_) | With::Parts(_) | With::Stored(_) => 0,
-            With::Arguments(b) | With::Content(b) => b.len(),
-            With::Snapshot { parts, .. } => parts.iter().map(|(_, b)| b.len()).sum(),
+    pub(crate) fn queued_bytes(&self) -> u64 {
+        let carried = match &self.payload {
+            EntryPayload::Nothing | EntryPayload::Awaited(_) | EntryPayload::Parts(_) | EntryPayload::Stored(_) => 0,
+            EntryPayload::Arguments(b) | EntryPayload::Content(b) => b.len(),
+            EntryPayload::Snapshot { parts, .. } => parts.iter().map(|(_, b)| b.len()).sum(),
         };
         carried as u64 + size_of::<Self>() as u64
     }

@@ -1,9 +1,9 @@
 //! The growing file: columns and pages that are not in it yet, and what is in it already.
 
 use crate::content::{Content, runs};
-use crate::entry::{Entry, With};
+use crate::entry::{Entry, EntryPayload};
 use crate::error::SessionError;
-use crate::tables::Told;
+use crate::tables::TablesSnapshot;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use trace_core::PAGE_SIZE;
@@ -16,9 +16,9 @@ use trace_core::recording::{
 };
 
 /// Bytes of columns and pages that are gathered before they are written.
-const GATHER: usize = 16 << 20;
+const FLUSH_AT_BYTES: usize = 16 << 20;
 /// Bytes that are kept behind each commit, so that the file can say why it ends there when the disk is full.
-const ROOM: usize = 64 << 10;
+const RESERVED_BYTES: usize = 64 << 10;
 
 /// Columns of events that are not in the file yet.
 #[derive(Debug, Default)]
@@ -86,7 +86,7 @@ impl File {
         })
     }
 
-    fn many(&self, what: &'static str) -> SessionError {
+    fn too_many(&self, what: &'static str) -> SessionError {
         SessionError::TooMany {
             path: self.path.clone(),
             what,
@@ -112,13 +112,13 @@ impl File {
     }
 
     /// Number of the tables' state that is in the file.
-    pub fn told(&self) -> Option<u64> {
+    pub fn stored_version(&self) -> Option<u64> {
         self.told
     }
 
     /// Stores bytes that begin `phase` bytes into a page: the ids of the pages.
     pub fn store(&mut self, phase: usize, bytes: &[u8]) -> Result<Vec<u32>, SessionError> {
-        let ids = self.content.store(phase, bytes).ok_or_else(|| self.many("pages"))?;
+        let ids = self.content.store(phase, bytes).ok_or_else(|| self.too_many("pages"))?;
         self.flush_full()?;
         Ok(ids)
     }
@@ -143,7 +143,7 @@ impl File {
             }) => (arguments_at, arguments),
             _ => return Ok(()),
         };
-        let length = u32::try_from(bytes.len()).map_err(|_| self.many("bytes of arguments"))?;
+        let length = u32::try_from(bytes.len()).map_err(|_| self.too_many("bytes of arguments"))?;
         (*at, *count) = (self.named.0, length);
         self.named.0 += bytes.len() as u64;
         self.columns.bytes.extend_from_slice(bytes);
@@ -151,24 +151,24 @@ impl File {
     }
 
     /// Takes up a call. Content that was awaited and never came is not held.
-    pub fn take(&mut self, entry: Entry) -> Result<(), SessionError> {
+    pub fn append(&mut self, entry: Entry) -> Result<(), SessionError> {
         let Entry {
             time,
             thread,
             mut call,
-            with,
+            payload: with,
         } = entry;
         match (&mut call, with) {
-            (CallEvent::Launch(_) | CallEvent::Call(_), With::Arguments(b)) => self.arguments(&mut call, &b)?,
+            (CallEvent::Launch(_) | CallEvent::Call(_), EntryPayload::Arguments(b)) => self.arguments(&mut call, &b)?,
             (CallEvent::Copy(row), with) => {
                 let ids = match with {
-                    With::Content(b) if Some(b.len() as u64) == row.total() => {
+                    EntryPayload::Content(b) if Some(b.len() as u64) == row.total() => {
                         let phase = (row.device() % PAGE_SIZE as u64) as usize;
                         let ids = self.content.store(phase, &b);
-                        Some(ids.ok_or_else(|| self.many("pages"))?)
+                        Some(ids.ok_or_else(|| self.too_many("pages"))?)
                     }
-                    With::Stored(ids) if Some(ids.len() as u64) == row.pages() => Some(ids),
-                    With::Snapshot { range, parts } => self.snapshot(row, range, &parts)?,
+                    EntryPayload::Stored(ids) if Some(ids.len() as u64) == row.pages() => Some(ids),
+                    EntryPayload::Snapshot { range, parts } => self.snapshot(row, range, &parts)?,
                     _ => None,
                 };
                 row.pages_at = NO_CONTENT;
@@ -218,7 +218,7 @@ impl File {
         }
         self.events += 1;
         if next.is_none() {
-            return Err(self.many("events of a kind"));
+            return Err(self.too_many("events of a kind"));
         }
         self.flush_full()
     }
@@ -268,7 +268,11 @@ impl File {
     fn flush_full(&mut self) -> Result<(), SessionError> {
         let c = &self.columns;
         let gathered = self.content.waiting() + c.bytes.len() + c.kind.len() * 90;
-        if gathered < GATHER { Ok(()) } else { self.flush() }
+        if gathered < FLUSH_AT_BYTES {
+            Ok(())
+        } else {
+            self.flush()
+        }
     }
 
     /// Writes what was gathered.
@@ -300,7 +304,7 @@ impl File {
 
     /// Makes everything so far durable, and what is told where it is given. `last`: nothing comes behind it; why the
     /// recording ends here, where the program went on.
-    pub fn commit(&mut self, told: Option<&Told>, last: Option<Option<&str>>) -> Result<(), SessionError> {
+    pub fn commit(&mut self, told: Option<&TablesSnapshot>, last: Option<Option<&str>>) -> Result<(), SessionError> {
         self.flush()?;
         if let Some(told) = told {
             let mut facts = told.facts.clone();
@@ -317,35 +321,37 @@ impl File {
             written.map_err(|source| self.failed(source))?;
             self.told = Some(told.version);
         }
-        self.writer.watch(&Progress::new());
+        self.writer.set_progress(&Progress::new());
         self.writer.commit().map_err(|source| self.failed(source))?;
         self.committed = self.events;
         if last.is_some() {
             // What was kept and is not needed does no harm.
-            let _ = self.writer.drop_room();
+            let _ = self.writer.release_space();
             return Ok(());
         }
-        self.writer.keep_room(ROOM).map_err(|source| self.failed(source))?;
+        self.writer
+            .reserve_space(RESERVED_BYTES)
+            .map_err(|source| self.failed(source))?;
         self.safe = self.committed;
         Ok(())
     }
 
     /// What was to be written could not be: the file ends with what it had a little before, and says why.
-    pub fn cut(&mut self, told: &Told, why: &str) -> Result<(), SessionError> {
+    pub fn finish_truncated(&mut self, told: &TablesSnapshot, why: &str) -> Result<(), SessionError> {
         let facts = facts_of(told, Some(why), self.safe);
         let writer = &mut self.writer;
         let written = writer
-            .go_back()
+            .roll_back()
             .and_then(|()| writer.facts(&facts))
             .and_then(|()| writer.commit());
         written.map_err(|source| self.failed(source))?;
-        let _ = self.writer.drop_room();
+        let _ = self.writer.release_space();
         Ok(())
     }
 }
 
 /// What is told of a recording; `cut` says why it ends behind so many events, where the program went on.
-fn facts_of(told: &Told, cut: Option<&str>, events: u64) -> Facts {
+fn facts_of(told: &TablesSnapshot, cut: Option<&str>, events: u64) -> Facts {
     let mut facts = Facts {
         identity: told.identity.clone(),
         findings: told.findings.clone(),

@@ -18,7 +18,7 @@ pub enum Pick {
 impl Pick {
     /// Reads `first`, `largest`, `every:N` or `all`.
     #[must_use]
-    pub fn of(text: &str) -> Option<Self> {
+    pub fn parse(text: &str) -> Option<Self> {
         match text {
             "first" => Some(Self::First),
             "largest" => Some(Self::Largest),
@@ -44,7 +44,7 @@ impl fmt::Display for Pick {
 
 /// The launches of one function so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Launched {
+pub struct LaunchCounter {
     /// How many there were.
     pub seen: u64,
     /// How many of them were recorded.
@@ -53,9 +53,9 @@ pub struct Launched {
     largest: u64,
 }
 
-impl Launched {
+impl LaunchCounter {
     /// A launch with this many threads comes: whether it is recorded, of which there are at most so many.
-    pub fn next(&mut self, pick: Pick, most: Option<u64>, threads: u64) -> bool {
+    pub fn select_next(&mut self, pick: Pick, most: Option<u64>, threads: u64) -> bool {
         let n = self.seen;
         self.seen = n.saturating_add(1);
         if most.is_some_and(|m| self.taken >= m) {
@@ -70,7 +70,7 @@ impl Launched {
     }
 
     /// The launch that came was recorded.
-    pub fn took(&mut self, threads: u64) {
+    pub fn count_recorded(&mut self, threads: u64) {
         self.taken = self.taken.saturating_add(1);
         self.largest = self.largest.max(threads);
     }
@@ -81,12 +81,12 @@ mod tests {
     use super::*;
 
     fn taken(pick: &str, most: Option<u64>, threads: &[u64]) -> Vec<usize> {
-        let pick = Pick::of(pick).unwrap();
-        let mut launched = Launched::default();
+        let pick = Pick::parse(pick).unwrap();
+        let mut launched = LaunchCounter::default();
         let mut all = Vec::new();
         for (n, t) in threads.iter().enumerate() {
-            if launched.next(pick, most, *t) {
-                launched.took(*t);
+            if launched.select_next(pick, most, *t) {
+                launched.count_recorded(*t);
                 all.push(n);
             }
         }
@@ -104,18 +104,18 @@ mod tests {
         assert_eq!(taken("all", None, &threads), [0, 1, 2, 3, 4, 5, 6]);
         assert_eq!(taken("all", Some(0), &threads), [0; 0]);
         for wrong in ["", "every", "every:0", "every:-1", "last", "first "] {
-            assert_eq!(Pick::of(wrong), None, "{wrong}");
+            assert_eq!(Pick::parse(wrong), None, "{wrong}");
         }
     }
 
     /// Where the first launch cannot be recorded, because a graph is captured for one, the next one is the first.
     #[test]
     fn a_launch_that_was_not_recorded_does_not_count() {
-        let mut l = Launched::default();
-        assert!(l.next(Pick::First, None, 1));
-        assert!(l.next(Pick::First, None, 1));
-        l.took(1);
-        assert!(!l.next(Pick::First, None, 1));
+        let mut l = LaunchCounter::default();
+        assert!(l.select_next(Pick::First, None, 1));
+        assert!(l.select_next(Pick::First, None, 1));
+        l.count_recorded(1);
+        assert!(!l.select_next(Pick::First, None, 1));
         assert_eq!((l.seen, l.taken), (3, 1));
     }
 }

@@ -1,10 +1,10 @@
 //! The recording of one process: a queue that calls are put into, and a thread that writes it.
 
-use crate::entry::{Entry, With};
+use crate::entry::{Entry, EntryPayload};
 use crate::error::SessionError;
 use crate::file::File;
 use crate::tables::Tables;
-use crate::writing::{Writing, give_up};
+use crate::writer::{Writer, give_up};
 use std::cell::Cell;
 use std::collections::{HashMap, VecDeque};
 use std::path::PathBuf;
@@ -14,11 +14,11 @@ use std::time::{Duration, Instant};
 use trace_core::recording::CallEvent;
 
 /// Bytes that may wait for the thread that writes; then whoever calls waits.
-pub(crate) const MOST_WAITING: u64 = if cfg!(test) { 4 << 20 } else { 512 << 20 };
+pub(crate) const MAX_WAITING_BYTES: u64 = if cfg!(test) { 4 << 20 } else { 512 << 20 };
 /// How long the thread that writes waits for more.
 const TICK: Duration = Duration::from_millis(50);
 /// Who waits for the end of a recording that does not get on for this long goes without it.
-const PATIENCE: Duration = Duration::from_secs(10);
+const END_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Content that is awaited, or that is handed over in parts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -35,19 +35,19 @@ pub struct Settings {
 
 /// When a call began.
 #[derive(Clone, Copy, Debug)]
-pub struct Begun(Instant);
+pub struct CallStart(Instant);
 
-impl Begun {
+impl CallStart {
     /// Nanoseconds since, `u32::MAX` for more.
     #[must_use]
-    pub fn took(self) -> u32 {
+    pub fn elapsed_ns(self) -> u32 {
         u32::try_from(self.0.elapsed().as_nanos()).unwrap_or(u32::MAX)
     }
 }
 
 /// What was awaited.
 #[derive(Debug)]
-pub(crate) enum Supplied {
+pub(crate) enum SuppliedContent {
     /// It will not be known.
     Nothing,
     /// Bytes.
@@ -65,7 +65,7 @@ thread_local! {
 struct Queue {
     entries: VecDeque<Entry>,
     /// Content that was supplied and not taken up yet.
-    supplied: HashMap<Slot, Supplied>,
+    supplied: HashMap<Slot, SuppliedContent>,
     /// Content in parts: the slot, where in its page it begins, bytes.
     parts: Vec<(Slot, u64, Vec<u8>)>,
     /// Bytes that wait.
@@ -76,9 +76,9 @@ struct Queue {
 
 /// What the thread that writes takes from the queue.
 #[derive(Default)]
-pub(crate) struct Taken {
+pub(crate) struct QueueBatch {
     pub entries: VecDeque<Entry>,
-    pub supplied: HashMap<Slot, Supplied>,
+    pub supplied: HashMap<Slot, SuppliedContent>,
     pub parts: Vec<(Slot, u64, Vec<u8>)>,
     pub code: Vec<(u32, Vec<u8>)>,
     /// The recording ends: there will be no more.
@@ -149,7 +149,7 @@ impl Session {
             .spawn(move || {
                 WRITES.set(true);
                 // Whatever happens in it: nobody may wait for a thread that is no more.
-                let write = std::panic::AssertUnwindSafe(|| Writing::new(&mut file, limit).write(&own));
+                let write = std::panic::AssertUnwindSafe(|| Writer::new(&mut file, limit).write(&own));
                 if std::panic::catch_unwind(write).is_err() {
                     let tell = || give_up(&mut file, &own, "the recorder's writer had a fault");
                     let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(tell));
@@ -176,14 +176,14 @@ impl Session {
 
     /// What the thread that writes is to do first when the program ends: what was awaited may be there by then. It is
     /// asked again, once what it handed over is written, as long as it says that there is more.
-    pub fn at_end(&self, first: fn() -> bool) {
+    pub fn set_exit_hook(&self, first: fn() -> bool) {
         let _ = self.shared.at_end.set(first);
     }
 
     /// A call begins.
     #[must_use]
-    pub fn begun(&self) -> Begun {
-        Begun(Instant::now())
+    pub fn start_call(&self) -> CallStart {
+        CallStart(Instant::now())
     }
 
     /// The lists that rows point into.
@@ -192,7 +192,7 @@ impl Session {
     }
 
     /// Takes up a call that has returned, of this thread.
-    pub fn record(&self, begun: Begun, thread: u32, call: CallEvent, with: With) {
+    pub fn record(&self, begun: CallStart, thread: u32, call: CallEvent, with: EntryPayload) {
         if !self.is_going() {
             return;
         }
@@ -200,9 +200,9 @@ impl Session {
             time: u64::try_from(begun.0.saturating_duration_since(self.shared.begun).as_nanos()).unwrap_or(u64::MAX),
             thread,
             call,
-            with,
+            payload: with,
         };
-        let weight = entry.weight();
+        let weight = entry.queued_bytes();
         let calls = &self.shared.calls;
         self.put(weight, |q| {
             q.entries.push_back(entry);
@@ -217,11 +217,11 @@ impl Session {
         self.shared.calls.load(Ordering::Relaxed)
     }
 
-    /// Puts something into the queue, once there is room. The thread that writes is the one that makes room: it does not
-    /// wait.
+    /// Puts something into the queue, once there is room. The thread that writes is the one that makes room: it does
+    /// not wait.
     fn put(&self, weight: u64, into: impl FnOnce(&mut Queue)) {
         let mut q = lock(&self.shared.queue);
-        while q.waiting > MOST_WAITING && self.is_going() && !WRITES.get() {
+        while q.waiting > MAX_WAITING_BYTES && self.is_going() && !WRITES.get() {
             q = match self.shared.room.wait_timeout(q, TICK) {
                 Ok((q, _)) => q,
                 Err(poisoned) => poisoned.into_inner().0,
@@ -231,20 +231,20 @@ impl Session {
         q.waiting = q.waiting.saturating_add(weight);
         into(&mut q);
         // The thread that writes looks by itself every now and then: it is woken for much alone.
-        if was < MOST_WAITING / 16 && q.waiting >= MOST_WAITING / 16 {
+        if was < MAX_WAITING_BYTES / 16 && q.waiting >= MAX_WAITING_BYTES / 16 {
             self.shared.more.notify_one();
         }
     }
 
     /// A place for content that is known later, or that is handed over in parts.
     #[must_use]
-    pub fn slot(&self) -> Slot {
+    pub fn new_slot(&self) -> Slot {
         Slot(self.shared.slots.fetch_add(1, Ordering::Relaxed))
     }
 
-    /// Hands over a part of a copy's content: what belongs to the device's address `at`. The parts of a slot follow each
-    /// other, and each begins where a page does, but for the first one.
-    pub fn part(&self, slot: Slot, at: u64, content: Vec<u8>) {
+    /// Hands over a part of a copy's content: what belongs to the device's address `at`. The parts of a slot follow
+    /// each other, and each begins where a page does, but for the first one.
+    pub fn supply_part(&self, slot: Slot, at: u64, content: Vec<u8>) {
         if self.is_going() {
             self.put(content.len() as u64, |q| q.parts.push((slot, at, content)));
         }
@@ -253,8 +253,8 @@ impl Session {
     /// Supplies what was awaited; `None`: it will not be known.
     pub fn supply(&self, slot: Slot, content: Option<Vec<u8>>) {
         let (weight, supplied) = match content {
-            Some(c) => (c.len() as u64, Supplied::Content(c)),
-            None => (0, Supplied::Nothing),
+            Some(c) => (c.len() as u64, SuppliedContent::Content(c)),
+            None => (0, SuppliedContent::Nothing),
         };
         let mut q = lock(&self.shared.queue);
         q.waiting = q.waiting.saturating_add(weight);
@@ -263,7 +263,7 @@ impl Session {
 
     /// What was awaited was handed over in parts.
     pub fn supply_parts(&self, slot: Slot) {
-        lock(&self.shared.queue).supplied.insert(slot, Supplied::Parts);
+        lock(&self.shared.queue).supplied.insert(slot, SuppliedContent::Parts);
     }
 
     /// Stores the code of a module that the tables list.
@@ -282,8 +282,8 @@ impl Session {
 
     /// Writes what is left and ends. Called again it does nothing.
     ///
-    /// It takes no lock and no memory, so that a program may end in a handler of a signal, whatever it interrupted. What
-    /// the thread that writes cannot get at for long stays out of the file.
+    /// It takes no lock and no memory, so that a program may end in a handler of a signal, whatever it interrupted.
+    /// What the thread that writes cannot get at for long stays out of the file.
     pub fn end(&self) {
         let shared = &self.shared;
         shared.ending.store(true, Ordering::Release);
@@ -294,7 +294,7 @@ impl Session {
             let now = shared.steps.load(Ordering::Relaxed);
             if now != seen {
                 (seen, since) = (now, Instant::now());
-            } else if since.elapsed() > PATIENCE {
+            } else if since.elapsed() > END_TIMEOUT {
                 return;
             }
         }
@@ -320,12 +320,12 @@ impl Shared {
         lock(&self.tables)
     }
 
-    /// Waits for a while for something to write, and takes it all. The first time it does not wait: the file is to be one
-    /// that opens as soon as it is there.
-    pub fn take(&self) -> Taken {
+    /// Waits for a while for something to write, and takes it all. The first time it does not wait: the file is to be
+    /// one that opens as soon as it is there.
+    pub fn take(&self) -> QueueBatch {
         let first_time = self.steps.fetch_add(1, Ordering::Relaxed) == 0;
         let mut q = lock(&self.queue);
-        if !first_time && q.waiting < MOST_WAITING / 16 && !self.ending.load(Ordering::Acquire) {
+        if !first_time && q.waiting < MAX_WAITING_BYTES / 16 && !self.ending.load(Ordering::Acquire) {
             q = match self.more.wait_timeout(q, TICK) {
                 Ok((q, _)) => q,
                 Err(poisoned) => poisoned.into_inner().0,
@@ -339,7 +339,7 @@ impl Shared {
             q = lock(&self.queue);
         }
         let q = &mut *q;
-        Taken {
+        QueueBatch {
             entries: std::mem::take(&mut q.entries),
             supplied: std::mem::take(&mut q.supplied),
             parts: std::mem::take(&mut q.parts),

@@ -6,7 +6,7 @@ use trace_core::recording::{CallFacts, CallFunction, CallStream, Identity};
 
 /// What of the tables goes into the file, at one state of them.
 #[derive(Debug)]
-pub(crate) struct Told {
+pub(crate) struct TablesSnapshot {
     pub facts: CallFacts,
     pub identity: Identity,
     pub findings: Vec<Finding>,
@@ -38,12 +38,12 @@ impl Tables {
     }
 
     /// Tells that the facts, the identity or the findings were changed.
-    pub fn touch(&mut self) {
+    pub fn mark_changed(&mut self) {
         self.version += 1;
     }
 
-    pub(crate) fn told(&self) -> Told {
-        Told {
+    pub(crate) fn snapshot(&self) -> TablesSnapshot {
+        TablesSnapshot {
             facts: self.facts.clone(),
             identity: self.identity.clone(),
             findings: self.findings.clone(),
@@ -68,7 +68,7 @@ impl Tables {
             priority,
         });
         self.streams.insert(handle, n);
-        self.touch();
+        self.mark_changed();
         n
     }
 
@@ -101,7 +101,7 @@ impl Tables {
             Some(n) => n,
             None => {
                 self.facts.functions.push(function);
-                self.touch();
+                self.mark_changed();
                 self.facts.functions.len() - 1
             }
         };
@@ -123,16 +123,16 @@ impl Tables {
         let n = u32::try_from(self.facts.names.len()).unwrap_or(u32::MAX);
         self.facts.names.push(name.to_owned());
         self.names.insert(name, n);
-        self.touch();
+        self.mark_changed();
         n
     }
 
     /// Adds a finding, where none of the same kind, place and message is there.
-    pub fn find(&mut self, finding: Finding) {
+    pub fn add_finding(&mut self, finding: Finding) {
         let same = |f: &Finding| f.kind == finding.kind && f.place == finding.place && f.message == finding.message;
         if !self.findings.iter().any(same) {
             self.findings.push(finding);
-            self.touch();
+            self.mark_changed();
         }
     }
 }

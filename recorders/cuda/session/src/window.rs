@@ -55,11 +55,11 @@ pub struct Window {
     /// What nothing is in: first byte and bytes, apart from each other.
     free: BTreeMap<u64, u64>,
     /// Granules with memory behind them: first byte, and what shares them.
-    granules: BTreeMap<u64, Mapped>,
+    granules: BTreeMap<u64, MappedGranules>,
 }
 
 #[derive(Debug)]
-struct Mapped {
+struct MappedGranules {
     bytes: u64,
     users: u32,
 }
@@ -85,13 +85,13 @@ impl Window {
 
     /// Whether an address lies in the window.
     #[must_use]
-    pub fn holds(&self, at: u64) -> bool {
+    pub fn contains(&self, at: u64) -> bool {
         at.checked_sub(self.base).is_some_and(|n| n < self.bytes)
     }
 
     /// The allocation that an address lies in: first byte and bytes.
     #[must_use]
-    pub fn of(&self, at: u64) -> Option<(u64, u64)> {
+    pub fn find(&self, at: u64) -> Option<(u64, u64)> {
         let (first, bytes) = self.taken.range(..=at).next_back()?;
         (at - first < *bytes).then_some((*first, *bytes))
     }
@@ -105,13 +105,13 @@ impl Window {
     ///
     /// # Errors
     /// When there is no room, or no memory.
-    pub fn take<B: Backing>(&mut self, bytes: u64, backing: &mut B) -> Result<u64, WindowError<B::Error>> {
+    pub fn allocate<B: Backing>(&mut self, bytes: u64, backing: &mut B) -> Result<u64, WindowError<B::Error>> {
         let full = WindowError::Full { bytes };
         let length = bytes
             .max(1)
             .checked_next_multiple_of(ALIGN)
             .ok_or(WindowError::Full { bytes })?;
-        let at = self.room(length).ok_or(full)?;
+        let at = self.find_room(length).ok_or(full)?;
         let first = at - at % GRANULE;
         let end = at + length;
         let mut made = Vec::new();
@@ -134,13 +134,13 @@ impl Window {
                         return Err(WindowError::Backing(e));
                     }
                     made.push(granule);
-                    self.granules.insert(granule, Mapped { bytes: whole, users: 1 });
+                    self.granules.insert(granule, MappedGranules { bytes: whole, users: 1 });
                     granule += whole;
                 }
             }
         }
         self.taken.insert(at, bytes.max(1));
-        self.fill(extent(at, bytes.max(1)));
+        self.mark_taken(extent(at, bytes.max(1)));
         Ok(at)
     }
 
@@ -160,9 +160,9 @@ impl Window {
     ///
     /// # Errors
     /// When memory could not be taken away; the addresses are free all the same.
-    pub fn give<B: Backing>(&mut self, at: u64, backing: &mut B) -> Option<Result<u64, B::Error>> {
+    pub fn free<B: Backing>(&mut self, at: u64, backing: &mut B) -> Option<Result<u64, B::Error>> {
         let bytes = self.taken.remove(&at)?;
-        self.clear(extent(at, bytes));
+        self.mark_free(extent(at, bytes));
         let end = at + bytes;
         let mut failed = None;
         let mut gone = Vec::new();
@@ -187,7 +187,7 @@ impl Window {
     }
 
     /// The first place with room for a piece of a length that is a multiple of [`ALIGN`].
-    fn room(&self, length: u64) -> Option<u64> {
+    fn find_room(&self, length: u64) -> Option<u64> {
         let unit = if length >= LARGE { GRANULE } else { ALIGN };
         let length = length.checked_next_multiple_of(unit)?;
         self.free.iter().find_map(|(first, bytes)| {
@@ -197,7 +197,7 @@ impl Window {
     }
 
     /// A range that lies in one that is free is free no more.
-    fn fill(&mut self, (from, to): (u64, u64)) {
+    fn mark_taken(&mut self, (from, to): (u64, u64)) {
         let Some((first, bytes)) = self.free.range(..=from).next_back().map(|(a, n)| (*a, *n)) else {
             return;
         };
@@ -211,7 +211,7 @@ impl Window {
     }
 
     /// A range is free again.
-    fn clear(&mut self, (mut from, mut to): (u64, u64)) {
+    fn mark_free(&mut self, (mut from, mut to): (u64, u64)) {
         if let Some((first, bytes)) = self.free.range(..from).next_back().map(|(a, n)| (*a, *n))
             && first + bytes == from
         {
@@ -274,32 +274,32 @@ mod tests {
     fn small_pieces_share_a_granule_and_large_ones_have_their_own() {
         let mut w = Window::new(BASE, 64 * GRANULE);
         let mut b = Counted::default();
-        let one = w.take(1000, &mut b).unwrap();
-        let two = w.take(1, &mut b).unwrap();
+        let one = w.allocate(1000, &mut b).unwrap();
+        let two = w.allocate(1, &mut b).unwrap();
         assert_eq!((one, two), (BASE, BASE + 1024));
-        let large = w.take(3 * GRANULE + 1, &mut b).unwrap();
+        let large = w.allocate(3 * GRANULE + 1, &mut b).unwrap();
         assert_eq!(large, BASE + GRANULE);
         assert_eq!(
             b.mapped,
             BTreeMap::from([(BASE, GRANULE), (BASE + GRANULE, 4 * GRANULE)])
         );
         // The rest of the large one's last granule stays its own.
-        assert_eq!(w.take(GRANULE / 2 - 512, &mut b).unwrap(), BASE + 1536);
-        assert_eq!(w.of(large + 3 * GRANULE), Some((large, 3 * GRANULE + 1)));
-        assert_eq!(w.of(large + 3 * GRANULE + 1), None);
-        assert!(w.holds(BASE) && !w.holds(BASE - 1) && !w.holds(BASE + 64 * GRANULE));
-        assert_eq!(w.give(large, &mut b), Some(Ok(3 * GRANULE + 1)));
-        assert_eq!(w.give(large, &mut b), None);
-        assert_eq!(w.give(one + 512, &mut b), None, "only what begins there");
+        assert_eq!(w.allocate(GRANULE / 2 - 512, &mut b).unwrap(), BASE + 1536);
+        assert_eq!(w.find(large + 3 * GRANULE), Some((large, 3 * GRANULE + 1)));
+        assert_eq!(w.find(large + 3 * GRANULE + 1), None);
+        assert!(w.contains(BASE) && !w.contains(BASE - 1) && !w.contains(BASE + 64 * GRANULE));
+        assert_eq!(w.free(large, &mut b), Some(Ok(3 * GRANULE + 1)));
+        assert_eq!(w.free(large, &mut b), None);
+        assert_eq!(w.free(one + 512, &mut b), None, "only what begins there");
         for at in [one, two, BASE + 1536] {
-            assert!(w.give(at, &mut b).unwrap().is_ok());
+            assert!(w.free(at, &mut b).unwrap().is_ok());
         }
         assert!(b.mapped.is_empty());
         assert_eq!(
-            w.take(65 * GRANULE, &mut b),
+            w.allocate(65 * GRANULE, &mut b),
             Err(WindowError::Full { bytes: 65 * GRANULE })
         );
-        assert_eq!(w.take(u64::MAX, &mut b), Err(WindowError::Full { bytes: u64::MAX }));
+        assert_eq!(w.allocate(u64::MAX, &mut b), Err(WindowError::Full { bytes: u64::MAX }));
     }
 
     #[test]
@@ -309,11 +309,11 @@ mod tests {
             left: Some(2 * GRANULE),
             ..Default::default()
         };
-        let one = w.take(100, &mut b).unwrap();
-        assert!(matches!(w.take(2 * GRANULE, &mut b), Err(WindowError::Backing(_))));
+        let one = w.allocate(100, &mut b).unwrap();
+        assert!(matches!(w.allocate(2 * GRANULE, &mut b), Err(WindowError::Backing(_))));
         assert_eq!(w.allocations().collect::<Vec<_>>(), [(one, 100)]);
         assert_eq!(b.mapped.len(), 1);
-        assert!(w.take(GRANULE, &mut b).is_ok());
+        assert!(w.allocate(GRANULE, &mut b).is_ok());
     }
 
     /// A list of nodes, each an allocation of its own: as many as a program likes, in a time that grows with them alone.
@@ -321,10 +321,10 @@ mod tests {
     fn very_many_small_pieces_are_served_quickly() {
         let mut w = Window::new(BASE, 4096 * GRANULE);
         let mut b = Counted::default();
-        let all: Vec<u64> = (0..200_000).map(|_| w.take(48, &mut b).unwrap()).collect();
+        let all: Vec<u64> = (0..200_000).map(|_| w.allocate(48, &mut b).unwrap()).collect();
         assert_eq!(w.free.len(), 1);
         for at in all.iter().step_by(2).chain(all.iter().skip(1).step_by(2)) {
-            assert_eq!(w.give(*at, &mut b), Some(Ok(48)));
+            assert_eq!(w.free(*at, &mut b), Some(Ok(48)));
         }
         assert_eq!(w.free, BTreeMap::from([(BASE, 4096 * GRANULE)]));
         assert!(b.mapped.is_empty());
@@ -340,11 +340,11 @@ mod tests {
             for (what, n) in steps {
                 if what == 0 && !taken.is_empty() {
                     let (at, bytes) = taken.remove(n as usize % taken.len());
-                    prop_assert_eq!(w.give(at, &mut b), Some(Ok(bytes)));
+                    prop_assert_eq!(w.free(at, &mut b), Some(Ok(bytes)));
                 } else {
                     // Many small pieces, some large ones.
                     let bytes = if what == 1 { n } else { n % 60_000 + 1 };
-                    if let Ok(at) = w.take(bytes, &mut b) {
+                    if let Ok(at) = w.allocate(bytes, &mut b) {
                         prop_assert!(at.is_multiple_of(512) && at >= BASE && at + bytes <= BASE + 40 * GRANULE);
                         prop_assert!(taken.iter().all(|(a, n)| a + n <= at || at + bytes <= *a));
                         taken.push((at, bytes));
@@ -356,7 +356,7 @@ mod tests {
                 }
             }
             for (at, _) in taken {
-                prop_assert!(w.give(at, &mut b).unwrap().is_ok());
+                prop_assert!(w.free(at, &mut b).unwrap().is_ok());
             }
             prop_assert!(b.mapped.is_empty());
         }

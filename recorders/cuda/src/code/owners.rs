@@ -1,8 +1,8 @@
 //! Whose a function is that the program did not ask for by its name: the driver is asked, and where it does not say, the
 //! name has to do.
 
-use super::{Code, Named, text};
-use crate::memory::here;
+use super::{Code, NamedFunction, text};
+use crate::memory::current_context_and_device;
 use crate::recorder::{Recorder, is_ok, lock};
 use crate::resolve::driver;
 use cuda_driver::{CuFunction, CuLibrary, CuModule, CuResult};
@@ -10,7 +10,7 @@ use libc::c_void;
 
 /// What a library is in a context.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct ModuleOf {
+pub(super) struct LibraryModule {
     pub library: usize,
     pub context: usize,
 }
@@ -26,17 +26,17 @@ pub(crate) fn module_of(
     if is_ok(result) && !module.is_null() {
         // SAFETY: the driver has put the answer there.
         let module = unsafe { *module } as usize;
-        lock(&r.code).learn(module, library as usize);
+        lock(&r.code).add_library_module(module, library as usize);
     }
     result
 }
 
 impl Code {
     /// A module is what a library is in the thread's context.
-    fn learn(&mut self, module: usize, library: usize) {
+    fn add_library_module(&mut self, module: usize, library: usize) {
         if !self.loaded.contains_key(&module) {
-            let context = here().map_or(0, |(context, _)| context);
-            self.modules.insert(module, ModuleOf { library, context });
+            let context = current_context_and_device().map_or(0, |(context, _)| context);
+            self.modules.insert(module, LibraryModule { library, context });
         }
     }
 
@@ -49,7 +49,7 @@ impl Code {
     }
 
     /// What the driver tells of a handle that nobody asked for by its name.
-    pub(super) fn found(&mut self, r: &Recorder, handle: CuFunction, captured: bool) -> Named {
+    pub(super) fn find_function(&mut self, r: &Recorder, handle: CuFunction, captured: bool) -> NamedFunction {
         let d = driver();
         let mut name = std::ptr::null();
         // SAFETY: the driver says of a handle that is none of its own that it is wrong.
@@ -70,8 +70,8 @@ impl Code {
         } else {
             self.module_or_library(handle, &name, captured)
         };
-        let owner = owner.or_else(|| self.by_name(r, &name)).unwrap_or(0);
-        Named { name, owner, kernel }
+        let owner = owner.or_else(|| self.find_owner_by_name(r, &name)).unwrap_or(0);
+        NamedFunction { name, owner, kernel }
     }
 
     /// The module that a function is of, or the library that the module is of.
@@ -99,20 +99,20 @@ impl Code {
             (told.is_ok() && function == handle).then_some(owner)
         });
         if let (true, Some(library)) = (told, owner) {
-            self.learn(module as usize, library);
+            self.add_library_module(module as usize, library);
         }
         owner
     }
 
     /// The code of which the program asked for a function of this name: where there is more, what was loaded first.
-    fn by_name(&self, r: &Recorder, name: &str) -> Option<usize> {
+    fn find_owner_by_name(&self, r: &Recorder, name: &str) -> Option<usize> {
         let same = self.named.values().filter(|n| n.name == name && !name.is_empty());
         let owners = same.filter_map(|n| Some((self.loaded.get(&n.owner)?.place, n.owner)));
         let mut owners: Vec<(u64, usize)> = owners.collect();
         owners.sort_unstable();
         owners.dedup();
         if owners.len() > 1 {
-            r.not_recorded(
+            r.note_not_recorded(
                 "functions",
                 format!(
                     "{name} is a function of several modules, and the driver does not tell of which the one is that was launched: a replay takes the module that was loaded first"

@@ -6,17 +6,17 @@ use cuda_driver::{CuFunction, CudaError, INVALID_VALUE};
 use std::collections::HashMap;
 use trace_core::recording::CodeKind;
 
-/// Most parameters that a function is asked for.
-const MOST_PARAMETERS: usize = 4096;
+/// Maximum number of parameters that a function is asked for.
+const MAX_PARAMETERS: usize = 4096;
 
 /// Offset and size of each parameter.
 pub(super) type Layout = Vec<[u32; 2]>;
 
 /// As the driver says; `None`: it does not, which drivers before CUDA 12.4 do not.
-pub(super) fn told(handle: CuFunction, kernel: bool) -> Option<Layout> {
+pub(super) fn query_layout(handle: CuFunction, kernel: bool) -> Option<Layout> {
     let d = driver();
     let mut layout = Vec::new();
-    for n in 0..MOST_PARAMETERS {
+    for n in 0..MAX_PARAMETERS {
         let (mut at, mut bytes) = (0, 0);
         // SAFETY: the driver says of a number past the last parameter, and of a wrong handle, that it is wrong.
         let asked = unsafe {
@@ -40,10 +40,10 @@ pub(super) fn told(handle: CuFunction, kernel: bool) -> Option<Layout> {
 }
 
 /// Those of all functions of a module, as its code says, by name.
-pub(super) fn of_code(kind: CodeKind, code: &[u8]) -> HashMap<String, Layout> {
+pub(super) fn parse_layouts(kind: CodeKind, code: &[u8]) -> HashMap<String, Layout> {
     match kind {
         CodeKind::Cubin => {
-            let kernels = Cubin::of(code).and_then(|c| c.kernels()).unwrap_or_default();
+            let kernels = Cubin::parse(code).and_then(|c| c.kernels()).unwrap_or_default();
             let layout = |k: &cuda_code::cubin::Kernel<'_>| {
                 let mut all = k.parameters.clone();
                 all.sort_unstable_by_key(|p| p.ordinal);
@@ -52,7 +52,7 @@ pub(super) fn of_code(kind: CodeKind, code: &[u8]) -> HashMap<String, Layout> {
             kernels.iter().map(|k| (k.name.to_owned(), layout(k))).collect()
         }
         CodeKind::Ptx => {
-            let entries = Ptx::of(code).map(|p| p.entries).unwrap_or_default();
+            let entries = Ptx::parse(code).map(|p| p.entries).unwrap_or_default();
             let layout = |e: &cuda_code::ptx::Entry<'_>| {
                 let all = e.parameters.iter();
                 let all = all.map(|p| Some([u32::try_from(p.offset).ok()?, u32::try_from(p.bytes).ok()?]));

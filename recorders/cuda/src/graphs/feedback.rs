@@ -1,38 +1,38 @@
 //! Graphs that copy to the device what they, or copies before them, bring to the host: when what was copied can be read.
 
-use super::nodes::{Node, What, each};
+use super::nodes::{Node, NodeWork, for_each_enabled};
 use crate::content::content_at;
-use crate::reads::overlaps;
+use crate::readbacks::overlaps;
 use crate::recorder::{Form, Recorder};
 use cuda_driver::CuStream;
-use cuda_session::With;
+use cuda_session::EntryPayload;
 use std::collections::HashMap;
 use trace_core::recording::{CopyKind, CopyRow};
 
 /// When memory of the host holds what a copy to the device takes from it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum When {
+enum SourceTiming {
     /// Before the graph begins: it writes there later.
     Before,
     /// When the graph has ended: it wrote there earlier.
-    Behind,
+    After,
     /// At no time that the recorder can look.
     Never,
 }
 
 /// Copies of a graph whose source the graph itself writes, by their number among all of its copies.
 #[derive(Debug, Default)]
-pub(super) struct Sources {
-    when: HashMap<usize, When>,
-    early: HashMap<usize, With>,
+pub(super) struct FeedbackSources {
+    when: HashMap<usize, SourceTiming>,
+    early: HashMap<usize, EntryPayload>,
 }
 
-impl Sources {
+impl FeedbackSources {
     /// Those of a graph's nodes; what has to be read before the graph begins is read.
-    pub fn of(r: &Recorder, nodes: &[Node], stream: CuStream, form: Form) -> Self {
+    pub fn from_nodes(r: &Recorder, nodes: &[Node], stream: CuStream, form: Form) -> Self {
         let (mut to_device, mut to_host, mut count) = (Vec::new(), Vec::new(), 0);
-        each(nodes, &mut |what| {
-            for row in if let What::Copies(rows) = what {
+        for_each_enabled(nodes, &mut |what| {
+            for row in if let NodeWork::Copies(rows) = what {
                 rows.as_slice()
             } else {
                 &[]
@@ -54,12 +54,12 @@ impl Sources {
             let Some((first, _)) = first else { continue };
             let last = last.map_or(*first, |(last, _)| *last);
             let when = match (*first < n, last > n) {
-                (true, false) => When::Behind,
-                (false, _) => When::Before,
-                (true, true) => When::Never,
+                (true, false) => SourceTiming::After,
+                (false, _) => SourceTiming::Before,
+                (true, true) => SourceTiming::Never,
             };
             all.when.insert(n, when);
-            if when == When::Before && is_there(r, row, stream, form) {
+            if when == SourceTiming::Before && is_there(r, row, stream, form) {
                 all.early.insert(n, content_at(r, row.from, row.from_pitch, row));
             }
         }
@@ -67,20 +67,20 @@ impl Sources {
     }
 
     /// What the copy of this number took, once the graph was launched on a stream.
-    pub fn content(&mut self, r: &Recorder, n: usize, row: &CopyRow, stream: CuStream, form: Form) -> With {
+    pub fn content(&mut self, r: &Recorder, n: usize, row: &CopyRow, stream: CuStream, form: Form) -> EntryPayload {
         let content = match self.when.get(&n) {
-            None | Some(When::Behind) if is_there(r, row, stream, form) => {
+            None | Some(SourceTiming::After) if is_there(r, row, stream, form) => {
                 Some(content_at(r, row.from, row.from_pitch, row))
             }
-            Some(When::Before) => self.early.remove(&n),
+            Some(SourceTiming::Before) => self.early.remove(&n),
             _ => None,
         };
         content.unwrap_or_else(|| {
-            r.not_recorded(
+            r.note_not_recorded(
                 "graph",
                 "a graph copies to the device what it brings to the host itself, and what that was could not be read: a replay leaves the copy out",
             );
-            With::Nothing
+            EntryPayload::Nothing
         })
     }
 }
@@ -88,5 +88,5 @@ impl Sources {
 /// Waits until the host's memory holds what a copy takes from it. `false`: that could not be waited for.
 fn is_there(r: &Recorder, row: &CopyRow, stream: CuStream, form: Form) -> bool {
     let bytes = row.from_pitch.max(row.bytes).saturating_mul(row.rows);
-    r.is_there(stream, form, row.from, row.from_pitch, row) && !r.is_awaited(row.from, bytes)
+    r.is_source_ready(stream, form, row.from, row.from_pitch, row) && !r.is_awaited(row.from, bytes)
 }

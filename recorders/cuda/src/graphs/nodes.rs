@@ -1,7 +1,7 @@
 //! The nodes of a graph: what each of them does, in an order that keeps the edges.
 
-use crate::copies::{element_rows, elements, flattened};
-use crate::launches::arguments;
+use crate::copies::{element_rows, elements, flatten};
+use crate::launches::read_arguments;
 use crate::recorder::Recorder;
 use crate::resolve::driver;
 use cuda_driver::{
@@ -12,9 +12,9 @@ use std::collections::{BTreeMap, HashMap};
 use std::mem::MaybeUninit;
 use trace_core::recording::{CopyRow, FillRow, LaunchRow};
 
-/// Most nodes of a graph, and most graphs inside each other.
-const MOST_NODES: usize = 1 << 20;
-const DEEPEST: u32 = 8;
+/// Maximum number of nodes of a graph, and most graphs inside each other.
+const MAX_NODES: usize = 1 << 20;
+const MAX_DEPTH: u32 = 8;
 
 /// A node.
 #[derive(Clone, Debug)]
@@ -23,12 +23,12 @@ pub(super) struct Node {
     pub handle: usize,
     /// Whether launches do it.
     pub enabled: bool,
-    pub what: What,
+    pub work: NodeWork,
 }
 
 /// What a node does.
 #[derive(Clone, Debug)]
-pub(super) enum What {
+pub(super) enum NodeWork {
     /// A launch, its arguments, and whether launches of its function are recorded one by one.
     Launch(LaunchRow, Option<Vec<u8>>, bool),
     Copies(Vec<CopyRow>),
@@ -40,19 +40,19 @@ pub(super) enum What {
 
 impl Node {
     /// Does something else from now on. What the form of the change does not tell stays.
-    pub fn change(&mut self, to: What) {
-        self.what = match (to, &self.what) {
-            (What::Launch(new, buffer, wanted), What::Launch(old, ..)) => {
+    pub fn change(&mut self, to: NodeWork) {
+        self.work = match (to, &self.work) {
+            (NodeWork::Launch(new, buffer, wanted), NodeWork::Launch(old, ..)) => {
                 let row = LaunchRow {
                     cluster: old.cluster,
                     flags: old.flags,
                     ..new
                 };
-                What::Launch(row, buffer, wanted)
+                NodeWork::Launch(row, buffer, wanted)
             }
-            (What::Child(mut new), What::Child(old)) => {
+            (NodeWork::Child(mut new), NodeWork::Child(old)) => {
                 keep_handles(&mut new, old);
-                What::Child(new)
+                NodeWork::Child(new)
             }
             (to, _) => to,
         };
@@ -63,7 +63,7 @@ impl Node {
 pub(super) fn keep_handles(new: &mut [Node], old: &[Node]) {
     for (new, old) in new.iter_mut().zip(old) {
         new.handle = old.handle;
-        if let (What::Child(new), What::Child(old)) = (&mut new.what, &old.what) {
+        if let (NodeWork::Child(new), NodeWork::Child(old)) = (&mut new.work, &old.work) {
             keep_handles(new, old);
         }
     }
@@ -75,25 +75,25 @@ pub(super) fn find(nodes: &mut [Node], handle: usize) -> Option<&mut Node> {
         if node.handle == handle {
             return Some(node);
         }
-        match &mut node.what {
-            What::Child(nodes) => find(nodes, handle),
+        match &mut node.work {
+            NodeWork::Child(nodes) => find(nodes, handle),
             _ => None,
         }
     })
 }
 
 /// Each node that launches do, in order.
-pub(super) fn each<'a>(nodes: &'a [Node], to: &mut dyn FnMut(&'a What)) {
+pub(super) fn for_each_enabled<'a>(nodes: &'a [Node], to: &mut dyn FnMut(&'a NodeWork)) {
     for node in nodes.iter().filter(|n| n.enabled) {
-        match &node.what {
-            What::Child(nodes) => each(nodes, to),
+        match &node.work {
+            NodeWork::Child(nodes) => for_each_enabled(nodes, to),
             what => to(what),
         }
     }
 }
 
 /// The nodes of a graph, each behind those that it waits for.
-pub(super) fn expand(r: &Recorder, graph: CuGraph) -> Vec<Node> {
+pub(super) fn list_nodes(r: &Recorder, graph: CuGraph) -> Vec<Node> {
     expand_to(r, graph, 0)
 }
 
@@ -102,31 +102,31 @@ fn expand_to(r: &Recorder, graph: CuGraph, depth: u32) -> Vec<Node> {
     let mut count = 0;
     // SAFETY: asks how many there are.
     let asked = unsafe { d.cuGraphGetNodes(graph, std::ptr::null_mut(), &raw mut count) };
-    if depth > DEEPEST || asked.is_err() || count > MOST_NODES {
-        r.not_recorded("graph", "the nodes of a graph could not be told");
+    if depth > MAX_DEPTH || asked.is_err() || count > MAX_NODES {
+        r.note_not_recorded("graph", "the nodes of a graph could not be told");
         return Vec::new();
     }
     let mut nodes: Vec<CuGraphNode> = vec![std::ptr::null_mut(); count];
     // SAFETY: as many places as are told.
     if count > 0 && unsafe { d.cuGraphGetNodes(graph, nodes.as_mut_ptr(), &raw mut count) }.is_err() {
-        r.not_recorded("graph", "the nodes of a graph could not be told");
+        r.note_not_recorded("graph", "the nodes of a graph could not be told");
         return Vec::new();
     }
     nodes.truncate(count);
-    let all = in_order(graph, nodes).into_iter();
+    let all = sort_by_edges(graph, nodes).into_iter();
     let told = |node: CuGraphNode| Node {
         handle: node as usize,
         enabled: true,
-        what: what_of(r, node, depth).unwrap_or_else(|| {
-            r.not_recorded("graph", "the driver does not tell what a node of a graph does");
-            What::Nothing
+        work: read_work(r, node, depth).unwrap_or_else(|| {
+            r.note_not_recorded("graph", "the driver does not tell what a node of a graph does");
+            NodeWork::Nothing
         }),
     };
     all.map(told).collect()
 }
 
 /// What a node does; `None`: the driver does not tell.
-fn what_of(r: &Recorder, node: CuGraphNode, depth: u32) -> Option<What> {
+fn read_work(r: &Recorder, node: CuGraphNode, depth: u32) -> Option<NodeWork> {
     let d = driver();
     let mut kind = u32::MAX;
     // SAFETY: a node of a graph, and a place for the answer.
@@ -137,8 +137,8 @@ fn what_of(r: &Recorder, node: CuGraphNode, depth: u32) -> Option<What> {
             // SAFETY: the place is as long as the form; what it points to is the graph's own.
             unsafe { d.cuGraphKernelNodeGetParams_v2(node, form.as_mut_ptr()) }.ok()?;
             // SAFETY: filled, and zero is a value of each field.
-            let mut what = unsafe { launch_of(r, &form.assume_init()) };
-            if let What::Launch(row, ..) = &mut what {
+            let mut what = unsafe { read_launch(r, &form.assume_init()) };
+            if let NodeWork::Launch(row, ..) = &mut what {
                 shape(node, row);
             }
             what
@@ -148,42 +148,42 @@ fn what_of(r: &Recorder, node: CuGraphNode, depth: u32) -> Option<What> {
             // SAFETY: as above.
             unsafe { d.cuGraphMemcpyNodeGetParams(node, form.as_mut_ptr()) }.ok()?;
             // SAFETY: as above.
-            What::Copies(flattened(r, &unsafe { form.assume_init() }))
+            NodeWork::Copies(flatten(r, &unsafe { form.assume_init() }))
         }
         NODE_FILL => {
             let mut form = MaybeUninit::<FillNode>::zeroed();
             // SAFETY: as above.
             unsafe { d.cuGraphMemsetNodeGetParams(node, form.as_mut_ptr()) }.ok()?;
             // SAFETY: as above.
-            fill_of(&unsafe { form.assume_init() })
+            read_fill(&unsafe { form.assume_init() })
         }
         NODE_GRAPH => {
             let mut child = std::ptr::null_mut();
             // SAFETY: a place for the answer.
             unsafe { d.cuGraphChildGraphNodeGetGraph(node, &raw mut child) }.ok()?;
-            What::Child(expand_to(r, child, depth + 1))
+            NodeWork::Child(expand_to(r, child, depth + 1))
         }
         NODE_HOST => {
-            r.not_recorded(
+            r.note_not_recorded(
                 "graph",
                 "a graph calls functions of the host: what they do to memory is not seen",
             );
-            What::Nothing
+            NodeWork::Nothing
         }
-        NODE_EMPTY | NODE_WAIT_EVENT | NODE_EVENT_RECORD => What::Nothing,
+        NODE_EMPTY | NODE_WAIT_EVENT | NODE_EVENT_RECORD => NodeWork::Nothing,
         other => {
-            r.not_recorded(
+            r.note_not_recorded(
                 "graph",
                 format!("a graph has nodes of kind {other}, which the recorder does not know"),
             );
-            What::Nothing
+            NodeWork::Nothing
         }
     })
 }
 
 /// The fill that a node is.
-pub(super) fn fill_of(f: &FillNode) -> What {
-    What::Fill(if f.height <= 1 {
+pub(super) fn read_fill(f: &FillNode) -> NodeWork {
+    NodeWork::Fill(if f.height <= 1 {
         elements(f.to, f.value, f.element, f.width)
     } else {
         element_rows(f.to, f.pitch, f.value, f.element, f.width, f.height)
@@ -194,7 +194,7 @@ pub(super) fn fill_of(f: &FillNode) -> What {
 ///
 /// # Safety
 /// The form's pointers are those of a launch of its function.
-pub(super) unsafe fn launch_of(r: &Recorder, form: &KernelNode) -> What {
+pub(super) unsafe fn read_launch(r: &Recorder, form: &KernelNode) -> NodeWork {
     let function = if form.function.is_null() {
         form.kernel
     } else {
@@ -202,8 +202,8 @@ pub(super) unsafe fn launch_of(r: &Recorder, form: &KernelNode) -> What {
     };
     let known = crate::code::function(r, function);
     // SAFETY: the caller's promise.
-    let buffer = unsafe { arguments(&known, form.parameters, form.extra) };
-    crate::reached::look(r, buffer.as_deref());
+    let buffer = unsafe { read_arguments(&known, form.parameters, form.extra) };
+    crate::pinned_access::check_arguments(r, buffer.as_deref());
     let row = LaunchRow {
         function: known.number,
         grid: form.grid,
@@ -211,7 +211,7 @@ pub(super) unsafe fn launch_of(r: &Recorder, form: &KernelNode) -> What {
         shared: form.shared,
         ..Default::default()
     };
-    What::Launch(row, buffer, known.wanted)
+    NodeWork::Launch(row, buffer, known.is_selected)
 }
 
 /// What a node's attributes tell of its launch.
@@ -235,7 +235,7 @@ fn shape(node: CuGraphNode, row: &mut LaunchRow) {
 }
 
 /// Nodes in an order that keeps the edges, otherwise as the driver lists them.
-fn in_order(graph: CuGraph, nodes: Vec<CuGraphNode>) -> Vec<CuGraphNode> {
+fn sort_by_edges(graph: CuGraph, nodes: Vec<CuGraphNode>) -> Vec<CuGraphNode> {
     let d = driver();
     let mut count = 0;
     let none = std::ptr::null_mut();
@@ -244,7 +244,7 @@ fn in_order(graph: CuGraph, nodes: Vec<CuGraphNode>) -> Vec<CuGraphNode> {
         d.cuGraphGetEdges_v2(graph, none, none, std::ptr::null_mut(), &raw mut count)
             .or_else(|_| d.cuGraphGetEdges(graph, none, none, &raw mut count))
     };
-    if asked.is_err() || count == 0 || count > MOST_NODES * 8 {
+    if asked.is_err() || count == 0 || count > MAX_NODES * 8 {
         return nodes;
     }
     let (mut from, mut to): (Vec<CuGraphNode>, Vec<CuGraphNode>) =

@@ -2,7 +2,7 @@
 //! the recorder at every step.
 
 use super::*;
-use crate::fake::Fake;
+use crate::fake_kernel::FakeKernel;
 use crate::plan::check;
 use std::os::unix::net::UnixStream;
 use tempfile::TempDir;
@@ -10,8 +10,8 @@ use trace_core::import;
 use trace_core::progress::Progress;
 use trace_core::recording::Hardware;
 
-fn request(dir: &TempDir, device: &str, driver: Option<&str>, command: &[&str]) -> Request {
-    Request {
+fn request(dir: &TempDir, device: &str, driver: Option<&str>, command: &[&str]) -> RecordRequest {
+    RecordRequest {
         target: device.parse().unwrap(),
         driver: driver.map(str::to_owned),
         modules: Vec::new(),
@@ -24,7 +24,7 @@ fn request(dir: &TempDir, device: &str, driver: Option<&str>, command: &[&str]) 
         limit: 1 << 30,
         buffer: None,
         settle: Duration::ZERO,
-        anyway: false,
+        force: false,
         run_folder: dir.path().join("run"),
         guard: None,
         tool: "test 1".into(),
@@ -36,7 +36,7 @@ fn dir() -> TempDir {
 }
 
 /// What is in a folder, but for the lock.
-fn left(dir: &TempDir) -> Vec<String> {
+fn list_leftovers(dir: &TempDir) -> Vec<String> {
     let mut all = Vec::new();
     for folder in [dir.path().to_owned(), dir.path().join("run")] {
         for entry in std::fs::read_dir(folder).into_iter().flatten() {
@@ -49,15 +49,15 @@ fn left(dir: &TempDir) -> Vec<String> {
 }
 
 /// The machine as it was, but for the size that a buffer has once it was used.
-fn was(kernel: &Fake) -> std::collections::BTreeMap<String, String> {
-    let mut all = kernel.shown();
+fn capture_state(kernel: &FakeKernel) -> std::collections::BTreeMap<String, String> {
+    let mut all = kernel.list_visible();
     all.remove("/sys/kernel/tracing/buffer_size_kb");
     all
 }
 
 /// That two machines are alike; says where not.
 #[track_caller]
-fn alike(
+fn assert_same_state(
     now: &std::collections::BTreeMap<String, String>,
     before: &std::collections::BTreeMap<String, String>,
     when: &str,
@@ -71,15 +71,15 @@ fn alike(
 
 #[test]
 fn a_driver_that_is_not_loaded_is_recorded_and_everything_undone_in_reverse_order() {
-    let (dir, kernel) = (dir(), Fake::pc());
-    let before = was(&kernel);
+    let (dir, kernel) = (dir(), FakeKernel::pc());
+    let before = capture_state(&kernel);
     let request = request(&dir, "pci:1002:5159", Some("radeonfb"), &["sh", "-c", "exit 3"]);
-    let told = record(&kernel, &request, &Stop::default()).unwrap();
-    alike(&was(&kernel), &before, "");
+    let told = record(&kernel, &request, &StopRequest::default()).unwrap();
+    assert_same_state(&capture_state(&kernel), &before, "");
     assert_eq!((told.capture.exit_code, told.capture.cut.clone()), (Some(3), None));
     assert_eq!(told.notes, Vec::<String>::new());
-    assert_eq!(left(&dir), ["out.kine"]);
-    let done = kernel.done();
+    assert_eq!(list_leftovers(&dir), ["out.kine"]);
+    let done = kernel.take_actions();
     let tracing = "/sys/kernel/tracing";
     let at = |what: &str| {
         done.iter()
@@ -136,27 +136,27 @@ fn a_driver_that_is_not_loaded_is_recorded_and_everything_undone_in_reverse_orde
 
 #[test]
 fn what_a_display_shows_at_the_end_is_the_screen_that_is_expected() {
-    let (dir, mut kernel) = (dir(), Fake::pc());
+    let (dir, mut kernel) = (dir(), FakeKernel::pc());
     kernel.put_link("/sys/class/graphics/fb0/device", "../../../0000:00:03.0");
     kernel.put("/sys/class/graphics/fb0/stride", "16\n");
     kernel.put_bytes("/dev/fb0", vec![3, 2, 1, 0, 6, 5, 4, 0, 9, 9, 9, 9, 9, 9, 9, 9]);
-    let before = was(&kernel);
+    let before = capture_state(&kernel);
     let mut request = request(&dir, "pci:1002:5159", Some("radeonfb"), &["true"]);
     request.keep_log = true;
-    record(&kernel, &request, &Stop::default()).unwrap();
-    alike(&was(&kernel), &before, "");
-    let done = kernel.done();
+    record(&kernel, &request, &StopRequest::default()).unwrap();
+    assert_same_state(&capture_state(&kernel), &before, "");
+    let done = kernel.take_actions();
     let tracer = "nop > /sys/kernel/tracing/current_tracer";
     assert_eq!(done.iter().filter(|d| *d == tracer).count(), 1, "{done:#?}");
     let r = import::open(&request.output, &Progress::new()).unwrap();
     let shown =
         trace_core::screen::Picture::from_ppm(r.extras.get(trace_core::screen::SCREEN_AT_END).unwrap()).unwrap();
     assert_eq!((shown.width(), shown.rgb()), (2, &[1, 2, 3, 4, 5, 6][..]));
-    assert_eq!(left(&dir), ["out.aux.txt", "out.kine", "out.ppm", "out.txt"]);
+    assert_eq!(list_leftovers(&dir), ["out.aux.txt", "out.kine", "out.ppm", "out.txt"]);
     // A driver of which programs see a copy alone has no picture, and that is told.
     kernel.put("/sys/bus/pci/devices/0000:00:03.0/drm/card0", "");
     (request.keep_log, request.output) = (false, dir.path().join("other.kine"));
-    let told = record(&kernel, &request, &Stop::default()).unwrap();
+    let told = record(&kernel, &request, &StopRequest::default()).unwrap();
     assert!(
         told.capture
             .unobserved
@@ -170,15 +170,15 @@ fn what_a_display_shows_at_the_end_is_the_screen_that_is_expected() {
 
 #[test]
 fn a_bound_driver_is_bound_again_and_its_accessors_are_recorded() {
-    let (dir, kernel) = (dir(), Fake::pc());
-    let before = kernel.shown();
+    let (dir, kernel) = (dir(), FakeKernel::pc());
+    let before = kernel.list_visible();
     let mut request = request(&dir, "pci:0000:00:04.0", None, &[]);
     (request.method, request.keep_log) = (Some(Method::Kprobes), true);
-    let told = record(&kernel, &request, &Stop::default()).unwrap();
+    let told = record(&kernel, &request, &StopRequest::default()).unwrap();
     // Not even a buffer's size: the instance has its own.
-    alike(&kernel.shown(), &before, "");
+    assert_same_state(&kernel.list_visible(), &before, "");
     assert_eq!((told.capture.driver.as_str(), told.capture.exit_code), ("igb", None));
-    assert_eq!(left(&dir), ["out.kine", "out.resource.txt", "out.txt"]);
+    assert_eq!(list_leftovers(&dir), ["out.kine", "out.resource.txt", "out.txt"]);
     assert_eq!(told.log, Some(dir.path().join("out.txt")));
     let r = import::open(&request.output, &Progress::new()).unwrap();
     let accesses: Vec<_> = r
@@ -193,10 +193,12 @@ fn a_bound_driver_is_bound_again_and_its_accessors_are_recorded() {
         (0x8086, 0x10c9, "0000:00:04.0")
     );
     // A log that would be written over is told before anything is changed.
-    kernel.done();
-    let why = record(&kernel, &request, &Stop::default()).unwrap_err().to_string();
+    kernel.take_actions();
+    let why = record(&kernel, &request, &StopRequest::default())
+        .unwrap_err()
+        .to_string();
     assert!(why.contains("out.txt"), "{why}");
-    assert_eq!(kernel.done(), Vec::<String>::new());
+    assert_eq!(kernel.take_actions(), Vec::<String>::new());
 }
 
 /// Whatever step fails, the machine is put back, nothing is left on the disk, and the next recording works.
@@ -208,12 +210,12 @@ fn a_failure_at_any_step_leaves_the_machine_as_it_was() {
     ] {
         let mut failed = 0;
         for step in 0.. {
-            let (dir, kernel) = (dir(), Fake::pc());
-            let before = was(&kernel);
+            let (dir, kernel) = (dir(), FakeKernel::pc());
+            let before = capture_state(&kernel);
             let mut request = request(&dir, device, driver, &["true"]);
             request.method = Some(with);
             kernel.fail_in(step);
-            let told = record(&kernel, &request, &Stop::default());
+            let told = record(&kernel, &request, &StopRequest::default());
             if !kernel.has_failed() {
                 assert!(told.is_ok());
                 assert!(step > 30, "{step} steps");
@@ -221,13 +223,21 @@ fn a_failure_at_any_step_leaves_the_machine_as_it_was() {
             }
             // What failed may be one of the steps back: the next recording does it.
             if matches!(told, Err(RecordError::NotRestored(_))) {
-                let again = record(&kernel, &request, &Stop::default());
+                let again = record(&kernel, &request, &StopRequest::default());
                 assert!(again.is_ok(), "{with}, step {step}: {told:?}, then {again:?}");
             } else if told.is_err() {
                 failed += 1;
-                assert_eq!(left(&dir), Vec::<String>::new(), "{with}, step {step}: {told:?}");
+                assert_eq!(
+                    list_leftovers(&dir),
+                    Vec::<String>::new(),
+                    "{with}, step {step}: {told:?}"
+                );
             }
-            alike(&was(&kernel), &before, &format!("{with}, step {step}: {told:?}"));
+            assert_same_state(
+                &capture_state(&kernel),
+                &before,
+                &format!("{with}, step {step}: {told:?}"),
+            );
         }
         assert!(failed > 5, "{failed}");
     }
@@ -237,12 +247,12 @@ fn a_failure_at_any_step_leaves_the_machine_as_it_was() {
 #[test]
 fn a_recorder_that_is_killed_at_any_step_is_cleaned_up_after() {
     for step in 0..40 {
-        let (dir, kernel) = (dir(), Fake::pc());
-        let before = was(&kernel);
+        let (dir, kernel) = (dir(), FakeKernel::pc());
+        let before = capture_state(&kernel);
         let request = request(&dir, "pci:1002:5159", Some("radeonfb"), &[]);
-        let plan = Plan::of(&kernel, &request, "/sys/kernel/tracing").unwrap();
-        let lock = Lock::take(&request.run_folder).unwrap();
-        let job = job(&kernel, &request, &plan).unwrap();
+        let plan = Plan::prepare(&kernel, &request, "/sys/kernel/tracing").unwrap();
+        let lock = Lock::acquire(&request.run_folder).unwrap();
+        let job = build_job(&kernel, &request, &plan).unwrap();
         std::fs::create_dir(&job.folder).unwrap();
         let mut journal = Journal::begin(&request.run_folder, job, &kernel).unwrap();
         kernel.fail_in(step);
@@ -252,11 +262,11 @@ fn a_recorder_that_is_killed_at_any_step_is_cleaned_up_after() {
             plan: &plan,
             journal: &mut journal,
             instructions: Vec::new(),
-            within: Vec::new(),
+            probed_functions: Vec::new(),
             tracer: None,
         };
         // It ends in the middle of the step, without anything that it would do then.
-        let _ = session.run(&Stop::default());
+        let _ = session.run(&StopRequest::default());
         kernel.fail_in(usize::MAX);
         drop(journal);
         let (ours, theirs) = UnixStream::pair().unwrap();
@@ -265,27 +275,27 @@ fn a_recorder_that_is_killed_at_any_step_is_cleaned_up_after() {
         let told = guard::watch(theirs, &kernel, &request.run_folder);
         // The guard cannot say that it is ready to somebody who is gone.
         let told = told
-            .or_else(|_| guard::settle(&kernel, &request.run_folder, "it was killed"))
+            .or_else(|_| guard::recover(&kernel, &request.run_folder, "it was killed"))
             .unwrap();
-        alike(&was(&kernel), &before, &format!("step {step}: {told:?}"));
+        assert_same_state(&capture_state(&kernel), &before, &format!("step {step}: {told:?}"));
         assert_eq!(
-            guard::settle(&kernel, &request.run_folder, "").unwrap(),
+            guard::recover(&kernel, &request.run_folder, "").unwrap(),
             Vec::<String>::new()
         );
         drop(lock);
-        let told = record(&kernel, &request, &Stop::default()).unwrap();
+        let told = record(&kernel, &request, &StopRequest::default()).unwrap();
         assert_eq!(told.notes, Vec::<String>::new(), "step {step}");
     }
 }
 
 #[test]
 fn what_was_traced_before_the_recorder_was_killed_is_a_recording_that_says_so() {
-    let (dir, kernel) = (dir(), Fake::pc());
-    let before = was(&kernel);
+    let (dir, kernel) = (dir(), FakeKernel::pc());
+    let before = capture_state(&kernel);
     let request = request(&dir, "pci:1002:5159", Some("radeonfb"), &[]);
-    let plan = Plan::of(&kernel, &request, "/sys/kernel/tracing").unwrap();
-    let _lock = Lock::take(&request.run_folder).unwrap();
-    let job = job(&kernel, &request, &plan).unwrap();
+    let plan = Plan::prepare(&kernel, &request, "/sys/kernel/tracing").unwrap();
+    let _lock = Lock::acquire(&request.run_folder).unwrap();
+    let job = build_job(&kernel, &request, &plan).unwrap();
     std::fs::create_dir(&job.folder).unwrap();
     let mut journal = Journal::begin(&request.run_folder, job, &kernel).unwrap();
     let mut session = Session {
@@ -294,20 +304,22 @@ fn what_was_traced_before_the_recorder_was_killed_is_a_recording_that_says_so() 
         plan: &plan,
         journal: &mut journal,
         instructions: Vec::new(),
-        within: Vec::new(),
+        probed_functions: Vec::new(),
         tracer: None,
     };
-    session.probes().unwrap();
+    session.add_probes().unwrap();
     // The threads that read end with the recorder; here they have ended already.
-    drop(session.trace().unwrap());
-    session.work(&Stop::default(), &mut Capture::default()).unwrap();
+    drop(session.start_trace().unwrap());
+    session
+        .bind_and_run(&StopRequest::default(), &mut Capture::default())
+        .unwrap();
     let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
-    let started = started(&kernel, child.id()).unwrap();
+    let started = find_start_time(&kernel, child.id()).unwrap();
     let change = Change::Process {
         pid: child.id(),
         started,
     };
-    journal.change(change, || Ok(())).unwrap();
+    journal.apply(change, || Ok(())).unwrap();
     drop(journal);
     let (ours, theirs) = UnixStream::pair().unwrap();
     let told = std::thread::scope(|s| {
@@ -322,8 +334,8 @@ fn what_was_traced_before_the_recorder_was_killed_is_a_recording_that_says_so() 
         guard.join().unwrap()
     });
     assert!(told[0].contains("the recorder was killed"), "{told:?}");
-    alike(&was(&kernel), &before, "");
-    assert_eq!(left(&dir), ["out.kine"]);
+    assert_same_state(&capture_state(&kernel), &before, "");
+    assert_eq!(list_leftovers(&dir), ["out.kine"]);
     let r = import::open(&request.output, &Progress::new()).unwrap();
     assert_eq!(r.events.accesses(0..r.events.len()).count(), 2);
     assert_eq!(
@@ -339,35 +351,37 @@ fn what_was_traced_before_the_recorder_was_killed_is_a_recording_that_says_so() 
 
 #[test]
 fn after_a_restart_of_the_machine_nothing_is_undone() {
-    let (dir, mut kernel) = (dir(), Fake::pc());
+    let (dir, mut kernel) = (dir(), FakeKernel::pc());
     let request = request(&dir, "pci:1002:5159", Some("radeonfb"), &[]);
-    let plan = Plan::of(&kernel, &request, "/sys/kernel/tracing").unwrap();
-    let _lock = Lock::take(&request.run_folder).unwrap();
-    let job = job(&kernel, &request, &plan).unwrap();
+    let plan = Plan::prepare(&kernel, &request, "/sys/kernel/tracing").unwrap();
+    let _lock = Lock::acquire(&request.run_folder).unwrap();
+    let job = build_job(&kernel, &request, &plan).unwrap();
     let mut journal = Journal::begin(&request.run_folder, job, &kernel).unwrap();
     let change = Change::Written {
         path: "/sys/kernel/tracing/tracing_on".into(),
         before: "0".into(),
     };
-    journal.change(change, || Ok(())).unwrap();
+    journal.apply(change, || Ok(())).unwrap();
     drop(journal);
     kernel.put("/proc/sys/kernel/random/boot_id", "two\n");
-    guard::settle(&kernel, &request.run_folder, "it was killed").unwrap();
-    assert_eq!(kernel.done(), Vec::<String>::new());
-    assert_eq!(left(&dir), Vec::<String>::new());
+    guard::recover(&kernel, &request.run_folder, "it was killed").unwrap();
+    assert_eq!(kernel.take_actions(), Vec::<String>::new());
+    assert_eq!(list_leftovers(&dir), Vec::<String>::new());
 }
 
 #[test]
 fn people_are_told_what_to_do() {
-    let why = |kernel: &Fake, request: &Request| {
-        let why = record(kernel, request, &Stop::default()).unwrap_err().to_string();
+    let why = |kernel: &FakeKernel, request: &RecordRequest| {
+        let why = record(kernel, request, &StopRequest::default())
+            .unwrap_err()
+            .to_string();
         assert!(!why.contains('\n'), "{why}");
         why
     };
-    let (dir, mut kernel) = (dir(), Fake::pc());
-    let before = was(&kernel);
+    let (dir, mut kernel) = (dir(), FakeKernel::pc());
+    let before = capture_state(&kernel);
     let rv100 = |driver, command: &[&str]| request(&dir, "pci:1002:5159", driver, command);
-    assert!(why(&Fake::default(), &rv100(None, &[])).contains("mount -t tracefs"));
+    assert!(why(&FakeKernel::default(), &rv100(None, &[])).contains("mount -t tracefs"));
     let told = why(&kernel, &rv100(None, &[]));
     assert!(
         told.contains("several drivers fit it: radeon, radeonfb; --driver NAME chooses"),
@@ -386,14 +400,14 @@ fn people_are_told_what_to_do() {
         told.contains("the driver radeonfb did not take it") && told.contains("dmesg"),
         "{told}"
     );
-    alike(&was(&kernel), &before, "");
+    assert_same_state(&capture_state(&kernel), &before, "");
     let mut away = rv100(Some("radeonfb"), &[]);
     away.output = dir.path().join("no/such/out.kine");
     assert!(why(&kernel, &away).contains("no/such"));
     kernel.put("/sys/kernel/tracing/current_tracer", "function_graph\n");
     let told = why(&kernel, &rv100(Some("radeonfb"), &[]));
     assert!(told.contains("echo nop > /sys/kernel/tracing/current_tracer"), "{told}");
-    let held = Lock::take(&dir.path().join("run")).unwrap();
+    let held = Lock::acquire(&dir.path().join("run")).unwrap();
     assert!(why(&kernel, &rv100(Some("radeonfb"), &[])).contains("another recording is under way"));
     drop(held);
     let (lines, abilities) = check(&kernel, &"pci:1002:5159".parse().unwrap(), Some("radeonfb"), &[], &[]).unwrap();
@@ -401,7 +415,7 @@ fn people_are_told_what_to_do() {
         lines[0].starts_with("0000:00:03.0 (1002:5159), on QEMU Standard PC"),
         "{lines:?}"
     );
-    assert_eq!(abilities.iter().filter(|a| a.told.is_ok()).count(), 1);
+    assert_eq!(abilities.iter().filter(|a| a.availability.is_ok()).count(), 1);
 }
 
 #[test]

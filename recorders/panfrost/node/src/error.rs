@@ -33,7 +33,7 @@ pub enum NodeError {
     #[error(transparent)]
     Driver(#[from] DriverError),
     /// The recording cannot be written.
-    #[error("{}: {}", path.display(), without_place(source))]
+    #[error("{}: {}", path.display(), format_without_path(source))]
     Save {
         /// The file, by the name that a person knows it by.
         path: PathBuf,
@@ -51,7 +51,7 @@ pub enum NodeError {
 }
 
 /// What went wrong, without the file's name where it has one of its own: the one that a person knows stands before it.
-fn without_place(e: &ContainerError) -> String {
+fn format_without_path(e: &ContainerError) -> String {
     match e {
         ContainerError::Io { source, .. } => source.to_string(),
         other => other.to_string(),

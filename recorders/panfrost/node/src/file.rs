@@ -1,12 +1,12 @@
 //! One open file of the node: its handles, its memory, its addresses.
 
 use crate::Errno;
-use crate::gpu::{Gpu, Ran};
+use crate::gpu::{ChainResult, Gpu};
 use crate::memory::{Inode, Pool};
-use crate::object::{CarryError, Object};
+use crate::metadata::{GpuRange, LabelledObject};
+use crate::object::{Object, TransferError};
 use crate::sync::{Syncobjs, free_handle};
-use crate::told::{Labelled, Place};
-use crate::va::Addresses;
+use crate::va::VaAllocator;
 use driver_mali::SpaceId;
 use std::collections::BTreeMap;
 use trace_core::GpuVa;
@@ -25,7 +25,7 @@ pub(crate) struct OpenFile {
     pub pool: Pool,
     pub objects: BTreeMap<u32, Object>,
     pub syncobjs: Syncobjs,
-    addresses: Addresses,
+    addresses: VaAllocator,
     /// The address space, once it has an object.
     pub space: Option<SpaceId>,
     /// What is mapped of named objects that are gone.
@@ -40,7 +40,7 @@ impl OpenFile {
             pool,
             objects: BTreeMap::new(),
             syncobjs: Syncobjs::default(),
-            addresses: Addresses::default(),
+            addresses: VaAllocator::default(),
             space: None,
             kept: Vec::new(),
             gone: Vec::new(),
@@ -84,15 +84,15 @@ impl OpenFile {
 
     /// Takes GPU addresses, device memory and a range of the memory file.
     fn take(&mut self, gpu: Option<&mut Gpu>, bytes: u64, executable: bool, heap: bool) -> Result<(u64, u64), Errno> {
-        let va = self.addresses.take(bytes, executable).ok_or(Errno::NOSPC)?;
+        let va = self.addresses.allocate(bytes, executable).ok_or(Errno::NOSPC)?;
         let mapped = match gpu {
             Some(gpu) if !heap => self.map(gpu, va, bytes, executable),
             _ => Ok(()),
         };
-        let offset = mapped.and_then(|()| self.pool.take(bytes).ok_or(Errno::NOMEM));
+        let offset = mapped.and_then(|()| self.pool.allocate(bytes).ok_or(Errno::NOMEM));
         offset
             .map(|offset| (va, offset))
-            .inspect_err(|_| self.addresses.give_back(va))
+            .inspect_err(|_| self.addresses.release(va))
     }
 
     fn map(&mut self, gpu: &mut Gpu, va: u64, bytes: u64, executable: bool) -> Result<(), Errno> {
@@ -110,9 +110,9 @@ impl OpenFile {
     /// holds can be read at the recording's end.
     pub(crate) fn close(&mut self, handle: u32) -> Result<(), Errno> {
         let object = self.objects.remove(&handle).ok_or(Errno::INVAL)?;
-        self.pool.give_back(object.range());
+        self.pool.release(object.range());
         match (object.heap, object.named) {
-            (true, _) => self.addresses.give_back(object.va.0),
+            (true, _) => self.addresses.release(object.va.0),
             (false, true) => self.kept.push((object.va, object.bytes)),
             (false, false) => self.gone.push((object.va, object.bytes, object.label)),
         }
@@ -120,16 +120,16 @@ impl OpenFile {
     }
 
     /// Takes away the mappings of objects that are gone.
-    fn unmap_gone(&mut self, gpu: &mut Gpu, space: SpaceId) -> Result<(), CarryError> {
+    fn unmap_gone(&mut self, gpu: &mut Gpu, space: SpaceId) -> Result<(), TransferError> {
         while let Some((va, bytes, _)) = self.gone.pop() {
             gpu.unmap(space, va, bytes)?;
-            self.addresses.give_back(va.0);
+            self.addresses.release(va.0);
         }
         Ok(())
     }
 
     /// Runs a chain: the program's bytes go to the device, the device's come back.
-    pub(crate) fn run(&mut self, gpu: &mut Gpu, head: GpuVa, fragment: bool) -> Result<Ran, CarryError> {
+    pub(crate) fn run(&mut self, gpu: &mut Gpu, head: GpuVa, fragment: bool) -> Result<ChainResult, TransferError> {
         let space = match self.space {
             Some(space) => space,
             None => *self.space.insert(gpu.take_space()?),
@@ -146,7 +146,7 @@ impl OpenFile {
     }
 
     /// The labels of objects that the GPU has mapped.
-    pub(crate) fn labels(&self) -> Vec<Labelled> {
+    pub(crate) fn labels(&self) -> Vec<LabelledObject> {
         let Some(space) = self.space else { return Vec::new() };
         let open = self.objects.values().filter(|o| !o.heap);
         let open = open.map(|o| (o.va, o.bytes, o.label.as_deref()));
@@ -156,8 +156,8 @@ impl OpenFile {
             .map(|(va, bytes, label)| (*va, *bytes, label.as_deref()));
         open.chain(gone)
             .filter_map(|(va, bytes, label)| {
-                Some(Labelled {
-                    place: Place { space, va, bytes },
+                Some(LabelledObject {
+                    place: GpuRange { space, va, bytes },
                     label: label.filter(|l| !l.is_empty())?.to_owned(),
                 })
             })
@@ -170,7 +170,7 @@ impl OpenFile {
             let mut mapped = self.kept;
             mapped.extend(self.gone.into_iter().map(|(va, bytes, _)| (va, bytes)));
             mapped.extend(self.objects.values().filter(|o| !o.heap).map(|o| (o.va, o.bytes)));
-            gpu.give_space_back(space, mapped);
+            gpu.release_space(space, mapped);
         }
     }
 }

@@ -26,14 +26,14 @@ pub(crate) struct Gpu {
 
 /// How a chain ended.
 #[derive(Clone, Debug)]
-pub(crate) struct Ran {
+pub(crate) struct ChainResult {
     pub end: JobEnd,
     /// As it is told in the recording.
     pub report: ChainReport,
 }
 
-/// Most different reasons that are told of one chain.
-const MOST_REASONS: usize = 4;
+/// Maximum number of different reasons that are told of one chain.
+const MAX_REASONS: usize = 4;
 
 /// What the device says of the jobs of a chain, as one.
 fn chain_report(submit_event: u64, end: &JobEnd, reports: &[JobReport]) -> ChainReport {
@@ -45,7 +45,7 @@ fn chain_report(submit_event: u64, end: &JobEnd, reports: &[JobReport]) -> Chain
             (None, Some(false)) => format!("the software Mali runs compute shaders, and no {kind} jobs"),
             (None, _) => continue,
         };
-        if !reasons.contains(&reason) && reasons.len() < MOST_REASONS {
+        if !reasons.contains(&reason) && reasons.len() < MAX_REASONS {
             reasons.push(reason);
         }
     }
@@ -91,7 +91,7 @@ impl Gpu {
 
     /// Takes an address space back. What is mapped there stays until another file needs the space: a recording that
     /// ends with its program shows memory as the last job left it.
-    pub(crate) fn give_space_back(&mut self, space: SpaceId, mapped: Vec<(GpuVa, u64)>) {
+    pub(crate) fn release_space(&mut self, space: SpaceId, mapped: Vec<(GpuVa, u64)>) {
         self.free.push_back((space, mapped));
     }
 
@@ -122,7 +122,7 @@ impl Gpu {
     }
 
     /// Runs a chain to its end.
-    pub(crate) fn run(&mut self, space: SpaceId, head: GpuVa, fragment: bool) -> Result<Ran, DriverError> {
+    pub(crate) fn run(&mut self, space: SpaceId, head: GpuVa, fragment: bool) -> Result<ChainResult, DriverError> {
         let slot = if fragment { FRAGMENT_SLOT } else { OTHER_SLOT };
         let own = std::process::id();
         if self.threads.as_ref().is_none_or(|(process, _)| *process != own) {
@@ -146,7 +146,7 @@ impl Gpu {
         };
         let reports = self.driver.take_job_reports();
         let (submit_event, end) = ended?;
-        Ok(Ran {
+        Ok(ChainResult {
             end,
             report: chain_report(submit_event, &end, &reports),
         })
@@ -158,7 +158,7 @@ impl Gpu {
     }
 
     /// About how many bytes the recording takes so far.
-    pub(crate) fn weight(&self) -> u64 {
+    pub(crate) fn approximate_bytes(&self) -> u64 {
         self.driver.recorded_bytes()
     }
 

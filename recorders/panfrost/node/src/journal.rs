@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use trace_core::container::{ContainerError, FileSink, Writer};
 
-/// Least time between two commits.
-const LEAST: Duration = Duration::from_millis(250);
+/// Minimum time between two commits.
+const MIN_COMMIT_INTERVAL: Duration = Duration::from_millis(250);
 /// A commit takes at most one part of this many of the time.
 const SHARE: u32 = 20;
 
@@ -77,7 +77,7 @@ impl Journal {
         all().map_err(|source| failed(&self.path, source))?;
         self.events = events;
         let took = begun.elapsed();
-        self.due = begun + (took * SHARE).max(LEAST);
+        self.due = begun + (took * SHARE).max(MIN_COMMIT_INTERVAL);
         Ok(())
     }
 }

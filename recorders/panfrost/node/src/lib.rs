@@ -16,12 +16,12 @@ mod file;
 mod gpu;
 mod journal;
 mod memory;
+mod metadata;
 mod node;
 mod object;
 mod params;
 mod save;
 mod sync;
-mod told;
 pub mod uapi;
 mod user;
 mod va;
@@ -29,9 +29,9 @@ mod va;
 pub use error::NodeError;
 pub use file::FileId;
 pub use memory::Inode;
-pub use node::{Answer, Node, Opened, Settings};
-pub use save::{Saved, save};
-pub use told::Named;
+pub use metadata::BufferName;
+pub use node::{IoctlReply, Node, OpenedNode, Settings};
+pub use save::{SaveOutcome, save};
 pub use user::{ProcessMemory, UserMemory};
 
 /// Error codes that a program sees.

@@ -16,7 +16,7 @@ const BYTES: u64 = 1 << 52;
 /// Bytes read at once.
 const CHUNK: u64 = 256 << 10;
 /// Bytes of given-back ranges at which those that no mapping holds are let go.
-const LET_GO_AT: u64 = 64 << 20;
+const FREE_UNMAPPED_AT_BYTES: u64 = 64 << 20;
 
 /// What tells a file from any other of this machine: device and inode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -30,7 +30,7 @@ pub struct Inode {
 impl Inode {
     /// Of a file descriptor of this process, by its number; `None` when it is none.
     #[must_use]
-    pub fn of_descriptor(fd: i32) -> Option<Self> {
+    pub fn from_descriptor(fd: i32) -> Option<Self> {
         let known = std::fs::metadata(format!("/proc/self/fd/{fd}")).ok()?;
         Some(Self {
             device: known.dev(),
@@ -40,7 +40,7 @@ impl Inode {
 }
 
 /// An anonymous file in memory with nothing in it, and which one it is.
-pub(crate) fn anonymous(name: &str) -> Result<(OwnedFd, Inode), NodeError> {
+pub(crate) fn create_anonymous_file(name: &str) -> Result<(OwnedFd, Inode), NodeError> {
     let failed = |source: io::Error| NodeError::System {
         what: "a file in memory",
         source,
@@ -67,7 +67,7 @@ pub(crate) struct Pool {
 
 impl Pool {
     pub(crate) fn new() -> Result<Self, NodeError> {
-        let (fd, inode) = anonymous("panfrost render node")?;
+        let (fd, inode) = create_anonymous_file("panfrost render node")?;
         let file = File::from(fd);
         file.set_len(BYTES).map_err(|source| NodeError::System {
             what: "a file in memory",
@@ -92,7 +92,7 @@ impl Pool {
     }
 
     /// A descriptor for the program, with a position and flags of its own.
-    pub(crate) fn open_again(&self, close_on_exec: bool) -> io::Result<OwnedFd> {
+    pub(crate) fn reopen(&self, close_on_exec: bool) -> io::Result<OwnedFd> {
         let mut options = File::options();
         options.read(true).write(true);
         // The standard library asks for close-on-exec; the program says whether it wants it.
@@ -106,7 +106,7 @@ impl Pool {
     }
 
     /// A range for an object, of whole pages and zero.
-    pub(crate) fn take(&mut self, bytes: u64) -> Option<u64> {
+    pub(crate) fn allocate(&mut self, bytes: u64) -> Option<u64> {
         let at = self.next;
         // A page stays free between two, so that a mapping that is too long meets nothing of another's.
         self.next = at.checked_add(bytes)?.checked_add(PAGE_SIZE as u64)?;
@@ -114,17 +114,19 @@ impl Pool {
     }
 
     /// Gives a range back. Its memory stays as long as the program has it mapped.
-    pub(crate) fn give_back(&mut self, range: Range<u64>) {
+    pub(crate) fn release(&mut self, range: Range<u64>) {
         self.idle_bytes += range.end.saturating_sub(range.start);
         self.idle.push(range);
-        if self.idle_bytes >= LET_GO_AT {
-            self.let_go();
+        if self.idle_bytes >= FREE_UNMAPPED_AT_BYTES {
+            self.free_unmapped();
         }
     }
 
     /// Lets the memory go of what was given back and is mapped nowhere.
-    fn let_go(&mut self) {
-        let Some(mapped) = mapped_of(self.inode) else { return };
+    fn free_unmapped(&mut self) {
+        let Some(mapped) = list_mapped_ranges(self.inode) else {
+            return;
+        };
         let overlaps = |r: &Range<u64>| mapped.iter().any(|m| m.start < r.end && r.start < m.end);
         let (kept, gone): (Vec<_>, Vec<_>) = std::mem::take(&mut self.idle).into_iter().partition(overlaps);
         self.idle = kept;
@@ -137,7 +139,7 @@ impl Pool {
     }
 
     /// Ranges within a range that have memory behind them, page by page; elsewhere it is zero.
-    pub(crate) fn touched(&self, range: Range<u64>) -> io::Result<Vec<Range<u64>>> {
+    pub(crate) fn list_resident(&self, range: Range<u64>) -> io::Result<Vec<Range<u64>>> {
         let mut out = Vec::new();
         let mut at = range.start;
         while at < range.end {
@@ -193,19 +195,19 @@ fn parse_mapping(line: &str) -> Option<Mapping> {
 }
 
 /// All mappings of this process; `None` where the system does not tell.
-fn mappings() -> Option<Vec<Mapping>> {
+fn list_mappings() -> Option<Vec<Mapping>> {
     let text = std::fs::read_to_string("/proc/self/maps").ok()?;
     Some(text.lines().filter_map(parse_mapping).collect())
 }
 
 /// The mapping that an address lies in.
-pub(crate) fn mapping_at(address: u64) -> Option<Mapping> {
-    mappings()?.into_iter().find(|m| m.addresses.contains(&address))
+pub(crate) fn find_mapping(address: u64) -> Option<Mapping> {
+    list_mappings()?.into_iter().find(|m| m.addresses.contains(&address))
 }
 
 /// Ranges of a file that this process has mapped.
-fn mapped_of(inode: Inode) -> Option<Vec<Range<u64>>> {
-    let own = mappings()?.into_iter().filter(|m| m.inode == inode);
+fn list_mapped_ranges(inode: Inode) -> Option<Vec<Range<u64>>> {
+    let own = list_mappings()?.into_iter().filter(|m| m.inode == inode);
     Some(
         own.map(|m| m.offset..m.offset.saturating_add(m.addresses.end - m.addresses.start))
             .collect(),
@@ -219,36 +221,36 @@ mod tests {
     #[test]
     fn touched_memory_is_told_from_zeros() {
         let mut p = Pool::new().unwrap();
-        let at = p.take(1 << 20).unwrap();
-        assert_eq!(p.touched(at..at + (1 << 20)).unwrap(), []);
+        let at = p.allocate(1 << 20).unwrap();
+        assert_eq!(p.list_resident(at..at + (1 << 20)).unwrap(), []);
         p.write(at + 5 * 4096 + 7, &[1]).unwrap();
-        let touched = p.touched(at..at + (1 << 20)).unwrap();
+        let touched = p.list_resident(at..at + (1 << 20)).unwrap();
         assert_eq!((touched.len(), touched[0].clone()), (1, at + 5 * 4096..at + 6 * 4096));
-        assert_eq!(p.touched(at..at + 4096).unwrap(), []);
-        let other = p.take(4096).unwrap();
+        assert_eq!(p.list_resident(at..at + 4096).unwrap(), []);
+        let other = p.allocate(4096).unwrap();
         assert!(other > at + (1 << 20), "a page stays free between objects");
     }
 
     #[test]
     fn memory_given_back_is_let_go() {
         let mut p = Pool::new().unwrap();
-        let at = p.take(LET_GO_AT).unwrap();
+        let at = p.allocate(FREE_UNMAPPED_AT_BYTES).unwrap();
         p.write(at, &[1; 4096]).unwrap();
-        p.give_back(at..at + LET_GO_AT);
-        assert_eq!(p.touched(at..at + LET_GO_AT).unwrap(), []);
+        p.release(at..at + FREE_UNMAPPED_AT_BYTES);
+        assert_eq!(p.list_resident(at..at + FREE_UNMAPPED_AT_BYTES).unwrap(), []);
         assert!(p.idle.is_empty());
     }
 
     #[test]
     fn descriptors_are_known_by_their_inode() {
         let p = Pool::new().unwrap();
-        let again = p.open_again(true).unwrap();
-        assert_eq!(Inode::of_descriptor(again.as_raw_fd()), Some(p.inode()));
+        let again = p.reopen(true).unwrap();
+        assert_eq!(Inode::from_descriptor(again.as_raw_fd()), Some(p.inode()));
         let other = Pool::new().unwrap();
         assert_ne!(other.inode(), p.inode());
-        assert_eq!(Inode::of_descriptor(-1), None);
+        assert_eq!(Inode::from_descriptor(-1), None);
         assert_eq!(rustix::io::fcntl_getfd(&again).unwrap(), rustix::io::FdFlags::CLOEXEC);
-        let kept = p.open_again(false).unwrap();
+        let kept = p.reopen(false).unwrap();
         assert_eq!(rustix::io::fcntl_getfd(&kept).unwrap(), rustix::io::FdFlags::empty());
     }
 
@@ -259,7 +261,7 @@ mod tests {
         assert_eq!(m.addresses, 0x7f0c_1c00_0000..0x7f0c_1c02_1000);
         assert_eq!((m.offset, m.inode.number), (0x1_0000_2000, 1035));
         assert_eq!(parse_mapping(""), None);
-        assert!(mapping_at(m_address()).is_some());
+        assert!(find_mapping(m_address()).is_some());
     }
 
     fn m_address() -> u64 {

@@ -1,17 +1,17 @@
 //! The render node: what each request of a program does.
 
-mod recorded;
+mod recording;
 mod syncobjs;
 
 use crate::Errno;
 use crate::error::NodeError;
 use crate::file::{FileId, OpenFile};
-use crate::gpu::{Gpu, Ran};
+use crate::gpu::{ChainResult, Gpu};
 use crate::journal::Journal;
 use crate::memory::{self, Inode, Pool};
+use crate::metadata::{BufferName, GpuRange, LabelledObject, Provenance, RecordingMetadata};
 use crate::params::Params;
 use crate::sync::{SyncFiles, Syncobj};
-use crate::told::{Labelled, Named, Place, Source, Told};
 use crate::uapi::{self, Request, cap, family, flag, number};
 use crate::user::UserMemory;
 use bytemuck::Pod;
@@ -30,10 +30,10 @@ const DATE: &str = "20180908";
 const DESCRIPTION: &str = "panfrost DRM";
 /// The bus address of a device that is on no bus.
 const UNIQUE: &str = "kinescope";
-/// Most handles that a request may name.
-const MOST_HANDLES: u32 = 1 << 16;
+/// Maximum number of handles that a request may name.
+const MAX_HANDLES: u32 = 1 << 16;
 /// Longest name of a buffer object, and of a buffer, in bytes.
-const LONGEST_NAME: usize = 4096;
+const MAX_NAME_BYTES: usize = 4096;
 
 /// What a recording is of.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -50,7 +50,7 @@ pub struct Settings {
 
 /// What becomes of a request.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Answer {
+pub enum IoctlReply {
     /// It is done; this is what `ioctl` returns.
     Done,
     /// What is waited for is not there. To be asked again, until this time on the monotonic clock, in ns; then the
@@ -60,7 +60,7 @@ pub enum Answer {
 
 /// The node as it was opened.
 #[derive(Debug)]
-pub struct Opened {
+pub struct OpenedNode {
     /// The file.
     pub id: FileId,
     /// The descriptor for the program, which maps buffer objects by it.
@@ -68,7 +68,7 @@ pub struct Opened {
     /// What tells that descriptor and its copies from others.
     pub inode: Inode,
     /// The descriptor that the node itself holds, by number.
-    pub own: i32,
+    pub node_descriptor: i32,
 }
 
 /// The GPU, from before its boot to after the recording's end.
@@ -90,7 +90,7 @@ pub struct Node {
     files: BTreeMap<FileId, OpenFile>,
     next_file: u64,
     sync_files: SyncFiles,
-    told_of: Told,
+    told_of: RecordingMetadata,
     journal: Option<Journal>,
     /// The recording reached its limit.
     full: bool,
@@ -124,7 +124,7 @@ impl Node {
             files: BTreeMap::new(),
             next_file: 0,
             sync_files: SyncFiles::default(),
-            told_of: Told::default(),
+            told_of: RecordingMetadata::default(),
             journal: None,
             full: false,
             messages: Vec::new(),
@@ -136,16 +136,16 @@ impl Node {
     ///
     /// # Errors
     /// When the system has no further files.
-    pub fn open(&mut self, close_on_exec: bool) -> Result<Opened, Errno> {
+    pub fn open(&mut self, close_on_exec: bool) -> Result<OpenedNode, Errno> {
         let pool = Pool::new().map_err(|e| {
             self.messages.push(format!("the render node cannot be opened: {e}"));
             Errno::NFILE
         })?;
-        let opened = Opened {
+        let opened = OpenedNode {
             id: FileId(self.next_file),
-            descriptor: pool.open_again(close_on_exec).map_err(|_| Errno::MFILE)?,
+            descriptor: pool.reopen(close_on_exec).map_err(|_| Errno::MFILE)?,
             inode: pool.inode(),
-            own: pool.own_descriptor(),
+            node_descriptor: pool.own_descriptor(),
         };
         self.next_file += 1;
         self.files.insert(opened.id, OpenFile::new(pool));
@@ -155,7 +155,7 @@ impl Node {
     /// The last descriptor of a file is gone: gives back what it held.
     pub fn close(&mut self, id: FileId) {
         if let Some(file) = self.files.remove(&id) {
-            self.told_of.keep_labels(file.labels());
+            self.told_of.add_labels(file.labels());
             file.end(match &mut self.stage {
                 Stage::On(gpu) => Some(gpu),
                 _ => None,
@@ -164,13 +164,13 @@ impl Node {
     }
 
     /// What a person should be told since the last call.
-    pub fn take_told(&mut self) -> Vec<String> {
+    pub fn take_messages(&mut self) -> Vec<String> {
         std::mem::take(&mut self.messages)
     }
 
     /// Number of chains that were submitted.
     #[must_use]
-    pub fn submits(&self) -> u64 {
+    pub fn submission_count(&self) -> u64 {
         self.submits
     }
 
@@ -178,7 +178,7 @@ impl Node {
     ///
     /// # Errors
     /// [`Errno::INVAL`] when it may not.
-    pub fn may_map(&self, id: FileId, offset: u64, bytes: u64, shared: bool) -> Result<(), Errno> {
+    pub fn check_mapping(&self, id: FileId, offset: u64, bytes: u64, shared: bool) -> Result<(), Errno> {
         let file = self.files.get(&id).ok_or(Errno::BADF)?;
         let object = file.objects.values().find(|o| o.offset == offset && !o.heap);
         let fits = object.is_some_and(|o| bytes > 0 && bytes <= o.bytes);
@@ -189,31 +189,33 @@ impl Node {
     ///
     /// # Errors
     /// What the program sees as `errno`.
-    pub fn ioctl(&mut self, id: FileId, raw: u32, arg: u64, memory: &dyn UserMemory) -> Result<Answer, Errno> {
+    pub fn ioctl(&mut self, id: FileId, raw: u32, arg: u64, memory: &dyn UserMemory) -> Result<IoctlReply, Errno> {
         let request = Request::new(raw);
         if request.family != family::DRM {
             return Err(Errno::NOTTY);
         }
-        let call = Call { request, arg, memory };
+        let call = IoctlCall { request, arg, memory };
         match request.number {
-            number::VERSION => call.with(|v: &mut uapi::Version| {
+            number::VERSION => call.with_structure(|v: &mut uapi::Version| {
                 (v.major, v.minor, v.patch) = VERSION;
-                text(memory, NAME, v.name, &mut v.name_len)?;
-                text(memory, DATE, v.date, &mut v.date_len)?;
-                text(memory, DESCRIPTION, v.desc, &mut v.desc_len)
+                write_text(memory, NAME, v.name, &mut v.name_len)?;
+                write_text(memory, DATE, v.date, &mut v.date_len)?;
+                write_text(memory, DESCRIPTION, v.desc, &mut v.desc_len)
             }),
-            number::GET_UNIQUE => call.with(|u: &mut uapi::Unique| text(memory, UNIQUE, u.at, &mut u.len)),
-            number::GET_CAP => call.with(capability),
-            number::GET_PARAM => call.with(|p: &mut uapi::GetParam| {
+            number::GET_UNIQUE => {
+                call.with_structure(|u: &mut uapi::Unique| write_text(memory, UNIQUE, u.at, &mut u.len))
+            }
+            number::GET_CAP => call.with_structure(get_capability),
+            number::GET_PARAM => call.with_structure(|p: &mut uapi::GetParam| {
                 if p.pad != 0 {
                     return Err(Errno::INVAL);
                 }
                 p.value = self.params.get(p.param).ok_or(Errno::INVAL)?;
                 Ok(())
             }),
-            number::GEM_CLOSE => call.with(|c: &mut uapi::GemClose| self.file_mut(id)?.close(c.handle)),
-            number::CREATE_BO => call.with(|c: &mut uapi::CreateBo| self.create_bo(id, c)),
-            number::MMAP_BO => call.with(|m: &mut uapi::MmapBo| {
+            number::GEM_CLOSE => call.with_structure(|c: &mut uapi::GemClose| self.file_mut(id)?.close(c.handle)),
+            number::CREATE_BO => call.with_structure(|c: &mut uapi::CreateBo| self.create_bo(id, c)),
+            number::MMAP_BO => call.with_structure(|m: &mut uapi::MmapBo| {
                 let object = self.file(id)?.object(m.handle)?;
                 if m.flags != 0 || object.heap {
                     return Err(Errno::INVAL);
@@ -221,18 +223,18 @@ impl Node {
                 m.offset = object.offset;
                 Ok(())
             }),
-            number::GET_BO_OFFSET => call.with(|o: &mut uapi::GetBoOffset| {
+            number::GET_BO_OFFSET => call.with_structure(|o: &mut uapi::GetBoOffset| {
                 o.offset = self.file(id)?.object(o.handle)?.va.0;
                 Ok(())
             }),
-            number::WAIT_BO => call.with(|w: &mut uapi::WaitBo| {
+            number::WAIT_BO => call.with_structure(|w: &mut uapi::WaitBo| {
                 if w.pad != 0 {
                     return Err(Errno::INVAL);
                 }
                 // Work is done when its submit returns.
                 self.file(id)?.object(w.handle).map(drop)
             }),
-            number::MADVISE => call.with(|m: &mut uapi::Madvise| {
+            number::MADVISE => call.with_structure(|m: &mut uapi::Madvise| {
                 self.file(id)?.object(m.handle)?;
                 if ![flag::WILL_NEED, flag::DONT_NEED].contains(&m.madv) {
                     return Err(Errno::INVAL);
@@ -240,12 +242,12 @@ impl Node {
                 m.retained = 1;
                 Ok(())
             }),
-            number::SET_LABEL_BO => call.with(|l: &mut uapi::SetLabelBo| self.set_label(id, l, memory)),
-            number::SUBMIT => call.with(|s: &mut uapi::Submit| self.submit(id, s, memory)),
+            number::SET_LABEL_BO => call.with_structure(|l: &mut uapi::SetLabelBo| self.set_label(id, l, memory)),
+            number::SUBMIT => call.with_structure(|s: &mut uapi::Submit| self.submit(id, s, memory)),
             number::PERFCNT_ENABLE | number::PERFCNT_DUMP => Err(Errno::NOSYS),
             number::PRIME_HANDLE_TO_FD | number::PRIME_FD_TO_HANDLE => Err(Errno::OPNOTSUPP),
             number::SYNCOBJ_WAIT => self.syncobj_wait(id, &call),
-            number::SYNCOBJ_CREATE..=number::SYNCOBJ_SIGNAL => self.syncobj(id, &call).map(|()| Answer::Done),
+            number::SYNCOBJ_CREATE..=number::SYNCOBJ_SIGNAL => self.syncobj(id, &call).map(|()| IoctlReply::Done),
             _ => Err(Errno::INVAL),
         }
     }
@@ -260,23 +262,23 @@ impl Node {
         raw: u32,
         arg: u64,
         memory: &dyn UserMemory,
-    ) -> Result<Answer, Errno> {
+    ) -> Result<IoctlReply, Errno> {
         let request = Request::new(raw);
         if request.family != family::SYNC_FILE || !self.sync_files.is_fence(inode) {
             return Err(Errno::NOTTY);
         }
-        let call = Call { request, arg, memory };
+        let call = IoctlCall { request, arg, memory };
         match request.number {
-            number::SYNC_MERGE => call.with(|m: &mut uapi::SyncMerge| {
-                let other = Inode::of_descriptor(m.other).ok_or(Errno::NOENT)?;
+            number::SYNC_MERGE => call.with_structure(|m: &mut uapi::SyncMerge| {
+                let other = Inode::from_descriptor(m.other).ok_or(Errno::NOENT)?;
                 if m.flags != 0 || m.pad != 0 || !self.sync_files.is_fence(other) {
                     return Err(Errno::INVAL);
                 }
-                let fd = self.sync_files.fence().map_err(|_| Errno::MFILE)?;
+                let fd = self.sync_files.create_fence().map_err(|_| Errno::MFILE)?;
                 m.fence = fd.into_raw_fd();
                 Ok(())
             }),
-            number::SYNC_FILE_INFO => call.with(|i: &mut uapi::SyncFileInfo| {
+            number::SYNC_FILE_INFO => call.with_structure(|i: &mut uapi::SyncFileInfo| {
                 (i.status, i.fences) = (1, 0);
                 Ok(())
             }),
@@ -312,7 +314,7 @@ impl Node {
         match std::mem::replace(&mut self.stage, Stage::Ended) {
             Stage::Off(board) => match Gpu::boot(board, &self.settings.program) {
                 Ok(gpu) => self.stage = Stage::On(Box::new(gpu)),
-                Err(e) => self.give_up(format!("the GPU does not come up: {e}")),
+                Err(e) => self.fail_recording(format!("the GPU does not come up: {e}")),
             },
             other => self.stage = other,
         }
@@ -354,14 +356,14 @@ impl Node {
             0 => None,
             handle => Some(file.syncobjs.get(handle).ok_or(Errno::NODEV)?.clone()),
         };
-        for handle in handles(memory, s.in_syncs, s.in_sync_count)? {
+        for handle in read_handles(memory, s.in_syncs, s.in_sync_count)? {
             // What is waited for was signaled when its submit returned; a fence that is not there is an error.
-            let ready = file.syncobjs.get(handle).is_some_and(Syncobj::signaled);
+            let ready = file.syncobjs.get(handle).is_some_and(Syncobj::is_signaled);
             if !ready {
                 return Err(Errno::INVAL);
             }
         }
-        for handle in handles(memory, s.bo_handles, s.bo_handle_count)? {
+        for handle in read_handles(memory, s.bo_handles, s.bo_handle_count)? {
             file.object(handle)?;
         }
         self.boot();
@@ -371,25 +373,25 @@ impl Node {
             match file.run(gpu, GpuVa(s.jc), fragment) {
                 Ok(ran) => {
                     if !self.full {
-                        self.told_of.ran(GpuVa(s.jc), &ran);
+                        self.told_of.add_chain(GpuVa(s.jc), &ran);
                     }
                     // The recording shows it; the program learns of it as on a board, from what is not there.
-                    self.messages.extend(complaint(s.jc, &ran));
+                    self.messages.extend(describe_failure(s.jc, &ran));
                 }
-                Err(e) => self.give_up(format!("the chain at {:#x}: {e}", s.jc)),
+                Err(e) => self.fail_recording(format!("the chain at {:#x}: {e}", s.jc)),
             }
         }
         if let Some(out) = out {
             out.signal();
         }
-        self.look_at_limit();
-        self.keep();
+        self.check_limit();
+        self.commit_journal();
         Ok(())
     }
 }
 
 /// What a person should know of a chain's end; nothing of one that is done.
-fn complaint(head: u64, ran: &Ran) -> Option<String> {
+fn describe_failure(head: u64, ran: &ChainResult) -> Option<String> {
     let status = ran.end.status;
     let why = ran.report.reason.as_deref();
     Some(match (ran.end.fault_address, why) {
@@ -401,32 +403,32 @@ fn complaint(head: u64, ran: &Ran) -> Option<String> {
 }
 
 /// A request with what it takes to answer it.
-struct Call<'a> {
+struct IoctlCall<'a> {
     request: Request,
     arg: u64,
     memory: &'a dyn UserMemory,
 }
 
-impl Call<'_> {
+impl IoctlCall<'_> {
     /// Fetches the request's structure, lets `answer` fill it in, and gives it back, also when it fails. A program
     /// that knows less of the structure than this node gives and gets that much of it.
-    fn with<T: Pod>(&self, answer: impl FnOnce(&mut T) -> Result<(), Errno>) -> Result<Answer, Errno> {
+    fn with_structure<T: Pod>(&self, answer: impl FnOnce(&mut T) -> Result<(), Errno>) -> Result<IoctlReply, Errno> {
         let mut value = T::zeroed();
         let known = self.request.bytes.min(size_of::<T>());
-        if self.request.takes {
+        if self.request.copies_in {
             let bytes = bytemuck::bytes_of_mut(&mut value);
             self.memory.read(self.arg, bytes.get_mut(..known).unwrap_or_default())?;
         }
         let done = answer(&mut value);
-        if self.request.gives {
+        if self.request.copies_out {
             let bytes = bytemuck::bytes_of(&value);
             self.memory.write(self.arg, bytes.get(..known).unwrap_or_default())?;
         }
-        done.map(|()| Answer::Done)
+        done.map(|()| IoctlReply::Done)
     }
 }
 
-fn capability(c: &mut uapi::GetCap) -> Result<(), Errno> {
+fn get_capability(c: &mut uapi::GetCap) -> Result<(), Errno> {
     c.value = match c.capability {
         cap::SYNCOBJ | cap::TIMESTAMP_MONOTONIC => 1,
         // Objects stay in the process that made them, and there is one device.
@@ -437,7 +439,7 @@ fn capability(c: &mut uapi::GetCap) -> Result<(), Errno> {
 }
 
 /// Gives a text to a program that made room for `len` bytes, and tells the whole length.
-fn text(memory: &dyn UserMemory, text: &str, at: u64, len: &mut u64) -> Result<(), Errno> {
+fn write_text(memory: &dyn UserMemory, text: &str, at: u64, len: &mut u64) -> Result<(), Errno> {
     let room = usize::try_from(*len).unwrap_or(usize::MAX).min(text.len());
     if at != 0 && room > 0 {
         memory.write(at, text.as_bytes().get(..room).unwrap_or_default())?;
@@ -447,8 +449,8 @@ fn text(memory: &dyn UserMemory, text: &str, at: u64, len: &mut u64) -> Result<(
 }
 
 /// Handles of an array of the program.
-fn handles(memory: &dyn UserMemory, at: u64, count: u32) -> Result<Vec<u32>, Errno> {
-    if count > MOST_HANDLES {
+fn read_handles(memory: &dyn UserMemory, at: u64, count: u32) -> Result<Vec<u32>, Errno> {
+    if count > MAX_HANDLES {
         return Err(Errno::NOMEM);
     }
     let mut bytes = vec![0; count as usize * 4];
@@ -465,7 +467,7 @@ fn handles(memory: &dyn UserMemory, at: u64, count: u32) -> Result<Vec<u32>, Err
 pub(crate) fn read_name(memory: &dyn UserMemory, at: u64) -> Result<String, Errno> {
     let mut bytes = Vec::new();
     let mut next = at;
-    while bytes.len() < LONGEST_NAME {
+    while bytes.len() < MAX_NAME_BYTES {
         let mut one = [0];
         memory.read(next, &mut one)?;
         match one {

@@ -15,7 +15,7 @@ const WORD: usize = 4;
 
 /// A page as the device has it.
 #[derive(Debug)]
-struct Known {
+struct DevicePage {
     bytes: Box<Page>,
     /// The device changed it once: what stands beside the program's own words may be results.
     changed: bool,
@@ -37,12 +37,12 @@ pub(crate) struct Object {
     /// The program named a buffer in it.
     pub named: bool,
     /// Pages as the device has them, by number in the object; others are zero there.
-    known: BTreeMap<u64, Known>,
+    known: BTreeMap<u64, DevicePage>,
 }
 
 /// Why bytes did not go where they should.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum CarryError {
+pub(crate) enum TransferError {
     #[error("memory of buffer objects: {0}")]
     Memory(#[from] io::Error),
     #[error(transparent)]
@@ -68,12 +68,12 @@ impl Object {
     }
 
     /// Hands what the program changed since the last call to the device.
-    pub(crate) fn upload(&mut self, pool: &Pool, gpu: &mut Gpu, space: SpaceId) -> Result<(), CarryError> {
+    pub(crate) fn upload(&mut self, pool: &Pool, gpu: &mut Gpu, space: SpaceId) -> Result<(), TransferError> {
         if self.heap {
             return Ok(());
         }
         let mut buffer = Vec::new();
-        for chunk in pool.touched(self.range())? {
+        for chunk in pool.list_resident(self.range())? {
             buffer.resize((chunk.end - chunk.start) as usize, 0);
             pool.read(chunk.start, &mut buffer)?;
             let first = (chunk.start - self.offset) / PAGE;
@@ -86,11 +86,11 @@ impl Object {
                 // Words that stayed the same between two that changed go along where nobody can tell; where the
                 // device has written they do not, for they may be its results and not the program's.
                 let gap = if known.is_some_and(|k| k.changed) { 0 } else { 4 * WORD };
-                for piece in differing(before, bytes, gap) {
+                for piece in find_differences(before, bytes, gap) {
                     let va = GpuVa(self.va.0 + number * PAGE + piece.start as u64);
                     gpu.write(space, va, bytes.get(piece).unwrap_or_default())?;
                 }
-                let known = self.known.entry(number).or_insert_with(|| Known {
+                let known = self.known.entry(number).or_insert_with(|| DevicePage {
                     bytes: Box::new(ZERO_PAGE),
                     changed: false,
                 });
@@ -102,7 +102,7 @@ impl Object {
 
     /// Hands what the device changed to the program. Bytes that the device left alone are not touched: another thread
     /// of the program may be writing them.
-    pub(crate) fn download(&mut self, pool: &Pool, gpu: &mut Gpu, space: SpaceId) -> Result<(), CarryError> {
+    pub(crate) fn download(&mut self, pool: &Pool, gpu: &mut Gpu, space: SpaceId) -> Result<(), TransferError> {
         if self.heap {
             return Ok(());
         }
@@ -113,11 +113,11 @@ impl Object {
             if *before == page {
                 continue;
             }
-            for piece in differing(before, &page, 0) {
+            for piece in find_differences(before, &page, 0) {
                 let at = self.offset + number * PAGE + piece.start as u64;
                 pool.write(at, page.get(piece).unwrap_or_default())?;
             }
-            let known = Known {
+            let known = DevicePage {
                 bytes: Box::new(page),
                 changed: true,
             };
@@ -128,7 +128,7 @@ impl Object {
 }
 
 /// The runs of words in which two pages differ. Runs that lie at most `gap` bytes apart are one.
-fn differing(before: &[u8], after: &[u8], gap: usize) -> Vec<Range<usize>> {
+fn find_differences(before: &[u8], after: &[u8], gap: usize) -> Vec<Range<usize>> {
     let mut runs: Vec<Range<usize>> = Vec::new();
     for (n, (a, b)) in before.chunks(WORD).zip(after.chunks(WORD)).enumerate() {
         if a == b {
@@ -152,12 +152,12 @@ mod tests {
     fn runs_of_words_that_differ() {
         let before = [0u8; 64];
         let mut after = before;
-        assert!(differing(&before, &after, 16).is_empty());
+        assert!(find_differences(&before, &after, 16).is_empty());
         after[5] = 1;
         after[8] = 1;
         after[20] = 1;
         after[63] = 1;
-        assert_eq!(differing(&before, &after, 0), [4..12, 20..24, 60..64]);
-        assert_eq!(differing(&before, &after, 8), [4..24, 60..64]);
+        assert_eq!(find_differences(&before, &after, 0), [4..12, 20..24, 60..64]);
+        assert_eq!(find_differences(&before, &after, 8), [4..24, 60..64]);
     }
 }

@@ -7,16 +7,16 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use trace_core::progress::Progress;
 use trace_core::{Recording, container, timeline};
 
-/// Most files that one process writes beside one another.
-const MOST: u32 = 1000;
+/// Maximum number of files that one process writes beside one another.
+const MAX_FILES: u32 = 1000;
 
 /// What became of a recording.
 #[derive(Debug)]
-pub enum Saved {
+pub enum SaveOutcome {
     /// It is in this file.
-    Whole(PathBuf),
+    Complete(PathBuf),
     /// It could not be written; what was kept of it while the program ran has its name.
-    Part {
+    Partial {
         /// The file.
         path: PathBuf,
         /// Why it is not the whole.
@@ -31,7 +31,7 @@ pub enum Saved {
 ///
 /// # Errors
 /// When it cannot be written, and nothing was kept; a kept file that cannot get the name stays as it is.
-pub fn save(recording: &Recording, path: &Path, kept: Option<&Path>) -> Result<Saved, NodeError> {
+pub fn save(recording: &Recording, path: &Path, kept: Option<&Path>) -> Result<SaveOutcome, NodeError> {
     let process = std::process::id();
     let unfinished = path.with_file_name(format!(".kinescope-{process}.tmp"));
     let failed = |source| NodeError::Save {
@@ -40,7 +40,7 @@ pub fn save(recording: &Recording, path: &Path, kept: Option<&Path>) -> Result<S
     };
     let result = timeline::write(recording, &unfinished, &Progress::default())
         .map_err(failed)
-        .and_then(|()| name(&unfinished, path, process));
+        .and_then(|()| rename_finished(&unfinished, path, process));
     // Under its own name it is there a second time.
     let _ = std::fs::remove_file(&unfinished);
     match (result, kept) {
@@ -49,17 +49,17 @@ pub fn save(recording: &Recording, path: &Path, kept: Option<&Path>) -> Result<S
                 // It holds nothing that the recording does not.
                 let _ = std::fs::remove_file(kept);
             }
-            Ok(Saved::Whole(path))
+            Ok(SaveOutcome::Complete(path))
         }
         (Err(why), Some(kept)) => {
             // There may be room for what it lacks, where there was none for the whole a second time.
             let whole = container::append(recording, kept, &Progress::default()).is_ok();
-            let path = name(kept, path, process)?;
+            let path = rename_finished(kept, path, process)?;
             let _ = std::fs::remove_file(kept);
             Ok(if whole {
-                Saved::Whole(path)
+                SaveOutcome::Complete(path)
             } else {
-                Saved::Part { path, why }
+                SaveOutcome::Partial { path, why }
             })
         }
         (Err(why), None) => Err(why),
@@ -67,14 +67,14 @@ pub fn save(recording: &Recording, path: &Path, kept: Option<&Path>) -> Result<S
 }
 
 /// Gives a finished file a name that is free.
-fn name(unfinished: &Path, path: &Path, process: u32) -> Result<PathBuf, NodeError> {
+fn rename_finished(unfinished: &Path, path: &Path, process: u32) -> Result<PathBuf, NodeError> {
     let stem = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
     let end = path
         .extension()
         .map(|e| format!(".{}", e.to_string_lossy()))
         .unwrap_or_default();
     let mut tried = path.to_owned();
-    for n in 0..MOST {
+    for n in 0..MAX_FILES {
         match std::fs::hard_link(unfinished, &tried) {
             Ok(()) => return Ok(tried),
             Err(e) if e.kind() == ErrorKind::AlreadyExists => {}
@@ -90,7 +90,7 @@ fn name(unfinished: &Path, path: &Path, process: u32) -> Result<PathBuf, NodeErr
 }
 
 /// Now, as RFC 3339 in UTC.
-pub(crate) fn now() -> String {
+pub(crate) fn now_rfc3339() -> String {
     let seconds = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs());
     trace_core::recording::rfc3339(seconds)
 }
@@ -107,9 +107,9 @@ mod tests {
         let recording = Recording::default();
         let kept = dir.path().join("a-unfinished.kine");
         std::fs::write(&kept, "kept").unwrap();
-        let whole = |saved: Saved| match saved {
-            Saved::Whole(path) => path,
-            Saved::Part { path, why } => panic!("{}: {why}", path.display()),
+        let whole = |saved: SaveOutcome| match saved {
+            SaveOutcome::Complete(path) => path,
+            SaveOutcome::Partial { path, why } => panic!("{}: {why}", path.display()),
         };
         let first = whole(save(&recording, &path, None).unwrap());
         let second = whole(save(&recording, &path, Some(&kept)).unwrap());

@@ -9,10 +9,10 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Most sync files and sync objects as files that are remembered.
-const MOST: usize = 1 << 16;
-/// Most sync objects of one file.
-const MOST_OBJECTS: usize = 1 << 16;
+/// Maximum number of sync files and sync objects as files that are remembered.
+const MAX_SYNC_FILES: usize = 1 << 16;
+/// Maximum number of sync objects of one file.
+const MAX_OBJECTS: usize = 1 << 16;
 
 /// A sync object: whether it has a signaled fence.
 #[derive(Clone, Debug, Default)]
@@ -27,7 +27,7 @@ impl Syncobj {
         self.0.store(false, Ordering::Relaxed);
     }
 
-    pub(crate) fn signaled(&self) -> bool {
+    pub(crate) fn is_signaled(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
 }
@@ -39,7 +39,7 @@ pub(crate) struct Syncobjs(BTreeMap<u32, Syncobj>);
 impl Syncobjs {
     /// Gives a sync object the lowest free handle.
     pub(crate) fn add(&mut self, object: Syncobj) -> Result<u32, Errno> {
-        let handle = free_handle(&self.0).filter(|_| self.0.len() < MOST_OBJECTS);
+        let handle = free_handle(&self.0).filter(|_| self.0.len() < MAX_OBJECTS);
         let handle = handle.ok_or(Errno::NOMEM)?;
         self.0.insert(handle, object);
         Ok(handle)
@@ -75,9 +75,9 @@ pub(crate) struct SyncFiles {
 
 impl SyncFiles {
     /// A file that is ready to be read, as the file of a signaled fence is.
-    pub(crate) fn fence(&mut self) -> Result<OwnedFd, NodeError> {
-        let (fd, inode) = memory::anonymous("sync file")?;
-        if self.fences.len() >= MOST {
+    pub(crate) fn create_fence(&mut self) -> Result<OwnedFd, NodeError> {
+        let (fd, inode) = memory::create_anonymous_file("sync file")?;
+        if self.fences.len() >= MAX_SYNC_FILES {
             self.fences.pop_first();
         }
         self.fences.insert(inode);
@@ -90,8 +90,8 @@ impl SyncFiles {
 
     /// A sync object as a file.
     pub(crate) fn export(&mut self, object: Syncobj) -> Result<OwnedFd, NodeError> {
-        let (fd, inode) = memory::anonymous("sync object")?;
-        if self.objects.len() >= MOST {
+        let (fd, inode) = memory::create_anonymous_file("sync object")?;
+        if self.objects.len() >= MAX_SYNC_FILES {
             self.objects.pop_first();
         }
         self.objects.insert(inode, object);

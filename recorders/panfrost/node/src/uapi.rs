@@ -7,9 +7,9 @@ use bytemuck::{Pod, Zeroable};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request {
     /// The structure goes from the program to the node.
-    pub takes: bool,
+    pub copies_in: bool,
     /// The structure goes back to the program.
-    pub gives: bool,
+    pub copies_out: bool,
     /// Bytes of the structure as the program knows it.
     pub bytes: usize,
     /// Family of requests.
@@ -23,8 +23,8 @@ impl Request {
     #[must_use]
     pub const fn new(raw: u32) -> Self {
         Self {
-            takes: raw >> 30 & 1 != 0,
-            gives: raw >> 31 != 0,
+            copies_in: raw >> 30 & 1 != 0,
+            copies_out: raw >> 31 != 0,
             bytes: (raw >> 16 & 0x3fff) as usize,
             family: (raw >> 8) as u8,
             number: raw as u8,
@@ -34,13 +34,13 @@ impl Request {
 
 /// The request number for a structure that goes both ways.
 #[must_use]
-pub const fn both_ways<T>(family: u8, number: u8) -> u32 {
+pub const fn iowr<T>(family: u8, number: u8) -> u32 {
     3 << 30 | (size_of::<T>() as u32) << 16 | (family as u32) << 8 | number as u32
 }
 
 /// The request number for a structure that the program gives.
 #[must_use]
-pub const fn given<T>(family: u8, number: u8) -> u32 {
+pub const fn iow<T>(family: u8, number: u8) -> u32 {
     1 << 30 | (size_of::<T>() as u32) << 16 | (family as u32) << 8 | number as u32
 }
 
@@ -362,12 +362,12 @@ mod tests {
     #[test]
     fn request_numbers_are_those_of_the_header() {
         // As the C preprocessor gives them.
-        assert_eq!(given::<Submit>(family::DRM, number::SUBMIT), 0x4028_6440);
-        assert_eq!(both_ways::<CreateBo>(family::DRM, number::CREATE_BO), 0xc018_6442);
-        assert_eq!(both_ways::<Version>(family::DRM, number::VERSION), 0xc040_6400);
+        assert_eq!(iow::<Submit>(family::DRM, number::SUBMIT), 0x4028_6440);
+        assert_eq!(iowr::<CreateBo>(family::DRM, number::CREATE_BO), 0xc018_6442);
+        assert_eq!(iowr::<Version>(family::DRM, number::VERSION), 0xc040_6400);
         let r = Request::new(0xc018_6442);
         assert_eq!(
-            (r.takes, r.gives, r.bytes, r.family, r.number),
+            (r.copies_in, r.copies_out, r.bytes, r.family, r.number),
             (true, true, 24, b'd', 0x42)
         );
     }

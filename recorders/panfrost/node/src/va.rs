@@ -8,13 +8,13 @@ const START: u64 = 32 << 20;
 /// One past the last address.
 const END: u64 = 1 << 32;
 /// Shaders are at most this large and do not cross a multiple of it: their program counter has 24 bits.
-const SHADER_REACH: u64 = 16 << 20;
+const MAX_SHADER_BYTES: u64 = 16 << 20;
 /// Alignment of large objects.
 const LARGE: u64 = 2 << 20;
 
 /// Addresses of one address space.
 #[derive(Debug)]
-pub(crate) struct Addresses {
+pub(crate) struct VaAllocator {
     /// First and one past the last byte of what is taken.
     taken: BTreeMap<u64, u64>,
     /// Where the search goes on. Addresses are used again as late as possible, so that a name that a program gave to
@@ -22,7 +22,7 @@ pub(crate) struct Addresses {
     next: u64,
 }
 
-impl Default for Addresses {
+impl Default for VaAllocator {
     fn default() -> Self {
         Self {
             taken: BTreeMap::new(),
@@ -31,11 +31,11 @@ impl Default for Addresses {
     }
 }
 
-impl Addresses {
+impl VaAllocator {
     /// Takes a range of whole pages. `None` when there is none left.
-    pub(crate) fn take(&mut self, bytes: u64, executable: bool) -> Option<u64> {
+    pub(crate) fn allocate(&mut self, bytes: u64, executable: bool) -> Option<u64> {
         let align = if executable {
-            bytes.checked_next_power_of_two()?.clamp(PAGE, SHADER_REACH)
+            bytes.checked_next_power_of_two()?.clamp(PAGE, MAX_SHADER_BYTES)
         } else if bytes >= LARGE {
             LARGE
         } else {
@@ -62,7 +62,7 @@ impl Addresses {
     }
 
     /// Gives a range back.
-    pub(crate) fn give_back(&mut self, at: u64) {
+    pub(crate) fn release(&mut self, at: u64) {
         self.taken.remove(&at);
     }
 }
@@ -73,36 +73,36 @@ mod tests {
 
     #[test]
     fn ranges_do_not_overlap_and_come_back_late() {
-        let mut a = Addresses::default();
-        let first = a.take(PAGE, false).unwrap();
-        let second = a.take(3 * PAGE, false).unwrap();
+        let mut a = VaAllocator::default();
+        let first = a.allocate(PAGE, false).unwrap();
+        let second = a.allocate(3 * PAGE, false).unwrap();
         assert_eq!((first, second), (START, START + PAGE));
-        a.give_back(first);
+        a.release(first);
         assert_eq!(
-            a.take(PAGE, false),
+            a.allocate(PAGE, false),
             Some(START + 4 * PAGE),
             "not the one just given back"
         );
-        let large = a.take(LARGE, false).unwrap();
+        let large = a.allocate(LARGE, false).unwrap();
         assert_eq!(large % LARGE, 0);
-        let code = a.take(3 * PAGE, true).unwrap();
+        let code = a.allocate(3 * PAGE, true).unwrap();
         assert_eq!(code % (4 * PAGE), 0);
     }
 
     #[test]
     fn all_of_it_can_be_taken_and_no_more() {
-        let mut a = Addresses::default();
+        let mut a = VaAllocator::default();
         let mut ranges = Vec::new();
-        while let Some(at) = a.take(64 << 20, false) {
+        while let Some(at) = a.allocate(64 << 20, false) {
             ranges.push(at);
         }
         assert_eq!(ranges.len(), 63);
-        assert_eq!(a.take(u64::from(u32::MAX), false), None);
-        assert_eq!(a.take(32 << 20, false), Some(END - (32 << 20)));
-        assert_eq!(a.take(PAGE, false), None);
-        a.give_back(ranges[5]);
-        assert_eq!(a.take(PAGE, true), Some(ranges[5]));
-        assert_eq!(a.take(32 << 20, false), Some(ranges[5] + LARGE));
-        assert_eq!(a.take(64 << 20, false), None);
+        assert_eq!(a.allocate(u64::from(u32::MAX), false), None);
+        assert_eq!(a.allocate(32 << 20, false), Some(END - (32 << 20)));
+        assert_eq!(a.allocate(PAGE, false), None);
+        a.release(ranges[5]);
+        assert_eq!(a.allocate(PAGE, true), Some(ranges[5]));
+        assert_eq!(a.allocate(32 << 20, false), Some(ranges[5] + LARGE));
+        assert_eq!(a.allocate(64 << 20, false), None);
     }
 }

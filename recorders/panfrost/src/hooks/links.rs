@@ -1,7 +1,7 @@
 //! Links and paths without them.
 
-use super::{fails, next, place, set_errno};
-use crate::paths::Place;
+use super::{fail_with, next, place, set_errno};
+use crate::paths::VirtualPath;
 use libc::{c_char, c_int, c_void, size_t, ssize_t};
 use panfrost_node::Errno;
 use std::ffi::CStr;
@@ -11,11 +11,11 @@ use std::sync::atomic::AtomicPtr;
 ///
 /// # Safety
 /// `to` has room for `room` bytes.
-unsafe fn read_link(place: Place, to: *mut c_char, room: size_t) -> ssize_t {
+unsafe fn read_link(place: VirtualPath, to: *mut c_char, room: size_t) -> ssize_t {
     let target = match place {
-        Place::Link(target) => target,
-        Place::Hidden => return fails(Errno::NOENT) as ssize_t,
-        _ => return fails(Errno::INVAL) as ssize_t,
+        VirtualPath::Link(target) => target,
+        VirtualPath::Hidden => return fail_with(Errno::NOENT) as ssize_t,
+        _ => return fail_with(Errno::INVAL) as ssize_t,
     };
     let bytes = target.len().min(room);
     // SAFETY: the caller's room, and no more of it than there is.
@@ -72,11 +72,11 @@ pub unsafe extern "C" fn readlinkat(folder: c_int, path: *const c_char, to: *mut
 ///
 /// # Safety
 /// `to` is null or has room for the longest path.
-unsafe fn real_path(place: Place, path: *const c_char, to: *mut c_char) -> *mut c_char {
+unsafe fn real_path(place: VirtualPath, path: *const c_char, to: *mut c_char) -> *mut c_char {
     let text: *const c_char = match place {
-        Place::Link("/sys/bus/platform") => c"/sys/bus/platform".as_ptr(),
-        Place::Link(_) => c"/sys/class/drm".as_ptr(),
-        Place::Hidden => {
+        VirtualPath::Link("/sys/bus/platform") => c"/sys/bus/platform".as_ptr(),
+        VirtualPath::Link(_) => c"/sys/class/drm".as_ptr(),
+        VirtualPath::Hidden => {
             set_errno(Errno::NOENT);
             return std::ptr::null_mut();
         }

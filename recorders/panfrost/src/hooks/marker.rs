@@ -1,9 +1,9 @@
 //! What a program tells of its own accord: the names of its buffers.
 
-use super::Inside;
+use super::ReentryGuard;
 use crate::process;
 use libc::{c_char, c_int, c_void, size_t};
-use panfrost_node::{Errno, Named};
+use panfrost_node::{BufferName, Errno};
 use std::ffi::CStr;
 
 /// Names the bytes at an address, which lie in a mapped buffer object: a buffer of this name is in the recording.
@@ -29,15 +29,18 @@ pub unsafe extern "C" fn kinescope_buffer(
         // SAFETY: not null, and of the caller a text that ends in zero.
         unsafe { CStr::from_ptr(at) }.to_string_lossy().into_owned()
     };
-    let Some(_inside) = Inside::enter() else {
+    let Some(_inside) = ReentryGuard::enter() else {
         return Errno::DEADLK.raw_os_error();
     };
-    let role = process::role(role);
-    let (element, shape) = (process::element(&text(element)), process::shape(&text(shape)));
+    let role = process::parse_role(role);
+    let (element, shape) = (
+        process::parse_element_type(&text(element)),
+        process::parse_shape(&text(shape)),
+    );
     let (Some(role), Some(element), Some(shape)) = (role, element, shape) else {
         return Errno::INVAL.raw_os_error();
     };
-    let named = Named {
+    let named = BufferName {
         name: text(name),
         role,
         element,

@@ -8,7 +8,7 @@
     reason = "functions in the place of the C library's are foreign calls on both sides; why each is sound stands at it"
 )]
 
-use crate::paths::{self, Place};
+use crate::paths::{self, VirtualPath};
 use crate::process;
 use libc::{c_char, c_int, c_void};
 use panfrost_node::{Errno, Inode};
@@ -24,9 +24,9 @@ thread_local! {
 }
 
 /// The recorder is at work on this thread: calls that it makes itself are not for it to answer.
-struct Inside;
+struct ReentryGuard;
 
-impl Inside {
+impl ReentryGuard {
     /// `None` when this thread is inside already, or is ending.
     fn enter() -> Option<Self> {
         let entered = INSIDE.try_with(|inside| !inside.replace(true));
@@ -34,7 +34,7 @@ impl Inside {
     }
 }
 
-impl Drop for Inside {
+impl Drop for ReentryGuard {
     fn drop(&mut self) {
         let _ = INSIDE.try_with(|inside| inside.set(false));
     }
@@ -67,7 +67,7 @@ pub(crate) fn without_size_signal<T>(work: impl FnOnce() -> T) -> T {
 }
 
 /// `-1` with an error number, as most of these functions fail.
-fn fails(e: Errno) -> c_int {
+fn fail_with(e: Errno) -> c_int {
     set_errno(e);
     -1
 }
@@ -103,25 +103,25 @@ macro_rules! real {
     }};
 }
 
-mod ask;
-mod ends;
-mod folders;
+mod directories;
+mod ioctl_mmap;
 mod links;
-mod look;
 mod marker;
 mod open;
+mod process_exit;
+mod stat;
 
 /// What the library answers for at a path; `None`: nothing, or it is the recorder's own call.
 ///
 /// # Safety
 /// `path` is null or a text that ends in zero.
-unsafe fn place(path: *const c_char) -> Option<(Inside, Place)> {
+unsafe fn place(path: *const c_char) -> Option<(ReentryGuard, VirtualPath)> {
     if path.is_null() {
         return None;
     }
     // SAFETY: not null, and of the caller a text that ends in zero.
     let place = paths::find(unsafe { CStr::from_ptr(path) }.to_bytes())?;
-    Some((Inside::enter()?, place))
+    Some((ReentryGuard::enter()?, place))
 }
 
 /// What tells the file of a descriptor from others.
@@ -137,11 +137,11 @@ fn inode_of(fd: c_int) -> Option<Inode> {
 }
 
 /// The open file of the node that a descriptor is of. `None` also for the recorder's own calls.
-fn node_of(fd: c_int) -> Option<(Inside, Inode, process::Open)> {
-    if fd < 0 || !process::in_use() {
+fn find_node_file(fd: c_int) -> Option<(ReentryGuard, Inode, process::NodeFile)> {
+    if fd < 0 || !process::is_in_use() {
         return None;
     }
-    let inside = Inside::enter()?;
+    let inside = ReentryGuard::enter()?;
     let inode = inode_of(fd)?;
-    Some((inside, inode, process::file_of(inode)?))
+    Some((inside, inode, process::find_file(inode)?))
 }

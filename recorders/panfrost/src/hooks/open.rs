@@ -1,7 +1,7 @@
 //! Opening and closing: the node, its files in `/sys`, descriptors.
 
-use super::{ends, fails, inode_of, next, node_of, place, set_errno};
-use crate::paths::Place;
+use super::{fail_with, find_node_file, inode_of, next, place, process_exit, set_errno};
+use crate::paths::VirtualPath;
 use crate::process;
 use libc::{FILE, c_char, c_int, c_uint, c_void, mode_t};
 use panfrost_node::{Errno, Inode};
@@ -23,17 +23,17 @@ fn text_file(text: &str, close_on_exec: bool) -> c_int {
     fd
 }
 
-fn open_place(place: Place, flags: c_int) -> c_int {
+fn open_place(place: VirtualPath, flags: c_int) -> c_int {
     let close_on_exec = flags & libc::O_CLOEXEC != 0;
     match place {
-        Place::Node => {
-            ends::start();
-            process::open(close_on_exec).unwrap_or_else(fails)
+        VirtualPath::Node => {
+            process_exit::start();
+            process::open(close_on_exec).unwrap_or_else(fail_with)
         }
-        Place::File(text) => text_file(text, close_on_exec),
+        VirtualPath::File(text) => text_file(text, close_on_exec),
         // Programs list folders by `opendir`.
-        Place::Folder(_) | Place::Link(_) => fails(Errno::ACCESS),
-        Place::Hidden => fails(Errno::NOENT),
+        VirtualPath::Folder(_) | VirtualPath::Link(_) => fail_with(Errno::ACCESS),
+        VirtualPath::Hidden => fail_with(Errno::NOENT),
     }
 }
 
@@ -137,18 +137,19 @@ fn is_open_elsewhere(inode: Inode, own: c_int) -> bool {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn close(fd: c_int) -> c_int {
     type Close = unsafe extern "C" fn(c_int) -> c_int;
-    let found = node_of(fd);
-    if found.as_ref().is_some_and(|(_, _, open)| open.own == fd) || process::is_own_descriptor(fd) && process::is_own()
+    let found = find_node_file(fd);
+    if found.as_ref().is_some_and(|(_, _, open)| open.node_descriptor == fd)
+        || process::is_own_descriptor(fd) && process::is_recorder_process()
     {
         // A program that closes every number there is does not know of this one.
-        return fails(Errno::BADF);
+        return fail_with(Errno::BADF);
     }
     let result = real!("close", Close, -1, fd);
     if let Some((_inside, inode, open)) = found
-        && process::is_own()
-        && !is_open_elsewhere(inode, open.own)
+        && process::is_recorder_process()
+        && !is_open_elsewhere(inode, open.node_descriptor)
     {
-        process::closed(inode);
+        process::close_file(inode);
     }
     result
 }
@@ -160,11 +161,11 @@ pub unsafe extern "C" fn close(fd: c_int) -> c_int {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn close_range(first: c_uint, last: c_uint, flags: c_int) -> c_int {
     type CloseRange = unsafe extern "C" fn(c_uint, c_uint, c_int) -> c_int;
-    if flags != 0 || !process::in_use() || !process::is_own() || first > last {
+    if flags != 0 || !process::is_in_use() || !process::is_recorder_process() || first > last {
         return real!("close_range", CloseRange, -1, first, last, flags);
     }
     let Ok(entries) = std::fs::read_dir("/proc/self/fd") else {
-        return fails(Errno::NOSYS);
+        return fail_with(Errno::NOSYS);
     };
     let open: Vec<c_int> = entries
         .flatten()

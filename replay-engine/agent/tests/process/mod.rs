@@ -84,7 +84,7 @@ pub fn paired() -> (TempDir, KeyStore) {
     let folder = tempfile::tempdir().unwrap();
     let client = KeyStore::open(&folder.path().join("client")).unwrap();
     let there = KeyStore::open(&folder.path().join("agent")).unwrap();
-    there.pin("bench", client.own().public(), "").unwrap();
-    client.pin("board", there.own().public(), "").unwrap();
+    there.pin("bench", client.key_pair().public(), "").unwrap();
+    client.pin("board", there.key_pair().public(), "").unwrap();
     (folder, client)
 }

@@ -8,7 +8,7 @@ const LONG: usize = 8;
 const SHORT: usize = 7;
 
 /// Actions that [`together`] reads.
-pub(crate) const TOGETHER: usize = 8;
+pub(crate) const BATCH_ACTIONS: usize = 8;
 
 /// Tag [`WRITE`] or [`READ_EQUAL`] of four bytes, a one-byte step, an offset of two bytes.
 const LONG_SHAPE: u32 = 0x0080_0021;
@@ -21,7 +21,7 @@ const SHORT_MASK: u32 = 0x0080_80fd;
 
 /// A 32-bit write, or a read that must match, of space 0.
 #[derive(Clone, Copy)]
-pub(crate) struct Common {
+pub(crate) struct CommonAction {
     pub write: bool,
     pub event: u32,
     pub offset: u32,
@@ -29,13 +29,13 @@ pub(crate) struct Common {
     pub value: u32,
 }
 
-/// The bytes of [`TOGETHER`] actions of the longer form.
-pub(crate) type Several = [[u8; LONG]; TOGETHER];
+/// The bytes of [`BATCH_ACTIONS`] actions of the longer form.
+pub(crate) type LongActionBatch = [[u8; LONG]; BATCH_ACTIONS];
 
 /// Writes the offsets of as many actions, and gives how many events they step on, if all of them have the longer form.
 /// Free of branches and kept apart, so that it compiles to vector instructions where there are any.
 #[inline(never)]
-pub(crate) fn together(actions: &Several, offsets: &mut [u32; TOGETHER]) -> Option<u32> {
+pub(crate) fn decode_offsets(actions: &LongActionBatch, offsets: &mut [u32; BATCH_ACTIONS]) -> Option<u32> {
     let (mut odd, mut small, mut steps) = (0, 0, 0);
     for (to, bytes) in offsets.iter_mut().zip(actions) {
         // What of the form is set is cleared.
@@ -52,19 +52,19 @@ pub(crate) fn together(actions: &Several, offsets: &mut [u32; TOGETHER]) -> Opti
     (odd | small >> 31 == 0).then_some(steps >> 8)
 }
 
-/// What is left behind [`TOGETHER`] actions of the longer form, if the bytes are enough for them.
+/// What is left behind [`BATCH_ACTIONS`] actions of the longer form, if the bytes are enough for them.
 #[inline(always)]
-pub(crate) fn several(bytes: &[u8]) -> Option<(&Several, &[u8])> {
-    let (first, rest) = bytes.split_first_chunk::<{ LONG * TOGETHER }>()?;
+pub(crate) fn split_batch(bytes: &[u8]) -> Option<(&LongActionBatch, &[u8])> {
+    let (first, rest) = bytes.split_first_chunk::<{ LONG * BATCH_ACTIONS }>()?;
     Some((first.as_chunks::<LONG>().0.as_array()?, rest))
 }
 
-impl Common {
+impl CommonAction {
     /// The action that `bytes` begin with, and what follows it, where it has one of the forms that nearly all have: a
     /// 32-bit write or compared read of space 0, event step below 128, offset of one or two bytes. One look at eight
     /// bytes tells it and holds all of it.
     #[inline(always)]
-    pub(crate) fn first(bytes: &[u8], before: u32) -> Option<(Self, &[u8])> {
+    pub(crate) fn decode_first(bytes: &[u8], before: u32) -> Option<(Self, &[u8])> {
         let word = u64::from_le_bytes(*bytes.first_chunk::<LONG>()?);
         let low = word as u32;
         let (offset, value, used) = if low & LONG_MASK == LONG_SHAPE && low >> 24 != 0 {
@@ -79,7 +79,7 @@ impl Common {
 
     /// The action that these bytes of the longer form are, with its offset.
     #[inline(always)]
-    pub(crate) fn with(bytes: &[u8; LONG], before: u32, offset: u32) -> Self {
+    pub(crate) fn from_long_form(bytes: &[u8; LONG], before: u32, offset: u32) -> Self {
         let word = u64::from_le_bytes(*bytes);
         Self::new(word as u32, before, offset, (word >> 32) as u32)
     }

@@ -1,7 +1,7 @@
 //! Reads encoded actions in place.
 
 use super::{
-    CHECK, COPY, Common, MAX_COMMON_STEP, OP_MASK, PAUSE, PUT, READ_ANY, READ_BEFORE, READ_EQUAL, READ_MASKED,
+    CHECK, COPY, CommonAction, MAX_COMMON_STEP, OP_MASK, PAUSE, PUT, READ_ANY, READ_BEFORE, READ_EQUAL, READ_MASKED,
     RESERVED, SLOTS, SPACE_FOLLOWS, UNTIL, WAIT_INTERRUPT, WIDTH_SHIFT, WRITE, WRITE_SLOT,
 };
 use crate::action::{Action, ReadClass};
@@ -57,7 +57,7 @@ pub struct Actions<'a> {
     event: u32,
 }
 
-type Decoded<T> = Result<T, DecodeErrorKind>;
+type DecodeResult<T> = Result<T, DecodeErrorKind>;
 
 struct Cursor<'a> {
     rest: &'a [u8],
@@ -65,14 +65,14 @@ struct Cursor<'a> {
 
 impl Cursor<'_> {
     #[inline(always)]
-    fn byte(&mut self) -> Decoded<u8> {
+    fn byte(&mut self) -> DecodeResult<u8> {
         let (b, rest) = self.rest.split_first().ok_or(DecodeErrorKind::Truncated)?;
         self.rest = rest;
         Ok(*b)
     }
 
     #[inline(always)]
-    fn number(&mut self) -> Decoded<u64> {
+    fn number(&mut self) -> DecodeResult<u64> {
         // Nearly all numbers take one byte (event steps) or two (offsets).
         if let Some((&[a], rest)) = self.rest.split_first_chunk::<1>()
             && a < 0x80
@@ -90,7 +90,7 @@ impl Cursor<'_> {
     }
 
     #[inline(never)]
-    fn long_number(&mut self) -> Decoded<u64> {
+    fn long_number(&mut self) -> DecodeResult<u64> {
         let mut value = 0u64;
         for shift in (0..64).step_by(7) {
             let b = self.byte()?;
@@ -111,14 +111,14 @@ impl Cursor<'_> {
         Err(DecodeErrorKind::BadNumber)
     }
 
-    fn number32(&mut self) -> Decoded<u32> {
+    fn number32(&mut self) -> DecodeResult<u32> {
         u32::try_from(self.number()?).map_err(|_| DecodeErrorKind::CountTooLarge)
     }
 
     #[inline(always)]
-    fn fixed(&mut self, width: u8) -> Decoded<u64> {
+    fn fixed(&mut self, width: u8) -> DecodeResult<u64> {
         #[inline(always)]
-        fn take<const N: usize>(c: &mut Cursor<'_>) -> Decoded<[u8; N]> {
+        fn take<const N: usize>(c: &mut Cursor<'_>) -> DecodeResult<[u8; N]> {
             let (bytes, rest) = c.rest.split_first_chunk::<N>().ok_or(DecodeErrorKind::Truncated)?;
             c.rest = rest;
             Ok(*bytes)
@@ -131,7 +131,7 @@ impl Cursor<'_> {
         })
     }
 
-    fn slot(&mut self) -> Decoded<u8> {
+    fn slot(&mut self) -> DecodeResult<u8> {
         match self.byte()? {
             s if usize::from(s) < SLOTS => Ok(s),
             s => Err(DecodeErrorKind::BadSlot(s)),
@@ -159,24 +159,24 @@ impl<'a> Actions<'a> {
     /// The bytes that are left, the event before them, and how many of the actions, of at most `most`, could all step
     /// on as far as [`Common`] allows without passing 32 bits.
     #[inline(always)]
-    pub(crate) fn left(&self, most: u64) -> (&'a [u8], u32, u64) {
+    pub(crate) fn remaining(&self, most: u64) -> (&'a [u8], u32, u64) {
         let steps = u64::from((u32::MAX - self.event) / MAX_COMMON_STEP);
         (self.rest, self.event, most.min(steps))
     }
 
     /// Goes on at `rest`, of what [`Self::left`] gave, behind an action of `event`.
     #[inline(always)]
-    pub(crate) fn pass(&mut self, rest: &'a [u8], event: u32) {
+    pub(crate) fn advance_to(&mut self, rest: &'a [u8], event: u32) {
         (self.rest, self.event) = (rest, event);
     }
 
     /// The next action, where it has a common form.
     #[inline(always)]
-    fn common(&mut self) -> Option<Action> {
+    fn next_common(&mut self) -> Option<Action> {
         if self.event > u32::MAX - MAX_COMMON_STEP {
             return None;
         }
-        let (c, rest) = Common::first(self.rest, self.event)?;
+        let (c, rest) = CommonAction::decode_first(self.rest, self.event)?;
         (self.rest, self.event) = (rest, c.event);
         let (event, offset, value) = (c.event, u64::from(c.offset), u64::from(c.value));
         let (space, width) = (0, 4);
@@ -201,7 +201,7 @@ impl<'a> Actions<'a> {
     }
 
     #[inline(never)]
-    fn decode(&mut self) -> Decoded<Action> {
+    fn decode(&mut self) -> DecodeResult<Action> {
         let mut c = Cursor { rest: self.rest };
         let tag = c.byte()?;
         if tag & RESERVED != 0 {
@@ -318,7 +318,7 @@ impl Iterator for Actions<'_> {
 
     #[inline(always)]
     fn next(&mut self) -> Option<Self::Item> {
-        if let Some(action) = self.common() {
+        if let Some(action) = self.next_common() {
             return Some(Ok(action));
         }
         if self.rest.is_empty() {

@@ -57,11 +57,11 @@ fn log2_width(width: u8) -> Result<u8, EncodeError> {
 impl<'a> Encoder<'a> {
     /// An encoder that starts at the first byte of `out`.
     pub fn new(out: &'a mut [u8]) -> Self {
-        Self::after(out, 0)
+        Self::with_last_event(out, 0)
     }
 
     /// An encoder whose first action follows one of `event`, encoded elsewhere.
-    pub fn after(out: &'a mut [u8], event: u32) -> Self {
+    pub fn with_last_event(out: &'a mut [u8], event: u32) -> Self {
         Self { out, at: 0, event }
     }
 

@@ -8,9 +8,9 @@ use crate::fault::Fault;
 use crate::registers::exception;
 use crate::texture::{Arch, Attribute, DESCRIPTOR_BYTES, Refusal, Sampler, TexError, TexMemory, Texture};
 
-/// Most descriptors of a kind that are taken apart. An operation can name 128 by itself; beyond them a shader that
-/// names one in a register stops.
-const MOST: u32 = 128;
+/// Maximum number of descriptors of a kind that are taken apart. An operation can name 128 by itself; beyond them a
+/// shader that names one in a register stops.
+const MAX_DESCRIPTORS: u32 = 128;
 
 impl<T: Trace> TexMemory for View<'_, T> {
     type Error = Stop;
@@ -21,30 +21,30 @@ impl<T: Trace> TexMemory for View<'_, T> {
 }
 
 /// A descriptor, or why there is none: what cannot be used stops the thread that uses it, and no other.
-pub(crate) type Bound<D> = Result<D, TexError<Stop>>;
+pub(crate) type DescriptorResult<D> = Result<D, TexError<Stop>>;
 
 /// The descriptors of a job by number.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Bindings {
     /// The architecture that words made by the shader are for.
     pub arch: Arch,
-    textures: Vec<Bound<Texture>>,
-    samplers: Vec<Bound<Sampler>>,
-    attributes: Vec<Bound<Attribute>>,
+    textures: Vec<DescriptorResult<Texture>>,
+    samplers: Vec<DescriptorResult<Sampler>>,
+    attributes: Vec<DescriptorResult<Attribute>>,
 }
 
-fn each<D>(count: u32, mut load: impl FnMut(u32) -> Bound<D>) -> Vec<Bound<D>> {
-    (0..count.min(MOST)).map(&mut load).collect()
+fn load_descriptors<D>(count: u32, mut load: impl FnMut(u32) -> DescriptorResult<D>) -> Vec<DescriptorResult<D>> {
+    (0..count.min(MAX_DESCRIPTORS)).map(&mut load).collect()
 }
 
-fn at(table: Table, number: u32) -> u64 {
+fn descriptor_va(table: Table, number: u32) -> u64 {
     table
         .va
         .wrapping_add(u64::from(number).wrapping_mul(DESCRIPTOR_BYTES as u64))
 }
 
 /// The reason for a number that no descriptor has.
-fn none<D>(what: &'static str, number: u32) -> Bound<D> {
+fn missing_descriptor<D>(what: &'static str, number: u32) -> DescriptorResult<D> {
     Err(TexError::Refused(Refusal::Value {
         field: what,
         value: number,
@@ -62,9 +62,11 @@ impl Bindings {
     ) -> Self {
         Self {
             arch,
-            textures: each(textures.count, |n| Texture::load(arch, view, at(textures, n))),
-            samplers: each(samplers.count, |n| Sampler::load(view, at(samplers, n))),
-            attributes: each(attributes.count, |n| {
+            textures: load_descriptors(textures.count, |n| {
+                Texture::load(arch, view, descriptor_va(textures, n))
+            }),
+            samplers: load_descriptors(samplers.count, |n| Sampler::load(view, descriptor_va(samplers, n))),
+            attributes: load_descriptors(attributes.count, |n| {
                 Attribute::load(arch, view, attributes.va, buffers, n)
             }),
         }
@@ -74,7 +76,7 @@ impl Bindings {
     pub(crate) fn texture(&self, number: u32) -> Result<&Texture, TexError<Stop>> {
         match self.textures.get(number as usize) {
             Some(t) => t.as_ref().map_err(Clone::clone),
-            None => none("the number of a texture", number),
+            None => missing_descriptor("the number of a texture", number),
         }
     }
 
@@ -82,7 +84,7 @@ impl Bindings {
     pub(crate) fn sampler(&self, number: u32) -> Result<&Sampler, TexError<Stop>> {
         match self.samplers.get(number as usize) {
             Some(s) => s.as_ref().map_err(Clone::clone),
-            None => none("the number of a sampler", number),
+            None => missing_descriptor("the number of a sampler", number),
         }
     }
 
@@ -90,14 +92,14 @@ impl Bindings {
     pub(crate) fn attribute(&self, number: u32) -> Result<&Attribute, TexError<Stop>> {
         match self.attributes.get(number as usize) {
             Some(a) => a.as_ref().map_err(Clone::clone),
-            None => none("the number of an attribute", number),
+            None => missing_descriptor("the number of an attribute", number),
         }
     }
 }
 
 /// What stops a thread in the clause at `pc` whose access failed. A descriptor of the wrong kind is what hardware
 /// reports as invalid data.
-pub(crate) fn stop(pc: u64, why: TexError<Stop>) -> Stop {
+pub(crate) fn stop_for_error(pc: u64, why: TexError<Stop>) -> Stop {
     match why {
         TexError::Memory(stop) => stop,
         TexError::Refused(Refusal::DescriptorType { .. }) => Fault::Job(exception::DATA_INVALID).into(),

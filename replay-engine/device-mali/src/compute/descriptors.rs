@@ -24,7 +24,7 @@ const FIRST_PRELOADED: u8 = 48;
 
 /// A value that is put in a register before the shader begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Preloaded {
+pub(crate) enum PreloadValue {
     /// The low half of the shader's address.
     Pc,
     /// Place within the workgroup along x, and along y from bit 16 on.
@@ -37,7 +37,7 @@ pub(crate) enum Preloaded {
     Global(usize),
 }
 
-impl Preloaded {
+impl PreloadValue {
     /// By bit of the preload set.
     const BITS: [(u8, Self); 9] = [
         (6, Self::Pc),
@@ -106,7 +106,7 @@ impl Storage {
     }
 
     /// GPU address of a thread's storage, by its number within its workgroup.
-    pub(crate) fn of_thread(&self, thread: u32) -> u64 {
+    pub(crate) fn thread_va(&self, thread: u32) -> u64 {
         self.thread_base
             .wrapping_add(self.thread_bytes.wrapping_mul(u64::from(thread)))
     }
@@ -122,7 +122,7 @@ pub(crate) struct ComputeJob {
     /// Registers that a thread has, 32 or 64.
     pub registers: u8,
     /// What is put in which register before the shader begins.
-    pub preload: Vec<(u8, Preloaded)>,
+    pub preload: Vec<(u8, PreloadValue)>,
     /// Uniforms that the shader finds in its fast-access memory.
     pub push_uniforms: Vec<u64>,
     /// Uniform buffers by number.
@@ -233,7 +233,7 @@ impl ComputeJob {
             } else {
                 64
             },
-            preload: Preloaded::BITS
+            preload: PreloadValue::BITS
                 .into_iter()
                 .filter(|(bit, _)| preload >> bit & 1 == 1)
                 .map(|(bit, what)| (FIRST_PRELOADED + bit, what))
@@ -273,7 +273,7 @@ mod tests {
     use super::*;
     use crate::Model;
     use crate::address_space::Translation;
-    use crate::compute::view::Turn;
+    use crate::compute::view::ChunkMode;
     use crate::memory::ArenaMemory;
     use proptest::prelude::*;
     use replay_engine::device::Arena;
@@ -288,7 +288,7 @@ mod tests {
     }
 
     fn read(m: &ArenaMemory, va: u64, model: Model) -> Result<ComputeJob, Stop> {
-        let mut v: View<'_> = View::new(m, Translation::Identity, Turn::Now);
+        let mut v: View<'_> = View::new(m, Translation::Identity, ChunkMode::InOrder);
         ComputeJob::read(&mut v, va, model.data())
     }
 
@@ -345,9 +345,9 @@ mod tests {
                 shader: 0x1_0000_5000,
                 registers: 64,
                 preload: vec![
-                    (55, Preloaded::LocalXy),
-                    (60, Preloaded::Global(0)),
-                    (62, Preloaded::Global(2))
+                    (55, PreloadValue::LocalXy),
+                    (60, PreloadValue::Global(0)),
+                    (62, PreloadValue::Global(2))
                 ],
                 push_uniforms: vec![0x2_0000_0001, 0x4_0000_0003],
                 uniform_buffers: vec![UniformBuffer { va: 0x400, bytes: 32 }, UniformBuffer::default()],
@@ -365,7 +365,7 @@ mod tests {
                 },
             }
         );
-        assert_eq!((job.threads(), job.storage.of_thread(3)), (64, 0x1_0000_40c0));
+        assert_eq!((job.threads(), job.storage.thread_va(3)), (64, 0x1_0000_40c0));
         // The newer architecture has shaders that take half of the registers.
         assert_eq!(read(&sound(), 0x1000, Model::G52).unwrap().registers, 32);
     }

@@ -12,7 +12,7 @@
 use super::overlay::RoundWrites;
 use super::stop::{Budget, Meter, Stats, Stop};
 use super::trace::Trace;
-use super::view::{Left, Turn, View};
+use super::view::{ChunkMode, View, ViewResult};
 use crate::address_space::Translation;
 use crate::memory::ArenaMemory;
 use rayon::prelude::*;
@@ -28,7 +28,7 @@ pub(crate) trait WorkgroupRunner<T: Trace>: Send {
 
 /// What a job runs with.
 #[derive(Clone, Copy)]
-pub(crate) struct Terms<'a> {
+pub(crate) struct DispatchParams<'a> {
     /// How its addresses are translated.
     pub translation: Translation,
     /// Workgroups along x, y, z.
@@ -41,7 +41,7 @@ pub(crate) struct Terms<'a> {
 
 /// What became of a job.
 #[derive(Debug)]
-pub(crate) struct Dispatched<T> {
+pub(crate) struct DispatchResult<T> {
     /// What its workgroups did, up to the end or the stop.
     pub stats: Stats,
     /// Where it stopped and why: the first stop in the order of workgroups. All stores before it were made.
@@ -54,26 +54,26 @@ pub(crate) struct Dispatched<T> {
     pub refused: u64,
     /// Workgroups that ran a second time, because what they read was written meanwhile. This depends on the number of
     /// threads; nothing else does.
-    pub again: u64,
+    pub reruns: u64,
 }
 
 /// Pages that the chunks of a round that run ahead may touch together. With its copy a page takes some 4.8 KB.
-const PAGES_AHEAD: usize = 1 << 15;
+const MAX_SPECULATIVE_PAGES: usize = 1 << 15;
 /// Clauses that a chunk which runs ahead may always execute. One that needs more might loop on what it should not have
 /// seen, so it runs in turn.
-const CLAUSES_AHEAD: u64 = 1 << 24;
+const MAX_SPECULATIVE_CLAUSES: u64 = 1 << 24;
 /// Chunks of a round for each thread.
-const CHUNKS_A_THREAD: usize = 2;
+const CHUNKS_PER_THREAD: usize = 2;
 /// Rounds that a job with no conflicts has at least: what runs ahead is bounded, and stops come soon.
-const ROUNDS: u64 = 4;
+const MIN_ROUNDS: u64 = 4;
 /// Workgroups of a chunk in a job that runs in turn.
-const IN_TURN: u64 = 64;
+const SERIAL_CHUNK_GROUPS: u64 = 64;
 /// Workgroups between two looks at whether the work was cancelled.
-const LOOK: u64 = 1 << 10;
+const CANCEL_CHECK_GROUPS: u64 = 1 << 10;
 
 /// What a chunk did.
-struct Chunk<T> {
-    left: Left<T>,
+struct ChunkResult<T> {
+    left: ViewResult<T>,
     stats: Stats,
     stop: Option<([u32; 3], Stop)>,
 }
@@ -81,34 +81,38 @@ struct Chunk<T> {
 /// Runs all workgroups of a job, or those before the one that stops it.
 pub(crate) fn dispatch<T: Trace, R: WorkgroupRunner<T>>(
     memory: &mut ArenaMemory,
-    terms: Terms<'_>,
+    terms: DispatchParams<'_>,
     make: impl Fn() -> R,
-) -> Dispatched<T> {
+) -> DispatchResult<T> {
     let threads = rayon::current_num_threads();
     let total = terms.groups.iter().fold(1u64, |n, g| n.saturating_mul(u64::from(*g)));
     let mut job = Job {
         memory,
         terms,
-        done: Dispatched {
+        done: DispatchResult {
             stats: Stats::default(),
             stop: None,
             trace: T::default(),
             outside: 0,
             refused: 0,
-            again: 0,
+            reruns: 0,
         },
         heaviest: 0,
     };
-    let most = if threads > 1 { threads * CHUNKS_A_THREAD } else { 1 };
+    let most = if threads > 1 { threads * CHUNKS_PER_THREAD } else { 1 };
     let mut runners: Vec<R> = Vec::new();
     // A job of few workgroups shares them out at once; one of many finds out first whether they disturb each other.
-    let cap = total.div_ceil(most as u64 * ROUNDS).max(1);
+    let cap = total.div_ceil(most as u64 * MIN_ROUNDS).max(1);
     let mut size = cap.div_ceil(16);
     let mut in_turn = most == 1;
     let mut strikes = 0;
     let mut next = 0;
     while next < total && job.done.stop.is_none() {
-        let (count, groups) = if in_turn { (1, IN_TURN) } else { (most, size) };
+        let (count, groups) = if in_turn {
+            (1, SERIAL_CHUNK_GROUPS)
+        } else {
+            (most, size)
+        };
         let chunks: Vec<Range<u64>> = (0..count as u64)
             .map(|n| next.saturating_add(n.saturating_mul(groups)).min(total))
             .map(|first| first..first.saturating_add(groups).min(total))
@@ -136,8 +140,8 @@ pub(crate) fn dispatch<T: Trace, R: WorkgroupRunner<T>>(
 /// A job under way.
 struct Job<'a, T> {
     memory: &'a mut ArenaMemory,
-    terms: Terms<'a>,
-    done: Dispatched<T>,
+    terms: DispatchParams<'a>,
+    done: DispatchResult<T>,
     /// Most clauses that a workgroup executed.
     heaviest: u64,
 }
@@ -147,9 +151,16 @@ impl<T: Trace> Job<'_, T> {
     fn round<R: WorkgroupRunner<T>>(&mut self, chunks: &[Range<u64>], runners: &mut [R]) -> usize {
         let (terms, left, memory) = (self.terms, self.clauses_left(), &*self.memory);
         let heaviest = self.heaviest;
-        let pages = (PAGES_AHEAD / chunks.len().max(1)).max(64);
-        let ran: Vec<Chunk<T>> = if let ([chunk], [runner, ..]) = (chunks, &mut *runners) {
-            vec![run_chunk(memory, terms, chunk.clone(), Turn::Now, left, runner)]
+        let pages = (MAX_SPECULATIVE_PAGES / chunks.len().max(1)).max(64);
+        let ran: Vec<ChunkResult<T>> = if let ([chunk], [runner, ..]) = (chunks, &mut *runners) {
+            vec![run_chunk(
+                memory,
+                terms,
+                chunk.clone(),
+                ChunkMode::InOrder,
+                left,
+                runner,
+            )]
         } else {
             chunks
                 .par_iter()
@@ -159,11 +170,14 @@ impl<T: Trace> Job<'_, T> {
                 .map(|(n, (chunk, runner))| {
                     // The first of a round is in its turn.
                     if n == 0 {
-                        return run_chunk(memory, terms, chunk.clone(), Turn::Now, left, runner);
+                        return run_chunk(memory, terms, chunk.clone(), ChunkMode::InOrder, left, runner);
                     }
                     let groups = chunk.end - chunk.start;
-                    let enough = heaviest.saturating_mul(groups).saturating_mul(8).max(CLAUSES_AHEAD);
-                    let turn = Turn::Ahead { pages };
+                    let enough = heaviest
+                        .saturating_mul(groups)
+                        .saturating_mul(8)
+                        .max(MAX_SPECULATIVE_CLAUSES);
+                    let turn = ChunkMode::Speculative { pages };
                     run_chunk(memory, terms, chunk.clone(), turn, left.min(enough), runner)
                 })
                 .collect()
@@ -173,12 +187,12 @@ impl<T: Trace> Job<'_, T> {
         for (n, (mut ran, chunk)) in ran.into_iter().zip(chunks).enumerate() {
             if n > 0 && (self.must_repeat(&ran, &writes) || !self.fits(&ran)) {
                 conflicts += 1;
-                self.done.again += chunk.end - chunk.start;
+                self.done.reruns += chunk.end - chunk.start;
                 // What it left is dropped before it runs again.
                 drop(ran);
                 let Some(runner) = runners.get_mut(n) else { break };
                 let left = self.clauses_left();
-                ran = run_chunk(self.memory, terms, chunk.clone(), Turn::Now, left, runner);
+                ran = run_chunk(self.memory, terms, chunk.clone(), ChunkMode::InOrder, left, runner);
             }
             let groups = chunk.end - chunk.start;
             self.heaviest = self.heaviest.max(ran.stats.clauses.div_ceil(groups.max(1)));
@@ -195,25 +209,25 @@ impl<T: Trace> Job<'_, T> {
     }
 
     /// Whether what a chunk did ahead of its turn is not what it does in turn.
-    fn must_repeat(&self, ran: &Chunk<T>, writes: &RoundWrites) -> bool {
+    fn must_repeat(&self, ran: &ChunkResult<T>, writes: &RoundWrites) -> bool {
         matches!(ran.stop, Some((_, Stop::Retry)))
             || ran.stats.clauses > self.clauses_left()
-            || writes.meets(&ran.left.slots)
+            || writes.has_conflict(&ran.left.slots)
     }
 
     /// Whether memory has room for the pages that a chunk is the first to write.
-    fn fits(&self, ran: &Chunk<T>) -> bool {
+    fn fits(&self, ran: &ChunkResult<T>) -> bool {
         let new = |s: &&super::overlay::Slot| s.copy.is_some() && !self.memory.is_backed(s.frame);
-        ran.left.slots.iter().filter(new).count() <= self.memory.room()
+        ran.left.slots.iter().filter(new).count() <= self.memory.free_frames()
     }
 
-    fn commit(&mut self, ran: Chunk<T>, writes: &mut RoundWrites) {
+    fn commit(&mut self, ran: ChunkResult<T>, writes: &mut RoundWrites) {
         self.done.stats += ran.stats;
         self.done.outside += ran.left.outside;
         self.done.refused += ran.left.refused;
         self.done.trace.absorb(ran.left.trace);
         if T::PAGES {
-            self.done.trace.pages(&ran.left.slots);
+            self.done.trace.add_pages(&ran.left.slots);
         }
         self.done.stop = ran.stop;
         if writes.commit(ran.left.slots, self.memory).is_err() {
@@ -224,25 +238,25 @@ impl<T: Trace> Job<'_, T> {
 }
 
 /// Coordinates of a workgroup by its number in linear order.
-fn place(n: u64, groups: [u32; 3]) -> [u32; 3] {
+fn workgroup_at(n: u64, groups: [u32; 3]) -> [u32; 3] {
     let [x, y, _] = groups.map(|g| u64::from(g).max(1));
     [(n % x) as u32, (n / x % y) as u32, (n / x / y) as u32]
 }
 
 fn run_chunk<T: Trace, R: WorkgroupRunner<T>>(
     memory: &ArenaMemory,
-    terms: Terms<'_>,
+    terms: DispatchParams<'_>,
     chunk: Range<u64>,
-    turn: Turn,
+    turn: ChunkMode,
     clauses: u64,
     runner: &mut R,
-) -> Chunk<T> {
+) -> ChunkResult<T> {
     let mut view = View::new(memory, terms.translation, turn);
-    let mut meter = Meter::new(terms.budget.wave, clauses, turn != Turn::Now, terms.progress);
+    let mut meter = Meter::new(terms.budget.wave, clauses, turn != ChunkMode::InOrder, terms.progress);
     let mut stop = None;
     for n in chunk {
-        let group = place(n, terms.groups);
-        let ran = if n % LOOK == 0 && terms.progress.is_some_and(|p| p.check().is_err()) {
+        let group = workgroup_at(n, terms.groups);
+        let ran = if n % CANCEL_CHECK_GROUPS == 0 && terms.progress.is_some_and(|p| p.check().is_err()) {
             Err(Stop::Cancelled)
         } else {
             runner.run(group, &mut view, &mut meter)
@@ -252,7 +266,7 @@ fn run_chunk<T: Trace, R: WorkgroupRunner<T>>(
             break;
         }
     }
-    Chunk {
+    ChunkResult {
         left: view.finish(),
         stats: meter.stats(),
         stop,

@@ -1,8 +1,8 @@
 //! Atomics on texels, as a compiler makes them: the texel's address, then an atomic on that address.
 
-use super::job::{Ended, Ran, Terms, run};
+use super::job::{ComputeEnd, ComputeParams, ComputeRun, run};
 use super::stop::Stop;
-use super::trace::Untraced;
+use super::trace::NoTrace;
 use crate::Model;
 use crate::address_space::{Access, MmuFault, Translation};
 use crate::fault::Fault;
@@ -69,7 +69,7 @@ fn counts() -> Vec<u8> {
 }
 
 /// Runs it with as many threads on an image of four texels.
-fn count(threads: u32) -> (Ran<Untraced>, [u32; 4]) {
+fn count(threads: u32) -> (ComputeRun<NoTrace>, [u32; 4]) {
     let mut m = ArenaMemory::new(Arena {
         base: PhysAddr(0),
         pages: 16,
@@ -116,7 +116,7 @@ fn count(threads: u32) -> (Ran<Untraced>, [u32; 4]) {
         put(CODE + n * 4, &[u32::from_le_bytes(*w)]);
     }
     let root = PhysAddr(0);
-    let terms = Terms {
+    let terms = ComputeParams {
         translation: Translation::Tables { format, root },
         model: Model::G71.data(),
         budget: Model::G71.data().budget,
@@ -135,14 +135,14 @@ fn count(threads: u32) -> (Ran<Untraced>, [u32; 4]) {
 #[test]
 fn an_atomic_within_an_image_changes_the_texel() {
     let (ran, texels) = count(4);
-    assert!(matches!(ran.end, Ended::Computed), "{:?}", ran.end);
+    assert!(matches!(ran.end, ComputeEnd::Computed), "{:?}", ran.end);
     assert_eq!(texels, [1; 4]);
 }
 
 #[test]
 fn an_atomic_outside_its_image_faults_at_address_0() {
     let (ran, texels) = count(6);
-    let Ended::Stopped(Stop::Fault(Fault::Mmu(MmuFault { code, va, access, .. }))) = ran.end else {
+    let ComputeEnd::Stopped(Stop::Fault(Fault::Mmu(MmuFault { code, va, access, .. }))) = ran.end else {
         panic!("{:?}", ran.end);
     };
     assert_eq!((va, access), (0, Access::Atomic));

@@ -1,22 +1,22 @@
 //! A compute job from its descriptors to its end: whether its shader can run, and running it.
 
 use super::descriptors::ComputeJob;
-use super::dispatch::{self, Dispatched, dispatch};
-use super::stop::{Budget, Reading, Stats, Stop};
+use super::dispatch::{self, DispatchResult, dispatch};
+use super::stop::{Budget, ReadMeter, Stats, Stop};
 use super::trace::Trace;
-use super::view::{Turn, View};
+use super::view::{ChunkMode, View};
 use crate::address_space::Translation;
 use crate::memory::ArenaMemory;
 use crate::model::ModelData;
-use crate::shader::block::{Given, Unknown};
-use crate::shader::group::{Running, Shader};
-use crate::shader::program::{Program, Refused};
+use crate::shader::block::{ShaderInputs, UnknownOperation};
+use crate::shader::group::{Shader, ShaderContext};
+use crate::shader::program::{Program, ProgramLoadError};
 use std::collections::BTreeMap;
 use trace_core::progress::Progress;
 
 /// What a compute job runs with.
 #[derive(Clone, Copy)]
-pub(crate) struct Terms<'a> {
+pub(crate) struct ComputeParams<'a> {
     pub translation: Translation,
     pub model: &'a ModelData,
     pub budget: Budget,
@@ -28,7 +28,7 @@ pub(crate) struct Terms<'a> {
 
 /// How a compute job ended.
 #[derive(Debug)]
-pub(crate) enum Ended {
+pub(crate) enum ComputeEnd {
     /// Every thread came to its end.
     Computed,
     /// The shader was not begun, and why.
@@ -39,8 +39,8 @@ pub(crate) enum Ended {
 
 /// What a compute job did.
 #[derive(Debug)]
-pub(crate) struct Ran<T> {
-    pub end: Ended,
+pub(crate) struct ComputeRun<T> {
+    pub end: ComputeEnd,
     /// Whether its shader was read, so that its threads began.
     pub begun: bool,
     pub stats: Stats,
@@ -53,20 +53,20 @@ pub(crate) struct Ran<T> {
 }
 
 /// Things that are listed of what is missing; the rest is counted.
-const LISTED: usize = 32;
+const MAX_LISTED: usize = 32;
 
 /// Runs the compute job at `va`.
 ///
 /// A shader that can reach something which is not known does not begin: it would compute something else. The job is
 /// then done as far as its driver sees.
-pub(crate) fn run<T: Trace>(memory: &mut ArenaMemory, va: u64, terms: Terms<'_>) -> Ran<T> {
-    let mut view: View<'_> = View::new(memory, terms.translation, Turn::Now);
-    let mut reading = Reading::new(terms.budget.read, terms.progress);
-    let prepared = read(&mut view, va, terms.model, &mut reading);
+pub(crate) fn run<T: Trace>(memory: &mut ArenaMemory, va: u64, terms: ComputeParams<'_>) -> ComputeRun<T> {
+    let mut view: View<'_> = View::new(memory, terms.translation, ChunkMode::InOrder);
+    let mut reading = ReadMeter::new(terms.budget.read, terms.progress);
+    let prepared = load_job(&mut view, va, terms.model, &mut reading);
     let left = view.finish();
     let read_before = if T::PAGES { left.slots } else { Vec::new() };
-    let mut ran = Ran {
-        end: Ended::Computed,
+    let mut ran = ComputeRun {
+        end: ComputeEnd::Computed,
         begun: false,
         stats: Stats {
             read: reading.read,
@@ -81,24 +81,24 @@ pub(crate) fn run<T: Trace>(memory: &mut ArenaMemory, va: u64, terms: Terms<'_>)
         Err(end) => {
             ran.end = end;
             if T::PAGES {
-                ran.trace.pages(&read_before);
+                ran.trace.add_pages(&read_before);
             }
             return ran;
         }
     };
-    let running = Running {
+    let running = ShaderContext {
         program: &program,
         job: &job,
         warp: u32::from(terms.model.warp_width),
         clock: terms.clock,
     };
-    let dispatched = dispatch::Terms {
+    let dispatched = dispatch::DispatchParams {
         translation: terms.translation,
         groups: job.dispatch.workgroups,
         budget: terms.budget,
         progress: terms.progress,
     };
-    let done: Dispatched<T> = dispatch(memory, dispatched, || Shader::new(&running));
+    let done: DispatchResult<T> = dispatch(memory, dispatched, || Shader::new(&running));
     ran.begun = true;
     ran.stats += done.stats;
     ran.outside += done.outside;
@@ -106,53 +106,53 @@ pub(crate) fn run<T: Trace>(memory: &mut ArenaMemory, va: u64, terms: Terms<'_>)
     ran.trace = done.trace;
     if T::PAGES {
         // What stands in its descriptors and its code was there before its threads wrote anything.
-        ran.trace.read_before(&read_before);
+        ran.trace.add_earlier_reads(&read_before);
     }
     if let Some((_, stop)) = done.stop {
-        ran.end = Ended::Stopped(stop);
+        ran.end = ComputeEnd::Stopped(stop);
     }
     ran
 }
 
 /// Reads a job and makes its shader ready, or tells how the job ends without one. What it reads is not counted: it is
 /// at most a shader.
-pub(crate) fn prepare(view: &mut View<'_>, va: u64, model: &ModelData) -> Result<(ComputeJob, Program), Ended> {
-    read(view, va, model, &mut Reading::new(u64::MAX, None))
+pub(crate) fn prepare(view: &mut View<'_>, va: u64, model: &ModelData) -> Result<(ComputeJob, Program), ComputeEnd> {
+    load_job(view, va, model, &mut ReadMeter::new(u64::MAX, None))
 }
 
-fn read(
+fn load_job(
     view: &mut View<'_>,
     va: u64,
     model: &ModelData,
-    reading: &mut Reading<'_>,
-) -> Result<(ComputeJob, Program), Ended> {
-    let job = ComputeJob::read(view, va, model).map_err(Ended::Stopped)?;
-    let given = Given {
+    reading: &mut ReadMeter<'_>,
+) -> Result<(ComputeJob, Program), ComputeEnd> {
+    let job = ComputeJob::read(view, va, model).map_err(ComputeEnd::Stopped)?;
+    let given = ShaderInputs {
         push: job.push_uniforms.clone(),
         shared_base: job.storage.group_base,
     };
     match Program::load(job.shader, &given, || reading.clause(), |at| view.fetch(at)) {
         Ok(program) => Ok((job, program)),
-        Err(Refused::Fetch(stop)) => Err(Ended::Stopped(stop)),
-        Err(Refused::Unknown(missing)) => Err(Ended::NotRun(told(&missing))),
+        Err(ProgramLoadError::Fetch(stop)) => Err(ComputeEnd::Stopped(stop)),
+        Err(ProgramLoadError::Unknown(missing)) => Err(ComputeEnd::NotRun(describe_unknown(&missing))),
     }
 }
 
 /// What of a shader is not known, each thing once, with how often it stands in the code.
-fn told(missing: &[Unknown]) -> Box<str> {
+fn describe_unknown(missing: &[UnknownOperation]) -> Box<str> {
     let mut all: BTreeMap<&str, u64> = BTreeMap::new();
     for m in missing {
-        *all.entry(&m.what).or_insert(0) += 1;
+        *all.entry(&m.operation).or_insert(0) += 1;
     }
     let list: Vec<String> = all
         .iter()
-        .take(LISTED)
+        .take(MAX_LISTED)
         .map(|(what, times)| match times {
             1 => (*what).to_owned(),
             n => format!("{what} ({n} times)"),
         })
         .collect();
-    let more = match all.len().saturating_sub(LISTED) {
+    let more = match all.len().saturating_sub(MAX_LISTED) {
         0 => String::new(),
         n => format!(", and {n} more"),
     };
@@ -168,7 +168,7 @@ fn told(missing: &[Unknown]) -> Box<str> {
 mod tests {
     use super::*;
     use crate::Model;
-    use crate::compute::trace::Untraced;
+    use crate::compute::trace::NoTrace;
     use replay_engine::device::Arena;
     use trace_core::PhysAddr;
 
@@ -183,19 +183,19 @@ mod tests {
         put(job + 64 + 14 * 4, state);
         put(state, 0x3000);
         let progress = Progress::new();
-        let terms = Terms {
+        let terms = ComputeParams {
             translation: Translation::Identity,
             model: Model::G71.data(),
             budget: Model::G71.data().budget,
             progress: Some(&progress),
             clock: [0; 2],
         };
-        let ran = run::<Untraced>(&mut memory, job, terms);
-        assert!(matches!(ran.end, Ended::NotRun(_)), "{:?}", ran.end);
+        let ran = run::<NoTrace>(&mut memory, job, terms);
+        assert!(matches!(ran.end, ComputeEnd::NotRun(_)), "{:?}", ran.end);
         assert_eq!(ran.stats.read, 1);
         progress.cancel();
-        let ran = run::<Untraced>(&mut memory, job, terms);
-        assert!(matches!(ran.end, Ended::Stopped(Stop::Cancelled)), "{:?}", ran.end);
+        let ran = run::<NoTrace>(&mut memory, job, terms);
+        assert!(matches!(ran.end, ComputeEnd::Stopped(Stop::Cancelled)), "{:?}", ran.end);
         assert_eq!(ran.stats.read, 0);
     }
 }

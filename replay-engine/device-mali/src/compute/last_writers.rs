@@ -1,25 +1,25 @@
 //! The last writer of every byte that jobs write: numbers by page, and writers by number.
 
 use super::overlay::FrameMap;
-use super::trace::{Touched, Trace, Value, Who};
+use super::trace::{AccessRange, AccessSource, Trace, Value};
 use trace_core::PAGE_SIZE;
 
 const WORDS: usize = PAGE_SIZE / 4;
 /// Nobody wrote the word.
-const NOBODY: u32 = u32::MAX;
+const NO_WRITER: u32 = u32::MAX;
 
 /// Numbers of the last writers of a page's bytes.
 #[derive(Debug)]
-struct Numbers {
+struct PageWriters {
     words: Box<[u32; WORDS]>,
     /// There once less than a word was written.
     bytes: Option<Box<[u32; PAGE_SIZE]>>,
 }
 
-impl Numbers {
+impl PageWriters {
     fn new() -> Self {
         Self {
-            words: Box::new([NOBODY; WORDS]),
+            words: Box::new([NO_WRITER; WORDS]),
             bytes: None,
         }
     }
@@ -27,7 +27,7 @@ impl Numbers {
     fn by_byte(&mut self) -> &mut [u32; PAGE_SIZE] {
         let words = &self.words;
         self.bytes
-            .get_or_insert_with(|| Box::new(std::array::from_fn(|i| words.get(i / 4).copied().unwrap_or(NOBODY))))
+            .get_or_insert_with(|| Box::new(std::array::from_fn(|i| words.get(i / 4).copied().unwrap_or(NO_WRITER))))
     }
 
     #[inline(always)]
@@ -62,13 +62,13 @@ impl Numbers {
             Some(b) => b.get(byte),
             None => self.words.get(byte / 4),
         };
-        found.copied().unwrap_or(NOBODY)
+        found.copied().unwrap_or(NO_WRITER)
     }
 
     /// Raises its numbers.
     fn raise(&mut self, by: u32) {
         let raise = |n: &mut u32| {
-            if *n != NOBODY {
+            if *n != NO_WRITER {
                 *n = n.saturating_add(by);
             }
         };
@@ -81,7 +81,7 @@ impl Numbers {
     /// Takes the later numbers, each raised.
     fn absorb(&mut self, later: &Self, by: u32) {
         let take = |(to, from): (&mut u32, &u32)| {
-            if *from != NOBODY {
+            if *from != NO_WRITER {
                 *to = from.saturating_add(by);
             }
         };
@@ -98,17 +98,17 @@ impl Numbers {
 
 /// Writers with numbers one after another: the same place of a shader, thread after thread.
 #[derive(Clone, Copy, Debug)]
-struct Run {
+struct WriterRun {
     /// The first of them.
-    who: Who,
+    who: AccessSource,
     /// Its number.
     number: u32,
 }
 
 /// Runs of writers of one job that are remembered.
-const MOST_RUNS: usize = 1 << 24;
+const MAX_RUNS: usize = 1 << 24;
 /// Numbers that are given out; all lie below the one that means nobody.
-const MOST_NUMBERS: u32 = 1 << 31;
+const MAX_NUMBERS: u32 = 1 << 31;
 
 /// The last writer of every byte.
 #[derive(Debug, Default)]
@@ -116,10 +116,10 @@ pub(crate) struct LastWriters {
     /// There were more than are remembered, so that nothing is known.
     full: bool,
     /// Writers by number. Lanes that store together are one run.
-    runs: Vec<Run>,
+    runs: Vec<WriterRun>,
     /// How many writers have a number.
     count: u32,
-    pages: Vec<Numbers>,
+    pages: Vec<PageWriters>,
     /// By frame, the place among the pages.
     frames: FrameMap<u32>,
     /// The frame that was written last, and its place.
@@ -128,7 +128,7 @@ pub(crate) struct LastWriters {
 
 impl LastWriters {
     /// Who wrote the byte at this physical address last, and the writer's number.
-    pub(crate) fn found(&self, pa: u64) -> Option<(u32, Who)> {
+    pub(crate) fn find(&self, pa: u64) -> Option<(u32, AccessSource)> {
         let place = self.frames.get(&(pa / PAGE_SIZE as u64))?;
         let number = self.pages.get(*place as usize)?.at(pa as usize % PAGE_SIZE);
         if number >= self.count {
@@ -136,11 +136,11 @@ impl LastWriters {
         }
         let n = self.runs.partition_point(|r| r.number <= number);
         let run = self.runs.get(n.checked_sub(1)?)?;
-        Some((number, run.who.later(number - run.number)))
+        Some((number, run.who.with_thread_offset(number - run.number)))
     }
 
     /// Writers that have a number; later ones have greater ones.
-    pub(crate) fn numbers(&self) -> u32 {
+    pub(crate) fn writer_count(&self) -> u32 {
         self.count
     }
 
@@ -151,7 +151,7 @@ impl LastWriters {
 
     /// Gives the memory back: there is too much to remember.
     #[cold]
-    pub(crate) fn forget(&mut self) {
+    pub(crate) fn discard(&mut self) {
         *self = Self {
             full: true,
             ..Self::default()
@@ -159,7 +159,7 @@ impl LastWriters {
     }
 
     /// Keeps one page alone, with the writers that it still names.
-    pub(crate) fn only(self, frame: u64) -> Self {
+    pub(crate) fn retain_frame(self, frame: u64) -> Self {
         let mut out = Self {
             full: self.full,
             ..Self::default()
@@ -169,17 +169,17 @@ impl LastWriters {
             return out;
         };
         let at = frame.saturating_mul(PAGE_SIZE as u64);
-        let mut named: Vec<(u32, Who)> = (at..at + PAGE_SIZE as u64).filter_map(|pa| self.found(pa)).collect();
+        let mut named: Vec<(u32, AccessSource)> = (at..at + PAGE_SIZE as u64).filter_map(|pa| self.find(pa)).collect();
         named.sort_unstable_by_key(|n| n.0);
         named.dedup_by_key(|n| n.0);
         for (_, who) in &named {
             out.begin(who, 0);
         }
-        let to = out.place_of(frame);
+        let to = out.page_index(frame);
         if let Some(kept) = out.pages.get_mut(to as usize) {
             for byte in 0..PAGE_SIZE {
                 if let Ok(n) = named.binary_search_by_key(&page.at(byte), |n| n.0) {
-                    kept.put(byte, 1, u32::try_from(n).unwrap_or(NOBODY));
+                    kept.put(byte, 1, u32::try_from(n).unwrap_or(NO_WRITER));
                 }
             }
         }
@@ -188,14 +188,14 @@ impl LastWriters {
 
     /// Memory that it takes, roughly.
     pub(crate) fn bytes(&self) -> u64 {
-        let page = |p: &Numbers| if p.bytes.is_some() { 5 * PAGE_SIZE } else { PAGE_SIZE };
+        let page = |p: &PageWriters| if p.bytes.is_some() { 5 * PAGE_SIZE } else { PAGE_SIZE };
         let pages: usize = self.pages.iter().map(page).sum();
-        (pages + self.runs.len() * size_of::<Run>()) as u64
+        (pages + self.runs.len() * size_of::<WriterRun>()) as u64
     }
 
     /// The number of a writer, who has the next `more` threads behind it.
     #[inline(always)]
-    fn number(&mut self, who: &Who, more: u32, fresh: bool) -> u32 {
+    fn assign_number(&mut self, who: &AccessSource, more: u32, fresh: bool) -> u32 {
         if !fresh
             && let Some(run) = self.runs.last()
             && (run.who.pc, run.who.tuple, run.who.group) == (who.pc, who.tuple, who.group)
@@ -210,24 +210,24 @@ impl LastWriters {
     }
 
     /// The number of a writer with whom a run begins.
-    fn begin(&mut self, who: &Who, more: u32) -> u32 {
-        if self.runs.len() >= MOST_RUNS || self.count >= MOST_NUMBERS {
-            self.forget();
+    fn begin(&mut self, who: &AccessSource, more: u32) -> u32 {
+        if self.runs.len() >= MAX_RUNS || self.count >= MAX_NUMBERS {
+            self.discard();
         }
         if self.full {
-            return NOBODY;
+            return NO_WRITER;
         }
         let number = self.count;
-        self.runs.push(Run { who: *who, number });
+        self.runs.push(WriterRun { who: *who, number });
         self.count = number.saturating_add(1 + more);
         number
     }
 
     /// Remembers a write within a page; `fresh`: by a writer with a number of its own.
     #[inline(always)]
-    pub(crate) fn put(&mut self, pa: u64, bytes: usize, who: &Who, fresh: bool) {
-        let number = self.number(who, 0, fresh);
-        if number == NOBODY {
+    pub(crate) fn put(&mut self, pa: u64, bytes: usize, who: &AccessSource, fresh: bool) {
+        let number = self.assign_number(who, 0, fresh);
+        if number == NO_WRITER {
             return;
         }
         if let Some(page) = self.page(pa) {
@@ -236,20 +236,20 @@ impl LastWriters {
     }
 
     #[inline(always)]
-    fn page(&mut self, pa: u64) -> Option<&mut Numbers> {
+    fn page(&mut self, pa: u64) -> Option<&mut PageWriters> {
         let frame = pa / PAGE_SIZE as u64;
         let place = match self.last {
             Some((f, place)) if f == frame => place,
-            _ => self.place_of(frame),
+            _ => self.page_index(frame),
         };
         self.pages.get_mut(place as usize)
     }
 
-    fn place_of(&mut self, frame: u64) -> u32 {
+    fn page_index(&mut self, frame: u64) -> u32 {
         let pages = &mut self.pages;
         let place = *self.frames.entry(frame).or_insert_with(|| {
-            pages.push(Numbers::new());
-            u32::try_from(pages.len() - 1).unwrap_or(NOBODY)
+            pages.push(PageWriters::new());
+            u32::try_from(pages.len() - 1).unwrap_or(NO_WRITER)
         });
         self.last = Some((frame, place));
         place
@@ -261,18 +261,18 @@ impl Trace for LastWriters {
     const READS: bool = false;
 
     #[inline(always)]
-    fn read(&mut self, _: Touched, _: Value<'_>, _: &Who) {}
+    fn read(&mut self, _: AccessRange, _: Value<'_>, _: &AccessSource) {}
 
     #[inline(always)]
-    fn wrote(&mut self, what: Touched, _: Value<'_>, who: &Who) {
+    fn write(&mut self, what: AccessRange, _: Value<'_>, who: &AccessSource) {
         self.put(what.pa, what.bytes as usize, who, false);
     }
 
     #[inline(always)]
-    fn wrote_run(&mut self, what: Touched, words: &[u32], who: &Who) {
+    fn write_run(&mut self, what: AccessRange, words: &[u32], who: &AccessSource) {
         let more = u32::try_from(words.len()).unwrap_or(1).saturating_sub(1);
-        let number = self.number(who, more, false);
-        if number == NOBODY {
+        let number = self.assign_number(who, more, false);
+        if number == NO_WRITER {
             return;
         }
         if let Some(page) = self.page(what.pa) {
@@ -283,18 +283,18 @@ impl Trace for LastWriters {
     fn absorb(&mut self, later: Self) {
         let count = u64::from(self.count) + u64::from(later.count);
         let runs = self.runs.len() + later.runs.len();
-        if self.full || later.full || runs > MOST_RUNS || count > u64::from(MOST_NUMBERS) {
-            self.forget();
+        if self.full || later.full || runs > MAX_RUNS || count > u64::from(MAX_NUMBERS) {
+            self.discard();
             return;
         }
         let by = self.count;
         self.count = by.saturating_add(later.count);
-        self.runs.extend(later.runs.into_iter().map(|r| Run {
+        self.runs.extend(later.runs.into_iter().map(|r| WriterRun {
             number: r.number.saturating_add(by),
             ..r
         }));
         // Pages by their place, without their frames so far.
-        let mut pages: Vec<Option<Numbers>> = later.pages.into_iter().map(Some).collect();
+        let mut pages: Vec<Option<PageWriters>> = later.pages.into_iter().map(Some).collect();
         for (frame, place) in later.frames {
             let Some(mut from) = pages.get_mut(place as usize).and_then(Option::take) else {
                 continue;
@@ -309,7 +309,7 @@ impl Trace for LastWriters {
                 from.raise(by);
             }
             self.frames
-                .insert(frame, u32::try_from(self.pages.len()).unwrap_or(NOBODY));
+                .insert(frame, u32::try_from(self.pages.len()).unwrap_or(NO_WRITER));
             self.pages.push(from);
         }
     }
@@ -319,8 +319,8 @@ impl Trace for LastWriters {
 mod tests {
     use super::*;
 
-    fn who(thread: u32, pc: u64) -> Who {
-        Who {
+    fn who(thread: u32, pc: u64) -> AccessSource {
+        AccessSource {
             group: [1, 2, 3],
             thread,
             pc,
@@ -328,29 +328,29 @@ mod tests {
         }
     }
 
-    fn wrote(w: &mut LastWriters, pa: u64, bytes: u32, who: Who) {
-        w.wrote(Touched { va: 0, pa, bytes }, Value::Bytes(&[]), &who);
+    fn wrote(w: &mut LastWriters, pa: u64, bytes: u32, who: AccessSource) {
+        w.write(AccessRange { va: 0, pa, bytes }, Value::Bytes(&[]), &who);
     }
 
     fn threads(w: &LastWriters, places: impl IntoIterator<Item = u64>) -> Vec<Option<u32>> {
-        places.into_iter().map(|pa| w.found(pa).map(|f| f.1.thread)).collect()
+        places.into_iter().map(|pa| w.find(pa).map(|f| f.1.thread)).collect()
     }
 
     #[test]
     fn lanes_that_store_together_are_one_run() {
         let mut w = LastWriters::default();
-        let what = Touched {
+        let what = AccessRange {
             va: 0,
             pa: 0x5010,
             bytes: 32,
         };
-        w.wrote_run(what, &[0; 8], &who(16, 0x40));
-        w.wrote_run(Touched { pa: 0x5030, ..what }, &[0; 8], &who(24, 0x40));
-        assert_eq!((w.runs.len(), w.numbers()), (1, 16));
+        w.write_run(what, &[0; 8], &who(16, 0x40));
+        w.write_run(AccessRange { pa: 0x5030, ..what }, &[0; 8], &who(24, 0x40));
+        assert_eq!((w.runs.len(), w.writer_count()), (1, 16));
         let want: Vec<_> = (16..32).map(Some).collect();
         assert_eq!(threads(&w, (0..16).map(|n| 0x5010 + 4 * n)), want);
         assert_eq!(threads(&w, [0x500c, 0x5050]), [None, None]);
-        assert_eq!(w.found(0x5014).map(|f| f.1), Some(who(17, 0x40)));
+        assert_eq!(w.find(0x5014).map(|f| f.1), Some(who(17, 0x40)));
     }
 
     #[test]
@@ -363,8 +363,8 @@ mod tests {
         // Another place of the shader is another writer, and so is the same thread there later.
         wrote(&mut w, 4, 4, who(3, 0x50));
         wrote(&mut w, 8, 4, who(3, 0x40));
-        assert_eq!(w.found(4).map(|f| f.1.pc), Some(0x50));
-        assert!(w.found(8).map(|f| f.0) > w.found(4).map(|f| f.0));
+        assert_eq!(w.find(4).map(|f| f.1.pc), Some(0x50));
+        assert!(w.find(8).map(|f| f.0) > w.find(4).map(|f| f.0));
     }
 
     #[test]
@@ -381,7 +381,7 @@ mod tests {
             [Some(1), Some(1), Some(2), Some(2), Some(7), Some(2), Some(8), None]
         );
         // The two that look the same have numbers of their own.
-        assert!(a.found(0).map(|f| f.0) < a.found(4).map(|f| f.0));
+        assert!(a.find(0).map(|f| f.0) < a.find(4).map(|f| f.0));
         // It goes on behind what it took.
         wrote(&mut a, 0x2000, 4, who(9, 0x60));
         assert_eq!(threads(&a, [0x2000]), [Some(9)]);

@@ -15,6 +15,6 @@ pub(crate) mod view;
 #[cfg(test)]
 mod image_tests;
 #[cfg(test)]
-mod recorded;
+mod recorded_programs;
 #[cfg(test)]
 mod tests;

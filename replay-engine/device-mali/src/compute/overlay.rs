@@ -106,7 +106,7 @@ pub(crate) struct RoundWrites(FrameMap<ByteMask>);
 
 impl RoundWrites {
     /// Whether a chunk read a word that is written here.
-    pub fn meets(&self, slots: &[Slot]) -> bool {
+    pub fn has_conflict(&self, slots: &[Slot]) -> bool {
         !self.0.is_empty()
             && slots.iter().any(|s| {
                 s.read.iter().any(|r| *r != 0) && self.0.get(&s.frame).is_some_and(|written| overlap(&s.read, written))
@@ -119,7 +119,7 @@ impl RoundWrites {
             .iter()
             .filter(|s| s.copy.is_some() && !memory.is_backed(s.frame))
             .count();
-        if new > memory.room() {
+        if new > memory.free_frames() {
             return Err(MemoryError::Full);
         }
         for slot in slots {

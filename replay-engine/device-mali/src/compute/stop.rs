@@ -66,7 +66,7 @@ const SLICE: u64 = 1 << 16;
 
 /// Counts the clauses of a shader that are read.
 #[derive(Debug)]
-pub(crate) struct Reading<'a> {
+pub(crate) struct ReadMeter<'a> {
     left: u64,
     /// Clauses that were read.
     pub read: u64,
@@ -77,7 +77,7 @@ pub(crate) struct Reading<'a> {
 /// one that is executed.
 const READ_SLICE: u64 = 1 << 10;
 
-impl<'a> Reading<'a> {
+impl<'a> ReadMeter<'a> {
     /// So many clauses may be read.
     pub(crate) fn new(left: u64, progress: Option<&'a Progress>) -> Self {
         Self {
@@ -215,11 +215,11 @@ mod tests {
 
     #[test]
     fn reading_ends_at_the_very_clause_and_soon_when_nobody_wants_it() {
-        let mut r = Reading::new(5000, None);
+        let mut r = ReadMeter::new(5000, None);
         assert_eq!((0..9000).filter(|_| r.clause().is_ok()).count(), 5000);
         assert_eq!((r.clause(), r.read), (Err(Stop::Budget), 5000));
         let progress = Progress::new();
-        let mut r = Reading::new(u64::MAX, Some(&progress));
+        let mut r = ReadMeter::new(u64::MAX, Some(&progress));
         assert_eq!(r.clause(), Ok(()));
         progress.cancel();
         assert_eq!((0..READ_SLICE).find_map(|_| r.clause().err()), Some(Stop::Cancelled));

@@ -1,12 +1,12 @@
 //! Memory and dispatch with programs of the tests' own: whatever the number of threads, the result is that of running
 //! the workgroups one after another on plain memory.
 
-use super::dispatch::{Dispatched, Terms, WorkgroupRunner, dispatch};
+use super::dispatch::{DispatchParams, DispatchResult, WorkgroupRunner, dispatch};
 use super::last_writers::LastWriters;
 use super::overlay::RoundWrites;
 use super::stop::{Budget, Meter, Stop};
-use super::trace::{Trace, Untraced, Who};
-use super::view::{Turn, View};
+use super::trace::{AccessSource, NoTrace, Trace};
+use super::view::{ChunkMode, View};
 use crate::address_space::{Access, Translation};
 use crate::fault::Fault;
 use crate::memory::ArenaMemory;
@@ -64,7 +64,7 @@ fn memory(format: MmuFormat) -> (ArenaMemory, Translation) {
 const BOTH: [MmuFormat; 2] = [MmuFormat::Aarch64_4k, MmuFormat::MaliLpae];
 
 fn view(m: &ArenaMemory, t: Translation) -> View<'_> {
-    View::new(m, t, Turn::Now)
+    View::new(m, t, ChunkMode::InOrder)
 }
 
 fn code(stop: Stop) -> u8 {
@@ -192,7 +192,7 @@ fn in_its_turn_a_chunk_forgets_what_it_only_read() {
         pages,
     });
     m.write(PhysAddr(4096), &[5]).unwrap();
-    let mut v: View<'_> = View::new(&m, Translation::Identity, Turn::Now);
+    let mut v: View<'_> = View::new(&m, Translation::Identity, ChunkMode::InOrder);
     for n in 0..pages {
         v.load::<1>(n << 12).unwrap();
         if n % 1000 == 1 {
@@ -209,7 +209,7 @@ fn in_its_turn_a_chunk_forgets_what_it_only_read() {
 #[test]
 fn memory_that_is_full_refuses_a_new_page_and_takes_old_ones() {
     let (mut m, t) = memory(MmuFormat::MaliLpae);
-    m.limit(m.backed_frames().len() + 1);
+    m.set_max_frames(m.backed_frames().len() + 1);
     let mut v = view(&m, t);
     v.store(DATA, [1]).unwrap();
     v.store(DATA + 8, [1]).unwrap();
@@ -217,20 +217,20 @@ fn memory_that_is_full_refuses_a_new_page_and_takes_old_ones() {
     assert_eq!(v.load::<1>(DATA + 4096), Ok([0]));
     let left = v.finish();
     assert_eq!(left.refused, 1);
-    let mut ahead: View<'_> = View::new(&m, t, Turn::Ahead { pages: 100 });
+    let mut ahead: View<'_> = View::new(&m, t, ChunkMode::Speculative { pages: 100 });
     ahead.store(DATA, [1]).unwrap();
     assert_eq!(ahead.store(DATA + 4096, [2]), Err(Stop::Retry));
-    let mut few: View<'_> = View::new(&m, t, Turn::Ahead { pages: 5 });
+    let mut few: View<'_> = View::new(&m, t, ChunkMode::Speculative { pages: 5 });
     few.load::<1>(DATA).unwrap();
     assert_eq!(few.load::<1>(DATA + 4096).map(drop), Err(Stop::Retry));
     RoundWrites::default().commit(left.slots, &mut m).unwrap();
-    assert_eq!(m.room(), 0);
+    assert_eq!(m.free_frames(), 0);
 }
 
 #[test]
 fn an_atomic_access_to_a_page_that_was_only_read_is_refused_as_one() {
     let (mut m, t) = memory(MmuFormat::MaliLpae);
-    m.limit(m.backed_frames().len());
+    m.set_max_frames(m.backed_frames().len());
     let mut v = view(&m, t);
     v.load::<1>(DATA).unwrap();
     let refused = v.atomic(DATA, |w| w + 1);
@@ -295,10 +295,10 @@ impl<T: Trace> WorkgroupRunner<T> for Toy<'_> {
             meter.clause(&mut fuel)?;
             meter.lane_ops += 1;
             if T::ON {
-                v.by(Who {
+                v.set_access_source(AccessSource {
                     group,
                     pc: pc as u64,
-                    ..Who::default()
+                    ..AccessSource::default()
                 });
             }
             match *op {
@@ -346,10 +346,10 @@ fn play<T: Trace>(
     groups: [u32; 3],
     room: usize,
     budget: Budget,
-) -> (Dispatched<T>, ArenaMemory) {
+) -> (DispatchResult<T>, ArenaMemory) {
     let (mut m, translation) = memory(MmuFormat::MaliLpae);
-    m.limit(m.backed_frames().len() + room);
-    let terms = Terms {
+    m.set_max_frames(m.backed_frames().len() + room);
+    let terms = DispatchParams {
         translation,
         groups,
         budget,
@@ -372,22 +372,22 @@ fn one_by_one(
     groups: [u32; 3],
     room: usize,
     budget: Budget,
-) -> (Dispatched<Untraced>, ArenaMemory) {
+) -> (DispatchResult<NoTrace>, ArenaMemory) {
     let (mut m, translation) = memory(MmuFormat::MaliLpae);
-    m.limit(m.backed_frames().len() + room);
-    let mut done = Dispatched {
+    m.set_max_frames(m.backed_frames().len() + room);
+    let mut done = DispatchResult {
         stats: Default::default(),
         stop: None,
-        trace: Untraced,
+        trace: NoTrace,
         outside: 0,
         refused: 0,
-        again: 0,
+        reruns: 0,
     };
     let [gx, gy, gz] = groups;
     for z in 0..gz {
         for y in 0..gy {
             for x in 0..gx {
-                let mut v: View<'_> = View::new(&m, translation, Turn::Now);
+                let mut v: View<'_> = View::new(&m, translation, ChunkMode::InOrder);
                 let left = budget.job - done.stats.clauses;
                 let mut meter = Meter::new(budget.wave, left, false, None);
                 let ran = Toy { programs, groups }.run([x, y, z], &mut v, &mut meter);
@@ -409,7 +409,7 @@ fn one_by_one(
 fn same(programs: &[Vec<Op>], groups: [u32; 3], room: usize, budget: Budget) {
     let (serial, expected) = one_by_one(programs, groups, room, budget);
     for threads in [1, 2, 5] {
-        let (done, m) = play::<Untraced>(threads, programs, groups, room, budget);
+        let (done, m) = play::<NoTrace>(threads, programs, groups, room, budget);
         assert_eq!(done.stop, serial.stop, "{threads} threads");
         assert_eq!(
             (done.stats, done.outside, done.refused),
@@ -471,16 +471,16 @@ fn a_job_whose_workgroups_keep_apart_runs_each_once() {
         .map(|n| vec![Op::Load(n * 4 + 65536), Op::StoreSum(n * 8), Op::StoreByte(n * 8 + 5)])
         .collect();
     same(&programs, [10, 10, 10], 100, PLENTY);
-    let (done, _) = play::<Untraced>(2, &programs, [10, 10, 10], 100, PLENTY);
-    assert_eq!((done.again, done.stats.clauses), (0, 3000));
+    let (done, _) = play::<NoTrace>(2, &programs, [10, 10, 10], 100, PLENTY);
+    assert_eq!((done.reruns, done.stats.clauses), (0, 3000));
 }
 
 #[test]
 fn a_histogram_soon_runs_in_turn() {
     let programs: Vec<Vec<Op>> = (0..1000).map(|n| vec![Op::Add(n % 7 * 4, 1)]).collect();
     same(&programs, [1000, 1, 1], 100, PLENTY);
-    let (done, m) = play::<Untraced>(4, &programs, [1000, 1, 1], 100, PLENTY);
-    assert!(done.again < 100, "{}", done.again);
+    let (done, m) = play::<NoTrace>(4, &programs, [1000, 1, 1], 100, PLENTY);
+    assert!(done.reruns < 100, "{}", done.reruns);
     let mut word = [0; 4];
     m.read(frame(4), &mut word).unwrap();
     assert_eq!(u32::from_le_bytes(word), 143);
@@ -501,8 +501,8 @@ fn memory_that_every_workgroup_writes_before_it_reads_is_no_conflict() {
         })
         .collect();
     same(&programs, [400, 1, 1], 100, PLENTY);
-    let (done, _) = play::<Untraced>(4, &programs, [400, 1, 1], 100, PLENTY);
-    assert_eq!(done.again, 0);
+    let (done, _) = play::<NoTrace>(4, &programs, [400, 1, 1], 100, PLENTY);
+    assert_eq!(done.reruns, 0);
 }
 
 #[test]
@@ -513,7 +513,7 @@ fn the_first_fault_in_order_ends_the_job_and_stores_before_it_are_made() {
         programs[n].extend([Op::Load(gone), Op::Store(n as u64 * 4, 0)]);
     }
     same(&programs, [20, 10, 1], 100, PLENTY);
-    let (done, m) = play::<Untraced>(4, &programs, [20, 10, 1], 100, PLENTY);
+    let (done, m) = play::<NoTrace>(4, &programs, [20, 10, 1], 100, PLENTY);
     let (group, stop) = done.stop.unwrap();
     assert_eq!((group, code(stop)), ([17, 3, 0], 0xc3));
     let word = |n: u64| {
@@ -541,7 +541,7 @@ fn what_ran_on_words_from_before_its_turn_and_never_ended_runs_again_and_ends() 
         }
     }
     let (mut m, translation) = memory(MmuFormat::MaliLpae);
-    let terms = Terms {
+    let terms = DispatchParams {
         translation,
         groups: [8, 1, 1],
         budget: Budget {
@@ -552,7 +552,7 @@ fn what_ran_on_words_from_before_its_turn_and_never_ended_runs_again_and_ends() 
         progress: None,
     };
     let pool = rayon::ThreadPoolBuilder::new().num_threads(4).build().unwrap();
-    let done: Dispatched<Untraced> = pool.install(|| dispatch(&mut m, terms, || Spin));
+    let done: DispatchResult<NoTrace> = pool.install(|| dispatch(&mut m, terms, || Spin));
     assert_eq!((done.stop, done.stats.clauses), (None, 0));
 }
 
@@ -570,7 +570,7 @@ fn a_job_that_nobody_wants_ends_soon() {
     }
     let (mut m, translation) = memory(MmuFormat::MaliLpae);
     let progress = Progress::new();
-    let terms = Terms {
+    let terms = DispatchParams {
         translation,
         groups: [u32::MAX, 1, 1],
         budget: Budget {
@@ -580,7 +580,7 @@ fn a_job_that_nobody_wants_ends_soon() {
         },
         progress: Some(&progress),
     };
-    let done: Dispatched<Untraced> = dispatch(&mut m, terms, || Forever(progress.clone()));
+    let done: DispatchResult<NoTrace> = dispatch(&mut m, terms, || Forever(progress.clone()));
     assert_eq!(done.stop, Some(([0, 0, 0], Stop::Cancelled)));
 }
 
@@ -591,11 +591,7 @@ fn the_last_writer_of_every_byte_is_known() {
         .collect();
     for threads in [1, 4] {
         let (done, _) = play::<LastWriters>(threads, &programs, [64, 1, 1], 100, PLENTY);
-        let of = |page: u64, at: u64| {
-            done.trace
-                .found(frame(4 + page).0 + at)
-                .map(|(_, w)| (w.group[0], w.pc))
-        };
+        let of = |page: u64, at: u64| done.trace.find(frame(4 + page).0 + at).map(|(_, w)| (w.group[0], w.pc));
         assert_eq!(of(0, 0), Some((0, 0)));
         assert_eq!(of(0, 63 * 4 + 3), Some((63, 0)));
         assert_eq!(of(0, 64 * 4), None);

@@ -14,7 +14,7 @@ const NONE: u64 = u64::MAX;
 
 /// A page that was translated before.
 #[derive(Clone, Copy)]
-pub(crate) struct Entry<'m> {
+pub(crate) struct TlbEntry<'m> {
     /// Number of the page (address / 4096) when loads may take it, else [`NONE`].
     pub load: u64,
     /// The same for stores: the chunk has its copy. A page that holds tables is none: writing there ends translations.
@@ -26,12 +26,12 @@ pub(crate) struct Entry<'m> {
 }
 
 /// The translations of a chunk.
-pub(crate) struct Tlb<'m>([Entry<'m>; ENTRIES]);
+pub(crate) struct Tlb<'m>([TlbEntry<'m>; ENTRIES]);
 
 impl<'m> Tlb<'m> {
     pub fn new() -> Self {
         Self(
-            [Entry {
+            [TlbEntry {
                 load: NONE,
                 store: NONE,
                 image: &ZERO_PAGE,
@@ -42,11 +42,11 @@ impl<'m> Tlb<'m> {
 
     /// The place of a page, whether or not it is what stands there.
     #[inline(always)]
-    pub fn at(&self, page: u64) -> &Entry<'m> {
+    pub fn at(&self, page: u64) -> &TlbEntry<'m> {
         &self.0[page as usize % ENTRIES]
     }
 
-    pub fn put(&mut self, page: u64, entry: Entry<'m>) {
+    pub fn put(&mut self, page: u64, entry: TlbEntry<'m>) {
         self.0[page as usize % ENTRIES] = entry;
     }
 
@@ -57,7 +57,7 @@ impl<'m> Tlb<'m> {
 }
 
 /// Memory as a chunk sees it, for a walk. It remembers which entries the walk read.
-pub(crate) struct Seen<'a> {
+pub(crate) struct WalkMemory<'a> {
     pub memory: &'a ArenaMemory,
     pub slots: &'a [Slot],
     pub by_frame: &'a FrameMap<u32>,
@@ -65,7 +65,7 @@ pub(crate) struct Seen<'a> {
     count: Cell<usize>,
 }
 
-impl<'a> Seen<'a> {
+impl<'a> WalkMemory<'a> {
     pub fn new(memory: &'a ArenaMemory, slots: &'a [Slot], by_frame: &'a FrameMap<u32>) -> Self {
         Self {
             memory,
@@ -82,7 +82,7 @@ impl<'a> Seen<'a> {
     }
 }
 
-impl PhysMemory for Seen<'_> {
+impl PhysMemory for WalkMemory<'_> {
     fn read_u64(&self, at: PhysAddr) -> Option<u64> {
         let base = self.memory.frame(at.frame())?;
         if let Some(place) = self.read.get(self.count.get()) {

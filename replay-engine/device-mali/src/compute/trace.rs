@@ -5,7 +5,7 @@ use crate::shader::lanes::{LANES, Vector};
 
 /// Who makes an access.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub(crate) struct Who {
+pub(crate) struct AccessSource {
     /// The workgroup.
     pub group: [u32; 3],
     /// The thread within it, counted along x, then y, then z.
@@ -16,10 +16,10 @@ pub(crate) struct Who {
     pub tuple: u8,
 }
 
-impl Who {
+impl AccessSource {
     /// The same place in the shader, for a thread that is so many later.
     #[inline(always)]
-    pub(crate) fn later(&self, threads: u32) -> Self {
+    pub(crate) fn with_thread_offset(&self, threads: u32) -> Self {
         Self {
             thread: self.thread.wrapping_add(threads),
             ..*self
@@ -29,7 +29,7 @@ impl Who {
 
 /// Bytes that an access touches. They lie in one page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Touched {
+pub(crate) struct AccessRange {
     /// GPU address of the first.
     pub va: u64,
     /// Where it lies.
@@ -57,7 +57,7 @@ impl Value<'_> {
 
 /// A clause that lanes of a wave execute.
 #[derive(Clone, Copy)]
-pub(crate) struct Executed<'a> {
+pub(crate) struct ClauseExecution<'a> {
     /// Its address.
     pub address: u64,
     /// Number of the wave's first thread within the workgroup.
@@ -68,7 +68,7 @@ pub(crate) struct Executed<'a> {
     pub registers: &'a [Vector],
 }
 
-impl Executed<'_> {
+impl ClauseExecution<'_> {
     /// The lane of a thread, when it is one of those that execute the clause.
     pub(crate) fn lane_of(&self, thread: u32) -> Option<usize> {
         let lane = thread.checked_sub(self.first).filter(|l| *l < LANES as u32)?;
@@ -94,48 +94,48 @@ pub(crate) trait Trace: Default + Send {
     const PAGES: bool = false;
     /// These pages were touched: by workgroups that are done, one after another, or to make a shader ready.
     #[inline(always)]
-    fn pages(&mut self, _: &[Slot]) {}
+    fn add_pages(&mut self, _: &[Slot]) {}
     /// These were, before all that was told so far.
     #[inline(always)]
-    fn read_before(&mut self, _: &[Slot]) {}
+    fn add_earlier_reads(&mut self, _: &[Slot]) {}
     /// Bytes were read. Where [`Trace::READS`] is false it is not called, or with anybody as the reader.
-    fn read(&mut self, what: Touched, value: Value<'_>, who: &Who);
+    fn read(&mut self, what: AccessRange, value: Value<'_>, who: &AccessSource);
     /// Bytes were written.
-    fn wrote(&mut self, what: Touched, value: Value<'_>, who: &Who);
+    fn write(&mut self, what: AccessRange, value: Value<'_>, who: &AccessSource);
     /// Words that lie one behind another were written, the first by `who` and each of the others by the next thread.
     #[inline(always)]
-    fn wrote_run(&mut self, what: Touched, words: &[u32], who: &Who) {
+    fn write_run(&mut self, what: AccessRange, words: &[u32], who: &AccessSource) {
         for (n, word) in (0..).zip(words) {
             let at = 4 * u64::from(n);
-            let what = Touched {
+            let what = AccessRange {
                 va: what.va + at,
                 pa: what.pa + at,
                 bytes: 4,
             };
-            self.wrote(what, Value::Words(&[*word]), &who.later(n));
+            self.write(what, Value::Words(&[*word]), &who.with_thread_offset(n));
         }
     }
     /// Lanes are about to execute a clause.
     #[inline(always)]
-    fn begins(&mut self, _: &Executed<'_>) {}
+    fn begin_clause(&mut self, _: &ClauseExecution<'_>) {}
     /// They executed it, and none of its accesses was stopped.
     #[inline(always)]
-    fn ended(&mut self, _: &Executed<'_>) {}
+    fn end_clause(&mut self, _: &ClauseExecution<'_>) {}
     /// Takes what came after.
     fn absorb(&mut self, later: Self);
 }
 
 /// Follows nothing.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Untraced;
+pub(crate) struct NoTrace;
 
-impl Trace for Untraced {
+impl Trace for NoTrace {
     const ON: bool = false;
     const READS: bool = false;
     #[inline(always)]
-    fn read(&mut self, _: Touched, _: Value<'_>, _: &Who) {}
+    fn read(&mut self, _: AccessRange, _: Value<'_>, _: &AccessSource) {}
     #[inline(always)]
-    fn wrote(&mut self, _: Touched, _: Value<'_>, _: &Who) {}
+    fn write(&mut self, _: AccessRange, _: Value<'_>, _: &AccessSource) {}
     #[inline(always)]
     fn absorb(&mut self, _: Self) {}
 }

@@ -5,8 +5,8 @@
 
 use super::overlay::{FrameMap, PageCopy, Slot};
 use super::stop::Stop;
-use super::tlb::{Entry, Seen, Tlb};
-use super::trace::{Touched, Trace, Untraced, Value, Who};
+use super::tlb::{Tlb, TlbEntry, WalkMemory};
+use super::trace::{AccessRange, AccessSource, NoTrace, Trace, Value};
 use crate::address_space::{Access, MmuFault, Translation};
 use crate::fault::Fault;
 use crate::memory::ArenaMemory;
@@ -18,15 +18,15 @@ const IN_PAGE: u64 = PAGE_SIZE as u64 - 1;
 
 /// How a chunk may use memory that it has not touched before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Turn {
+pub(crate) enum ChunkMode {
     /// It runs ahead of its turn, and may touch this many pages. More, or a write for which the device lacks memory,
     /// ends it: it runs again when its turn comes.
-    Ahead {
+    Speculative {
         /// Pages.
         pages: usize,
     },
     /// Everything before it is in memory. It may touch what it likes, and what it meets is real.
-    Now,
+    InOrder,
 }
 
 /// In its turn a chunk drops pages that it only read once it has touched this many.
@@ -34,7 +34,7 @@ const SWEEP: usize = 1 << 14;
 
 /// What a chunk left behind.
 #[derive(Debug)]
-pub(crate) struct Left<T> {
+pub(crate) struct ViewResult<T> {
     /// The pages that it touched.
     pub slots: Vec<Slot>,
     /// What it told of its accesses.
@@ -49,10 +49,10 @@ pub(crate) struct Left<T> {
 ///
 /// Addresses are GPU addresses, words little-endian. An access that spans two pages checks both before it does
 /// anything. A stop says why an access could not be made; it must be handed on and ends the workgroup.
-pub(crate) struct View<'m, T: Trace = Untraced> {
+pub(crate) struct View<'m, T: Trace = NoTrace> {
     memory: &'m ArenaMemory,
     translation: Translation,
-    turn: Turn,
+    turn: ChunkMode,
     tlb: Tlb<'m>,
     slots: Vec<Slot>,
     by_frame: FrameMap<u32>,
@@ -63,12 +63,12 @@ pub(crate) struct View<'m, T: Trace = Untraced> {
     outside: u64,
     refused: u64,
     trace: T,
-    who: Who,
+    who: AccessSource,
 }
 
 impl<'m, T: Trace> View<'m, T> {
     /// A view that saw nothing yet.
-    pub(crate) fn new(memory: &'m ArenaMemory, translation: Translation, turn: Turn) -> Self {
+    pub(crate) fn new(memory: &'m ArenaMemory, translation: Translation, turn: ChunkMode) -> Self {
         Self {
             memory,
             translation,
@@ -77,17 +77,17 @@ impl<'m, T: Trace> View<'m, T> {
             slots: Vec::new(),
             by_frame: FrameMap::default(),
             sweep_at: SWEEP,
-            room: memory.room(),
+            room: memory.free_frames(),
             outside: 0,
             refused: 0,
             trace: T::default(),
-            who: Who::default(),
+            who: AccessSource::default(),
         }
     }
 
     /// Says who makes the accesses that follow. Only a trace asks; call it where [`Trace::ON`].
     #[inline(always)]
-    pub(crate) fn by(&mut self, who: Who) {
+    pub(crate) fn set_access_source(&mut self, who: AccessSource) {
         if T::ON {
             self.who = who;
         }
@@ -100,8 +100,8 @@ impl<'m, T: Trace> View<'m, T> {
     }
 
     /// Ends the view.
-    pub(crate) fn finish(self) -> Left<T> {
-        Left {
+    pub(crate) fn finish(self) -> ViewResult<T> {
+        ViewResult {
             slots: self.slots,
             trace: self.trace,
             outside: self.outside,
@@ -136,17 +136,17 @@ impl<'m, T: Trace> View<'m, T> {
                     let pa = (slot.frame << 12) + at as u64;
                     let bytes = 4 * N as u32;
                     self.trace
-                        .read(Touched { va, pa, bytes }, Value::Words(&words), &self.who);
+                        .read(AccessRange { va, pa, bytes }, Value::Words(&words), &self.who);
                 }
                 return Ok(words);
             }
         }
-        self.load_slowly(va)
+        self.load_slow(va)
     }
 
     #[cold]
     #[inline(never)]
-    fn load_slowly<const N: usize>(&mut self, va: u64) -> Result<[u32; N], Stop> {
+    fn load_slow<const N: usize>(&mut self, va: u64) -> Result<[u32; N], Stop> {
         let mut bytes = [0; 32];
         self.read(va, bytes.get_mut(..4 * N).unwrap_or(&mut []))?;
         let words = bytes.as_chunks::<4>().0;
@@ -159,10 +159,10 @@ impl<'m, T: Trace> View<'m, T> {
     #[inline(always)]
     pub(crate) fn store<const N: usize>(&mut self, va: u64, words: [u32; N]) -> Result<(), Stop> {
         let Some(what) = self.put_words(va, words) else {
-            return self.store_slowly(va, words);
+            return self.store_slow(va, words);
         };
         if T::ON {
-            self.trace.wrote(what, Value::Words(&words), &self.who);
+            self.trace.write(what, Value::Words(&words), &self.who);
         }
         Ok(())
     }
@@ -172,16 +172,16 @@ impl<'m, T: Trace> View<'m, T> {
     pub(crate) fn store_run<const N: usize>(&mut self, va: u64, words: [u32; N]) -> Result<(), Stop> {
         if let Some(what) = self.put_words(va, words) {
             if T::ON {
-                self.trace.wrote_run(what, &words, &self.who);
+                self.trace.write_run(what, &words, &self.who);
             }
             return Ok(());
         }
         if !T::ON {
-            return self.store_slowly(va, words);
+            return self.store_slow(va, words);
         }
         let first = self.who;
         for (n, word) in (0u32..).zip(words) {
-            self.who = first.later(n);
+            self.who = first.with_thread_offset(n);
             self.store(va.wrapping_add(4 * u64::from(n)), [word])?;
         }
         Ok(())
@@ -189,7 +189,7 @@ impl<'m, T: Trace> View<'m, T> {
 
     /// Stores words to an aligned address in a page that was stored to before.
     #[inline(always)]
-    fn put_words<const N: usize>(&mut self, va: u64, words: [u32; N]) -> Option<Touched> {
+    fn put_words<const N: usize>(&mut self, va: u64, words: [u32; N]) -> Option<AccessRange> {
         const { assert!(N >= 1 && N <= 8) };
         let entry = self.tlb.at(va >> 12);
         let at = (va & IN_PAGE) as usize;
@@ -203,7 +203,7 @@ impl<'m, T: Trace> View<'m, T> {
             *to = word.to_le_bytes();
         }
         copy.mark(at, 4 * N);
-        Some(Touched {
+        Some(AccessRange {
             va,
             pa: (slot.frame << 12) + at as u64,
             bytes: 4 * N as u32,
@@ -212,7 +212,7 @@ impl<'m, T: Trace> View<'m, T> {
 
     #[cold]
     #[inline(never)]
-    fn store_slowly<const N: usize>(&mut self, va: u64, words: [u32; N]) -> Result<(), Stop> {
+    fn store_slow<const N: usize>(&mut self, va: u64, words: [u32; N]) -> Result<(), Stop> {
         let mut bytes = [0; 32];
         for (to, word) in bytes.as_chunks_mut::<4>().0.iter_mut().zip(words) {
             *to = word.to_le_bytes();
@@ -265,7 +265,7 @@ impl<'m, T: Trace> View<'m, T> {
                 }
                 if T::READS {
                     let pa = (slot.frame << 12) + at as u64;
-                    let what = Touched {
+                    let what = AccessRange {
                         va,
                         pa,
                         bytes: N as u32,
@@ -294,12 +294,12 @@ impl<'m, T: Trace> View<'m, T> {
             copy.mark(at, N);
             if T::ON {
                 let pa = (slot.frame << 12) + at as u64;
-                let what = Touched {
+                let what = AccessRange {
                     va,
                     pa,
                     bytes: N as u32,
                 };
-                self.trace.wrote(what, Value::Bytes(&bytes), &self.who);
+                self.trace.write(what, Value::Bytes(&bytes), &self.who);
             }
             return Ok(());
         }
@@ -357,7 +357,7 @@ impl<'m, T: Trace> View<'m, T> {
             view.copy_out(slot, image, at, out.get_mut(from..from + len).unwrap_or(&mut []));
             if T::READS {
                 let read = out.get(from..from + len).unwrap_or(&[]);
-                view.tell(va + from as u64, slot, at, read, false);
+                view.trace_access(va + from as u64, slot, at, read, false);
             }
         })
     }
@@ -368,7 +368,7 @@ impl<'m, T: Trace> View<'m, T> {
         self.each_page(va, bytes.len(), Access::Write, |view, slot, _, at, from, len| {
             if T::ON {
                 let written = bytes.get(from..from + len).unwrap_or(&[]);
-                view.tell(va + from as u64, slot, at, written, true);
+                view.trace_access(va + from as u64, slot, at, written, true);
             }
             let Some(slot) = view.slots.get_mut(slot) else { return };
             tables |= slot.table;
@@ -402,7 +402,7 @@ impl<'m, T: Trace> View<'m, T> {
         }
         let first = (PAGE_SIZE - (va & IN_PAGE) as usize).min(bytes);
         if first == bytes {
-            let (slot, image) = self.touch(va, access)?;
+            let (slot, image) = self.access_page(va, access)?;
             each(self, slot, image, (va & IN_PAGE) as usize, 0, bytes);
             return Ok(());
         }
@@ -411,7 +411,7 @@ impl<'m, T: Trace> View<'m, T> {
         while from < bytes {
             // The sum was checked; a page found before is found again.
             let here = va.wrapping_add(from as u64);
-            let (slot, image) = self.touch(here, access)?;
+            let (slot, image) = self.access_page(here, access)?;
             let at = (here & IN_PAGE) as usize;
             let len = (PAGE_SIZE - at).min(bytes - from);
             each(self, slot, image, at, from, len);
@@ -430,7 +430,7 @@ impl<'m, T: Trace> View<'m, T> {
                 access,
                 bus: false,
             })))?;
-            self.touch(here, access)?;
+            self.access_page(here, access)?;
             from += PAGE_SIZE - (here & IN_PAGE) as usize;
         }
         Ok(())
@@ -455,16 +455,16 @@ impl<'m, T: Trace> View<'m, T> {
         }
     }
 
-    fn tell(&mut self, va: u64, slot: usize, at: usize, value: &[u8], wrote: bool) {
+    fn trace_access(&mut self, va: u64, slot: usize, at: usize, value: &[u8], wrote: bool) {
         let Some(slot) = self.slots.get(slot) else { return };
-        let what = Touched {
+        let what = AccessRange {
             va,
             pa: (slot.frame << 12) + at as u64,
             bytes: value.len() as u32,
         };
         let value = Value::Bytes(value);
         if wrote {
-            self.trace.wrote(what, value, &self.who);
+            self.trace.write(what, value, &self.who);
         } else {
             self.trace.read(what, value, &self.who);
         }
@@ -474,18 +474,18 @@ impl<'m, T: Trace> View<'m, T> {
 
     /// Translates the page of an address, checks its rights, and gives its slot, with a copy when it is to be written,
     /// and its image from before the chunk.
-    fn touch(&mut self, va: u64, access: Access) -> Result<(usize, &'m Page), Stop> {
-        let seen = Seen::new(self.memory, &self.slots, &self.by_frame);
+    fn access_page(&mut self, va: u64, access: Access) -> Result<(usize, &'m Page), Stop> {
+        let seen = WalkMemory::new(self.memory, &self.slots, &self.by_frame);
         let found = self.translation.find(va, access, &seen);
         let entries = seen.entries();
         self.sweep_when_due();
         // A translation, and a fault too, depends on the entries that it read.
         for at in entries.into_iter().flatten() {
-            self.touch_table(at)?;
+            self.note_table_read(at)?;
         }
         let found = found.map_err(Fault::Mmu)?;
-        if !access.allowed(found.rights) {
-            return Err(Fault::Mmu(found.refused(va, access)).into());
+        if !access.is_allowed(found.rights) {
+            return Err(Fault::Mmu(found.permission_fault(va, access)).into());
         }
         let frame = found.pa.frame();
         let Some(image) = self.memory.frame(frame) else {
@@ -498,14 +498,14 @@ impl<'m, T: Trace> View<'m, T> {
         };
         let n = self.slot_of(frame)?;
         if matches!(access, Access::Write | Access::Atomic) {
-            self.own(n, image, found.pa, va, access)?;
+            self.make_copy(n, image, found.pa, va, access)?;
         }
         let ready = self.slots.get(n).is_some_and(|s| s.copy.is_some() && !s.table);
         let page = va >> 12;
         let place = |may: bool| if may { page } else { u64::MAX };
         self.tlb.put(
             page,
-            Entry {
+            TlbEntry {
                 load: place(found.rights.read),
                 store: place(found.rights.write && ready),
                 image,
@@ -516,7 +516,7 @@ impl<'m, T: Trace> View<'m, T> {
     }
 
     /// Marks a table entry as read, and its page as one that holds tables.
-    fn touch_table(&mut self, at: PhysAddr) -> Result<(), Stop> {
+    fn note_table_read(&mut self, at: PhysAddr) -> Result<(), Stop> {
         let n = self.slot_of(at.frame())?;
         let Some(slot) = self.slots.get_mut(n) else {
             return Ok(());
@@ -538,7 +538,7 @@ impl<'m, T: Trace> View<'m, T> {
             return Ok(*n as usize);
         }
         let n = self.slots.len();
-        if let Turn::Ahead { pages } = self.turn
+        if let ChunkMode::Speculative { pages } = self.turn
             && n >= pages
         {
             return Err(Stop::Retry);
@@ -554,13 +554,13 @@ impl<'m, T: Trace> View<'m, T> {
     }
 
     /// Gives a slot its copy.
-    fn own(&mut self, n: usize, image: &'m Page, pa: PhysAddr, va: u64, access: Access) -> Result<(), Stop> {
+    fn make_copy(&mut self, n: usize, image: &'m Page, pa: PhysAddr, va: u64, access: Access) -> Result<(), Stop> {
         let Some(slot) = self.slots.get_mut(n).filter(|s| s.copy.is_none()) else {
             return Ok(());
         };
         if !self.memory.is_backed(slot.frame) {
             if self.room == 0 {
-                if self.turn != Turn::Now {
+                if self.turn != ChunkMode::InOrder {
                     return Err(Stop::Retry);
                 }
                 self.refused += 1;
@@ -581,7 +581,7 @@ impl<'m, T: Trace> View<'m, T> {
 
     /// In its turn, a chunk need not remember what it only read.
     fn sweep_when_due(&mut self) {
-        if T::PAGES || self.turn != Turn::Now || self.slots.len() < self.sweep_at {
+        if T::PAGES || self.turn != ChunkMode::InOrder || self.slots.len() < self.sweep_at {
             return;
         }
         self.slots.retain(|s| s.copy.is_some());

@@ -1,7 +1,7 @@
 //! What jobs hand to each other: which chain reads words that another one wrote last, over a whole replay.
 
 use crate::compute::overlay::{ByteMask, FrameMap, Slot, WordMask};
-use crate::compute::trace::{Touched, Trace, Value, Who};
+use crate::compute::trace::{AccessRange, AccessSource, Trace, Value};
 use crate::memory::ArenaMemory;
 use replay_engine::run::Outcome;
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,7 +11,7 @@ use trace_core::recording::Page;
 
 const WORDS: usize = PAGE_SIZE / 4;
 /// No job wrote the word, or the CPU did later.
-const NOBODY: u32 = u32::MAX;
+const NO_WRITER: u32 = u32::MAX;
 
 /// Words of a page that one chain reads and another one wrote last.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,7 +28,7 @@ pub struct Flow {
 
 /// A page as a chain left it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Held {
+pub struct SavedPage {
     /// Number of the submit of the chain.
     pub chain: u32,
     /// Frame of the device's memory.
@@ -39,7 +39,7 @@ pub struct Held {
 
 /// A page that a chain read or wrote.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PageTouch {
+pub struct PageUsage {
     /// Frame of the device's memory (address / 4096).
     pub frame: u64,
     /// Words of 32 bits of which it wrote at least a byte, a bit each, as in [`Flow::words`].
@@ -48,35 +48,35 @@ pub struct PageTouch {
 
 /// What came of a replay in which this was looked at.
 #[derive(Clone, Debug)]
-pub struct Flowed {
+pub struct FlowReport {
     /// What the replay did.
     pub outcome: Outcome,
     /// What chains read of each other, in the order of the readers.
     pub flows: Vec<Flow>,
     /// For each chain that ended the pages that it read or wrote, frames rising.
-    pub touched: Vec<Vec<PageTouch>>,
+    pub page_usage: Vec<Vec<PageUsage>>,
     /// Pages that were asked for.
-    pub held: Vec<Held>,
+    pub saved_pages: Vec<SavedPage>,
     /// Whether there was more of any of these than is kept: then they do not tell all.
-    pub too_many: bool,
+    pub truncated: bool,
 }
 
-/// Most flows, and most pages of all chains together, that are kept: some 300 MiB each.
-const MOST: usize = 1 << 21;
+/// Maximum number of flows, and most pages of all chains together, that are kept: some 300 MiB each.
+const MAX_FLOWS: usize = 1 << 21;
 
 /// What was read before it was written, and what was written, by frame.
 #[derive(Debug, Default)]
-pub(crate) struct Touches {
-    pages: FrameMap<Marks>,
+pub(crate) struct JobAccesses {
+    pages: FrameMap<PageAccesses>,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Marks {
+struct PageAccesses {
     read: WordMask,
     written: ByteMask,
 }
 
-impl Default for Marks {
+impl Default for PageAccesses {
     fn default() -> Self {
         Self {
             read: [0; 16],
@@ -110,7 +110,7 @@ fn words_where(written: &ByteMask, is: impl Fn(u64) -> bool) -> WordMask {
     out
 }
 
-impl Marks {
+impl PageAccesses {
     fn reads(&mut self, words: &WordMask) {
         let own = whole_words(&self.written);
         for ((to, from), own) in self.read.iter_mut().zip(words).zip(own) {
@@ -137,7 +137,7 @@ fn byte_marks(pa: u64, bytes: usize) -> ByteMask {
     out
 }
 
-impl Touches {
+impl JobAccesses {
     fn take(&mut self, later: &Self) {
         for (frame, marks) in &later.pages {
             let to = self.pages.entry(*frame).or_default();
@@ -147,12 +147,12 @@ impl Touches {
     }
 }
 
-impl Trace for Touches {
+impl Trace for JobAccesses {
     const ON: bool = false;
     const READS: bool = false;
     const PAGES: bool = true;
 
-    fn pages(&mut self, slots: &[Slot]) {
+    fn add_pages(&mut self, slots: &[Slot]) {
         for slot in slots {
             let to = self.pages.entry(slot.frame).or_default();
             to.reads(&slot.read);
@@ -162,7 +162,7 @@ impl Trace for Touches {
         }
     }
 
-    fn read_before(&mut self, slots: &[Slot]) {
+    fn add_earlier_reads(&mut self, slots: &[Slot]) {
         for slot in slots {
             let to = self.pages.entry(slot.frame).or_default();
             for (to, from) in to.read.iter_mut().zip(&slot.read) {
@@ -172,10 +172,10 @@ impl Trace for Touches {
     }
 
     #[inline(always)]
-    fn read(&mut self, _: Touched, _: Value<'_>, _: &Who) {}
+    fn read(&mut self, _: AccessRange, _: Value<'_>, _: &AccessSource) {}
 
     #[inline(always)]
-    fn wrote(&mut self, _: Touched, _: Value<'_>, _: &Who) {}
+    fn write(&mut self, _: AccessRange, _: Value<'_>, _: &AccessSource) {}
 
     fn absorb(&mut self, later: Self) {
         self.take(&later);
@@ -187,16 +187,16 @@ impl Trace for Touches {
 pub(crate) struct Flows {
     chains: u32,
     /// Of the chain that runs.
-    now: Touches,
+    now: JobAccesses,
     /// The chain that wrote each word last.
     last: FrameMap<Box<[u32; WORDS]>>,
     found: Vec<Flow>,
-    touched: Vec<Vec<PageTouch>>,
+    touched: Vec<Vec<PageUsage>>,
     /// Pages in all of these together.
     pages: usize,
     too_many: bool,
     keep: BTreeSet<(u32, u64)>,
-    held: Vec<Held>,
+    held: Vec<SavedPage>,
 }
 
 impl Flows {
@@ -213,9 +213,9 @@ impl Flows {
     }
 
     /// The CPU wrote: what a job wrote there is gone where the whole word is.
-    pub(crate) fn cpu(&mut self, pa: u64, bytes: usize) {
+    pub(crate) fn cpu_write(&mut self, pa: u64, bytes: usize) {
         if let Some(last) = self.last.get_mut(&(pa / PAGE_SIZE as u64)) {
-            put(last, &whole_words(&byte_marks(pa, bytes)), NOBODY);
+            put(last, &whole_words(&byte_marks(pa, bytes)), NO_WRITER);
         }
     }
 
@@ -227,13 +227,13 @@ impl Flows {
     }
 
     /// A job wrote a value.
-    pub(crate) fn wrote(&mut self, pa: u64, bytes: usize) {
+    pub(crate) fn job_write(&mut self, pa: u64, bytes: usize) {
         let to = self.now.pages.entry(pa / PAGE_SIZE as u64).or_default();
         to.writes(&byte_marks(pa, bytes));
     }
 
     /// A job's shader ran.
-    pub(crate) fn job(&mut self, touches: &Touches) {
+    pub(crate) fn add_job(&mut self, touches: &JobAccesses) {
         self.now.take(touches);
     }
 
@@ -242,18 +242,18 @@ impl Flows {
         let chain = self.chains;
         let now = std::mem::take(&mut self.now);
         self.pages = self.pages.saturating_add(now.pages.len());
-        if self.pages > MOST || self.found.len() > MOST {
+        if self.pages > MAX_FLOWS || self.found.len() > MAX_FLOWS {
             // It tells nothing any more, and what it holds is let go.
             self.too_many = true;
             (self.found, self.touched, self.last) = (Vec::new(), Vec::new(), FrameMap::default());
         }
         if self.too_many {
-            self.hold(chain, memory);
+            self.save_pages(chain, memory);
             return;
         }
-        let mut touched: Vec<PageTouch> = Vec::with_capacity(now.pages.len());
+        let mut touched: Vec<PageUsage> = Vec::with_capacity(now.pages.len());
         for (frame, marks) in &now.pages {
-            touched.push(PageTouch {
+            touched.push(PageUsage {
                 frame: *frame,
                 written: words_where(&marks.written, |nibble| nibble != 0),
             });
@@ -261,7 +261,7 @@ impl Flows {
             let part = part_words(&marks.written);
             if let Some(last) = self.last.get(frame) {
                 let mut by: BTreeMap<u32, WordMask> = BTreeMap::new();
-                for (word, writer) in last.iter().enumerate().filter(|(_, w)| **w != NOBODY) {
+                for (word, writer) in last.iter().enumerate().filter(|(_, w)| **w != NO_WRITER) {
                     let (i, bit) = (word / 64, 1u64 << (word % 64));
                     let takes = marks
                         .read
@@ -281,21 +281,21 @@ impl Flows {
                 self.found.extend(by.into_iter().map(flow));
             }
             if marks.written.iter().any(|w| *w != 0) {
-                let last = self.last.entry(*frame).or_insert_with(|| Box::new([NOBODY; WORDS]));
+                let last = self.last.entry(*frame).or_insert_with(|| Box::new([NO_WRITER; WORDS]));
                 put(last, &words_where(&marks.written, |nibble| nibble != 0), chain);
             }
         }
         touched.sort_unstable_by_key(|t| t.frame);
         self.touched.push(touched);
-        self.hold(chain, memory);
+        self.save_pages(chain, memory);
     }
 
     /// Keeps the pages that were asked for as the chain left them, and counts it.
-    fn hold(&mut self, chain: u32, memory: &ArenaMemory) {
+    fn save_pages(&mut self, chain: u32, memory: &ArenaMemory) {
         let wanted: Vec<(u32, u64)> = self.keep.range((chain, 0)..=(chain, u64::MAX)).copied().collect();
         for (_, frame) in wanted {
             if let Some(page) = memory.frame(frame) {
-                self.held.push(Held {
+                self.held.push(SavedPage {
                     chain,
                     frame,
                     page: Arc::new(*page),
@@ -305,13 +305,13 @@ impl Flows {
         self.chains = self.chains.saturating_add(1);
     }
 
-    pub(crate) fn finish(self, outcome: Outcome) -> Flowed {
-        Flowed {
+    pub(crate) fn finish(self, outcome: Outcome) -> FlowReport {
+        FlowReport {
             outcome,
             flows: self.found,
-            touched: self.touched,
-            held: self.held,
-            too_many: self.too_many,
+            page_usage: self.touched,
+            saved_pages: self.held,
+            truncated: self.too_many,
         }
     }
 }

@@ -1,16 +1,16 @@
 //! One thread followed: every clause that it executes, with the registers that it changes and the memory that it
 //! reads and writes.
 
-use super::watch::order;
-use super::writers::Place;
-use super::{DebugError, Wanted};
-use crate::compute::dispatch::{self, Dispatched, WorkgroupRunner};
-use crate::compute::job::{self, Ended};
+use super::job_trace::resolve_query;
+use super::writers::JobLocation;
+use super::{DebugError, ThreadQuery};
+use crate::compute::dispatch::{self, DispatchResult, WorkgroupRunner};
+use crate::compute::job::{self, ComputeEnd};
 use crate::compute::stop::{Meter, Stop};
-use crate::compute::trace::{Executed, Touched, Trace, Value, Who};
-use crate::compute::view::{Turn, View};
+use crate::compute::trace::{AccessRange, AccessSource, ClauseExecution, Trace, Value};
+use crate::compute::view::{ChunkMode, View};
 use crate::memory::ArenaMemory;
-use crate::shader::group::{Running, Shader};
+use crate::shader::group::{Shader, ShaderContext};
 use std::ops::Range;
 
 /// Registers of a thread.
@@ -50,7 +50,7 @@ pub struct Step {
     /// Address of the clause.
     pub clause: u64,
     /// Threads that executed it together with this one, itself among them.
-    pub together: u32,
+    pub active_threads: u32,
     /// Number of the first thread that could execute it together with this one, counted along x, then y, then z.
     pub first: u32,
     /// Which did, a bit each from that thread on.
@@ -70,7 +70,7 @@ pub enum ThreadEnd {
 
 /// What a thread did.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Followed {
+pub struct ThreadTrace {
     /// GPU address of the job.
     pub job: u64,
     /// Where its shader begins.
@@ -88,16 +88,16 @@ pub struct Followed {
     /// Clauses that the thread executed, kept or not.
     pub executed: u64,
     /// The last step that wrote the byte which was looked for.
-    pub marked: Option<u64>,
+    pub marked_step: Option<u64>,
     /// How it ended.
     pub end: ThreadEnd,
     changes: Vec<Change>,
     accesses: Vec<MemoryAccess>,
     /// Registers before the steps of these numbers: every [`CHECKPOINT`]th.
-    whole: Vec<[u32; REGISTERS]>,
+    checkpoints: Vec<[u32; REGISTERS]>,
 }
 
-impl Followed {
+impl ThreadTrace {
     /// Registers that a step changed.
     #[must_use]
     pub fn changes(&self, step: usize) -> &[Change] {
@@ -116,8 +116,8 @@ impl Followed {
     #[must_use]
     pub fn registers(&self, step: usize) -> [u32; REGISTERS] {
         let step = step.min(self.steps.len());
-        let kept = (step / CHECKPOINT).min(self.whole.len().saturating_sub(1));
-        let mut now = self.whole.get(kept).copied().unwrap_or([0; REGISTERS]);
+        let kept = (step / CHECKPOINT).min(self.checkpoints.len().saturating_sub(1));
+        let mut now = self.checkpoints.get(kept).copied().unwrap_or([0; REGISTERS]);
         for n in kept * CHECKPOINT..step {
             for c in self.changes(n) {
                 if let Some(to) = now.get_mut(usize::from(c.register)) {
@@ -130,13 +130,13 @@ impl Followed {
 
     /// Whether every clause of the thread is kept.
     #[must_use]
-    pub fn is_whole(&self) -> bool {
+    pub fn is_complete(&self) -> bool {
         self.steps.len() as u64 == self.executed
     }
 }
 
 /// Why a workgroup stopped, in words.
-fn words(stop: &Stop) -> String {
+fn describe_stop(stop: &Stop) -> String {
     match stop {
         Stop::Fault(f) => {
             let name = trace_core::jobs::exception_name(f.code());
@@ -156,36 +156,36 @@ fn words(stop: &Stop) -> String {
 pub(crate) fn follow(
     memory: &mut ArenaMemory,
     va: u64,
-    terms: job::Terms<'_>,
-    place: Place,
-    wanted: &Wanted,
-) -> Result<Followed, DebugError> {
-    let mut view: View<'_> = View::new(memory, terms.translation, Turn::Now);
+    terms: job::ComputeParams<'_>,
+    place: JobLocation,
+    wanted: &ThreadQuery,
+) -> Result<ThreadTrace, DebugError> {
+    let mut view: View<'_> = View::new(memory, terms.translation, ChunkMode::InOrder);
     let prepared = job::prepare(&mut view, va, terms.model);
     drop(view.finish());
     let (job, program) = prepared.map_err(|end| {
         let why = match end {
-            Ended::NotRun(why) => why.into_string(),
-            Ended::Stopped(stop) => words(&stop),
-            Ended::Computed => String::new(),
+            ComputeEnd::NotRun(why) => why.into_string(),
+            ComputeEnd::Stopped(stop) => describe_stop(&stop),
+            ComputeEnd::Computed => String::new(),
         };
         DebugError::no_shader(place, why)
     })?;
     let dispatch_of = job.dispatch;
-    let order = order(wanted, dispatch_of.workgroups, dispatch_of.size)?;
-    let running = Running {
+    let order = resolve_query(wanted, dispatch_of.workgroups, dispatch_of.size)?;
+    let running = ShaderContext {
         program: &program,
         job: &job,
         warp: u32::from(terms.model.warp_width),
         clock: terms.clock,
     };
-    let within = dispatch::Terms {
+    let within = dispatch::DispatchParams {
         translation: terms.translation,
         groups: dispatch_of.workgroups,
         budget: terms.budget,
         progress: terms.progress,
     };
-    let done: Dispatched<Follow> = dispatch::dispatch(memory, within, || Only {
+    let done: DispatchResult<ThreadFollower> = dispatch::dispatch(memory, within, || FollowRunner {
         shader: Shader::new(&running),
         order,
         workgroups: dispatch_of.workgroups,
@@ -197,12 +197,15 @@ pub(crate) fn follow(
         (None, Some((group, stop))) if f.executed == 0 => {
             return Err(DebugError::no_shader(
                 place,
-                format!("workgroup {group:?}, which runs before, was stopped: {}", words(&stop)),
+                format!(
+                    "workgroup {group:?}, which runs before, was stopped: {}",
+                    describe_stop(&stop)
+                ),
             ));
         }
         _ => ThreadEnd::Ended,
     };
-    Ok(Followed {
+    Ok(ThreadTrace {
         job: va,
         shader: job.shader,
         workgroups: dispatch_of.workgroups,
@@ -211,29 +214,29 @@ pub(crate) fn follow(
         from: wanted.from,
         steps: f.steps,
         executed: f.executed,
-        marked: f.marked,
+        marked_step: f.marked,
         end,
         changes: f.changes,
         accesses: f.accesses,
-        whole: f.whole,
+        checkpoints: f.whole,
     })
 }
 
 /// What is to be followed, within the job.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Order {
+pub(crate) struct FollowRequest {
     pub workgroup: [u32; 3],
     /// Number of the thread, counted along x, then y, then z.
     pub thread: u32,
     pub from: u64,
-    pub most: usize,
+    pub max_steps: usize,
     pub mark: Option<u64>,
 }
 
 /// Follows a thread.
 #[derive(Debug, Default)]
-pub(crate) struct Follow {
-    order: Option<Order>,
+pub(crate) struct ThreadFollower {
+    order: Option<FollowRequest>,
     /// Registers as they were before the clause under way.
     before: Option<Box<[u32; REGISTERS]>>,
     pub steps: Vec<Step>,
@@ -245,9 +248,9 @@ pub(crate) struct Follow {
     pub stopped: Option<String>,
 }
 
-impl Follow {
+impl ThreadFollower {
     /// Begins; what is told from here on is of the workgroup that is wanted.
-    fn begin(&mut self, order: Order) {
+    fn begin(&mut self, order: FollowRequest) {
         self.order = Some(order);
     }
 
@@ -255,16 +258,16 @@ impl Follow {
         self.order = None;
         self.before = None;
         if let Err(stop) = ran {
-            self.stopped = Some(words(stop));
+            self.stopped = Some(describe_stop(stop));
         }
     }
 
     /// Whether the step under way is one that is kept.
-    fn keeps(&self, order: &Order) -> bool {
+    fn is_kept_step(&self, order: &FollowRequest) -> bool {
         self.executed.checked_sub(order.from) == Some(self.steps.len() as u64) && !self.steps.is_empty()
     }
 
-    fn touched(&mut self, what: Touched, value: Value<'_>, who: &Who, write: bool) {
+    fn record_access(&mut self, what: AccessRange, value: Value<'_>, who: &AccessSource, write: bool) {
         let Some(order) = self.order.filter(|o| o.thread == who.thread && self.before.is_some()) else {
             return;
         };
@@ -272,7 +275,7 @@ impl Follow {
         if write && order.mark.is_some_and(covers) {
             self.marked = self.executed.checked_sub(1);
         }
-        if !self.keeps(&order) || self.steps.last().is_none_or(|s| s.clause != who.pc) {
+        if !self.is_kept_step(&order) || self.steps.last().is_none_or(|s| s.clause != who.pc) {
             return;
         }
         self.accesses.push(MemoryAccess {
@@ -288,20 +291,20 @@ impl Follow {
     }
 }
 
-impl Trace for Follow {
+impl Trace for ThreadFollower {
     const ON: bool = true;
     const READS: bool = true;
     const CLAUSES: bool = true;
 
-    fn read(&mut self, what: Touched, value: Value<'_>, who: &Who) {
-        self.touched(what, value, who, false);
+    fn read(&mut self, what: AccessRange, value: Value<'_>, who: &AccessSource) {
+        self.record_access(what, value, who, false);
     }
 
-    fn wrote(&mut self, what: Touched, value: Value<'_>, who: &Who) {
-        self.touched(what, value, who, true);
+    fn write(&mut self, what: AccessRange, value: Value<'_>, who: &AccessSource) {
+        self.record_access(what, value, who, true);
     }
 
-    fn begins(&mut self, clause: &Executed<'_>) {
+    fn begin_clause(&mut self, clause: &ClauseExecution<'_>) {
         let Some(order) = self.order else { return };
         self.before = None;
         let Some(lane) = clause.lane_of(order.thread) else {
@@ -310,7 +313,7 @@ impl Trace for Follow {
         let registers = clause.registers_of(lane);
         self.executed += 1;
         self.before = Some(Box::new(registers));
-        if self.executed <= order.from || self.steps.len() >= order.most {
+        if self.executed <= order.from || self.steps.len() >= order.max_steps {
             return;
         }
         if self.steps.len().is_multiple_of(CHECKPOINT) {
@@ -319,7 +322,7 @@ impl Trace for Follow {
         let (changes, accesses) = (self.changes.len(), self.accesses.len());
         self.steps.push(Step {
             clause: clause.address,
-            together: clause.lanes.count_ones(),
+            active_threads: clause.lanes.count_ones(),
             first: clause.first,
             lanes: clause.lanes,
             changes: changes..changes,
@@ -327,7 +330,7 @@ impl Trace for Follow {
         });
     }
 
-    fn ended(&mut self, clause: &Executed<'_>) {
+    fn end_clause(&mut self, clause: &ClauseExecution<'_>) {
         let Some(order) = self.order else { return };
         let Some(before) = self.before.take() else { return };
         // A step that is beyond those that are kept has no place.
@@ -361,9 +364,9 @@ impl Trace for Follow {
 }
 
 /// Runs the workgroups before the wanted one, then that one while it is followed, and none behind it.
-pub(crate) struct Only<'j> {
+pub(crate) struct FollowRunner<'j> {
     pub shader: Shader<'j>,
-    pub order: Order,
+    pub order: FollowRequest,
     pub workgroups: [u32; 3],
 }
 
@@ -372,8 +375,8 @@ fn linear([x, y, z]: [u32; 3], [sx, sy, _]: [u32; 3]) -> u128 {
     u128::from(x) + u128::from(sx) * (u128::from(y) + u128::from(sy) * u128::from(z))
 }
 
-impl WorkgroupRunner<Follow> for Only<'_> {
-    fn run(&mut self, group: [u32; 3], view: &mut View<'_, Follow>, meter: &mut Meter<'_>) -> Result<(), Stop> {
+impl WorkgroupRunner<ThreadFollower> for FollowRunner<'_> {
+    fn run(&mut self, group: [u32; 3], view: &mut View<'_, ThreadFollower>, meter: &mut Meter<'_>) -> Result<(), Stop> {
         let place = |g| linear(g, self.workgroups);
         if place(group) > place(self.order.workgroup) {
             return Ok(());

@@ -6,17 +6,18 @@
 
 pub(crate) mod flows;
 pub(crate) mod follow;
+pub(crate) mod job_trace;
 mod producers;
-pub(crate) mod watch;
 pub(crate) mod writers;
 
-pub use flows::{Flow, Flowed, Held, PageTouch};
-pub use follow::{Change, Followed, MemoryAccess, Step, ThreadEnd};
-pub use producers::{Closure, Needs, Producers, Why};
-pub use writers::{Place, Shown, Writer, Written};
+pub use flows::{Flow, FlowReport, PageUsage, SavedPage};
+pub use follow::{Change, MemoryAccess, Step, ThreadEnd, ThreadTrace};
+pub use producers::{Closure, DependencyPolicy, KeepReason, Producers};
+pub use writers::{JobLocation, LastWrite, ShaderLocation, Writer};
 
 use crate::device::SoftwareMali;
 use crate::model::Model;
+use job_trace::JobTrace;
 use replay_engine::device::Board as _;
 use replay_engine::plan::{CompileError, CompileOptions, Compiled, Edits, compile};
 use replay_engine::run::{Outcome, Verdict, run};
@@ -24,7 +25,6 @@ use std::collections::BTreeSet;
 use trace_core::mmu;
 use trace_core::progress::{Cancelled, Progress};
 use trace_core::{GpuVa, PAGE_SIZE, PhysAddr, Recording};
-use watch::Watch;
 
 /// A thread of a workgroup.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,7 +38,7 @@ pub enum Thread {
 impl Thread {
     /// Its place along x, y, z in a workgroup of this size.
     #[must_use]
-    pub fn place(self, size: [u32; 3]) -> [u32; 3] {
+    pub fn coordinates(self, size: [u32; 3]) -> [u32; 3] {
         let [sx, sy, _] = size.map(|s| s.max(1));
         match self {
             Self::At(place) => place,
@@ -49,7 +49,7 @@ impl Thread {
 
 /// Which thread is followed, and which of its clauses are kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Wanted {
+pub struct ThreadQuery {
     /// The chain that it belongs to, by the number of its submit, from 0.
     pub chain: u32,
     /// The job's place in the chain, from 0.
@@ -61,13 +61,13 @@ pub struct Wanted {
     /// The first clause that is kept, counted from the thread's begin.
     pub from: u64,
     /// Most clauses that are kept.
-    pub most: usize,
+    pub max_steps: usize,
     /// An address of which the thread's last write is looked for, kept or not.
     pub mark: Option<u64>,
 }
 
 /// Clauses that are kept when nobody says otherwise.
-pub const MOST_STEPS: usize = 1 << 16;
+pub const MAX_STEPS: usize = 1 << 16;
 
 /// Why nothing can be shown of a thread, or of who wrote a byte.
 #[derive(Debug, thiserror::Error)]
@@ -116,7 +116,7 @@ pub enum DebugError {
     Unmapped(GpuVa),
     /// More writes than are remembered. Those of one page alone may still be few enough: see [`trace_page`].
     #[error("the jobs write more often than can be remembered, so the last writer of {0} is not known")]
-    TooMany(GpuVa),
+    TooManyWrites(GpuVa),
 }
 
 /// What has as many of them as an error says.
@@ -128,7 +128,7 @@ fn whose(what: &str) -> &'static str {
 }
 
 impl DebugError {
-    pub(crate) fn no_shader(place: Place, why: impl Into<String>) -> Self {
+    pub(crate) fn no_shader(place: JobLocation, why: impl Into<String>) -> Self {
         Self::NoShader {
             chain: place.chain,
             position: place.position,
@@ -139,17 +139,24 @@ impl DebugError {
 
 /// The model that a recording was made on, or one that behaves as it.
 #[must_use]
-pub fn model_of(recording: &Recording) -> Option<Model> {
+pub fn model_for_recording(recording: &Recording) -> Option<Model> {
     let id = recording.facts.identity.gpu_id;
     let map = trace_core::registers::RegisterMap::for_gpu(id)?;
-    Model::ALL.into_iter().find(|m| map.same_product(id, m.data().gpu_id))
+    Model::ALL
+        .into_iter()
+        .find(|m| map.is_same_product(id, m.data().gpu_id))
 }
 
 /// The plan of a recording for a model in this process.
 ///
 /// # Errors
 /// When the recording cannot become a plan.
-pub fn plan(recording: &Recording, edits: &Edits, model: Model, progress: &Progress) -> Result<Compiled, DebugError> {
+pub fn compile_plan(
+    recording: &Recording,
+    edits: &Edits,
+    model: Model,
+    progress: &Progress,
+) -> Result<Compiled, DebugError> {
     let options = CompileOptions::default();
     Ok(compile(
         recording,
@@ -164,29 +171,34 @@ pub fn plan(recording: &Recording, edits: &Edits, model: Model, progress: &Progr
 ///
 /// # Errors
 /// When the run does not come to the job, the job has no such thread, or its shader cannot run.
-pub fn follow(compiled: &Compiled, model: Model, wanted: Wanted, progress: &Progress) -> Result<Followed, DebugError> {
+pub fn follow(
+    compiled: &Compiled,
+    model: Model,
+    wanted: ThreadQuery,
+    progress: &Progress,
+) -> Result<ThreadTrace, DebugError> {
     let mut device = SoftwareMali::new(model);
-    device.watching = Watch::thread(wanted);
+    device.job_trace = JobTrace::for_thread(wanted);
     let outcome = run(&compiled.plan, &compiled.pages, &mut device, progress);
     progress.check()?;
-    match std::mem::take(&mut device.watching) {
-        Watch::Thread(order) => match order.found {
+    match std::mem::take(&mut device.job_trace) {
+        JobTrace::Thread(order) => match order.result {
             Some(found) => found,
             None => Err(DebugError::NotReached {
                 chain: wanted.chain,
                 position: wanted.position,
-                why: ended(&outcome),
+                why: describe_end(&outcome),
             }),
         },
         _ => Err(DebugError::NotReached {
             chain: wanted.chain,
             position: wanted.position,
-            why: ended(&outcome),
+            why: describe_end(&outcome),
         }),
     }
 }
 
-fn ended(outcome: &Outcome) -> String {
+fn describe_end(outcome: &Outcome) -> String {
     match (&outcome.failure, outcome.verdict) {
         (Some(why), _) => why.clone(),
         (None, Verdict::Failed) => "it failed".to_owned(),
@@ -195,7 +207,7 @@ fn ended(outcome: &Outcome) -> String {
 }
 
 /// A plan replayed with every write remembered.
-pub struct Traced {
+pub struct WriteTrace {
     /// What the replay did.
     pub outcome: Outcome,
     device: SoftwareMali,
@@ -207,8 +219,8 @@ pub struct Traced {
 /// # Errors
 /// [`Cancelled`] when nobody wants it any more. A run that fails is told by its outcome; what was written until then
 /// is known.
-pub fn trace(compiled: &Compiled, model: Model, progress: &Progress) -> Result<Traced, DebugError> {
-    traced(compiled, model, Watch::writers(None), progress)
+pub fn trace(compiled: &Compiled, model: Model, progress: &Progress) -> Result<WriteTrace, DebugError> {
+    run_traced(compiled, model, JobTrace::for_writers(None), progress)
 }
 
 /// As [`trace`], with the writers of one page alone: what it takes does not grow with what the jobs write elsewhere,
@@ -221,8 +233,8 @@ pub fn trace_page(
     model: Model,
     page: PhysAddr,
     progress: &Progress,
-) -> Result<Traced, DebugError> {
-    traced(compiled, model, Watch::writers(Some(page.frame())), progress)
+) -> Result<WriteTrace, DebugError> {
+    run_traced(compiled, model, JobTrace::for_writers(Some(page.frame())), progress)
 }
 
 /// Replays a plan and finds out what jobs hand to each other: which reads what another one wrote. `keep`: the pages, by
@@ -230,56 +242,61 @@ pub fn trace_page(
 ///
 /// # Errors
 /// [`Cancelled`] when nobody wants it any more.
-pub fn flows(
+pub fn trace_flows(
     compiled: &Compiled,
     model: Model,
     keep: BTreeSet<(u32, u64)>,
     progress: &Progress,
-) -> Result<Flowed, DebugError> {
+) -> Result<FlowReport, DebugError> {
     let mut device = SoftwareMali::new(model);
-    device.watching = Watch::Flows(Box::new(flows::Flows::new(keep)));
+    device.job_trace = JobTrace::Flows(Box::new(flows::Flows::new(keep)));
     let outcome = run(&compiled.plan, &compiled.pages, &mut device, progress);
     progress.check()?;
-    Ok(match std::mem::take(&mut device.watching) {
-        Watch::Flows(f) => f.finish(outcome),
-        _ => Flowed {
+    Ok(match std::mem::take(&mut device.job_trace) {
+        JobTrace::Flows(f) => f.finish(outcome),
+        _ => FlowReport {
             outcome,
             flows: Vec::new(),
-            touched: Vec::new(),
-            held: Vec::new(),
-            too_many: false,
+            page_usage: Vec::new(),
+            saved_pages: Vec::new(),
+            truncated: false,
         },
     })
 }
 
-fn traced(compiled: &Compiled, model: Model, watch: Watch, progress: &Progress) -> Result<Traced, DebugError> {
+fn run_traced(
+    compiled: &Compiled,
+    model: Model,
+    watch: JobTrace,
+    progress: &Progress,
+) -> Result<WriteTrace, DebugError> {
     let mut device = SoftwareMali::new(model);
-    device.watching = watch;
+    device.job_trace = watch;
     let outcome = run(&compiled.plan, &compiled.pages, &mut device, progress);
     progress.check()?;
-    Ok(Traced {
+    Ok(WriteTrace {
         outcome,
         device,
         spaces: compiled.plan.spaces.clone(),
     })
 }
 
-impl Traced {
+impl WriteTrace {
     /// Who wrote the byte at an address last, as the page tables stand in the end. `space` is the number of the address
     /// space in the plan's list.
     ///
     /// # Errors
     /// When there is no such address space, nothing is mapped at the address, or the jobs write more often than can be
     /// remembered.
-    pub fn last_writer(&self, space: u32, va: GpuVa) -> Result<Written, DebugError> {
-        let pa = self.place(space, va)?;
+    pub fn last_writer(&self, space: u32, va: GpuVa) -> Result<LastWrite, DebugError> {
+        let pa = self.physical_address(space, va)?;
         let page = self.device.memory.frame(pa.frame()).ok_or(DebugError::Unmapped(va))?;
-        let writer = match &self.device.watching {
-            Watch::Writers(w) if w.is_full() => return Err(DebugError::TooMany(va)),
-            Watch::Writers(w) => w.of(pa.0),
+        let writer = match &self.device.job_trace {
+            JobTrace::Writers(w) if w.is_full() => return Err(DebugError::TooManyWrites(va)),
+            JobTrace::Writers(w) => w.last_writer(pa.0),
             _ => Writer::Recording,
         };
-        Ok(Written {
+        Ok(LastWrite {
             byte: page.get(pa.in_page()).copied().unwrap_or(0),
             pa,
             writer,
@@ -290,7 +307,7 @@ impl Traced {
     ///
     /// # Errors
     /// When there is no such address space, or nothing is mapped at the address.
-    pub fn place(&self, space: u32, va: GpuVa) -> Result<PhysAddr, DebugError> {
+    pub fn physical_address(&self, space: u32, va: GpuVa) -> Result<PhysAddr, DebugError> {
         let s = self.spaces.get(space as usize).ok_or(DebugError::NoSpace(space))?;
         let leaf = mmu::translate(s.format, s.root, va, &self.device.memory).map_err(|_| DebugError::Unmapped(va))?;
         leaf.target(va).ok_or(DebugError::Unmapped(va))
@@ -299,18 +316,18 @@ impl Traced {
     /// Memory that this takes, in bytes, roughly: that of the device with the writers.
     #[must_use]
     pub fn bytes(&self) -> u64 {
-        let writers = match &self.device.watching {
-            Watch::Writers(w) => w.bytes(),
+        let writers = match &self.device.job_trace {
+            JobTrace::Writers(w) => w.bytes(),
             _ => 0,
         };
-        (self.device.memory.backed() * PAGE_SIZE) as u64 + writers
+        (self.device.memory.backed_count() * PAGE_SIZE) as u64 + writers
     }
 
     /// Writers that are remembered.
     #[must_use]
-    pub fn writers(&self) -> u64 {
-        match &self.device.watching {
-            Watch::Writers(w) => w.count(),
+    pub fn writer_count(&self) -> u64 {
+        match &self.device.job_trace {
+            JobTrace::Writers(w) => w.count(),
             _ => 0,
         }
     }

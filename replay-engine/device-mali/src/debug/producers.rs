@@ -1,22 +1,22 @@
 //! Which jobs of a recording others depend on, so that a part of it can be cut out and still replays.
 
-use super::{DebugError, Flowed, flows, model_of};
+use super::{DebugError, FlowReport, model_for_recording, trace_flows};
 use crate::device::SoftwareMali;
 use crate::model::Model;
 use replay_engine::device::Board as _;
-use replay_engine::plan::{CompileOptions, Edits, Placed, compile_placed};
+use replay_engine::plan::{CompileOptions, Edits, PlacedPlan, compile_placed};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 use trace_core::progress::{Cancelled, Progress};
-use trace_core::trim::{JobParts, Supplied, TrimError};
+use trace_core::trim::{JobParts, SuppliedBytes, TrimError};
 use trace_core::{PAGE_SIZE, PhysAddr, Recording};
 
-/// Most pages that are supplied in place of jobs.
+/// Maximum number of pages that are supplied in place of jobs.
 const MAX_SUPPLIED: usize = 1 << 17;
 
 /// Why a job is kept although nobody chose it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Why {
+pub enum KeepReason {
     /// A kept job reads what it wrote.
     Reads {
         /// That job.
@@ -35,7 +35,7 @@ pub enum Why {
 
 /// What stands in for the output of jobs that were not chosen, where a kept job reads it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Needs {
+pub enum DependencyPolicy {
     /// The job that wrote it is kept, too.
     #[default]
     Jobs,
@@ -51,7 +51,7 @@ pub struct Closure {
     /// All jobs that are kept.
     pub jobs: BTreeSet<u32>,
     /// Those of them that nobody chose, and why each was taken first.
-    pub added: BTreeMap<u32, Why>,
+    pub added: BTreeMap<u32, KeepReason>,
 }
 
 /// What jobs of a recording hand to each other, as a replay on the software GPU shows it.
@@ -63,13 +63,13 @@ pub struct Producers {
     unknown: BTreeSet<u32>,
     /// Why nothing is known of any.
     blind: Option<String>,
-    run: Option<Run>,
+    run: Option<ReplayRun>,
 }
 
-struct Run {
+struct ReplayRun {
     model: Model,
-    placed: Placed,
-    flowed: Flowed,
+    placed: PlacedPlan,
+    flowed: FlowReport,
     /// Job of the recording by the number of the chain.
     jobs: Vec<Option<u32>>,
 }
@@ -80,7 +80,7 @@ impl Producers {
     ///
     /// # Errors
     /// [`Cancelled`] when nobody wants it any more.
-    pub fn of(recording: &Recording, parts: JobParts, progress: &Progress) -> Result<Self, Cancelled> {
+    pub fn from_recording(recording: &Recording, parts: JobParts, progress: &Progress) -> Result<Self, Cancelled> {
         let mut this = Self {
             reads: BTreeMap::new(),
             unknown: BTreeSet::new(),
@@ -88,9 +88,9 @@ impl Producers {
             run: None,
             parts,
         };
-        let Some(model) = model_of(recording) else {
+        let Some(model) = model_for_recording(recording) else {
             let gpu = recording.facts.identity.gpu_id;
-            return Ok(this.blinded(format!("no software GPU behaves as the recording's ({gpu:#x})")));
+            return Ok(this.with_all_unknown(format!("no software GPU behaves as the recording's ({gpu:#x})")));
         };
         let info = SoftwareMali::new(model).info();
         let options = CompileOptions::default();
@@ -98,15 +98,15 @@ impl Producers {
         progress.check()?;
         let placed = match placed {
             Ok(placed) => placed,
-            Err(e) => return Ok(this.blinded(format!("the whole recording has no plan: {e}"))),
+            Err(e) => return Ok(this.with_all_unknown(format!("the whole recording has no plan: {e}"))),
         };
-        let flowed = match flows(&placed.compiled, model, BTreeSet::new(), progress) {
+        let flowed = match trace_flows(&placed.compiled, model, BTreeSet::new(), progress) {
             Ok(flowed) => flowed,
             Err(DebugError::Cancelled(e)) => return Err(e),
-            Err(e) => return Ok(this.blinded(e.to_string())),
+            Err(e) => return Ok(this.with_all_unknown(e.to_string())),
         };
-        if flowed.too_many {
-            return Ok(this.blinded("jobs read each other's words in too many places to be kept".to_owned()));
+        if flowed.truncated {
+            return Ok(this.with_all_unknown("jobs read each other's words in too many places to be kept".to_owned()));
         }
         let by_submit: HashMap<u64, u32> = this.parts.submits().iter().copied().zip(0..).collect();
         let planned = placed.compiled.plan.jobs.iter();
@@ -129,7 +129,7 @@ impl Producers {
                 *this.reads.entry(reader).or_default().entry(writer).or_default() += u64::from(words);
             }
         }
-        this.run = Some(Run {
+        this.run = Some(ReplayRun {
             model,
             placed,
             flowed,
@@ -138,7 +138,7 @@ impl Producers {
         Ok(this)
     }
 
-    fn blinded(mut self, why: String) -> Self {
+    fn with_all_unknown(mut self, why: String) -> Self {
         self.unknown = (0..u32::try_from(self.parts.len()).unwrap_or(u32::MAX)).collect();
         self.blind = Some(why);
         self
@@ -146,7 +146,7 @@ impl Producers {
 
     /// Why nothing is known of what jobs hand to each other, where nothing is.
     #[must_use]
-    pub fn blind(&self) -> Option<&str> {
+    pub fn unknown_reason(&self) -> Option<&str> {
         self.blind.as_deref()
     }
 
@@ -159,7 +159,7 @@ impl Producers {
     /// The chosen jobs with all that they need: those that are under way together with one, and, as `needs` says, jobs
     /// whose output they read or of which that is not known.
     #[must_use]
-    pub fn closure(&self, chosen: &BTreeSet<u32>, needs: Needs) -> Closure {
+    pub fn closure(&self, chosen: &BTreeSet<u32>, needs: DependencyPolicy) -> Closure {
         let mut out = Closure {
             jobs: chosen.clone(),
             added: BTreeMap::new(),
@@ -175,30 +175,31 @@ impl Producers {
         let mut seen_groups: HashSet<usize> = HashSet::new();
         let (mut unknown_below, mut all_below) = (0, 0);
         while !new.is_empty() {
-            let mut more: BTreeMap<u32, Why> = BTreeMap::new();
+            let mut more: BTreeMap<u32, KeepReason> = BTreeMap::new();
             for n in new.iter().filter_map(|j| group_of.get(j)) {
                 if seen_groups.insert(*n) {
                     let group = groups.get(*n).into_iter().flatten();
-                    more.extend(group.map(|j| (*j, Why::Together)));
+                    more.extend(group.map(|j| (*j, KeepReason::Together)));
                 }
             }
-            if needs != Needs::Nothing {
+            if needs != DependencyPolicy::Nothing {
                 let last = out.jobs.last().copied().unwrap_or(0);
                 for job in self.unknown.range(unknown_below.min(last)..last) {
-                    more.entry(*job).or_insert(Why::Unknown { job: *job });
+                    more.entry(*job).or_insert(KeepReason::Unknown { job: *job });
                 }
                 unknown_below = unknown_below.max(last);
                 if let Some(reader) = new.iter().rev().find(|j| self.unknown.contains(j)) {
                     for job in all_below..*reader {
-                        more.entry(job).or_insert(Why::Unknown { job: *reader });
+                        more.entry(job).or_insert(KeepReason::Unknown { job: *reader });
                     }
                     all_below = all_below.max(*reader);
                 }
             }
-            for reader in new.iter().filter(|_| needs == Needs::Jobs) {
+            for reader in new.iter().filter(|_| needs == DependencyPolicy::Jobs) {
                 for (writer, words) in self.reads.get(reader).into_iter().flatten() {
                     let bytes = words.saturating_mul(4);
-                    more.entry(*writer).or_insert(Why::Reads { reader: *reader, bytes });
+                    more.entry(*writer)
+                        .or_insert(KeepReason::Reads { reader: *reader, bytes });
                 }
             }
             more.retain(|j, _| !out.jobs.contains(j));
@@ -211,13 +212,13 @@ impl Producers {
 
     /// The frames of the recording that jobs touch, where that is known of all of them.
     #[must_use]
-    pub fn touched(&self, jobs: &BTreeSet<u32>) -> Option<BTreeSet<u64>> {
+    pub fn used_frames(&self, jobs: &BTreeSet<u32>) -> Option<BTreeSet<u64>> {
         let run = self.run.as_ref()?;
         if !self.unknown.is_disjoint(jobs) {
             return None;
         }
         let mut out = BTreeSet::new();
-        for (job, frames) in run.jobs.iter().zip(&run.flowed.touched) {
+        for (job, frames) in run.jobs.iter().zip(&run.flowed.page_usage) {
             if job.is_some_and(|j| jobs.contains(&j)) {
                 out.extend(frames.iter().filter_map(|t| run.placed.frames.get(&t.frame)));
             }
@@ -230,7 +231,7 @@ impl Producers {
     ///
     /// # Errors
     /// When it lies in too many pages, or nobody wants it any more.
-    pub fn supplied(&self, kept: &BTreeSet<u32>, progress: &Progress) -> Result<Vec<Supplied>, TrimError> {
+    pub fn compute_supplied(&self, kept: &BTreeSet<u32>, progress: &Progress) -> Result<Vec<SuppliedBytes>, TrimError> {
         let Some(run) = &self.run else { return Ok(Vec::new()) };
         let is_kept = |chain: u32| {
             run.jobs
@@ -261,13 +262,13 @@ impl Producers {
             });
         }
         let keep = words.keys().copied().collect();
-        let again = match flows(&run.placed.compiled, run.model, keep, progress) {
+        let again = match trace_flows(&run.placed.compiled, run.model, keep, progress) {
             Ok(again) => again,
             Err(DebugError::Cancelled(e)) => return Err(e.into()),
             Err(_) => return Ok(Vec::new()),
         };
         let mut out = Vec::new();
-        for held in again.held {
+        for held in again.saved_pages {
             let (Some(words), Some(Some(job)), Some(frame)) = (
                 words.get(&(held.chain, held.frame)),
                 run.jobs.get(held.chain as usize),
@@ -290,7 +291,7 @@ impl Producers {
                 while word < (PAGE_SIZE / 4) as u64 && is(word) {
                     word += 1;
                 }
-                out.push(Supplied {
+                out.push(SuppliedBytes {
                     job: *job,
                     at: PhysAddr((frame << 12) + first * 4),
                     bytes: ((word - first) * 4) as u32,

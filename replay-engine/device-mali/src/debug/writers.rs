@@ -1,12 +1,12 @@
 //! The last writer of every byte over a whole replay.
 
 use crate::compute::last_writers::LastWriters;
-use crate::compute::trace::{Trace as _, Who};
+use crate::compute::trace::{AccessSource, Trace as _};
 use trace_core::{PAGE_SIZE, PhysAddr};
 
 /// A job of the replay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct JobLocation {
     /// Number of the submit of its chain, from 0.
     pub chain: u32,
     /// Place in the chain, from 0.
@@ -17,7 +17,7 @@ pub struct Place {
 
 /// Where in a shader a write was made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Shown {
+pub struct ShaderLocation {
     /// The workgroup along x, y, z.
     pub workgroup: [u32; 3],
     /// The thread within it, counted along x, then y, then z.
@@ -39,16 +39,16 @@ pub enum Writer {
         after: u32,
     },
     /// A shader.
-    Shader(Place, Shown),
+    Shader(JobLocation, ShaderLocation),
     /// A job that writes a value.
-    WriteValue(Place),
+    WriteValue(JobLocation),
     /// The hardware, when it wrote a job's end into its header.
-    Status(Place),
+    Status(JobLocation),
 }
 
 /// A byte with its last writer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Written {
+pub struct LastWrite {
     /// The byte in the end.
     pub byte: u8,
     /// Where it lies in the device's memory.
@@ -63,7 +63,7 @@ const VALUE: u64 = 2;
 const STATUS: u64 = 3;
 
 /// Bytes of writers over a whole replay that are remembered: beyond that, those of one page alone can be asked for.
-const MOST_BYTES: u64 = 1 << 29;
+const MAX_BYTES: u64 = 1 << 29;
 
 /// Every byte's last writer.
 #[derive(Debug, Default)]
@@ -72,7 +72,7 @@ pub(crate) struct Writers {
     /// Only this frame's writers are remembered.
     only: Option<u64>,
     /// Jobs by number: writers from these numbers on are theirs.
-    jobs: Vec<(u32, Place)>,
+    jobs: Vec<(u32, JobLocation)>,
     chains: u32,
 }
 
@@ -88,7 +88,7 @@ impl Writers {
     }
 
     /// Remembers writers of one page alone.
-    pub(crate) fn of_frame(frame: u64) -> Self {
+    pub(crate) fn for_frame(frame: u64) -> Self {
         Self {
             only: Some(frame),
             ..Self::default()
@@ -106,20 +106,20 @@ impl Writers {
     }
 
     /// Takes what a job's shader wrote.
-    pub(crate) fn job(&mut self, place: Place, written: LastWriters) {
-        self.jobs.push((self.last.numbers(), place));
+    pub(crate) fn add_job(&mut self, place: JobLocation, written: LastWriters) {
+        self.jobs.push((self.last.writer_count(), place));
         match self.only {
-            Some(frame) => self.last.absorb(written.only(frame)),
-            None if self.last.bytes().saturating_add(written.bytes()) > MOST_BYTES => self.last.forget(),
+            Some(frame) => self.last.absorb(written.retain_frame(frame)),
+            None if self.last.bytes().saturating_add(written.bytes()) > MAX_BYTES => self.last.discard(),
             None => self.last.absorb(written),
         }
     }
 
-    fn note(&mut self, pa: u64, bytes: usize, pc: u64, fresh: bool) {
+    fn record_write(&mut self, pa: u64, bytes: usize, pc: u64, fresh: bool) {
         if self.only.is_some_and(|frame| frame != pa / PAGE_SIZE as u64) {
             return;
         }
-        let who = Who {
+        let who = AccessSource {
             group: [self.chains, 0, 0],
             thread: 0,
             pc,
@@ -130,30 +130,30 @@ impl Writers {
     }
 
     /// The CPU wrote.
-    pub(crate) fn cpu(&mut self, pa: u64, bytes: usize) {
-        self.note(pa, bytes, CPU, false);
+    pub(crate) fn cpu_write(&mut self, pa: u64, bytes: usize) {
+        self.record_write(pa, bytes, CPU, false);
     }
 
     /// A job wrote a value.
-    pub(crate) fn value(&mut self, place: Place, pa: u64, bytes: usize) {
-        self.jobs.push((self.last.numbers(), place));
-        self.note(pa, bytes, VALUE, true);
+    pub(crate) fn job_value_write(&mut self, place: JobLocation, pa: u64, bytes: usize) {
+        self.jobs.push((self.last.writer_count(), place));
+        self.record_write(pa, bytes, VALUE, true);
     }
 
     /// The hardware wrote a job's end.
-    pub(crate) fn status(&mut self, place: Place, pa: u64, bytes: usize) {
-        self.jobs.push((self.last.numbers(), place));
-        self.note(pa, bytes, STATUS, true);
+    pub(crate) fn job_status_write(&mut self, place: JobLocation, pa: u64, bytes: usize) {
+        self.jobs.push((self.last.writer_count(), place));
+        self.record_write(pa, bytes, STATUS, true);
     }
 
     /// Writers that are remembered.
     pub(crate) fn count(&self) -> u64 {
-        u64::from(self.last.numbers())
+        u64::from(self.last.writer_count())
     }
 
     /// Who wrote the byte at this physical address last.
-    pub(crate) fn of(&self, pa: u64) -> Writer {
-        let Some((number, who)) = self.last.found(pa) else {
+    pub(crate) fn last_writer(&self, pa: u64) -> Writer {
+        let Some((number, who)) = self.last.find(pa) else {
             return Writer::Recording;
         };
         if who.pc == CPU {
@@ -168,7 +168,7 @@ impl Writers {
             STATUS => Writer::Status(*place),
             clause => Writer::Shader(
                 *place,
-                Shown {
+                ShaderLocation {
                     workgroup: who.group,
                     thread: who.thread,
                     clause,

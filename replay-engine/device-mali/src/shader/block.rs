@@ -1,17 +1,17 @@
 //! Clauses in executable form: arithmetic steps, and the messages between them.
 
-use super::bound::Bound;
+use super::descriptor_op::DescriptorOp;
 use super::lanes::{CONSTANTS, PLACES, Step};
 use super::mods::LaneOp;
 use std::collections::HashMap;
 
 /// Something in a clause that this model does not execute.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Unknown {
+pub(crate) struct UnknownOperation {
     /// Address of the clause.
     pub clause: u64,
     /// The operation, or the bits that are none.
-    pub what: String,
+    pub operation: String,
 }
 
 /// Memory that an access goes to.
@@ -29,7 +29,7 @@ pub(crate) enum Space {
 
 /// A load or store of less than a word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Narrow {
+pub(crate) struct NarrowAccess {
     /// Bytes of it, 1 to 3, or 2 more than whole words.
     pub bytes: u8,
     /// Whether what is loaded is extended with its sign.
@@ -44,7 +44,7 @@ pub(crate) struct Narrow {
 
 /// What an atomic operation does with memory and its operand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Atomic {
+pub(crate) enum AtomicOp {
     Add,
     SMin,
     SMax,
@@ -61,20 +61,20 @@ pub(crate) enum Message {
     Load {
         space: Space,
         words: u8,
-        narrow: Option<Narrow>,
+        narrow: Option<NarrowAccess>,
         address: [u16; 2],
         staging: u8,
     },
     Store {
         space: Space,
         words: u8,
-        narrow: Option<Narrow>,
+        narrow: Option<NarrowAccess>,
         address: [u16; 2],
         staging: u8,
     },
     /// `operand`: a fixed one instead of the staging register.
     Atomic {
-        op: Atomic,
+        op: AtomicOp,
         operand: Option<u64>,
         returns: bool,
         wide: bool,
@@ -110,8 +110,8 @@ pub(crate) enum Message {
         staging: u8,
     },
     /// A texture, an image or an attribute.
-    Bound {
-        what: Bound,
+    DescriptorOp {
+        op: DescriptorOp,
         from: [u16; 3],
         staging: u8,
     },
@@ -156,14 +156,14 @@ pub(crate) struct Block {
 
 /// Uniforms and constants of a program by place.
 #[derive(Debug, Default)]
-pub(crate) struct Pool {
+pub(crate) struct ConstantPool {
     places: HashMap<u32, u16>,
     words: Vec<u32>,
 }
 
-impl Pool {
+impl ConstantPool {
     /// The place of a word; `None` when there is room for no more.
-    pub(crate) fn place(&mut self, word: u32) -> Option<u16> {
+    pub(crate) fn intern(&mut self, word: u32) -> Option<u16> {
         if let Some(p) = self.places.get(&word) {
             return Some(*p);
         }
@@ -184,7 +184,7 @@ impl Pool {
 
 /// What a job gives its shader besides registers.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Given {
+pub(crate) struct ShaderInputs {
     /// Pushed uniforms, 64 bits each.
     pub push: Vec<u64>,
     /// GPU address of the workgroup's memory.

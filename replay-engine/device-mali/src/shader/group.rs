@@ -1,21 +1,21 @@
 //! A workgroup: its waves run in turn, each until it ends or waits at a barrier.
 
-use super::block::{Block, Given};
-use super::lanes::{CONSTANTS, File, LANES, Vector, run};
-use super::message::{Messages, Sent};
-use super::program::{Program, Way};
+use super::block::{Block, ShaderInputs};
+use super::lanes::{CONSTANTS, LANES, RegisterFile, Vector, run};
+use super::message::{MessageEffects, MessageSender};
+use super::program::{Program, Successor};
 use super::translate::{LANE_ID, Translator, WARP_ID};
 use super::warp;
-use super::wave::{Group, Wave, spread};
-use crate::compute::descriptors::{ComputeJob, Preloaded};
+use super::wave::{Group, Wave, expand_mask};
+use crate::compute::descriptors::{ComputeJob, PreloadValue};
 use crate::compute::dispatch::WorkgroupRunner;
 use crate::compute::stop::{Meter, Stop};
-use crate::compute::trace::{Executed, Trace};
+use crate::compute::trace::{ClauseExecution, Trace};
 use crate::compute::view::View;
 use fearless_simd::Level;
 
 /// What a shader runs with, shared by all that run it.
-pub(crate) struct Running<'j> {
+pub(crate) struct ShaderContext<'j> {
     pub program: &'j Program,
     pub job: &'j ComputeJob,
     /// Lanes of a warp of this GPU.
@@ -26,16 +26,16 @@ pub(crate) struct Running<'j> {
 
 /// Runs workgroups of one job, one after another.
 pub(crate) struct Shader<'j> {
-    running: &'j Running<'j>,
-    file: File,
+    running: &'j ShaderContext<'j>,
+    file: RegisterFile,
     level: Level,
     /// By wave.
-    threads: Vec<Threads>,
+    threads: Vec<WaveThreads>,
 }
 
 /// What the threads of a wave are, the same in every workgroup.
 #[derive(Clone, Copy)]
-struct Threads {
+struct WaveThreads {
     /// Places within the workgroup, by axis.
     places: [Vector; 3],
     /// Lanes within their warps.
@@ -45,8 +45,8 @@ struct Threads {
 }
 
 impl<'j> Shader<'j> {
-    pub(crate) fn new(running: &'j Running<'j>) -> Self {
-        let mut file = File::new();
+    pub(crate) fn new(running: &'j ShaderContext<'j>) -> Self {
+        let mut file = RegisterFile::new();
         for (place, word) in (CONSTANTS..).zip(&running.program.constants) {
             *file.at_mut(place) = [*word; LANES];
         }
@@ -79,13 +79,13 @@ impl<'j> Shader<'j> {
     }
 
     /// The threads of the wave that begins with this one.
-    fn threads(&mut self, first: u32) -> &Threads {
+    fn threads(&mut self, first: u32) -> &WaveThreads {
         let number = first as usize / LANES;
         let [sx, sy, sz] = self.running.job.dispatch.size.map(|s| s.max(1));
         let warp = self.running.warp.max(1);
         for n in self.threads.len()..=number {
             let thread = |i: usize| (n * LANES + i) as u32;
-            self.threads.push(Threads {
+            self.threads.push(WaveThreads {
                 places: [
                     std::array::from_fn(|i| thread(i) % sx),
                     std::array::from_fn(|i| thread(i) / sx % sy),
@@ -108,11 +108,11 @@ impl<'j> Shader<'j> {
             let along = |axis: usize| places.get(axis).copied().unwrap_or([0; LANES]);
             let number = |axis: usize| group.get(axis).copied().unwrap_or(0);
             *self.file.at_mut(u16::from(*register) % 64) = match what {
-                Preloaded::Pc => [running.job.shader as u32; LANES],
-                Preloaded::LocalXy => std::array::from_fn(|i| places[0][i] & 0xffff | places[1][i] << 16),
-                Preloaded::LocalZ => along(2),
-                Preloaded::Group(axis) => [number(*axis); LANES],
-                Preloaded::Global(axis) => {
+                PreloadValue::Pc => [running.job.shader as u32; LANES],
+                PreloadValue::LocalXy => std::array::from_fn(|i| places[0][i] & 0xffff | places[1][i] << 16),
+                PreloadValue::LocalZ => along(2),
+                PreloadValue::Group(axis) => [number(*axis); LANES],
+                PreloadValue::Global(axis) => {
                     let size = running.job.dispatch.size.get(*axis).copied().unwrap_or(1).max(1);
                     let from = number(*axis).wrapping_mul(size);
                     along(*axis).map(|at| from.wrapping_add(at))
@@ -121,8 +121,8 @@ impl<'j> Shader<'j> {
         }
     }
 
-    fn special(&mut self, wave: &Wave) {
-        let Threads { lane, warp, .. } = *self.threads(wave.first);
+    fn write_lane_ids(&mut self, wave: &Wave) {
+        let WaveThreads { lane, warp, .. } = *self.threads(wave.first);
         *self.file.at_mut(LANE_ID) = lane;
         *self.file.at_mut(WARP_ID) = warp;
     }
@@ -146,25 +146,25 @@ impl<'j> Shader<'j> {
             meter.clause(&mut wave.fuel)?;
             if now.lanes != lanes {
                 lanes = now.lanes;
-                mask = spread(lanes);
+                mask = expand_mask(lanes);
             }
             meter.lane_ops += u64::from(node.block.operations * lanes.count_ones());
             if T::CLAUSES {
                 let registers = self.file.registers();
                 let (address, first) = (node.block.address, wave.first);
-                view.trace().begins(&Executed {
+                view.trace().begin_clause(&ClauseExecution {
                     address,
                     first,
                     lanes,
                     registers,
                 });
             }
-            let mut sent = Sent::default();
+            let mut sent = MessageEffects::default();
             for s in &node.block.segments {
                 let file = &mut self.file;
                 run(level, file, &s.steps, &mask);
                 if let Some(m) = &s.message {
-                    let mut messages = Messages {
+                    let mut messages = MessageSender {
                         running: self.running,
                         file: &mut self.file,
                         view,
@@ -180,7 +180,7 @@ impl<'j> Shader<'j> {
             if T::CLAUSES {
                 let registers = self.file.registers();
                 let (address, first) = (node.block.address, wave.first);
-                view.trace().ended(&Executed {
+                view.trace().end_clause(&ClauseExecution {
                     address,
                     first,
                     lanes,
@@ -190,9 +190,9 @@ impl<'j> Shader<'j> {
             let (taken, stay) = (sent.branched & lanes, lanes & !sent.branched);
             if wave.ready.is_empty() && !sent.barrier && (taken == 0 || stay == 0) {
                 // All lanes go the same way, and there are no others.
-                next = match if taken == 0 { node.through } else { node.branch } {
-                    Way::To(at) => Some(Group { at, lanes }),
-                    Way::End => None,
+                next = match if taken == 0 { node.fallthrough } else { node.branch } {
+                    Successor::To(at) => Some(Group { at, lanes }),
+                    Successor::End => None,
                 };
                 continue;
             }
@@ -201,8 +201,8 @@ impl<'j> Shader<'j> {
             } else {
                 &mut wave.ready
             };
-            for (way, lanes) in [(node.through, stay), (node.branch, taken)] {
-                if let Way::To(at) = way {
+            for (way, lanes) in [(node.fallthrough, stay), (node.branch, taken)] {
+                if let Successor::To(at) = way {
                     Wave::add(groups, at, lanes);
                 }
             }
@@ -213,24 +213,24 @@ impl<'j> Shader<'j> {
 }
 
 /// One clause in executable form, with the words of its constants.
-pub(crate) fn translated(code: &[u8], push: &[u64]) -> Result<(Block, Vec<u32>), String> {
-    let given = Given {
+pub(crate) fn translate_clause(code: &[u8], push: &[u64]) -> Result<(Block, Vec<u32>), String> {
+    let given = ShaderInputs {
         push: push.to_vec(),
         shared_base: 0,
     };
     let mut translator = Translator::new(&given);
     let clause = bifrost::Clause::from_code(code, 0).map_err(|e| e.to_string())?;
     let block = translator.clause(&clause).map_err(|all| {
-        let told: Vec<String> = all.into_iter().map(|u| u.what).collect();
+        let told: Vec<String> = all.into_iter().map(|u| u.operation).collect();
         told.join(", ")
     })?;
     Ok((block, translator.pool.words().to_vec()))
 }
 
 /// Runs one clause of arithmetic on the registers of up to 32 lanes.
-pub(crate) fn alone(code: &[u8], registers: &mut [[u32; 64]], push: &[u64]) -> Result<(), String> {
-    let (block, constants) = translated(code, push)?;
-    let mut file = File::new();
+pub(crate) fn run_single_clause(code: &[u8], registers: &mut [[u32; 64]], push: &[u64]) -> Result<(), String> {
+    let (block, constants) = translate_clause(code, push)?;
+    let mut file = RegisterFile::new();
     for (place, word) in (CONSTANTS..).zip(&constants) {
         *file.at_mut(place) = [*word; LANES];
     }
@@ -272,7 +272,7 @@ impl<T: Trace> WorkgroupRunner<T> for Shader<'_> {
                 if wave.ready.is_empty() {
                     continue;
                 }
-                self.special(wave);
+                self.write_lane_ids(wave);
                 match &wave.saved {
                     Some(registers) => self.file.registers().copy_from_slice(&registers[..]),
                     None if !wave.begun => self.preload(group, wave),

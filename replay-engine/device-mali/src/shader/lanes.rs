@@ -24,9 +24,9 @@ pub(crate) const SPECIAL: u16 = 78;
 pub(crate) const CONSTANTS: u16 = 80;
 
 /// The register file of a wave.
-pub(crate) struct File(Box<[Vector; PLACES]>);
+pub(crate) struct RegisterFile(Box<[Vector; PLACES]>);
 
-impl File {
+impl RegisterFile {
     pub(crate) fn new() -> Self {
         Self(
             vec![[0; LANES]; PLACES]
@@ -157,7 +157,7 @@ impl Step {
 }
 
 #[inline(always)]
-fn one(file: &mut File, s: &Step, of: impl Fn(u32) -> u32) {
+fn one(file: &mut RegisterFile, s: &Step, of: impl Fn(u32) -> u32) {
     let a = *file.at(s.from[0]);
     let out = file.at_mut(s.to);
     for i in 0..LANES {
@@ -166,7 +166,7 @@ fn one(file: &mut File, s: &Step, of: impl Fn(u32) -> u32) {
 }
 
 #[inline(always)]
-fn two(file: &mut File, s: &Step, of: impl Fn(u32, u32) -> u32) {
+fn two(file: &mut RegisterFile, s: &Step, of: impl Fn(u32, u32) -> u32) {
     let (a, b) = (*file.at(s.from[0]), *file.at(s.from[1]));
     let out = file.at_mut(s.to);
     for i in 0..LANES {
@@ -175,7 +175,7 @@ fn two(file: &mut File, s: &Step, of: impl Fn(u32, u32) -> u32) {
 }
 
 #[inline(always)]
-fn three(file: &mut File, s: &Step, of: impl Fn(u32, u32, u32) -> u32) {
+fn three(file: &mut RegisterFile, s: &Step, of: impl Fn(u32, u32, u32) -> u32) {
     let (a, b, c) = (*file.at(s.from[0]), *file.at(s.from[1]), *file.at(s.from[2]));
     let out = file.at_mut(s.to);
     for i in 0..LANES {
@@ -184,7 +184,7 @@ fn three(file: &mut File, s: &Step, of: impl Fn(u32, u32, u32) -> u32) {
 }
 
 #[inline(always)]
-fn four(file: &mut File, s: &Step, of: impl Fn(u32, u32, u32, u32) -> u32) {
+fn four(file: &mut RegisterFile, s: &Step, of: impl Fn(u32, u32, u32, u32) -> u32) {
     let (a, b) = (*file.at(s.from[0]), *file.at(s.from[1]));
     let (c, d) = (*file.at(s.from[2]), *file.at(s.from[3]));
     let out = file.at_mut(s.to);
@@ -195,19 +195,19 @@ fn four(file: &mut File, s: &Step, of: impl Fn(u32, u32, u32, u32) -> u32) {
 
 /// Shift kinds: the amount is a byte of the third operand.
 #[inline(always)]
-fn shift(file: &mut File, s: &Step, of: impl Fn(u32, u32, u32) -> u32) {
+fn shift(file: &mut RegisterFile, s: &Step, of: impl Fn(u32, u32, u32) -> u32) {
     let (byte, second, result) = (s.numbers[0] & 31, s.xor[1], s.xor[2]);
     three(file, s, |a, b, c| of(a, b ^ second, c >> byte & 31) ^ result);
 }
 
 #[inline(always)]
-fn compare(file: &mut File, s: &Step, of: impl Fn(u32, u32) -> bool) {
+fn compare(file: &mut RegisterFile, s: &Step, of: impl Fn(u32, u32) -> bool) {
     let yes = s.numbers[0];
     two(file, s, |a, b| if of(a, b) { yes } else { 0 });
 }
 
 #[inline(always)]
-fn select(file: &mut File, s: &Step, of: impl Fn(u32, u32) -> bool) {
+fn select(file: &mut RegisterFile, s: &Step, of: impl Fn(u32, u32) -> bool) {
     four(file, s, |a, b, c, d| if of(a, b) { c } else { d });
 }
 
@@ -223,7 +223,7 @@ fn result(x: f32) -> u32 {
 }
 
 #[inline(always)]
-fn float_two(file: &mut File, s: &Step, of: impl Fn(f32, f32) -> f32) {
+fn float_two(file: &mut RegisterFile, s: &Step, of: impl Fn(f32, f32) -> f32) {
     let (and, xor) = (s.and, s.xor);
     two(file, s, |a, b| {
         result(of(float(a, and[0], xor[0]), float(b, and[1], xor[1])))
@@ -232,13 +232,13 @@ fn float_two(file: &mut File, s: &Step, of: impl Fn(f32, f32) -> f32) {
 }
 
 #[inline(always)]
-fn float_compare(file: &mut File, s: &Step, of: impl Fn(f32, f32) -> bool) {
+fn float_compare(file: &mut RegisterFile, s: &Step, of: impl Fn(f32, f32) -> bool) {
     let (and, xor) = (s.and, s.xor);
     compare(file, s, |a, b| of(float(a, and[0], xor[0]), float(b, and[1], xor[1])));
 }
 
 #[inline(always)]
-fn clamp(file: &mut File, s: &Step) {
+fn clamp(file: &mut RegisterFile, s: &Step) {
     if s.clamp == Clamp::None {
         return;
     }
@@ -251,7 +251,7 @@ fn clamp(file: &mut File, s: &Step) {
 
 /// Rounds to a whole number that keeps its sign.
 #[inline(always)]
-fn whole(file: &mut File, s: &Step, of: impl Fn(f32) -> f32) {
+fn whole(file: &mut RegisterFile, s: &Step, of: impl Fn(f32) -> f32) {
     let (and, xor) = (s.and[0], s.xor[0]);
     one(file, s, |a| {
         let x = float(a, and, xor);
@@ -266,13 +266,13 @@ fn to_unsigned(x: f32) -> u32 {
 }
 
 /// Runs steps on a register file. `mask` has all bits for each lane that writes registers, none for one that does not.
-pub(crate) fn run(level: Level, file: &mut File, steps: &[Step], mask: &Vector) {
+pub(crate) fn run(level: Level, file: &mut RegisterFile, steps: &[Step], mask: &Vector) {
     // Only what is inlined here as a whole becomes instructions of the set that is chosen.
     dispatch!(level, _ => run_steps(file, steps, mask));
 }
 
 #[inline(always)]
-fn run_steps(file: &mut File, steps: &[Step], mask: &Vector) {
+fn run_steps(file: &mut RegisterFile, steps: &[Step], mask: &Vector) {
     for s in steps {
         match s.kind {
             Kind::Mov => one(file, s, |a| a),
@@ -380,7 +380,7 @@ fn run_steps(file: &mut File, steps: &[Step], mask: &Vector) {
 
 /// Writes the part of a temporary that `keep` names into the register's part of the same place.
 #[inline(always)]
-fn write(file: &mut File, s: &Step, mask: &Vector, keep: u32) {
+fn write(file: &mut RegisterFile, s: &Step, mask: &Vector, keep: u32) {
     let from = *file.at(s.from[0]);
     let to = file.at_mut(s.to);
     for i in 0..LANES {
@@ -390,7 +390,7 @@ fn write(file: &mut File, s: &Step, mask: &Vector, keep: u32) {
 }
 
 #[inline(never)]
-fn by_lane(file: &mut File, s: &Step, m: &Mods, of: Scalar) {
+fn by_lane(file: &mut RegisterFile, s: &Step, m: &Mods, of: Scalar) {
     let from = s.from.map(|p| *file.at(p));
     let out = file.at_mut(s.to);
     for (i, out) in out.iter_mut().enumerate() {

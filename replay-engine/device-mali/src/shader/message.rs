@@ -1,12 +1,12 @@
 //! What a clause sends to other units: loads, stores, atomics, what lanes tell each other, barriers, branches.
 
-use super::block::{Atomic, Message, Narrow, Space};
-use super::group::Running;
-use super::lanes::{File, LANES};
+use super::block::{AtomicOp, Message, NarrowAccess, Space};
+use super::group::ShaderContext;
+use super::lanes::{LANES, RegisterFile};
 use super::warp;
-use super::wave::{Mask, each};
+use super::wave::{Mask, lane_indices};
 use crate::compute::stop::Stop;
-use crate::compute::trace::{Trace, Who};
+use crate::compute::trace::{AccessSource, Trace};
 use crate::compute::view::View;
 use trace_core::PAGE_SIZE;
 
@@ -20,12 +20,12 @@ enum Layout {
     Same(Option<u64>),
     /// A word each, one behind the other, within a page.
     Run(u64),
-    Apart,
+    Scattered,
 }
 
 /// What messages of a clause did to its lanes.
 #[derive(Debug, Default)]
-pub(crate) struct Sent {
+pub(crate) struct MessageEffects {
     /// Lanes that took the branch.
     pub branched: Mask,
     /// Whether the lanes wait for the workgroup.
@@ -33,9 +33,9 @@ pub(crate) struct Sent {
 }
 
 /// The sender of messages.
-pub(crate) struct Messages<'r, 'v, 'm, 'j, T: Trace> {
-    pub running: &'r Running<'j>,
-    pub file: &'v mut File,
+pub(crate) struct MessageSender<'r, 'v, 'm, 'j, T: Trace> {
+    pub running: &'r ShaderContext<'j>,
+    pub file: &'v mut RegisterFile,
     pub view: &'v mut View<'m, T>,
     pub group: [u32; 3],
     /// Number of the wave's first thread.
@@ -45,7 +45,7 @@ pub(crate) struct Messages<'r, 'v, 'm, 'j, T: Trace> {
     pub tuple: u8,
 }
 
-impl Atomic {
+impl AtomicOp {
     fn apply32(self, a: u32, b: u32) -> u32 {
         match self {
             Self::Add => a.wrapping_add(b),
@@ -95,9 +95,9 @@ macro_rules! by_words {
     };
 }
 
-impl<T: Trace> Messages<'_, '_, '_, '_, T> {
+impl<T: Trace> MessageSender<'_, '_, '_, '_, T> {
     /// Sends a message for all lanes, lowest first.
-    pub(crate) fn send(&mut self, message: &Message, sent: &mut Sent) -> Result<(), Stop> {
+    pub(crate) fn send(&mut self, message: &Message, sent: &mut MessageEffects) -> Result<(), Stop> {
         match message {
             Message::Load {
                 space,
@@ -142,13 +142,17 @@ impl<T: Trace> Messages<'_, '_, '_, '_, T> {
             Message::Clock { cycles, staging } => {
                 let [nanoseconds, counted] = self.running.clock;
                 let value = if *cycles { counted } else { nanoseconds };
-                for lane in each(self.lanes) {
+                for lane in lane_indices(self.lanes) {
                     self.put(*staging, 0, lane, value as u32);
                     self.put(*staging, 1, lane, (value >> 32) as u32);
                 }
                 Ok(())
             }
-            Message::Bound { what, from, staging } => self.bound(what, *from, *staging),
+            Message::DescriptorOp {
+                op: what,
+                from,
+                staging,
+            } => self.run_descriptor_op(what, *from, *staging),
             Message::Barrier => {
                 sent.barrier = true;
                 Ok(())
@@ -181,29 +185,29 @@ impl<T: Trace> Messages<'_, '_, '_, '_, T> {
     }
 
     #[inline(always)]
-    pub(super) fn staged(&self, staging: u8, n: u16, lane: usize) -> u32 {
+    pub(super) fn staging_word(&self, staging: u8, n: u16, lane: usize) -> u32 {
         self.word((u16::from(staging) + n) % 64, lane)
     }
 
     /// Tells a trace which lane comes next.
     #[inline(always)]
-    pub(super) fn by(&mut self, lane: usize) {
+    pub(super) fn set_access_source(&mut self, lane: usize) {
         if T::ON {
-            let who = Who {
+            let who = AccessSource {
                 group: self.group,
                 thread: self.first + lane as u32,
                 pc: self.clause,
                 tuple: self.tuple,
             };
-            self.view.by(who);
+            self.view.set_access_source(who);
         }
     }
 
     /// Tells a trace that follows what is read which lane comes next.
     #[inline(always)]
-    fn read_by(&mut self, lane: usize) {
+    fn set_read_source(&mut self, lane: usize) {
         if T::READS {
-            self.by(lane);
+            self.set_access_source(lane);
         }
     }
 
@@ -215,7 +219,7 @@ impl<T: Trace> Messages<'_, '_, '_, '_, T> {
             Space::Global => u64::from(low) | u64::from(self.word(address[1], lane)) << 32,
             Space::Shared => self.running.job.storage.group_base.wrapping_add(u64::from(low)),
             Space::Local => {
-                let base = self.running.job.storage.of_thread(self.first + lane as u32);
+                let base = self.running.job.storage.thread_va(self.first + lane as u32);
                 base.wrapping_add(u64::from(low))
             }
             Space::Uniform => {
@@ -231,7 +235,7 @@ impl<T: Trace> Messages<'_, '_, '_, '_, T> {
     }
 
     fn load<const N: usize>(&mut self, space: Space, address: [u16; 2], staging: u8) -> Result<(), Stop> {
-        if !T::READS && self.lanes == Mask::MAX && self.at_one_place(space, address) {
+        if !T::READS && self.lanes == Mask::MAX && self.is_same_address(space, address) {
             let words = match self.address(space, address, 0, 4 * N as u32) {
                 Some(va) => self.view.load::<N>(va)?,
                 None => [0; N],
@@ -259,11 +263,11 @@ impl<T: Trace> Messages<'_, '_, '_, '_, T> {
                         *self.part_mut(staging, 0, part) = self.view.load::<PART>(va)?;
                         continue;
                     }
-                    Layout::Run(_) | Layout::Apart => {}
+                    Layout::Run(_) | Layout::Scattered => {}
                 }
             }
-            for lane in each(lanes).map(|l| l + part * PART) {
-                self.read_by(lane);
+            for lane in lane_indices(lanes).map(|l| l + part * PART) {
+                self.set_read_source(lane);
                 let words = match self.address(space, address, lane, 4 * N as u32) {
                     Some(va) => self.view.load::<N>(va)?,
                     None => [0; N],
@@ -284,16 +288,16 @@ impl<T: Trace> Messages<'_, '_, '_, '_, T> {
                 && let Layout::Run(va) = self.layout(space, address, part, 4)
             {
                 let words = *self.part_mut(staging, 0, part);
-                self.by(part * PART);
+                self.set_access_source(part * PART);
                 self.view.store_run::<PART>(va, words)?;
                 continue;
             }
-            for lane in each(lanes).map(|l| l + part * PART) {
-                self.by(lane);
+            for lane in lane_indices(lanes).map(|l| l + part * PART) {
+                self.set_access_source(lane);
                 let Some(va) = self.address(space, address, lane, 4 * N as u32) else {
                     continue;
                 };
-                let words = std::array::from_fn(|n| self.staged(staging, n as u16, lane));
+                let words = std::array::from_fn(|n| self.staging_word(staging, n as u16, lane));
                 self.view.store::<N>(va, words)?;
             }
         }
@@ -313,7 +317,7 @@ impl<T: Trace> Messages<'_, '_, '_, '_, T> {
 
     /// Whether all lanes have one address, as is usual in uniform buffers.
     #[inline(always)]
-    fn at_one_place(&self, space: Space, address: [u16; 2]) -> bool {
+    fn is_same_address(&self, space: Space, address: [u16; 2]) -> bool {
         let same = |place: u16| {
             let words = self.file.at(place);
             // The last lane tells most that differ.
@@ -336,7 +340,7 @@ impl<T: Trace> Messages<'_, '_, '_, '_, T> {
             Space::Global | Space::Uniform => of(address[1]),
             Space::Shared => [0; PART],
             // Each thread has a stretch of its own.
-            Space::Local => return Layout::Apart,
+            Space::Local => return Layout::Scattered,
         };
         let (mut same, mut run, mut apart) = (0, 0, 0);
         for i in 0..PART {
@@ -345,7 +349,7 @@ impl<T: Trace> Messages<'_, '_, '_, '_, T> {
             apart |= high[i] ^ high[0];
         }
         if apart != 0 || same != 0 && run != 0 {
-            return Layout::Apart;
+            return Layout::Scattered;
         }
         let of_lane = |i: usize| match space {
             Space::Global => Some(u64::from(low[i]) | u64::from(high[i]) << 32),
@@ -363,14 +367,14 @@ impl<T: Trace> Messages<'_, '_, '_, '_, T> {
             {
                 Layout::Run(va)
             }
-            _ => Layout::Apart,
+            _ => Layout::Scattered,
         }
     }
 
-    fn load_narrow(&mut self, space: Space, n: Narrow, address: [u16; 2], staging: u8) -> Result<(), Stop> {
+    fn load_narrow(&mut self, space: Space, n: NarrowAccess, address: [u16; 2], staging: u8) -> Result<(), Stop> {
         let count = usize::from(n.bytes).min(16);
-        for lane in each(self.lanes) {
-            self.read_by(lane);
+        for lane in lane_indices(self.lanes) {
+            self.set_read_source(lane);
             let mut bytes = [0; 16];
             if let Some(va) = self.address(space, address, lane, count as u32) {
                 match count {
@@ -392,7 +396,7 @@ impl<T: Trace> Messages<'_, '_, '_, '_, T> {
             } else {
                 word(0)
             };
-            let old = self.staged(staging, 0, lane);
+            let old = self.staging_word(staging, 0, lane);
             self.put(staging, 0, lane, old & !n.replaced | value << n.shift & n.replaced);
             if n.double {
                 self.put(staging, 1, lane, if n.signed { (value as i32 >> 31) as u32 } else { 0 });
@@ -401,10 +405,10 @@ impl<T: Trace> Messages<'_, '_, '_, '_, T> {
         Ok(())
     }
 
-    fn store_narrow(&mut self, space: Space, n: Narrow, address: [u16; 2], staging: u8) -> Result<(), Stop> {
+    fn store_narrow(&mut self, space: Space, n: NarrowAccess, address: [u16; 2], staging: u8) -> Result<(), Stop> {
         let count = usize::from(n.bytes).min(16);
-        for lane in each(self.lanes) {
-            self.by(lane);
+        for lane in lane_indices(self.lanes) {
+            self.set_access_source(lane);
             let Some(va) = self.address(space, address, lane, count as u32) else {
                 continue;
             };
@@ -416,7 +420,7 @@ impl<T: Trace> Messages<'_, '_, '_, '_, T> {
                 .enumerate()
                 .take(count.div_ceil(4))
             {
-                *to = self.staged(staging, k as u16, lane).to_le_bytes();
+                *to = self.staging_word(staging, k as u16, lane).to_le_bytes();
             }
             match count {
                 1 => self.view.store_u8(va, bytes[0])?,
@@ -431,19 +435,19 @@ impl<T: Trace> Messages<'_, '_, '_, '_, T> {
     /// `ATOM_POST` adds to what memory held; here lanes go one after another, and each share is neutral.
     fn atomic(
         &mut self,
-        op: Atomic,
+        op: AtomicOp,
         operand: Option<u64>,
         returns: bool,
         wide: bool,
         address: [u16; 2],
         staging: u8,
     ) -> Result<(), Stop> {
-        for lane in each(self.lanes) {
-            self.by(lane);
+        for lane in lane_indices(self.lanes) {
+            self.set_access_source(lane);
             let va = u64::from(self.word(address[0], lane)) | u64::from(self.word(address[1], lane)) << 32;
-            let low = self.staged(staging, 0, lane);
+            let low = self.staging_word(staging, 0, lane);
             let old = if wide {
-                let staged = u64::from(low) | u64::from(self.staged(staging, 1, lane)) << 32;
+                let staged = u64::from(low) | u64::from(self.staging_word(staging, 1, lane)) << 32;
                 self.view
                     .atomic64(va, |old| op.apply64(old, operand.unwrap_or(staged)))?
             } else {
@@ -469,14 +473,18 @@ impl<T: Trace> Messages<'_, '_, '_, '_, T> {
         staging: u8,
     ) -> Result<(), Stop> {
         let count = if wide { 2 } else { 1 };
-        for lane in each(self.lanes) {
-            self.by(lane);
+        for lane in lane_indices(self.lanes) {
+            self.set_access_source(lane);
             let Some(va) = self.address(space, address, lane, 4 * u32::from(count)) else {
                 continue;
             };
             let staged = |at: u16| {
-                let high = if wide { self.staged(staging, at + 1, lane) } else { 0 };
-                u64::from(self.staged(staging, at, lane)) | u64::from(high) << 32
+                let high = if wide {
+                    self.staging_word(staging, at + 1, lane)
+                } else {
+                    0
+                };
+                u64::from(self.staging_word(staging, at, lane)) | u64::from(high) << 32
             };
             let (new, expected) = (staged(0), staged(count));
             let change = |old: u64| if !compare || old == expected { new } else { old };

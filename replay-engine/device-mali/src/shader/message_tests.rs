@@ -4,8 +4,8 @@ use super::*;
 use crate::address_space::Translation;
 use crate::compute::bindings::Bindings;
 use crate::compute::descriptors::{ComputeJob, Storage, Table, UniformBuffer};
-use crate::compute::trace::Untraced;
-use crate::compute::view::Turn;
+use crate::compute::trace::NoTrace;
+use crate::compute::view::ChunkMode;
 use crate::memory::ArenaMemory;
 use crate::shader::program::Program;
 use crate::texture::Arch;
@@ -28,7 +28,7 @@ fn memory() -> ArenaMemory {
     m
 }
 
-fn job(view: &mut View<'_, Untraced>, bytes: u32) -> ComputeJob {
+fn job(view: &mut View<'_, NoTrace>, bytes: u32) -> ComputeJob {
     ComputeJob {
         dispatch: Dispatch {
             workgroups: [1; 3],
@@ -112,20 +112,20 @@ fn outcome<const N: usize>(
     at_once: bool,
 ) -> (Vec<[u32; LANES]>, Option<String>, Vec<u8>) {
     let m = memory();
-    let mut view = View::<Untraced>::new(&m, Translation::Identity, Turn::Now);
+    let mut view = View::<NoTrace>::new(&m, Translation::Identity, ChunkMode::InOrder);
     let job = job(&mut view, *bytes);
     let program = Program {
         nodes: Vec::new(),
         entry: 0,
         constants: Vec::new(),
     };
-    let running = Running {
+    let running = ShaderContext {
         program: &program,
         job: &job,
         warp: 4,
         clock: [0; 2],
     };
-    let mut file = File::new();
+    let mut file = RegisterFile::new();
     for (lane, high) in highs.iter().enumerate() {
         file.at_mut(ADDRESS[0])[lane] = lows.at(lane);
         file.at_mut(ADDRESS[1])[lane] = *high;
@@ -133,7 +133,7 @@ fn outcome<const N: usize>(
             file.at_mut(u16::from(STAGING) + n)[lane] = 0x100 * lane as u32 + u32::from(n);
         }
     }
-    let mut messages = Messages {
+    let mut messages = MessageSender {
         running: &running,
         file: &mut file,
         view: &mut view,
@@ -143,11 +143,11 @@ fn outcome<const N: usize>(
         clause: 0,
         tuple: 0,
     };
-    let one_by_one = |s: &mut Messages<'_, '_, '_, '_, Untraced>| {
-        for lane in each(*lanes) {
+    let one_by_one = |s: &mut MessageSender<'_, '_, '_, '_, NoTrace>| {
+        for lane in lane_indices(*lanes) {
             let va = s.address(*space, ADDRESS, lane, 4 * N as u32);
             if store {
-                let words: [u32; N] = std::array::from_fn(|n| s.staged(STAGING, n as u16, lane));
+                let words: [u32; N] = std::array::from_fn(|n| s.staging_word(STAGING, n as u16, lane));
                 if let Some(va) = va {
                     s.view.store(va, words)?;
                 }

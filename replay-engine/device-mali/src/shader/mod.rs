@@ -10,7 +10,7 @@
 //! | `block.rs` | clauses in executable form |
 //! | `translate.rs` | clauses into that form: operands, writes, timing |
 //! | `translate/modes.rs` | what a clause's header makes of its operations |
-//! | `translate/sending.rs` | messages and branches of a clause |
+//! | `translate/message_ops.rs` | messages and branches of a clause |
 //! | `vector.rs` | which operations have a form for all lanes |
 //! | `program.rs` | all clauses that a shader can reach |
 //! | `wave.rs` | the lanes of a wave: where each is, and who goes next |
@@ -21,7 +21,7 @@
 
 mod approx;
 pub(crate) mod block;
-mod bound;
+mod descriptor_op;
 mod float;
 pub(crate) mod group;
 pub(crate) mod lanes;

@@ -227,7 +227,7 @@ const DEFAULTS_ONLY: [Modifier; 10] = [
 
 impl Mods {
     /// Reads them.
-    pub(crate) fn of(i: &Instruction) -> Self {
+    pub(crate) fn from_instruction(i: &Instruction) -> Self {
         use Modifier as M;
         let is = |m, v| i.get(m) == v;
         let pick = |names: [Modifier; 6]| {

@@ -1,7 +1,7 @@
 //! What of a shader is read, and what becomes of code that is not known or not there.
 
-use super::{Program, Refused};
-use crate::shader::block::Given;
+use super::{Program, ProgramLoadError};
+use crate::shader::block::ShaderInputs;
 use bifrost::pack::{Slots, clause};
 use bifrost::{Constant, Header, Instruction, Op, PcRelative, Registers, Source, Unit, WORD_BYTES};
 
@@ -57,12 +57,12 @@ fn load(code: &[u8]) -> Result<usize, Result<Vec<String>, u64>> {
             .and_then(|from| code.get(from..));
         word.and_then(|w| w.first_chunk()).copied().ok_or(at)
     };
-    match Program::load(ENTRY, &Given::default(), || Ok(()), fetch) {
+    match Program::load(ENTRY, &ShaderInputs::default(), || Ok(()), fetch) {
         Ok(p) => Ok(p.nodes.len()),
-        Err(Refused::Fetch(at)) => Err(Err(at)),
-        Err(Refused::Unknown(all)) => Err(Ok(all
+        Err(ProgramLoadError::Fetch(at)) => Err(Err(at)),
+        Err(ProgramLoadError::Unknown(all)) => Err(Ok(all
             .into_iter()
-            .map(|u| format!("{:#x} {}", u.clause, u.what))
+            .map(|u| format!("{:#x} {}", u.clause, u.operation))
             .collect())),
     }
 }
@@ -143,7 +143,7 @@ fn reading_ends_where_it_may_go_no_further_whatever_is_unknown() {
             paid += 1;
             Ok(())
         };
-        let end = Program::load(ENTRY, &Given::default(), pay, fetch);
-        assert!(matches!(end, Err(Refused::Fetch("no more"))), "{end:?}");
+        let end = Program::load(ENTRY, &ShaderInputs::default(), pay, fetch);
+        assert!(matches!(end, Err(ProgramLoadError::Fetch("no more"))), "{end:?}");
     }
 }

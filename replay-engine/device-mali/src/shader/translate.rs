@@ -4,16 +4,16 @@
 //! written; what both units gave in the tuple before can be taken directly; a message sees the registers after that
 //! writing; the results of the last tuple are written where the block of the first one says.
 
+mod message_ops;
 mod modes;
-mod sending;
 
-use super::block::{Atomic, Block, Given, Message, Pool, Segment, Unknown};
+use super::block::{AtomicOp, Block, ConstantPool, Message, Segment, ShaderInputs, UnknownOperation};
 use super::lanes::{Kind, SPECIAL, Step, TEMPORARIES};
 use super::vector::step;
 use bifrost::{
     Clause, Flow, Instruction, Modifier, Op, Port2, Port3, Source, Uniform, Unit, Value, WriteHalf, uniform,
 };
-use sending::atomic;
+use message_ops::atomic;
 
 /// Place of each lane's number within its warp.
 pub(crate) const LANE_ID: u16 = SPECIAL;
@@ -24,18 +24,18 @@ const SCRATCH: u16 = TEMPORARIES + 4;
 
 /// Translates clauses; constants are shared between them.
 pub(crate) struct Translator<'a> {
-    given: &'a Given,
-    pub pool: Pool,
+    given: &'a ShaderInputs,
+    pub pool: ConstantPool,
 }
 
 /// A clause under translation.
-struct Work<'t, 'a> {
+struct ClauseTranslation<'t, 'a> {
     t: &'t mut Translator<'a>,
     clause: &'t Clause,
     block: Block,
     steps: Vec<Step>,
     scratch: u16,
-    unknown: Vec<Unknown>,
+    unknown: Vec<UnknownOperation>,
 }
 
 fn temporary(add: bool, tuple: usize) -> u16 {
@@ -43,16 +43,16 @@ fn temporary(add: bool, tuple: usize) -> u16 {
 }
 
 impl<'a> Translator<'a> {
-    pub(crate) fn new(given: &'a Given) -> Self {
+    pub(crate) fn new(given: &'a ShaderInputs) -> Self {
         Self {
             given,
-            pool: Pool::default(),
+            pool: ConstantPool::default(),
         }
     }
 
     /// Translates a clause, or says what of it cannot be executed.
-    pub(crate) fn clause(&mut self, clause: &Clause) -> Result<Block, Vec<Unknown>> {
-        let mut w = Work {
+    pub(crate) fn clause(&mut self, clause: &Clause) -> Result<Block, Vec<UnknownOperation>> {
+        let mut w = ClauseTranslation {
             t: self,
             clause,
             block: Block {
@@ -71,9 +71,9 @@ impl<'a> Translator<'a> {
             w.tuple(n);
         }
         if let Some(first) = clause.tuples.first() {
-            w.writes(&first.registers, clause.tuples.len() - 1);
+            w.write_results(&first.registers, clause.tuples.len() - 1);
         }
-        w.close(None, 0);
+        w.push_segment(None, 0);
         if w.unknown.is_empty() {
             Ok(w.block)
         } else {
@@ -82,15 +82,15 @@ impl<'a> Translator<'a> {
     }
 }
 
-impl Work<'_, '_> {
-    fn cannot(&mut self, what: impl Into<String>) {
-        self.unknown.push(Unknown {
+impl ClauseTranslation<'_, '_> {
+    fn push_unknown(&mut self, what: impl Into<String>) {
+        self.unknown.push(UnknownOperation {
             clause: self.clause.address,
-            what: what.into(),
+            operation: what.into(),
         });
     }
 
-    fn close(&mut self, message: Option<Message>, tuple: usize) {
+    fn push_segment(&mut self, message: Option<Message>, tuple: usize) {
         let steps = std::mem::take(&mut self.steps);
         if !steps.is_empty() || message.is_some() {
             self.block.segments.push(Segment {
@@ -109,7 +109,7 @@ impl Work<'_, '_> {
 
     /// The place of a constant.
     fn constant(&mut self, word: u32) -> u16 {
-        if let Some(p) = self.t.pool.place(word) {
+        if let Some(p) = self.t.pool.intern(word) {
             return p;
         }
         let to = self.scratch();
@@ -157,7 +157,7 @@ impl Work<'_, '_> {
                     // One core does all the work.
                     Uniform::Special(1..=3) => 0,
                     Uniform::Special(n) | Uniform::Reserved(n) => {
-                        self.cannot(format!("uniform {n:#x}"));
+                        self.push_unknown(format!("uniform {n:#x}"));
                         0
                     }
                 };
@@ -181,12 +181,12 @@ impl Work<'_, '_> {
             return;
         };
         if !t.registers.sound {
-            self.cannot(format!("a reserved register mode in tuple {n}"));
+            self.push_unknown(format!("a reserved register mode in tuple {n}"));
         }
         for (unit, bits, i) in [(Unit::Fma, t.fma_bits, t.fma), (Unit::Add, t.add_bits, t.add)] {
             match i {
-                None => self.cannot(format!("{}{bits:#07x}", unit.sign())),
-                Some(i) if !i.is_sound() => self.cannot(format!("{}{} {bits:#07x}", unit.sign(), i.op().name())),
+                None => self.push_unknown(format!("{}{bits:#07x}", unit.sign())),
+                Some(i) if !i.is_sound() => self.push_unknown(format!("{}{} {bits:#07x}", unit.sign(), i.op().name())),
                 Some(_) => {}
             }
         }
@@ -197,19 +197,19 @@ impl Work<'_, '_> {
         self.refuse_sent_sum(&fma, &add);
         self.fma(&fma, n);
         let message = self.add(&add, &fma, n);
-        self.check_sent(&add, message.as_ref(), n);
+        self.check_message(&add, message.as_ref(), n);
         // What a message takes from registers that are written now it takes from before.
-        let message = message.map(|m| self.keep(m, n));
+        let message = message.map(|m| self.preserve_operands(m, n));
         if n > 0 {
-            self.writes(&t.registers, n - 1);
+            self.write_results(&t.registers, n - 1);
         }
         if let Some(m) = message {
-            self.close(Some(m), n);
+            self.push_segment(Some(m), n);
         }
     }
 
     /// Copies operands of a message that this tuple's block overwrites before the message is sent.
-    fn keep(&mut self, mut m: Message, tuple: usize) -> Message {
+    fn preserve_operands(&mut self, mut m: Message, tuple: usize) -> Message {
         let Some(t) = self.clause.tuples.get(tuple).filter(|_| tuple > 0) else {
             return m;
         };
@@ -230,7 +230,7 @@ impl Work<'_, '_> {
             | Message::Store { address, .. }
             | Message::Atomic { address, .. }
             | Message::Exchange { address, .. } => address.iter_mut().for_each(copy),
-            Message::Bound { from, .. } => from.iter_mut().for_each(copy),
+            Message::DescriptorOp { from, .. } => from.iter_mut().for_each(copy),
             Message::Permute { value, lane, .. } => {
                 copy(value);
                 copy(lane);
@@ -242,7 +242,7 @@ impl Work<'_, '_> {
     }
 
     /// Whether anything takes the result of a unit: the next tuple, a register, for FMA the ADD operation beside it.
-    fn taken(&self, add: bool, tuple: usize) -> bool {
+    fn is_result_used(&self, add: bool, tuple: usize) -> bool {
         let by = |i: Option<Instruction>, wanted: Source| {
             i.is_some_and(|i| (0..i.source_count()).any(|n| i.source(n) == Some(wanted)))
         };
@@ -265,7 +265,7 @@ impl Work<'_, '_> {
     }
 
     /// Writes the results of a tuple as a block says.
-    fn writes(&mut self, r: &bifrost::Registers, tuple: usize) {
+    fn write_results(&mut self, r: &bifrost::Registers, tuple: usize) {
         let write = |half: WriteHalf, add: bool, register: u8| {
             let kind = match half {
                 WriteHalf::Full => Kind::Write,
@@ -288,7 +288,7 @@ impl Work<'_, '_> {
         let to = temporary(false, tuple);
         match i.op() {
             // The ADD operation beside it sends the message, or does the work.
-            Op::Nop if !self.taken(false, tuple) => {}
+            Op::Nop if !self.is_result_used(false, tuple) => {}
             Op::Nop
             | Op::AtomCI32
             | Op::AtomCI64
@@ -323,7 +323,7 @@ impl Work<'_, '_> {
     /// GPU address of the memory that `SEG_ADD` adds.
     fn shared_base(&mut self, i: &Instruction) -> u64 {
         if i.get(Modifier::Seg) != Value::Wls || i.get(Modifier::PreserveNull) != Value::None {
-            self.cannot(format!("{}SEG_ADD of another kind", i.unit().sign()));
+            self.push_unknown(format!("{}SEG_ADD of another kind", i.unit().sign()));
         }
         self.t.given.shared_base
     }
@@ -331,16 +331,22 @@ impl Work<'_, '_> {
     /// Joins what an atomic operation returned with what its own lane is to have had before.
     fn after_atomic(&mut self, i: &Instruction, from: [u16; 4], to: u16) {
         let kind = match atomic(i.get(Modifier::AtomOpc)) {
-            Some((Atomic::Add, None)) => Kind::Add,
+            Some((AtomicOp::Add, None)) => Kind::Add,
             Some((
-                Atomic::And | Atomic::UMin | Atomic::SMin | Atomic::SMax | Atomic::UMax | Atomic::Or | Atomic::Xor,
+                AtomicOp::And
+                | AtomicOp::UMin
+                | AtomicOp::SMin
+                | AtomicOp::SMax
+                | AtomicOp::UMax
+                | AtomicOp::Or
+                | AtomicOp::Xor,
                 None,
             )) => {
                 // The second word is neutral, see `Message::Atomic`: memory is changed lane by lane.
                 Kind::Mov
             }
             _ => {
-                self.cannot("*ATOM_POST of another kind");
+                self.push_unknown("*ATOM_POST of another kind");
                 return;
             }
         };
@@ -357,7 +363,7 @@ impl Work<'_, '_> {
                 self.steps.push(s);
                 self.suppress(i, to);
             }
-            None => self.cannot(format!("{}{}{with}", i.unit().sign(), i.op().name())),
+            None => self.push_unknown(format!("{}{}{with}", i.unit().sign(), i.op().name())),
         }
     }
 }

@@ -1,12 +1,12 @@
 //! What lanes of a warp tell each other: values of other lanes, and which lanes have something.
 
 use super::block::Message;
-use super::lanes::{File, LANES};
+use super::lanes::{LANES, RegisterFile};
 use super::mods::LaneOp;
-use super::wave::{Mask, each};
+use super::wave::{Mask, lane_indices};
 
 /// Carries out an exchange between lanes; `false` when the message is none.
-pub(crate) fn exchange(file: &mut File, message: &Message, lanes: Mask) -> bool {
+pub(crate) fn exchange(file: &mut RegisterFile, message: &Message, lanes: Mask) -> bool {
     match *message {
         Message::Permute {
             value,
@@ -19,7 +19,7 @@ pub(crate) fn exchange(file: &mut File, message: &Message, lanes: Mask) -> bool 
             let (values, asked) = (*file.at(value), *file.at(lane));
             let width = u32::from(width).clamp(1, LANES as u32);
             let out = file.at_mut(to);
-            for own in each(lanes) {
+            for own in lane_indices(lanes) {
                 let (base, place) = (own as u32 / width * width, own as u32 % width);
                 let asked = asked[own] & 0xff;
                 let other = match op {
@@ -39,9 +39,9 @@ pub(crate) fn exchange(file: &mut File, message: &Message, lanes: Mask) -> bool 
         Message::Ballot { value, width, to } => {
             let values = *file.at(value);
             let width = usize::from(width).clamp(1, LANES);
-            let set = each(lanes).fold(0u32, |m, i| m | u32::from(values[i] != 0) << i);
+            let set = lane_indices(lanes).fold(0u32, |m, i| m | u32::from(values[i] != 0) << i);
             let out = file.at_mut(to);
-            for own in each(lanes) {
+            for own in lane_indices(lanes) {
                 let base = own / width * width;
                 out[own] = set >> base & ((1u64 << width) - 1) as u32;
             }

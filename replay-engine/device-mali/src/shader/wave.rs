@@ -62,13 +62,13 @@ impl Wave {
 }
 
 /// All bits for the lanes of a mask, none for the others.
-pub(crate) fn spread(lanes: Mask) -> Vector {
+pub(crate) fn expand_mask(lanes: Mask) -> Vector {
     std::array::from_fn(|i| if lanes >> i & 1 == 1 { u32::MAX } else { 0 })
 }
 
 /// The lanes of a mask, by number.
 #[inline(always)]
-pub(crate) fn each(mut lanes: Mask) -> impl Iterator<Item = usize> {
+pub(crate) fn lane_indices(mut lanes: Mask) -> impl Iterator<Item = usize> {
     std::iter::from_fn(move || {
         if lanes == 0 {
             return None;

@@ -20,12 +20,12 @@ pub struct Conversion {
 
 /// Bytes to be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Stored {
+pub struct ConvertedTexel {
     bytes: [u8; 16],
     count: u8,
 }
 
-impl Stored {
+impl ConvertedTexel {
     /// The bytes.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
@@ -69,7 +69,7 @@ impl Conversion {
     ///
     /// # Errors
     /// The conversion is not implemented.
-    pub fn store(&self, registers: [u32; 4], count: u32) -> Result<Stored, Refusal> {
+    pub fn store(&self, registers: [u32; 4], count: u32) -> Result<ConvertedTexel, Refusal> {
         let class = self.memory.class();
         let mut texel = self.registers.convert_back(self.registers.unpack(registers), class)?;
         let lacking = super::texel::Texel::zero(class).swizzled(&[
@@ -83,7 +83,7 @@ impl Conversion {
                 *to = lacking.bits[i];
             }
         }
-        Ok(Stored {
+        Ok(ConvertedTexel {
             bytes: self.memory.encode(&texel)?,
             count: self.memory.block().bytes as u8,
         })

@@ -57,7 +57,7 @@ pub fn unpack(register: u32) -> (u32, f32) {
 /// The texel next to a face's edge, on the face beyond it: face and texel. Both numbers may be from -1 to the size;
 /// `None` for the corners, where no texel is.
 #[must_use]
-pub fn beyond(face: u32, x: i64, y: i64, size: i64) -> Option<(u32, u32, u32)> {
+pub fn cross_edge(face: u32, x: i64, y: i64, size: i64) -> Option<(u32, u32, u32)> {
     let inside = |v: i64| (0..size).contains(&v);
     let texel = |face: u32, x: i64, y: i64| {
         let clamp = |v: i64| v.clamp(0, size - 1) as u32;
@@ -140,7 +140,7 @@ mod tests {
             for f in 0..6 {
                 for (x, y) in (-1..=size).flat_map(|x| (-1..=size).map(move |y| (x, y))) {
                     let out = |v: i64| !(0..size).contains(&v);
-                    let got = beyond(f, x, y, size);
+                    let got = cross_edge(f, x, y, size);
                     if out(x) && out(y) {
                         assert_eq!(got, None);
                         continue;

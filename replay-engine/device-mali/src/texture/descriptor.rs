@@ -15,7 +15,7 @@ pub const DESCRIPTOR_BYTES: usize = 32;
 pub const SURFACE_BYTES: u64 = 16;
 
 /// Surfaces that are read with the texture; those of a texture with more are read as they are needed.
-const KEPT_SURFACES: u32 = 64;
+const MAX_CACHED_SURFACES: u32 = 64;
 
 /// Shape of a texture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -186,7 +186,7 @@ impl Texture {
         memory.read(va, &mut bytes).map_err(TexError::Memory)?;
         let mut texture = Self::parse(arch, &bytes)?;
         let count = texture.surface_count();
-        if count <= u64::from(KEPT_SURFACES) && texture.format.block().bytes > 0 {
+        if count <= u64::from(MAX_CACHED_SURFACES) && texture.format.block().bytes > 0 {
             let mut kept = Vec::with_capacity(count as usize);
             for index in 0..count {
                 match texture.read_surface(memory, index) {

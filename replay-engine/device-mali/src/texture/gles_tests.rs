@@ -5,7 +5,7 @@
 //! `pan_format.c` (Copyright 2019-2020 Collabora, Ltd., MIT).
 
 use super::testing::{Flat, Recipe, SamplerRecipe};
-use super::{Arch, Attribute, Class, Conversion, Dimension, PixelFormat, Place, RegisterFormat, fetch};
+use super::{Arch, Attribute, Class, Conversion, Dimension, FetchRequest, PixelFormat, RegisterFormat, fetch};
 
 /// Where components come from: the field of architecture 6 and the number of architecture 7.
 #[derive(Clone, Copy, Debug)]
@@ -269,11 +269,11 @@ fn every_required_format_is_fetched_from_every_shape_that_may_have_it() {
                     let shape = u32::from_le_bytes(memory.0[..4].try_into().unwrap()) & 0x3ff;
                     memory.words(0, &[shape | format << 10]);
                     let texture = r.load(&mut memory);
-                    let place = Place {
+                    let place = FetchRequest {
                         texel: [3, 4, i32::from(dimension == Dimension::D3)],
                         layer: layers - 1,
                         face: if dimension == Dimension::Cube { 5 } else { 0 },
-                        ..Place::default()
+                        ..FetchRequest::default()
                     };
                     let got = fetch(&mut memory, &texture, &SamplerRecipe::default().make(), &place).unwrap();
                     assert!(

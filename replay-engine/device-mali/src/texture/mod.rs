@@ -67,7 +67,7 @@ mod texel;
 mod tiling;
 
 pub use attribute::{ATTRIBUTE_BYTES, Attribute, BUFFER_BYTES, Shape};
-pub use conversion::{Conversion, Stored};
+pub use conversion::{Conversion, ConvertedTexel};
 pub use cube::{across as cube_across, down as cube_down, face as cube_face, major as cube_major};
 pub use descriptor::{Compare, DESCRIPTOR_BYTES, Dimension, Mipmap, SURFACE_BYTES, Sampler, Surface, Texture, Wrap};
 pub use etc2::Etc2;
@@ -78,7 +78,7 @@ pub use number::{f16_to_f32, f32_to_f16};
 pub use operation::{Clamp, Dual, Index, Kind, LodMode, MAX_STAGING, Operation, Single};
 pub use refusal::{Refusal, TexError};
 pub use register::RegisterFormat;
-pub use sample::{Place, Request, fetch, gather, sample};
+pub use sample::{FetchRequest, SampleRequest, fetch, gather, sample};
 pub use texel::Texel;
 pub use tiling::Ordering;
 

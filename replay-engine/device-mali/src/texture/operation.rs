@@ -8,7 +8,7 @@ use super::descriptor::Dimension;
 use super::refusal::Refusal;
 use super::register::RegisterFormat;
 
-/// Most staging registers that an operation reads.
+/// Maximum number of staging registers that an operation reads.
 pub const MAX_STAGING: usize = 9;
 
 /// What an operation does.

@@ -61,7 +61,7 @@ fn the_word_of_a_recorded_fetch() {
         (Kind::Fetch, Dimension::D2, RegisterFormat::U32)
     );
     assert_eq!((s.texture, s.sampler), (Index::Immediate(0), Index::Immediate(0)));
-    assert_eq!((s.staging(), s.written()), (1, 15));
+    assert_eq!((s.staging(), s.written_mask()), (1, 15));
 }
 
 #[test]
@@ -166,7 +166,7 @@ fn samples_fetches_and_gathers_through_registers() {
         ..base
     }
     .single();
-    assert_eq!(s.written(), 3);
+    assert_eq!(s.written_mask(), 3);
     assert_eq!(
         s.run(&mut memory, &texture, &sampler, bits, &[], none).unwrap(),
         [0x4200_4000, 0, 0, 0]
@@ -278,7 +278,11 @@ fn two_textures_at_once() {
         (RegisterFormat::F16, RegisterFormat::F32)
     );
     assert_eq!(
-        (d.secondary_register, d.primary.written(), d.secondary.written()),
+        (
+            d.secondary_register,
+            d.primary.written_mask(),
+            d.secondary.written_mask()
+        ),
         (20, 3, 15)
     );
 }

@@ -16,7 +16,7 @@ use super::tiling;
 
 /// What a sample or gather asks for.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Request {
+pub struct SampleRequest {
     /// Coordinates; those beyond the texture's dimension do not count.
     pub coordinates: [f32; 3],
     /// Face of a cube, 0 to 5.
@@ -33,7 +33,7 @@ pub struct Request {
 
 /// What a fetch asks for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Place {
+pub struct FetchRequest {
     /// Numbers of the texel; those beyond the texture's dimension do not count.
     pub texel: [i32; 3],
     /// Face of a cube, 0 to 5.
@@ -74,7 +74,7 @@ impl Level<'_> {
 struct Access<'a> {
     texture: &'a Texture,
     sampler: &'a Sampler,
-    request: Request,
+    request: SampleRequest,
     layer: u32,
 }
 
@@ -214,7 +214,7 @@ impl Access<'_> {
         for i in 0..4usize {
             let (right, below) = (i & 1, i >> 1);
             out.1[i] = (if right == 1 { wx } else { 1.0 - wx }) * (if below == 1 { wy } else { 1.0 - wy });
-            match cube::beyond(self.request.face, xs[right], ys[below], i64::from(size)) {
+            match cube::cross_edge(self.request.face, xs[right], ys[below], i64::from(size)) {
                 Some((face, x, y)) => {
                     let level = self.level(memory, face, level)?;
                     out.0[i] = self.read(memory, &level, [x, y, 0].map(Tap::Texel))?;
@@ -266,7 +266,11 @@ fn layer(texture: &Texture, clamp: bool, layer: u32) -> Option<u32> {
     }
 }
 
-fn access<'a>(texture: &'a Texture, sampler: &'a Sampler, request: &Request) -> Result<Option<Access<'a>>, Refusal> {
+fn access<'a>(
+    texture: &'a Texture,
+    sampler: &'a Sampler,
+    request: &SampleRequest,
+) -> Result<Option<Access<'a>>, Refusal> {
     if texture.dimension == Dimension::Cube && request.face > 5 {
         return Err(Refusal::Value {
             field: "the face of a cube",
@@ -309,7 +313,7 @@ pub fn sample<M: TexMemory>(
     memory: &mut M,
     texture: &Texture,
     sampler: &Sampler,
-    request: &Request,
+    request: &SampleRequest,
 ) -> Result<Texel, TexError<M::Error>> {
     let Some(access) = access(texture, sampler, request)? else {
         return Ok(nothing(texture));
@@ -339,7 +343,7 @@ pub fn gather<M: TexMemory>(
     memory: &mut M,
     texture: &Texture,
     sampler: &Sampler,
-    request: &Request,
+    request: &SampleRequest,
     component: usize,
     level: u32,
 ) -> Result<Texel, TexError<M::Error>> {
@@ -371,7 +375,7 @@ pub fn fetch<M: TexMemory>(
     memory: &mut M,
     texture: &Texture,
     sampler: &Sampler,
-    place: &Place,
+    place: &FetchRequest,
 ) -> Result<Texel, TexError<M::Error>> {
     let zero = nothing(texture);
     let Some(layer) = layer(texture, sampler.clamp_layers, place.layer) else {

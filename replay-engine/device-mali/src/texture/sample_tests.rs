@@ -22,8 +22,8 @@ fn texel(place: [u32; 4], at: [u32; 3]) -> Texel {
     Texel::floats(some(place, at))
 }
 
-fn request(coordinates: [f32; 3]) -> Request {
-    Request {
+fn request(coordinates: [f32; 3]) -> SampleRequest {
+    SampleRequest {
         coordinates,
         face: 0,
         layer: 0,
@@ -166,7 +166,7 @@ fn the_right_surface_is_taken_of_every_shape() {
                 for face in 0..dimension.faces() {
                     for sample in 0..1 << samples {
                         for level in 0..r.levels {
-                            let place = Place {
+                            let place = FetchRequest {
                                 texel: [1, 0, 0],
                                 face,
                                 layer,
@@ -192,7 +192,7 @@ fn a_fetch_outside_is_zero_and_layers_are_clamped() {
     let mut memory = r.build(texel);
     let texture = r.load(&mut memory);
     let s = SamplerRecipe::default().make();
-    let at = |x: i32, y: i32| Place {
+    let at = |x: i32, y: i32| FetchRequest {
         texel: [x, y, 0],
         ..Default::default()
     };
@@ -200,13 +200,13 @@ fn a_fetch_outside_is_zero_and_layers_are_clamped() {
         assert_eq!(fetch(&mut memory, &texture, &s, &place).unwrap().bits, [0; 4]);
     }
     for place in [
-        Place { level: 1, ..at(0, 0) },
-        Place { sample: 1, ..at(0, 0) },
-        Place { face: 1, ..at(0, 0) },
+        FetchRequest { level: 1, ..at(0, 0) },
+        FetchRequest { sample: 1, ..at(0, 0) },
+        FetchRequest { face: 1, ..at(0, 0) },
     ] {
         assert_eq!(fetch(&mut memory, &texture, &s, &place).unwrap().bits, [0; 4]);
     }
-    let far = fetch(&mut memory, &texture, &s, &Place { layer: 9, ..at(1, 1) }).unwrap();
+    let far = fetch(&mut memory, &texture, &s, &FetchRequest { layer: 9, ..at(1, 1) }).unwrap();
     assert_eq!(far, texel([1, 0, 0, 0], [1, 1, 0]));
     let strict = Sampler {
         clamp_layers: false,
@@ -214,7 +214,7 @@ fn a_fetch_outside_is_zero_and_layers_are_clamped() {
         ..s
     };
     assert_eq!(
-        fetch(&mut memory, &texture, &strict, &Place { layer: 9, ..at(1, 1) })
+        fetch(&mut memory, &texture, &strict, &FetchRequest { layer: 9, ..at(1, 1) })
             .unwrap()
             .bits,
         [0; 4]
@@ -243,7 +243,7 @@ fn gathers_take_four_texels_in_rows_and_comparisons_pass_or_fail() {
         let want = [(1, 1), (2, 1), (1, 2), (2, 2)].map(|(x, y)| some([0; 4], [x, y, 0])[component]);
         assert_eq!(got, want);
     }
-    let moved = Request {
+    let moved = SampleRequest {
         offset: [-1, 1, 0],
         ..q
     };
@@ -261,7 +261,7 @@ fn gathers_take_four_texels_in_rows_and_comparisons_pass_or_fail() {
         ..recipe
     };
     let reference = some([0; 4], [2, 1, 0])[0];
-    let q = Request {
+    let q = SampleRequest {
         reference: Some(reference),
         ..q
     };
@@ -311,7 +311,7 @@ fn a_cube_is_smooth_across_edges_and_corners() {
         let face = cube::face(x, y, z);
         let m = cube::major(x, y, z);
         let c = |v: f32| (v / m) * 0.5 + 0.5;
-        let q = Request {
+        let q = SampleRequest {
             face: face >> 29,
             ..request([c(cube::across(z, x, face)), c(cube::down(y, z, face)), 0.0])
         };
@@ -344,7 +344,7 @@ fn a_cube_is_smooth_across_edges_and_corners() {
             &mut memory,
             &texture,
             &s,
-            &Request {
+            &SampleRequest {
                 face: 6,
                 ..request([0.5; 3])
             }
@@ -369,7 +369,7 @@ fn derivatives_choose_levels() {
             dx: [texels / 16.0, 0.0, 0.0],
             dy: [0.0, 0.1 / 16.0, 0.0],
         };
-        let q = Request {
+        let q = SampleRequest {
             lod: Lod::Computed { derivatives, bias },
             ..request([0.4; 3])
         };
@@ -387,7 +387,7 @@ fn derivatives_choose_levels() {
     );
     assert_eq!(level(2.0, 128), 1.5);
     let anisotropic = Sampler { anisotropic: true, ..s };
-    let q = Request {
+    let q = SampleRequest {
         lod: Lod::Computed {
             derivatives: Derivatives::default(),
             bias: 0,
@@ -434,7 +434,7 @@ fn memory_that_cannot_be_read_is_told_with_its_own_reason() {
     memory.0.truncate(16_384);
     let s = SamplerRecipe::default().make();
     assert_eq!(
-        fetch(&mut memory, &texture, &s, &Place::default()),
+        fetch(&mut memory, &texture, &s, &FetchRequest::default()),
         Err(TexError::Memory(16_384))
     );
     let mut nothing = Flat(Vec::new());

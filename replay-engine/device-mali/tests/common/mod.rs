@@ -80,7 +80,7 @@ pub fn with_page(mut c: Compiled, frame: u64, change: impl FnOnce(&mut Page)) ->
 
 /// The entries of the plan's tables that translate an address.
 pub fn steps(c: &Compiled, va: GpuVa) -> Vec<WalkStep> {
-    let memory = replay_engine::plan::PlanMemory::of(&c.plan, &c.pages).unwrap();
+    let memory = replay_engine::plan::PlanMemory::from_plan(&c.plan, &c.pages).unwrap();
     let space = &c.plan.spaces[0];
     walk(space.format, space.root, va, &memory).steps
 }

@@ -71,7 +71,7 @@ fn rule_2_tables_are_not_for_the_gpu_to_write() {
         .find(|p| p.role == FrameRole::Table)
         .unwrap()
         .frame;
-    let memory = replay_engine::plan::PlanMemory::of(&whole.plan, &whole.pages).unwrap();
+    let memory = replay_engine::plan::PlanMemory::from_plan(&whole.plan, &whole.pages).unwrap();
     let space = whole.plan.spaces[0];
     let mut leaf = None;
     trace_core::mmu::for_each_leaf(space.format, space.root, &memory, &mut |l| {

@@ -1,7 +1,7 @@
 //! The C library: the executor in C, a header for this program's buffers, and its tables.
 
-use super::{File, holds, plain};
-use crate::located::Piece;
+use super::{File, describe_buffer, sanitize_comment};
+use crate::input_layout::Piece;
 use crate::program::{Program, ProgramBuffer};
 use std::fmt::Write as _;
 use trace_core::recording::ElementType;
@@ -56,7 +56,7 @@ fn header(p: &Program) -> String {
          #ifdef __cplusplus\nextern \"C\" {{\n#endif\n\n\
          /* The memory that the program shares with the device: bytes, and the physical address at which the device sees \
          it. */\n#define {upper}_BYTES UINT64_C({:#x})\n#define {upper}_BASE UINT64_C({:#x})\n",
-        plain(&p.title),
+        sanitize_comment(&p.title),
         p.bytes,
         p.base
     );
@@ -77,9 +77,9 @@ fn header(p: &Program) -> String {
                 "    {constant}{} *{}; /* \"{}\": {} bytes, {} */",
                 element(b.element),
                 b.id,
-                plain(&b.name),
+                sanitize_comment(&b.name),
                 b.bytes,
-                holds(b.bytes, b.element).replace('×', "of")
+                describe_buffer(b.bytes, b.element).replace('×', "of")
             );
         }
         if list.is_empty() {

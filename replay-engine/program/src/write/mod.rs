@@ -11,7 +11,7 @@ use trace_core::recording::ElementType;
 
 /// What was written.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Written {
+pub struct WrittenFiles {
     /// Files, relative to the folder, by name.
     pub files: Vec<PathBuf>,
     /// Bytes of the program's own data: body, memory, images.
@@ -53,7 +53,7 @@ impl File {
 ///
 /// # Errors
 /// When the folder holds something, or cannot be written.
-pub fn write(program: &Program, folder: &Path) -> Result<Written, WriteError> {
+pub fn write(program: &Program, folder: &Path) -> Result<WrittenFiles, WriteError> {
     let failed = |path: &Path| {
         let path = path.to_owned();
         move |source| WriteError::File { path, source }
@@ -68,7 +68,7 @@ pub fn write(program: &Program, folder: &Path) -> Result<Written, WriteError> {
     };
     let mut files = rust::files(program);
     files.extend(c::files(program));
-    files.push(File::new("README.md", readme::text(program)));
+    files.push(File::new("README.md", readme::format_readme(program)));
     files.sort_by(|a, b| a.path.cmp(&b.path));
     // Beside it, so that the last step is one rename.
     let parent = match folder.parent() {
@@ -76,7 +76,7 @@ pub fn write(program: &Program, folder: &Path) -> Result<Written, WriteError> {
         _ => Path::new("."),
     };
     let beside = parent.join(format!(".{}.{}.part", program.name, std::process::id()));
-    let result = all(&files, &beside).and_then(|()| {
+    let result = write_files(&files, &beside).and_then(|()| {
         if there {
             std::fs::remove_dir(folder).map_err(failed(folder))?;
         }
@@ -88,13 +88,13 @@ pub fn write(program: &Program, folder: &Path) -> Result<Written, WriteError> {
         return Err(e);
     }
     let memory = program.memory.iter().map(|(_, b)| b.len() as u64).sum::<u64>();
-    Ok(Written {
+    Ok(WrittenFiles {
         files: files.into_iter().map(|f| f.path).collect(),
         data_bytes: memory + program.body.len() as u64 + program.images.len() as u64 * 4096,
     })
 }
 
-fn all(files: &[File], folder: &Path) -> Result<(), WriteError> {
+fn write_files(files: &[File], folder: &Path) -> Result<(), WriteError> {
     for f in files {
         let path = folder.join(&f.path);
         let write = || {
@@ -112,7 +112,7 @@ fn all(files: &[File], folder: &Path) -> Result<(), WriteError> {
 }
 
 /// Text of a recording on one line of a comment, in which nothing ends the comment.
-fn plain(text: &str) -> String {
+fn sanitize_comment(text: &str) -> String {
     let one = |c: char| {
         if c.is_control() || c == '*' || c == '\\' || c == '`' {
             ' '
@@ -124,7 +124,7 @@ fn plain(text: &str) -> String {
 }
 
 /// What a buffer holds, for a comment: `image`, 784 × f32.
-fn holds(bytes: u64, element: ElementType) -> String {
+fn describe_buffer(bytes: u64, element: ElementType) -> String {
     let size = element.bytes().max(1) as u64;
     format!("{} × {}, little-endian", bytes / size, element.name())
 }

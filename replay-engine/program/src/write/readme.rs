@@ -1,17 +1,17 @@
 //! The page beside the sources: what they do and what they ask of the machine.
 
-use super::{holds, plain};
+use super::{describe_buffer, sanitize_comment};
 use crate::program::{Program, ProgramBuffer};
 use std::fmt::Write as _;
 
-pub(super) fn text(p: &Program) -> String {
+pub(super) fn format_readme(p: &Program) -> String {
     let name = &p.name;
     let mut out = format!(
         "# {name}\n\n{}, as a program of its own: it replays on a {} what was recorded there, without the software that \
          was recorded. `rust/` is a crate without `std`, `c/` the same as a library of freestanding C99. Both do the \
          same, action by action.\n\n",
-        plain(&p.title),
-        plain(&p.device)
+        sanitize_comment(&p.title),
+        sanitize_comment(&p.device)
     );
     let _ = write!(
         out,
@@ -30,9 +30,9 @@ pub(super) fn text(p: &Program) -> String {
                     out,
                     "| {what} | `{}` | {} | {} | {} |",
                     b.id,
-                    plain(&b.name).replace('|', " "),
+                    sanitize_comment(&b.name).replace('|', " "),
                     b.bytes,
-                    holds(b.bytes, b.element)
+                    describe_buffer(b.bytes, b.element)
                 );
             }
         };
@@ -58,11 +58,15 @@ pub(super) fn text(p: &Program) -> String {
     out.push_str(
         "- Reads and writes of the device's registers, space 0, with the width and in the order that is asked for.\n",
     );
-    for (number, window, bytes) in p.windows.iter().filter(|(n, ..)| *n != 0) {
-        let _ = writeln!(out, "- Space {number}: the window {} of {bytes} bytes.", plain(window));
+    for (number, window, bytes) in p.mmio_regions.iter().filter(|(n, ..)| *n != 0) {
+        let _ = writeln!(
+            out,
+            "- Space {number}: the window {} of {bytes} bytes.",
+            sanitize_comment(window)
+        );
     }
     if p.interrupts > 0 {
-        let lines = if p.windows.is_empty() {
+        let lines = if p.mmio_regions.is_empty() {
             "line 0 is the job interrupt, 1 the MMU's, 2 the GPU's"
         } else {
             "line 0 is the device's first interrupt"
@@ -90,13 +94,13 @@ pub(super) fn text(p: &Program) -> String {
          at run time that its data are whole.\n"
     );
     for u in &p.unproved {
-        let _ = writeln!(out, "\nNot proved, bounded by time: {}.", plain(u));
+        let _ = writeln!(out, "\nNot proved, bounded by time: {}.", sanitize_comment(u));
     }
     for u in &p.unchecked {
         let _ = writeln!(
             out,
             "\nKnown of the recording, and not looked at by this program: {}.",
-            plain(u)
+            sanitize_comment(u)
         );
     }
     out

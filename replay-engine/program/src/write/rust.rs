@@ -1,6 +1,6 @@
 //! The Rust crate: the executor's own sources, the runner, and a module with this program's tables.
 
-use super::{File, holds, plain};
+use super::{File, describe_buffer, sanitize_comment};
 use crate::program::{Program, ProgramBuffer};
 use std::fmt::Write as _;
 
@@ -23,7 +23,10 @@ const EXECUTOR: &[(&str, &str)] = &[
         include_str!("../../../core/src/encoding/encode.rs"),
     ),
     ("src/execute.rs", include_str!("../../../core/src/execute.rs")),
-    ("src/execute/told.rs", include_str!("../../../core/src/execute/told.rs")),
+    (
+        "src/execute/report.rs",
+        include_str!("../../../core/src/execute/report.rs"),
+    ),
 ];
 
 const RUNNER: &str = include_str!("../../templates/rust/lib.rs");
@@ -41,7 +44,10 @@ pub(super) fn files(program: &Program) -> Vec<File> {
     let depends = "\n[dependencies]\nreplay-core = { path = \"replay-core\" }\n\n[workspace]\n";
     let mut files = vec![
         File::new("rust/Cargo.toml", manifest(&program.name, depends)),
-        File::new("rust/src/lib.rs", RUNNER.replace("@TITLE@", &plain(&program.title))),
+        File::new(
+            "rust/src/lib.rs",
+            RUNNER.replace("@TITLE@", &sanitize_comment(&program.title)),
+        ),
         File::new("rust/src/plan.rs", tables(program)),
         File::new("rust/src/body.bin", program.body.to_vec()),
         File::new("rust/src/memory.bin", super::c::memory(program)),
@@ -145,8 +151,8 @@ fn buffers(name: &str, reference: &str, list: &[ProgramBuffer], what: &str) -> S
         let _ = writeln!(
             out,
             "    /// `{}`: {}.\n    pub {}: Option<{reference}{}]>,",
-            plain(&b.name),
-            holds(b.bytes, b.element),
+            sanitize_comment(&b.name),
+            describe_buffer(b.bytes, b.element),
             b.id,
             b.bytes
         );

@@ -1,14 +1,14 @@
 //! A CUDA device as a board: each replay is a process of its own, which this one starts, watches and ends.
 
-use super::apart::{Apart, Players, apart};
-use super::worker::{DeviceTold, Request, Told};
+use super::worker::{DeviceEntry, ReplayReport, Request};
+use super::worker_process::{Players, WorkerOutcome, run_worker};
 use crate::device::{Arena, Board, BoardError, Containment, DeviceInfo, JobReport};
-use crate::plan::{PageSource, Plan, write_whole};
-use crate::run::calls::{CallsOutcome, StoppedAt};
+use crate::memory_trace::OUTPUT;
+use crate::plan::{PageSource, Plan, write_plan_file};
+use crate::run::calls::{CallsOutcome, StopLocation};
 use crate::run::{FaultReport, Outcome, OutputBuffer, Verdict};
 use crate::serve::Factory;
-use crate::tune::{Ended, Tune, Tuned, resumed};
-use crate::watch::OUTPUT;
+use crate::tune::{TuneEnd, TuneReport, TuneRequest, run_with_resume};
 use replay_core::{DeviceError, WaitResult};
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
@@ -37,12 +37,12 @@ const SHARED_MEMORY: &str = "/dev/shm";
 ///
 /// # Errors
 /// When there is no driver, or it does not answer.
-pub fn devices_apart(players: &Players) -> Result<Vec<DeviceTold>, BoardError> {
+pub fn list_devices_in_worker(players: &Players) -> Result<Vec<DeviceEntry>, BoardError> {
     let failed = |why: String| BoardError::Failed(why);
-    let asked = apart(players, &Request::default(), ASK_LIMIT, &Progress::new());
+    let asked = run_worker(players, &Request::default(), ASK_LIMIT, &Progress::new());
     match asked.map_err(|e| failed(format!("the process that asks the CUDA driver cannot be started: {e}")))? {
-        Apart::Devices(all) => Ok(all),
-        Apart::Failed(why) | Apart::Stopped { why, .. } => Err(failed(why)),
+        WorkerOutcome::Devices(all) => Ok(all),
+        WorkerOutcome::Failed(why) | WorkerOutcome::Stopped { why, .. } => Err(failed(why)),
         _ => Err(failed("the CUDA driver did not tell its devices".to_owned())),
     }
 }
@@ -94,7 +94,7 @@ impl CudaBoard {
     /// When the driver was asked and has no such device.
     pub fn factory(number: u32, ask: bool, players: Arc<Players>) -> Result<Factory, BoardError> {
         let name = if ask {
-            let all = devices_apart(&players)?;
+            let all = list_devices_in_worker(&players)?;
             let count = all.len();
             let found = all.into_iter().find(|d| d.number == number);
             let missing = || BoardError::Failed(format!("there is no CUDA device {number} here: {}", numbers(count)));
@@ -112,7 +112,7 @@ impl CudaBoard {
         let calls = plan.calls.as_ref().ok_or("it is no plan of calls")?;
         let folder = folder().map_err(|e| format!("a folder for the replay: {e}"))?;
         let file = folder.path().join("plan");
-        write_whole(plan, pages, &file).map_err(|e| format!("{}: {e}", file.display()))?;
+        write_plan_file(plan, pages, &file).map_err(|e| format!("{}: {e}", file.display()))?;
         let request = Request {
             file,
             device: self.number,
@@ -132,7 +132,7 @@ impl CudaBoard {
         }
         let mut told = CallsOutcome::default();
         if let Some(tune) = &calls.tune {
-            let tuned = resumed(tune, |next| self.tuned(&request, next, limit, progress))?;
+            let tuned = run_with_resume(tune, |next| self.tuned(&request, next, limit, progress))?;
             outcome.verdict = Verdict::Match;
             outcome.computed = true;
             outcome.device.clone_from(&tuned.device);
@@ -147,10 +147,10 @@ impl CudaBoard {
             };
             return self.watched(plan, &request, limit, progress, outcome);
         }
-        let done = apart(&self.players, &request, limit, progress)
+        let done = run_worker(&self.players, &request, limit, progress)
             .map_err(|e| format!("the process that plays cannot be started: {e}"))?;
         match done {
-            Apart::Played(played) => {
+            WorkerOutcome::Played(played) => {
                 outcome.outputs = outputs(plan, &played, folder.path())?;
                 outcome.verdict = Verdict::Match;
                 outcome.computed = true;
@@ -169,12 +169,12 @@ impl CudaBoard {
                 told.launch_ns = played.launch_ns;
                 told.guard = played.guard;
             }
-            Apart::Stopped { event, sure, why } => {
+            WorkerOutcome::Stopped { event, sure, why } => {
                 told.stopped = Some(stopped(plan, &mut outcome, event, sure, why));
             }
-            Apart::Failed(why) => outcome.failure = Some(why),
-            Apart::Cancelled => outcome.failure = Some("it was stopped".to_owned()),
-            Apart::Devices(_) | Apart::Tuned(_) | Apart::Watched(..) => {
+            WorkerOutcome::Failed(why) => outcome.failure = Some(why),
+            WorkerOutcome::Cancelled => outcome.failure = Some("it was stopped".to_owned()),
+            WorkerOutcome::Devices(_) | WorkerOutcome::Tuned(_) | WorkerOutcome::Watched(..) => {
                 outcome.failure = Some("the process that plays answered something else".to_owned());
             }
         }
@@ -191,11 +191,11 @@ impl CudaBoard {
         progress: &Progress,
         mut outcome: Outcome,
     ) -> Result<Outcome, String> {
-        let done = apart(&self.players, request, limit, progress)
+        let done = run_worker(&self.players, request, limit, progress)
             .map_err(|e| format!("the process that watches cannot be started: {e}"))?;
         let mut told = CallsOutcome::default();
         match done {
-            Apart::Watched(mut watch, device) => {
+            WorkerOutcome::Watched(mut watch, device) => {
                 let path = request.outputs.iter().map(|folder| folder.join("0.bin")).next();
                 let path = path.ok_or("there is no folder for what was seen")?;
                 let data = std::fs::read(&path).map_err(|e| format!("{}: {e}", path.display()))?;
@@ -211,12 +211,12 @@ impl CudaBoard {
                 }
                 told.watched = Some(watch);
             }
-            Apart::Stopped { event, sure, why } => {
+            WorkerOutcome::Stopped { event, sure, why } => {
                 told.stopped = Some(stopped(plan, &mut outcome, event, sure, why));
             }
-            Apart::Failed(why) => outcome.failure = Some(why),
-            Apart::Cancelled => outcome.failure = Some("it was stopped".to_owned()),
-            Apart::Devices(_) | Apart::Tuned(_) | Apart::Played(_) => {
+            WorkerOutcome::Failed(why) => outcome.failure = Some(why),
+            WorkerOutcome::Cancelled => outcome.failure = Some("it was stopped".to_owned()),
+            WorkerOutcome::Devices(_) | WorkerOutcome::Tuned(_) | WorkerOutcome::Played(_) => {
                 outcome.failure = Some("the process that watches answered something else".to_owned());
             }
         }
@@ -224,26 +224,32 @@ impl CudaBoard {
         Ok(outcome)
     }
 
-    fn tuned(&self, request: &Request, tune: &Tune, limit: Duration, progress: &Progress) -> Result<Tuned, String> {
+    fn tuned(
+        &self,
+        request: &Request,
+        tune: &TuneRequest,
+        limit: Duration,
+        progress: &Progress,
+    ) -> Result<TuneReport, String> {
         let request = Request {
             tune: Some(tune.clone()),
             stop: request.outputs.as_ref().map(|folder| folder.join("stop")),
             outputs: None,
             ..request.clone()
         };
-        let done = apart(&self.players, &request, limit, progress);
+        let done = run_worker(&self.players, &request, limit, progress);
         match done.map_err(|e| format!("the process that tunes cannot be started: {e}"))? {
-            Apart::Tuned(tuned) => Ok(*tuned),
-            Apart::Cancelled => Ok(Tuned {
-                ended: Ended::Cancelled,
-                ..Tuned::default()
+            WorkerOutcome::Tuned(tuned) => Ok(*tuned),
+            WorkerOutcome::Cancelled => Ok(TuneReport {
+                ended: TuneEnd::Cancelled,
+                ..TuneReport::default()
             }),
-            Apart::Failed(why) => Err(why),
-            Apart::Stopped {
+            WorkerOutcome::Failed(why) => Err(why),
+            WorkerOutcome::Stopped {
                 event: Some(e), why, ..
             } => Err(format!("event {e}: {why}")),
-            Apart::Stopped { why, .. } => Err(why),
-            Apart::Played(_) | Apart::Devices(_) | Apart::Watched(..) => {
+            WorkerOutcome::Stopped { why, .. } => Err(why),
+            WorkerOutcome::Played(_) | WorkerOutcome::Devices(_) | WorkerOutcome::Watched(..) => {
                 Err("the process that tunes answered something else".to_owned())
             }
         }
@@ -251,7 +257,7 @@ impl CudaBoard {
 }
 
 /// A replay that the device stopped: a fault, with the launch that caused it as far as it is known.
-fn stopped(plan: &Plan, outcome: &mut Outcome, event: Option<u64>, sure: bool, why: String) -> StoppedAt {
+fn stopped(plan: &Plan, outcome: &mut Outcome, event: Option<u64>, sure: bool, why: String) -> StopLocation {
     let function = event.and_then(|e| function_at(plan, e));
     let or_before = if sure { "" } else { " or before it" };
     let place = match (&function, event) {
@@ -270,7 +276,7 @@ fn stopped(plan: &Plan, outcome: &mut Outcome, event: Option<u64>, sure: bool, w
         walk: Vec::new(),
         nearest_buffer: None,
     });
-    StoppedAt {
+    StopLocation {
         event,
         sure,
         function,
@@ -289,7 +295,7 @@ fn folder() -> std::io::Result<tempfile::TempDir> {
 }
 
 /// The outputs that the plan asks for, in its order.
-fn outputs(plan: &Plan, played: &Told, folder: &Path) -> Result<Vec<OutputBuffer>, String> {
+fn outputs(plan: &Plan, played: &ReplayReport, folder: &Path) -> Result<Vec<OutputBuffer>, String> {
     let numbers: HashMap<&str, usize> = played
         .outputs
         .iter()
@@ -329,9 +335,14 @@ fn function_at(plan: &Plan, event: u64) -> Option<String> {
     let all = crate::plan::calls::body::Calls::new(&plan.body, plan.images.len());
     let found = all.map_while(Result::ok).find(|c| c.event == event)?;
     match found.call {
-        trace_core::recording::CallEvent::Launch(l) => {
-            Some(calls.facts.functions.get(l.function as usize)?.shown().to_owned())
-        }
+        trace_core::recording::CallEvent::Launch(l) => Some(
+            calls
+                .facts
+                .functions
+                .get(l.function as usize)?
+                .display_name()
+                .to_owned(),
+        ),
         _ => None,
     }
 }

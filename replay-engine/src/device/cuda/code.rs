@@ -10,7 +10,7 @@ use trace_core::recording::{CallFacts, CodeKind};
 
 /// A variable of a module: where it lay, how long it is, where it lies now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Moved {
+pub(super) struct MovedVariable {
     pub was: u64,
     pub bytes: u64,
     pub is: u64,
@@ -24,7 +24,7 @@ pub(super) struct Code {
     /// By the function's number.
     functions: Vec<Option<CuFunction>>,
     /// Variables, and memory that host and device shared, by where they lay.
-    pub moved: Vec<Moved>,
+    pub moved: Vec<MovedVariable>,
     /// Memory of these that is no variable, by where it lay.
     memory: Vec<u64>,
 }
@@ -78,7 +78,7 @@ impl Code {
             return Ok(());
         };
         let wrong = |why: String| CudaReplayError::Code {
-            function: function.shown().to_owned(),
+            function: function.display_name().to_owned(),
             why,
         };
         let number = function
@@ -132,14 +132,14 @@ impl Code {
     }
 
     /// Takes up memory that lies elsewhere than in the recording.
-    pub fn move_too(&mut self, memory: &[Moved]) {
+    pub fn add_moved(&mut self, memory: &[MovedVariable]) {
         self.memory.extend(memory.iter().map(|m| m.was));
         self.moved.extend_from_slice(memory);
         self.moved.sort_unstable_by_key(|m| m.was);
     }
 
     /// Variables of modules, by where they lay.
-    pub fn variables(&self) -> impl Iterator<Item = &Moved> {
+    pub fn variables(&self) -> impl Iterator<Item = &MovedVariable> {
         self.moved.iter().filter(|m| !self.memory.contains(&m.was))
     }
 
@@ -158,7 +158,7 @@ impl Code {
                     .cuModuleGetGlobal_v2(&raw mut at, &raw mut bytes, *handle, name.as_ptr())
             };
             if found.is_ok() && bytes as u64 == global.bytes {
-                self.moved.push(Moved {
+                self.moved.push(MovedVariable {
                     was: global.at,
                     bytes: global.bytes,
                     is: at,

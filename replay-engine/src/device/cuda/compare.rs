@@ -1,13 +1,13 @@
 //! What came from the device against what came when it was recorded.
 
 use serde::{Deserialize, Serialize};
-use trace_core::diff::{Worth, worth};
+use trace_core::diff::{NumericValue, numeric_value};
 use trace_core::recording::ElementType;
 
 /// How alike two outputs have to be.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Rule {
+pub enum OutputTolerance {
     /// Bit for bit.
     #[default]
     Exact,
@@ -42,7 +42,7 @@ pub struct Difference {
 
 /// An output that was compared.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Compared {
+pub struct OutputComparison {
     /// The copy's event.
     pub event: u64,
     /// Name of the output.
@@ -56,14 +56,14 @@ pub struct Compared {
 }
 
 /// Whether two elements are alike.
-type Near = dyn Fn(&[u8], &[u8]) -> bool;
+type ElementPredicate = dyn Fn(&[u8], &[u8]) -> bool;
 
 /// What differs beyond the rule; bytes that are missing on one side differ.
 #[must_use]
-pub fn compare(recorded: &[u8], got: &[u8], rule: Rule) -> Option<Difference> {
-    let (element, is_near): (ElementType, Box<Near>) = match rule {
-        Rule::Exact => (ElementType::U8, Box::new(|a, b| a == b)),
-        Rule::Near {
+pub fn compare(recorded: &[u8], got: &[u8], rule: OutputTolerance) -> Option<Difference> {
+    let (element, is_near): (ElementType, Box<ElementPredicate>) = match rule {
+        OutputTolerance::Exact => (ElementType::U8, Box::new(|a, b| a == b)),
+        OutputTolerance::Near {
             element,
             absolute,
             relative,
@@ -73,17 +73,17 @@ pub fn compare(recorded: &[u8], got: &[u8], rule: Rule) -> Option<Difference> {
                     return false;
                 };
                 let close = || distance(element, a, b) <= absolute.max(relative * a.value.abs());
-                a.place == b.place || a.value.is_nan() && b.value.is_nan() || a.finite && b.finite && close()
+                a.ordinal == b.ordinal || a.value.is_nan() && b.value.is_nan() || a.is_finite && b.is_finite && close()
             };
             (element, Box::new(near))
         }
-        Rule::Steps { element, most } => {
+        OutputTolerance::Steps { element, most } => {
             let near = move |a: &[u8], b: &[u8]| {
                 let (Some(a), Some(b)) = (of(element, a), of(element, b)) else {
                     return false;
                 };
                 match (a.value.is_nan(), b.value.is_nan()) {
-                    (false, false) => (a.place - b.place).unsigned_abs() <= u128::from(most),
+                    (false, false) => (a.ordinal - b.ordinal).unsigned_abs() <= u128::from(most),
                     (a, b) => a && b,
                 }
             };
@@ -105,7 +105,7 @@ pub fn compare(recorded: &[u8], got: &[u8], rule: Rule) -> Option<Difference> {
             first.get_or_insert((n * size) as u64);
             count += 1;
         }
-        if rule != Rule::Exact
+        if rule != OutputTolerance::Exact
             && let (Some(a), Some(b)) = (of(element, a), of(element, b))
         {
             let distance = distance(element, a, b);
@@ -122,18 +122,18 @@ pub fn compare(recorded: &[u8], got: &[u8], rule: Rule) -> Option<Difference> {
 }
 
 /// What an element is worth; `None` where there are not as many bytes.
-fn of(element: ElementType, bytes: &[u8]) -> Option<Worth> {
+fn of(element: ElementType, bytes: &[u8]) -> Option<NumericValue> {
     let mut word = [0; 8];
     word.get_mut(..element.bytes())?
         .copy_from_slice(bytes.get(..element.bytes())?);
-    Some(worth(element, u64::from_le_bytes(word)))
+    Some(numeric_value(element, u64::from_le_bytes(word)))
 }
 
 /// How far two numbers lie apart. Integers are told apart beyond what a floating-point number holds, too.
-fn distance(element: ElementType, a: Worth, b: Worth) -> f64 {
+fn distance(element: ElementType, a: NumericValue, b: NumericValue) -> f64 {
     match element.is_float() {
         true => (a.value - b.value).abs(),
-        false => (a.place - b.place).unsigned_abs() as f64,
+        false => (a.ordinal - b.ordinal).unsigned_abs() as f64,
     }
 }
 
@@ -149,10 +149,10 @@ mod tests {
     fn outputs_are_alike_within_the_rule_alone() {
         let a = floats(&[1.0, -2.0, 0.0, f32::NAN, 100.0]);
         let b = floats(&[1.0 + f32::EPSILON, -2.0, -0.0, f32::NAN, 100.5]);
-        assert_eq!(compare(&a, &a, Rule::Exact), None);
-        let exact = compare(&a, &b, Rule::Exact).unwrap();
+        assert_eq!(compare(&a, &a, OutputTolerance::Exact), None);
+        let exact = compare(&a, &b, OutputTolerance::Exact).unwrap();
         assert_eq!((exact.at, exact.largest), (0, None));
-        let near = |absolute, relative| Rule::Near {
+        let near = |absolute, relative| OutputTolerance::Near {
             element: ElementType::F32,
             absolute,
             relative,
@@ -160,7 +160,7 @@ mod tests {
         let d = compare(&a, &b, near(0.1, 0.0)).unwrap();
         assert_eq!((d.at, d.count, d.largest), (16, 1, Some(0.5)));
         assert_eq!(compare(&a, &b, near(0.1, 0.01)), None);
-        let within = |most| Rule::Steps {
+        let within = |most| OutputTolerance::Steps {
             element: ElementType::F32,
             most,
         };
@@ -181,7 +181,7 @@ mod tests {
 
     #[test]
     fn integers_are_told_apart_beyond_what_a_floating_point_number_holds() {
-        let rule = |element| Rule::Near {
+        let rule = |element| OutputTolerance::Near {
             element,
             absolute: 0.0,
             relative: 0.0,

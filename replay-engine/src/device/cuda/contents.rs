@@ -13,7 +13,7 @@ pub trait Contents {
 
 impl Contents for Recording {
     fn copied(&self, row: &CopyRow) -> Option<Vec<u8>> {
-        Recording::copied(self, row)
+        Recording::copy_content(self, row)
     }
 
     fn code(&self, module: &CallModule) -> Option<Vec<u8>> {

@@ -14,7 +14,7 @@ pub(super) struct Context {
 
 impl Context {
     /// Begins the driver and makes the context of the device of this number current.
-    pub fn of(driver: Driver, wanted: u32) -> Result<Self, CudaReplayError> {
+    pub fn open(driver: Driver, wanted: u32) -> Result<Self, CudaReplayError> {
         let mut count = 0;
         let mut device = 0;
         let mut context: CuContext = std::ptr::null_mut();
@@ -50,12 +50,12 @@ impl Context {
     }
 
     pub fn name(&self) -> String {
-        name_of(&self.driver, self.device)
+        device_name(&self.driver, self.device)
     }
 }
 
 /// The name that the driver tells of a device; empty when it tells none.
-pub(super) fn name_of(driver: &Driver, device: CuDevice) -> String {
+pub(super) fn device_name(driver: &Driver, device: CuDevice) -> String {
     let mut name = [0u8; 256];
     // SAFETY: the place is longer than is said. What is not answered stays zero.
     let _ = unsafe { driver.cuDeviceGetName(name.as_mut_ptr().cast(), 255, device) };

@@ -51,7 +51,7 @@ pub enum CudaReplayError {
         what: String,
     },
     /// The device or the driver stopped at an event.
-    #[error("event {event}: {call}: {}", shown(*result))]
+    #[error("event {event}: {call}: {}", format_result(*result))]
     Stopped {
         /// The event.
         event: u64,
@@ -91,7 +91,7 @@ pub enum CudaReplayError {
     },
 }
 
-fn shown(result: CuResult) -> String {
+fn format_result(result: CuResult) -> String {
     match result_name(result) {
         Some(name) => format!("{name} ({result})"),
         None => format!("error {result}"),

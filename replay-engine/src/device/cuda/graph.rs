@@ -6,7 +6,7 @@
 
 use super::error::CudaReplayError;
 use super::script::{Script, Step};
-use super::stage::{Stage, stopped};
+use super::stage::{Stage, stop_error};
 use cuda_driver::{CuEvent, CuGraphExec, CuStream, CudaError, Driver, EVENT_NO_TIMING, STREAM_NON_BLOCKING};
 use std::collections::BTreeSet;
 use trace_core::progress::Progress;
@@ -32,7 +32,7 @@ pub(super) struct Graph {
 
 /// How far a stream has been told what it has to wait for.
 #[derive(Clone, Copy, Debug, Default)]
-struct Seen {
+struct StreamState {
     /// The stream is part of the capture.
     joined: bool,
     /// Waits of the host that it is behind.
@@ -52,7 +52,7 @@ struct Capture<'s, 'a> {
     /// Behind the last piece of work of the default stream.
     default: CuEvent,
     default_work: u64,
-    streams: Vec<Seen>,
+    streams: Vec<StreamState>,
     /// Numbers of events that were recorded in the capture.
     recorded: BTreeSet<u32>,
     /// Events of our own.
@@ -61,7 +61,7 @@ struct Capture<'s, 'a> {
 
 impl Graph {
     /// Captures the steps of a stage behind what memory holds at first. The stage's streams are of the form for graphs.
-    pub fn of(stage: &mut Stage<'_>, progress: &Progress) -> Result<Self, CudaReplayError> {
+    pub fn build(stage: &mut Stage<'_>, progress: &Progress) -> Result<Self, CudaReplayError> {
         let driver = stage.driver();
         let script = stage.script();
         let mut origin = std::ptr::null_mut();
@@ -112,7 +112,7 @@ impl Graph {
             host_waits: 0,
             default: std::ptr::null_mut(),
             default_work: 0,
-            streams: vec![Seen::default(); count],
+            streams: vec![StreamState::default(); count],
             recorded: BTreeSet::new(),
             own: Vec::new(),
             stage,
@@ -154,7 +154,7 @@ impl Graph {
                 .cuGraphLaunch(self.exec, self.origin)
                 .and_then(|()| self.driver.cuStreamSynchronize(self.origin))
         };
-        done.map_err(|e| stopped(self.last, &e))
+        done.map_err(|e| stop_error(self.last, &e))
     }
 }
 
@@ -195,7 +195,7 @@ impl Capture<'_, '_> {
             // The default stream waits for all that does not say otherwise.
             for m in self.blocking(script) {
                 if self.streams.get(m as usize).is_some_and(|s| s.joined) {
-                    self.behind(stream, self.stage.streams.get(m))?;
+                    self.wait_for(stream, self.stage.streams.get(m))?;
                 }
             }
         }
@@ -205,7 +205,7 @@ impl Capture<'_, '_> {
         };
         let joins = !seen.joined || seen.host < host_waits;
         let behind_default = waits_for_default && seen.default < default_work;
-        *seen = Seen {
+        *seen = StreamState {
             joined: true,
             host: host_waits,
             default: default_work,
@@ -229,7 +229,7 @@ impl Capture<'_, '_> {
     }
 
     /// `later` waits for all that `earlier` has.
-    fn behind(&mut self, later: CuStream, earlier: CuStream) -> Result<(), CudaError> {
+    fn wait_for(&mut self, later: CuStream, earlier: CuStream) -> Result<(), CudaError> {
         let event = self.event()?;
         // SAFETY: streams of the capture and an event of ours.
         unsafe {
@@ -239,7 +239,7 @@ impl Capture<'_, '_> {
     }
 
     /// Stream `n` was given a piece of work.
-    fn worked(&mut self, n: u32) -> Result<(), CudaError> {
+    fn note_work(&mut self, n: u32) -> Result<(), CudaError> {
         if n != 0 {
             return Ok(());
         }
@@ -259,7 +259,7 @@ impl Capture<'_, '_> {
 
     fn host_waits_for(&mut self, n: u32) -> Result<(), CudaError> {
         if self.streams.get(n as usize).is_some_and(|s| s.joined) {
-            self.behind(self.origin, self.stage.streams.get(n))?;
+            self.wait_for(self.origin, self.stage.streams.get(n))?;
             self.host_waited()?;
         }
         Ok(())
@@ -277,8 +277,8 @@ impl Capture<'_, '_> {
         let n = stream.filter(|n| (*n as usize) < self.streams.len()).unwrap_or(0);
         self.ready(script, n)?;
         self.stage.do_step(step)?;
-        self.worked(n)?;
-        match script.waited(step) {
+        self.note_work(n)?;
+        match script.waited_stream(step) {
             Some(_) => self.host_waits_for(n),
             None => Ok(()),
         }
@@ -297,7 +297,7 @@ impl Capture<'_, '_> {
             // What was recorded before the range is done.
             Some(OrderKind::StreamWaits) if self.recorded.contains(&row.event) => {
                 self.ready(script, n)?;
-                match self.stage.streams.known_event(row.event) {
+                match self.stage.streams.find_event(row.event) {
                     // SAFETY: as above.
                     Some(event) => unsafe { self.driver.cuStreamWaitEvent(self.stage.streams.get(n), event, 0) },
                     None => Ok(()),
@@ -305,7 +305,7 @@ impl Capture<'_, '_> {
             }
             Some(OrderKind::StreamDone) => self.host_waits_for(n),
             Some(OrderKind::EventDone) if self.recorded.contains(&row.event) => {
-                if let Some(event) = self.stage.streams.known_event(row.event) {
+                if let Some(event) = self.stage.streams.find_event(row.event) {
                     // SAFETY: an event of the capture and a stream of ours.
                     unsafe { self.driver.cuStreamWaitEvent(self.origin, event, 0)? };
                     self.host_waited()?;
@@ -324,7 +324,7 @@ impl Capture<'_, '_> {
     fn join(&mut self) -> Result<(), CudaError> {
         for n in 0..u32::try_from(self.streams.len()).unwrap_or(u32::MAX) {
             if self.streams.get(n as usize).is_some_and(|s| s.joined) {
-                self.behind(self.origin, self.stage.streams.get(n))?;
+                self.wait_for(self.origin, self.stage.streams.get(n))?;
             }
         }
         Ok(())

@@ -4,9 +4,9 @@
 //! are not. A buffer whose address stands in what the recording holds of memory therefore stays where it was.
 #![allow(unsafe_code, reason = "calls of the driver; why each is sound stands at it")]
 
-use super::code::Moved;
+use super::code::MovedVariable;
 use super::error::CudaReplayError;
-use super::memory::Mapped;
+use super::memory::MappedMemory;
 use super::script::{GRANULE, Script, ScriptBuffer};
 use cuda_driver::Driver;
 use serde::{Deserialize, Serialize};
@@ -37,7 +37,7 @@ pub(super) struct Guard {
     /// All buffers, guarded or not.
     all: Vec<ScriptBuffer>,
     /// Where variables and shared memory have moved, which are so at any time.
-    always: Vec<Moved>,
+    always: Vec<MovedVariable>,
     /// The events at which a buffer begins or ends, behind the one that was looked at last.
     next: u64,
     pub report: GuardReport,
@@ -47,7 +47,7 @@ impl Guard {
     /// Maps memory for the buffers that begin with these events, all if there are none, as far as the device has room.
     pub fn map(
         driver: Driver,
-        mapped: &mut Mapped,
+        mapped: &mut MappedMemory,
         script: &Script,
         held: &[&[u8]],
         wanted: &[u64],
@@ -84,7 +84,7 @@ impl Guard {
     }
 
     /// Takes up what has moved whatever is guarded.
-    pub fn begin(&mut self, always: &[Moved]) {
+    pub fn begin(&mut self, always: &[MovedVariable]) {
         self.always = always.to_vec();
         self.next = 0;
     }
@@ -95,7 +95,7 @@ impl Guard {
     }
 
     /// Where everything lies for a step of an event; `None`: as for the one before.
-    pub fn moved(&mut self, event: u64) -> Option<Vec<Moved>> {
+    pub fn find_moves(&mut self, event: u64) -> Option<Vec<MovedVariable>> {
         if event < self.next {
             return None;
         }
@@ -107,7 +107,7 @@ impl Guard {
         for (b, is) in self.buffers.iter().filter(|(b, _)| live(b)) {
             // An address one past the end belongs to the buffer, where no other begins there.
             let past = u64::from(!begins.contains(&b.at.saturating_add(b.bytes)));
-            moved.push(Moved {
+            moved.push(MovedVariable {
                 was: b.at,
                 bytes: b.bytes.saturating_add(past),
                 is: *is,
@@ -199,7 +199,7 @@ mod tests {
         };
         guard.begin(&[]);
         let at = |guard: &mut Guard, event| {
-            let moved = guard.moved(event);
+            let moved = guard.find_moves(event);
             moved.map(|all| all.iter().map(|m| (m.was, m.bytes, m.is)).collect::<Vec<_>>())
         };
         assert_eq!(at(&mut guard, 2), Some(vec![(0x1000, 65, 0xa000)]));

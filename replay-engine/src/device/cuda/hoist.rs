@@ -11,9 +11,9 @@ impl Script {
     /// Moves those inputs to the front that a snapshot took down of variables which nothing before them can have
     /// touched: no copy or fill went there, and no launch had an address in them among its arguments.
     pub(super) fn hoist_variables(&mut self) {
-        let lead = self.leading();
+        let lead = self.count_leading_inputs();
         let event = self.steps.get(..lead).and_then(<[_]>::last).map_or(0, |s| s.0);
-        let mut variables = Variables::of(self);
+        let mut variables = Variables::new(self);
         if variables.all.is_empty() {
             return;
         }
@@ -84,7 +84,7 @@ struct Variables {
 }
 
 impl Variables {
-    fn of(script: &Script) -> Self {
+    fn new(script: &Script) -> Self {
         let globals = script.facts.modules.iter().flat_map(|m| &m.globals);
         let mut all: Vec<_> = globals
             .filter(|g| g.bytes > 0)
@@ -219,7 +219,7 @@ mod tests {
     fn variables_of_a_module_that_is_loaded_late_are_filled_in_front() {
         let mut s = script(0x1000, 0x2000);
         s.hoist_variables();
-        assert_eq!(s.leading(), 3);
+        assert_eq!(s.count_leading_inputs(), 3);
         assert_eq!(
             events(&s),
             [3, 3, 3, 4, 5, 6, 10],
@@ -247,13 +247,13 @@ mod tests {
         for (argument, copied_to) in [(VARIABLE + 7, 0x2000), (0x1000, VARIABLE - 4)] {
             let mut s = script(argument, copied_to);
             s.hoist_variables();
-            assert_eq!(s.leading(), 1, "{argument:x} {copied_to:x}");
+            assert_eq!(s.count_leading_inputs(), 1, "{argument:x} {copied_to:x}");
             assert_eq!(events(&s), [3, 4, 5, 6, 7, 8, 9, 10]);
         }
         // The second one alone was touched: the first moves, the wait stays.
         let mut s = script(VARIABLE + 256, 0x2000);
         s.hoist_variables();
-        assert_eq!(s.leading(), 2);
+        assert_eq!(s.count_leading_inputs(), 2);
         assert_eq!(events(&s), [3, 3, 4, 5, 6, 8, 9, 10]);
     }
 }

@@ -1,9 +1,9 @@
 //! Memory at the recorded addresses: reserved, mapped, and given back.
 #![allow(unsafe_code, reason = "calls of the driver; why each is sound stands at it")]
 
-use super::code::Moved;
+use super::code::MovedVariable;
 use super::error::CudaReplayError;
-use super::script::{SameMemory, Script};
+use super::script::{MemoryAlias, Script};
 use cuda_driver::{
     ACCESS_READ_WRITE, ALLOCATION_PINNED, AccessDescription, AllocationProperties, CuDevice, CuMemHandle, Driver,
     LOCATION_DEVICE, MemLocation,
@@ -14,7 +14,7 @@ const AROUND: u64 = 64 << 30;
 
 /// Ranges of addresses with memory of the device behind them. Given back when dropped.
 #[derive(Debug)]
-pub(super) struct Mapped {
+pub(super) struct MappedMemory {
     driver: Driver,
     device: CuDevice,
     /// First byte and bytes of what is reserved.
@@ -24,13 +24,13 @@ pub(super) struct Mapped {
     /// First byte and bytes of what is mapped to the memory of one of these.
     same: Vec<(u64, u64)>,
     /// Memory that host and device shared and that lies elsewhere now.
-    pub moved: Vec<Moved>,
+    pub moved: Vec<MovedVariable>,
 }
 
-impl Mapped {
+impl MappedMemory {
     /// Maps memory at each range of a script. The windows that the recorder served addresses from are reserved as a whole,
     /// as they were for the recording: drivers put a short range where they like, wherever it is asked for.
-    pub fn of(driver: Driver, device: CuDevice, script: &Script) -> Result<Self, CudaReplayError> {
+    pub fn new(driver: Driver, device: CuDevice, script: &Script) -> Result<Self, CudaReplayError> {
         let mut all = Self {
             driver,
             device,
@@ -45,12 +45,12 @@ impl Mapped {
             script.ranges.iter().copied().chain(same)
         };
         for window in windows {
-            if places().any(|(at, bytes)| window.holds(at, bytes)) {
+            if places().any(|(at, bytes)| window.contains(at, bytes)) {
                 all.reserve(window.base, window.bytes)?;
             }
         }
         for (at, bytes) in places() {
-            if !windows.iter().any(|w| w.holds(at, bytes)) {
+            if !windows.iter().any(|w| w.contains(at, bytes)) {
                 all.reserve_outside(at, bytes)?;
             }
         }
@@ -78,7 +78,7 @@ impl Mapped {
         self.reserved.push((to, bytes));
         self.map(to, bytes)?;
         let inside = parts.iter().filter(|(part, _)| *part >= at && part - at < bytes);
-        self.moved.extend(inside.map(|(part, length)| Moved {
+        self.moved.extend(inside.map(|(part, length)| MovedVariable {
             was: *part,
             bytes: *length,
             is: to + (part - at),
@@ -99,7 +99,7 @@ impl Mapped {
     }
 
     /// Puts memory that is mapped already behind further addresses.
-    fn map_again(&mut self, s: &SameMemory) -> Result<(), CudaReplayError> {
+    fn map_again(&mut self, s: &MemoryAlias) -> Result<(), CudaReplayError> {
         let found = self
             .ranges
             .iter()
@@ -207,7 +207,7 @@ impl Mapped {
     }
 
     /// First byte and bytes of all memory that is mapped, each once.
-    pub fn places(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+    pub fn ranges(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         self.ranges.iter().map(|(at, bytes, _)| (*at, *bytes))
     }
 
@@ -217,7 +217,7 @@ impl Mapped {
     }
 }
 
-impl Drop for Mapped {
+impl Drop for MappedMemory {
     fn drop(&mut self) {
         let d = &self.driver;
         for (at, bytes) in &self.same {

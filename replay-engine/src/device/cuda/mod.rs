@@ -5,7 +5,6 @@
 //! they were. The default is to do each call in its recorded order; a whole range can be made a graph of its own and run
 //! with one launch.
 
-mod apart;
 mod board;
 mod code;
 mod compare;
@@ -16,29 +15,30 @@ mod graph;
 mod guard;
 mod hoist;
 mod memory;
-mod order;
+mod memory_trace;
 mod pages;
 mod player;
 mod script;
-mod spoken;
 mod stage;
+mod streams;
 mod tuner;
 mod variants;
-mod watch;
 pub mod worker;
+mod worker_process;
+mod worker_protocol;
 
-pub use apart::{Apart, Players, apart, own_program};
-pub use board::{CudaBoard, devices_apart};
-pub use compare::{Compared, Difference, Rule, compare};
+pub use board::{CudaBoard, list_devices_in_worker};
+pub use compare::{Difference, OutputComparison, OutputTolerance, compare};
 pub use contents::Contents;
 pub use error::CudaReplayError;
 pub use guard::GuardReport;
-pub use pages::{Kept, Restored};
-pub use player::{Options, Played, Player};
-pub use script::{MAPPED_TWICE, Obstacle, SameMemory, Script, ScriptBuffer, Step, Transfer};
-pub use stage::{Readied, Stage, StageOptions};
+pub use memory_trace::{MemoryTraceRun, trace_memory};
+pub use pages::{RestoreStats, SavedMemory};
+pub use player::{Options, PlayResult, Player};
+pub use script::{MAPPED_TWICE, MemoryAlias, Obstacle, Script, ScriptBuffer, Step, Transfer};
+pub use stage::{PrepareDurations, Stage, StageOptions};
 pub use tuner::{TunerError, tune};
-pub use watch::{Seen, watch};
+pub use worker_process::{Players, WorkerOutcome, current_program, run_worker};
 
 /// Whether it is worth while to ask this machine for a CUDA driver, which takes a moment to begin.
 #[must_use]
@@ -50,7 +50,7 @@ pub fn is_likely() -> bool {
 /// Returns whether files say that this machine has a CUDA device of this number, so that the driver need not be asked
 /// before something is played there.
 #[must_use]
-pub fn has_files_of(number: u32) -> bool {
+pub fn has_device_files(number: u32) -> bool {
     if let Some(library) = std::env::var_os(cuda_driver::LIBRARY_VARIABLE).filter(|v| !v.is_empty()) {
         return std::path::Path::new(&library).exists();
     }
@@ -86,7 +86,7 @@ pub fn devices() -> Result<Vec<(u32, String)>, CudaReplayError> {
             let mut device = 0;
             // SAFETY: as above.
             unsafe { driver.cuDeviceGet(&raw mut device, n)? };
-            Ok((u32::try_from(n).unwrap_or(0), context::name_of(&driver, device)))
+            Ok((u32::try_from(n).unwrap_or(0), context::device_name(&driver, device)))
         })
         .collect()
 }

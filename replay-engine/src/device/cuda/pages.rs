@@ -1,7 +1,7 @@
 //! A copy of the device's memory on the device, what has changed since, and putting only that back.
 //!
-//! A kernel of our own compares page by page, so that nothing goes over the bus but a byte a page. Where the driver does
-//! not take it, everything is copied back, and that is told.
+//! A kernel of our own compares page by page, so that nothing goes over the bus but a byte a page. Where the driver
+//! does not take it, everything is copied back, and that is told.
 #![allow(unsafe_code, reason = "calls of the driver; why each is sound stands at it")]
 
 use cuda_driver::{
@@ -16,8 +16,8 @@ const NAME: &str = "kinescope_pages";
 const PARAMETERS: usize = 32;
 /// Threads a block: each looks at sixteen bytes, a block at a page.
 const THREADS: u32 = 256;
-/// Most pages of one launch: what a grid takes in its first dimension.
-const MOST_PAGES: u64 = (1 << 31) - 1;
+/// Maximum number of pages of one launch: what a grid takes in its first dimension.
+const MAX_PAGES: u64 = (1 << 31) - 1;
 const PAGE: u64 = PAGE_SIZE as u64;
 /// Bytes that are read from the device at once.
 const PIECE: u64 = 4 << 20;
@@ -73,12 +73,12 @@ DONE:
 
 /// The kernel, loaded; or that the driver does not take it.
 #[derive(Debug)]
-pub(super) struct Tools {
+pub(super) struct CompareKernel {
     driver: Driver,
     loaded: Option<(CuModule, CuFunction)>,
 }
 
-impl Tools {
+impl CompareKernel {
     /// Loads the kernel where the driver takes it.
     pub fn load(driver: Driver) -> Self {
         let loaded = TARGETS.iter().find_map(|target| {
@@ -108,7 +108,7 @@ impl Tools {
         };
         let mut at = 0;
         while at < pages {
-            let now = (pages - at).min(MOST_PAGES);
+            let now = (pages - at).min(MAX_PAGES);
             let mut parameters = [0u8; PARAMETERS];
             let words = [is + at * PAGE, kept + at * PAGE, flags + at, u64::from(back)];
             for (to, word) in parameters.as_chunks_mut::<8>().0.iter_mut().zip(words) {
@@ -147,7 +147,7 @@ impl Tools {
     }
 }
 
-impl Drop for Tools {
+impl Drop for CompareKernel {
     fn drop(&mut self) {
         if let Some((module, _)) = self.loaded {
             // SAFETY: loaded by this value, and nothing runs any more.
@@ -158,12 +158,12 @@ impl Drop for Tools {
 
 /// Memory of the device of our own, given back when dropped.
 #[derive(Debug)]
-struct Own {
+struct DeviceAllocation {
     driver: Driver,
     at: CuDevicePtr,
 }
 
-impl Own {
+impl DeviceAllocation {
     fn new(driver: Driver, bytes: u64) -> Result<Self, CudaError> {
         let mut at = 0;
         // SAFETY: a place for the answer.
@@ -172,7 +172,7 @@ impl Own {
     }
 }
 
-impl Drop for Own {
+impl Drop for DeviceAllocation {
     fn drop(&mut self) {
         // SAFETY: taken by this value, and nothing runs any more.
         let _ = unsafe { self.driver.cuMemFree_v2(self.at) };
@@ -181,23 +181,26 @@ impl Drop for Own {
 
 /// Where the copy of a range is.
 #[derive(Debug)]
-enum Copied {
+enum SavedRange {
     /// On the device, with a byte a page for what differs.
-    Device { copy: Own, flags: Own },
+    Device {
+        copy: DeviceAllocation,
+        flags: DeviceAllocation,
+    },
     /// On the host: it is a range that is no whole number of pages, or the device has no room.
     Host(Vec<u8>),
 }
 
 /// A copy of memory as it was at one moment.
 #[derive(Debug)]
-pub struct Kept {
+pub struct SavedMemory {
     driver: Driver,
-    ranges: Vec<(u64, u64, Copied)>,
+    ranges: Vec<(u64, u64, SavedRange)>,
 }
 
 /// What was put back.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Restored {
+pub struct RestoreStats {
     /// Pages of 4 KiB that had changed, or that were put back without being looked at.
     pub pages: u64,
     /// Pages that were looked at or put back in all.
@@ -206,9 +209,9 @@ pub struct Restored {
     pub changed_alone: bool,
 }
 
-impl Kept {
+impl SavedMemory {
     /// Copies ranges of memory: first byte and bytes of each. Waits for what the device does.
-    pub(super) fn of(driver: Driver, ranges: &[(u64, u64)]) -> Result<Self, CudaError> {
+    pub(super) fn save(driver: Driver, ranges: &[(u64, u64)]) -> Result<Self, CudaError> {
         let mut kept = Self {
             driver,
             ranges: Vec::new(),
@@ -222,16 +225,17 @@ impl Kept {
         Ok(kept)
     }
 
-    fn copy(&self, at: u64, bytes: u64) -> Result<Copied, CudaError> {
+    fn copy(&self, at: u64, bytes: u64) -> Result<SavedRange, CudaError> {
         let d = &self.driver;
         let length = bytes as usize;
         if bytes.is_multiple_of(PAGE) && at.is_multiple_of(PAGE) && self.leaves_room(bytes) {
-            let both = Own::new(*d, bytes).and_then(|copy| Ok((copy, Own::new(*d, bytes / PAGE)?)));
+            let both =
+                DeviceAllocation::new(*d, bytes).and_then(|copy| Ok((copy, DeviceAllocation::new(*d, bytes / PAGE)?)));
             match both {
                 Ok((copy, flags)) => {
                     // SAFETY: a range that is mapped, and memory as long as it.
                     unsafe { d.cuMemcpyDtoD_v2(copy.at, at, length)? };
-                    return Ok(Copied::Device { copy, flags });
+                    return Ok(SavedRange::Device { copy, flags });
                 }
                 Err(CudaError::Refused {
                     result: OUT_OF_MEMORY, ..
@@ -242,7 +246,7 @@ impl Kept {
         let mut bytes = vec![0; length];
         // SAFETY: as many bytes as the place has.
         unsafe { d.cuMemcpyDtoH_v2(bytes.as_mut_ptr().cast(), at, length)? };
-        Ok(Copied::Host(bytes))
+        Ok(SavedRange::Host(bytes))
     }
 
     /// Whether the device has room for so many bytes, and for what launches take beside their memory.
@@ -254,9 +258,9 @@ impl Kept {
     }
 
     /// Puts back what has changed since.
-    pub(super) fn restore(&self, tools: &Tools) -> Result<Restored, CudaError> {
+    pub(super) fn restore(&self, tools: &CompareKernel) -> Result<RestoreStats, CudaError> {
         let d = &self.driver;
-        let mut told = Restored {
+        let mut told = RestoreStats {
             changed_alone: true,
             ..Default::default()
         };
@@ -264,7 +268,7 @@ impl Kept {
             let pages = bytes.div_ceil(PAGE);
             told.of += pages;
             match copied {
-                Copied::Device { copy, flags } => {
+                SavedRange::Device { copy, flags } => {
                     // SAFETY: memory of this value, as long as is said.
                     unsafe { d.cuMemsetD8_v2(flags.at, 0, pages as usize)? };
                     if tools.compare(*at, copy.at, flags.at, pages, true)? {
@@ -276,7 +280,7 @@ impl Kept {
                         told.changed_alone = false;
                     }
                 }
-                Copied::Host(was) => {
+                SavedRange::Host(was) => {
                     // SAFETY: as many bytes as the range has.
                     unsafe { d.cuMemcpyHtoD_v2(*at, was.as_ptr().cast(), was.len())? };
                     told.pages += pages;
@@ -290,18 +294,18 @@ impl Kept {
     }
 
     /// Makes this copy one of memory as it is now.
-    pub(super) fn renew(&mut self, tools: &Tools) -> Result<(), CudaError> {
+    pub(super) fn update(&mut self, tools: &CompareKernel) -> Result<(), CudaError> {
         let d = &self.driver;
         for (at, bytes, copied) in &mut self.ranges {
             match copied {
-                Copied::Device { copy, flags } => {
+                SavedRange::Device { copy, flags } => {
                     // What differs is put into the copy: the kernel with both sides in each other's place.
                     if !tools.compare(copy.at, *at, flags.at, bytes.div_ceil(PAGE), true)? {
                         // SAFETY: a range that is mapped, and memory as long as it.
                         unsafe { d.cuMemcpyDtoD_v2(copy.at, *at, *bytes as usize)? };
                     }
                 }
-                Copied::Host(was) => {
+                SavedRange::Host(was) => {
                     // SAFETY: as many bytes as the place has.
                     unsafe { d.cuMemcpyDtoH_v2(was.as_mut_ptr().cast(), *at, was.len())? };
                 }
@@ -311,7 +315,7 @@ impl Kept {
         unsafe { d.cuCtxSynchronize() }
     }
 
-    fn flags(&self, flags: &Own, pages: u64) -> Result<Vec<u8>, CudaError> {
+    fn flags(&self, flags: &DeviceAllocation, pages: u64) -> Result<Vec<u8>, CudaError> {
         let mut set = vec![0u8; pages as usize];
         // SAFETY: as many bytes as the place has; it waits for the kernel, which runs in the same stream.
         unsafe {
@@ -322,12 +326,12 @@ impl Kept {
     }
 
     /// First bytes of the pages that differ from this copy, rising; the last page of a range may be a part.
-    pub(super) fn differing(&self, tools: &Tools) -> Result<Vec<u64>, CudaError> {
+    pub(super) fn find_differing_pages(&self, tools: &CompareKernel) -> Result<Vec<u64>, CudaError> {
         let d = &self.driver;
         let mut different = Vec::new();
         for (at, bytes, copied) in &self.ranges {
             let pages = bytes.div_ceil(PAGE);
-            if let Copied::Device { copy, flags } = copied {
+            if let SavedRange::Device { copy, flags } = copied {
                 // SAFETY: memory of this value, as long as is said.
                 unsafe { d.cuMemsetD8_v2(flags.at, 0, pages as usize)? };
                 if tools.compare(*at, copy.at, flags.at, pages, false)? {
@@ -342,8 +346,8 @@ impl Kept {
             unsafe { d.cuMemcpyDtoH_v2(is.as_mut_ptr().cast(), *at, is.len())? };
             let mut brought = Vec::new();
             let was: &[u8] = match copied {
-                Copied::Host(was) => was,
-                Copied::Device { copy, .. } => {
+                SavedRange::Host(was) => was,
+                SavedRange::Device { copy, .. } => {
                     brought.resize(is.len(), 0);
                     // SAFETY: as above.
                     unsafe { d.cuMemcpyDtoH_v2(brought.as_mut_ptr().cast(), copy.at, brought.len())? };
@@ -368,7 +372,7 @@ impl Kept {
         };
         let skip = at - first;
         match copied {
-            Copied::Device { copy, .. } => {
+            SavedRange::Device { copy, .. } => {
                 // SAFETY: as many bytes as the place has, of memory that is longer.
                 unsafe {
                     self.driver
@@ -376,7 +380,7 @@ impl Kept {
                 }
                 Ok(true)
             }
-            Copied::Host(was) => {
+            SavedRange::Host(was) => {
                 let from = skip as usize;
                 let held = was.get(from..from + to.len());
                 if let Some(held) = held {
@@ -389,7 +393,7 @@ impl Kept {
 }
 
 /// Pages joined to runs, each within one range and no longer than is read at once: first byte and bytes.
-pub(super) fn runs(pages: &[u64], ranges: &[(u64, u64)]) -> Vec<(u64, u64)> {
+pub(super) fn join_pages(pages: &[u64], ranges: &[(u64, u64)]) -> Vec<(u64, u64)> {
     let mut joined: Vec<(u64, u64)> = Vec::new();
     let mut range_before = usize::MAX;
     for at in pages {
@@ -420,16 +424,16 @@ mod tests {
         let ranges = [(0x10_0000, 3 * PAGE), (0x10_3000, PAGE), (0x20_0010, 100)];
         let pages = [0x10_0000, 0x10_1000, 0x10_2000, 0x10_3000, 0x20_0010];
         assert_eq!(
-            runs(&pages, &ranges),
+            join_pages(&pages, &ranges),
             [(0x10_0000, 3 * PAGE), (0x10_3000, PAGE), (0x20_0010, 100)]
         );
         assert_eq!(
-            runs(&[0x10_0000, 0x10_2000], &ranges),
+            join_pages(&[0x10_0000, 0x10_2000], &ranges),
             [(0x10_0000, PAGE), (0x10_2000, PAGE)]
         );
-        assert_eq!(runs(&[0x1000], &ranges), [], "a page of no range is not read");
+        assert_eq!(join_pages(&[0x1000], &ranges), [], "a page of no range is not read");
         let long = [(0, 4 * PIECE)];
         let pages: Vec<u64> = (0..PIECE / PAGE + 1).map(|n| n * PAGE).collect();
-        assert_eq!(runs(&pages, &long), [(0, PIECE), (PIECE, PAGE)]);
+        assert_eq!(join_pages(&pages, &long), [(0, PIECE), (PIECE, PAGE)]);
     }
 }

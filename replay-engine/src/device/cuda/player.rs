@@ -1,13 +1,13 @@
 //! Plays a recording of calls on a device, as often as is asked for, and compares what came.
 
-use super::compare::{Compared, Rule, compare};
+use super::compare::{OutputComparison, OutputTolerance, compare};
 use super::contents::Contents;
 use super::error::CudaReplayError;
 use super::graph::Graph;
 use super::guard::GuardReport;
-use super::pages::Restored;
+use super::pages::RestoreStats;
 use super::script::Script;
-use super::stage::{Readied, Stage, StageOptions};
+use super::stage::{PrepareDurations, Stage, StageOptions};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 use trace_core::progress::Progress;
@@ -20,9 +20,9 @@ pub struct Options {
     /// Bytes in the place of recorded inputs, by name.
     pub inputs: BTreeMap<String, Vec<u8>>,
     /// How alike outputs have to be, by name; the others as `rule` says.
-    pub rules: BTreeMap<String, Rule>,
+    pub rules: BTreeMap<String, OutputTolerance>,
     /// How alike all other outputs have to be.
-    pub rule: Rule,
+    pub rule: OutputTolerance,
     /// Wait behind each launch, so that a failure is told with the launch that caused it.
     pub step: bool,
     /// How often the whole is done; outputs are those of the last time.
@@ -39,17 +39,17 @@ pub struct Options {
 
 /// What a replay did.
 #[derive(Clone, Debug, Default)]
-pub struct Played {
+pub struct PlayResult {
     /// The device's name.
     pub device: String,
     /// Launches that were made, of each time.
     pub launches: u64,
     /// Outputs in the order of their events, those of the last time.
-    pub outputs: Vec<Compared>,
+    pub outputs: Vec<OutputComparison>,
     /// Their bytes.
     pub contents: Vec<Vec<u8>>,
     /// What was done until the first step.
-    pub ready: Readied,
+    pub ready: PrepareDurations,
     /// Time in which memory got what it holds at first.
     pub first: Duration,
     /// Time in which the range became a graph and memory was copied to be put back.
@@ -57,7 +57,7 @@ pub struct Played {
     /// Time of the steps, of each time.
     pub runs: Vec<Duration>,
     /// What was put back before each time but the first.
-    pub restored: Vec<Restored>,
+    pub restored: Vec<RestoreStats>,
     /// Bytes of memory that were mapped.
     pub mapped: u64,
     /// Whether the range was one graph.
@@ -70,9 +70,9 @@ pub struct Played {
     pub guard: Option<GuardReport>,
 }
 
-impl Played {
+impl PlayResult {
     /// Outputs that differ beyond their rule.
-    pub fn different(&self) -> impl Iterator<Item = &Compared> {
+    pub fn list_different(&self) -> impl Iterator<Item = &OutputComparison> {
         self.outputs.iter().filter(|c| c.difference.is_some())
     }
 }
@@ -119,7 +119,7 @@ impl<'a, C: Contents + ?Sized> Player<'a, C> {
         &mut self,
         progress: &Progress,
         told: &mut dyn FnMut(u64) -> Result<(), CudaReplayError>,
-    ) -> Result<Played, CudaReplayError> {
+    ) -> Result<PlayResult, CudaReplayError> {
         let repeat = self.options.repeat.max(1);
         let stage = &mut self.stage;
         // What is guarded comes and goes between steps.
@@ -129,17 +129,17 @@ impl<'a, C: Contents + ?Sized> Player<'a, C> {
         let first = begun.elapsed();
         let begun = Instant::now();
         let graph = if is_graph {
-            Some(Graph::of(stage, progress)?)
+            Some(Graph::build(stage, progress)?)
         } else {
             None
         };
         let kept = if repeat > 1 && !self.options.no_restore {
-            Some(stage.keep()?)
+            Some(stage.save_memory()?)
         } else {
             None
         };
         let prepared = begun.elapsed();
-        let ready = stage.ready();
+        let ready = stage.prepare_durations();
         let mut runs = Vec::new();
         let mut restored = Vec::new();
         let mut launches = 0;
@@ -173,7 +173,7 @@ impl<'a, C: Contents + ?Sized> Player<'a, C> {
             let got = stage.output(n);
             let recorded = self.contents.copied(&t.row);
             let rule = self.options.rules.get(&t.name).copied().unwrap_or(self.options.rule);
-            outputs.push(Compared {
+            outputs.push(OutputComparison {
                 event: t.event,
                 name: t.name.clone(),
                 bytes: got.len() as u64,
@@ -182,7 +182,7 @@ impl<'a, C: Contents + ?Sized> Player<'a, C> {
             });
             contents.push(got.to_vec());
         }
-        Ok(Played {
+        Ok(PlayResult {
             device: stage.device_name(),
             launches,
             outputs,
@@ -196,7 +196,7 @@ impl<'a, C: Contents + ?Sized> Player<'a, C> {
             graph: is_graph,
             left_out: script.left_out.clone(),
             launch_ns: stage.launch_times(),
-            guard: stage.guarded(),
+            guard: stage.guard_report(),
         })
     }
 

@@ -61,7 +61,7 @@ impl Step {
 
 /// A range of addresses that has the memory of another one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SameMemory {
+pub struct MemoryAlias {
     /// First address.
     pub at: u64,
     /// Number of bytes.
@@ -110,7 +110,7 @@ pub struct Script {
     /// Ranges of addresses that have memory: first byte and bytes, whole granules, apart from each other.
     pub ranges: Vec<(u64, u64)>,
     /// Ranges that are the memory of others, apart from [`Script::ranges`].
-    pub same: Vec<SameMemory>,
+    pub same: Vec<MemoryAlias>,
     /// Ranges of memory that host and device shared, as [`Script::ranges`]: they may lie elsewhere in a replay.
     pub shared: Vec<(u64, u64)>,
     /// What lies in [`Script::shared`]: first byte and bytes of each.
@@ -126,7 +126,7 @@ impl Script {
     ///
     /// # Errors
     /// When it is no recording of calls, or names what it does not hold.
-    pub fn of(recording: &Recording) -> Result<Self, CudaReplayError> {
+    pub fn new(recording: &Recording) -> Result<Self, CudaReplayError> {
         Self::read(recording, &Progress::new())
     }
 
@@ -144,11 +144,11 @@ impl Script {
         let mut ranges: BTreeMap<u64, u64> = BTreeMap::new();
         // Memory that host and device share; what is pinned counts where the device reaches it.
         let (mut managed, mut hosts) = (BTreeMap::new(), BTreeMap::new());
-        let mut names = Names::default();
+        let mut names = TransferNames::default();
         let mut buffers = LiveBuffers::default();
         let (mut unheld, mut arrays, mut functions) = (0u64, 0u64, 0u64);
         let mut at_begin = false;
-        let mut same: BTreeMap<u64, SameMemory> = BTreeMap::new();
+        let mut same: BTreeMap<u64, MemoryAlias> = BTreeMap::new();
         for at in 0..recording.events.len() {
             if at % STEP == 0 {
                 progress.advance(STEP as u64).map_err(|_| CudaReplayError::Cancelled)?;
@@ -184,7 +184,7 @@ impl Script {
                         let words = told.as_deref().and_then(|b| <&[u8; 24]>::try_from(b).ok());
                         let words = words.ok_or_else(|| damaged("a mapping that does not tell its place"))?;
                         let [at, bytes, of] = three(words);
-                        same.insert(at, SameMemory { at, bytes, of });
+                        same.insert(at, MemoryAlias { at, bytes, of });
                         continue;
                     }
                     at_begin = matches!(name, "snapshot at the begin" | "snapshot before launch");
@@ -260,7 +260,7 @@ impl Script {
         ranges.retain(|at, bytes| managed.get(at).is_none_or(|managed| managed < bytes));
         managed.extend(script.idle_variables());
         script.ranges = granules(&ranges);
-        let reached = script.reached(&hosts);
+        let reached = script.find_reached_ranges(&hosts);
         managed.extend(hosts.into_iter().filter(|(at, _)| reached.contains(at)));
         script.shared = granules(&managed);
         // What lies in a granule that is mapped in any case stays there.
@@ -281,13 +281,13 @@ impl Script {
                 .all(|s| !overlaps(b, s.at, s.bytes) && !overlaps(b, s.of, s.bytes))
         });
         script.hoist_variables();
-        script.first = script.leading();
+        script.first = script.count_leading_inputs();
         script.last = script.steps.len() - script.trailing();
         Ok(script)
     }
 
     /// First bytes of the ranges that steps reach on the device: by copies, fills or addresses among arguments.
-    fn reached(&self, ranges: &BTreeMap<u64, u64>) -> BTreeSet<u64> {
+    fn find_reached_ranges(&self, ranges: &BTreeMap<u64, u64>) -> BTreeSet<u64> {
         let mut found = BTreeSet::new();
         let (Some((first, _)), Some((last, bytes))) = (ranges.first_key_value(), ranges.last_key_value()) else {
             return found;
@@ -309,14 +309,14 @@ impl Script {
                     }
                 }
                 Step::Order(_) => {}
-                other => self.touched(other).iter().for_each(|(at, _)| meet(*at)),
+                other => self.list_touched_ranges(other).iter().for_each(|(at, _)| meet(*at)),
             }
         }
         found
     }
 
     /// First byte and bytes of what a copy or a fill touches on the device.
-    pub(super) fn touched(&self, step: &Step) -> Vec<(u64, u64)> {
+    pub(super) fn list_touched_ranges(&self, step: &Step) -> Vec<(u64, u64)> {
         let rows = |at: u64, row: u64, rows: u64, pitch: u64| {
             let bytes = rows.saturating_sub(1).saturating_mul(pitch).saturating_add(row);
             (at, if row == 0 || rows == 0 { 0 } else { bytes })
@@ -360,7 +360,7 @@ impl Script {
             return found;
         }
         for (_, step) in &self.steps {
-            for (at, _) in self.touched(step) {
+            for (at, _) in self.list_touched_ranges(step) {
                 if let Some((from, (bytes, module))) = by_address.range(..=at).next_back()
                     && at - from < *bytes
                 {
@@ -409,7 +409,7 @@ impl Script {
                 Step::Launch(row, arguments) => self.cannot_launch(row, arguments)?,
                 Step::Order(_) => return None,
                 _ => {
-                    let all = self.touched(step);
+                    let all = self.list_touched_ranges(step);
                     let (at, bytes) = all.iter().find(|(at, bytes)| !is_known(*at, *bytes))?;
                     format!("it touches {bytes} bytes at {at:#x}, in memory of which the recording does not tell")
                 }
@@ -420,7 +420,7 @@ impl Script {
 
     fn cannot_launch(&self, row: &LaunchRow, arguments: &[u8]) -> Option<String> {
         let function = self.facts.functions.get(row.function as usize)?;
-        let name = function.shown();
+        let name = function.display_name();
         if arguments.is_empty() && !function.parameters.is_empty() {
             return Some(format!("the arguments of {name} are not in the recording"));
         }
@@ -442,7 +442,7 @@ impl Script {
     }
 
     /// Takes apart ranges whose memory is mapped twice, and those that are mapped to it.
-    fn share(&mut self, same: BTreeMap<u64, SameMemory>) -> Result<(), CudaReplayError> {
+    fn share(&mut self, same: BTreeMap<u64, MemoryAlias>) -> Result<(), CudaReplayError> {
         for s in same.values() {
             let is_whole = s.bytes > 0 && [s.at, s.bytes, s.of].iter().all(|n| n.is_multiple_of(GRANULE));
             let ends = s.at.checked_add(s.bytes).zip(s.of.checked_add(s.bytes));
@@ -460,7 +460,7 @@ impl Script {
     }
 
     /// Inputs in front of everything else that a snapshot took down.
-    pub(super) fn leading(&self) -> usize {
+    pub(super) fn count_leading_inputs(&self) -> usize {
         let is_memory = |n: usize| self.inputs.get(n).is_some_and(|t| t.snapshot);
         let first = |(_, s): &&(u64, Step)| matches!(s, Step::Input(n) if is_memory(*n));
         self.steps.iter().take_while(first).count()
@@ -507,14 +507,14 @@ impl Script {
     }
 
     /// Numbers of the functions that are launched.
-    pub fn launched(&self) -> impl Iterator<Item = u32> + '_ {
+    pub fn list_launched_functions(&self) -> impl Iterator<Item = u32> + '_ {
         self.steps.iter().filter_map(|(_, s)| match s {
             Step::Launch(l, _) => Some(l.function),
             _ => None,
         })
     }
 
-    fn input(&mut self, event: u64, word: &str, row: CopyRow, held: bool, names: &mut Names, unheld: &mut u64) {
+    fn input(&mut self, event: u64, word: &str, row: CopyRow, held: bool, names: &mut TransferNames, unheld: &mut u64) {
         if !held {
             *unheld += 1;
             return;
@@ -522,7 +522,7 @@ impl Script {
         let n = self.inputs.len();
         self.inputs.push(Transfer {
             event,
-            name: names.of(word, row.to, row.total()),
+            name: names.name_transfer(word, row.to, row.total()),
             snapshot: word == MEMORY,
             row,
         });
@@ -537,7 +537,7 @@ impl Script {
 
     /// The stream of a copy between host and device that the program's call waited for; `None` for all other steps.
     #[must_use]
-    pub fn waited(&self, step: &Step) -> Option<u32> {
+    pub fn waited_stream(&self, step: &Step) -> Option<u32> {
         let transfer = match step {
             Step::Input(n) => self.inputs.get(*n),
             Step::Output(n) => self.outputs.get(*n),
@@ -617,14 +617,14 @@ impl LiveBuffers {
 /// Names of transfers: each place on the device is one buffer, numbered in the order of its first use. What goes there
 /// again goes into the same input; what comes from there again is another output.
 #[derive(Default)]
-struct Names {
+struct TransferNames {
     known: BTreeMap<(String, u64, Option<u64>), usize>,
     counts: BTreeMap<String, usize>,
     times: BTreeMap<String, usize>,
 }
 
-impl Names {
-    fn of(&mut self, word: &str, at: u64, bytes: Option<u64>) -> String {
+impl TransferNames {
+    fn name_transfer(&mut self, word: &str, at: u64, bytes: Option<u64>) -> String {
         let key = (word.to_owned(), at, bytes);
         let n = match self.known.get(&key) {
             Some(n) => *n,
@@ -640,7 +640,7 @@ impl Names {
 
     /// As [`Names::of`], and told apart from what came from the same place before: `out0`, `out0.1`, `out0.2`.
     fn each(&mut self, word: &str, at: u64, bytes: Option<u64>) -> String {
-        let name = self.of(word, at, bytes);
+        let name = self.name_transfer(word, at, bytes);
         let times = self.times.entry(name.clone()).or_default();
         *times += 1;
         match *times - 1 {
@@ -716,7 +716,7 @@ mod tests {
             ranges: vec![(g, 4 * g), (8 * g, 2 * g)],
             ..Script::default()
         };
-        let one = SameMemory {
+        let one = MemoryAlias {
             at: 8 * g,
             bytes: g,
             of: 2 * g,
@@ -724,7 +724,7 @@ mod tests {
         script.share(BTreeMap::from([(one.at, one)])).unwrap();
         assert_eq!(script.ranges, [(g, g), (2 * g, g), (3 * g, 2 * g), (9 * g, g)]);
         assert_eq!(script.same, [one]);
-        let of_itself = SameMemory {
+        let of_itself = MemoryAlias {
             at: 2 * g,
             bytes: g,
             of: 2 * g,
@@ -776,12 +776,12 @@ mod tests {
 
     #[test]
     fn a_place_keeps_its_name() {
-        let mut n = Names::default();
-        assert_eq!(n.of("in", 0x1000, Some(4)), "in0");
-        assert_eq!(n.of("in", 0x2000, Some(4)), "in1");
-        assert_eq!(n.of("out", 0x1000, Some(4)), "out0");
-        assert_eq!(n.of("in", 0x1000, Some(4)), "in0");
-        assert_eq!(n.of("in", 0x1000, Some(8)), "in2");
+        let mut n = TransferNames::default();
+        assert_eq!(n.name_transfer("in", 0x1000, Some(4)), "in0");
+        assert_eq!(n.name_transfer("in", 0x2000, Some(4)), "in1");
+        assert_eq!(n.name_transfer("out", 0x1000, Some(4)), "out0");
+        assert_eq!(n.name_transfer("in", 0x1000, Some(4)), "in0");
+        assert_eq!(n.name_transfer("in", 0x1000, Some(8)), "in2");
         assert_eq!(n.each("out", 0x3000, Some(4)), "out1");
         assert_eq!(n.each("out", 0x3000, Some(4)), "out1.1");
         assert_eq!(n.each("out", 0x3000, Some(4)), "out1.2");

@@ -1,15 +1,15 @@
-//! Code of a function in other forms than it was recorded in: compiled with other bounds, or put in its place by a person.
-//! Each form is loaded once.
+//! Code of a function in other forms than it was recorded in: compiled with other bounds, or put in its place by a
+//! person. Each form is loaded once.
 #![allow(unsafe_code, reason = "calls of the driver; why each is sound stands at it")]
 
 use super::stage::Stage;
-use crate::tune::{Bounds, Point, Replaced, ReplacedKind};
+use crate::tune::{Bounds, Point, ReplacementCode, ReplacementKind};
 use cuda_code::fatbin::{self, Kind};
 use cuda_code::ptx::{Change, LaunchBounds, Ptx, with_launch_bounds};
 use cuda_code::{Image, ImageKind};
 use cuda_driver::{
-    Compiled, Compiler, CuFunction, CuModule, DEVICE_CAPABILITY_MAJOR, DEVICE_CAPABILITY_MINOR, Driver, JIT_ERROR_LOG,
-    JIT_ERROR_LOG_BYTES, JIT_MAX_REGISTERS,
+    CompiledCode, Compiler, CuFunction, CuModule, DEVICE_CAPABILITY_MAJOR, DEVICE_CAPABILITY_MINOR, Driver,
+    JIT_ERROR_LOG, JIT_ERROR_LOG_BYTES, JIT_MAX_REGISTERS,
 };
 use std::collections::BTreeMap;
 use std::ffi::{CString, c_void};
@@ -23,7 +23,7 @@ type Key = (u32, Option<u32>, Option<Bounds>);
 
 /// A variable that a form has of its own, and the recorded one that it stands for.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Twin {
+pub(super) struct VariableTwin {
     pub of: u64,
     pub at: u64,
     pub bytes: usize,
@@ -34,7 +34,7 @@ pub(super) struct Twin {
 pub(super) struct Variant {
     module: Option<CuModule>,
     pub function: CuFunction,
-    pub twins: Vec<Twin>,
+    pub twins: Vec<VariableTwin>,
     /// Whether a share of cache was asked for, which stays until another is.
     pub cache_is_set: bool,
     /// Bytes of shared memory that it may be asked for beside its own, as far as it was said.
@@ -49,16 +49,21 @@ pub(super) struct Variants<'a> {
     facts: CallFunction,
     globals: Vec<CallGlobal>,
     code: Option<Vec<u8>>,
-    replaced: &'a [Replaced],
+    replaced: &'a [ReplacementCode],
     capability: [u32; 2],
     /// CUDA C++ that was compiled, by its place.
-    compiled: BTreeMap<u32, Result<Compiled, String>>,
+    compiled: BTreeMap<u32, Result<CompiledCode, String>>,
     loaded: BTreeMap<Key, Result<Variant, String>>,
 }
 
 impl<'a> Variants<'a> {
     /// The forms of the function of this number; `code` is its module's.
-    pub fn new(stage: &Stage<'_>, function: u32, code: Option<Vec<u8>>, replaced: &'a [Replaced]) -> Option<Self> {
+    pub fn new(
+        stage: &Stage<'_>,
+        function: u32,
+        code: Option<Vec<u8>>,
+        replaced: &'a [ReplacementCode],
+    ) -> Option<Self> {
         let driver = stage.driver();
         let recorded = stage.function(function)?;
         let facts = &stage.script().facts;
@@ -84,7 +89,7 @@ impl<'a> Variants<'a> {
     }
 
     /// The form that a point needs; why there is none, in words.
-    pub fn of(&mut self, stage: &Stage<'_>, point: &Point) -> Result<&mut Variant, String> {
+    pub fn get_or_build(&mut self, stage: &Stage<'_>, point: &Point) -> Result<&mut Variant, String> {
         let key = (point.module, point.max_registers, point.bounds());
         if !self.loaded.contains_key(&key) {
             let made = self.make(stage, key);
@@ -104,7 +109,7 @@ impl<'a> Variants<'a> {
                 .attributes
                 .iter()
                 .rev()
-                .find(|[a, _]| *a == cuda_driver::FUNCTION_MOST_DYNAMIC_SHARED);
+                .find(|[a, _]| *a == cuda_driver::FUNCTION_MAX_DYNAMIC_SHARED);
             set.and_then(|[_, n]| u32::try_from(*n).ok()).unwrap_or(0)
         };
         if (number, registers, bounds) == (0, None, None) {
@@ -157,7 +162,7 @@ impl<'a> Variants<'a> {
             true => recorded,
             false => replaced.function.clone(),
         };
-        if replaced.kind != ReplacedKind::Source {
+        if replaced.kind != ReplacementKind::Source {
             let code = match is_plain {
                 true => replaced.bytes.clone(),
                 false => ptx_with(&replaced.bytes, &name)?,
@@ -243,8 +248,8 @@ impl<'a> Variants<'a> {
                     .cuModuleGetGlobal_v2(&raw mut at, &raw mut bytes, module, name.as_ptr())
             };
             if found.is_ok() && bytes as u64 == global.bytes && bytes > 0 {
-                variant.twins.push(Twin {
-                    of: stage.moved_to(global.at),
+                variant.twins.push(VariableTwin {
+                    of: stage.device_address(global.at),
                     at,
                     bytes,
                 });
@@ -294,7 +299,7 @@ impl Drop for Variants<'_> {
     }
 }
 
-fn compile(replaced: &Replaced, capability: [u32; 2]) -> Result<Compiled, String> {
+fn compile(replaced: &ReplacementCode, capability: [u32; 2]) -> Result<CompiledCode, String> {
     let name = match replaced.name.is_empty() {
         true => "code.cu",
         false => &replaced.name,
@@ -312,8 +317,8 @@ fn ptx_with(code: &[u8], name: &str) -> Result<Vec<u8>, String> {
         "the recording holds machine code of it alone, and bounds are for a compiler; give its PTX or CUDA C++ in its place"
             .to_owned()
     };
-    let holds = |text: &[u8]| Ptx::of(text).is_ok_and(|p| p.entry(name).is_some());
-    match Image::of(code).kind {
+    let holds = |text: &[u8]| Ptx::parse(text).is_ok_and(|p| p.entry(name).is_some());
+    match Image::detect(code).kind {
         ImageKind::Ptx if holds(code) => Ok(code.to_vec()),
         ImageKind::Ptx => Err(format!("the PTX has no kernel {name}")),
         ImageKind::Fatbin => {
@@ -360,7 +365,7 @@ mod tests {
             min_blocks: 4,
         };
         let text = bounded(TEXT.as_bytes(), "scale", Some(32), Some(bounds)).unwrap();
-        let ptx = Ptx::of(&text).unwrap();
+        let ptx = Ptx::parse(&text).unwrap();
         let entry = ptx.entry("scale").unwrap();
         assert_eq!(entry.max_threads, Some([128, 1, 1]));
         assert_eq!((entry.min_blocks, entry.max_registers), (Some(4), Some(32)));
@@ -369,7 +374,7 @@ mod tests {
             min_blocks: 0,
         };
         let text = bounded(&text, "scale", None, Some(again)).unwrap();
-        let ptx = Ptx::of(&text).unwrap();
+        let ptx = Ptx::parse(&text).unwrap();
         let entry = ptx.entry("scale").unwrap();
         assert_eq!((entry.max_threads, entry.min_blocks), (Some([64, 1, 1]), None));
         assert_eq!(entry.max_registers, Some(32), "what is not asked for stays");

@@ -1,17 +1,17 @@
-//! The process that plays calls: what the recording's kernels do to the device, or the driver to its process, ends there.
-//! It is asked with a line of JSON, and answers with lines: where it is, and in the end what came.
+//! The process that plays calls: what the recording's kernels do to the device, or the driver to its process, ends
+//! there. It is asked with a line of JSON, and answers with lines: where it is, and in the end what came.
 
-use super::compare::Compared;
+use super::compare::OutputComparison;
 use super::context::Context;
 use super::error::CudaReplayError;
 use super::player::{Options, Player};
 use super::script::Script;
-pub use super::spoken::{Answer, DeviceTold, Parts, Request, Told, ToldOutput};
 use super::stage::StageOptions;
 use super::tuner::TunerError;
-use crate::plan::{WHOLE_MAGIC, calls};
-use crate::run::calls::StoppedAt;
-use crate::watch::{Watch, WatchTold};
+pub use super::worker_protocol::{Answer, DeviceEntry, OutputReport, PrepareTimes, ReplayReport, Request};
+use crate::memory_trace::{MemoryTraceReport, MemoryTraceRequest};
+use crate::plan::{PLAN_FILE_MAGIC, calls};
+use crate::run::calls::StopLocation;
 use std::collections::BTreeMap;
 use std::io::{Read as _, Write};
 use std::path::{Path, PathBuf};
@@ -23,7 +23,7 @@ use trace_core::progress::Progress;
 use trace_core::recording::Recording;
 
 /// Longest request or answer, in bytes.
-pub(super) const MOST_TEXT: u64 = 256 << 20;
+pub(super) const MAX_TEXT: u64 = 256 << 20;
 /// Time between two looks whether the process that asks is still there.
 const PARENT_TICK: Duration = Duration::from_millis(500);
 /// Time between two looks how far a tuning is, and whether it is to end.
@@ -36,19 +36,19 @@ pub(super) const AHEAD_VARIABLE: &str = "KINESCOPE_CUDA_AHEAD";
 ///
 /// # Errors
 /// When the request cannot be read or the answer not written.
-pub fn answer(from: impl std::io::Read, mut to: impl Write + Send) -> std::io::Result<()> {
+pub fn serve_request(from: impl std::io::Read, mut to: impl Write + Send) -> std::io::Result<()> {
     end_with_parent();
-    let ahead = begun_ahead();
+    let ahead = prepare_context();
     let asked = ahead.as_ref().map(|a| end_unasked(a.wait));
     let mut text = String::new();
-    from.take(MOST_TEXT).read_to_string(&mut text)?;
+    from.take(MAX_TEXT).read_to_string(&mut text)?;
     drop(asked);
     let mut ended = false;
     let mut last = |answer: &Answer| {
         // Where a launch never ends, ending in good order would wait for it: the driver gives everything back with the
         // process.
         ended = match answer {
-            Answer::Tuned(t) => matches!(t.ended, crate::tune::Ended::Broken { .. }),
+            Answer::Tuned(t) => matches!(t.ended, crate::tune::TuneEnd::Broken { .. }),
             Answer::Watched(told, _) => told.stopped.is_some(),
             _ => false,
         };
@@ -60,7 +60,7 @@ pub fn answer(from: impl std::io::Read, mut to: impl Write + Send) -> std::io::R
         Ok(request) if request.file.as_os_str().is_empty() => last(&match super::devices() {
             Ok(all) => Answer::Devices(
                 all.into_iter()
-                    .map(|(number, name)| DeviceTold { number, name })
+                    .map(|(number, name)| DeviceEntry { number, name })
                     .collect(),
             ),
             Err(e) => Answer::Failed(e.to_string()),
@@ -107,21 +107,21 @@ fn end_unasked(limit: Duration) -> Sender<()> {
 }
 
 /// What is begun before the request is there.
-struct Ahead {
+struct EarlyContext {
     began: JoinHandle<Option<Context>>,
     wait: Duration,
 }
 
 /// Begins the driver and the context of a device beside the wait for the request, where that is wanted.
-fn begun_ahead() -> Option<Ahead> {
+fn prepare_context() -> Option<EarlyContext> {
     let asked = std::env::var(AHEAD_VARIABLE).ok()?;
     let (device, wait) = asked.split_once(',')?;
     let (device, wait) = (device.parse().ok()?, wait.parse().ok()?);
-    let begin = move || Context::of(cuda_driver::Driver::load().ok()?, device).ok();
+    let begin = move || Context::open(cuda_driver::Driver::load().ok()?, device).ok();
     let thread = std::thread::Builder::new().name("kinescope-ahead".into());
     let began = thread.spawn(begin).ok()?;
     let wait = Duration::from_secs(wait);
-    Some(Ahead { began, wait })
+    Some(EarlyContext { began, wait })
 }
 
 fn line(to: &mut impl Write, answer: &Answer) -> std::io::Result<()> {
@@ -132,9 +132,9 @@ fn line(to: &mut impl Write, answer: &Answer) -> std::io::Result<()> {
 }
 
 /// Where answers go.
-type To<'a> = &'a mut (dyn FnMut(&Answer) -> std::io::Result<()> + Send);
+type AnswerSink<'a> = &'a mut (dyn FnMut(&Answer) -> std::io::Result<()> + Send);
 
-fn played(request: &Request, to: To<'_>) -> std::io::Result<()> {
+fn played(request: &Request, to: AnswerSink<'_>) -> std::io::Result<()> {
     let why = match play(request, to) {
         Ok(()) => return Ok(()),
         Err(Failure::Told(e)) => return Err(e),
@@ -160,14 +160,14 @@ enum Failure {
 }
 
 /// Plays, and tells what came of it before the device is given back, which takes a while and which nobody waits for.
-fn play(request: &Request, to: To<'_>) -> Result<(), Failure> {
+fn play(request: &Request, to: AnswerSink<'_>) -> Result<(), Failure> {
     let file = |path: &PathBuf, e: &dyn std::fmt::Display| Failure::File {
         path: path.clone(),
         why: e.to_string(),
     };
     let progress = Progress::new();
     let begun = Instant::now();
-    let (recording, mut script) = opened(&request.file, &progress)?;
+    let (recording, mut script) = open_recording(&request.file, &progress)?;
     let read = begun.elapsed();
     if request.own && script.has_own_outputs() {
         script.forget_memory_behind();
@@ -185,10 +185,10 @@ fn play(request: &Request, to: To<'_>) -> Result<(), Failure> {
         let to_both = Mutex::new(to);
         let mut told = |so_far| {
             // Whoever does not hear it hears what it came to, or is gone.
-            let _ = tell(&to_both, &Answer::Sofar(so_far));
+            let _ = send_answer(&to_both, &Answer::Sofar(so_far));
         };
         let work = || super::tune(&recording, &script, &options, tune, &progress, &mut told);
-        let tuned = watched(work, &progress, request.stop.as_deref(), &to_both)?;
+        let tuned = run_watched(work, &progress, request.stop.as_deref(), &to_both)?;
         let to = to_both.into_inner().unwrap_or_else(PoisonError::into_inner);
         return to(&Answer::Tuned(Box::new(tuned))).map_err(Failure::Told);
     }
@@ -227,7 +227,7 @@ fn play(request: &Request, to: To<'_>) -> Result<(), Failure> {
         }
     }
     let nanos = |d: &Duration| u64::try_from(d.as_nanos()).unwrap_or(u64::MAX);
-    let output = |(c, bytes): (&Compared, &Vec<u8>)| ToldOutput {
+    let output = |(c, bytes): (&OutputComparison, &Vec<u8>)| OutputReport {
         event: c.event,
         name: c.name.clone(),
         bytes: c.bytes,
@@ -237,12 +237,12 @@ fn play(request: &Request, to: To<'_>) -> Result<(), Failure> {
         differing: c.difference.as_ref().map_or(0, |d| d.count),
         largest: c.difference.as_ref().and_then(|d| d.largest),
     };
-    let told = Told {
+    let told = ReplayReport {
         device: done.device,
         launches: done.launches,
         outputs: done.outputs.iter().zip(&done.contents).map(output).collect(),
         ready_ns: nanos(&done.ready.total()),
-        parts: Parts {
+        parts: PrepareTimes {
             read_ns: nanos(&read),
             driver_ns: nanos(&done.ready.driver),
             memory_ns: nanos(&done.ready.memory),
@@ -266,17 +266,17 @@ fn watch(
     request: &Request,
     (recording, script): (&Recording, &Script),
     options: &StageOptions,
-    ask: &Watch,
+    ask: &MemoryTraceRequest,
     progress: &Progress,
-    to: To<'_>,
+    to: AnswerSink<'_>,
 ) -> Result<(), Failure> {
     let to_both = Mutex::new(to);
     let mut told = |event| {
         // Whoever does not hear it is gone.
-        let _ = tell(&to_both, &Answer::At(event));
+        let _ = send_answer(&to_both, &Answer::At(event));
     };
-    let work = || super::watch(recording, script, options, ask, progress, &mut told);
-    let seen = watched(work, progress, None, &to_both)?;
+    let work = || super::trace_memory(recording, script, options, ask, progress, &mut told);
+    let seen = run_watched(work, progress, None, &to_both)?;
     if let Some(folder) = &request.outputs {
         let path = folder.join("0.bin");
         let failed = |why: String| Failure::File {
@@ -287,14 +287,14 @@ fn watch(
         std::fs::write(&path, bytes).map_err(|e| failed(e.to_string()))?;
     }
     let nanos = |d: Duration| u64::try_from(d.as_nanos()).unwrap_or(u64::MAX);
-    let answer = WatchTold {
+    let answer = MemoryTraceReport {
         launches: seen.launches,
         full: seen.full,
         late: seen.late,
         looked_until: seen.looked_until,
         left_out: script.left_out.clone(),
         stopped: seen.stopped.and_then(|e| match e {
-            CudaReplayError::Stopped { event, call, result } => Some(StoppedAt {
+            CudaReplayError::Stopped { event, call, result } => Some(StopLocation {
                 event: Some(event),
                 // Each launch was waited for.
                 sure: true,
@@ -318,13 +318,13 @@ fn stopped_words(call: &str, result: u32) -> String {
 }
 
 /// Writes a line where two threads write.
-fn tell(to: &Mutex<To<'_>>, answer: &Answer) -> std::io::Result<()> {
+fn send_answer(to: &Mutex<AnswerSink<'_>>, answer: &Answer) -> std::io::Result<()> {
     let mut to = to.lock().unwrap_or_else(PoisonError::into_inner);
     to(answer)
 }
 
 /// Does some work; tells meanwhile how far it is, and cancels it once the file is there that asks for its end.
-fn watched<T>(work: impl FnOnce() -> T, progress: &Progress, stop: Option<&Path>, to: &Mutex<To<'_>>) -> T {
+fn run_watched<T>(work: impl FnOnce() -> T, progress: &Progress, stop: Option<&Path>, to: &Mutex<AnswerSink<'_>>) -> T {
     let (over, wait) = channel::<()>();
     std::thread::scope(|scope| {
         let watch = move || {
@@ -335,7 +335,7 @@ fn watched<T>(work: impl FnOnce() -> T, progress: &Progress, stop: Option<&Path>
                 }
                 let now = (progress.fraction().unwrap_or(0.0) * 1e6) as u32;
                 // Whoever does not hear how far it is hears what it came to, or is gone.
-                if now > told && tell(to, &Answer::Part(now)).is_ok() {
+                if now > told && send_answer(to, &Answer::Part(now)).is_ok() {
                     told = now;
                 }
             }
@@ -355,22 +355,22 @@ fn watched<T>(work: impl FnOnce() -> T, progress: &Progress, stop: Option<&Path>
 }
 
 /// What a file has to be played: it is a recording, or a plan with its page images.
-fn opened(path: &Path, progress: &Progress) -> Result<(Recording, Script), Failure> {
+fn open_recording(path: &Path, progress: &Progress) -> Result<(Recording, Script), Failure> {
     let file = |e: &dyn std::fmt::Display| Failure::File {
         path: path.to_owned(),
         why: e.to_string(),
     };
-    let mut start = [0u8; WHOLE_MAGIC.len()];
+    let mut start = [0u8; PLAN_FILE_MAGIC.len()];
     let is_plan = std::fs::File::open(path)
         .and_then(|mut f| f.read_exact(&mut start))
-        .is_ok_and(|()| start == WHOLE_MAGIC);
+        .is_ok_and(|()| start == PLAN_FILE_MAGIC);
     if !is_plan {
         let recording = trace_core::import::open(path, progress).map_err(|e| file(&e))?;
-        let script = Script::of(&recording)?;
+        let script = Script::new(&recording)?;
         return Ok((recording, script));
     }
     let bytes = std::fs::read(path).map_err(|e| file(&e))?;
-    let told = calls::Told::of_whole(bytes).map_err(|e| file(&e))?;
+    let told = calls::PlanRecording::from_plan_bytes(bytes).map_err(|e| file(&e))?;
     let script = told.script().map_err(|e| file(&e))?;
     Ok((told.recording, script))
 }

@@ -5,13 +5,13 @@ use super::error::PciError;
 use super::function::Function;
 use super::interrupts::Interrupts;
 use super::name::Name;
-use super::opened::{Opened, decoding};
-use super::way::Way;
+use super::open_function::{OpenFunction, decode_bits};
+use super::region_access::RegionAccess;
 use crate::device::guard::Guard;
 use crate::device::host::Host;
 use crate::device::memory::Memory;
 use crate::device::ticks::Ticks;
-use crate::device::vfio::{Log, Vfio};
+use crate::device::vfio::{FaultLog, Vfio};
 use crate::device::{Board, BoardError, Containment, DeviceInfo, JobReport, space};
 use replay_core::{Device, DeviceError, WaitResult};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -25,7 +25,7 @@ use trace_core::screen::{LiveDisplay, Picture};
 const LINE: u32 = 1;
 
 /// Makes a board, and makes it anew.
-type Made = Arc<dyn Fn() -> Result<Box<dyn Board>, BoardError> + Send + Sync>;
+type BoardFactory = Arc<dyn Fn() -> Result<Box<dyn Board>, BoardError> + Send + Sync>;
 
 /// How functions are opened.
 #[derive(Clone, Debug)]
@@ -63,12 +63,12 @@ pub struct PciBoard {
     header: [u8; 64],
     interrupts: Interrupts,
     /// By their numbers in plans.
-    ways: Vec<Option<Way>>,
+    ways: Vec<Option<RegionAccess>>,
     memory: Memory,
     /// Where it is had through VFIO.
     vfio: Option<Arc<Vfio>>,
     /// What the kernel tells since bus mastering went on, and told of the last time.
-    log: Option<Log>,
+    log: Option<FaultLog>,
     refused: Vec<String>,
     display: Option<LiveDisplay>,
     ticks: Ticks,
@@ -87,19 +87,19 @@ impl PciBoard {
     /// # Errors
     /// [`PciError`], when there is none or several of that name, a driver has it, or the kernel does not give it.
     pub fn open(host: &Host, name: &Name, options: &Options) -> Result<Self, PciError> {
-        let found = Function::named(host, name)?;
+        let found = Function::find(host, name)?;
         let address = found.address;
         if found.is_bridge() {
             return Err(PciError::Bridge { address });
         }
-        let opened = Opened::open(host, &found, options)?;
+        let opened = OpenFunction::open(host, &found, options)?;
         let hardware = Hardware::Pci(opened.function.pci.clone());
         let map = RegisterMap::for_hardware(&hardware);
         let known = map.and_then(|m| m.hardware_name(&hardware)).map(str::to_owned);
         let what = known.clone().unwrap_or_else(|| "PCI function".to_owned());
         let info = DeviceInfo {
             name: format!("pci:{name}"),
-            description: format!("{what} ({}) at {address}; {}", found.ids(), opened.told),
+            description: format!("{what} ({}) at {address}; {}", found.ids(), opened.description),
             gpu_id: 0,
             gpu_name: known.unwrap_or_else(|| found.ids()),
             register_map: map.map_or_else(String::new, |m| m.name().to_owned()),
@@ -135,7 +135,7 @@ impl PciBoard {
     ///
     /// # Errors
     /// As [`PciBoard::open`].
-    pub fn factory(host: &Host, name: &Name, options: &Options) -> Result<Made, PciError> {
+    pub fn factory(host: &Host, name: &Name, options: &Options) -> Result<BoardFactory, PciError> {
         let first = Mutex::new(Some(Self::open(host, name, options)?));
         let (host, name, options) = (host.clone(), *name, options.clone());
         Ok(Arc::new(move || {
@@ -156,7 +156,7 @@ impl PciBoard {
             return DeviceError::NoSpace;
         };
         let inside = offset.checked_add(width.into()).is_some_and(|end| end <= bytes);
-        let ports = matches!(self.ways.get(usize::from(number)), Some(Some(Way::File(_))));
+        let ports = matches!(self.ways.get(usize::from(number)), Some(Some(RegionAccess::File(_))));
         match matches!((width, ports), (1 | 2 | 4, _) | (8, false)) && inside {
             true => DeviceError::Misaligned,
             false => DeviceError::OutOfRange,
@@ -178,8 +178,8 @@ impl Device for PciBoard {
         }
         self.memory.settle();
         let value = match self.ways.get(usize::from(number)) {
-            Some(Some(Way::Memory(mapping))) => mapping.read(offset, width),
-            Some(Some(Way::File(calls))) => match calls.read(offset, width) {
+            Some(Some(RegionAccess::Memory(mapping))) => mapping.read(offset, width),
+            Some(Some(RegionAccess::File(calls))) => match calls.read(offset, width) {
                 Some(Err(source)) => {
                     let address = self.function.address;
                     return self.gone(&PciError::Config {
@@ -203,8 +203,8 @@ impl Device for PciBoard {
         }
         self.memory.settle();
         let done = match self.ways.get(usize::from(number)) {
-            Some(Some(Way::Memory(mapping))) => mapping.write(offset, width, value),
-            Some(Some(Way::File(calls))) => match calls.write(offset, width, value) {
+            Some(Some(RegionAccess::Memory(mapping))) => mapping.write(offset, width, value),
+            Some(Some(RegionAccess::File(calls))) => match calls.write(offset, width, value) {
                 Some(Err(source)) => {
                     let address = self.function.address;
                     return self.gone(&PciError::Config {
@@ -231,9 +231,9 @@ impl Device for PciBoard {
             self.ticks.pause(limit_ns);
             return Ok(WaitResult::TimedOut);
         }
-        self.memory.order();
+        self.memory.fence();
         let came = self.interrupts.wait(&self.config, Duration::from_nanos(limit_ns));
-        self.ticks.look();
+        self.ticks.sync();
         match came {
             Ok(true) => Ok(WaitResult::Raised { lines: LINE }),
             Ok(false) => Ok(WaitResult::TimedOut),
@@ -260,19 +260,19 @@ impl Board for PciBoard {
     fn reset(&mut self) -> Result<(), BoardError> {
         self.trouble = None;
         self.refused.clear();
-        self.config.answers()?;
+        self.config.check_present()?;
         self.config.quiet()?;
         let address = self.function.address;
         match &self.vfio {
             // VFIO keeps the windows over a reset by itself.
             Some(vfio) => {
                 let failed = |source| PciError::Vfio { address, source };
-                if vfio.resets().map_err(failed)? {
+                if vfio.can_reset().map_err(failed)? {
                     vfio.reset().map_err(failed)?;
-                    self.config.answers()?;
+                    self.config.check_present()?;
                 }
                 self.config.quiet()?;
-                self.config.command(decoding(&self.function), 0)?;
+                self.config.command(decode_bits(&self.function), 0)?;
             }
             None => {
                 if self.function.resets {
@@ -280,13 +280,13 @@ impl Board for PciBoard {
                     self.host
                         .write(path, "1")
                         .map_err(|source| PciError::Host { address, source })?;
-                    self.config.answers()?;
+                    self.config.check_present()?;
                 }
                 self.config.restore(&self.header)?;
             }
         }
         self.memory.clear()?;
-        self.ticks.look();
+        self.ticks.sync();
         Ok(())
     }
 
@@ -303,12 +303,12 @@ impl Board for PciBoard {
     }
 
     fn content_frames(&mut self) -> Option<Vec<u64>> {
-        self.memory.content()
+        self.memory.list_content_frames()
     }
 
     fn load_window(&mut self, number: u8, offset: u64, to: &mut [u8]) -> Result<(), BoardError> {
         let loaded = match self.ways.get(usize::from(number)) {
-            Some(Some(Way::Memory(mapping))) => mapping.load(offset, to),
+            Some(Some(RegionAccess::Memory(mapping))) => mapping.load(offset, to),
             _ => None,
         };
         let end = offset.saturating_add(to.len() as u64);
@@ -319,7 +319,7 @@ impl Board for PciBoard {
         let Some(mut display) = self.display.take() else {
             return Ok(None);
         };
-        let mode = display.look(|offset, width| self.read(space::REGISTERS, offset.into(), width));
+        let mode = display.read_mode(|offset, width| self.read(space::REGISTERS, offset.into(), width));
         let picture = mode.map_err(|e| BoardError::Failed(format!("the display registers: {e:?}")));
         let picture = picture.and_then(|mode| {
             let name = display.framebuffer();
@@ -334,16 +334,16 @@ impl Board for PciBoard {
     }
 
     fn set_bus_mastering(&mut self, on: bool) -> Result<(), BoardError> {
-        self.memory.order();
+        self.memory.fence();
         if on {
-            self.memory.reached();
+            self.memory.note_device_writes();
             let name = self.function.address.to_string();
             let contained = self.info.containment == Containment::Iommu;
-            self.log = contained.then(|| Log::from_now(&self.host, &name)).flatten();
+            self.log = contained.then(|| FaultLog::from_now(&self.host, &name)).flatten();
             self.config.command(command::MASTER, 0)?;
         } else {
             self.config.command(0, command::MASTER)?;
-            self.refused = self.log.take().map(|mut log| log.refused()).unwrap_or_default();
+            self.refused = self.log.take().map(|mut log| log.read_faults()).unwrap_or_default();
         }
         Ok(())
     }

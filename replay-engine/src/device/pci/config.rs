@@ -120,7 +120,7 @@ impl Config {
     }
 
     /// Whether the function asks for its interrupt.
-    pub fn asks(&self) -> Result<bool, PciError> {
+    pub fn is_interrupt_pending(&self) -> Result<bool, PciError> {
         Ok(self.read(STATUS)? & INTERRUPT != 0)
     }
 
@@ -133,7 +133,7 @@ impl Config {
     }
 
     /// Whether anything answers there.
-    pub fn answers(&self) -> Result<(), PciError> {
+    pub fn check_present(&self) -> Result<(), PciError> {
         match self.read(VENDOR)? {
             0xffff => Err(PciError::Gone { address: self.address }),
             _ => Ok(()),
@@ -178,8 +178,8 @@ mod tests {
         let mut bytes = [0; 64];
         bytes[..8].copy_from_slice(&[0x34, 0x12, 0xe8, 0x11, 0x07, 0x01, 0x08, 0x00]);
         let c = config(&bytes);
-        c.answers().unwrap();
-        assert!(c.asks().unwrap());
+        c.check_present().unwrap();
+        assert!(c.is_interrupt_pending().unwrap());
         c.quiet().unwrap();
         assert_eq!(c.read(COMMAND).unwrap(), 0x0503);
         c.command(command::MASTER, command::NO_INTERRUPT).unwrap();
@@ -221,7 +221,7 @@ mod tests {
 
     #[test]
     fn a_function_that_is_gone_or_cut_off_is_told() {
-        let e = config(&[0xff; 64]).answers().unwrap_err();
+        let e = config(&[0xff; 64]).check_present().unwrap_err();
         assert!(matches!(e, PciError::Gone { .. }), "{e}");
         let e = config(&[0; 4]).quiet().unwrap_err().to_string();
         assert!(e.starts_with("configuration space of 0000:00:03.0 at 0x4"), "{e}");

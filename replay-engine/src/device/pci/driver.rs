@@ -4,7 +4,7 @@ use super::config::Config;
 use super::error::PciError;
 use super::function::Function;
 use super::name::Address;
-use crate::device::guard::Taken;
+use crate::device::guard::DriverState;
 use crate::device::host::{Host, HostError};
 
 /// The driver that only carries a function's interrupt to a program.
@@ -48,7 +48,7 @@ pub(super) fn bind(host: &Host, address: Address, driver: &str) -> Result<bool, 
 }
 
 /// Makes a function quiet and undoes what was changed about it. What fails is told, a sentence each, and the rest is done.
-pub(in crate::device) fn leave(host: &Host, address: Address, taken: &Taken) -> Vec<String> {
+pub(in crate::device) fn restore_driver(host: &Host, address: Address, taken: &DriverState) -> Vec<String> {
     let mut wrong = Vec::new();
     let config = host.open(format!("{}/config", address.folder()), true);
     match config.map(|file| Config::new(address, file, 0).quiet()) {

@@ -2,7 +2,7 @@
 
 use super::error::PciError;
 use super::name::{Address, Name};
-use super::opened::{contained, may_be_hidden};
+use super::open_function::{find_iommu_group, may_be_hidden};
 use crate::device::host::{Host, HostError, number};
 use crate::device::vfio::Group;
 use trace_core::recording::{Bar, EXPANSION_ROM, Hardware, PciFunction};
@@ -104,7 +104,7 @@ impl Function {
                 bars: bars.collect(),
             },
             driver: host.link(format!("{folder}/driver")),
-            group: Group::of(host, &folder, &address.to_string()),
+            group: Group::find(host, &folder, &address.to_string()),
             resets: host.has(format!("{folder}/reset")),
         })
     }
@@ -113,8 +113,8 @@ impl Function {
     ///
     /// # Errors
     /// [`PciError::Absent`] or [`PciError::Ambiguous`], with the functions there are.
-    pub fn named(host: &Host, name: &Name) -> Result<Self, PciError> {
-        let all = functions(host);
+    pub fn find(host: &Host, name: &Name) -> Result<Self, PciError> {
+        let all = list_functions(host);
         let mut found = all.iter().filter(|f| match name {
             Name::At(address) => f.address == *address,
             Name::Ids { vendor, device } => (f.pci.vendor, f.pci.device) == (*vendor, *device),
@@ -148,13 +148,13 @@ impl Function {
     /// In words for a person: what it is, who has it, what a plan would find. `memory`: bytes that the machine has free for
     /// plans without an IOMMU.
     #[must_use]
-    pub fn told(&self, host: &Host, memory: u64) -> String {
+    pub fn describe(&self, host: &Host, memory: u64) -> String {
         let hardware = Hardware::Pci(self.pci.clone());
         let map = RegisterMap::for_hardware(&hardware);
         let name = map.and_then(|m| m.hardware_name(&hardware)).unwrap_or("PCI function");
         let driver = self.driver.as_deref().unwrap_or("none");
         let map = map.map_or("none", RegisterMap::name);
-        let (by, memory) = match (contained(host, self), memory >> 20) {
+        let (by, memory) = match (find_iommu_group(host, self), memory >> 20) {
             (Ok(group), _) => (
                 format!("an IOMMU (group {})", group.number),
                 "memory as asked for".to_owned(),
@@ -186,7 +186,7 @@ impl Function {
 
 /// The functions of this machine that can be read, by address.
 #[must_use]
-pub fn functions(host: &Host) -> Vec<Function> {
+pub fn list_functions(host: &Host) -> Vec<Function> {
     let names = host.list("sys/bus/pci/devices");
     let mut all: Vec<Function> = names
         .iter()

@@ -51,13 +51,13 @@ impl Interrupts {
     }
 
     /// Those of a function that VFIO gives; by its status where it has no line.
-    pub fn carried(vfio: &Arc<Vfio>) -> Result<Self, VfioError> {
+    pub fn from_vfio(vfio: &Arc<Vfio>) -> Result<Self, VfioError> {
         let event = vfio.interrupt()?;
         Ok(event.map_or(Self::Status, |e| Self::Event(Arc::clone(vfio), e.into())))
     }
 
     /// In words for a person.
-    pub fn told(&self) -> &'static str {
+    pub fn describe(&self) -> &'static str {
         match self {
             Self::File(_) => "interrupts by uio_pci_generic",
             Self::Event(..) => "interrupts by VFIO",
@@ -70,7 +70,7 @@ impl Interrupts {
     /// An interrupt line is a level: one that is up counts, whoever saw it before, and one that came and was
     /// acknowledged does not. So what the kernel counted before is passed over, and the status register decides.
     pub fn wait(&self, config: &Config, limit: Duration) -> Result<bool, PciError> {
-        if config.asks()? {
+        if config.is_interrupt_pending()? {
             return Ok(true);
         }
         match self {
@@ -82,7 +82,7 @@ impl Interrupts {
                 readable(file, limit);
                 let came = matches!((&*file).read(&mut count), Ok(4));
                 // One that was up before the line was unmasked may not have been carried here.
-                Ok(came || config.asks()?)
+                Ok(came || config.is_interrupt_pending()?)
             }
             Self::Event(vfio, file) => {
                 let mut count = [0; 8];
@@ -102,7 +102,7 @@ impl Interrupts {
                         return Ok(false);
                     }
                     std::thread::sleep(STEP.min(left));
-                    if config.asks()? {
+                    if config.is_interrupt_pending()? {
                         return Ok(true);
                     }
                 }

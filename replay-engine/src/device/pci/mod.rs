@@ -13,14 +13,14 @@ mod error;
 mod function;
 mod interrupts;
 mod name;
-mod opened;
+mod open_function;
+mod region_access;
 mod virtio;
-mod way;
 
 pub use board::{Options, PciBoard};
-pub(super) use driver::leave;
+pub(super) use driver::restore_driver;
 pub use error::PciError;
-pub use function::{Function, Resource, functions};
+pub use function::{Function, Resource, list_functions};
 pub use name::{Address, Name};
 
 /// The forms of the names of PCI functions, for lists.

@@ -6,7 +6,7 @@
 use super::config::Config;
 use super::error::PciError;
 use super::function::Function;
-use super::way::Way;
+use super::region_access::RegionAccess;
 use crate::device::Window;
 
 /// Vendor of virtio devices.
@@ -23,11 +23,11 @@ const ACCESS_PLATFORM: u64 = 1 << 1;
 
 /// Whether a function reaches memory past the IOMMU in front of it. A virtio device that does not tell its features
 /// where the specification has them is taken for one.
-pub(super) fn goes_round(
+pub(super) fn can_bypass_iommu(
     function: &Function,
     config: &Config,
     windows: &[Window],
-    ways: &[Option<Way>],
+    ways: &[Option<RegionAccess>],
 ) -> Result<bool, PciError> {
     if function.pci.vendor != VENDOR {
         return Ok(false);
@@ -41,7 +41,7 @@ pub(super) fn goes_round(
         }
         let name = format!("bar{bar}");
         let number = windows.iter().find(|w| w.name == name).map(|w| usize::from(w.number));
-        let Some(Some(Way::Memory(window))) = number.and_then(|n| ways.get(n)) else {
+        let Some(Some(RegionAccess::Memory(window))) = number.and_then(|n| ways.get(n)) else {
             continue;
         };
         let base = u64::from(u32::from_le_bytes([a, b, c, d]));

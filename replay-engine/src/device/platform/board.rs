@@ -4,13 +4,13 @@ use super::driver;
 use super::error::PlatformError;
 use super::interrupts::{Interrupts, status_registers};
 use super::name::Name;
-use super::node::{Described, Iommu};
+use super::node::{Iommu, PlatformNode};
 use crate::device::guard::Guard;
 use crate::device::host::Host;
-use crate::device::mapped::Mapping;
+use crate::device::mapping::Mapping;
 use crate::device::memory::Memory;
 use crate::device::ticks::Ticks;
-use crate::device::windows::{Found, numbers};
+use crate::device::windows::{FoundRegion, numbers};
 use crate::device::{Board, BoardError, Containment, DeviceInfo, JobReport, Window, space};
 use replay_core::{Device, DeviceError, WaitResult};
 use std::fs::File;
@@ -35,7 +35,7 @@ mod mali {
 const RESET_LIMIT: Duration = Duration::from_millis(500);
 
 /// Makes a board, and makes it anew.
-type Made = Arc<dyn Fn() -> Result<Box<dyn Board>, BoardError> + Send + Sync>;
+type BoardFactory = Arc<dyn Fn() -> Result<Box<dyn Board>, BoardError> + Send + Sync>;
 
 /// How devices are opened.
 #[derive(Clone, Debug)]
@@ -79,7 +79,7 @@ struct Source {
 }
 
 /// UIO's file for a device, or all of the machine's memory.
-fn source(host: &Host, of: &Described) -> Result<Source, PlatformError> {
+fn source(host: &Host, of: &PlatformNode) -> Result<Source, PlatformError> {
     let failed = |source| PlatformError::Host {
         device: of.name.clone(),
         source,
@@ -97,13 +97,13 @@ fn source(host: &Host, of: &Described) -> Result<Source, PlatformError> {
 }
 
 /// Maps a window of a device: UIO has the n-th at the n-th page of its file.
-fn map(source: &Source, of: &Described, at: usize, window: &PlatformWindow) -> Result<Mapping, PlatformError> {
+fn map(source: &Source, of: &PlatformNode, at: usize, window: &PlatformWindow) -> Result<Mapping, PlatformError> {
     let page = PAGE_SIZE as u64;
     let place = match source.uio {
         Some(_) => at as u64 * page + window.base % page,
         None => window.base,
     };
-    Mapping::of(&source.file, place, window.bytes).map_err(|e| PlatformError::Map {
+    Mapping::map_file(&source.file, place, window.bytes).map_err(|e| PlatformError::Map {
         device: of.name.clone(),
         base: window.base,
         file: format!("/{}", source.path),
@@ -117,7 +117,7 @@ impl PlatformBoard {
     /// # Errors
     /// [`PlatformError`], when there is none or several of that name, a driver has it, or the kernel does not give it.
     pub fn open(host: &Host, name: &Name, options: &Options) -> Result<Self, PlatformError> {
-        let of = Described::named(host, name)?;
+        let of = PlatformNode::find(host, name)?;
         driver::take(host, &of, options.take, options.guard.as_ref())?;
         let source = source(host, &of)?;
         let way = match source.uio {
@@ -159,12 +159,12 @@ impl PlatformBoard {
             _ => Interrupts::None,
         };
         let iommu = of.iommu.as_ref();
-        let iommu = iommu.map_or_else(String::new, |i| format!("; {}", i.told()));
+        let iommu = iommu.map_or_else(String::new, |i| format!("; {}", i.describe()));
         board.info.description = format!(
             "{} at {:#x}; {way}; {}; {told}{iommu}",
             board.info.gpu_name,
             of.device.windows.first().map_or(0, |w| w.base),
-            board.interrupts.told()
+            board.interrupts.describe()
         );
         Ok(board)
     }
@@ -173,7 +173,7 @@ impl PlatformBoard {
     ///
     /// # Errors
     /// As [`PlatformBoard::open`].
-    pub fn factory(host: &Host, name: &Name, options: &Options) -> Result<Made, PlatformError> {
+    pub fn factory(host: &Host, name: &Name, options: &Options) -> Result<BoardFactory, PlatformError> {
         let first = Mutex::new(Some(Self::open(host, name, options)?));
         let (host, name, options) = (host.clone(), name.clone(), options.clone());
         Ok(Arc::new(move || {
@@ -184,7 +184,7 @@ impl PlatformBoard {
     }
 
     /// A Mali: one window, the GPU that its id register tells, contained by its page tables.
-    fn become_mali(&mut self, of: &Described, source: &Source) -> Result<&'static RegisterMap, PlatformError> {
+    fn become_mali(&mut self, of: &PlatformNode, source: &Source) -> Result<&'static RegisterMap, PlatformError> {
         let none = |id| PlatformError::NoGpu {
             device: of.name.clone(),
             id,
@@ -206,16 +206,16 @@ impl PlatformBoard {
     /// A device of a bus: its windows by name.
     fn become_bus(
         &mut self,
-        of: &Described,
+        of: &PlatformNode,
         source: &Source,
         hardware: Hardware,
     ) -> Result<Option<&'static RegisterMap>, PlatformError> {
         let register_map = RegisterMap::for_hardware(&hardware);
-        let found: Vec<Found<'_>> = of
+        let found: Vec<FoundRegion<'_>> = of
             .device
             .windows
             .iter()
-            .map(|w| Found {
+            .map(|w| FoundRegion {
                 name: &w.name,
                 bytes: w.bytes,
                 ports: false,
@@ -301,7 +301,7 @@ impl PlatformBoard {
 }
 
 /// Memory that the machine keeps for the device, and what there is of it in words.
-fn memory(host: &Host, of: &Described, most: u64) -> (Memory, String) {
+fn memory(host: &Host, of: &PlatformNode, most: u64) -> (Memory, String) {
     let none = |why: String| (Memory::none(), format!("no memory for DMA: {why}"));
     let Some((base, bytes)) = of.memory else {
         return none("its node in the device tree names no memory-region".to_owned());
@@ -314,13 +314,13 @@ fn memory(host: &Host, of: &Described, most: u64) -> (Memory, String) {
         return none("its memory-region has no whole pages, or none was asked for".to_owned());
     }
     let mapped = host.open_sync("dev/mem").map_err(|e| e.to_string());
-    let mapped = mapped.and_then(|file| Mapping::of(&file, base, bytes).map_err(|e| e.to_string()));
+    let mapped = mapped.and_then(|file| Mapping::map_file(&file, base, bytes).map_err(|e| e.to_string()));
     match mapped {
         Ok(mapping) => {
             let told = format!("{} MiB of reserved memory at {base:#x}", bytes >> 20);
-            let mut memory = Memory::at(base, mapping);
+            let mut memory = Memory::at_bus_address(base, mapping);
             // What was there before is anybody's.
-            memory.reached();
+            memory.note_device_writes();
             (memory, told)
         }
         Err(why) => none(format!("its memory-region cannot be mapped: {why}")),
@@ -353,13 +353,13 @@ impl Device for PlatformBoard {
     }
 
     fn wait_interrupt(&mut self, lines: u32, limit_ns: u64) -> Result<WaitResult, DeviceError> {
-        self.memory.order();
+        self.memory.fence();
         let limit = Duration::from_nanos(limit_ns);
         let came = match self.registers() {
             Some(registers) => self.interrupts.wait(registers, lines, limit),
             None => Ok(0),
         };
-        self.ticks.look();
+        self.ticks.sync();
         match came {
             Ok(0) => Ok(WaitResult::TimedOut),
             Ok(lines) => Ok(WaitResult::Raised { lines }),
@@ -391,10 +391,10 @@ impl Board for PlatformBoard {
         if self.mali {
             self.reset_mali()?;
             // Jobs may have written anywhere in it.
-            self.memory.reached();
+            self.memory.note_device_writes();
         }
         self.memory.clear()?;
-        self.ticks.look();
+        self.ticks.sync();
         Ok(())
     }
 
@@ -413,7 +413,7 @@ impl Board for PlatformBoard {
     fn content_frames(&mut self) -> Option<Vec<u64>> {
         match self.mali {
             true => None,
-            false => self.memory.content(),
+            false => self.memory.list_content_frames(),
         }
     }
 
@@ -426,7 +426,7 @@ impl Board for PlatformBoard {
     fn set_bus_mastering(&mut self, on: bool) -> Result<(), BoardError> {
         // It has no such switch; what it writes by itself is known no more.
         if on {
-            self.memory.reached();
+            self.memory.note_device_writes();
         }
         Ok(())
     }

@@ -1,15 +1,15 @@
 //! Which driver of the kernel's has a device of the device tree: taken from it, and given back.
 
 use super::error::PlatformError;
-use super::node::Described;
-use crate::device::guard::{Guard, Taken};
+use super::node::PlatformNode;
+use crate::device::guard::{DriverState, Guard};
 use crate::device::host::Host;
 
 /// The driver that carries a device's interrupt and windows to a program.
 const UIO: &str = "uio_pdrv_genirq";
 
 /// Takes a device from its driver where it may be taken; one that has none, or the driver for programs, is fine.
-pub(super) fn take(host: &Host, of: &Described, take: bool, guard: Option<&Guard>) -> Result<(), PlatformError> {
+pub(super) fn take(host: &Host, of: &PlatformNode, take: bool, guard: Option<&Guard>) -> Result<(), PlatformError> {
     let Some((bus, Some(driver))) = &of.bus else {
         return Ok(());
     };
@@ -23,9 +23,9 @@ pub(super) fn take(host: &Host, of: &Described, take: bool, guard: Option<&Guard
             driver: driver.clone(),
         });
     }
-    let taken = Taken {
+    let taken = DriverState {
         from: Some(driver.clone()),
-        ..Taken::default()
+        ..DriverState::default()
     };
     // The guard knows before anything is changed.
     if let Some(guard) = guard {
@@ -40,7 +40,7 @@ pub(super) fn take(host: &Host, of: &Described, take: bool, guard: Option<&Guard
 }
 
 /// Gives a device back to the driver that it was taken from. What fails is told, a sentence each.
-pub(in crate::device) fn leave(host: &Host, bus: &str, name: &str, taken: &Taken) -> Vec<String> {
+pub(in crate::device) fn restore_driver(host: &Host, bus: &str, name: &str, taken: &DriverState) -> Vec<String> {
     let plain = |text: &str| !text.is_empty() && !text.starts_with('.') && !text.contains('/');
     let Some(driver) = &taken.from else { return Vec::new() };
     if ![bus, name, driver].into_iter().all(plain) {

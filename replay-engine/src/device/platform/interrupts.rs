@@ -1,6 +1,6 @@
 //! The interrupts of a device of the device tree: carried here by the kernel, or seen in its own status registers.
 
-use crate::device::mapped::Mapping;
+use crate::device::mapping::Mapping;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use std::fs::File;
@@ -36,7 +36,7 @@ pub(super) fn status_registers(map: &RegisterMap) -> Vec<(u32, u32)> {
 
 impl Interrupts {
     /// In words for a person.
-    pub fn told(&self) -> &'static str {
+    pub fn describe(&self) -> &'static str {
         match self {
             Self::File(_) => "interrupts by UIO",
             Self::Status(_) => "interrupts by looking at its status registers",

@@ -13,10 +13,10 @@ mod node;
 mod tree;
 
 pub use board::{Options, PlatformBoard};
-pub(super) use driver::leave;
+pub(super) use driver::restore_driver;
 pub use error::PlatformError;
 pub use name::Name;
-pub use node::{Described, Iommu, described};
+pub use node::{Iommu, PlatformNode, list_devices};
 pub use tree::{Node, Tree};
 
 /// The forms of the names of device-tree devices, for lists.

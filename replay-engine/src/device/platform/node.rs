@@ -10,7 +10,7 @@ use trace_core::registers::RegisterMap;
 
 /// A device that the device tree describes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Described {
+pub struct PlatformNode {
     /// The device, its windows with processor addresses.
     pub device: PlatformDevice,
     /// As the kernel calls it: `9010000.pl031`.
@@ -42,7 +42,7 @@ impl Iommu {
 
     /// In words for a person: what it is, and why it is no containment.
     #[must_use]
-    pub fn told(&self) -> String {
+    pub fn describe(&self) -> String {
         let set_up = match &self.group {
             Some(group) => format!("group {}, {}", group.number, group.kind),
             None => "not set up by this kernel".to_owned(),
@@ -57,7 +57,7 @@ impl Iommu {
 /// Buses of the kernel's that devices of the device tree are on.
 const BUSES: [&str; 2] = ["platform", "amba"];
 
-fn describe(host: &Host, tree: &Tree, node: &Node) -> Option<Described> {
+fn describe(host: &Host, tree: &Tree, node: &Node) -> Option<PlatformNode> {
     let compatible = node.texts("compatible");
     let windows = tree.windows(node);
     let (base, _) = *windows.first()?;
@@ -77,8 +77,8 @@ fn describe(host: &Host, tree: &Tree, node: &Node) -> Option<Described> {
     let bus = BUSES
         .iter()
         .find(|bus| name.chars().all(plain) && host.has(folder(bus)));
-    let memory = tree.linked(node, "memory-region");
-    Some(Described {
+    let memory = tree.find_linked(node, "memory-region");
+    Some(PlatformNode {
         device: PlatformDevice {
             node: node.path.clone(),
             compatible,
@@ -89,10 +89,10 @@ fn describe(host: &Host, tree: &Tree, node: &Node) -> Option<Described> {
         memory: memory.and_then(|m| tree.windows(m).first().copied()),
         iommu: node.has("iommus").then(|| Iommu {
             what: tree
-                .linked(node, "iommus")
+                .find_linked(node, "iommus")
                 .and_then(|n| n.texts("compatible").into_iter().next())
                 .unwrap_or_else(|| "of an unknown kind".to_owned()),
-            group: bus.and_then(|bus| Group::of(host, &folder(bus), &name)),
+            group: bus.and_then(|bus| Group::find(host, &folder(bus), &name)),
         }),
         name,
     })
@@ -100,9 +100,9 @@ fn describe(host: &Host, tree: &Tree, node: &Node) -> Option<Described> {
 
 /// The devices with registers that the device tree of a machine describes, by address.
 #[must_use]
-pub fn described(host: &Host) -> Vec<Described> {
+pub fn list_devices(host: &Host) -> Vec<PlatformNode> {
     let tree = Tree::read(host);
-    let mut all: Vec<Described> = tree
+    let mut all: Vec<PlatformNode> = tree
         .nodes
         .iter()
         .filter_map(|n| describe(host, &tree, n))
@@ -113,13 +113,13 @@ pub fn described(host: &Host) -> Vec<Described> {
     all
 }
 
-impl Described {
+impl PlatformNode {
     /// The only device that a name means.
     ///
     /// # Errors
     /// [`PlatformError`], with the devices there are.
-    pub fn named(host: &Host, name: &Name) -> Result<Self, PlatformError> {
-        let all = described(host);
+    pub fn find(host: &Host, name: &Name) -> Result<Self, PlatformError> {
+        let all = list_devices(host);
         if all.is_empty() {
             return Err(PlatformError::NoTree);
         }
@@ -159,7 +159,7 @@ impl Described {
 
     /// In words for a person: what it is, who has it, what a plan would find.
     #[must_use]
-    pub fn told(&self) -> String {
+    pub fn describe(&self) -> String {
         let hardware = Hardware::Platform(self.device.clone());
         let map = RegisterMap::for_hardware(&hardware);
         let what = match map.and_then(|m| m.hardware_name(&hardware)) {
@@ -178,7 +178,7 @@ impl Described {
         let iommu = self
             .iommu
             .as_ref()
-            .map_or_else(String::new, |i| format!("; {}", i.told()));
+            .map_or_else(String::new, |i| format!("; {}", i.describe()));
         format!("{what}, driver {driver}, register map {map}, contained by {by}, {memory}{iommu}")
     }
 }

@@ -6,11 +6,11 @@
 use crate::device::host::Host;
 use std::collections::BTreeMap;
 
-/// Most nodes, and how deep they may lie.
-const MOST_NODES: usize = 1 << 14;
+/// Maximum number of nodes, and how deep they may lie.
+const MAX_NODES: usize = 1 << 14;
 const DEEPEST: usize = 32;
-/// Most bytes of a property that are kept.
-const MOST_BYTES: usize = 1 << 16;
+/// Maximum number of bytes of a property that are kept.
+const MAX_BYTES: usize = 1 << 16;
 /// Properties that anything here asks for.
 const WANTED: [&str; 15] = [
     "compatible",
@@ -128,7 +128,7 @@ impl Tree {
     }
 
     fn add(&mut self, host: &Host, path: &str, parent: Option<usize>, depth: usize) {
-        if depth > DEEPEST || self.nodes.len() >= MOST_NODES {
+        if depth > DEEPEST || self.nodes.len() >= MAX_NODES {
             return;
         }
         let folder = format!("proc/device-tree{path}");
@@ -138,7 +138,7 @@ impl Tree {
             let file = format!("{folder}/{name}");
             // A node may have the name of a property.
             if let Ok(mut bytes) = host.bytes(file) {
-                bytes.truncate(MOST_BYTES);
+                bytes.truncate(MAX_BYTES);
                 properties.insert(name.to_owned(), bytes);
             }
         }
@@ -163,14 +163,14 @@ impl Tree {
 
     /// The node that a number in a property means.
     #[must_use]
-    pub fn by_handle(&self, handle: u32) -> Option<&Node> {
+    pub fn find_by_handle(&self, handle: u32) -> Option<&Node> {
         self.nodes.iter().find(|n| n.cell("phandle") == Some(handle))
     }
 
     /// The node that the first number of a property means.
     #[must_use]
-    pub fn linked(&self, node: &Node, name: &str) -> Option<&Node> {
-        self.by_handle(node.cell(name)?)
+    pub fn find_linked(&self, node: &Node, name: &str) -> Option<&Node> {
+        self.find_by_handle(node.cell(name)?)
     }
 
     /// The windows of a node as the processor sees them, physical address and bytes; none when one of them cannot be
@@ -236,7 +236,7 @@ impl Tree {
         for _ in 0..=DEEPEST {
             let Some(n) = at else { break };
             if let Some(handle) = n.cell("interrupt-parent") {
-                controller = self.by_handle(handle);
+                controller = self.find_by_handle(handle);
                 break;
             }
             at = n.parent.and_then(|p| self.nodes.get(p));

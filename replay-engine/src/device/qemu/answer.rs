@@ -75,7 +75,7 @@ pub fn number(text: &str) -> Option<u64> {
 ///
 /// A line of the listing is `  00000000e0000000-00000000e0ffffff (prio 1, ram): vga.vram`.
 #[must_use]
-pub fn plain_memory(listing: &str) -> Vec<Range<u64>> {
+pub fn list_plain_ranges(listing: &str) -> Vec<Range<u64>> {
     let mut found = Vec::new();
     let mut inside = false;
     for line in listing.lines() {
@@ -139,7 +139,7 @@ mod tests {
                        ffffffffffffffff-0000000000000000 (prio 1, ram): upside down\n  \
                        0000000000000000-ffffffffffffffff (prio 1, ram): without an end\n\n\
                        FlatView #2\n AS \"memory\", root: other\n  0000000000000000-0000000000000fff (prio 0, ram): x\n";
-        assert_eq!(plain_memory(listing), [0..0xa_0000, 0xe000_0000..0xe100_0000]);
-        assert_eq!(plain_memory("nothing of the kind"), []);
+        assert_eq!(list_plain_ranges(listing), [0..0xa_0000, 0xe000_0000..0xe100_0000]);
+        assert_eq!(list_plain_ranges("nothing of the kind"), []);
     }
 }

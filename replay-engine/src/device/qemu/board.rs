@@ -1,11 +1,11 @@
 //! The device in QEMU as a board.
 
 use super::error::QemuError;
-use super::machine::{MEMORY_MIB, Machine, Mapped};
+use super::machine::{MEMORY_MIB, Machine, MappedBar};
 use super::name::Name;
 use super::process;
-use super::qtest::Place;
-use crate::device::windows::{Found, numbers};
+use super::qtest::AccessLocation;
+use crate::device::windows::{FoundRegion, numbers};
 use crate::device::{Arena, Board, BoardError, Containment, DeviceInfo, JobReport, Window, space};
 use replay_core::{Device, DeviceError, WaitResult};
 use std::collections::BTreeSet;
@@ -28,13 +28,13 @@ const _: () = assert!((96 << 20) <= MEMORY_MIB << 20, "the arena lies in memory"
 const LINE: u32 = 1;
 
 /// Makes a board, and makes it anew.
-type Made = Arc<dyn Fn() -> Result<Box<dyn Board>, BoardError> + Send + Sync>;
+type BoardFactory = Arc<dyn Fn() -> Result<Box<dyn Board>, BoardError> + Send + Sync>;
 
 /// Whether QEMU is in this process's PATH.
 ///
 /// # Errors
 /// [`QemuError::Absent`], when it is not.
-pub fn installed() -> Result<(), QemuError> {
+pub fn check_installed() -> Result<(), QemuError> {
     process::find(&search_path()).map(|_| ())
 }
 
@@ -44,9 +44,9 @@ fn search_path() -> OsString {
 
 /// A window with its number in plans.
 #[derive(Clone, Copy, Debug)]
-struct Numbered {
+struct NumberedBar {
     number: u8,
-    at: Mapped,
+    at: MappedBar,
 }
 
 /// A device in QEMU. It needs no guest, no kernel and no rights; it takes about a tenth of a second to start.
@@ -62,7 +62,7 @@ pub struct QemuBoard {
     /// Where programs are looked for.
     path: OsString,
     info: DeviceInfo,
-    windows: Vec<Numbered>,
+    windows: Vec<NumberedBar>,
     /// `None` when it is gone, or was reset and not used since.
     machine: Option<Machine>,
     /// Why it is gone.
@@ -125,7 +125,7 @@ impl QemuBoard {
     ///
     /// # Errors
     /// As [`QemuBoard::new`].
-    pub fn factory(name: &Name) -> Result<Made, QemuError> {
+    pub fn factory(name: &Name) -> Result<BoardFactory, QemuError> {
         let first = Mutex::new(Some(Self::new(name)?));
         let name = name.clone();
         Ok(Arc::new(move || {
@@ -142,7 +142,7 @@ impl QemuBoard {
     }
 
     /// The machine, started where a reset ended it.
-    fn started(&mut self) -> Result<&mut Machine, QemuError> {
+    fn ensure_started(&mut self) -> Result<&mut Machine, QemuError> {
         let mut machine = match self.machine.take() {
             Some(machine) => machine,
             None => Machine::start(&self.name, &self.path)?,
@@ -159,7 +159,7 @@ impl QemuBoard {
             return Err(DeviceError::Gone);
         }
         self.fresh = false;
-        let done = self.started().and_then(|m| act(m).map_err(|e| m.explain(e)));
+        let done = self.ensure_started().and_then(|m| act(m).map_err(|e| m.explain(e)));
         done.map_err(|e| {
             self.trouble = Some(e.to_string());
             self.machine = None;
@@ -169,20 +169,20 @@ impl QemuBoard {
 
     /// The same for what is not an access.
     fn with_board<T>(&mut self, act: impl FnOnce(&mut Machine) -> Result<T, QemuError>) -> Result<T, BoardError> {
-        self.with(act).map_err(|_| BoardError::Failed(self.told()))
+        self.with(act).map_err(|_| BoardError::Failed(self.describe_error()))
     }
 
-    fn told(&self) -> String {
+    fn describe_error(&self) -> String {
         self.trouble.clone().unwrap_or_else(|| "QEMU is gone".to_owned())
     }
 
     /// Where an access goes.
-    fn find(&self, space: u8, offset: u64, width: u8) -> Result<Target, DeviceError> {
+    fn find(&self, space: u8, offset: u64, width: u8) -> Result<AccessTarget, DeviceError> {
         let target = if space == space::ARENA {
-            Target {
+            AccessTarget {
                 at: ARENA.base.0,
                 bytes: ARENA.end() - ARENA.base.0,
-                window: Place {
+                window: AccessLocation {
                     window: "memory",
                     offset,
                 },
@@ -192,7 +192,7 @@ impl QemuBoard {
         } else {
             let window = self.windows.iter().find(|w| w.number == space);
             let at = window.ok_or(DeviceError::NoSpace)?.at;
-            Target {
+            AccessTarget {
                 at: at.base,
                 bytes: at.bytes,
                 window: Machine::place(&at, offset),
@@ -211,7 +211,7 @@ impl QemuBoard {
         if !offset.is_multiple_of(u64::from(width)) {
             return Err(DeviceError::Misaligned);
         }
-        Ok(Target {
+        Ok(AccessTarget {
             at: target.at.saturating_add(offset),
             ..target
         })
@@ -236,33 +236,33 @@ impl QemuBoard {
 
 /// Where an access goes.
 #[derive(Clone, Copy)]
-struct Target {
+struct AccessTarget {
     /// Bus address, or port.
     at: u64,
     /// Bytes of the window.
     bytes: u64,
-    window: Place,
+    window: AccessLocation,
     ports: bool,
     plain: bool,
 }
 
 /// The function's windows with their numbers.
-fn windows(machine: &Machine, name: &Name, map: Option<&RegisterMap>) -> Result<Vec<Numbered>, QemuError> {
-    let found: Vec<Found<'_>> = machine.windows.iter().map(Mapped::found).collect();
+fn windows(machine: &Machine, name: &Name, map: Option<&RegisterMap>) -> Result<Vec<NumberedBar>, QemuError> {
+    let found: Vec<FoundRegion<'_>> = machine.windows.iter().map(MappedBar::as_found_region).collect();
     let numbers = numbers(&found, map).ok_or_else(|| QemuError::NoWindow {
         device: name.text().to_owned(),
     })?;
     let windows = machine.windows.iter().zip(numbers);
-    let mut all: Vec<Numbered> = windows.map(|(at, number)| Numbered { number, at: *at }).collect();
+    let mut all: Vec<NumberedBar> = windows.map(|(at, number)| NumberedBar { number, at: *at }).collect();
     all.sort_by_key(|w| w.number);
     Ok(all)
 }
 
-fn info(machine: &Machine, name: &Name, windows: &[Numbered], map: Option<&RegisterMap>) -> DeviceInfo {
-    let window = |w: &Numbered| Window {
+fn info(machine: &Machine, name: &Name, windows: &[NumberedBar], map: Option<&RegisterMap>) -> DeviceInfo {
+    let window = |w: &NumberedBar| Window {
         number: w.number,
         name: w.at.name().to_owned(),
-        kind: w.at.found().kind(),
+        kind: w.at.as_found_region().kind(),
         bytes: w.at.bytes,
     };
     let f = &machine.function;
@@ -372,7 +372,7 @@ impl Board for QemuBoard {
             });
         }
         self.note(frame);
-        let place = Place {
+        let place = AccessLocation {
             window: "memory",
             offset: at.0.saturating_sub(ARENA.base.0),
         };
@@ -388,7 +388,7 @@ impl Board for QemuBoard {
             *page = ZERO_PAGE;
             return Ok(());
         }
-        let place = Place {
+        let place = AccessLocation {
             window: "memory",
             offset: at.0.saturating_sub(ARENA.base.0),
         };

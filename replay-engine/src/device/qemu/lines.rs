@@ -12,7 +12,7 @@ pub(super) const ANSWER_LIMIT: Duration = Duration::from_secs(20);
 const CHUNK: usize = 64 << 10;
 
 /// How a wait for a line ended.
-pub(super) enum Got {
+pub(super) enum LineResult {
     /// A line is there; its range is that of [`Lines::line`].
     Line,
     /// The time is over.
@@ -81,34 +81,34 @@ impl Lines {
     /// Takes the next line, which must come.
     pub fn answer(&mut self) -> Result<(), QemuError> {
         match self.next(self.answer_limit)? {
-            Got::Line => Ok(()),
-            Got::Nothing => Err(QemuError::Silent {
+            LineResult::Line => Ok(()),
+            LineResult::Nothing => Err(QemuError::Silent {
                 limit: self.answer_limit,
             }),
-            Got::Closed => Err(QemuError::closed()),
+            LineResult::Closed => Err(QemuError::closed()),
         }
     }
 
     /// Takes the next line; waits at most `limit` for it, not at all for a limit of 0.
-    pub fn next(&mut self, limit: Duration) -> Result<Got, QemuError> {
+    pub fn next(&mut self, limit: Duration) -> Result<LineResult, QemuError> {
         let mut started = None;
         loop {
             if let Some(end) = self.end() {
                 self.line = self.from..end;
                 self.from = end.saturating_add(1);
                 self.searched = self.from;
-                return Ok(Got::Line);
+                return Ok(LineResult::Line);
             }
             // The clock is asked only when the first bytes were not enough.
             let left = limit.saturating_sub(started.map_or(Duration::ZERO, |s: Instant| s.elapsed()));
             if started.is_some() && left.is_zero() {
-                return Ok(Got::Nothing);
+                return Ok(LineResult::Nothing);
             }
             match self.fill(left) {
-                Ok(Some(0)) => return Ok(Got::Closed),
+                Ok(Some(0)) => return Ok(LineResult::Closed),
                 Ok(Some(_)) => started = started.or_else(|| Some(Instant::now())),
-                Ok(None) => return Ok(Got::Nothing),
-                Err(e) if e.kind() == ErrorKind::ConnectionReset => return Ok(Got::Closed),
+                Ok(None) => return Ok(LineResult::Nothing),
+                Err(e) if e.kind() == ErrorKind::ConnectionReset => return Ok(LineResult::Closed),
                 Err(source) => {
                     return Err(QemuError::System {
                         doing: "QEMU's answer could not be read",
@@ -185,9 +185,9 @@ mod tests {
 
     fn next(lines: &mut Lines, limit: Duration) -> Option<String> {
         match lines.next(limit).unwrap() {
-            Got::Line => Some(String::from_utf8(lines.line().to_vec()).unwrap()),
-            Got::Nothing => None,
-            Got::Closed => Some("(closed)".to_owned()),
+            LineResult::Line => Some(String::from_utf8(lines.line().to_vec()).unwrap()),
+            LineResult::Nothing => None,
+            LineResult::Closed => Some("(closed)".to_owned()),
         }
     }
 

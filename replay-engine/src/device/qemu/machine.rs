@@ -9,9 +9,9 @@ use super::error::QemuError;
 use super::monitor::Monitor;
 use super::name::Name;
 use super::process::{Process, pair};
-use super::qtest::{Place, Qtest};
+use super::qtest::{AccessLocation, Qtest};
 use super::{answer, pci};
-use crate::device::windows::Found;
+use crate::device::windows::FoundRegion;
 use serde_json::json;
 use std::ffi::{OsStr, OsString};
 use std::fs::{File, Permissions};
@@ -34,7 +34,7 @@ const HALT: [u8; 4] = [0xfa, 0xf4, 0xeb, 0xfc];
 
 /// A window of the function.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Mapped {
+pub(super) struct MappedBar {
     /// Number of its base address register.
     pub bar: u8,
     pub base: u64,
@@ -44,15 +44,15 @@ pub(super) struct Mapped {
     pub plain: bool,
 }
 
-impl Mapped {
+impl MappedBar {
     /// Its name, `bar2`.
     pub fn name(&self) -> &'static str {
         pci::BAR_NAMES.get(usize::from(self.bar)).copied().unwrap_or("bar")
     }
 
     /// As the rule for windows takes it.
-    pub fn found(&self) -> Found<'static> {
-        Found {
+    pub fn as_found_region(&self) -> FoundRegion<'static> {
+        FoundRegion {
             name: self.name(),
             bytes: self.bytes,
             ports: self.ports,
@@ -67,7 +67,7 @@ pub(super) struct Machine {
     monitor: Monitor,
     process: Process,
     pub function: PciFunction,
-    pub windows: Vec<Mapped>,
+    pub windows: Vec<MappedBar>,
     /// Since when the clock runs; `None` while it stands.
     running: Option<Instant>,
     /// How long it ran before.
@@ -172,9 +172,9 @@ impl Machine {
             .monitor
             .execute("human-monitor-command", &json!({ "command-line": "info mtree -f" }))
             .map_err(|e| machine.explain(e))?;
-        let plain = answer::plain_memory(listing.as_str().unwrap_or_default());
+        let plain = answer::list_plain_ranges(listing.as_str().unwrap_or_default());
         let inside = |b: &Bar| !b.ports && plain.iter().any(|p| p.start <= b.base && b.end() <= p.end);
-        let mapped = |b: &Bar| Mapped {
+        let mapped = |b: &Bar| MappedBar {
             bar: b.number,
             base: b.base,
             bytes: b.bytes,
@@ -280,8 +280,8 @@ impl Machine {
     }
 
     /// The place of an access, to name it.
-    pub fn place(window: &Mapped, offset: u64) -> Place {
-        Place {
+    pub fn place(window: &MappedBar, offset: u64) -> AccessLocation {
+        AccessLocation {
             window: window.name(),
             offset,
         }

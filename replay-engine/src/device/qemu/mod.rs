@@ -16,7 +16,7 @@ mod pci;
 mod process;
 mod qtest;
 
-pub use board::{QemuBoard, installed};
+pub use board::{QemuBoard, check_installed};
 pub use error::QemuError;
 pub use models::{QEMU_MODELS, QemuModel};
 pub use name::Name;

@@ -91,7 +91,7 @@ impl QemuModel {
 
     /// Returns whether the model shows the ids of `hardware`.
     #[must_use]
-    pub fn is(&self, hardware: &Hardware) -> bool {
+    pub fn matches(&self, hardware: &Hardware) -> bool {
         matches!(hardware, Hardware::Pci(f) if (f.vendor, f.device) == (self.vendor, self.device))
     }
 }

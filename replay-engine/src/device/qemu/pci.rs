@@ -5,7 +5,7 @@
 //! 82371SB (PIIX3), registers PIRQRC at 0x60.
 
 use super::error::QemuError;
-use super::qtest::{Place, Qtest};
+use super::qtest::{AccessLocation, Qtest};
 use trace_core::recording::{Bar, PciFunction};
 
 /// The slot on bus 0 that the device is put into.
@@ -30,8 +30,8 @@ const COMMAND_MASTER: u64 = 1 << 2;
 /// Names of windows, by the number of their base address register.
 pub(super) const BAR_NAMES: [&str; 6] = ["bar0", "bar1", "bar2", "bar3", "bar4", "bar5"];
 
-fn place(offset: u32) -> Place {
-    Place {
+fn place(offset: u32) -> AccessLocation {
+    AccessLocation {
         window: "configuration space",
         offset: u64::from(offset),
     }
@@ -114,14 +114,14 @@ pub(super) fn set_bus_mastering(q: &mut Qtest, on: bool) -> Result<(), QemuError
 }
 
 /// A window that has no address yet.
-struct Asked {
+struct UnassignedBar {
     bar: Bar,
     /// Whether it may be above 4 GiB.
     wide: bool,
 }
 
 /// The windows and their sizes: of ones written to a base address register those stay that are part of an address.
-fn sizes(q: &mut Qtest) -> Result<Vec<Asked>, QemuError> {
+fn sizes(q: &mut Qtest) -> Result<Vec<UnassignedBar>, QemuError> {
     let mut bars = Vec::new();
     let mut number = 0u8;
     while number < 6 {
@@ -145,7 +145,7 @@ fn sizes(q: &mut Qtest) -> Result<Vec<Asked>, QemuError> {
                 ports,
                 prefetchable: !ports && flags & 8 != 0,
             };
-            bars.push(Asked { bar, wide });
+            bars.push(UnassignedBar { bar, wide });
         }
         number = number.saturating_add(if wide { 2 } else { 1 });
     }
@@ -160,11 +160,11 @@ fn ask(q: &mut Qtest, register: u32) -> Result<u64, QemuError> {
 }
 
 /// Gives each window an address that is a multiple of its size: the largest first, so that none leaves a gap.
-fn assign(mut asked: Vec<Asked>, device: &str) -> Result<Vec<Bar>, QemuError> {
+fn assign(mut asked: Vec<UnassignedBar>, device: &str) -> Result<Vec<Bar>, QemuError> {
     asked.sort_by_key(|a| (std::cmp::Reverse(a.bar.bytes), a.bar.number));
     let (mut memory, mut high, mut ports) = (MEMORY, HIGH, PORTS);
     let mut bars = Vec::new();
-    for Asked { bar, wide } in asked {
+    for UnassignedBar { bar, wide } in asked {
         let base = match (bar.ports, wide) {
             (true, _) => take(&mut ports, bar.bytes),
             (false, false) => take(&mut memory, bar.bytes),
@@ -193,17 +193,17 @@ fn take(from: &mut (u64, u64), bytes: u64) -> Option<u64> {
 mod tests {
     use super::*;
 
-    fn asked(number: u8, bytes: u64, ports: bool, wide: bool) -> Asked {
+    fn asked(number: u8, bytes: u64, ports: bool, wide: bool) -> UnassignedBar {
         let bar = Bar {
             number,
             bytes,
             ports,
             ..Bar::default()
         };
-        Asked { bar, wide }
+        UnassignedBar { bar, wide }
     }
 
-    fn bases(asked: Vec<Asked>) -> Vec<u64> {
+    fn bases(asked: Vec<UnassignedBar>) -> Vec<u64> {
         assign(asked, "d").unwrap().iter().map(|b| b.base).collect()
     }
 

@@ -8,7 +8,7 @@
 
 use super::answer::{Answer, number};
 use super::error::QemuError;
-use super::lines::{Got, Lines};
+use super::lines::{LineResult, Lines};
 use std::collections::VecDeque;
 use std::fmt::Write as _;
 use std::os::unix::net::UnixStream;
@@ -27,7 +27,7 @@ const PIECE: usize = 16 << 10;
 
 /// What an access was for, to name it when it is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct AccessLocation {
     /// Name of the window, `bar2`; `memory`, `ports`.
     pub window: &'static str,
     /// Offset there.
@@ -35,8 +35,8 @@ pub(super) struct Place {
 }
 
 /// An answer that is due.
-struct Due {
-    place: Place,
+struct PendingReply {
+    place: AccessLocation,
     /// Bytes of its command.
     bytes: usize,
 }
@@ -47,14 +47,14 @@ pub(super) struct Qtest {
     /// Commands that were not sent yet.
     batch: String,
     /// Answers that are due, those of the batch too.
-    due: VecDeque<Due>,
+    due: VecDeque<PendingReply>,
     /// Bytes that were sent and not answered.
     in_flight: usize,
     /// Bytes of stores that follow each other and are no command yet.
     run: Vec<u8>,
     /// The first one's address and place.
     run_at: u64,
-    run_place: Place,
+    run_place: AccessLocation,
     /// Bit `n`: interrupt line `n` is raised.
     raised: u64,
 }
@@ -69,7 +69,7 @@ impl Qtest {
             in_flight: 0,
             run: Vec::with_capacity(RUN),
             run_at: 0,
-            run_place: Place { window: "", offset: 0 },
+            run_place: AccessLocation { window: "", offset: 0 },
             raised: 0,
         })
     }
@@ -80,7 +80,7 @@ impl Qtest {
     }
 
     /// Writes to an address. The answer is checked with those of later commands.
-    pub fn write(&mut self, at: u64, width: u8, value: u64, place: Place) -> Result<(), QemuError> {
+    pub fn write(&mut self, at: u64, width: u8, value: u64, place: AccessLocation) -> Result<(), QemuError> {
         self.end_run()?;
         self.put(place, |line| {
             writeln!(line, "write{} {at:#x} {value:#x}", letter(width))
@@ -88,7 +88,7 @@ impl Qtest {
     }
 
     /// Stores bytes in plain memory, where it does not matter in how many steps they come.
-    pub fn store(&mut self, at: u64, bytes: &[u8], place: Place) -> Result<(), QemuError> {
+    pub fn store(&mut self, at: u64, bytes: &[u8], place: AccessLocation) -> Result<(), QemuError> {
         for (n, piece) in bytes.chunks(RUN).enumerate() {
             let at = at.saturating_add((n * RUN) as u64);
             let follows = at == self.run_at.saturating_add(self.run.len() as u64);
@@ -102,14 +102,14 @@ impl Qtest {
     }
 
     /// Reads from an address.
-    pub fn read(&mut self, at: u64, width: u8, place: Place) -> Result<u64, QemuError> {
+    pub fn read(&mut self, at: u64, width: u8, place: AccessLocation) -> Result<u64, QemuError> {
         self.end_run()?;
         self.put(place, |line| writeln!(line, "read{} {at:#x}", letter(width)))?;
         self.value(place)
     }
 
     /// Reads bytes of memory.
-    pub fn load(&mut self, at: u64, bytes: &mut [u8], place: Place) -> Result<(), QemuError> {
+    pub fn load(&mut self, at: u64, bytes: &mut [u8], place: AccessLocation) -> Result<(), QemuError> {
         self.end_run()?;
         for (n, piece) in bytes.chunks_mut(PIECE).enumerate() {
             let at = at.saturating_add((n * PIECE) as u64);
@@ -122,7 +122,7 @@ impl Qtest {
     }
 
     /// Writes to an x86 port.
-    pub fn port_out(&mut self, port: u64, width: u8, value: u64, place: Place) -> Result<(), QemuError> {
+    pub fn port_out(&mut self, port: u64, width: u8, value: u64, place: AccessLocation) -> Result<(), QemuError> {
         self.end_run()?;
         self.put(place, |line| {
             writeln!(line, "out{} {port:#x} {value:#x}", letter(width))
@@ -130,7 +130,7 @@ impl Qtest {
     }
 
     /// Reads from an x86 port.
-    pub fn port_in(&mut self, port: u64, width: u8, place: Place) -> Result<u64, QemuError> {
+    pub fn port_in(&mut self, port: u64, width: u8, place: AccessLocation) -> Result<u64, QemuError> {
         self.end_run()?;
         self.put(place, |line| writeln!(line, "in{} {port:#x}", letter(width)))?;
         self.value(place)
@@ -138,7 +138,7 @@ impl Qtest {
 
     /// Asks to be told when an interrupt line of the I/O APIC changes.
     pub fn intercept(&mut self) -> Result<(), QemuError> {
-        let place = Place {
+        let place = AccessLocation {
             window: "interrupt lines",
             offset: 0,
         };
@@ -172,12 +172,12 @@ impl Qtest {
                 false => limit.saturating_sub(started.elapsed()),
             };
             match self.lines.next(left)? {
-                Got::Line => self.interrupt()?,
-                Got::Nothing if self.is_raised(line) || left.is_zero() || started.elapsed() >= limit => {
+                LineResult::Line => self.interrupt()?,
+                LineResult::Nothing if self.is_raised(line) || left.is_zero() || started.elapsed() >= limit => {
                     return Ok(self.is_raised(line));
                 }
-                Got::Nothing => {}
-                Got::Closed => return Err(QemuError::closed()),
+                LineResult::Nothing => {}
+                LineResult::Closed => return Err(QemuError::closed()),
             }
         }
     }
@@ -211,13 +211,17 @@ impl Qtest {
     }
 
     /// Puts a command into the batch, and sends it when it is full.
-    fn put(&mut self, place: Place, say: impl FnOnce(&mut String) -> std::fmt::Result) -> Result<(), QemuError> {
+    fn put(
+        &mut self,
+        place: AccessLocation,
+        say: impl FnOnce(&mut String) -> std::fmt::Result,
+    ) -> Result<(), QemuError> {
         let before = self.batch.len();
         if say(&mut self.batch).is_err() {
             return Err(self.odd(place));
         }
         let bytes = self.batch.len().saturating_sub(before);
-        self.due.push_back(Due { place, bytes });
+        self.due.push_back(PendingReply { place, bytes });
         if self.batch.len() >= BATCH { self.send() } else { Ok(()) }
     }
 
@@ -245,7 +249,7 @@ impl Qtest {
     }
 
     /// The number that the last command gives.
-    fn value(&mut self, place: Place) -> Result<u64, QemuError> {
+    fn value(&mut self, place: AccessLocation) -> Result<u64, QemuError> {
         self.answered(number)?.ok_or_else(|| self.odd(place))
     }
 
@@ -264,7 +268,7 @@ impl Qtest {
             return match answer {
                 Answer::Done { value } => Ok(read(value)),
                 Answer::Refused { line } => Err(QemuError::Refused {
-                    what: told(place),
+                    what: describe_location(place),
                     answer: line.chars().take(200).collect(),
                 }),
                 _ => Err(self.odd(place)),
@@ -275,7 +279,7 @@ impl Qtest {
     /// Takes the last line as one about an interrupt.
     fn interrupt(&mut self) -> Result<(), QemuError> {
         let Answer::Interrupt { number, raised } = Answer::parse(self.lines.line()) else {
-            return Err(self.odd(Place {
+            return Err(self.odd(AccessLocation {
                 window: "interrupt lines",
                 offset: 0,
             }));
@@ -285,15 +289,15 @@ impl Qtest {
         Ok(())
     }
 
-    fn odd(&self, place: Place) -> QemuError {
+    fn odd(&self, place: AccessLocation) -> QemuError {
         QemuError::Odd {
-            what: told(place),
+            what: describe_location(place),
             line: String::from_utf8_lossy(self.lines.line()).chars().take(80).collect(),
         }
     }
 }
 
-fn told(place: Place) -> String {
+fn describe_location(place: AccessLocation) -> String {
     format!("access at {:#x} of {}", place.offset, place.window)
 }
 
@@ -336,7 +340,7 @@ mod tests {
     use std::io::{BufRead as _, BufReader, Write as _};
     use std::thread::JoinHandle;
 
-    const HERE: Place = Place {
+    const HERE: AccessLocation = AccessLocation {
         window: "bar2",
         offset: 0x14,
     };

@@ -2,7 +2,7 @@
 
 use super::kernel::{self, Container, VfioError};
 use crate::device::host::Host;
-use crate::device::mapped::{HUGE, Mapping};
+use crate::device::mapping::{HUGE, Mapping};
 use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -68,8 +68,8 @@ impl Vfio {
     }
 
     /// Whether the kernel can reset it.
-    pub fn resets(&self) -> Result<bool, VfioError> {
-        kernel::resets(&self.device)
+    pub fn can_reset(&self) -> Result<bool, VfioError> {
+        kernel::can_reset(&self.device)
     }
 
     /// Resets it.
@@ -82,8 +82,8 @@ impl Vfio {
         if kernel::interrupts(&self.device, form::VFIO_PCI_INTX_IRQ_INDEX)? == 0 {
             return Ok(None);
         }
-        let event = kernel::event()?;
-        kernel::carry(&self.device, form::VFIO_PCI_INTX_IRQ_INDEX, &event)?;
+        let event = kernel::create_event()?;
+        kernel::set_interrupt_event(&self.device, form::VFIO_PCI_INTX_IRQ_INDEX, &event)?;
         Ok(Some(event))
     }
 
@@ -94,7 +94,7 @@ impl Vfio {
 
     /// Memory that the device reaches, and nothing but it: `most` bytes at most, at addresses below `limit`. Less where
     /// the machine does not give so much.
-    pub fn memory(&self, most: u64, limit: u64) -> Result<(Reached, Mapping), String> {
+    pub fn memory(&self, most: u64, limit: u64) -> Result<(DmaMapping, Mapping), String> {
         let ranges = self.container.ranges().map_err(|e| e.to_string())?;
         let mut bytes = most / HUGE * HUGE;
         let mut why = "none was asked for, or less than 2 MiB".to_owned();
@@ -104,7 +104,7 @@ impl Vfio {
                 bytes = bytes / 2 / HUGE * HUGE;
                 continue;
             };
-            let mapped = Mapping::memory(bytes).map_err(|e| e.to_string());
+            let mapped = Mapping::map_anonymous(bytes).map_err(|e| e.to_string());
             match mapped.and_then(|m| self.reach(m, at).map_err(|e| e.to_string())) {
                 Ok(both) => return Ok(both),
                 Err(e) => why = e,
@@ -114,9 +114,9 @@ impl Vfio {
         Err(why)
     }
 
-    fn reach(&self, mapping: Mapping, at: u64) -> Result<(Reached, Mapping), VfioError> {
+    fn reach(&self, mapping: Mapping, at: u64) -> Result<(DmaMapping, Mapping), VfioError> {
         self.container.map(&mapping, at)?;
-        let reached = Reached {
+        let reached = DmaMapping {
             container: Arc::clone(&self.container),
             at,
             bytes: mapping.bytes(),
@@ -127,14 +127,14 @@ impl Vfio {
 
 /// Memory that a device reaches for as long as this is kept.
 #[derive(Debug)]
-pub struct Reached {
+pub struct DmaMapping {
     container: Arc<Container>,
     /// Its first address on the bus.
     pub at: u64,
     bytes: u64,
 }
 
-impl Drop for Reached {
+impl Drop for DmaMapping {
     fn drop(&mut self) {
         if let Err(e) = self.container.unmap(self.at, self.bytes) {
             tracing::error!("{e}");

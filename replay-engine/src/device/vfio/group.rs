@@ -9,7 +9,7 @@ const NO_IOMMU: &str = "vfio-noiommu";
 
 /// Another device of a group.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Sharer {
+pub struct GroupDevice {
     /// Its name, `0000:00:1f.2`.
     pub name: String,
     /// The kernel's driver that has it.
@@ -24,13 +24,13 @@ pub struct Group {
     /// How the kernel sets the IOMMU up for the group's drivers: `DMA`, `identity`.
     pub kind: String,
     /// The other devices of it.
-    pub others: Vec<Sharer>,
+    pub others: Vec<GroupDevice>,
 }
 
 impl Group {
     /// The group of a device by its folder and its name; `None` where no IOMMU stands in front of it.
     #[must_use]
-    pub(in crate::device) fn of(host: &Host, folder: &str, name: &str) -> Option<Self> {
+    pub(in crate::device) fn find(host: &Host, folder: &str, name: &str) -> Option<Self> {
         let number = host.link(format!("{folder}/iommu_group"))?;
         let number: u32 = number.parse().ok()?;
         let files = format!("sys/kernel/iommu_groups/{number}");
@@ -38,7 +38,7 @@ impl Group {
             return None;
         }
         let others = host.list(format!("{files}/devices"));
-        let others = others.into_iter().filter(|n| n != name).map(|name| Sharer {
+        let others = others.into_iter().filter(|n| n != name).map(|name| GroupDevice {
             driver: host.link(format!("{files}/devices/{name}/driver")),
             name,
         });
@@ -51,8 +51,8 @@ impl Group {
 
     /// The device whose driver keeps the group from being given to a program.
     #[must_use]
-    pub fn held_by(&self) -> Option<&Sharer> {
-        let holds = |s: &&Sharer| s.driver.as_deref().is_some_and(|d| !HARMLESS.contains(&d));
+    pub fn held_by(&self) -> Option<&GroupDevice> {
+        let holds = |s: &&GroupDevice| s.driver.as_deref().is_some_and(|d| !HARMLESS.contains(&d));
         self.others.iter().find(holds)
     }
 

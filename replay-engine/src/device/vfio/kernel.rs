@@ -4,7 +4,7 @@
 #![allow(unsafe_code)]
 
 use crate::device::host::Host;
-use crate::device::mapped::Mapping;
+use crate::device::mapping::Mapping;
 use rustix::ioctl::{Ioctl, IoctlOutput, Opcode, ioctl, opcode};
 use std::ffi::{CString, c_void};
 use std::fs::File;
@@ -12,8 +12,8 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd as _, FromRawFd as _, OwnedFd};
 use vfio_bindings::bindings::vfio as form;
 
-/// Most bytes of an answer that tells how many it has.
-const MOST_BYTES: usize = 1 << 16;
+/// Maximum number of bytes of an answer that tells how many it has.
+const MAX_BYTES: usize = 1 << 16;
 
 /// A call of VFIO's failed.
 #[derive(Debug, thiserror::Error)]
@@ -40,7 +40,7 @@ fn hint(doing: &str, e: &io::Error) -> &'static str {
     }
 }
 
-fn failed(doing: &'static str) -> impl Fn(rustix::io::Errno) -> VfioError {
+fn vfio_error(doing: &'static str) -> impl Fn(rustix::io::Errno) -> VfioError {
     move |e| VfioError {
         doing,
         source: e.into(),
@@ -135,7 +135,7 @@ impl Container {
             doing,
             source: e.source,
         })?;
-        let asked = |call, number| with_number(&file, call, number).map_err(failed(doing));
+        let asked = |call, number| with_number(&file, call, number).map_err(vfio_error(doing));
         if asked(GET_API_VERSION, 0)? != form::VFIO_API_VERSION as i32 {
             return Err(odd(doing, "this kernel's VFIO has another version than 0"));
         }
@@ -148,7 +148,7 @@ impl Container {
     /// Puts the IOMMU behind the groups that were added.
     pub fn set_up(&self) -> Result<(), VfioError> {
         let done = with_number(&self.0, SET_IOMMU_TYPE, form::VFIO_TYPE1v2_IOMMU);
-        done.map(|_| ()).map_err(failed(SET_IOMMU))
+        done.map(|_| ()).map_err(vfio_error(SET_IOMMU))
     }
 
     /// Ranges of addresses that may be mapped, first and last address of each; all where the kernel does not tell.
@@ -166,13 +166,13 @@ impl Container {
                 opcode: IOMMU_GET_INFO,
                 argument: answer.as_mut_ptr().cast(),
             };
-            // SAFETY: the form begins the buffer and tells its whole size, which the kernel does not go beyond; a buffer
-            // of words of 64 bits is aligned as the form is, and it is at least as large.
+            // SAFETY: the form begins the buffer and tells its whole size, which the kernel does not go beyond; a
+            // buffer of words of 64 bits is aligned as the form is, and it is at least as large.
             let asked = unsafe { ioctl(&self.0, call) };
-            asked.map_err(failed(doing))?;
+            asked.map_err(vfio_error(doing))?;
             let answer: Vec<u8> = answer.iter().flat_map(|w| w.to_ne_bytes()).collect();
             let wanted = word(&answer, 0).unwrap_or(0) as usize;
-            if wanted <= bytes || wanted > MOST_BYTES {
+            if wanted <= bytes || wanted > MAX_BYTES {
                 return ranges(&answer).ok_or_else(|| odd(doing, "the kernel's answer has an unknown form"));
             }
             bytes = wanted;
@@ -191,7 +191,7 @@ impl Container {
         // SAFETY: what a device writes there is memory of a `Mapping`, which is reached by volatile accesses alone; the
         // kernel holds its pages for as long as they are mapped for the device, whatever happens to the mapping.
         let done = unsafe { with_form(&self.0, IOMMU_MAP, &mut form) };
-        done.map(|_| ()).map_err(failed(MAP))
+        done.map(|_| ()).map_err(vfio_error(MAP))
     }
 
     /// Keeps the devices from memory at addresses of the bus.
@@ -204,7 +204,7 @@ impl Container {
         };
         // SAFETY: it takes this form, and touches no memory of this program beside it.
         let done = unsafe { with_form(&self.0, IOMMU_UNMAP, &mut form) };
-        done.map(|_| ()).map_err(failed("unmapping memory in the IOMMU"))
+        done.map(|_| ()).map_err(vfio_error("unmapping memory in the IOMMU"))
     }
 }
 
@@ -273,13 +273,13 @@ pub(super) fn join(host: &Host, group: u32, container: &Container) -> Result<Fil
         ..Default::default()
     };
     // SAFETY: it takes this form, and touches no memory of this program beside it.
-    unsafe { with_form(&file, GROUP_GET_STATUS, &mut status) }.map_err(failed(doing))?;
+    unsafe { with_form(&file, GROUP_GET_STATUS, &mut status) }.map_err(vfio_error(doing))?;
     if status.flags & form::VFIO_GROUP_FLAGS_VIABLE == 0 {
         return Err(odd(doing, "another device of it has a driver of the kernel's"));
     }
     let mut number = container.0.as_raw_fd();
     // SAFETY: the call reads the number of an open file, and keeps the file itself.
-    unsafe { with_form(&file, GROUP_SET_CONTAINER, &mut number) }.map_err(failed(doing))?;
+    unsafe { with_form(&file, GROUP_SET_CONTAINER, &mut number) }.map_err(vfio_error(doing))?;
     Ok(file)
 }
 
@@ -292,26 +292,26 @@ pub(super) fn device(group: &File, name: &str) -> Result<File, VfioError> {
         argument: name.as_ptr().cast_mut().cast(),
     };
     // SAFETY: the call reads a text that ends in a zero, which lives until after it.
-    let number = unsafe { ioctl(group, call) }.map_err(failed(doing))?;
+    let number = unsafe { ioctl(group, call) }.map_err(vfio_error(doing))?;
     // SAFETY: the kernel has just opened it for this program, and nobody else knows its number.
     Ok(File::from(unsafe { OwnedFd::from_raw_fd(number) }))
 }
 
 /// Whether the kernel can reset a device.
-pub(super) fn resets(device: &File) -> Result<bool, VfioError> {
+pub(super) fn can_reset(device: &File) -> Result<bool, VfioError> {
     let mut info = form::vfio_device_info {
         argsz: size::<form::vfio_device_info>(),
         ..Default::default()
     };
     // SAFETY: it takes this form, and touches no memory of this program beside it.
-    unsafe { with_form(device, DEVICE_GET_INFO, &mut info) }.map_err(failed("asking for the device"))?;
+    unsafe { with_form(device, DEVICE_GET_INFO, &mut info) }.map_err(vfio_error("asking for the device"))?;
     Ok(info.flags & form::VFIO_DEVICE_FLAGS_RESET != 0)
 }
 
 /// Resets a device.
 pub(super) fn reset(device: &File) -> Result<(), VfioError> {
     let done = with_number(device, DEVICE_RESET, 0);
-    done.map(|_| ()).map_err(failed("resetting the device"))
+    done.map(|_| ()).map_err(vfio_error("resetting the device"))
 }
 
 /// Where a window of a device lies in its file: flags, first byte and bytes.
@@ -322,7 +322,7 @@ pub(super) fn region(device: &File, index: u32) -> Result<(u32, u64, u64), VfioE
         ..Default::default()
     };
     // SAFETY: it takes this form, and touches no memory of this program beside it.
-    unsafe { with_form(device, DEVICE_GET_REGION, &mut info) }.map_err(failed("asking for a window"))?;
+    unsafe { with_form(device, DEVICE_GET_REGION, &mut info) }.map_err(vfio_error("asking for a window"))?;
     Ok((info.flags, info.offset, info.size))
 }
 
@@ -334,7 +334,7 @@ pub(super) fn interrupts(device: &File, index: u32) -> Result<u32, VfioError> {
         ..Default::default()
     };
     // SAFETY: it takes this form, and touches no memory of this program beside it.
-    unsafe { with_form(device, DEVICE_GET_IRQ, &mut info) }.map_err(failed("asking for interrupts"))?;
+    unsafe { with_form(device, DEVICE_GET_IRQ, &mut info) }.map_err(vfio_error("asking for interrupts"))?;
     Ok(info.count)
 }
 
@@ -363,12 +363,12 @@ impl OneInterrupt {
 }
 
 /// Has a device's interrupt counted by an event's file.
-pub(super) fn carry(device: &File, index: u32, event: &OwnedFd) -> Result<(), VfioError> {
+pub(super) fn set_interrupt_event(device: &File, index: u32, event: &OwnedFd) -> Result<(), VfioError> {
     let flags = form::VFIO_IRQ_SET_DATA_EVENTFD | form::VFIO_IRQ_SET_ACTION_TRIGGER;
     let mut one = OneInterrupt::new(index, flags, event.as_raw_fd());
     // SAFETY: the form is the kernel's with one number of an open file as its data; it keeps the file itself.
     let done = unsafe { with_form(device, DEVICE_SET_IRQS, &mut one) };
-    done.map(|_| ()).map_err(failed("asking for the interrupt"))
+    done.map(|_| ()).map_err(vfio_error("asking for the interrupt"))
 }
 
 /// Lets a device's interrupt through again: the kernel masks it when it came.
@@ -377,13 +377,13 @@ pub(super) fn unmask(device: &File, index: u32) -> Result<(), VfioError> {
     let mut one = OneInterrupt::new(index, flags, -1);
     // SAFETY: the form is the kernel's without data.
     let done = unsafe { with_form(device, DEVICE_SET_IRQS, &mut one) };
-    done.map(|_| ()).map_err(failed("letting the interrupt through"))
+    done.map(|_| ()).map_err(vfio_error("letting the interrupt through"))
 }
 
 /// A file that counts an event.
-pub(super) fn event() -> Result<OwnedFd, VfioError> {
+pub(super) fn create_event() -> Result<OwnedFd, VfioError> {
     use rustix::event::{EventfdFlags, eventfd};
-    eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).map_err(failed("making an event"))
+    eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).map_err(vfio_error("making an event"))
 }
 
 #[cfg(test)]
@@ -436,11 +436,13 @@ mod tests {
     #[test]
     fn a_machine_without_vfio_is_told() {
         let folder = tempfile::tempdir().unwrap();
-        let e = Container::open(&Host::at(folder.path())).unwrap_err().to_string();
+        let e = Container::open(&Host::with_root(folder.path()))
+            .unwrap_err()
+            .to_string();
         assert!(e.starts_with("opening /dev/vfio/vfio"), "{e}");
         // A file that is not VFIO's takes none of its calls.
         std::fs::create_dir_all(folder.path().join("dev/vfio")).unwrap();
         std::fs::write(folder.path().join("dev/vfio/vfio"), "").unwrap();
-        assert!(Container::open(&Host::at(folder.path())).is_err());
+        assert!(Container::open(&Host::with_root(folder.path())).is_err());
     }
 }

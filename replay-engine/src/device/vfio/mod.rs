@@ -5,11 +5,11 @@
 //! without an IOMMU is never used: it keeps a device from nothing.
 
 mod device;
+pub mod dma_faults;
 mod group;
 mod kernel;
-pub mod refused;
 
-pub(super) use device::{Reached, Vfio};
-pub use group::{Group, Sharer};
+pub(super) use device::{DmaMapping, Vfio};
+pub(super) use dma_faults::FaultLog;
+pub use group::{Group, GroupDevice};
 pub use kernel::{VfioError, ranges};
-pub(super) use refused::Log;

@@ -1,7 +1,7 @@
 //! A device that copies between memory and a buffer of its own.
 
-use super::{Ground, Polled, Settle, Taken, Trouble, Used, is, whole};
-use crate::plan::Touch;
+use super::{AddressUse, BusError, CompletionCheck, DeviceMemory, PollEnd, TakenAddresses, find_whole_register, is};
+use crate::plan::RegisterAccess;
 use std::collections::HashMap;
 use std::ops::Range;
 use trace_core::registers::{AddressRegister, CopyEngine};
@@ -31,14 +31,14 @@ impl<'m> CopyBus<'m> {
     }
 
     /// The address in a register, all of which must have been written.
-    fn address(&self, register: &AddressRegister) -> Result<u64, Trouble> {
+    fn address(&self, register: &AddressRegister) -> Result<u64, BusError> {
         let low = self.value(register.low);
         let whole = match register.high {
             Some(high) => low.zip(self.value(high)).map(|(l, h)| l & 0xffff_ffff | h << 32),
             None => low,
         };
         whole.ok_or_else(|| {
-            Trouble(format!(
+            BusError(format!(
                 "a transfer is started, and {} was not written since the device was seen idle: what it has there is not \
                  known",
                 register.name
@@ -52,23 +52,28 @@ impl<'m> CopyBus<'m> {
     }
 
     /// Whether an access touches a register of the engine.
-    pub fn names(&self, touch: &Touch<'_>) -> bool {
+    pub fn is_engine_register(&self, touch: &RegisterAccess<'_>) -> bool {
         touch.registers().any(|r| self.ours(r.offset))
     }
 
-    pub fn write(&mut self, touch: &Touch<'_>, value: u64, ground: &dyn Ground) -> Result<Taken, Trouble> {
+    pub fn write(
+        &mut self,
+        touch: &RegisterAccess<'_>,
+        value: u64,
+        ground: &dyn DeviceMemory,
+    ) -> Result<TakenAddresses, BusError> {
         let e = self.engine;
-        let Some(offset) = whole(touch, |o| self.ours(o))?.filter(|o| self.ours(*o)) else {
-            return Ok(Taken::default());
+        let Some(offset) = find_whole_register(touch, |o| self.ours(o))?.filter(|o| self.ours(*o)) else {
+            return Ok(TakenAddresses::default());
         };
         if self.busy.is_some() {
-            return Trouble::new(format!(
+            return BusError::new(format!(
                 "{} is written while the transfer before it is not known to be over",
                 touch.name()
             ));
         }
         if !self.known {
-            return Trouble::new(format!(
+            return BusError::new(format!(
                 "{} is written before the device was seen idle: a transfer from before may be under way, and the device \
                  would drop the value. The plan must first wait until the start bit reads 0",
                 touch.name()
@@ -76,16 +81,16 @@ impl<'m> CopyBus<'m> {
         }
         self.values.insert(offset, value);
         if offset != e.command || value & e.start == 0 {
-            return Ok(Taken::default());
+            return Ok(TakenAddresses::default());
         }
         self.start(value, ground)
     }
 
     /// A transfer begins: its memory is all the device's to reach, its other side is the device's buffer.
-    fn start(&mut self, command: u64, ground: &dyn Ground) -> Result<Taken, Trouble> {
+    fn start(&mut self, command: u64, ground: &dyn DeviceMemory) -> Result<TakenAddresses, BusError> {
         let e = self.engine;
         let Some(bytes) = self.value(e.count) else {
-            return Trouble::new(
+            return BusError::new(
                 "a transfer is started, and its number of bytes was not written since the device was seen idle",
             );
         };
@@ -96,20 +101,20 @@ impl<'m> CopyBus<'m> {
         let (at, inside) = (self.address(memory)?, self.address(own)?);
         let end = inside.checked_add(bytes);
         if bytes == 0 || inside < own.local.start || end.is_none_or(|end| end > own.local.end) {
-            return Trouble::new(format!(
+            return BusError::new(format!(
                 "the transfer of {bytes} bytes has {} = {inside:#x}, which is not all in the device's own buffer",
                 own.name
             ));
         }
         if !ground.holds(at, bytes) {
-            return Trouble::new(format!(
+            return BusError::new(format!(
                 "the transfer of {bytes} bytes has {} = {at:#x}, which is not all memory that the device is given",
                 memory.name
             ));
         }
         self.busy = Some((at..at.saturating_add(bytes), command & !e.start));
-        Ok(Taken {
-            registers: vec![Used {
+        Ok(TakenAddresses {
+            registers: vec![AddressUse {
                 queue: 0,
                 low: memory.low,
                 high: memory.high,
@@ -120,28 +125,28 @@ impl<'m> CopyBus<'m> {
     }
 
     /// What a transfer moves is not changed under it, so that its end is always the same.
-    pub fn may_change(&self, at: u64, bytes: u64) -> Result<(), Trouble> {
+    pub fn may_change(&self, at: u64, bytes: u64) -> Result<(), BusError> {
         match &self.busy {
             Some((range, _)) if at < range.end && at.saturating_add(bytes) > range.start => {
-                Trouble::new("memory of a transfer is changed while the transfer is not known to be over".to_owned())
+                BusError::new("memory of a transfer is changed while the transfer is not known to be over".to_owned())
             }
             _ => Ok(()),
         }
     }
 
     /// Whether a transfer that was started is not known to be over.
-    pub fn busy(&self) -> bool {
+    pub fn is_busy(&self) -> bool {
         self.busy.is_some()
     }
 
-    pub fn settle(&self) -> Vec<Settle> {
+    pub fn settle(&self) -> Vec<CompletionCheck> {
         let (mask, expected) = match &self.busy {
             Some((_, expected)) => (u64::MAX, *expected),
             // Its other bits are of what ran before.
             None if !self.known => (self.engine.start, 0),
             None => return Vec::new(),
         };
-        vec![Settle::Register {
+        vec![CompletionCheck::Register {
             offset: self.engine.command,
             width: 8,
             mask,
@@ -149,10 +154,10 @@ impl<'m> CopyBus<'m> {
         }]
     }
 
-    pub fn polled(&mut self, polled: Polled) -> bool {
+    pub fn observe_poll(&mut self, polled: PollEnd) -> bool {
         let start = self.engine.start;
         match polled {
-            Polled::Register { offset, mask, expected }
+            PollEnd::Register { offset, mask, expected }
                 if offset == self.engine.command && mask & start == start && expected & start == 0 =>
             {
                 self.busy = None;

@@ -2,14 +2,14 @@
 //! by itself, and from when to when. The compiler and the verifier of plans ask the same questions in the same way.
 
 mod copy;
-mod mover;
+mod dma_relocation;
 mod queues;
 mod ranges;
 mod walk;
 
-use super::Touch;
+use super::RegisterAccess;
 use copy::CopyBus;
-pub(crate) use mover::{Mover, Piece};
+pub(crate) use dma_relocation::{DmaRelocator, MemoryChange};
 use queues::QueueBus;
 pub(crate) use ranges::Ranges;
 use std::ops::Range;
@@ -19,16 +19,16 @@ use trace_core::registers::{AddressRegister, BusEngine, RegisterMap, Role};
 
 /// Why a device may not master the bus, in words for a person.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Trouble(pub String);
+pub(crate) struct BusError(pub String);
 
-impl Trouble {
+impl BusError {
     pub fn new<T>(why: impl Into<String>) -> Result<T, Self> {
         Err(Self(why.into()))
     }
 }
 
 /// Memory that the device is given, as the CPU left it.
-pub(crate) trait Ground {
+pub(crate) trait DeviceMemory {
     /// The image in a frame that the device is given; `None` for others.
     fn page(&self, frame: u64) -> Option<&Page>;
 
@@ -42,20 +42,20 @@ pub(crate) trait Ground {
 }
 
 /// Whether bytes are all in a piece of memory.
-pub(crate) fn within(own: &Range<u64>, at: u64, bytes: u64) -> bool {
+pub(crate) fn is_within(own: &Range<u64>, at: u64, bytes: u64) -> bool {
     own.contains(&at) && at.checked_add(bytes).is_some_and(|end| end <= own.end)
 }
 
 /// Takes steps of work; an error when that is too much.
-fn spend(ground: &dyn Ground, steps: u64) -> Result<(), Trouble> {
+fn spend(ground: &dyn DeviceMemory, steps: u64) -> Result<(), BusError> {
     if ground.spend(steps) {
         return Ok(());
     }
-    Trouble::new("following what the device is told takes too many steps")
+    BusError::new("following what the device is told takes too many steps")
 }
 
 /// Reads bytes that may lie in several frames. `None` where a frame is none of the device's.
-pub(crate) fn read<const N: usize>(ground: &dyn Ground, at: u64) -> Option<[u8; N]> {
+pub(crate) fn read<const N: usize>(ground: &dyn DeviceMemory, at: u64) -> Option<[u8; N]> {
     let mut out = [0; N];
     for (i, to) in out.iter_mut().enumerate() {
         let at = PhysAddr(at.checked_add(i as u64)?);
@@ -66,7 +66,7 @@ pub(crate) fn read<const N: usize>(ground: &dyn Ground, at: u64) -> Option<[u8; 
 
 /// A word of 8 bytes in memory that the device takes as an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Word {
+pub(crate) struct AddressWord {
     /// Where it stands.
     pub at: u64,
     /// The address.
@@ -75,7 +75,7 @@ pub(crate) struct Word {
 
 /// An address register whose value is put to use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Used {
+pub(crate) struct AddressUse {
     /// Number of the queue that the register was of; 0 where there are none.
     pub queue: u16,
     /// Offset of the register or of its low half.
@@ -88,14 +88,14 @@ pub(crate) struct Used {
 
 /// What an action makes the device take as addresses.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Taken {
-    pub registers: Vec<Used>,
-    pub words: Vec<Word>,
+pub(crate) struct TakenAddresses {
+    pub registers: Vec<AddressUse>,
+    pub words: Vec<AddressWord>,
 }
 
 /// What must be seen before the device is known to be done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Settle {
+pub(crate) enum CompletionCheck {
     /// The bits of the mask of the register at this offset read so.
     Register {
         offset: u32,
@@ -109,7 +109,7 @@ pub(crate) enum Settle {
 
 /// A poll that ends before anything else happens.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Polled {
+pub(crate) enum PollEnd {
     Register {
         offset: u32,
         mask: u64,
@@ -134,15 +134,15 @@ impl<'m> Bus<'m> {
     ///
     /// # Errors
     /// When the map does not tell where its addresses come from, or not of all of them.
-    pub fn of(map: &'m RegisterMap) -> Result<Self, Trouble> {
+    pub fn new(map: &'m RegisterMap) -> Result<Self, BusError> {
         let Some(master) = map.bus_master() else {
-            return Trouble::new(format!(
+            return BusError::new(format!(
                 "the register map `{}` does not tell where the device takes addresses from",
                 map.name()
             ));
         };
         if let Some(why) = &master.refused {
-            return Trouble::new(why.clone());
+            return BusError::new(why.clone());
         }
         Ok(match &master.engine {
             BusEngine::Copy(engine) => Self::Copy(CopyBus::new(engine)),
@@ -151,8 +151,13 @@ impl<'m> Bus<'m> {
     }
 
     /// A write of registers, before it is made.
-    pub fn write(&mut self, touch: &Touch<'_>, value: u64, ground: &dyn Ground) -> Result<Taken, Trouble> {
-        untyped(touch, value, ground)?;
+    pub fn write(
+        &mut self,
+        touch: &RegisterAccess<'_>,
+        value: u64,
+        ground: &dyn DeviceMemory,
+    ) -> Result<TakenAddresses, BusError> {
+        refuse_untyped(touch, value, ground)?;
         match self {
             Self::Copy(c) => c.write(touch, value, ground),
             Self::Queues(q) => q.write(touch, value, ground),
@@ -163,12 +168,12 @@ impl<'m> Bus<'m> {
     pub fn queue(&self) -> u16 {
         match self {
             Self::Copy(_) => 0,
-            Self::Queues(q) => q.selected(),
+            Self::Queues(q) => q.selected_queue(),
         }
     }
 
     /// Whether the CPU may change these bytes now.
-    pub fn may_change(&self, at: u64, bytes: u64) -> Result<(), Trouble> {
+    pub fn may_change(&self, at: u64, bytes: u64) -> Result<(), BusError> {
         match self {
             Self::Copy(c) => c.may_change(at, bytes),
             Self::Queues(q) => q.may_change(at, bytes),
@@ -176,9 +181,9 @@ impl<'m> Bus<'m> {
     }
 
     /// The CPU has changed these bytes.
-    pub fn changed(&mut self, at: u64, bytes: u64, ground: &dyn Ground) -> Result<Taken, Trouble> {
+    pub fn changed(&mut self, at: u64, bytes: u64, ground: &dyn DeviceMemory) -> Result<TakenAddresses, BusError> {
         match self {
-            Self::Copy(_) => Ok(Taken::default()),
+            Self::Copy(_) => Ok(TakenAddresses::default()),
             Self::Queues(q) => q.changed(at, bytes, ground),
         }
     }
@@ -200,15 +205,15 @@ impl<'m> Bus<'m> {
     }
 
     /// Whether it may be at work that it was told to do.
-    pub fn busy(&self) -> bool {
+    pub fn is_busy(&self) -> bool {
         match self {
-            Self::Copy(c) => c.busy(),
+            Self::Copy(c) => c.is_busy(),
             Self::Queues(q) => !q.settle().is_empty(),
         }
     }
 
     /// What must be seen before it is known to be done; nothing where it is.
-    pub fn settle(&self) -> Vec<Settle> {
+    pub fn settle(&self) -> Vec<CompletionCheck> {
         match self {
             Self::Copy(c) => c.settle(),
             Self::Queues(q) => q.settle(),
@@ -216,21 +221,21 @@ impl<'m> Bus<'m> {
     }
 
     /// A poll has ended on its value. `false`: nothing of the device's work is known by it.
-    pub fn polled(&mut self, polled: Polled) -> bool {
+    pub fn observe_poll(&mut self, polled: PollEnd) -> bool {
         match self {
-            Self::Copy(c) => c.polled(polled),
-            Self::Queues(q) => q.polled(polled),
+            Self::Copy(c) => c.observe_poll(polled),
+            Self::Queues(q) => q.observe_poll(polled),
         }
     }
 }
 
 /// A value that points to the device's memory goes only into registers that are typed as addresses.
-fn untyped(touch: &Touch<'_>, value: u64, ground: &dyn Ground) -> Result<(), Trouble> {
+fn refuse_untyped(touch: &RegisterAccess<'_>, value: u64, ground: &dyn DeviceMemory) -> Result<(), BusError> {
     for p in touch.parts() {
         let bits = p.bits(value);
         let typed = p.register.replay.role == Some(Role::BusAddress);
         if !typed && p.bytes >= 4 && ground.holds(bits, 1) {
-            return Trouble::new(format!(
+            return BusError::new(format!(
                 "{} receives {bits:#x}, which lies in the memory that the device is given, and the map does not type it \
                  as an address",
                 p.register.name
@@ -241,11 +246,11 @@ fn untyped(touch: &Touch<'_>, value: u64, ground: &dyn Ground) -> Result<(), Tro
 }
 
 /// The register that is written whole and alone; an error where only a part of one of these is, or several.
-fn whole(touch: &Touch<'_>, ours: impl Fn(u32) -> bool) -> Result<Option<u32>, Trouble> {
+fn find_whole_register(touch: &RegisterAccess<'_>, ours: impl Fn(u32) -> bool) -> Result<Option<u32>, BusError> {
     let mut parts = touch.parts().iter();
     match (parts.next(), parts.next()) {
-        (Some(p), None) if p.whole() => Ok(Some(p.register.offset)),
-        _ if touch.registers().any(|r| ours(r.offset)) => Trouble::new(format!(
+        (Some(p), None) if p.is_whole() => Ok(Some(p.register.offset)),
+        _ if touch.registers().any(|r| ours(r.offset)) => BusError::new(format!(
             "{} is no write of one whole register, and the device takes addresses from it",
             touch.name()
         )),

@@ -2,30 +2,32 @@
 
 use super::ranges::Ranges;
 use super::walk::Chain;
-use super::{Ground, Polled, Settle, Taken, Trouble, Used, is, read, spend, whole};
-use crate::plan::Touch;
+use super::{
+    AddressUse, BusError, CompletionCheck, DeviceMemory, PollEnd, TakenAddresses, find_whole_register, is, read, spend,
+};
+use crate::plan::RegisterAccess;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use trace_core::registers::{AddressRegister, QueueEngine, Role};
 
 /// Where in both rings the index of the next entry stands.
 const INDEX_AT: u64 = 2;
-/// The words of 32 features that must be written before a queue is put to use. Those behind them are written as 0 or not
-/// at all.
+/// The words of 32 features that must be written before a queue is put to use. Those behind them are written as 0 or
+/// not at all.
 const FEATURE_WORDS: [u64; 2] = [0, 1];
-/// Most queues of a device.
-const MOST_QUEUES: u16 = 64;
+/// Maximum number of queues of a device.
+const MAX_QUEUES: u16 = 64;
 
 /// Where a queue's parts lie.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Parts {
+pub(super) struct RingAddresses {
     pub size: u64,
     pub descriptors: u64,
     driver: u64,
     device: u64,
 }
 
-impl Parts {
+impl RingAddresses {
     fn table(&self) -> Range<u64> {
         self.descriptors..self.descriptors.saturating_add(16 * self.size)
     }
@@ -48,7 +50,7 @@ impl Parts {
 /// A queue that is in use.
 #[derive(Clone, Debug)]
 struct Queue {
-    parts: Parts,
+    parts: RingAddresses,
     /// Index up to which the driver's ring was followed.
     next: u16,
     /// Index up to which the device is known to be done.
@@ -67,7 +69,7 @@ pub(super) fn overlap(a: &Range<u64>, b: &Range<u64>) -> bool {
 
 /// How much is known of what the device's registers hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Known {
+enum RegisterKnowledge {
     /// Nothing: the device may hold addresses of whoever had it before.
     Nothing,
     /// A reset was asked for and is not known to be over.
@@ -78,7 +80,7 @@ enum Known {
 
 pub(crate) struct QueueBus<'m> {
     pub(super) engine: &'m QueueEngine,
-    known: Known,
+    known: RegisterKnowledge,
     /// The queue that was chosen since the reset. The device chooses one by itself in a reset; which one counts for
     /// nothing.
     selected: Option<u16>,
@@ -97,7 +99,7 @@ impl<'m> QueueBus<'m> {
     pub fn new(engine: &'m QueueEngine) -> Self {
         Self {
             engine,
-            known: Known::Nothing,
+            known: RegisterKnowledge::Nothing,
             selected: None,
             feature_word: None,
             features: BTreeSet::new(),
@@ -107,7 +109,7 @@ impl<'m> QueueBus<'m> {
         }
     }
 
-    pub fn selected(&self) -> u16 {
+    pub fn selected_queue(&self) -> u16 {
         self.selected.unwrap_or(0)
     }
 
@@ -116,9 +118,9 @@ impl<'m> QueueBus<'m> {
         1 + self.queues.len() as u64
     }
 
-    fn chosen(&self, touch: &Touch<'_>) -> Result<u16, Trouble> {
+    fn chosen(&self, touch: &RegisterAccess<'_>) -> Result<u16, BusError> {
         self.selected.ok_or_else(|| {
-            Trouble(format!(
+            BusError(format!(
                 "{} is written, and no queue was chosen since the reset: which one the device takes it for is not known",
                 touch.name()
             ))
@@ -137,28 +139,33 @@ impl<'m> QueueBus<'m> {
     }
 
     /// Whether a write must come behind the end of a reset.
-    pub fn resets(&self, touch: &Touch<'_>, value: u64) -> bool {
+    pub fn needs_reset_end(&self, touch: &RegisterAccess<'_>, value: u64) -> bool {
         let again = value == 0 && touch.registers().any(|r| r.offset == self.engine.status);
         let named = touch
             .registers()
             .any(|r| self.ours(r.offset) || r.replay.role == Some(Role::Doorbell));
-        self.known == Known::Resetting && named && !again
+        self.known == RegisterKnowledge::Resetting && named && !again
     }
 
-    pub fn write(&mut self, touch: &Touch<'_>, value: u64, ground: &dyn Ground) -> Result<Taken, Trouble> {
+    pub fn write(
+        &mut self,
+        touch: &RegisterAccess<'_>,
+        value: u64,
+        ground: &dyn DeviceMemory,
+    ) -> Result<TakenAddresses, BusError> {
         let doorbell = touch.registers().any(|r| r.replay.role == Some(Role::Doorbell));
-        let offset = whole(touch, |o| self.ours(o))?.filter(|o| self.ours(*o));
+        let offset = find_whole_register(touch, |o| self.ours(o))?.filter(|o| self.ours(*o));
         let early = doorbell || offset.is_some_and(|o| o != self.engine.status || value != 0);
         match self.known {
-            Known::Nothing if early => {
-                return Trouble::new(format!(
+            RegisterKnowledge::Nothing if early => {
+                return BusError::new(format!(
                     "{} is written before the device was reset: what its registers hold is not known. The plan must \
                      begin with a reset, and wait for its end",
                     touch.name()
                 ));
             }
-            Known::Resetting if early => {
-                return Trouble::new(format!(
+            RegisterKnowledge::Resetting if early => {
+                return BusError::new(format!(
                     "{} is written before the reset is known to be over",
                     touch.name()
                 ));
@@ -169,11 +176,11 @@ impl<'m> QueueBus<'m> {
             return self.publish(ground);
         }
         let Some(offset) = offset else {
-            return Ok(Taken::default());
+            return Ok(TakenAddresses::default());
         };
         let e = self.engine;
         if e.never.contains(&offset) {
-            return Trouble::new(format!(
+            return BusError::new(format!(
                 "{} is written, and what it does to a queue is not followed",
                 touch.name()
             ));
@@ -181,15 +188,15 @@ impl<'m> QueueBus<'m> {
         match offset {
             o if o == e.status => {
                 if value == 0 {
-                    self.known = Known::Resetting;
+                    self.known = RegisterKnowledge::Resetting;
                 }
             }
             o if o == e.feature_select => self.feature_word = Some(value),
             o if o == e.feature => self.features(touch, value)?,
             o if o == e.select => {
-                let queue = u16::try_from(value).ok().filter(|q| *q < MOST_QUEUES);
+                let queue = u16::try_from(value).ok().filter(|q| *q < MAX_QUEUES);
                 let queue = queue
-                    .ok_or_else(|| Trouble(format!("queue {value} is chosen; at most {MOST_QUEUES} are followed")))?;
+                    .ok_or_else(|| BusError(format!("queue {value} is chosen; at most {MAX_QUEUES} are followed")))?;
                 self.selected = Some(queue);
             }
             o if o == e.enable => {
@@ -199,17 +206,17 @@ impl<'m> QueueBus<'m> {
             o => {
                 let number = self.chosen(touch)?;
                 if self.queues.contains_key(&number) {
-                    return Trouble::new(format!("{} is written while queue {number} is in use", touch.name()));
+                    return BusError::new(format!("{} is written while queue {number} is in use", touch.name()));
                 }
                 self.values.insert((number, o), value);
             }
         }
-        Ok(Taken::default())
+        Ok(TakenAddresses::default())
     }
 
-    fn features(&mut self, touch: &Touch<'_>, value: u64) -> Result<(), Trouble> {
+    fn features(&mut self, touch: &RegisterAccess<'_>, value: u64) -> Result<(), BusError> {
         let Some(word) = self.feature_word else {
-            return Trouble::new(format!(
+            return BusError::new(format!(
                 "{} is written, and no word of features was chosen since the reset: which one the device takes it for is \
                  not known",
                 touch.name()
@@ -219,7 +226,7 @@ impl<'m> QueueBus<'m> {
         let taken = u32::try_from(shift).ok().and_then(|s| value.checked_shl(s));
         let other = taken.map_or(value, |t| t & !self.engine.features);
         if other != 0 || taken.is_some_and(|t| t == 0 && value != 0) {
-            return Trouble::new(format!(
+            return BusError::new(format!(
                 "features {value:#x} of word {word} are taken, and with them addresses may stand where the map does not \
                  know them"
             ));
@@ -240,28 +247,28 @@ impl<'m> QueueBus<'m> {
         }
     }
 
-    fn enable(&mut self, number: u16, value: u64, ground: &dyn Ground) -> Result<Taken, Trouble> {
+    fn enable(&mut self, number: u16, value: u64, ground: &dyn DeviceMemory) -> Result<TakenAddresses, BusError> {
         let e = self.engine;
         if value != 1 || self.queues.contains_key(&number) {
-            return Trouble::new(format!(
+            return BusError::new(format!(
                 "queue {number} is put to use with the value {value} or twice; only a reset ends its use"
             ));
         }
         if let Some(word) = FEATURE_WORDS.into_iter().find(|w| !self.features.contains(w)) {
-            return Trouble::new(format!(
+            return BusError::new(format!(
                 "queue {number} is put to use, and word {word} of the features was not written since the reset: what the \
                  device takes for agreed is not known"
             ));
         }
         let size = self.value(e.size).unwrap_or(0);
         if !size.is_power_of_two() || size > u64::from(e.most_entries) {
-            return Trouble::new(format!(
+            return BusError::new(format!(
                 "queue {number} is put to use with {size} entries; they must be set, a power of two up to {}",
                 e.most_entries
             ));
         }
         spend(ground, self.steps())?;
-        let mut taken = Taken::default();
+        let mut taken = TakenAddresses::default();
         let mut places = [0; 3];
         let parts = [
             (&e.descriptors, 16, 16 * size),
@@ -270,21 +277,21 @@ impl<'m> QueueBus<'m> {
         ];
         for ((register, align, bytes), to) in parts.into_iter().zip(&mut places) {
             let Some(at) = self.address(register) else {
-                return Trouble::new(format!(
+                return BusError::new(format!(
                     "queue {number} is put to use, and not all of {} was written since the reset: what the device has \
                      there is not known",
                     register.name
                 ));
             };
             if !at.is_multiple_of(align) || !ground.holds(at, bytes) {
-                return Trouble::new(format!(
+                return BusError::new(format!(
                     "queue {number} has {} = {at:#x}: its {bytes} bytes there are not all memory that the device is \
                      given, or not aligned to {align}",
                     register.name
                 ));
             }
             *to = at;
-            taken.registers.push(Used {
+            taken.registers.push(AddressUse {
                 queue: number,
                 low: register.low,
                 high: register.high,
@@ -292,7 +299,7 @@ impl<'m> QueueBus<'m> {
             });
         }
         let [descriptors, driver, device] = places;
-        let parts = Parts {
+        let parts = RingAddresses {
             size,
             descriptors,
             driver,
@@ -316,26 +323,26 @@ impl<'m> QueueBus<'m> {
             })
             || self.pending(&written);
         if clash {
-            return Trouble::new(format!(
+            return BusError::new(format!(
                 "the ring that the device fills for queue {number} overlaps memory that it takes addresses from"
             ));
         }
         // What tells that the device is done must not stand there before it has done anything.
         let at = device.saturating_add(INDEX_AT);
-        if self.known(&(at..at.saturating_add(2))) && read::<2>(ground, at) == Some([0; 2]) {
+        if self.is_known(&(at..at.saturating_add(2))) && read::<2>(ground, at) == Some([0; 2]) {
             self.unknown.add(written);
             self.queues.insert(number, queue);
             let more = self.publish(ground)?;
             taken.words = more.words;
             return Ok(taken);
         }
-        Trouble::new(format!(
+        BusError::new(format!(
             "the ring that the device fills for queue {number} does not begin at 0, or the device may have written it"
         ))
     }
 
     /// Whether memory stands as the CPU left it.
-    pub(super) fn known(&self, range: &Range<u64>) -> bool {
+    pub(super) fn is_known(&self, range: &Range<u64>) -> bool {
         !self.unknown.overlaps(range)
     }
 
@@ -351,8 +358,8 @@ impl<'m> QueueBus<'m> {
     }
 
     /// Follows what is new in the drivers' rings.
-    fn publish(&mut self, ground: &dyn Ground) -> Result<Taken, Trouble> {
-        let mut taken = Taken::default();
+    fn publish(&mut self, ground: &dyn DeviceMemory) -> Result<TakenAddresses, BusError> {
+        let mut taken = TakenAddresses::default();
         let numbers: Vec<u16> = self.queues.keys().copied().collect();
         for number in numbers {
             spend(ground, 1)?;
@@ -361,9 +368,9 @@ impl<'m> QueueBus<'m> {
             };
             let ring = |at: u64| {
                 let range = at..at.saturating_add(2);
-                let bytes = read::<2>(ground, at).filter(|_| self.known(&range));
+                let bytes = read::<2>(ground, at).filter(|_| self.is_known(&range));
                 bytes.map(u16::from_le_bytes).ok_or_else(|| {
-                    Trouble(format!(
+                    BusError(format!(
                         "the ring of queue {number} is memory that the device may have written"
                     ))
                 })
@@ -371,7 +378,7 @@ impl<'m> QueueBus<'m> {
             let index = ring(parts.driver.saturating_add(INDEX_AT))?;
             let new = index.wrapping_sub(next);
             if u64::from(new) > parts.size {
-                return Trouble::new(format!(
+                return BusError::new(format!(
                     "queue {number} of {} entries is given {new} at once: its index goes from {next} to {index}",
                     parts.size
                 ));
@@ -383,7 +390,7 @@ impl<'m> QueueBus<'m> {
                 let slot = u64::from(next.wrapping_add(n)) % parts.size;
                 let head = ring(parts.driver.saturating_add(4 + 2 * slot))?;
                 if !heads.insert(head) {
-                    return Trouble::new(format!(
+                    return BusError::new(format!(
                         "queue {number} is given the chain from descriptor {head} twice at once"
                     ));
                 }
@@ -401,7 +408,7 @@ impl<'m> QueueBus<'m> {
                 q.next = next;
                 q.waiting = q.waiting.saturating_add(chain.descriptors);
                 if q.waiting > parts.size {
-                    return Trouble::new(format!(
+                    return BusError::new(format!(
                         "queue {number} of {} descriptors has {} of them waiting at once; the plan must see the device \
                          done with some before it gives more",
                         parts.size, q.waiting
@@ -413,7 +420,7 @@ impl<'m> QueueBus<'m> {
                 spend(ground, self.steps())?;
                 // Of one read by another chain that came with it nothing would be known.
                 if self.pending(&range) {
-                    return Trouble::new(format!(
+                    return BusError::new(format!(
                         "a buffer of queue {number} that the device writes, at {:#x}, overlaps one that it reads",
                         range.start
                     ));
@@ -427,11 +434,11 @@ impl<'m> QueueBus<'m> {
         Ok(taken)
     }
 
-    pub fn may_change(&self, at: u64, bytes: u64) -> Result<(), Trouble> {
+    pub fn may_change(&self, at: u64, bytes: u64) -> Result<(), BusError> {
         let range = at..at.saturating_add(bytes);
         for (number, q) in &self.queues {
             if overlap(&range, &q.parts.device_ring()) {
-                return Trouble::new(format!(
+                return BusError::new(format!(
                     "a change at {at:#x} is of the ring that the device fills for queue {number}"
                 ));
             }
@@ -440,15 +447,15 @@ impl<'m> QueueBus<'m> {
                 q.parts.driver.saturating_add(4)..q.parts.driver_ring().end,
             );
             if overlap(&range, &index) && overlap(&range, &entries) {
-                return Trouble::new(format!(
+                return BusError::new(format!(
                     "a change at {at:#x} is of queue {number}'s ring and of its index at once: the device could see one \
                      before the other"
                 ));
             }
-            let busy = q.done != q.next || self.known == Known::Resetting;
+            let busy = q.done != q.next || self.known == RegisterKnowledge::Resetting;
             let structure = overlap(&range, &q.parts.table()) || overlap(&range, &q.parts.driver_ring());
             if busy && (structure || q.reads.overlaps(&range)) {
-                return Trouble::new(format!(
+                return BusError::new(format!(
                     "a change at {at:#x} is of what the device takes addresses from, while it is not known to be done \
                      with queue {number}"
                 ));
@@ -457,7 +464,7 @@ impl<'m> QueueBus<'m> {
         Ok(())
     }
 
-    pub fn changed(&mut self, at: u64, bytes: u64, ground: &dyn Ground) -> Result<Taken, Trouble> {
+    pub fn changed(&mut self, at: u64, bytes: u64, ground: &dyn DeviceMemory) -> Result<TakenAddresses, BusError> {
         let range = at..at.saturating_add(bytes);
         self.unknown.remove(range.clone());
         // What the device is still to write stays unknown, whatever the CPU puts there.
@@ -469,16 +476,16 @@ impl<'m> QueueBus<'m> {
         if self.queues.values().any(|q| overlap(&range, &q.parts.index())) {
             return self.publish(ground);
         }
-        Ok(Taken::default())
+        Ok(TakenAddresses::default())
     }
 
     pub fn indices(&self) -> Vec<Range<u64>> {
         self.queues.values().map(|q| q.parts.index()).collect()
     }
 
-    pub fn settle(&self) -> Vec<Settle> {
-        if self.known == Known::Resetting {
-            return vec![Settle::Register {
+    pub fn settle(&self) -> Vec<CompletionCheck> {
+        if self.known == RegisterKnowledge::Resetting {
+            return vec![CompletionCheck::Register {
                 offset: self.engine.status,
                 width: 1,
                 mask: 0xff,
@@ -486,19 +493,19 @@ impl<'m> QueueBus<'m> {
             }];
         }
         let busy = self.queues.values().filter(|q| q.done != q.next);
-        let of = |q: &Queue| Settle::Memory {
+        let of = |q: &Queue| CompletionCheck::Memory {
             at: q.parts.device.saturating_add(INDEX_AT),
             expected: q.next,
         };
         busy.map(of).collect()
     }
 
-    pub fn polled(&mut self, polled: Polled) -> bool {
+    pub fn observe_poll(&mut self, polled: PollEnd) -> bool {
         match polled {
-            Polled::Register { offset, mask, expected } => {
+            PollEnd::Register { offset, mask, expected } => {
                 let over = offset == self.engine.status && mask & 0xff == 0xff && expected == 0;
-                if over && self.known == Known::Resetting {
-                    self.known = Known::Written;
+                if over && self.known == RegisterKnowledge::Resetting {
+                    self.known = RegisterKnowledge::Written;
                     self.queues.clear();
                     self.values.clear();
                     self.features.clear();
@@ -506,7 +513,7 @@ impl<'m> QueueBus<'m> {
                 }
                 over
             }
-            Polled::Memory {
+            PollEnd::Memory {
                 at,
                 width,
                 mask,

@@ -1,8 +1,8 @@
 //! One chain of descriptors and the command in it: what the device reads, what it writes, which words it takes as
 //! addresses.
 
-use super::queues::{Parts, QueueBus, overlap};
-use super::{Ground, Trouble, Word, read, spend};
+use super::queues::{QueueBus, RingAddresses, overlap};
+use super::{AddressWord, BusError, DeviceMemory, read, spend};
 use std::ops::Range;
 use trace_core::registers::BusCommand;
 
@@ -16,14 +16,20 @@ const INDIRECT: u16 = 4;
 pub(super) struct Chain {
     pub reads: Vec<Range<u64>>,
     pub writes: Vec<Range<u64>>,
-    pub words: Vec<Word>,
+    pub words: Vec<AddressWord>,
     /// How many descriptors it has.
     pub descriptors: u64,
 }
 
 impl Chain {
     /// Follows a chain of queue `number` from its head, through memory as it stands.
-    pub fn walk(bus: &QueueBus<'_>, number: u16, q: &Parts, head: u16, ground: &dyn Ground) -> Result<Self, Trouble> {
+    pub fn walk(
+        bus: &QueueBus<'_>,
+        number: u16,
+        q: &RingAddresses,
+        head: u16,
+        ground: &dyn DeviceMemory,
+    ) -> Result<Self, BusError> {
         let mut chain = Self {
             reads: Vec::new(),
             writes: Vec::new(),
@@ -36,12 +42,12 @@ impl Chain {
             spend(ground, 4)?;
             chain.descriptors += 1;
             if u64::from(index) >= q.size {
-                return Trouble::new(format!("{} does not exist: there are {}", place(), q.size));
+                return BusError::new(format!("{} does not exist: there are {}", place(), q.size));
             }
             let at = q.descriptors.saturating_add(16 * u64::from(index));
             let range = at..at.saturating_add(16);
-            let Some(bytes) = read::<16>(ground, at).filter(|_| bus.known(&range)) else {
-                return Trouble::new(format!("{} is memory that the device may have written", place()));
+            let Some(bytes) = read::<16>(ground, at).filter(|_| bus.is_known(&range)) else {
+                return BusError::new(format!("{} is memory that the device may have written", place()));
             };
             let [address, rest] = [0, 8].map(|i| word(&bytes, i));
             let (length, flags, next) = (rest & 0xffff_ffff, (rest >> 32) as u16, (rest >> 48) as u16);
@@ -50,10 +56,10 @@ impl Chain {
                     0 => format!("flags {flags:#x} that are not known"),
                     _ => "a table of more descriptors, which is not followed".to_owned(),
                 };
-                return Trouble::new(format!("{} has {what}", place()));
+                return BusError::new(format!("{} has {what}", place()));
             }
             if length == 0 || !ground.holds(address, length) {
-                return Trouble::new(format!(
+                return BusError::new(format!(
                     "{} names {length} bytes at {address:#x}, which are not all memory that the device is given",
                     place()
                 ));
@@ -62,7 +68,7 @@ impl Chain {
             if flags & WRITE != 0 {
                 spend(ground, bus.steps())?;
                 if bus.structures().any(|s| overlap(&s, &named)) {
-                    return Trouble::new(format!(
+                    return BusError::new(format!(
                         "{} has the device write at {address:#x}, over a queue that it takes addresses from",
                         place()
                     ));
@@ -71,30 +77,36 @@ impl Chain {
             } else if chain.writes.is_empty() {
                 chain.reads.push(named);
             } else {
-                return Trouble::new(format!("{} is read behind one that is written", place()));
+                return BusError::new(format!("{} is read behind one that is written", place()));
             }
-            chain.words.push(Word { at, value: address });
+            chain.words.push(AddressWord { at, value: address });
             if flags & NEXT == 0 {
                 chain.command(bus, number, head, ground)?;
                 return Ok(chain);
             }
             index = next;
         }
-        Trouble::new(format!(
+        BusError::new(format!(
             "the chain from descriptor {head} of queue {number} does not end"
         ))
     }
 
     /// The command that the chain's buffers begin with, and the addresses in it.
-    fn command(&mut self, bus: &QueueBus<'_>, number: u16, head: u16, ground: &dyn Ground) -> Result<(), Trouble> {
+    fn command(
+        &mut self,
+        bus: &QueueBus<'_>,
+        number: u16,
+        head: u16,
+        ground: &dyn DeviceMemory,
+    ) -> Result<(), BusError> {
         let place = format!("the command at descriptor {head} of queue {number}");
-        let text = Text::of(&self.reads, bus, ground);
+        let text = ChainBytes::new(&self.reads, bus, ground);
         let Some(kind) = text.u32(0) else {
-            return Trouble::new(format!("{place} has no 4 bytes, or the device may have written them"));
+            return BusError::new(format!("{place} has no 4 bytes, or the device may have written them"));
         };
         let known = bus.engine.commands.iter().find(|c| c.number == kind);
         let Some(command) = known else {
-            return Trouble::new(format!(
+            return BusError::new(format!(
                 "{place}, {kind:#x}, is none of which the map tells what addresses it has"
             ));
         };
@@ -108,7 +120,7 @@ impl Chain {
                 && let Some((_, value)) = text.u64(at)
                 && ground.holds(value, 1)
             {
-                return Trouble::new(format!(
+                return BusError::new(format!(
                     "{place}, {}, carries {value:#x} at byte {at}, which lies in the memory that the device is given, and \
                      the map does not type it as an address",
                     command.name
@@ -122,14 +134,18 @@ impl Chain {
 }
 
 /// The addresses in a command: where the list of them stands, in bytes of the command, and the words.
-fn addresses(text: &Text<'_>, command: &BusCommand, place: &str) -> Result<(Range<u64>, Vec<Word>), Trouble> {
+fn addresses(
+    text: &ChainBytes<'_>,
+    command: &BusCommand,
+    place: &str,
+) -> Result<(Range<u64>, Vec<AddressWord>), BusError> {
     let mut words = Vec::new();
     let Some(e) = command.entries else {
         return Ok((0..0, words));
     };
     let name = &command.name;
     let short = || {
-        Trouble(format!(
+        BusError(format!(
             "{place}, {name}, has fewer bytes than entries, or the device may have written them"
         ))
     };
@@ -144,27 +160,27 @@ fn addresses(text: &Text<'_>, command: &BusCommand, place: &str) -> Result<(Rang
         let (at, value) = text.u64(entry + u64::from(e.address_at)).ok_or_else(short)?;
         let length = text.u32(entry + u64::from(e.length_at)).ok_or_else(short)?;
         if length == 0 || !text.ground.holds(value, length.into()) {
-            return Trouble::new(format!(
+            return BusError::new(format!(
                 "entry {n} of {place}, {name}, names {length} bytes at {value:#x}, which are not all memory that the \
                  device is given"
             ));
         }
-        words.push(Word { at, value });
+        words.push(AddressWord { at, value });
     }
     Ok((first..end, words))
 }
 
 /// The bytes that a chain's buffers hold, one after another.
-struct Text<'a> {
+struct ChainBytes<'a> {
     /// Where each buffer begins among the bytes, and where it lies.
     parts: Vec<(u64, &'a Range<u64>)>,
     bytes: u64,
     bus: &'a QueueBus<'a>,
-    ground: &'a dyn Ground,
+    ground: &'a dyn DeviceMemory,
 }
 
-impl<'a> Text<'a> {
-    fn of(buffers: &'a [Range<u64>], bus: &'a QueueBus<'a>, ground: &'a dyn Ground) -> Self {
+impl<'a> ChainBytes<'a> {
+    fn new(buffers: &'a [Range<u64>], bus: &'a QueueBus<'a>, ground: &'a dyn DeviceMemory) -> Self {
         let mut bytes = 0u64;
         let mut parts = Vec::with_capacity(buffers.len());
         for b in buffers {
@@ -189,7 +205,7 @@ impl<'a> Text<'a> {
         let (first, buffer) = self.parts.get(behind.checked_sub(1)?)?;
         let from = buffer.start.checked_add(at - first)?;
         let range = from..from.checked_add(bytes)?;
-        (range.end <= buffer.end && self.bus.known(&range)).then_some(from)
+        (range.end <= buffer.end && self.bus.is_known(&range)).then_some(from)
     }
 
     fn u32(&self, at: u64) -> Option<u32> {

@@ -5,7 +5,7 @@ use trace_core::recording::{CallEvent, EventKind, NO_CONTENT};
 
 /// A call with what it carries.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Carried {
+pub struct CallWithData {
     /// Event of the recording.
     pub event: u64,
     /// Thread that made it.
@@ -29,7 +29,7 @@ pub struct CallsError {
 }
 
 /// Adds a call to a body.
-pub fn push(body: &mut Vec<u8>, c: &Carried) {
+pub fn push(body: &mut Vec<u8>, c: &CallWithData) {
     body.extend_from_slice(&c.event.to_le_bytes());
     body.extend_from_slice(&c.thread.to_le_bytes());
     let row: (EventKind, &[u8]) = match &c.call {
@@ -103,7 +103,7 @@ impl<'a> Calls<'a> {
         Ok(bytemuck::pod_read_unaligned(self.take(size_of::<T>())?))
     }
 
-    fn one(&mut self) -> Result<Carried, CallsError> {
+    fn one(&mut self) -> Result<CallWithData, CallsError> {
         let event = self.row::<u64>()?;
         let thread = self.row::<u32>()?;
         let kind = self.row::<u8>()?;
@@ -116,7 +116,7 @@ impl<'a> Calls<'a> {
             Some(EventKind::Call) => CallEvent::Call(self.row()?),
             _ => return self.wrong(format!("{kind} is no kind of call")),
         };
-        let mut carried = Carried {
+        let mut carried = CallWithData {
             event,
             thread,
             call,
@@ -150,7 +150,7 @@ impl<'a> Calls<'a> {
 }
 
 impl Iterator for Calls<'_> {
-    type Item = Result<Carried, CallsError>;
+    type Item = Result<CallWithData, CallsError>;
 
     fn next(&mut self) -> Option<Self::Item> {
         if self.ended || self.at >= self.body.len() {
@@ -164,7 +164,7 @@ impl Iterator for Calls<'_> {
 
 /// The call with its content out of the plan's reach: what says where it lies says that there is none.
 #[must_use]
-pub(super) fn bare(call: CallEvent) -> CallEvent {
+pub(super) fn without_content(call: CallEvent) -> CallEvent {
     match call {
         CallEvent::Launch(mut r) => {
             r.arguments_at = 0;
@@ -187,7 +187,7 @@ mod tests {
     use super::*;
     use trace_core::recording::{CopyKind, CopyRow, LaunchRow, OrderRow};
 
-    fn some() -> Vec<Carried> {
+    fn some() -> Vec<CallWithData> {
         let launch = LaunchRow {
             arguments: 3,
             function: 1,
@@ -201,7 +201,7 @@ mod tests {
             pages_at: NO_CONTENT,
             ..Default::default()
         };
-        let carried = |event, call, arguments: &[u8], pages| Carried {
+        let carried = |event, call, arguments: &[u8], pages| CallWithData {
             event,
             thread: 7,
             call,
@@ -255,7 +255,7 @@ mod tests {
         let mut body = Vec::new();
         push(
             &mut body,
-            &Carried {
+            &CallWithData {
                 event: 0,
                 thread: 0,
                 call: CallEvent::Copy(huge),

@@ -1,6 +1,6 @@
 //! From a recording of calls and its edits to a plan for a CUDA device.
 
-use super::body::{Carried, bare, push};
+use super::body::{CallWithData, push, without_content};
 use super::{Calls, Images};
 use crate::device::DeviceInfo;
 use crate::device::cuda::{CudaReplayError, MAPPED_TWICE, Script, Transfer};
@@ -14,15 +14,15 @@ use trace_core::recording::{
 };
 use trace_core::{GpuVa, PAGE_SIZE};
 
-/// Most pages that a plan of calls may have mapped, in all: 256 GiB.
-const MOST_PAGES: u64 = 1 << 26;
+/// Maximum number of pages that a plan of calls may have mapped, in all: 256 GiB.
+const MAX_PAGES: u64 = 1 << 26;
 /// Maximum number of pages of a module, as [`Recording::module_code`] has it: 1 GiB.
 const MAX_CODE_PAGES: u64 = 1 << 18;
 
 /// Compiles a recording of calls and its edits into a plan for `target`.
 ///
-/// What the program did in vain (calls that failed), what went into graphs while they were captured, and what is told for
-/// people alone is left out; what copies brought back is not part of the plan, so that no device can echo it.
+/// What the program did in vain (calls that failed), what went into graphs while they were captured, and what is told
+/// for people alone is left out; what copies brought back is not part of the plan, so that no device can echo it.
 ///
 /// # Errors
 /// When it is no recording of CUDA calls, the target takes no calls, or an edit does not fit.
@@ -41,9 +41,9 @@ pub fn compile(
     if let Some(block) = recording.find_damage(progress)? {
         return Err(CompileError::Damaged { block: Box::new(block) });
     }
-    let script = Script::of(recording)?;
-    let edited = edited(&script, edits)?;
-    let mut making = Making {
+    let script = Script::new(recording)?;
+    let edited = find_edited_inputs(&script, edits)?;
+    let mut making = CallCompiler {
         recording,
         images: Images::default(),
         pages: BTreeMap::new(),
@@ -64,7 +64,7 @@ pub fn compile(
     let mut rewrites = Vec::new();
     for event in 0..recording.events.len() {
         progress.advance(1)?;
-        let Some(call) = recording.events.call(event).filter(|c| wanted(&script, c)) else {
+        let Some(call) = recording.events.call(event).filter(|c| is_replayed(&script, c)) else {
             continue;
         };
         let at = event as u64;
@@ -138,8 +138,8 @@ pub fn compile(
         }),
         ..Plan::empty(PLAN_VERSION)
     };
-    if mapped > MOST_PAGES {
-        return Err(CompileError::ArenaTooSmall { pages: MOST_PAGES });
+    if mapped > MAX_PAGES {
+        return Err(CompileError::ArenaTooSmall { pages: MAX_PAGES });
     }
     Ok(Compiled {
         plan,
@@ -148,7 +148,7 @@ pub fn compile(
 }
 
 /// Whether a call is done again, or says what memory there is.
-fn wanted(script: &Script, call: &CallEvent) -> bool {
+fn is_replayed(script: &Script, call: &CallEvent) -> bool {
     if call.result() != 0 {
         return false;
     }
@@ -168,7 +168,7 @@ fn wanted(script: &Script, call: &CallEvent) -> bool {
 }
 
 /// The inputs that a person changed, by event.
-pub(in crate::plan) fn edited<'a>(
+pub(in crate::plan) fn find_edited_inputs<'a>(
     script: &'a Script,
     edits: &'a Edits,
 ) -> Result<BTreeMap<u64, (&'a Transfer, &'a [u8])>, CompileError> {
@@ -199,8 +199,8 @@ pub(in crate::plan) fn edited<'a>(
     Ok(changed)
 }
 
-/// The outputs, in the order in which they are brought back: the program's own, all of which are compared; and of memory
-/// behind the range all, or the pieces that are asked for.
+/// The outputs, in the order in which they are brought back: the program's own, all of which are compared; and of
+/// memory behind the range all, or the pieces that are asked for.
 fn plan_outputs(
     script: &Script,
     options: &CompileOptions,
@@ -240,7 +240,7 @@ enum Content<'a> {
     None,
 }
 
-struct Making<'a> {
+struct CallCompiler<'a> {
     recording: &'a Recording,
     images: Images,
     pages: BTreeMap<Digest, Box<Page>>,
@@ -248,7 +248,7 @@ struct Making<'a> {
     actions: u64,
 }
 
-impl Making<'_> {
+impl CallCompiler<'_> {
     fn call(&mut self, event: u64, call: CallEvent, content: Content<'_>) -> Result<(), CompileError> {
         let damaged = |what: &str| CudaReplayError::Damaged {
             event,
@@ -288,10 +288,10 @@ impl Making<'_> {
             _ => None,
         };
         let thread = self.recording.events.thread.get(event as usize).unwrap_or(0);
-        let carried = Carried {
+        let carried = CallWithData {
             event,
             thread,
-            call: bare(call),
+            call: without_content(call),
             arguments,
             pages,
         };

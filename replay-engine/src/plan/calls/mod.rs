@@ -3,14 +3,14 @@
 pub mod body;
 mod compile;
 
-pub use body::{CallsError, Carried};
+pub use body::{CallWithData, CallsError};
 pub use compile::compile;
-pub(super) use compile::edited;
+pub(super) use compile::find_edited_inputs;
 
-use super::{PageSource, Plan, PlanError, WHOLE_MAGIC};
+use super::{PLAN_FILE_MAGIC, PageSource, Plan, PlanError};
 use crate::device::cuda::{CudaReplayError, Script};
-use crate::tune::Tune;
-use crate::watch::Watch;
+use crate::memory_trace::MemoryTraceRequest;
+use crate::tune::TuneRequest;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -36,15 +36,15 @@ pub struct Calls {
     /// Buffers that end where nothing is mapped, by the events that they begin with; none in the list: all.
     pub guard: Option<Vec<u64>>,
     /// A launch that is to be tuned in the place of a replay.
-    pub tune: Option<Tune>,
+    pub tune: Option<TuneRequest>,
     /// Memory that is to be watched in the place of a replay.
-    pub watch: Option<Watch>,
+    pub watch: Option<MemoryTraceRequest>,
 }
 
 /// A file's bytes, kept as long as images in them are.
-struct Held(Vec<u8>);
+struct FileBytes(Vec<u8>);
 
-impl SharedBytes for Held {
+impl SharedBytes for FileBytes {
     fn bytes(&self) -> &[u8] {
         &self.0
     }
@@ -75,19 +75,19 @@ pub enum PlanCallsError {
 
 /// The calls of a plan as a recording, and which event of the original each of them was.
 #[derive(Debug)]
-pub struct Told {
+pub struct PlanRecording {
     /// The calls with what they carry.
     pub recording: Recording,
     /// Event of the original, by event.
     pub events: Vec<u64>,
 }
 
-impl Told {
+impl PlanRecording {
     /// The calls of a plan, with its page images.
     ///
     /// # Errors
     /// When it is none, its body cannot be read, or an image is missing.
-    pub fn of(plan: &Plan, pages: &dyn PageSource) -> Result<Self, PlanCallsError> {
+    pub fn new(plan: &Plan, pages: &dyn PageSource) -> Result<Self, PlanCallsError> {
         let calls = plan.calls.as_ref().ok_or(PlanCallsError::NotCalls)?;
         let mut memory = MemoryBuilder::new();
         for (n, digest) in plan.images.iter().enumerate() {
@@ -110,23 +110,23 @@ impl Told {
         })
     }
 
-    /// The calls of a plan's file with all of its page images ([`super::whole_bytes`]). The images stay where they are in
+    /// The calls of a plan's file with all of its page images ([`super::encode_plan_file`]). The images stay where they are in
     /// the bytes, and their digests are not looked at again: whoever wrote the file has just checked them.
     ///
     /// # Errors
     /// As [`Told::of`], and when the bytes are no such file.
-    pub fn of_whole(bytes: Vec<u8>) -> Result<Self, PlanCallsError> {
+    pub fn from_plan_bytes(bytes: Vec<u8>) -> Result<Self, PlanCallsError> {
         let rest = bytes
-            .strip_prefix(&WHOLE_MAGIC)
+            .strip_prefix(&PLAN_FILE_MAGIC)
             .and_then(|r| r.split_first_chunk::<8>());
         let (length, rest) = rest.ok_or(PlanCallsError::NotCalls)?;
         let length = usize::try_from(u64::from_le_bytes(*length)).ok();
         let (record, _) = length
             .and_then(|n| rest.split_at_checked(n))
             .ok_or(PlanCallsError::NotCalls)?;
-        let first = (WHOLE_MAGIC.len() + size_of::<u64>() + record.len()) as u64;
+        let first = (PLAN_FILE_MAGIC.len() + size_of::<u64>() + record.len()) as u64;
         let plan = Plan::from_bytes(record)?;
-        let mut told = outline(&plan)?;
+        let mut told = outline_recording(&plan)?;
         // In the file they lie in the order of their digests.
         let places: BTreeMap<Digest, u64> = plan.digests().into_iter().zip(0..).collect();
         let offset = |(n, digest): (usize, &Digest)| {
@@ -134,7 +134,7 @@ impl Told {
             Ok(first + place * PAGE_SIZE as u64)
         };
         let offsets: Result<Vec<u64>, PlanCallsError> = plan.images.iter().enumerate().map(offset).collect();
-        let store = PageStore::mapped(Arc::new(Held(bytes)), plan.images.clone(), offsets?);
+        let store = PageStore::mapped(Arc::new(FileBytes(bytes)), plan.images.clone(), offsets?);
         told.recording.memory.pages = store.ok_or(PlanCallsError::Image {
             number: plan.images.len(),
         })?;
@@ -146,7 +146,7 @@ impl Told {
     /// # Errors
     /// When the calls name what is not there.
     pub fn script(&self) -> Result<Script, PlanCallsError> {
-        let mut script = Script::of(&self.recording)?;
+        let mut script = Script::new(&self.recording)?;
         let original = |event: u64| usize::try_from(event).ok().and_then(|n| self.events.get(n)).copied();
         for (event, _) in &mut script.steps {
             *event = original(*event).unwrap_or(*event);
@@ -166,7 +166,7 @@ impl Told {
 ///
 /// # Errors
 /// When the body cannot be read.
-pub(crate) fn outline(plan: &Plan) -> Result<Told, PlanCallsError> {
+pub(crate) fn outline_recording(plan: &Plan) -> Result<PlanRecording, PlanCallsError> {
     let calls = plan.calls.as_ref().ok_or(PlanCallsError::NotCalls)?;
     let (events, original) = events(plan, calls)?;
     let mut recording = Recording {
@@ -174,7 +174,7 @@ pub(crate) fn outline(plan: &Plan) -> Result<Told, PlanCallsError> {
         ..Recording::default()
     };
     recording.extras.insert(CALL_FACTS.to_owned(), json(&calls.facts));
-    Ok(Told {
+    Ok(PlanRecording {
         recording,
         events: original,
     })
@@ -190,7 +190,7 @@ fn events(plan: &Plan, _calls: &Calls) -> Result<(trace_core::recording::Events,
     let mut original = Vec::new();
     for (n, carried) in body::Calls::new(&plan.body, plan.images.len()).enumerate() {
         let c = carried?;
-        let mut call = body::bare(c.call);
+        let mut call = body::without_content(c.call);
         match &mut call {
             CallEvent::Launch(r) => r.arguments_at = events.call_bytes(&c.arguments),
             CallEvent::Call(r) => r.arguments_at = events.call_bytes(&c.arguments),
@@ -201,7 +201,7 @@ fn events(plan: &Plan, _calls: &Calls) -> Result<(trace_core::recording::Events,
             }
             _ => {}
         }
-        events.any_call(n as u64, c.thread, call);
+        events.push_call(n as u64, c.thread, call);
         original.push(c.event);
     }
     Ok((events.finish(), original))

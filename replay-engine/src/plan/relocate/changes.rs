@@ -1,13 +1,13 @@
 //! What the CPU wrote between two events, as changes of a plan's memory.
 
-use super::{Content, Edit, Relocated};
+use super::{Content, Edit, RelocatedMemory};
 use crate::plan::{CompileError, PlanPages};
 use std::ops::Range;
 use trace_core::recording::{Digest, FrameRole, HostWriteRow, Page, PageId, ZERO_PAGE};
 use trace_core::{PAGE_SIZE, PhysAddr};
 
-/// Most values that the changes of one frame become before they are told by an image instead.
-const MOST_PUTS: usize = 16;
+/// Maximum number of values that the changes of one frame become before they are told by an image instead.
+const MAX_PUTS: usize = 16;
 
 /// One change of the plan's memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,7 +85,7 @@ fn values(page: &Page, run: Range<usize>) -> Vec<(usize, u8, u64)> {
     out
 }
 
-impl Relocated<'_> {
+impl RelocatedMemory<'_> {
     /// Changes some bytes of a new frame, among the changes at hand.
     pub(super) fn patch(&mut self, new: u64, from: usize, bytes: &[u8]) {
         let patch = self.patches.entry(new).or_insert_with(Patch::new);
@@ -156,7 +156,7 @@ impl Relocated<'_> {
             let at = |place: usize| PhysAddr(new.saturating_mul(PAGE_SIZE as u64) | place as u64);
             let runs = patch.runs();
             let puts: Vec<_> = runs.iter().flat_map(|r| values(&page, r.clone())).collect();
-            if puts.len() <= MOST_PUTS {
+            if puts.len() <= MAX_PUTS {
                 out.extend(puts.into_iter().map(|(place, width, value)| Change::Put {
                     at: at(place),
                     width,

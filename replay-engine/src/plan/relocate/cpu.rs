@@ -38,7 +38,7 @@ impl<'a> CpuMemory<'a> {
     }
 
     /// The page of the recording that is in a frame, where it is one.
-    pub fn stored(&self, frame: u64) -> Option<PageId> {
+    pub fn page_id(&self, frame: u64) -> Option<PageId> {
         match self.written.get(&frame) {
             Some(Image::Made(_)) => None,
             Some(Image::Stored(id)) => Some(*id),

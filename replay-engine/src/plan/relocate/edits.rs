@@ -5,7 +5,7 @@
 //! their place, also where the CPU writes them anew. When a chain is submitted with other contents the edit ends: the
 //! bytes that it put come back as they were, and jobs' results stay. When it is the first contents again, so is the edit.
 
-use super::Relocated;
+use super::RelocatedMemory;
 use crate::plan::{CompileError, PlanPages};
 use std::collections::{BTreeSet, HashMap};
 use std::ops::Range;
@@ -49,7 +49,7 @@ impl Edit {
         space: u32,
         va: GpuVa,
         bytes: &[u8],
-        memory: &mut Relocated<'_>,
+        memory: &mut RelocatedMemory<'_>,
     ) -> Result<(Self, u64), CompileError> {
         if memory.written.is_empty() {
             memory.check(&what, space, va, bytes.len() as u64)?;
@@ -93,7 +93,7 @@ impl Edit {
 
     /// A page of the edit that was never mapped.
     #[must_use]
-    pub fn never_mapped(&self) -> Option<GpuVa> {
+    pub fn find_unmapped_page(&self) -> Option<GpuVa> {
         let page = self.met.iter().position(|m| !m)?;
         Some(GpuVa(self.va.0.saturating_add(self.part(page).range.start as u64)))
     }
@@ -110,7 +110,7 @@ impl Edit {
 
     /// Finds the edit's pages, and gives those that lie in another frame than before; what the CPU gave there is what
     /// it left in that frame.
-    fn find(&mut self, memory: &Relocated<'_>) -> Result<Vec<usize>, CompileError> {
+    fn find(&mut self, memory: &RelocatedMemory<'_>) -> Result<Vec<usize>, CompileError> {
         let mut moved = Vec::new();
         for page in 0..self.frames.len() {
             let part = self.part(page);
@@ -135,13 +135,13 @@ impl Edit {
     }
 
     /// Puts the edit's bytes over all of its part in a page.
-    fn patch_all(&self, page: usize, memory: &mut Relocated<'_>) {
+    fn patch_all(&self, page: usize, memory: &mut RelocatedMemory<'_>) {
         let part = self.part(page);
         self.patch_with(&self.bytes, page, part.range, memory);
     }
 
     /// Puts some of `bytes`, as long as the edit, where they belong.
-    fn patch_with(&self, bytes: &[u8], page: usize, range: Range<usize>, memory: &mut Relocated<'_>) {
+    fn patch_with(&self, bytes: &[u8], page: usize, range: Range<usize>, memory: &mut RelocatedMemory<'_>) {
         let part = self.part(page);
         let place = part.place + range.start.saturating_sub(part.range.start);
         let frame = self.frames.get(page).copied().flatten();
@@ -154,7 +154,7 @@ impl Edit {
     /// The CPU wrote these pieces, and tables of these translations, before `event` submits a chain.
     pub(super) fn follow(
         &mut self,
-        memory: &mut Relocated<'_>,
+        memory: &mut RelocatedMemory<'_>,
         event: u64,
         pieces: &[(HostWriteRow, &[u8])],
         spaces: &BTreeSet<usize>,
@@ -227,7 +227,7 @@ impl Edit {
     }
 
     /// Puts the edit in the place of the original, or the other way, wherever the recording shows the original.
-    fn exchange(&self, memory: &mut Relocated<'_>, event: u64, edited: bool) {
+    fn exchange(&self, memory: &mut RelocatedMemory<'_>, event: u64, edited: bool) {
         let view = memory.recording.memory.at(event);
         for page in 0..self.frames.len() {
             let Some(frame) = self.frames.get(page).copied().flatten() else {

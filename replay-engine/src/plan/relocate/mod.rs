@@ -24,9 +24,9 @@ use trace_core::{GpuVa, PAGE_SIZE, PhysAddr, Recording};
 /// Bits of a physical address that an entry can hold.
 const PHYSICAL_BITS: u32 = 48;
 
-/// Most mapped pages that are looked at, all translations together, a block counting as all its pages, and a page
-/// again whenever it is mapped anew: 64 GiB of addresses. Tables can map one piece of memory any number of times, so
-/// neither the recording's size nor the arena's bounds this.
+/// Maximum number of mapped pages that are looked at, all translations together, a block counting as all its pages, and
+/// a page again whenever it is mapped anew: 64 GiB of addresses. Tables can map one piece of memory any number of
+/// times, so neither the recording's size nor the arena's bounds this.
 pub const MAX_VISITED_PAGES: u64 = 1 << 24;
 
 /// Mapped pages between two looks at whether the work was cancelled.
@@ -48,7 +48,7 @@ impl Content<'_> {
 }
 
 /// Page tables and memory, moved.
-pub struct Relocated<'a> {
+pub struct RelocatedMemory<'a> {
     recording: &'a Recording,
     spaces: &'a [AddressSpace],
     progress: &'a Progress,
@@ -88,12 +88,12 @@ pub struct Relocated<'a> {
     visited: u64,
     leaves: u64,
     /// The translations.
-    pub moved: Vec<MovedSpace>,
+    pub moved: Vec<RelocatedSpace>,
 }
 
 /// A translation that was moved.
 #[derive(Clone, Copy, Debug)]
-pub struct MovedSpace {
+pub struct RelocatedSpace {
     /// What the plan says of it.
     pub space: PlanSpace,
     /// Tables moved, of those that there are at the start.
@@ -103,13 +103,13 @@ pub struct MovedSpace {
 }
 
 /// What a plan needs of moved memory: pages to put in place, images of later changes, and all of them by digest.
-pub(super) struct Moved {
+pub(super) struct RelocatedPages {
     pub pages: Vec<PlanPage>,
     pub images: Vec<Digest>,
     pub by_digest: BTreeMap<Digest, Box<Page>>,
 }
 
-impl<'a> Relocated<'a> {
+impl<'a> RelocatedMemory<'a> {
     /// Moves everything that the recording's translations reach at its start: first the tables, then data by rising
     /// address. What they reach later follows when it is met.
     ///
@@ -162,7 +162,7 @@ impl<'a> Relocated<'a> {
                 this.fill(root)?;
             }
             let root = PhysAddr(this.tables.get(root).map_or(0, |t| t.new) << 12);
-            this.moved.push(MovedSpace {
+            this.moved.push(RelocatedSpace {
                 space: PlanSpace {
                     number: space.number,
                     format: space.format,
@@ -257,7 +257,7 @@ impl<'a> Relocated<'a> {
 
     /// Puts what the CPU left in a recorded frame into a new one that nothing used before.
     fn place_page(&mut self, old: u64, new: u64) -> Result<(), CompileError> {
-        let content = match self.cpu.stored(old) {
+        let content = match self.cpu.page_id(old) {
             Some(PageId::ZERO) => return Ok(()),
             Some(id) => {
                 let pages = &self.recording.memory.pages;
@@ -310,7 +310,7 @@ impl<'a> Relocated<'a> {
     }
 
     /// A chain is submitted: from here on jobs may have written whatever is mapped.
-    pub fn submitted(&mut self) {
+    pub fn note_submit(&mut self) {
         self.untouched = false;
         self.fresh.clear();
     }
@@ -334,7 +334,7 @@ impl<'a> Relocated<'a> {
 
     /// The pages to put in place, sorted by frame, and the images of changes.
     #[must_use]
-    pub(super) fn into_pages(self) -> Moved {
+    pub(super) fn into_pages(self) -> RelocatedPages {
         let mut by_digest = self.image_pages;
         let mut list = Vec::with_capacity(self.content.len());
         for (frame, (role, content)) in self.content {
@@ -354,7 +354,7 @@ impl<'a> Relocated<'a> {
             }
         }
         by_digest.remove(&zero_digest());
-        Moved {
+        RelocatedPages {
             pages: list,
             images: self.images,
             by_digest,
@@ -362,7 +362,7 @@ impl<'a> Relocated<'a> {
     }
 }
 
-impl PlanPages for Relocated<'_> {
+impl PlanPages for RelocatedMemory<'_> {
     fn page(&self, frame: u64) -> Option<&Page> {
         let first = self.arena.base.frame();
         if frame < first || frame >= self.next {
@@ -422,7 +422,7 @@ mod tests {
             pages: 1 << 20,
         };
         let progress = Progress::new();
-        let told = Relocated::new(&r, arena, &progress).err();
+        let told = RelocatedMemory::new(&r, arena, &progress).err();
         assert!(
             matches!(
                 told,
@@ -433,7 +433,7 @@ mod tests {
             "{told:?}"
         );
         progress.cancel();
-        let told = Relocated::new(&r, arena, &progress).err();
+        let told = RelocatedMemory::new(&r, arena, &progress).err();
         assert!(matches!(told, Some(CompileError::Cancelled(_))), "{told:?}");
     }
 }

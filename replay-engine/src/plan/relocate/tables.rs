@@ -1,6 +1,6 @@
 //! Page tables of a recording, table by table: where each lies in the arena, what it points at, and how that changes.
 
-use super::{Content, Relocated};
+use super::{Content, RelocatedMemory};
 use crate::plan::CompileError;
 use std::ops::Range;
 use trace_core::mmu::{EntryKind, MAX_TABLES, MmuError, entry_address, entry_kind, span_bytes};
@@ -51,7 +51,7 @@ fn set_word(page: &mut Page, index: usize, value: u64) {
     }
 }
 
-impl Relocated<'_> {
+impl RelocatedMemory<'_> {
     /// Keeps a table in mind. Gives its number.
     pub(super) fn add_table(&mut self, table: Table) -> usize {
         let number = self.tables.len();

@@ -5,7 +5,7 @@ use super::lines::Fields;
 use replay_core::{Action, ReadClass};
 use std::fmt::Write as _;
 
-pub(super) fn line_of(action: &Action, out: &mut String) -> std::fmt::Result {
+pub(super) fn print_action(action: &Action, out: &mut String) -> std::fmt::Result {
     match *action {
         Action::Write {
             event,
@@ -90,7 +90,7 @@ const OPERATIONS: [&str; 13] = [
     "check",
 ];
 
-pub(super) fn action(event: &str, f: &mut Fields<'_>) -> Result<Action, TextError> {
+pub(super) fn parse_action(event: &str, f: &mut Fields<'_>) -> Result<Action, TextError> {
     let event: u32 = event
         .parse()
         .map_err(|_| f.error(format!("`{event}` is not an event")))?;

@@ -12,8 +12,8 @@ use trace_core::recording::{Digest, Page, ZERO_PAGE, zero_digest};
 /// Bytes of a printed line.
 const ROW: usize = 32;
 
-/// Most page images of a text: 256 MiB. A line of few bytes makes one.
-const MOST_CONTENTS: usize = 1 << 16;
+/// Maximum number of page images of a text: 256 MiB. A line of few bytes makes one.
+const MAX_CONTENTS: usize = 1 << 16;
 
 /// Gives the bytes of a file that a plan's text names.
 pub trait Files {
@@ -55,7 +55,7 @@ impl Contents {
                 "body" => break,
                 _ => continue,
             }
-            let name = match f.quoted() {
+            let name = match f.is_quoted() {
                 true => f.text("the name")?,
                 false => {
                     let name = f.any("the name")?;
@@ -64,9 +64,9 @@ impl Contents {
                     digest.to_hex().to_string()
                 }
             };
-            if by_name.len() >= MOST_CONTENTS && !by_name.contains_key(&name) {
+            if by_name.len() >= MAX_CONTENTS && !by_name.contains_key(&name) {
                 return Err(f.error(format!(
-                    "there are more than {MOST_CONTENTS} page images; make several plans of it"
+                    "there are more than {MAX_CONTENTS} page images; make several plans of it"
                 )));
             }
             let page = by_name.entry(name).or_insert_with(|| Box::new(ZERO_PAGE));
@@ -109,7 +109,7 @@ impl Contents {
 
     /// A digest, or that of a page image by its name.
     pub fn digest(&self, f: &mut Fields<'_>) -> Result<Digest, TextError> {
-        if f.quoted() {
+        if f.is_quoted() {
             return Ok(*blake3::hash(self.page(f)?).as_bytes());
         }
         let hex = f.any("the digest")?;
@@ -119,7 +119,7 @@ impl Contents {
 
     /// A digest, or that of the first bytes of a page image.
     pub fn digest_of(&self, f: &mut Fields<'_>, bytes: u64) -> Result<Digest, TextError> {
-        if !f.quoted() {
+        if !f.is_quoted() {
             return self.digest(f);
         }
         let page = self.page(f)?;

@@ -52,21 +52,21 @@ pub(super) fn print(plan: &Plan, out: &mut String) -> std::fmt::Result {
     Ok(())
 }
 
-pub(super) fn origin(f: &mut Fields<'_>, plan: &mut Plan) -> Result<(), TextError> {
+pub(super) fn parse_origin(f: &mut Fields<'_>, plan: &mut Plan) -> Result<(), TextError> {
     let json = f.text("the origin")?;
     let read = serde_json::from_str(&json).map_err(|e| f.error(format!("the origin: {e}")))?;
     plan.origin = Some(read);
     Ok(())
 }
 
-pub(super) fn hardware(f: &mut Fields<'_>, plan: &mut Plan) -> Result<(), TextError> {
+pub(super) fn parse_hardware(f: &mut Fields<'_>, plan: &mut Plan) -> Result<(), TextError> {
     let json = f.text("the device")?;
     let read = serde_json::from_str(&json).map_err(|e| f.error(format!("the device: {e}")))?;
     plan.hardware = Some(read);
     Ok(())
 }
 
-pub(super) fn window(f: &mut Fields<'_>, plan: &mut Plan) -> Result<(), TextError> {
+pub(super) fn parse_window(f: &mut Fields<'_>, plan: &mut Plan) -> Result<(), TextError> {
     let number = f.number("the number")?;
     let name = f.text("the name")?;
     let word = f.any("the kind")?;
@@ -81,7 +81,7 @@ pub(super) fn window(f: &mut Fields<'_>, plan: &mut Plan) -> Result<(), TextErro
     Ok(())
 }
 
-pub(super) fn expect(f: &mut Fields<'_>, plan: &mut Plan, contents: &Contents) -> Result<(), TextError> {
+pub(super) fn parse_expectation(f: &mut Fields<'_>, plan: &mut Plan, contents: &Contents) -> Result<(), TextError> {
     let effect = match f.any("the effect")?.as_str() {
         "screen" => Effect::Screen {
             width: f.number("the width")?,

@@ -62,7 +62,7 @@ impl<'a> Fields<'a> {
     }
 
     /// Whether quoted text is next.
-    pub fn quoted(&self) -> bool {
+    pub fn is_quoted(&self) -> bool {
         self.rest.starts_with('"')
     }
 

@@ -1,9 +1,9 @@
 //! Searches over an artificial device: a surface that is known, with noise, and points that are wrong, refused or fatal.
 
 use super::*;
-use crate::tune::{Axes, Limits, Replaced, Wrong, resumed};
+use crate::tune::{Axes, Limits, OutputMismatch, ReplacementCode, run_with_resume};
 
-const RECORDED: Recorded = Recorded {
+const RECORDED: RecordedLaunch = RecordedLaunch {
     grid: [1000, 1, 1],
     block: [256, 1, 1],
     shared: 0,
@@ -52,7 +52,7 @@ fn time(p: &Point) -> u64 {
 }
 
 impl<F: Fn(&Point) -> Kind> Evaluator for Artificial<F> {
-    fn measure(&mut self, point: &Point, repeats: u32) -> Result<Measured, Stop> {
+    fn measure(&mut self, point: &Point, repeats: u32) -> Result<Measurement, Stop> {
         if let Some((at, progress)) = &self.cancel_at
             && self.measured.len() >= *at
         {
@@ -69,24 +69,24 @@ impl<F: Fn(&Point) -> Kind> Evaluator for Artificial<F> {
             Kind::Wrong => {
                 // What is wrong is the fastest of all.
                 times.fill(1);
-                Some(Rejected::Wrong(Wrong {
+                Some(RejectReason::Wrong(OutputMismatch {
                     at: 0x1000,
                     count: 1,
-                    ..Wrong::default()
+                    ..OutputMismatch::default()
                 }))
             }
-            Kind::Refused => Some(Rejected::Refused {
+            Kind::Refused => Some(RejectReason::Refused {
                 why: "CUDA_ERROR_INVALID_VALUE".into(),
             }),
             Kind::Fatal => {
                 return Err(Stop::Broken {
-                    rejected: Rejected::Failed {
+                    rejected: RejectReason::Failed {
                         why: "CUDA_ERROR_ILLEGAL_ADDRESS".into(),
                     },
                 });
             }
         };
-        Ok(Measured {
+        Ok(Measurement {
             times,
             rejected,
             resources: None,
@@ -101,15 +101,15 @@ impl<F: Fn(&Point) -> Kind> Evaluator for Artificial<F> {
 const BLOCKS: [u32; 6] = [32, 64, 128, 256, 512, 1024];
 const GRIDS: [u32; 5] = [80, 160, 320, 640, 1280];
 
-fn ask(search: Search) -> Tune {
-    Tune {
+fn ask(search: Search) -> TuneRequest {
+    TuneRequest {
         axes: Axes {
             block: [BLOCKS.to_vec(), vec![], vec![]],
             grid: [GRIDS.to_vec(), vec![], vec![]],
             ..Axes::default()
         },
         search,
-        ..Tune::default()
+        ..TuneRequest::default()
     }
 }
 
@@ -121,7 +121,7 @@ fn halving(points: u32, seed: u64) -> Search {
     }
 }
 
-fn run<F: Fn(&Point) -> Kind>(ask: &Tune, device: &mut Artificial<F>) -> Tuned {
+fn run<F: Fn(&Point) -> Kind>(ask: &TuneRequest, device: &mut Artificial<F>) -> TuneReport {
     tune(ask, &RECORDED, device, &Progress::new()).unwrap()
 }
 
@@ -135,7 +135,7 @@ fn a_grid_tries_every_point_and_finds_the_best() {
     let tuned = run(&ask(Search::Grid), &mut device);
     assert_eq!(
         (tuned.points.len(), tuned.space, tuned.ended.clone()),
-        (30, 30, Ended::Done)
+        (30, 30, TuneEnd::Done)
     );
     assert_eq!(device.launches(), 32 * 5, "with the recorded launch before and behind");
     let best = tuned.best().unwrap();
@@ -144,7 +144,7 @@ fn a_grid_tries_every_point_and_finds_the_best() {
     assert!((tuned.speed_up(&best.measured).unwrap() - expected).abs() < 1e-9);
     assert_eq!(tuned.drift(), Some(0.0));
     assert!(!tuned.is_unclear());
-    let ranked = tuned.ranked();
+    let ranked = tuned.rank_points();
     let medians: Vec<u64> = ranked.iter().map(|n| time(&tuned.points[*n as usize].point)).collect();
     assert!(medians.is_sorted() && ranked[0] == tuned.best.unwrap());
 }
@@ -160,7 +160,7 @@ fn exactly_the_wrong_points_are_rejected_and_none_of_them_wins() {
         let tuned = run(&ask(search), &mut Artificial::new(100, 9, kind));
         let mut rejected: Vec<(u32, &str)> = tuned
             .rejected()
-            .map(|t| (t.point.block[0], t.measured.rejected.as_ref().unwrap().word()))
+            .map(|t| (t.point.block[0], t.measured.rejected.as_ref().unwrap().label()))
             .collect();
         rejected.sort_unstable();
         let expected: Vec<(u32, &str)> = [[(512, "wrong"); 5], [(1024, "refused"); 5]].concat();
@@ -168,7 +168,7 @@ fn exactly_the_wrong_points_are_rejected_and_none_of_them_wins() {
         let best = tuned.best().unwrap();
         assert_eq!(best.point.block[0], 128, "{search:?}");
         assert_eq!(best.measured.times.len(), 5);
-        let last = *tuned.ranked().last().unwrap();
+        let last = *tuned.rank_points().last().unwrap();
         assert!(tuned.points[last as usize].measured.spread().is_none());
     }
 }
@@ -193,7 +193,7 @@ fn a_recorded_launch_that_does_not_repeat_itself_ends_it() {
     let mut device = Artificial::new(0, 1, |_| Kind::Wrong);
     let tuned = run(&ask(Search::Grid), &mut device);
     assert_eq!((tuned.points.len(), device.measured.len()), (0, 1));
-    assert!(matches!(tuned.baseline.rejected, Some(Rejected::Wrong(_))));
+    assert!(matches!(tuned.baseline.rejected, Some(RejectReason::Wrong(_))));
 }
 
 #[test]
@@ -202,12 +202,12 @@ fn the_recorded_point_is_measured_once() {
     with.axes.grid[0] = vec![1000];
     let mut device = Artificial::new(50, 1, right);
     let tuned = run(&with, &mut device);
-    let same: Vec<&Tried> = tuned.points.iter().filter(|t| t.point == RECORDED.point()).collect();
+    let same: Vec<&PointResult> = tuned.points.iter().filter(|t| t.point == RECORDED.point()).collect();
     assert_eq!(same.len(), 1);
     assert_eq!(same[0].measured, tuned.baseline);
     assert_eq!(device.launches(), 5 * (5 + 2));
     // The same dimensions with other code are another point.
-    with.modules = vec![Replaced::default()];
+    with.modules = vec![ReplacementCode::default()];
     let mut device = Artificial::new(50, 1, right);
     run(&with, &mut device);
     assert_eq!(device.launches(), 5 * (6 + 2));
@@ -273,7 +273,7 @@ fn the_time_for_the_whole_is_kept() {
     };
     let mut device = Artificial::new(0, 1, right);
     let tuned = run(&with, &mut device);
-    assert_eq!(tuned.ended, Ended::TimeOver);
+    assert_eq!(tuned.ended, TuneEnd::TimeOver);
     assert!((2..30).contains(&tuned.points.len()), "{}", tuned.points.len());
     assert!(tuned.points.iter().all(|t| t.measured.times.len() == 5));
     // The last that was begun may be over by one point.
@@ -287,7 +287,7 @@ fn what_nobody_wants_any_more_keeps_what_is_known() {
     let mut device = Artificial::new(0, 1, right);
     device.cancel_at = Some((4, progress.clone()));
     let tuned = tune(&ask(Search::Grid), &RECORDED, &mut device, &progress).unwrap();
-    assert_eq!((tuned.ended.clone(), tuned.points.len()), (Ended::Cancelled, 3));
+    assert_eq!((tuned.ended.clone(), tuned.points.len()), (TuneEnd::Cancelled, 3));
     assert!(tuned.best().is_some());
 }
 
@@ -300,7 +300,7 @@ fn a_point_that_breaks_a_process_is_rejected_and_the_next_process_goes_on() {
     for search in [Search::Grid, halving(0, 4)] {
         let (mut processes, mut launches) = (0, 0);
         let mut random = 7;
-        let tuned = resumed(&ask(search), |ask| {
+        let tuned = run_with_resume(&ask(search), |ask| {
             processes += 1;
             random += 1;
             let mut device = Artificial::new(100, random, kind);
@@ -311,12 +311,12 @@ fn a_point_that_breaks_a_process_is_rejected_and_the_next_process_goes_on() {
             Ok::<_, String>(tuned)
         })
         .unwrap();
-        assert_eq!((processes, tuned.processes, tuned.ended.clone()), (3, 3, Ended::Done));
+        assert_eq!((processes, tuned.processes, tuned.ended.clone()), (3, 3, TuneEnd::Done));
         assert_eq!(tuned.points.len(), 30);
         assert_eq!((tuned.phases.total, tuned.launches), (3000, launches));
         let words: Vec<&str> = tuned
             .rejected()
-            .map(|t| t.measured.rejected.as_ref().unwrap().word())
+            .map(|t| t.measured.rejected.as_ref().unwrap().label())
             .collect();
         assert_eq!(words, ["failed", "failed"]);
         assert_eq!(tuned.best().unwrap().point.block[0], 128);
@@ -330,7 +330,7 @@ fn a_point_that_breaks_a_process_is_rejected_and_the_next_process_goes_on() {
 #[test]
 fn a_process_that_breaks_without_a_reason_is_not_begun_for_ever() {
     let mut processes = 0;
-    let tuned = resumed(&ask(Search::Grid), |ask| {
+    let tuned = run_with_resume(&ask(Search::Grid), |ask| {
         processes += 1;
         if processes == 3 {
             return Err("it is gone");
@@ -344,42 +344,45 @@ fn a_process_that_breaks_without_a_reason_is_not_begun_for_ever() {
     assert_eq!(processes, 3);
     assert_eq!(
         tuned.ended,
-        Ended::Broken {
+        TuneEnd::Broken {
             why: "it is gone".into()
         }
     );
     assert_eq!(tuned.rejected().count(), 2);
     // One that breaks at the recorded launch tells that, once.
     let mut processes = 0;
-    let tuned = resumed(&ask(Search::Grid), |ask| {
+    let tuned = run_with_resume(&ask(Search::Grid), |ask| {
         processes += 1;
         Ok::<_, String>(run(ask, &mut Artificial::new(0, 1, |_| Kind::Fatal)))
     })
     .unwrap();
     assert_eq!((processes, tuned.points.len()), (1, 0));
-    assert!(matches!(tuned.baseline.rejected, Some(Rejected::Failed { .. })));
-    let failed = resumed(&ask(Search::Grid), |_| Err::<Tuned, _>("no device"));
+    assert!(matches!(tuned.baseline.rejected, Some(RejectReason::Failed { .. })));
+    let failed = run_with_resume(&ask(Search::Grid), |_| Err::<TuneReport, _>("no device"));
     assert_eq!(failed.unwrap_err(), "no device");
 }
 
 #[test]
 fn requests_and_answers_travel() {
     let mut with = ask(halving(7, 9));
-    with.modules = vec![Replaced {
+    with.modules = vec![ReplacementCode {
         name: "fast.cu".into(),
         bytes: b"code".to_vec(),
-        ..Replaced::default()
+        ..ReplacementCode::default()
     }];
     let kind = |p: &Point| if p.block[0] == 64 { Kind::Wrong } else { Kind::Right };
     let tuned = run(&with, &mut Artificial::new(10, 1, kind));
     with.known = tuned.points.clone();
     let record = trace_core::encode::to_bytes(&with).unwrap();
-    assert_eq!(trace_core::encode::from_bytes::<Tune>(&record).unwrap(), with);
+    assert_eq!(trace_core::encode::from_bytes::<TuneRequest>(&record).unwrap(), with);
     let record = trace_core::encode::to_bytes(&tuned).unwrap();
-    assert_eq!(trace_core::encode::from_bytes::<Tuned>(&record).unwrap(), tuned);
+    assert_eq!(trace_core::encode::from_bytes::<TuneReport>(&record).unwrap(), tuned);
     let text = serde_json::to_string(&tuned).unwrap();
-    assert_eq!(serde_json::from_str::<Tuned>(&text).unwrap(), tuned);
+    assert_eq!(serde_json::from_str::<TuneReport>(&text).unwrap(), tuned);
     let text = serde_json::to_string(&with).unwrap();
-    assert_eq!(serde_json::from_str::<Tune>(&text).unwrap(), with);
-    assert_eq!(serde_json::from_str::<Tune>("{}").unwrap(), Tune::default());
+    assert_eq!(serde_json::from_str::<TuneRequest>(&text).unwrap(), with);
+    assert_eq!(
+        serde_json::from_str::<TuneRequest>("{}").unwrap(),
+        TuneRequest::default()
+    );
 }

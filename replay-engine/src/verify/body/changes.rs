@@ -1,7 +1,7 @@
 //! Changes of memory along the body: what the CPU of the recording did there, proved like the memory of the start.
 
 use super::Walker;
-use crate::verify::limits::{MOST_CHANGED, budget};
+use crate::verify::limits::{MAX_CHANGED, budget_exceeded};
 use crate::verify::{Reason, Refusal};
 use replay_core::Action;
 use trace_core::PAGE_SIZE;
@@ -41,12 +41,15 @@ impl Walker<'_> {
         if table && !(offset.is_multiple_of(u64::from(ENTRY)) && bytes.is_multiple_of(ENTRY)) {
             return self.refuse(2, Reason::HalfEntry { offset, bytes });
         }
-        if !self.memory.carry_out(action, &self.images) {
+        if !self.memory.apply(action, &self.images) {
             return self.refuse(2, outside);
         }
         let changed = self.memory.changed_frames() as u64;
-        if changed > MOST_CHANGED {
-            return self.refuse(4, budget("frames that are changed in part", changed, MOST_CHANGED));
+        if changed > MAX_CHANGED {
+            return self.refuse(
+                4,
+                budget_exceeded("frames that are changed in part", changed, MAX_CHANGED),
+            );
         }
         if table {
             let entries = at.in_page() / ENTRY as usize..end / ENTRY as usize;
@@ -60,7 +63,7 @@ impl Walker<'_> {
     /// No chain is under way that the change could be felt by: any, where it is of a page table; one whose headers lie
     /// in the page.
     fn at_rest(&self, offset: u64, frame: u64, table: bool) -> Result<(), Refusal> {
-        for slot in self.doing.slots_at_work() {
+        for slot in self.doing.busy_slots() {
             let headers = self.chains.get(&slot).is_some_and(|f| f.contains(&frame));
             let what = match (table, headers) {
                 (true, _) => "a page table",

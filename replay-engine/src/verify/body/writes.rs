@@ -2,9 +2,9 @@
 
 use super::Walker;
 use crate::plan::{AS_UPDATE, CONFIG_AS, JOB_START, RESETS, RewriteKind};
+use crate::verify::activity::ActiveTranslation;
 use crate::verify::chain::follow;
-use crate::verify::doing::InUse;
-use crate::verify::limits::{MOST_CHANGED, budget};
+use crate::verify::limits::{MAX_CHANGED, budget_exceeded};
 use crate::verify::{Reason, Refusal};
 use std::collections::{BTreeSet, HashMap};
 use trace_core::jobs::MAX_JOBS;
@@ -151,7 +151,7 @@ impl<'a> Walker<'a> {
         // In the LPAE format a root of 0 says by its low bits that nothing is translated.
         let lpae = self.plan.spaces.iter().any(|s| s.format == MmuFormat::MaliLpae);
         let in_use = if root == 0 && (mode == MODE_UNMAPPED || mode == MODE_LEGACY && lpae) {
-            InUse::Unmapped
+            ActiveTranslation::Unmapped
         } else {
             let Some((index, space)) = self
                 .plan
@@ -172,9 +172,9 @@ impl<'a> Walker<'a> {
                 );
             };
             if mode == MODE_UNMAPPED {
-                InUse::Unmapped
+                ActiveTranslation::Unmapped
             } else if mode == mode_of(space.format) {
-                InUse::Space(index)
+                ActiveTranslation::Space(index)
             } else {
                 let register = cfg.map_or_else(|| format!("AS{number}"), |c| c.name.clone());
                 return self.refuse(2, Reason::TranslationMode { register, mode });
@@ -190,7 +190,7 @@ impl<'a> Walker<'a> {
         let head = self.beside(command, Role::JobHead).map_or(0, |h| self.pair(h));
         let (number, slot) = ((config & CONFIG_AS) as u8, command.index.unwrap_or(0));
         let space = match self.doing.in_use(number) {
-            Some(InUse::Space(index)) => self.plan.spaces.get(index),
+            Some(ActiveTranslation::Space(index)) => self.plan.spaces.get(index),
             _ => None,
         };
         let Some(space) = space else {
@@ -256,13 +256,16 @@ impl<'a> Walker<'a> {
             return self.refuse(3, Reason::ArenaValue { offset, width, value });
         }
         let changed = self.memory.changed_frames() as u64;
-        if changed > MOST_CHANGED {
-            return self.refuse(4, budget("frames that are changed in part", changed, MOST_CHANGED));
+        if changed > MAX_CHANGED {
+            return self.refuse(
+                4,
+                budget_exceeded("frames that are changed in part", changed, MAX_CHANGED),
+            );
         }
         if self.cleared.len() >= MAX_JOBS {
             return self.refuse(
                 4,
-                budget(
+                budget_exceeded(
                     "status words cleared for one chain",
                     MAX_JOBS as u64 + 1,
                     MAX_JOBS as u64,

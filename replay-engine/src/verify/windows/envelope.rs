@@ -1,15 +1,15 @@
 //! The rules for plans of a device's windows beside the body: the device, its windows, memory, expected effects.
 
 use crate::device::{DeviceInfo, Window, space};
-use crate::plan::{Effect, MOST_WINDOW_BYTES, Plan};
-use crate::verify::limits::budget;
+use crate::plan::{Effect, MAX_WINDOW_BYTES, Plan};
+use crate::verify::limits::budget_exceeded;
 use crate::verify::{Reason, Refusal, refuse};
 use trace_core::recording::{Hardware, SpaceKind};
 
-/// Most windows of a device.
-const MOST_WINDOWS: usize = 16;
-/// Most effects that a plan expects.
-const MOST_EXPECTATIONS: u64 = 1024;
+/// Maximum number of windows of a device.
+const MAX_WINDOWS: usize = 16;
+/// Maximum number of effects that a plan expects.
+const MAX_EXPECTATIONS: u64 = 1024;
 
 /// Checks all of it.
 pub(super) fn check(plan: &Plan, target: &DeviceInfo) -> Result<(), Refusal> {
@@ -21,7 +21,7 @@ pub(super) fn check(plan: &Plan, target: &DeviceInfo) -> Result<(), Refusal> {
 /// The plan is for this device, and its windows are the device's.
 fn device(plan: &Plan, target: &DeviceInfo) -> Result<(), Refusal> {
     let same = match (&plan.hardware, &target.hardware) {
-        (Some(a), Some(b)) => a.same_device(b),
+        (Some(a), Some(b)) => a.is_same_device(b),
         _ => false,
     };
     if !same {
@@ -36,7 +36,7 @@ fn device(plan: &Plan, target: &DeviceInfo) -> Result<(), Refusal> {
         );
     }
     let registers = |w: &&Window| w.number == space::REGISTERS;
-    let sound = plan.windows.len() <= MOST_WINDOWS
+    let sound = plan.windows.len() <= MAX_WINDOWS
         && plan.windows.iter().filter(registers).count() == 1
         && plan
             .windows
@@ -110,12 +110,16 @@ fn expectations(plan: &Plan) -> Result<(), Refusal> {
         }
     }
     let count = plan.expectations.len() as u64;
-    if count > MOST_EXPECTATIONS {
-        return refuse(4, "envelope", budget("expected effects", count, MOST_EXPECTATIONS));
+    if count > MAX_EXPECTATIONS {
+        return refuse(
+            4,
+            "envelope",
+            budget_exceeded("expected effects", count, MAX_EXPECTATIONS),
+        );
     }
-    if bytes_read > MOST_WINDOW_BYTES {
+    if bytes_read > MAX_WINDOW_BYTES {
         let what = "bytes of windows that are read back";
-        return refuse(4, "envelope", budget(what, bytes_read, MOST_WINDOW_BYTES));
+        return refuse(4, "envelope", budget_exceeded(what, bytes_read, MAX_WINDOW_BYTES));
     }
     Ok(())
 }

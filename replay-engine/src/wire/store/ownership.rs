@@ -14,15 +14,15 @@ const OTHERS_WRITE: u32 = 0o022;
 
 /// Whether a user is this one or root: whoever is root could do everything anyway.
 fn is_trusted(user: u32) -> bool {
-    user == 0 || user == own_user()
+    user == 0 || user == current_user()
 }
 
 /// The user that this process acts as.
-pub(super) fn own_user() -> u32 {
+pub(super) fn current_user() -> u32 {
     rustix::process::geteuid().as_raw()
 }
 
-fn failed(path: &Path, e: &io::Error) -> KeyStoreError {
+fn io_error(path: &Path, e: &io::Error) -> KeyStoreError {
     match e.kind() {
         io::ErrorKind::NotFound => KeyStoreError::Missing { path: path.to_owned() },
         _ => KeyStoreError::Io {
@@ -32,22 +32,22 @@ fn failed(path: &Path, e: &io::Error) -> KeyStoreError {
     }
 }
 
-fn owned(path: &Path, meta: &Metadata) -> Result<(), KeyStoreError> {
+fn check_owner(path: &Path, meta: &Metadata) -> Result<(), KeyStoreError> {
     if is_trusted(meta.uid()) {
         return Ok(());
     }
     Err(KeyStoreError::Foreign {
         path: path.to_owned(),
         owner: meta.uid(),
-        user: own_user(),
+        user: current_user(),
     })
 }
 
 /// Refuses a folder that somebody else owns or may change: whoever may could put another key file in the place of this
 /// one.
 fn folder(path: &Path) -> Result<(), KeyStoreError> {
-    let meta = fs::metadata(path).map_err(|e| failed(path, &e))?;
-    owned(path, &meta)?;
+    let meta = fs::metadata(path).map_err(|e| io_error(path, &e))?;
+    check_owner(path, &meta)?;
     let mode = meta.permissions().mode() & 0o7777;
     if mode & OTHERS_WRITE == 0 {
         return Ok(());
@@ -76,19 +76,19 @@ fn links(whole: &Path) -> Result<(), KeyStoreError> {
 /// Opens a key file for reading, when nobody but this user and root could have written it or can read it. The file is
 /// looked at as it is open, not by its name.
 pub(super) fn open(path: &Path) -> Result<(File, Metadata), KeyStoreError> {
-    let whole = std::path::absolute(path).map_err(|e| failed(path, &e))?;
+    let whole = std::path::absolute(path).map_err(|e| io_error(path, &e))?;
     links(&whole)?;
     if let Some(parent) = whole.parent() {
         folder(parent)?;
     }
     // Where the file is a link, what it leads to lies in a folder, too.
-    let real = whole.canonicalize().map_err(|e| failed(path, &e))?;
+    let real = whole.canonicalize().map_err(|e| io_error(path, &e))?;
     if let Some(parent) = real.parent() {
         folder(parent)?;
     }
-    let file = File::open(&real).map_err(|e| failed(path, &e))?;
-    let meta = file.metadata().map_err(|e| failed(path, &e))?;
-    owned(path, &meta)?;
+    let file = File::open(&real).map_err(|e| io_error(path, &e))?;
+    let meta = file.metadata().map_err(|e| io_error(path, &e))?;
+    check_owner(path, &meta)?;
     let mode = meta.permissions().mode() & 0o777;
     if mode & OTHERS != 0 {
         return Err(KeyStoreError::Exposed {
@@ -141,9 +141,9 @@ mod tests {
     fn a_link_is_followed_and_what_it_leads_to_is_looked_at() {
         let dir = tempfile::tempdir().unwrap();
         let (keys, link) = (dir.path().join("keys"), dir.path().join("link"));
-        let own = KeyStore::open(&keys).unwrap().own().public();
+        let own = KeyStore::open(&keys).unwrap().key_pair().public();
         symlink(&keys, &link).unwrap();
-        assert_eq!(KeyStore::open(&link).unwrap().own().public(), own);
+        assert_eq!(KeyStore::open(&link).unwrap().key_pair().public(), own);
         // The file alone as a link into a folder that others may write.
         let open = dir.path().join("open");
         fs::create_dir(&open).unwrap();
@@ -160,7 +160,7 @@ mod tests {
     #[test]
     fn what_belongs_to_somebody_else_is_refused_with_what_to_do() {
         // Only root can give a file away.
-        if own_user() != 0 {
+        if current_user() != 0 {
             return;
         }
         let dir = tempfile::tempdir().unwrap();

@@ -1,11 +1,11 @@
 //! The driver as the programs use it: found, begun, asked. Everything here is one call or two of the driver's.
 
-use crate::options::{Options, Way};
+use crate::options::{LookupMode, Options};
 use cuda_driver::{CuFunction, CuModule, CuStream, CudaError, Driver, EVENT_NO_TIMING, STREAM_NON_BLOCKING};
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 
 /// What went wrong, for a person.
-pub type Done<T = ()> = Result<T, String>;
+pub type ClientResult<T = ()> = Result<T, String>;
 
 /// The interface that is asked for.
 const VERSION: c_int = 13_000;
@@ -29,7 +29,7 @@ type GetProcAddress =
 #[derive(Clone, Copy)]
 pub struct Gpu {
     pub d: Driver,
-    way: Way,
+    way: LookupMode,
 }
 
 // SAFETY: pointers to functions of a library that stays loaded, which any thread may call.
@@ -61,7 +61,7 @@ pub struct Args {
 }
 
 impl Args {
-    pub fn of(args: &[Arg]) -> Self {
+    pub fn new(args: &[Arg]) -> Self {
         let bytes = |arg: &Arg| match arg {
             Arg::U64(v) => v.to_le_bytes().to_vec(),
             Arg::U32(v) => v.to_le_bytes().to_vec(),
@@ -90,7 +90,7 @@ fn c(name: &str) -> CString {
 }
 
 /// Finds the driver as the way says.
-fn driver(way: Way) -> Done<Driver> {
+fn driver(way: LookupMode) -> ClientResult<Driver> {
     // SAFETY: loads the driver, as every program that uses the device does.
     let library = unsafe { libc::dlopen(c"libcuda.so.1".as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
     if library.is_null() {
@@ -100,10 +100,10 @@ fn driver(way: Way) -> Done<Driver> {
     }
     // SAFETY: a handle of the loader's and a text that ends in a zero.
     let by_name = |name: &str| unsafe { libc::dlsym(library, c(name).as_ptr()) };
-    if way == Way::Loader {
+    if way == LookupMode::Loader {
         let find = |name: &'static str| Some(by_name(name)).filter(|at| !at.is_null());
         // SAFETY: a library of this name has the driver's functions with their signatures.
-        return Ok(unsafe { Driver::of(find) });
+        return Ok(unsafe { Driver::from_symbols(find) });
     }
     let ask = by_name("cuGetProcAddress_v2");
     if ask.is_null() {
@@ -119,19 +119,19 @@ fn driver(way: Way) -> Done<Driver> {
             .iter()
             .find_map(|end| name.strip_suffix(end))
             .unwrap_or(name);
-        let flags = if way == Way::PerThread { PER_THREAD } else { 0 };
+        let flags = if way == LookupMode::PerThread { PER_THREAD } else { 0 };
         let (mut at, mut status) = (std::ptr::null_mut(), 0);
         // SAFETY: a text, and places for the answers.
         let asked = unsafe { ask(c(first).as_ptr(), &raw mut at, VERSION, flags, &raw mut status) };
         (asked == 0 && !at.is_null()).then_some(at)
     };
     // SAFETY: the driver gives its functions under their names.
-    Ok(unsafe { Driver::of(find) })
+    Ok(unsafe { Driver::from_symbols(find) })
 }
 
 impl Gpu {
     /// Begins the driver, with the primary context of the first device current.
-    pub fn begin(options: &Options) -> Done<Self> {
+    pub fn begin(options: &Options) -> ClientResult<Self> {
         let gpu = Self {
             d: driver(options.way)?,
             way: options.way,
@@ -143,7 +143,7 @@ impl Gpu {
     }
 
     /// Makes the primary context the thread's.
-    pub fn enter(&self) -> Done {
+    pub fn enter(&self) -> ClientResult {
         let (mut device, mut context) = (0, std::ptr::null_mut());
         // SAFETY: places for the answers.
         unsafe {
@@ -156,10 +156,10 @@ impl Gpu {
     }
 
     /// Loads PTX.
-    pub fn load(&self, ptx: &str) -> Done<Code> {
+    pub fn load(&self, ptx: &str) -> ClientResult<Code> {
         let image = c(ptx);
         let (mut handle, none) = (std::ptr::null_mut(), std::ptr::null_mut());
-        let library = self.way == Way::Library;
+        let library = self.way == LookupMode::Library;
         // SAFETY: a text that ends in a zero, and a place for the answer.
         unsafe {
             if library {
@@ -176,7 +176,7 @@ impl Gpu {
     }
 
     /// A function by its name.
-    pub fn function(&self, code: Code, name: &str) -> Done<CuFunction> {
+    pub fn function(&self, code: Code, name: &str) -> ClientResult<CuFunction> {
         let (name, mut function) = (c(name), std::ptr::null_mut());
         // SAFETY: code that is loaded, a text, and a place for the answer.
         unsafe {
@@ -192,7 +192,7 @@ impl Gpu {
     }
 
     /// The module that a library is in the context; a module is its own.
-    pub fn module(&self, code: Code) -> Done<Code> {
+    pub fn module(&self, code: Code) -> ClientResult<Code> {
         if !code.library {
             return Ok(code);
         }
@@ -203,7 +203,7 @@ impl Gpu {
     }
 
     /// A function by its name, found in the list of all.
-    pub fn listed(&self, code: Code, name: &str) -> Done<CuFunction> {
+    pub fn find_listed_function(&self, code: Code, name: &str) -> ClientResult<CuFunction> {
         let mut count = 0;
         // SAFETY: code that is loaded, and as many places as are told.
         let all = unsafe {
@@ -242,7 +242,7 @@ impl Gpu {
     }
 
     /// Address and bytes of a variable.
-    pub fn variable(&self, code: Code, name: &str) -> Done<(u64, usize)> {
+    pub fn variable(&self, code: Code, name: &str) -> ClientResult<(u64, usize)> {
         let (name, mut at, mut bytes) = (c(name), 0, 0);
         // SAFETY: code that is loaded, a text, and places for the answers.
         unsafe {
@@ -259,33 +259,37 @@ impl Gpu {
     }
 
     /// Memory of the device.
-    pub fn alloc(&self, bytes: usize) -> Done<u64> {
+    pub fn alloc(&self, bytes: usize) -> ClientResult<u64> {
         let mut at = 0;
         // SAFETY: a place for the answer.
         unsafe { self.d.cuMemAlloc_v2(&raw mut at, bytes) }.map_err(text)?;
         Ok(at)
     }
 
-    pub fn free(&self, at: u64) -> Done {
+    pub fn free(&self, at: u64) -> ClientResult {
         // SAFETY: the driver checks the address.
         unsafe { self.d.cuMemFree_v2(at) }.map_err(text)
     }
 
     /// Memory of the device with values in it.
-    pub fn with<T: bytemuck::NoUninit>(&self, values: &[T]) -> Done<u64> {
+    pub fn upload_new<T: bytemuck::NoUninit>(&self, values: &[T]) -> ClientResult<u64> {
         let at = self.alloc(size_of_val(values))?;
-        self.put(at, values)?;
+        self.upload(at, values)?;
         Ok(at)
     }
 
     /// Copies values to the device, and waits.
-    pub fn put<T: bytemuck::NoUninit>(&self, to: u64, values: &[T]) -> Done {
+    pub fn upload<T: bytemuck::NoUninit>(&self, to: u64, values: &[T]) -> ClientResult {
         // SAFETY: as many bytes as there are.
         unsafe { self.d.cuMemcpyHtoD_v2(to, values.as_ptr().cast(), size_of_val(values)) }.map_err(text)
     }
 
     /// Copies values from the device, and waits.
-    pub fn get<T: bytemuck::AnyBitPattern + bytemuck::NoUninit>(&self, from: u64, n: usize) -> Done<Vec<T>> {
+    pub fn download<T: bytemuck::AnyBitPattern + bytemuck::NoUninit>(
+        &self,
+        from: u64,
+        n: usize,
+    ) -> ClientResult<Vec<T>> {
         let mut values = vec![T::zeroed(); n];
         // SAFETY: as many bytes as the place has.
         unsafe {
@@ -297,13 +301,13 @@ impl Gpu {
     }
 
     /// Sets words of memory, in a stream.
-    pub fn fill(&self, to: u64, value: u32, n: usize, stream: CuStream) -> Done {
+    pub fn fill(&self, to: u64, value: u32, n: usize, stream: CuStream) -> ClientResult {
         // SAFETY: the driver checks the addresses.
         unsafe { self.d.cuMemsetD32Async(to, value, n, stream) }.map_err(text)
     }
 
     /// Memory of the host that the driver pinned, as so many words.
-    pub fn pinned(&self, words: usize) -> Done<&'static mut [u32]> {
+    pub fn pinned(&self, words: usize) -> ClientResult<&'static mut [u32]> {
         let mut at = std::ptr::null_mut();
         // SAFETY: a place for the answer.
         unsafe { self.d.cuMemHostAlloc(&raw mut at, words * 4, 0) }.map_err(text)?;
@@ -315,8 +319,8 @@ impl Gpu {
     }
 
     /// A launch along x.
-    pub fn launch(&self, function: CuFunction, grid: u32, block: u32, stream: CuStream, args: &[Arg]) -> Done {
-        let mut args = Args::of(args);
+    pub fn launch(&self, function: CuFunction, grid: u32, block: u32, stream: CuStream, args: &[Arg]) -> ClientResult {
+        let mut args = Args::new(args);
         let none = std::ptr::null_mut();
         // SAFETY: a function, and as many arguments as it has.
         unsafe {
@@ -327,46 +331,46 @@ impl Gpu {
     }
 
     /// A launch of a thread for each of `n` places, in the default stream.
-    pub fn each(&self, function: CuFunction, n: u32, args: &[Arg]) -> Done {
+    pub fn launch_for_each(&self, function: CuFunction, n: u32, args: &[Arg]) -> ClientResult {
         self.launch(function, n.div_ceil(128), 128, std::ptr::null_mut(), args)
     }
 
-    pub fn stream(&self) -> Done<CuStream> {
+    pub fn stream(&self) -> ClientResult<CuStream> {
         let mut stream = std::ptr::null_mut();
         // SAFETY: a place for the answer.
         unsafe { self.d.cuStreamCreate(&raw mut stream, STREAM_NON_BLOCKING) }.map_err(text)?;
         Ok(stream)
     }
 
-    pub fn event(&self) -> Done<*mut c_void> {
+    pub fn event(&self) -> ClientResult<*mut c_void> {
         let mut event = std::ptr::null_mut();
         // SAFETY: a place for the answer.
         unsafe { self.d.cuEventCreate(&raw mut event, EVENT_NO_TIMING) }.map_err(text)?;
         Ok(event)
     }
 
-    pub fn record(&self, event: *mut c_void, stream: CuStream) -> Done {
+    pub fn record(&self, event: *mut c_void, stream: CuStream) -> ClientResult {
         // SAFETY: handles of the driver's.
         unsafe { self.d.cuEventRecord(event, stream) }.map_err(text)
     }
 
-    pub fn wait(&self, stream: CuStream, event: *mut c_void) -> Done {
+    pub fn wait(&self, stream: CuStream, event: *mut c_void) -> ClientResult {
         // SAFETY: as above.
         unsafe { self.d.cuStreamWaitEvent(stream, event, 0) }.map_err(text)
     }
 
-    pub fn finish(&self, stream: CuStream) -> Done {
+    pub fn finish(&self, stream: CuStream) -> ClientResult {
         // SAFETY: as above.
         unsafe { self.d.cuStreamSynchronize(stream) }.map_err(text)
     }
 
-    pub fn synchronize(&self) -> Done {
+    pub fn synchronize(&self) -> ClientResult {
         // SAFETY: waits.
         unsafe { self.d.cuCtxSynchronize() }.map_err(text)
     }
 
     /// Copies words of pinned memory to the device, in a stream.
-    pub fn put_later(&self, to: u64, from: &[u32], stream: CuStream) -> Done {
+    pub fn upload_async(&self, to: u64, from: &[u32], stream: CuStream) -> ClientResult {
         // SAFETY: pinned memory stays until the process ends.
         unsafe {
             self.d
@@ -376,7 +380,7 @@ impl Gpu {
     }
 
     /// Copies words of the device to pinned memory, in a stream.
-    pub fn get_later(&self, to: &mut [u32], from: u64, stream: CuStream) -> Done {
+    pub fn download_async(&self, to: &mut [u32], from: u64, stream: CuStream) -> ClientResult {
         // SAFETY: as above.
         unsafe {
             self.d

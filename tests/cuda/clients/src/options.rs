@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 /// How a program finds the driver's functions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Way {
+pub enum LookupMode {
     /// As CUDA's runtime does: by the driver's own `cuGetProcAddress`.
     Driver,
     /// By the loader's `dlsym`.
@@ -18,7 +18,7 @@ pub enum Way {
 
 /// How a program ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum End {
+pub enum ExitMode {
     /// By coming back from its main function.
     Return,
     /// By `_exit`.
@@ -31,7 +31,7 @@ pub enum End {
     Exec,
 }
 
-impl End {
+impl ExitMode {
     /// Ends the process. The code is passed over where the way has none.
     pub fn now(self, code: i32) -> ! {
         match self {
@@ -61,8 +61,8 @@ pub struct Options {
     pub size: Option<u32>,
     /// File for all bytes that came back from the device.
     pub out: Option<PathBuf>,
-    pub way: Way,
-    pub end: End,
+    pub way: LookupMode,
+    pub end: ExitMode,
     /// Other inputs for another seed.
     pub seed: u32,
     pub block: Option<u32>,
@@ -84,8 +84,8 @@ impl Options {
             program,
             size: None,
             out: None,
-            way: Way::Driver,
-            end: End::Return,
+            way: LookupMode::Driver,
+            end: ExitMode::Return,
             seed: 0,
             block: None,
             grid: None,
@@ -98,20 +98,20 @@ impl Options {
                 "--out" => o.out = Some(value()?.into()),
                 "--via" => {
                     o.way = match value()?.as_str() {
-                        "driver" => Way::Driver,
-                        "dlsym" => Way::Loader,
-                        "library" => Way::Library,
-                        "per-thread" => Way::PerThread,
+                        "driver" => LookupMode::Driver,
+                        "dlsym" => LookupMode::Loader,
+                        "library" => LookupMode::Library,
+                        "per-thread" => LookupMode::PerThread,
                         other => return Err(format!("--via {other} (expected driver, dlsym, library or per-thread)")),
                     }
                 }
                 "--end" => {
                     o.end = match value()?.as_str() {
-                        "return" => End::Return,
-                        "_exit" => End::Exit,
-                        "abort" => End::Abort,
-                        "term" => End::Terminated,
-                        "exec" => End::Exec,
+                        "return" => ExitMode::Return,
+                        "_exit" => ExitMode::Exit,
+                        "abort" => ExitMode::Abort,
+                        "term" => ExitMode::Terminated,
+                        "exec" => ExitMode::Exec,
                         other => return Err(format!("--end {other} (expected return, _exit, abort, term or exec)")),
                     }
                 }

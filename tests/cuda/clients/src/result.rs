@@ -4,18 +4,18 @@ use std::path::PathBuf;
 
 /// What came back so far.
 #[derive(Debug, Default)]
-pub struct Result {
+pub struct ProgramResult {
     bytes: Vec<u8>,
 }
 
-impl Result {
+impl ProgramResult {
     /// Takes what came back, in the order in which it did.
     pub fn give<T: bytemuck::NoUninit>(&mut self, values: &[T]) {
         self.bytes.extend_from_slice(bytemuck::cast_slice(values));
     }
 
     /// Writes the file, and prints the last line of a program whose result is right.
-    pub fn finish(&self, name: &str, out: Option<&PathBuf>) -> std::result::Result<(), String> {
+    pub fn finish(&self, name: &str, out: Option<&PathBuf>) -> Result<(), String> {
         if let Some(path) = out {
             std::fs::write(path, &self.bytes).map_err(|e| format!("{}: {e}", path.display()))?;
         }
@@ -43,7 +43,7 @@ pub fn words(seed: u32, n: u32) -> Vec<u32> {
 }
 
 /// Whether what came is what has to come.
-pub fn check<T: PartialEq + std::fmt::Debug>(what: &str, got: &[T], right: &[T]) -> std::result::Result<(), String> {
+pub fn check<T: PartialEq + std::fmt::Debug>(what: &str, got: &[T], right: &[T]) -> Result<(), String> {
     if got.len() != right.len() {
         return Err(format!("{what}: {} values in the place of {}", got.len(), right.len()));
     }

@@ -54,7 +54,7 @@ impl Call {
 /// Makes a call.
 pub fn answer(function: &'static str, per_thread: bool, work: impl FnOnce(&Call) -> Answer) -> CuResult {
     if !ALWAYS.contains(&function) {
-        if device::is_child() || (!device::begun() && function != "cuInit") {
+        if device::is_child() || (!device::is_initialized() && function != "cuInit") {
             return NOT_INITIALIZED;
         }
         if HOST_FUNCTION.try_with(Cell::get).unwrap_or(false) {

@@ -24,7 +24,7 @@ mod rooms {
     pub use crate::memory::arrays::*;
     pub use crate::memory::host::*;
     pub use crate::memory::pools::*;
-    pub use crate::memory::questions::*;
+    pub use crate::memory::queries::*;
     pub use crate::memory::virtual_memory::*;
     pub use crate::procs::*;
     pub use crate::streams::calls::*;

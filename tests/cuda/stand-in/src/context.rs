@@ -5,7 +5,7 @@ use crate::codes::{CONTEXT_IS_DESTROYED, INVALID_CONTEXT, NOT_SUPPORTED, SUCCESS
 use crate::graphs::capture::{Capture, refuse_any_capture};
 use crate::handles::{Handles, pointer};
 use crate::pointers::{give, give_if_wanted};
-use crate::streams::{self, Order};
+use crate::streams::{self, StreamOrder};
 use crate::{Answer, code, device, lock, memory};
 use cuda_driver::{CuContext, CuDevice, CuResult, LIMIT_HEAP, LIMIT_PRINTF, LIMIT_STACK};
 use std::cell::RefCell;
@@ -23,7 +23,7 @@ pub struct Context {
     /// It ended: nothing begins any more.
     ended: AtomicBool,
     /// Streams, and what was put into them last.
-    pub order: Mutex<Order>,
+    pub order: Mutex<StreamOrder>,
     /// Limits by their numbers.
     limits: Mutex<BTreeMap<u32, usize>>,
     /// Captures that have not ended.
@@ -58,7 +58,7 @@ impl Context {
             handle,
             hurt: AtomicU32::new(SUCCESS),
             ended: AtomicBool::new(false),
-            order: Mutex::new(Order::new()),
+            order: Mutex::new(StreamOrder::new()),
             limits: Mutex::new(LIMITS.into()),
             captures: Mutex::new(Vec::new()),
         })

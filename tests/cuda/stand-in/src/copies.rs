@@ -6,7 +6,7 @@ use crate::context::Context;
 use crate::graphs::capture;
 use crate::graphs::nodes::Work;
 use crate::memory::arrays::ARRAYS;
-use crate::memory::{Span, around, ranges, spans};
+use crate::memory::{Span, find_containing, ranges, spans};
 use crate::pointers::{get, get_at, give_if_wanted};
 use crate::streams::{Stream, submit};
 use crate::{Answer, memory};
@@ -51,7 +51,7 @@ impl Side {
 
     /// An address of which the driver finds out what it is.
     fn any(at: u64) -> Self {
-        Self::linear(around(&ranges(), at).is_some(), at)
+        Self::linear(find_containing(&ranges(), at).is_some(), at)
     }
 
     fn row(&self, y: u64, z: u64) -> Option<u64> {
@@ -91,7 +91,7 @@ impl Transfer {
     }
 
     /// Of slices, as the driver's form tells it.
-    pub fn of(c: &Copy3d) -> Answer<Self> {
+    pub fn from_copy3d(c: &Copy3d) -> Answer<Self> {
         let side = |kind: u32, host: u64, device: u64, array: CuArray, pitch: usize, height: usize, at: [usize; 3]| {
             let (pitch, height) = (pitch as u64, height as u64);
             let base = match kind {
@@ -148,7 +148,7 @@ impl Transfer {
     }
 
     /// As a node of a graph tells it.
-    pub fn form(&self) -> Copy3d {
+    pub fn to_copy3d(&self) -> Copy3d {
         let kind = |side: &Side| if side.device { MEMORY_DEVICE } else { MEMORY_HOST };
         let host = |side: &Side| if side.device { 0 } else { side.at as usize };
         let device = |side: &Side| if side.device { side.at } else { 0 };
@@ -228,7 +228,7 @@ impl Transfer {
 
     /// Whether one side is memory of the program's that the driver does not know.
     fn is_pageable(side: &Side) -> bool {
-        !side.device && around(&ranges(), side.at).is_none_or(|r| !r.kind.is_host())
+        !side.device && find_containing(&ranges(), side.at).is_none_or(|r| !r.kind.is_host())
     }
 }
 
@@ -255,23 +255,23 @@ fn move_bytes(to: &[Span], from: &[Span]) {
 
 /// When a call is back.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Back {
+enum CopyReturn {
     /// When the copy is done, where the host's memory is part of it.
-    Done,
+    WhenDone,
     /// When the copy is asked for, where the driver knows the host's memory.
-    Asked,
+    WhenQueued,
 }
 
-fn copy(context: &Arc<Context>, stream: &Arc<Stream>, transfer: Transfer, back: Back) -> Answer {
-    if back == Back::Done {
+fn copy(context: &Arc<Context>, stream: &Arc<Stream>, transfer: Transfer, back: CopyReturn) -> Answer {
+    if back == CopyReturn::WhenDone {
         capture::refuse_capturing(stream)?;
     }
     transfer.check()?;
-    if capture::takes(context, stream, || Work::Copy(transfer.clone()))? {
+    if capture::capture_work(context, stream, || Work::Copy(transfer.clone()))? {
         return Ok(());
     }
     let to_pageable = Transfer::is_pageable(&transfer.to);
-    let waits = to_pageable || back == Back::Done && !(transfer.to.device && transfer.from.device);
+    let waits = to_pageable || back == CopyReturn::WhenDone && !(transfer.to.device && transfer.from.device);
     let done = if !waits && Transfer::is_pageable(&transfer.from) {
         // The driver takes the bytes before the call is back.
         let (bytes, staged) = transfer.stage();
@@ -292,12 +292,12 @@ fn copy(context: &Arc<Context>, stream: &Arc<Stream>, transfer: Transfer, back: 
 
 fn now(call: &Call, transfer: Transfer) -> Answer {
     let (context, stream) = call.default_stream()?;
-    copy(&context, &stream, transfer, Back::Done)
+    copy(&context, &stream, transfer, CopyReturn::WhenDone)
 }
 
 fn later(call: &Call, transfer: Transfer, stream: CuStream) -> Answer {
     let (context, stream) = call.stream(stream)?;
-    copy(&context, &stream, transfer, Back::Asked)
+    copy(&context, &stream, transfer, CopyReturn::WhenQueued)
 }
 
 fn any(to: CuDevicePtr, from: CuDevicePtr, bytes: usize) -> Transfer {
@@ -318,7 +318,7 @@ fn on_device(to: CuDevicePtr, from: CuDevicePtr, bytes: usize) -> Transfer {
 
 fn rows(c: *const Copy2d) -> Answer<Transfer> {
     let c = get(c)?;
-    Transfer::of(&Copy3d {
+    Transfer::from_copy3d(&Copy3d {
         source_x: c.source_x,
         source_y: c.source_y,
         source_z: 0,
@@ -448,11 +448,11 @@ pub fn cuMemcpy2DAsync_v2(call: &Call, c: *const Copy2d, stream: CuStream) -> An
 }
 
 pub fn cuMemcpy3D_v2(call: &Call, c: *const Copy3d) -> Answer {
-    now(call, Transfer::of(&get(c)?)?)
+    now(call, Transfer::from_copy3d(&get(c)?)?)
 }
 
 pub fn cuMemcpy3DAsync_v2(call: &Call, c: *const Copy3d, stream: CuStream) -> Answer {
-    later(call, Transfer::of(&get(c)?)?, stream)
+    later(call, Transfer::from_copy3d(&get(c)?)?, stream)
 }
 
 /// A place in an array, where it has so many bytes.

@@ -28,7 +28,7 @@ pub const BLOCK_THREADS: u32 = 1024;
 /// Bytes of shared memory that a block has unasked.
 pub const SHARED: u32 = 48 << 10;
 /// Bytes of shared memory that a function may ask for.
-pub const MOST_SHARED: u32 = 227 << 10;
+pub const MAX_SHARED: u32 = 227 << 10;
 
 const NAME: &[u8] = b"Stand-in GPU\0";
 const UUID: Uuid = Uuid {
@@ -42,7 +42,7 @@ static BEGUN: AtomicBool = AtomicBool::new(false);
 static CHILD: AtomicBool = AtomicBool::new(false);
 
 /// Whether `cuInit` was called.
-pub fn begun() -> bool {
+pub fn is_initialized() -> bool {
     BEGUN.load(Ordering::Acquire)
 }
 
@@ -81,7 +81,7 @@ fn attribute(number: i32) -> i32 {
         75 => CAPABILITY.0 as i32,
         76 => CAPABILITY.1 as i32,
         81 => 228 << 10,
-        97 => MOST_SHARED as i32,
+        97 => MAX_SHARED as i32,
         106 => BLOCKS as i32,
         111 => 1 << 10,
         // What can be done here: concurrent kernels, mapped host memory, unified addresses, managed memory, priorities,

@@ -22,7 +22,7 @@ pub struct Fill {
 
 impl Fill {
     /// As a node of a graph tells it.
-    pub fn form(&self) -> FillNode {
+    pub fn to_node(&self) -> FillNode {
         FillNode {
             to: self.to,
             pitch: self.pitch as usize,
@@ -34,7 +34,7 @@ impl Fill {
     }
 
     /// As the driver's form tells it.
-    pub fn of(form: &FillNode) -> Answer<Self> {
+    pub fn from_node(form: &FillNode) -> Answer<Self> {
         if !matches!(form.element, 1 | 2 | 4) || !form.to.is_multiple_of(form.element.into()) {
             return Err(INVALID_VALUE);
         }
@@ -93,9 +93,9 @@ fn fill(call: &Call, stream: Option<CuStream>, form: FillNode) -> Answer {
         Some(stream) => call.stream(stream)?,
         None => call.default_stream()?,
     };
-    let fill = Fill::of(&form)?;
+    let fill = Fill::from_node(&form)?;
     fill.check()?;
-    if capture::takes(&context, &stream, || Work::Fill(fill))? {
+    if capture::capture_work(&context, &stream, || Work::Fill(fill))? {
         return Ok(());
     }
     submit(&context, &stream, Vec::new(), move |_| fill.run());

@@ -9,24 +9,24 @@ use crate::device::MULTIPROCESSORS;
 use crate::graphs::capture;
 use crate::graphs::nodes::Work;
 use crate::handles::pointer;
-use crate::kernels::Run;
+use crate::kernels::KernelRun;
 use crate::memory::view::View;
 use crate::pointers::{bytes, get, get_at};
 use crate::settings::settings;
 use crate::streams::submit;
 use cuda_driver::{
-    CuFunction, CuStream, EXTRA_BUFFER, EXTRA_END, EXTRA_SIZE, FUNCTION_MOST_DYNAMIC_SHARED, KernelNode,
-    LAUNCH_CLUSTER, LAUNCH_COOPERATIVE, LaunchConfig,
+    CuFunction, CuStream, EXTRA_BUFFER, EXTRA_END, EXTRA_SIZE, FUNCTION_MAX_DYNAMIC_SHARED, KernelNode, LAUNCH_CLUSTER,
+    LAUNCH_COOPERATIVE, LaunchConfig,
 };
 use std::ffi::c_void;
 use std::sync::Arc;
 
 /// Longest buffer of arguments.
-const MOST_ARGUMENTS: usize = 32_764;
+const MAX_ARGUMENTS: usize = 32_764;
 /// Blocks of a grid by dimension.
-const MOST_BLOCKS: [u32; 3] = [i32::MAX as u32, 65_535, 65_535];
+const MAX_BLOCKS: [u32; 3] = [i32::MAX as u32, 65_535, 65_535];
 /// Threads of a block by dimension.
-const MOST_THREADS: [u32; 3] = [1024, 1024, 64];
+const MAX_THREADS: [u32; 3] = [1024, 1024, 64];
 
 /// Arguments, as the function's parameters are laid out, and where each begins: what a graph's node tells.
 struct Arguments {
@@ -48,7 +48,7 @@ pub struct Launch {
 
 /// How a launch is shaped.
 #[derive(Clone, Copy)]
-struct Shape {
+struct LaunchShape {
     grid: [u32; 3],
     block: [u32; 3],
     cluster: [u32; 3],
@@ -57,7 +57,7 @@ struct Shape {
 }
 
 impl Arguments {
-    fn of(function: &Function, parameters: *mut *mut c_void, extra: *mut *mut c_void) -> Answer<Self> {
+    fn pack(function: &Function, parameters: *mut *mut c_void, extra: *mut *mut c_void) -> Answer<Self> {
         let layout = &function.entry.layout;
         let whole = layout.iter().map(|[at, bytes]| at + bytes).max().unwrap_or(0);
         let mut buffer = vec![0u8; whole];
@@ -83,7 +83,7 @@ impl Arguments {
                     _ => return Err(INVALID_VALUE),
                 }
             }
-            if length > MOST_ARGUMENTS || length < whole {
+            if length > MAX_ARGUMENTS || length < whole {
                 return Err(INVALID_VALUE);
             }
             let given = bytes(from, length)?;
@@ -102,18 +102,18 @@ impl Launch {
     fn of(
         context: &Context,
         function: CuFunction,
-        shape: Shape,
+        shape: LaunchShape,
         parameters: *mut *mut c_void,
         extra: *mut *mut c_void,
     ) -> Answer<Self> {
-        let function = Function::of(context, function)?;
+        let function = Function::find(context, function)?;
         let is_within =
             |sizes: [u32; 3], most: [u32; 3]| sizes.iter().zip(most).all(|(n, most)| (1..=most).contains(n));
         let threads = shape.block.iter().fold(1u32, |n, d| n.saturating_mul(*d));
-        let most_shared = function.attribute(FUNCTION_MOST_DYNAMIC_SHARED)? as u32;
-        if !is_within(shape.grid, MOST_BLOCKS)
-            || !is_within(shape.block, MOST_THREADS)
-            || threads > function.entry.most_threads
+        let most_shared = function.attribute(FUNCTION_MAX_DYNAMIC_SHARED)? as u32;
+        if !is_within(shape.grid, MAX_BLOCKS)
+            || !is_within(shape.block, MAX_THREADS)
+            || threads > function.entry.max_threads
             || shape.shared > most_shared
         {
             return Err(INVALID_VALUE);
@@ -129,11 +129,11 @@ impl Launch {
             }
         }
         let blocks = shape.grid.iter().fold(1u64, |n, d| n.saturating_mul(u64::from(*d)));
-        let held = u64::from(function.held(threads, shape.shared)) * u64::from(MULTIPROCESSORS);
+        let held = u64::from(function.max_resident_blocks(threads, shape.shared)) * u64::from(MULTIPROCESSORS);
         if shape.cooperative && blocks > held {
             return Err(TOO_MANY_BLOCKS);
         }
-        let arguments = Arc::new(Arguments::of(&function, parameters, extra)?);
+        let arguments = Arc::new(Arguments::pack(&function, parameters, extra)?);
         Ok(Self {
             function,
             grid: shape.grid,
@@ -146,13 +146,13 @@ impl Launch {
     }
 
     /// The launch that a graph's node is.
-    pub fn of_node(context: &Context, form: &KernelNode) -> Answer<Self> {
+    pub fn from_node(context: &Context, form: &KernelNode) -> Answer<Self> {
         let function = if form.function.is_null() {
             form.kernel
         } else {
             form.function
         };
-        let shape = Shape {
+        let shape = LaunchShape {
             grid: form.grid,
             block: form.block,
             cluster: [0; 3],
@@ -186,13 +186,13 @@ impl Launch {
     }
 
     /// Takes the attributes of the launch whose place it takes: the form of a node has none.
-    pub fn instead_of(mut self, old: &Self) -> Self {
+    pub fn with_attributes_of(mut self, old: &Self) -> Self {
         (self.cluster, self.cooperative) = (old.cluster, old.cooperative);
         self
     }
 
     /// As a graph's node tells it: the arguments are the node's own, and stay as long as it.
-    pub fn form(&self) -> KernelNode {
+    pub fn to_node(&self) -> KernelNode {
         let each = self.arguments.each.as_ptr().cast::<*mut c_void>().cast_mut();
         KernelNode {
             function: pointer(self.function.handle),
@@ -215,7 +215,7 @@ impl Launch {
         if let Some(code) = settings().due_kernel() {
             return Err(code);
         }
-        let run = Run {
+        let run = KernelRun {
             grid: self.grid,
             block: self.block,
             arguments: &self.arguments.buffer,
@@ -235,7 +235,7 @@ impl Launch {
 fn launch(
     call: &Call,
     function: CuFunction,
-    shape: Shape,
+    shape: LaunchShape,
     stream: CuStream,
     parameters: *mut *mut c_void,
     extra: *mut *mut c_void,
@@ -244,7 +244,7 @@ fn launch(
     let launch = Launch::of(&context, function, shape, parameters, extra)?;
     // Said at once, and not by a device that fails: a test that needs a kernel which is not here wants to know.
     launch.function.body.ok_or(NOT_SUPPORTED)?;
-    if capture::takes(&context, &stream, || Work::Launch(launch.clone()))? {
+    if capture::capture_work(&context, &stream, || Work::Launch(launch.clone()))? {
         return Ok(());
     }
     submit(&context, &stream, Vec::new(), move |context| launch.run(context));
@@ -266,7 +266,7 @@ pub fn cuLaunchKernel(
     parameters: *mut *mut c_void,
     extra: *mut *mut c_void,
 ) -> Answer {
-    let shape = Shape {
+    let shape = LaunchShape {
         grid: [grid_x, grid_y, grid_z],
         block: [block_x, block_y, block_z],
         cluster: [0; 3],
@@ -290,7 +290,7 @@ pub fn cuLaunchCooperativeKernel(
     stream: CuStream,
     parameters: *mut *mut c_void,
 ) -> Answer {
-    let shape = Shape {
+    let shape = LaunchShape {
         grid: [grid_x, grid_y, grid_z],
         block: [block_x, block_y, block_z],
         cluster: [0; 3],
@@ -308,7 +308,7 @@ pub fn cuLaunchKernelEx(
     extra: *mut *mut c_void,
 ) -> Answer {
     let config = get(config)?;
-    let mut shape = Shape {
+    let mut shape = LaunchShape {
         grid: config.grid,
         block: config.block,
         cluster: [0; 3],

@@ -57,7 +57,7 @@ pub struct Settings {
 /// Those of this process.
 pub fn settings() -> &'static Settings {
     static OWN: OnceLock<Settings> = OnceLock::new();
-    OWN.get_or_init(|| Settings::of(|name| std::env::var(name).ok().filter(|v| !v.is_empty())))
+    OWN.get_or_init(|| Settings::parse(|name| std::env::var(name).ok().filter(|v| !v.is_empty())))
 }
 
 /// A number as people write it: decimal, or hexadecimal behind `0x`.
@@ -75,7 +75,7 @@ fn wrong(name: &str, value: &str) -> ! {
 }
 
 impl Settings {
-    fn of(get: impl Fn(&str) -> Option<String>) -> Self {
+    fn parse(get: impl Fn(&str) -> Option<String>) -> Self {
         let numbered = |name: &str| get(name).map(|text| number(text.trim()).unwrap_or_else(|| wrong(name, &text)));
         let hints = match get(HINTS).as_deref() {
             None | Some("all") => Hints::All,
@@ -87,7 +87,7 @@ impl Settings {
         let parts = text.split(',').map(str::trim).filter(|p| !p.is_empty());
         Self {
             failures: parts
-                .map(|p| Failure::of(p).unwrap_or_else(|| wrong(FAIL, p)))
+                .map(|p| Failure::parse(p).unwrap_or_else(|| wrong(FAIL, p)))
                 .collect(),
             memory: numbered(MEMORY).unwrap_or(1 << 30),
             poison: numbered(POISON).map(|n| n as u8),
@@ -128,7 +128,7 @@ impl Settings {
 }
 
 impl Failure {
-    fn of(text: &str) -> Option<Self> {
+    fn parse(text: &str) -> Option<Self> {
         let (function, rest) = text.split_once(':')?;
         let (call, code) = match rest.split_once('=') {
             Some((call, code)) => (call, Some(code.parse().ok()?)),
@@ -161,7 +161,7 @@ mod tests {
 
     #[test]
     fn what_is_asked_for_is_read() {
-        let s = Settings::of(|name| {
+        let s = Settings::parse(|name| {
             let text = match name {
                 FAIL => "cuMemCreate:3, cuMemUnmap:2+=801, cuLaunchKernel:1=719,kernel:2,device:9=999",
                 MEMORY => "0x200000",
@@ -195,7 +195,7 @@ mod tests {
             "cuNothing:1",
             "kernel:1=x",
         ] {
-            assert!(Failure::of(text).is_none(), "{text}");
+            assert!(Failure::parse(text).is_none(), "{text}");
         }
     }
 }

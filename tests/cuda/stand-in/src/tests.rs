@@ -15,7 +15,7 @@ use crate::launch::*;
 use crate::memory::GRANULE;
 use crate::memory::allocation::*;
 use crate::memory::host::*;
-use crate::memory::questions::*;
+use crate::memory::queries::*;
 use crate::memory::virtual_memory::*;
 use crate::streams::calls::*;
 use crate::streams::events::*;

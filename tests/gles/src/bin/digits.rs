@@ -3,7 +3,7 @@
 
 use clap::Parser;
 use gles_programs::compare::compare;
-use gles_programs::digits::{self, HeldOut, TOLERANCE};
+use gles_programs::digits::{self, HeldOutImage, TOLERANCE};
 use gles_programs::files;
 use gles_programs::gpu::Gpu;
 use gles_programs::session::Session;
@@ -38,7 +38,7 @@ fn scores(session: &Session<'_>) -> anyhow::Result<Vec<f32>> {
     Ok(digits::numbers(&bytes))
 }
 
-fn all(session: &Session<'_>, held_out: &[HeldOut]) -> anyhow::Result<bool> {
+fn all(session: &Session<'_>, held_out: &[HeldOutImage]) -> anyhow::Result<bool> {
     let (mut classes, mut near, mut right, mut worst) = (0, 0, 0, 0f64);
     for h in held_out {
         session.write("image", &floats(&h.image))?;

@@ -70,7 +70,7 @@ fn chosen(table: &'static [Entry], names: &[String]) -> anyhow::Result<Vec<&'sta
 
 fn list(table: &[Entry]) {
     for e in table {
-        println!("{:12} {}", e.name, e.what);
+        println!("{:12} {}", e.name, e.description);
     }
 }
 
@@ -201,7 +201,7 @@ fn program() -> anyhow::Result<bool> {
         None => {
             let table = chosen(PROGRAMS, &args.programs)?;
             let gpu = Gpu::open()?;
-            let heard = if gpu.recorded() { ", recorded" } else { "" };
+            let heard = if gpu.is_recorded() { ", recorded" } else { "" };
             println!("{}{heard}", gpu.names().0);
             run_all(&gpu, &table, args.out.as_deref(), args.repeat)
         }

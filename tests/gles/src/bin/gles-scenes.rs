@@ -9,7 +9,7 @@ fn main() -> ExitCode {
     let names: Vec<String> = std::env::args().skip(1).collect();
     if names.is_empty() {
         for s in SCENES {
-            println!("{:12} {}", s.name, s.what);
+            println!("{:12} {}", s.name, s.description);
         }
         return ExitCode::SUCCESS;
     }

@@ -59,7 +59,7 @@ impl Gpu {
             }
             object
         };
-        self.checked("texture of colours")?;
+        self.check_error("texture of colours")?;
         Ok(Texture(object))
     }
 
@@ -86,7 +86,7 @@ impl Gpu {
             }
             frame
         };
-        self.checked("picture")?;
+        self.check_error("picture")?;
         Ok(Picture {
             frame,
             texture,
@@ -110,7 +110,7 @@ impl Gpu {
             self.gl.use_program(Some(program.0));
             self.gl.draw_arrays(glow::TRIANGLES, 0, 3);
         }
-        self.checked("draw")
+        self.check_error("draw")
     }
 
     /// Reads a picture, four bytes a pixel, after everything that draws into it.
@@ -126,7 +126,7 @@ impl Gpu {
             let (w, h) = (picture.width, picture.height);
             self.gl.read_pixels(0, 0, w, h, glow::RGBA, glow::UNSIGNED_BYTE, into);
         }
-        self.checked("read pixels")?;
+        self.check_error("read pixels")?;
         Ok(pixels)
     }
 

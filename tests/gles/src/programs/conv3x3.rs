@@ -1,13 +1,13 @@
 //! A 3 by 3 convolution with bias and relu.
 
 use crate::compare::Tolerance;
-use crate::work::{Data, Element, Kind, Numbers, Role, Step, Uniform, Work, floats};
+use crate::work::{BufferData, Dispatch, Element, Kind, RandomNumbers, Role, Uniform, Work, floats};
 
 const BIAS: f32 = 0.25;
 
 /// Of `w` by `h` pixels (multiples of 16 and 4). Exact: every product and sum is a short binary fraction.
 pub fn make(w: usize, h: usize) -> Work {
-    let mut numbers = Numbers::new(4711);
+    let mut numbers = RandomNumbers::new(4711);
     let src = numbers.multiples(w * h, 64, 1.0 / 32.0);
     let k = numbers.multiples(9, 16, 1.0 / 8.0);
     let mut dst = Vec::with_capacity(w * h);
@@ -27,7 +27,7 @@ pub fn make(w: usize, h: usize) -> Work {
     for (place, v) in uniform.iter_mut().step_by(4).zip(k.iter().chain([&BIAS])) {
         *place = *v;
     }
-    let mut step = Step::new(
+    let mut step = Dispatch::new(
         "conv3x3",
         include_str!("../../shaders/conv3x3.comp"),
         [w as u32 / 16, h as u32 / 4, 1],
@@ -35,13 +35,13 @@ pub fn make(w: usize, h: usize) -> Work {
     step.uniforms = vec![("size", Uniform::I32x2([w as i32, h as i32]))];
     Work {
         buffers: vec![
-            Data {
+            BufferData {
                 kind: Kind::Uniform,
                 role: Some(Role::Weights),
-                ..Data::input("kernel", 0, Element::F32, &[40], floats(&uniform))
+                ..BufferData::input("kernel", 0, Element::F32, &[40], floats(&uniform))
             },
-            Data::input("src", 0, Element::F32, &[h, w], floats(&src)),
-            Data::output("dst", 1, Element::F32, &[h, w], floats(&dst), Tolerance::Exact),
+            BufferData::input("src", 0, Element::F32, &[h, w], floats(&src)),
+            BufferData::output("dst", 1, Element::F32, &[h, w], floats(&dst), Tolerance::Exact),
         ],
         steps: vec![step],
         ..Work::default()

@@ -1,7 +1,7 @@
 //! Steps until points of the plane escape.
 
 use crate::compare::Tolerance;
-use crate::work::{Data, Element, Step, Uniform, Work, words};
+use crate::work::{BufferData, Dispatch, Element, Uniform, Work, words};
 
 /// At `w` by `h` points, both multiples of 8. Exact: whole numbers, 12 bits behind the point.
 pub fn make(w: usize, h: usize) -> Work {
@@ -22,14 +22,14 @@ pub fn make(w: usize, h: usize) -> Work {
             steps.push(n);
         }
     }
-    let mut step = Step::new(
+    let mut step = Dispatch::new(
         "mandelbrot",
         include_str!("../../shaders/mandelbrot.comp"),
         [w as u32 / 8, h as u32 / 8, 1],
     );
     step.uniforms = vec![("size", Uniform::U32x2([w as u32, h as u32]))];
     Work {
-        buffers: vec![Data::output(
+        buffers: vec![BufferData::output(
             "steps",
             0,
             Element::U32,

@@ -1,7 +1,7 @@
 //! A product of square matrices: straight from memory, or through tiles in shared memory.
 
 use crate::compare::Tolerance;
-use crate::work::{Data, Element, Numbers, Step, Uniform, Work, floats};
+use crate::work::{BufferData, Dispatch, Element, RandomNumbers, Uniform, Work, floats};
 
 /// Each element from memory; `n` is a multiple of 8.
 pub fn plain(n: usize) -> Work {
@@ -15,7 +15,7 @@ pub fn tiled(n: usize) -> Work {
 
 /// Exact: small whole numbers.
 fn make(n: usize, name: &'static str, source: &'static str) -> Work {
-    let mut numbers = Numbers::new(777);
+    let mut numbers = RandomNumbers::new(777);
     let a = numbers.multiples(n * n, 8, 1.0);
     let b = numbers.multiples(n * n, 8, 1.0);
     let mut c = vec![0f32; n * n];
@@ -27,13 +27,13 @@ fn make(n: usize, name: &'static str, source: &'static str) -> Work {
         }
     }
     let side = n as u32 / 8;
-    let mut step = Step::new(name, source, [side, side, 1]);
+    let mut step = Dispatch::new(name, source, [side, side, 1]);
     step.uniforms = vec![("n", Uniform::U32(n as u32))];
     Work {
         buffers: vec![
-            Data::input("a", 0, Element::F32, &[n, n], floats(&a)),
-            Data::input("b", 1, Element::F32, &[n, n], floats(&b)),
-            Data::output("c", 2, Element::F32, &[n, n], floats(&c), Tolerance::Exact),
+            BufferData::input("a", 0, Element::F32, &[n, n], floats(&a)),
+            BufferData::input("b", 1, Element::F32, &[n, n], floats(&b)),
+            BufferData::output("c", 2, Element::F32, &[n, n], floats(&c), Tolerance::Exact),
         ],
         steps: vec![step],
         ..Work::default()

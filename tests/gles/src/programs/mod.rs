@@ -19,7 +19,7 @@ pub struct Entry {
     /// Its name.
     pub name: &'static str,
     /// What it does and what of GLES it uses.
-    pub what: &'static str,
+    pub description: &'static str,
     /// Makes it.
     pub make: fn() -> Work,
 }
@@ -28,52 +28,52 @@ pub struct Entry {
 pub const PROGRAMS: &[Entry] = &[
     Entry {
         name: "saxpy",
-        what: "y = k x + y on 1000 of 1024 floats: uniforms, a branch",
+        description: "y = k x + y on 1000 of 1024 floats: uniforms, a branch",
         make: || saxpy::make(1024, 1000),
     },
     Entry {
         name: "matmul",
-        what: "a 32 by 32 matrix product with tiles in shared memory",
+        description: "a 32 by 32 matrix product with tiles in shared memory",
         make: || matmul::tiled(32),
     },
     Entry {
         name: "conv3x3",
-        what: "a 3 by 3 convolution of 64 by 48 pixels with bias and relu: a uniform buffer, loops",
+        description: "a 3 by 3 convolution of 64 by 48 pixels with bias and relu: a uniform buffer, loops",
         make: || conv3x3::make(64, 48),
     },
     Entry {
         name: "histogram",
-        what: "4096 values into 64 bins: atomics in shared memory and in a buffer",
+        description: "4096 values into 64 bins: atomics in shared memory and in a buffer",
         make: || histogram::make(4096),
     },
     Entry {
         name: "scan",
-        what: "running sums of 1024 numbers: two dispatches, barriers",
+        description: "running sums of 1024 numbers: two dispatches, barriers",
         make: || scan::make(1024),
     },
     Entry {
         name: "transpose",
-        what: "a 64 by 40 matrix turned over through shared memory",
+        description: "a 64 by 40 matrix turned over through shared memory",
         make: || transpose::make(64, 40),
     },
     Entry {
         name: "mandelbrot",
-        what: "steps to escape at 64 by 48 points, in whole numbers: threads that part",
+        description: "steps to escape at 64 by 48 points, in whole numbers: threads that part",
         make: || mandelbrot::make(64, 48),
     },
     Entry {
         name: "mediump",
-        what: "arithmetic that may be done in 16-bit floats",
+        description: "arithmetic that may be done in 16-bit floats",
         make: || mediump::make(256),
     },
     Entry {
         name: "image",
-        what: "a texture mirrored into an image, neighbours of it added up: texelFetch, imageStore, imageLoad",
+        description: "a texture mirrored into an image, neighbours of it added up: texelFetch, imageStore, imageLoad",
         make: || image::make(16, 8),
     },
     Entry {
         name: "softmax",
-        what: "softmax of 16 rows of 64 floats: exp, division, reductions in shared memory",
+        description: "softmax of 16 rows of 64 floats: exp, division, reductions in shared memory",
         make: || softmax::make(16),
     },
 ];
@@ -82,22 +82,22 @@ pub const PROGRAMS: &[Entry] = &[
 pub const BENCHMARKS: &[Entry] = &[
     Entry {
         name: "matmul",
-        what: "a 256 by 256 matrix product straight from memory",
+        description: "a 256 by 256 matrix product straight from memory",
         make: || matmul::plain(256),
     },
     Entry {
         name: "matmul-tiled",
-        what: "a 256 by 256 matrix product with tiles in shared memory",
+        description: "a 256 by 256 matrix product with tiles in shared memory",
         make: || matmul::tiled(256),
     },
     Entry {
         name: "conv3x3",
-        what: "a 3 by 3 convolution of 512 by 512 pixels",
+        description: "a 3 by 3 convolution of 512 by 512 pixels",
         make: || conv3x3::make(512, 512),
     },
     Entry {
         name: "saxpy",
-        what: "y = k x + y on 1 048 576 floats",
+        description: "y = k x + y on 1 048 576 floats",
         make: || saxpy::make(1 << 20, 1 << 20),
     },
 ];

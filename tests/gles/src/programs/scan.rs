@@ -1,11 +1,11 @@
 //! Running sums.
 
 use crate::compare::Tolerance;
-use crate::work::{Data, Element, Numbers, Step, Work, words};
+use crate::work::{BufferData, Dispatch, Element, RandomNumbers, Work, words};
 
 /// Of `count` numbers, a multiple of 128; sums wrap around.
 pub fn make(count: usize) -> Work {
-    let values = Numbers::new(31).words(count);
+    let values = RandomNumbers::new(31).words(count);
     let running = |part: &[u32]| -> Vec<u32> {
         let next = |sum: &mut u32, v: &u32| {
             *sum = sum.wrapping_add(*v);
@@ -18,13 +18,13 @@ pub fn make(count: usize) -> Work {
     let exact = Tolerance::Exact;
     Work {
         buffers: vec![
-            Data::input("values", 0, Element::U32, &[count], words(&values)),
-            Data::output("sums", 1, Element::U32, &[count], words(&running(&values)), exact),
-            Data::output("blocks", 2, Element::U32, &[blocks.len()], words(&blocks), exact),
+            BufferData::input("values", 0, Element::U32, &[count], words(&values)),
+            BufferData::output("sums", 1, Element::U32, &[count], words(&running(&values)), exact),
+            BufferData::output("blocks", 2, Element::U32, &[blocks.len()], words(&blocks), exact),
         ],
         steps: vec![
-            Step::new("scan_blocks", include_str!("../../shaders/scan_blocks.comp"), groups),
-            Step::new("scan_add", include_str!("../../shaders/scan_add.comp"), groups),
+            Dispatch::new("scan_blocks", include_str!("../../shaders/scan_blocks.comp"), groups),
+            Dispatch::new("scan_add", include_str!("../../shaders/scan_add.comp"), groups),
         ],
         ..Work::default()
     }

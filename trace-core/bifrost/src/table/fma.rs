@@ -3,7 +3,7 @@
 // (see the notice in `table/NOTICE`).
 
 use super::Encoding;
-use super::Place::{Derived, Direct, Ordered};
+use super::ModifierField::{Derived, Direct, Ordered};
 use crate::{Modifier as M, Op, Value as V};
 
 #[rustfmt::skip]

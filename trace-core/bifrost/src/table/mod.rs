@@ -70,7 +70,7 @@ impl Source {
 
 /// Where the value of a modifier stands.
 #[derive(Clone, Copy, Debug)]
-enum Place {
+enum ModifierField {
     /// In a field: first bit, width, values by content.
     Direct(u32, u32, &'static [Value]),
     /// In the derived fields taken together, values by content.
@@ -92,7 +92,7 @@ struct Encoding {
     /// First bit of each source's selector, and the selectors that it takes, a bit each.
     sources: &'static [(u32, u32)],
     /// Modifiers in the order of the text, with the value that the text leaves out.
-    modifiers: &'static [(Modifier, Option<Value>, Place)],
+    modifiers: &'static [(Modifier, Option<Value>, ModifierField)],
     /// Fields that select the values of derived modifiers: first bit and width.
     derived: &'static [(u32, u32)],
     /// Numbers: name, first bit, width.
@@ -120,11 +120,11 @@ impl Encoding {
         self.sources.get(n).map_or(0, |(at, _)| field(bits, *at, 3))
     }
 
-    fn value(&self, place: Place, bits: u32) -> Value {
+    fn value(&self, place: ModifierField, bits: u32) -> Value {
         let (values, index): (&[Value], usize) = match place {
-            Place::Direct(at, width, values) => (values, field(bits, at, width) as usize),
-            Place::Derived(values) => (values, self.derived_index(bits)),
-            Place::Ordered(up, down) => {
+            ModifierField::Direct(at, width, values) => (values, field(bits, at, width) as usize),
+            ModifierField::Derived(values) => (values, self.derived_index(bits)),
+            ModifierField::Ordered(up, down) => {
                 let values = if self.selector(0, bits) > self.selector(1, bits) {
                     down
                 } else {
@@ -132,7 +132,7 @@ impl Encoding {
                 };
                 (values, self.derived_index(bits))
             }
-            Place::Below(up, down) => {
+            ModifierField::Below(up, down) => {
                 let values = if self.selector(0, bits) < self.selector(1, bits) {
                     up
                 } else {
@@ -147,10 +147,9 @@ impl Encoding {
     /// Whether bits are this encoding, with no field that is reserved.
     fn fits(&self, bits: u32) -> bool {
         bits & self.mask == self.exact
-            && self
-                .modifiers
-                .iter()
-                .all(|(_, _, place)| matches!(place, Place::Direct(..)) || self.value(*place, bits) != Value::Reserved)
+            && self.modifiers.iter().all(|(_, _, place)| {
+                matches!(place, ModifierField::Direct(..)) || self.value(*place, bits) != Value::Reserved
+            })
     }
 }
 
@@ -284,12 +283,12 @@ mod tests {
                 let width: u32 = e.derived.iter().map(|(_, w)| w).sum();
                 for (m, _, place) in e.modifiers {
                     match place {
-                        Place::Direct(at, w, values) => {
+                        ModifierField::Direct(at, w, values) => {
                             assert_eq!(values.len(), 1 << w, "{:?} {m:?}", e.op);
                             assert!(at + w <= unit.bits());
                         }
-                        Place::Derived(values) => assert_eq!(values.len(), 1 << width, "{:?} {m:?}", e.op),
-                        Place::Ordered(a, b) | Place::Below(a, b) => {
+                        ModifierField::Derived(values) => assert_eq!(values.len(), 1 << width, "{:?} {m:?}", e.op),
+                        ModifierField::Ordered(a, b) | ModifierField::Below(a, b) => {
                             assert!(a.len() == 1 << width && b.len() == 1 << width)
                         }
                     }

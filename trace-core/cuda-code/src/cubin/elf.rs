@@ -43,7 +43,7 @@ fn broken(at: u64) -> impl Fn(object::read::Error) -> Error {
 }
 
 impl<'a> Elf<'a> {
-    pub(super) fn of(bytes: &'a [u8]) -> Result<Self, Error> {
+    pub(super) fn parse(bytes: &'a [u8]) -> Result<Self, Error> {
         let header = Header::parse(bytes).map_err(broken(0))?;
         let endian = header.endian().map_err(broken(0))?;
         let machine = header.e_machine.get(endian).0;

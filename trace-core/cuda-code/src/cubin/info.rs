@@ -98,17 +98,17 @@ impl<'a> Record<'a> {
     ///
     /// # Errors
     /// [`Error::Field`] and [`Error::Short`] for another value.
-    pub(super) fn of_symbol(&self) -> Result<(u32, u32), Error> {
+    pub(super) fn symbol_value(&self) -> Result<(u32, u32), Error> {
         let bytes = self.bytes()?;
         let what = "a record about a symbol";
         Ok((
-            self.within(read::u32(bytes, 0, what))?,
-            self.within(read::u32(bytes, 4, what))?,
+            self.with_context(read::u32(bytes, 0, what))?,
+            self.with_context(read::u32(bytes, 4, what))?,
         ))
     }
 
     /// An error of reading the value, counted from the start of the file.
-    pub(super) fn within<T>(&self, read: Result<T, Error>) -> Result<T, Error> {
+    pub(super) fn with_context<T>(&self, read: Result<T, Error>) -> Result<T, Error> {
         read.map_err(|e| match e {
             Error::Short { at, what, need, left } => Error::Short {
                 at: self.at.saturating_add(4).saturating_add(at),

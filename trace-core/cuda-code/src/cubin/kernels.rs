@@ -82,7 +82,7 @@ struct Parts<'a> {
 
 /// What `.nv.info` says of a symbol.
 #[derive(Clone, Copy, Default)]
-struct OfSymbol {
+struct SymbolInfo {
     registers: Option<u32>,
     frame: u64,
     stack: u64,
@@ -92,7 +92,7 @@ struct OfSymbol {
 pub(super) fn read<'a>(elf: &Elf<'a>, only: Option<&str>) -> Result<Vec<Kernel<'a>>, Error> {
     let mut names = elf.names();
     let mut parts = HashMap::<&str, Parts<'a>>::new();
-    let mut of_symbols = HashMap::<u32, OfSymbol>::new();
+    let mut of_symbols = HashMap::<u32, SymbolInfo>::new();
     // All bytes of records are within the file; sections that share them are not read more often than that.
     let mut left = elf.len();
     let mut reserved = 0;
@@ -192,7 +192,7 @@ fn of_all<'a>(
     index: usize,
     section: &'a Section,
     left: &mut u64,
-    facts: &mut HashMap<u32, OfSymbol>,
+    facts: &mut HashMap<u32, SymbolInfo>,
 ) -> Result<(), Error> {
     for record in info::records(once(elf, index, section, left)?, elf::offset(section)) {
         let record = record?;
@@ -202,7 +202,7 @@ fn of_all<'a>(
         ) {
             continue;
         }
-        let (symbol, value) = record.of_symbol()?;
+        let (symbol, value) = record.symbol_value()?;
         let fact = facts.entry(symbol).or_default();
         match record.attribute {
             info::REGISTERS => fact.registers = Some(value),
@@ -226,19 +226,19 @@ fn of_text(text: &Section, kernel: &mut Kernel<'_>) {
 
 /// Takes one record of `.nv.info.NAME`; what is not known is passed over.
 fn apply(record: &info::Record<'_>, kernel: &mut Kernel<'_>) -> Result<(), Error> {
-    let threads = |what| record.within(read::three(record.bytes()?, 0, what));
+    let threads = |what| record.with_context(read::three(record.bytes()?, 0, what));
     match record.attribute {
         info::MAX_THREADS => kernel.max_threads = Some(threads("the threads of a block")?),
         info::REQUIRED_THREADS => kernel.required_threads = Some(threads("the threads of a block")?),
         info::CLUSTER => kernel.cluster = Some(threads("the blocks of a cluster")?),
         info::MAX_CLUSTER => {
-            kernel.max_cluster = Some(record.within(read::u32(record.bytes()?, 0, "the blocks of a cluster"))?);
+            kernel.max_cluster = Some(record.with_context(read::u32(record.bytes()?, 0, "the blocks of a cluster"))?);
         }
         info::MAX_REGISTERS => kernel.register_limit = Some(record.half()?),
         info::CBANK_PARAM_SIZE => kernel.parameter_bytes = record.half()?.into(),
         info::PARAM_CBANK => {
             kernel.parameter_base = record
-                .within(read::u16(record.bytes()?, 4, "the place of the parameters"))?
+                .with_context(read::u16(record.bytes()?, 4, "the place of the parameters"))?
                 .into();
         }
         info::BARRIERS => {
@@ -248,7 +248,7 @@ fn apply(record: &info::Record<'_>, kernel: &mut Kernel<'_>) -> Result<(), Error
                 _ => return record.half().map(|_| ()),
             };
         }
-        info::KPARAM_INFO | info::KPARAM_INFO_2 => kernel.parameters.push(record.within(parameter(record))?),
+        info::KPARAM_INFO | info::KPARAM_INFO_2 => kernel.parameters.push(record.with_context(parameter(record))?),
         _ => {}
     }
     Ok(())

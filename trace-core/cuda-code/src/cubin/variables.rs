@@ -12,7 +12,7 @@ const MANAGED: u8 = 0x04;
 
 /// The memory that a variable is in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Place {
+pub enum VariableMemory {
     /// `.nv.global`: device memory, zero at first.
     Global,
     /// `.nv.global.init`: device memory that begins with bytes from the file.
@@ -27,7 +27,7 @@ pub struct Variable<'a> {
     /// Its name, as a program asks the driver for it.
     pub name: &'a str,
     /// Where it is.
-    pub place: Place,
+    pub place: VariableMemory,
     /// Offset in bytes in the section of that place.
     pub offset: u64,
     /// Bytes.
@@ -41,8 +41,8 @@ pub struct Variable<'a> {
 }
 
 /// A section that variables are in.
-struct Holder<'a> {
-    place: Place,
+struct VariableSection<'a> {
+    place: VariableMemory,
     section: &'a Section,
     data: &'a [u8],
     /// Offsets at which addresses are written, rising.
@@ -54,10 +54,10 @@ pub(super) fn read<'a>(elf: &Elf<'a>) -> Result<Vec<Variable<'a>>, Error> {
     let mut holders = std::collections::HashMap::new();
     for (index, section) in elf.sections() {
         let place = match names.section(index)? {
-            ".nv.global" => Place::Global,
-            ".nv.global.init" => Place::GlobalInit,
+            ".nv.global" => VariableMemory::Global,
+            ".nv.global.init" => VariableMemory::GlobalInit,
             name => match elf::bank(name) {
-                Some((number, None)) => Place::Constant(number),
+                Some((number, None)) => VariableMemory::Constant(number),
                 _ => continue,
             },
         };
@@ -68,7 +68,7 @@ pub(super) fn read<'a>(elf: &Elf<'a>) -> Result<Vec<Variable<'a>>, Error> {
         };
         holders.insert(
             index,
-            Holder {
+            VariableSection {
                 place,
                 section,
                 data,
@@ -128,7 +128,7 @@ pub(super) fn read<'a>(elf: &Elf<'a>) -> Result<Vec<Variable<'a>>, Error> {
 }
 
 /// Finds where addresses are written into sections of variables.
-fn patches(elf: &Elf<'_>, holders: &mut std::collections::HashMap<usize, Holder<'_>>) -> Result<(), Error> {
+fn patches(elf: &Elf<'_>, holders: &mut std::collections::HashMap<usize, VariableSection<'_>>) -> Result<(), Error> {
     let mut left = elf.len();
     for (index, section) in elf.sections() {
         if section.sh_type(LittleEndian) != SHT_RELA {

@@ -5,8 +5,8 @@ use std::borrow::Cow;
 use super::unpack;
 use crate::{Arch, Error, Form, Variant, read};
 
-/// Fewest bytes of an entry's header: all fields up to its flags.
-const LEAST_HEADER: u32 = 48;
+/// Minimum number of bytes of an entry's header: all fields up to its flags.
+const MIN_HEADER: u32 = 48;
 /// Bytes of the header in which the unpacked size is.
 const HEADER_WITH_SIZE: u32 = 64;
 
@@ -106,9 +106,9 @@ impl<'a> Entry<'a> {
         let left = end.saturating_sub(at);
         // `end` is within `bytes`, `Fatbin` has seen to it.
         let rest = read::range(bytes, at, left, "an entry")?;
-        let fixed = read::range(rest, 0, LEAST_HEADER.into(), "the header of an entry").map_err(|e| shift(e, at))?;
+        let fixed = read::range(rest, 0, MIN_HEADER.into(), "the header of an entry").map_err(|e| shift(e, at))?;
         let header_bytes = read::u32(fixed, 4, "header size")?;
-        if header_bytes < LEAST_HEADER {
+        if header_bytes < MIN_HEADER {
             let what = "the header size of an entry";
             return Err(Error::Field {
                 at: at + 4,

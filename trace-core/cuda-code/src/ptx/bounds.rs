@@ -5,9 +5,9 @@ use std::ops::Range;
 use super::{Entry, Ptx};
 use crate::Error;
 
-/// Most threads of a block on any device so far.
+/// Maximum number of threads of a block on any device so far.
 const MAX_THREADS: u64 = 1024;
-/// Most registers that a thread can have.
+/// Maximum number of registers that a thread can have.
 const MAX_REGISTERS: u32 = 255;
 
 /// A directive that bounds launches.
@@ -25,7 +25,7 @@ pub(super) enum Bound {
 
 impl Bound {
     /// The directive of this name.
-    pub(super) fn of(text: &[u8]) -> Option<Self> {
+    pub(super) fn parse(text: &[u8]) -> Option<Self> {
         Some(match text {
             b".maxntid" => Self::MaxThreads,
             b".reqntid" => Self::RequiredThreads,
@@ -77,7 +77,7 @@ pub struct LaunchBounds {
 /// Those of [`Ptx::of`]. [`Error::Bounds`] for a kernel that is not there; for values out of range; for `.maxntid` set
 /// beside `.reqntid`, which PTX forbids; and for `.minnctapersm` without either, which compilers pass over.
 pub fn with_launch_bounds(text: &[u8], name: &str, change: &LaunchBounds) -> Result<Vec<u8>, Error> {
-    let ptx = Ptx::of(text)?;
+    let ptx = Ptx::parse(text)?;
     let entry = ptx
         .entry(name)
         .ok_or(Error::Bounds("the text has no kernel of that name"))?;

@@ -5,7 +5,7 @@ use super::{Cursor, Entry, Parameter, Pointer, Space, Token, Type, Variable};
 use crate::Error;
 
 /// What stands before a name: `.align 8 .v2 .f32`.
-pub(super) struct Declared<'a> {
+pub(super) struct Declaration<'a> {
     element: Type<'a>,
     alignment: Option<u64>,
     pointer: Option<Pointer<'a>>,
@@ -37,7 +37,7 @@ pub(super) fn entry<'a>(cursor: &mut Cursor<'a>, start: Token<'a>) -> Result<Opt
                 break;
             }
         }
-        cursor.need(b")", "\",\" or \")\"")?;
+        cursor.expect(b")", "\",\" or \")\"")?;
     }
     loop {
         let end = cursor.taken().map_or(start.end(), |t| t.end());
@@ -62,7 +62,7 @@ pub(super) fn entry<'a>(cursor: &mut Cursor<'a>, start: Token<'a>) -> Result<Opt
             b".pragma" => while cursor.next().is_some_and(|t| t.text != b";") {},
             _ => {}
         }
-        if let Some(bound) = Bound::of(token.text) {
+        if let Some(bound) = Bound::parse(token.text) {
             let end = cursor.taken().map_or(token.end(), |t| t.end());
             entry.directives.push((bound, token.at..end));
         }
@@ -83,7 +83,7 @@ fn three(cursor: &mut Cursor<'_>) -> Result<[u32; 3], Error> {
 
 /// A parameter that follows others of `before` bytes.
 fn parameter<'a>(cursor: &mut Cursor<'a>, before: u64) -> Result<Parameter<'a>, Error> {
-    cursor.need(b".param", "\".param\"")?;
+    cursor.expect(b".param", "\".param\"")?;
     let declared = declared(cursor)?;
     // Textures and the like are passed as handles of 64 bits.
     let handle = matches!(declared.element.name, "texref" | "samplerref" | "surfref").then_some(8);
@@ -175,11 +175,11 @@ pub(super) fn variables<'a>(
             break;
         }
     }
-    cursor.need(b";", "\",\" or \";\"")
+    cursor.expect(b";", "\",\" or \";\"")
 }
 
 /// What stands between the space and the name: alignment, vector, type, attributes, what a pointer points to.
-fn declared<'a>(cursor: &mut Cursor<'a>) -> Result<Declared<'a>, Error> {
+fn declared<'a>(cursor: &mut Cursor<'a>) -> Result<Declaration<'a>, Error> {
     let (mut alignment, mut vector, mut name) = (None, 1, None);
     let mut pointer: Option<Pointer<'a>> = None;
     while let Some(token) = cursor.peek().filter(|t| t.text.first() == Some(&b'.')) {
@@ -204,7 +204,7 @@ fn declared<'a>(cursor: &mut Cursor<'a>) -> Result<Declared<'a>, Error> {
     }
     let name = name.ok_or_else(|| cursor.expected("a type", cursor.peek()))?;
     let bytes = bytes(name).map(|b| b * vector);
-    Ok(Declared {
+    Ok(Declaration {
         element: Type { name, vector, bytes },
         alignment,
         pointer,
@@ -228,7 +228,7 @@ fn align(cursor: &mut Cursor<'_>) -> Result<u64, Error> {
 
 /// Attributes in parentheses.
 fn attributes(cursor: &mut Cursor<'_>) -> Result<(), Error> {
-    cursor.need(b"(", "\"(\"")?;
+    cursor.expect(b"(", "\"(\"")?;
     let mut depth = 1u64;
     while depth > 0 {
         match cursor.next().map(|t| t.text) {
@@ -253,7 +253,7 @@ fn dimensions(cursor: &mut Cursor<'_>) -> Result<(Option<u64>, bool), Error> {
         let length: u64 = cursor.number("the length of an array")?;
         let all = elements.unwrap_or(1).checked_mul(length);
         elements = Some(all.ok_or_else(|| cursor.expected("a smaller array", cursor.taken()))?);
-        cursor.need(b"]", "\"]\"")?;
+        cursor.expect(b"]", "\"]\"")?;
     }
     Ok((elements, open))
 }

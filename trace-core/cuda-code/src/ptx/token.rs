@@ -98,7 +98,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// Takes the next piece, which has to be `text`.
-    pub(super) fn need(&mut self, text: &[u8], expected: &'static str) -> Result<(), Error> {
+    pub(super) fn expect(&mut self, text: &[u8], expected: &'static str) -> Result<(), Error> {
         match self.next() {
             Some(token) if token.text == text => Ok(()),
             other => Err(self.expected(expected, other)),

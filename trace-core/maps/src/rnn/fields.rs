@@ -1,6 +1,6 @@
 //! Fields of rules-ng-ng: bitfields, the bitsets that types name, and how their values are shown.
 
-use super::{Here, Known, MAX_USES, doc_of, varset};
+use super::{Definitions, MAX_USES, TreeNode, doc_of, varset};
 use crate::draft::{Draft, DraftField, Kind};
 use crate::error::{ImportError, LossKind};
 use crate::source::number;
@@ -16,9 +16,9 @@ pub(super) struct Frame {
 
 /// The fields of a register or field: those inside it, and those of the bitset that its type names.
 pub(super) fn contents<'t>(
-    known: &mut Known<'t>,
+    known: &mut Definitions<'t>,
     draft: &mut Draft,
-    (tree, node): Here<'t>,
+    (tree, node): TreeNode<'t>,
     frame: &Frame,
     out: &mut Vec<DraftField>,
 ) -> Result<(), ImportError> {
@@ -44,9 +44,9 @@ pub(super) fn contents<'t>(
 }
 
 fn bitfields<'t>(
-    known: &mut Known<'t>,
+    known: &mut Definitions<'t>,
     draft: &mut Draft,
-    (tree, node): Here<'t>,
+    (tree, node): TreeNode<'t>,
     frame: &Frame,
     out: &mut Vec<DraftField>,
 ) -> Result<(), ImportError> {
@@ -59,7 +59,7 @@ fn bitfields<'t>(
         let place = tree.place(node);
         known.steps_on(&place, 1 + node.children().count())?;
         let set = varset(node, frame.set.as_deref());
-        if !known.wants(draft, tree, node, set.as_deref()) {
+        if !known.is_wanted(draft, tree, node, set.as_deref()) {
             continue;
         }
         let own = node.attribute("name").unwrap_or("UNKNOWN");
@@ -118,9 +118,9 @@ fn bitfields<'t>(
 
 /// How a value is shown; `None` where nothing is said of it.
 pub(super) fn kind<'t>(
-    known: &mut Known<'t>,
+    known: &mut Definitions<'t>,
     draft: &mut Draft,
-    (tree, node): Here<'t>,
+    (tree, node): TreeNode<'t>,
     name: &str,
     bits: u64,
     set: Option<&str>,
@@ -172,9 +172,9 @@ pub(super) fn kind<'t>(
 }
 
 fn values<'t>(
-    known: &mut Known<'t>,
+    known: &mut Definitions<'t>,
     draft: &mut Draft,
-    parts: &[Here<'t>],
+    parts: &[TreeNode<'t>],
     set: Option<&str>,
 ) -> Result<Vec<(u64, String)>, ImportError> {
     let mut all = Vec::new();
@@ -186,7 +186,7 @@ fn values<'t>(
                 // Variants are values without numbers.
                 continue;
             };
-            if !known.wants(draft, tree, node, set.as_deref()) {
+            if !known.is_wanted(draft, tree, node, set.as_deref()) {
                 continue;
             }
             match number(text) {

@@ -1,6 +1,6 @@
 //! Types within mangled names, substitutions and arguments of templates.
 
-use super::words::builtin;
+use super::operators::builtin;
 use super::{Parser, Type};
 
 impl Parser<'_> {
@@ -148,28 +148,28 @@ impl Parser<'_> {
                 };
                 let mut t = self.ty()?;
                 t.left.push_str(word);
-                self.know(t)
+                self.add_substitution(t)
             }
             b'F' => self.function(),
             b'A' => self.array(),
             b'T' => {
                 let t = self.template_parameter()?;
-                let t = self.know(t)?;
-                self.arguments_behind(t)
+                let t = self.add_substitution(t)?;
+                self.with_template_arguments(t)
             }
             b'S' if self.rest.get(1) != Some(&b't') => {
                 let t = self.substitution()?;
-                self.arguments_behind(t)
+                self.with_template_arguments(t)
             }
-            b'D' => self.rare(),
+            b'D' => self.extended_type(),
             b'u' => {
                 self.next();
                 let t = Type::plain(self.source_name()?);
-                self.know(t)
+                self.add_substitution(t)
             }
             _ => {
                 let name = self.name(false)?;
-                self.know(Type::plain(name.text))
+                self.add_substitution(Type::plain(name.text))
             }
         }
     }
@@ -178,16 +178,16 @@ impl Parser<'_> {
     pub(super) fn pointed(&mut self, mark: &str) -> Option<Type> {
         self.next();
         let t = self.ty()?.pointed(mark);
-        self.know(t)
+        self.add_substitution(t)
     }
 
     /// A type with the arguments of a template, where they follow.
-    pub(super) fn arguments_behind(&mut self, t: Type) -> Option<Type> {
+    pub(super) fn with_template_arguments(&mut self, t: Type) -> Option<Type> {
         if self.peek() != Some(b'I') {
             return Some(t);
         }
         let (told, _) = self.template_arguments()?;
-        self.know(Type::plain(format!("{}{told}", t.words())))
+        self.add_substitution(Type::plain(format!("{}{told}", t.words())))
     }
 
     /// `F … E`: a function.
@@ -197,7 +197,7 @@ impl Parser<'_> {
         let returned = self.ty()?;
         let parameters = self.parameters()?;
         self.take("E").then_some(())?;
-        self.know(Type {
+        self.add_substitution(Type {
             left: returned.left,
             right: format!("({parameters}){}", returned.right),
         })
@@ -213,14 +213,14 @@ impl Parser<'_> {
         };
         self.take("_").then_some(())?;
         let t = self.ty()?;
-        self.know(Type {
+        self.add_substitution(Type {
             left: t.left,
             right: format!(" [{count}]{}", t.right.trim_start()),
         })
     }
 
     /// Types that begin with a `D`.
-    pub(super) fn rare(&mut self) -> Option<Type> {
+    pub(super) fn extended_type(&mut self) -> Option<Type> {
         for (code, word) in [
             ("Dn", "decltype(nullptr)"),
             ("Di", "char32_t"),
@@ -240,7 +240,7 @@ impl Parser<'_> {
             // A pack: its types stand among the others. What is made of each of them is not made here.
             (self.peek() == Some(b'T')).then_some(())?;
             let t = self.ty()?;
-            return self.know(t);
+            return self.add_substitution(t);
         }
         None
     }

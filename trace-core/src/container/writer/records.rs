@@ -3,7 +3,7 @@
 use super::{Encoding, Entry, SectionKind, Sink, Writer, content_digest, sections};
 use crate::container::error::ContainerError;
 use crate::container::layout::{MAX_EXTRAS, NAMED_BYTES};
-use crate::container::sections::Named;
+use crate::container::sections::NamedHeader;
 use crate::encode::{self, MAX_RECORD};
 use crate::recording::{Facts, Snapshot};
 use serde::Serialize;
@@ -15,7 +15,7 @@ impl<S: Sink> Writer<S> {
     fn record<T: Serialize>(&mut self, kind: SectionKind, value: &T, rows: u64) -> Result<(), ContainerError> {
         let bytes =
             encode::to_bytes(value).map_err(|e| ContainerError::Refused(format!("the {} record: {e}", kind.name())))?;
-        let replaces = !sections::counts_on(kind);
+        let replaces = !sections::has_continued_rows(kind);
         let digest = self.digest_of(&[&bytes]);
         let same = |e: &Entry| e.kind == kind as u32 && e.digest == digest;
         if replaces && self.entries.iter().any(same) {
@@ -80,7 +80,7 @@ impl<S: Sink> Writer<S> {
             );
             return Err(ContainerError::Refused(what));
         }
-        let head = Named {
+        let head = NamedHeader {
             name: name.to_owned(),
             analysis_version: 0,
             made_from: [0; 32],
@@ -95,7 +95,7 @@ impl<S: Sink> Writer<S> {
     /// When the name is longer than 208 bytes, or the sink cannot be written.
     pub fn derived(&mut self, name: &str, analysis_version: u32, bytes: &[u8]) -> Result<(), ContainerError> {
         let made_from = content_digest(self.version, self.entries.iter());
-        let head = Named {
+        let head = NamedHeader {
             name: name.to_owned(),
             analysis_version,
             made_from,
@@ -103,7 +103,7 @@ impl<S: Sink> Writer<S> {
         self.named(SectionKind::Derived, &head, bytes)
     }
 
-    fn named(&mut self, kind: SectionKind, head: &Named, bytes: &[u8]) -> Result<(), ContainerError> {
+    fn named(&mut self, kind: SectionKind, head: &NamedHeader, bytes: &[u8]) -> Result<(), ContainerError> {
         let first = head
             .encode()
             .ok_or_else(|| ContainerError::Refused(format!("the name {:?} is too long for a section", head.name)))?;

@@ -1,7 +1,7 @@
-//! Functions that both launched: whether their modules are the same bytes, and where not, whether the function's own code
-//! is.
+//! Functions that both launched: whether their modules are the same bytes, and where not, whether the function's own
+//! code is.
 
-use super::Of;
+use super::CallSide;
 use crate::progress::{Cancelled, Progress};
 use crate::recording::{CallFunction, CallModule, CodeKind};
 use cuda_code::cubin::Cubin;
@@ -9,8 +9,8 @@ use cuda_code::{Capability, Form, Image};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Most functions that are told.
-const MOST: usize = 1000;
+/// Maximum number of functions that are told.
+const MAX_FUNCTIONS: usize = 1000;
 
 /// A function whose module is not the same bytes on both sides.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -46,30 +46,35 @@ impl CodeDifference {
 
 /// Functions of launches that go together.
 #[derive(Debug, Default)]
-pub(super) struct Launched {
+pub(super) struct LaunchedCode {
     /// By the indices of the function: the first launches, and how many.
     pairs: BTreeMap<(u32, u32), ((u64, u64), u64)>,
 }
 
-impl Launched {
+impl LaunchedCode {
     /// Two launches go together.
     pub fn take(&mut self, functions: (u32, u32), events: (u64, u64)) {
         self.pairs.entry(functions).or_insert((events, 0)).1 += 1;
     }
 
     /// The functions whose modules are not the same, in the order of their first launches.
-    pub fn compare(self, a: &Of<'_>, b: &Of<'_>, progress: &Progress) -> Result<Vec<CodeDifference>, Cancelled> {
+    pub fn compare(
+        self,
+        a: &CallSide<'_>,
+        b: &CallSide<'_>,
+        progress: &Progress,
+    ) -> Result<Vec<CodeDifference>, Cancelled> {
         let mut out = Vec::new();
         for ((x, y), (events, launches)) in self.pairs {
             let (Some((f, m)), Some((g, n))) = (module(a, x), module(b, y)) else {
                 continue;
             };
             // A module that is not stored has no digest: nothing is known of it.
-            if m.digest == n.digest || m.digest.is_empty() || n.digest.is_empty() || out.len() >= MOST {
+            if m.digest == n.digest || m.digest.is_empty() || n.digest.is_empty() || out.len() >= MAX_FUNCTIONS {
                 continue;
             }
             progress.check()?;
-            let own = (|| Some(own(a, f, m)? != own(b, g, n)?))();
+            let own = (|| Some(function_code(a, f, m)? != function_code(b, g, n)?))();
             out.push(CodeDifference {
                 function: a.calls().function_name(x).to_owned(),
                 events,
@@ -84,24 +89,24 @@ impl Launched {
     }
 }
 
-fn module<'r>(of: &Of<'r>, function: u32) -> Option<(&'r CallFunction, &'r CallModule)> {
+fn module<'r>(of: &CallSide<'r>, function: u32) -> Option<(&'r CallFunction, &'r CallModule)> {
     let facts = of.calls().facts();
     let f = facts.functions.get(function as usize)?;
     Some((f, facts.modules.get(f.module? as usize)?))
 }
 
 /// The code of one function: its instructions, or its text. `None`: it cannot be told from the rest of the module.
-fn own(of: &Of<'_>, function: &CallFunction, module: &CallModule) -> Option<Vec<u8>> {
+fn function_code(of: &CallSide<'_>, function: &CallFunction, module: &CallModule) -> Option<Vec<u8>> {
     let code = of.recording.module_code(module)?;
     let [major, minor] = of.calls().facts().device.capability;
-    let found = Image::of(&code)
+    let found = Image::detect(&code)
         .find_kernel(&function.name, Capability::new(major, minor))
         .ok()?;
     // Text says what its function says, but not what it calls: that is told by the whole module alone.
     if found.form != Form::Machine || module.kind == CodeKind::Ptx {
         return None;
     }
-    let cubin = Cubin::of(&found.code).ok()?;
+    let cubin = Cubin::parse(&found.code).ok()?;
     let kernel = cubin.kernel(&function.name).ok()??;
     let from = usize::try_from(kernel.code_at).ok()?;
     let to = from.checked_add(usize::try_from(kernel.code_bytes).ok()?)?;

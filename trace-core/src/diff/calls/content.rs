@@ -2,9 +2,9 @@
 
 use super::{ContentDiff, TypeFrom};
 use crate::PAGE_SIZE;
-use crate::diff::buffers::differing;
+use crate::diff::buffers::count_differing;
 use crate::diff::elements::{Comparer, Tolerance};
-use crate::memory::{LOOKED_AT, likely_element};
+use crate::memory::{MAX_SAMPLE_BYTES, likely_element};
 use crate::progress::{Cancelled, Progress};
 use crate::recording::{CopyRow, ElementType, PageId, Recording};
 use rayon::prelude::*;
@@ -15,10 +15,10 @@ const PIECE: u64 = 64 * PAGE_SIZE as u64;
 /// Pieces that are compared between two looks at whether the work was cancelled.
 const AT_ONCE: usize = 64;
 /// Bytes that are told from the first that differs on.
-const TOLD: usize = 16;
+const MAX_SHOWN_BYTES: usize = 16;
 
 /// What came of it.
-pub(super) enum Found {
+pub(super) enum ContentComparison {
     /// The same bytes.
     Same,
     /// One side at least does not hold them.
@@ -37,17 +37,22 @@ pub(super) fn compare(
     tolerance: Tolerance,
     mask: &[Range<u64>],
     progress: &Progress,
-) -> Result<Found, Cancelled> {
-    let (Some(x), Some(y), true, true) = (a.1.total(), b.1.total(), a.0.holds_copy(a.1), b.0.holds_copy(b.1)) else {
-        return Ok(Found::Unknown);
+) -> Result<ContentComparison, Cancelled> {
+    let (Some(x), Some(y), true, true) = (
+        a.1.total(),
+        b.1.total(),
+        a.0.has_copy_pages(a.1),
+        b.0.has_copy_pages(b.1),
+    ) else {
+        return Ok(ContentComparison::Unknown);
     };
     let bytes = x.min(y);
-    let runs = without(suspects(a, b, bytes, progress)?, mask);
+    let runs = subtract_mask(find_suspect_ranges(a, b, bytes, progress)?, mask);
     let Some(first) = runs.first() else {
-        return Ok(Found::Same);
+        return Ok(ContentComparison::Same);
     };
     let Some((element, type_from)) = element(a, b, typed, bytes, first) else {
-        return Ok(Found::Unknown);
+        return Ok(ContentComparison::Unknown);
     };
     let size = element.bytes() as u64;
     // Whole elements, of which those that stand over the end of a run are taken with it.
@@ -72,7 +77,9 @@ pub(super) fn compare(
             .map(|range| piece(a, b, range, element, tolerance, mask))
             .collect();
         for (found, range) in done.into_iter().zip(some) {
-            let Some(found) = found else { return Ok(Found::Unknown) };
+            let Some(found) = found else {
+                return Ok(ContentComparison::Unknown);
+            };
             elements.join(found.elements);
             bytes_differ += found.bytes_differ;
             first_byte = first_byte.or(found.first_byte);
@@ -80,14 +87,14 @@ pub(super) fn compare(
         }
     }
     let Some(first_byte) = first_byte else {
-        return Ok(Found::Same);
+        return Ok(ContentComparison::Same);
     };
-    elements.same((bytes / size).saturating_sub(compared));
+    elements.add_equal((bytes / size).saturating_sub(compared));
     let told = |side: Side<'_>| {
-        let mut out = vec![0; TOLD.min(usize::try_from(bytes - first_byte).unwrap_or(TOLD))];
-        side.0.copied_part(side.1, first_byte, &mut out).then_some(out)
+        let mut out = vec![0; MAX_SHOWN_BYTES.min(usize::try_from(bytes - first_byte).unwrap_or(MAX_SHOWN_BYTES))];
+        side.0.read_copy_content(side.1, first_byte, &mut out).then_some(out)
     };
-    Ok(Found::Differs(Box::new(ContentDiff {
+    Ok(ContentComparison::Differs(Box::new(ContentDiff {
         bytes,
         bytes_differ,
         first_byte,
@@ -101,7 +108,12 @@ pub(super) fn compare(
 
 /// Stretches of what was carried that may differ, as the digests of pages tell them; all of it where the bytes begin at
 /// different places in their first pages.
-fn suspects(a: Side<'_>, b: Side<'_>, bytes: u64, progress: &Progress) -> Result<Vec<Range<u64>>, Cancelled> {
+fn find_suspect_ranges(
+    a: Side<'_>,
+    b: Side<'_>,
+    bytes: u64,
+    progress: &Progress,
+) -> Result<Vec<Range<u64>>, Cancelled> {
     const PAGE: u64 = PAGE_SIZE as u64;
     let phase = a.1.device() % PAGE;
     let whole = || Some(0..bytes).filter(|r| !r.is_empty()).into_iter().collect();
@@ -139,7 +151,7 @@ fn suspects(a: Side<'_>, b: Side<'_>, bytes: u64, progress: &Progress) -> Result
 }
 
 /// Stretches without others.
-fn without(runs: Vec<Range<u64>>, mask: &[Range<u64>]) -> Vec<Range<u64>> {
+fn subtract_mask(runs: Vec<Range<u64>>, mask: &[Range<u64>]) -> Vec<Range<u64>> {
     mask.iter().fold(runs, |runs, m| {
         let cut = |r: Range<u64>| {
             let before = r.start..r.end.min(m.start).max(r.start);
@@ -163,10 +175,10 @@ fn element(
         return Some((element, TypeFrom::Signature));
     }
     let begin = first.start / 4 * 4;
-    let len = (first.end - begin).min(LOOKED_AT as u64) / 4 * 4;
+    let len = (first.end - begin).min(MAX_SAMPLE_BYTES as u64) / 4 * 4;
     let mut look = vec![0; usize::try_from(len).ok()? * 2];
     let (one, two) = look.split_at_mut(usize::try_from(len).ok()?);
-    if !a.0.copied_part(a.1, begin, one) || !b.0.copied_part(b.1, begin, two) {
+    if !a.0.read_copy_content(a.1, begin, one) || !b.0.read_copy_content(b.1, begin, two) {
         return None;
     }
     let guessed = if bytes.is_multiple_of(4) {
@@ -194,7 +206,7 @@ fn piece(
 ) -> Option<Piece> {
     let len = usize::try_from(range.end.checked_sub(range.start)?).ok()?;
     let (mut x, mut y) = (vec![0; len], vec![0; len]);
-    if !a.0.copied_part(a.1, range.start, &mut x) || !b.0.copied_part(b.1, range.start, &mut y) {
+    if !a.0.read_copy_content(a.1, range.start, &mut x) || !b.0.read_copy_content(b.1, range.start, &mut y) {
         return None;
     }
     // What is left out is the same.
@@ -205,11 +217,11 @@ fn piece(
         y.get_mut(from..to)?.copy_from_slice(x.get(from..to)?);
     }
     let mut elements = Comparer::new(element, tolerance);
-    elements.take(range.start / element.bytes() as u64, &x, &y);
+    elements.add_pair(range.start / element.bytes() as u64, &x, &y);
     let first = x.iter().zip(&y).position(|(v, w)| v != w);
     Some(Piece {
         elements,
-        bytes_differ: differing(&x, &y),
+        bytes_differ: count_differing(&x, &y),
         first_byte: first.map(|n| range.start + n as u64),
     })
 }

@@ -4,8 +4,9 @@ use super::CodeDifference;
 use crate::diff::elements::{ElementDiff, Tolerance};
 use serde::{Deserialize, Serialize};
 
-/// Calls of a driver that go together, held against each other: copies, memory as snapshots tell it, fills, launches. What
-/// one side has alone is told as events. Addresses are no difference: buffers go together by what is done with them.
+/// Calls of a driver that go together, held against each other: copies, memory as snapshots tell it, fills, launches.
+/// What one side has alone is told as events. Addresses are no difference: buffers go together by what is done with
+/// them.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct CallDiff {
     /// Pairs that were compared.
@@ -24,7 +25,8 @@ pub struct CallDiff {
     pub unknown: u64,
     /// Functions that both launched, whose modules are not the same bytes.
     pub code: Vec<CodeDifference>,
-    /// The first that differ, or differ within what is allowed, at most [`crate::diff::MOST`], in the order of the events.
+    /// The first that differ, or differ within what is allowed, at most [`crate::diff::MAX_LISTED_DIFFERENCES`], in the
+    /// order of the events.
     pub list: Vec<CallDifference>,
 }
 
@@ -55,8 +57,8 @@ pub struct CallDifference {
     pub way: String,
     /// The device's address of the first byte on either side; 0 of launches.
     pub at: (u64, u64),
-    /// What differs beside content: its name (`argument 2 (float)`, `grid`, `value`, `to`, `from`, `bytes`, `result`), and
-    /// what it is on each side.
+    /// What differs beside content: its name (`argument 2 (float)`, `grid`, `value`, `to`, `from`, `bytes`, `result`),
+    /// and what it is on each side.
     pub fields: Vec<(String, String, String)>,
     /// How the bytes differ that copies carried; `None` where they are the same or not known.
     pub content: Option<ContentDiff>,
@@ -117,8 +119,8 @@ impl CallDifference {
         }
     }
 
-    /// The device's address of the first byte that differs, in the first recording and in the second; of a launch there is
-    /// none.
+    /// The device's address of the first byte that differs, in the first recording and in the second; of a launch there
+    /// is none.
     #[must_use]
     pub fn place(&self) -> Option<(u64, u64)> {
         let by = self.content.as_ref().map_or(0, |c| c.first_byte);
@@ -154,14 +156,14 @@ impl CallDiff {
 
     /// How many calls and functions differ.
     #[must_use]
-    pub fn differ(&self) -> u64 {
+    pub fn count_differing(&self) -> u64 {
         let code = self.code.iter().filter(|c| c.differs()).count() as u64;
         self.copies + self.snapshots + self.fills + self.launches + code
     }
 
     /// The difference of two events, where it is among those that are listed.
     #[must_use]
-    pub fn at(&self, a: Option<u64>, b: Option<u64>) -> Option<&CallDifference> {
+    pub fn find(&self, a: Option<u64>, b: Option<u64>) -> Option<&CallDifference> {
         let events = (a?, b?);
         let found = |d: &&CallDifference| d.events == events;
         // In the order of the events of the side that was aligned first.

@@ -1,29 +1,30 @@
 //! Launches that go together: dimensions, and arguments by their types, addresses by the buffers that they are in.
 
-use super::buffers::Together;
-use super::{Field, Of};
-use crate::calls::{Argument, Place, Value};
+use super::buffers::BufferPairs;
+use super::{CallSide, Field};
+use crate::calls::{Argument, BufferLocation, Value};
 use crate::recording::{ElementType, LaunchRow};
 
-/// Addresses of the host's memory as Linux gives them to programs. What looks like one on both sides is every run's own.
+/// Addresses of the host's memory as Linux gives them to programs. What looks like one on both sides is every run's
+/// own.
 const HOST: std::ops::RangeInclusive<u64> = 0x5500_0000_0000..=0x7fff_ffff_ffff;
-/// Most words of one argument that are told.
-const MOST_WORDS: usize = 4;
+/// Maximum number of words of one argument that are told.
+const MAX_WORDS: usize = 4;
 
 /// Whether a word looks like an address of the host's memory.
-pub(super) fn of_host(word: u64) -> bool {
+pub(super) fn is_host_address(word: u64) -> bool {
     HOST.contains(&word)
 }
 
 /// A launch of one side.
-type Launch<'s, 'r> = (&'s Of<'r>, u64, &'s LaunchRow);
+type Launch<'s, 'r> = (&'s CallSide<'r>, u64, &'s LaunchRow);
 
 fn arguments((side, event, row): Launch<'_, '_>) -> Vec<Argument> {
     side.calls().arguments(side.recording, event, row)
 }
 
 /// Places in an argument, each with its offset in it.
-fn places(argument: &Argument) -> Vec<(u32, Place)> {
+fn places(argument: &Argument) -> Vec<(u32, BufferLocation)> {
     match &argument.value {
         Value::Pointer { place: Some(place), .. } => vec![(0, *place)],
         Value::Bytes(list) => list.iter().map(|(at, _, place)| (*at, *place)).collect(),
@@ -32,24 +33,24 @@ fn places(argument: &Argument) -> Vec<(u32, Place)> {
 }
 
 /// Tells which buffers two launches have at the same places.
-pub(super) fn meet(a: Launch<'_, '_>, b: Launch<'_, '_>, together: &mut Together) {
+pub(super) fn match_arguments(a: Launch<'_, '_>, b: Launch<'_, '_>, together: &mut BufferPairs) {
     for (x, y) in arguments(a).iter().zip(&arguments(b)) {
         let there = places(y);
         for (at, place) in places(x) {
             if let Some((_, other)) = there.iter().find(|(o, _)| *o == at) {
-                together.meet(place, *other);
+                together.count_match(place, *other);
             }
             if at == 0
-                && let Some(element) = pointed(&x.parameter.name)
+                && let Some(element) = pointee_type(&x.parameter.name)
             {
-                together.typed(place.buffer, element);
+                together.set_element_type(place.buffer, element);
             }
         }
     }
 }
 
 /// The type of elements that a pointer of this type points to.
-fn pointed(name: &str) -> Option<ElementType> {
+fn pointee_type(name: &str) -> Option<ElementType> {
     let to = name.trim_end_matches("__restrict__").trim_end().strip_suffix('*')?;
     let to = to.trim().trim_end_matches("const").trim_end();
     Some(match to.trim_start_matches("const ").trim() {
@@ -69,7 +70,7 @@ fn pointed(name: &str) -> Option<ElementType> {
 }
 
 /// What differs of two launches.
-pub(super) fn fields(a: Launch<'_, '_>, b: Launch<'_, '_>, together: &Together) -> Vec<Field> {
+pub(super) fn differing_fields(a: Launch<'_, '_>, b: Launch<'_, '_>, together: &BufferPairs) -> Vec<Field> {
     let (l, m) = (a.2, b.2);
     let mut out = Vec::new();
     let dims = |d: [u32; 3]| format!("{}×{}×{}", d[0], d[1], d[2]);
@@ -97,17 +98,17 @@ pub(super) fn fields(a: Launch<'_, '_>, b: Launch<'_, '_>, together: &Together) 
         };
         match (&x.value, &y.value) {
             (Value::Bytes(p), Value::Bytes(q)) if x.raw.len() == y.raw.len() => {
-                words((a.0, &x.raw, p), (b.0, &y.raw, q), together, &name, &mut out);
+                describe_argument((a.0, &x.raw, p), (b.0, &y.raw, q), together, &name, &mut out);
             }
-            _ if same(x, y, together) => {}
-            _ => out.push((name, x.words(calls_a), y.words(calls_b))),
+            _ if is_same_argument(x, y, together) => {}
+            _ => out.push((name, x.describe(calls_a), y.describe(calls_b))),
         }
     }
     out
 }
 
 /// Whether two arguments say the same.
-fn same(x: &Argument, y: &Argument, together: &Together) -> bool {
+fn is_same_argument(x: &Argument, y: &Argument, together: &BufferPairs) -> bool {
     match (&x.value, &y.value) {
         (
             Value::Pointer { to: p, place, .. },
@@ -116,46 +117,46 @@ fn same(x: &Argument, y: &Argument, together: &Together) -> bool {
             },
         ) => {
             // Addresses that no buffer holds are every run's own; that there is none is not.
-            together.same(*place, *other) && (place.is_some() || (*p == 0) == (*q == 0))
+            together.is_same_location(*place, *other) && (place.is_some() || (*p == 0) == (*q == 0))
         }
         (Value::Missing, Value::Missing) => true,
         // What looks like an address of the host on both sides is every run's own.
-        (Value::Bits(p), Value::Bits(q)) => p == q || of_host(*p) && of_host(*q),
+        (Value::Bits(p), Value::Bits(q)) => p == q || is_host_address(*p) && is_host_address(*q),
         _ => x.raw == y.raw && !matches!(x.value, Value::Pointer { .. }) && !matches!(y.value, Value::Pointer { .. }),
     }
 }
 
 /// Addresses among the words of an argument: offset, address, place.
-type Inside = [(u32, u64, Place)];
+type WordPointers = [(u32, u64, BufferLocation)];
 
 /// Holds arguments of several words against each other, word by word.
-fn words(
-    a: (&Of<'_>, &[u8], &Inside),
-    b: (&Of<'_>, &[u8], &Inside),
-    together: &Together,
+fn describe_argument(
+    a: (&CallSide<'_>, &[u8], &WordPointers),
+    b: (&CallSide<'_>, &[u8], &WordPointers),
+    together: &BufferPairs,
     name: &str,
     out: &mut Vec<Field>,
 ) {
-    let at = |list: &Inside, at: u32| list.iter().find(|p| p.0 == at).map(|p| p.2);
+    let at = |list: &WordPointers, at: u32| list.iter().find(|p| p.0 == at).map(|p| p.2);
     let number = |bytes: &[u8]| bytes.iter().rev().fold(0u64, |n, b| n << 8 | u64::from(*b));
     let mut told = 0;
     for ((x, y), offset) in a.1.chunks(8).zip(b.1.chunks(8)).zip((0u32..).step_by(8)) {
         let (p, q) = (at(a.2, offset), at(b.2, offset));
         let (v, w) = (number(x), number(y));
         let same = match (p, q) {
-            (None, None) => v == w || of_host(v) && of_host(w),
-            _ => together.same(p, q),
+            (None, None) => v == w || is_host_address(v) && is_host_address(w),
+            _ => together.is_same_location(p, q),
         };
         if same {
             continue;
         }
         told += 1;
-        if told > MOST_WORDS {
+        if told > MAX_WORDS {
             out.push((name.to_owned(), "more words".to_owned(), "that differ".to_owned()));
             return;
         }
-        let words = |side: &Of<'_>, place: Option<Place>, value: u64| match place {
-            Some(place) => side.calls().buffers().place_words(place),
+        let words = |side: &CallSide<'_>, place: Option<BufferLocation>, value: u64| match place {
+            Some(place) => side.calls().buffers().format_location(place),
             None => format!("{value:#x}"),
         };
         out.push((format!("{name} +{offset:#x}"), words(a.0, p, v), words(b.0, q, w)));
@@ -178,7 +179,7 @@ mod tests {
             ("float", None),
             ("", None),
         ] {
-            assert_eq!(pointed(name), element, "{name}");
+            assert_eq!(pointee_type(name), element, "{name}");
         }
     }
 }

@@ -1,46 +1,46 @@
-//! Calls of a driver (CUDA) that go together: what copies carried, where they went, values of fills and of arguments, and
-//! the code that was launched.
+//! Calls of a driver (CUDA) that go together: what copies carried, where they went, values of fills and of arguments,
+//! and the code that was launched.
 //!
-//! Calls are aligned by what they are and by digests of what they carry; here each pair is held against each other. Pages
-//! are stored by their digests: those with the same one are never read.
+//! Calls are aligned by what they are and by digests of what they carry; here each pair is held against each other.
+//! Pages are stored by their digests: those with the same one are never read.
 
 mod buffers;
+mod call_index;
 mod code;
 mod content;
 mod differences;
-mod known;
 mod launches;
 mod snapshots;
 
+pub(super) use call_index::{CallIndex, index_calls};
 pub use code::CodeDifference;
 pub use differences::{CallDiff, CallDifference, CallPart, ContentDiff, TypeFrom};
-pub(super) use known::{Known, known};
 pub(super) use snapshots::is_piece;
 
 use super::rules::{IgnoredMemory, Rules};
-use super::{MOST, Tolerance};
-use crate::calls::{Calls, Place};
+use super::{MAX_LISTED_DIFFERENCES, Tolerance};
+use crate::calls::{BufferLocation, Calls};
 use crate::progress::{Cancelled, Progress};
 use crate::recording::{CallEvent, CopyKind, CopyRow, FillRow, LaunchRow, Recording};
-use buffers::Together;
-use code::Launched;
-use content::Found;
-use snapshots::Pieces;
+use buffers::BufferPairs;
+use code::LaunchedCode;
+use content::ContentComparison;
+use snapshots::SnapshotPieces;
 
-/// Most fields of one difference that are told.
-const MOST_FIELDS: usize = 64;
+/// Maximum number of fields of one difference that are told.
+const MAX_FIELDS: usize = 64;
 
 /// A field that differs: its name, and what it says on each side.
 type Field = (String, String, String);
 
 /// One side: a recording and what is known of its calls.
 #[derive(Clone, Copy)]
-struct Of<'r> {
+struct CallSide<'r> {
     recording: &'r Recording,
-    known: &'r Known,
+    known: &'r CallIndex,
 }
 
-impl<'r> Of<'r> {
+impl<'r> CallSide<'r> {
     fn call(&self, event: u64) -> Option<CallEvent> {
         self.recording.events.call(usize::try_from(event).ok()?)
     }
@@ -50,79 +50,82 @@ impl<'r> Of<'r> {
     }
 
     /// The place of an address when an event happens.
-    fn place(&self, address: u64, event: u64) -> Option<Place> {
-        self.calls().buffers().at(address, event)
+    fn place(&self, address: u64, event: u64) -> Option<BufferLocation> {
+        self.calls().buffers().locate(address, event)
     }
 
     /// An address in words.
-    fn words(&self, address: u64, event: u64) -> String {
-        self.calls().buffers().words(address, event)
+    fn format_address(&self, address: u64, event: u64) -> String {
+        self.calls().buffers().format_address(address, event)
     }
 }
 
 /// Holds calls of two recordings against each other, pair by pair: first every pair is met, then every pair is judged.
-pub(super) struct Judge<'r> {
-    a: Of<'r>,
-    b: Of<'r>,
+pub(super) struct CallComparer<'r> {
+    a: CallSide<'r>,
+    b: CallSide<'r>,
     rules: &'r Rules,
     ignored: IgnoredMemory,
-    together: Together,
-    pieces: (Pieces, Pieces),
-    launched: Launched,
+    together: BufferPairs,
+    pieces: (SnapshotPieces, SnapshotPieces),
+    launched: LaunchedCode,
     out: CallDiff,
 }
 
-impl<'r> Judge<'r> {
-    pub fn new(a: (&'r Recording, &'r Known), b: (&'r Recording, &'r Known), rules: &'r Rules) -> Self {
-        let of = |(recording, known)| Of { recording, known };
+impl<'r> CallComparer<'r> {
+    pub fn new(a: (&'r Recording, &'r CallIndex), b: (&'r Recording, &'r CallIndex), rules: &'r Rules) -> Self {
+        let of = |(recording, known)| CallSide { recording, known };
         let (ignored, a, b) = (rules.memory(a.0), of(a), of(b));
         Self {
             a,
             b,
             rules,
             ignored,
-            pieces: (Pieces::of(&a), Pieces::of(&b)),
-            together: Together::default(),
-            launched: Launched::default(),
+            pieces: (SnapshotPieces::from_side(&a), SnapshotPieces::from_side(&b)),
+            together: BufferPairs::default(),
+            launched: LaunchedCode::default(),
             out: CallDiff::default(),
         }
     }
 
     /// Meets a pair: which buffers it has at the same places.
-    pub fn meet(&mut self, x: u64, y: u64) {
+    pub fn match_calls(&mut self, x: u64, y: u64) {
         let (Some(one), Some(two)) = (self.a.call(x), self.b.call(y)) else {
             return;
         };
         match (&one, &two) {
             (CallEvent::Launch(l), CallEvent::Launch(m)) => {
-                launches::meet((&self.a, x, l), (&self.b, y, m), &mut self.together);
+                launches::match_arguments((&self.a, x, l), (&self.b, y, m), &mut self.together);
                 self.launched.take((l.function, m.function), (x, y));
             }
             (CallEvent::Copy(c), CallEvent::Copy(d)) if is_piece(c) && is_piece(d) => {
                 let (p, q) = (self.a.place(c.from, x), self.b.place(d.from, y));
                 if let (Some(p), Some(q), true) = (p, q, c.total() == d.total()) {
-                    self.together.stand_alike(p, q);
+                    self.together.count_snapshot_match(p, q);
                 }
             }
             (CallEvent::Copy(c), CallEvent::Copy(d)) => {
                 for (p, q) in ends(c).into_iter().zip(ends(d)) {
-                    self.meet_at(p.and_then(|p| self.a.place(p, x)), q.and_then(|q| self.b.place(q, y)));
+                    self.match_locations(p.and_then(|p| self.a.place(p, x)), q.and_then(|q| self.b.place(q, y)));
                 }
             }
-            (CallEvent::Fill(f), CallEvent::Fill(g)) => self.meet_at(self.a.place(f.to, x), self.b.place(g.to, y)),
+            (CallEvent::Fill(f), CallEvent::Fill(g)) => {
+                self.match_locations(self.a.place(f.to, x), self.b.place(g.to, y))
+            }
             _ => {}
         }
     }
 
-    fn meet_at(&mut self, p: Option<Place>, q: Option<Place>) {
+    fn match_locations(&mut self, p: Option<BufferLocation>, q: Option<BufferLocation>) {
         if let (Some(p), Some(q)) = (p, q) {
-            self.together.meet(p, q);
+            self.together.count_match(p, q);
         }
     }
 
     /// All pairs were met.
-    pub fn all_met(&mut self) {
-        self.together.decide(self.a.calls().buffers(), self.b.calls().buffers());
+    pub fn pair_buffers(&mut self) {
+        self.together
+            .pair_buffers(self.a.calls().buffers(), self.b.calls().buffers());
     }
 
     /// Whether a pair differs. `alike`: what is aligned of it is the same, with all that it carries.
@@ -147,7 +150,7 @@ impl<'r> Judge<'r> {
             let field = ("result".to_owned(), one.result().to_string(), two.result().to_string());
             found.fields.insert(0, field);
         }
-        found.fields.truncate(MOST_FIELDS);
+        found.fields.truncate(MAX_FIELDS);
         found.differs = !found.fields.is_empty() || found.content.as_ref().is_some_and(ContentDiff::differs);
         let differs = found.differs;
         if differs {
@@ -157,17 +160,17 @@ impl<'r> Judge<'r> {
         } else {
             return Ok(false);
         }
-        if self.out.list.len() < MOST {
+        if self.out.list.len() < MAX_LISTED_DIFFERENCES {
             self.out.list.push(found);
         }
         Ok(differs)
     }
 
     fn launch(&mut self, events: (u64, u64), (l, m): (&LaunchRow, &LaunchRow)) -> CallDifference {
-        let name = |side: &Of<'_>, row: &LaunchRow| side.calls().function_name(row.function).to_owned();
+        let name = |side: &CallSide<'_>, row: &LaunchRow| side.calls().function_name(row.function).to_owned();
         CallDifference {
             names: (name(&self.a, l), name(&self.b, m)),
-            fields: launches::fields((&self.a, events.0, l), (&self.b, events.1, m), &self.together),
+            fields: launches::differing_fields((&self.a, events.0, l), (&self.b, events.1, m), &self.together),
             ..CallDifference::new(CallPart::Launch, events)
         }
     }
@@ -185,9 +188,12 @@ impl<'r> Judge<'r> {
         field("element", f.element.to_string(), g.element.to_string());
         let count = |row: &FillRow| bytes(row).map_or_else(|| "too many".to_owned(), |n| n.to_string());
         field("bytes", count(f), count(g));
-        self.elsewhere("to", (f.to, g.to), events, &mut fields);
+        self.push_address_difference("to", (f.to, g.to), events, &mut fields);
         CallDifference {
-            names: (self.a.words(f.to, events.0), self.b.words(g.to, events.1)),
+            names: (
+                self.a.format_address(f.to, events.0),
+                self.b.format_address(g.to, events.1),
+            ),
             at: (f.to, g.to),
             fields,
             ..CallDifference::new(CallPart::Fill, events)
@@ -195,15 +201,19 @@ impl<'r> Judge<'r> {
     }
 
     /// Tells where two calls reach different places.
-    fn elsewhere(&self, name: &str, at: (u64, u64), events: (u64, u64), fields: &mut Vec<Field>) {
+    fn push_address_difference(&self, name: &str, at: (u64, u64), events: (u64, u64), fields: &mut Vec<Field>) {
         let (p, q) = (self.a.place(at.0, events.0), self.b.place(at.1, events.1));
-        if !self.together.same(p, q) {
-            let words = (self.a.words(at.0, events.0), self.b.words(at.1, events.1));
+        if !self.together.is_same_location(p, q) {
+            let words = (
+                self.a.format_address(at.0, events.0),
+                self.b.format_address(at.1, events.1),
+            );
             fields.push((name.to_owned(), words.0, words.1));
         }
     }
 
-    /// Pieces of snapshots stand in the order of addresses: what one tells of is looked for where the other side tells of it.
+    /// Pieces of snapshots stand in the order of addresses: what one tells of is looked for where the other side tells
+    /// of it.
     fn piece(
         &mut self,
         (x, y): (u64, u64),
@@ -211,21 +221,21 @@ impl<'r> Judge<'r> {
         progress: &Progress,
     ) -> Result<CallDifference, Cancelled> {
         let (own, other) = (self.a.place(c.from, x), self.b.place(d.from, y));
-        if self.together.same(own, other) {
+        if self.together.is_same_location(own, other) {
             return self.copy((x, y), (c, d), false, progress);
         }
-        let there = own.and_then(|p| self.pieces.1.at(&self.b, y, self.together.there(p)?));
+        let there = own.and_then(|p| self.pieces.1.at(&self.b, y, self.together.map_to_second(p)?));
         if let Some(there) = there
             && let Some(CallEvent::Copy(row)) = self.b.call(there)
         {
             return self.copy((x, there), (c, &row), false, progress);
         }
-        let back = other.and_then(|q| self.pieces.0.at(&self.a, x, self.together.back(q)?));
+        let back = other.and_then(|q| self.pieces.0.at(&self.a, x, self.together.map_to_first(q)?));
         if back.is_none() {
             // Neither is told of by the other snapshot: they are what there is to be held against each other.
             return self.copy((x, y), (c, d), false, progress);
         }
-        let names = (self.a.words(c.from, x), String::new());
+        let names = (self.a.format_address(c.from, x), String::new());
         Ok(CallDifference {
             fields: vec![("snapshot".to_owned(), names.0.clone(), "not in it".to_owned())],
             names,
@@ -250,7 +260,7 @@ impl<'r> Judge<'r> {
         let mut fields = Vec::new();
         for (name, (p, q)) in ["to", "from"].into_iter().zip(ends(c).into_iter().zip(ends(d))) {
             if let (Some(p), Some(q)) = (p, q) {
-                self.elsewhere(name, (p, q), events, &mut fields);
+                self.push_address_difference(name, (p, q), events, &mut fields);
             }
         }
         let bytes = |row: &CopyRow| row.total().map_or_else(|| "too many".to_owned(), |n| n.to_string());
@@ -270,9 +280,9 @@ impl<'r> Judge<'r> {
         // Content that is the same is told by its digest.
         if !alike {
             match self.content(events, (c, d), &names.0, progress)? {
-                Found::Same => {}
-                Found::Unknown => self.out.unknown += 1,
-                Found::Differs(content) => out.content = Some(*content),
+                ContentComparison::Same => {}
+                ContentComparison::Unknown => self.out.unknown += 1,
+                ContentComparison::Differs(content) => out.content = Some(*content),
             }
         }
         out.names = names;
@@ -286,18 +296,18 @@ impl<'r> Judge<'r> {
         (c, d): (&CopyRow, &CopyRow),
         name: &str,
         progress: &Progress,
-    ) -> Result<Found, Cancelled> {
+    ) -> Result<ContentComparison, Cancelled> {
         let (place, other) = (self.a.place(c.device(), events.0), self.b.place(d.device(), events.1));
         // What is carried has a name, and so has the memory that it is carried to or from.
         let buffer = place.and_then(|p| self.a.calls().buffers().get(p.buffer));
-        let also = buffer.iter().filter_map(|b| b.also.as_deref());
+        let also = buffer.iter().filter_map(|b| b.alias.as_deref());
         let names = || {
             std::iter::once(name)
                 .chain(buffer.iter().map(|b| b.name.as_str()))
                 .chain(also.clone())
         };
         if !names().all(|n| self.rules.compares_buffer(n)) {
-            return Ok(Found::Same);
+            return Ok(ContentComparison::Same);
         }
         let tolerance = names().map(|n| self.rules.tolerance(n)).find(Tolerance::is_some);
         let gaps = c.rows > 1 && (c.to_pitch != c.bytes || c.from_pitch != c.bytes);
@@ -305,10 +315,10 @@ impl<'r> Judge<'r> {
         if let Some(bytes) = c.total().filter(|_| !gaps) {
             // Where either side has it, so that which is first makes no difference.
             for at in [c.device(), d.device()] {
-                mask.extend(self.ignored.within(0, at, bytes));
+                mask.extend(self.ignored.ignored_within(0, at, bytes));
             }
         }
-        let typed = self.together.element(place, other);
+        let typed = self.together.element_type(place, other);
         let sides = ((self.a.recording, c), (self.b.recording, d));
         content::compare(sides, typed, tolerance.unwrap_or_default(), &mask, progress)
     }

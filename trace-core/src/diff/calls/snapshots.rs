@@ -1,8 +1,8 @@
 //! Pieces of snapshots by the memory that they tell of: a snapshot has them in the order of addresses, which is every run's
 //! own.
 
-use super::Of;
-use crate::calls::Place;
+use super::CallSide;
+use crate::calls::BufferLocation;
 use crate::recording::{CallEvent, CopyKind, CopyRow, OrderRow};
 use std::collections::BTreeMap;
 
@@ -13,19 +13,19 @@ pub(in crate::diff) fn is_piece(row: &CopyRow) -> bool {
 
 /// The pieces of all snapshots of one side.
 #[derive(Debug, Default)]
-pub(super) struct Pieces {
+pub(super) struct SnapshotPieces {
     /// By the number of the snapshot and the place: the event.
-    by_place: BTreeMap<(usize, Place), u64>,
+    by_place: BTreeMap<(usize, BufferLocation), u64>,
 }
 
 /// Which snapshot an event is in.
-fn number(of: &Of<'_>, event: u64) -> usize {
+fn number(of: &CallSide<'_>, event: u64) -> usize {
     of.calls().snapshots().partition_point(|s| s.0 < event)
 }
 
-impl Pieces {
+impl SnapshotPieces {
     /// Those of a recording.
-    pub fn of(of: &Of<'_>) -> Self {
+    pub fn from_side(of: &CallSide<'_>) -> Self {
         let mut by_place = BTreeMap::new();
         let events = &of.recording.events;
         // Without a snapshot there is no piece to be looked for.
@@ -50,7 +50,7 @@ impl Pieces {
     }
 
     /// The piece that tells of a place, in the snapshot that an event is in.
-    pub fn at(&self, of: &Of<'_>, event: u64, place: Place) -> Option<u64> {
+    pub fn at(&self, of: &CallSide<'_>, event: u64, place: BufferLocation) -> Option<u64> {
         self.by_place.get(&(number(of, event), place)).copied()
     }
 }

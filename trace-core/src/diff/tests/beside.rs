@@ -1,26 +1,26 @@
 //! Memory of two recordings beside each other, against counting byte by byte.
 
 use super::{two_spaces, two_spaces_of};
-use crate::diff::{Beside, MappedAs, MappingDiff, MappingDifference};
+use crate::diff::{MappedAs, MappingDiff, MappingDifference, MemoryComparison};
 use crate::memory::ByteState;
 use crate::mmu::Rights;
 use crate::progress::Progress;
 use crate::recording::{GpuVa, Recording};
 
 /// Every run of bytes that differ, by its begin, found one after the other.
-fn all(b: &Beside<'_>, forward: bool) -> Vec<u64> {
+fn all(b: &MemoryComparison<'_>, forward: bool) -> Vec<u64> {
     let progress = Progress::new();
     let mut at = if forward { 0 } else { u64::MAX };
     let mut out = Vec::new();
-    while let Some(va) = b.next(at, forward, &progress).unwrap() {
+    while let Some(va) = b.find_next_difference(at, forward, &progress).unwrap() {
         out.push(va);
         at = va;
     }
     out
 }
 
-fn beside<'a>(a: &'a Recording, b: &'a Recording, mappings: &MappingDiff) -> Beside<'a> {
-    Beside::new((a, 0), (b, 0), 1, mappings).unwrap()
+fn beside<'a>(a: &'a Recording, b: &'a Recording, mappings: &MappingDiff) -> MemoryComparison<'a> {
+    MemoryComparison::new((a, 0), (b, 0), 1, mappings).unwrap()
 }
 
 #[test]
@@ -41,8 +41,8 @@ fn the_next_run_of_bytes_that_differ_is_found_both_ways() {
     assert_eq!(back, want);
     // From within a run the way leads to its own begin, or to the next one.
     let progress = Progress::new();
-    assert_eq!(both.next(500, false, &progress).unwrap(), Some(100));
-    assert_eq!(both.next(500, true, &progress).unwrap(), Some(4000));
+    assert_eq!(both.find_next_difference(500, false, &progress).unwrap(), Some(100));
+    assert_eq!(both.find_next_difference(500, true, &progress).unwrap(), Some(4000));
     let same = beside(&a, &a, &none);
     assert_eq!((all(&same, true), all(&same, false)), (vec![], vec![]));
     let over_the_end = both.read(4094, 4);
@@ -73,8 +73,8 @@ fn what_was_moved_is_read_where_it_lies_there() {
     // What the first would have at 0x8000 the second has at 0.
     let mappings = moved(0x8000, 0);
     let both = beside(&a, &a, &mappings);
-    assert_eq!(both.there(0x8010), 0x10);
-    assert_eq!(both.there(0x9000), 0x9000);
+    assert_eq!(both.map_to_second(0x8010), 0x10);
+    assert_eq!(both.map_to_second(0x9000), 0x9000);
     assert_eq!(both.read(0x8000, 1)[0], (Err(ByteState::Unmapped), Ok(2)));
     // So it is not shown a second time where it lies.
     assert_eq!(both.read(0, 1)[0], (Ok(2), Err(ByteState::Unmapped)));
@@ -86,9 +86,9 @@ fn an_address_space_that_one_side_lacks_is_none_and_a_search_stops() {
     let a = two_spaces(0x1_0010_0000, [1, 2]);
     let mut b = a.clone();
     b.facts.address_spaces.truncate(1);
-    assert!(Beside::new((&a, 0), (&b, 0), 1, &none).is_none());
-    assert!(Beside::new((&a, 0), (&a, 0), 7, &none).is_none());
+    assert!(MemoryComparison::new((&a, 0), (&b, 0), 1, &none).is_none());
+    assert!(MemoryComparison::new((&a, 0), (&a, 0), 7, &none).is_none());
     let stop = Progress::new();
     stop.cancel();
-    assert!(beside(&a, &a, &none).next(0, true, &stop).is_err());
+    assert!(beside(&a, &a, &none).find_next_difference(0, true, &stop).is_err());
 }

@@ -1,7 +1,7 @@
 //! Descriptors of the samples' jobs, compared field by field.
 
 use super::*;
-use crate::jobs::{address_spaces, chain, memory_at_submits};
+use crate::jobs::{address_spaces, memory_at_submits, read_chain};
 use crate::mmu;
 use crate::recording::{GpuVa, Memory};
 use crate::registers::RegisterMap;
@@ -50,7 +50,7 @@ fn first_job(r: &Recording) -> (u64, u64) {
     let job = timeline::derive(r, map, &Progress::new()).unwrap().jobs[0];
     assert_eq!(address_spaces(r, map, &[job.submit_event]), [Some(0)]);
     let view = memory_at_submits(r, map, &[job.submit_event])[0].unwrap();
-    let chain = chain(&view, job.head_va);
+    let chain = read_chain(&view, job.head_va);
     let crate::jobs::Payload::Compute(c) = chain.jobs[0].payload else {
         panic!("no compute job")
     };
@@ -62,7 +62,7 @@ fn the_same_jobs_were_told_the_same() {
     let r = sample("vecadd.kine");
     let d = diff(&r, &r).descriptors;
     assert!(d.same >= 4, "header, invocation, draw, state: {}", d.same);
-    assert_eq!((d.differ(), d.relocated, d.unknown), (0, 0, 0));
+    assert_eq!((d.count_differing(), d.relocated, d.unknown), (0, 0, 0));
     assert!(d.list.is_empty());
 }
 
@@ -128,7 +128,7 @@ fn what_rules_leave_out_is_not_compared() {
     let other = with(&r, head + 17, &[0]);
     let rules: Rules = format!("ignore memory {:#x}..{:#x}", head, head + 32).parse().unwrap();
     let d = diff_with(&r, &other, &rules, &Progress::new()).unwrap();
-    assert_eq!((d.descriptors.differ(), d.descriptors.unknown), (0, 1));
+    assert_eq!((d.descriptors.count_differing(), d.descriptors.unknown), (0, 1));
     assert!(d.is_empty());
 }
 
@@ -140,9 +140,12 @@ fn descriptors_alone_make_two_recordings_differ() {
     let end = r.events.len() as u64;
     let other = with_in(&r, head + 17, &[0], |event| event < end);
     let (d, aligned) = compare(&r, &other, &Rules::default(), &Progress::new()).unwrap();
-    assert_eq!((d.descriptors.changed, d.pages.changed, d.events.differ()), (1, 0, 0));
+    assert_eq!(
+        (d.descriptors.changed, d.pages.changed, d.events.count_differing()),
+        (1, 0, 0)
+    );
     assert!(!d.is_empty());
-    let found = causes((&r, &other), (&d, &aligned), &Progress::new()).unwrap();
+    let found = find_causes((&r, &other), (&d, &aligned), &Progress::new()).unwrap();
     let told = summarize((&r, &other), (&d, &aligned), &found);
     assert_eq!((told.same, told.part), (false, Some(Part::Descriptors)));
     assert_eq!(
@@ -158,7 +161,7 @@ fn what_the_device_writes_into_a_header_is_left_out_and_counted() {
     let end = r.events.len() as u64;
     let other = with_in(&r, head, &[0x42, 0, 0, 0, 7], |event| event < end);
     let d = diff(&r, &other);
-    assert_eq!((d.descriptors.differ(), d.descriptors.status), (0, 1));
+    assert_eq!((d.descriptors.count_differing(), d.descriptors.status), (0, 1));
     assert_eq!(
         d.descriptors.status_fields,
         ["exception_status", "first_incomplete_task"]
@@ -174,7 +177,7 @@ fn one_sentence_begins_with_the_input_that_differs_and_tells_the_output_that_fol
     let other = with(&r, at("a"), &[0x55]);
     let other = with_in(&other, at("c"), &[0x55], |event| event == end);
     let (d, aligned) = compare(&r, &other, &Rules::default(), &Progress::new()).unwrap();
-    let found = causes((&r, &other), (&d, &aligned), &Progress::new()).unwrap();
+    let found = find_causes((&r, &other), (&d, &aligned), &Progress::new()).unwrap();
     let told = summarize((&r, &other), (&d, &aligned), &found);
     assert_eq!((told.same, told.part), (false, Some(Part::Buffers)));
     assert_eq!(

@@ -194,10 +194,10 @@ fn steps(c: &Cause) -> Vec<(Link, Option<u64>, Option<u64>)> {
 
 fn explained(a: &Recording, b: &Recording) -> Vec<Cause> {
     let (d, aligned) = compare(a, b, &Rules::default(), &Progress::new()).unwrap();
-    let found = causes((a, b), (&d, &aligned), &Progress::new()).unwrap();
+    let found = find_causes((a, b), (&d, &aligned), &Progress::new()).unwrap();
     // Seen from the other side the same events led there.
     let (d, aligned) = compare(b, a, &Rules::default(), &Progress::new()).unwrap();
-    let back = causes((b, a), (&d, &aligned), &Progress::new()).unwrap();
+    let back = find_causes((b, a), (&d, &aligned), &Progress::new()).unwrap();
     let turned = |c: &Cause| steps(c).into_iter().map(|(l, x, y)| (l, y, x)).collect::<Vec<_>>();
     let forth: Vec<_> = found.iter().map(steps).collect();
     assert_eq!(back.iter().map(turned).collect::<Vec<_>>(), forth);

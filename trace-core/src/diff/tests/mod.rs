@@ -418,7 +418,7 @@ fn more_differing_runs_than_are_listed_are_counted() {
     let (a, b) = (of(false), of(true));
     let m = diff(&a, &b).mappings;
     let half = 8 * 256 * (mmu::span_bytes(1) >> 12);
-    assert_eq!((m.same, m.changed, m.list.len()), (half, half, MOST));
+    assert_eq!((m.same, m.changed, m.list.len()), (half, half, MAX_LISTED_DIFFERENCES));
 }
 
 /// What the CPU wrote before each of two jobs, as pieces of pages: where, and the bytes.
@@ -502,7 +502,7 @@ fn what_the_cpu_wrote_is_compared_by_byte_and_told_with_its_place() {
 fn beside_accesses(undecoded: &[u32], dma: &[(u64, u64)]) -> Recording {
     let mut b = EventsBuilder::new();
     for at in undecoded {
-        b.undecoded(0, 0, 0, UndecodedRow::of_instruction(*at, 0x00f3_48a5));
+        b.undecoded(0, 0, 0, UndecodedRow::from_instruction(*at, 0x00f3_48a5));
     }
     for (bus, bytes) in dma {
         let row = DmaMapRow {
@@ -573,7 +573,7 @@ fn moved_blocks_are_told_apart_from_what_is_more_or_fewer() {
     let first = e.list[0];
     assert_eq!(
         (first.what, first.a, first.b, first.events),
-        (Become::MovedFrom, Some(6), Some(36), 6)
+        (ChangeKind::MovedFrom, Some(6), Some(36), 6)
     );
     assert_eq!(diff(&b, &a).swapped().events.moved, 6);
     assert_eq!(diff(&b, &a), d.swapped());
@@ -590,21 +590,24 @@ fn an_alignment_leads_from_one_recording_to_the_other() {
     let b = recording(&more, &[]);
     let (d, aligned) = compare(&a, &b, &Rules::default(), &Progress::new()).unwrap();
     assert_eq!((d.events.inserted, d.events.changed), (2, 1));
-    let there: Vec<_> = (0..7).map(|e| aligned.other(Which::A, e)).collect();
+    let there: Vec<_> = (0..7).map(|e| aligned.matching_event(DiffSide::A, e)).collect();
     assert_eq!(there, [0, 1, 2, 5, 6, 7, 8].map(Some));
-    let back: Vec<_> = (0..9).map(|e| aligned.other(Which::B, e)).collect();
+    let back: Vec<_> = (0..9).map(|e| aligned.matching_event(DiffSide::B, e)).collect();
     assert_eq!(back, [0, 1, 2, 3, 3, 3, 4, 5, 6].map(Some));
-    assert_eq!(aligned.what(Which::B, 4), Some(Become::Inserted));
-    assert_eq!(aligned.what(Which::A, 4), Some(Become::Changed));
-    let next = aligned.next_difference(Which::A, 0).unwrap();
+    assert_eq!(aligned.change_at(DiffSide::B, 4), Some(ChangeKind::Inserted));
+    assert_eq!(aligned.change_at(DiffSide::A, 4), Some(ChangeKind::Changed));
+    let next = aligned.next_difference(DiffSide::A, 0).unwrap();
     assert_eq!(
-        (next.what, next.len, aligned.event_b(next.b)),
-        (Become::Inserted, 2, Some(3))
+        (next.change, next.len, aligned.event_b(next.b)),
+        (ChangeKind::Inserted, 2, Some(3))
     );
-    let next = aligned.next_difference(Which::B, 3).unwrap();
-    assert_eq!((next.what, aligned.event_a(next.a)), (Become::Changed, Some(4)));
-    assert!(aligned.next_difference(Which::A, 4).is_none());
-    assert_eq!(aligned.previous_difference(Which::A, 6).unwrap().what, Become::Changed);
+    let next = aligned.next_difference(DiffSide::B, 3).unwrap();
+    assert_eq!((next.change, aligned.event_a(next.a)), (ChangeKind::Changed, Some(4)));
+    assert!(aligned.next_difference(DiffSide::A, 4).is_none());
+    assert_eq!(
+        aligned.previous_difference(DiffSide::A, 6).unwrap().change,
+        ChangeKind::Changed
+    );
 }
 
 /// What is written is the same even where on one side it is half of a root, and on the other none.
@@ -684,8 +687,8 @@ fn a_mapping_differs_since_the_store_of_its_entry() {
             panic!("{:?}", d.mappings)
         };
         assert_eq!((m.va, m.pages), (GpuVa(0x1000), 1));
-        let effect = mapping(&a, &b, m).unwrap();
-        let cause = why((&a, &b), (&d, &aligned), effect, &Progress::new()).unwrap();
+        let effect = mapping_effect(&a, &b, m).unwrap();
+        let cause = find_cause((&a, &b), (&d, &aligned), effect, &Progress::new()).unwrap();
         let first = cause.steps.first().map(|s| (s.a, s.b));
         assert_eq!(first, expected, "{cause:?}");
         if store {

@@ -90,12 +90,12 @@ fn a_candidate_says_what_it_is_and_means() {
     let on = sample();
     let c = complete("val", 3, &on.0).candidates.remove(0);
     assert_eq!(
-        (c.kind, c.means.as_str()),
+        (c.kind, c.description.as_str()),
         (CandidateKind::Field, "value read or written")
     );
     let c = complete("GPU_ID", 6, &on.0).candidates.remove(0);
     assert_eq!(c.kind, CandidateKind::Register);
-    assert!(!c.means.is_empty());
+    assert!(!c.description.is_empty());
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! What filters mean, and what is told of those that are wrong.
 
 use super::{access, filter, found, recording, sample, wrong};
-use crate::filter::{Derived, Interrupt, MOST_BYTES, Query, Selection, WORDS};
+use crate::filter::{Derived, Interrupt, KEYWORDS, MAX_BYTES, Query, Selection};
 use crate::progress::{Cancelled, Progress};
 use crate::recording::{EventsBuilder, InterruptRow};
 use std::ops::ControlFlow;
@@ -260,7 +260,7 @@ fn hostile_filters_are_refused() {
     assert!(Query::parse(&"(".repeat(5000)).is_err());
     assert!(Query::parse(&"not ".repeat(4000)).is_err());
     assert!(Query::parse(&"!".repeat(5000)).is_err());
-    assert!(Query::parse(&" ".repeat(MOST_BYTES + 1)).is_err());
+    assert!(Query::parse(&" ".repeat(MAX_BYTES + 1)).is_err());
     let chain = "read or ".repeat(2000) + "read";
     assert!(Query::parse(&chain).is_ok());
     let on = sample();
@@ -302,9 +302,9 @@ fn what_must_be_found_out_first_is_known() {
 
 #[test]
 fn every_word_of_the_table_is_one_of_the_language() {
-    for w in WORDS {
-        for name in std::iter::once(&w.name).chain(w.also) {
-            assert_eq!(crate::filter::Word::named(&name.to_uppercase()), Some(w), "{name}");
+    for w in KEYWORDS {
+        for name in std::iter::once(&w.name).chain(w.aliases) {
+            assert_eq!(crate::filter::Keyword::find(&name.to_uppercase()), Some(w), "{name}");
         }
         assert!(!w.doc.is_empty());
     }
@@ -314,8 +314,8 @@ fn every_word_of_the_table_is_one_of_the_language() {
 fn every_word_is_documented() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/query.md");
     let text = std::fs::read_to_string(path).unwrap();
-    for w in WORDS {
-        for name in std::iter::once(&w.name).chain(w.also) {
+    for w in KEYWORDS {
+        for name in std::iter::once(&w.name).chain(w.aliases) {
             assert!(
                 text.contains(&format!("`{name}`")) || text.contains(&format!("\"{name}\"")),
                 "{name}"

@@ -5,7 +5,7 @@ mod language;
 mod naive;
 mod property;
 
-use super::{Derived, Filter, Interrupt, JobEnds, Query};
+use super::{Derived, Filter, Interrupt, JobBounds, Query};
 use crate::progress::Progress;
 use crate::recording::{
     Access, DmaMapRow, EventsBuilder, Hardware, HostWriteRow, InterruptRow, PciFunction, Recording, Space, SpaceKind,
@@ -70,7 +70,7 @@ fn sample() -> (Recording, Derived) {
             page: 0,
         },
     ); // 8
-    b.undecoded(7_000_000, 1, 1, UndecodedRow::of_access(0x20, true, 4)); // 9
+    b.undecoded(7_000_000, 1, 1, UndecodedRow::from_access(0x20, true, 4)); // 9
     b.dma_map(
         8_000_000,
         1,
@@ -92,13 +92,13 @@ fn sample() -> (Recording, Derived) {
     ); // 12: the same offset in another space
     let derived = Derived {
         jobs: vec![
-            JobEnds {
+            JobBounds {
                 slot: 1,
                 submit: 3,
                 done: Some(4),
                 head_va: 0x7000,
             },
-            JobEnds {
+            JobBounds {
                 slot: 1,
                 submit: 6,
                 done: None,
@@ -177,7 +177,7 @@ fn found(text: &str, on: &(Recording, Derived)) -> Vec<u64> {
     let events = &on.0.events;
     let selected = f.select(events, &Progress::new()).unwrap();
     let all: Vec<u64> = selected.iter().collect();
-    let single: Vec<u64> = (0..events.len() as u64).filter(|e| f.passes(events, *e)).collect();
+    let single: Vec<u64> = (0..events.len() as u64).filter(|e| f.is_match(events, *e)).collect();
     assert_eq!(all, single, "{text}: scan and single events");
     let naive = naive::Naive {
         recording: &on.0,

@@ -1,13 +1,13 @@
 //! A filter looked at event by event, in the plainest way: what the scan is held against. It shares the parser with the
 //! scan, and nothing behind it.
 
-use crate::filter::context::AHEAD;
-use crate::filter::syntax::{Condition, Node, Order, Query, Test, Typed, Value};
-use crate::filter::{Derived, Meaning, Word};
+use crate::filter::context::MAX_EVENTS_BEFORE_SUBMIT;
+use crate::filter::syntax::{Comparison, Condition, Node, Query, Test, TypedText, Value};
+use crate::filter::{Derived, Keyword, Meaning};
 use crate::recording::{DmaMapRow, EventKind, InterruptLine, Recording};
 use crate::registers::{Field, FieldKind, Half, RecordedRegisters, Role};
 
-use crate::filter::words::{Kind, Name, Number};
+use crate::filter::keywords::{Kind, Name, Number};
 
 pub(super) struct Naive<'a> {
     pub recording: &'a Recording,
@@ -34,10 +34,10 @@ impl Naive<'_> {
     }
 
     fn test(&self, t: &Test, e: u64) -> bool {
-        let word = Word::named(&t.left.text).filter(|_| !t.left.quoted);
+        let word = Keyword::find(&t.left.text).filter(|_| !t.left.quoted);
         match word.map(|w| w.meaning) {
             Some(Meaning::Number(n)) => {
-                let line = |name: &Typed| match name.text.to_lowercase().as_str() {
+                let line = |name: &TypedText| match name.text.to_lowercase().as_str() {
                     "job" => InterruptLine::Job as u64,
                     "mmu" => InterruptLine::Mmu as u64,
                     _ => InterruptLine::Gpu as u64,
@@ -46,13 +46,13 @@ impl Naive<'_> {
             }
             Some(Meaning::Kind(k)) => self.kind(k, e),
             Some(Meaning::Name(Name::Kind)) => {
-                let is = |name: &str| match Word::named(name).unwrap().meaning {
+                let is = |name: &str| match Keyword::find(name).unwrap().meaning {
                     Meaning::Kind(k) => self.kind(k, e),
                     _ => unreachable!(),
                 };
                 match &t.condition {
                     Condition::Bare => true,
-                    Condition::Compare(o, Value::Name(n)) => is(&n.text) == (*o == Order::Equal),
+                    Condition::Compare(o, Value::Name(n)) => is(&n.text) == (*o == Comparison::Equal),
                     Condition::Among { not, values } => values.iter().any(|v| is(name_of(v))) != *not,
                     other => unreachable!("{other:?}"),
                 }
@@ -83,7 +83,7 @@ impl Naive<'_> {
                 let among = |values: &[&Value]| names.iter().chain(&more).any(|n| called(values, n));
                 match &t.condition {
                     Condition::Bare => true,
-                    Condition::Compare(o, v) => among(&[v]) == (*o == Order::Equal),
+                    Condition::Compare(o, v) => among(&[v]) == (*o == Comparison::Equal),
                     Condition::Among { not, values } => among(&values.iter().collect::<Vec<_>>()) != *not,
                     Condition::Match { not, pattern } => {
                         let r = regex::RegexBuilder::new(&pattern.text)
@@ -164,14 +164,14 @@ impl Naive<'_> {
         let jobs = &self.derived.jobs;
         let prepared = || {
             let access = self.recording.events.access(e as usize)?;
-            let register = self.device()?.touched(&access).filter(|_| access.write)?;
+            let register = self.device()?.find_accessed(&access).filter(|_| access.write)?;
             let role = register.replay.role?;
             if ![Role::JobHead, Role::JobAffinity, Role::JobConfig, Role::FlushId].contains(&role) {
                 return None;
             }
             let slot = register.index?;
             let next = jobs.iter().position(|j| j.slot == slot && j.submit >= e)?;
-            (jobs[next].submit - e <= AHEAD).then_some(next as u64)
+            (jobs[next].submit - e <= MAX_EVENTS_BEFORE_SUBMIT).then_some(next as u64)
         };
         let running = || {
             let begun = jobs.iter().enumerate().filter(|(_, j)| j.submit <= e);
@@ -226,7 +226,7 @@ impl Naive<'_> {
         let access = self.recording.events.access(e as usize)?;
         let device = self.device()?;
         let mut names = vec![device.name_of(&access)?.into_owned()];
-        for p in device.map().covering(access.offset, access.width) {
+        for p in device.map().covered_registers(access.offset, access.width) {
             let r = p.register;
             names.push(r.name.clone());
             names.extend(r.wide.as_ref().map(|w| w.name.clone()));
@@ -239,7 +239,7 @@ impl Naive<'_> {
             return Vec::new();
         };
         let mut names = Vec::new();
-        for p in device.map().covering(access.offset, access.width) {
+        for p in device.map().covered_registers(access.offset, access.width) {
             let Some(i) = p.register.index else { continue };
             let wide = p.register.wide.as_ref().map(|w| w.name.clone());
             let own = std::iter::once(p.register.name.clone()).chain(wide);
@@ -251,7 +251,7 @@ impl Naive<'_> {
     fn blocks(&self, e: u64) -> Option<Vec<String>> {
         let access = self.recording.events.access(e as usize)?;
         let device = self.device().filter(|d| d.space() == access.space)?;
-        let parts = device.map().covering(access.offset, access.width);
+        let parts = device.map().covered_registers(access.offset, access.width);
         let blocks: Vec<String> = parts.map(|p| p.register.block.clone()).collect();
         (!blocks.is_empty()).then_some(blocks)
     }
@@ -265,7 +265,7 @@ impl Naive<'_> {
             return false;
         };
         let name = t.left.text.to_lowercase();
-        let parts = || device.map().covering(access.offset, access.width);
+        let parts = || device.map().covered_registers(access.offset, access.width);
         if t.condition == Condition::Bare && t.mask.is_none() && !name.contains('.') {
             let holds = |text: &str| text.to_lowercase().contains(&name);
             if device.map().registers().any(|r| holds(&r.name) || holds(&r.block)) {
@@ -350,7 +350,7 @@ impl Naive<'_> {
             },
             _ => &[],
         };
-        let name = |n: &Typed| match n.text.to_lowercase().as_str() {
+        let name = |n: &TypedText| match n.text.to_lowercase().as_str() {
             "yes" if enums.is_empty() => 1,
             "no" if enums.is_empty() => 0,
             text => enums.iter().find(|(_, n)| n.eq_ignore_ascii_case(text)).unwrap().0,
@@ -375,7 +375,7 @@ fn name_of(v: &Value) -> &str {
     }
 }
 
-fn holds(t: &Test, v: u64, name: &dyn Fn(&Typed) -> u64) -> bool {
+fn holds(t: &Test, v: u64, name: &dyn Fn(&TypedText) -> u64) -> bool {
     let of = |v: &Value| match v {
         Value::Number { value, .. } => *value,
         Value::Name(n) => name(n),
@@ -384,12 +384,12 @@ fn holds(t: &Test, v: u64, name: &dyn Fn(&Typed) -> u64) -> bool {
     match &t.condition {
         Condition::Bare => t.mask.is_none() || x != 0,
         Condition::Compare(o, v) => match o {
-            Order::Equal => x == of(v),
-            Order::Differs => x != of(v),
-            Order::Less => x < of(v),
-            Order::More => x > of(v),
-            Order::AtMost => x <= of(v),
-            Order::AtLeast => x >= of(v),
+            Comparison::Equal => x == of(v),
+            Comparison::Differs => x != of(v),
+            Comparison::Less => x < of(v),
+            Comparison::More => x > of(v),
+            Comparison::AtMost => x <= of(v),
+            Comparison::AtLeast => x >= of(v),
         },
         Condition::Within {
             not,

@@ -1,7 +1,7 @@
 //! Random filters of random recordings: the scan finds what the naive evaluator finds.
 
 use super::{found, recording};
-use crate::filter::{Derived, Interrupt, JobEnds};
+use crate::filter::{Derived, Interrupt, JobBounds};
 use crate::recording::{
     Access, Column, ColumnBuilder, DmaMapRow, EventsBuilder, HostWriteRow, InterruptRow, Recording, SubmitRow,
     UndecodedRow,
@@ -122,8 +122,8 @@ fn recorded() -> impl Strategy<Value = (Recording, Derived)> {
                     ),
                     Happened::Undecoded(offset, access, space) => {
                         let row = match access {
-                            Some((write, width)) => UndecodedRow::of_access(*offset, *write, *width),
-                            None => UndecodedRow::of_instruction(*offset, 0x0f_6f07),
+                            Some((write, width)) => UndecodedRow::from_access(*offset, *write, *width),
+                            None => UndecodedRow::from_instruction(*offset, 0x0f_6f07),
                         };
                         b.undecoded(time, *thread, *space, row);
                     }
@@ -173,7 +173,7 @@ fn recorded() -> impl Strategy<Value = (Recording, Derived)> {
             let mut at = 0;
             for (slot, later, done) in jobs {
                 at += later + 1;
-                derived.jobs.push(JobEnds {
+                derived.jobs.push(JobBounds {
                     slot,
                     submit: at,
                     done: done.map(|d| at + d),

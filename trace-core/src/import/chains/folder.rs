@@ -2,7 +2,7 @@
 
 use super::{HEAP_BYTES, LIST, MAX_OBJECTS, MAX_TEXT, Object, ObjectEntry, PAGE, Submit, SubmitFile};
 use crate::GpuVa;
-use crate::import::error::{ImportError, Place};
+use crate::import::error::{FilePosition, ImportError};
 use crate::mmu::VA_BITS;
 use serde::de::DeserializeOwned;
 use std::fs::File;
@@ -15,8 +15,8 @@ pub(super) struct Folder<'a> {
 }
 
 impl Folder<'_> {
-    pub fn wrong(&self, name: &str, message: impl Into<String>) -> ImportError {
-        ImportError::malformed(&self.path.join(name), Place::Whole, message)
+    pub fn malformed(&self, name: &str, message: impl Into<String>) -> ImportError {
+        ImportError::malformed(&self.path.join(name), FilePosition::Whole, message)
     }
 
     /// A file of the folder itself that another one names; names that lead elsewhere are refused.
@@ -25,14 +25,14 @@ impl Folder<'_> {
         if plain {
             Ok(self.path.join(name))
         } else {
-            Err(self.wrong(by, format!("{name:?} is no file name")))
+            Err(self.malformed(by, format!("{name:?} is no file name")))
         }
     }
 
-    fn gone(&self, by: &str, name: &str, error: std::io::Error) -> ImportError {
+    fn missing_file(&self, by: &str, name: &str, error: std::io::Error) -> ImportError {
         if error.kind() == std::io::ErrorKind::NotFound && by != name {
             let message = format!("it is missing, and {by} names it: the folder is not complete, copy it again");
-            self.wrong(name, message)
+            self.malformed(name, message)
         } else {
             ImportError::io(&self.path.join(name), error)
         }
@@ -41,16 +41,16 @@ impl Folder<'_> {
     pub fn other_size(&self, by: &str, name: &str, has: u64, expected: u64) -> ImportError {
         let message =
             format!("it has {has} bytes, and {by} says {expected}: the folder is not as it was written, copy it again");
-        self.wrong(name, message)
+        self.malformed(name, message)
     }
 
     /// Bytes of a file that another one names.
     pub fn size(&self, by: &str, name: &str) -> Result<u64, ImportError> {
-        let known = std::fs::metadata(self.file(by, name)?).map_err(|e| self.gone(by, name, e))?;
+        let known = std::fs::metadata(self.file(by, name)?).map_err(|e| self.missing_file(by, name, e))?;
         if known.is_file() {
             Ok(known.len())
         } else {
-            Err(self.wrong(name, format!("it is no file, and {by} names it")))
+            Err(self.malformed(name, format!("it is no file, and {by} names it")))
         }
     }
 
@@ -58,9 +58,9 @@ impl Folder<'_> {
     pub fn bytes(&self, by: &str, name: &str, most: u64) -> Result<Vec<u8>, ImportError> {
         let size = self.size(by, name)?.min(most);
         let mut bytes = Vec::with_capacity(usize::try_from(size).unwrap_or(0));
-        let opened = File::open(self.path.join(name)).map_err(|e| self.gone(by, name, e))?;
+        let opened = File::open(self.path.join(name)).map_err(|e| self.missing_file(by, name, e))?;
         let read = opened.take(most.saturating_add(1)).read_to_end(&mut bytes);
-        read.map_err(|e| self.gone(by, name, e))?;
+        read.map_err(|e| self.missing_file(by, name, e))?;
         Ok(bytes)
     }
 
@@ -68,19 +68,19 @@ impl Folder<'_> {
     pub fn json<T: DeserializeOwned>(&self, name: &str) -> Result<T, ImportError> {
         let bytes = self.bytes(LIST, name, MAX_TEXT)?;
         if bytes.len() as u64 > MAX_TEXT {
-            return Err(self.wrong(name, format!("it has more than the {MAX_TEXT} bytes that are read")));
+            return Err(self.malformed(name, format!("it has more than the {MAX_TEXT} bytes that are read")));
         }
         let what = if name == LIST {
             "the list of a folder of job chains"
         } else {
             "a submit of a folder of job chains"
         };
-        serde_json::from_slice(&bytes).map_err(|e| self.wrong(name, format!("this is not {what}: {e}")))
+        serde_json::from_slice(&bytes).map_err(|e| self.malformed(name, format!("this is not {what}: {e}")))
     }
 
     pub fn hex(&self, name: &str, what: &str, text: &str) -> Result<u64, ImportError> {
         let digits = text.strip_prefix("0x").unwrap_or(text);
-        u64::from_str_radix(digits, 16).map_err(|e| self.wrong(name, format!("{what} is {text:?}: {e}")))
+        u64::from_str_radix(digits, 16).map_err(|e| self.malformed(name, format!("{what} is {text:?}: {e}")))
     }
 
     pub fn submit(&self, name: &str) -> Result<Submit, ImportError> {
@@ -94,7 +94,7 @@ impl Folder<'_> {
             objects.push(object);
         }
         if total > MAX_OBJECTS {
-            return Err(self.wrong(name, format!("its buffer objects take more than {MAX_OBJECTS} bytes")));
+            return Err(self.malformed(name, format!("its buffer objects take more than {MAX_OBJECTS} bytes")));
         }
         objects.sort_by_key(|o| o.va);
         if let Some((a, b)) = objects
@@ -102,7 +102,7 @@ impl Folder<'_> {
             .zip(objects.iter().skip(1))
             .find(|(a, b)| a.end() > b.va.0)
         {
-            return Err(self.wrong(name, format!("the buffer objects at {} and {} overlap", a.va, b.va)));
+            return Err(self.malformed(name, format!("the buffer objects at {} and {} overlap", a.va, b.va)));
         }
         Ok(Submit {
             file: name.to_owned(),
@@ -121,7 +121,7 @@ impl Folder<'_> {
                 "the buffer object of {} bytes at {va} is not made of whole pages in reach",
                 entry.size
             );
-            return Err(self.wrong(name, what));
+            return Err(self.malformed(name, what));
         }
         let bytes = if entry.heap {
             entry.size.min(HEAP_BYTES)

@@ -28,10 +28,10 @@ use std::path::{Path, PathBuf};
 
 /// Name of the list of a folder.
 const LIST: &str = "spec.json";
-/// Most bytes of a text file, and of all buffer objects of a submit together.
+/// Maximum number of bytes of a text file, and of all buffer objects of a submit together.
 const MAX_TEXT: u64 = 4 << 20;
 const MAX_OBJECTS: u64 = 256 << 20;
-/// Most submits, and most buffer objects of all of them together.
+/// Maximum number of submits, and most buffer objects of all of them together.
 const MAX_SUBMITS: usize = 4096;
 const MAX_LISTED: usize = 1 << 16;
 /// Bytes of a heap that grows on demand: as much as Linux maps at the first fault.
@@ -216,10 +216,10 @@ pub fn read(path: &Path) -> Result<Chains, ImportError> {
     let spec: Spec = folder.json(LIST)?;
     let product = folder.hex(LIST, "gpu_id", &spec.gpu_id)?;
     let gpu_id = u32::try_from(product).ok().filter(|p| *p <= 0xffff).map(|p| p << 16);
-    let gpu_id = gpu_id.ok_or_else(|| folder.wrong(LIST, format!("gpu_id is {product:#x}, more than 16 bits")))?;
+    let gpu_id = gpu_id.ok_or_else(|| folder.malformed(LIST, format!("gpu_id is {product:#x}, more than 16 bits")))?;
     if spec.submits.is_empty() || spec.submits.len() > MAX_SUBMITS {
         let n = spec.submits.len();
-        return Err(folder.wrong(LIST, format!("it lists {n} submits (expected 1 to {MAX_SUBMITS})")));
+        return Err(folder.malformed(LIST, format!("it lists {n} submits (expected 1 to {MAX_SUBMITS})")));
     }
     let mut listed = 0usize;
     let mut submits = Vec::new();
@@ -227,7 +227,7 @@ pub fn read(path: &Path) -> Result<Chains, ImportError> {
         let submit = folder.submit(&entry.submit)?;
         listed = listed.saturating_add(submit.objects.len());
         if listed > MAX_LISTED {
-            return Err(folder.wrong(
+            return Err(folder.malformed(
                 &entry.submit,
                 format!("with it there are more than {MAX_LISTED} buffer objects"),
             ));
@@ -248,13 +248,13 @@ pub fn read(path: &Path) -> Result<Chains, ImportError> {
     let mut names = BTreeSet::new();
     for entry in spec.buffers {
         if !names.insert(entry.name.clone()) {
-            return Err(folder.wrong(LIST, format!("two buffers are called {:?}", entry.name)));
+            return Err(folder.malformed(LIST, format!("two buffers are called {:?}", entry.name)));
         }
         chains.take_buffer(&folder, entry)?;
     }
     chains.shaders.retain(|(va, bytes)| {
         let submits = &chains.submits;
-        covered(submits, *va, *bytes)
+        is_covered(submits, *va, *bytes)
     });
     Ok(chains)
 }
@@ -288,20 +288,20 @@ impl Chains {
         let va = match &entry.gpu_va {
             Some(va) => GpuVa(folder.hex(LIST, "gpu_va", va)?),
             None => {
-                self.not_used(&entry.name, "the list does not tell where it lies");
+                self.note_unused(&entry.name, "the list does not tell where it lies");
                 return Ok(());
             }
         };
         if va.0.checked_add(entry.bytes).is_none_or(|end| end > 1 << VA_BITS) {
             let what = format!("buffer {:?} of {} bytes at {va} is too large", entry.name, entry.bytes);
-            return Err(folder.wrong(LIST, what));
+            return Err(folder.malformed(LIST, what));
         }
-        if entry.bytes == 0 || !covered(&self.submits, va, entry.bytes) {
+        if entry.bytes == 0 || !is_covered(&self.submits, va, entry.bytes) {
             let why = format!(
                 "{} bytes at {va} are not all in buffer objects of one submit",
                 entry.bytes
             );
-            self.not_used(&entry.name, &why);
+            self.note_unused(&entry.name, &why);
             return Ok(());
         }
         self.buffers.push(NamedBuffer {
@@ -314,14 +314,14 @@ impl Chains {
         Ok(())
     }
 
-    fn not_used(&mut self, buffer: &str, why: &str) {
+    fn note_unused(&mut self, buffer: &str, why: &str) {
         let message = format!("buffer {buffer:?} is left out: {why}");
         self.findings.push(Finding::new(FindingKind::NotUsed, LIST, message));
     }
 }
 
 /// Whether a range lies in the objects of a submit.
-fn covered(submits: &[Submit], va: GpuVa, bytes: u64) -> bool {
+fn is_covered(submits: &[Submit], va: GpuVa, bytes: u64) -> bool {
     let end = va.0.saturating_add(bytes);
     submits.iter().any(|s| {
         let mut at = va.0;

@@ -10,12 +10,12 @@ use std::collections::{HashMap, VecDeque};
 const WINDOW: usize = 64;
 /// Of so many accesses of a history one may be missing in a timeline that lacks nothing else.
 const MISSING_IN: usize = 50;
-/// Most accesses and lines together that are aligned as sequences, which can take a thousand times as long as reading
-/// them: four times what the recorder's ring holds, on both sides.
-const MOST_ALIGNED: usize = 1 << 18;
+/// Maximum number of accesses and lines together that are aligned as sequences, which can take a thousand times as long
+/// as reading them: four times what the recorder's ring holds, on both sides.
+const MAX_ALIGNED: usize = 1 << 18;
 
-/// How far apart what the alignment as sequences leaves over may lie and still go together: a swapped line moves a whole
-/// wait by one of its reads.
+/// How far apart what the alignment as sequences leaves over may lie and still go together: a swapped line moves a
+/// whole wait by one of its reads.
 const NEAR: usize = 1024;
 /// How often sequences are divided before the rest is searched.
 const DEPTH: usize = 8;
@@ -31,7 +31,11 @@ impl TimelineAccess {
 
 /// What the history has lost: accesses that the timeline tells of more often than the history, wherever in either they
 /// stand. What is merely in another order is not lost.
-pub(super) fn lacking(events: &Events, lines: &[TimelineAccess], matched: &[Option<usize>]) -> Option<LostEvents> {
+pub(super) fn find_missing_lines(
+    events: &Events,
+    lines: &[TimelineAccess],
+    matched: &[Option<usize>],
+) -> Option<LostEvents> {
     let mut excess: HashMap<Key, i64> = HashMap::new();
     for a in lines {
         *excess.entry(a.key()).or_default() += 1;
@@ -71,7 +75,7 @@ pub(super) fn align(
 ) -> Result<Vec<Option<usize>>, Cancelled> {
     let near = align_by_thread(events, lines);
     let matched = |m: &[Option<usize>]| m.iter().flatten().count();
-    if matched(&near) == events.len().max(lines.len()) || events.len() + lines.len() > MOST_ALIGNED {
+    if matched(&near) == events.len().max(lines.len()) || events.len() + lines.len() > MAX_ALIGNED {
         return Ok(near);
     }
     // One of the two lacks something: equal accesses then lead the search by threads astray.
@@ -214,7 +218,8 @@ fn anchors(a: &[Placed], b: &[Placed]) -> Vec<(usize, usize)> {
         .filter_map(|[(n, i), (m, j)]| (n == 1 && m == 1).then_some((i, j)))
         .collect();
     once.sort_unstable();
-    // For each length the list that ends earliest in `b`, by the index of its end in `once`; and what comes before each.
+    // For each length the list that ends earliest in `b`, by the index of its end in `once`; and what comes before
+    // each.
     let mut ends: Vec<usize> = Vec::new();
     let mut before: Vec<Option<usize>> = Vec::with_capacity(once.len());
     let in_b = |n: &usize| once.get(*n).map(|(_, j)| *j);

@@ -5,7 +5,7 @@
 
 use super::super::error::ImportError;
 use super::FileTally;
-use super::align::{align, lacking};
+use super::align::{align, find_missing_lines};
 use crate::check::{Finding, FindingKind};
 use crate::progress::{Cancelled, Progress};
 use crate::recording::{Events, LostEvents};
@@ -13,10 +13,10 @@ use std::collections::BTreeMap;
 use std::io::{BufRead as _, Read as _};
 use std::path::{Path, PathBuf};
 
-/// Most bytes in a line, its end included: far more than the authors' script writes.
+/// Maximum number of bytes in a line, its end included: far more than the authors' script writes.
 const LINE_MAX: u64 = 1 << 16;
-/// Most other timelines, and other streams, that are told by name.
-const MOST_OTHERS: usize = 16;
+/// Maximum number of other timelines, and other streams, that are told by name.
+const MAX_OTHERS: usize = 16;
 
 /// How often progress is told, in bytes.
 const STEP: u64 = 1 << 20;
@@ -61,7 +61,7 @@ impl Timeline {
 }
 
 /// Whether a file has the name of a timeline.
-pub(super) fn is(path: &Path) -> bool {
+pub(super) fn is_timeline(path: &Path) -> bool {
     let named = |n: &std::ffi::OsStr| n.to_string_lossy().ends_with("_integrated");
     path.file_name().is_some_and(named) && path.is_file()
 }
@@ -72,7 +72,7 @@ pub(super) fn find(folder: &Path, findings: &mut Vec<Finding>) -> Result<Option<
     let mut found = Vec::new();
     for entry in std::fs::read_dir(folder).map_err(|e| ImportError::io(folder, e))? {
         let path = entry.map_err(|e| ImportError::io(folder, e))?.path();
-        if is(&path) {
+        if is_timeline(&path) {
             found.push(path);
         }
     }
@@ -82,7 +82,7 @@ pub(super) fn find(folder: &Path, findings: &mut Vec<Finding>) -> Result<Option<
             .map(|n| format!("{}_integrated", n.to_string_lossy()));
         found.sort();
         let is_own = |p: &PathBuf| p.file_name().map(|n| n.to_string_lossy().into_owned()) == own;
-        for other in found.iter().filter(|p| !is_own(p)).take(MOST_OTHERS) {
+        for other in found.iter().filter(|p| !is_own(p)).take(MAX_OTHERS) {
             let name = other.file_name().unwrap_or_default().to_string_lossy().into_owned();
             let message = "several timelines lie in the folder; this one has not the folder's name and was not used";
             findings.push(Finding::new(FindingKind::NotUsed, name, message));
@@ -132,7 +132,7 @@ pub(super) fn read(path: &Path, progress: &Progress) -> Result<Timeline, ImportE
         match std::str::from_utf8(&line).ok().and_then(parse_line) {
             Some(Parsed::Access(a)) => t.accesses.push(a),
             Some(Parsed::Other(stream)) => {
-                let known = t.others.contains_key(stream) || t.others.len() < MOST_OTHERS;
+                let known = t.others.contains_key(stream) || t.others.len() < MAX_OTHERS;
                 let name = if known { stream } else { "others" };
                 *t.others.entry(name.to_owned()).or_default() += 1;
             }
@@ -243,7 +243,7 @@ pub(super) fn apply(
         findings.push(Finding::new(FindingKind::NotUsed, name.clone(), message));
         return Ok(false);
     }
-    tell_order(name, &pairs, findings);
+    report_order(name, &pairs, findings);
     let (no_time, no_event) = (events.len() - pairs.len(), timeline.accesses.len() - pairs.len());
     if no_time + no_event > 0 {
         let first = matched.iter().position(Option::is_none);
@@ -259,7 +259,7 @@ pub(super) fn apply(
         findings.push(f);
     }
     if no_event > 0
-        && let Some(l) = lacking(events, &timeline.accesses, &matched)
+        && let Some(l) = find_missing_lines(events, &timeline.accesses, &matched)
     {
         let finding = Finding::new(FindingKind::LostEvents, name.clone(), l.reason.clone());
         findings.push(finding.at_event(l.before_event));
@@ -289,7 +289,7 @@ pub(super) fn apply(
 }
 
 /// Tells how many lines stand elsewhere than in the history, and how many of them are neighbours swapped.
-fn tell_order(name: &str, pairs: &[(usize, usize)], findings: &mut Vec<Finding>) {
+fn report_order(name: &str, pairs: &[(usize, usize)], findings: &mut Vec<Finding>) {
     let mut sorted: Vec<usize> = pairs.iter().map(|p| p.1).collect();
     sorted.sort_unstable();
     let moved: Vec<usize> = pairs

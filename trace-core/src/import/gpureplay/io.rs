@@ -4,7 +4,7 @@
 //! hexadecimal, with or without `0x`, padded or not.
 
 use super::super::error::ImportError::Cancelled;
-use super::super::error::{ImportError, Place};
+use super::super::error::{FilePosition, ImportError};
 use crate::progress::Progress;
 use crate::recording::{Column, ColumnBuilder, EventKind, Events};
 use rayon::prelude::*;
@@ -14,7 +14,7 @@ use std::path::Path;
 
 /// Bytes that one worker reads at a time: stays in its cache, and is long enough to hide the system call.
 const BLOCK: usize = 1 << 20;
-/// Most bytes in a line, its end included. The longest that the recorder writes has 42.
+/// Maximum number of bytes in a line, its end included. The longest that the recorder writes has 42.
 const LINE_MAX: usize = 256;
 /// Bytes in the shortest line of the padded spelling; only a hint for how much room to take.
 const LINE_HINT: usize = 24;
@@ -56,7 +56,7 @@ pub(super) fn read(path: &Path, progress: &Progress) -> Result<History, ImportEr
     let bytes = file.metadata().map_err(|e| ImportError::io(path, e))?.len();
     let used = whole_lines(path, &file, bytes, progress)?;
     let blocks = usize::try_from(used.div_ceil(BLOCK as u64))
-        .map_err(|_| ImportError::malformed(path, Place::Whole, "the file is too long for this machine"))?;
+        .map_err(|_| ImportError::malformed(path, FilePosition::Whole, "the file is too long for this machine"))?;
 
     let parsed: Vec<Result<Result<Rows, BadLine>, ImportError>> = (0..blocks)
         .into_par_iter()
@@ -73,16 +73,23 @@ pub(super) fn read(path: &Path, progress: &Progress) -> Result<History, ImportEr
     let mut blocks = Vec::with_capacity(parsed.len());
     let (mut time, mut row) = (0u64, 0u64);
     for block in parsed {
-        let rows = block?.map_err(|bad| ImportError::malformed(path, Place::Line(row + bad.line), bad.message))?;
+        let rows =
+            block?.map_err(|bad| ImportError::malformed(path, FilePosition::Line(row + bad.line), bad.message))?;
         let base = (time, row);
-        let late = || ImportError::malformed(path, Place::Line(row + 1), "the times add up to more than 64 bits hold");
+        let late = || {
+            ImportError::malformed(
+                path,
+                FilePosition::Line(row + 1),
+                "the times add up to more than 64 bits hold",
+            )
+        };
         time = time.checked_add(rows.sum).ok_or_else(late)?;
         row += rows.kind.len() as u64;
         blocks.push((base, rows));
     }
     if u32::try_from(row).is_err() {
         let message = format!("{row} lines; a recording holds at most {} accesses", u32::MAX);
-        return Err(ImportError::malformed(path, Place::Whole, message));
+        return Err(ImportError::malformed(path, FilePosition::Whole, message));
     }
     let lines = row as usize;
     blocks.par_iter_mut().for_each(|((time, row), rows)| {
@@ -430,7 +437,8 @@ mod tests {
             let text = format!("0,R,0,0\n{bad}\n0,R,0,0\n");
             match history(text.as_bytes()) {
                 Err(ImportError::Malformed {
-                    place: Place::Line(2), ..
+                    place: FilePosition::Line(2),
+                    ..
                 }) => {}
                 other => panic!("{bad:?}: {:?}", other.map(|h| h.lines)),
             }
@@ -439,7 +447,7 @@ mod tests {
         assert!(matches!(
             history(long.as_bytes()),
             Err(ImportError::Malformed {
-                place: Place::Line(1),
+                place: FilePosition::Line(1),
                 ..
             })
         ));
@@ -451,7 +459,7 @@ mod tests {
         assert!(matches!(
             history(text.as_bytes()),
             Err(ImportError::Malformed {
-                place: Place::Line(2),
+                place: FilePosition::Line(2),
                 ..
             })
         ));
@@ -490,7 +498,8 @@ mod tests {
         text.insert_str(at, "bad\n");
         match history(text.as_bytes()) {
             Err(ImportError::Malformed {
-                place: Place::Line(l), ..
+                place: FilePosition::Line(l),
+                ..
             }) => assert_eq!(l, line),
             other => panic!("{:?}", other.map(|h| h.lines)),
         }

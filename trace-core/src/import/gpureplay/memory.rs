@@ -53,7 +53,7 @@ impl Tally {
         }
     }
 
-    fn tell(self, kind: FindingKind, message: &str, findings: &mut Vec<Finding>) {
+    fn report(self, kind: FindingKind, message: &str, findings: &mut Vec<Finding>) {
         if let Some((byte, what)) = self.first {
             let message = format!("{} pages {message}; the first, {what}", self.count);
             findings.push(Finding::new(kind, format!("{FILE}, byte {byte:#x}"), message));
@@ -194,19 +194,19 @@ pub(super) fn parse(
     }
     progress.advance(r.bytes().saturating_sub(told))?;
     let kind = FindingKind::NotUsed;
-    odd.strayed.tell(
+    odd.strayed.report(
         kind,
         "do not follow their region's first page, or are not at a page's address",
         findings,
     );
-    odd.elsewhere.tell(
+    odd.elsewhere.report(
         kind,
         "lie elsewhere than the page tables say and were not used",
         findings,
     );
     odd.table
-        .tell(kind, "lie where a page table lies and were not used", findings);
-    odd.conflicting.tell(
+        .report(kind, "lie where a page table lies and were not used", findings);
+    odd.conflicting.report(
         kind,
         "were dumped before with other contents, which were kept",
         findings,

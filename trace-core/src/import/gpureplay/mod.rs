@@ -21,7 +21,7 @@ mod sync;
 pub use integrated::{TimelineAccess, accesses as timeline_accesses};
 
 use super::bytes::Stream;
-use super::error::{ImportError, Place};
+use super::error::{FilePosition, ImportError};
 use crate::PAGE_SIZE;
 use crate::check::{Finding, FindingKind};
 use crate::progress::{Cancelled, Progress};
@@ -42,10 +42,11 @@ const RING_ENTRIES: usize = 32768;
 
 /// The recorder's files.
 const PARTS: [&str; 4] = ["gr_io_history", "gr_pgt", "gr_mem_contents", "gr_sync_as"];
-/// Most bytes of `gr_pgt` and of `gr_sync_as`, which are read as a whole: twice as many page tables as a walk enters.
+/// Maximum number of bytes of `gr_pgt` and of `gr_sync_as`, which are read as a whole: twice as many page tables as a
+/// walk enters.
 const MAX_PART: u64 = 1 << 29;
-/// Most unknown files of the recorder, and most other entries of the folder, that are told by name.
-const MOST_UNKNOWN: usize = 16;
+/// Maximum number of unknown files of the recorder, and most other entries of the folder, that are told by name.
+const MAX_UNKNOWN: usize = 16;
 /// Bits of the translation configuration that tell the mode, the mode that this importer reads, and where in `gr_pgt`
 /// the configuration stands.
 const TRANSCFG_MODE: u64 = 0xf;
@@ -90,7 +91,7 @@ pub fn parts(folder: &Path) -> Vec<PathBuf> {
     parts.extend(own.map(|n| folder.join(format!("{n}_integrated"))));
     // What cannot be listed cannot be imported either.
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
-    parts.extend(entries.map(|e| e.path()).filter(|p| integrated::is(p)));
+    parts.extend(entries.map(|e| e.path()).filter(|p| integrated::is_timeline(p)));
     parts
 }
 
@@ -235,7 +236,7 @@ pub fn import_with_tally(
             );
             findings.push(Finding::new(
                 FindingKind::Assumed,
-                format!("gr_pgt{}", Place::Byte(TRANSCFG_AT)),
+                format!("gr_pgt{}", FilePosition::Byte(TRANSCFG_AT)),
                 message,
             ));
         }
@@ -294,7 +295,7 @@ impl Names {
     fn add(&mut self, name: String) {
         self.count += 1;
         self.kept.insert(name);
-        if self.kept.len() > MOST_UNKNOWN {
+        if self.kept.len() > MAX_UNKNOWN {
             self.kept.pop_last();
         }
     }
@@ -375,7 +376,7 @@ fn optional(
     };
     if bytes > MAX_PART {
         let message = format!("{bytes} bytes; no recording has more than {MAX_PART} of {what}");
-        return Err(ImportError::malformed(&path, Place::Whole, message));
+        return Err(ImportError::malformed(&path, FilePosition::Whole, message));
     }
     let mut out = Vec::new();
     let read = file.take(bytes).read_to_end(&mut out);
@@ -402,7 +403,7 @@ fn first_read_of_zero(events: &crate::recording::Events, progress: &Progress) ->
 fn damage(file: &str, byte: u64, message: impl Into<String>) -> Finding {
     Finding::new(
         FindingKind::TruncatedSection,
-        format!("{file}{}", Place::Byte(byte)),
+        format!("{file}{}", FilePosition::Byte(byte)),
         message,
     )
 }

@@ -14,15 +14,15 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 /// Bytes of a module at most.
-const MOST_BYTES: u64 = 256 << 20;
+const MAX_BYTES: u64 = 256 << 20;
 /// Bytes that the code in a module may unpack to, all of it together.
-const MOST_UNPACKED: u64 = 512 << 20;
+const MAX_UNPACKED: u64 = 512 << 20;
 /// What modules that a driver loads are named by.
 const ENDINGS: [&str; 3] = ["cubin", "fatbin", "ptx"];
 
 /// For each module of a database, and one more where it names none, the files that would be taken in its place, in this
 /// order: beside the bitcode, beside the database, and for a single module one that is named as the database is.
-pub(super) fn beside(database: &Database) -> Vec<Vec<PathBuf>> {
+pub(super) fn find_code_files(database: &Database) -> Vec<Vec<PathBuf>> {
     let folder = database.path.parent().unwrap_or(Path::new(""));
     let own = |only: bool| if only { database.path.file_stem() } else { None };
     let mut all = Vec::new();
@@ -76,7 +76,7 @@ pub(super) struct Loadable {
 
 /// What code tells of a kernel.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Told {
+pub(super) struct KernelInfo {
     /// The kernel's name in the module.
     pub name: String,
     /// Offset and size of each parameter.
@@ -98,9 +98,9 @@ impl Loadable {
         let io = |e| ImportError::io(path, e);
         let mut bytes = Vec::new();
         let file = File::open(path).map_err(io)?;
-        file.take(MOST_BYTES + 1).read_to_end(&mut bytes).map_err(io)?;
-        let (kind, codes) = match Image::of(&bytes).kind {
-            _ if bytes.len() as u64 > MOST_BYTES => return Ok(None),
+        file.take(MAX_BYTES + 1).read_to_end(&mut bytes).map_err(io)?;
+        let (kind, codes) = match Image::detect(&bytes).kind {
+            _ if bytes.len() as u64 > MAX_BYTES => return Ok(None),
             ImageKind::Cubin => (CodeKind::Cubin, Vec::new()),
             ImageKind::Ptx => (CodeKind::Ptx, Vec::new()),
             ImageKind::Fatbin => (CodeKind::Fatbin, unpacked(&bytes)),
@@ -140,20 +140,20 @@ impl Loadable {
 
     /// What the module tells of a kernel; `None` where it has none of the name. One that was made internal for a
     /// recording is looked for by the name that it had before as well.
-    pub fn kernel(&self, name: &str) -> Option<Told> {
+    pub fn kernel(&self, name: &str) -> Option<KernelInfo> {
         let all = self.all();
         let names = [Some(name), before_internal(name)];
         let mut found = names.iter().flatten().flat_map(|n| all.iter().map(move |c| (n, c)));
         found.find_map(|(name, (form, code))| match form {
-            Form::Machine => in_cubin(code, name),
-            Form::Ptx => in_ptx(code, name),
+            Form::Machine => find_in_cubin(code, name),
+            Form::Ptx => find_in_ptx(code, name),
         })
     }
 }
 
 /// The code of a fatbin; what does not unpack is left out, the driver says more of it.
 fn unpacked(bytes: &[u8]) -> Vec<(Form, Vec<u8>)> {
-    let mut left = MOST_UNPACKED;
+    let mut left = MAX_UNPACKED;
     let mut codes = Vec::new();
     let entries = images(bytes).map_while(Result::ok).flat_map(|image| image.entries());
     for entry in entries.map_while(Result::ok) {
@@ -170,20 +170,20 @@ fn unpacked(bytes: &[u8]) -> Vec<(Form, Vec<u8>)> {
 }
 
 fn variables_of_cubin(code: &[u8]) -> Vec<(String, Option<u64>)> {
-    let variables = Cubin::of(code).and_then(|c| c.variables()).unwrap_or_default();
+    let variables = Cubin::parse(code).and_then(|c| c.variables()).unwrap_or_default();
     variables.iter().map(|v| (v.name.to_owned(), Some(v.bytes))).collect()
 }
 
 fn variables_of_ptx(code: &[u8]) -> Vec<(String, Option<u64>)> {
-    let variables = Ptx::of(code).map(|p| p.variables).unwrap_or_default();
+    let variables = Ptx::parse(code).map(|p| p.variables).unwrap_or_default();
     variables.iter().map(|v| (v.name.to_owned(), v.bytes)).collect()
 }
 
-fn in_cubin(code: &[u8], name: &str) -> Option<Told> {
-    let kernel = Cubin::of(code).ok()?.kernel(name).ok()??;
+fn find_in_cubin(code: &[u8], name: &str) -> Option<KernelInfo> {
+    let kernel = Cubin::parse(code).ok()?.kernel(name).ok()??;
     let small = |n: u64| u32::try_from(n).unwrap_or(u32::MAX);
     let parameters = kernel.parameters.iter();
-    Some(Told {
+    Some(KernelInfo {
         name: name.to_owned(),
         parameters: parameters.map(|p| [p.offset.into(), p.bytes.into()]).collect(),
         registers: kernel.registers.unwrap_or(0),
@@ -192,20 +192,20 @@ fn in_cubin(code: &[u8], name: &str) -> Option<Told> {
     })
 }
 
-fn in_ptx(code: &[u8], name: &str) -> Option<Told> {
-    let ptx = Ptx::of(code).ok()?;
+fn find_in_ptx(code: &[u8], name: &str) -> Option<KernelInfo> {
+    let ptx = Ptx::parse(code).ok()?;
     let parameters = ptx.entry(name)?.parameters.iter();
     let small = |n: u64| u32::try_from(n).unwrap_or(u32::MAX);
-    Some(Told {
+    Some(KernelInfo {
         name: name.to_owned(),
         parameters: parameters.map(|p| [small(p.offset), small(p.bytes)]).collect(),
-        ..Told::default()
+        ..KernelInfo::default()
     })
 }
 
-/// The parameter buffer of a launch: the values at the offsets that code tells, or by the sizes alone where it tells none
-/// that fit them.
-pub(super) struct Laid {
+/// The parameter buffer of a launch: the values at the offsets that code tells, or by the sizes alone where it tells
+/// none that fit them.
+pub(super) struct ParameterBuffer {
     /// Offset and size of each parameter.
     pub parameters: Vec<[u32; 2]>,
     /// The buffer.
@@ -215,7 +215,7 @@ pub(super) struct Laid {
 }
 
 /// Lays values out.
-pub(super) fn lay_out(values: &[Vec<u8>], told: Option<&Told>) -> Laid {
+pub(super) fn lay_out(values: &[Vec<u8>], told: Option<&KernelInfo>) -> ParameterBuffer {
     let sizes = || values.iter().map(|v| v.len() as u64);
     let fitting = told.filter(|t| {
         let same = t.parameters.iter().map(|p| u64::from(p[1])).eq(sizes());
@@ -255,7 +255,7 @@ pub(super) fn lay_out(values: &[Vec<u8>], told: Option<&Told>) -> Laid {
             to.copy_from_slice(value);
         }
     }
-    Laid {
+    ParameterBuffer {
         parameters,
         bytes,
         note,
@@ -289,17 +289,17 @@ mod tests {
     #[test]
     fn code_that_fits_tells_where_arguments_lie() {
         let values = [vec![1; 4], vec![2; 12]];
-        let told = Told {
+        let told = KernelInfo {
             parameters: vec![[0, 4], [16, 12]],
-            ..Told::default()
+            ..KernelInfo::default()
         };
         let laid = lay_out(&values, Some(&told));
         assert_eq!((laid.parameters.as_slice(), laid.note), (&[[0, 4], [16, 12]][..], None));
         assert_eq!((laid.bytes.len(), laid.bytes[15], laid.bytes[16]), (28, 0, 2));
         for wrong in [vec![[0, 4]], vec![[0, 4], [16, 8]], vec![[0, 4], [1 << 30, 12]]] {
-            let told = Told {
+            let told = KernelInfo {
                 parameters: wrong,
-                ..Told::default()
+                ..KernelInfo::default()
             };
             let laid = lay_out(&values, Some(&told));
             assert_eq!(laid.parameters, [[0, 4], [4, 12]]);

@@ -1,8 +1,8 @@
 //! The files of a database: modules that a driver loads in the place of bitcode, and launches whose memory is at hand.
 
-use super::code::{self, Loadable, Told};
-use super::recording::{Work, kernel, shown};
-use super::{Launch, MOST_LAUNCHES, State, Variable};
+use super::code::{self, KernelInfo, Loadable};
+use super::recording::{RecordingBuilder, format_path, kernel};
+use super::{Launch, MAX_LAUNCHES, State, Variable};
 use crate::PAGE_SIZE;
 use crate::check::FindingKind;
 use crate::import::error::ImportError;
@@ -11,13 +11,13 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-impl<'a> Work<'a> {
+impl<'a> RecordingBuilder<'a> {
     /// Lists the modules: those that a driver loads with their code, the others with why they have none.
     pub(super) fn modules(&mut self) -> Result<(), ImportError> {
         let database = self.database;
-        for (n, files) in code::beside(database).into_iter().enumerate() {
+        for (n, files) in code::find_code_files(database).into_iter().enumerate() {
             let told = database.modules.get(n).map(String::as_str);
-            let told = told.map(|t| shown(Path::new(t)));
+            let told = told.map(|t| format_path(Path::new(t)));
             let mut found = None;
             for file in files {
                 // What stands for one module stands for no other: no file is read twice.
@@ -31,7 +31,7 @@ impl<'a> Work<'a> {
                 if file.is_file() {
                     let message =
                         "it is neither a cubin, a fatbin nor PTX of a size that is read; it was not taken for the code";
-                    self.note(FindingKind::NotUsed, shown(&file), message);
+                    self.note(FindingKind::NotUsed, format_path(&file), message);
                 }
             }
             let module = match &found {
@@ -40,9 +40,9 @@ impl<'a> Work<'a> {
                         Some(bitcode) => format!("it is taken for the code in the place of {bitcode}, LLVM bitcode"),
                         None => "it is taken for the code, of which the database names none".to_owned(),
                     };
-                    self.note(FindingKind::Assumed, shown(&code.path), message);
+                    self.note(FindingKind::Assumed, format_path(&code.path), message);
                     CallModule {
-                        origin: shown(&code.path),
+                        origin: format_path(&code.path),
                         kind: code.kind,
                         bytes: code.bytes.len() as u64,
                         digest: blake3::hash(&code.bytes).to_hex().to_string(),
@@ -62,7 +62,7 @@ impl<'a> Work<'a> {
                         None => {
                             let why = "the database names no code; put a cubin, fatbin or PTX of its name beside it to \
                                        replay it";
-                            (shown(&database.path), why.to_owned())
+                            (format_path(&database.path), why.to_owned())
                         }
                     };
                     self.note(FindingKind::NotRecorded, place.clone(), missing.clone());
@@ -81,11 +81,11 @@ impl<'a> Work<'a> {
     }
 
     /// Launches whose memory is at hand, and the files that have it.
-    pub(super) fn at_hand(&mut self) -> Vec<(&'a Launch, PathBuf, Option<PathBuf>)> {
+    pub(super) fn list_available_launches(&mut self) -> Vec<(&'a Launch, PathBuf, Option<PathBuf>)> {
         let database = self.database;
         let mut used = BTreeSet::new();
         let mut out = Vec::new();
-        for launch in database.launches.iter().take(MOST_LAUNCHES) {
+        for launch in database.launches.iter().take(MAX_LAUNCHES) {
             let name = kernel(launch);
             let before = database.file(&launch.before);
             if !before.is_file() {
@@ -93,13 +93,13 @@ impl<'a> Work<'a> {
                     "the launch of {name} is left out: its memory before it is not there; put {:?} beside the database",
                     launch.before
                 );
-                self.note(FindingKind::NotRecorded, shown(&before), message);
+                self.note(FindingKind::NotRecorded, format_path(&before), message);
                 continue;
             }
             // A file that is named again and again costs no more than once.
             if !used.insert(before.canonicalize().unwrap_or_else(|_| before.clone())) {
                 let message = format!("the launch of {name} is left out: its memory is told to be another launch's");
-                self.note(FindingKind::NotUsed, shown(&before), message);
+                self.note(FindingKind::NotUsed, format_path(&before), message);
                 continue;
             }
             let after = database.file(&launch.after);
@@ -107,27 +107,27 @@ impl<'a> Work<'a> {
                 let place = if launch.after.is_empty() { &before } else { &after };
                 let message =
                     format!("the memory behind the launch of {name} is not there: nothing tells what it made");
-                self.note(FindingKind::NotRecorded, shown(place), message);
+                self.note(FindingKind::NotRecorded, format_path(place), message);
                 None
             } else if used.insert(after.canonicalize().unwrap_or_else(|_| after.clone())) {
                 Some(after)
             } else {
                 let message = format!("the memory behind the launch of {name} is told to be that of another place");
-                self.note(FindingKind::NotUsed, shown(&after), message);
+                self.note(FindingKind::NotUsed, format_path(&after), message);
                 None
             };
             out.push((launch, before, after));
         }
-        let more = database.launches.len().saturating_sub(MOST_LAUNCHES);
+        let more = database.launches.len().saturating_sub(MAX_LAUNCHES);
         if more > 0 {
-            let message = format!("{more} launches are left out: there are more than {MOST_LAUNCHES}");
-            self.note(FindingKind::NotUsed, shown(&database.path), message);
+            let message = format!("{more} launches are left out: there are more than {MAX_LAUNCHES}");
+            self.note(FindingKind::NotUsed, format_path(&database.path), message);
         }
         out
     }
 
     /// The module of a function, and what its code tells of it.
-    pub(super) fn code_of(&mut self, name: &Arc<str>) -> (u32, Option<Told>) {
+    pub(super) fn code_of(&mut self, name: &Arc<str>) -> (u32, Option<KernelInfo>) {
         if let Some(known) = self.known.get(name) {
             return known.clone();
         }
@@ -143,7 +143,7 @@ impl<'a> Work<'a> {
     }
 
     /// Variables of a launch that a module at hand does not have.
-    pub(super) fn lacking(&self, module: u32, state: &State) -> BTreeSet<String> {
+    pub(super) fn find_missing_variables(&self, module: u32, state: &State) -> BTreeSet<String> {
         let Some(Some(code)) = self.code.get(module as usize) else {
             return BTreeSet::new();
         };

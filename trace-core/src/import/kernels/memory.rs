@@ -1,14 +1,14 @@
 //! Memory by the device's addresses: buffers with their names, snapshots before and behind launches, tables for them.
 
-use super::super::made_tables::{self, EVERY_RIGHT, Placed};
-use super::recording::{BeyondBuffer, Work, pieces};
+use super::super::generated_tables::{self, EVERY_RIGHT, PagePlacement};
+use super::recording::{BufferDetails, RecordingBuilder, pieces};
 use super::{Blob, Label, State};
 use crate::PAGE_SIZE;
 use crate::check::FindingKind;
 use crate::recording::{Buffer, BufferRole, ElementType, FrameRole, GpuVa, MmuFormat, Page, PageId, PhysAddr};
 use std::collections::BTreeMap;
 
-impl Work<'_> {
+impl RecordingBuilder<'_> {
     /// Names an allocation, once.
     pub(super) fn buffer(&mut self, at: u64, blob: &Blob) {
         let bytes = blob.content.bytes;
@@ -25,7 +25,7 @@ impl Work<'_> {
         let tag = blob.label.as_ref().map(|l| l.tag.trim()).filter(|t| !t.is_empty());
         let name = self.free_name(tag.map_or_else(|| format!("memory{n}"), str::to_owned));
         if let Some(l) = &blob.label {
-            self.labels.push(told_of(&name, l));
+            self.labels.push(describe_buffer(&name, l));
         }
         let fits = |e: &ElementType| bytes.is_multiple_of(e.bytes() as u64);
         let element = blob.label.as_ref().map(|l| l.element).filter(fits);
@@ -92,25 +92,25 @@ impl Work<'_> {
     /// Makes page tables for what is known, and the snapshots. Gives the root.
     pub(super) fn tables(&mut self) -> PhysAddr {
         let placed = |frame: &u64| {
-            let placed = Placed {
+            let placed = PagePlacement {
                 frame: *frame,
                 rights: EVERY_RIGHT,
             };
             (*frame, placed)
         };
-        let mapped: BTreeMap<u64, Placed> = self.frames.keys().map(placed).collect();
-        let made = made_tables::make(MmuFormat::Aarch64_4k, None, &mapped);
+        let mapped: BTreeMap<u64, PagePlacement> = self.frames.keys().map(placed).collect();
+        let made = generated_tables::generate(MmuFormat::Aarch64_4k, None, &mapped);
         let message = format!(
             "a database holds no page tables and no rights: {} tables were made from its addresses, with every right",
             made.tables.len()
         );
-        self.note(FindingKind::Assumed, made_tables::PLACE, message);
+        self.note(FindingKind::Assumed, generated_tables::PLACE, message);
         if made.left_out > 0 {
             let message = format!(
                 "{} pages are left out of the page tables: there are too many",
                 made.left_out
             );
-            self.note(FindingKind::NotUsed, made_tables::PLACE, message);
+            self.note(FindingKind::NotUsed, generated_tables::PLACE, message);
         }
         let tables = made.tables.iter();
         let tables: Vec<_> = tables
@@ -147,8 +147,8 @@ impl Work<'_> {
 }
 
 /// What a label tells, as it is written.
-fn told_of(name: &str, label: &Label) -> BeyondBuffer {
-    BeyondBuffer {
+fn describe_buffer(name: &str, label: &Label) -> BufferDetails {
+    BufferDetails {
         name: name.to_owned(),
         element: label.element.name(),
         threshold: label.threshold,

@@ -3,8 +3,8 @@
 //!
 //! The form is that of github.com/Olympus-HPC/Mneme, commit 4442a49: `include/mneme/MnemeSnapshot.hpp` writes JSON and
 //! snapshots, `MnemeMemory.hpp` an allocation, `src/MnemeAnnotationInternal.cpp` what is told of one;
-//! `python/mneme/recorded_execution.py` writes the JSON again, with other spaces, when a database is moved. Numbers have
-//! 64 bits and are little-endian where nothing else is said. A whole snapshot:
+//! `python/mneme/recorded_execution.py` writes the JSON again, with other spaces, when a database is moved. Numbers
+//! have 64 bits and are little-endian where nothing else is said. A whole snapshot:
 //!
 //! - the number of variables, and for each the length of its name, the name, its size, its address, its bytes
 //! - the number of allocations, and for each the bytes that were taken, the bytes that were asked for, the address, the
@@ -16,9 +16,10 @@
 //! place stand, behind an allocation's label, the number of ranges and for each offset, length and bytes. There are no
 //! arguments. Files that the database names lie beside it, or where an absolute path says.
 //!
-//! Launches that differ in nothing but arguments and memory are one to Mneme: the first is recorded, the others counted.
+//! Launches that differ in nothing but arguments and memory are one to Mneme: the first is recorded, the others
+//! counted.
 
-use super::reading::Snapshot;
+use super::snapshot_reader::Snapshot;
 use super::{Blob, Database, Dimensions, Form, Label, Launch, State, Variable, hexadecimal};
 use crate::PAGE_SIZE;
 use crate::import::ImportError;
@@ -34,13 +35,13 @@ pub const SOURCE: &str = "mneme";
 /// The first bytes of a snapshot that tells what changed.
 pub const DIFF: &[u8; 13] = b"MNEME_DIFF_V1";
 /// Bytes of a tag at most.
-const MOST_TAG: u64 = 1 << 16;
+const MAX_TAG_BYTES: u64 = 1 << 16;
 /// What the names of kernels have behind them that were made internal to their module.
 const INTERNAL: &str = "__intern__";
 
 /// The JSON file.
 #[derive(Deserialize)]
-struct Told {
+struct DatabaseFile {
     #[serde(rename = "StaticHash")]
     static_hash: Hash,
     #[serde(rename = "VAddr")]
@@ -103,14 +104,14 @@ pub fn parts(path: &Path) -> Vec<PathBuf> {
 /// the work was cancelled.
 pub fn import(path: &Path, progress: &Progress) -> Result<Recording, ImportError> {
     let form = Form {
-        before: whole,
-        after: behind,
+        before: read_full_snapshot,
+        after: read_diff_snapshot,
     };
-    super::make(database(path)?, &form, progress)
+    super::build_recording(database(path)?, &form, progress)
 }
 
 fn database(path: &Path) -> Result<Database, ImportError> {
-    let told: Told = super::read_json(path)?;
+    let told: DatabaseFile = super::read_json(path)?;
     let start = hexadecimal(path, "VAddr", &told.start)?;
     let hash = match told.static_hash {
         Hash::Number(n) => n.to_string(),
@@ -144,7 +145,7 @@ fn database(path: &Path) -> Result<Database, ImportError> {
         argument_names: told.arguments,
         static_hash: Some(hash),
     };
-    database.checked()
+    database.validate()
 }
 
 /// The name of a kernel before it was made internal; `None` where it was not.
@@ -153,7 +154,7 @@ pub(super) fn before_internal(name: &str) -> Option<&str> {
 }
 
 /// A whole snapshot.
-fn whole(file: &mut Snapshot<'_>, store: &mut MemoryBuilder) -> Result<State, ImportError> {
+fn read_full_snapshot(file: &mut Snapshot<'_>, store: &mut MemoryBuilder) -> Result<State, ImportError> {
     let first = file.u64("the number of variables")?;
     whole_from(file, first, store)
 }
@@ -161,7 +162,7 @@ fn whole(file: &mut Snapshot<'_>, store: &mut MemoryBuilder) -> Result<State, Im
 /// A whole snapshot whose first number was read.
 fn whole_from(file: &mut Snapshot<'_>, variables: u64, store: &mut MemoryBuilder) -> Result<State, ImportError> {
     let mut state = State::default();
-    file.holds(0, variables, 24, "the number of variables")?;
+    file.check_count(0, variables, 24, "the number of variables")?;
     for _ in 0..variables {
         let at = file.at();
         let (name, bytes, address) = variable(file)?;
@@ -189,17 +190,21 @@ fn whole_from(file: &mut Snapshot<'_>, variables: u64, store: &mut MemoryBuilder
 }
 
 /// The memory behind a launch: whole, or what changed since before it.
-fn behind(file: &mut Snapshot<'_>, before: &State, store: &mut MemoryBuilder) -> Result<State, ImportError> {
+fn read_diff_snapshot(
+    file: &mut Snapshot<'_>,
+    before: &State,
+    store: &mut MemoryBuilder,
+) -> Result<State, ImportError> {
     let first = file.u64("the first bytes of a snapshot")?.to_le_bytes();
     let Some((head, tail)) = DIFF.split_first_chunk::<8>() else {
-        return Err(file.wrong(0, "no such snapshot is known"));
+        return Err(file.malformed(0, "no such snapshot is known"));
     };
     if first != *head {
         return whole_from(file, u64::from_le_bytes(first), store);
     }
     for expected in tail {
         if file.u8("the first bytes of a snapshot")? != *expected {
-            return Err(file.wrong(8, "the snapshot is of another version than MNEME_DIFF_V1"));
+            return Err(file.malformed(8, "the snapshot is of another version than MNEME_DIFF_V1"));
         }
     }
     let mut state = State::default();
@@ -207,7 +212,7 @@ fn behind(file: &mut Snapshot<'_>, before: &State, store: &mut MemoryBuilder) ->
     let count = file.count(32, "the number of variables")?;
     if count != before.variables.len() as u64 {
         let known = before.variables.len();
-        return Err(file.wrong(
+        return Err(file.malformed(
             at,
             format!("{count} variables are told, there were {known} before the launch"),
         ));
@@ -219,9 +224,9 @@ fn behind(file: &mut Snapshot<'_>, before: &State, store: &mut MemoryBuilder) ->
         let Some(known) = known.filter(|v| v.content.bytes == bytes && v.at == Some(address)) else {
             let message =
                 format!("the variable {name}, {bytes} bytes at {address:#x}, was not there before the launch");
-            return Err(file.wrong(at, message));
+            return Err(file.malformed(at, message));
         };
-        let content = file.changed(&known.content, store, &name)?;
+        let content = file.read_changes(&known.content, store, &name)?;
         let variable = Variable {
             at: Some(address),
             content,
@@ -232,7 +237,7 @@ fn behind(file: &mut Snapshot<'_>, before: &State, store: &mut MemoryBuilder) ->
     let count = file.count(51, "the number of allocations")?;
     if count != before.blobs.len() as u64 {
         let known = before.blobs.len();
-        return Err(file.wrong(
+        return Err(file.malformed(
             at,
             format!("{count} allocations are told, there were {known} before the launch"),
         ));
@@ -243,9 +248,9 @@ fn behind(file: &mut Snapshot<'_>, before: &State, store: &mut MemoryBuilder) ->
         let label = label(file)?;
         let Some(known) = before.blobs.get(&address).filter(|b| b.content.bytes == bytes) else {
             let message = format!("{bytes} bytes at {address:#x} were not allocated before the launch");
-            return Err(file.wrong(at, message));
+            return Err(file.malformed(at, message));
         };
-        let content = file.changed(&known.content, store, "an allocation")?;
+        let content = file.read_changes(&known.content, store, "an allocation")?;
         state.add_blob(file, at, address, Blob { content, label })?;
     }
     file.end()?;
@@ -258,7 +263,7 @@ fn variable(file: &mut Snapshot<'_>) -> Result<(String, u64, u64), ImportError> 
     let field = file.at();
     let bytes = file.u64("the size of a variable")?;
     let address = file.u64("the address of a variable")?;
-    file.range(field, address, bytes, "a variable")?;
+    file.check_range(field, address, bytes, "a variable")?;
     Ok((name, bytes, address))
 }
 
@@ -268,7 +273,7 @@ fn allocation(file: &mut Snapshot<'_>) -> Result<(u64, u64, u64), ImportError> {
     let field = file.at();
     let bytes = file.u64("the size of an allocation")?;
     let address = file.u64("the address of an allocation")?;
-    file.range(field, address, bytes, "an allocation")?;
+    file.check_range(field, address, bytes, "an allocation")?;
     Ok((taken, bytes, address))
 }
 
@@ -279,7 +284,7 @@ fn label(file: &mut Snapshot<'_>) -> Result<Option<Label>, ImportError> {
     let threshold = f64::from_bits(file.u64("the threshold of an allocation")?);
     let kind = file.u8("the threshold of an allocation")?;
     let norm = file.u8("the norm of an allocation")?;
-    let tag = file.sized(MOST_TAG, "the tag of an allocation")?;
+    let tag = file.read_sized(MAX_TAG_BYTES, "the tag of an allocation")?;
     use ElementType as E;
     let types = [
         E::U8,
@@ -295,15 +300,15 @@ fn label(file: &mut Snapshot<'_>) -> Result<Option<Label>, ImportError> {
         E::F64,
     ];
     let Some(known) = types.get(usize::from(element)) else {
-        return Err(file.wrong(at, format!("no type of elements has the number {element}")));
+        return Err(file.malformed(at, format!("no type of elements has the number {element}")));
     };
     let kinds = ["absolute", "relative"];
     let Some(threshold_kind) = kinds.get(usize::from(kind)) else {
-        return Err(file.wrong(at + 9, format!("no kind of threshold has the number {kind}")));
+        return Err(file.malformed(at + 9, format!("no kind of threshold has the number {kind}")));
     };
     let norms = ["none", "l1", "l2", "linf"];
     let Some(norm_name) = norms.get(usize::from(norm)) else {
-        return Err(file.wrong(at + 10, format!("no norm has the number {norm}")));
+        return Err(file.malformed(at + 10, format!("no norm has the number {norm}")));
     };
     let told = element != 0 || threshold != 0.0 || kind != 0 || norm != 0 || !tag.is_empty();
     Ok(told.then(|| Label {

@@ -8,20 +8,20 @@ mod code;
 mod files;
 mod memory;
 pub mod mneme;
-mod reading;
 pub mod record_replay;
 mod recording;
+mod snapshot_reader;
 #[cfg(test)]
 mod tests;
 
 pub use recording::DATABASE;
-use recording::make;
+use recording::build_recording;
 
-use super::error::{ImportError, Place};
+use super::error::{FilePosition, ImportError};
 use crate::recording::{CallWindow, ElementType, MemoryBuilder};
-use reading::{Content, MOST_NAME, Snapshot};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use snapshot_reader::{Content, MAX_NAME, Snapshot};
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::fs::File;
@@ -30,17 +30,17 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Bytes of a database's JSON at most.
-const MOST_JSON: u64 = 64 << 20;
+const MAX_JSON: u64 = 64 << 20;
 /// Bytes that are looked at to tell whether a file is such a database.
 const FIRST_LOOK: u64 = 1 << 18;
 /// Launches of a database at most; the tools record one, or four, of a kernel.
-const MOST_LAUNCHES: usize = 4096;
+const MAX_LAUNCHES: usize = 4096;
 /// Variables of a launch at most, and allocations: each takes a page, however short it is.
-const MOST_OF_A_KIND: usize = 1 << 17;
+const MAX_PER_KIND: usize = 1 << 17;
 /// Modules of a database at most; the tools write one.
-const MOST_MODULES: usize = 256;
+const MAX_MODULES: usize = 256;
 /// Bytes of a hash, as text, at most.
-const MOST_HASH: usize = 256;
+const MAX_HASH: usize = 256;
 
 /// What a database tells.
 struct Database {
@@ -140,22 +140,22 @@ impl State {
         name: String,
         variable: Variable,
     ) -> Result<(), ImportError> {
-        if self.variables.len() >= MOST_OF_A_KIND {
-            return Err(file.wrong(field, format!("there are more than {MOST_OF_A_KIND} variables")));
+        if self.variables.len() >= MAX_PER_KIND {
+            return Err(file.malformed(field, format!("there are more than {MAX_PER_KIND} variables")));
         }
         match self.variables.entry(name) {
             Entry::Vacant(place) => {
                 place.insert(variable);
                 Ok(())
             }
-            Entry::Occupied(known) => Err(file.wrong(field, format!("the variable {} comes twice", known.key()))),
+            Entry::Occupied(known) => Err(file.malformed(field, format!("the variable {} comes twice", known.key()))),
         }
     }
 
     /// Adds an allocation at `address` that stands at byte `field` of the file.
     fn add_blob(&mut self, file: &Snapshot<'_>, field: u64, address: u64, blob: Blob) -> Result<(), ImportError> {
-        if self.blobs.len() >= MOST_OF_A_KIND {
-            return Err(file.wrong(field, format!("there are more than {MOST_OF_A_KIND} allocations")));
+        if self.blobs.len() >= MAX_PER_KIND {
+            return Err(file.malformed(field, format!("there are more than {MAX_PER_KIND} allocations")));
         }
         let bytes = blob.content.bytes.max(1);
         let below = self.blobs.range(..=address).next_back();
@@ -163,7 +163,7 @@ impl State {
         let covered = below.is_some_and(|(at, b)| address - at < b.content.bytes.max(1));
         if covered || above.is_some_and(|(at, _)| at - address < bytes) {
             let message = format!("the allocation of {bytes} bytes at {address:#x} lies where another one does");
-            return Err(file.wrong(field, message));
+            return Err(file.malformed(field, message));
         }
         self.blobs.insert(address, blob);
         Ok(())
@@ -172,21 +172,21 @@ impl State {
 
 impl Database {
     /// The same, where it is of a size that tools write: what is told of each launch is told again in notes.
-    fn checked(self) -> Result<Self, ImportError> {
-        let wrong = |message: String| Err(ImportError::malformed(&self.path, Place::Whole, message));
-        if self.modules.len() > MOST_MODULES {
+    fn validate(self) -> Result<Self, ImportError> {
+        let wrong = |message: String| Err(ImportError::malformed(&self.path, FilePosition::Whole, message));
+        if self.modules.len() > MAX_MODULES {
             return wrong(format!(
-                "it names {} modules, more than {MOST_MODULES}",
+                "it names {} modules, more than {MAX_MODULES}",
                 self.modules.len()
             ));
         }
         let names = self.launches.iter().flat_map(|l| [&l.name, &l.demangled]);
-        if names.into_iter().any(|n| n.len() as u64 > MOST_NAME) {
-            return wrong(format!("the name of a kernel has more than {MOST_NAME} bytes"));
+        if names.into_iter().any(|n| n.len() as u64 > MAX_NAME) {
+            return wrong(format!("the name of a kernel has more than {MAX_NAME} bytes"));
         }
         let dynamic = self.launches.iter().filter_map(|l| l.dynamic_hash.as_ref());
-        if dynamic.chain(&self.static_hash).any(|h| h.len() > MOST_HASH) {
-            return wrong(format!("a hash has more than {MOST_HASH} bytes"));
+        if dynamic.chain(&self.static_hash).any(|h| h.len() > MAX_HASH) {
+            return wrong(format!("a hash has more than {MAX_HASH} bytes"));
         }
         Ok(self)
     }
@@ -207,11 +207,11 @@ impl Database {
         let snapshots = self
             .launches
             .iter()
-            .take(MOST_LAUNCHES)
+            .take(MAX_LAUNCHES)
             .flat_map(|l| [&l.before, &l.after]);
         let named = snapshots.filter(|told| !told.is_empty()).map(|told| self.file(told));
         let mut all: Vec<PathBuf> = named.collect();
-        all.extend(code::beside(self).into_iter().flatten());
+        all.extend(code::find_code_files(self).into_iter().flatten());
         all.sort();
         all.dedup();
         all
@@ -234,16 +234,16 @@ fn read_json<T: DeserializeOwned>(path: &Path) -> Result<T, ImportError> {
     let io = |e| ImportError::io(path, e);
     let file = File::open(path).map_err(io)?;
     let mut text = Vec::new();
-    file.take(MOST_JSON + 1).read_to_end(&mut text).map_err(io)?;
-    if text.len() as u64 > MOST_JSON {
-        let message = format!("a database of more than {MOST_JSON} bytes is not read");
-        return Err(ImportError::malformed(path, Place::Whole, message));
+    file.take(MAX_JSON + 1).read_to_end(&mut text).map_err(io)?;
+    if text.len() as u64 > MAX_JSON {
+        let message = format!("a database of more than {MAX_JSON} bytes is not read");
+        return Err(ImportError::malformed(path, FilePosition::Whole, message));
     }
     serde_json::from_slice(&text).map_err(|e| {
         let place = if e.line() > 0 {
-            Place::Line(e.line() as u64)
+            FilePosition::Line(e.line() as u64)
         } else {
-            Place::Whole
+            FilePosition::Whole
         };
         ImportError::malformed(path, place, e.to_string())
     })
@@ -254,6 +254,6 @@ fn hexadecimal(path: &Path, key: &str, text: &str) -> Result<u64, ImportError> {
     let digits = text.strip_prefix("0x").unwrap_or(text);
     u64::from_str_radix(digits, 16).map_err(|_| {
         let message = format!("{key} is {text:?}, which is no hexadecimal number of 64 bits");
-        ImportError::malformed(path, Place::Whole, message)
+        ImportError::malformed(path, FilePosition::Whole, message)
     })
 }

@@ -11,7 +11,7 @@
 //!
 //! Not told are the addresses of variables, the order of kernels, the device, times and threads.
 
-use super::reading::Snapshot;
+use super::snapshot_reader::Snapshot;
 use super::{Blob, Database, Dimensions, Form, Launch, State, Variable, hexadecimal};
 use crate::import::ImportError;
 use crate::progress::Progress;
@@ -25,7 +25,7 @@ pub const SOURCE: &str = "record-replay";
 
 /// The JSON file.
 #[derive(Deserialize)]
-struct Told {
+struct DatabaseFile {
     /// Hexadecimal, without `0x`.
     #[serde(rename = "StartVAAddr")]
     start: String,
@@ -72,11 +72,11 @@ pub fn parts(path: &Path) -> Vec<PathBuf> {
 /// the work was cancelled.
 pub fn import(path: &Path, progress: &Progress) -> Result<Recording, ImportError> {
     let form = Form { before, after };
-    super::make(database(path)?, &form, progress)
+    super::build_recording(database(path)?, &form, progress)
 }
 
 fn database(path: &Path) -> Result<Database, ImportError> {
-    let told: Told = super::read_json(path)?;
+    let told: DatabaseFile = super::read_json(path)?;
     let start = hexadecimal(path, "StartVAAddr", &told.start)?;
     let launches = told.kernels.into_iter().map(|(key, k)| Launch {
         demangled: "".into(),
@@ -102,13 +102,13 @@ fn database(path: &Path) -> Result<Database, ImportError> {
         argument_names: Vec::new(),
         static_hash: None,
     };
-    database.checked()
+    database.validate()
 }
 
 /// The memory before a launch.
 fn before(file: &mut Snapshot<'_>, store: &mut MemoryBuilder) -> Result<State, ImportError> {
     let mut state = State {
-        arguments: file.arguments_apart()?,
+        arguments: file.read_split_arguments()?,
         ..State::default()
     };
     for _ in 0..file.count(16, "the number of variables")? {
@@ -125,7 +125,7 @@ fn before(file: &mut Snapshot<'_>, store: &mut MemoryBuilder) -> Result<State, I
         let address = file.u64("the address of an allocation")?;
         let field = file.at();
         let bytes = file.u64("the size of an allocation")?;
-        file.range(field, address, bytes, "an allocation")?;
+        file.check_range(field, address, bytes, "an allocation")?;
         let phase = (address % crate::PAGE_SIZE as u64) as usize;
         let content = file.content(field, bytes, phase, store, "an allocation")?;
         state.add_blob(file, at, address, Blob { content, label: None })?;

@@ -1,16 +1,16 @@
-//! What a database tells, as a recording of calls: allocations, variables, and for each launch the memory before it, the
-//! launch, and the memory behind it.
+//! What a database tells, as a recording of calls: allocations, variables, and for each launch the memory before it,
+//! the launch, and the memory behind it.
 //!
 //! A launch has its memory as copies that no call made, as the recorder of CUDA programs takes it down for launches by
-//! themselves: `snapshot before launch` and `snapshot after launch`. The same memory stands in snapshots of the recording,
-//! by the device's addresses, so that two databases compare and buffers show.
+//! themselves: `snapshot before launch` and `snapshot after launch`. The same memory stands in snapshots of the
+//! recording, by the device's addresses, so that two databases compare and buffers show.
 
-use super::code::{self, Laid, Loadable, Told};
-use super::reading::{Content, Snapshot};
+use super::code::{self, KernelInfo, Loadable, ParameterBuffer};
+use super::snapshot_reader::{Content, Snapshot};
 use super::{Blob, Database, Form, Launch, State, Variable};
 use crate::PAGE_SIZE;
 use crate::check::{Finding, FindingKind};
-use crate::import::error::{ImportError, Place};
+use crate::import::error::{FilePosition, ImportError};
 use crate::mmu::VA_BITS;
 use crate::progress::Progress;
 use crate::recording::{
@@ -30,24 +30,24 @@ const PIECE: u64 = 64 << 20;
 /// Where variables are put whose place is not told, should there be no room behind the window.
 const SPARE: u64 = 0x1000_0000;
 /// Characters of a kernel's name in notes at most.
-const MOST_SHOWN: usize = 240;
+const MAX_NAME_CHARS: usize = 240;
 /// Calls that stand before copies of memory, by number in the list of names.
 const NAMES: [&str; 2] = ["snapshot before launch", "snapshot after launch"];
 
 /// What a database tells beyond calls.
 #[derive(Serialize)]
-struct Beyond<'a> {
+struct DatabaseDetails<'a> {
     tool: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
     static_hash: Option<&'a str>,
     #[serde(skip_serializing_if = "<[String]>::is_empty")]
     argument_names: &'a [String],
-    launches: Vec<BeyondLaunch>,
-    buffers: Vec<BeyondBuffer>,
+    launches: Vec<LaunchDetails>,
+    buffers: Vec<BufferDetails>,
 }
 
 #[derive(Serialize)]
-pub(super) struct BeyondLaunch {
+pub(super) struct LaunchDetails {
     event: u64,
     function: u32,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -57,7 +57,7 @@ pub(super) struct BeyondLaunch {
 }
 
 #[derive(Serialize)]
-pub(super) struct BeyondBuffer {
+pub(super) struct BufferDetails {
     pub name: String,
     pub element: &'static str,
     pub threshold: f64,
@@ -66,10 +66,10 @@ pub(super) struct BeyondBuffer {
 }
 
 /// Makes the recording.
-pub(super) fn make(database: Database, form: &Form, progress: &Progress) -> Result<Recording, ImportError> {
-    let mut work = Work::new(&database);
+pub(super) fn build_recording(database: Database, form: &Form, progress: &Progress) -> Result<Recording, ImportError> {
+    let mut work = RecordingBuilder::new(&database);
     work.modules()?;
-    let there = work.at_hand();
+    let there = work.list_available_launches();
     let sizes = there
         .iter()
         .flat_map(|(_, before, after)| [Some(before), after.as_ref()]);
@@ -93,14 +93,14 @@ pub(super) fn make(database: Database, form: &Form, progress: &Progress) -> Resu
 }
 
 /// A recording while it is made.
-pub(super) struct Work<'a> {
+pub(super) struct RecordingBuilder<'a> {
     pub database: &'a Database,
     pub store: MemoryBuilder,
     pub events: EventsBuilder,
     pub facts: CallFacts,
     pub code: Vec<Option<Loadable>>,
     /// Module of a kernel, and what its code tells of it.
-    pub known: BTreeMap<Arc<str>, (u32, Option<Told>)>,
+    pub known: BTreeMap<Arc<str>, (u32, Option<KernelInfo>)>,
     pub findings: Vec<Finding>,
     /// Allocations at this moment: address and bytes.
     pub taken: BTreeMap<u64, u64>,
@@ -121,13 +121,13 @@ pub(super) struct Work<'a> {
     pub copies: BTreeMap<(u64, u64), usize>,
     /// Variables that are listed with their module.
     pub globals: BTreeSet<(u32, String)>,
-    pub labels: Vec<BeyondBuffer>,
-    pub launches: Vec<BeyondLaunch>,
+    pub labels: Vec<BufferDetails>,
+    pub launches: Vec<LaunchDetails>,
     pub pages: u64,
     pub zero_pages: u64,
 }
 
-impl<'a> Work<'a> {
+impl<'a> RecordingBuilder<'a> {
     fn new(database: &'a Database) -> Self {
         let window = database.window;
         let behind = window.base.checked_add(window.bytes);
@@ -196,7 +196,7 @@ impl<'a> Work<'a> {
             self.place_variable(name, v)?;
         }
         let (module, told) = self.code_of(&launch.name);
-        let lacking = self.lacking(module, &before);
+        let lacking = self.find_missing_variables(module, &before);
         if !lacking.is_empty() {
             let names: Vec<&str> = lacking.iter().take(8).map(String::as_str).collect();
             let more = if lacking.len() > 8 { " and others" } else { "" };
@@ -250,7 +250,7 @@ impl<'a> Work<'a> {
             ..LaunchRow::default()
         };
         self.events.launch(0, 0, row);
-        self.launches.push(BeyondLaunch {
+        self.launches.push(LaunchDetails {
             event,
             function,
             dynamic_hash: launch.dynamic_hash.clone(),
@@ -345,7 +345,7 @@ impl<'a> Work<'a> {
     fn place_variable(&mut self, name: &str, v: &mut Variable) -> Result<(), ImportError> {
         let bytes = v.content.bytes;
         let known = self.variables.get(name).copied();
-        let wrong = |what: String| Err(ImportError::malformed(&self.database.path, Place::Whole, what));
+        let wrong = |what: String| Err(ImportError::malformed(&self.database.path, FilePosition::Whole, what));
         let at = match (known, v.at) {
             (Some((at, size)), told) if size == bytes && told.is_none_or(|t| t == at) => at,
             (Some((at, size)), told) => {
@@ -373,7 +373,7 @@ impl<'a> Work<'a> {
     }
 
     /// Number of a launch's function.
-    fn function(&mut self, launch: &Launch, module: u32, told: Option<Told>, laid: &Laid) -> u32 {
+    fn function(&mut self, launch: &Launch, module: u32, told: Option<KernelInfo>, laid: &ParameterBuffer) -> u32 {
         let told = told.unwrap_or_default();
         let name = Some(told.name)
             .filter(|n| !n.is_empty())
@@ -418,9 +418,9 @@ impl<'a> Work<'a> {
                 |f| format!("{}, {}", f.place, f.message),
             );
             let message = format!("no launch of the database can be read: {why}");
-            return Err(ImportError::malformed(path, Place::Whole, message));
+            return Err(ImportError::malformed(path, FilePosition::Whole, message));
         }
-        let place = shown(path);
+        let place = format_path(path);
         if self.launches.len() > 1 {
             let message =
                 "the database does not tell in which order launches were; they stand in the order of its keys";
@@ -459,14 +459,14 @@ impl<'a> Work<'a> {
             source_zero_pages: self.zero_pages,
             ..Facts::default()
         };
-        let beyond = Beyond {
+        let beyond = DatabaseDetails {
             tool: self.database.tool,
             static_hash: self.database.static_hash.as_deref(),
             argument_names: &self.database.argument_names,
             launches: self.launches,
             buffers: self.labels,
         };
-        let json = |e: serde_json::Error| ImportError::malformed(path, Place::Whole, e.to_string());
+        let json = |e: serde_json::Error| ImportError::malformed(path, FilePosition::Whole, e.to_string());
         let extras = [
             (CALL_FACTS.to_owned(), serde_json::to_vec(&self.facts).map_err(json)?),
             (DATABASE.to_owned(), serde_json::to_vec(&beyond).map_err(json)?),
@@ -481,8 +481,8 @@ impl<'a> Work<'a> {
     }
 }
 
-/// The pieces that content is copied in: first byte and bytes of each. They end where pages do, so that none shares a page
-/// with the next.
+/// The pieces that content is copied in: first byte and bytes of each. They end where pages do, so that none shares a
+/// page with the next.
 pub(super) fn pieces(content: &Content) -> impl Iterator<Item = (u64, u64)> + use<> {
     let (phase, all) = (content.phase as u64, content.bytes);
     let mut done = 0;
@@ -500,14 +500,14 @@ pub(super) fn kernel(launch: &Launch) -> String {
     } else {
         &launch.demangled
     };
-    match name.char_indices().nth(MOST_SHOWN) {
+    match name.char_indices().nth(MAX_NAME_CHARS) {
         Some((end, _)) => format!("{}…", name.get(..end).unwrap_or_default()),
         None => name.to_string(),
     }
 }
 
 /// The name of a file for a person.
-pub(super) fn shown(path: &Path) -> String {
+pub(super) fn format_path(path: &Path) -> String {
     let name = path.file_name().unwrap_or(path.as_os_str());
     name.to_string_lossy().into_owned()
 }

@@ -7,7 +7,7 @@ use super::recording::DATABASE;
 use super::{mneme, record_replay};
 use crate::PAGE_SIZE;
 use crate::check::FindingKind;
-use crate::import::{self, ImportError, Place};
+use crate::import::{self, FilePosition, ImportError};
 use crate::progress::Progress;
 use crate::recording::{CallEvent, CopyKind, CopyRow, ElementType, EventKind, GpuVa, OrderRow, Recording};
 use std::path::{Path, PathBuf};
@@ -73,7 +73,7 @@ impl Folder {
     }
 
     /// Where and why it cannot be read.
-    fn fails(&self) -> (String, Place, String) {
+    fn fails(&self) -> (String, FilePosition, String) {
         match self.open() {
             Err(ImportError::Malformed { path, place, message }) => {
                 (path.file_name().unwrap().to_str().unwrap().to_owned(), place, message)
@@ -141,7 +141,7 @@ fn told(r: &Recording) -> Vec<String> {
 
 fn copies(r: &Recording) -> Vec<(CopyRow, Vec<u8>)> {
     let all = (0..r.events.len()).filter_map(|at| match r.events.call(at) {
-        Some(CallEvent::Copy(c)) => Some((c, r.copied(&c).unwrap())),
+        Some(CallEvent::Copy(c)) => Some((c, r.copy_content(&c).unwrap())),
         _ => None,
     });
     all.collect()
@@ -156,7 +156,7 @@ fn messages(r: &Recording, kind: FindingKind) -> Vec<String> {
 fn kept(r: &Recording) {
     let bytes = crate::container::to_bytes(r).unwrap();
     let report = crate::container::verify_bytes(bytes.clone()).unwrap();
-    assert!(report.is_sound(), "{:?}", report.problems);
+    assert!(report.is_sound(), "{:?}", report.findings);
     let again = crate::container::from_bytes(bytes).unwrap();
     assert_eq!(again.facts, r.facts);
     assert!(crate::diff::diff(r, &again).is_empty());
@@ -363,7 +363,7 @@ fn a_database_of_mneme_has_whole_and_changed_memory() {
     let facts = r.call_facts().unwrap();
     assert_eq!(facts.functions.len(), 1);
     assert_eq!(
-        (facts.functions[0].name.as_str(), facts.functions[0].shown()),
+        (facts.functions[0].name.as_str(), facts.functions[0].display_name()),
         ("_Z1kPf", "k(float*)")
     );
     let weights = r.buffer("weights").unwrap();
@@ -529,7 +529,7 @@ fn what_is_missing_is_told_and_the_rest_is_read() {
     assert!(messages(&r, FindingKind::NotUsed)[0].contains("the launch of same is left out"));
     std::fs::remove_file(f.folder.path().join("b")).unwrap();
     let (file, place, why) = f.fails();
-    assert_eq!((file.as_str(), place), ("d.json", Place::Whole));
+    assert_eq!((file.as_str(), place), ("d.json", FilePosition::Whole));
     assert!(
         why.contains("no launch of the database can be read: nowhere.bin, the launch of gone is left out"),
         "{why}"

@@ -1,8 +1,9 @@
 //! Logs of valgrind's tool mmt: what a program did to the memory that it mapped from devices, and its ioctls. Binary,
 //! plain or packed by gzip.
 //!
-//! Loads and stores become accesses: a file that was mapped is a space, and the offsets are those of the file. What else
-//! the log tells (files, ranges, ioctls with what they carry, output) are notes, in their place. There are no times in it.
+//! Loads and stores become accesses: a file that was mapped is a space, and the offsets are those of the file. What
+//! else the log tells (files, ranges, ioctls with what they carry, output) are notes, in their place. There are no
+//! times in it.
 
 mod forms;
 mod records;
@@ -10,15 +11,15 @@ mod spaces;
 
 pub use forms::Kind;
 
-use super::counted::Counted;
-use super::error::{ImportError, Place};
-use super::unpacked::{Limited, check_memory};
+use super::counting_reader::CountingReader;
+use super::decompress::{LimitedReader, check_memory};
+use super::error::{FilePosition, ImportError};
 use crate::check::{Finding, FindingKind};
 use crate::progress::Progress;
 use crate::recording::{Access, EventsBuilder, Facts, Identity, Recording};
 use flate2::read::MultiGzDecoder;
 use records::{End, Record, Records};
-use spaces::{At, Spaces};
+use spaces::{SpaceOffset, Spaces};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, BufReader, Read};
@@ -36,8 +37,8 @@ const HEAD: u64 = 1 << 14;
 const BANNER: &[u8] = b"mmaptrace, an MMAP tracer";
 /// Bytes that an event takes in memory: those of the columns.
 const EVENT_BYTES: u64 = 31;
-/// Most bytes of all notes together.
-const MOST_NOTED: usize = 256 << 20;
+/// Maximum number of bytes of all notes together.
+const MAX_NOTE_BYTES: usize = 256 << 20;
 /// Records between two looks at whether the work is still wanted.
 const LOOK_EVERY: u64 = 1 << 12;
 
@@ -58,11 +59,11 @@ pub struct Tally {
 
 fn unpacked(file: File, read: &Arc<AtomicU64>, progress: &Progress) -> io::Result<Box<dyn Read>> {
     let packed = is_packed(&file);
-    let counted = BufReader::with_capacity(1 << 16, Counted::new(file, read));
+    let counted = BufReader::with_capacity(1 << 16, CountingReader::new(file, read));
     Ok(match packed {
         true => Box::new(BufReader::with_capacity(
             1 << 16,
-            Limited::new(MultiGzDecoder::new(counted), progress),
+            LimitedReader::new(MultiGzDecoder::new(counted), progress),
         )),
         false => Box::new(counted),
     })
@@ -142,7 +143,7 @@ pub fn import_with_tally(path: &Path, progress: &Progress) -> Result<(Recording,
         }
         count += 1;
         match records.next() {
-            Ok(Ok(record)) if !import.full() => import.take(&record),
+            Ok(Ok(record)) if !import.is_full() => import.take(&record),
             Ok(Ok(_)) => {
                 let why = "the log has more events than a recording holds; what follows was not used".to_owned();
                 break End::Broken(why, records.at());
@@ -164,8 +165,8 @@ pub fn import_with_tally(path: &Path, progress: &Progress) -> Result<(Recording,
     let is_record = |kind: &Kind| *kind != Kind::Message;
     if !import.tally.records.keys().any(is_record) {
         let (place, why) = match end {
-            End::Broken(why, at) => (Place::Byte(at), why),
-            End::Whole => (Place::Whole, "the log has no record".to_owned()),
+            End::Broken(why, at) => (FilePosition::Byte(at), why),
+            End::Whole => (FilePosition::Whole, "the log has no record".to_owned()),
         };
         return Err(ImportError::malformed(path, place, why));
     }
@@ -195,7 +196,7 @@ struct Import {
 
 impl Import {
     /// Whether no more events fit: a record becomes 32 at most.
-    fn full(&self) -> bool {
+    fn is_full(&self) -> bool {
         self.events.len() as u64 + 64 > u64::from(u32::MAX)
     }
 
@@ -216,26 +217,26 @@ impl Import {
             Kind::Open => {
                 let path = r.text.as_deref().unwrap_or_default();
                 self.spaces.open(word("fd"), path);
-                self.note(format!("open {path}, {}", r.told()));
+                self.note(format!("open {path}, {}", r.describe()));
             }
             Kind::Duplicate => {
                 self.spaces.duplicate(word("fd"), word("as"));
-                self.note(format!("dup {}", r.told()));
+                self.note(format!("dup {}", r.describe()));
             }
             Kind::Map => {
                 let fd = r.has("fd").map(|fd| fd as u32);
                 self.spaces
                     .map(word("id"), fd, r.number("offset"), r.number("start"), r.number("bytes"));
                 let path = fd.and_then(|fd| self.spaces.path(fd)).map(|p| format!(" {p}"));
-                self.note(format!("mmap{}, {}", path.unwrap_or_default(), r.told()));
+                self.note(format!("mmap{}, {}", path.unwrap_or_default(), r.describe()));
             }
             Kind::Unmap => {
                 self.spaces.unmap(word("id"));
-                self.note(format!("munmap {}", r.told()));
+                self.note(format!("munmap {}", r.describe()));
             }
             Kind::Remap => {
                 self.spaces.remap(word("id"), r.number("start"), r.number("bytes"));
-                self.note(format!("mremap {}", r.told()));
+                self.note(format!("mremap {}", r.describe()));
             }
             Kind::IoctlBefore | Kind::IoctlAfter => {
                 let (id, fd) = (word("id"), word("fd"));
@@ -259,7 +260,7 @@ impl Import {
                 if let Some(t) = r.text.as_deref().filter(|t| !t.is_empty()) {
                     text += &format!(" {t}");
                 }
-                let numbers = r.told();
+                let numbers = r.describe();
                 if !numbers.is_empty() {
                     text += &format!(" {numbers}");
                 }
@@ -293,7 +294,7 @@ impl Import {
     fn note(&mut self, text: String) {
         // What a note takes beside its text.
         self.noted = self.noted.saturating_add(text.len() + 64);
-        match self.noted <= MOST_NOTED {
+        match self.noted <= MAX_NOTE_BYTES {
             true => self.events.mark(0, text),
             false => self.unnoted += 1,
         }
@@ -322,7 +323,7 @@ impl Import {
     }
 
     /// A load or store: one access, or one for every eight bytes, and then for what is left.
-    fn access(&mut self, r: &Record, at: Option<At>, write: bool) {
+    fn access(&mut self, r: &Record, at: Option<SpaceOffset>, write: bool) {
         let bytes = r.data.as_ref().map_or(&[][..], |d| &d.kept);
         if bytes.is_empty() {
             self.empty += 1;
@@ -352,7 +353,7 @@ impl Import {
             rest = after;
             offset = from.checked_add(width as u32);
         }
-        self.spaces.reach(at, bytes.len() as u64);
+        self.spaces.extend(at, bytes.len() as u64);
         if pieces > 1 {
             self.tally.wide += 1;
             self.tally.pieces += pieces;
@@ -361,7 +362,7 @@ impl Import {
     }
 
     fn finish(mut self) -> (Recording, Tally) {
-        self.tell();
+        self.report_findings();
         let version = self.version.map(|v| format!(" {v}")).unwrap_or_default();
         let facts = Facts {
             identity: Identity {
@@ -382,7 +383,7 @@ impl Import {
     }
 
     /// What could not be held, and what was taken for granted.
-    fn tell(&mut self) {
+    fn report_findings(&mut self) {
         let tally = &self.tally;
         let of = |kind: Kind| tally.records.get(&kind).copied().unwrap_or(0);
         let mut tell = |kind, place: &str, message: String| self.findings.push(Finding::new(kind, place, message));

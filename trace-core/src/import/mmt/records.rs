@@ -11,7 +11,7 @@ const KEPT_TEXT: usize = 200;
 
 /// What a record carries: the first bytes, and how many there are in all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Carried {
+pub(super) struct RecordPayload {
     pub(super) kept: Vec<u8>,
     pub(super) bytes: u64,
 }
@@ -25,7 +25,7 @@ pub(super) struct Record {
     /// Text, where it has one: without the byte that ends it.
     pub(super) text: Option<String>,
     /// Bytes, where it has some.
-    pub(super) data: Option<Carried>,
+    pub(super) data: Option<RecordPayload>,
 }
 
 impl Record {
@@ -40,7 +40,7 @@ impl Record {
     }
 
     /// Its numbers in words: `offset 0x0, id 0x1`.
-    pub(super) fn told(&self) -> String {
+    pub(super) fn describe(&self) -> String {
         let all: Vec<String> = self.numbers.iter().map(|(n, v)| format!("{n} {v:#x}")).collect();
         all.join(", ")
     }
@@ -119,7 +119,7 @@ impl<R: Read> Records<R> {
     }
 
     /// `bytes` bytes, of which the first are kept.
-    fn carried(&mut self, bytes: u64, most: usize) -> Result<Carried, Stop> {
+    fn carried(&mut self, bytes: u64, most: usize) -> Result<RecordPayload, Stop> {
         let mut kept = Vec::new();
         let first = bytes.min(most as u64);
         if self.some(first, &mut kept)? < first {
@@ -131,7 +131,7 @@ impl<R: Read> Records<R> {
         if passed < rest {
             return Err(Stop::Cut);
         }
-        Ok(Carried { kept, bytes })
+        Ok(RecordPayload { kept, bytes })
     }
 
     /// The next record, or how the log ends.

@@ -1,17 +1,17 @@
-//! Where accesses go: the ranges that a program mapped, the files that they are of, and the spaces of the recording that
-//! come of them. A space is a file, its offsets are those of the file: what is mapped twice is there once.
+//! Where accesses go: the ranges that a program mapped, the files that they are of, and the spaces of the recording
+//! that come of them. A space is a file, its offsets are those of the file: what is mapped twice is there once.
 
 use crate::recording::{Space, SpaceKind};
 use std::collections::BTreeMap;
 
-/// Most spaces of a recording: an event names its space in a byte.
-const MOST_SPACES: usize = 255;
-/// Most mapped ranges and open files that are kept at a time.
-const MOST_KEPT: usize = 1 << 16;
+/// Maximum number of spaces of a recording: an event names its space in a byte.
+const MAX_SPACES: usize = 255;
+/// Maximum number of mapped ranges and open files that are kept at a time.
+const MAX_KEPT: usize = 1 << 16;
 
 /// What an access is to.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Of {
+enum SpaceKey {
     /// A file, by its path.
     File(String),
     /// A range that is mapped from a file that the log does not name.
@@ -25,7 +25,7 @@ enum Of {
 /// A mapped range.
 #[derive(Clone, Debug)]
 struct Range {
-    of: Of,
+    of: SpaceKey,
     /// Offset in the file of its first byte.
     offset: u64,
     start: u64,
@@ -43,7 +43,7 @@ pub(super) struct Spaces {
     /// Numbers of the ranges by their first address.
     by_start: BTreeMap<u64, u32>,
     /// Number of the space by what it is of and the upper half of the offset.
-    numbers: BTreeMap<(Of, u64), u8>,
+    numbers: BTreeMap<(SpaceKey, u64), u8>,
     pub(super) all: Vec<Space>,
     /// Ranges and files that were not kept, because there are too many.
     pub(super) not_kept: u64,
@@ -55,7 +55,7 @@ pub(super) struct Spaces {
 
 /// Where an access goes, in the recording's words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct At {
+pub(super) struct SpaceOffset {
     pub(super) space: u8,
     pub(super) offset: u32,
 }
@@ -63,7 +63,7 @@ pub(super) struct At {
 impl Spaces {
     /// Takes up that a file was opened.
     pub(super) fn open(&mut self, fd: u32, path: &str) {
-        if self.files.len() >= MOST_KEPT && !self.files.contains_key(&fd) {
+        if self.files.len() >= MAX_KEPT && !self.files.contains_key(&fd) {
             self.not_kept += 1;
             return;
         }
@@ -84,13 +84,13 @@ impl Spaces {
 
     /// Takes up that a range was mapped from an offset of a file.
     pub(super) fn map(&mut self, id: u32, fd: Option<u32>, offset: u64, start: u64, bytes: u64) {
-        if self.ranges.len() >= MOST_KEPT && !self.ranges.contains_key(&id) {
+        if self.ranges.len() >= MAX_KEPT && !self.ranges.contains_key(&id) {
             self.not_kept += 1;
             return;
         }
         let path = fd.and_then(|fd| self.files.get(&fd)).cloned();
         self.unnamed |= path.is_none();
-        let of = path.map_or(Of::Unnamed, Of::File);
+        let of = path.map_or(SpaceKey::Unnamed, SpaceKey::File);
         let range = Range {
             of,
             offset,
@@ -128,14 +128,14 @@ impl Spaces {
     }
 
     /// Where an access goes that is told by a range's number; `None` where there are too many spaces.
-    pub(super) fn in_range(&mut self, id: u32, offset: u64) -> Option<At> {
+    pub(super) fn in_range(&mut self, id: u32, offset: u64) -> Option<SpaceOffset> {
         let Some(range) = self.ranges.get(&id) else {
             self.unknown_range = true;
-            return self.place(Of::Range(id), offset, 0);
+            return self.place(SpaceKey::Range(id), offset, 0);
         };
         let at = range.offset.saturating_add(offset);
         if let Some((_, space)) = range.last.filter(|(upper, _)| *upper == at >> 32) {
-            return Some(At {
+            return Some(SpaceOffset {
                 space,
                 offset: at as u32,
             });
@@ -149,34 +149,34 @@ impl Spaces {
     }
 
     /// Where an access goes that is told by an address.
-    pub(super) fn at_address(&mut self, address: u64) -> Option<At> {
+    pub(super) fn at_address(&mut self, address: u64) -> Option<SpaceOffset> {
         let before = self.by_start.range(..=address).next_back().map(|(_, id)| *id);
         let range = before.and_then(|id| Some((id, self.ranges.get(&id)?)));
         let inside = range.and_then(|(id, r)| Some((id, address.checked_sub(r.start).filter(|o| *o < r.bytes)?)));
         match inside {
             Some((id, offset)) => self.in_range(id, offset),
-            None => self.place(Of::Memory, address, 0),
+            None => self.place(SpaceKey::Memory, address, 0),
         }
     }
 
     /// Makes the space of a place reach `bytes` further.
-    pub(super) fn reach(&mut self, at: At, bytes: u64) {
+    pub(super) fn extend(&mut self, at: SpaceOffset, bytes: u64) {
         if let Some(space) = self.all.get_mut(usize::from(at.space)) {
             space.bytes = space.bytes.max((u64::from(at.offset) + bytes).min(1 << 32));
         }
     }
 
     /// The space and offset of a place; the space is made as long as `end`.
-    fn place(&mut self, of: Of, at: u64, end: u64) -> Option<At> {
+    fn place(&mut self, of: SpaceKey, at: u64, end: u64) -> Option<SpaceOffset> {
         let upper = at >> 32;
         let number = match self.numbers.get(&(of.clone(), upper)) {
             Some(number) => *number,
             None => {
                 let number = u8::try_from(self.all.len())
                     .ok()
-                    .filter(|_| self.all.len() < MOST_SPACES)?;
+                    .filter(|_| self.all.len() < MAX_SPACES)?;
                 let kind = match of {
-                    Of::Memory => SpaceKind::Memory,
+                    SpaceKey::Memory => SpaceKind::Memory,
                     _ => SpaceKind::Registers,
                 };
                 let mut name = name(&of, upper);
@@ -195,18 +195,18 @@ impl Spaces {
         };
         let offset = at as u32;
         space.bytes = space.bytes.max(last);
-        Some(At { space: number, offset })
+        Some(SpaceOffset { space: number, offset })
     }
 }
 
 /// What a space is called: by the path as it was opened, and how far in it begins.
-fn name(of: &Of, upper: u64) -> String {
+fn name(of: &SpaceKey, upper: u64) -> String {
     let name = match of {
-        Of::File(path) if path.is_empty() => "file".to_owned(),
-        Of::File(path) => path.clone(),
-        Of::Unnamed => "mapped".to_owned(),
-        Of::Range(id) => format!("range {id}"),
-        Of::Memory => "memory".to_owned(),
+        SpaceKey::File(path) if path.is_empty() => "file".to_owned(),
+        SpaceKey::File(path) => path.clone(),
+        SpaceKey::Unnamed => "mapped".to_owned(),
+        SpaceKey::Range(id) => format!("range {id}"),
+        SpaceKey::Memory => "memory".to_owned(),
     };
     match upper {
         0 => name,
@@ -230,14 +230,14 @@ mod tests {
         assert_eq!((s.all[0].name.as_str(), s.all[0].bytes), ("/dev/nvidia0", 0xf600_2000));
         // Its upper half is a space of its own, another file too.
         s.map(3, Some(4), 0x38_0000_0000, 0x2_0000, 0x1000);
-        assert_eq!(s.in_range(3, 4), Some(At { space: 1, offset: 4 }));
+        assert_eq!(s.in_range(3, 4), Some(SpaceOffset { space: 1, offset: 4 }));
         assert_eq!(s.all[1].name, "/dev/nvidia0+0x3800000000");
         s.map(4, Some(77), 0, 0x3_0000, 0x1000);
         assert!(s.unnamed);
         assert_eq!(s.in_range(4, 0).unwrap().space, 2);
         assert!(!s.unknown_range);
         s.unmap(1);
-        assert_eq!(s.in_range(1, 0x10), Some(At { space: 3, offset: 0x10 }));
+        assert_eq!(s.in_range(1, 0x10), Some(SpaceOffset { space: 3, offset: 0x10 }));
         assert!(s.unknown_range && s.all[3].name == "range 1");
     }
 
@@ -253,7 +253,7 @@ mod tests {
         s.remap(1, 0x5000, 0x1000);
         assert_eq!(
             s.at_address(0x5004).unwrap(),
-            At {
+            SpaceOffset {
                 space: 0,
                 offset: 0x104
             }
@@ -265,6 +265,6 @@ mod tests {
     fn there_are_no_more_spaces_than_an_event_can_name() {
         let mut s = Spaces::default();
         let found = (0..1000).filter(|n| s.in_range(*n, 0).is_some()).count();
-        assert_eq!((found, s.all.len()), (MOST_SPACES, MOST_SPACES));
+        assert_eq!((found, s.all.len()), (MAX_SPACES, MAX_SPACES));
     }
 }

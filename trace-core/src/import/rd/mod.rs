@@ -1,19 +1,19 @@
 //! Recordings of Adreno GPUs that freedreno's tools make: `.rd` and `.rd.gz`, buffers with their contents and the
 //! commands that were submitted.
 //!
-//! The recorder looks at memory when commands are submitted, so that memory is known from submit to submit. There are no
-//! page tables and no physical addresses: the import makes both, and tells. The registers that the commands write are the
-//! writes of the recording, in the order in which the command processor comes to them; see [`pm4`].
+//! The recorder looks at memory when commands are submitted, so that memory is known from submit to submit. There are
+//! no page tables and no physical addresses: the import makes both, and tells. The registers that the commands write
+//! are the writes of the recording, in the order in which the command processor comes to them; see [`pm4`].
 
 mod chips;
 mod pm4;
 mod sections;
 
-pub use pm4::Walked;
+pub use pm4::WalkSummary;
 pub use sections::Kind;
 
-use super::error::{ImportError, Place};
-use super::made_tables::{self, EVERY_RIGHT, Placed};
+use super::error::{FilePosition, ImportError};
+use super::generated_tables::{self, EVERY_RIGHT, PagePlacement};
 use crate::PAGE_SIZE;
 use crate::check::{Finding, FindingKind};
 use crate::mmu::VA_BITS;
@@ -33,13 +33,13 @@ pub const SOURCE: &str = "freedreno-rd";
 
 /// Number of the first frame that pages of buffers are put in; tables lie below.
 const FIRST_FRAME: u64 = 0x10_0000;
-/// Most different pages of GPU memory that are placed: 8 GiB.
-const MOST_PAGES: usize = 1 << 21;
-/// Most regions that are told one by one.
-const MOST_REGIONS: usize = 1 << 16;
+/// Maximum number of different pages of GPU memory that are placed: 8 GiB.
+const MAX_PAGES: usize = 1 << 21;
+/// Maximum number of regions that are told one by one.
+const MAX_REGIONS: usize = 1 << 16;
 /// How many words of commands may be executed for each word of the file, and at most in all.
 const WALKED_A_WORD: u64 = 64;
-const MOST_WALKED: u64 = 1 << 26;
+const MAX_WALKED: u64 = 1 << 26;
 
 /// How many sections of each kind a file has, and what its commands do.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -51,7 +51,7 @@ pub struct Tally {
     /// Registers written by commands.
     pub register_writes: u64,
     /// What else the commands came across.
-    pub walked: Walked,
+    pub walked: WalkSummary,
 }
 
 /// Whether a path looks like such a file, by its name.
@@ -86,12 +86,16 @@ pub fn import_with_tally(path: &Path, progress: &Progress) -> Result<(Recording,
     if let End::Broken(why, at) = &end {
         // Sections of kinds that nobody knows are counted apart.
         if import.tally.sections.is_empty() {
-            return Err(ImportError::malformed(path, Place::Byte(*at), why.clone()));
+            return Err(ImportError::malformed(path, FilePosition::Byte(*at), why.clone()));
         }
         import.note(FindingKind::TruncatedSection, *at, why.clone());
     }
     if import.tally.sections.is_empty() {
-        return Err(ImportError::malformed(path, Place::Whole, "the file has no section"));
+        return Err(ImportError::malformed(
+            path,
+            FilePosition::Whole,
+            "the file has no section",
+        ));
     }
     progress.check()?;
     Ok(import.finish())
@@ -177,7 +181,7 @@ impl<'a> Import<'a> {
                     self.buffers.clear();
                 }
                 self.buffer = Some(told);
-                if self.regions.len() < MOST_REGIONS {
+                if self.regions.len() < MAX_REGIONS {
                     self.regions.entry(told).or_default();
                 }
             }
@@ -232,7 +236,7 @@ impl<'a> Import<'a> {
     /// Puts bytes into a page of GPU memory.
     fn piece(&mut self, page: u64, from: usize, bytes: &[u8]) {
         let known = self.pages.get(&page).copied();
-        if known.is_none() && (self.pages.len() >= MOST_PAGES || page >> (VA_BITS - 12) != 0) {
+        if known.is_none() && (self.pages.len() >= MAX_PAGES || page >> (VA_BITS - 12) != 0) {
             self.left_out += 1;
             return;
         }
@@ -262,7 +266,7 @@ impl<'a> Import<'a> {
         };
         self.events.submit(0, row);
         let generation = self.chip.generation();
-        let may = (read / 4).saturating_mul(WALKED_A_WORD).min(MOST_WALKED);
+        let may = (read / 4).saturating_mul(WALKED_A_WORD).min(MAX_WALKED);
         let events = &mut self.events;
         let mut writes = 0;
         let mut write = |w: RegisterWrite| {
@@ -294,14 +298,14 @@ impl<'a> Import<'a> {
     }
 
     fn finish(mut self) -> (Recording, Tally) {
-        self.tell();
+        self.report_findings();
         let format = MmuFormat::Aarch64_4k;
         let rights = EVERY_RIGHT;
         let placed = self
             .pages
             .iter()
-            .map(|(page, (_, frame))| (*page, Placed { frame: *frame, rights }));
-        let made = made_tables::make(format, None, &placed.collect());
+            .map(|(page, (_, frame))| (*page, PagePlacement { frame: *frame, rights }));
+        let made = generated_tables::generate(format, None, &placed.collect());
         self.left_out += made.left_out;
         if self.left_out > 0 {
             let n = self.left_out;
@@ -393,11 +397,11 @@ impl<'a> Import<'a> {
     }
 
     /// What was taken for granted, and what was not used.
-    fn tell(&mut self) {
+    fn report_findings(&mut self) {
         let mut tell = |kind, place: &str, message: String| self.findings.push(Finding::new(kind, place, message));
         tell(
             FindingKind::Assumed,
-            made_tables::PLACE,
+            generated_tables::PLACE,
             "the file holds no page tables, rights or physical addresses: all three were made for the buffers in it, with \
              every right"
                 .to_owned(),

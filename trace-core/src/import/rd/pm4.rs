@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 /// Deepest nesting of commands that lead to commands; the hardware has less.
-const DEEPEST: u8 = 8;
+const MAX_DEPTH: u8 = 8;
 /// Registers that a packet can name.
 pub(super) const REGISTERS: u32 = 1 << 19;
 
@@ -41,7 +41,7 @@ const DRAW_INDX_2: u32 = 0x36; // 2 to 4; later it loads state
 
 /// What a walk of commands came across.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Walked {
+pub struct WalkSummary {
     /// Packets, those of commands that are executed again and again each time.
     pub packets: u64,
     /// Draws and dispatches.
@@ -84,7 +84,7 @@ pub(super) struct Walk<'a> {
     groups: [Option<Group>; 32],
     /// Words that may be walked before the walk counts as endless.
     left: u64,
-    pub walked: Walked,
+    pub walked: WalkSummary,
     write: &'a mut dyn FnMut(RegisterWrite),
 }
 
@@ -104,13 +104,13 @@ impl<'a> Walk<'a> {
             modes,
             groups: [None; 32],
             left,
-            walked: Walked::default(),
+            walked: WalkSummary::default(),
             write,
         }
     }
 
     /// The modes at the end, and how many words may still be walked.
-    pub(super) fn end(self) -> (Walked, u32, u64) {
+    pub(super) fn end(self) -> (WalkSummary, u32, u64) {
         (self.walked, self.modes, self.left)
     }
 
@@ -127,7 +127,7 @@ impl<'a> Walk<'a> {
     }
 
     fn run(&mut self, at: u64, words: u32, depth: u8) {
-        let Some(bytes) = self.bytes(at).filter(|_| depth < DEEPEST) else {
+        let Some(bytes) = self.bytes(at).filter(|_| depth < MAX_DEPTH) else {
             self.walked.missing += u64::from(words > 0);
             return;
         };
@@ -325,7 +325,7 @@ fn packet(header: u32) -> Option<(Packet, u32)> {
 mod tests {
     use super::*;
 
-    fn walk(generation: u32, buffers: &[(u64, &[u32])]) -> (Vec<(u32, u32)>, Walked) {
+    fn walk(generation: u32, buffers: &[(u64, &[u32])]) -> (Vec<(u32, u32)>, WalkSummary) {
         let buffers: Buffers = buffers
             .iter()
             .map(|(at, words)| (*at, words.iter().flat_map(|w| w.to_le_bytes()).collect()))

@@ -1,8 +1,8 @@
 //! The sections of a file, one after the other: a type, a length, and the contents.
 
-use crate::import::counted::Counted;
-use crate::import::error::{ImportError, Place};
-use crate::import::unpacked::Limited;
+use crate::import::counting_reader::CountingReader;
+use crate::import::decompress::LimitedReader;
+use crate::import::error::{FilePosition, ImportError};
 use crate::progress::Progress;
 use flate2::read::MultiGzDecoder;
 use std::fs::File;
@@ -11,10 +11,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Most sections of unknown kinds that follow each other: a file with more is none, or damaged.
+/// Maximum number of sections of unknown kinds that follow each other: a file with more is none, or damaged.
 const MAX_UNKNOWN_SECTIONS: u64 = 1 << 12;
-/// Most bytes of a section: a buffer of the GPU.
-const MOST_BYTES: u32 = 1 << 30;
+/// Maximum number of bytes of a section: a buffer of the GPU.
+const MAX_BYTES: u32 = 1 << 30;
 /// The first bytes of a file packed by gzip.
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 /// Two words that recorders put between sections to be found again after damage.
@@ -148,9 +148,9 @@ impl<'a> Sections<'a> {
         let mut first = [0; GZIP.len()];
         let packed = file.read_exact_at(&mut first, 0).is_ok() && first == GZIP;
         let read = Arc::new(AtomicU64::new(0));
-        let counted = BufReader::with_capacity(1 << 16, Counted::new(file, &read));
+        let counted = BufReader::with_capacity(1 << 16, CountingReader::new(file, &read));
         let from: Box<dyn Read> = if packed {
-            Box::new(Limited::new(MultiGzDecoder::new(counted), progress))
+            Box::new(LimitedReader::new(MultiGzDecoder::new(counted), progress))
         } else {
             Box::new(counted)
         };
@@ -217,8 +217,8 @@ impl<'a> Sections<'a> {
             if (number, bytes) == (SYNC, SYNC) {
                 continue;
             }
-            if bytes > MOST_BYTES {
-                let why = format!("a section of {bytes} bytes, more than {MOST_BYTES}; what follows was not used");
+            if bytes > MAX_BYTES {
+                let why = format!("a section of {bytes} bytes, more than {MAX_BYTES}; what follows was not used");
                 return Ok(Err(End::Broken(why, at)));
             }
             let contents = self.take(bytes)?;
@@ -258,7 +258,7 @@ pub(super) fn address(section: &Section, path: &Path) -> Result<(u64, u32), Impo
     let mut words = section.bytes.chunks_exact(4).map(word);
     let (Some(low), Some(length)) = (words.next(), words.next()) else {
         let message = format!("an address of {} bytes (expected 8 or 12)", section.bytes.len());
-        return Err(ImportError::malformed(path, Place::Byte(section.at), message));
+        return Err(ImportError::malformed(path, FilePosition::Byte(section.at), message));
     };
     Ok((u64::from(words.next().unwrap_or(0)) << 32 | u64::from(low), length))
 }

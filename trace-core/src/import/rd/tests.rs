@@ -211,7 +211,7 @@ fn memory_is_known_from_submit_to_submit() {
     let (mut at, mut buffer, mut compared) = (0, (0, 0), 0);
     let mut now: BTreeMap<u64, &[u8]> = BTreeMap::new();
     let submits: Vec<usize> = (0..recording.events.len())
-        .filter(|e| recording.events.submitted(*e).is_some())
+        .filter(|e| recording.events.submit(*e).is_some())
         .collect();
     let mut submits = submits.into_iter();
     while at < bytes.len() {

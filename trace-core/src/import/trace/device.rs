@@ -1,13 +1,13 @@
 //! The device that a log is of: which of the machine's functions it is, and which spaces its accesses go to.
 
-use super::super::error::{ImportError, Place};
-use super::windows::{Owner, Window};
+use super::super::error::{FilePosition, ImportError};
+use super::mmio_regions::{MmioRegion, Owner};
 use crate::recording::{Bar, EXPANSION_ROM, Hardware, PciFunction, Space, SpaceKind};
 use crate::registers::RegisterMap;
 use std::path::Path;
 
-/// Most spaces of a recording: an event names its space in a byte.
-const MOST_SPACES: usize = 255;
+/// Maximum number of spaces of a recording: an event names its space in a byte.
+const MAX_SPACES: usize = 255;
 /// What a port of x86 is told from an address of memory by: its number above this.
 pub(super) const PORTS: u64 = 1 << 63;
 /// Fewest bytes of a prefetchable window that is taken for a framebuffer.
@@ -121,7 +121,7 @@ impl DeviceName {
 pub(super) fn choose(
     path: &Path,
     functions: &[Function],
-    windows: &[Window],
+    windows: &[MmioRegion],
     named: Option<&DeviceName>,
 ) -> Result<Option<usize>, ImportError> {
     let mut scores = vec![(0u64, 0u64); functions.len()];
@@ -159,7 +159,7 @@ pub(super) fn choose(
                     false => format!("tells of {}", all.join(", ")),
                 };
                 let message = format!("the device that was asked for is not in the log, which {told}");
-                ImportError::malformed(path, Place::Whole, message)
+                ImportError::malformed(path, FilePosition::Whole, message)
             })
         }
     }
@@ -185,8 +185,8 @@ pub(super) struct Spaces {
 /// Makes the spaces of a device out of the windows of a log: its registers first, the most used before the others,
 /// then display memory, and then what lies beside the device. Windows of memory that belong to no device are its
 /// registers where the log tells of no function, unless they lie in the first MiB, where PCs have their BIOS.
-pub(super) fn spaces(functions: &[Function], chosen: Option<usize>, windows: &[Window]) -> Spaces {
-    struct Made {
+pub(super) fn spaces(functions: &[Function], chosen: Option<usize>, windows: &[MmioRegion]) -> Spaces {
+    struct SpaceCandidate {
         order: (u8, std::cmp::Reverse<u64>, usize),
         window: usize,
         space: Space,
@@ -263,14 +263,14 @@ pub(super) fn spaces(functions: &[Function], chosen: Option<usize>, windows: &[W
             0 => w.accesses,
             _ => 0,
         };
-        made.push(Made {
+        made.push(SpaceCandidate {
             order: (class, std::cmp::Reverse(most), number),
             window: number,
             space,
         });
     }
     made.sort_by_key(|m| m.order);
-    made.truncate(MOST_SPACES);
+    made.truncate(MAX_SPACES);
     let mut of_window = vec![None; windows.len()];
     let mut all = Vec::new();
     for m in made {

@@ -5,11 +5,12 @@ use super::rows::Rows;
 use crate::check::{Finding, FindingKind};
 use crate::recording::EventKind;
 
-/// Most names of other interrupts that are told.
-const MOST_NAMES: usize = 8;
+/// Maximum number of names of other interrupts that are told.
+const MAX_NAMES: usize = 8;
 
-/// Gives the interrupts of the device their lines, and takes those of others out. The device's are those that the driver
-/// asked for, in that order; else the one that the bus gave it; else those whose handlers have the driver's name.
+/// Gives the interrupts of the device their lines, and takes those of others out. The device's are those that the
+/// driver asked for, in that order; else the one that the bus gave it; else those whose handlers have the driver's
+/// name.
 pub(super) fn settle(log: &mut Log, pieces: &mut [Rows], given: Option<u32>, driver: &str) {
     let mut lines = log.requested.clone();
     if lines.is_empty() {
@@ -24,10 +25,10 @@ pub(super) fn settle(log: &mut Log, pieces: &mut [Rows], given: Option<u32>, dri
     if count > 0 {
         let names: Vec<&str> = others
             .iter()
-            .take(MOST_NAMES)
+            .take(MAX_NAMES)
             .map(|(_, name, _)| name.as_str())
             .collect();
-        let more = if others.len() > MOST_NAMES { " …" } else { "" };
+        let more = if others.len() > MAX_NAMES { " …" } else { "" };
         let message = format!(
             "{count} interrupts of other devices were left out: {}{more}",
             names.join(", ")

@@ -1,5 +1,5 @@
-//! What an ftrace log says of a driver and its device, line by line: what one line means, before it is put together with
-//! others. The probes are known by the functions that they are of, not by the names that somebody gave them.
+//! What an ftrace log says of a driver and its device, line by line: what one line means, before it is put together
+//! with others. The probes are known by the functions that they are of, not by the names that somebody gave them.
 //!
 //! | line | says |
 //! |---|---|
@@ -18,7 +18,7 @@ use super::ftrace::{self, Event, Head, Probe};
 
 /// What a line means.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum What {
+pub(super) enum KernelEvent {
     IrqEntry {
         irq: u32,
         name: Box<str>,
@@ -93,7 +93,7 @@ pub(super) enum What {
 #[derive(Clone, Debug)]
 pub(super) struct Item {
     pub(super) head: Head,
-    pub(super) what: What,
+    pub(super) event: KernelEvent,
 }
 
 /// Names by number: a log has few of them and many lines with each.
@@ -103,12 +103,12 @@ pub(super) struct Names {
 }
 
 impl Names {
-    /// Most names; later ones share the last.
-    const MOST: usize = 1000;
+    /// Maximum number of names; later ones share the last.
+    const MAX_NAMES: usize = 1000;
 
     pub(super) fn number(&mut self, name: &[u8]) -> u16 {
         let at = self.all.iter().position(|n| **n == *name).unwrap_or_else(|| {
-            if self.all.len() < Self::MOST {
+            if self.all.len() < Self::MAX_NAMES {
                 self.all.push(name.into());
             }
             self.all.len() - 1
@@ -131,7 +131,7 @@ impl Names {
 }
 
 /// What a line is to the importer.
-pub(super) enum Read {
+pub(super) enum ParsedLine {
     /// It means something.
     Item(Item),
     /// It means nothing, as it should: a comment, the other half of an access, an event of something else.
@@ -141,38 +141,41 @@ pub(super) enum Read {
 }
 
 /// Reads a line.
-pub(super) fn line(line: &[u8], names: &mut Names) -> Read {
+pub(super) fn parse_line(line: &[u8], names: &mut Names) -> ParsedLine {
     let trimmed = line.trim_ascii();
     if trimmed.is_empty() || trimmed.starts_with(b"#") {
-        return Read::Nothing;
+        return ParsedLine::Nothing;
     }
     if let Some(count) = ftrace::lost(trimmed) {
         let text = String::from_utf8_lossy(trimmed).into();
-        return Read::Item(Item {
+        return ParsedLine::Item(Item {
             head: Head {
                 pid: 0,
                 cpu: 0,
                 time: 0,
             },
-            what: What::Lost(count, text),
+            event: KernelEvent::Lost(count, text),
         });
     }
     let Some(e) = ftrace::event(line) else {
-        return Read::Unusable;
+        return ParsedLine::Unusable;
     };
-    match what(&e, names) {
-        Some(Some(what)) => Read::Item(Item { head: e.head, what }),
-        Some(None) => Read::Nothing,
-        None => Read::Unusable,
+    match parse_event(&e, names) {
+        Some(Some(what)) => ParsedLine::Item(Item {
+            head: e.head,
+            event: what,
+        }),
+        Some(None) => ParsedLine::Nothing,
+        None => ParsedLine::Unusable,
     }
 }
 
 /// What an event means: `Some(None)` when nothing, `None` when it lacks something.
-fn what(e: &Event<'_>, names: &mut Names) -> Option<Option<What>> {
+fn parse_event(e: &Event<'_>, names: &mut Names) -> Option<Option<KernelEvent>> {
     Some(Some(match e.name {
         b"irq_handler_entry" => {
             let name = ftrace::fields(e.text).find(|(key, _)| *key == b"name")?.1;
-            What::IrqEntry {
+            KernelEvent::IrqEntry {
                 irq: u32::try_from(ftrace::field(e.text, b"irq")?).ok()?,
                 name: String::from_utf8_lossy(name).into(),
             }
@@ -180,7 +183,7 @@ fn what(e: &Event<'_>, names: &mut Names) -> Option<Option<What>> {
         b"rwmmio_write" => mmio(e.text, true, names)?,
         b"rwmmio_post_read" => mmio(e.text, false, names)?,
         b"irq_handler_exit" | b"rwmmio_read" | b"rwmmio_post_write" => return Some(None),
-        b"tracing_mark_write" => What::Mark(String::from_utf8_lossy(e.text).trim().into()),
+        b"tracing_mark_write" => KernelEvent::Mark(String::from_utf8_lossy(e.text).trim().into()),
         _ => match ftrace::probe(e.text) {
             Some(p) => match instruction(e.name, &p, names) {
                 Some(what) => return Some(Some(what)),
@@ -192,7 +195,7 @@ fn what(e: &Event<'_>, names: &mut Names) -> Option<Option<What>> {
 }
 
 /// A register access; widths are told in bits.
-fn mmio(text: &[u8], write: bool, names: &mut Names) -> Option<What> {
+fn mmio(text: &[u8], write: bool, names: &mut Names) -> Option<KernelEvent> {
     let at = memchr::memmem::find(text, b"width=")?;
     let (place, fields) = text.split_at_checked(at)?;
     let bits = ftrace::field(fields, b"width")?;
@@ -202,7 +205,7 @@ fn mmio(text: &[u8], write: bool, names: &mut Names) -> Option<What> {
     };
     let value = ftrace::field(fields, b"val")?;
     let module = names.number(ftrace::module(place));
-    Some(What::Mmio {
+    Some(KernelEvent::Mmio {
         write,
         at: ftrace::field(fields, b"addr")?,
         width,
@@ -213,7 +216,7 @@ fn mmio(text: &[u8], write: bool, names: &mut Names) -> Option<What> {
 }
 
 /// A load or store in the driver's code.
-fn instruction(name: &[u8], p: &Probe<'_>, names: &mut Names) -> Option<What> {
+fn instruction(name: &[u8], p: &Probe<'_>, names: &mut Names) -> Option<KernelEvent> {
     let field = |name: &[u8]| ftrace::field(p.fields, name);
     let wide = |of: [&[u8]; 4]| {
         let widths = [1u8, 2, 4, 8].into_iter().zip(of);
@@ -223,7 +226,7 @@ fn instruction(name: &[u8], p: &Probe<'_>, names: &mut Names) -> Option<What> {
     };
     let module = p.module;
     if let Some((width, value)) = wide([b"ld8", b"ld16", b"ld32", b"ld64"]) {
-        return Some(What::Loaded {
+        return Some(KernelEvent::Loaded {
             probe: names.number(name.strip_suffix(b"_ret").unwrap_or(name)),
             width,
             value,
@@ -232,13 +235,13 @@ fn instruction(name: &[u8], p: &Probe<'_>, names: &mut Names) -> Option<What> {
     }
     let at = field(b"at")?.wrapping_add(field(b"more").unwrap_or(0));
     Some(match wide([b"st8", b"st16", b"st32", b"st64"]) {
-        Some((width, value)) => What::Store {
+        Some((width, value)) => KernelEvent::Store {
             at,
             width,
             value,
             module: names.number(module),
         },
-        None => What::Load {
+        None => KernelEvent::Load {
             probe: names.number(name),
             at,
         },
@@ -259,38 +262,39 @@ fn any_field(fields: &[u8], names: &[&[u8]]) -> Option<u64> {
         .and_then(|(_, value)| ftrace::number(value))
 }
 
-fn probe(p: &Probe<'_>, names: &mut Names) -> Option<Option<What>> {
+fn probe(p: &Probe<'_>, names: &mut Names) -> Option<Option<KernelEvent>> {
     let field = |name: &[u8]| ftrace::field(p.fields, name);
     let result = || any_field(p.fields, &[b"val", b"ret", b"value", b"va", b"dma", b"cpu", b"retval"]);
     let small = |v: u64| u32::try_from(v).ok();
     Some(Some(match (p.function, p.returns) {
-        (f, false) if f.starts_with(b"ioremap") => What::Ioremap {
+        (f, false) if f.starts_with(b"ioremap") => KernelEvent::Ioremap {
             physical: any_field(p.fields, &[b"phys", b"addr", b"offset"])?,
             bytes: any_field(p.fields, &[b"size", b"bytes"])?,
         },
-        (f, true) if f.starts_with(b"ioremap") => What::IoremapDone { at: result()? },
-        (b"dma_alloc_attrs", false) => What::Dma {
+        (f, true) if f.starts_with(b"ioremap") => KernelEvent::IoremapDone { at: result()? },
+        (b"dma_alloc_attrs", false) => KernelEvent::Dma {
             allocated: true,
             bytes: field(b"size")?,
         },
-        // What it gives back is where the CPU reaches the memory; a recorder that follows the pointer tells the device's.
-        (b"dma_alloc_attrs", true) => What::DmaDone {
+        // What it gives back is where the CPU reaches the memory; a recorder that follows the pointer tells the
+        // device's.
+        (b"dma_alloc_attrs", true) => KernelEvent::DmaDone {
             allocated: true,
             bus: any_field(p.fields, &[b"dma", b"bus"]),
         },
-        (b"dma_map_page_attrs" | b"dma_map_sg_attrs", false) => What::Dma {
+        (b"dma_map_page_attrs" | b"dma_map_sg_attrs", false) => KernelEvent::Dma {
             allocated: false,
             bytes: field(b"size").unwrap_or(0),
         },
-        (b"dma_map_page_attrs", true) => What::DmaDone {
+        (b"dma_map_page_attrs", true) => KernelEvent::DmaDone {
             allocated: false,
             bus: any_field(p.fields, &[b"dma", b"bus"]),
         },
-        (b"dma_map_sg_attrs", true) => What::DmaDone {
+        (b"dma_map_sg_attrs", true) => KernelEvent::DmaDone {
             allocated: false,
             bus: None,
         },
-        (b"request_threaded_irq", false) => What::RequestIrq {
+        (b"request_threaded_irq", false) => KernelEvent::RequestIrq {
             irq: small(field(b"irq")?)?,
         },
         (f @ (b"pci_conf1_read" | b"pci_conf1_write"), false) => {
@@ -307,7 +311,7 @@ fn probe(p: &Probe<'_>, names: &mut Names) -> Option<Option<What>> {
             if write && value.is_none() {
                 return None;
             }
-            What::Config {
+            KernelEvent::Config {
                 write,
                 place: (segment << 16 | bus << 8 | place) as u32,
                 register: small(field(b"reg")?).filter(|r| *r < 0x1000)?,
@@ -316,7 +320,7 @@ fn probe(p: &Probe<'_>, names: &mut Names) -> Option<Option<What>> {
             }
         }
         (b"request_threaded_irq" | b"pci_conf1_read" | b"pci_conf1_write", true) => return Some(None),
-        (f, true) => What::Return {
+        (f, true) => KernelEvent::Return {
             function: names.number(f),
             value: result()?,
         },
@@ -330,7 +334,7 @@ fn probe(p: &Probe<'_>, names: &mut Names) -> Option<Option<What>> {
                 .next()
                 .and_then(|(_, v)| ftrace::number(v))
                 .filter(|v| *v > u64::from(u32::MAX));
-            What::Enter {
+            KernelEvent::Enter {
                 function: names.number(f),
                 module: names.number(p.module),
                 instance: instance.unwrap_or(0),
@@ -370,18 +374,18 @@ pub(super) fn width_of(function: &str) -> u8 {
 mod tests {
     use super::*;
 
-    fn means(text: &str) -> Option<What> {
+    fn means(text: &str) -> Option<KernelEvent> {
         let whole = format!("sh-92 [000] ..... 4.844024: {text}");
-        match line(whole.as_bytes(), &mut Names::default()) {
-            Read::Item(item) => Some(item.what),
-            Read::Nothing => None,
-            Read::Unusable => panic!("unusable: {text}"),
+        match parse_line(whole.as_bytes(), &mut Names::default()) {
+            ParsedLine::Item(item) => Some(item.event),
+            ParsedLine::Nothing => None,
+            ParsedLine::Unusable => panic!("unusable: {text}"),
         }
     }
 
     #[test]
     fn each_line_says_what_it_should() {
-        let config = What::Config {
+        let config = KernelEvent::Config {
             write: true,
             place: 0x18,
             register: 0x9a,
@@ -394,7 +398,7 @@ mod tests {
         );
         assert!(matches!(
             means("cfgr: (pci_conf1_read+0x0/0xf0) seg=0 bus=1 devfn=0x18 reg=0x4 len=2"),
-            Some(What::Config {
+            Some(KernelEvent::Config {
                 write: false,
                 place: 0x118,
                 value: None,
@@ -403,7 +407,7 @@ mod tests {
         ));
         let text = "rwmmio_write: f+0x154/0x1a4 -> g+0xc4/0x170 [radeonfb] width=16 val=0xf01 addr=0xffffffc00800e030";
         let at = 0xffff_ffc0_0800_e030;
-        let write = What::Mmio {
+        let write = KernelEvent::Mmio {
             write: true,
             at,
             width: 2,
@@ -418,14 +422,14 @@ mod tests {
         );
         assert_eq!(
             means("dma_map_page: (dma_map_page_attrs+0x0/0x2d0) dev=0xf page=0x1 off=64 size=4096"),
-            Some(What::Dma {
+            Some(KernelEvent::Dma {
                 allocated: false,
                 bytes: 4096
             })
         );
         assert_eq!(
             means("r: (f+0x1/0x2 <- dma_map_page_attrs) dma=0x7000"),
-            Some(What::DmaDone {
+            Some(KernelEvent::DmaDone {
                 allocated: false,
                 bus: Some(0x7000)
             })
@@ -434,7 +438,7 @@ mod tests {
         assert_eq!(means("p: (some_function+0x0/0x10) a=1"), None);
         assert_eq!(
             means("insn4: (pl031_set_time+0x34/0x4c) at=0xffff80000805d000 more=8 st32=0x1ffffffff"),
-            Some(What::Store {
+            Some(KernelEvent::Store {
                 at: 0xffff_8000_0805_d008,
                 width: 4,
                 value: 0xffff_ffff,
@@ -443,10 +447,10 @@ mod tests {
         );
         let load = means("insn5: (pl031_read_time+0x1c/0x44) at=0xffff80000805d000");
         let at = 0xffff_8000_0805_d000;
-        assert_eq!(load, Some(What::Load { probe: 0, at }));
+        assert_eq!(load, Some(KernelEvent::Load { probe: 0, at }));
         assert_eq!(
             means("insn5_ret: (pl031_read_time+0x20/0x44) ld32=0x5"),
-            Some(What::Loaded {
+            Some(KernelEvent::Loaded {
                 probe: 0,
                 width: 4,
                 value: 5,
@@ -478,7 +482,10 @@ mod tests {
         ] {
             let whole = format!("sh-92 [000] ..... 4.844024: {text}");
             assert!(
-                matches!(line(whole.as_bytes(), &mut Names::default()), Read::Unusable),
+                matches!(
+                    parse_line(whole.as_bytes(), &mut Names::default()),
+                    ParsedLine::Unusable
+                ),
                 "{text}"
             );
         }

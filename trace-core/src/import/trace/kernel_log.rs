@@ -1,30 +1,30 @@
-//! An ftrace log put together: virtual addresses made physical, entries of accessors joined with their returns, interrupts
-//! told apart. What it leaves are the rows of a recording and what is known of the device.
+//! An ftrace log put together: virtual addresses made physical, entries of accessors joined with their returns,
+//! interrupts told apart. What it leaves are the rows of a recording and what is known of the device.
 
 use super::device::Function;
 use super::ftrace::Head;
-use super::kernel::{self, Item, Names, Read, What};
+use super::kernel::{self, Item, KernelEvent, Names, ParsedLine};
 use super::log::{Format, Log};
-use super::rows::{At, Rows};
+use super::mmio_regions::{MmioRegions, Owner};
+use super::rows::{AccessTarget, Rows};
 use super::text;
-use super::windows::{Owner, Windows};
 use crate::check::{Finding, FindingKind};
 use crate::recording::{DmaKind, DmaMapRow, InterruptRow, UndecodedRow};
 use std::collections::{BTreeMap, HashMap};
 
-/// Most calls of a thread that are open at once, most windows of accessors, and most names of interrupts.
-const MOST_OPEN: usize = 64;
-const MOST_INSTANCES: usize = 16;
-const MOST_IRQS: usize = 256;
-/// Most ranges of virtual addresses.
-const MOST_RANGES: usize = 1 << 16;
+/// Maximum number of calls of a thread that are open at once, most windows of accessors, and most names of interrupts.
+const MAX_OPEN_CALLS: usize = 64;
+const MAX_INSTANCES: usize = 16;
+const MAX_IRQS: usize = 256;
+/// Maximum number of ranges of virtual addresses.
+const MAX_RANGES: usize = 1 << 16;
 
 /// What a block says: what its lines mean, each by itself.
 pub(super) struct Parsed {
     items: Vec<Item>,
     names: Names,
     lines: u64,
-    unusable: super::rows::Unusable,
+    unusable: super::rows::UnusableLines,
 }
 
 /// A call that has not returned.
@@ -43,7 +43,7 @@ pub(super) struct KernelLog {
     function: Option<Function>,
     /// First and last addresses that alone count; all do where there are none.
     only: Vec<(u64, u64)>,
-    windows: Windows,
+    windows: MmioRegions,
     names: Names,
     /// Virtual ranges: last address and physical address by the first.
     ranges: BTreeMap<u64, (u64, u64)>,
@@ -84,7 +84,7 @@ fn thread(head: &Head) -> u64 {
 impl KernelLog {
     /// A log of a device whose windows are known.
     pub(super) fn new(function: Option<Function>) -> Self {
-        let mut windows = Windows::default();
+        let mut windows = MmioRegions::default();
         for bar in function.iter().flat_map(|f| &f.pci.bars).filter(|b| !b.ports) {
             windows.add(
                 Owner::Bar {
@@ -122,7 +122,7 @@ impl KernelLog {
 
     /// Takes a mapping up; what it lies over is no longer mapped as it was.
     fn map(&mut self, at: u64, physical: u64, bytes: u64) {
-        let (Some(more), true) = (bytes.checked_sub(1), self.ranges.len() < MOST_RANGES) else {
+        let (Some(more), true) = (bytes.checked_sub(1), self.ranges.len() < MAX_RANGES) else {
             return;
         };
         let last = at.saturating_add(more);
@@ -145,16 +145,16 @@ impl KernelLog {
         *self
             .configs
             .entry(place)
-            .or_insert_with(|| windows.add_apart(Owner::Config { place }, 0x1000))
+            .or_insert_with(|| windows.add_separate(Owner::Config { place }, 0x1000))
     }
 
     fn instance(&mut self, instance: u64) -> Option<u16> {
-        let (windows, room) = (&mut self.windows, self.instances.len() < MOST_INSTANCES);
+        let (windows, room) = (&mut self.windows, self.instances.len() < MAX_INSTANCES);
         match room {
             true => *self
                 .instances
                 .entry(instance)
-                .or_insert_with(|| windows.add_apart(Owner::Accessors, 1)),
+                .or_insert_with(|| windows.add_separate(Owner::Accessors, 1)),
             false => self.instances.get(&instance).copied().flatten(),
         }
     }
@@ -164,15 +164,15 @@ impl KernelLog {
         let head = item.head;
         let number = |n: u16| modules.get(usize::from(n)).copied().unwrap_or(0);
         let from = rows.len();
-        match item.what {
-            What::IrqEntry { irq, name } => {
-                if self.irqs.len() < MOST_IRQS || self.irqs.contains_key(&irq) {
+        match item.event {
+            KernelEvent::IrqEntry { irq, name } => {
+                if self.irqs.len() < MAX_IRQS || self.irqs.contains_key(&irq) {
                     self.irqs.entry(irq).or_insert((name, 0)).1 += 1;
                 }
                 // Which line of the device it is, if any, is known at the end.
                 rows.interrupt(head.time, InterruptRow { line: irq, status: 0 });
             }
-            What::Mmio {
+            KernelEvent::Mmio {
                 write,
                 at,
                 width,
@@ -184,21 +184,27 @@ impl KernelLog {
                 match (self.mapped_to(at), config) {
                     (Some(physical), _) => {
                         *self.modules.entry(number(module)).or_insert(0) += 1;
-                        rows.access(write, head.time, At::Address(physical), width, value);
+                        rows.access(write, head.time, AccessTarget::Address(physical), width, value);
                     }
                     // Configuration spaces of a host bridge lie in a row: 4096 bytes for each function, from a multiple
                     // of the megabyte that a bus has.
                     (None, true) => {
                         let place = (at >> 12 & 0xff) as u32;
                         if let Some(window) = self.config(place) {
-                            rows.access(write, head.time, At::Window(window, (at & 0xfff) as u32), width, value);
+                            rows.access(
+                                write,
+                                head.time,
+                                AccessTarget::Window(window, (at & 0xfff) as u32),
+                                width,
+                                value,
+                            );
                         }
                     }
                     (None, false) => self.unmapped += 1,
                 }
             }
-            What::Load { probe, at } => open(&mut self.loads, &head, (number(probe), at), &mut self.alone),
-            What::Loaded {
+            KernelEvent::Load { probe, at } => open(&mut self.loads, &head, (number(probe), at), &mut self.alone),
+            KernelEvent::Loaded {
                 probe,
                 width,
                 value,
@@ -213,23 +219,23 @@ impl KernelLog {
                     None => self.alone += 1,
                 }
             }
-            What::Store {
+            KernelEvent::Store {
                 at,
                 width,
                 value,
                 module,
             } => self.instruction(&head, true, at, (width, value), number(module), rows),
-            What::Ioremap { physical, bytes } => {
+            KernelEvent::Ioremap { physical, bytes } => {
                 rows.mark(head.time, format!("ioremap {physical:#x}, {bytes:#x} bytes"));
                 open(&mut self.ioremaps, &head, (physical, bytes), &mut self.alone);
             }
-            What::IoremapDone { at } => match self.ioremaps.get_mut(&thread(&head)).and_then(Vec::pop) {
+            KernelEvent::IoremapDone { at } => match self.ioremaps.get_mut(&thread(&head)).and_then(Vec::pop) {
                 Some((physical, bytes)) if at != 0 => self.map(at, physical, bytes),
                 Some(_) => {}
                 None => self.alone += 1,
             },
-            What::Dma { allocated, bytes } => open(&mut self.dmas, &head, (allocated, bytes), &mut self.alone),
-            What::DmaDone { allocated, bus } => {
+            KernelEvent::Dma { allocated, bytes } => open(&mut self.dmas, &head, (allocated, bytes), &mut self.alone),
+            KernelEvent::DmaDone { allocated, bus } => {
                 let calls = self.dmas.get_mut(&thread(&head));
                 let at = calls.as_ref().and_then(|c| c.iter().rposition(|o| o.0 == allocated));
                 match calls.zip(at).map(|(c, at)| c.remove(at)) {
@@ -248,13 +254,13 @@ impl KernelLog {
                     None => self.alone += 1,
                 }
             }
-            What::RequestIrq { irq } => {
+            KernelEvent::RequestIrq { irq } => {
                 rows.mark(head.time, format!("request_irq {irq}"));
-                if !self.requested.contains(&irq) && self.requested.len() < MOST_IRQS {
+                if !self.requested.contains(&irq) && self.requested.len() < MAX_IRQS {
                     self.requested.push(irq);
                 }
             }
-            What::Config {
+            KernelEvent::Config {
                 write,
                 place,
                 register,
@@ -262,14 +268,14 @@ impl KernelLog {
                 value,
             } => {
                 if let Some(window) = self.config(place) {
-                    let at = At::Window(window, register);
+                    let at = AccessTarget::Window(window, register);
                     match value {
                         Some(value) => rows.access(write, head.time, at, width, value),
-                        None => rows.undecoded(head.time, at, UndecodedRow::of_access(register, write, width)),
+                        None => rows.undecoded(head.time, at, UndecodedRow::from_access(register, write, width)),
                     }
                 }
             }
-            What::Enter {
+            KernelEvent::Enter {
                 function,
                 module,
                 instance,
@@ -288,7 +294,7 @@ impl KernelLog {
                     None => open(&mut self.calls, &head, call, &mut self.alone),
                 }
             }
-            What::Return { function, value } => {
+            KernelEvent::Return { function, value } => {
                 let calls = self.calls.get_mut(&thread(&head));
                 let at = calls
                     .as_ref()
@@ -298,8 +304,8 @@ impl KernelLog {
                     None => self.alone += 1,
                 }
             }
-            What::Mark(text) => rows.mark(head.time, text.into()),
-            What::Lost(count, reason) => rows.lose(Some(count), reason.into()),
+            KernelEvent::Mark(text) => rows.mark(head.time, text.into()),
+            KernelEvent::Lost(count, reason) => rows.lose(Some(count), reason.into()),
         }
         if rows.len() > from {
             rows.thread_of_last(head.pid);
@@ -312,7 +318,7 @@ impl KernelLog {
         match self.mapped_to(at) {
             Some(physical) => {
                 *self.modules.entry(module).or_insert(0) += 1;
-                rows.access(write, head.time, At::Address(physical), of.0, of.1);
+                rows.access(write, head.time, AccessTarget::Address(physical), of.0, of.1);
             }
             None => self.unmapped += 1,
         }
@@ -331,11 +337,11 @@ impl KernelLog {
         *self.modules.entry(call.module).or_insert(0) += 1;
         match (self.instance(call.instance), u32::try_from(call.offset)) {
             (Some(window), Ok(offset)) => {
-                self.windows.reach(window, u64::from(offset) + u64::from(width) - 1);
+                self.windows.extend(window, u64::from(offset) + u64::from(width) - 1);
                 rows.access(
                     write,
                     head.time,
-                    At::Window(window, offset),
+                    AccessTarget::Window(window, offset),
                     width,
                     value & kernel::mask(width),
                 );
@@ -354,7 +360,7 @@ impl KernelLog {
         named.max().map(|(_, name)| name).unwrap_or_default()
     }
 
-    fn tell(&self, log: &mut Log) {
+    fn report_findings(&self, log: &mut Log) {
         let mut note = |count: u64, place: &str, message: String| {
             if count > 0 {
                 log.findings.push(Finding::new(FindingKind::NotUsed, place, message));
@@ -397,7 +403,7 @@ impl KernelLog {
 /// Notes a call that is to return.
 fn open<T>(calls: &mut HashMap<u64, Vec<T>>, head: &Head, call: T, alone: &mut u64) {
     let of = calls.entry(thread(head)).or_default();
-    if of.len() >= MOST_OPEN {
+    if of.len() >= MAX_OPEN_CALLS {
         of.remove(0);
         *alone += 1;
     }
@@ -412,14 +418,14 @@ impl Format for KernelLog {
             items: Vec::with_capacity(block.len() / 160),
             names: Names::default(),
             lines: 0,
-            unusable: super::rows::Unusable::default(),
+            unusable: super::rows::UnusableLines::default(),
         };
         for line in text::lines(block) {
             parsed.lines += 1;
-            match kernel::line(line, &mut parsed.names) {
-                Read::Item(item) => parsed.items.push(item),
-                Read::Nothing => {}
-                Read::Unusable => parsed.unusable.add(parsed.lines),
+            match kernel::parse_line(line, &mut parsed.names) {
+                ParsedLine::Item(item) => parsed.items.push(item),
+                ParsedLine::Nothing => {}
+                ParsedLine::Unusable => parsed.unusable.add(parsed.lines),
             }
         }
         parsed
@@ -443,7 +449,7 @@ impl Format for KernelLog {
     }
 
     fn finish(self, log: &mut Log) {
-        self.tell(log);
+        self.report_findings(log);
         log.source = match (self.virtual_accesses, self.accessor_calls + self.instructions) {
             (0, 0) => "ftrace",
             (0, _) => "kprobe",

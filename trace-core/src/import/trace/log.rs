@@ -1,12 +1,12 @@
 //! A log on its way to a recording: what a format makes of each block, put together in order and finished once.
 
-use super::super::error::{ImportError, Place};
-use super::super::unpacked::check_memory;
+use super::super::decompress::check_memory;
+use super::super::error::{FilePosition, ImportError};
 use super::Options;
 use super::device::{self, Function, name_of};
-use super::rows::{Rows, Unusable};
+use super::mmio_regions::{MmioRegions, NOWHERE, Owner, STRAY};
+use super::rows::{Rows, UnusableLines};
 use super::source::{self, End};
-use super::windows::{NOWHERE, Owner, STRAY, Windows};
 use super::{hardware, interrupts, merge};
 use crate::check::{Finding, FindingKind};
 use crate::progress::Progress;
@@ -41,9 +41,9 @@ pub(super) struct Log {
     /// Bytes that the pieces take in memory.
     bytes: u64,
     lines: u64,
-    unusable: Unusable,
+    unusable: UnusableLines,
     pub(super) findings: Vec<Finding>,
-    pub(super) windows: Windows,
+    pub(super) windows: MmioRegions,
     pub(super) functions: Vec<Function>,
     pub(super) source: &'static str,
     pub(super) tool: String,
@@ -76,7 +76,7 @@ pub(super) fn read<F: Format>(mut format: F, path: &Path, progress: &Progress) -
         clock: Clock::Monotonic,
         ..Log::default()
     };
-    let packed = source::packed(path);
+    let packed = source::is_compressed(path);
     let end = source::blocks(path, progress, |batch| {
         let parsed: Vec<F::Parsed> = batch.par_iter().map(|block| format.parse(block)).collect();
         for p in parsed {
@@ -93,7 +93,7 @@ pub(super) fn read<F: Format>(mut format: F, path: &Path, progress: &Progress) -
 }
 
 /// What there is to tell of how a file ended behind so many whole lines; nothing, where it ended with one.
-pub(super) fn ended(end: &End, lines: u64) -> Option<Finding> {
+pub(super) fn describe_end(end: &End, lines: u64) -> Option<Finding> {
     let (place, message) = match end {
         End::Whole => return None,
         End::Cut(bytes) => (
@@ -160,7 +160,7 @@ impl Log {
             self.findings
                 .push(Finding::new(FindingKind::NotUsed, self.unusable.place(), message));
         }
-        self.findings.extend(ended(&end, self.lines));
+        self.findings.extend(describe_end(&end, self.lines));
     }
 
     pub(super) fn recording(
@@ -178,10 +178,10 @@ impl Log {
             let first = self.unusable.first.first().copied();
             let (place, what) = match first {
                 Some(line) => (
-                    Place::Line(line),
+                    FilePosition::Line(line),
                     "this line is none of the format, and no other is an access",
                 ),
-                None => (Place::Whole, "no line of it is an access"),
+                None => (FilePosition::Whole, "no line of it is an access"),
             };
             return Err(ImportError::malformed(
                 path,
@@ -191,7 +191,7 @@ impl Log {
         }
         if u32::try_from(events).is_err() {
             let message = format!("{events} events; a recording holds at most {}", u32::MAX);
-            return Err(ImportError::malformed(path, Place::Whole, message));
+            return Err(ImportError::malformed(path, FilePosition::Whole, message));
         }
         if let Some(moved) = self.windows.join() {
             self.pieces.par_iter_mut().for_each(|p| p.move_to(&moved));
@@ -204,7 +204,7 @@ impl Log {
             .par_iter()
             .map(|p| p.window.iter().filter(|w| **w == STRAY).count())
             .sum();
-        self.tell_others(chosen, &made.of_window, stray as u64);
+        self.report_other_devices(chosen, &made.of_window, stray as u64);
         progress.check()?;
 
         let mut pieces = std::mem::take(&mut self.pieces);
@@ -259,7 +259,7 @@ impl Log {
     }
 
     /// Tells of accesses that are no part of the recording, because they are to other devices.
-    fn tell_others(&mut self, chosen: Option<usize>, of_window: &[Option<u8>], stray: u64) {
+    fn report_other_devices(&mut self, chosen: Option<usize>, of_window: &[Option<u8>], stray: u64) {
         for (i, f) in self.functions.iter().enumerate().filter(|(i, _)| Some(*i) != chosen) {
             let of = |owner: &Owner| match owner {
                 Owner::Bar { function, .. } => *function == i,

@@ -18,9 +18,9 @@
 
 use super::device::{Function, address};
 use super::log::{Format, Log};
-use super::rows::{At, Rows};
+use super::mmio_regions::{Finder, MmioRegions, Owner};
+use super::rows::{AccessTarget, Rows};
 use super::text::{self, Line};
-use super::windows::{Finder, Owner, Windows};
 use crate::recording::{Bar, EXPANSION_ROM, PciFunction, UndecodedRow};
 
 /// What [`crate::recording::Identity::source`] says.
@@ -32,8 +32,8 @@ const PORTS: u64 = 1;
 const PREFETCHABLE: u64 = 8;
 /// Flag of the expansion ROM's window: what is read is a copy that the firmware left in memory.
 const SHADOW: u64 = 2;
-/// Most functions that are taken from a log.
-const MOST_FUNCTIONS: usize = 1024;
+/// Maximum number of functions that are taken from a log.
+const MAX_FUNCTIONS: usize = 1024;
 
 /// Whether a line is one of this format.
 pub(super) fn is_line(line: &[u8]) -> bool {
@@ -169,7 +169,7 @@ pub(super) struct Parsed {
 /// The format, with what the log told so far.
 #[derive(Default)]
 pub(super) struct Mmiotrace {
-    windows: Windows,
+    windows: MmioRegions,
     functions: Vec<Function>,
     maps: Vec<(u64, u64)>,
     version: Option<u32>,
@@ -179,8 +179,8 @@ impl Parsed {
     /// Takes a line; `None` when it is none of the format.
     fn line(&mut self, line: &[u8], finder: &mut Finder<'_>) -> Option<()> {
         let at = |finder: &mut Finder<'_>, address| match finder.find(address) {
-            Some((window, offset)) => At::Window(window, offset),
-            None => At::Address(address),
+            Some((window, offset)) => AccessTarget::Window(window, offset),
+            None => AccessTarget::Address(address),
         };
         let mut l = Line::new(line);
         match line {
@@ -193,7 +193,7 @@ impl Parsed {
             [b'U', b'N', b'K', ..] => {
                 l.tag(b"UNKNOWN ")?;
                 let u = undecoded(l)?;
-                let row = UndecodedRow::of_instruction(0, u.code);
+                let row = UndecodedRow::from_instruction(0, u.code);
                 self.rows.undecoded(u.time, at(finder, u.address), row);
             }
             _ => self.rare(l)?,
@@ -279,7 +279,7 @@ impl Format for Mmiotrace {
         } = parsed;
         self.version = self.version.or(version);
         for f in functions {
-            if self.functions.len() >= MOST_FUNCTIONS {
+            if self.functions.len() >= MAX_FUNCTIONS {
                 break;
             }
             for bar in f.pci.bars.iter().filter(|b| !b.ports) {

@@ -20,6 +20,7 @@ mod kernel;
 mod kernel_log;
 mod log;
 mod merge;
+mod mmio_regions;
 mod mmiotrace;
 mod pci_config;
 mod qemu;
@@ -30,7 +31,6 @@ mod screen;
 mod source;
 mod text;
 pub mod v3d;
-mod windows;
 
 pub use device::DeviceName;
 
@@ -58,7 +58,7 @@ pub struct Options {
 }
 
 /// A file beside a log: what the log is called without `.txt` and `.gz`, with another ending.
-fn beside(path: &Path, ending: &str) -> PathBuf {
+fn sibling_path(path: &Path, ending: &str) -> PathBuf {
     let name = path
         .file_name()
         .map(|n| n.to_string_lossy().into_owned())
@@ -127,8 +127,8 @@ pub fn fits(path: &Path) -> bool {
 #[must_use]
 pub fn parts(path: &Path) -> Vec<PathBuf> {
     let mut parts: Vec<PathBuf> = screen::names(path).into();
-    parts.extend(AUXILIARY.map(|ending| beside(path, ending)));
-    parts.push(beside(path, resource::ENDING));
+    parts.extend(AUXILIARY.map(|ending| sibling_path(path, ending)));
+    parts.push(sibling_path(path, resource::ENDING));
     parts.retain(|p| p != path);
     parts
 }
@@ -142,7 +142,7 @@ pub fn import(path: &Path, options: &Options, progress: &Progress) -> Result<Rec
     let mut recording = match form(path) {
         Some(Form::Mmiotrace) => {
             let mut log = log::read(mmiotrace::Mmiotrace::default(), path, progress)?;
-            let auxiliary = AUXILIARY.map(|ending| beside(path, ending));
+            let auxiliary = AUXILIARY.map(|ending| sibling_path(path, ending));
             if let Some(file) = auxiliary.iter().find(|p| p.is_file() && *p != path) {
                 let name = file.file_name().unwrap_or_default().to_string_lossy();
                 let other = log::read(kernel_log::KernelLog::new(None), file, progress)?;
@@ -151,7 +151,7 @@ pub fn import(path: &Path, options: &Options, progress: &Progress) -> Result<Rec
             log.recording(path, options, progress)?
         }
         Some(Form::Ftrace) => {
-            let function = resource::beside(path)?;
+            let function = resource::read_sibling(path)?;
             let format = kernel_log::KernelLog::new(function).within(&options.windows);
             let log = log::read(format, path, progress)?;
             log.recording(path, options, progress)?

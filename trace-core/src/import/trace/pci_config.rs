@@ -1,6 +1,6 @@
-//! What accesses to PCI configuration space tell of the functions of a machine: their ids and windows. The firmware asks
-//! for the size of a window by writing ones to its register and reading back which bits stay; then it writes the base.
-//! From the PCI Local Bus Specification, revision 3.0, chapter 6.
+//! What accesses to PCI configuration space tell of the functions of a machine: their ids and windows. The firmware
+//! asks for the size of a window by writing ones to its register and reading back which bits stay; then it writes the
+//! base. From the PCI Local Bus Specification, revision 3.0, chapter 6.
 
 use super::device::{Function, address};
 use crate::recording::{Bar, EXPANSION_ROM, PciFunction};
@@ -15,8 +15,8 @@ const BARS: u32 = 6;
 const SUBSYSTEM: u32 = 0x2c;
 const ROM: u32 = 0x30;
 const INTERRUPT: u32 = 0x3c;
-/// Most functions.
-const MOST_FUNCTIONS: usize = 1024;
+/// Maximum number of functions.
+const MAX_FUNCTIONS: usize = 1024;
 
 /// A base address register as it was asked and written.
 #[derive(Clone, Copy, Debug, Default)]
@@ -71,7 +71,7 @@ pub(super) struct Functions {
 impl Functions {
     /// Takes an access up. Gives whether the windows of the function may have changed by it.
     pub(super) fn access(&mut self, place: u32, write: bool, register: u32, width: u8, value: u32) -> bool {
-        if self.all.len() >= MOST_FUNCTIONS && !self.all.contains_key(&place) {
+        if self.all.len() >= MAX_FUNCTIONS && !self.all.contains_key(&place) {
             return false;
         }
         // What answers with ones is not there.
@@ -90,10 +90,10 @@ impl Functions {
             (SUBSYSTEM, 2, false) => c.subsystem = Some((low, c.subsystem.map_or(0, |s| s.1))),
             (0x2e, 2, false) => c.subsystem = Some((c.subsystem.map_or(0, |s| s.0), low)),
             (INTERRUPT, ..) => c.irq = Some(value & 0xff),
-            (ROM, 4, _) => return Self::told(&mut c.rom, write, value),
+            (ROM, 4, _) => return Self::apply_access(&mut c.rom, write, value),
             (r, 4, _) if r % 4 == 0 && (FIRST_BAR..FIRST_BAR + 4 * BARS).contains(&r) => {
                 if let Some(bar) = c.bars.get_mut(((r - FIRST_BAR) / 4) as usize) {
-                    return Self::told(bar, write, value);
+                    return Self::apply_access(bar, write, value);
                 }
             }
             _ => {}
@@ -101,7 +101,7 @@ impl Functions {
         false
     }
 
-    fn told(register: &mut Register, write: bool, value: u32) -> bool {
+    fn apply_access(register: &mut Register, write: bool, value: u32) -> bool {
         if write {
             register.write(value);
             !register.asked

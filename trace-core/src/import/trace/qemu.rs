@@ -1,6 +1,7 @@
 //! QEMU's trace of accesses to its devices: `-trace enable=memory_region_ops_*,file=…`. It has every access of the
 //! machine, from the firmware's first on: memory and ports, configuration space by ports 0xcf8 and 0xcfc or by a window
-//! of memory, but no times unless asked for. The windows of functions are learnt from the accesses to configuration space, as they come.
+//! of memory, but no times unless asked for. The windows of functions are learnt from the accesses to configuration
+//! space, as they come.
 //!
 //! ```text
 //! [PID@SECONDS.MICROSECONDS:]memory_region_ops_read|write cpu N mr POINTER addr ADDRESS value VALUE size N name 'NAME'
@@ -11,10 +12,10 @@
 use super::device::PORTS;
 use super::kernel::{Names, mask};
 use super::log::{Format, Log};
+use super::mmio_regions::{MmioRegions, Owner};
 use super::pci_config::Functions;
-use super::rows::{At, Rows, Unusable};
+use super::rows::{AccessTarget, Rows, UnusableLines};
 use super::text::{self, Line};
-use super::windows::{Owner, Windows};
 use crate::check::{Finding, FindingKind};
 use crate::recording::Clock;
 use std::collections::HashMap;
@@ -31,12 +32,12 @@ const CONFIG_WINDOW: &str = "pcie-mmcfg-mmio";
 /// Bytes of configuration space that are kept of a function: what the ports reach.
 const CONFIG_BYTES: u32 = 0x100;
 /// Addresses below are ports: no machine has devices in memory there.
-const MOST_PORTS: u64 = 0x1_0000;
+const MAX_PORTS: u64 = 0x1_0000;
 /// What display adapters of PCs answer at besides their windows: memory and ports.
 const LEGACY_MEMORY: (u64, u64) = (0xa_0000, 0x2_0000);
 const LEGACY_PORTS: (u64, u64) = (0x3b0, 0x30);
-/// Most names of regions that are told.
-const MOST_NAMES: usize = 8;
+/// Maximum number of names of regions that are told.
+const MAX_NAMES: usize = 8;
 
 /// An access of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -103,12 +104,12 @@ pub(super) struct Parsed {
     items: Vec<Item>,
     names: Names,
     lines: u64,
-    unusable: Unusable,
+    unusable: UnusableLines,
 }
 
 /// The format, with what the trace told so far.
 pub(super) struct Qemu {
-    windows: Windows,
+    windows: MmioRegions,
     functions: Functions,
     /// Numbers of functions, by place, in the order in which they get windows.
     places: Vec<u32>,
@@ -122,7 +123,7 @@ pub(super) struct Qemu {
 
 impl Default for Qemu {
     fn default() -> Self {
-        let mut windows = Windows::default();
+        let mut windows = MmioRegions::default();
         windows.add(Owner::Legacy, LEGACY_MEMORY.0, LEGACY_MEMORY.1);
         windows.add(Owner::Legacy, PORTS | LEGACY_PORTS.0, LEGACY_PORTS.1);
         Self {
@@ -170,12 +171,12 @@ impl Qemu {
         let window = self
             .configs
             .entry(place)
-            .or_insert_with(|| windows.add_apart(Owner::Config { place }, u64::from(CONFIG_BYTES)));
+            .or_insert_with(|| windows.add_separate(Owner::Config { place }, u64::from(CONFIG_BYTES)));
         if let Some(window) = *window {
             rows.access(
                 item.write,
                 item.time,
-                At::Window(window, register),
+                AccessTarget::Window(window, register),
                 item.width,
                 item.value,
             );
@@ -191,7 +192,7 @@ impl Format for Qemu {
             items: Vec::with_capacity(block.len() / 96),
             names: Names::default(),
             lines: 0,
-            unusable: Unusable::default(),
+            unusable: UnusableLines::default(),
         };
         for line in text::lines(block) {
             parsed.lines += 1;
@@ -227,7 +228,7 @@ impl Format for Qemu {
                 let place = (item.address >> 12) as u32 & 0xffff;
                 self.config(place, (item.address & 0xff) as u32, &item, &mut rows);
             } else {
-                let address = if item.address < MOST_PORTS {
+                let address = if item.address < MAX_PORTS {
                     PORTS | item.address
                 } else {
                     item.address
@@ -237,7 +238,7 @@ impl Format for Qemu {
                         rows.access(
                             item.write,
                             item.time,
-                            At::Window(window, offset),
+                            AccessTarget::Window(window, offset),
                             item.width,
                             item.value,
                         );
@@ -265,10 +266,10 @@ impl Format for Qemu {
             names.sort_by(|a, b| b.0.cmp(&a.0).then_with(|| a.1.cmp(&b.1)));
             let told: Vec<String> = names
                 .iter()
-                .take(MOST_NAMES)
+                .take(MAX_NAMES)
                 .map(|(n, name)| format!("{name} {n}"))
                 .collect();
-            let more = if names.len() > MOST_NAMES { " …" } else { "" };
+            let more = if names.len() > MAX_NAMES { " …" } else { "" };
             let message = format!(
                 "{count} accesses to regions of other devices were left out: {}{more}",
                 told.join(", ")

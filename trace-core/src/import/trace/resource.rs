@@ -2,7 +2,7 @@
 //! and last address and flags, the six base address registers and then the expansion ROM. From the kernel's
 //! `Documentation/PCI/sysfs-pci.rst` and `include/linux/ioport.h`.
 
-use super::super::error::{ImportError, Place};
+use super::super::error::{FilePosition, ImportError};
 use super::device::Function;
 use super::source;
 use super::text::{self, Line};
@@ -11,8 +11,8 @@ use std::path::Path;
 
 /// Ending of the file beside a log.
 pub(super) const ENDING: &str = ".resource.txt";
-/// Most bytes of it.
-const MOST: u64 = 1 << 16;
+/// Maximum number of bytes of it.
+const MAX_RESOURCE_BYTES: u64 = 1 << 16;
 /// Flags of a window: x86 ports, and memory whose reads have no side effects.
 const PORTS: u64 = 0x100;
 const PREFETCHABLE: u64 = 0x2000;
@@ -21,19 +21,19 @@ const PREFETCHABLE: u64 = 0x2000;
 ///
 /// # Errors
 /// When the file cannot be read, or a line of it is none.
-pub(super) fn beside(log: &Path) -> Result<Option<Function>, ImportError> {
-    let path = super::beside(log, ENDING);
+pub(super) fn read_sibling(log: &Path) -> Result<Option<Function>, ImportError> {
+    let path = super::sibling_path(log, ENDING);
     if !path.is_file() {
         return Ok(None);
     }
-    let bytes = source::whole(&path, MOST).map_err(|e| ImportError::io(&path, e))?;
+    let bytes = source::read_file(&path, MAX_RESOURCE_BYTES).map_err(|e| ImportError::io(&path, e))?;
     let bytes = bytes.ok_or_else(|| {
-        let message = format!("a function's windows take fewer than {MOST} bytes");
-        ImportError::malformed(&path, Place::Whole, message)
+        let message = format!("a function's windows take fewer than {MAX_RESOURCE_BYTES} bytes");
+        ImportError::malformed(&path, FilePosition::Whole, message)
     })?;
     parse(&bytes).map(Some).map_err(|line| {
         let message = "expected the first and last address of a window and its flags, in hexadecimal";
-        ImportError::malformed(&path, Place::Line(line), message)
+        ImportError::malformed(&path, FilePosition::Line(line), message)
     })
 }
 

@@ -1,7 +1,7 @@
 //! What the lines of a piece of a log say, as columns: the events with the window that each goes to, and what is told
 //! beside them. Pieces are put together, in order, when all of the log is known.
 
-use super::windows::{NOWHERE, STRAY, Windows};
+use super::mmio_regions::{MmioRegions, NOWHERE, STRAY};
 use crate::recording::{DmaMapRow, EventKind, InterruptRow, UndecodedRow};
 
 /// Most numbers of unusable lines that are kept to be told.
@@ -9,14 +9,14 @@ const FIRST_LINES: usize = 4;
 
 /// Lines that mean nothing to an importer.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Unusable {
+pub(super) struct UnusableLines {
     /// How many.
     pub(super) count: u64,
     /// Numbers of the first of them, counted from 1.
     pub(super) first: Vec<u64>,
 }
 
-impl Unusable {
+impl UnusableLines {
     pub(super) fn add(&mut self, line: u64) {
         self.count += 1;
         if self.first.len() < FIRST_LINES {
@@ -46,7 +46,7 @@ impl Unusable {
 
 /// Events of a piece of a log that are missing.
 #[derive(Clone, Debug)]
-pub(super) struct Lost {
+pub(super) struct LostRows {
     /// Row before which they are.
     pub(super) before: usize,
     /// How many, where it is told.
@@ -57,7 +57,7 @@ pub(super) struct Lost {
 
 /// An access whose window was not known when its line was read.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Stray {
+pub(super) struct StrayAccess {
     /// The event, and its row in the columns of its kind.
     event: u32,
     row: u32,
@@ -67,7 +67,7 @@ pub(super) struct Stray {
 
 /// Where an access goes.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum At {
+pub(super) enum AccessTarget {
     /// Into a window, this far in.
     Window(u16, u32),
     /// To an address of memory.
@@ -90,11 +90,11 @@ pub(super) struct Rows {
     pub(super) undecoded: Vec<UndecodedRow>,
     pub(super) dma_maps: Vec<DmaMapRow>,
     pub(super) marks: Vec<String>,
-    pub(super) strays: Vec<Stray>,
-    pub(super) lost: Vec<Lost>,
+    pub(super) strays: Vec<StrayAccess>,
+    pub(super) lost: Vec<LostRows>,
     /// Lines of the piece, and those of them that mean nothing.
     pub(super) lines: u64,
-    pub(super) unusable: Unusable,
+    pub(super) unusable: UnusableLines,
 }
 
 impl Rows {
@@ -127,7 +127,7 @@ impl Rows {
     }
 
     /// Adds an access.
-    pub(super) fn access(&mut self, write: bool, time: u64, at: At, width: u8, value: u64) {
+    pub(super) fn access(&mut self, write: bool, time: u64, at: AccessTarget, width: u8, value: u64) {
         let (window, offset) = self.place(at, self.offset.len(), false);
         self.row(if write { EventKind::Write } else { EventKind::Read }, window, time);
         self.offset.push(offset);
@@ -136,7 +136,7 @@ impl Rows {
     }
 
     /// Adds an access without a value; the row's offset is that in a window, if it goes to one that is known.
-    pub(super) fn undecoded(&mut self, time: u64, at: At, row: UndecodedRow) {
+    pub(super) fn undecoded(&mut self, time: u64, at: AccessTarget, row: UndecodedRow) {
         let (window, offset) = self.place(at, self.undecoded.len(), true);
         self.row(EventKind::Undecoded, window, time);
         self.undecoded.push(UndecodedRow { offset, ..row });
@@ -144,12 +144,12 @@ impl Rows {
 
     /// The window and offset of what goes `at` an address, noted where they are to be found later. `row` is that which
     /// it will have in the columns of its kind.
-    fn place(&mut self, at: At, row: usize, undecoded: bool) -> (u16, u32) {
+    fn place(&mut self, at: AccessTarget, row: usize, undecoded: bool) -> (u16, u32) {
         match at {
-            At::Window(window, offset) => (window, offset),
-            At::Address(address) => {
+            AccessTarget::Window(window, offset) => (window, offset),
+            AccessTarget::Address(address) => {
                 // A piece is of one block, whose lines are fewer than 32 bits count.
-                self.strays.push(Stray {
+                self.strays.push(StrayAccess {
                     event: self.len() as u32,
                     row: row as u32,
                     undecoded,
@@ -162,7 +162,7 @@ impl Rows {
 
     /// Finds the windows that were not known when the lines were read, and counts what goes to each. `range` tells the
     /// range that an address was mapped in, for a window where there is none, and whether it is guessed.
-    pub(super) fn settle(&mut self, windows: &mut Windows, range: impl Fn(u64) -> (u64, u64, bool)) {
+    pub(super) fn settle(&mut self, windows: &mut MmioRegions, range: impl Fn(u64) -> (u64, u64, bool)) {
         for stray in std::mem::take(&mut self.strays) {
             let found = windows
                 .find(stray.address)
@@ -179,7 +179,7 @@ impl Rows {
         windows.count(&self.window);
     }
 
-    /// Takes what goes to windows that were joined ([`Windows::join`]) to where they are now.
+    /// Takes what goes to windows that were joined ([`MmioRegions::join`]) to where they are now.
     pub(super) fn move_to(&mut self, moved: &[(u16, u32)]) {
         let (mut access, mut undecoded) = (0, 0);
         for (kind, window) in self.kind.iter().zip(&mut self.window) {
@@ -224,7 +224,7 @@ impl Rows {
 
     /// Notes that events are missing here.
     pub(super) fn lose(&mut self, count: Option<u64>, reason: String) {
-        self.lost.push(Lost {
+        self.lost.push(LostRows {
             before: self.len(),
             count,
             reason,

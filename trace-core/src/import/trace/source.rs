@@ -1,9 +1,9 @@
 //! A log as blocks of whole lines: read, and where it is packed unpacked, by a thread of its own, so that parsing is
 //! all that the others do. Memory is bounded by the blocks under way, whatever the file unpacks to.
 
-use super::super::counted::Counted;
-use super::super::error::{ImportError, Place};
-use super::super::unpacked::{Limited, is_over};
+use super::super::counting_reader::CountingReader;
+use super::super::decompress::{LimitedReader, is_over_limit};
+use super::super::error::{FilePosition, ImportError};
 use crate::progress::Progress;
 use flate2::read::MultiGzDecoder;
 use std::fs::File;
@@ -41,7 +41,7 @@ struct Block {
 }
 
 /// Whether a path is a file that is packed by gzip.
-pub(super) fn packed(path: &Path) -> bool {
+pub(super) fn is_compressed(path: &Path) -> bool {
     File::open(path).and_then(|f| is_packed(&f)).unwrap_or(false)
 }
 
@@ -82,7 +82,7 @@ pub(super) fn head(path: &Path, most: usize) -> io::Result<Vec<u8>> {
 }
 
 /// A file, packed or not, as a whole: at most `most` bytes, `None` when it has more.
-pub(super) fn whole(path: &Path, most: u64) -> io::Result<Option<Vec<u8>>> {
+pub(super) fn read_file(path: &Path, most: u64) -> io::Result<Option<Vec<u8>>> {
     let file = File::open(path)?;
     let mut bytes = Vec::new();
     let read = if is_packed(&file)? {
@@ -110,13 +110,13 @@ pub(super) fn blocks(
     progress.set_total(file.metadata().map_err(io)?.len().max(1));
     let packed = is_packed(&file).map_err(io)?;
     let read = Arc::new(AtomicU64::new(0));
-    let counted = Counted::new(file, &read);
+    let counted = CountingReader::new(file, &read);
     let (give, take) = sync_channel(WAITING);
     let (give_back, taken_back) = channel();
     std::thread::scope(|scope| {
         let reader = scope.spawn(move || match packed {
-            true => cut_up(
-                Limited::new(
+            true => split_lines(
+                LimitedReader::new(
                     MultiGzDecoder::new(io::BufReader::with_capacity(1 << 16, counted)),
                     progress,
                 ),
@@ -125,7 +125,7 @@ pub(super) fn blocks(
                 &give,
                 &taken_back,
             ),
-            false => cut_up(counted, false, &read, &give, &taken_back),
+            false => split_lines(counted, false, &read, &give, &taken_back),
         });
         let taken = take_all(take, &give_back, progress, &mut each);
         // A reader that still has blocks ends when it finds that nobody takes them.
@@ -135,7 +135,7 @@ pub(super) fn blocks(
             Ok(end) => end.map_err(io),
             Err(_) => Err(ImportError::malformed(
                 path,
-                Place::Whole,
+                FilePosition::Whole,
                 "the thread that reads the file ended",
             )),
         }
@@ -173,7 +173,7 @@ fn take_all(
 }
 
 /// Cuts a text into blocks at ends of lines and sends them.
-fn cut_up(
+fn split_lines(
     mut from: impl Read,
     packed: bool,
     read: &AtomicU64,
@@ -197,7 +197,7 @@ fn cut_up(
                 }
                 Ok(n) => filled += n,
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-                Err(e) if packed && !is_over(&e) => {
+                Err(e) if packed && !is_over_limit(&e) => {
                     end = Some(End::Broken(e.to_string(), read.load(Ordering::Relaxed)));
                     break;
                 }
@@ -331,7 +331,7 @@ mod tests {
         assert!(bytes <= 5 << 20, "{bytes}");
         limited.limit_unpacked(64 << 20);
         assert_eq!(blocks(file.path(), &limited, |_| Ok(())).unwrap(), End::Whole);
-        assert_eq!(whole(file.path(), 1 << 20).unwrap(), None);
+        assert_eq!(read_file(file.path(), 1 << 20).unwrap(), None);
         assert_eq!(head(file.path(), 100).unwrap(), vec![b'\n'; 100]);
     }
 }

@@ -1,13 +1,14 @@
-//! What GPUReplay's recorder of Broadcom's V3D leaves: a log of ftrace with events of its own, `v3d_access_reg` above all.
+//! What GPUReplay's recorder of Broadcom's V3D leaves: a log of ftrace with events of its own, `v3d_access_reg` above
+//! all.
 //!
-//! Accesses name a group of registers, and a core where there are several; a group that begins with `~` was recorded for
-//! looking at and not for replaying. What else the recorder told (mappings, waits, submits, interrupts, flushes) is a
-//! note. The memory dumps that the log names lie apart, and are not published with it.
+//! Accesses name a group of registers, and a core where there are several; a group that begins with `~` was recorded
+//! for looking at and not for replaying. What else the recorder told (mappings, waits, submits, interrupts, flushes) is
+//! a note. The memory dumps that the log names lie apart, and are not published with it.
 
 use super::ftrace;
 use super::text;
 use crate::check::{Finding, FindingKind};
-use crate::import::error::{ImportError, Place};
+use crate::import::error::{FilePosition, ImportError};
 use crate::progress::Progress;
 use crate::recording::{
     Access, Clock, EventsBuilder, Facts, Hardware, Identity, PlatformDevice, Recording, Space, SpaceKind,
@@ -23,12 +24,12 @@ const COMPATIBLE: &str = "brcm,2711-v3d";
 /// Event of an access, and how the recorder's other events begin.
 const ACCESS: &[u8] = b"v3d_access_reg";
 const OWN: &[u8] = b"v3d_";
-/// Most bytes of a log: the recorder replays 65,536 records at most, of some hundred bytes each.
-const MOST_BYTES: u64 = 256 << 20;
+/// Maximum number of bytes of a log: the recorder replays 65,536 records at most, of some hundred bytes each.
+const MAX_BYTES: u64 = 256 << 20;
 /// First bytes that a log is known by.
 const HEAD: usize = 1 << 16;
-/// Most groups of registers, and the smallest window that one is shown with.
-const MOST_GROUPS: usize = 64;
+/// Maximum number of groups of registers, and the smallest window that one is shown with.
+const MAX_GROUPS: usize = 64;
 const WINDOW_BYTES: u64 = 0x4000;
 
 /// Whether a path looks like such a log: an access is among its first lines.
@@ -74,9 +75,9 @@ fn access(text: &[u8]) -> Option<(String, Access)> {
 /// When the file cannot be read, is larger than any such log, has no access, or the work was cancelled. Lines that are
 /// of no use are findings.
 pub fn import(path: &Path, progress: &Progress) -> Result<Recording, ImportError> {
-    let wrong = |message: String| ImportError::malformed(path, Place::Whole, message);
-    let bytes = super::source::whole(path, MOST_BYTES).map_err(|e| ImportError::io(path, e))?;
-    let bytes = bytes.ok_or_else(|| wrong(format!("the log has more than {MOST_BYTES} bytes")))?;
+    let wrong = |message: String| ImportError::malformed(path, FilePosition::Whole, message);
+    let bytes = super::source::read_file(path, MAX_BYTES).map_err(|e| ImportError::io(path, e))?;
+    let bytes = bytes.ok_or_else(|| wrong(format!("the log has more than {MAX_BYTES} bytes")))?;
     progress.set_total(bytes.len().max(1) as u64);
     let mut events = EventsBuilder::new();
     let mut spaces: Vec<Space> = Vec::new();
@@ -105,7 +106,7 @@ pub fn import(path: &Path, progress: &Progress) -> Result<Recording, ImportError
                     kind: SpaceKind::Registers,
                     bytes: WINDOW_BYTES,
                 };
-                (spaces.len() < MOST_GROUPS).then(|| spaces.push(new))?;
+                (spaces.len() < MAX_GROUPS).then(|| spaces.push(new))?;
                 Some(spaces.len() - 1)
             })?;
             let space = spaces.get_mut(at)?;

@@ -57,7 +57,7 @@ fn recorded_words_read_as_a_header() {
         (0x4001, true, true, GpuVa(0xffff_b8f5_b040))
     );
     assert_eq!(exception_name(h.exception_code()), "DONE");
-    assert_eq!(h.looks_sound(), Soundness::Sound);
+    assert_eq!(h.check_soundness(), Soundness::Sound);
     assert_eq!(h.encode(), bytes);
 }
 
@@ -65,7 +65,10 @@ fn recorded_words_read_as_a_header() {
 fn what_is_no_header_is_refused_with_its_reason() {
     let text = b"#include <linux/module.h>\n#defin";
     assert!(matches!(JobHeader::decode(text), Err(HeaderError::Text { text }) if text.starts_with("#include")));
-    assert!(matches!(JobHeader::read(text).looks_sound(), Soundness::Doubtful(_)));
+    assert!(matches!(
+        JobHeader::read(text).check_soundness(),
+        Soundness::Doubtful(_)
+    ));
     assert_eq!(
         JobHeader::decode(&[0; 32]),
         Err(HeaderError::UnknownType { job_type: 0 })
@@ -91,7 +94,7 @@ fn what_is_no_header_is_refused_with_its_reason() {
         let mut h = header(4, 1, 0);
         change(&mut h);
         matches!(
-            JobHeader::decode(&h.encode()).unwrap().looks_sound(),
+            JobHeader::decode(&h.encode()).unwrap().check_soundness(),
             Soundness::Doubtful(_)
         )
     };
@@ -138,7 +141,7 @@ fn payloads_of_simple_jobs_are_read() {
     job_bytes.extend(b.to_le_bytes());
     mem.0.insert(0x2000, job_bytes);
     mem.0.insert(0x3000, header(1, 3, 0).encode().to_vec());
-    let c = chain(&mem, GpuVa(0x1000));
+    let c = read_chain(&mem, GpuVa(0x1000));
     assert_eq!(c.end, ChainEnd::End);
     let payloads: Vec<Payload> = c.jobs.iter().map(|j| j.payload).collect();
     assert_eq!(
@@ -148,7 +151,7 @@ fn payloads_of_simple_jobs_are_read() {
     assert!(
         c.jobs
             .iter()
-            .all(|j| j.decoded() && j.dispatch.is_none() && j.shader_va.is_none())
+            .all(|j| j.is_decoded() && j.dispatch.is_none() && j.shader_va.is_none())
     );
 }
 
@@ -227,7 +230,7 @@ fn chains_end_where_they_must() {
     put(0x3000, header(1, 1, 0x9000));
     put(0x4000, header(1, 1, 0x5000));
     put(0x5000, header(77, 2, 0x1000));
-    let c = |head| chain(&mem, GpuVa(head));
+    let c = |head| read_chain(&mem, GpuVa(head));
     assert_eq!(
         (c(0x1000).jobs.len(), c(0x1000).end),
         (2, ChainEnd::Loop(GpuVa(0x1000)))
@@ -241,7 +244,7 @@ fn chains_end_where_they_must() {
         (2, ChainEnd::Undecoded(GpuVa(0x5000)))
     );
     assert_eq!(c(0).end, ChainEnd::Unreadable(GpuVa(0)));
-    assert!(!c(0x3000).jobs[1].decoded());
+    assert!(!c(0x3000).jobs[1].is_decoded());
 }
 
 /// Every 64 bytes a null job that names the one after it.
@@ -257,7 +260,7 @@ impl GpuMemory for Endless {
 
 #[test]
 fn a_chain_without_end_is_bounded() {
-    let c = chain(&Endless, GpuVa(0x1000));
+    let c = read_chain(&Endless, GpuVa(0x1000));
     assert_eq!((c.jobs.len(), c.end), (MAX_JOBS, ChainEnd::Limit));
 }
 
@@ -316,7 +319,7 @@ proptest! {
         }
         let mut mem = Ranges::default();
         mem.0.insert(0, bytes);
-        let c = chain(&mem, GpuVa(0));
+        let c = read_chain(&mem, GpuVa(0));
         prop_assert!(c.jobs.len() <= 33);
         prop_assert!(c.end != ChainEnd::Limit);
     }
@@ -366,7 +369,10 @@ fn a_chain_can_be_read_through_page_tables() {
     );
     put(9, 0x40, &header(1, 1, 0x1080).encode());
     put(9, 0x80, &header(1, 2, 0).encode());
-    let c = chain(&board, GpuVa(0x1040));
+    let c = read_chain(&board, GpuVa(0x1040));
     assert_eq!((c.jobs.len(), c.end), (2, ChainEnd::End));
-    assert_eq!(chain(&board, GpuVa(0x2000)).end, ChainEnd::Unreadable(GpuVa(0x2000)));
+    assert_eq!(
+        read_chain(&board, GpuVa(0x2000)).end,
+        ChainEnd::Unreadable(GpuVa(0x2000))
+    );
 }

@@ -73,7 +73,7 @@ fn chains_of_mesa_equal_their_independent_walk() {
             let spec: Value = serde_json::from_slice(&std::fs::read(folder.join("spec.json")).unwrap()).unwrap();
             for submit in spec["submits"].as_array().unwrap() {
                 let mem = mesa_memory(folder, submit["submit"].as_str().unwrap());
-                let c = chain(&mem, GpuVa(hex(&submit["jc"])));
+                let c = read_chain(&mem, GpuVa(hex(&submit["jc"])));
                 let place = folder.display().to_string();
                 assert_eq!(c.end, ChainEnd::End, "{place}");
                 let expected = submit["jobs"].as_array().unwrap();
@@ -81,7 +81,7 @@ fn chains_of_mesa_equal_their_independent_walk() {
                 for (job, json) in c.jobs.iter().zip(expected) {
                     jobs += 1;
                     let h = job.header.as_ref().unwrap();
-                    assert_eq!(h.looks_sound(), Soundness::Sound);
+                    assert_eq!(h.check_soundness(), Soundness::Sound);
                     assert_eq!(job.va.0, hex(&json["va"]), "{place}");
                     let name = json["type"].as_str().unwrap().replace('_', "-");
                     assert_eq!(job.kind().map(JobType::name), Some(name.as_str()), "{place}");
@@ -167,13 +167,13 @@ fn every_published_head_is_a_compute_job() {
             }
             seen_heads += 1;
             let head = halves[&0x18c0] | halves[&0x18c4] << 32;
-            let c = chain(&mem, GpuVa(head));
+            let c = read_chain(&mem, GpuVa(head));
             assert_eq!(c.end, ChainEnd::End, "{name} {head:#x}");
             for (i, job) in c.jobs.iter().enumerate() {
                 seen_jobs += 1;
                 let h = job.header.as_ref().unwrap();
                 assert_eq!(job.kind(), Some(JobType::Compute));
-                assert_eq!(h.looks_sound(), Soundness::Sound);
+                assert_eq!(h.check_soundness(), Soundness::Sound);
                 assert!(h.is_64bit && h.barrier && h.index >= 0x4001);
                 assert_eq!(h.exception_code(), 1, "the dump was made after the work");
                 let d = job.dispatch.unwrap();

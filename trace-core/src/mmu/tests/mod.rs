@@ -286,7 +286,7 @@ fn hostile_tables_end_with_an_error() {
         };
         assert_eq!(stop(&b.mem), Err(error));
         let s = scan(f, ROOT, &b.mem);
-        let reached = reach(f, ROOT, &b.mem);
+        let reached = count_mapped_pages(f, ROOT, &b.mem);
         assert_eq!((reached.pages, reached.problems, reached.first), (1, 1, Some(error)));
         assert_eq!((s.leaves.len(), s.problems), (1, vec![error]));
         // Every entry is a type without meaning.
@@ -397,7 +397,7 @@ fn analyses_find_what_is_odd() {
     );
     b.map(0x31_0000, 0x9000_0000, Rights::RX, 0);
     let leaves = b.leaves();
-    let twice = mapped_twice(&leaves);
+    let twice = find_double_mappings(&leaves);
     let pair = |pa, pages, first, second| DoubleMapping {
         pa: PhysAddr(pa),
         pages,
@@ -428,13 +428,13 @@ fn analyses_find_what_is_odd() {
             v
         })
     );
-    let wx = executable_and_writable(&mappings(MmuFormat::MaliLpae, ROOT, &b.mem).unwrap());
+    let wx = find_writable_code(&mappings(MmuFormat::MaliLpae, ROOT, &b.mem).unwrap());
     assert_eq!(
         wx.iter().map(|m| (m.va.0, m.pages)).collect::<Vec<_>>(),
         [(0x30_0000, 1)]
     );
     let content = [0x8_0001..0x8_0002, 0x8_0003..0x8_0004, 0x9_0000..0x9_0001];
-    let without = mapped_without(&leaves, &content, usize::MAX).spans;
+    let without = find_pages_without_content(&leaves, &content, usize::MAX).spans;
     let spans: Vec<(u64, u64)> = without.iter().map(|s| (s.va.0, s.pages)).collect();
     assert_eq!(
         spans,
@@ -447,7 +447,7 @@ fn analyses_find_what_is_odd() {
         ]
     );
     assert_eq!(
-        mapped_without(&leaves, &[], usize::MAX)
+        find_pages_without_content(&leaves, &[], usize::MAX)
             .spans
             .iter()
             .map(|s| s.pages)
@@ -467,7 +467,7 @@ fn a_block_and_a_page_that_overlap_are_mapped_twice() {
         raw: 0,
         level: 0,
     };
-    let found = mapped_twice(&[leaf(0x4000_0000, 0x8000_0000, 2 << 20), leaf(0x1000, 0x8000_5000, 4096)]);
+    let found = find_double_mappings(&[leaf(0x4000_0000, 0x8000_0000, 2 << 20), leaf(0x1000, 0x8000_5000, 4096)]);
     assert_eq!(found.len(), 1);
     assert_eq!((found[0].pa.0, found[0].pages), (0x8000_5000, 1));
     assert_eq!((found[0].first.0, found[0].second.0), (0x1000, 0x4000_5000));
@@ -509,16 +509,16 @@ fn the_published_tables_map_what_they_should() {
             (tables, pages, 0)
         );
         assert_eq!(s.mappings, runs);
-        assert!(executable_and_writable(&runs).is_empty());
+        assert!(find_writable_code(&runs).is_empty());
         assert_eq!(
-            mapped_without(&s.leaves, &[], usize::MAX)
+            find_pages_without_content(&s.leaves, &[], usize::MAX)
                 .spans
                 .iter()
                 .map(|r| r.pages)
                 .sum::<u64>(),
             pages
         );
-        assert!(mapped_twice(&s.leaves).is_empty());
+        assert!(find_double_mappings(&s.leaves).is_empty());
         for leaf in s.leaves.iter().step_by(97) {
             assert_eq!(translate(f, root, leaf.va, &mem), Ok(*leaf));
         }

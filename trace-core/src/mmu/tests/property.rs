@@ -102,8 +102,8 @@ proptest! {
             Ok(m) => { prop_assert!(s.problems.is_empty()); prop_assert_eq!(m, s.mappings.clone()); }
             Err(e) => prop_assert_eq!(Some(&e), s.problems.first()),
         }
-        let _ = mapped_twice(&s.leaves);
-        let holes: u64 = mapped_without(&s.leaves, &[], usize::MAX).spans.iter().map(|r| r.pages).sum();
+        let _ = find_double_mappings(&s.leaves);
+        let holes: u64 = find_pages_without_content(&s.leaves, &[], usize::MAX).spans.iter().map(|r| r.pages).sum();
         prop_assert_eq!(holes, s.mappings.iter().map(|m| m.pages).sum::<u64>());
     }
 
@@ -114,7 +114,7 @@ proptest! {
             va: GpuVa(0x10_0000 + i as u64 * 4096), pa: PhysAddr(f << 12), bytes: 4096,
             rights: Rights::RW, attr_index: 0, raw: 0, level: 3,
         }).collect();
-        let pairs: u64 = mapped_twice(&leaves).iter().map(|d| d.pages).sum();
+        let pairs: u64 = find_double_mappings(&leaves).iter().map(|d| d.pages).sum();
         let distinct: HashSet<u64> = frames.iter().copied().collect();
         prop_assert_eq!(pairs, frames.len() as u64 - distinct.len() as u64);
     }
@@ -139,11 +139,11 @@ proptest! {
         let counted: u64 = leaves.iter().map(|l| {
             (l.pa.frame()..l.pa.frame() + l.bytes / 4096).filter(|f| !content.contains(f)).count() as u64
         }).sum();
-        let all = mapped_without(&leaves, &ranges, usize::MAX);
+        let all = find_pages_without_content(&leaves, &ranges, usize::MAX);
         prop_assert_eq!(all.spans.iter().map(|r| r.pages).sum::<u64>(), counted);
         // A limit changes what is listed, and not what is counted.
         for most in 0..4 {
-            let few = mapped_without(&leaves, &ranges, most);
+            let few = find_pages_without_content(&leaves, &ranges, most);
             prop_assert_eq!(&few.spans[..], &all.spans[..most.min(all.spans.len())]);
             prop_assert_eq!(few.spans.iter().map(|r| r.pages).sum::<u64>() + few.more_pages, counted);
         }

@@ -50,7 +50,7 @@ fn each_mapping_is_told_what_is_remarkable_about_it() {
     let alias = |va, also| Alias {
         va: GpuVa(va),
         pages: 1,
-        also: GpuVa(also),
+        alias_va: GpuVa(also),
         pa: PhysAddr(0xb000),
     };
     assert_eq!(told[0].aliases, [alias(0x2000, 0x8000)]);
@@ -73,7 +73,7 @@ fn each_mapping_is_told_what_is_remarkable_about_it() {
     let aliases: Vec<_> = told
         .iter()
         .flat_map(|t| &t.aliases)
-        .map(|a| (a.va.0, a.also.0, a.pages, a.pa.0))
+        .map(|a| (a.va.0, a.alias_va.0, a.pages, a.pa.0))
         .collect();
     assert_eq!(
         aliases,

@@ -4,7 +4,8 @@ use super::{CALL_FACTS, CallFacts, CallModule, CopyRow};
 use crate::recording::{PageId, Recording};
 use std::ops::Range;
 
-/// Maximum number of bytes of a module that is put together. The largest modules of NVIDIA's libraries have some 200 MB.
+/// Maximum number of bytes of a module that is put together. The largest modules of NVIDIA's libraries have some 200
+/// MB.
 const MAX_CODE_BYTES: u64 = 1 << 30;
 
 impl Recording {
@@ -37,24 +38,24 @@ impl Recording {
 
     /// Whether the recording has pages for what a copy moved.
     #[must_use]
-    pub fn holds(&self, row: &CopyRow) -> bool {
+    pub fn has_copy_content(&self, row: &CopyRow) -> bool {
         self.copy_pages(row).is_some()
     }
 
     /// The bytes that a copy moved, its rows one after another; `None` when the recording does not hold them.
     #[must_use]
-    pub fn copied(&self, row: &CopyRow) -> Option<Vec<u8>> {
+    pub fn copy_content(&self, row: &CopyRow) -> Option<Vec<u8>> {
         // No more is taken than the pages that the file holds can name.
         self.copy_pages(row)?;
         let mut bytes = vec![0; usize::try_from(row.total()?).ok()?];
-        self.copied_part(row, 0, &mut bytes).then_some(bytes)
+        self.read_copy_content(row, 0, &mut bytes).then_some(bytes)
     }
 
-    /// Fills `out` with what a copy moved, its rows one after another, from byte `offset` of that on. Takes time by what is
-    /// asked for, not by what was moved. `false`: the recording does not hold all of it, or it ends before; what `out`
-    /// holds then is not told.
+    /// Fills `out` with what a copy moved, its rows one after another, from byte `offset` of that on. Takes time by
+    /// what is asked for, not by what was moved. `false`: the recording does not hold all of it, or it ends before;
+    /// what `out` holds then is not told.
     #[must_use]
-    pub fn copied_part(&self, row: &CopyRow, offset: u64, out: &mut [u8]) -> bool {
+    pub fn read_copy_content(&self, row: &CopyRow, offset: u64, out: &mut [u8]) -> bool {
         const PAGE: u64 = crate::PAGE_SIZE as u64;
         let fill = || {
             let pages = self.copy_pages(row)?;
@@ -81,7 +82,7 @@ impl Recording {
 
     /// Whether the recording names a page for each byte that a copy moved.
     #[must_use]
-    pub fn holds_copy(&self, row: &CopyRow) -> bool {
+    pub fn has_copy_pages(&self, row: &CopyRow) -> bool {
         self.copy_pages(row).is_some()
     }
 

@@ -39,7 +39,7 @@ impl CallEvent {
 
     /// Nanoseconds that the call took on the host, `u32::MAX` for more.
     #[must_use]
-    pub fn took(&self) -> u32 {
+    pub fn host_ns(&self) -> u32 {
         match self {
             Self::Launch(r) => r.took,
             Self::Copy(r) => r.took,
@@ -75,7 +75,7 @@ impl CallEvent {
         let mut text = match self {
             Self::Launch(l) => {
                 let name = facts.and_then(|f| f.functions.get(l.function as usize));
-                let name = name.map_or_else(|| format!("function {}", l.function), |f| f.shown().to_owned());
+                let name = name.map_or_else(|| format!("function {}", l.function), |f| f.display_name().to_owned());
                 let shared = if l.shared > 0 {
                     format!(", {} bytes of shared memory", l.shared)
                 } else {
@@ -163,14 +163,14 @@ impl EventKind {
 
     /// The word of a kind that is a call of a driver.
     #[must_use]
-    pub fn call_word(self) -> Option<&'static str> {
+    pub fn call_name(self) -> Option<&'static str> {
         Self::CALLS.iter().find(|(k, _)| *k == self).map(|(_, w)| *w)
     }
 
     /// Whether events of this kind are calls of a driver.
     #[must_use]
     pub fn is_call(self) -> bool {
-        self.call_word().is_some()
+        self.call_name().is_some()
     }
 }
 

@@ -97,7 +97,7 @@ impl CallWindow {
 
     /// Returns whether all of `bytes` bytes from `at` on lie in the range.
     #[must_use]
-    pub fn holds(&self, at: u64, bytes: u64) -> bool {
+    pub fn contains(&self, at: u64, bytes: u64) -> bool {
         let end = at.checked_add(bytes);
         at >= self.base && end.is_some_and(|end| end <= self.base.saturating_add(self.bytes))
     }
@@ -180,7 +180,7 @@ pub struct CallFunction {
 impl CallFunction {
     /// The name for a person.
     #[must_use]
-    pub fn shown(&self) -> &str {
+    pub fn display_name(&self) -> &str {
         if self.demangled.is_empty() {
             &self.name
         } else {

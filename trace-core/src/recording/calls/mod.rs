@@ -64,7 +64,7 @@ mod tests {
             ..Default::default()
         };
         assert_eq!(row.pages(), Some(3));
-        assert_eq!(r.copied(&row).unwrap(), bytes);
+        assert_eq!(r.copy_content(&row).unwrap(), bytes);
         // Parts are as the whole: within a page, over the end of one, at both ends, nothing at all.
         for (from, to) in [
             (0, 1),
@@ -76,13 +76,16 @@ mod tests {
             (5000, 5000),
         ] {
             let mut part = vec![0xee; to - from];
-            assert!(r.copied_part(&row, from as u64, &mut part), "{from}..{to}");
+            assert!(r.read_copy_content(&row, from as u64, &mut part), "{from}..{to}");
             assert_eq!(part, bytes[from..to], "{from}..{to}");
         }
-        assert!(r.holds_copy(&row));
+        assert!(r.has_copy_pages(&row));
         let mut two = [0; 2];
-        assert!(!r.copied_part(&row, 4999, &mut two), "past its end");
-        assert!(!r.copied_part(&row, u64::MAX, &mut two), "past all that can be counted");
+        assert!(!r.read_copy_content(&row, 4999, &mut two), "past its end");
+        assert!(
+            !r.read_copy_content(&row, u64::MAX, &mut two),
+            "past all that can be counted"
+        );
         assert_eq!(r.events.call(0), Some(CallEvent::Copy(row)));
         // What names more than the file holds is not there.
         for wrong in [
@@ -94,9 +97,9 @@ mod tests {
                 ..row
             },
         ] {
-            assert_eq!(r.copied(&wrong), None, "{wrong:?}");
+            assert_eq!(r.copy_content(&wrong), None, "{wrong:?}");
             assert!(
-                !r.holds_copy(&wrong) && !r.copied_part(&wrong, 0, &mut two),
+                !r.has_copy_pages(&wrong) && !r.read_copy_content(&wrong, 0, &mut two),
                 "{wrong:?}"
             );
         }

@@ -1,6 +1,6 @@
 //! Lists of accesses against plain lists of numbers.
 
-use super::{Accessed, Accesses, gallop};
+use super::{Accesses, RegisterAccess, gallop};
 use proptest::prelude::*;
 
 /// Distances as drivers make them: polls, neighbours, pauses, the same for a while.
@@ -44,12 +44,12 @@ proptest! {
             }
             let asked = naive.iter().step_by(some).flat_map(|e| [e.saturating_sub(1), *e, e + 1]).chain([0, any, u64::MAX]);
             for event in asked {
-                prop_assert_eq!(list.before(event), naive.partition_point(|e| *e < event));
-                prop_assert_eq!(list.upto(event), naive.partition_point(|e| *e <= event));
+                prop_assert_eq!(list.count_before(event), naive.partition_point(|e| *e < event));
+                prop_assert_eq!(list.count_until(event), naive.partition_point(|e| *e <= event));
                 let n = naive.partition_point(|e| *e < event);
                 let around = [n.checked_sub(1).and_then(|n| naive.get(n)), naive.get(n)].map(|e| e.copied());
-                prop_assert_eq!(list.around(event), around);
-                prop_assert_eq!(list.holds(event), naive.binary_search(&event).is_ok());
+                prop_assert_eq!(list.neighbors(event), around);
+                prop_assert_eq!(list.contains(event), naive.binary_search(&event).is_ok());
                 let within = event..event.saturating_add(100);
                 prop_assert_eq!(list.first_in(within.clone()), naive.iter().copied().find(|e| within.contains(e)));
             }
@@ -59,7 +59,7 @@ proptest! {
             for (event, _) in plain.iter().step_by(step) {
                 for event in [*event, event + 1] {
                     let n = plain.partition_point(|p| p.0 < event);
-                    let naive = n.checked_sub(1).map(|n| (n, Accessed { event: plain[n].0, write: plain[n].1 }));
+                    let naive = n.checked_sub(1).map(|n| (n, RegisterAccess { event: plain[n].0, write: plain[n].1 }));
                     prop_assert_eq!(cursor.last_before(event), naive);
                 }
             }
@@ -71,8 +71,8 @@ proptest! {
         }
         prop_assert_eq!(gallop(&plain, |_| true), plain.len());
         for place in [0, 1, 255, 256, 257, 600, plain.len()] {
-            let from: Vec<Accessed> = packed.iter_from(place).collect();
-            let naive: Vec<Accessed> = plain.iter().skip(place).map(|p| Accessed { event: p.0, write: p.1 }).collect();
+            let from: Vec<RegisterAccess> = packed.iter_from(place).collect();
+            let naive: Vec<RegisterAccess> = plain.iter().skip(place).map(|p| RegisterAccess { event: p.0, write: p.1 }).collect();
             prop_assert_eq!(packed.iter_from(place).len(), naive.len());
             prop_assert_eq!(from, naive);
         }
@@ -95,10 +95,10 @@ fn what_does_not_rise_is_not_taken() {
 fn an_event_of_zero_is_an_access_as_any_other() {
     let a: Accesses = [(0, true), (1, false)].into_iter().collect();
     assert_eq!(
-        (a.all().first(), a.all().before(1), a.writes().upto(0)),
+        (a.all().first(), a.all().count_before(1), a.writes().count_until(0)),
         (Some(0), 1, 1)
     );
-    assert!(a.all().holds(0));
+    assert!(a.all().contains(0));
 }
 
 #[test]
@@ -109,7 +109,7 @@ fn a_register_that_is_polled_takes_hardly_anything() {
         .collect();
     assert!(packed.bytes() < 1_500_000, "{} for {}", packed.bytes(), packed.len());
     assert_eq!(packed.all().get(127 * 99_999 + 126), Some(99_999 * 142 + 126));
-    assert_eq!(packed.all().before(99_999 * 142), 127 * 99_999);
+    assert_eq!(packed.all().count_before(99_999 * 142), 127 * 99_999);
 }
 
 #[test]

@@ -80,7 +80,7 @@ fn the_maps_hold_as_many_registers_and_blocks_as_their_files() {
         assert!(names.contains("RB") && names.contains("CP"), "{names:?}");
         assert!(
             map.registers()
-                .all(|r| !r.replay.write && !r.replay.reason.is_empty() || !r.access.writable())
+                .all(|r| !r.replay.write && !r.replay.reason.is_empty() || !r.access.is_writable())
         );
     }
 }
@@ -111,7 +111,7 @@ fn a_chip_gets_the_map_of_its_generation_and_no_mali_does() {
         assert_eq!(RegisterMap::for_gpu(id).map(RegisterMap::name), map, "{id:#x}");
     }
     let map = RegisterMap::by_name("adreno-a7xx").unwrap();
-    assert!(map.same_product(0x4305_0a01, 0x4305_0a02) && !map.same_product(0x4305_0a01, 0x4305_1401));
+    assert!(map.is_same_product(0x4305_0a01, 0x4305_0a02) && !map.is_same_product(0x4305_0a01, 0x4305_1401));
 }
 
 /// A name as Mesa's decoder prints it (`RB_MRT[0x1].CONTROL`) in the form of the map (`RB_MRT1_CONTROL`), and without
@@ -238,7 +238,7 @@ fn newer_chips_choose_their_map_or_say_how_to_import_one() {
                 "{name}"
             ),
         }
-        let of_jobs = RegisterMap::of_jobs(&recording).unwrap();
+        let of_jobs = RegisterMap::for_jobs_of(&recording).unwrap();
         assert_eq!(
             timeline::derive(&recording, of_jobs, &Progress::new())
                 .unwrap()
@@ -263,9 +263,9 @@ fn newer_chips_choose_their_map_or_say_how_to_import_one() {
 /// A part with one submit has the writes of its commands and of no other's.
 #[test]
 fn a_part_of_a_recording_has_the_writes_of_its_submits_alone() {
-    use crate::trim::{Part, Wanted, trim};
+    use crate::trim::{Part, TrimRequest, trim};
     let recording = import(&sample("fd-clouds.rd.gz"));
-    let wanted = Wanted::new(Part::Jobs([0].into()), "fd-clouds.rd.gz");
+    let wanted = TrimRequest::new(Part::Jobs([0].into()), "fd-clouds.rd.gz");
     let part = trim(&recording, &wanted, &Progress::new()).unwrap().recording;
     // As many as the reference decode of the first submit has.
     assert_eq!((part.events.submits.len(), named(&part).0), (1, 931));

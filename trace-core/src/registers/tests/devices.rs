@@ -28,7 +28,7 @@ fn every_embedded_map_parses_and_is_found_by_its_own_registers() {
         let mut end = 0;
         for r in map.registers() {
             assert_eq!(map.at(r.offset).unwrap().name, r.name);
-            assert_eq!(map.named(&r.name).unwrap().offset, r.offset);
+            assert_eq!(map.find_by_name(&r.name).unwrap().offset, r.offset);
             assert_eq!(map.name_of(r.offset, r.width).as_deref(), Some(r.name.as_str()));
             assert!(!r.doc.is_empty() && !r.provenance.is_empty(), "{}", r.name);
             assert!(
@@ -90,7 +90,7 @@ fn a_recording_gets_the_map_of_its_bus_first_and_of_its_gpu_else() {
 fn the_space_of_the_registers_is_the_one_that_the_map_names() {
     let mut r = Recording::default();
     r.set_hardware(&pci(0x1234, 0x1111));
-    assert_eq!(RegisterMap::of_recording(&r).unwrap().space(), 0);
+    assert_eq!(RegisterMap::recorded_registers(&r).unwrap().space(), 0);
     for (name, kind) in [
         ("bar0", SpaceKind::Framebuffer),
         ("bar4", SpaceKind::Registers),
@@ -102,7 +102,7 @@ fn the_space_of_the_registers_is_the_one_that_the_map_names() {
             bytes: 0x1000,
         });
     }
-    let registers = RegisterMap::of_recording(&r).unwrap();
+    let registers = RegisterMap::recorded_registers(&r).unwrap();
     assert_eq!((registers.space(), registers.map().name()), (2, "bochs-display"));
     let mut access = crate::recording::Access {
         space: 2,
@@ -114,7 +114,7 @@ fn the_space_of_the_registers_is_the_one_that_the_map_names() {
     assert_eq!(registers.name_of(&access).unwrap(), "VBE_DISPI_INDEX_ENABLE");
     assert_eq!(registers.describe(&access).unwrap(), "on · linear framebuffer");
     access.space = 0;
-    assert!(registers.touched(&access).is_none() && registers.describe(&access).is_none());
+    assert!(registers.find_accessed(&access).is_none() && registers.describe(&access).is_none());
 }
 
 #[test]
@@ -158,34 +158,40 @@ fn a_mode_of_an_ati_card_is_read_out_of_its_registers() {
     assert_eq!(map.describe(0x55, 1, 4).unwrap(), "display off");
     assert_eq!(map.describe(0x08, 1, 0x83).unwrap(), "PPLL_REF_DIV · write");
     assert_eq!(map.describe(0x1598, 4, 0x0500_0010).unwrap(), "16 high · 1280 wide");
-    assert!(map.named("GPIO_DVI_DDC").unwrap().replay.before.is_some());
-    assert_eq!(map.named("AIC_PT_BASE").unwrap().replay.role, Some(Role::BusAddress));
+    assert!(map.find_by_name("GPIO_DVI_DDC").unwrap().replay.before.is_some());
+    assert_eq!(
+        map.find_by_name("AIC_PT_BASE").unwrap().replay.role,
+        Some(Role::BusAddress)
+    );
 }
 
 #[test]
 fn what_reaches_memory_and_what_interrupts_is_marked() {
     let map = RegisterMap::by_name("edu").unwrap();
-    let role = |name: &str| map.named(name).unwrap().replay.role;
+    let role = |name: &str| map.find_by_name(name).unwrap().replay.role;
     assert_eq!(role("EDU_DMA_SOURCE"), Some(Role::BusAddress));
-    assert_eq!(map.named("EDU_DMA_SOURCE").unwrap().local, Some(0x40000..0x41000));
+    assert_eq!(
+        map.find_by_name("EDU_DMA_SOURCE").unwrap().local,
+        Some(0x40000..0x41000)
+    );
     assert_eq!(role("EDU_DMA_COMMAND"), Some(Role::Doorbell));
     assert_eq!(role("EDU_INTERRUPT_STATUS"), Some(Role::InterruptStatus));
     assert_eq!(role("EDU_INTERRUPT_ACKNOWLEDGE"), Some(Role::InterruptClear));
     let virtio = RegisterMap::by_name("virtio-gpu").unwrap();
     for name in ["QUEUE_DESC", "QUEUE_DRIVER", "QUEUE_DEVICE"] {
         for half in ["LO", "HI"] {
-            let r = virtio.named(&format!("{name}_{half}")).unwrap();
+            let r = virtio.find_by_name(&format!("{name}_{half}")).unwrap();
             assert!(r.pair.is_some() && r.replay.role == Some(Role::BusAddress));
         }
     }
-    assert_eq!(virtio.named("QUEUE_NOTIFY_1").unwrap().offset, 0x3004);
+    assert_eq!(virtio.find_by_name("QUEUE_NOTIFY_1").unwrap().offset, 0x3004);
     assert_eq!(
         virtio.describe(0x14, 1, 0x0f).unwrap(),
         "seen · driver · driver ready · features agreed"
     );
     let clock = RegisterMap::by_name("pl031").unwrap();
-    assert_eq!(clock.named("RTC_DR").unwrap().replay.read, ReadRule::Any);
-    assert_eq!(clock.named("RTC_PERIPHID3").unwrap().offset, 0xfec);
+    assert_eq!(clock.find_by_name("RTC_DR").unwrap().replay.read, ReadRule::Any);
+    assert_eq!(clock.find_by_name("RTC_PERIPHID3").unwrap().offset, 0xfec);
 }
 
 /// The files of an embedded map, one of them changed.

@@ -22,7 +22,7 @@ fn the_embedded_map_parses() {
     assert_eq!(map.window_bytes(), 0x4000);
     for r in map.registers() {
         assert_eq!(map.at(r.offset).unwrap().name, r.name);
-        assert_eq!(map.named(&r.name).unwrap().offset, r.offset);
+        assert_eq!(map.find_by_name(&r.name).unwrap().offset, r.offset);
         assert!(!r.doc.is_empty() && !r.provenance.is_empty(), "{}", r.name);
         match r.pair {
             Some(Half::Low { high_offset }) => {
@@ -57,10 +57,10 @@ fn arrays_have_every_member() {
         ("AS15_FAULTEXTRA_HI", 0x27fc),
         ("STACK_PWRTRANS_HI", 0xe44),
     ] {
-        assert_eq!(map.named(name).map(|r| r.offset), Some(offset), "{name}");
+        assert_eq!(map.find_by_name(name).map(|r| r.offset), Some(offset), "{name}");
     }
-    assert_eq!(map.named("JS1_HEAD_NEXT_LO").unwrap().index, Some(1));
-    assert_eq!(map.named("AS7_STATUS").unwrap().index, Some(7));
+    assert_eq!(map.find_by_name("JS1_HEAD_NEXT_LO").unwrap().index, Some(1));
+    assert_eq!(map.find_by_name("AS7_STATUS").unwrap().index, Some(7));
 }
 
 #[test]
@@ -135,13 +135,13 @@ fn values_are_told_in_a_short_line() {
         ("SHADER_CONFIG", 0, "default"),
         ("SHADER_CONFIG", 0x10, "0x10"),
     ] {
-        assert_eq!(map.named(name).unwrap().describe(value), told, "{name}");
+        assert_eq!(map.find_by_name(name).unwrap().describe(value), told, "{name}");
     }
 }
 
 #[test]
 fn fields_and_the_unknown_remainder_make_the_whole_value() {
-    let layout = &mali().named("JS1_CONFIG_NEXT").unwrap().layout;
+    let layout = &mali().find_by_name("JS1_CONFIG_NEXT").unwrap().layout;
     let d = layout.decode(0xff08_7b0f);
     assert_eq!(d.value("address_space"), Some(15));
     assert_eq!(d.text("start_flush"), Some("clean+invalidate"));
@@ -171,8 +171,8 @@ fn halves_hold_the_fields_of_the_whole() {
     assert_eq!((d.value("size_log2"), d.text("size_log2")), (Some(0x13), Some("20")));
     assert_eq!(d.text("base"), Some("0xffffae100000"));
     let (lo, hi) = (
-        map.named("AS0_LOCKADDR_LO").unwrap(),
-        map.named("AS0_LOCKADDR_HI").unwrap(),
+        map.find_by_name("AS0_LOCKADDR_LO").unwrap(),
+        map.find_by_name("AS0_LOCKADDR_HI").unwrap(),
     );
     assert_eq!(lo.layout.decode(value & 0xffff_ffff).text("base"), Some("0xae100000"));
     assert_eq!(hi.layout.decode(value >> 32).text("base"), Some("0xffff00000000"));
@@ -181,7 +181,7 @@ fn halves_hold_the_fields_of_the_whole() {
         let base = r.name.rsplit_once('_').unwrap().0;
         let halves: u32 = ["_LO", "_HI"]
             .iter()
-            .flat_map(|h| &map.named(&format!("{base}{h}")).unwrap().layout.fields)
+            .flat_map(|h| &map.find_by_name(&format!("{base}{h}")).unwrap().layout.fields)
             .map(Field::width)
             .sum();
         assert_eq!(whole, halves, "{}", r.name);
@@ -199,17 +199,23 @@ fn what_may_be_replayed_and_what_not() {
         "GPU_IRQ_RAWSTAT",
         "JS1_COMMAND",
     ] {
-        let r = map.named(name).unwrap();
+        let r = map.find_by_name(name).unwrap();
         assert!(!r.replay.write && !r.replay.reason.is_empty(), "{name}");
     }
-    assert_eq!(map.named("PRFCNT_BASE_HI").unwrap().replay.role, Some(Role::PerfBase));
-    let command = &map.named("GPU_COMMAND").unwrap().replay;
-    assert!(command.allows(1) && command.allows(8) && !command.allows(4) && !command.allows(9));
-    assert!(!map.named("GPU_ID").unwrap().replay.write);
-    assert_eq!(map.named("AS0_STATUS").unwrap().replay.read, ReadRule::Until);
-    assert_eq!(map.named("AS3_TRANSTAB_HI").unwrap().replay.role, Some(Role::Root));
     assert_eq!(
-        map.named("JOB_IRQ_STATUS").unwrap().replay.role,
+        map.find_by_name("PRFCNT_BASE_HI").unwrap().replay.role,
+        Some(Role::PerfBase)
+    );
+    let command = &map.find_by_name("GPU_COMMAND").unwrap().replay;
+    assert!(command.allows(1) && command.allows(8) && !command.allows(4) && !command.allows(9));
+    assert!(!map.find_by_name("GPU_ID").unwrap().replay.write);
+    assert_eq!(map.find_by_name("AS0_STATUS").unwrap().replay.read, ReadRule::Until);
+    assert_eq!(
+        map.find_by_name("AS3_TRANSTAB_HI").unwrap().replay.role,
+        Some(Role::Root)
+    );
+    assert_eq!(
+        map.find_by_name("JOB_IRQ_STATUS").unwrap().replay.role,
         Some(Role::IrqStatus(InterruptLine::Job))
     );
     // Nothing is left out of the comparison but the flush id and free-running counters.
@@ -237,19 +243,19 @@ fn a_block_says_for_its_registers_what_they_do_not_say_themselves() {
                 {name='N',bits='7:1',kind='number'},{name='OWN',bits='8',kind='bool',say='own'}]\n[[register]]\nname='R'\noffset=8\naccess='ro'\n\
                 doc='d'\n[[register]]\nname='W'\noffset=12\nreplay=true\nfields=[{name='V',bits='31:0',kind='number'}]\n";
     let map = RegisterMap::parse(&[("t.toml", text)]).unwrap();
-    let a = map.named("A1").unwrap();
+    let a = map.find_by_name("A1").unwrap();
     assert_eq!(
         (a.doc.as_str(), a.access, a.replay.write),
         ("A1", AccessRule::ReadWrite, false)
     );
     assert_eq!(a.replay.reason, "why");
     assert_eq!(a.describe(0x107), "ON · N 3 · own");
-    let r = map.named("R").unwrap();
+    let r = map.find_by_name("R").unwrap();
     assert_eq!(
         (r.access, r.doc.as_str(), r.replay.reason.as_str()),
         (AccessRule::ReadOnly, "d", "")
     );
-    let w = map.named("W").unwrap();
+    let w = map.find_by_name("W").unwrap();
     assert!(w.replay.write && w.describe(7) == "7");
     let wrong = RegisterMap::parse(&[("t.toml", &text.replace("say='names'", "say='all'"))]).unwrap_err();
     assert!(wrong.to_string().contains("say all is not names"), "{wrong}");

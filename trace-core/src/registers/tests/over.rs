@@ -20,13 +20,13 @@ fn mali() -> &'static RegisterMap {
 #[test]
 fn a_name_of_ones_own_leaves_the_rest_of_the_map() {
     let under = mali();
-    let status = under.named("GPU_STATUS").unwrap();
-    let map = own(&register("MY_STATUS", status.offset, "")).over(under).unwrap();
+    let status = under.find_by_name("GPU_STATUS").unwrap();
+    let map = own(&register("MY_STATUS", status.offset, "")).overlay(under).unwrap();
     assert_eq!((map.name(), map.space()), ("own", under.space()));
     assert_eq!(map.registers().count(), under.registers().count());
-    let mine = map.named("MY_STATUS").unwrap();
+    let mine = map.find_by_name("MY_STATUS").unwrap();
     assert_eq!(map.at(status.offset).unwrap().name, "MY_STATUS");
-    assert!(map.named("GPU_STATUS").is_none());
+    assert!(map.find_by_name("GPU_STATUS").is_none());
     // What the embedded map knows beyond names: role, replay, fields.
     assert_eq!(mine.replay.role, Some(Role::GpuStatus));
     assert_eq!(mine.replay.read, status.replay.read);
@@ -41,17 +41,17 @@ fn a_name_of_ones_own_leaves_the_rest_of_the_map() {
         assert_eq!(map.layout(&l.name).unwrap().fields.len(), l.fields.len());
     }
     assert_eq!(map.gpu_name(0x6000_0000), Some("Mali-G71"));
-    assert!(map.same_product(0x60a0_0002, 0x6010_0000));
+    assert!(map.is_same_product(0x60a0_0002, 0x6010_0000));
 }
 
 #[test]
 fn fields_layouts_and_enumerations_of_ones_own_win() {
     let under = mali();
-    let at = under.named("GPU_STATUS").unwrap().offset;
+    let at = under.find_by_name("GPU_STATUS").unwrap().offset;
     let fields = "fields = [{ name = \"busy\", bits = \"0\", enum = \"exception\" }]\n";
     let rest = "\n[enum.exception]\n0 = \"quiet\"\n\n[[layout]]\nname = \"job-header\"\nbits = 64\ndoc = \"A test.\"\nprovenance = \"Made.\"\n\n[[layout]]\nname = \"mine\"\nbits = 8\ndoc = \"A test.\"\nprovenance = \"Made.\"\n";
     let map = own(&format!("{}{rest}", register("S", at, fields)))
-        .over(under)
+        .overlay(under)
         .unwrap();
     let field = &map.at(at).unwrap().layout.fields;
     assert_eq!(field.len(), 1);
@@ -64,15 +64,15 @@ fn fields_layouts_and_enumerations_of_ones_own_win() {
 #[test]
 fn a_register_over_half_of_a_pair_leaves_the_other_half_by_itself() {
     let under = mali();
-    let low = under.named("JS1_HEAD_NEXT_LO").unwrap().offset;
-    let map = own(&register("HEAD", low, "")).over(under).unwrap();
+    let low = under.find_by_name("JS1_HEAD_NEXT_LO").unwrap().offset;
+    let map = own(&register("HEAD", low, "")).overlay(under).unwrap();
     let high = map.at(low + 4).unwrap();
     assert_eq!((high.name.as_str(), high.pair), ("JS1_HEAD_NEXT_HI", None));
     assert!(high.wide.is_none());
     assert!(map.layout("JS1_HEAD_NEXT").is_none(), "no whole pair is left");
     assert_eq!(map.at(low).unwrap().index, Some(1));
     // A pair over a pair is one.
-    let map = own(&register("HEAD", low, "wide = true\n")).over(under).unwrap();
+    let map = own(&register("HEAD", low, "wide = true\n")).overlay(under).unwrap();
     let (whole, embedded) = (map.layout("HEAD").unwrap(), under.layout("JS1_HEAD_NEXT").unwrap());
     assert_eq!((whole.bits, whole.fields.len()), (64, embedded.fields.len()));
     assert!(matches!(map.at(low + 4).unwrap().pair, Some(Half::High { .. })));
@@ -82,18 +82,18 @@ fn a_register_over_half_of_a_pair_leaves_the_other_half_by_itself() {
 #[test]
 fn registers_that_share_bytes_or_names_give_way() {
     let under = mali();
-    let id = under.named("GPU_ID").unwrap();
+    let id = under.find_by_name("GPU_ID").unwrap();
     let next = under.registers().find(|r| r.offset > id.offset).unwrap();
     // One of 8 bytes over two of 4, and one elsewhere that is called as an embedded one.
     let free = 0xf000;
-    assert!(under.holding(free).is_none());
+    assert!(under.find_containing(free).is_none());
     let text = register("BOTH", id.offset, "width = 8\n") + &register("GPU_STATUS", free, "");
-    let map = own(&text).over(under).unwrap();
+    let map = own(&text).overlay(under).unwrap();
     assert_eq!(next.offset, id.offset + 4);
-    assert_eq!(map.holding(next.offset).unwrap().name, "BOTH");
+    assert_eq!(map.find_containing(next.offset).unwrap().name, "BOTH");
     assert_eq!(map.registers().count(), under.registers().count());
-    let moved = under.named("GPU_STATUS").unwrap().offset;
-    assert_eq!(map.named("GPU_STATUS").unwrap().offset, free);
+    let moved = under.find_by_name("GPU_STATUS").unwrap().offset;
+    assert_eq!(map.find_by_name("GPU_STATUS").unwrap().offset, free);
     assert_eq!(map.at(moved).unwrap().name, format!("GPU_STATUS_{moved:#x}"));
     assert_eq!(map.at(free).unwrap().replay.read, ReadRule::Equal);
 }
@@ -101,11 +101,11 @@ fn registers_that_share_bytes_or_names_give_way() {
 #[test]
 fn three_maps_lie_over_each_other() {
     let under = mali();
-    let at = under.named("GPU_STATUS").unwrap().offset;
+    let at = under.find_by_name("GPU_STATUS").unwrap().offset;
     let middle = own(&(register("MIDDLE", at, "") + &register("OTHER", 0xf000, "")))
-        .over(under)
+        .overlay(under)
         .unwrap();
-    let top = own(&register("TOP", at, "")).over(&middle).unwrap();
+    let top = own(&register("TOP", at, "")).overlay(&middle).unwrap();
     assert_eq!(top.at(at).unwrap().name, "TOP");
     assert_eq!(top.at(at).unwrap().replay.role, Some(Role::GpuStatus));
     assert_eq!(top.at(0xf000).unwrap().name, "OTHER");

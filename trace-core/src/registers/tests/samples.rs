@@ -60,15 +60,15 @@ fn every_register_access_of_the_samples_has_a_name() {
             };
             count += 1;
             let offset = u32::try_from(offset).unwrap();
-            if !map.knows(offset, width) {
+            if !map.has_registers_for(offset, width) {
                 *unnamed.entry((offset.into(), width)).or_default() += 1;
                 continue;
             }
             let told = map.describe(offset, width, hex(words[5])).unwrap();
             assert!(!told.is_empty(), "{line}");
-            let register = map.touched(offset, width).unwrap();
+            let register = map.find_accessed(offset, width).unwrap();
             if line.starts_with('W') {
-                assert!(register.access.writable(), "{line} writes {}", register.name);
+                assert!(register.access.is_writable(), "{line} writes {}", register.name);
                 if !register.replay.allows(hex(words[5])) {
                     refused.insert(register.name.as_str());
                 }

@@ -83,11 +83,15 @@ fn whole_registers_and_parts_have_names() {
             name,
             "{width} bytes at {offset:#x}"
         );
-        assert_eq!(map.touched(offset, width).is_some(), name.is_some());
+        assert_eq!(map.find_accessed(offset, width).is_some(), name.is_some());
         assert_eq!(map.describe(offset, width, 0x11).is_some(), name.is_some());
     }
     for (offset, width, known) in [(0, 8, false), (0, 4, true), (4, 2, true), (4, 4, false), (12, 8, true)] {
-        assert_eq!(map.knows(offset, width), known, "{width} bytes at {offset:#x}");
+        assert_eq!(
+            map.has_registers_for(offset, width),
+            known,
+            "{width} bytes at {offset:#x}"
+        );
     }
     assert!(map.at(1).is_none() && map.at(7).is_none());
     assert_eq!(map.at(10).unwrap().name, "SHORT");
@@ -125,15 +129,15 @@ fn values_are_told_of_what_was_touched() {
 #[test]
 fn bits_of_a_part_stand_in_their_place() {
     let map = map();
-    let parts: Vec<_> = map.covering(2, 4).collect();
+    let parts: Vec<_> = map.covered_registers(2, 4).collect();
     let [long, zero, one] = parts.as_slice() else {
         panic!("{parts:?}");
     };
-    assert_eq!((long.byte, long.at, long.bytes, long.whole()), (2, 0, 2, false));
+    assert_eq!((long.byte, long.at, long.bytes, long.is_whole()), (2, 0, 2, false));
     assert_eq!((long.mask(), long.bits(0x4433_2211)), (0xffff_0000, 0x2211_0000));
-    assert_eq!((zero.at, zero.bits(0x4433_2211), zero.whole()), (2, 0x33, true));
+    assert_eq!((zero.at, zero.bits(0x4433_2211), zero.is_whole()), (2, 0x33, true));
     assert_eq!((one.at, one.bits(0x4433_2211)), (3, 0x44));
-    let quad = map.covering(0x18, 8).next().unwrap();
+    let quad = map.covered_registers(0x18, 8).next().unwrap();
     assert_eq!((quad.mask(), quad.bits(u64::MAX)), (u64::MAX, u64::MAX));
 }
 
@@ -141,10 +145,10 @@ fn bits_of_a_part_stand_in_their_place() {
 #[test]
 fn a_device_of_one_width_has_no_parts() {
     let mali = RegisterMap::by_name("mali-jm").unwrap();
-    let r = mali.named("GPU_COMMAND").unwrap();
-    assert!(mali.knows(r.offset, 4) && mali.takes(4) && !mali.takes(8));
+    let r = mali.find_by_name("GPU_COMMAND").unwrap();
+    assert!(mali.has_registers_for(r.offset, 4) && mali.can_access_width(4) && !mali.can_access_width(8));
     for (offset, width) in [(r.offset, 1), (r.offset, 8), (r.offset + 1, 4), (r.offset + 2, 2)] {
-        assert!(mali.name_of(offset, width).is_none() && !mali.knows(offset, width));
+        assert!(mali.name_of(offset, width).is_none() && !mali.has_registers_for(offset, width));
     }
 }
 

@@ -5,8 +5,8 @@
 //! of both stock drivers, and the pictures they gave. Of the Radeon the framebuffer is taken to begin where the
 //! display's base address does, as `radeonfb` sets it.
 
-use super::mapped::{Bits, MapScreen, Told};
-use super::{Controller, Effect, Mode, NoScreen};
+use super::mapped::{Bits, MapScreen, ScreenGeometry};
+use super::{Controller, Effect, Mode, ModeError};
 use crate::registers::RegisterMap;
 
 /// The register behind [`Own::Index`]: what it accesses is at the offset that the index holds.
@@ -20,7 +20,7 @@ const STARTS: [u32; 10] = [
 
 /// Fields that the controller looks at beside the facts of the screen.
 #[derive(Clone, Copy, Debug)]
-enum Own {
+enum AtiField {
     /// Offset that [`MM_DATA`] goes to.
     Index,
     /// The same goes into the framebuffer.
@@ -59,40 +59,40 @@ pub(super) struct Ati {
 impl Ati {
     /// That of a map.
     pub fn new(map: &'static RegisterMap) -> Self {
-        let own = OWN.map(|(register, field)| Bits::named(map, register, field));
+        let own = OWN.map(|(register, field)| Bits::find(map, register, field));
         Self {
             screen: MapScreen::new(map, &own),
             own,
         }
     }
 
-    fn own(&self, what: Own) -> Option<u32> {
+    fn own(&self, what: AtiField) -> Option<u32> {
         self.screen.bits(self.own.get(what as usize).copied().flatten())
     }
 
-    fn screen(&self) -> Result<Told, NoScreen> {
-        match self.own(Own::Extended) {
-            None => return Err(NoScreen::Unset("CRTC_GEN_CNTL")),
-            Some(0) => return Err(NoScreen::Off("the controller shows VGA and not the framebuffer")),
+    fn screen(&self) -> Result<ScreenGeometry, ModeError> {
+        match self.own(AtiField::Extended) {
+            None => return Err(ModeError::Unset("CRTC_GEN_CNTL")),
+            Some(0) => return Err(ModeError::Off("the controller shows VGA and not the framebuffer")),
             Some(_) => {}
         }
         let set = |what| self.own(what) == Some(1);
-        if set(Own::DoubleScan) || set(Own::Interlace) {
-            return Err(NoScreen::Unsupported {
+        if set(AtiField::DoubleScan) || set(AtiField::Interlace) {
+            return Err(ModeError::Unsupported {
                 what: "double scan or interlace in CRTC_GEN_CNTL",
                 value: 1,
             });
         }
-        if set(Own::DisplayOff) {
-            return Err(NoScreen::Off("the display is turned off in CRTC_EXT_CNTL"));
+        if set(AtiField::DisplayOff) {
+            return Err(ModeError::Off("the display is turned off in CRTC_EXT_CNTL"));
         }
-        if set(Own::Tiled) {
-            return Err(NoScreen::Unsupported {
+        if set(AtiField::Tiled) {
+            return Err(ModeError::Unsupported {
                 what: "the tile bit of CRTC_OFFSET_CNTL",
                 value: 1,
             });
         }
-        self.screen.told(&[])
+        self.screen.geometry(&[])
     }
 }
 
@@ -100,7 +100,7 @@ impl Controller for Ati {
     fn write(&mut self, offset: u32, width: u8, value: u64) -> Effect {
         // What is written behind the index register goes elsewhere.
         if (MM_DATA..MM_DATA + 4).contains(&offset) {
-            return match (self.own(Own::IntoMemory), self.own(Own::Index)) {
+            return match (self.own(AtiField::IntoMemory), self.own(AtiField::Index)) {
                 (Some(1), _) => Effect::Draws,
                 (_, Some(to)) if to > MM_DATA + 3 => self.write(to.saturating_add(offset - MM_DATA), width, value),
                 _ => Effect::None,
@@ -110,7 +110,7 @@ impl Controller for Ati {
         if STARTS.iter().any(|s| u64::from(*s) < end && offset < s + 4) {
             return Effect::Draws;
         }
-        let shown = self.own(Own::SecondPalette) != Some(1);
+        let shown = self.own(AtiField::SecondPalette) != Some(1);
         self.screen.written(offset, width, value, shown)
     }
 
@@ -124,8 +124,8 @@ impl Controller for Ati {
 
     fn mode(&self) -> Mode {
         Mode {
-            screen: self.screen().map(Told::format),
-            cursor: self.own(Own::Cursor) == Some(1),
+            screen: self.screen().map(ScreenGeometry::format),
+            cursor: self.own(AtiField::Cursor) == Some(1),
         }
     }
 

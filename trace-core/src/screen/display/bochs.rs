@@ -3,7 +3,7 @@
 //!
 //! Checked against QEMU's `bochs-display` under Linux' `bochs` driver.
 
-use super::mapped::{MapScreen, Told};
+use super::mapped::{MapScreen, ScreenGeometry};
 use super::{Controller, Effect, Mode};
 use crate::registers::{RegisterMap, ScreenFact};
 
@@ -36,7 +36,7 @@ impl Controller for Bochs {
 
     fn mode(&self) -> Mode {
         Mode {
-            screen: self.screen.told(&OPTIONAL).map(Told::format),
+            screen: self.screen.geometry(&OPTIONAL).map(ScreenGeometry::format),
             cursor: false,
         }
     }

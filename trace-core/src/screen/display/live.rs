@@ -1,14 +1,14 @@
 //! What the display controller of a device shows now: its registers followed as accesses go by, and read anew before a
 //! picture is taken.
 
-use super::{Controller, Effect, Kind, Mode};
+use super::{Controller, ControllerKind, Effect, Mode};
 use crate::recording::Hardware;
 use crate::screen::format::{FormatError, Palette};
-use crate::screen::{Drawn, Known, NoScreen, Picture, PictureError};
+use crate::screen::{ModeError, Picture, PictureError, RenderedScreen, StoreState};
 
 /// The display controller of a device that is there. The same controllers tell the screens of recordings.
 pub struct LiveDisplay {
-    kind: Kind,
+    kind: ControllerKind,
     controller: Box<dyn Controller + Send>,
     palette: Palette,
 }
@@ -24,7 +24,7 @@ impl std::fmt::Debug for LiveDisplay {
 pub enum LiveError<E> {
     /// The registers tell no screen.
     #[error("{0}")]
-    NoScreen(#[from] NoScreen),
+    NoScreen(#[from] ModeError),
     /// They tell one that the framebuffer does not have.
     #[error("the display registers tell {0}")]
     Format(#[from] FormatError),
@@ -48,7 +48,7 @@ impl LiveDisplay {
     /// The controller of a device; `None` where it is none that is known.
     #[must_use]
     pub fn new(hardware: &Hardware) -> Option<Self> {
-        Kind::of(hardware).map(|kind| Self {
+        ControllerKind::for_hardware(hardware).map(|kind| Self {
             controller: kind.controller(),
             palette: Palette::default(),
             kind,
@@ -79,7 +79,7 @@ impl LiveDisplay {
     ///
     /// # Errors
     /// What `read` says.
-    pub fn look<E>(&mut self, mut read: impl FnMut(u32, u8) -> Result<u64, E>) -> Result<Mode, E> {
+    pub fn read_mode<E>(&mut self, mut read: impl FnMut(u32, u8) -> Result<u64, E>) -> Result<Mode, E> {
         for (offset, width) in self.controller.readable() {
             let value = read(offset, width)?;
             self.controller.read(offset, width, value);
@@ -101,8 +101,8 @@ impl LiveDisplay {
     ) -> Result<Picture, LiveError<E>> {
         let format = mode.screen?;
         format.check(bytes)?;
-        let drawn = Drawn::from_rows(&format, &self.palette, |at, row, told| {
-            told.fill(Known::Yes);
+        let drawn = RenderedScreen::from_rows(&format, &self.palette, |at, row, told| {
+            told.fill(StoreState::Stored);
             load(at, row)
         });
         let drawn = drawn.map_err(LiveError::Device)?;

@@ -2,7 +2,7 @@
 //! For a controller of which the map tells everything this is all there is.
 
 use super::registers::Registers;
-use super::{Controller, Effect, Mode, NoScreen};
+use super::{Controller, Effect, Mode, ModeError};
 use crate::registers::{Register, RegisterMap, ScreenFact, ScreenSource};
 use crate::screen::format::{ByteOrder, PixelFormat, ScreenFormat};
 
@@ -16,7 +16,7 @@ pub(super) struct Bits {
 
 impl Bits {
     /// The bits `low` to `high` of a register; `None` for a register of more than 32 bits, or across two words.
-    fn of(register: &Register, low: u32, high: u32) -> Option<Self> {
+    fn new(register: &Register, low: u32, high: u32) -> Option<Self> {
         let shift = register.offset % 4 * 8;
         let bits = Self {
             word: register.offset & !3,
@@ -27,10 +27,10 @@ impl Bits {
     }
 
     /// A field by the names of its register and itself, where the map has it.
-    pub fn named(map: &RegisterMap, register: &str, field: &str) -> Option<Self> {
-        let register = map.named(register)?;
+    pub fn find(map: &RegisterMap, register: &str, field: &str) -> Option<Self> {
+        let register = map.find_by_name(register)?;
         let field = register.layout.field(field)?;
-        Self::of(register, field.lo, field.hi)
+        Self::new(register, field.lo, field.hi)
     }
 }
 
@@ -44,7 +44,7 @@ struct Source {
 
 /// The form of a screen as the map tells it, before a controller has its say. Lengths are in pixels, the base in bytes.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Told {
+pub(super) struct ScreenGeometry {
     base: u64,
     x: u32,
     y: u32,
@@ -56,7 +56,7 @@ pub(super) struct Told {
     order: ByteOrder,
 }
 
-impl Told {
+impl ScreenGeometry {
     /// The screen.
     pub fn format(self) -> ScreenFormat {
         let bytes = self.pixel.bytes();
@@ -89,7 +89,7 @@ impl MapScreen {
             .screen()
             .filter_map(|(register, fact)| {
                 let (low, high) = fact.bits();
-                let bits = Bits::of(register, low, high)?;
+                let bits = Bits::new(register, low, high)?;
                 Some(Source { fact, register, bits })
             })
             .collect();
@@ -122,11 +122,11 @@ impl MapScreen {
     }
 
     /// A fact that there is no screen without.
-    fn get(&self, fact: ScreenFact, what: &'static str) -> Result<u32, NoScreen> {
-        let source = self.source(fact).ok_or(NoScreen::Unset(what))?;
+    fn get(&self, fact: ScreenFact, what: &'static str) -> Result<u32, ModeError> {
+        let source = self.source(fact).ok_or(ModeError::Unset(what))?;
         let name = source.register.name.as_str();
-        let field = self.bits(Some(source.bits)).ok_or(NoScreen::Unset(name))?;
-        let unsupported = NoScreen::Unsupported {
+        let field = self.bits(Some(source.bits)).ok_or(ModeError::Unset(name))?;
+        let unsupported = ModeError::Unsupported {
             what: name,
             value: field,
         };
@@ -141,9 +141,9 @@ impl MapScreen {
 
     /// What the registers tell. `optional` are facts that count as 0 until an access tells their register: its reset
     /// value, which a driver need not write.
-    pub fn told(&self, optional: &[ScreenFact]) -> Result<Told, NoScreen> {
+    pub fn geometry(&self, optional: &[ScreenFact]) -> Result<ScreenGeometry, ModeError> {
         if self.source(ScreenFact::On).is_some() && self.get(ScreenFact::On, "")? == 0 {
-            return Err(NoScreen::Off("the display controller is off"));
+            return Err(ModeError::Off("the display controller is off"));
         }
         let fact = |fact: ScreenFact, what: &'static str| match self.source(fact) {
             None => Ok(0),
@@ -157,7 +157,7 @@ impl MapScreen {
             24 => PixelFormat::Rgb888,
             32 => PixelFormat::Xrgb8888,
             value => {
-                return Err(NoScreen::Unsupported {
+                return Err(ModeError::Unsupported {
                     what: "the number of bits per pixel",
                     value,
                 });
@@ -165,7 +165,7 @@ impl MapScreen {
         };
         let width = self.get(ScreenFact::Width, "the width")?;
         let height = self.get(ScreenFact::Height, "the height")?;
-        Ok(Told {
+        Ok(ScreenGeometry {
             pitch: fact(ScreenFact::Pitch, "the pitch")?,
             base: u64::from(fact(ScreenFact::Base, "the base")?),
             x: fact(ScreenFact::X, "the first pixel")?,
@@ -256,7 +256,7 @@ impl Controller for MapScreen {
 
     fn mode(&self) -> Mode {
         Mode {
-            screen: self.told(&[]).map(Told::format),
+            screen: self.geometry(&[]).map(ScreenGeometry::format),
             cursor: false,
         }
     }

@@ -1,10 +1,10 @@
 //! What the display controller showed at an event: its registers followed through the recording.
 //!
-//! Which device it is, where its registers lie and what they tell of the picture stands in the register maps
-//! (`screen` in `docs/register-map.md`); a map that tells a size and the bits of a pixel needs nothing here. What no map
-//! can say of a controller, such as what makes its engine draw, is a file here and a line in [`CONTROLLERS`].
-//! Registers count from the first access that tells their value, a write or a read: a mode that was set before the
-//! recording is known as far as the driver read it back.
+//! Which device it is, where its registers lie and what they tell of the picture stands in the register maps (`screen`
+//! in `docs/register-map.md`); a map that tells a size and the bits of a pixel needs nothing here. What no map can say
+//! of a controller, such as what makes its engine draw, is a file here and a line in [`CONTROLLERS`]. Registers count
+//! from the first access that tells their value, a write or a read: a mode that was set before the recording is known
+//! as far as the driver read it back.
 
 mod ati;
 mod bochs;
@@ -22,8 +22,8 @@ use crate::recording::{Hardware, Recording, SpaceKind};
 use crate::registers::RegisterMap;
 use mapped::MapScreen;
 
-/// Most changes of mode, changes of colours, or drawing commands that are followed.
-const MOST: usize = 1 << 22;
+/// Maximum number of changes of mode, changes of colours, or drawing commands that are followed.
+const MAX_CHANGES: usize = 1 << 22;
 /// Changes of colours between two palettes that are kept.
 const COLORS: usize = 512;
 /// Events between two looks at whether anybody still wants the work.
@@ -31,7 +31,7 @@ const STEP: usize = 1 << 14;
 
 /// Why the registers tell no screen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum NoScreen {
+pub enum ModeError {
     /// No access has told a register yet.
     #[error("the driver has neither written nor read {0} yet")]
     Unset(&'static str),
@@ -52,7 +52,7 @@ pub enum NoScreen {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mode {
     /// The screen, or why there is none.
-    pub screen: Result<ScreenFormat, NoScreen>,
+    pub screen: Result<ScreenFormat, ModeError>,
     /// Whether the controller lays a cursor of its own over the picture, which is not drawn.
     pub cursor: bool,
 }
@@ -87,7 +87,7 @@ trait Controller {
 type Make = fn(&'static RegisterMap) -> Box<dyn Controller + Send>;
 
 /// The display controller of a device.
-struct Kind {
+struct ControllerKind {
     map: &'static RegisterMap,
     name: &'static str,
     /// Name of the space that it shows.
@@ -95,9 +95,9 @@ struct Kind {
     make: Make,
 }
 
-impl Kind {
+impl ControllerKind {
     /// The controller of a device, where its register map tells one.
-    fn of(hardware: &Hardware) -> Option<Self> {
+    fn for_hardware(hardware: &Hardware) -> Option<Self> {
         let map = RegisterMap::for_hardware(hardware).filter(|m| MapScreen::is_whole(m))?;
         let plain: Make = |map| Box::new(MapScreen::new(map, &[]));
         let known = CONTROLLERS.iter().find(|(of, ..)| *of == map.name());
@@ -126,7 +126,7 @@ static CONTROLLERS: &[(&str, &str, Make)] = &[
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DisplayError {
     /// There is too much of something.
-    #[error("event {event}: more than {MOST} {what}")]
+    #[error("event {event}: more than {MAX_CHANGES} {what}")]
     TooMany {
         /// The event with which it became too many.
         event: u64,
@@ -154,7 +154,7 @@ pub struct Display {
 
 /// What a display controller shows at an event.
 #[derive(Clone, Debug)]
-pub struct Shown {
+pub struct DisplayState {
     /// What its registers tell.
     pub mode: Mode,
     /// The event that set it so; `None`: none did so far.
@@ -170,7 +170,7 @@ impl Display {
     /// # Errors
     /// [`DisplayError`] when there is too much of something, or nobody wants it any more.
     pub fn read(recording: &Recording, progress: &Progress) -> Result<Option<Self>, DisplayError> {
-        let Some(kind) = recording.hardware().as_ref().and_then(Kind::of) else {
+        let Some(kind) = recording.hardware().as_ref().and_then(ControllerKind::for_hardware) else {
             return Ok(None);
         };
         let space = |name: &str, kind: SpaceKind| {
@@ -221,12 +221,12 @@ impl Display {
                     Effect::Mode => {
                         let mode = controller.mode();
                         if self.modes.last().is_none_or(|(_, m)| *m != mode) {
-                            room(&self.modes, event, "changes of the mode")?;
+                            check_room(&self.modes, event, "changes of the mode")?;
                             self.modes.push((event, mode));
                         }
                     }
                     Effect::Color(index, color) => {
-                        room(&self.colors, event, "changes of colours")?;
+                        check_room(&self.colors, event, "changes of colours")?;
                         if self.colors.len().is_multiple_of(COLORS) {
                             self.palettes.push(palette.clone());
                         }
@@ -234,7 +234,7 @@ impl Display {
                         self.colors.push((event, index, color));
                     }
                     Effect::Draws => {
-                        room(&self.draws, event, "drawing commands")?;
+                        check_room(&self.draws, event, "drawing commands")?;
                         self.draws.push(event);
                     }
                 }
@@ -258,16 +258,16 @@ impl Display {
 
     /// What it shows after an event and all before it.
     #[must_use]
-    pub fn after(&self, event: u64) -> Shown {
+    pub fn after(&self, event: u64) -> DisplayState {
         let at = self.modes.partition_point(|(e, _)| *e <= event).saturating_sub(1);
         let (since, mode) = self.modes.get(at).copied().unwrap_or((
             0,
             Mode {
-                screen: Err(NoScreen::Off("no mode is known")),
+                screen: Err(ModeError::Off("no mode is known")),
                 cursor: false,
             },
         ));
-        Shown {
+        DisplayState {
             mode,
             since: (at > 0).then_some(since),
             palette: self.palette(event),
@@ -311,8 +311,8 @@ impl Display {
     }
 }
 
-fn room<T>(list: &[T], event: u64, what: &'static str) -> Result<(), DisplayError> {
-    match list.len() < MOST {
+fn check_room<T>(list: &[T], event: u64, what: &'static str) -> Result<(), DisplayError> {
+    match list.len() < MAX_CHANGES {
         true => Ok(()),
         false => Err(DisplayError::TooMany { event, what }),
     }

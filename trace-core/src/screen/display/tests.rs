@@ -63,7 +63,7 @@ fn a_mode_of_ati_is_known_once_its_last_register_is() {
     let d = display(RV100, &MODE);
     assert_eq!(d.name(), "Radeon RV100");
     assert_eq!(d.framebuffer(), Some(1));
-    assert_eq!(d.after(3).mode.screen, Err(NoScreen::Unset("CRTC_PITCH")));
+    assert_eq!(d.after(3).mode.screen, Err(ModeError::Unset("CRTC_PITCH")));
     let format = ScreenFormat {
         base: 0x1000,
         pitch: 640,
@@ -99,9 +99,9 @@ fn parts_of_registers_change_the_mode_and_it_can_end() {
     assert!(d.after(8).mode.cursor);
     assert_eq!(screen(9).unwrap().pitch, 0x60 * 8 * 4);
     let what = "the number of bits per pixel";
-    assert_eq!(screen(10), Err(NoScreen::Unsupported { what, value: 4 }));
-    assert!(matches!(screen(11), Err(NoScreen::Off(_))));
-    assert!(matches!(screen(12), Err(NoScreen::Off(_))));
+    assert_eq!(screen(10), Err(ModeError::Unsupported { what, value: 4 }));
+    assert!(matches!(screen(11), Err(ModeError::Off(_))));
+    assert!(matches!(screen(12), Err(ModeError::Off(_))));
     assert_eq!(d.last_screen(12).unwrap().pitch, 0x60 * 8 * 4);
     assert_eq!(d.last_screen(4), None);
     assert_eq!(d.changes().len(), 4 + 7);
@@ -187,7 +187,7 @@ fn a_mode_of_bochs_follows_its_sixteen_bit_registers() {
             (true, 0x508, 1, 0x40),
         ],
     );
-    assert!(matches!(d.after(5).mode.screen, Err(NoScreen::Off(_))));
+    assert!(matches!(d.after(5).mode.screen, Err(ModeError::Off(_))));
     let f = d.after(6).mode.screen.unwrap();
     assert_eq!(
         (f.width, f.height, f.pitch, f.pixel),
@@ -198,9 +198,9 @@ fn a_mode_of_bochs_follows_its_sixteen_bit_registers() {
     assert_eq!(d.after(8).mode.screen.unwrap().order, ByteOrder::Big);
     assert!(matches!(
         d.after(9).mode.screen,
-        Err(NoScreen::Unsupported { value: 4, .. })
+        Err(ModeError::Unsupported { value: 4, .. })
     ));
-    assert!(matches!(d.after(10).mode.screen, Err(NoScreen::Off(_))));
+    assert!(matches!(d.after(10).mode.screen, Err(ModeError::Off(_))));
 }
 
 #[test]

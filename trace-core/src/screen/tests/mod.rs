@@ -62,10 +62,10 @@ fn plain(r: &Recording, end: usize) -> Plain {
 }
 
 fn told(state: &FramebufferState) -> Plain {
-    let (mut bytes, mut known) = (vec![0; BYTES], vec![Known::Never; BYTES]);
+    let (mut bytes, mut known) = (vec![0; BYTES], vec![StoreState::Never; BYTES]);
     state.read(0, &mut bytes, &mut known);
     let each = bytes.iter().zip(known);
-    each.map(|(b, k)| (k == Known::Yes).then_some(*b)).collect()
+    each.map(|(b, k)| (k == StoreState::Stored).then_some(*b)).collect()
 }
 
 #[test]
@@ -117,7 +117,7 @@ fn who_stored_to_bytes_is_told_in_order_with_what_they_held() {
         for (i, s) in found.list.iter().enumerate() {
             let truth = plain(&r, s.event as usize + 1);
             for (byte, at) in (range.start..range.end.min(range.start + 8)).enumerate() {
-                let now = (s.known[byte] == Known::Yes).then_some(s.bytes[byte]);
+                let now = (s.known[byte] == StoreState::Stored).then_some(s.bytes[byte]);
                 assert_eq!(now, truth[at as usize], "byte {at:#x} after event {}", s.event);
             }
             assert_eq!(fb.last_store(range.clone(), s.event + 1), Some(s.event));
@@ -139,7 +139,7 @@ fn who_stored_to_bytes_is_told_in_order_with_what_they_held() {
 
 #[test]
 fn what_the_recorder_could_not_read_is_lost_until_it_is_stored_again() {
-    use Known::{Lost, Never, Yes};
+    use StoreState::{Lost, Never, Stored};
     let mut r = recording(0);
     let mut b = EventsBuilder::new();
     let store = |b: &mut EventsBuilder, offset, value| {
@@ -155,10 +155,10 @@ fn what_the_recorder_could_not_read_is_lost_until_it_is_stored_again() {
     store(&mut b, 0, 0x0403_0201);
     store(&mut b, 4, 0x0807_0605);
     // Two bytes at 2 and, of a width that is not known, eight at 4094; a read and another space do not count.
-    b.undecoded(0, 0, 1, UndecodedRow::of_access(2, true, 2));
-    b.undecoded(0, 0, 1, UndecodedRow::of_instruction(4094, 0));
-    b.undecoded(0, 0, 1, UndecodedRow::of_access(4, false, 4));
-    b.undecoded(0, 0, 0, UndecodedRow::of_access(4, true, 4));
+    b.undecoded(0, 0, 1, UndecodedRow::from_access(2, true, 2));
+    b.undecoded(0, 0, 1, UndecodedRow::from_instruction(4094, 0));
+    b.undecoded(0, 0, 1, UndecodedRow::from_access(4, false, 4));
+    b.undecoded(0, 0, 0, UndecodedRow::from_access(4, true, 4));
     store(&mut b, 3, 0x0d0c_0b0a);
     r.events = b.finish();
     for interval in [1, 3, 100] {
@@ -168,12 +168,12 @@ fn what_the_recorder_could_not_read_is_lost_until_it_is_stored_again() {
             fb.after(event).read(offset, &mut bytes, &mut known);
             (bytes, known)
         };
-        assert_eq!(at(1, 0), ([1, 2, 3, 4, 5, 6, 7, 8], [Yes; 8]));
-        assert_eq!(at(2, 0).1, [Yes, Yes, Lost, Lost, Yes, Yes, Yes, Yes]);
+        assert_eq!(at(1, 0), ([1, 2, 3, 4, 5, 6, 7, 8], [Stored; 8]));
+        assert_eq!(at(2, 0).1, [Stored, Stored, Lost, Lost, Stored, Stored, Stored, Stored]);
         assert_eq!(at(5, 4092).1, [Never, Never, Lost, Lost, Lost, Lost, Lost, Lost]);
         assert_eq!(at(5, 4100).1, [Lost, Lost, Never, Never, Never, Never, Never, Never]);
         let (bytes, known) = at(6, 0);
-        assert_eq!(known, [Yes, Yes, Lost, Yes, Yes, Yes, Yes, Yes]);
+        assert_eq!(known, [Stored, Stored, Lost, Stored, Stored, Stored, Stored, Stored]);
         assert_eq!(bytes[3..], [0x0a, 0x0b, 0x0c, 0x0d, 8]);
         let found = fb.stores_to(2..4, 9, &Progress::new()).unwrap().list;
         assert_eq!(
@@ -261,12 +261,12 @@ fn pixels_are_drawn_where_all_their_bytes_are_known() {
         pixel: PixelFormat::Rgb565,
         order: ByteOrder::Little,
     };
-    let d = Drawn::new(&fb.after(2), &format, &Palette::default());
+    let d = RenderedScreen::new(&fb.after(2), &format, &Palette::default());
     assert_eq!(d.pixel(0, 0), Some([255; 3]));
     assert_eq!(d.pixel(1, 0), Some([255, 0, 0]));
     assert_eq!(d.pixel(2, 0), Some([0, 255, 0]));
     assert_eq!(d.pixel(0, 1), Some([0, 0, 255]));
-    assert_eq!((d.pixel(1, 1), d.known_at(1, 1)), (None, Some(Known::Never)));
+    assert_eq!((d.pixel(1, 1), d.known_at(1, 1)), (None, Some(StoreState::Never)));
     assert_eq!((d.pixel(3, 0), d.known_at(0, 2)), (None, None));
     let counts = d.counts();
     assert_eq!((counts.known, counts.never, counts.lost), (4, 2, 0));
@@ -278,11 +278,13 @@ fn pixels_are_drawn_where_all_their_bytes_are_known() {
         ..format
     };
     assert_eq!(
-        Drawn::new(&fb.after(2), &indexed, &Palette::default()).counts().known,
+        RenderedScreen::new(&fb.after(2), &indexed, &Palette::default())
+            .counts()
+            .known,
         0
     );
     assert_eq!(
-        Drawn::new(&fb.after(2), &indexed, &Palette::grey()).pixel(2, 0),
+        RenderedScreen::new(&fb.after(2), &indexed, &Palette::grey()).pixel(2, 0),
         Some([0; 3])
     );
 }

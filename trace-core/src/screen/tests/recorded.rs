@@ -2,11 +2,11 @@
 
 use crate::import;
 use crate::progress::Progress;
-use crate::screen::{Comparison, Display, Drawn, Framebuffer, compare_where, framebuffer_spaces};
+use crate::screen::{Comparison, Display, Framebuffer, RenderedScreen, compare_where, framebuffer_spaces};
 use crate::test_recordings::recordings;
 
 /// The picture at the end of a recording, by its stores and registers alone, against the one that was taken.
-fn end(name: &str) -> Option<(Drawn, Comparison, Display)> {
+fn end(name: &str) -> Option<(RenderedScreen, Comparison, Display)> {
     let log = recordings("mmiotrace")?.join(format!("{name}.txt.gz"));
     let p = Progress::new();
     let r = import::open(&log, &p).unwrap();
@@ -19,7 +19,7 @@ fn end(name: &str) -> Option<(Drawn, Comparison, Display)> {
     let format = shown.mode.screen.unwrap();
     format.check(fb.bytes()).unwrap();
     assert!(!shown.mode.cursor);
-    let drawn = Drawn::new(&fb.after(last), &format, &shown.palette);
+    let drawn = RenderedScreen::new(&fb.after(last), &format, &shown.palette);
     let truth = r.expected_screen().unwrap().unwrap();
     let c = compare_where(&drawn.to_picture([255, 0, 255]).unwrap(), &truth, drawn.known()).unwrap();
     Some((drawn, c, display))

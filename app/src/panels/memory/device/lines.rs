@@ -3,10 +3,10 @@
 
 use super::super::View;
 use super::super::line_width::LineWidth;
-use super::view::{Made, Side, Stretch};
-use super::{event_of, state_words};
+use super::view::{LinesKey, Side, Stretch};
+use super::{describe_state, event_of};
 use crate::document::moment::Selection;
-use crate::document::{Document, copies, values};
+use crate::document::{Document, clipboard, values};
 use crate::theme::widgets::paint_text;
 use crate::theme::{mono, palette, small, text};
 use egui::accesskit::Role;
@@ -16,9 +16,9 @@ use trace_core::calls::{Calls, DeviceBytes, Piece};
 use trace_core::recording::ElementType;
 
 /// Bytes of an unknown stretch from which on it is one line.
-const LEAST: u64 = 64;
+const MIN_FOLDED_BYTES: u64 = 64;
 /// Pieces that a buffer is told in at most, so that a frame stays short.
-const MOST_PIECES: usize = 20_000;
+const MAX_PIECES: usize = 20_000;
 /// Width of the addresses, points.
 const ADDRESS: f32 = 132.0;
 
@@ -40,7 +40,7 @@ impl Columns {
         let room = width - ADDRESS - 12.0;
         let sides = if both { 2.0 } else { 1.0 };
         let each = room / sides;
-        let LineWidth { bytes, letters } = LineWidth::new(each, digit, element, !view.without_letters);
+        let LineWidth { bytes, letters } = LineWidth::new(each, digit, element, !view.without_ascii);
         let element = element.map(|e| {
             let n = (bytes as usize / e.bytes()).max(1);
             (e, ((each - 8.0) / n as f32).min(132.0))
@@ -96,7 +96,7 @@ pub(super) fn ui(doc: &mut Document, view: &mut View, ui: &mut Ui, calls: &Arc<C
     // Of a buffer that is not there at the moment what it held last, or first, is shown.
     let clamped = |e: u64| {
         e.clamp(
-            b.from.saturating_add(u64::from(b.kind.is_taken())),
+            b.from.saturating_add(u64::from(b.kind.is_allocated())),
             b.to.unwrap_or(u64::MAX),
         )
     };
@@ -105,7 +105,7 @@ pub(super) fn ui(doc: &mut Document, view: &mut View, ui: &mut Ui, calls: &Arc<C
         Side::After => [clamped(doc.moment().saturating_add(1)); 2],
         Side::Both => [clamped(doc.moment()), clamped(doc.moment().saturating_add(1))],
     };
-    let made: Made = (
+    let made: LinesKey = (
         Arc::as_ptr(calls) as usize,
         calls.revision(),
         index,
@@ -113,12 +113,12 @@ pub(super) fn ui(doc: &mut Document, view: &mut View, ui: &mut Ui, calls: &Arc<C
         c.bytes,
         both,
     );
-    if view.device.made.as_ref().is_none_or(|m| m.0 != made) {
+    if view.device.cached_lines.as_ref().is_none_or(|m| m.0 != made) {
         let (stretches, rows, unknown) = stretches(doc, calls, b.at..b.end(), &events, c.bytes);
         view.device.unknown = unknown;
-        view.device.made = Some((made, Arc::new(stretches), rows));
+        view.device.cached_lines = Some((made, Arc::new(stretches), rows));
     }
-    let Some((_, stretches, count)) = view.device.made.clone() else {
+    let Some((_, stretches, count)) = view.device.cached_lines.clone() else {
         return;
     };
     if let Some(va) = view.device.reveal.take() {
@@ -190,7 +190,7 @@ pub(super) fn ui(doc: &mut Document, view: &mut View, ui: &mut Ui, calls: &Arc<C
     });
     view.device.lines = rows;
     if let Some(event) = go {
-        doc.go_following(event);
+        doc.go_keeping_target(event);
     } else if let Some((va, bytes)) = chosen {
         let shift = ui.input(|i| i.modifiers.shift);
         let (va, bytes) = match selected {
@@ -218,8 +218,8 @@ fn is_known(d: &DeviceBytes, at: u64) -> bool {
     d.pieces.get(n).is_some_and(|p| p.state.is_known())
 }
 
-/// The lines of a buffer: stretches of which nothing is known on either side are one row each. How many rows that is, and
-/// whether there are bytes on a side that are not known.
+/// The lines of a buffer: stretches of which nothing is known on either side are one row each. How many rows that is,
+/// and whether there are bytes on a side that are not known.
 fn stretches(
     doc: &Document,
     calls: &Calls,
@@ -227,7 +227,7 @@ fn stretches(
     events: &[u64; 2],
     bytes: u64,
 ) -> (Vec<Stretch>, u64, bool) {
-    let both = [0, 1].map(|n| calls.first_pieces(&doc.recording, range.clone(), events[n], MOST_PIECES));
+    let both = [0, 1].map(|n| calls.first_pieces(&doc.recording, range.clone(), events[n], MAX_PIECES));
     let unknown = both.iter().flatten().any(|p| !p.state.is_known());
     let (mut out, mut row, mut at) = (Vec::<Stretch>::new(), 0, range.start);
     let find = |list: &Vec<Piece>, at: u64| {
@@ -247,7 +247,7 @@ fn stretches(
         } else {
             end - (end - range.start) % bytes
         };
-        if unknown && first == at && last.saturating_sub(at) >= LEAST {
+        if unknown && first == at && last.saturating_sub(at) >= MIN_FOLDED_BYTES {
             let mut folded = [a, b];
             for p in &mut folded {
                 p.range = at..last;
@@ -262,7 +262,7 @@ fn stretches(
             continue;
         }
         // What is not folded goes on to the next whole line behind the piece.
-        let to = if unknown && first < last && last - first >= LEAST {
+        let to = if unknown && first < last && last - first >= MIN_FOLDED_BYTES {
             first
         } else {
             (range.start + (end - range.start).next_multiple_of(bytes)).min(range.end)
@@ -300,9 +300,9 @@ fn row_of(stretches: &[Stretch], va: u64, bytes: u64) -> u64 {
 fn folded(ui: &mut Ui, calls: &Calls, s: &Stretch, pieces: &[Piece; 2], rect: Rect) -> Option<u64> {
     let p = palette(ui);
     let state = pieces[0].state;
-    let mut told = format!("{} · {}", text::bytes(s.end - s.at), state_words(calls, state));
+    let mut told = format!("{} · {}", text::bytes(s.end - s.at), describe_state(calls, state));
     if pieces[1].state != state {
-        told.push_str(&format!(" | {}", state_words(calls, pieces[1].state)));
+        told.push_str(&format!(" | {}", describe_state(calls, pieces[1].state)));
     }
     let at = Rect::from_min_max(
         pos2(rect.left() + ADDRESS, rect.top()),
@@ -387,9 +387,9 @@ fn side(ui: &Ui, c: &Columns, at: u64, read: &DeviceBytes, n: usize, rect: Rect,
             );
             let known = (first..first + part.len()).all(|n| is_known(read, at + n as u64));
             let (told, ink) = match known && part.len() == e.bytes() {
-                true if (first..first + part.len()).any(differs) => (values::element_text(e, part), p.error),
-                true if part.iter().all(|b| *b == 0) => (values::element_text(e, part), p.quiet),
-                true => (values::element_text(e, part), p.text),
+                true if (first..first + part.len()).any(differs) => (values::format_element(e, part), p.error),
+                true if part.iter().all(|b| *b == 0) => (values::format_element(e, part), p.quiet),
+                true => (values::format_element(e, part), p.text),
                 false => ("·".to_owned(), p.quiet),
             };
             paint_text(ui, cell, Align2::RIGHT_CENTER, &told, mono(), ink);
@@ -422,7 +422,7 @@ fn line_menu(r: &egui::Response, read: &DeviceBytes, at: u64, element: Option<El
             .zip(&read.bytes)
             .map(|(a, b)| is_known(read, a).then_some(*b))
             .collect();
-        for (what, text) in copies::bytes(at, &known, element) {
+        for (what, text) in clipboard::format_bytes(at, &known, element) {
             if ui.button(format!("Copy {what}")).clicked() {
                 ui.ctx().copy_text(text);
                 ui.close();

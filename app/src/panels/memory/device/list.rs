@@ -4,7 +4,7 @@ use super::super::View;
 use super::moment;
 use crate::document::Document;
 use crate::document::moment::Selection;
-use crate::panels::desk::Asks;
+use crate::panels::panel_context::UiActions;
 use crate::theme::columns::{Column, Table};
 use crate::theme::widgets::{self, paint_middle};
 use crate::theme::{body, focus, palette, small, text};
@@ -19,12 +19,12 @@ const TABLE: &str = "buffers";
 fn columns() -> [Column; 2] {
     [
         Column::new("buffer", "buffer", 80.0).stretch(1.0),
-        Column::new("size", "size", 52.0).number().leaves(1),
+        Column::new("size", "size", 52.0).number().hide_order(1),
     ]
 }
 
 /// Draws it.
-pub(super) fn ui(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui, calls: &Calls) {
+pub(super) fn ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui, calls: &Calls) {
     let p = palette(ui);
     let table = Table::head(ui, asks.tables.state(TABLE), TABLE, &columns());
     let at = moment(doc, view.device.side);
@@ -41,7 +41,7 @@ pub(super) fn ui(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut 
         } else if r.hovered() {
             ui.painter().rect_filled(rect, 0.0, p.raised);
         }
-        let here = b.lives_at(at);
+        let here = b.is_live_at(at);
         let ink = if here { p.text } else { p.quiet };
         if let Some(cell) = table.cell("buffer", rect) {
             table.note(ui, "buffer", &b.name, &body(), 0.0);
@@ -59,7 +59,7 @@ pub(super) fn ui(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut 
             told.push_str("\nnot there at the moment");
         }
         let r = r.on_hover_text(told);
-        widgets::copies(&r, &[("name", b.name.clone()), ("address", format!("{:#x}", b.at))]);
+        widgets::add_copy_menu(&r, &[("name", b.name.clone()), ("address", format!("{:#x}", b.at))]);
         if r.clicked() {
             chosen = Some((row as u32, b.at));
         }

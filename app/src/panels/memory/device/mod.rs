@@ -1,26 +1,26 @@
 //! Memory of the device in a recording of calls: by buffer, at the moment, before and after a launch; who wrote a byte.
 
+mod last_writer;
 mod lines;
 mod list;
 pub mod view;
-mod who;
 
-pub use who::who;
+pub use last_writer::last_writer_ui;
 
 use super::{View, go_to, view_as};
 use crate::document::Document;
-use crate::document::called;
+use crate::document::api_trace;
+use crate::document::memory_trace;
 use crate::document::moment::Selection;
-use crate::document::watching;
-use crate::panels::ask_board;
-use crate::panels::desk::Asks;
+use crate::panels::memory_trace_buttons;
+use crate::panels::panel_context::UiActions;
 use crate::theme::widgets::{self, paint_text};
 use crate::theme::{icons, palette, small, text};
 use egui::accesskit::Role;
 use egui::{Align2, Rect, RichText, Sense, Stroke, Ui, WidgetInfo, pos2, vec2};
-use replay_engine::watch::Watch;
+use replay_engine::memory_trace::MemoryTraceRequest;
 use std::sync::Arc;
-use trace_core::calls::{Calls, DeviceBuffer, State};
+use trace_core::calls::{Calls, ContentState, DeviceBuffer};
 use view::Side;
 
 /// Width of the list of buffers, points, and the width of the panel from which on it stands there.
@@ -30,11 +30,11 @@ const WIDE: f32 = 640.0;
 const WHO: f32 = 132.0;
 
 /// Draws the panel.
-pub fn ui(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui, calls: &Arc<Calls>) {
+pub fn ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui, calls: &Arc<Calls>) {
     if calls.buffers().list().is_empty() {
         let told = "No memory of the device was taken in this recording.";
-        if widgets::empty(ui, icons::SQUARES_FOUR, told, Some("Show events")) {
-            asks.command("show-events");
+        if widgets::empty_state(ui, icons::SQUARES_FOUR, told, Some("Show events")) {
+            asks.run_command("show-events");
         }
         return;
     }
@@ -72,7 +72,7 @@ pub fn ui(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui, cal
         egui::ScrollArea::vertical()
             .id_salt("who")
             .auto_shrink(false)
-            .show(&mut child, |ui| who(doc, asks, ui, view.device.side));
+            .show(&mut child, |ui| last_writer_ui(doc, asks, ui, view.device.side));
     }
     ui.advance_cursor_after_rect(full);
 }
@@ -89,7 +89,7 @@ fn follow(doc: &Document, view: &mut View, calls: &Calls) {
         };
         if let Some(va) = va {
             let at = moment(doc, d.side);
-            if let Some(place) = calls.buffers().near(va, at) {
+            if let Some(place) = calls.buffers().locate_nearest(va, at) {
                 d.buffer = Some(place.buffer);
                 d.reveal = Some(va);
                 d.list.reveal(u64::from(place.buffer));
@@ -111,17 +111,17 @@ fn moment(doc: &Document, side: Side) -> u64 {
     }
 }
 
-fn bar(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui, calls: &Calls) {
+fn bar(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui, calls: &Calls) {
     let p = palette(ui);
     ui.horizontal(|ui| {
         ui.set_height(28.0);
         ui.add_space(8.0);
-        let found = go_to(view, ui, |_, wanted| place(doc, calls, wanted));
+        let found = go_to(view, ui, |_, wanted| parse_address(doc, calls, wanted));
         if let Some(va) = found {
             doc.select(Selection::Memory { space: 0, va, bytes: 1 });
         }
         view_as(view, ui);
-        let launch = doc.launch_meant().is_some();
+        let launch = doc.current_launch().is_some();
         let of = if launch { "launch" } else { "event" };
         for (side, word, told) in [
             (Side::Before, "before", format!("memory as it is before this {of}")),
@@ -148,16 +148,16 @@ fn bar(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui, calls:
 }
 
 /// Offers to ask a board where what is shown is not all known.
-fn ask(doc: &Document, view: &View, asks: &mut Asks, ui: &mut Ui, calls: &Calls) {
+fn ask(doc: &Document, view: &View, asks: &mut UiActions, ui: &mut Ui, calls: &Calls) {
     let Some(b) = view.device.buffer.and_then(|n| calls.buffers().get(n)) else {
         return;
     };
     let (at, side) = (doc.moment(), view.device.side);
-    let launch = doc.launch_meant().is_some();
-    let unwatched = launch && calls.left_by(at).is_none_or(|l| !l.whole);
+    let launch = doc.current_launch().is_some();
+    let unwatched = launch && calls.launch_changes(at).is_none_or(|l| !l.complete);
     let first = at + u64::from(side == Side::After);
     // As the lines were last made: what is not there at the moment cannot be asked for.
-    if b.kind.is_shared() || !b.lives_at(first) || !(unwatched || view.device.unknown) {
+    if b.kind.is_shared() || !b.is_live_at(first) || !(unwatched || view.device.unknown) {
         return;
     }
     let range = b.at..b.end();
@@ -165,9 +165,9 @@ fn ask(doc: &Document, view: &View, asks: &mut Asks, ui: &mut Ui, calls: &Calls)
         true => "what memory holds before and after this launch, and all that the launch changed",
         false => "what this buffer holds here",
     };
-    ask_board::button(doc, asks, ui, "what it holds", told, || match launch {
-        true => Watch::launch(at, vec![(b.at, b.bytes)]),
-        false => watching::for_memory(range, first),
+    memory_trace_buttons::button(doc, asks, ui, "what it holds", told, || match launch {
+        true => MemoryTraceRequest::for_launch(at, vec![(b.at, b.bytes)]),
+        false => memory_trace::request_for_memory(range, first),
     });
 }
 
@@ -175,10 +175,10 @@ fn ask(doc: &Document, view: &View, asks: &mut Asks, ui: &mut Ui, calls: &Calls)
 ///
 /// # Errors
 /// What is wrong with it, in words.
-fn place(doc: &Document, calls: &Calls, wanted: &str) -> Result<u64, String> {
+fn parse_address(doc: &Document, calls: &Calls, wanted: &str) -> Result<u64, String> {
     let wanted = wanted.trim();
     let named = |name: &str| {
-        let buffer = calls.buffers().named(name.trim()).and_then(|n| calls.buffers().get(n));
+        let buffer = calls.buffers().find(name.trim()).and_then(|n| calls.buffers().get(n));
         // What copies carry has a name too where it is a part of a buffer.
         let carried = || doc.buffers.get(name.trim()).map(|b| b.va.0);
         buffer.map(|b| b.at).or_else(carried)
@@ -198,11 +198,11 @@ fn head(doc: &mut Document, view: &mut View, ui: &mut Ui, calls: &Calls) {
         return;
     };
     let mut parts = vec![b.name.clone()];
-    parts.extend(b.also.clone());
+    parts.extend(b.alias.clone());
     parts.push(format!("{} at {:#x}", text::bytes(b.bytes), b.at));
     parts.push(b.kind.name().to_owned());
     let at = moment(doc, view.device.side);
-    if !b.lives_at(at) {
+    if !b.is_live_at(at) {
         let when = match b.to {
             Some(to) if at > to => format!("given back at event {}", text::count(to)),
             _ => format!("taken at event {}", text::count(b.from)),
@@ -231,19 +231,22 @@ fn head(doc: &mut Document, view: &mut View, ui: &mut Ui, calls: &Calls) {
 }
 
 /// The event that a state goes back to, to be gone to.
-fn event_of(state: State) -> Option<u64> {
+fn event_of(state: ContentState) -> Option<u64> {
     match state {
-        State::Known(_, e) => Some(e),
-        State::Unknown(_, e) => Some(e).filter(|e| *e > 0),
+        ContentState::Known(_, e) => Some(e),
+        ContentState::Unknown(_, e) => Some(e).filter(|e| *e > 0),
     }
 }
 
 /// A state in words, with the kernel's name where it is a launch's.
-fn state_words(calls: &Calls, state: State) -> String {
-    let told = text::grouped(&called::state_words(calls, state));
+fn describe_state(calls: &Calls, state: ContentState) -> String {
+    let told = text::group_digits(&api_trace::describe_state(calls, state));
     let launch = event_of(state).and_then(|e| calls.launch_at(e));
     match (state, launch.and_then(|n| calls.launches().get(n as usize))) {
-        (State::Unknown(..), Some(l)) => format!("{told}, {}", called::short(calls.function_name(l.function))),
+        (ContentState::Unknown(..), Some(l)) => format!(
+            "{told}, {}",
+            api_trace::short_function_name(calls.function_name(l.function))
+        ),
         _ => told,
     }
 }

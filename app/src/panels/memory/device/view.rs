@@ -17,7 +17,7 @@ pub enum Side {
 }
 
 /// What lines were made of: the calls and how many boards told of them, the buffer, the event, bytes a line, both sides.
-pub(super) type Made = (usize, u64, u32, u64, u64, bool);
+pub(super) type LinesKey = (usize, u64, u32, u64, u64, bool);
 
 /// A stretch of lines.
 #[derive(Clone, Debug)]
@@ -34,7 +34,7 @@ pub(super) struct Stretch {
 
 /// What the panel shows.
 #[derive(Clone, Default)]
-pub struct Device {
+pub struct DeviceMemoryView {
     /// Index of the buffer.
     pub buffer: Option<u32>,
     /// Which side of the moment.
@@ -44,7 +44,7 @@ pub struct Device {
     pub(in crate::panels) seen_jump: u64,
     /// An address to be brought into view.
     pub(super) reveal: Option<u64>,
-    pub(super) made: Option<(Made, Arc<Vec<Stretch>>, u64)>,
+    pub(super) cached_lines: Option<(LinesKey, Arc<Vec<Stretch>>, u64)>,
     /// Whether there are bytes in these lines that are not known.
     pub(super) unknown: bool,
 }

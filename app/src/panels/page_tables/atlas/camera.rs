@@ -16,14 +16,14 @@ pub const MARK: f64 = 22.0;
 
 /// The part of Hilbert's square that is in view.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Square {
+pub struct SquareCamera {
     /// Column and row of the middle, in pages.
     pub middle: (f64, f64),
     /// Base-2 logarithm of the points of a page's side.
     pub zoom: f64,
 }
 
-impl Default for Square {
+impl Default for SquareCamera {
     fn default() -> Self {
         Self {
             middle: (SIDE / 2.0, SIDE / 2.0),
@@ -32,7 +32,7 @@ impl Default for Square {
     }
 }
 
-impl Square {
+impl SquareCamera {
     /// Points of a page's side.
     #[must_use]
     pub fn page(&self) -> f64 {
@@ -41,7 +41,7 @@ impl Square {
 
     /// A square of pages on the screen: its first column and row, and pages along a side.
     #[must_use]
-    pub fn place(&self, view: Rect, at: (f64, f64), side: f64) -> Rect {
+    pub fn rect_at(&self, view: Rect, at: (f64, f64), side: f64) -> Rect {
         let (px, c) = (self.page(), view.center());
         let x = f64::from(c.x) + (at.0 - self.middle.0) * px;
         let y = f64::from(c.y) + (at.1 - self.middle.1) * px;
@@ -52,7 +52,7 @@ impl Square {
 
     /// The column and row under a point.
     #[must_use]
-    pub fn under(&self, view: Rect, at: Pos2) -> (f64, f64) {
+    pub fn point_at(&self, view: Rect, at: Pos2) -> (f64, f64) {
         let (px, by) = (self.page(), at - view.center());
         (
             self.middle.0 + f64::from(by.x) / px,
@@ -62,31 +62,31 @@ impl Square {
 
     /// The page under a point.
     #[must_use]
-    pub fn page_under(&self, view: Rect, at: Pos2) -> Option<u64> {
-        let (x, y) = self.under(view, at);
+    pub fn page_at(&self, view: Rect, at: Pos2) -> Option<u64> {
+        let (x, y) = self.point_at(view, at);
         let inside = |v: f64| (0.0..SIDE).contains(&v);
         (inside(x) && inside(y)).then(|| hilbert::index(PAGES_ORDER, x as u64, y as u64))
     }
 
     /// Comes closer by a power of two, or goes away; what is under the point stays there.
     pub fn zoom(&mut self, view: Rect, about: Pos2, by: f64) {
-        let (x, y) = self.under(view, about);
+        let (x, y) = self.point_at(view, about);
         let least = (f64::from(view.size().min_elem().max(16.0)) / SIDE).log2() - 0.5;
         self.zoom = (self.zoom + by).clamp(least, CLOSEST);
-        let (a, b) = self.under(view, about);
+        let (a, b) = self.point_at(view, about);
         self.middle.0 += x - a;
         self.middle.1 += y - b;
-        self.keep();
+        self.clamp();
     }
 
     /// Moves by points.
     pub fn pan(&mut self, by: Vec2) {
         self.middle.0 -= f64::from(by.x) / self.page();
         self.middle.1 -= f64::from(by.y) / self.page();
-        self.keep();
+        self.clamp();
     }
 
-    fn keep(&mut self) {
+    fn clamp(&mut self) {
         self.middle.0 = self.middle.0.clamp(0.0, SIDE);
         self.middle.1 = self.middle.1.clamp(0.0, SIDE);
     }
@@ -108,15 +108,15 @@ impl Square {
     }
 
     /// Shows all 48 bits.
-    pub fn whole(&mut self, view: Rect) {
+    pub fn show_all(&mut self, view: Rect) {
         self.fit(view, &(0..1 << 48));
     }
 
     /// The middle of a page on the screen.
     #[must_use]
-    pub fn spot(&self, view: Rect, va: u64) -> Pos2 {
+    pub fn point_of(&self, view: Rect, va: u64) -> Pos2 {
         let (x, y) = hilbert::place(PAGES_ORDER, va >> 12);
-        self.place(view, (x as f64, y as f64), 1.0).center()
+        self.rect_at(view, (x as f64, y as f64), 1.0).center()
     }
 
     /// Puts a page in the middle.
@@ -128,7 +128,7 @@ impl Square {
 
 /// The part of the strips that is in view.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Strips {
+pub struct StripsCamera {
     /// Base-2 logarithm of the points of a page.
     pub zoom: f64,
     /// Points from the begin of the strips to the upper border of the view.
@@ -218,7 +218,7 @@ fn farthest(map: &AddressMap, bars: Rect) -> f64 {
     (f64::from(bars.width().max(16.0)) / pages.max(1) as f64).log2()
 }
 
-impl Strips {
+impl StripsCamera {
     /// Comes closer by a power of two, or goes away; the row under the point stays at its height.
     pub fn zoom(&mut self, map: &AddressMap, bars: Rect, about: Pos2, by: f64) {
         let before = Layout::new(map, self.zoom, bars.width());
@@ -233,11 +233,11 @@ impl Strips {
         if let Some((island, row, _)) = under.and_then(|va| now.row(map, va)) {
             self.top = now.row_top(island, row) + STRIP / 2.0 - y;
         }
-        self.keep(&now, bars);
+        self.clamp(&now, bars);
     }
 
     /// Stays where there is something.
-    pub fn keep(&mut self, layout: &Layout, bars: Rect) {
+    pub fn clamp(&mut self, layout: &Layout, bars: Rect) {
         let most = (layout.total - f64::from(bars.height())).max(0.0);
         self.top = self.top.clamp(0.0, most);
     }
@@ -271,12 +271,12 @@ impl Strips {
         if let Some((island, row, _)) = layout.row(map, va) {
             self.top = layout.row_top(island, row) - f64::from(bars.height()) / 3.0;
         }
-        self.keep(&layout, bars);
+        self.clamp(&layout, bars);
     }
 
     /// The middle of a page on the screen.
     #[must_use]
-    pub fn spot(&self, map: &AddressMap, layout: &Layout, bars: Rect, va: u64) -> Option<Pos2> {
+    pub fn point_of(&self, map: &AddressMap, layout: &Layout, bars: Rect, va: u64) -> Option<Pos2> {
         let (island, row, column) = layout.row(map, va)?;
         let x = f64::from(bars.left()) + (column as f64 + 0.5) * layout.page;
         let y = f64::from(bars.top()) + layout.row_top(island, row) - self.top + (STRIP - 4.0) / 2.0;
@@ -299,7 +299,7 @@ pub fn bars(view: Rect) -> Rect {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use trace_core::addresses::{MapRun, Pieces, islands};
+    use trace_core::addresses::{MapRun, Pieces, find_islands};
     use trace_core::mmu::Rights;
     use trace_core::{GpuVa, PhysAddr};
 
@@ -314,7 +314,7 @@ mod tests {
         };
         let runs: Vec<MapRun> = runs.iter().map(run).collect();
         AddressMap {
-            islands: islands(&runs, 512),
+            islands: find_islands(&runs, 512),
             runs: Pieces::new(runs),
             ..AddressMap::default()
         }
@@ -327,15 +327,15 @@ mod tests {
 
     #[test]
     fn the_square_zooms_from_48_bits_to_a_page_and_keeps_what_is_under_the_pointer() {
-        let mut s = Square::default();
-        s.whole(VIEW);
+        let mut s = SquareCamera::default();
+        s.show_all(VIEW);
         for about in [pos2(400.0, 300.0), pos2(240.0, 600.0)] {
-            s.whole(VIEW);
-            let (x, y) = s.under(VIEW, about);
-            assert!(s.page_under(VIEW, about).is_some());
+            s.show_all(VIEW);
+            let (x, y) = s.point_at(VIEW, about);
+            assert!(s.page_at(VIEW, about).is_some());
             for _ in 0..200 {
                 s.zoom(VIEW, about, 0.17);
-                let (a, b) = s.under(VIEW, about);
+                let (a, b) = s.point_at(VIEW, about);
                 assert!((a - x).abs() < 1e-3 && (b - y).abs() < 1e-3, "{s:?}");
             }
             assert!(s.page() > 64.0, "a page is {} points", s.page());
@@ -345,7 +345,7 @@ mod tests {
             assert!(s.page() * SIDE < 600.0);
         }
         s.fit(VIEW, &(0x4000_0000..0x4000_4000));
-        assert_eq!(s.page_under(VIEW, s.spot(VIEW, 0x4000_2000)), Some(0x4_0002));
+        assert_eq!(s.page_at(VIEW, s.point_of(VIEW, 0x4000_2000)), Some(0x4_0002));
         assert!((s.page() * 2.0 - 600.0 * 0.94).abs() < 600.0, "{}", s.page());
     }
 
@@ -353,17 +353,17 @@ mod tests {
     fn strips_zoom_about_the_row_under_the_pointer_and_every_place_leads_to_its_address() {
         let m = map(&[(0x1000, 300), (0x7f00_0000_0000, 5000), (0xffff_0000_0000, 2)]);
         let bars = bars(VIEW);
-        let mut s = Strips::default();
+        let mut s = StripsCamera::default();
         s.fit(&m, bars);
         let layout = Layout::new(&m, s.zoom, bars.width());
         assert!(layout.total <= f64::from(bars.height()));
         for va in [0x1000, 0x5000, 0x7f00_0000_0000, 0x7f00_0123_4000, 0xffff_0000_1000u64] {
-            let at = s.spot(&m, &layout, bars, va).unwrap();
+            let at = s.point_of(&m, &layout, bars, va).unwrap();
             let (x, y) = (f64::from(at.x - bars.left()), f64::from(at.y - bars.top()) + s.top);
             let found = layout.at(&m, x, y).unwrap();
             assert!(found.abs_diff(va) <= 4096, "{va:#x} is found as {found:#x}");
         }
-        let about = s.spot(&m, &layout, bars, 0x7f00_0012_3000).unwrap();
+        let about = s.point_of(&m, &layout, bars, 0x7f00_0012_3000).unwrap();
         let (x, y) = (f64::from(about.x - bars.left()), f64::from(about.y - bars.top()));
         for _ in 0..12 {
             let before = Layout::new(&m, s.zoom, bars.width());

@@ -1,6 +1,6 @@
 //! Draws what is in view: squares of Hilbert's curve or strips, at the cost of the pixels that they take.
 
-use super::camera::{Layout, MARK, STRIP, Square, Strips};
+use super::camera::{Layout, MARK, STRIP, SquareCamera, StripsCamera};
 use super::ink::{self, Inks};
 use super::view::Colour;
 use crate::document::Document;
@@ -9,8 +9,8 @@ use egui::{Align2, Color32, Mesh, Painter, Rect, Shape, Stroke, StrokeKind, Ui, 
 use std::ops::Range;
 use trace_core::addresses::hilbert::{self, PAGES_ORDER};
 
-/// Least side of a cell, points.
-pub const LEAST: f32 = 4.0;
+/// Minimum side of a cell, points.
+pub const MIN_CELL: f32 = 4.0;
 
 /// Names that fit into what they name.
 struct Names {
@@ -23,7 +23,7 @@ const NAMES: usize = 200;
 impl Names {
     fn add(&mut self, inks: &Inks<'_>, rect: Rect, range: &Range<u64>) {
         let fits = rect.width() >= 56.0 && rect.height() >= 13.0 && self.list.len() < NAMES;
-        if inks.by == Colour::Owner
+        if inks.colour_by == Colour::Owner
             && fits
             && let Some(o) = inks.map.owners.at(range.start)
         {
@@ -43,7 +43,7 @@ impl Names {
                 Color32::WHITE
             };
             let room = rect.shrink2(vec2(4.0, 0.0));
-            let name = widgets::cut_middle(ui, room.width(), &b.name, &small());
+            let name = widgets::truncate_middle(ui, room.width(), &b.name, &small());
             let at = pos2(room.left(), rect.center().y);
             painter.text(at, Align2::LEFT_CENTER, name, small(), ink);
         }
@@ -59,7 +59,7 @@ fn range_of(level: u32, index: u64) -> Range<u64> {
 /// Goes down the squares that are in view, until one colour tells all of one, or it is as small as is drawn.
 struct Squares<'a> {
     inks: &'a Inks<'a>,
-    camera: Square,
+    camera: SquareCamera,
     view: Rect,
     mesh: Mesh,
     names: Names,
@@ -69,7 +69,7 @@ impl Squares<'_> {
     fn place(&self, level: u32, index: u64) -> Rect {
         let (x, y) = hilbert::place(PAGES_ORDER - level, index);
         let side = (1u64 << level) as f64;
-        self.camera.place(self.view, (x as f64 * side, y as f64 * side), side)
+        self.camera.rect_at(self.view, (x as f64 * side, y as f64 * side), side)
     }
 
     fn draw(&mut self, level: u32, index: u64) {
@@ -82,7 +82,7 @@ impl Squares<'_> {
             return;
         }
         let one = self.inks.border(range.start) >= range.end;
-        if !one && level > 0 && rect.width() >= 2.0 * LEAST {
+        if !one && level > 0 && rect.width() >= 2.0 * MIN_CELL {
             for quarter in 0..4 {
                 self.draw(level - 1, index << 2 | quarter);
             }
@@ -103,10 +103,10 @@ impl Squares<'_> {
 }
 
 /// Draws the square.
-pub fn square(doc: &Document, ui: &Ui, inks: &Inks<'_>, camera: Square, view: Rect) {
+pub fn square(doc: &Document, ui: &Ui, inks: &Inks<'_>, camera: SquareCamera, view: Rect) {
     let p = inks.palette;
     let painter = ui.painter().with_clip_rect(view);
-    let all = camera.place(view, (0.0, 0.0), (1u64 << PAGES_ORDER) as f64);
+    let all = camera.rect_at(view, (0.0, 0.0), (1u64 << PAGES_ORDER) as f64);
     painter.rect_filled(view, 0.0, p.panel);
     painter.rect_filled(all.intersect(view), 0.0, p.background);
     let mut squares = Squares {
@@ -125,31 +125,31 @@ pub fn square(doc: &Document, ui: &Ui, inks: &Inks<'_>, camera: Square, view: Re
 }
 
 /// Lines between pages, once these are large.
-fn pages(painter: &Painter, camera: Square, view: Rect, all: Rect, ink: Color32) {
+fn pages(painter: &Painter, camera: SquareCamera, view: Rect, all: Rect, ink: Color32) {
     let px = camera.page();
     if px < 12.0 {
         return;
     }
-    let (first, last) = (camera.under(view, view.min), camera.under(view, view.max));
+    let (first, last) = (camera.point_at(view, view.min), camera.point_at(view, view.max));
     let seen = all.intersect(view);
     let stroke = Stroke::new(1.0, ink);
     for n in first.0.floor() as u64..=last.0.ceil().max(0.0) as u64 {
-        let x = camera.place(view, (n as f64, 0.0), 1.0).left().round();
+        let x = camera.rect_at(view, (n as f64, 0.0), 1.0).left().round();
         painter.vline(x, seen.y_range(), stroke);
     }
     for n in first.1.floor() as u64..=last.1.ceil().max(0.0) as u64 {
-        let y = camera.place(view, (0.0, n as f64), 1.0).top().round();
+        let y = camera.rect_at(view, (0.0, n as f64), 1.0).top().round();
         painter.hline(seen.x_range(), y, stroke);
     }
 }
 
 /// Frames and first addresses of the squares that are as large as a label wants.
-fn grid(painter: &Painter, inks: &Inks<'_>, camera: Square, view: Rect) {
+fn grid(painter: &Painter, inks: &Inks<'_>, camera: SquareCamera, view: Rect) {
     let p = inks.palette;
     let wanted = (150.0 / camera.page()).log2().ceil().clamp(0.0, f64::from(PAGES_ORDER));
     let level = wanted as u32;
     let side = (1u64 << level) as f64;
-    let (first, last) = (camera.under(view, view.min), camera.under(view, view.max));
+    let (first, last) = (camera.point_at(view, view.min), camera.point_at(view, view.max));
     let cells = (1u64 << (PAGES_ORDER - level)) as f64;
     let along = |a: f64, b: f64| {
         let most = cells - 1.0;
@@ -158,8 +158,8 @@ fn grid(painter: &Painter, inks: &Inks<'_>, camera: Square, view: Rect) {
     };
     for y in along(first.1, last.1) {
         for x in along(first.0, last.0) {
-            let rect = camera.place(view, (x as f64 * side, y as f64 * side), side);
-            let ink = crate::panels::page_tables::look::mix(p.line, p.quiet, 0.35);
+            let rect = camera.rect_at(view, (x as f64 * side, y as f64 * side), side);
+            let ink = crate::panels::page_tables::style::mix_colours(p.line, p.quiet, 0.35);
             painter.rect_stroke(rect, 0.0, Stroke::new(1.0, ink), StrokeKind::Middle);
             let va = hilbert::index(PAGES_ORDER - level, x, y) << (2 * level + 12);
             let galley = painter.layout_no_wrap(format!("{va:#x}"), mono_small(), p.text);
@@ -176,7 +176,14 @@ fn grid(painter: &Painter, inks: &Inks<'_>, camera: Square, view: Rect) {
 }
 
 /// Draws strips.
-pub fn strips(doc: &Document, ui: &Ui, inks: &Inks<'_>, camera: Strips, layout: &Layout, (view, bars): (Rect, Rect)) {
+pub fn strips(
+    doc: &Document,
+    ui: &Ui,
+    inks: &Inks<'_>,
+    camera: StripsCamera,
+    layout: &Layout,
+    (view, bars): (Rect, Rect),
+) {
     let p = inks.palette;
     let painter = ui.painter().with_clip_rect(view);
     painter.rect_filled(view, 0.0, p.panel);
@@ -266,7 +273,7 @@ fn strip(inks: &Inks<'_>, mesh: &mut Mesh, names: &mut Names, page: f64, bar: Re
         pos2(x(range.end).min(bar.right()).max(bar.left() + 2.0), bar.bottom()),
     );
     mesh.add_colored_rect(ground, inks.palette.background);
-    let step = ((f64::from(LEAST) / page).ceil().max(1.0) as u64).saturating_mul(4096);
+    let step = ((f64::from(MIN_CELL) / page).ceil().max(1.0) as u64).saturating_mul(4096);
     let mut va = range.start;
     while va < range.end {
         let Some(next) = ink::next_mapped(inks.map, va).filter(|n| *n < range.end) else {
@@ -301,7 +308,7 @@ mod tests {
     use super::*;
     use crate::document::address_map::AddressMap;
     use crate::theme::{Palette, ThemeChoice};
-    use trace_core::addresses::{MapRun, Pieces, islands};
+    use trace_core::addresses::{MapRun, Pieces, find_islands};
     use trace_core::mmu::Rights;
     use trace_core::{GpuVa, PhysAddr};
 
@@ -317,7 +324,7 @@ mod tests {
         };
         let list: Vec<MapRun> = (0..runs).map(run).collect();
         AddressMap {
-            islands: islands(&list, 512),
+            islands: find_islands(&list, 512),
             runs: Pieces::new(list),
             ..AddressMap::default()
         }
@@ -326,9 +333,9 @@ mod tests {
     fn by_rights(map: &AddressMap) -> Inks<'_> {
         Inks {
             map,
-            by: Colour::Rights,
+            colour_by: Colour::Rights,
             entropy: None,
-            palette: Palette::of(ThemeChoice::Dark),
+            palette: Palette::for_theme(ThemeChoice::Dark),
             mark: None,
             events: (0, 0),
         }
@@ -337,11 +344,11 @@ mod tests {
     #[test]
     fn what_is_drawn_is_bounded_by_the_points_and_not_by_the_mappings() {
         let view = Rect::from_min_size(pos2(0.0, 0.0), vec2(800.0, 600.0));
-        let most = (800.0 / LEAST * 600.0 / LEAST) as usize;
+        let most = (800.0 / MIN_CELL * 600.0 / MIN_CELL) as usize;
         for runs in [1000, 1 << 20] {
             let map = alternating(runs);
             let inks = by_rights(&map);
-            let mut camera = Square::default();
+            let mut camera = SquareCamera::default();
             camera.fit(view, &map.extent());
             for _ in 0..12 {
                 let mut s = Squares {
@@ -357,7 +364,7 @@ mod tests {
                 assert!(!s.mesh.is_empty());
                 camera.zoom(view, view.center(), 1.0);
             }
-            let mut strips = Strips::default();
+            let mut strips = StripsCamera::default();
             strips.fit(&map, view);
             let layout = Layout::new(&map, strips.zoom, view.width());
             let (mut mesh, mut names) = (Mesh::default(), Names { list: Vec::new() });
@@ -365,7 +372,7 @@ mod tests {
             let range = start..start + layout.per_row * 4096;
             strip(&inks, &mut mesh, &mut names, layout.page, view, range);
             assert!(
-                mesh.vertices.len() <= 7 * (800 / LEAST as usize + 2),
+                mesh.vertices.len() <= 7 * (800 / MIN_CELL as usize + 2),
                 "{runs}: {}",
                 mesh.vertices.len()
             );

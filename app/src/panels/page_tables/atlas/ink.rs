@@ -2,15 +2,15 @@
 
 use super::view::Colour;
 use crate::document::address_map::AddressMap;
-use crate::document::runs::{Content, Run};
+use crate::document::page_runs::{MappedRun, PageContent};
+use crate::document::page_table_marks::{Mark, Span};
 use crate::document::spaces::SpaceFact;
-use crate::document::tables::{Mark, Span};
 use crate::panels::page_tables::ColourBy;
-use crate::panels::page_tables::look::{colour, mix, paint};
+use crate::panels::page_tables::style::{colour, mix_colours, paint};
 use crate::theme::Palette;
 use egui::{Color32, Mesh, Rect};
 use std::ops::Range;
-use trace_core::addresses::{ENTROPY_MOST, Pieces, Valued, Values};
+use trace_core::addresses::{MAX_ENTROPY, Pieces, ValueRun, ValueSummary};
 
 /// Colours of buffers: those of M. Okabe and K. Ito (2008), which people with any of the common colour-vision
 /// deficiencies tell apart; the black of theirs left out.
@@ -55,12 +55,12 @@ pub fn ramp(p: &Palette, at: f64) -> Color32 {
     };
     let at = at.clamp(0.0, 1.0) * (stops.len() - 1) as f64;
     let of = |n: usize| stops.get(n).map_or(p.poll, |(r, g, b)| Color32::from_rgb(*r, *g, *b));
-    mix(of(at as usize), of(at as usize + 1), at.fract() as f32)
+    mix_colours(of(at as usize), of(at as usize + 1), at.fract() as f32)
 }
 
 /// What a cell looks like.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Cell {
+pub struct CellStyle {
     /// What there is most of.
     pub main: Color32,
     /// Something else that is in it too.
@@ -76,9 +76,9 @@ pub struct Inks<'a> {
     /// The map.
     pub map: &'a AddressMap,
     /// What colours mean.
-    pub by: Colour,
+    pub colour_by: Colour,
     /// Entropy, where it is known.
-    pub entropy: Option<&'a Pieces<Valued>>,
+    pub entropy: Option<&'a Pieces<ValueRun>>,
     /// Colours.
     pub palette: &'a Palette,
     /// What only counts.
@@ -90,11 +90,11 @@ pub struct Inks<'a> {
 /// The colour of a combination of rights: read 1, write 2, execute 4.
 #[must_use]
 pub fn rights(p: &Palette, bits: usize) -> Color32 {
-    let run = Run {
+    let run = MappedRun {
         va: 0,
         pages: 1,
         rights: bits as u8,
-        content: Content::Data,
+        content: PageContent::Data,
     };
     if bits & 7 == 0 {
         return p.poll;
@@ -119,7 +119,7 @@ impl Inks<'_> {
             let begins = spans.get(n).map(|s| s.va);
             ends.into_iter().chain(begins).min().unwrap_or(u64::MAX)
         });
-        let by = match self.by {
+        let by = match self.colour_by {
             Colour::Rights => u64::MAX,
             Colour::Owner => self.map.owners.border(va),
             Colour::Entropy => self.entropy.map_or(u64::MAX, |e| e.border(va)),
@@ -131,7 +131,7 @@ impl Inks<'_> {
     /// What a number of the ramp is: an entropy by itself, an event by its place among the events of changes.
     #[must_use]
     pub fn number(&self, value: f64) -> Color32 {
-        let at = match self.by {
+        let at = match self.colour_by {
             Colour::Change => {
                 let (first, last) = self.events;
                 if last > first {
@@ -140,15 +140,15 @@ impl Inks<'_> {
                     0.0
                 }
             }
-            _ => value / f64::from(ENTROPY_MOST),
+            _ => value / f64::from(MAX_ENTROPY),
         };
         ramp(self.palette, at)
     }
 
     /// The values of a range that colours tell, where they are numbers.
     #[must_use]
-    pub fn values(&self, range: &Range<u64>) -> Option<Values> {
-        match self.by {
+    pub fn values(&self, range: &Range<u64>) -> Option<ValueSummary> {
+        match self.colour_by {
             Colour::Entropy => self.entropy.map(|e| e.over(range)),
             Colour::Change => Some(self.map.changes.over(range)),
             _ => None,
@@ -157,12 +157,12 @@ impl Inks<'_> {
 
     /// How a range looks; `None` where nothing is mapped.
     #[must_use]
-    pub fn cell(&self, range: &Range<u64>) -> Option<Cell> {
+    pub fn cell(&self, range: &Range<u64>) -> Option<CellStyle> {
         let p = self.palette;
         let kinds = self.map.runs.over(range).kinds();
         let (first, _) = *kinds.first()?;
-        let mut cell = match self.by {
-            Colour::Rights => Cell {
+        let mut cell = match self.colour_by {
+            Colour::Rights => CellStyle {
                 main: rights(p, first),
                 second: kinds.get(1).map(|k| rights(p, k.0)),
                 unknown: false,
@@ -175,23 +175,23 @@ impl Inks<'_> {
         let all = range.end.saturating_sub(range.start).max(1);
         let mapped: u64 = kinds.iter().map(|k| k.1).sum();
         if mapped < all {
-            cell.main = mix(cell.main, p.background, 0.45 * (1.0 - mapped as f32 / all as f32));
+            cell.main = mix_colours(cell.main, p.background, 0.45 * (1.0 - mapped as f32 / all as f32));
         }
         if let Some((space, mark)) = self.mark
-            && space.marks.within(mark, range.start, range.end).is_none()
+            && space.marks.find_span(mark, range.start, range.end).is_none()
         {
-            cell.main = mix(cell.main, p.background, 0.8);
+            cell.main = mix_colours(cell.main, p.background, 0.8);
             cell.second = None;
             cell.open = false;
         }
         Some(cell)
     }
 
-    fn owned(&self, range: &Range<u64>) -> Cell {
+    fn owned(&self, range: &Range<u64>) -> CellStyle {
         let owned = self.map.owners.over(range);
-        let mapped = self.map.runs.over(range).mapped();
+        let mapped = self.map.runs.over(range).mapped_bytes();
         let Some((main, _)) = owned.main else {
-            return Cell {
+            return CellStyle {
                 main: self.palette.poll,
                 second: None,
                 unknown: true,
@@ -211,7 +211,7 @@ impl Inks<'_> {
             None if owned.bytes < mapped && mapped > 4096 => Some(self.palette.poll),
             None => None,
         };
-        Cell {
+        CellStyle {
             main: owner(self.map, main),
             second,
             unknown: false,
@@ -219,10 +219,10 @@ impl Inks<'_> {
         }
     }
 
-    fn valued(&self, range: &Range<u64>) -> Cell {
+    fn valued(&self, range: &Range<u64>) -> CellStyle {
         let values = self.values(range).filter(|v| v.bytes > 0);
         let Some((v, mean)) = values.and_then(|v| Some((v, v.mean()?))) else {
-            return Cell {
+            return CellStyle {
                 main: self.palette.poll,
                 second: None,
                 unknown: true,
@@ -230,8 +230,12 @@ impl Inks<'_> {
             };
         };
         // Of changes the last one counts: what is older is told as the other colour.
-        let main = if self.by == Colour::Change { v.most as f64 } else { mean };
-        let (least, most) = (self.number(v.least as f64), self.number(v.most as f64));
+        let main = if self.colour_by == Colour::Change {
+            v.max as f64
+        } else {
+            mean
+        };
+        let (least, most) = (self.number(v.min as f64), self.number(v.max as f64));
         let apart = |a: Color32, b: Color32| {
             [(a.r(), b.r()), (a.g(), b.g()), (a.b(), b.b())]
                 .iter()
@@ -239,7 +243,7 @@ impl Inks<'_> {
         };
         let main = self.number(main);
         let second = [least, most].into_iter().find(|c| apart(*c, main));
-        Cell {
+        CellStyle {
             main,
             second,
             unknown: false,
@@ -249,8 +253,12 @@ impl Inks<'_> {
 }
 
 /// Paints a cell: what there is most of fills it, something else takes its lower right corner.
-pub fn cell(mesh: &mut Mesh, rect: Rect, look: &Cell, ground: Color32) {
-    let content = if look.unknown { Content::None } else { Content::Data };
+pub fn cell(mesh: &mut Mesh, rect: Rect, look: &CellStyle, ground: Color32) {
+    let content = if look.unknown {
+        PageContent::None
+    } else {
+        PageContent::Data
+    };
     paint(mesh, rect, look.main, content);
     if let Some(second) = look.second {
         let n = mesh.vertices.len() as u32;
@@ -261,7 +269,7 @@ pub fn cell(mesh: &mut Mesh, rect: Rect, look: &Cell, ground: Color32) {
     }
     // A cross that reads without its colour.
     if look.open && rect.width() >= 6.0 && rect.height() >= 6.0 {
-        let ink = mix(look.main, ground, 0.55);
+        let ink = mix_colours(look.main, ground, 0.55);
         let step = 8.0;
         let mut at = 0.0;
         while at < rect.width() + rect.height() {
@@ -290,7 +298,7 @@ pub fn cell(mesh: &mut Mesh, rect: Rect, look: &Cell, ground: Color32) {
 #[must_use]
 pub fn events(map: &AddressMap) -> (u64, u64) {
     let all = map.changes.over(&(0..u64::MAX));
-    if all.bytes == 0 { (0, 0) } else { (all.least, all.most) }
+    if all.bytes == 0 { (0, 0) } else { (all.min, all.max) }
 }
 
 /// How much of a range is mapped, and whether all of it is.

@@ -1,11 +1,11 @@
 //! What the colours of the map mean, in one row under it.
 
-use super::ink::{self, Cell, Inks};
+use super::ink::{self, CellStyle, Inks};
 use super::view::Colour;
 use crate::document::Document;
 use crate::theme::{small, text, widgets};
 use egui::{Align2, Color32, Mesh, Rect, Shape, Stroke, Ui, pos2, vec2};
-use trace_core::addresses::ENTROPY_MOST;
+use trace_core::addresses::MAX_ENTROPY;
 
 /// Height of the row, points.
 pub const HEIGHT: f32 = 26.0;
@@ -21,7 +21,7 @@ struct Row<'a> {
 }
 
 impl Row<'_> {
-    fn words(&mut self, words: &str) -> bool {
+    fn label(&mut self, words: &str) -> bool {
         let p = self.inks.palette;
         let galley = self.ui.painter().layout_no_wrap(words.to_owned(), small(), p.quiet);
         let wide = galley.size().x;
@@ -34,7 +34,7 @@ impl Row<'_> {
         true
     }
 
-    fn item(&mut self, words: &str, look: Cell) -> bool {
+    fn item(&mut self, words: &str, look: CellStyle) -> bool {
         let p = self.inks.palette;
         let galley = self.ui.painter().layout_no_wrap(words.to_owned(), small(), p.quiet);
         if self.x + 16.0 + galley.size().x > self.rect.right() - 8.0 {
@@ -45,12 +45,12 @@ impl Row<'_> {
         ink::cell(&mut mesh, mark, &look, p.background);
         self.ui.painter().add(Shape::mesh(mesh));
         self.x += 16.0;
-        self.words(words)
+        self.label(words)
     }
 
     fn ramp(&mut self, from: &str, to: &str) {
         let p = self.inks.palette;
-        self.words(from);
+        self.label(from);
         self.x -= 8.0;
         let bar = Rect::from_min_size(pos2(self.x, self.rect.center().y - 5.0), vec2(120.0, 10.0));
         let mut mesh = Mesh::default();
@@ -62,12 +62,12 @@ impl Row<'_> {
         }
         self.ui.painter().add(Shape::mesh(mesh));
         self.x = bar.right() + 8.0;
-        self.words(to);
+        self.label(to);
     }
 }
 
-fn plain(main: Color32) -> Cell {
-    Cell {
+fn plain(main: Color32) -> CellStyle {
+    CellStyle {
         main,
         second: None,
         unknown: false,
@@ -85,22 +85,22 @@ pub fn ui(doc: &Document, ui: &Ui, inks: &Inks<'_>, rect: Rect) {
         rect,
         x: rect.left() + 12.0,
     };
-    let unknown = Cell {
+    let unknown = CellStyle {
         unknown: true,
         ..plain(p.poll)
     };
-    match inks.by {
+    match inks.colour_by {
         Colour::Rights => {
             let all = inks.map.runs.over(&(0..u64::MAX));
             // The usual ones always, the others where there are any.
             for bits in [3, 1, 5, 7, 2, 4, 6, 0] {
                 let there = all.bytes.get(bits).is_some_and(|b| *b > 0);
                 if there || matches!(bits, 1 | 3 | 5 | 7) {
-                    let look = Cell {
+                    let look = CellStyle {
                         open: bits & 6 == 6,
                         ..plain(ink::rights(p, bits))
                     };
-                    row.item(&crate::document::runs::rights_text(bits as u8), look);
+                    row.item(&crate::document::page_runs::format_rights(bits as u8), look);
                 }
             }
         }
@@ -113,7 +113,7 @@ pub fn ui(doc: &Document, ui: &Ui, inks: &Inks<'_>, rect: Rect) {
                 }
             }
             if list.is_empty() {
-                row.words("the recording names no buffers here");
+                row.label("the recording names no buffers here");
             }
             row.item("no buffer", unknown);
             let mut written = 0;
@@ -122,7 +122,10 @@ pub fn ui(doc: &Document, ui: &Ui, inks: &Inks<'_>, rect: Rect) {
                     continue;
                 };
                 if row.x + 250.0 > rect.right()
-                    || !row.item(&text::middle(&buffer.name, 18), plain(ink::owner(inks.map, *b)))
+                    || !row.item(
+                        &text::truncate_middle(&buffer.name, 18),
+                        plain(ink::owner(inks.map, *b)),
+                    )
                 {
                     break;
                 }
@@ -130,7 +133,7 @@ pub fn ui(doc: &Document, ui: &Ui, inks: &Inks<'_>, rect: Rect) {
             }
             let buffers = doc.recording.facts.buffers.len();
             if written < named.len() || named.len() < buffers.min(256) && named.len() >= BUFFERS {
-                row.words("…");
+                row.label("…");
             }
         }
         Colour::Entropy => {
@@ -153,7 +156,7 @@ pub fn ui(doc: &Document, ui: &Ui, inks: &Inks<'_>, rect: Rect) {
             row.item("not recorded", unknown);
         }
     }
-    let several = Cell {
+    let several = CellStyle {
         second: Some(p.text),
         ..plain(p.poll)
     };
@@ -162,14 +165,14 @@ pub fn ui(doc: &Document, ui: &Ui, inks: &Inks<'_>, rect: Rect) {
 
 /// An entropy in words, bits a byte.
 #[must_use]
-pub fn bits(value: f64) -> String {
-    format!("{:.1}", value * 8.0 / f64::from(ENTROPY_MOST))
+pub fn format_bits(value: f64) -> String {
+    format!("{:.1}", value * 8.0 / f64::from(MAX_ENTROPY))
 }
 
 /// Writes what is in the way of a map across its middle.
 pub fn note(ui: &Ui, view: Rect, words: &str) {
     let p = crate::theme::palette(ui);
-    let cut = widgets::cut_middle(ui, view.width() - 24.0, words, &crate::theme::body());
+    let cut = widgets::truncate_middle(ui, view.width() - 24.0, words, &crate::theme::body());
     ui.painter()
         .text(view.center(), Align2::CENTER_CENTER, cut, crate::theme::body(), p.quiet);
 }

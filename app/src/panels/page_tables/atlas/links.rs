@@ -7,7 +7,7 @@ use crate::theme::{ROW, mono, palette, small, text};
 use egui::accesskit::Role;
 use egui::epaint::CubicBezierShape;
 use egui::{Align2, Color32, Painter, Pos2, Rect, RichText, Sense, Stroke, Ui, WidgetInfo, pos2, vec2};
-use trace_core::addresses::{MapRun, Place};
+use trace_core::addresses::{MapRun, ReverseMapping};
 
 /// What places of one page should agree in.
 fn manner(r: &MapRun) -> (u8, u8) {
@@ -28,7 +28,7 @@ pub fn arc(painter: &Painter, from: Pos2, to: Pos2, ink: Color32, ground: Color3
 
 /// The other places of the page of an address in the address space that is shown.
 #[must_use]
-pub fn others(map: &AddressMap, space: u32, va: u64) -> Vec<Place> {
+pub fn find_aliases(map: &AddressMap, space: u32, va: u64) -> Vec<ReverseMapping> {
     let page = va & !4095;
     let (list, _) = map.places_of(va);
     list.into_iter()
@@ -92,7 +92,7 @@ pub fn list(doc: &Document, ui: &mut Ui, map: &AddressMap, space: u32, va: u64) 
                     paint_text(ui, cell(202.0, 400.0), left, &format!("! {told}"), small(), p.warning);
                 }
                 let hover = format!("{at} of address space {number}: {}, {told}", q.run.rights);
-                let r = widgets::copies(&r, &[("address", at)]).on_hover_text(hover);
+                let r = widgets::add_copy_menu(&r, &[("address", at)]).on_hover_text(hover);
                 if r.clicked() && !here {
                     go = Some((q.space, q.run.va.0));
                 }

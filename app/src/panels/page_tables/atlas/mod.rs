@@ -2,12 +2,12 @@
 //! person asks, with lines between the places that one page is mapped at.
 
 pub mod camera;
+mod description;
 mod draw;
 mod ink;
 mod legend;
 mod links;
-mod make;
-mod tell;
+mod requests;
 pub mod view;
 
 pub use view::{Atlas, Colour, Shape};
@@ -15,9 +15,9 @@ pub use view::{Atlas, Colour, Shape};
 use super::view::View;
 use super::walk;
 use crate::document::Document;
-use crate::document::address_map::{AddressMap, Key};
+use crate::document::address_map::{AddressMap, AddressMapKey};
 use crate::document::spaces::SpaceFact;
-use crate::panels::desk::Asks;
+use crate::panels::panel_context::UiActions;
 use crate::theme::{icons, mono_small, palette, small, text, widgets};
 use camera::Layout;
 use egui::accesskit::Role;
@@ -32,17 +32,17 @@ const SLACK: f64 = 0.035;
 const STEP: f32 = 64.0;
 
 /// Draws the map with what chooses its look above and what is selected beside it.
-pub fn ui(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui, space: &SpaceFact) {
-    let key = Key::at(&doc.recording, view.space, doc.moment());
-    make::map(doc, &mut view.atlas, asks, key);
+pub fn ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui, space: &SpaceFact) {
+    let key = AddressMapKey::at(&doc.recording, view.space, doc.moment());
+    requests::request_map(doc, &mut view.atlas, asks, key);
     let made = view.atlas.map(key);
     let fresh = made.is_some();
-    let Some(map) = made.or_else(|| view.atlas.stand_in(key)) else {
-        waiting(view, ui, key);
+    let Some(map) = made.or_else(|| view.atlas.fallback_map(key)) else {
+        show_waiting(view, ui, key);
         return;
     };
     if fresh {
-        make::measure(doc, &mut view.atlas, asks, key, &map);
+        requests::request_entropy(doc, &mut view.atlas, asks, key, &map);
     }
     bar(doc, view, ui, &map, key, fresh);
     let full = ui.available_rect_before_wrap();
@@ -82,10 +82,10 @@ pub fn ui(doc: &mut Document, view: &mut View, asks: &mut Asks, ui: &mut Ui, spa
 }
 
 /// What is shown while there is no map.
-fn waiting(view: &mut View, ui: &mut Ui, key: Key) {
+fn show_waiting(view: &mut View, ui: &mut Ui, key: AddressMapKey) {
     if view.atlas.stopped != Some((key, false)) {
-        widgets::empty(ui, icons::HOURGLASS_SIMPLE_MEDIUM, "Drawing the map …", None);
-    } else if widgets::empty(ui, icons::STOP, "Drawing the map was stopped.", Some("Draw the map")) {
+        widgets::empty_state(ui, icons::HOURGLASS_SIMPLE_MEDIUM, "Drawing the map …", None);
+    } else if widgets::empty_state(ui, icons::STOP, "Drawing the map was stopped.", Some("Draw the map")) {
         view.atlas.stopped = None;
     }
 }
@@ -97,7 +97,7 @@ fn choice(ui: &mut Ui, on: bool, word: &str, label: &str, hover: &str) -> bool {
 }
 
 /// Shape and colours; when memory stood so.
-fn bar(doc: &Document, view: &mut View, ui: &mut Ui, map: &AddressMap, key: Key, fresh: bool) {
+fn bar(doc: &Document, view: &mut View, ui: &mut Ui, map: &AddressMap, key: AddressMapKey, fresh: bool) {
     let p = palette(ui);
     ui.horizontal(|ui| {
         ui.set_height(26.0);
@@ -142,13 +142,13 @@ fn bar(doc: &Document, view: &mut View, ui: &mut Ui, map: &AddressMap, key: Key,
             if r.on_hover_text("all that is mapped; a double click does it too")
                 .clicked()
             {
-                view.atlas.placed = None;
+                view.atlas.fitted = None;
             }
             if view.atlas.shape == Shape::Square {
                 ui.add_space(8.0);
                 let r = widgets::link(ui, "Map of 48 bits", "48 bits");
                 if r.on_hover_text("the whole address space").clicked() {
-                    view.atlas.square = camera::Square::default();
+                    view.atlas.square = camera::SquareCamera::default();
                     view.atlas.zooming = Some((-40.0, Pos2::ZERO));
                 }
             }
@@ -188,15 +188,15 @@ fn zoom_middle(view: &mut View, by: f64) {
 }
 
 /// What the camera sees of the map in this frame.
-struct Sight {
+struct ViewGeometry {
     view: Rect,
     bars: Rect,
     layout: Layout,
 }
 
-fn sight(atlas: &Atlas, map: &AddressMap, rect: Rect) -> Sight {
+fn view_geometry(atlas: &Atlas, map: &AddressMap, rect: Rect) -> ViewGeometry {
     let bars = camera::bars(rect);
-    Sight {
+    ViewGeometry {
         view: rect,
         bars,
         layout: Layout::new(map, atlas.strips.zoom, bars.width()),
@@ -204,11 +204,11 @@ fn sight(atlas: &Atlas, map: &AddressMap, rect: Rect) -> Sight {
 }
 
 /// The cell under a point: what is drawn there in one piece.
-fn under(atlas: &Atlas, map: &AddressMap, s: &Sight, at: Pos2) -> Option<Range<u64>> {
+fn under(atlas: &Atlas, map: &AddressMap, s: &ViewGeometry, at: Pos2) -> Option<Range<u64>> {
     match atlas.shape {
         Shape::Square => {
-            let page = atlas.square.page_under(s.view, at)?;
-            let level = (f64::from(draw::LEAST) / atlas.square.page()).log2().ceil().max(0.0) as u32;
+            let page = atlas.square.page_at(s.view, at)?;
+            let level = (f64::from(draw::MIN_CELL) / atlas.square.page()).log2().ceil().max(0.0) as u32;
             let shift = 2 * level.min(18);
             let first = page >> shift << shift;
             Some(first << 12..(first + (1u64 << shift)) << 12)
@@ -219,16 +219,16 @@ fn under(atlas: &Atlas, map: &AddressMap, s: &Sight, at: Pos2) -> Option<Range<u
                 f64::from(at.y - s.bars.top()) + atlas.strips.top,
             );
             let va = s.layout.at(map, x, y)?;
-            let pages = (f64::from(draw::LEAST) / s.layout.page).ceil().max(1.0) as u64;
+            let pages = (f64::from(draw::MIN_CELL) / s.layout.page).ceil().max(1.0) as u64;
             Some(va..va.saturating_add(pages.saturating_mul(4096)))
         }
     }
 }
 
-fn spot(atlas: &Atlas, map: &AddressMap, s: &Sight, va: u64) -> Option<Pos2> {
+fn spot(atlas: &Atlas, map: &AddressMap, s: &ViewGeometry, va: u64) -> Option<Pos2> {
     match atlas.shape {
-        Shape::Square => Some(atlas.square.spot(s.view, va)),
-        Shape::Strips => atlas.strips.spot(map, &s.layout, s.bars, va),
+        Shape::Square => Some(atlas.square.point_of(s.view, va)),
+        Shape::Strips => atlas.strips.point_of(map, &s.layout, s.bars, va),
     }
 }
 
@@ -236,8 +236,8 @@ fn spot(atlas: &Atlas, map: &AddressMap, s: &Sight, va: u64) -> Option<Pos2> {
 fn place(view: &mut View, map: &AddressMap, rect: Rect) {
     let atlas = &mut view.atlas;
     let wanted = Some((view.space, atlas.shape));
-    if atlas.placed != wanted {
-        atlas.placed = wanted;
+    if atlas.fitted != wanted {
+        atlas.fitted = wanted;
         atlas.seen = view.at.map(|va| (view.space, va));
         atlas.zooming = None;
         match atlas.shape {
@@ -251,7 +251,7 @@ fn place(view: &mut View, map: &AddressMap, rect: Rect) {
     }
     atlas.seen = at;
     let Some((_, va)) = at else { return };
-    let s = sight(atlas, map, rect);
+    let s = view_geometry(atlas, map, rect);
     let inside = spot(atlas, map, &s, va).is_some_and(|q| rect.shrink(16.0).contains(q));
     if !inside {
         match atlas.shape {
@@ -284,13 +284,20 @@ fn pan(atlas: &mut Atlas, map: &AddressMap, rect: Rect, by: egui::Vec2) {
         Shape::Square => atlas.square.pan(by),
         Shape::Strips => {
             atlas.strips.top -= f64::from(by.y);
-            let s = sight(atlas, map, rect);
-            atlas.strips.keep(&s.layout, s.bars);
+            let s = view_geometry(atlas, map, rect);
+            atlas.strips.clamp(&s.layout, s.bars);
         }
     }
 }
 
-fn canvas(doc: &mut Document, view: &mut View, ui: &mut Ui, space: &SpaceFact, map: &Arc<AddressMap>, key: Key) {
+fn canvas(
+    doc: &mut Document,
+    view: &mut View,
+    ui: &mut Ui,
+    space: &SpaceFact,
+    map: &Arc<AddressMap>,
+    key: AddressMapKey,
+) {
     let p = palette(ui);
     let full = ui.available_rect_before_wrap();
     let rect = Rect::from_min_max(full.min, full.max - vec2(0.0, legend::HEIGHT));
@@ -301,7 +308,7 @@ fn canvas(doc: &mut Document, view: &mut View, ui: &mut Ui, space: &SpaceFact, m
     };
     response.widget_info(|| WidgetInfo::labeled(Role::Canvas, true, told));
     if response.double_clicked() {
-        view.atlas.placed = None;
+        view.atlas.fitted = None;
     }
     place(view, map, rect);
     if response.dragged() {
@@ -324,11 +331,11 @@ fn canvas(doc: &mut Document, view: &mut View, ui: &mut Ui, space: &SpaceFact, m
         }
     }
     zoom(&mut view.atlas, map, rect, ui);
-    let s = sight(&view.atlas, map, rect);
+    let s = view_geometry(&view.atlas, map, rect);
     let entropy = view.atlas.entropy(key);
     let inks = Inks {
         map,
-        by: view.atlas.colour,
+        colour_by: view.atlas.colour,
         entropy: entropy.as_ref().map(|(e, _)| &**e),
         palette: p,
         mark: view.mark.map(|m| (space, m)),
@@ -365,13 +372,13 @@ fn canvas(doc: &mut Document, view: &mut View, ui: &mut Ui, space: &SpaceFact, m
         }
     }
     if !response.dragged() {
-        let told = tell::words(doc, &inks, view.space, &cell);
+        let told = description::describe_cell(doc, &inks, view.space, &cell);
         response.on_hover_text_at_pointer(RichText::new(told).font(mono_small()));
     }
 }
 
 /// The selected page, and lines to the other places of its memory.
-fn selected(view: &View, ui: &Ui, map: &AddressMap, s: &Sight) {
+fn selected(view: &View, ui: &Ui, map: &AddressMap, s: &ViewGeometry) {
     let Some(va) = view.at else { return };
     let p = palette(ui);
     let Some(from) = spot(&view.atlas, map, s, va) else {
@@ -379,7 +386,7 @@ fn selected(view: &View, ui: &Ui, map: &AddressMap, s: &Sight) {
     };
     let painter = ui.painter().with_clip_rect(s.view);
     let near = s.view.expand(2000.0);
-    for place in links::others(map, view.space, va) {
+    for place in links::find_aliases(map, view.space, va) {
         if place.space != view.space {
             continue;
         }

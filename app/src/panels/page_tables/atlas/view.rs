@@ -1,10 +1,10 @@
 //! What the map shows, and what was found out for it.
 
-use super::camera::{Square, Strips};
-use crate::document::address_map::{AddressMap, Key};
+use super::camera::{SquareCamera, StripsCamera};
+use crate::document::address_map::{AddressMap, AddressMapKey};
 use egui::Pos2;
 use std::sync::Arc;
-use trace_core::addresses::{Entropies, Pieces, Valued};
+use trace_core::addresses::{Entropies, Pieces, ValueRun};
 use trace_core::progress::Progress;
 
 /// How addresses are laid out.
@@ -59,7 +59,7 @@ impl Colour {
 }
 
 /// Entropy along a map; the flag says whether all of it is there.
-pub type Entropy = (Arc<Pieces<Valued>>, bool);
+pub type Entropy = (Arc<Pieces<ValueRun>>, bool);
 
 /// What the map shows.
 #[derive(Clone, Default)]
@@ -69,31 +69,31 @@ pub struct Atlas {
     /// What colours mean.
     pub colour: Colour,
     /// The part of the square in view.
-    pub square: Square,
+    pub square: SquareCamera,
     /// The part of the strips in view.
-    pub strips: Strips,
+    pub strips: StripsCamera,
     /// For which address space and shape the view was placed.
-    pub(super) placed: Option<(u32, Shape)>,
+    pub(super) fitted: Option<(u32, Shape)>,
     /// A zoom that is going on: what is left of it, and about which point.
     pub(super) zooming: Option<(f64, Pos2)>,
     /// What was shown as selected last, so that what is selected elsewhere is brought into view.
     pub(super) seen: Option<(u32, u64)>,
     /// Maps that were made, the last one used at the end.
-    pub(super) maps: Vec<(Key, Arc<AddressMap>)>,
-    pub(super) making: Option<(Key, Progress)>,
+    pub(super) maps: Vec<(AddressMapKey, Arc<AddressMap>)>,
+    pub(super) making: Option<(AddressMapKey, Progress)>,
     /// What the person stopped.
-    pub(super) stopped: Option<(Key, bool)>,
+    pub(super) stopped: Option<(AddressMapKey, bool)>,
     pub(super) pages: Option<Arc<Entropies>>,
-    pub(super) entropies: Vec<(Key, Entropy)>,
-    pub(super) measuring: Option<(Key, Progress)>,
+    pub(super) entropies: Vec<(AddressMapKey, Entropy)>,
+    pub(super) measuring: Option<(AddressMapKey, Progress)>,
 }
 
 /// Maps that are kept: stepping back and forth between a few snapshots waits for none.
-const KEPT: usize = 6;
+const MAX_CACHED_MAPS: usize = 6;
 
-fn keep<T>(list: &mut Vec<(Key, T)>, key: Key, made: T) {
+fn cache_insert<T>(list: &mut Vec<(AddressMapKey, T)>, key: AddressMapKey, made: T) {
     list.retain(|(k, _)| *k != key);
-    if list.len() >= KEPT {
+    if list.len() >= MAX_CACHED_MAPS {
         list.remove(0);
     }
     list.push((key, made));
@@ -102,40 +102,40 @@ fn keep<T>(list: &mut Vec<(Key, T)>, key: Key, made: T) {
 impl Atlas {
     /// The map of an address space and a snapshot, once it is made.
     #[must_use]
-    pub fn map(&self, key: Key) -> Option<Arc<AddressMap>> {
+    pub fn map(&self, key: AddressMapKey) -> Option<Arc<AddressMap>> {
         self.maps.iter().find(|(k, _)| *k == key).map(|(_, m)| Arc::clone(m))
     }
 
     /// The map to show until the one that is wanted is made: another snapshot's of the same address space.
-    pub(super) fn stand_in(&self, key: Key) -> Option<Arc<AddressMap>> {
+    pub(super) fn fallback_map(&self, key: AddressMapKey) -> Option<Arc<AddressMap>> {
         let same = self.maps.iter().rev().find(|(k, _)| k.space == key.space);
         same.map(|(_, m)| Arc::clone(m))
     }
 
     /// The entropy along a map, once it is known.
     #[must_use]
-    pub fn entropy(&self, key: Key) -> Option<Entropy> {
+    pub fn entropy(&self, key: AddressMapKey) -> Option<Entropy> {
         self.entropies.iter().find(|(k, _)| *k == key).map(|(_, e)| e.clone())
     }
 
-    pub(super) fn take_map(&mut self, key: Key, made: Option<AddressMap>) {
+    pub(super) fn take_map(&mut self, key: AddressMapKey, made: Option<AddressMap>) {
         if self.making.as_ref().is_some_and(|(k, _)| *k == key) {
             self.making = None;
         }
         match made {
-            Some(map) => keep(&mut self.maps, key, Arc::new(map)),
+            Some(map) => cache_insert(&mut self.maps, key, Arc::new(map)),
             None => self.stopped = Some((key, false)),
         }
     }
 
-    pub(super) fn take_entropy(&mut self, key: Key, made: Option<(Arc<Entropies>, Entropy)>) {
+    pub(super) fn take_entropy(&mut self, key: AddressMapKey, made: Option<(Arc<Entropies>, Entropy)>) {
         if self.measuring.as_ref().is_some_and(|(k, _)| *k == key) {
             self.measuring = None;
         }
         match made {
             Some((pages, found)) => {
                 self.pages = Some(pages);
-                keep(&mut self.entropies, key, found);
+                cache_insert(&mut self.entropies, key, found);
             }
             None => self.stopped = Some((key, true)),
         }

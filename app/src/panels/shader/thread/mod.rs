@@ -4,17 +4,17 @@ mod pick;
 mod state;
 mod stops;
 
-pub use stops::Stops;
+pub use stops::StopConditions;
 
 use super::view::View;
 use crate::document::Document;
-use crate::document::code::{Listing, Runs};
-use crate::document::debug::{Ready, Trouble};
-use crate::document::writers::Key;
-use crate::panels::desk::Asks;
+use crate::document::code::{ChainShader, Listing};
+use crate::document::debug::{DebugSession, WriterError};
+use crate::document::writer_cache::EditKey;
+use crate::panels::panel_context::UiActions;
 use crate::theme::widgets;
 use crate::theme::{icons, mono, palette, small, text};
-use device_mali::debug::{DebugError, Followed, MOST_STEPS, Thread, ThreadEnd, Wanted};
+use device_mali::debug::{DebugError, MAX_STEPS, Thread, ThreadEnd, ThreadQuery, ThreadTrace};
 use egui::accesskit::Role;
 use egui::{Align2, Rect, RichText, Sense, Ui, WidgetInfo, pos2, vec2};
 use std::sync::Arc;
@@ -29,14 +29,14 @@ pub struct Run {
     /// The thread within it.
     pub thread: [u32; 3],
     /// The inputs that it ran with.
-    pub key: Key,
+    pub key: EditKey,
     /// What it did.
-    pub followed: Followed,
+    pub followed: ThreadTrace,
 }
 
 /// What the panel shows of a thread.
 #[derive(Default)]
-pub struct Look {
+pub struct ThreadView {
     /// Whether there is room for it beside the code.
     pub open: bool,
     /// Text of the field for the workgroup.
@@ -53,7 +53,7 @@ pub struct Look {
     /// The step that is looked at.
     pub step: usize,
     /// Where going on stops.
-    pub stops: Stops,
+    pub stops: StopConditions,
     /// Why the step that is looked at is one to stop at, once it was gone to.
     pub stopped: Option<String>,
     /// The field for the workgroup wants the keyboard.
@@ -62,7 +62,7 @@ pub struct Look {
     pub(super) begin: Option<u64>,
 }
 
-impl Look {
+impl ThreadView {
     /// The address of the clause of the step that is looked at.
     pub fn at(&self) -> Option<u64> {
         let run = self.run.as_ref()?;
@@ -79,7 +79,7 @@ impl Look {
 }
 
 /// `X,Y,Z`, of which what is left out is 0.
-pub fn place(text: &str) -> Option<[u32; 3]> {
+pub fn parse_index(text: &str) -> Option<[u32; 3]> {
     let mut out = [0; 3];
     if text.trim().is_empty() {
         return Some(out);
@@ -98,13 +98,13 @@ pub fn place(text: &str) -> Option<[u32; 3]> {
 pub const WIDTH: f32 = 268.0;
 
 /// How many workgroups the job has, and threads a workgroup.
-fn sizes(doc: &Document, job: u32, runs: Option<&Runs>) -> Option<([u32; 3], [u32; 3])> {
+fn sizes(doc: &Document, job: u32, runs: Option<&ChainShader>) -> Option<([u32; 3], [u32; 3])> {
     let chain = &doc.facts.jobs.get(job as usize)?.chain;
     chain.get(runs.map_or(0, |r| r.position))?.dispatch
 }
 
 /// Draws it.
-pub fn ui(doc: &Document, view: &mut View, asks: &mut Asks, ui: &mut Ui, job: u32, runs: Option<&Runs>) {
+pub fn ui(doc: &Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui, job: u32, runs: Option<&ChainShader>) {
     let p = palette(ui);
     ui.spacing_mut().item_spacing.y = 2.0;
     if let Some(step) = view.thread.begin
@@ -121,7 +121,7 @@ pub fn ui(doc: &Document, view: &mut View, asks: &mut Asks, ui: &mut Ui, job: u3
     let run = view.thread.run.clone().filter(|r| r.job == job);
     match &run {
         Some(run) => {
-            if run.key != doc.given_key() {
+            if run.key != doc.edit_key() {
                 let told = RichText::new("● inputs were edited since; run it again").color(p.edited);
                 ui.label(told.font(small()));
             }
@@ -158,7 +158,7 @@ pub fn ui(doc: &Document, view: &mut View, asks: &mut Asks, ui: &mut Ui, job: u3
 }
 
 /// The fields for workgroup and thread, and what runs it.
-fn fields(doc: &Document, view: &mut View, asks: &mut Asks, ui: &mut Ui, job: u32, runs: Option<&Runs>) {
+fn fields(doc: &Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui, job: u32, runs: Option<&ChainShader>) {
     let p = palette(ui);
     let mut enter = false;
     ui.horizontal(|ui| {
@@ -198,9 +198,16 @@ fn fields(doc: &Document, view: &mut View, asks: &mut Asks, ui: &mut Ui, job: u3
 }
 
 /// Runs the thread that the fields name, and looks at the step of this number.
-pub(super) fn start(doc: &Document, view: &mut View, asks: &mut Asks, job: u32, runs: Option<&Runs>, step: u64) {
+pub(super) fn start(
+    doc: &Document,
+    view: &mut View,
+    asks: &mut UiActions,
+    job: u32,
+    runs: Option<&ChainShader>,
+    step: u64,
+) {
     let t = &mut view.thread;
-    let (Some(workgroup), Some(thread)) = (place(&t.workgroup), place(&t.thread)) else {
+    let (Some(workgroup), Some(thread)) = (parse_index(&t.workgroup), parse_index(&t.thread)) else {
         t.wrong = Some("write x,y,z as numbers from 0".into());
         return;
     };
@@ -208,22 +215,22 @@ pub(super) fn start(doc: &Document, view: &mut View, asks: &mut Asks, job: u32, 
     t.wrong = None;
     t.runs += 1;
     let id = t.runs;
-    let (recording, given) = (Arc::clone(&doc.recording), doc.given());
+    let (recording, given) = (Arc::clone(&doc.recording), doc.edited_inputs());
     let position = runs.map_or(0, |r| u32::try_from(r.position).unwrap_or(0));
     let path = doc.path.clone();
     // Steps around the one that is wanted are kept, where the thread is longer than what is.
-    let from = step.saturating_sub(MOST_STEPS as u64 / 2);
-    let progress = asks.work(format!("running a thread of job {job}"), move |progress| {
-        let wanted = Wanted {
+    let from = step.saturating_sub(MAX_STEPS as u64 / 2);
+    let progress = asks.start_work(format!("running a thread of job {job}"), move |progress| {
+        let wanted = ThreadQuery {
             chain: job,
             position,
             workgroup,
             thread: Thread::At(thread),
-            from: if step < MOST_STEPS as u64 { 0 } else { from },
-            most: MOST_STEPS,
+            from: if step < MAX_STEPS as u64 { 0 } else { from },
+            max_steps: MAX_STEPS,
             mark: None,
         };
-        let done = Ready::new(&recording, &given.edits(), progress).and_then(|r| r.follow(wanted, progress));
+        let done = DebugSession::new(&recording, &given.edits(), progress).and_then(|r| r.follow(wanted, progress));
         Box::new(move |desk| {
             let view = &mut desk.views.shader;
             if desk.doc.path != path || view.thread.running.as_ref().is_none_or(|r| r.0 != id) {
@@ -245,7 +252,7 @@ pub(super) fn start(doc: &Document, view: &mut View, asks: &mut Asks, job: u32, 
                     follow(view);
                 }
                 // Who stops a run knows that it was stopped.
-                Err(Trouble::Debug(DebugError::Cancelled(_))) => {}
+                Err(WriterError::Debug(DebugError::Cancelled(_))) => {}
                 Err(e) => view.thread.wrong = Some(e.to_string()),
             }
         })
@@ -258,12 +265,12 @@ pub fn follow(view: &mut View) {
     let at = view.thread.at();
     let found = at.and_then(|a| view.listing.as_ref()?.code.at(a));
     if let Some(clause) = found {
-        view.go(clause, false);
+        view.go_to_clause(clause, false);
     }
 }
 
 /// Goes forward or back by steps.
-pub fn go(view: &mut View, by: i64) {
+pub fn step_by(view: &mut View, by: i64) {
     let Some(run) = &view.thread.run else { return };
     let last = run.followed.steps.len().saturating_sub(1);
     view.thread.step = view.thread.step.saturating_add_signed(by as isize).min(last);
@@ -272,26 +279,26 @@ pub fn go(view: &mut View, by: i64) {
 }
 
 /// Goes to the next step at a clause, or the one before.
-pub fn go_to(view: &mut View, clause: u64, forward: bool) {
-    let only = Stops {
+pub fn step_to_clause(view: &mut View, clause: u64, forward: bool) {
+    let only = StopConditions {
         clauses: [clause].into(),
-        ..Stops::default()
+        ..StopConditions::default()
     };
     reach(view, &only, forward);
 }
 
 /// Goes on to the next step to stop at, or back to the one before.
-pub fn go_on(view: &mut View, forward: bool) {
+pub fn run_to_stop(view: &mut View, forward: bool) {
     let stops = view.thread.stops.clone();
     reach(view, &stops, forward);
 }
 
-fn reach(view: &mut View, stops: &Stops, forward: bool) {
+fn reach(view: &mut View, stops: &StopConditions, forward: bool) {
     let Some(run) = view.thread.run.clone() else { return };
-    match stops.reach(&run, view.thread.step, forward) {
+    match stops.find_stop(&run, view.thread.step, forward) {
         Some(step) => {
             view.thread.step = step;
-            view.thread.stopped = stops.why(&run, step);
+            view.thread.stopped = stops.describe_stop(&run, step);
             follow(view);
         }
         None => {
@@ -311,10 +318,10 @@ fn steps(view: &mut View, run: &Run, ui: &mut Ui) {
     ui.horizontal(|ui| {
         ui.set_height(26.0);
         if widgets::icon_button(ui, icons::CARET_LEFT, "Step back").clicked() {
-            go(view, -1);
+            step_by(view, -1);
         }
         if widgets::icon_button(ui, icons::CARET_RIGHT, "Step forward").clicked() {
-            go(view, 1);
+            step_by(view, 1);
         }
         let any = !view.thread.stops.is_empty();
         for (forward, icon, label) in [
@@ -323,7 +330,7 @@ fn steps(view: &mut View, run: &Run, ui: &mut Ui) {
         ] {
             let r = ui.add_enabled_ui(any, |ui| widgets::icon_button(ui, icon, label)).inner;
             if r.clicked() {
-                go_on(view, forward);
+                run_to_stop(view, forward);
             }
         }
         let from = run.followed.from;
@@ -333,8 +340,8 @@ fn steps(view: &mut View, run: &Run, ui: &mut Ui) {
             text::count(run.followed.executed.max(n as u64))
         );
         let r = ui.label(RichText::new(told).font(mono()));
-        if !run.followed.is_whole() {
-            let all = text::counted(run.followed.executed, "clause", "clauses");
+        if !run.followed.is_complete() {
+            let all = text::count_noun(run.followed.executed, "clause", "clauses");
             let kept = text::count(n as u64);
             r.on_hover_text(format!("the thread executed {all}; {kept} are kept, from {from} on"));
         }
@@ -351,7 +358,7 @@ fn steps(view: &mut View, run: &Run, ui: &mut Ui) {
 }
 
 /// Where going on stops: an address of memory, a lane; clauses are marked beside the code.
-fn stops(view: &mut View, run: &Run, asks: &Asks, ui: &mut Ui) {
+fn stops(view: &mut View, run: &Run, asks: &UiActions, ui: &mut Ui) {
     let p = palette(ui);
     ui.horizontal(|ui| {
         ui.set_height(24.0);
@@ -362,7 +369,7 @@ fn stops(view: &mut View, run: &Run, asks: &Asks, ui: &mut Ui) {
             .hint_text(RichText::new("break at an address").font(small()).color(p.quiet));
         let r = ui.add(edit).accessible_name("Break at a memory address");
         if r.lost_focus() && ui.input(|i| i.key_pressed(egui::Key::Enter)) {
-            go_on(view, true);
+            run_to_stop(view, true);
         }
         r.on_hover_text("stops where the thread reads or writes this byte; Enter goes on to there");
         let stops = &view.thread.stops;
@@ -372,12 +379,12 @@ fn stops(view: &mut View, run: &Run, asks: &Asks, ui: &mut Ui) {
             let n = stops.clauses.len() as u64;
             let told = match n {
                 0 => "or at a clause".into(),
-                n => format!("and {}", text::counted(n, "clause", "clauses")),
+                n => format!("and {}", text::count_noun(n, "clause", "clauses")),
             };
             (told, p.quiet)
         };
         ui.label(RichText::new(told).font(small()).color(ink))
-            .on_hover_text(asks.told("toggle-break", "click in the margin of a clause to break there"));
+            .on_hover_text(asks.tooltip("toggle-break", "click in the margin of a clause to break there"));
     });
     let Some(step) = run.followed.steps.get(view.thread.step) else {
         return;
@@ -440,7 +447,7 @@ fn lanes(view: &mut View, run: &Run, first: u32, lanes: u32, ui: &mut Ui) {
 }
 
 /// Maps of the job's workgroups and threads, to be chosen from by the pointer.
-fn maps(doc: &Document, view: &mut View, ui: &mut Ui, job: u32, runs: Option<&Runs>) {
+fn maps(doc: &Document, view: &mut View, ui: &mut Ui, job: u32, runs: Option<&ChainShader>) {
     let Some((workgroups, size)) = sizes(doc, job, runs) else {
         return;
     };
@@ -448,8 +455,8 @@ fn maps(doc: &Document, view: &mut View, ui: &mut Ui, job: u32, runs: Option<&Ru
     let text = |[x, y, z]: [u32; 3]| format!("{x},{y},{z}");
     let t = &mut view.thread;
     let (group, thread) = (
-        place(&t.workgroup).unwrap_or_default(),
-        place(&t.thread).unwrap_or_default(),
+        parse_index(&t.workgroup).unwrap_or_default(),
+        parse_index(&t.thread).unwrap_or_default(),
     );
     let mut chosen = (None, None);
     ui.columns(2, |columns| {
@@ -471,7 +478,7 @@ fn maps(doc: &Document, view: &mut View, ui: &mut Ui, job: u32, runs: Option<&Ru
 }
 
 /// Whether the code that is shown is the one that the thread ran.
-pub fn fits(view: &View, listing: &Listing) -> bool {
+pub fn is_same_code(view: &View, listing: &Listing) -> bool {
     view.thread
         .run
         .as_ref()
@@ -484,10 +491,10 @@ mod tests {
 
     #[test]
     fn a_place_is_read_as_people_write_it() {
-        assert_eq!(place("1,2,3"), Some([1, 2, 3]));
-        assert_eq!(place(" 4 "), Some([4, 0, 0]));
-        assert_eq!(place("1, 2"), Some([1, 2, 0]));
-        assert_eq!(place(""), Some([0; 3]));
-        assert!(place("x").is_none() && place("1,2,3,4").is_none());
+        assert_eq!(parse_index("1,2,3"), Some([1, 2, 3]));
+        assert_eq!(parse_index(" 4 "), Some([4, 0, 0]));
+        assert_eq!(parse_index("1, 2"), Some([1, 2, 0]));
+        assert_eq!(parse_index(""), Some([0; 3]));
+        assert!(parse_index("x").is_none() && parse_index("1,2,3,4").is_none());
     }
 }

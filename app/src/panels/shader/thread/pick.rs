@@ -72,7 +72,7 @@ impl Grid {
         out
     }
 
-    fn of(&self, at: [u32; 3], size: [u32; 3]) -> (u64, u64) {
+    fn cell_of(&self, at: [u32; 3], size: [u32; 3]) -> (u64, u64) {
         let [a, b, c] = self.order;
         let line = one(at, c)
             .saturating_mul(one(size, b).max(1))
@@ -109,7 +109,7 @@ pub(super) fn ui(ui: &mut Ui, what: &str, size: [u32; 3], chosen: [u32; 3]) -> O
         );
         Rect::from_min_size(at, vec2(grid.cell - 1.0, grid.cell - 1.0))
     };
-    let here = grid.of(chosen, size);
+    let here = grid.cell_of(chosen, size);
     let over = r.hover_pos().map(|q| {
         let n = |d: f32, most: u64| ((d / grid.cell).max(0.0) as u64).min(most.saturating_sub(1));
         (n(q.x - rect.left(), grid.columns), n(q.y - rect.top(), grid.rows))
@@ -159,11 +159,11 @@ mod tests {
                 "{size:?} {g:?}"
             );
             for at in [[0, 0, 0], size.map(|n| n - 1), size.map(|n| n / 2)] {
-                let (column, row) = g.of(at, size);
+                let (column, row) = g.cell_of(at, size);
                 assert!(column < g.columns && row < g.rows, "{size:?} {at:?}");
                 let first = g.at(column, row, size);
                 assert!(first.iter().zip(&size).all(|(f, s)| f < s), "{size:?} {first:?}");
-                assert_eq!(g.of(first, size), (column, row));
+                assert_eq!(g.cell_of(first, size), (column, row));
             }
         }
     }

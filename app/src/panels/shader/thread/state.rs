@@ -3,16 +3,16 @@
 use super::super::view::View;
 use super::Run;
 use crate::document::Document;
-use crate::document::debug::{self, space_of};
-use crate::panels::desk::Asks;
-use crate::theme::widgets::{self, Part};
+use crate::document::debug::{self, find_job_space};
+use crate::panels::panel_context::UiActions;
+use crate::theme::widgets::{self, StyledText};
 use crate::theme::{ROW, mono, mono_small, palette, text};
 use device_mali::debug::MemoryAccess;
 use egui::accesskit::Role;
 use egui::{Align2, Sense, Ui, WidgetInfo, pos2, vec2};
 
 /// Draws it.
-pub(super) fn ui(doc: &Document, view: &View, asks: &mut Asks, ui: &mut Ui, run: &Run) {
+pub(super) fn ui(doc: &Document, view: &View, asks: &mut UiActions, ui: &mut Ui, run: &Run) {
     let p = palette(ui);
     let f = &run.followed;
     let step = view.thread.step;
@@ -71,19 +71,23 @@ pub(super) fn ui(doc: &Document, view: &View, asks: &mut Asks, ui: &mut Ui, run:
                 ("decimal", now.to_string()),
                 ("float", float.to_string()),
             ];
-            widgets::copies(&r, &forms).on_hover_text(format!("{name}\n{} · {} · {float}", now, *now as i32));
+            widgets::add_copy_menu(&r, &forms).on_hover_text(format!("{name}\n{} · {} · {float}", now, *now as i32));
         }
     }
     if !f.uniforms.is_empty() {
         widgets::section(ui, "Pushed uniforms");
         for (n, u) in f.uniforms.iter().enumerate() {
-            let r = widgets::key_value(ui, &format!("u{n}"), Part::mono(format!("{u:#018x}")).colour(p.job));
-            widgets::copies(&r, &[("hex", format!("{u:#x}"))]);
+            let r = widgets::key_value(
+                ui,
+                &format!("u{n}"),
+                StyledText::mono(format!("{u:#018x}")).colour(p.job),
+            );
+            widgets::add_copy_menu(&r, &[("hex", format!("{u:#x}"))]);
         }
     }
 }
 
-fn memory(doc: &Document, asks: &mut Asks, ui: &mut Ui, job: u32, a: &MemoryAccess) {
+fn memory(doc: &Document, asks: &mut UiActions, ui: &mut Ui, job: u32, a: &MemoryAccess) {
     let p = palette(ui);
     let (rect, r) = ui.allocate_exact_size(vec2(ui.available_width(), ROW), Sense::click());
     let verb = if a.write { "writes" } else { "reads" };
@@ -114,7 +118,7 @@ fn memory(doc: &Document, asks: &mut Asks, ui: &mut Ui, job: u32, a: &MemoryAcce
     };
     let told = format!(
         "{verb} {} at {:#x}: {value}{float}",
-        text::counted(u64::from(a.bytes), "byte", "bytes"),
+        text::count_noun(u64::from(a.bytes), "byte", "bytes"),
         a.va
     );
     if r.on_hover_cursor(egui::CursorIcon::PointingHand)
@@ -122,7 +126,7 @@ fn memory(doc: &Document, asks: &mut Asks, ui: &mut Ui, job: u32, a: &MemoryAcce
         .clicked()
     {
         let submit = doc.facts.jobs.get(job as usize).map_or(0, |j| j.submit);
-        asks.memory_first(space_of(&doc.recording, submit), a.va, u64::from(a.bytes));
-        asks.command("show-memory");
+        asks.show_memory_at_top(find_job_space(&doc.recording, submit), a.va, u64::from(a.bytes));
+        asks.run_command("show-memory");
     }
 }

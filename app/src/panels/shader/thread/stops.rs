@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 /// What it stops at.
 #[derive(Clone, Debug, Default)]
-pub struct Stops {
+pub struct StopConditions {
     /// Clauses, by address.
     pub clauses: BTreeSet<u64>,
     /// Text of the field for an address of memory.
@@ -14,7 +14,7 @@ pub struct Stops {
     pub lane: Option<u32>,
 }
 
-impl Stops {
+impl StopConditions {
     /// The address of memory that is watched.
     #[must_use]
     pub fn address(&self) -> Option<u64> {
@@ -36,7 +36,7 @@ impl Stops {
 
     /// Why a step is one to stop at; `None`: it is not.
     #[must_use]
-    pub fn why(&self, run: &Run, step: usize) -> Option<String> {
+    pub fn describe_stop(&self, run: &Run, step: usize) -> Option<String> {
         let steps = &run.followed.steps;
         let s = steps.get(step)?;
         if self.clauses.contains(&s.clause) {
@@ -64,11 +64,11 @@ impl Stops {
 
     /// The next step to stop at, or the one before.
     #[must_use]
-    pub fn reach(&self, run: &Run, from: usize, forward: bool) -> Option<usize> {
+    pub fn find_stop(&self, run: &Run, from: usize, forward: bool) -> Option<usize> {
         if self.is_empty() {
             return None;
         }
-        let hit = |n: &usize| self.why(run, *n).is_some();
+        let hit = |n: &usize| self.describe_stop(run, *n).is_some();
         if forward {
             (from + 1..run.followed.steps.len()).find(hit)
         } else {

@@ -6,7 +6,7 @@ use trace_core::recording::{CallModule, CodeKind, CopyKind, CopyRow, LaunchRow, 
 
 fn open(path: &std::path::Path) -> Recording {
     let report = trace_core::container::verify(path).unwrap();
-    assert_eq!(report.problems, vec![]);
+    assert_eq!(report.findings, vec![]);
     trace_core::import::open(path, &Progress::new()).unwrap()
 }
 
@@ -32,19 +32,24 @@ fn settings(folder: &tempfile::TempDir) -> Settings {
 fn what_is_handed_over_stands_in_the_file_in_order() {
     let folder = tempfile::tempdir().unwrap();
     let s = Session::begin(&settings(&folder)).unwrap();
-    let b = s.begun();
-    let awaited = s.slot();
-    s.record(b, 1, copy(CopyKind::HostToDevice, 9000), With::Content(vec![7; 9000]));
-    s.record(b, 1, copy(CopyKind::DeviceToHost, 5), With::Awaited(awaited));
+    let b = s.start_call();
+    let awaited = s.new_slot();
+    s.record(
+        b,
+        1,
+        copy(CopyKind::HostToDevice, 9000),
+        EntryPayload::Content(vec![7; 9000]),
+    );
+    s.record(b, 1, copy(CopyKind::DeviceToHost, 5), EntryPayload::Awaited(awaited));
     s.record(
         b,
         2,
         CallEvent::Launch(LaunchRow::default()),
-        With::Arguments(vec![1, 2, 3]),
+        EntryPayload::Arguments(vec![1, 2, 3]),
     );
-    let never = s.slot();
-    s.record(b, 2, copy(CopyKind::DeviceToHost, 5), With::Awaited(never));
-    s.record(b, 2, copy(CopyKind::HostToDevice, 5), With::Content(vec![1; 4]));
+    let never = s.new_slot();
+    s.record(b, 2, copy(CopyKind::DeviceToHost, 5), EntryPayload::Awaited(never));
+    s.record(b, 2, copy(CopyKind::HostToDevice, 5), EntryPayload::Content(vec![1; 4]));
     {
         let mut t = s.tables();
         t.facts.api = "cuda".into();
@@ -53,7 +58,7 @@ fn what_is_handed_over_stands_in_the_file_in_order() {
             origin: "memory".into(),
             ..Default::default()
         });
-        t.touch();
+        t.mark_changed();
     }
     s.store_code(0, b"\n.version 7.0".repeat(1000));
     s.supply(awaited, Some(vec![9; 5]));
@@ -62,7 +67,7 @@ fn what_is_handed_over_stands_in_the_file_in_order() {
     let r = open(&folder.path().join("r.kine"));
     assert!(r.events.kind.iter().eq([10, 10, 9, 10, 10]));
     let copied = |event| match r.events.call(event) {
-        Some(CallEvent::Copy(c)) => r.copied(&c),
+        Some(CallEvent::Copy(c)) => r.copy_content(&c),
         other => panic!("{other:?}"),
     };
     assert_eq!(copied(0), Some(vec![7; 9000]));
@@ -105,10 +110,10 @@ fn many_threads_lose_nothing_and_the_file_is_whole_before_the_end() {
                         ..Default::default()
                     };
                     s.record(
-                        s.begun(),
+                        s.start_call(),
                         thread,
                         CallEvent::Launch(row),
-                        With::Arguments(n.to_le_bytes().to_vec()),
+                        EntryPayload::Arguments(n.to_le_bytes().to_vec()),
                     );
                 }
             });
@@ -141,9 +146,19 @@ fn many_threads_lose_nothing_and_the_file_is_whole_before_the_end() {
 fn a_recording_that_stops_says_why_and_the_program_goes_on() {
     let folder = tempfile::tempdir().unwrap();
     let s = Session::begin(&settings(&folder)).unwrap();
-    s.record(s.begun(), 1, CallEvent::Launch(LaunchRow::default()), With::Nothing);
+    s.record(
+        s.start_call(),
+        1,
+        CallEvent::Launch(LaunchRow::default()),
+        EntryPayload::Nothing,
+    );
     s.stop("the driver is another one");
-    s.record(s.begun(), 1, CallEvent::Launch(LaunchRow::default()), With::Nothing);
+    s.record(
+        s.start_call(),
+        1,
+        CallEvent::Launch(LaunchRow::default()),
+        EntryPayload::Nothing,
+    );
     s.end();
     let r = open(&folder.path().join("r.kine"));
     assert_eq!(r.events.len(), 1);
@@ -157,7 +172,12 @@ fn a_recording_that_stops_says_why_and_the_program_goes_on() {
     while s.is_going() {
         n += 1;
         let page: Vec<u8> = n.to_le_bytes().repeat(512);
-        s.record(s.begun(), 1, copy(CopyKind::HostToDevice, 4096), With::Content(page));
+        s.record(
+            s.start_call(),
+            1,
+            copy(CopyKind::HostToDevice, 4096),
+            EntryPayload::Content(page),
+        );
         assert!(n < 10_000_000);
     }
     assert!(s.why().unwrap().contains("limit of 100000 bytes"));
@@ -171,15 +191,20 @@ fn a_recording_that_stops_says_why_and_the_program_goes_on() {
 fn much_behind_what_is_awaited_does_not_wait_for_it() {
     let folder = tempfile::tempdir().unwrap();
     let s = Session::begin(&settings(&folder)).unwrap();
-    let slot = s.slot();
-    s.record(s.begun(), 1, copy(CopyKind::DeviceToHost, 8), With::Awaited(slot));
+    let slot = s.new_slot();
+    s.record(
+        s.start_call(),
+        1,
+        copy(CopyKind::DeviceToHost, 8),
+        EntryPayload::Awaited(slot),
+    );
     for n in 0..24u8 {
         let content: Vec<u8> = (0..1u32 << 20).map(|at| (at >> 8) as u8 ^ n).collect();
         s.record(
-            s.begun(),
+            s.start_call(),
             1,
             copy(CopyKind::HostToDevice, 1 << 20),
-            With::Content(content),
+            EntryPayload::Content(content),
         );
     }
     s.supply(slot, Some(vec![5; 8]));
@@ -187,7 +212,7 @@ fn much_behind_what_is_awaited_does_not_wait_for_it() {
     let r = open(&folder.path().join("r.kine"));
     assert_eq!(r.events.len(), 25);
     let copied = |event| match r.events.call(event) {
-        Some(CallEvent::Copy(c)) => r.copied(&c).unwrap(),
+        Some(CallEvent::Copy(c)) => r.copy_content(&c).unwrap(),
         other => panic!("{other:?}"),
     };
     assert_eq!(copied(0), [5; 8]);
@@ -206,8 +231,13 @@ fn much_behind_what_is_awaited_does_not_wait_for_it() {
 fn arguments_behind_a_copy_that_nobody_waits_for_do_not_stop_the_program() {
     let folder = tempfile::tempdir().unwrap();
     let s = Session::begin(&settings(&folder)).unwrap();
-    let slot = s.slot();
-    s.record(s.begun(), 1, copy(CopyKind::DeviceToHost, 8), With::Awaited(slot));
+    let slot = s.new_slot();
+    s.record(
+        s.start_call(),
+        1,
+        copy(CopyKind::DeviceToHost, 8),
+        EntryPayload::Awaited(slot),
+    );
     let begun = Instant::now();
     for n in 0..40_000u32 {
         let row = LaunchRow {
@@ -215,7 +245,12 @@ fn arguments_behind_a_copy_that_nobody_waits_for_do_not_stop_the_program() {
             ..Default::default()
         };
         let arguments = n.to_le_bytes().repeat(256);
-        s.record(s.begun(), 1, CallEvent::Launch(row), With::Arguments(arguments));
+        s.record(
+            s.start_call(),
+            1,
+            CallEvent::Launch(row),
+            EntryPayload::Arguments(arguments),
+        );
         assert!(begun.elapsed() < Duration::from_secs(60), "call {n} waits");
     }
     // Too late by now.
@@ -243,12 +278,22 @@ fn arguments_behind_a_copy_that_nobody_waits_for_do_not_stop_the_program() {
 fn much_that_is_supplied_behind_a_copy_that_nobody_waits_for_is_stored() {
     let folder = tempfile::tempdir().unwrap();
     let s = Session::begin(&settings(&folder)).unwrap();
-    let never = s.slot();
-    s.record(s.begun(), 1, copy(CopyKind::DeviceToHost, 8), With::Awaited(never));
+    let never = s.new_slot();
+    s.record(
+        s.start_call(),
+        1,
+        copy(CopyKind::DeviceToHost, 8),
+        EntryPayload::Awaited(never),
+    );
     for n in 0..24u8 {
-        let slot = s.slot();
+        let slot = s.new_slot();
         let bytes = 1 << 20;
-        s.record(s.begun(), 1, copy(CopyKind::DeviceToHost, bytes), With::Awaited(slot));
+        s.record(
+            s.start_call(),
+            1,
+            copy(CopyKind::DeviceToHost, bytes),
+            EntryPayload::Awaited(slot),
+        );
         s.supply(slot, Some(vec![n; bytes as usize]));
     }
     s.supply(never, Some(vec![99; 8]));
@@ -260,7 +305,7 @@ fn much_that_is_supplied_behind_a_copy_that_nobody_waits_for_is_stored() {
             panic!()
         };
         let (bytes, value) = if n == 0 { (8, 99) } else { (1 << 20, n as u8 - 1) };
-        assert_eq!(r.copied(&c).unwrap(), vec![value; bytes]);
+        assert_eq!(r.copy_content(&c).unwrap(), vec![value; bytes]);
     }
 }
 
@@ -277,26 +322,46 @@ fn content_in_parts_is_one_copy() {
     };
     let bytes: Vec<u8> = (0..3_000_000u32).map(|n| (n / 3) as u8).collect();
     let hand = |slot| {
-        s.part(slot, 0x1f00, bytes[..0x100 + 4096 * 300].to_vec());
-        s.part(slot, 0x2000 + 4096 * 300, bytes[0x100 + 4096 * 300..].to_vec());
+        s.supply_part(slot, 0x1f00, bytes[..0x100 + 4096 * 300].to_vec());
+        s.supply_part(slot, 0x2000 + 4096 * 300, bytes[0x100 + 4096 * 300..].to_vec());
     };
-    let whole = s.slot();
+    let whole = s.new_slot();
     hand(whole);
-    s.record(s.begun(), 1, CallEvent::Copy(row(3_000_000)), With::Parts(whole));
+    s.record(
+        s.start_call(),
+        1,
+        CallEvent::Copy(row(3_000_000)),
+        EntryPayload::Parts(whole),
+    );
     // Of another length than the row, and with nothing handed over.
-    let short = s.slot();
-    s.part(short, 0x1f00, vec![1; 100]);
-    s.record(s.begun(), 1, CallEvent::Copy(row(9000)), With::Parts(short));
-    s.record(s.begun(), 1, CallEvent::Copy(row(9000)), With::Parts(s.slot()));
+    let short = s.new_slot();
+    s.supply_part(short, 0x1f00, vec![1; 100]);
+    s.record(
+        s.start_call(),
+        1,
+        CallEvent::Copy(row(9000)),
+        EntryPayload::Parts(short),
+    );
+    s.record(
+        s.start_call(),
+        1,
+        CallEvent::Copy(row(9000)),
+        EntryPayload::Parts(s.new_slot()),
+    );
     // Known later.
-    let later = s.slot();
-    s.record(s.begun(), 1, CallEvent::Copy(row(3_000_000)), With::Awaited(later));
+    let later = s.new_slot();
+    s.record(
+        s.start_call(),
+        1,
+        CallEvent::Copy(row(3_000_000)),
+        EntryPayload::Awaited(later),
+    );
     hand(later);
     s.supply_parts(later);
     s.end();
     let r = open(&folder.path().join("r.kine"));
     let copied = |event| match r.events.call(event) {
-        Some(CallEvent::Copy(c)) => r.copied(&c),
+        Some(CallEvent::Copy(c)) => r.copy_content(&c),
         other => panic!("{other:?}"),
     };
     assert_eq!(copied(0).unwrap(), bytes);
@@ -321,10 +386,10 @@ fn a_snapshot_is_what_changed_since_the_one_before() {
     };
     let give = |from: u64, length: u64, parts| {
         s.record(
-            s.begun(),
+            s.start_call(),
             1,
             row(from, length),
-            With::Snapshot {
+            EntryPayload::Snapshot {
                 range: (at, bytes),
                 parts,
             },
@@ -353,10 +418,10 @@ fn a_snapshot_is_what_changed_since_the_one_before() {
     give(at, bytes, vec![]);
     // What is not known is not made up: another range, and more than there is.
     s.record(
-        s.begun(),
+        s.start_call(),
         1,
         row(0x9000, 10),
-        With::Snapshot {
+        EntryPayload::Snapshot {
             range: (0x9000, 10),
             parts: vec![],
         },
@@ -365,7 +430,7 @@ fn a_snapshot_is_what_changed_since_the_one_before() {
     s.end();
     let r = open(&folder.path().join("r.kine"));
     let copied = |event| match r.events.call(event) {
-        Some(CallEvent::Copy(c)) => r.copied(&c),
+        Some(CallEvent::Copy(c)) => r.copy_content(&c),
         other => panic!("{other:?}"),
     };
     assert_eq!(copied(2).unwrap(), memory);
@@ -378,21 +443,26 @@ fn what_was_awaited_is_asked_for_at_the_end() {
     static SESSION: OnceLock<(Session, Slot)> = OnceLock::new();
     let folder = tempfile::tempdir().unwrap();
     let s = Session::begin(&settings(&folder)).unwrap();
-    let slot = s.slot();
+    let slot = s.new_slot();
     let (s, _) = SESSION.get_or_init(|| (s, slot));
-    s.at_end(|| {
+    s.set_exit_hook(|| {
         if let Some((s, slot)) = SESSION.get() {
             s.supply(*slot, Some(vec![3; 5]));
         }
         false
     });
-    s.record(s.begun(), 1, copy(CopyKind::DeviceToHost, 5), With::Awaited(slot));
+    s.record(
+        s.start_call(),
+        1,
+        copy(CopyKind::DeviceToHost, 5),
+        EntryPayload::Awaited(slot),
+    );
     s.end();
     let r = open(&folder.path().join("r.kine"));
     let Some(CallEvent::Copy(c)) = r.events.call(0) else {
         panic!()
     };
-    assert_eq!(r.copied(&c).unwrap(), [3; 5]);
+    assert_eq!(r.copy_content(&c).unwrap(), [3; 5]);
 }
 
 /// What is handed over at the end is handed over by the thread that writes: it does not wait for itself, and it is asked
@@ -404,15 +474,15 @@ fn more_than_may_wait_is_handed_over_at_the_end() {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     let folder = tempfile::tempdir().unwrap();
     let s = Session::begin(&settings(&folder)).unwrap();
-    let slots = (0..COPIES).map(|_| s.slot()).collect();
+    let slots = (0..COPIES).map(|_| s.new_slot()).collect();
     let (s, slots) = SESSION.get_or_init(|| (s, slots));
-    s.at_end(|| {
+    s.set_exit_hook(|| {
         let n = NEXT.fetch_add(1, Ordering::Relaxed);
         if let Some((s, slots)) = SESSION.get()
             && let Some(slot) = slots.get(n as usize)
         {
             for part in 0..8 {
-                s.part(*slot, 0x2000 + (part << 20), vec![n as u8 + 1; 1 << 20]);
+                s.supply_part(*slot, 0x2000 + (part << 20), vec![n as u8 + 1; 1 << 20]);
             }
             s.supply_parts(*slot);
         }
@@ -420,22 +490,22 @@ fn more_than_may_wait_is_handed_over_at_the_end() {
     });
     for slot in slots {
         s.record(
-            s.begun(),
+            s.start_call(),
             1,
             copy(CopyKind::DeviceToHost, 8 << 20),
-            With::Awaited(*slot),
+            EntryPayload::Awaited(*slot),
         );
     }
     let begun = Instant::now();
     s.end();
-    assert!(begun.elapsed() < PATIENCE, "it waited for itself");
+    assert!(begun.elapsed() < END_TIMEOUT, "it waited for itself");
     let r = open(&folder.path().join("r.kine"));
     assert_eq!(r.events.len() as u64, COPIES);
     for n in 0..COPIES {
         let Some(CallEvent::Copy(c)) = r.events.call(n as usize) else {
             panic!()
         };
-        assert_eq!(r.copied(&c).unwrap(), vec![n as u8 + 1; 8 << 20]);
+        assert_eq!(r.copy_content(&c).unwrap(), vec![n as u8 + 1; 8 << 20]);
     }
 }
 
@@ -443,14 +513,19 @@ fn more_than_may_wait_is_handed_over_at_the_end() {
 fn a_fault_of_the_thread_that_writes_is_told_in_the_file() {
     let folder = tempfile::tempdir().unwrap();
     let s = Session::begin(&settings(&folder)).unwrap();
-    s.record(s.begun(), 1, CallEvent::Launch(LaunchRow::default()), With::Nothing);
+    s.record(
+        s.start_call(),
+        1,
+        CallEvent::Launch(LaunchRow::default()),
+        EntryPayload::Nothing,
+    );
     let path = folder.path().join("r.kine");
     let deadline = Instant::now() + Duration::from_secs(60);
     while trace_core::container::open(&path).map_or(0, |r| r.events.len()) < 1 {
         assert!(Instant::now() < deadline, "nothing was committed");
         std::thread::sleep(Duration::from_millis(5));
     }
-    s.at_end(|| panic!("a fault, for a test"));
+    s.set_exit_hook(|| panic!("a fault, for a test"));
     s.end();
     let r = open(&path);
     assert_eq!(r.events.len(), 1);

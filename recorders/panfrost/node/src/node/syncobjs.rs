@@ -3,17 +3,17 @@
 use super::*;
 
 impl Node {
-    pub(super) fn syncobj_wait(&mut self, id: FileId, call: &Call<'_>) -> Result<Answer, Errno> {
-        let mut answer = Answer::Done;
-        call.with(|w: &mut uapi::SyncobjWait| {
+    pub(super) fn syncobj_wait(&mut self, id: FileId, call: &IoctlCall<'_>) -> Result<IoctlReply, Errno> {
+        let mut answer = IoctlReply::Done;
+        call.with_structure(|w: &mut uapi::SyncobjWait| {
             let known = flag::WAIT_ALL | flag::WAIT_FOR_SUBMIT;
             if w.flags & !known != 0 || w.count == 0 {
                 return Err(Errno::INVAL);
             }
             let file = self.file(id)?;
             let mut ready = Vec::new();
-            for handle in handles(call.memory, w.handles, w.count)? {
-                ready.push(file.syncobjs.get(handle).ok_or(Errno::NOENT)?.signaled());
+            for handle in read_handles(call.memory, w.handles, w.count)? {
+                ready.push(file.syncobjs.get(handle).ok_or(Errno::NOENT)?.is_signaled());
             }
             let first = ready.iter().position(|r| *r);
             let all = w.flags & flag::WAIT_ALL != 0;
@@ -21,7 +21,7 @@ impl Node {
                 return Err(Errno::INVAL);
             }
             if all && ready.contains(&false) || first.is_none() {
-                answer = Answer::NotYet(w.timeout_ns);
+                answer = IoctlReply::NotYet(w.timeout_ns);
                 return Ok(());
             }
             w.first = first.and_then(|n| u32::try_from(n).ok()).unwrap_or(0);
@@ -30,9 +30,9 @@ impl Node {
         Ok(answer)
     }
 
-    pub(super) fn syncobj(&mut self, id: FileId, call: &Call<'_>) -> Result<(), Errno> {
+    pub(super) fn syncobj(&mut self, id: FileId, call: &IoctlCall<'_>) -> Result<(), Errno> {
         let done = match call.request.number {
-            number::SYNCOBJ_CREATE => call.with(|s: &mut uapi::Syncobj| {
+            number::SYNCOBJ_CREATE => call.with_structure(|s: &mut uapi::Syncobj| {
                 if s.flags & !flag::CREATE_SIGNALED != 0 {
                     return Err(Errno::INVAL);
                 }
@@ -43,20 +43,24 @@ impl Node {
                 s.handle = self.file_mut(id)?.syncobjs.add(object)?;
                 Ok(())
             }),
-            number::SYNCOBJ_DESTROY => call.with(|s: &mut uapi::Syncobj| {
+            number::SYNCOBJ_DESTROY => call.with_structure(|s: &mut uapi::Syncobj| {
                 if s.flags != 0 {
                     return Err(Errno::INVAL);
                 }
                 self.file_mut(id)?.syncobjs.remove(s.handle)
             }),
-            number::SYNCOBJ_HANDLE_TO_FD => call.with(|f: &mut uapi::SyncobjFile| self.syncobj_to_file(id, f)),
-            number::SYNCOBJ_FD_TO_HANDLE => call.with(|f: &mut uapi::SyncobjFile| self.file_to_syncobj(id, f)),
-            number::SYNCOBJ_RESET | number::SYNCOBJ_SIGNAL => call.with(|a: &mut uapi::SyncobjArray| {
+            number::SYNCOBJ_HANDLE_TO_FD => {
+                call.with_structure(|f: &mut uapi::SyncobjFile| self.syncobj_to_file(id, f))
+            }
+            number::SYNCOBJ_FD_TO_HANDLE => {
+                call.with_structure(|f: &mut uapi::SyncobjFile| self.file_to_syncobj(id, f))
+            }
+            number::SYNCOBJ_RESET | number::SYNCOBJ_SIGNAL => call.with_structure(|a: &mut uapi::SyncobjArray| {
                 if a.pad != 0 || a.count == 0 {
                     return Err(Errno::INVAL);
                 }
                 let file = self.file(id)?;
-                let all = handles(call.memory, a.handles, a.count)?;
+                let all = read_handles(call.memory, a.handles, a.count)?;
                 let all: Option<Vec<_>> = all.into_iter().map(|h| file.syncobjs.get(h)).collect();
                 let signal = call.request.number == number::SYNCOBJ_SIGNAL;
                 for object in all.ok_or(Errno::NOENT)? {
@@ -76,8 +80,8 @@ impl Node {
         let object = self.file(id)?.syncobjs.get(f.handle).ok_or(Errno::INVAL)?.clone();
         let fd = if f.flags & flag::SYNC_FILE == 0 {
             self.sync_files.export(object)
-        } else if object.signaled() {
-            self.sync_files.fence()
+        } else if object.is_signaled() {
+            self.sync_files.create_fence()
         } else {
             return Err(Errno::INVAL);
         };
@@ -89,7 +93,7 @@ impl Node {
         if f.pad != 0 || f.flags & !flag::SYNC_FILE != 0 {
             return Err(Errno::INVAL);
         }
-        let inode = Inode::of_descriptor(f.fd).ok_or(Errno::INVAL)?;
+        let inode = Inode::from_descriptor(f.fd).ok_or(Errno::INVAL)?;
         if f.flags & flag::SYNC_FILE == 0 {
             let object = self.sync_files.import(inode).ok_or(Errno::INVAL)?;
             f.handle = self.file_mut(id)?.syncobjs.add(object)?;

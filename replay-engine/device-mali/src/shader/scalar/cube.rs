@@ -30,14 +30,14 @@ mod tests {
     fn a_direction_finds_its_face_and_place() {
         // CUBEFACE1 without a sign turned round, from its encoding.
         let i = Instruction::decode(Unit::Fma, 0x70_6800).unwrap();
-        let m = Mods::of(&i);
+        let m = Mods::from_instruction(&i);
         let d = [0.25f32, -2.0, 1.0].map(f32::to_bits);
         let s = [d[0], d[1], d[2], 0];
         assert_eq!(scalar(Op::Cubeface1).unwrap()(&m, s), 2f32.to_bits());
         let face = cube_face(&m, s);
         assert_eq!(face >> 29, 3);
         let i = Instruction::decode(Unit::Add, 0x3_e000).unwrap();
-        let m = Mods::of(&i);
+        let m = Mods::from_instruction(&i);
         assert_eq!(
             scalar(Op::CubeSsel).unwrap()(&m, [d[2], d[0], face, 0]),
             0.25f32.to_bits()

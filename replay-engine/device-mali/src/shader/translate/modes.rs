@@ -8,7 +8,7 @@
 //! The other modes of flushing are named by Mesa and described by nobody, and so are precise division and roots. Of
 //! write elision only is known that something is not written. Each is refused by name.
 
-use super::Work;
+use super::ClauseTranslation;
 use crate::shader::lanes::{Kind, Step};
 use crate::shader::mods::Mods;
 use crate::shader::scalar::{Scalar, suppressed16, suppressed32, wide_sum};
@@ -19,7 +19,7 @@ const RESERVED: u64 = 0x1f | 1 << 14;
 
 /// What the model does about infinities and what is no number in a result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Gives {
+enum ResultKind {
     /// One float of 32 bits, or two of 16, by plain arithmetic.
     Float { bits: u32 },
     /// It compares floats, or makes integers of them.
@@ -29,7 +29,7 @@ enum Gives {
 }
 
 /// Whether an operation looks at floats or makes them.
-fn of_floats(i: &Instruction) -> bool {
+fn is_float_op(i: &Instruction) -> bool {
     let name = i.op().name();
     let bound = ["TEX", "LD_ATTR", "LD_CVT", "ST_CVT", "VAR_TEX", "LD_VAR"];
     name.starts_with('F')
@@ -42,7 +42,7 @@ fn of_floats(i: &Instruction) -> bool {
         || i.get(Modifier::Mux) == Value::FpZero
 }
 
-fn gives(op: Op) -> Gives {
+fn result_kind(op: Op) -> ResultKind {
     match op {
         Op::FaddF32
         | Op::FmaF32
@@ -59,7 +59,7 @@ fn gives(op: Op) -> Gives {
         | Op::S16ToF32
         | Op::U16ToF32
         | Op::S8ToF32
-        | Op::U8ToF32 => Gives::Float { bits: 32 },
+        | Op::U8ToF32 => ResultKind::Float { bits: 32 },
         Op::FaddV2f16
         | Op::FmaV2f16
         | Op::FmaRscaleV2f16
@@ -72,7 +72,7 @@ fn gives(op: Op) -> Gives {
         | Op::V2s16ToV2f16
         | Op::V2u16ToV2f16
         | Op::V2s8ToV2f16
-        | Op::V2u8ToV2f16 => Gives::Float { bits: 16 },
+        | Op::V2u8ToV2f16 => ResultKind::Float { bits: 16 },
         Op::FcmpF32
         | Op::FcmpV2f16
         | Op::F16ToS32
@@ -84,42 +84,42 @@ fn gives(op: Op) -> Gives {
         | Op::BranchF16
         | Op::BranchF32
         | Op::BranchzF16
-        | Op::BranchzF32 => Gives::Integer,
-        _ => Gives::Other,
+        | Op::BranchzF32 => ResultKind::Integer,
+        _ => ResultKind::Other,
     }
 }
 
-fn suppresses(h: Header) -> bool {
+fn has_suppression(h: Header) -> bool {
     h.suppress_inf() || h.suppress_nan()
 }
 
-impl Work<'_, '_> {
+impl ClauseTranslation<'_, '_> {
     /// Refuses what the header asks for and nobody describes.
     pub(super) fn header(&mut self) {
         let h = self.clause.header;
         match h.flush_to_zero() {
-            1 => self.cannot("flush-to-zero as DirectX 11 has it"),
-            3 => self.cannot("flush-to-zero, abrupt"),
+            1 => self.push_unknown("flush-to-zero as DirectX 11 has it"),
+            3 => self.push_unknown("flush-to-zero, abrupt"),
             _ => {}
         }
         match h.exceptions() {
-            2 => self.cannot("exceptions for precise division"),
-            3 => self.cannot("exceptions for precise square roots"),
+            2 => self.push_unknown("exceptions for precise division"),
+            3 => self.push_unknown("exceptions for precise square roots"),
             // Whether exceptions are counted does not show in any result.
             _ => {}
         }
         if matches!(h.flow(), Flow::Elision | Flow::ElisionReconverge) {
-            self.cannot("write elision");
+            self.push_unknown("write elision");
         }
         if h.bits & RESERVED != 0 {
-            self.cannot("a reserved bit of the header");
+            self.push_unknown("a reserved bit of the header");
         }
     }
 
     /// Refuses an operation of which is not known what it computes in the modes of its clause.
     pub(super) fn check_modes(&mut self, i: &Instruction) {
         let h = self.clause.header;
-        if h.flush_to_zero() != 2 && !suppresses(h) || !of_floats(i) {
+        if h.flush_to_zero() != 2 && !has_suppression(h) || !is_float_op(i) {
             return;
         }
         let named = |mode: &str| format!("{}{} with {mode}", i.unit().sign(), i.op().name());
@@ -128,27 +128,29 @@ impl Work<'_, '_> {
             match i.op() {
                 Op::F16ToF32 => {}
                 Op::V2f32ToV2f16 if nearest => {}
-                _ => self.cannot(named("flush-to-zero")),
+                _ => self.push_unknown(named("flush-to-zero")),
             }
         }
-        if suppresses(h) && gives(i.op()) == Gives::Other {
-            self.cannot(named("suppression of infinity or NaN"));
+        if has_suppression(h) && result_kind(i.op()) == ResultKind::Other {
+            self.push_unknown(named("suppression of infinity or NaN"));
         }
     }
 
     /// The modifiers of an operation with the modes of its clause.
     pub(super) fn mods(&self, i: &Instruction) -> Mods {
         Mods {
-            flushes: self.clause.header.flush_to_zero() == 2 && of_floats(i),
-            ..Mods::of(i)
+            flushes: self.clause.header.flush_to_zero() == 2 && is_float_op(i),
+            ..Mods::from_instruction(i)
         }
     }
 
     /// Takes out of a result what the clause suppresses.
     pub(super) fn suppress(&mut self, i: &Instruction, place: u16) {
         let h = self.clause.header;
-        let Gives::Float { bits } = gives(i.op()) else { return };
-        if !suppresses(h) {
+        let ResultKind::Float { bits } = result_kind(i.op()) else {
+            return;
+        };
+        if !has_suppression(h) {
             return;
         }
         let of: Scalar = if bits == 32 { suppressed32 } else { suppressed16 };
@@ -156,7 +158,7 @@ impl Work<'_, '_> {
         s.mods = Some(Box::new(Mods {
             no_infinity: h.suppress_inf(),
             no_nan: h.suppress_nan(),
-            ..Mods::of(i)
+            ..Mods::from_instruction(i)
         }));
         self.steps.push(s);
     }
@@ -164,13 +166,13 @@ impl Work<'_, '_> {
     /// A sum of 64 bits: FMA makes its low word, `SHADDXH` beside it the high one.
     pub(super) fn high_sum(&mut self, i: &Instruction, fma: &Instruction, tuple: usize, to: u16) {
         let Some(of) = wide_sum(fma.op()) else {
-            self.cannot(format!("+{} beside *{}", i.op().name(), fma.op().name()));
+            self.push_unknown(format!("+{} beside *{}", i.op().name(), fma.op().name()));
             return;
         };
         let (low, high) = (self.operands(fma, tuple), self.operands(i, tuple));
         let from = [low[0], low[1], high[0], high[1]];
         let mut s = Step::new(Kind::Scalar(of), from, to);
-        s.mods = Some(Box::new(Mods::of(fma)));
+        s.mods = Some(Box::new(Mods::from_instruction(fma)));
         self.steps.push(s);
     }
 
@@ -179,7 +181,7 @@ impl Work<'_, '_> {
         let addressed = !matches!(add.op().message(), bifrost::Message::None | bifrost::Message::Barrier);
         if addressed && wide_sum(fma.op()).is_some() {
             let (fma, add) = (fma.op().name(), add.op().name());
-            self.cannot(format!("+{add} beside *{fma}"));
+            self.push_unknown(format!("+{add} beside *{fma}"));
         }
     }
 }

@@ -10,7 +10,7 @@ use crate::texture::descriptor::{Dimension, Sampler, Texture};
 use crate::texture::format::{Class, Encoding};
 use crate::texture::level::{Derivatives, Lod};
 use crate::texture::refusal::{Refusal, TexError};
-use crate::texture::sample::{Place, Request, fetch, gather, sample};
+use crate::texture::sample::{FetchRequest, SampleRequest, fetch, gather, sample};
 use crate::texture::texel::Texel;
 
 /// Takes staging registers one after another; one that is not there is 0.
@@ -86,7 +86,7 @@ impl Single {
 
     /// Registers that it writes, a bit each from the first.
     #[must_use]
-    pub fn written(&self) -> u8 {
+    pub fn written_mask(&self) -> u8 {
         if self.format.is_half() {
             u8::from(self.mask & 3 != 0) | u8::from(self.mask & 12 != 0) << 1
         } else {
@@ -194,7 +194,7 @@ impl Single {
         let reference = self.shadow.then(|| f32::from_bits(rest.take(true)));
         let layer = rest.take(self.array);
         let [ox, oy, oz, number] = rest.take(self.offset).to_le_bytes();
-        let mut request = Request {
+        let mut request = SampleRequest {
             coordinates: [s, t, f32::from_bits(z)],
             face,
             layer,
@@ -205,7 +205,7 @@ impl Single {
         let texel = match self.kind {
             Kind::Fetch => {
                 let offsets = request.offset.map(i32::from);
-                let place = Place {
+                let place = FetchRequest {
                     texel: [0, 1, 2].map(|i| ([x, y, z][i] as i32).saturating_add(offsets[i])),
                     face: lod >> 16,
                     layer,

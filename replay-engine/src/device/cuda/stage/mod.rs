@@ -10,10 +10,10 @@ use super::contents::Contents;
 use super::context::{Context, Pinned};
 use super::error::CudaReplayError;
 use super::guard::{Guard, GuardReport};
-use super::memory::Mapped;
-use super::order::Streams;
-use super::pages::{Kept, Restored, Tools};
+use super::memory::MappedMemory;
+use super::pages::{CompareKernel, RestoreStats, SavedMemory};
 use super::script::{Obstacle, Script, Step, Transfer};
+use super::streams::Streams;
 use cuda_driver::{CuFunction, CuStream, CudaError, Driver};
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -40,7 +40,7 @@ pub struct StageOptions {
 
 /// How long each part of making ready took.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Readied {
+pub struct PrepareDurations {
     /// The driver and the device's context begun.
     pub driver: Duration,
     /// Room on the host for what copies carry, and memory of the device mapped.
@@ -49,7 +49,7 @@ pub struct Readied {
     pub code: Duration,
 }
 
-impl Readied {
+impl PrepareDurations {
     /// All of it.
     #[must_use]
     pub fn total(&self) -> Duration {
@@ -59,13 +59,13 @@ impl Readied {
 
 /// Bytes of a copy on the host.
 #[derive(Debug)]
-enum Bytes {
+enum HostBytes {
     Plain(Vec<u8>),
     Pinned(Pinned),
 }
 
-impl Bytes {
-    fn of(&self) -> &[u8] {
+impl HostBytes {
+    fn as_slice(&self) -> &[u8] {
         match self {
             Self::Plain(b) => b,
             Self::Pinned(p) => p.bytes(),
@@ -82,12 +82,12 @@ pub struct Stage<'a> {
     // Given back in this order: the context goes last.
     /// Events around launches, where their times are measured.
     times: Option<LaunchTimes>,
-    inputs: Vec<Bytes>,
-    outputs: Vec<Bytes>,
+    inputs: Vec<HostBytes>,
+    outputs: Vec<HostBytes>,
     pub(super) streams: Streams,
     pub(super) code: Code,
-    tools: OnceCell<Tools>,
-    mapped: Mapped,
+    tools: OnceCell<CompareKernel>,
+    mapped: MappedMemory,
     context: Context,
     driver: Driver,
     script: &'a Script,
@@ -97,7 +97,7 @@ pub struct Stage<'a> {
     pub(super) step: bool,
     /// Buffers that are guarded, where they are.
     guard: Option<Guard>,
-    ready: Readied,
+    ready: PrepareDurations,
 }
 
 impl<'a> Stage<'a> {
@@ -119,11 +119,11 @@ impl<'a> Stage<'a> {
                 });
             }
         }
-        let mut ready = Readied::default();
+        let mut ready = PrepareDurations::default();
         let mut begun = Instant::now();
         let mut part = || std::mem::replace(&mut begun, Instant::now()).elapsed();
         let driver = Driver::load()?;
-        let context = Context::of(driver, options.device)?;
+        let context = Context::open(driver, options.device)?;
         // Before code is loaded: the heap cannot be changed behind it.
         context.limit(&script.facts.limits)?;
         ready.driver = part();
@@ -134,37 +134,37 @@ impl<'a> Stage<'a> {
             inputs.push(if options.graph && n >= script.first {
                 let mut pinned = Pinned::new(driver, bytes.len())?;
                 pinned.fill(&bytes);
-                Bytes::Pinned(pinned)
+                HostBytes::Pinned(pinned)
             } else {
-                Bytes::Plain(bytes)
+                HostBytes::Plain(bytes)
             });
         }
         let mut outputs = Vec::new();
         for t in &script.outputs {
             let total = t.row.total().and_then(|n| usize::try_from(n).ok()).unwrap_or(0);
             outputs.push(if options.graph && !t.snapshot {
-                Bytes::Pinned(Pinned::new(driver, total)?)
+                HostBytes::Pinned(Pinned::new(driver, total)?)
             } else {
-                Bytes::Plain(vec![0; total])
+                HostBytes::Plain(vec![0; total])
             });
         }
-        let mut mapped = Mapped::of(driver, context.device, script)?;
+        let mut mapped = MappedMemory::new(driver, context.device, script)?;
         let mut guard = None;
         if let Some(wanted) = &options.guard {
-            let held: Vec<&[u8]> = inputs.iter().map(Bytes::of).collect();
+            let held: Vec<&[u8]> = inputs.iter().map(HostBytes::as_slice).collect();
             guard = Some(Guard::map(driver, &mut mapped, script, &held, wanted)?);
         }
         ready.memory = part();
-        let wanted: BTreeSet<u32> = script.launched().collect();
+        let wanted: BTreeSet<u32> = script.list_launched_functions().collect();
         let mut code = Code::load(driver, contents, &script.facts, &wanted, &script.touched_modules())?;
-        code.move_too(&mapped.moved);
+        code.add_moved(&mapped.moved);
         if let Some(guard) = &mut guard {
             guard.begin(&code.moved);
         }
         if let Some(Obstacle { event, why }) = script.obstacle() {
             return Err(CudaReplayError::Damaged { event, what: why });
         }
-        let streams = Streams::make(driver, &script.facts.streams, options.graph)?;
+        let streams = Streams::new(driver, &script.facts.streams, options.graph)?;
         ready.code = part();
         Ok(Self {
             inputs,
@@ -210,7 +210,7 @@ impl<'a> Stage<'a> {
 
     /// Time that making ready took.
     #[must_use]
-    pub fn ready(&self) -> Readied {
+    pub fn prepare_durations(&self) -> PrepareDurations {
         self.ready
     }
 
@@ -233,8 +233,8 @@ impl<'a> Stage<'a> {
             found = true;
             fits(t, bytes.len())?;
             match slot {
-                Bytes::Plain(b) => bytes.clone_into(b),
-                Bytes::Pinned(p) => p.fill(bytes),
+                HostBytes::Plain(b) => bytes.clone_into(b),
+                HostBytes::Pinned(p) => p.fill(bytes),
             }
         }
         if found {
@@ -249,7 +249,7 @@ impl<'a> Stage<'a> {
     /// What came from the device, of the output of this number. Nothing may be under way.
     #[must_use]
     pub fn output(&self, n: usize) -> &[u8] {
-        self.outputs.get(n).map_or(&[], Bytes::of)
+        self.outputs.get(n).map_or(&[], HostBytes::as_slice)
     }
 
     /// Does the steps before the first of an event, from where the last one ended, and waits for them.
@@ -326,7 +326,7 @@ impl<'a> Stage<'a> {
             if self.at.is_multiple_of(LOOK_EVERY) && progress.check().is_err() {
                 return Err(CudaReplayError::Cancelled);
             }
-            if let Some(moved) = self.guard.as_mut().and_then(|guard| guard.moved(*event)) {
+            if let Some(moved) = self.guard.as_mut().and_then(|guard| guard.find_moves(*event)) {
                 self.code.moved = moved;
             }
             let mut begun = None;
@@ -347,13 +347,13 @@ impl<'a> Stage<'a> {
                     self.wait(step)
                 }
             });
-            done.map_err(|e| stopped(*event, &e))?;
+            done.map_err(|e| stop_error(*event, &e))?;
             self.at += 1;
         }
         let last = self.at.checked_sub(1).and_then(|n| script.steps.get(n));
         let last = last.map_or(0, |(event, _)| *event);
         // SAFETY: waits for all.
-        unsafe { self.driver.cuCtxSynchronize() }.map_err(|e| stopped(last, &e))?;
+        unsafe { self.driver.cuCtxSynchronize() }.map_err(|e| stop_error(last, &e))?;
         if let Some(times) = &mut self.times {
             times.collect()?;
         }
@@ -362,7 +362,7 @@ impl<'a> Stage<'a> {
 
     /// Returns what was guarded; `None` if nothing was to be.
     #[must_use]
-    pub fn guarded(&self) -> Option<GuardReport> {
+    pub fn guard_report(&self) -> Option<GuardReport> {
         self.guard.as_ref().map(|guard| guard.report.clone())
     }
 
@@ -384,35 +384,35 @@ impl<'a> Stage<'a> {
     /// Ranges with memory of the recording behind them: what was mapped, and variables of modules.
     pub(super) fn ranges(&self) -> Vec<(u64, u64)> {
         let variables = self.code.variables().map(|m| (m.is, m.bytes));
-        self.mapped.places().chain(variables).collect()
+        self.mapped.ranges().chain(variables).collect()
     }
 
     /// The kernel that compares memory: the driver compiles it, which takes a while, when it is first needed.
-    pub(super) fn tools(&self) -> &Tools {
-        self.tools.get_or_init(|| Tools::load(self.driver))
+    pub(super) fn tools(&self) -> &CompareKernel {
+        self.tools.get_or_init(|| CompareKernel::load(self.driver))
     }
 
     /// A copy of all memory as it is now, on the device where there is room.
     ///
     /// # Errors
     /// When the device or the driver refuses.
-    pub fn keep(&self) -> Result<Kept, CudaReplayError> {
-        Ok(Kept::of(self.driver, &self.ranges())?)
+    pub fn save_memory(&self) -> Result<SavedMemory, CudaReplayError> {
+        Ok(SavedMemory::save(self.driver, &self.ranges())?)
     }
 
     /// A copy of some ranges as they are now: first byte on the device and bytes of each.
     ///
     /// # Errors
     /// When the device or the driver refuses.
-    pub(super) fn keep_ranges(&self, ranges: &[(u64, u64)]) -> Result<Kept, CudaReplayError> {
-        Ok(Kept::of(self.driver, ranges)?)
+    pub(super) fn save_ranges(&self, ranges: &[(u64, u64)]) -> Result<SavedMemory, CudaReplayError> {
+        Ok(SavedMemory::save(self.driver, ranges)?)
     }
 
     /// Puts back what has changed since a copy was made.
     ///
     /// # Errors
     /// When the device or the driver refuses.
-    pub fn restore(&self, kept: &Kept) -> Result<Restored, CudaReplayError> {
+    pub fn restore(&self, kept: &SavedMemory) -> Result<RestoreStats, CudaReplayError> {
         Ok(kept.restore(self.tools())?)
     }
 
@@ -420,8 +420,8 @@ impl<'a> Stage<'a> {
     ///
     /// # Errors
     /// When the device or the driver refuses.
-    pub fn differing(&self, kept: &Kept) -> Result<Vec<u64>, CudaReplayError> {
-        Ok(kept.differing(self.tools())?)
+    pub fn find_differing_pages(&self, kept: &SavedMemory) -> Result<Vec<u64>, CudaReplayError> {
+        Ok(kept.find_differing_pages(self.tools())?)
     }
 
     /// Memory of the device as it is now.
@@ -438,26 +438,26 @@ impl<'a> Stage<'a> {
     ///
     /// # Errors
     /// When the device or the driver refuses.
-    pub fn read_kept(&self, kept: &Kept, at: u64, to: &mut [u8]) -> Result<bool, CudaReplayError> {
+    pub fn read_saved(&self, kept: &SavedMemory, at: u64, to: &mut [u8]) -> Result<bool, CudaReplayError> {
         Ok(kept.read(at, to)?)
     }
 
     /// Where an address of the recording lies on this device.
     #[must_use]
-    pub fn moved_to(&self, at: u64) -> u64 {
+    pub fn device_address(&self, at: u64) -> u64 {
         self.code.moved_to(at)
     }
 
     /// Where an address of this device lay in the recording: the inverse of [`Stage::moved_to`].
     #[must_use]
-    pub fn recorded_at(&self, at: u64) -> u64 {
+    pub fn recorded_address(&self, at: u64) -> u64 {
         let found = self.code.moved.iter().find(|m| at >= m.is && at - m.is < m.bytes);
         found.map_or(at, |m| m.was.wrapping_add(at - m.is))
     }
 
     /// The launch that an event is, with its recorded arguments.
     #[must_use]
-    pub fn launch_of(&self, event: u64) -> Option<(&'a LaunchRow, &'a [u8])> {
+    pub fn find_launch(&self, event: u64) -> Option<(&'a LaunchRow, &'a [u8])> {
         let n = self.script.steps.partition_point(|(e, _)| *e < event);
         let of = self.script.steps.get(n..)?.iter().take_while(|(e, _)| *e == event);
         of.into_iter().find_map(|(_, s)| match s {
@@ -510,7 +510,7 @@ fn fits(t: &Transfer, given: usize) -> Result<(), CudaReplayError> {
 }
 
 /// What stopped a step of an event.
-pub(super) fn stopped(event: u64, e: &CudaError) -> CudaReplayError {
+pub(super) fn stop_error(event: u64, e: &CudaError) -> CudaReplayError {
     match e {
         CudaError::Refused { call, result } => CudaReplayError::Stopped {
             event,

@@ -1,7 +1,7 @@
 //! The steps of a stage, each one call of the driver: copies, fills, launches.
 #![allow(unsafe_code, reason = "calls of the driver; why each is sound stands at it")]
 
-use super::{Bytes, Stage};
+use super::{HostBytes, Stage};
 use crate::device::cuda::script::Step;
 use cuda_driver::{
     Copy2d, CuFunction, CudaError, EXTRA_BUFFER, EXTRA_END, EXTRA_SIZE, LAUNCH_CLUSTER, LAUNCH_COOPERATIVE,
@@ -42,13 +42,13 @@ impl Stage<'_> {
                 Some(function) => self.launch(row, arguments, function),
                 None => Err(CudaError::Missing { call: "function" }),
             },
-            Step::Order(row) => self.streams.order(row, true),
+            Step::Order(row) => self.streams.apply_order(row, true),
         }
     }
 
     /// Waits for a copy that the program's call waited for: it is done before what follows, in other streams too.
     pub(super) fn wait(&self, step: &Step) -> Result<(), CudaError> {
-        match self.script.waited(step) {
+        match self.script.waited_stream(step) {
             // SAFETY: a stream of this value.
             Some(stream) => unsafe { self.driver.cuStreamSynchronize(self.streams.get(stream)) },
             None => Ok(()),
@@ -59,7 +59,7 @@ impl Stage<'_> {
         let (Some(t), Some(bytes)) = (self.script.inputs.get(n), self.inputs.get(n)) else {
             return Ok(());
         };
-        let bytes = bytes.of();
+        let bytes = bytes.as_slice();
         let to = self.code.moved_to(t.row.to);
         let stream = self.streams.get(t.row.stream);
         if t.row.rows == 1 || t.row.to_pitch == t.row.bytes {
@@ -90,8 +90,8 @@ impl Stage<'_> {
             return Ok(());
         };
         let (to, total): (*mut c_void, usize) = match slot {
-            Bytes::Plain(b) => (b.as_mut_ptr().cast(), b.len()),
-            Bytes::Pinned(p) => (p.at(), p.bytes().len()),
+            HostBytes::Plain(b) => (b.as_mut_ptr().cast(), b.len()),
+            HostBytes::Pinned(p) => (p.at(), p.bytes().len()),
         };
         let from = self.code.moved_to(t.row.from);
         let stream = self.streams.get(t.row.stream);

@@ -1,25 +1,26 @@
-//! Measures points of a launch on a device: memory is put back as it was before the launch, the launch is made and timed,
-//! and what it leaves is held against what the recorded one leaves.
+//! Measures points of a launch on a device: memory is put back as it was before the launch, the launch is made and
+//! timed, and what it leaves is held against what the recorded one leaves.
 #![allow(unsafe_code, reason = "calls of the driver; why each is sound stands at it")]
 
-mod measured;
+mod timing;
 
 use super::contents::Contents;
 use super::error::CudaReplayError;
-use super::pages::{Kept, runs};
+use super::pages::{SavedMemory, join_pages};
 use super::script::{Script, Step};
 use super::stage::{Stage, StageOptions};
-use super::variants::{Twin, Variants};
+use super::variants::{VariableTwin, Variants};
 use crate::tune::{
-    Cache, Ended, Evaluator, Load, Measured, Phases, Piece, Point, Recorded, Reference, Rejected, Resources, Sofar,
-    Stop, Tune, TuneError, Tuned, Wrong, tune as search, wrong,
+    Cache, Evaluator, Load, Measurement, MemoryDiff, OutputMismatch, Phases, Point, RecordedLaunch, Reference,
+    RejectReason, Resources, Stop, TuneEnd, TuneError, TuneProgress, TuneReport, TuneRequest, find_mismatch,
+    tune as search,
 };
 use cuda_driver::{
-    CuFunction, CudaError, DEVICE_MULTIPROCESSOR_THREADS, FUNCTION_LOCAL, FUNCTION_MOST_DYNAMIC_SHARED,
+    CuFunction, CudaError, DEVICE_MULTIPROCESSOR_THREADS, FUNCTION_LOCAL, FUNCTION_MAX_DYNAMIC_SHARED,
     FUNCTION_REGISTERS, FUNCTION_SHARED, NOT_READY, Nvml,
 };
-use measured::{Sensor, Watch};
 use std::time::{Duration, Instant};
+use timing::{EventTimer, Sensor};
 use trace_core::progress::Progress;
 use trace_core::recording::LaunchRow;
 
@@ -51,7 +52,8 @@ pub enum TunerError {
 
 /// Plays a recording up to a launch, and tunes that launch, in this process.
 ///
-/// How far it is goes to `told`. A point that breaks the device ends it early ([`Ended::Broken`]); [`crate::tune::resumed`] goes on in another process.
+/// How far it is goes to `told`. A point that breaks the device ends it early ([`Ended::Broken`]);
+/// [`crate::tune::resumed`] goes on in another process.
 ///
 /// # Errors
 /// When what was asked for cannot be, or what comes before the launch cannot be played.
@@ -59,42 +61,42 @@ pub fn tune(
     contents: &(impl Contents + ?Sized),
     script: &Script,
     options: &StageOptions,
-    ask: &Tune,
+    ask: &TuneRequest,
     progress: &Progress,
-    told: &mut dyn FnMut(Sofar),
-) -> Result<Tuned, TunerError> {
+    told: &mut dyn FnMut(TuneProgress),
+) -> Result<TuneReport, TunerError> {
     let begun = Instant::now();
     let no_launch = TunerError::NoLaunch { event: ask.event };
     // It takes its time, beside that of the driver.
     let nvml = std::thread::spawn(Nvml::load);
     let mut stage = Stage::new(contents, script, options)?;
-    let Some((row, arguments)) = stage.launch_of(ask.event) else {
+    let Some((row, arguments)) = stage.find_launch(ask.event) else {
         return Err(no_launch);
     };
-    let recorded = Recorded::from(row);
+    let recorded = RecordedLaunch::from(row);
     // Before anything is played: what cannot be takes no time.
-    crate::tune::Space::of(ask, &recorded)?;
+    crate::tune::Space::new(ask, &recorded)?;
     let facts = &script.facts;
     let function = facts.functions.get(row.function as usize);
     let module = function.and_then(|f| facts.modules.get(f.module? as usize));
     let code = module.and_then(|m| contents.code(m));
     let mut phases = Phases {
-        ready: nanos(stage.ready().total()),
+        ready: nanos(stage.prepare_durations().total()),
         ..Phases::default()
     };
     let at = Instant::now();
     stage.play_until(ask.event, progress)?;
     phases.before = nanos(at.elapsed());
     let variants = Variants::new(&stage, row.function, code, &ask.modules).ok_or(no_launch)?;
-    let sensor = Sensor::of(&stage, nvml);
+    let sensor = Sensor::open(&stage, nvml);
     let before_health = sensor.health();
-    let shown = function.map_or_else(String::new, |f| f.shown().to_owned());
-    let mut named = |so_far: Sofar| {
+    let shown = function.map_or_else(String::new, |f| f.display_name().to_owned());
+    let mut named = |so_far: TuneProgress| {
         told(match so_far {
-            Sofar::Begun(mut tuned) => {
+            TuneProgress::Begun(mut tuned) => {
                 (tuned.device, tuned.function) = (stage.device_name(), shown.clone());
                 tuned.before = before_health.clone();
-                Sofar::Begun(tuned)
+                TuneProgress::Begun(tuned)
             }
             other => other,
         });
@@ -105,20 +107,20 @@ pub fn tune(
     tuner.sensor = Some(&sensor);
     let mut tuned = match tuner.reference(contents) {
         Ok(None) => search(ask, &recorded, &mut tuner, progress)?,
-        Ok(Some(rejected)) => Tuned {
-            baseline: Measured::rejected(rejected),
-            ..Tuned::default()
+        Ok(Some(rejected)) => TuneReport {
+            baseline: Measurement::from_rejection(rejected),
+            ..TuneReport::default()
         },
-        Err(Stop::Cancelled) => Tuned {
-            ended: Ended::Cancelled,
-            ..Tuned::default()
+        Err(Stop::Cancelled) => TuneReport {
+            ended: TuneEnd::Cancelled,
+            ..TuneReport::default()
         },
-        Err(Stop::Broken { rejected }) => Tuned {
-            ended: Ended::Broken {
+        Err(Stop::Broken { rejected }) => TuneReport {
+            ended: TuneEnd::Broken {
                 why: rejected.to_string(),
             },
-            baseline: Measured::rejected(rejected),
-            ..Tuned::default()
+            baseline: Measurement::from_rejection(rejected),
+            ..TuneReport::default()
         },
     };
     tuned.event = ask.event;
@@ -139,7 +141,7 @@ pub fn tune(
     tuned.after = sensor.health();
     tuned.phases = tuner.phases;
     tuned.phases.total = nanos(begun.elapsed());
-    if matches!(tuned.ended, Ended::Broken { .. }) {
+    if matches!(tuned.ended, TuneEnd::Broken { .. }) {
         // What is given back waits for what runs, and that may never end; it goes with the process.
         std::mem::forget(tuner);
         std::mem::forget(stage);
@@ -152,23 +154,23 @@ fn nanos(d: Duration) -> u64 {
 }
 
 /// What became of one launch.
-enum Launched {
+enum LaunchResult {
     Took(u64),
     Refused(String),
 }
 
 struct Tuner<'s, 'a> {
-    watch: Watch,
+    watch: EventTimer,
     variants: Variants<'s>,
-    before: Kept,
+    before: SavedMemory,
     /// What the recorded launch leaves on this device; there once it was made.
-    after: Option<Kept>,
+    after: Option<SavedMemory>,
     stage: &'s Stage<'a>,
     row: LaunchRow,
     arguments: &'s [u8],
     /// Ranges of memory that copies hold, rising.
     ranges: Vec<(u64, u64)>,
-    ask: &'s Tune,
+    ask: &'s TuneRequest,
     progress: &'s Progress,
     begun: Instant,
     phases: Phases,
@@ -178,7 +180,7 @@ struct Tuner<'s, 'a> {
     held: u64,
     multiprocessor_threads: u32,
     /// Who hears how far it is.
-    told: Option<&'s mut dyn FnMut(Sofar)>,
+    told: Option<&'s mut dyn FnMut(TuneProgress)>,
     sensor: Option<&'s Sensor>,
     load: Load,
     /// When the device was looked at last.
@@ -191,7 +193,7 @@ impl<'s, 'a> Tuner<'s, 'a> {
         variants: Variants<'s>,
         row: LaunchRow,
         arguments: &'s [u8],
-        ask: &'s Tune,
+        ask: &'s TuneRequest,
         progress: &'s Progress,
         phases: Phases,
     ) -> Result<Self, CudaReplayError> {
@@ -205,9 +207,9 @@ impl<'s, 'a> Tuner<'s, 'a> {
                 .cuDeviceGetAttribute(&raw mut threads, DEVICE_MULTIPROCESSOR_THREADS, stage.device_number())
         };
         Ok(Self {
-            watch: Watch::new(stage.driver())?,
+            watch: EventTimer::new(stage.driver())?,
             variants,
-            before: stage.keep()?,
+            before: stage.save_memory()?,
             after: None,
             stage,
             row,
@@ -228,24 +230,27 @@ impl<'s, 'a> Tuner<'s, 'a> {
         })
     }
 
-    /// Makes the recorded launch once and keeps what it leaves, which is held against what the recording holds of it. Why
-    /// nothing can be held against it, when nothing can.
-    fn reference(&mut self, contents: &(impl Contents + ?Sized)) -> Result<Option<Rejected>, Stop> {
-        let recorded = Recorded::from(&self.row).point();
-        let function = match self.variants.of(self.stage, &recorded) {
+    /// Makes the recorded launch once and keeps what it leaves, which is held against what the recording holds of it.
+    /// Why nothing can be held against it, when nothing can.
+    fn reference(&mut self, contents: &(impl Contents + ?Sized)) -> Result<Option<RejectReason>, Stop> {
+        let recorded = RecordedLaunch::from(&self.row).point();
+        let function = match self.variants.get_or_build(self.stage, &recorded) {
             Ok(variant) => variant.function,
-            Err(why) => return Ok(Some(Rejected::Code { why })),
+            Err(why) => return Ok(Some(RejectReason::Code { why })),
         };
-        if let Launched::Refused(why) = self.launch(&recorded, function, &[])? {
-            return Ok(Some(Rejected::Refused { why }));
+        if let LaunchResult::Refused(why) = self.launch(&recorded, function, &[])? {
+            return Ok(Some(RejectReason::Refused { why }));
         }
-        self.after = Some(self.stage.keep().map_err(|e| failed(&e))?);
+        self.after = Some(self.stage.save_memory().map_err(|e| failed(&e))?);
         let held = self.recorded_outputs(contents).map_err(|e| failed(&e))?;
-        Ok(held.map(Rejected::Wrong))
+        Ok(held.map(RejectReason::Wrong))
     }
 
     /// Holds memory against copies to the host that the program made right behind the launch.
-    fn recorded_outputs(&mut self, contents: &(impl Contents + ?Sized)) -> Result<Option<Wrong>, CudaReplayError> {
+    fn recorded_outputs(
+        &mut self,
+        contents: &(impl Contents + ?Sized),
+    ) -> Result<Option<OutputMismatch>, CudaReplayError> {
         let script = self.stage.script();
         let behind = script.steps.partition_point(|(event, _)| *event <= self.ask.event);
         let mut all = None;
@@ -263,27 +268,32 @@ impl<'s, 'a> Tuner<'s, 'a> {
                 continue;
             };
             let mut got = vec![0; wanted.len()];
-            self.stage.read(self.stage.moved_to(t.row.from), &mut got)?;
+            self.stage.read(self.stage.device_address(t.row.from), &mut got)?;
             self.held = self.held.saturating_add(wanted.len() as u64);
-            let piece = Piece {
+            let piece = MemoryDiff {
                 at: t.row.from,
                 wanted: &wanted,
                 got: &got,
             };
-            Wrong::join(&mut all, wrong(&[piece], &self.ask.areas, self.ask.rule));
+            OutputMismatch::join(&mut all, find_mismatch(&[piece], &self.ask.areas, self.ask.rule));
         }
         Ok(all)
     }
 
     /// Makes one launch, and waits for it.
-    fn launch(&mut self, point: &Point, function: CuFunction, twins: &[Twin]) -> Result<Launched, Stop> {
+    fn launch(&mut self, point: &Point, function: CuFunction, twins: &[VariableTwin]) -> Result<LaunchResult, Stop> {
         let at = Instant::now();
         let done = self.launch_untimed(point, function, twins);
         self.phases.launch = self.phases.launch.saturating_add(nanos(at.elapsed()));
         done
     }
 
-    fn launch_untimed(&mut self, point: &Point, function: CuFunction, twins: &[Twin]) -> Result<Launched, Stop> {
+    fn launch_untimed(
+        &mut self,
+        point: &Point,
+        function: CuFunction,
+        twins: &[VariableTwin],
+    ) -> Result<LaunchResult, Stop> {
         let driver = self.stage.driver();
         let row = LaunchRow {
             grid: point.grid,
@@ -309,16 +319,16 @@ impl<'s, 'a> Tuner<'s, 'a> {
             // A device that has failed refuses this too.
             // SAFETY: waits for all.
             unsafe { driver.cuCtxSynchronize() }.map_err(|e| broken(&e))?;
-            return Ok(Launched::Refused(e.to_string()));
+            return Ok(LaunchResult::Refused(e.to_string()));
         }
         self.launches += 1;
         self.wait()?;
-        let took = self.watch.between().map_err(|e| broken(&e))?;
+        let took = self.watch.elapsed_ns().map_err(|e| broken(&e))?;
         for twin in twins {
             // SAFETY: as above.
             unsafe { driver.cuMemcpyDtoD_v2(twin.of, twin.at, twin.bytes) }.map_err(|e| broken(&e))?;
         }
-        Ok(Launched::Took(took))
+        Ok(LaunchResult::Took(took))
     }
 
     /// Waits for the launch, but not for ever.
@@ -335,7 +345,7 @@ impl<'s, 'a> Tuner<'s, 'a> {
             let waited = begun.elapsed();
             if nanos(waited) > self.ask.limits.stuck_ns {
                 return Err(Stop::Broken {
-                    rejected: Rejected::Stuck { waited: nanos(waited) },
+                    rejected: RejectReason::Stuck { waited: nanos(waited) },
                 });
             }
             if waited > AWAKE {
@@ -367,22 +377,22 @@ impl<'s, 'a> Tuner<'s, 'a> {
     }
 
     /// What differs from what the recorded launch leaves, beyond the rules.
-    fn verify(&mut self) -> Result<Option<Wrong>, Stop> {
+    fn verify(&mut self) -> Result<Option<OutputMismatch>, Stop> {
         let at = Instant::now();
-        let all = self.differing().map_err(|e| failed(&e))?;
+        let all = self.find_mismatch().map_err(|e| failed(&e))?;
         self.phases.compare = self.phases.compare.saturating_add(nanos(at.elapsed()));
         Ok(all)
     }
 
-    fn differing(&self) -> Result<Option<Wrong>, CudaReplayError> {
+    fn find_mismatch(&self) -> Result<Option<OutputMismatch>, CudaReplayError> {
         let Some(after) = &self.after else {
             return Ok(None);
         };
-        let pages = self.stage.differing(after)?;
-        let mut all: Option<Wrong> = None;
+        let pages = self.stage.find_differing_pages(after)?;
+        let mut all: Option<OutputMismatch> = None;
         let mut looked = 0u64;
         let (mut wanted, mut got) = (Vec::new(), Vec::new());
-        for (at, bytes) in runs(&pages, &self.ranges) {
+        for (at, bytes) in join_pages(&pages, &self.ranges) {
             if let Some(one) = all.as_mut().filter(|_| looked >= ENOUGH) {
                 one.at_least = true;
                 break;
@@ -391,14 +401,14 @@ impl<'s, 'a> Tuner<'s, 'a> {
             let length = usize::try_from(bytes).unwrap_or(0);
             wanted.resize(length, 0);
             got.resize(length, 0);
-            self.stage.read_kept(after, at, &mut wanted)?;
+            self.stage.read_saved(after, at, &mut wanted)?;
             self.stage.read(at, &mut got)?;
-            let piece = Piece {
-                at: self.stage.recorded_at(at),
+            let piece = MemoryDiff {
+                at: self.stage.recorded_address(at),
                 wanted: &wanted,
                 got: &got,
             };
-            Wrong::join(&mut all, wrong(&[piece], &self.ask.areas, self.ask.rule));
+            OutputMismatch::join(&mut all, find_mismatch(&[piece], &self.ask.areas, self.ask.rule));
         }
         Ok(all)
     }
@@ -437,10 +447,10 @@ impl<'s, 'a> Tuner<'s, 'a> {
     }
 
     /// Code for a point, with the wishes that a function carries.
-    fn function(&mut self, point: &Point) -> Result<(CuFunction, Vec<Twin>), String> {
+    fn function(&mut self, point: &Point) -> Result<(CuFunction, Vec<VariableTwin>), String> {
         let at = Instant::now();
         let driver = self.stage.driver();
-        let found = self.variants.of(self.stage, point).map(|variant| {
+        let found = self.variants.get_or_build(self.stage, point).map(|variant| {
             if point.cache.is_some() || variant.cache_is_set {
                 let wish = match point.cache {
                     None | Some(Cache::None) => 0,
@@ -455,7 +465,7 @@ impl<'s, 'a> Tuner<'s, 'a> {
             if point.shared > SHARED_UNSAID.max(variant.most_shared) {
                 let most = i32::try_from(point.shared).unwrap_or(i32::MAX);
                 // SAFETY: a function that is loaded. More than it can have is refused here and at the launch.
-                let set = unsafe { driver.cuFuncSetAttribute(variant.function, FUNCTION_MOST_DYNAMIC_SHARED, most) };
+                let set = unsafe { driver.cuFuncSetAttribute(variant.function, FUNCTION_MAX_DYNAMIC_SHARED, most) };
                 if set.is_ok() {
                     variant.most_shared = point.shared;
                 }
@@ -468,29 +478,29 @@ impl<'s, 'a> Tuner<'s, 'a> {
 }
 
 impl Evaluator for Tuner<'_, '_> {
-    fn measure(&mut self, point: &Point, repeats: u32) -> Result<Measured, Stop> {
+    fn measure(&mut self, point: &Point, repeats: u32) -> Result<Measurement, Stop> {
         let (function, twins) = match self.function(point) {
             Ok(found) => found,
-            Err(why) => return Ok(Measured::rejected(Rejected::Code { why })),
+            Err(why) => return Ok(Measurement::from_rejection(RejectReason::Code { why })),
         };
-        let mut measured = Measured {
+        let mut measured = Measurement {
             resources: Some(self.resources(point, function)),
-            ..Measured::default()
+            ..Measurement::default()
         };
-        let is_recorded = *point == Recorded::from(&self.row).point();
+        let is_recorded = *point == RecordedLaunch::from(&self.row).point();
         for n in 0..self.ask.warm_ups.saturating_add(repeats) {
             self.progress.check().map_err(|_| Stop::Cancelled)?;
             self.restore()?;
             let took = match self.launch(point, function, &twins)? {
-                Launched::Took(took) => took,
-                Launched::Refused(why) => {
-                    measured.rejected = Some(Rejected::Refused { why });
+                LaunchResult::Took(took) => took,
+                LaunchResult::Refused(why) => {
+                    measured.rejected = Some(RejectReason::Refused { why });
                     return Ok(measured);
                 }
             };
             self.look();
             if let Some(wrong) = self.verify()? {
-                measured.rejected = Some(Rejected::Wrong(wrong));
+                measured.rejected = Some(RejectReason::Wrong(wrong));
                 return Ok(measured);
             }
             if n >= self.ask.warm_ups {
@@ -498,7 +508,7 @@ impl Evaluator for Tuner<'_, '_> {
             }
             let limit = self.ask.limits.launch_ns;
             if took > limit && !is_recorded {
-                measured.rejected = Some(Rejected::TooSlow { took, limit });
+                measured.rejected = Some(RejectReason::TooSlow { took, limit });
                 return Ok(measured);
             }
         }
@@ -509,7 +519,7 @@ impl Evaluator for Tuner<'_, '_> {
         nanos(self.begun.elapsed())
     }
 
-    fn told(&mut self, so_far: Sofar) {
+    fn report_progress(&mut self, so_far: TuneProgress) {
         if let Some(told) = &mut self.told {
             told(so_far);
         }
@@ -518,12 +528,12 @@ impl Evaluator for Tuner<'_, '_> {
 
 fn broken(e: &CudaError) -> Stop {
     Stop::Broken {
-        rejected: Rejected::Failed { why: e.to_string() },
+        rejected: RejectReason::Failed { why: e.to_string() },
     }
 }
 
 fn failed(e: &CudaReplayError) -> Stop {
     Stop::Broken {
-        rejected: Rejected::Failed { why: e.to_string() },
+        rejected: RejectReason::Failed { why: e.to_string() },
     }
 }

@@ -1,9 +1,9 @@
 //! Graphs: one captured from two streams, one built of nodes; launched again and again, with changed arguments, and with
 //! copies from pinned memory that changes between launches.
 
-use super::Work;
+use super::ProgramContext;
 use crate::gpu::Arg::{U32, U64};
-use crate::gpu::{Args, Done};
+use crate::gpu::{Args, ClientResult};
 use crate::result::{check, words};
 use cuda_driver::{Copy3d, CudaError, FillNode, KernelNode, MEMORY_DEVICE, MEMORY_HOST};
 
@@ -27,13 +27,13 @@ fn joined(a: &[u32], b: &[u32]) -> Vec<u32> {
         .collect()
 }
 
-pub fn graph(w: &mut Work<'_>) -> Done {
+pub fn graph(w: &mut ProgramContext<'_>) -> ClientResult {
     captured(w)?;
     built(w)
 }
 
 /// Two streams: the one copies from pinned memory and mixes, the other mixes with another factor, the first joins both.
-fn captured(w: &mut Work<'_>) -> Done {
+fn captured(w: &mut ProgramContext<'_>) -> ClientResult {
     let n = w.size(2_000);
     let gpu = w.gpu;
     let code = gpu.load(include_str!("../../ptx/graph.ptx"))?;
@@ -52,7 +52,7 @@ fn captured(w: &mut Work<'_>) -> Done {
     let (mut graph, mut exec) = (std::ptr::null_mut(), std::ptr::null_mut());
     // SAFETY: a stream of the driver's.
     unsafe { gpu.d.cuStreamBeginCapture_v2(one, 0) }.map_err(text)?;
-    gpu.put_later(input, staging, one)?;
+    gpu.upload_async(input, staging, one)?;
     gpu.record(forked, one)?;
     gpu.wait(two, forked)?;
     gpu.launch(mix, grid, 128, one, &[U64(a), U64(input), U32(n), U32(3)])?;
@@ -60,7 +60,7 @@ fn captured(w: &mut Work<'_>) -> Done {
     gpu.record(back, two)?;
     gpu.wait(one, back)?;
     gpu.launch(join, grid, 128, one, &[U64(out), U64(a), U64(b), U32(n)])?;
-    gpu.get_later(result, out, one)?;
+    gpu.download_async(result, out, one)?;
     // SAFETY: places for the answers.
     unsafe {
         gpu.d.cuStreamEndCapture(one, &raw mut graph).map_err(text)?;
@@ -90,14 +90,14 @@ fn captured(w: &mut Work<'_>) -> Done {
 
 /// Set, mix twice, join, copy: the factor of one mix changes between launches, in the graph that is ready; then another
 /// graph of the same form takes its place, and the factor changes again.
-fn built(w: &mut Work<'_>) -> Done {
+fn built(w: &mut ProgramContext<'_>) -> ClientResult {
     let n = w.size(2_000);
     let gpu = w.gpu;
     let code = gpu.load(include_str!("../../ptx/graph.ptx"))?;
     let (mix, join) = (gpu.function(code, "mix")?, gpu.function(code, "join")?);
     let bytes = n as usize * 4;
     let values = words(w.options.seed ^ 0xabc, n);
-    let input = gpu.with(&values)?;
+    let input = gpu.upload_new(&values)?;
     let (a, b, out) = (gpu.alloc(bytes)?, gpu.alloc(bytes)?, gpu.alloc(bytes)?);
     let result = gpu.pinned(n as usize)?;
     let kernel = |function, args: &mut Args| KernelNode {
@@ -112,7 +112,7 @@ fn built(w: &mut Work<'_>) -> Done {
     };
     let none = std::ptr::null_mut();
     let result_at = result.as_mut_ptr();
-    let make = |value: u32, factor: u32| -> Done<(*mut std::ffi::c_void, *mut std::ffi::c_void)> {
+    let make = |value: u32, factor: u32| -> ClientResult<(*mut std::ffi::c_void, *mut std::ffi::c_void)> {
         let mut graph = none;
         let (mut set, mut one, mut two, mut last, mut copy) = (none, none, none, none, none);
         let fill = FillNode {
@@ -139,17 +139,17 @@ fn built(w: &mut Work<'_>) -> Done {
             gpu.d
                 .cuGraphAddMemsetNode(&raw mut set, graph, std::ptr::null(), 0, &fill, none)
                 .map_err(text)?;
-            let mut args = Args::of(&[U64(a), U64(input), U32(n), U32(factor)]);
+            let mut args = Args::new(&[U64(a), U64(input), U32(n), U32(factor)]);
             let form = kernel(mix, &mut args);
             gpu.d
                 .cuGraphAddKernelNode_v2(&raw mut one, graph, std::ptr::null(), 0, &form)
                 .map_err(text)?;
-            let mut args = Args::of(&[U64(b), U64(b), U32(n), U32(11)]);
+            let mut args = Args::new(&[U64(b), U64(b), U32(n), U32(11)]);
             let form = kernel(mix, &mut args);
             gpu.d
                 .cuGraphAddKernelNode_v2(&raw mut two, graph, &raw const set, 1, &form)
                 .map_err(text)?;
-            let mut args = Args::of(&[U64(out), U64(a), U64(b), U32(n)]);
+            let mut args = Args::new(&[U64(out), U64(a), U64(b), U32(n)]);
             let form = kernel(join, &mut args);
             gpu.d
                 .cuGraphAddKernelNode_v2(&raw mut last, graph, [one, two].as_ptr(), 2, &form)
@@ -175,7 +175,7 @@ fn built(w: &mut Work<'_>) -> Done {
             factor = 2;
         }
         if round > 0 && round != 3 {
-            let mut args = Args::of(&[U64(a), U64(input), U32(n), U32(factor)]);
+            let mut args = Args::new(&[U64(a), U64(input), U32(n), U32(factor)]);
             let form = kernel(mix, &mut args);
             // SAFETY: a node of the graph that it was made ready from.
             unsafe { gpu.d.cuGraphExecKernelNodeSetParams_v2(exec, one, &form) }.map_err(text)?;

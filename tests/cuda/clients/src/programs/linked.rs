@@ -1,8 +1,8 @@
 //! Pointers in the device's memory: lists linked by a kernel and turned round by one, a search tree built by the host.
 
-use super::{DEFAULT, Work};
+use super::{DEFAULT, ProgramContext};
 use crate::gpu::Arg::{Three, U32, U64};
-use crate::gpu::Done;
+use crate::gpu::ClientResult;
 use crate::result::{check, scramble, words};
 
 /// A node of the tree, as the device has it.
@@ -15,7 +15,7 @@ struct Branch {
     word: u32,
 }
 
-pub fn linked(w: &mut Work<'_>) -> Done {
+pub fn linked(w: &mut ProgramContext<'_>) -> ClientResult {
     let n = w.size(1_000);
     let gpu = w.gpu;
     let code = gpu.load(include_str!("../../ptx/linked.ptx"))?;
@@ -27,10 +27,10 @@ pub fn linked(w: &mut Work<'_>) -> Done {
     let step = (7..).find(|s| gcd(*s, n) == 1).unwrap_or(1);
     let values = words(w.options.seed, n);
     let nodes: Vec<[u32; 4]> = values.iter().map(|v| [0, 0, *v, 0]).collect();
-    let nodes = gpu.with(&nodes)?;
-    let place = gpu.with(&[nodes])?;
+    let nodes = gpu.upload_new(&nodes)?;
+    let place = gpu.upload_new(&[nodes])?;
     let out = gpu.alloc(n as usize * 4)?;
-    gpu.each(link, n, &[U64(nodes), U32(n), U32(step)])?;
+    gpu.launch_for_each(link, n, &[U64(nodes), U32(n), U32(step)])?;
     let in_order: Vec<u32> = (0..u64::from(n))
         .map(|i| values[(i * u64::from(step) % u64::from(n)) as usize])
         .collect();
@@ -40,7 +40,7 @@ pub fn linked(w: &mut Work<'_>) -> Done {
             gpu.launch(reverse, 1, 1, DEFAULT, &[U64(place), U32(n)])?;
         }
         gpu.launch(walk, 1, 1, DEFAULT, &[U64(out), Three(place, n, factor)])?;
-        let got: Vec<u32> = gpu.get(out, n as usize)?;
+        let got: Vec<u32> = gpu.download(out, n as usize)?;
         let right = if turned {
             by(factor, &mut in_order.iter().rev())
         } else {
@@ -67,9 +67,9 @@ pub fn linked(w: &mut Work<'_>) -> Done {
     let root = grow(&keys, 0, keys.len(), &places, &mut branches, w.options.seed);
     let branches: Vec<Branch> = branches.into_iter().flatten().collect();
     for (at, branch) in places.iter().zip(&branches).take(apart) {
-        gpu.put(*at, &[*branch])?;
+        gpu.upload(*at, &[*branch])?;
     }
-    gpu.put(
+    gpu.upload(
         rest,
         branches
             .get(apart..)
@@ -77,9 +77,9 @@ pub fn linked(w: &mut Work<'_>) -> Done {
             .unwrap_or(&branches[..1]),
     )?;
     let asked: Vec<u32> = (0..n).map(|i| scramble(i) % (4 * n)).collect();
-    let device_asked = gpu.with(&asked)?;
-    gpu.each(find, n, &[U64(out), U64(root), U64(device_asked), U32(n)])?;
-    let got: Vec<u32> = gpu.get(out, n as usize)?;
+    let device_asked = gpu.upload_new(&asked)?;
+    gpu.launch_for_each(find, n, &[U64(out), U64(root), U64(device_asked), U32(n)])?;
+    let got: Vec<u32> = gpu.download(out, n as usize)?;
     let right = asked.iter().map(|key| match keys.binary_search(key) {
         Ok(_) => scramble(key ^ w.options.seed),
         Err(_) => u32::MAX,

@@ -1,8 +1,8 @@
 //! Memory that a program maps itself, as XLA's and PyTorch's allocators do; and memory that host and device share.
 
-use super::{DEFAULT, Work};
+use super::{DEFAULT, ProgramContext};
 use crate::gpu::Arg::{U32, U64};
-use crate::gpu::{Done, Gpu, mark};
+use crate::gpu::{ClientResult, Gpu, mark};
 use crate::result::{check, words};
 use cuda_driver::{
     ACCESS_READ_WRITE, ALLOCATION_PINNED, AccessDescription, AllocationProperties, CudaError, LOCATION_DEVICE,
@@ -18,7 +18,7 @@ fn text(e: CudaError) -> String {
 }
 
 /// Addresses that nobody else has.
-fn reserve(gpu: Gpu, granules: usize) -> Done<u64> {
+fn reserve(gpu: Gpu, granules: usize) -> ClientResult<u64> {
     let mut at = 0;
     // SAFETY: a place for the answer.
     unsafe {
@@ -29,7 +29,7 @@ fn reserve(gpu: Gpu, granules: usize) -> Done<u64> {
     Ok(at)
 }
 
-fn create(gpu: Gpu, granules: usize) -> Done<u64> {
+fn create(gpu: Gpu, granules: usize) -> ClientResult<u64> {
     let properties = AllocationProperties {
         kind: ALLOCATION_PINNED,
         handle_types: 0,
@@ -51,7 +51,7 @@ fn create(gpu: Gpu, granules: usize) -> Done<u64> {
 }
 
 /// Maps memory and lets the device reach it.
-fn map(gpu: Gpu, at: u64, granules: usize, handle: u64) -> Done {
+fn map(gpu: Gpu, at: u64, granules: usize, handle: u64) -> ClientResult {
     let access = AccessDescription {
         location: MemLocation {
             kind: LOCATION_DEVICE,
@@ -68,25 +68,25 @@ fn map(gpu: Gpu, at: u64, granules: usize, handle: u64) -> Done {
     }
 }
 
-fn unmap(gpu: Gpu, at: u64, granules: usize) -> Done {
+fn unmap(gpu: Gpu, at: u64, granules: usize) -> ClientResult {
     // SAFETY: what was mapped there.
     unsafe { gpu.d.cuMemUnmap(at, granules * GRANULE) }.map_err(text)
 }
 
-fn release(gpu: Gpu, handle: u64) -> Done {
+fn release(gpu: Gpu, handle: u64) -> ClientResult {
     // SAFETY: a handle of this program's.
     unsafe { gpu.d.cuMemRelease(handle) }.map_err(text)
 }
 
 /// What a function of the host fills.
-struct Filled {
+struct FillTarget {
     to: *mut u32,
     values: Vec<u32>,
 }
 
 unsafe extern "C" fn fill(data: *mut c_void) {
     // SAFETY: the program's own value, which stays until the stream is done.
-    let filled = unsafe { &*data.cast::<Filled>() };
+    let filled = unsafe { &*data.cast::<FillTarget>() };
     // SAFETY: pinned memory of as many words.
     unsafe { std::ptr::copy_nonoverlapping(filled.values.as_ptr(), filled.to, filled.values.len()) };
 }
@@ -101,7 +101,7 @@ fn mixed(values: &[u32], factor: u32) -> Vec<u32> {
 }
 
 /// `--confused`: memory is mapped in the place of memory that is mapped elsewhere too.
-pub fn mapped(w: &mut Work<'_>) -> Done {
+pub fn mapped(w: &mut ProgramContext<'_>) -> ClientResult {
     let n = w.size(1_500);
     let gpu = w.gpu;
     let code = gpu.load(include_str!("../../ptx/graph.ptx"))?;
@@ -117,18 +117,18 @@ pub fn mapped(w: &mut Work<'_>) -> Done {
     map(gpu, base + GRANULE as u64, 2, handles[1])?;
     let (first, second) = (base + 512, base + GRANULE as u64);
     if w.options.marks {
-        gpu.put(first, &values)?;
+        gpu.upload(first, &values)?;
         mark(c"begin");
     }
     let pinned = gpu.pinned(n as usize)?;
-    let filled = Box::new(Filled {
+    let filled = Box::new(FillTarget {
         to: pinned.as_mut_ptr(),
         values: values.clone(),
     });
     let data = (&raw const *filled).cast_mut().cast::<c_void>();
     // SAFETY: a function of this form, and what it is given stays until the stream is done.
     unsafe { gpu.d.cuLaunchHostFunc(stream, fill as *const () as *mut c_void, data) }.map_err(text)?;
-    gpu.put_later(first, pinned, stream)?;
+    gpu.upload_async(first, pinned, stream)?;
     gpu.launch(
         mix,
         n.div_ceil(128),
@@ -138,16 +138,16 @@ pub fn mapped(w: &mut Work<'_>) -> Done {
     )?;
     gpu.finish(stream)?;
     let right = mixed(&values, 3);
-    let got: Vec<u32> = gpu.get(second, n as usize)?;
+    let got: Vec<u32> = gpu.download(second, n as usize)?;
     check("mapped words", &got, &right)?;
     w.result.give(&got);
 
     // The same memory in a second place: what is written there is read here.
     let other = reserve(gpu, 4)?;
     map(gpu, other, 2, handles[1])?;
-    gpu.each(mix, n, &[U64(first), U64(other), U32(n), U32(5)])?;
-    gpu.each(mix, n, &[U64(other), U64(first), U32(n), U32(7)])?;
-    let got: Vec<u32> = gpu.get(second, n as usize)?;
+    gpu.launch_for_each(mix, n, &[U64(first), U64(other), U32(n), U32(5)])?;
+    gpu.launch_for_each(mix, n, &[U64(other), U64(first), U32(n), U32(7)])?;
+    let got: Vec<u32> = gpu.download(second, n as usize)?;
     check("words that are mapped twice", &got, &mixed(&mixed(&right, 5), 7))?;
     w.result.give(&got);
     unmap(gpu, other, 2)?;
@@ -167,9 +167,9 @@ pub fn mapped(w: &mut Work<'_>) -> Done {
     map(gpu, base + 3 * GRANULE as u64, 1, more)?;
     // From the end of one mapping into the next.
     let across = base + 3 * GRANULE as u64 - bytes as u64 / 8 * 4;
-    gpu.put(first, &values)?;
-    gpu.each(mix, n, &[U64(across), U64(first), U32(n), U32(11)])?;
-    let got: Vec<u32> = gpu.get(across, n as usize)?;
+    gpu.upload(first, &values)?;
+    gpu.launch_for_each(mix, n, &[U64(across), U64(first), U32(n), U32(11)])?;
+    let got: Vec<u32> = gpu.download(across, n as usize)?;
     check("words across mappings", &got, &mixed(&values, 11))?;
     w.result.give(&got);
     mark(c"end");
@@ -187,14 +187,14 @@ pub fn mapped(w: &mut Work<'_>) -> Done {
 }
 
 /// Managed memory, and pinned memory that kernels reach: the host writes and reads it between launches.
-pub fn shared(w: &mut Work<'_>) -> Done {
+pub fn shared(w: &mut ProgramContext<'_>) -> ClientResult {
     let n = w.size(900).min(1024);
     let gpu = w.gpu;
     let code = gpu.load(include_str!("../../ptx/graph.ptx"))?;
     let mix = gpu.function(code, "mix")?;
     let mut values = words(w.options.seed, n);
     let bytes = n as usize * 4;
-    let managed = |gpu: Gpu| -> Done<&'static mut [u32]> {
+    let managed = |gpu: Gpu| -> ClientResult<&'static mut [u32]> {
         let mut at = 0;
         // SAFETY: a place for the answer.
         unsafe { gpu.d.cuMemAllocManaged(&raw mut at, bytes, 1) }.map_err(text)?;
@@ -208,7 +208,7 @@ pub fn shared(w: &mut Work<'_>) -> Done {
     }
     let at = |words: &[u32]| words.as_ptr() as u64;
     for factor in [3, 5] {
-        gpu.each(mix, n, &[U64(at(output)), U64(at(input)), U32(n), U32(factor)])?;
+        gpu.launch_for_each(mix, n, &[U64(at(output)), U64(at(input)), U32(n), U32(factor)])?;
         gpu.synchronize()?;
         check("managed words", output, &mixed(&values, factor))?;
         w.result.give(output);
@@ -244,7 +244,7 @@ pub fn shared(w: &mut Work<'_>) -> Done {
 
 /// A kernel that is told of one word more than its buffers have: `--input`, the one that it reads, `--output`, the one that
 /// it writes; without a word it is right. What lies behind a buffer is mapped, so that nobody notices.
-pub fn past(w: &mut Work<'_>) -> Done {
+pub fn past(w: &mut ProgramContext<'_>) -> ClientResult {
     let n = w.size(1_024);
     let gpu = w.gpu;
     let code = gpu.load(include_str!("../../ptx/graph.ptx"))?;
@@ -255,16 +255,16 @@ pub fn past(w: &mut Work<'_>) -> Done {
     let input = gpu.alloc(bytes + more("--input"))?;
     let between = gpu.alloc(bytes + 4)?;
     let output = gpu.alloc(bytes + more("--output"))?;
-    gpu.put(input, &values)?;
-    gpu.each(mix, n, &[U64(between), U64(input), U32(n), U32(3)])?;
+    gpu.upload(input, &values)?;
+    gpu.launch_for_each(mix, n, &[U64(between), U64(input), U32(n), U32(3)])?;
     let (to, from) = if w.options.has("--input") {
         (between, input)
     } else {
         (output, between)
     };
-    gpu.each(mix, n + 1, &[U64(to), U64(from), U32(n + 1), U32(5)])?;
-    gpu.each(mix, n, &[U64(output), U64(to), U32(n), U32(7)])?;
-    let got: Vec<u32> = gpu.get(output, n as usize)?;
+    gpu.launch_for_each(mix, n + 1, &[U64(to), U64(from), U32(n + 1), U32(5)])?;
+    gpu.launch_for_each(mix, n, &[U64(output), U64(to), U32(n), U32(7)])?;
+    let got: Vec<u32> = gpu.download(output, n as usize)?;
     w.result.give(&got);
     gpu.free(between)
 }

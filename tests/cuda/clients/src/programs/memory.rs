@@ -1,8 +1,8 @@
 //! Kinds of memory: given back and taken again, from the stream's pool, in rows, set, and copied on the device.
 
-use super::{DEFAULT, Work};
+use super::{DEFAULT, ProgramContext};
 use crate::gpu::Arg::{U32, U64};
-use crate::gpu::Done;
+use crate::gpu::ClientResult;
 use crate::result::{check, words};
 use cuda_driver::{Copy2d, CudaError, MEMORY_DEVICE, MEMORY_HOST};
 
@@ -10,7 +10,7 @@ fn text(e: CudaError) -> String {
     e.to_string()
 }
 
-pub fn memory(w: &mut Work<'_>) -> Done {
+pub fn memory(w: &mut ProgramContext<'_>) -> ClientResult {
     let n = w.size(1_200) / 4 * 4;
     let gpu = w.gpu;
     let code = gpu.load(include_str!("../../ptx/graph.ptx"))?;
@@ -20,10 +20,10 @@ pub fn memory(w: &mut Work<'_>) -> Done {
 
     // Given back and taken again: the same addresses for other things.
     let mut right = values.clone();
-    let mut at = gpu.with(&values)?;
+    let mut at = gpu.upload_new(&values)?;
     for factor in [3, 5, 7] {
         let next = gpu.alloc(bytes)?;
-        gpu.each(mix, n, &[U64(next), U64(at), U32(n), U32(factor)])?;
+        gpu.launch_for_each(mix, n, &[U64(next), U64(at), U32(n), U32(factor)])?;
         gpu.free(at)?;
         at = next;
         right = right
@@ -32,14 +32,14 @@ pub fn memory(w: &mut Work<'_>) -> Done {
             .map(|(v, i)| v.wrapping_mul(factor).wrapping_add(i))
             .collect();
     }
-    let got: Vec<u32> = gpu.get(at, n as usize)?;
+    let got: Vec<u32> = gpu.download(at, n as usize)?;
     check("words", &got, &right)?;
     w.result.give(&got);
 
     // From the stream's pool, and given back before anything has run.
     let stream = gpu.stream()?;
     let result = gpu.pinned(n as usize)?;
-    let input = gpu.with(&values)?;
+    let input = gpu.upload_new(&values)?;
     gpu.synchronize()?;
     let mut from = input;
     let mut right = values.clone();
@@ -65,7 +65,7 @@ pub fn memory(w: &mut Work<'_>) -> Done {
             .map(|(v, i)| v.wrapping_mul(factor).wrapping_add(i))
             .collect();
     }
-    gpu.get_later(result, from, stream)?;
+    gpu.download_async(result, from, stream)?;
     // SAFETY: as above.
     unsafe { gpu.d.cuMemFreeAsync(from, stream) }.map_err(text)?;
     gpu.finish(stream)?;
@@ -132,7 +132,7 @@ pub fn memory(w: &mut Work<'_>) -> Done {
             .cuMemcpyDtoDAsync_v2(swapped + half as u64, input, half, DEFAULT)
             .map_err(text)?;
     }
-    gpu.each(join, n, &[U64(swapped), U64(swapped), U64(input), U32(n)])?;
+    gpu.launch_for_each(join, n, &[U64(swapped), U64(swapped), U64(input), U32(n)])?;
     // SAFETY: as above.
     unsafe { gpu.d.cuMemcpy(got.as_mut_ptr() as u64, swapped, bytes) }.map_err(text)?;
     let turned = (0..n as usize).map(|i| values[(i + n as usize / 2) % n as usize] ^ values[i].wrapping_add(i as u32));

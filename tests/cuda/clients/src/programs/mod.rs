@@ -1,7 +1,7 @@
 //! The programs, by name.
 
-mod besides;
-mod corners;
+mod edge_cases;
+mod extras;
 mod graph;
 mod linked;
 mod mapped;
@@ -13,18 +13,18 @@ mod simple;
 mod streams;
 mod threads;
 
-use crate::gpu::{Done, Gpu};
+use crate::gpu::{ClientResult, Gpu};
 use crate::options::Options;
-use crate::result::Result;
+use crate::result::ProgramResult;
 
 /// What a program has: the device, what it is asked for, and where its result goes.
-pub struct Work<'a> {
+pub struct ProgramContext<'a> {
     gpu: Gpu,
     options: &'a Options,
-    result: Result,
+    result: ProgramResult,
 }
 
-type Program = fn(&mut Work<'_>) -> Done;
+type Program = fn(&mut ProgramContext<'_>) -> ClientResult;
 
 const PROGRAMS: [(&str, Program); 23] = [
     ("vector_add", simple::vector_add),
@@ -39,13 +39,13 @@ const PROGRAMS: [(&str, Program); 23] = [
     ("early", streams::early),
     ("graph", graph::graph),
     ("net", net::net),
-    ("besides", besides::besides),
+    ("besides", extras::besides),
     ("nodes", nodes::nodes),
     ("feedback", nodes::feedback),
     ("owners", owners::owners),
     ("threads", threads::threads),
     ("memory", memory::memory),
-    ("corners", corners::corners),
+    ("corners", edge_cases::corners),
     ("mapped", mapped::mapped),
     ("shared", mapped::shared),
     ("past", mapped::past),
@@ -53,22 +53,22 @@ const PROGRAMS: [(&str, Program); 23] = [
 ];
 
 /// Runs one.
-pub fn run(options: &Options) -> Done {
+pub fn run(options: &Options) -> ClientResult {
     let known = PROGRAMS.iter().find(|(name, _)| *name == options.program);
     let (name, program) = known.ok_or_else(|| {
         let names: Vec<&str> = PROGRAMS.iter().map(|(name, _)| *name).collect();
         format!("there is no such program (expected {})", names.join(", "))
     })?;
-    let mut work = Work {
+    let mut work = ProgramContext {
         gpu: Gpu::begin(options)?,
         options,
-        result: Result::default(),
+        result: ProgramResult::default(),
     };
     program(&mut work)?;
     work.result.finish(name, options.out.as_ref())
 }
 
-impl Work<'_> {
+impl ProgramContext<'_> {
     fn size(&self, otherwise: u32) -> u32 {
         self.options.size.unwrap_or(otherwise)
     }

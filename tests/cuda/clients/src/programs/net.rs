@@ -1,8 +1,8 @@
 //! A small net of whole numbers: weights first, then inferences, each one copy there and one back.
 
-use super::Work;
+use super::ProgramContext;
 use crate::gpu::Arg::{U32, U64};
-use crate::gpu::{Done, mark};
+use crate::gpu::{ClientResult, mark};
 use crate::result::{check, words};
 
 /// Sizes of the layers, the input first.
@@ -25,7 +25,7 @@ fn layer(from: &[i32], weights: &[i32], bias: &[i32], inner: usize, columns: usi
 }
 
 /// `SIZE` inferences. With `--marks` the last is between the marks.
-pub fn net(w: &mut Work<'_>) -> Done {
+pub fn net(w: &mut ProgramContext<'_>) -> ClientResult {
     let rounds = w.size(3);
     let gpu = w.gpu;
     let code = gpu.load(include_str!("../../ptx/net.ptx"))?;
@@ -35,14 +35,14 @@ pub fn net(w: &mut Work<'_>) -> Done {
         // Weights are the same for every seed: the seed is the input's.
         let seed = 1000 + n as u32;
         let (weights, bias) = (small(seed, pair[0] * pair[1]), small(seed + 100, pair[1]));
-        let (dw, db) = (gpu.with(&weights)?, gpu.with(&bias)?);
+        let (dw, db) = (gpu.upload_new(&weights)?, gpu.upload_new(&bias)?);
         let out = gpu.alloc((ROWS * pair[1]) as usize * 4)?;
         layers.push((weights, bias, dw, db, out, pair[0], pair[1]));
     }
     // The last layer's result times its own place, without a bias.
     let last = SIZES[3];
     let turn = small(2000, last * last);
-    let (dturn, scores) = (gpu.with(&turn)?, gpu.alloc((ROWS * last) as usize * 4)?);
+    let (dturn, scores) = (gpu.upload_new(&turn)?, gpu.alloc((ROWS * last) as usize * 4)?);
     let input = gpu.alloc((ROWS * SIZES[0]) as usize * 4)?;
     for round in 0..rounds {
         let marked = w.options.marks && round + 1 == rounds;
@@ -51,7 +51,7 @@ pub fn net(w: &mut Work<'_>) -> Done {
             mark(c"begin");
         }
         let mut values = small(w.options.seed.wrapping_mul(53).wrapping_add(round), ROWS * SIZES[0]);
-        gpu.put(input, &values)?;
+        gpu.upload(input, &values)?;
         let mut from = input;
         for (_, _, weights, bias, out, inner, columns) in &layers {
             let (inner, columns) = (*inner, *columns);
@@ -65,12 +65,12 @@ pub fn net(w: &mut Work<'_>) -> Done {
                 U32(columns),
                 U32(SHIFT),
             ];
-            gpu.each(run, ROWS * columns, &args)?;
+            gpu.launch_for_each(run, ROWS * columns, &args)?;
             from = *out;
         }
         let args = [U64(scores), U64(from), U64(dturn), U32(ROWS), U32(last), U32(last)];
-        gpu.each(matmul, ROWS * last, &args)?;
-        let got: Vec<i32> = gpu.get(scores, (ROWS * last) as usize)?;
+        gpu.launch_for_each(matmul, ROWS * last, &args)?;
+        let got: Vec<i32> = gpu.download(scores, (ROWS * last) as usize)?;
         if marked {
             mark(c"end");
         }

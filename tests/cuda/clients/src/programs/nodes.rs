@@ -1,10 +1,10 @@
 //! Nodes of graphs that are changed when the graph is ready, in every way that there is; nodes with attributes; and graphs
 //! that copy to the device what they bring to the host themselves.
 
-use super::Work;
+use super::ProgramContext;
 use super::graph::NO_COPY;
 use crate::gpu::Arg::{U32, U64};
-use crate::gpu::{Args, Done, Gpu};
+use crate::gpu::{Args, ClientResult, Gpu};
 use crate::result::{check, words};
 use cuda_driver::{
     Copy3d, CuFunction, CuGraph, CuGraphNode, CudaError, FillNode, KernelNode, LAUNCH_CLUSTER, MEMORY_DEVICE,
@@ -81,7 +81,7 @@ fn any<T: Copy>(kind: u32, at: usize, form: &T) -> NodeForm {
 }
 
 /// Memory is set, a graph inside mixes it, a kernel mixes an input, both are joined and come back.
-struct Made {
+struct BuiltGraph {
     graph: CuGraph,
     set: CuGraphNode,
     child: CuGraphNode,
@@ -101,9 +101,9 @@ struct Parts {
 }
 
 impl Parts {
-    fn inside(&self, factor: u32) -> Done<CuGraph> {
+    fn inside(&self, factor: u32) -> ClientResult<CuGraph> {
         let (mut graph, mut node) = (null_mut(), null_mut());
-        let mut args = Args::of(&[U64(self.b), U64(self.b), U32(self.n), U32(factor)]);
+        let mut args = Args::new(&[U64(self.b), U64(self.b), U32(self.n), U32(factor)]);
         let form = kernel(self.mix, self.n, &mut args);
         // SAFETY: places for the answers, and a form with as many arguments as the function has.
         unsafe {
@@ -117,12 +117,12 @@ impl Parts {
     }
 
     fn args(&self, factor: u32) -> Args {
-        Args::of(&[U64(self.a), U64(self.input), U32(self.n), U32(factor)])
+        Args::new(&[U64(self.a), U64(self.input), U32(self.n), U32(factor)])
     }
 
-    fn make(&self, value: u32, child: u32, factor: u32, to: *mut u32) -> Done<Made> {
+    fn make(&self, value: u32, child: u32, factor: u32, to: *mut u32) -> ClientResult<BuiltGraph> {
         let d = self.gpu.d;
-        let mut made = Made {
+        let mut made = BuiltGraph {
             graph: null_mut(),
             set: null_mut(),
             child: null_mut(),
@@ -132,7 +132,7 @@ impl Parts {
         let mut last = null_mut();
         let inside = self.inside(child)?;
         let mut args = self.args(factor);
-        let mut join = Args::of(&[U64(self.out), U64(self.a), U64(self.b), U32(self.n)]);
+        let mut join = Args::new(&[U64(self.out), U64(self.a), U64(self.b), U32(self.n)]);
         let (set, mix) = (fill(self.b, value, self.n), kernel(self.mix, self.n, &mut args));
         let (join, copy) = (kernel(self.join, self.n, &mut join), to_host(to, self.out, self.n));
         // SAFETY: as above.
@@ -157,7 +157,7 @@ impl Parts {
 
 /// Each round changes something. First forms are there for programs that ask the loader for them (`--via dlsym`); `--cluster`
 /// asks for clusters, which old devices do not have.
-pub fn nodes(w: &mut Work<'_>) -> Done {
+pub fn nodes(w: &mut ProgramContext<'_>) -> ClientResult {
     let n = w.size(1_000);
     let gpu = w.gpu;
     let d = gpu.d;
@@ -169,7 +169,7 @@ pub fn nodes(w: &mut Work<'_>) -> Done {
         n,
         mix: gpu.function(code, "mix")?,
         join: gpu.function(code, "join")?,
-        input: gpu.with(&values)?,
+        input: gpu.upload_new(&values)?,
         a: gpu.alloc(bytes)?,
         b: gpu.alloc(bytes)?,
         out: gpu.alloc(bytes)?,
@@ -279,7 +279,7 @@ pub fn nodes(w: &mut Work<'_>) -> Done {
 
 /// A graph brings memory to the host and takes it from there again; another takes memory of the host and brings what became
 /// of it to the same place, three times without a wait.
-pub fn feedback(w: &mut Work<'_>) -> Done {
+pub fn feedback(w: &mut ProgramContext<'_>) -> ClientResult {
     let n = w.size(1_000);
     let gpu = w.gpu;
     let code = gpu.load(include_str!("../../ptx/graph.ptx"))?;
@@ -295,7 +295,7 @@ pub fn feedback(w: &mut Work<'_>) -> Done {
         // SAFETY: a stream of the driver's.
         unsafe { gpu.d.cuStreamBeginCapture_v2(stream, 0) }.map_err(text)
     };
-    let end = || -> Done<*mut std::ffi::c_void> {
+    let end = || -> ClientResult<*mut std::ffi::c_void> {
         let (mut graph, mut exec) = (null_mut(), null_mut());
         // SAFETY: places for the answers.
         unsafe {
@@ -308,20 +308,20 @@ pub fn feedback(w: &mut Work<'_>) -> Done {
     };
     begin()?;
     gpu.fill(p, 0x99, n as usize, stream)?;
-    gpu.get_later(one, p, stream)?;
-    gpu.put_later(q, one, stream)?;
+    gpu.download_async(one, p, stream)?;
+    gpu.upload_async(q, one, stream)?;
     let there = end()?;
     // SAFETY: handles of the driver's.
     unsafe { gpu.d.cuGraphLaunch(there, stream) }.map_err(text)?;
     gpu.finish(stream)?;
     w.result.give(one);
-    let got: Vec<u32> = gpu.get(q, n as usize)?;
+    let got: Vec<u32> = gpu.download(q, n as usize)?;
     check("what went there and back", &got, &vec![0x99; n as usize])?;
     w.result.give(&got);
     begin()?;
-    gpu.put_later(p, two, stream)?;
+    gpu.upload_async(p, two, stream)?;
     gpu.launch(mix, n.div_ceil(128), 128, stream, &[U64(q), U64(p), U32(n), U32(3)])?;
-    gpu.get_later(two, q, stream)?;
+    gpu.download_async(two, q, stream)?;
     let again = end()?;
     for _ in 0..3 {
         // SAFETY: as above.
@@ -331,7 +331,7 @@ pub fn feedback(w: &mut Work<'_>) -> Done {
     gpu.finish(stream)?;
     check("what came back to where it was", two, &values)?;
     w.result.give(two);
-    let got: Vec<u32> = gpu.get(q, n as usize)?;
+    let got: Vec<u32> = gpu.download(q, n as usize)?;
     w.result.give(&got);
     Ok(())
 }

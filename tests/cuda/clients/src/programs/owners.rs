@@ -1,8 +1,8 @@
 //! One text loaded several times: kernels of one name, each with variables of its own.
 
-use super::Work;
+use super::ProgramContext;
 use crate::gpu::Arg::{U32, U64};
-use crate::gpu::Done;
+use crate::gpu::ClientResult;
 use crate::result::{check, words};
 
 /// How often the text is loaded.
@@ -10,11 +10,11 @@ const TIMES: u32 = 5;
 
 /// A graph launches the same kernel of each, and each weighs by its own variable. `--module` asks for functions of the
 /// modules that libraries are, `--listed` finds them in lists.
-pub fn owners(w: &mut Work<'_>) -> Done {
+pub fn owners(w: &mut ProgramContext<'_>) -> ClientResult {
     let n = w.size(600);
     let gpu = w.gpu;
     let values = words(w.options.seed, n);
-    let input = gpu.with(&values)?;
+    let input = gpu.upload_new(&values)?;
     let mut all = Vec::new();
     for time in 0..TIMES {
         let mut code = gpu.load(include_str!("../../ptx/globals.ptx"))?;
@@ -22,12 +22,12 @@ pub fn owners(w: &mut Work<'_>) -> Done {
             code = gpu.module(code)?;
         }
         let weigh = if w.options.has("--listed") {
-            gpu.listed(code, "weigh_globals")?
+            gpu.find_listed_function(code, "weigh_globals")?
         } else {
             gpu.function(code, "weigh_globals")?
         };
         let (weights, _) = gpu.variable(code, "weights")?;
-        gpu.put(weights, &[time + 2, time + 3, time + 5, time + 7])?;
+        gpu.upload(weights, &[time + 2, time + 3, time + 5, time + 7])?;
         all.push((weigh, gpu.alloc(n as usize * 4)?));
     }
     let stream = gpu.stream()?;
@@ -47,7 +47,7 @@ pub fn owners(w: &mut Work<'_>) -> Done {
     .map_err(|e| e.to_string())?;
     gpu.finish(stream)?;
     for ((_, out), time) in all.iter().zip(0u32..) {
-        let got: Vec<u32> = gpu.get(*out, n as usize)?;
+        let got: Vec<u32> = gpu.download(*out, n as usize)?;
         let weights = [time + 2, time + 3, time + 5, time + 7];
         let weighed = |(i, v): (usize, &u32)| {
             let bank = if i % 16 < 4 { 100 + i as u32 % 16 } else { 0 };

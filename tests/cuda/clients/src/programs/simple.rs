@@ -1,8 +1,8 @@
 //! Programs with a kernel or two, and all in the default stream.
 
-use super::{DEFAULT, Work};
+use super::{DEFAULT, ProgramContext};
 use crate::gpu::Arg::{F32, U32, U64};
-use crate::gpu::{Args, Done, mark};
+use crate::gpu::{Args, ClientResult, mark};
 use crate::result::{check, words};
 use std::io::Write as _;
 
@@ -18,7 +18,7 @@ fn bits(values: &[f32]) -> Vec<u32> {
 }
 
 /// Inputs, one kernel, one output. With `--marks`, a second round is between the marks.
-pub fn vector_add(w: &mut Work<'_>) -> Done {
+pub fn vector_add(w: &mut ProgramContext<'_>) -> ClientResult {
     let n = w.size(10_000);
     let gpu = w.gpu;
     let code = gpu.load(include_str!("../../ptx/vector_add.ptx"))?;
@@ -36,12 +36,12 @@ pub fn vector_add(w: &mut Work<'_>) -> Done {
             (b, a) = (c, b);
             mark(c"begin");
         }
-        gpu.put(a, &x)?;
+        gpu.upload(a, &x)?;
         if round == 0 {
-            gpu.put(b, &y)?;
+            gpu.upload(b, &y)?;
         }
-        gpu.each(add, n, &[U64(c), U64(a), U64(b), U64(n.into())])?;
-        let got: Vec<f32> = gpu.get(c, n as usize)?;
+        gpu.launch_for_each(add, n, &[U64(c), U64(a), U64(b), U64(n.into())])?;
+        let got: Vec<f32> = gpu.download(c, n as usize)?;
         if round == 1 {
             mark(c"end");
         }
@@ -63,7 +63,7 @@ pub fn vector_add(w: &mut Work<'_>) -> Done {
 }
 
 /// A kernel with the name of one of NCCL's, launched three times: it needs no other device here.
-pub fn collective(w: &mut Work<'_>) -> Done {
+pub fn collective(w: &mut ProgramContext<'_>) -> ClientResult {
     let n = w.size(1000);
     let gpu = w.gpu;
     let name = "ncclDevKernel_AllReduce_Sum_f32_RING_LL";
@@ -71,26 +71,26 @@ pub fn collective(w: &mut Work<'_>) -> Done {
     let add = gpu.function(code, name)?;
     let c = gpu.alloc(n as usize * 4)?;
     let a = gpu.alloc(n as usize * 4)?;
-    gpu.put(a, &floats(w.options.seed, n))?;
+    gpu.upload(a, &floats(w.options.seed, n))?;
     for _ in 0..3 {
-        gpu.each(add, n, &[U64(c), U64(a), U64(a), U64(n.into())])?;
+        gpu.launch_for_each(add, n, &[U64(c), U64(a), U64(a), U64(n.into())])?;
     }
-    let got: Vec<f32> = gpu.get(c, n as usize)?;
+    let got: Vec<f32> = gpu.download(c, n as usize)?;
     w.result.give(&got);
     gpu.synchronize()
 }
 
 /// Atomics: sum, largest, exclusive or, histogram.
-pub fn reduction(w: &mut Work<'_>) -> Done {
+pub fn reduction(w: &mut ProgramContext<'_>) -> ClientResult {
     let n = w.size(20_000);
     let gpu = w.gpu;
     let code = gpu.load(include_str!("../../ptx/reduction.ptx"))?;
     let reduce = gpu.function(code, "reduce")?;
     let values = words(w.options.seed, n);
-    let (result, device) = (gpu.alloc(19 * 4)?, gpu.with(&values)?);
+    let (result, device) = (gpu.alloc(19 * 4)?, gpu.upload_new(&values)?);
     gpu.fill(result, 0, 19, DEFAULT)?;
-    gpu.each(reduce, n, &[U64(result), U64(device), U32(n)])?;
-    let got: Vec<u32> = gpu.get(result, 19)?;
+    gpu.launch_for_each(reduce, n, &[U64(result), U64(device), U32(n)])?;
+    let got: Vec<u32> = gpu.download(result, 19)?;
     let mut right = vec![0u32; 19];
     for v in &values {
         right[0] = right[0].wrapping_add(*v);
@@ -104,7 +104,7 @@ pub fn reduction(w: &mut Work<'_>) -> Done {
 }
 
 /// Variables of a module: with first values, set by the host, changed by kernels, addresses in them.
-pub fn globals(w: &mut Work<'_>) -> Done {
+pub fn globals(w: &mut ProgramContext<'_>) -> ClientResult {
     let n = w.size(4_000);
     let gpu = w.gpu;
     let code = gpu.load(include_str!("../../ptx/globals.ptx"))?;
@@ -112,7 +112,7 @@ pub fn globals(w: &mut Work<'_>) -> Done {
     let count = gpu.function(code, "count_up")?;
     let through = gpu.function(code, "through")?;
     let values = words(w.options.seed, n);
-    let (input, out) = (gpu.with(&values)?, gpu.alloc(n as usize * 4)?);
+    let (input, out) = (gpu.upload_new(&values)?, gpu.alloc(n as usize * 4)?);
     let (mut weights, mut counter) = ([3u32, 1, 4, 1], 7u32);
     let mut bank = [0u32; 16];
     bank[..4].copy_from_slice(&[100, 101, 102, 103]);
@@ -121,15 +121,15 @@ pub fn globals(w: &mut Work<'_>) -> Done {
         return Err(format!("the variable has {bytes} bytes"));
     }
     let (target, _) = gpu.variable(code, "target")?;
-    gpu.put(target, &[out])?;
+    gpu.upload(target, &[out])?;
     for round in 0..3u32 {
         if round == 1 {
             weights[2] = 0x10001 + w.options.seed;
-            gpu.put(at + 8, &weights[2..3])?;
+            gpu.upload(at + 8, &weights[2..3])?;
         }
-        gpu.each(weigh, n, &[U64(out), U64(input), U32(n)])?;
-        gpu.each(through, n, &[U32(n)])?;
-        let got: Vec<u32> = gpu.get(out, n as usize)?;
+        gpu.launch_for_each(weigh, n, &[U64(out), U64(input), U32(n)])?;
+        gpu.launch_for_each(through, n, &[U32(n)])?;
+        let got: Vec<u32> = gpu.download(out, n as usize)?;
         let right = (0..n as usize).map(|i| {
             let weighed = values[i]
                 .wrapping_mul(weights[i % 4])
@@ -144,14 +144,14 @@ pub fn globals(w: &mut Work<'_>) -> Done {
         bank.iter_mut().zip(0..).for_each(|(b, i)| *b += (round + 5) * i);
     }
     let (at, _) = gpu.variable(code, "bank")?;
-    let got: Vec<u32> = gpu.get(at, 16)?;
+    let got: Vec<u32> = gpu.download(at, 16)?;
     check("bank", &got, &bank)?;
     w.result.give(&got);
     Ok(())
 }
 
 /// A kernel that is right for every grid and block, started with a small one.
-pub fn stride(w: &mut Work<'_>) -> Done {
+pub fn stride(w: &mut ProgramContext<'_>) -> ClientResult {
     let n = w.size(30_000);
     let gpu = w.gpu;
     let (grid, block) = (w.options.grid.unwrap_or(4), w.options.block.unwrap_or(64));
@@ -159,11 +159,11 @@ pub fn stride(w: &mut Work<'_>) -> Done {
     let stride = gpu.function(code, "stride")?;
     let factor = std::f32::consts::E;
     let (x, y) = (floats(w.options.seed, n), floats(w.options.seed + 1, n));
-    let (dx, dy, out) = (gpu.with(&x)?, gpu.with(&y)?, gpu.alloc(n as usize * 4)?);
+    let (dx, dy, out) = (gpu.upload_new(&x)?, gpu.upload_new(&y)?, gpu.alloc(n as usize * 4)?);
     gpu.fill(out, 0, n as usize, DEFAULT)?;
     let args = [U64(out), U64(dx), U64(dy), F32(factor), U64(n.into())];
     gpu.launch(stride, grid, block, DEFAULT, &args)?;
-    let got: Vec<f32> = gpu.get(out, n as usize)?;
+    let got: Vec<f32> = gpu.download(out, n as usize)?;
     let right: Vec<f32> = x.iter().zip(&y).map(|(x, y)| factor.mul_add(*x, *y)).collect();
     check("values", &bits(&got), &bits(&right))?;
     w.result.give(&got);
@@ -171,7 +171,7 @@ pub fn stride(w: &mut Work<'_>) -> Done {
 }
 
 /// A kernel that is right for 1, 2, 4, … 256 threads a block, and wrong for all others.
-pub fn wrong_for_some(w: &mut Work<'_>) -> Done {
+pub fn wrong_for_some(w: &mut ProgramContext<'_>) -> ClientResult {
     const TILE: u32 = 2048;
     let tiles = w.size(16);
     let gpu = w.gpu;
@@ -179,10 +179,10 @@ pub fn wrong_for_some(w: &mut Work<'_>) -> Done {
     let code = gpu.load(include_str!("../../ptx/wrong_for_some.ptx"))?;
     let tile_sums = gpu.function(code, "tile_sums")?;
     let values = words(w.options.seed, tiles * TILE);
-    let (device, sums) = (gpu.with(&values)?, gpu.alloc(tiles as usize * 4)?);
+    let (device, sums) = (gpu.upload_new(&values)?, gpu.alloc(tiles as usize * 4)?);
     gpu.fill(sums, 0, tiles as usize, DEFAULT)?;
     gpu.launch(tile_sums, grid, block, DEFAULT, &[U64(sums), U64(device), U32(tiles)])?;
-    let got: Vec<u32> = gpu.get(sums, tiles as usize)?;
+    let got: Vec<u32> = gpu.download(sums, tiles as usize)?;
     let square = |sum: u32, v: &u32| sum.wrapping_add(v.wrapping_mul(*v).wrapping_add(1));
     let right = values.chunks(TILE as usize).map(|tile| tile.iter().fold(0, square));
     check(
@@ -195,7 +195,7 @@ pub fn wrong_for_some(w: &mut Work<'_>) -> Done {
 }
 
 /// Right as it is; `--bad` writes to an illegal address, `--hang` never ends. What to do is the first word of an input.
-pub fn faulty(w: &mut Work<'_>) -> Done {
+pub fn faulty(w: &mut ProgramContext<'_>) -> ClientResult {
     let n = w.size(1_000);
     let gpu = w.gpu;
     let code = gpu.load(include_str!("../../ptx/faulty.ptx"))?;
@@ -205,7 +205,7 @@ pub fn faulty(w: &mut Work<'_>) -> Done {
     } else {
         u32::from(w.options.has("--hang")) * 2
     };
-    let orders = gpu.with(&[what, 0, 0x10, 0])?;
+    let orders = gpu.upload_new(&[what, 0, 0x10, 0])?;
     let out = gpu.alloc(n as usize * 4)?;
     gpu.fill(out, 0, n as usize, DEFAULT)?;
     if what == 2 {
@@ -214,25 +214,25 @@ pub fn faulty(w: &mut Work<'_>) -> Done {
         // SAFETY: an endless kernel is ended from outside, or by this signal.
         unsafe { libc::alarm(60) };
     }
-    gpu.each(obey, n, &[U64(out), U64(orders), U32(n)])?;
+    gpu.launch_for_each(obey, n, &[U64(out), U64(orders), U32(n)])?;
     gpu.synchronize()?;
-    let got: Vec<u32> = gpu.get(out, n as usize)?;
+    let got: Vec<u32> = gpu.download(out, n as usize)?;
     check("words", &got, &(0..n).map(|i| i * 3).collect::<Vec<_>>())?;
     w.result.give(&got);
     Ok(())
 }
 
 /// A cooperative launch whose threads wait for each other across the grid; `--graph`: a graph makes it.
-pub fn cooperative(w: &mut Work<'_>) -> Done {
+pub fn cooperative(w: &mut ProgramContext<'_>) -> ClientResult {
     const ROUNDS: u32 = 5;
     let n = w.size(3_000);
     let gpu = w.gpu;
     let code = gpu.load(include_str!("../../ptx/cooperative.ptx"))?;
     let together = gpu.function(code, "together")?;
     let mut values = words(w.options.seed, n);
-    let (a, b) = (gpu.with(&values)?, gpu.alloc(n as usize * 4)?);
-    let barrier = gpu.with(&[0u32])?;
-    let mut args = Args::of(&[U64(a), U64(b), U64(barrier), U32(n), U32(ROUNDS)]);
+    let (a, b) = (gpu.upload_new(&values)?, gpu.alloc(n as usize * 4)?);
+    let barrier = gpu.upload_new(&[0u32])?;
+    let mut args = Args::new(&[U64(a), U64(b), U64(barrier), U32(n), U32(ROUNDS)]);
     let graph = w.options.has("--graph");
     let stream = if graph { gpu.stream()? } else { DEFAULT };
     let (mut made, mut exec) = (std::ptr::null_mut(), std::ptr::null_mut());
@@ -254,14 +254,14 @@ pub fn cooperative(w: &mut Work<'_>) -> Done {
                 .map_err(|e| e.to_string())?;
         }
     }
-    let got: Vec<u32> = gpu.get(if ROUNDS.is_multiple_of(2) { a } else { b }, n as usize)?;
+    let got: Vec<u32> = gpu.download(if ROUNDS.is_multiple_of(2) { a } else { b }, n as usize)?;
     for _ in 0..ROUNDS {
         let next = (0..n as usize).map(|i| values[i].wrapping_mul(3).wrapping_add(values[(i + 1) % n as usize]));
         values = next.collect();
     }
     check("words", &got, &values)?;
     w.result.give(&got);
-    let came: Vec<u32> = gpu.get(barrier, 1)?;
+    let came: Vec<u32> = gpu.download(barrier, 1)?;
     check("blocks that came", &came, &[4 * ROUNDS])?;
     w.result.give(&came);
     Ok(())

@@ -1,9 +1,9 @@
 //! Streams that wait for each other by events, and copies from and to pinned memory that is used again.
 
-use super::{DEFAULT, Work};
+use super::{DEFAULT, ProgramContext};
 use crate::gpu::Arg::{U32, U64};
-use crate::gpu::Done;
-use crate::options::Way;
+use crate::gpu::ClientResult;
+use crate::options::LookupMode;
 use crate::result::{check, words};
 use std::ffi::c_void;
 
@@ -33,7 +33,7 @@ unsafe extern "C" fn fill(data: *mut c_void) {
 }
 
 /// Another order gives another result. `--host-function`: the staging memory is filled in the stream.
-pub fn streams(w: &mut Work<'_>) -> Done {
+pub fn streams(w: &mut ProgramContext<'_>) -> ClientResult {
     const ROUNDS: u32 = 8;
     let n = w.size(1_500);
     let words_of = |round: u32, seed: u32| words(seed.wrapping_mul(977).wrapping_add(round + 1), n);
@@ -70,7 +70,7 @@ pub fn streams(w: &mut Work<'_>) -> Done {
             }
             staging.copy_from_slice(&values);
         }
-        gpu.put_later(input, staging, one)?;
+        gpu.upload_async(input, staging, one)?;
         gpu.record(copied, one)?;
         if round > 0 {
             gpu.wait(one, summed)?;
@@ -82,7 +82,7 @@ pub fn streams(w: &mut Work<'_>) -> Done {
         let args = [U64(sum), U64(state), U32(n), U32(round), U32(STEPS)];
         gpu.launch(second, n.div_ceil(256), 256, two, &args)?;
         gpu.record(summed, two)?;
-        gpu.get_later(result, sum, two)?;
+        gpu.download_async(result, sum, two)?;
     }
     gpu.finish(two)?;
     gpu.finish(one)?;
@@ -104,7 +104,7 @@ pub fn streams(w: &mut Work<'_>) -> Done {
 /// Copies to the host on their way in one stream while others are waited for. Of what a stream apart brings nothing is
 /// there yet; what streams bring that wait for the default stream, or are waited for by it, is, and its place is used
 /// again at once.
-pub fn early(w: &mut Work<'_>) -> Done {
+pub fn early(w: &mut ProgramContext<'_>) -> ClientResult {
     let n = w.size(1_000);
     let gpu = w.gpu;
     let slow = gpu.load(include_str!("../../ptx/faulty.ptx"))?;
@@ -113,7 +113,7 @@ pub fn early(w: &mut Work<'_>) -> Done {
     let mix = gpu.function(graph, "mix")?;
     let values = words(w.options.seed, n);
     let bytes = n as usize * 4;
-    let (input, out, other) = (gpu.with(&values)?, gpu.alloc(bytes)?, gpu.alloc(bytes)?);
+    let (input, out, other) = (gpu.upload_new(&values)?, gpu.alloc(bytes)?, gpu.alloc(bytes)?);
     let (brought, fourth) = (gpu.alloc(bytes)?, gpu.alloc(bytes)?);
     let right = |factor: u32| -> Vec<u32> {
         (0..n)
@@ -142,14 +142,14 @@ pub fn early(w: &mut Work<'_>) -> Done {
     };
     gpu.launch(slow, 1, 1, apart, &[U64(200_000_000)])?;
     mixed(out, 9, apart)?;
-    gpu.get_later(result, out, apart)?;
+    gpu.download_async(result, out, apart)?;
     // None of these waits for the stream apart, which does not wait for the default stream either.
     // SAFETY: addresses of the device's memory.
     unsafe { gpu.d.cuMemcpyDtoD_v2(other, input, bytes) }.map_err(|e| e.to_string())?;
     gpu.finish(DEFAULT)?;
-    let back: Vec<u32> = gpu.get(other, n as usize)?;
+    let back: Vec<u32> = gpu.download(other, n as usize)?;
     check("copied words", &back, &values)?;
-    if w.options.way == Way::PerThread {
+    if w.options.way == LookupMode::PerThread {
         // A thread's own stream is joined to no other.
         gpu.finish(apart)?;
         check("words", result, &right(9))?;
@@ -160,15 +160,15 @@ pub fn early(w: &mut Work<'_>) -> Done {
     // The default stream's copy waits for the stream that is joined to it.
     gpu.launch(slow, 1, 1, joined, &[U64(10_000_000)])?;
     mixed(brought, 13, joined)?;
-    gpu.get_later(second, brought, joined)?;
-    let back: Vec<u32> = gpu.get(other, n as usize)?;
+    gpu.download_async(second, brought, joined)?;
+    let back: Vec<u32> = gpu.download(other, n as usize)?;
     check("copied words", &back, &values)?;
     check("words that were waited for", second, &right(13))?;
     let second_was = second.to_vec();
     second.fill(0);
     // What the joined stream does waits for the default stream.
     mixed(fourth, 17, DEFAULT)?;
-    gpu.get_later(third, fourth, DEFAULT)?;
+    gpu.download_async(third, fourth, DEFAULT)?;
     mixed(brought, 19, joined)?;
     gpu.finish(joined)?;
     check("words of the default stream", third, &right(17))?;

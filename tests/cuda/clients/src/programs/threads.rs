@@ -1,8 +1,8 @@
 //! Threads that launch, each in a stream of its own, while the main thread forks.
 
-use super::Work;
+use super::ProgramContext;
 use crate::gpu::Arg::{U32, U64};
-use crate::gpu::{Done, Gpu};
+use crate::gpu::{ClientResult, Gpu};
 use crate::result::{check, words};
 use cuda_driver::CuFunction;
 
@@ -23,12 +23,12 @@ impl Function {
     }
 }
 
-fn work(gpu: Gpu, turn: CuFunction, thread: u32, device: u64, pinned: &mut [u32], seed: u32) -> Done {
+fn work(gpu: Gpu, turn: CuFunction, thread: u32, device: u64, pinned: &mut [u32], seed: u32) -> ClientResult {
     gpu.enter()?;
     let stream = gpu.stream()?;
     let n = pinned.len() as u32;
     pinned.copy_from_slice(&words(seed.wrapping_mul(4).wrapping_add(thread), n));
-    gpu.put_later(device, pinned, stream)?;
+    gpu.upload_async(device, pinned, stream)?;
     for round in 0..ROUNDS {
         let args = [U64(device), U32(n), U32(thread), U32(round)];
         gpu.launch(turn, n.div_ceil(128), 128, stream, &args)?;
@@ -42,7 +42,7 @@ fn work(gpu: Gpu, turn: CuFunction, thread: u32, device: u64, pinned: &mut [u32]
 }
 
 /// A child that asks the driver, which refuses, and becomes `true` or ends.
-fn child(gpu: Gpu, exec: bool) -> Done {
+fn child(gpu: Gpu, exec: bool) -> ClientResult {
     // SAFETY: the child makes plain system calls, and calls of the driver's that lock nothing there.
     let child = unsafe { libc::fork() };
     if child < 0 {
@@ -78,7 +78,7 @@ fn child(gpu: Gpu, exec: bool) -> Done {
     }
 }
 
-pub fn threads(w: &mut Work<'_>) -> Done {
+pub fn threads(w: &mut ProgramContext<'_>) -> ClientResult {
     let n = w.size(1_000);
     let gpu = w.gpu;
     let code = gpu.load(include_str!("../../ptx/threads.ptx"))?;
@@ -101,7 +101,7 @@ pub fn threads(w: &mut Work<'_>) -> Done {
         }
         Ok::<(), String>(())
     })?;
-    let got: Vec<u32> = gpu.get(device, all)?;
+    let got: Vec<u32> = gpu.download(device, all)?;
     for (thread, got) in (0..THREADS).zip(got.chunks(n as usize)) {
         let mut right = words(seed.wrapping_mul(4).wrapping_add(thread), n);
         for round in 0..ROUNDS {

@@ -5,13 +5,13 @@ use super::libraries::function_of;
 use crate::call::Call;
 use crate::codes::{INVALID_HANDLE, INVALID_VALUE};
 use crate::context::Context;
-use crate::device::{BLOCKS, MOST_SHARED, REGISTERS, SHARED, THREADS};
+use crate::device::{BLOCKS, MAX_SHARED, REGISTERS, SHARED, THREADS};
 use crate::handles::{Handles, pointer};
 use crate::kernels::Body;
 use crate::pointers::{give, give_if_wanted};
 use crate::{Answer, kernels, lock};
 use cuda_driver::{
-    CuFunction, CuModule, FUNCTION_LOCAL, FUNCTION_MOST_DYNAMIC_SHARED, FUNCTION_MOST_THREADS, FUNCTION_REGISTERS,
+    CuFunction, CuModule, FUNCTION_LOCAL, FUNCTION_MAX_DYNAMIC_SHARED, FUNCTION_MAX_THREADS, FUNCTION_REGISTERS,
     FUNCTION_SHARED,
 };
 use std::collections::BTreeMap;
@@ -38,7 +38,7 @@ pub static FUNCTIONS: Handles<Function> = Handles::new(12);
 
 impl Function {
     /// The function that a launch names: by its own handle, or by that of a kernel.
-    pub fn of(context: &Context, handle: CuFunction) -> Answer<Arc<Self>> {
+    pub fn find(context: &Context, handle: CuFunction) -> Answer<Arc<Self>> {
         match function_of(context, handle) {
             Some(function) => function,
             None => FUNCTIONS.get(handle),
@@ -49,13 +49,13 @@ impl Function {
     pub fn attribute(&self, number: i32) -> Answer<i32> {
         let set = lock(&self.attributes).get(&number).copied();
         Ok(match number {
-            FUNCTION_MOST_THREADS => self.entry.most_threads as i32,
+            FUNCTION_MAX_THREADS => self.entry.max_threads as i32,
             FUNCTION_SHARED => kernels::shared(&self.entry.name) as i32,
             FUNCTION_LOCAL => kernels::spilled(&self.entry.name, self.entry.registers) as i32,
             FUNCTION_REGISTERS => self.entry.registers as i32,
             // Versions of text and code.
             5 | 6 => 90,
-            FUNCTION_MOST_DYNAMIC_SHARED => set.unwrap_or(SHARED as i32),
+            FUNCTION_MAX_DYNAMIC_SHARED => set.unwrap_or(SHARED as i32),
             2 | 7 | 10..=15 => set.unwrap_or(0),
             9 => set.unwrap_or(-1),
             _ => return Err(INVALID_VALUE),
@@ -65,7 +65,7 @@ impl Function {
     /// Sets an attribute.
     pub fn set_attribute(&self, number: i32, value: i32) -> Answer {
         let good = match number {
-            FUNCTION_MOST_DYNAMIC_SHARED => (0..=MOST_SHARED as i32).contains(&value),
+            FUNCTION_MAX_DYNAMIC_SHARED => (0..=MAX_SHARED as i32).contains(&value),
             9 => (-1..=100).contains(&value),
             10..=15 => true,
             _ => false,
@@ -78,13 +78,13 @@ impl Function {
     }
 
     /// Blocks of so many threads that a multiprocessor holds at once.
-    pub fn held(&self, threads: u32, shared: u32) -> u32 {
-        if threads == 0 || threads > self.entry.most_threads {
+    pub fn max_resident_blocks(&self, threads: u32, shared: u32) -> u32 {
+        if threads == 0 || threads > self.entry.max_threads {
             return 0;
         }
         let warps = threads.div_ceil(32) * 32;
         let own = kernels::shared(&self.entry.name).saturating_add(shared);
-        let by_shared = MOST_SHARED.checked_div(own).unwrap_or(BLOCKS);
+        let by_shared = MAX_SHARED.checked_div(own).unwrap_or(BLOCKS);
         BLOCKS
             .min(THREADS / warps)
             .min(REGISTERS / (self.entry.registers.max(1) * warps))
@@ -101,16 +101,16 @@ pub fn parameter(entry: &Entry, index: usize, offset: *mut usize, bytes: *mut us
 }
 
 /// A function by its own handle; those of kernels are refused, as a real driver does.
-fn own(function: CuFunction) -> Answer<Arc<Function>> {
+fn find_own(function: CuFunction) -> Answer<Arc<Function>> {
     FUNCTIONS.get(function).map_err(|_| INVALID_HANDLE)
 }
 
 pub fn cuFuncGetModule(_: &Call, to: *mut CuModule, function: CuFunction) -> Answer {
-    give(to, pointer(own(function)?.module))
+    give(to, pointer(find_own(function)?.module))
 }
 
 pub fn cuFuncGetName(_: &Call, to: *mut *const c_char, function: CuFunction) -> Answer {
-    give(to, own(function)?.name.as_ptr())
+    give(to, find_own(function)?.name.as_ptr())
 }
 
 pub fn cuFuncGetParamInfo(
@@ -120,22 +120,22 @@ pub fn cuFuncGetParamInfo(
     offset: *mut usize,
     bytes: *mut usize,
 ) -> Answer {
-    parameter(&own(function)?.entry, index, offset, bytes)
+    parameter(&find_own(function)?.entry, index, offset, bytes)
 }
 
 pub fn cuFuncGetAttribute(call: &Call, to: *mut i32, attribute: i32, function: CuFunction) -> Answer {
     let context = call.context()?;
-    give(to, Function::of(&context, function)?.attribute(attribute)?)
+    give(to, Function::find(&context, function)?.attribute(attribute)?)
 }
 
 pub fn cuFuncSetAttribute(call: &Call, function: CuFunction, attribute: i32, value: i32) -> Answer {
     let context = call.context()?;
-    Function::of(&context, function)?.set_attribute(attribute, value)
+    Function::find(&context, function)?.set_attribute(attribute, value)
 }
 
 pub fn cuFuncSetCacheConfig(call: &Call, function: CuFunction, config: u32) -> Answer {
     let context = call.context()?;
-    Function::of(&context, function)?;
+    Function::find(&context, function)?;
     if config > 3 { Err(INVALID_VALUE) } else { Ok(()) }
 }
 
@@ -147,11 +147,11 @@ pub fn cuOccupancyMaxActiveBlocksPerMultiprocessor(
     shared: usize,
 ) -> Answer {
     let context = call.context()?;
-    let function = Function::of(&context, function)?;
+    let function = Function::find(&context, function)?;
     let threads = u32::try_from(block).ok().filter(|n| *n > 0).ok_or(INVALID_VALUE)?;
     give(
         to,
-        function.held(threads, u32::try_from(shared).unwrap_or(u32::MAX)) as i32,
+        function.max_resident_blocks(threads, u32::try_from(shared).unwrap_or(u32::MAX)) as i32,
     )
 }
 
@@ -176,20 +176,20 @@ pub fn cuOccupancyMaxPotentialBlockSize(
     limit: i32,
 ) -> Answer {
     let context = call.context()?;
-    let function = Function::of(&context, function)?;
+    let function = Function::find(&context, function)?;
     let most = if limit > 0 {
         limit as u32
     } else {
-        function.entry.most_threads
+        function.entry.max_threads
     };
     let shared = u32::try_from(shared).unwrap_or(u32::MAX);
-    let sizes = (1..=most.min(function.entry.most_threads) / 32).map(|warps| warps * 32);
+    let sizes = (1..=most.min(function.entry.max_threads) / 32).map(|warps| warps * 32);
     let best = sizes
-        .max_by_key(|threads| threads * function.held(*threads, shared))
+        .max_by_key(|threads| threads * function.max_resident_blocks(*threads, shared))
         .ok_or(INVALID_VALUE)?;
     give(block, best as i32)?;
     give(
         grid,
-        (function.held(best, shared) * crate::device::MULTIPROCESSORS) as i32,
+        (function.max_resident_blocks(best, shared) * crate::device::MULTIPROCESSORS) as i32,
     )
 }

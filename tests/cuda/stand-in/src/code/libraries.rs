@@ -2,7 +2,7 @@
 
 use super::functions::Function;
 use super::modules::{Module, read_file, variable};
-use super::{Entry, Refused, Text, Wishes, read};
+use super::{Entry, ImageError, LinkOptions, Text, read};
 use crate::call::Call;
 use crate::codes::{INVALID_VALUE, NOT_FOUND};
 use crate::context::Context;
@@ -59,7 +59,7 @@ pub fn function_of(context: &Context, kernel: CuKernel) -> Option<Answer<Arc<Fun
     Some(module.and_then(|m| m.functions.get(&name).cloned().ok_or(NOT_FOUND)))
 }
 
-fn load(to: *mut CuLibrary, text: Result<Text, Refused>) -> Answer {
+fn load(to: *mut CuLibrary, text: Result<Text, ImageError>) -> Answer {
     if to.is_null() {
         return Err(INVALID_VALUE);
     }
@@ -96,7 +96,7 @@ pub fn cuLibraryLoadData(
     _values: *mut *mut c_void,
     _count: u32,
 ) -> Answer {
-    load(to, read(image, Wishes::default()))
+    load(to, read(image, LinkOptions::default()))
 }
 
 #[allow(clippy::too_many_arguments, reason = "the driver's own")]

@@ -16,7 +16,7 @@ pub use modules::forget;
 
 /// What the linker of modules is asked for, as far as it is known here.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Wishes {
+pub struct LinkOptions {
     /// Most registers of a thread; 0: as many as it likes.
     pub registers: u32,
 }
@@ -28,7 +28,7 @@ pub struct Entry {
     /// Offset and size of each parameter.
     pub layout: Vec<[usize; 2]>,
     /// Most threads of a block.
-    pub most_threads: u32,
+    pub max_threads: u32,
     /// Registers of a thread.
     pub registers: u32,
 }
@@ -52,13 +52,13 @@ pub struct Text {
 
 /// Why a text is not taken: the driver's answer, and words for whoever asked for a log.
 #[derive(Debug)]
-pub struct Refused {
+pub struct ImageError {
     pub code: u32,
     pub why: String,
 }
 
-fn refused(code: u32, why: impl ToString) -> Refused {
-    Refused {
+fn image_error(code: u32, why: impl ToString) -> ImageError {
+    ImageError {
         code,
         why: why.to_string(),
     }
@@ -67,9 +67,9 @@ fn refused(code: u32, why: impl ToString) -> Refused {
 /// Reads what a program handed over: PTX that ends in a zero, a container, or the form that says where a container is.
 ///
 /// The device runs no machine code: of a container its PTX is taken.
-pub fn read(image: *const c_void, wishes: Wishes) -> Result<Text, Refused> {
+pub fn read(image: *const c_void, wishes: LinkOptions) -> Result<Text, ImageError> {
     if image.is_null() {
-        return Err(refused(INVALID_VALUE, "there is no image"));
+        return Err(image_error(INVALID_VALUE, "there is no image"));
     }
     let mut at = image.cast::<u8>();
     // SAFETY: the program says that there is an image, which is as long as its head; a text may be shorter, and is looked
@@ -79,39 +79,39 @@ pub fn read(image: *const c_void, wishes: Wishes) -> Result<Text, Refused> {
     if begins(at, &wrapper) {
         // SAFETY: the form of this magic number has so many bytes.
         let head = unsafe { std::slice::from_raw_parts(at, WRAPPER_BYTES) };
-        let wrapper = Wrapper::of(head).map_err(|e| refused(INVALID_IMAGE, e))?;
+        let wrapper = Wrapper::parse(head).map_err(|e| image_error(INVALID_IMAGE, e))?;
         at = std::ptr::with_exposed_provenance(wrapper.data as usize);
     }
     if begins(at, &fatbin::MAGIC.to_le_bytes()) {
         // SAFETY: a container has a head of so many bytes, which tells how long it is.
         let head = unsafe { std::slice::from_raw_parts(at, HEADER_BYTES) };
-        let bytes = fatbin::total_bytes(head).map_err(|e| refused(INVALID_IMAGE, e))?;
+        let bytes = fatbin::total_bytes(head).map_err(|e| image_error(INVALID_IMAGE, e))?;
         // SAFETY: as above.
         let whole = unsafe { std::slice::from_raw_parts(at, bytes as usize) };
         return read_bytes(whole, wishes);
     }
     if begins(at, b"\x7fELF") {
-        return Err(refused(NO_BINARY, "the stand-in runs no machine code"));
+        return Err(image_error(NO_BINARY, "the stand-in runs no machine code"));
     }
     // SAFETY: everything else is a text, which ends in a zero.
     read_bytes(unsafe { CStr::from_ptr(at.cast()) }.to_bytes(), wishes)
 }
 
 /// As [`read`], of bytes that are known to be all.
-pub fn read_bytes(bytes: &[u8], wishes: Wishes) -> Result<Text, Refused> {
+pub fn read_bytes(bytes: &[u8], wishes: LinkOptions) -> Result<Text, ImageError> {
     let text;
     let text: &[u8] = if is_ptx(bytes) {
         bytes
     } else {
-        let found = Image::of(bytes).code(Capability::new(CAPABILITY.0, CAPABILITY.1));
-        let found = found.map_err(|e| refused(INVALID_IMAGE, e))?;
+        let found = Image::detect(bytes).code(Capability::new(CAPABILITY.0, CAPABILITY.1));
+        let found = found.map_err(|e| image_error(INVALID_IMAGE, e))?;
         if found.form != Form::Ptx {
-            return Err(refused(NO_BINARY, "the stand-in runs no machine code"));
+            return Err(image_error(NO_BINARY, "the stand-in runs no machine code"));
         }
         text = found.code;
         &text
     };
-    let ptx = Ptx::of(text).map_err(|e| refused(INVALID_PTX, e))?;
+    let ptx = Ptx::parse(text).map_err(|e| image_error(INVALID_PTX, e))?;
     let entries = ptx.entries.iter().map(|e| {
         let most = e.required_threads.or(e.max_threads);
         let most = most.map_or(crate::device::BLOCK_THREADS, |t| {
@@ -126,7 +126,7 @@ pub fn read_bytes(bytes: &[u8], wishes: Wishes) -> Result<Text, Refused> {
                 .iter()
                 .map(|p| [p.offset as usize, p.bytes as usize])
                 .collect(),
-            most_threads: most.min(crate::device::BLOCK_THREADS),
+            max_threads: most.min(crate::device::BLOCK_THREADS),
             registers: limits
                 .iter()
                 .filter(|n| **n > 0)
@@ -137,13 +137,13 @@ pub fn read_bytes(bytes: &[u8], wishes: Wishes) -> Result<Text, Refused> {
     for v in ptx.variables.iter().filter(|v| !v.external) {
         let bytes = v
             .bytes
-            .ok_or_else(|| refused(INVALID_PTX, format!("{} has no size", v.name)))?;
+            .ok_or_else(|| image_error(INVALID_PTX, format!("{} has no size", v.name)))?;
         let element = v.element.bytes.unwrap_or(1) / v.element.vector.max(1);
         variables.push(Variable {
             name: v.name.to_owned(),
             bytes,
             values: if v.initialised {
-                values::of(text, v.name)
+                values::parse_values(text, v.name)
             } else {
                 Vec::new()
             },

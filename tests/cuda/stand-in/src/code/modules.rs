@@ -2,7 +2,7 @@
 
 use super::functions::{FUNCTIONS, Function};
 use super::values::Value;
-use super::{Refused, Text, Wishes, read, read_bytes};
+use super::{ImageError, LinkOptions, Text, read, read_bytes};
 use crate::call::Call;
 use crate::codes::{FILE_NOT_FOUND, INVALID_VALUE, NOT_FOUND};
 use crate::context::Context;
@@ -17,7 +17,7 @@ use std::ffi::{CString, c_char, c_void};
 use std::sync::{Arc, Mutex};
 
 /// Options of a module's compiler.
-const MOST_REGISTERS: i32 = 0;
+const MAX_REGISTERS: i32 = 0;
 const INFO_LOG: i32 = 3;
 const INFO_LOG_BYTES: i32 = 4;
 const ERROR_LOG: i32 = 5;
@@ -79,7 +79,7 @@ impl Module {
                     name: CString::new(entry.name.as_str()).unwrap_or_default(),
                     module: handle,
                     entry: entry.clone(),
-                    body: kernels::named(&entry.name),
+                    body: kernels::find_body(&entry.name),
                     attributes: Mutex::default(),
                     variables: Arc::clone(&variables),
                 });
@@ -115,7 +115,7 @@ pub fn forget(context: usize) {
     }
 }
 
-fn load(call: &Call, to: *mut CuModule, text: Result<Text, Refused>) -> Answer {
+fn load(call: &Call, to: *mut CuModule, text: Result<Text, ImageError>) -> Answer {
     let context = call.context()?;
     if to.is_null() {
         return Err(INVALID_VALUE);
@@ -125,11 +125,11 @@ fn load(call: &Call, to: *mut CuModule, text: Result<Text, Refused>) -> Answer {
 }
 
 pub fn cuModuleLoadData(call: &Call, to: *mut CuModule, image: *const c_void) -> Answer {
-    load(call, to, read(image, Wishes::default()))
+    load(call, to, read(image, LinkOptions::default()))
 }
 
 pub fn cuModuleLoadFatBinary(call: &Call, to: *mut CuModule, image: *const c_void) -> Answer {
-    load(call, to, read(image, Wishes::default()))
+    load(call, to, read(image, LinkOptions::default()))
 }
 
 pub fn cuModuleLoad(call: &Call, to: *mut CuModule, path: *const c_char) -> Answer {
@@ -137,11 +137,11 @@ pub fn cuModuleLoad(call: &Call, to: *mut CuModule, path: *const c_char) -> Answ
 }
 
 /// Reads the code of a file.
-pub fn read_file(path: *const c_char) -> Answer<Result<Text, Refused>> {
+pub fn read_file(path: *const c_char) -> Answer<Result<Text, ImageError>> {
     let path = text(path)?;
     let path = path.to_str().map_err(|_| FILE_NOT_FOUND)?;
     let bytes = std::fs::read(path).map_err(|_| FILE_NOT_FOUND)?;
-    Ok(read_bytes(&bytes, Wishes::default()))
+    Ok(read_bytes(&bytes, LinkOptions::default()))
 }
 
 pub fn cuModuleLoadDataEx(
@@ -152,13 +152,13 @@ pub fn cuModuleLoadDataEx(
     options: *mut i32,
     values: *mut *mut c_void,
 ) -> Answer {
-    let mut wishes = Wishes::default();
+    let mut wishes = LinkOptions::default();
     let mut given = BTreeMap::new();
     for place in 0..count as usize {
         let option = get_at(options.cast_const(), place)?;
         given.insert(option, (place, get_at(values.cast_const(), place)?));
     }
-    if let Some((_, registers)) = given.get(&MOST_REGISTERS) {
+    if let Some((_, registers)) = given.get(&MAX_REGISTERS) {
         wishes.registers = *registers as usize as u32;
     }
     let read = read(image, wishes);

@@ -10,7 +10,7 @@ pub enum Value {
 }
 
 /// The values behind `name … =`, in order; none where there is no such text.
-pub fn of(text: &[u8], name: &str) -> Vec<Value> {
+pub fn parse_values(text: &[u8], name: &str) -> Vec<Value> {
     let text = String::from_utf8_lossy(text);
     let mut from = 0;
     while let Some(found) = text.get(from..).and_then(|rest| rest.find(name)) {
@@ -74,11 +74,11 @@ mod tests {
         let text =
             b".version 7.0\n.global .u32 a = 7;\n.const .align 4 .f32 table[2][2] = {{0f3F800000, -1}, {0x10, 3}};\n\
             .global .u64 at = generic(table)+8;\n.global .u64 taken = a;\n.global .u32 none;\n";
-        assert_eq!(of(text, "a"), [Value::Bits(7)]);
+        assert_eq!(parse_values(text, "a"), [Value::Bits(7)]);
         let bits = [0x3f80_0000, u64::MAX, 16, 3].map(Value::Bits);
-        assert_eq!(of(text, "table"), bits);
-        assert_eq!(of(text, "taken"), [Value::Address("a".into(), 0)]);
-        assert_eq!(of(text, "none"), []);
+        assert_eq!(parse_values(text, "table"), bits);
+        assert_eq!(parse_values(text, "taken"), [Value::Address("a".into(), 0)]);
+        assert_eq!(parse_values(text, "none"), []);
         assert_eq!(value("generic(table)"), Value::Address("table".into(), 0));
         assert_eq!(value("table+8"), Value::Address("table".into(), 8));
     }

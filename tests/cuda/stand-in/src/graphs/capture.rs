@@ -75,7 +75,7 @@ impl Capture {
 }
 
 /// The capture that a stream is part of.
-fn of(stream: &Stream) -> Option<Arc<Capture>> {
+fn find_capture(stream: &Stream) -> Option<Arc<Capture>> {
     lock(&stream.capture).clone()
 }
 
@@ -85,8 +85,8 @@ fn refuse(capture: &Capture, code: CuResult) -> Answer {
 }
 
 /// Takes work into the graph that a stream is captured into; `false` where it is not, and the work is to be done.
-pub fn takes(context: &Context, stream: &Stream, work: impl FnOnce() -> Work) -> Answer<bool> {
-    let Some(capture) = of(stream) else {
+pub fn capture_work(context: &Context, stream: &Stream, work: impl FnOnce() -> Work) -> Answer<bool> {
+    let Some(capture) = find_capture(stream) else {
         refuse_implicit(context, stream)?;
         return Ok(false);
     };
@@ -98,12 +98,12 @@ pub fn takes(context: &Context, stream: &Stream, work: impl FnOnce() -> Work) ->
 
 /// For calls that cannot be part of a graph.
 pub fn refuse_capturing(stream: &Stream) -> Answer {
-    of(stream).map_or(Ok(()), |capture| refuse(&capture, STREAM_CAPTURE_UNSUPPORTED))
+    find_capture(stream).map_or(Ok(()), |capture| refuse(&capture, STREAM_CAPTURE_UNSUPPORTED))
 }
 
 /// For waits of a captured stream for what is in no graph.
 pub fn refuse_outside(stream: &Stream) -> Answer {
-    of(stream).map_or(Ok(()), |capture| refuse(&capture, CAPTURE_ISOLATION))
+    find_capture(stream).map_or(Ok(()), |capture| refuse(&capture, CAPTURE_ISOLATION))
 }
 
 /// For calls that wait for all streams.
@@ -144,7 +144,7 @@ pub fn refuse_implicit(context: &Context, stream: &Stream) -> Answer {
 /// A stream waits for an event of a capture, and is part of it from then on.
 pub fn join(stream: &Arc<Stream>, capture: &Arc<Capture>, nodes: &[usize]) -> Answer {
     capture.check()?;
-    match of(stream) {
+    match find_capture(stream) {
         Some(own) if !Arc::ptr_eq(&own, capture) => return refuse(&own, CAPTURE_ISOLATION),
         Some(_) => {}
         None => {
@@ -164,11 +164,11 @@ pub fn join(stream: &Arc<Stream>, capture: &Arc<Capture>, nodes: &[usize]) -> An
 
 /// The first form of the function: calls of any thread may end the capture.
 pub fn cuStreamBeginCapture(call: &Call, stream: CuStream) -> Answer {
-    begin(call, stream, GLOBAL, Graph::make(), Vec::new())
+    begin(call, stream, GLOBAL, Graph::new(), Vec::new())
 }
 
 pub fn cuStreamBeginCapture_v2(call: &Call, stream: CuStream, mode: u32) -> Answer {
-    begin(call, stream, mode, Graph::make(), Vec::new())
+    begin(call, stream, mode, Graph::new(), Vec::new())
 }
 
 /// Into a graph that is there, behind some of its nodes.
@@ -182,7 +182,7 @@ pub fn cuStreamBeginCaptureToGraph(
     mode: u32,
 ) -> Answer {
     let after = (0..count).map(|n| get_at(after, n).map(|node| node as usize));
-    begin(call, stream, mode, Graph::of(graph)?, after.collect::<Answer<_>>()?)
+    begin(call, stream, mode, Graph::find(graph)?, after.collect::<Answer<_>>()?)
 }
 
 fn begin(call: &Call, stream: CuStream, mode: u32, graph: Arc<Graph>, after: Vec<usize>) -> Answer {
@@ -215,7 +215,9 @@ fn begin(call: &Call, stream: CuStream, mode: u32, graph: Arc<Graph>, after: Vec
 
 pub fn cuStreamEndCapture(call: &Call, stream: CuStream, to: *mut CuGraph) -> Answer {
     let (context, stream) = call.stream(stream)?;
-    let capture = of(&stream).filter(|c| c.origin == stream.id).ok_or(CAPTURE_UNMATCHED)?;
+    let capture = find_capture(&stream)
+        .filter(|c| c.origin == stream.id)
+        .ok_or(CAPTURE_UNMATCHED)?;
     lock(&context.captures).retain(|c| !Arc::ptr_eq(c, &capture));
     for stream in std::mem::take(&mut lock(&capture.state).streams) {
         *lock(&stream.capture) = None;
@@ -239,6 +241,6 @@ pub fn cuStreamIsCapturing(call: &Call, stream: CuStream, to: *mut u32) -> Answe
     // None, active, invalid.
     give(
         to,
-        of(&stream).map_or(0, |capture| if capture.check().is_ok() { 1 } else { 2 }),
+        find_capture(&stream).map_or(0, |capture| if capture.check().is_ok() { 1 } else { 2 }),
     )
 }

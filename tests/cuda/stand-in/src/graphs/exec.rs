@@ -1,7 +1,7 @@
 //! Graphs that can be launched: made ready, changed, launched.
 
 use super::capture::refuse_capturing;
-use super::nodes::{Graph, Node, Work, copied};
+use super::nodes::{Graph, Node, Work, clone_graph};
 use crate::call::Call;
 use crate::codes::{GRAPH_UPDATE_FAILURE, INVALID_HANDLE, INVALID_VALUE};
 use crate::copies::Transfer;
@@ -21,7 +21,7 @@ use std::sync::{Arc, Mutex};
 
 /// A node of a graph that can be launched.
 #[derive(Clone)]
-struct Ready {
+struct ExecNode {
     /// Handle of the node of the graph that it was made ready from.
     handle: usize,
     work: Work,
@@ -30,15 +30,15 @@ struct Ready {
 }
 
 /// A graph that can be launched: its nodes, each behind those that it waits for.
-struct Exec {
+struct ExecGraph {
     handle: usize,
-    nodes: Mutex<Vec<Ready>>,
+    nodes: Mutex<Vec<ExecNode>>,
 }
 
-static EXECS: Handles<Exec> = Handles::new(8);
+static EXECS: Handles<ExecGraph> = Handles::new(8);
 
-fn nodes_of(graph: &Graph) -> Vec<Ready> {
-    let ready = |node: &Arc<Node>| Ready {
+fn nodes_of(graph: &Graph) -> Vec<ExecNode> {
+    let ready = |node: &Arc<Node>| ExecNode {
         handle: node.handle,
         work: lock(&node.work).clone(),
         enabled: true,
@@ -47,11 +47,11 @@ fn nodes_of(graph: &Graph) -> Vec<Ready> {
 }
 
 fn instantiate(to: *mut CuGraphExec, graph: CuGraph) -> Answer {
-    let nodes = nodes_of(&*Graph::of(graph)?);
+    let nodes = nodes_of(&*Graph::find(graph)?);
     if to.is_null() {
         return Err(INVALID_VALUE);
     }
-    let exec = EXECS.put(|handle| Exec {
+    let exec = EXECS.put(|handle| ExecGraph {
         handle,
         nodes: Mutex::new(nodes),
     });
@@ -96,9 +96,9 @@ pub fn cuGraphExecDestroy(_: &Call, exec: CuGraphExec) -> Answer {
 pub fn cuGraphExecUpdate_v2(call: &Call, exec: CuGraphExec, graph: CuGraph, told: *mut c_void) -> Answer {
     call.context()?;
     let exec = EXECS.get(exec)?;
-    let new = nodes_of(&*Graph::of(graph)?);
+    let new = nodes_of(&*Graph::find(graph)?);
     let mut old = lock(&exec.nodes);
-    let same = |(a, b): (&Ready, &Ready)| std::mem::discriminant(&a.work) == std::mem::discriminant(&b.work);
+    let same = |(a, b): (&ExecNode, &ExecNode)| std::mem::discriminant(&a.work) == std::mem::discriminant(&b.work);
     let fits = old.len() == new.len() && old.iter().zip(&new).all(same);
     // The first word of what is told: it fitted, or the topology changed.
     give_if_wanted(told.cast::<u32>(), if fits { 0 } else { 2 });
@@ -136,7 +136,7 @@ fn change(exec: CuGraphExec, node: CuGraphNode, to: Work) -> Answer {
         return Err(INVALID_VALUE);
     }
     *old = match (to, &*old) {
-        (Work::Launch(new), Work::Launch(old)) => Work::Launch(new.instead_of(old)),
+        (Work::Launch(new), Work::Launch(old)) => Work::Launch(new.with_attributes_of(old)),
         (to, _) => to,
     };
     Ok(())
@@ -149,7 +149,7 @@ pub fn cuGraphExecKernelNodeSetParams_v2(
     form: *const KernelNode,
 ) -> Answer {
     let context = call.context()?;
-    change(exec, node, Work::Launch(Launch::of_node(&context, &get(form)?)?))
+    change(exec, node, Work::Launch(Launch::from_node(&context, &get(form)?)?))
 }
 
 pub fn cuGraphExecMemcpyNodeSetParams(
@@ -160,7 +160,7 @@ pub fn cuGraphExecMemcpyNodeSetParams(
     _context: CuContext,
 ) -> Answer {
     call.context()?;
-    change(exec, node, Work::Copy(Transfer::of(&get(form)?)?))
+    change(exec, node, Work::Copy(Transfer::from_copy3d(&get(form)?)?))
 }
 
 pub fn cuGraphExecMemsetNodeSetParams(
@@ -171,7 +171,7 @@ pub fn cuGraphExecMemsetNodeSetParams(
     _context: CuContext,
 ) -> Answer {
     call.context()?;
-    change(exec, node, Work::Fill(Fill::of(&get(form)?)?))
+    change(exec, node, Work::Fill(Fill::from_node(&get(form)?)?))
 }
 
 pub fn cuGraphExecHostNodeSetParams(
@@ -182,13 +182,13 @@ pub fn cuGraphExecHostNodeSetParams(
 ) -> Answer {
     call.context()?;
     let form = get(form)?;
-    let function = HostFunction::of(form.function, form.data).ok_or(INVALID_VALUE)?;
+    let function = HostFunction::new(form.function, form.data).ok_or(INVALID_VALUE)?;
     change(exec, node, Work::Host(function))
 }
 
 pub fn cuGraphExecChildGraphNodeSetParams(call: &Call, exec: CuGraphExec, node: CuGraphNode, child: CuGraph) -> Answer {
     call.context()?;
-    change(exec, node, Work::Child(copied(&*Graph::of(child)?)))
+    change(exec, node, Work::Child(clone_graph(&*Graph::find(child)?)))
 }
 
 /// The form of its kind stands in the form of all kinds.
@@ -240,7 +240,7 @@ pub fn cuGraphExecKernelNodeSetParams(
     cuGraphExecKernelNodeSetParams_v2(call, exec, node, whole.as_ptr())
 }
 
-fn run(context: &crate::context::Context, nodes: &[Ready]) -> Answer {
+fn run(context: &crate::context::Context, nodes: &[ExecNode]) -> Answer {
     nodes.iter().filter(|n| n.enabled).try_for_each(|n| match &n.work {
         Work::Launch(launch) => launch.run(context),
         Work::Copy(transfer) => transfer.run(),

@@ -46,7 +46,7 @@ static NODES: Handles<Node> = Handles::new(7);
 
 impl Graph {
     /// A graph of nothing.
-    pub fn make() -> Arc<Self> {
+    pub fn new() -> Arc<Self> {
         GRAPHS.put(|handle| Self {
             handle,
             nodes: Mutex::default(),
@@ -54,7 +54,7 @@ impl Graph {
     }
 
     /// The graph of a handle.
-    pub fn of(handle: CuGraph) -> Answer<Arc<Self>> {
+    pub fn find(handle: CuGraph) -> Answer<Arc<Self>> {
         GRAPHS.get(handle)
     }
 
@@ -88,7 +88,7 @@ impl Graph {
 }
 
 fn add(to: *mut CuGraphNode, graph: CuGraph, after: *const CuGraphNode, count: usize, work: Work) -> Answer {
-    let graph = Graph::of(graph)?;
+    let graph = Graph::find(graph)?;
     let after = (0..count).map(|n| get_at(after, n).map(|node| node as usize));
     let after = after.collect::<Answer<Vec<_>>>()?;
     let known = lock(&graph.nodes);
@@ -108,11 +108,11 @@ pub fn cuGraphCreate(call: &Call, to: *mut CuGraph, flags: u32) -> Answer {
     if to.is_null() || flags != 0 {
         return Err(INVALID_VALUE);
     }
-    give(to, pointer(Graph::make().handle))
+    give(to, pointer(Graph::new().handle))
 }
 
 pub fn cuGraphDestroy(_: &Call, graph: CuGraph) -> Answer {
-    Graph::of(graph)?.end();
+    Graph::find(graph)?.end();
     Ok(())
 }
 
@@ -125,7 +125,7 @@ pub fn cuGraphAddKernelNode_v2(
     form: *const KernelNode,
 ) -> Answer {
     let context = call.context()?;
-    let launch = Launch::of_node(&context, &get(form)?)?;
+    let launch = Launch::from_node(&context, &get(form)?)?;
     add(to, graph, after, count, Work::Launch(launch))
 }
 
@@ -139,7 +139,7 @@ pub fn cuGraphAddMemcpyNode(
     _context: CuContext,
 ) -> Answer {
     call.context()?;
-    add(to, graph, after, count, Work::Copy(Transfer::of(&get(form)?)?))
+    add(to, graph, after, count, Work::Copy(Transfer::from_copy3d(&get(form)?)?))
 }
 
 pub fn cuGraphAddMemsetNode(
@@ -152,7 +152,7 @@ pub fn cuGraphAddMemsetNode(
     _context: CuContext,
 ) -> Answer {
     call.context()?;
-    add(to, graph, after, count, Work::Fill(Fill::of(&get(form)?)?))
+    add(to, graph, after, count, Work::Fill(Fill::from_node(&get(form)?)?))
 }
 
 pub fn cuGraphAddHostNode(
@@ -165,7 +165,7 @@ pub fn cuGraphAddHostNode(
 ) -> Answer {
     call.context()?;
     let form = get(form)?;
-    let function = HostFunction::of(form.function, form.data).ok_or(INVALID_VALUE)?;
+    let function = HostFunction::new(form.function, form.data).ok_or(INVALID_VALUE)?;
     add(to, graph, after, count, Work::Host(function))
 }
 
@@ -178,12 +178,12 @@ pub fn cuGraphAddChildGraphNode(
     child: CuGraph,
 ) -> Answer {
     call.context()?;
-    add(to, graph, after, count, Work::Child(copied(&*Graph::of(child)?)))
+    add(to, graph, after, count, Work::Child(clone_graph(&*Graph::find(child)?)))
 }
 
 /// A copy of a child: what becomes of the child itself is its own affair.
-pub fn copied(child: &Graph) -> Arc<Graph> {
-    let own = Graph::make();
+pub fn clone_graph(child: &Graph) -> Arc<Graph> {
+    let own = Graph::new();
     let mut handles = Vec::new();
     for node in lock(&child.nodes).iter() {
         let after = node
@@ -210,7 +210,7 @@ pub fn cuGraphAddEmptyNode(
 
 /// A driver may list nodes in any order: this one begins with the last.
 pub fn cuGraphGetNodes(_: &Call, graph: CuGraph, to: *mut CuGraphNode, count: *mut usize) -> Answer {
-    let graph = Graph::of(graph)?;
+    let graph = Graph::find(graph)?;
     let nodes: Vec<CuGraphNode> = lock(&graph.nodes)
         .iter()
         .rev()
@@ -254,7 +254,7 @@ pub fn cuGraphGetEdges(
     if from.is_null() != to.is_null() {
         return Err(INVALID_VALUE);
     }
-    let edges = Graph::of(graph)?.edges();
+    let edges = Graph::find(graph)?.edges();
     let starts: Vec<CuGraphNode> = edges.iter().map(|(from, _)| pointer(*from)).collect();
     let ends: Vec<CuGraphNode> = edges.iter().map(|(_, to)| pointer(*to)).collect();
     let mut room = get(count.cast_const())?;
@@ -281,17 +281,17 @@ pub fn cuGraphNodeGetType(_: &Call, of: CuGraphNode, to: *mut u32) -> Answer {
 
 pub fn cuGraphKernelNodeGetParams_v2(_: &Call, of: CuGraphNode, to: *mut KernelNode) -> Answer {
     match &*lock(&node(of)?.work) {
-        Work::Launch(launch) => give(to, launch.form()),
+        Work::Launch(launch) => give(to, launch.to_node()),
         _ => Err(INVALID_HANDLE),
     }
 }
 
 pub fn cuGraphKernelNodeSetParams_v2(call: &Call, of: CuGraphNode, form: *const KernelNode) -> Answer {
     let context = call.context()?;
-    let launch = Launch::of_node(&context, &get(form)?)?;
+    let launch = Launch::from_node(&context, &get(form)?)?;
     match &mut *lock(&node(of)?.work) {
         Work::Launch(old) => {
-            *old = launch.instead_of(old);
+            *old = launch.with_attributes_of(old);
             Ok(())
         }
         _ => Err(INVALID_HANDLE),
@@ -315,14 +315,14 @@ pub fn cuGraphKernelNodeSetAttribute(_: &Call, of: CuGraphNode, attribute: u32, 
 
 pub fn cuGraphMemcpyNodeGetParams(_: &Call, of: CuGraphNode, to: *mut Copy3d) -> Answer {
     match &*lock(&node(of)?.work) {
-        Work::Copy(transfer) => give(to, transfer.form()),
+        Work::Copy(transfer) => give(to, transfer.to_copy3d()),
         _ => Err(INVALID_HANDLE),
     }
 }
 
 pub fn cuGraphMemsetNodeGetParams(_: &Call, of: CuGraphNode, to: *mut FillNode) -> Answer {
     match &*lock(&node(of)?.work) {
-        Work::Fill(fill) => give(to, fill.form()),
+        Work::Fill(fill) => give(to, fill.to_node()),
         _ => Err(INVALID_HANDLE),
     }
 }

@@ -3,7 +3,7 @@
 //! A list's node is the address of the next one and a word; a tree's is the addresses of its lower and its higher part,
 //! its key and its word.
 
-use super::Run;
+use super::KernelRun;
 use crate::Answer;
 use crate::codes::INVALID_VALUE;
 
@@ -11,7 +11,7 @@ use crate::codes::INVALID_VALUE;
 const NODE: u64 = 16;
 
 /// `link(nodes, n, step)`: node i comes before node i + step.
-pub fn link(r: &Run<'_>) -> Answer {
+pub fn link(r: &KernelRun<'_>) -> Answer {
     let (nodes, n, step) = (r.u64(0)?, u64::from(r.u32(1)?), u64::from(r.u32(2)?));
     r.places(n)
         .try_for_each(|i| r.memory.set_u64(nodes + i * NODE, nodes + (i + step) % n * NODE))
@@ -19,7 +19,7 @@ pub fn link(r: &Run<'_>) -> Answer {
 
 /// `walk(out, list)`, a list being the place that its first node's address stands at, a count and a factor:
 /// out[i] = word of the i-th node · factor. One thread.
-pub fn walk(r: &Run<'_>) -> Answer {
+pub fn walk(r: &KernelRun<'_>) -> Answer {
     let out = r.u64(0)?;
     let list = r.argument(1)?;
     let (place, rest) = list.split_first_chunk::<8>().ok_or(INVALID_VALUE)?;
@@ -36,7 +36,7 @@ pub fn walk(r: &Run<'_>) -> Answer {
 }
 
 /// `reverse(place, count)`: turns a list of so many nodes round, and puts its last node first. One thread.
-pub fn reverse(r: &Run<'_>) -> Answer {
+pub fn reverse(r: &KernelRun<'_>) -> Answer {
     let place = r.u64(0)?;
     let (mut node, mut before) = (r.memory.u64(place)?, 0);
     for _ in 0..r.u32(1)? {
@@ -48,7 +48,7 @@ pub fn reverse(r: &Run<'_>) -> Answer {
 }
 
 /// `find(out, root, keys, n)`: out[i] = word of the node with the key keys[i], all ones where there is none.
-pub fn find(r: &Run<'_>) -> Answer {
+pub fn find(r: &KernelRun<'_>) -> Answer {
     let (out, root, keys) = (r.u64(0)?, r.u64(1)?, r.u64(2)?);
     r.places(r.u32(3)?.into()).try_for_each(|i| {
         let key = r.memory.u32(keys + i * 4)?;

@@ -1,9 +1,9 @@
 //! Kernels: what a program's text calls by a name is done by a function of this name here, block by block and thread by
 //! thread as its text says. The texts lie with the programs, `tests/cuda/clients/ptx/` and `programs/driver_api.c`.
 
+mod faults;
 mod linked;
 mod numbers;
-mod orders;
 mod tools;
 mod variables;
 
@@ -15,10 +15,10 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// What a kernel does.
-pub type Body = fn(&Run<'_>) -> Answer;
+pub type Body = fn(&KernelRun<'_>) -> Answer;
 
 /// A kernel that is known here.
-struct Known {
+struct KernelEntry {
     name: &'static str,
     body: Body,
     /// Registers of a thread, as a compiler would take them unasked.
@@ -27,8 +27,8 @@ struct Known {
     shared: u32,
 }
 
-const fn known(name: &'static str, body: Body, registers: u32, shared: u32) -> Known {
-    Known {
+const fn kernel_entry(name: &'static str, body: Body, registers: u32, shared: u32) -> KernelEntry {
+    KernelEntry {
         name,
         body,
         registers,
@@ -36,46 +36,46 @@ const fn known(name: &'static str, body: Body, registers: u32, shared: u32) -> K
     }
 }
 
-const KNOWN: [Known; 22] = [
-    known("vector_add", numbers::vector_add, 16, 0),
-    known("stride", numbers::stride, 24, 0),
-    known("reduce", numbers::reduce, 20, 0),
-    known("tile_sums", numbers::tile_sums, 28, 1024),
-    known("matmul", numbers::matmul, 40, 0),
-    known("layer", numbers::layer, 40, 0),
-    known("mix", numbers::mix, 14, 0),
-    known("join", numbers::join, 14, 0),
-    known("first", numbers::first, 16, 0),
-    known("second", numbers::second, 16, 0),
-    known("turn", numbers::turn, 12, 0),
-    known("together", numbers::together, 22, 0),
-    known("scale_add", numbers::scale_add, 14, 0),
-    known("link", linked::link, 14, 0),
-    known("walk", linked::walk, 18, 0),
-    known("reverse", linked::reverse, 18, 0),
-    known("find", linked::find, 18, 0),
-    known("weigh_globals", variables::weigh_globals, 18, 0),
-    known("count_up", variables::count_up, 12, 0),
-    known("through", variables::through, 14, 0),
-    known("weigh", variables::weigh, 16, 0),
-    known("ncclDevKernel_AllReduce_Sum_f32_RING_LL", numbers::vector_add, 16, 0),
+const KERNELS: [KernelEntry; 22] = [
+    kernel_entry("vector_add", numbers::vector_add, 16, 0),
+    kernel_entry("stride", numbers::stride, 24, 0),
+    kernel_entry("reduce", numbers::reduce, 20, 0),
+    kernel_entry("tile_sums", numbers::tile_sums, 28, 1024),
+    kernel_entry("matmul", numbers::matmul, 40, 0),
+    kernel_entry("layer", numbers::layer, 40, 0),
+    kernel_entry("mix", numbers::mix, 14, 0),
+    kernel_entry("join", numbers::join, 14, 0),
+    kernel_entry("first", numbers::first, 16, 0),
+    kernel_entry("second", numbers::second, 16, 0),
+    kernel_entry("turn", numbers::turn, 12, 0),
+    kernel_entry("together", numbers::together, 22, 0),
+    kernel_entry("scale_add", numbers::scale_add, 14, 0),
+    kernel_entry("link", linked::link, 14, 0),
+    kernel_entry("walk", linked::walk, 18, 0),
+    kernel_entry("reverse", linked::reverse, 18, 0),
+    kernel_entry("find", linked::find, 18, 0),
+    kernel_entry("weigh_globals", variables::weigh_globals, 18, 0),
+    kernel_entry("count_up", variables::count_up, 12, 0),
+    kernel_entry("through", variables::through, 14, 0),
+    kernel_entry("weigh", variables::weigh, 16, 0),
+    kernel_entry("ncclDevKernel_AllReduce_Sum_f32_RING_LL", numbers::vector_add, 16, 0),
 ];
-const ORDERS: [Known; 4] = [
-    known("kinescope_pages", tools::pages, 24, 0),
-    known("kinescope_hash", tools::hash, 32, 0),
-    known("obey", orders::obey, 14, 0),
-    known("slow", orders::slow, 10, 0),
+const ORDERS: [KernelEntry; 4] = [
+    kernel_entry("kinescope_pages", tools::pages, 24, 0),
+    kernel_entry("kinescope_hash", tools::hash, 32, 0),
+    kernel_entry("obey", faults::obey, 14, 0),
+    kernel_entry("slow", faults::slow, 10, 0),
 ];
 /// Registers of a kernel that is not known here.
 const REGISTERS: u32 = 32;
 
-fn find(name: &str) -> Option<&'static Known> {
-    const BOTH: [&[Known]; 2] = [&KNOWN, &ORDERS];
+fn find(name: &str) -> Option<&'static KernelEntry> {
+    const BOTH: [&[KernelEntry]; 2] = [&KERNELS, &ORDERS];
     BOTH.iter().flat_map(|all| all.iter()).find(|known| known.name == name)
 }
 
 /// What the kernel of this name does, where that is known.
-pub fn named(name: &str) -> Option<Body> {
+pub fn find_body(name: &str) -> Option<Body> {
     find(name).map(|known| known.body)
 }
 
@@ -95,7 +95,7 @@ pub fn spilled(name: &str, given: u32) -> u32 {
 }
 
 /// A kernel that runs: what it was launched with, and the memory that it reaches.
-pub struct Run<'a> {
+pub struct KernelRun<'a> {
     pub grid: [u32; 3],
     pub block: [u32; 3],
     pub arguments: &'a [u8],
@@ -105,7 +105,7 @@ pub struct Run<'a> {
     pub context: &'a Context,
 }
 
-impl Run<'_> {
+impl KernelRun<'_> {
     /// The bytes of an argument.
     pub fn argument(&self, n: usize) -> Answer<&[u8]> {
         let [at, bytes] = self.layout.get(n).ok_or(INVALID_VALUE)?;
@@ -152,9 +152,9 @@ impl Run<'_> {
     /// Takes a time that falls with the number of threads, up to as many as the device holds; whole warps are better.
     pub fn pace(&self) {
         const ALONE: u64 = 400_000;
-        const MOST: u64 = 8192;
+        const MAX_ELEMENTS: u64 = 8192;
         let odd = if self.block[0].is_multiple_of(32) { 1 } else { 2 };
-        let micros = 200 + odd * ALONE * 32 / self.threads().clamp(32, MOST);
+        let micros = 200 + odd * ALONE * 32 / self.threads().clamp(32, MAX_ELEMENTS);
         std::thread::sleep(Duration::from_micros(micros));
     }
 }

@@ -1,6 +1,6 @@
 //! Kernels over words and numbers that follow each other.
 
-use super::Run;
+use super::KernelRun;
 use crate::Answer;
 
 /// Address of a word of four bytes.
@@ -9,7 +9,7 @@ fn word(base: u64, n: u64) -> u64 {
 }
 
 /// `vector_add(c, a, b, n)`: c[i] = a[i] + b[i].
-pub fn vector_add(r: &Run<'_>) -> Answer {
+pub fn vector_add(r: &KernelRun<'_>) -> Answer {
     let (c, a, b) = (r.u64(0)?, r.u64(1)?, r.u64(2)?);
     r.places(r.u64(3)?).try_for_each(|i| {
         let sum = r.memory.f32(word(a, i))? + r.memory.f32(word(b, i))?;
@@ -18,7 +18,7 @@ pub fn vector_add(r: &Run<'_>) -> Answer {
 }
 
 /// `stride(out, x, y, factor, n)`: out[i] = factor · x[i] + y[i], rounded once, for any number of threads.
-pub fn stride(r: &Run<'_>) -> Answer {
+pub fn stride(r: &KernelRun<'_>) -> Answer {
     let (out, x, y) = (r.u64(0)?, r.u64(1)?, r.u64(2)?);
     let factor = f32::from_bits(r.u32(3)?);
     // Each thread goes on by the number of all: together they come to every place.
@@ -29,7 +29,7 @@ pub fn stride(r: &Run<'_>) -> Answer {
 }
 
 /// `reduce(result, values, n)`: sum, largest, exclusive or, and how many values have each of sixteen low bits.
-pub fn reduce(r: &Run<'_>) -> Answer {
+pub fn reduce(r: &KernelRun<'_>) -> Answer {
     let (result, values) = (r.u64(0)?, r.u64(1)?);
     r.places(r.u32(2)?.into()).try_for_each(|i| {
         let value = r.memory.u32(word(values, i))?;
@@ -43,7 +43,7 @@ pub fn reduce(r: &Run<'_>) -> Answer {
 }
 
 /// `tile_sums(sums, values, tiles)`: right for 1, 2, 4, … 256 threads a block alone, and wrong in the same way each time.
-pub fn tile_sums(r: &Run<'_>) -> Answer {
+pub fn tile_sums(r: &KernelRun<'_>) -> Answer {
     const SHARED: usize = 256;
     const TILE: u64 = 2048;
     let (sums, values) = (r.u64(0)?, r.u64(1)?);
@@ -78,7 +78,7 @@ pub fn tile_sums(r: &Run<'_>) -> Answer {
 }
 
 /// `Σ a[row, n] · b[n, column]`, of whole numbers.
-fn product(r: &Run<'_>, a: u64, b: u64, row: u64, column: u64, inner: u64, columns: u64) -> Answer<u32> {
+fn product(r: &KernelRun<'_>, a: u64, b: u64, row: u64, column: u64, inner: u64, columns: u64) -> Answer<u32> {
     let mut sum = 0u32;
     for n in 0..inner {
         let (x, y) = (word(a, row * inner + n), word(b, n * columns + column));
@@ -88,7 +88,7 @@ fn product(r: &Run<'_>, a: u64, b: u64, row: u64, column: u64, inner: u64, colum
 }
 
 /// `matmul(c, a, b, rows, inner, columns)`: whole numbers, a thread a place.
-pub fn matmul(r: &Run<'_>) -> Answer {
+pub fn matmul(r: &KernelRun<'_>) -> Answer {
     let (c, a, b) = (r.u64(0)?, r.u64(1)?, r.u64(2)?);
     let (rows, inner, columns) = (u64::from(r.u32(3)?), u64::from(r.u32(4)?), u64::from(r.u32(5)?));
     r.places(rows * columns).try_for_each(|i| {
@@ -99,7 +99,7 @@ pub fn matmul(r: &Run<'_>) -> Answer {
 
 /// `layer(out, in, weights, bias, rows, inner, columns, shift)`: as `matmul`, with what is added to each column, shifted
 /// right, and negative results zero.
-pub fn layer(r: &Run<'_>) -> Answer {
+pub fn layer(r: &KernelRun<'_>) -> Answer {
     let (out, from, weights, bias) = (r.u64(0)?, r.u64(1)?, r.u64(2)?, r.u64(3)?);
     let (rows, inner, columns) = (u64::from(r.u32(4)?), u64::from(r.u32(5)?), u64::from(r.u32(6)?));
     let shift = r.u32(7)?;
@@ -112,7 +112,7 @@ pub fn layer(r: &Run<'_>) -> Answer {
 }
 
 /// `mix(out, in, n, factor)`: out[i] = in[i] · factor + i.
-pub fn mix(r: &Run<'_>) -> Answer {
+pub fn mix(r: &KernelRun<'_>) -> Answer {
     let (out, from, factor) = (r.u64(0)?, r.u64(1)?, r.u32(3)?);
     r.places(r.u32(2)?.into()).try_for_each(|i| {
         let value = r.memory.u32(word(from, i))?.wrapping_mul(factor).wrapping_add(i as u32);
@@ -121,7 +121,7 @@ pub fn mix(r: &Run<'_>) -> Answer {
 }
 
 /// `join(out, a, b, n)`: out[i] = a[i] ^ (b[i] + i).
-pub fn join(r: &Run<'_>) -> Answer {
+pub fn join(r: &KernelRun<'_>) -> Answer {
     let (out, a, b) = (r.u64(0)?, r.u64(1)?, r.u64(2)?);
     r.places(r.u32(3)?.into()).try_for_each(|i| {
         let value = r.memory.u32(word(a, i))? ^ r.memory.u32(word(b, i))?.wrapping_add(i as u32);
@@ -141,7 +141,7 @@ fn churn(mut x: u32, steps: u32) -> u32 {
 }
 
 /// `first(state, input, n, steps)`: state[i] = churn(state[i] · 31 + input[i]).
-pub fn first(r: &Run<'_>) -> Answer {
+pub fn first(r: &KernelRun<'_>) -> Answer {
     let (state, input, steps) = (r.u64(0)?, r.u64(1)?, r.u32(3)?);
     r.places(r.u32(2)?.into()).try_for_each(|i| {
         let x = r
@@ -154,7 +154,7 @@ pub fn first(r: &Run<'_>) -> Answer {
 }
 
 /// `second(sum, state, n, round, steps)`: sum[i] = churn(sum[i] ^ state[i + 1]) + round.
-pub fn second(r: &Run<'_>) -> Answer {
+pub fn second(r: &KernelRun<'_>) -> Answer {
     let (sum, state, n, round, steps) = (r.u64(0)?, r.u64(1)?, u64::from(r.u32(2)?), r.u32(3)?, r.u32(4)?);
     r.places(n).try_for_each(|i| {
         let x = r.memory.u32(word(sum, i))? ^ r.memory.u32(word(state, (i + 1) % n))?;
@@ -163,7 +163,7 @@ pub fn second(r: &Run<'_>) -> Answer {
 }
 
 /// `turn(values, n, thread, round)`: values[i] = values[i] · 1664525 + thread · 1000003 + round.
-pub fn turn(r: &Run<'_>) -> Answer {
+pub fn turn(r: &KernelRun<'_>) -> Answer {
     let (values, thread, round) = (r.u64(0)?, r.u32(2)?, r.u32(3)?);
     let more = thread.wrapping_mul(1_000_003).wrapping_add(round);
     r.places(r.u32(1)?.into()).try_for_each(|i| {
@@ -178,7 +178,7 @@ pub fn turn(r: &Run<'_>) -> Answer {
 
 /// `together(a, b, barrier, n, rounds)`: b[i] = a[i] · 3 + a[i + 1], then the two change places, and again; all threads
 /// wait for each other in between. The barrier counts the blocks that came.
-pub fn together(r: &Run<'_>) -> Answer {
+pub fn together(r: &KernelRun<'_>) -> Answer {
     let (mut from, mut to, barrier) = (r.u64(0)?, r.u64(1)?, r.u64(2)?);
     let n = u64::from(r.u32(3)?);
     for _ in 0..r.u32(4)? {
@@ -195,7 +195,7 @@ pub fn together(r: &Run<'_>) -> Answer {
 }
 
 /// `scale_add(out, in, count, factor, summand)`: out[i] = in[i] · factor + summand.
-pub fn scale_add(r: &Run<'_>) -> Answer {
+pub fn scale_add(r: &KernelRun<'_>) -> Answer {
     let (out, from, factor, summand) = (r.u64(0)?, r.u64(1)?, r.u32(3)?, r.u32(4)?);
     r.places(r.u32(2)?.into()).try_for_each(|i| {
         let value = r.memory.u32(word(from, i))?.wrapping_mul(factor).wrapping_add(summand);

@@ -1,13 +1,13 @@
 //! Kernels that the recorder and the player load by themselves: pages hashed, pages compared and put back. What they do
 //! is written here once more, from what their texts say.
 
-use super::Run;
+use super::KernelRun;
 use crate::Answer;
 
 const PAGE: u64 = 4096;
 
 /// `kinescope_pages(is, kept, flags, back)`: sets the byte of each page that differs, and puts back what was kept.
-pub fn pages(r: &Run<'_>) -> Answer {
+pub fn pages(r: &KernelRun<'_>) -> Answer {
     let (is, kept, flags, back) = (r.u64(0)?, r.u64(1)?, r.u64(2)?, r.u32(3)?);
     // A thread looks at sixteen bytes, a block at a page.
     for page in 0..r.blocks() {
@@ -25,7 +25,7 @@ pub fn pages(r: &Run<'_>) -> Answer {
 }
 
 /// The word at an address that a range holds, zero where it does not; what is behind the range's end is zero too.
-fn word(r: &Run<'_>, at: u64, from: u64, end: u64) -> Answer<u64> {
+fn word(r: &KernelRun<'_>, at: u64, from: u64, end: u64) -> Answer<u64> {
     match end.saturating_sub(at) {
         _ if at < from => Ok(0),
         left if left >= 8 => r.memory.u64(at),
@@ -35,7 +35,7 @@ fn word(r: &Run<'_>, at: u64, from: u64, end: u64) -> Answer<u64> {
 
 /// `kinescope_hash(ranges, count, pages, out)`: two sums of 64 bits a page, over words that are mixed with their places.
 /// A range is its first byte, the one behind its last, and the number of its first page.
-pub fn hash(r: &Run<'_>) -> Answer {
+pub fn hash(r: &KernelRun<'_>) -> Answer {
     const PLACE: u64 = 0x9e37_79b9_7f4a_7c15;
     let (ranges, count, pages, out) = (r.u64(0)?, u64::from(r.u32(1)?), r.u64(2)?, r.u64(3)?);
     for n in 0..count {

@@ -1,6 +1,6 @@
 //! Kernels that use variables of their module.
 
-use super::Run;
+use super::KernelRun;
 use crate::Answer;
 use crate::codes::INVALID_VALUE;
 
@@ -8,7 +8,7 @@ use crate::codes::INVALID_VALUE;
 const BANK: u64 = 16;
 
 /// `weigh_globals(out, in, n)`: out[i] = in[i] · weights[i % 4] + counter + bank[i % 16].
-pub fn weigh_globals(r: &Run<'_>) -> Answer {
+pub fn weigh_globals(r: &KernelRun<'_>) -> Answer {
     let (out, from) = (r.u64(0)?, r.u64(1)?);
     let (weights, bank) = (r.variable("weights")?, r.variable("bank")?);
     let counter = r.memory.u32(r.variable("counter")?)?;
@@ -21,7 +21,7 @@ pub fn weigh_globals(r: &Run<'_>) -> Answer {
 }
 
 /// `count_up(by)`: counter += by, bank[i] += by · i. One block of sixteen threads.
-pub fn count_up(r: &Run<'_>) -> Answer {
+pub fn count_up(r: &KernelRun<'_>) -> Answer {
     let by = r.u32(0)?;
     let (counter, bank) = (r.variable("counter")?, r.variable("bank")?);
     for i in r.places(BANK) {
@@ -33,7 +33,7 @@ pub fn count_up(r: &Run<'_>) -> Answer {
 
 /// `through(n)`: what the variable `target` points to becomes exclusive-or of itself and i · weights[i % 4]; `target` is
 /// found through `home`, a variable that begins with its address.
-pub fn through(r: &Run<'_>) -> Answer {
+pub fn through(r: &KernelRun<'_>) -> Answer {
     let weights = r.variable("weights")?;
     let target = r.memory.u64(r.memory.u64(r.variable("home")?)?)?;
     r.places(r.u32(0)?.into()).try_for_each(|i| {
@@ -43,7 +43,7 @@ pub fn through(r: &Run<'_>) -> Answer {
 }
 
 /// `weigh(small, count, out, in)`: out[i] = in[i] · weights[i % 4] + small; the first argument is a byte.
-pub fn weigh(r: &Run<'_>) -> Answer {
+pub fn weigh(r: &KernelRun<'_>) -> Answer {
     let small = r.argument(0)?.first().copied().ok_or(INVALID_VALUE)?;
     let (out, from, weights) = (r.u64(2)?, r.u64(3)?, r.variable("weights")?);
     r.places(r.u32(1)?.into()).try_for_each(|i| {

@@ -76,7 +76,7 @@ pub fn take(kind: Kind, bytes: u64, context: usize) -> Answer<u64> {
         memory: Some(memory),
         access: READ_WRITE,
         context,
-        going: false,
+        is_freed_in_stream: false,
     });
     Ok(at)
 }
@@ -187,8 +187,10 @@ pub fn cuMemFreeAsync(call: &Call, at: CuDevicePtr, stream: CuStream) -> Answer 
     }
     {
         let mut ranges = ranges_mut();
-        let range = ranges.get_mut(&at).filter(|r| !r.going && is_allocation(r, at));
-        range.ok_or(INVALID_VALUE)?.going = true;
+        let range = ranges
+            .get_mut(&at)
+            .filter(|r| !r.is_freed_in_stream && is_allocation(r, at));
+        range.ok_or(INVALID_VALUE)?.is_freed_in_stream = true;
     }
     streams::submit(&context, &stream, Vec::new(), move |_| {
         give_back(at);

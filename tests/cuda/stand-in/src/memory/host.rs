@@ -1,7 +1,7 @@
 //! Host memory that the device knows: allocated by the driver, or told to it.
 
 use super::piece::{PAGE, Piece};
-use super::table::{Kind, READ_WRITE, Range, around, find, insert, overlaps, ranges, ranges_mut};
+use super::table::{Kind, READ_WRITE, Range, find, find_containing, insert, overlaps, ranges, ranges_mut};
 use crate::Answer;
 use crate::call::Call;
 use crate::codes::{ALREADY_REGISTERED, INVALID_VALUE, NOT_REGISTERED};
@@ -36,7 +36,7 @@ pub fn cuMemHostAlloc(call: &Call, to: *mut *mut c_void, bytes: usize, flags: u3
         memory: Some(memory),
         access: READ_WRITE,
         context: context.handle,
-        going: false,
+        is_freed_in_stream: false,
     });
     give(to, super::piece::pointer(at).cast())
 }
@@ -82,7 +82,7 @@ pub fn cuMemHostRegister_v2(call: &Call, at: *mut c_void, bytes: usize, flags: u
             memory: None,
             access: READ_WRITE,
             context: context.handle,
-            going: false,
+            is_freed_in_stream: false,
         },
     );
     Ok(())
@@ -103,7 +103,7 @@ pub fn cuMemHostUnregister(call: &Call, at: *mut c_void) -> Answer {
 /// The device reaches host memory under its own addresses.
 pub fn cuMemHostGetDevicePointer_v2(call: &Call, to: *mut CuDevicePtr, at: *mut c_void, flags: u32) -> Answer {
     call.context()?;
-    let known = around(&ranges(), at as u64).is_some_and(|range| range.kind.is_host());
+    let known = find_containing(&ranges(), at as u64).is_some_and(|range| range.kind.is_host());
     if flags != 0 || !known {
         return Err(INVALID_VALUE);
     }

@@ -6,12 +6,12 @@ pub mod arrays;
 pub mod host;
 mod piece;
 pub mod pools;
-pub mod questions;
+pub mod queries;
 mod table;
 pub mod view;
 pub mod virtual_memory;
 
-pub use table::{Kind, Ranges, Span, around, forget, ranges, spans};
+pub use table::{Kind, Ranges, Span, find_containing, forget, ranges, spans};
 
 /// What addresses and memory of `cuMemAddressReserve` and `cuMemCreate` are multiples of.
 pub const GRANULE: u64 = 2 << 20;

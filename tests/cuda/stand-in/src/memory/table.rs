@@ -32,7 +32,7 @@ impl Kind {
 }
 
 /// Nobody reaches it.
-pub const NOBODY: u32 = 0;
+pub const NO_ACCESS: u32 = 0;
 /// It is read.
 pub const READ: u32 = 1;
 /// It is read and written.
@@ -48,12 +48,12 @@ pub struct Range {
     pub host: u64,
     /// What keeps the bytes; none for the program's own.
     pub memory: Option<Arc<Piece>>,
-    /// [`NOBODY`], [`READ`] or [`READ_WRITE`].
+    /// [`NO_ACCESS`], [`READ`] or [`READ_WRITE`].
     pub access: u32,
     /// Handle of the context that it ends with; 0: with none.
     pub context: usize,
     /// It was freed in a stream whose turn has not come: calls do not find it any more, what was begun before does.
-    pub going: bool,
+    pub is_freed_in_stream: bool,
 }
 
 impl Range {
@@ -79,14 +79,16 @@ pub fn ranges_mut() -> RwLockWriteGuard<'static, Ranges> {
 }
 
 /// The range that an address is in, those that go included.
-pub fn around(ranges: &Ranges, at: u64) -> Option<&Range> {
+pub fn find_containing(ranges: &Ranges, at: u64) -> Option<&Range> {
     let (_, range) = ranges.range(..=at).next_back()?;
     (at < range.end()).then_some(range)
 }
 
 /// The range that an address is in, as calls find it.
 pub fn find(at: u64) -> Option<Range> {
-    around(&ranges(), at).filter(|range| !range.going).cloned()
+    find_containing(&ranges(), at)
+        .filter(|range| !range.is_freed_in_stream)
+        .cloned()
 }
 
 /// Whether any of these addresses is in a range.
@@ -148,7 +150,7 @@ pub fn spans(ranges: &Ranges, at: u64, bytes: u64, write: bool, otherwise: u32) 
     let (mut at, mut left) = (at, bytes);
     let wanted = if write { READ_WRITE } else { READ };
     while left > 0 {
-        let range = around(ranges, at)
+        let range = find_containing(ranges, at)
             .filter(|r| r.access & wanted == wanted)
             .ok_or(otherwise)?;
         let here = left.min(range.end() - at);

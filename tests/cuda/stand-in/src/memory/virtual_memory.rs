@@ -2,7 +2,7 @@
 
 use super::GRANULE;
 use super::piece::Piece;
-use super::table::{Kind, NOBODY, READ, READ_WRITE, Range, Ranges, overlaps, ranges, ranges_mut};
+use super::table::{Kind, NO_ACCESS, READ, READ_WRITE, Range, Ranges, overlaps, ranges, ranges_mut};
 use crate::call::Call;
 use crate::codes::{INVALID_VALUE, NOT_SUPPORTED, OUT_OF_MEMORY};
 use crate::handles::{Handles, pointer};
@@ -18,13 +18,13 @@ use std::sync::{Arc, Mutex};
 /// Wishes for as much are fulfilled by a driver that is choosy.
 const LONG: u64 = 32 << 20;
 
-struct Physical {
+struct PhysicalMemory {
     handle: usize,
     bytes: u64,
     memory: Arc<Piece>,
 }
 
-static PHYSICAL: Handles<Physical> = Handles::new(2);
+static PHYSICAL: Handles<PhysicalMemory> = Handles::new(2);
 static RESERVED: Mutex<BTreeMap<u64, (u64, Piece)>> = Mutex::new(BTreeMap::new());
 
 /// Whether these addresses lie in one reservation.
@@ -113,7 +113,7 @@ pub fn cuMemCreate(
         return Err(INVALID_VALUE);
     }
     let memory = Arc::new(Piece::of_device(bytes)?);
-    let made = PHYSICAL.put(|handle| Physical { handle, bytes, memory });
+    let made = PHYSICAL.put(|handle| PhysicalMemory { handle, bytes, memory });
     give(to, made.handle as u64)
 }
 
@@ -148,9 +148,9 @@ pub fn cuMemMap(_: &Call, at: CuDevicePtr, bytes: usize, offset: usize, handle: 
             kind: Kind::Mapped,
             host: memory.at(),
             memory: Some(memory),
-            access: NOBODY,
+            access: NO_ACCESS,
             context: 0,
-            going: false,
+            is_freed_in_stream: false,
         },
     );
     Ok(())
@@ -201,7 +201,7 @@ pub fn cuMemSetAccess(
             return Err(INVALID_VALUE);
         }
         access = Some(match description.flags {
-            0 => NOBODY,
+            0 => NO_ACCESS,
             1 => READ,
             3 => READ_WRITE,
             _ => return Err(INVALID_VALUE),

@@ -72,7 +72,7 @@ pub struct HostFunction {
 
 impl HostFunction {
     /// `None`: there is no function.
-    pub fn of(function: *mut c_void, data: *mut c_void) -> Option<Self> {
+    pub fn new(function: *mut c_void, data: *mut c_void) -> Option<Self> {
         (!function.is_null()).then(|| Self {
             function: function.expose_provenance(),
             data: data.expose_provenance(),
@@ -91,8 +91,8 @@ impl HostFunction {
 
 pub fn cuLaunchHostFunc(call: &Call, stream: CuStream, function: *mut c_void, data: *mut c_void) -> Answer {
     let (context, stream) = call.stream(stream)?;
-    let function = HostFunction::of(function, data).ok_or(INVALID_VALUE)?;
-    if capture::takes(&context, &stream, || Work::Host(function))? {
+    let function = HostFunction::new(function, data).ok_or(INVALID_VALUE)?;
+    if capture::capture_work(&context, &stream, || Work::Host(function))? {
         return Ok(());
     }
     submit(&context, &stream, Vec::new(), move |_| {

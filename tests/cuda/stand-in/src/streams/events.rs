@@ -1,6 +1,6 @@
 //! Events: places in streams that others wait for, and that tell the time.
 
-use super::{Done, submit};
+use super::{Completion, submit};
 use crate::call::Call;
 use crate::codes::{CAPTURED_EVENT, INVALID_HANDLE, INVALID_VALUE, NOT_READY};
 use crate::graphs::capture::{self, Capture, refuse_implicit};
@@ -12,12 +12,12 @@ use std::sync::{Arc, Mutex};
 
 /// Where an event stands.
 #[derive(Clone, Default)]
-pub enum Stands {
+pub enum EventPosition {
     /// It was never put anywhere.
     #[default]
     Nowhere,
     /// Behind work.
-    Behind(Arc<Done>),
+    Behind(Arc<Completion>),
     /// Behind nodes of a graph that is captured.
     Captured(Arc<Capture>, Vec<usize>),
 }
@@ -26,17 +26,17 @@ pub enum Stands {
 pub struct Event {
     handle: usize,
     flags: u32,
-    stands: Mutex<Stands>,
+    stands: Mutex<EventPosition>,
 }
 
 static EVENTS: Handles<Event> = Handles::new(5);
 
 impl Event {
-    fn done(&self) -> Answer<Option<Arc<Done>>> {
+    fn done(&self) -> Answer<Option<Arc<Completion>>> {
         match &*lock(&self.stands) {
-            Stands::Nowhere => Ok(None),
-            Stands::Behind(done) => Ok(Some(Arc::clone(done))),
-            Stands::Captured(..) => Err(CAPTURED_EVENT),
+            EventPosition::Nowhere => Ok(None),
+            EventPosition::Behind(done) => Ok(Some(Arc::clone(done))),
+            EventPosition::Captured(..) => Err(CAPTURED_EVENT),
         }
     }
 }
@@ -71,9 +71,9 @@ pub fn cuEventRecord(call: &Call, event: CuEvent, stream: CuStream) -> Answer {
     let stands = match capture {
         Some(capture) => {
             let heads = capture.heads(&stream);
-            Stands::Captured(capture, heads)
+            EventPosition::Captured(capture, heads)
         }
-        None => Stands::Behind(submit(&context, &stream, Vec::new(), |_| Ok(()))),
+        None => EventPosition::Behind(submit(&context, &stream, Vec::new(), |_| Ok(()))),
     };
     *lock(&event.stands) = stands;
     Ok(())
@@ -84,14 +84,14 @@ pub fn cuStreamWaitEvent(call: &Call, stream: CuStream, event: CuEvent, _flags: 
     let event = EVENTS.get(event)?;
     let stands = lock(&event.stands).clone();
     match stands {
-        Stands::Captured(other, nodes) => capture::join(&stream, &other, &nodes),
-        Stands::Behind(done) => {
+        EventPosition::Captured(other, nodes) => capture::join(&stream, &other, &nodes),
+        EventPosition::Behind(done) => {
             capture::refuse_outside(&stream)?;
             refuse_implicit(&context, &stream)?;
             submit(&context, &stream, vec![done], |_| Ok(()));
             Ok(())
         }
-        Stands::Nowhere => Ok(()),
+        EventPosition::Nowhere => Ok(()),
     }
 }
 

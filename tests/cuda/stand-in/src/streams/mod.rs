@@ -21,12 +21,12 @@ const LINGER: Duration = Duration::from_millis(200);
 
 /// A piece of work that is done, or not yet.
 #[derive(Default)]
-pub struct Done {
+pub struct Completion {
     at: Mutex<Option<Instant>>,
     told: Condvar,
 }
 
-impl Done {
+impl Completion {
     /// When it was done.
     pub fn at(&self) -> Option<Instant> {
         *lock(&self.at)
@@ -50,9 +50,9 @@ type Work = Box<dyn FnOnce(&Context) -> Answer + Send>;
 
 struct Job {
     context: Arc<Context>,
-    after: Vec<Arc<Done>>,
+    after: Vec<Arc<Completion>>,
     work: Work,
-    done: Arc<Done>,
+    done: Arc<Completion>,
 }
 
 #[derive(Default)]
@@ -162,16 +162,16 @@ impl Job {
 }
 
 /// The streams of a context, and the last piece of work of each.
-pub struct Order {
+pub struct StreamOrder {
     legacy: Option<Arc<Stream>>,
     per_thread: BTreeMap<u64, Arc<Stream>>,
     /// By the stream's number: whether it waits for the default stream, and its last work.
-    last: BTreeMap<u64, (bool, Arc<Done>)>,
+    last: BTreeMap<u64, (bool, Arc<Completion>)>,
     /// The default stream's number.
     legacy_id: u64,
 }
 
-impl Order {
+impl StreamOrder {
     pub fn new() -> Self {
         Self {
             legacy: None,
@@ -189,7 +189,7 @@ impl Order {
     }
 
     /// What a stream's next work waits for beside the stream's own.
-    fn before(&self, stream: &Stream) -> Vec<Arc<Done>> {
+    fn before(&self, stream: &Stream) -> Vec<Arc<Completion>> {
         if !stream.is_blocking() {
             return Vec::new();
         }
@@ -204,16 +204,16 @@ impl Order {
     }
 
     /// The last work of every stream.
-    pub fn all(&self) -> Vec<Arc<Done>> {
+    pub fn all(&self) -> Vec<Arc<Completion>> {
         self.last.values().map(|(_, done)| Arc::clone(done)).collect()
     }
 
     /// The last work of a stream, where it has any.
-    pub fn last(&self, stream: &Stream) -> Option<Arc<Done>> {
+    pub fn last(&self, stream: &Stream) -> Option<Arc<Completion>> {
         self.last.get(&stream.id).map(|(_, done)| Arc::clone(done))
     }
 
-    fn put(&mut self, stream: &Stream, done: Arc<Done>) {
+    fn put(&mut self, stream: &Stream, done: Arc<Completion>) {
         const MANY: usize = 64;
         if self.last.len() > MANY {
             self.last.retain(|_, (_, done)| done.at().is_none());
@@ -265,12 +265,12 @@ pub fn find_anywhere(call: &Call, handle: CuStream) -> Answer<(Arc<Context>, Arc
 pub fn submit(
     context: &Arc<Context>,
     stream: &Arc<Stream>,
-    mut after: Vec<Arc<Done>>,
+    mut after: Vec<Arc<Completion>>,
     work: impl FnOnce(&Context) -> Answer + Send + 'static,
-) -> Arc<Done> {
+) -> Arc<Completion> {
     let mut order = lock(&context.order);
     after.extend(order.before(stream));
-    let done = Arc::new(Done::default());
+    let done = Arc::new(Completion::default());
     order.put(stream, Arc::clone(&done));
     // Under the lock, so that the queue has the order that others were told.
     stream.push(Job {

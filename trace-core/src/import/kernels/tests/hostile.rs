@@ -2,13 +2,13 @@
 
 use super::{BASE, Bytes, bytes, copies, folder, mneme_json, mneme_whole, rr_json, rr_snapshot};
 use crate::import::kernels::mneme;
-use crate::import::{self, ImportError, Place};
+use crate::import::{self, FilePosition, ImportError};
 use crate::progress::Progress;
 
 #[test]
 fn a_json_that_is_none_is_refused_with_its_line() {
     let f = folder(&[("d.json", b"{\n\"Kernels\": 5,\n\"StartVAAddr\": \"0\"}")]);
-    assert_eq!(f.fails().1, Place::Line(2));
+    assert_eq!(f.fails().1, FilePosition::Line(2));
     let base = rr_json(&[("k", "b", "a")]);
     for (from, to, why) in [
         ("7f0a40000000", "zz", "no hexadecimal number"),
@@ -52,24 +52,27 @@ fn a_snapshot_of_record_replay_that_lies_is_refused_with_its_byte() {
         bytes
     };
     // Arguments: count, sizes; variables: count at 36, length of the name at 44, size at 59; an allocation at 71.
-    assert_eq!(fails(&with(0, u64::MAX)).0, Place::Byte(0));
+    assert_eq!(fails(&with(0, u64::MAX)).0, FilePosition::Byte(0));
     assert!(fails(&with(8, 1 << 20)).1.contains("more than 131072 bytes"));
-    assert_eq!(fails(&with(36, 1 << 60)).0, Place::Byte(36));
-    assert_eq!(fails(&with(44, 1 << 40)).0, Place::Byte(44));
-    assert_eq!(fails(&with(59, u64::MAX - 3)).0, Place::Byte(59));
+    assert_eq!(fails(&with(36, 1 << 60)).0, FilePosition::Byte(36));
+    assert_eq!(fails(&with(44, 1 << 40)).0, FilePosition::Byte(44));
+    assert_eq!(fails(&with(59, u64::MAX - 3)).0, FilePosition::Byte(59));
     assert_eq!(
         fails(&with(79, 65)),
-        (Place::Byte(79), "an allocation has 65 bytes, and 64 follow".into())
+        (
+            FilePosition::Byte(79),
+            "an allocation has 65 bytes, and 64 follow".into()
+        )
     );
     assert!(fails(&with(71, u64::MAX - 5)).1.contains("where no device has memory"));
     assert_eq!(fails(&[]).1, "the file ends in the number of arguments");
     let twice = rr_snapshot(1, &[(BASE, &[1; 64]), (BASE + 63, &[1; 64])]);
-    assert_eq!(fails(&twice).0, Place::Byte(71 + 16 + 64));
+    assert_eq!(fails(&twice).0, FilePosition::Byte(71 + 16 + 64));
     for n in 0..sound.len() {
         if n != 71 {
             let (place, _) = fails(&sound[..n]);
             assert!(
-                matches!(place, Place::Byte(at) if at <= n as u64),
+                matches!(place, FilePosition::Byte(at) if at <= n as u64),
                 "cut at {n}: {place:?}"
             );
         }
@@ -89,7 +92,7 @@ fn a_snapshot_of_mneme_that_lies_is_refused_with_its_byte() {
     for n in 0..sound.len() {
         let (place, _) = fails(&sound[..n], &sound);
         assert!(
-            matches!(place, Place::Byte(at) if at <= n as u64),
+            matches!(place, FilePosition::Byte(at) if at <= n as u64),
             "cut at {n}: {place:?}"
         );
     }
@@ -114,7 +117,7 @@ fn a_snapshot_of_mneme_that_lies_is_refused_with_its_byte() {
         let diff = second(first(head(0)).n(1).n(offset).n(length).b(&[9; 32])).n(0).0;
         let (place, message) = fails(&sound, &diff);
         assert!(message.contains(why), "{message}");
-        assert!(matches!(place, Place::Byte(_)));
+        assert!(matches!(place, FilePosition::Byte(_)));
     }
     let cases: [(Vec<u8>, &str); 8] = [
         (head(1 << 60).0, "the number of changed ranges is"),

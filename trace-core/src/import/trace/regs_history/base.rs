@@ -5,13 +5,13 @@ use crate::registers::RegisterMap;
 use std::collections::BTreeMap;
 
 /// Bytes of the largest register window of a Mali: those with a command stream frontend have doorbells in it.
-pub(super) const MOST_BYTES: u64 = 4 << 20;
+pub(super) const MAX_BYTES: u64 = 4 << 20;
 /// Bytes of the register window of a Mali with a job manager.
-pub(super) const LEAST_BYTES: u64 = 0x4000;
+pub(super) const MIN_BYTES: u64 = 0x4000;
 /// A window is mapped in whole pages.
 const PAGE: u64 = 0x1000;
-/// Most pages before the first one with an access that the window may begin.
-const MOST_BEFORE: u64 = 16;
+/// Maximum number of pages before the first one with an access that the window may begin.
+const MAX_BEFORE: u64 = 16;
 /// Where the id of the GPU is, in every Mali.
 const GPU_ID: u32 = 0;
 
@@ -38,7 +38,7 @@ fn fit(counts: &BTreeMap<(u64, bool), u64>, ids: &[(u64, u32)], map: &RegisterMa
     let known = |address: u64, write: bool| {
         let offset = address.checked_sub(base).and_then(|o| u32::try_from(o).ok());
         let register = offset.and_then(|o| map.at(o));
-        register.is_some_and(|r| !write || r.access.writable())
+        register.is_some_and(|r| !write || r.access.is_writable())
     };
     let id = ids
         .iter()
@@ -66,14 +66,14 @@ pub(super) fn find(entries: &[Entry]) -> Result<Base, String> {
             entries.len()
         ));
     }
-    if high - low >= MOST_BYTES || entries.iter().any(|e| e.address % 4 != 0) {
+    if high - low >= MAX_BYTES || entries.iter().any(|e| e.address % 4 != 0) {
         return Err(format!(
             "its addresses, {low:#x} to {high:#x}, are not those of one register window: kernels from 4.15 on print a \
              hash in place of an address (boot with no_hash_pointers); --base ADDRESS takes what lies behind an address"
         ));
     }
     // No kernel maps a device at the bottom of its memory.
-    if high < MOST_BYTES {
+    if high < MAX_BYTES {
         let message = "the addresses of the history are so low that they are taken for offsets of registers";
         return Ok(Base {
             address: 0,
@@ -89,8 +89,8 @@ pub(super) fn find(entries: &[Entry]) -> Result<Base, String> {
         }
     }
     let first = low & !(PAGE - 1);
-    let bases = (0..=MOST_BEFORE).filter_map(|n| first.checked_sub(n * PAGE));
-    let bases = bases.filter(|b| high - b < MOST_BYTES);
+    let bases = (0..=MAX_BEFORE).filter_map(|n| first.checked_sub(n * PAGE));
+    let bases = bases.filter(|b| high - b < MAX_BYTES);
     let map = RegisterMap::by_name("mali-jm");
     let fits: Vec<(u64, Fit)> = bases
         .map(|b| (b, map.map_or((false, 0), |m| fit(&counts, &ids, m, b))))

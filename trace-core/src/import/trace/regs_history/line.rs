@@ -11,7 +11,7 @@ pub(super) const OFF: &[u8] = b"The register access history is disabled";
 
 /// A line of a log.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Read<'a> {
+pub(super) enum ParsedLine<'a> {
     /// `Last N register accesses of M total:`.
     Head(Head<'a>),
     /// `INDEX: r|w: reg 0xADDRESS val VALUE`.
@@ -49,16 +49,16 @@ pub(super) struct Access {
 }
 
 /// Reads a line.
-pub(super) fn line(line: &[u8]) -> Read<'_> {
+pub(super) fn parse_line(line: &[u8]) -> ParsedLine<'_> {
     if let Some(at) = memmem::find(line, ACCESS) {
-        return access(line, at).map_or(Read::Broken, Read::Access);
+        return access(line, at).map_or(ParsedLine::Broken, ParsedLine::Access);
     }
     if let Some(at) = memmem::find(line, HEAD) {
-        return head(line, at).map_or(Read::Broken, Read::Head);
+        return head(line, at).map_or(ParsedLine::Broken, ParsedLine::Head);
     }
     match memmem::find(line, OFF) {
-        Some(_) => Read::Off,
-        None => Read::Other,
+        Some(_) => ParsedLine::Off,
+        None => ParsedLine::Other,
     }
 }
 
@@ -136,14 +136,14 @@ fn stamp(prefix: &[u8]) -> Option<u64> {
 mod tests {
     use super::*;
 
-    fn access_of(text: &str) -> Read<'_> {
-        line(text.as_bytes())
+    fn access_of(text: &str) -> ParsedLine<'_> {
+        parse_line(text.as_bytes())
     }
 
     #[test]
     fn accesses_are_read_in_every_form_that_drivers_print() {
         let is = |address, write| {
-            Read::Access(Access {
+            ParsedLine::Access(Access {
                 index: 7,
                 write,
                 address,
@@ -177,16 +177,16 @@ mod tests {
             " -7: r: reg 0xffffff8008a80000 val 60000000",
             "99999999999999999999: r: reg 0x0 val 0",
         ] {
-            assert_eq!(access_of(broken), Read::Broken, "{broken}");
+            assert_eq!(access_of(broken), ParsedLine::Broken, "{broken}");
         }
         for other in ["", "mali 13000000.gpu: Register IO History:", "reg 0x10 val 3"] {
-            assert_eq!(access_of(other), Read::Other, "{other}");
+            assert_eq!(access_of(other), ParsedLine::Other, "{other}");
         }
     }
 
     #[test]
     fn heads_tell_how_many_accesses_there_were_who_says_so_and_when() {
-        let Read::Head(plain) = line(b"Last 512 register accesses of 98765 total:") else {
+        let ParsedLine::Head(plain) = parse_line(b"Last 512 register accesses of 98765 total:") else {
             panic!("no head");
         };
         assert_eq!(
@@ -199,7 +199,7 @@ mod tests {
             }
         );
         let logged = b"<3>[   12.345678] mali 13000000.gpu: Last 4 register accesses of 9 total:";
-        let Read::Head(logged) = line(logged) else {
+        let ParsedLine::Head(logged) = parse_line(logged) else {
             panic!("no head");
         };
         assert_eq!(
@@ -213,8 +213,8 @@ mod tests {
             "First 1 register accesses of 8 total:",
             "Last 99999999999999999999 register accesses of 99999999999999999999 total:",
         ] {
-            assert_eq!(line(broken.as_bytes()), Read::Broken, "{broken}");
+            assert_eq!(parse_line(broken.as_bytes()), ParsedLine::Broken, "{broken}");
         }
-        assert_eq!(line(OFF), Read::Off);
+        assert_eq!(parse_line(OFF), ParsedLine::Off);
     }
 }

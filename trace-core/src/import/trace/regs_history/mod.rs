@@ -17,11 +17,11 @@ mod stitch;
 use super::source::{self, End};
 use super::text;
 use crate::check::{Finding, FindingKind};
-use crate::import::error::{ImportError, Place};
+use crate::import::error::{FilePosition, ImportError};
 use crate::progress::Progress;
 use crate::recording::{Access, Clock, EventsBuilder, Facts, Identity, LostEvents, Recording, Space, SpaceKind};
-use base::{Base, Entry, LEAST_BYTES, MOST_BYTES};
-use line::Read;
+use base::{Base, Entry, MAX_BYTES, MIN_BYTES};
+use line::ParsedLine;
 use memchr::memmem;
 use std::path::Path;
 use stitch::Stitch;
@@ -33,8 +33,8 @@ pub const SOURCE: &str = "kbase-regs-history";
 /// kernel log has it where something went wrong.
 const HEAD: usize = 1 << 14;
 const SEARCHED: usize = 16 << 20;
-/// Most gaps that are told one by one.
-const MOST_TOLD: usize = 32;
+/// Maximum number of gaps that are told one by one.
+const MAX_TOLD: usize = 32;
 
 /// What a history does not tell.
 #[derive(Clone, Copy, Debug, Default)]
@@ -54,8 +54,11 @@ fn has_line(bytes: &[u8]) -> bool {
         bytes.get(begin..end)
     };
     let is = |at: usize| {
-        let read = around(at).map(line::line);
-        matches!(read, Some(Read::Head(_) | Read::Access(_) | Read::Off))
+        let read = around(at).map(line::parse_line);
+        matches!(
+            read,
+            Some(ParsedLine::Head(_) | ParsedLine::Access(_) | ParsedLine::Off)
+        )
     };
     // The first line of each kind that is cut or none at all does not keep others from being looked at, but few do.
     let any = |what: &[u8]| memmem::find_iter(bytes, what).take(64).any(is);
@@ -82,7 +85,7 @@ pub fn fits(path: &Path) -> bool {
 /// When the file cannot be read, has no access, its addresses are none of a register window (the kernel may hide them),
 /// or the work was cancelled. Lines that are of no use are findings.
 pub fn import(path: &Path, options: &Options, progress: &Progress) -> Result<Recording, ImportError> {
-    let mut lines = Lines::default();
+    let mut lines = ParsedLog::default();
     let end = source::blocks(path, progress, |batch| {
         batch
             .iter()
@@ -96,7 +99,7 @@ pub fn import(path: &Path, options: &Options, progress: &Progress) -> Result<Rec
 
 /// What the lines of a log say.
 #[derive(Debug, Default)]
-struct Lines {
+struct ParsedLog {
     stitch: Stitch,
     lines: u64,
     /// Line of the first head or access.
@@ -108,30 +111,30 @@ struct Lines {
     off: Option<u64>,
 }
 
-impl Lines {
+impl ParsedLog {
     fn take(&mut self, line: &[u8]) {
         self.lines += 1;
         let at = self.lines;
         let count = |of: &mut (u64, u64)| *of = (of.0 + 1, if of.0 == 0 { at } else { of.1 });
-        match line::line(line) {
-            Read::Head(head) => {
+        match line::parse_line(line) {
+            ParsedLine::Head(head) => {
                 self.first.get_or_insert(at);
                 self.stitch.head(&head);
             }
-            Read::Access(access) => {
+            ParsedLine::Access(access) => {
                 self.first.get_or_insert(at);
                 self.stitch.access(&access);
             }
-            Read::Off => self.off = self.off.or(Some(at)),
-            Read::Broken => count(&mut self.broken),
-            Read::Other if line.iter().all(u8::is_ascii_whitespace) => {}
-            Read::Other => count(&mut self.other),
+            ParsedLine::Off => self.off = self.off.or(Some(at)),
+            ParsedLine::Broken => count(&mut self.broken),
+            ParsedLine::Other if line.iter().all(u8::is_ascii_whitespace) => {}
+            ParsedLine::Other => count(&mut self.other),
         }
     }
 
     /// What a file without an access is: an error that tells why.
     fn nothing(&self, path: &Path) -> ImportError {
-        let place = self.off.or(self.first).map_or(Place::Whole, Place::Line);
+        let place = self.off.or(self.first).map_or(FilePosition::Whole, FilePosition::Line);
         let message = if self.off.is_some() && self.first.is_none() {
             "the driver says that it keeps no history (write 1 to regs_history_enabled beside it, and read it again)"
                 .to_owned()
@@ -161,9 +164,9 @@ impl Lines {
         let notes: usize = self.stitch.runs.iter().map(|r| r.dumps.len()).sum();
         if u32::try_from(entries + notes).is_err() {
             let message = format!("{entries} accesses; a recording holds at most {}", u32::MAX);
-            return Err(ImportError::malformed(path, Place::Whole, message));
+            return Err(ImportError::malformed(path, FilePosition::Whole, message));
         }
-        let first = self.first.map_or(Place::Whole, Place::Line);
+        let first = self.first.map_or(FilePosition::Whole, FilePosition::Line);
         let base = match options.base {
             Some(address) => Base { address, assumed: None },
             None => {
@@ -177,13 +180,13 @@ impl Lines {
             }
         };
         progress.check()?;
-        let mut made = Made::default();
+        let mut made = RecordingBuilder::default();
         for run in &self.stitch.runs {
             made.run(run, base.address);
         }
         if made.accesses == 0 {
             let message = format!(
-                "none of its {entries} accesses lies in the {MOST_BYTES:#x} bytes from {:#x} on, where the registers were \
+                "none of its {entries} accesses lies in the {MAX_BYTES:#x} bytes from {:#x} on, where the registers were \
                  said to begin",
                 base.address
             );
@@ -196,7 +199,7 @@ impl Lines {
                            tells it";
             findings.push(Finding::new(FindingKind::Assumed, "GPU_ID", message));
         }
-        let bytes = (made.reach + 1).next_power_of_two().max(LEAST_BYTES);
+        let bytes = (made.reach + 1).next_power_of_two().max(MIN_BYTES);
         let facts = Facts {
             identity: Identity {
                 gpu_id,
@@ -224,7 +227,7 @@ impl Lines {
     }
 
     /// What was of no use, and what was taken for granted.
-    fn findings(&self, made: &Made, base: &Base, end: &End) -> Vec<Finding> {
+    fn findings(&self, made: &RecordingBuilder, base: &Base, end: &End) -> Vec<Finding> {
         let mut findings = made.findings.clone();
         let mut tell = |kind, place: &str, message: String| findings.push(Finding::new(kind, place, message));
         if let Some(why) = &base.assumed {
@@ -266,7 +269,7 @@ impl Lines {
             (
                 made.outside,
                 format!(
-                    "accesses are not in the {MOST_BYTES:#x} bytes from {:#x} on and were left out",
+                    "accesses are not in the {MAX_BYTES:#x} bytes from {:#x} on and were left out",
                     base.address
                 ),
             ),
@@ -275,7 +278,7 @@ impl Lines {
                 tell(FindingKind::NotUsed, "history", format!("{n} {what}"));
             }
         }
-        if let Some(f) = super::log::ended(end, self.lines) {
+        if let Some(f) = super::log::describe_end(end, self.lines) {
             findings.push(f);
         }
         findings
@@ -284,7 +287,7 @@ impl Lines {
 
 /// The recording as it grows.
 #[derive(Debug, Default)]
-struct Made {
+struct RecordingBuilder {
     events: EventsBuilder,
     accesses: u64,
     /// Last byte of the window that an access is to.
@@ -298,7 +301,7 @@ struct Made {
     timed: bool,
 }
 
-impl Made {
+impl RecordingBuilder {
     fn run(&mut self, run: &stitch::Run, base: u64) {
         let again = !self.events.is_empty();
         let mut expected = 0;
@@ -322,7 +325,7 @@ impl Made {
                 self.events.mark(self.time, what.clone());
             }
             expected = number.saturating_add(1);
-            let offset = entry.address.checked_sub(base).filter(|o| *o < MOST_BYTES);
+            let offset = entry.address.checked_sub(base).filter(|o| *o < MAX_BYTES);
             let Some(offset) = offset.and_then(|o| u32::try_from(o).ok()) else {
                 self.outside += 1;
                 continue;
@@ -355,7 +358,7 @@ impl Made {
             None => format!("accesses before it may be missing: {reason}"),
         };
         // `check` tells those that are not among the findings.
-        if self.lost.len() < MOST_TOLD {
+        if self.lost.len() < MAX_TOLD {
             let finding = Finding::new(FindingKind::LostEvents, format!("event {before}"), message);
             self.findings.push(finding.at_event(before));
         }

@@ -1,12 +1,12 @@
-//! Dumps of one ring put together. A driver prints the last accesses of its ring as often as it is asked to or something
-//! goes wrong; a head tells how many there were in all, so that each access has a number of its own, and what two dumps
-//! both have is there once.
+//! Dumps of one ring put together. A driver prints the last accesses of its ring as often as it is asked to or
+//! something goes wrong; a head tells how many there were in all, so that each access has a number of its own, and what
+//! two dumps both have is there once.
 
 use super::base::Entry;
 use super::line::{Access, Head};
 
-/// Most characters of a device's name.
-const MOST_NAME: usize = 64;
+/// Maximum number of characters of a device's name.
+const MAX_NAME: usize = 64;
 
 /// Accesses of a ring that nothing reset.
 #[derive(Debug, Default)]
@@ -62,7 +62,7 @@ impl Stitch {
         self.close();
         self.dumps += 1;
         let name = String::from_utf8_lossy(head.device);
-        let name: String = name.chars().filter(|c| !c.is_control()).take(MOST_NAME).collect();
+        let name: String = name.chars().filter(|c| !c.is_control()).take(MAX_NAME).collect();
         self.leaving_out = *self.device.get_or_insert_with(|| name.clone()) != name;
         if self.leaving_out {
             self.other_devices += 1;

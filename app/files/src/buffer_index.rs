@@ -1,0 +1,445 @@
+//! The buffers of a recording that a person looks at and edits by name, and where their recorded bytes are: mapped
+//! memory in a recording of jobs, what copies carried in a recording of calls.
+
+use crate::changes::RecordedContents;
+use std::collections::HashMap;
+use std::sync::Arc;
+use trace_core::GpuVa;
+use trace_core::memory::GpuMemoryView;
+use trace_core::recording::{Buffer, BufferRole, CopyKind, CopyRow, Recording};
+
+/// What a buffer of a recording of calls is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OriginKind {
+    /// What the program copied to the device.
+    Input,
+    /// What memory held when the recorded range began.
+    InitialMemory,
+    /// What the program copied back.
+    Output,
+    /// What memory held when the recorded range ended.
+    FinalMemory,
+}
+
+impl OriginKind {
+    /// In words.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Input => "copied to the device",
+            Self::InitialMemory => "held at the begin",
+            Self::Output => "copied back",
+            Self::FinalMemory => "held at the end",
+        }
+    }
+
+    /// Whether a replay takes other bytes in its place. It makes what comes back itself.
+    #[must_use]
+    pub fn is_replaceable(self) -> bool {
+        matches!(self, Self::Input | Self::InitialMemory)
+    }
+}
+
+/// How a buffer of a recording of calls came to be.
+#[derive(Clone, Copy, Debug)]
+pub struct BufferOrigin {
+    /// What it is.
+    pub kind: OriginKind,
+    /// The first copy that carries it. Its device's side is where the buffer lies.
+    pub row: CopyRow,
+    /// The event of that copy.
+    pub event: u64,
+    /// How many copies carry a buffer of this name: a replay gives all of them the same bytes where a person edits it.
+    pub times: u64,
+}
+
+/// The buffers of a recording.
+#[derive(Debug)]
+pub struct Buffers {
+    recording: Arc<Recording>,
+    index: BufferIndex,
+}
+
+/// The buffers of a recording in the orders in which they are looked up. Takes time by the number of copies to make.
+#[derive(Debug, Default)]
+pub struct BufferIndex {
+    list: Vec<Buffer>,
+    /// As long as the list in a recording of calls, else empty.
+    carried: Vec<BufferOrigin>,
+    by_name: HashMap<String, usize>,
+    /// What goes to the device, by address and bytes.
+    inputs: HashMap<(u64, u64), usize>,
+    /// What comes back, by the event of its copy.
+    outputs: HashMap<u64, usize>,
+    places: Vec<AddressSpan>,
+}
+
+/// Addresses from a buffer's first byte up to the one behind its last, gaps between rows included.
+#[derive(Clone, Copy, Debug)]
+struct AddressSpan {
+    from: u64,
+    to: u64,
+    /// The furthest end of those up to this one, which are ordered by where they begin.
+    furthest: u64,
+    /// The buffer's place in the list.
+    buffer: usize,
+}
+
+/// Where buffers lie, by address.
+fn places(list: &[Buffer], carried: &[BufferOrigin]) -> Vec<AddressSpan> {
+    let place = |(buffer, b): (usize, &Buffer)| {
+        let row = carried.get(buffer).map(|c| c.row).filter(|r| r.rows > 1);
+        let bytes = row.map_or(b.bytes, |r| {
+            let before = pitch(&r).saturating_mul(r.rows - 1);
+            before.saturating_add(r.bytes)
+        });
+        AddressSpan {
+            from: b.va.0,
+            to: b.va.0.saturating_add(bytes),
+            furthest: 0,
+            buffer,
+        }
+    };
+    let mut all: Vec<AddressSpan> = list.iter().enumerate().map(place).collect();
+    all.sort_by_key(|p| p.from);
+    let mut furthest = 0;
+    for p in &mut all {
+        furthest = furthest.max(p.to);
+        p.furthest = furthest;
+    }
+    all
+}
+
+impl BufferIndex {
+    /// Returns those that a recording of jobs names.
+    #[must_use]
+    pub fn from_recording(recording: &Recording) -> Self {
+        let list = recording.facts.buffers.clone();
+        Self::listed(list.into_iter().map(|b| (b, None)).collect())
+    }
+
+    /// Returns those of a recording of calls. What the recording does not hold the bytes of is left out.
+    #[must_use]
+    pub fn from_copies(recording: &Recording, mut all: Vec<(Buffer, BufferOrigin)>) -> Self {
+        all.retain(|(b, c)| recording.has_copy_pages(&c.row) && c.row.total() == Some(b.bytes));
+        Self::listed(all.into_iter().map(|(b, c)| (b, Some(c))).collect())
+    }
+
+    /// In the order in which they are listed: inputs, outputs, the others. Of several of one name the first one is meant.
+    fn listed(mut all: Vec<(Buffer, Option<BufferOrigin>)>) -> Self {
+        all.sort_by_key(|(b, _)| match b.role {
+            BufferRole::Input => 0,
+            BufferRole::Output => 1,
+            _ => 2,
+        });
+        let mut by_name = HashMap::new();
+        for (n, (b, _)) in all.iter().enumerate() {
+            by_name.entry(b.name.clone()).or_insert(n);
+        }
+        let carried: Vec<BufferOrigin> = all.iter().filter_map(|(_, c)| *c).collect();
+        let (mut inputs, mut outputs) = (HashMap::new(), HashMap::new());
+        for (n, (c, (b, _))) in carried.iter().zip(&all).enumerate() {
+            match c.kind {
+                OriginKind::Input => drop(inputs.insert((b.va.0, b.bytes), n)),
+                OriginKind::Output => drop(outputs.insert(c.event, n)),
+                OriginKind::InitialMemory | OriginKind::FinalMemory => {}
+            }
+        }
+        let list: Vec<Buffer> = all.into_iter().map(|(b, _)| b).collect();
+        Self {
+            places: places(&list, &carried),
+            list,
+            carried,
+            by_name,
+            inputs,
+            outputs,
+        }
+    }
+}
+
+impl Buffers {
+    /// The buffers of a recording, of which the index was made.
+    #[must_use]
+    pub fn new(recording: Arc<Recording>, index: BufferIndex) -> Self {
+        Self { recording, index }
+    }
+
+    /// All of them: inputs, outputs, the others.
+    #[must_use]
+    pub fn list(&self) -> &[Buffer] {
+        &self.index.list
+    }
+
+    /// The buffer of this name.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<&Buffer> {
+        self.index.list.get(*self.index.by_name.get(name)?)
+    }
+
+    /// How the buffer of this name came to be; `None` where it is none of a recording of calls.
+    #[must_use]
+    pub fn origin(&self, name: &str) -> Option<&BufferOrigin> {
+        self.index.carried.get(*self.index.by_name.get(name)?)
+    }
+
+    /// The buffer that a copy between host and device carries, an event of the recording.
+    #[must_use]
+    pub fn find_by_copy(&self, event: u64, row: &CopyRow) -> Option<&Buffer> {
+        let n = match CopyKind::from_raw(row.kind) {
+            Some(CopyKind::HostToDevice) => self.index.inputs.get(&(row.to, row.total()?)),
+            Some(CopyKind::DeviceToHost) => self.index.outputs.get(&event),
+            _ => None,
+        };
+        self.index.list.get(*n?)
+    }
+
+    /// Whether the buffer of this name may be edited: a replay of calls makes what comes back itself.
+    #[must_use]
+    pub fn is_editable(&self, name: &str) -> bool {
+        self.extent(name).is_some()
+    }
+
+    /// Where byte `offset` of a buffer lies; copies of rows have gaps between them.
+    #[must_use]
+    pub fn address_of(&self, name: &str, offset: u64) -> Option<GpuVa> {
+        let buffer = self.get(name)?;
+        let Some(BufferOrigin { row, .. }) = self.origin(name) else {
+            return buffer.va.checked_add(offset);
+        };
+        let by = offset.checked_div(row.bytes)?.checked_mul(pitch(row))?;
+        buffer.va.checked_add(by.checked_add(offset % row.bytes)?)
+    }
+
+    /// The buffer that an address of a space is in, and the byte of it. Of several, `liked` is given where it is among
+    /// them, else the shortest, and of these the first in the list.
+    #[must_use]
+    pub fn at(&self, space: u32, va: u64, liked: &str) -> Option<(&Buffer, u64)> {
+        let liked = self.index.by_name.get(liked).and_then(|n| self.within(*n, space, va));
+        liked.or_else(|| self.nearest(space, va, |_| true))
+    }
+
+    /// The same of those alone that may be edited.
+    #[must_use]
+    pub fn input_at(&self, space: u32, va: u64) -> Option<(&Buffer, u64)> {
+        self.nearest(space, va, |b| self.is_editable(&b.name))
+    }
+
+    fn nearest(&self, space: u32, va: u64, wanted: impl Fn(&Buffer) -> bool) -> Option<(&Buffer, u64)> {
+        let before = self.index.places.partition_point(|p| p.from <= va);
+        let before = self.index.places.get(..before).unwrap_or_default().iter().rev();
+        let near = before.take_while(|p| p.furthest > va).filter(|p| p.to > va);
+        let found = near.filter_map(|p| Some((p.buffer, self.within(p.buffer, space, va)?)));
+        let found = found.filter(|(_, (b, _))| wanted(b));
+        found.min_by_key(|(n, (b, _))| (b.bytes, *n)).map(|(_, at)| at)
+    }
+
+    /// The buffer at a place of the list and the byte of it that lies at an address; `None`: it does not lie there.
+    fn within(&self, n: usize, space: u32, va: u64) -> Option<(&Buffer, u64)> {
+        let b = self.index.list.get(n).filter(|b| b.address_space == space)?;
+        let by = va.checked_sub(b.va.0)?;
+        let offset = match self.index.carried.get(n).map(|c| c.row) {
+            Some(row) if row.rows > 1 => {
+                let in_row = Some(by.checked_rem(pitch(&row))?).filter(|i| *i < row.bytes)?;
+                (by / pitch(&row)).checked_mul(row.bytes)?.checked_add(in_row)?
+            }
+            _ => by,
+        };
+        (offset < b.bytes).then_some((b, offset))
+    }
+
+    /// Fills `out` with the buffer's bytes as recorded, from `offset` on, and gives how many of them the recording does not
+    /// hold; those are 0.
+    pub fn read(&self, name: &str, offset: u64, out: &mut [u8]) -> u64 {
+        out.fill(0);
+        let unknown = out.len() as u64;
+        let Some(buffer) = self.get(name) else { return unknown };
+        if let Some(carried) = self.origin(name) {
+            if self.recording.read_copy_content(&carried.row, offset, out) {
+                return 0;
+            }
+            out.fill(0);
+            return unknown;
+        }
+        let space = self.recording.facts.address_spaces.get(buffer.address_space as usize);
+        let (Some(va), Some(space)) = (buffer.va.checked_add(offset), space) else {
+            return unknown;
+        };
+        let view = GpuMemoryView::new(self.recording.memory.at(0), space);
+        let read = view.read_range(va, unknown);
+        if let Some(to) = out.get_mut(..read.bytes.len()) {
+            to.copy_from_slice(&read.bytes);
+        }
+        read.holes.iter().map(|(r, _)| r.end - r.start).sum()
+    }
+
+    /// Whether anything can be read of the buffer of this name: its address space is in the recording.
+    #[must_use]
+    pub fn has_contents(&self, name: &str) -> bool {
+        let space = |b: &Buffer| self.recording.facts.address_spaces.get(b.address_space as usize);
+        self.origin(name).is_some() || self.get(name).and_then(space).is_some()
+    }
+}
+
+/// Bytes from one row of a copy to the next on the device.
+fn pitch(row: &CopyRow) -> u64 {
+    let pitch = match CopyKind::from_raw(row.kind) {
+        Some(CopyKind::DeviceToHost) => row.from_pitch,
+        _ => row.to_pitch,
+    };
+    if row.rows > 1 { pitch.max(row.bytes) } else { row.bytes }
+}
+
+impl RecordedContents for Buffers {
+    fn extent(&self, buffer: &str) -> Option<(u64, u64)> {
+        let b = self.get(buffer).filter(|_| self.has_contents(buffer))?;
+        let given = self.origin(buffer).is_none_or(|c| c.kind.is_replaceable());
+        given.then_some((b.va.0, b.bytes))
+    }
+
+    fn read(&self, buffer: &str, offset: u64, out: &mut [u8]) {
+        let _ = Self::read(self, buffer, offset, out);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use trace_core::PAGE_SIZE;
+    use trace_core::recording::{ElementType, EventsBuilder, MemoryBuilder};
+
+    fn carried(recording: Arc<Recording>, all: Vec<(Buffer, BufferOrigin)>) -> Buffers {
+        let index = BufferIndex::from_copies(&recording, all);
+        Buffers::new(recording, index)
+    }
+
+    const AT: u64 = 0x1539_4000_0000;
+
+    /// A recording of one page, and a buffer of a copy of it.
+    fn copied(row: CopyRow, carries: OriginKind) -> (Arc<Recording>, (Buffer, BufferOrigin)) {
+        let mut pages = MemoryBuilder::new();
+        let page: [u8; PAGE_SIZE] = std::array::from_fn(|n| n as u8);
+        let id = pages.add_page(&page).0;
+        let mut events = EventsBuilder::new();
+        let pages_at = events.call_pages(&[id]);
+        let row = CopyRow { pages_at, ..row };
+        events.copy(5, 1, row);
+        let recording = Recording {
+            events: events.finish(),
+            memory: pages.finish(),
+            ..Recording::default()
+        };
+        let input = carries.is_replaceable();
+        let buffer = Buffer {
+            name: if input { "in0" } else { "out0" }.to_owned(),
+            role: if input { BufferRole::Input } else { BufferRole::Output },
+            address_space: 0,
+            va: GpuVa(row.device()),
+            bytes: row.total().unwrap(),
+            element: ElementType::U8,
+        };
+        let carried = BufferOrigin {
+            kind: carries,
+            row,
+            event: 0,
+            times: 1,
+        };
+        (recording.into(), (buffer, carried))
+    }
+
+    fn to_device() -> CopyRow {
+        CopyRow {
+            to: AT,
+            bytes: 100,
+            rows: 1,
+            kind: CopyKind::HostToDevice as u32,
+            ..CopyRow::default()
+        }
+    }
+
+    #[test]
+    fn what_a_copy_carried_is_read_in_parts_and_has_a_place_on_the_device() {
+        let (recording, one) = copied(to_device(), OriginKind::Input);
+        let all = carried(recording, vec![one]);
+        let mut out = [0xee; 3];
+        assert_eq!(all.read("in0", 97, &mut out), 0);
+        assert_eq!(out, [97, 98, 99]);
+        assert_eq!(all.read("in0", 98, &mut out), 3, "past its end nothing is known");
+        assert_eq!(out, [0; 3]);
+        assert_eq!(all.extent("in0"), Some((AT, 100)));
+        let again = all.find_by_copy(77, &to_device()).map(|b| &*b.name);
+        assert_eq!(again, Some("in0"), "each copy of it carries it");
+        let other = CopyRow {
+            bytes: 99,
+            ..to_device()
+        };
+        assert!(all.find_by_copy(0, &other).is_none());
+        assert_eq!(all.address_of("in0", 97), Some(GpuVa(AT + 97)));
+        assert_eq!(all.at(0, AT + 97, "").map(|(b, n)| (&*b.name, n)), Some(("in0", 97)));
+        assert!(all.at(0, AT + 100, "in0").is_none() && all.at(1, AT, "in0").is_none());
+        assert!(all.get("in1").is_none() && !all.is_editable("in1") && all.address_of("in1", 0).is_none());
+    }
+
+    #[test]
+    fn rows_lie_apart_on_the_device_and_follow_each_other_in_the_buffer() {
+        let row = CopyRow {
+            bytes: 10,
+            rows: 4,
+            to_pitch: 64,
+            from_pitch: 10,
+            ..to_device()
+        };
+        let (recording, one) = copied(row, OriginKind::Input);
+        let all = carried(recording, vec![one]);
+        assert_eq!(all.address_of("in0", 9), Some(GpuVa(AT + 9)));
+        assert_eq!(all.address_of("in0", 10), Some(GpuVa(AT + 64)));
+        assert_eq!(all.at(0, AT + 65, "").map(|(_, n)| n), Some(11));
+        assert!(all.at(0, AT + 10, "").is_none(), "between two rows");
+        assert!(all.at(0, AT + 4 * 64, "").is_none(), "behind the last one");
+    }
+
+    #[test]
+    fn what_comes_back_is_looked_at_and_not_edited() {
+        let row = CopyRow {
+            from: AT,
+            to: 0x7000,
+            kind: CopyKind::DeviceToHost as u32,
+            ..to_device()
+        };
+        let (recording, one) = copied(row, OriginKind::Output);
+        let all = carried(recording, vec![one]);
+        assert!(all.has_contents("out0") && !all.is_editable("out0"));
+        assert_eq!(all.find_by_copy(0, &row).map(|b| &*b.name), Some("out0"));
+        assert!(all.find_by_copy(1, &row).is_none(), "another event's");
+        assert_eq!(all.address_of("out0", 1), Some(GpuVa(AT + 1)));
+        assert!(all.at(0, AT, "").is_some() && all.input_at(0, AT).is_none());
+        let mut out = [0; 1];
+        assert_eq!((all.read("out0", 7, &mut out), out), (0, [7]));
+    }
+
+    #[test]
+    fn what_the_file_has_no_bytes_of_is_left_out() {
+        for wrong in [1 << 50, u64::MAX] {
+            let (recording, (mut b, mut c)) = copied(to_device(), OriginKind::Input);
+            (b.bytes, c.row.bytes) = (wrong, wrong);
+            assert!(carried(recording, vec![(b, c)]).list().is_empty(), "{wrong}");
+        }
+        let (recording, (mut b, c)) = copied(to_device(), OriginKind::Input);
+        b.bytes = 4096;
+        assert!(
+            carried(recording, vec![(b, c)]).list().is_empty(),
+            "longer than its copy"
+        );
+    }
+
+    #[test]
+    fn the_buffer_that_is_looked_at_is_meant_before_a_shorter_one() {
+        let (recording, (b, c)) = copied(to_device(), OriginKind::Input);
+        let (mut short, mut few) = (b.clone(), c);
+        short.name = "in1".into();
+        (short.bytes, few.row.bytes) = (10, 10);
+        let all = carried(recording, vec![(b, c), (short, few)]);
+        assert_eq!(all.at(0, AT + 4, "").map(|(b, _)| &*b.name), Some("in1"));
+        assert_eq!(all.at(0, AT + 4, "in0").map(|(b, _)| &*b.name), Some("in0"));
+        assert_eq!(all.at(0, AT + 40, "in1").map(|(b, _)| &*b.name), Some("in0"));
+    }
+}

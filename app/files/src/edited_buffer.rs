@@ -1,0 +1,142 @@
+//! A buffer with what was edited of it: the pages that differ from the recording, and where two contents differ.
+
+use crate::changes::Piece;
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// Bytes of a page.
+pub(crate) const PAGE: u64 = 4096;
+
+/// A buffer that the person edited: the pages that differ from the recording. Cheap to clone.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct EditedBuffer {
+    /// Bytes of the first page that lie before the buffer.
+    pub(crate) lead: u64,
+    /// Size of the buffer.
+    pub(crate) bytes: u64,
+    /// The part of each edited page that the buffer covers.
+    pub(crate) pages: BTreeMap<u64, Arc<[u8]>>,
+}
+
+impl EditedBuffer {
+    /// Bytes of the buffer, edited or not.
+    #[must_use]
+    pub fn len(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Whether the buffer has no bytes.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.bytes == 0
+    }
+
+    /// Number of pages that differ from the recording.
+    #[must_use]
+    pub fn pages(&self) -> usize {
+        self.pages.len()
+    }
+
+    /// Parts of the buffer that lie in pages that differ, rising.
+    pub fn ranges(&self) -> impl Iterator<Item = Range<u64>> {
+        self.pages.keys().map(|p| self.span(*p))
+    }
+
+    /// The bytes of the buffer that lie in a page.
+    pub(crate) fn span(&self, page: u64) -> Range<u64> {
+        let from = page.saturating_mul(PAGE).saturating_sub(self.lead);
+        let to = page
+            .saturating_add(1)
+            .saturating_mul(PAGE)
+            .saturating_sub(self.lead)
+            .min(self.bytes);
+        from.min(to)..to
+    }
+
+    pub(crate) fn page_of(&self, offset: u64) -> u64 {
+        offset.saturating_add(self.lead) / PAGE
+    }
+
+    /// Puts what was edited over `out`, which begins at `offset`. Takes time by the length of `out`.
+    pub fn overlay(&self, offset: u64, out: &mut [u8]) {
+        let end = offset.saturating_add(out.len() as u64).min(self.bytes);
+        if offset >= end {
+            return;
+        }
+        for (page, content) in self.pages.range(self.page_of(offset)..=self.page_of(end - 1)) {
+            let span = self.span(*page);
+            let (a, b) = (span.start.max(offset), span.end.min(end));
+            if a >= b {
+                continue;
+            }
+            let from = content.get((a - span.start) as usize..(b - span.start) as usize);
+            let to = out.get_mut((a - offset) as usize..(b - offset) as usize);
+            if let (Some(from), Some(to)) = (from, to) {
+                to.copy_from_slice(from);
+            }
+        }
+    }
+
+    /// Whether a byte lies in a page that differs from the recording.
+    #[must_use]
+    pub fn is_edited_at(&self, offset: u64) -> bool {
+        self.pages.contains_key(&self.page_of(offset))
+    }
+}
+
+/// Differences this close together are one piece: a piece costs more than the bytes between.
+const JOIN: usize = 64;
+
+/// Adds to `pieces` where `new` differs from `old`, both of one length and from `offset` on.
+pub fn differences(offset: u64, old: &[u8], new: &[u8], pieces: &mut Vec<Piece>) {
+    let mut run: Option<(usize, usize)> = None;
+    let mut push = |r: (usize, usize)| {
+        if let Some(part) = new.get(r.0..r.1) {
+            pieces.push(Piece {
+                offset: offset.saturating_add(r.0 as u64),
+                new: part.into(),
+            });
+        }
+    };
+    // Equal stretches are passed in blocks; only blocks that differ are looked at byte by byte.
+    for (n, (a, b)) in old.chunks(256).zip(new.chunks(256)).enumerate() {
+        if a == b {
+            continue;
+        }
+        for (i, _) in a.iter().zip(b).enumerate().filter(|(_, (x, y))| x != y) {
+            let at = n * 256 + i;
+            match &mut run {
+                Some(r) if at <= r.1 + JOIN => r.1 = at + 1,
+                _ => {
+                    if let Some(r) = run.replace((at, at + 1)) {
+                        push(r);
+                    }
+                }
+            }
+        }
+    }
+    if let Some(r) = run {
+        push(r);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn differences_are_found_and_near_ones_joined() {
+        let old = vec![0u8; 2000];
+        let mut new = old.clone();
+        for i in [3, 10, 300, 1999] {
+            new[i] = 1;
+        }
+        let mut pieces = Vec::new();
+        differences(100, &old, &new, &mut pieces);
+        let told: Vec<(u64, usize)> = pieces.iter().map(|p| (p.offset, p.new.len())).collect();
+        assert_eq!(told, [(103, 8), (400, 1), (2099, 1)]);
+        differences(0, &old, &old, &mut pieces);
+        assert_eq!(pieces.len(), 3);
+    }
+}

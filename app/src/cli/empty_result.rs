@@ -1,0 +1,67 @@
+//! What a verb says in a line where a recording has nothing of what it lists.
+
+use super::Failure;
+use super::out::format_count;
+use super::source::Opened;
+use trace_core::recording::EventKind;
+
+/// How many events of some kinds there are.
+fn count(opened: &Opened, is: impl Fn(EventKind) -> bool) -> u64 {
+    let kinds = opened.recording.events.kind.iter();
+    kinds.filter(|k| EventKind::from_raw(*k).is_some_and(&is)).count() as u64
+}
+
+/// Returns what to say where no access is counted; `filtered`: a filter chose among them.
+#[must_use]
+pub fn describe_accesses(opened: &Opened, filtered: bool) -> String {
+    if opened.calls.is_some() {
+        return "no register accesses; `launches` and `kernels` count calls".to_owned();
+    }
+    let undecoded = count(opened, |k| k == EventKind::Undecoded);
+    let decoded = count(opened, |k| matches!(k, EventKind::Read | EventKind::Write));
+    match (decoded, undecoded) {
+        (0, 0) => "no register accesses; `events` lists what there is".to_owned(),
+        (0, n) => format!(
+            "no register accesses with a value; `events --where undecoded` lists {}",
+            if n == 1 {
+                "1 access without one".to_owned()
+            } else {
+                format!("{n} accesses without one")
+            }
+        ),
+        _ if filtered => "no access passes the filter".to_owned(),
+        _ => "no register accesses".to_owned(),
+    }
+}
+
+/// Returns the error that names a job which a recording with `count` jobs does not have.
+#[must_use]
+pub fn no_such_job(job: u64, count: u64, opened: &Opened) -> Failure {
+    let why = match count {
+        0 => describe_jobs(opened),
+        n => format!("the recording has {}, counted from 0", format_count(n, "job")),
+    };
+    Failure::file(&opened.file, format!("job {job} does not exist ({why})"))
+}
+
+/// Returns what to say where there is no job.
+#[must_use]
+pub fn describe_jobs(opened: &Opened) -> String {
+    if opened.calls.is_some() {
+        let launches = count(opened, |k| k == EventKind::Launch);
+        let launches = match launches {
+            1 => "1 launch".to_owned(),
+            n => format!("{n} launches"),
+        };
+        return format!("no jobs: this recording is an API trace with {launches}; `launches` lists them");
+    }
+    let submits = count(opened, |k| k == EventKind::Submit);
+    if submits > 0 && opened.map.is_none() {
+        let submits = format_count(submits, "submit");
+        return format!("no jobs: no register map knows the device, so the {submits} cannot be followed to their ends");
+    }
+    match opened.map {
+        Some(_) => "no jobs".to_owned(),
+        None => "no jobs: no register map knows the device".to_owned(),
+    }
+}

@@ -1,0 +1,77 @@
+//! Filters on the command line: what is wrong with one is told with a line that points at it.
+
+use super::source::Opened;
+use super::{Failure, empty_result, progress_line};
+use trace_core::filter::{Derived, Filter, Query, Selection};
+use trace_core::ranges;
+
+/// The filter of a recording that an option asks for. Jobs and polls are found only where it asks for them.
+///
+/// # Errors
+/// What is wrong with the filter; when finding jobs was stopped.
+pub fn compile(option: &str, text: &str, opened: &Opened) -> Result<Filter, Failure> {
+    let told = |e: trace_core::filter::FilterError| Failure::usage(format!("{option}: {e}\n{}", e.caret(text, "  ")));
+    let query = Query::parse(text).map_err(told)?;
+    let derived = match query.needs_derived() {
+        true => Some(Derived::from(&opened.timeline()?)),
+        false => None,
+    };
+    query.compile(&opened.recording, derived.as_ref()).map_err(told)
+}
+
+/// Jobs as options take them, as a filter: a number, `FIRST..END` or `FIRST..=LAST`.
+///
+/// # Errors
+/// When the text is none of these.
+pub fn job_filter(text: &str) -> Result<String, String> {
+    let number = |t: &str| t.parse::<u64>().map_err(|_| String::new());
+    if number(text).is_ok() {
+        return Ok(format!("job = {text}"));
+    }
+    match ranges::parse(text, number) {
+        Ok(_) => Ok(format!("job in {text}")),
+        Err(_) => Err(format!("'{text}' is no job (expected its number, {})", ranges::FORM)),
+    }
+}
+
+/// Fails if `--job` names a single job that the recording does not have.
+pub fn check_job(filter: &str, opened: &Opened) -> Result<(), Failure> {
+    let Some(job) = filter.strip_prefix("job = ").and_then(|n| n.parse::<u64>().ok()) else {
+        return Ok(());
+    };
+    match opened.timeline()?.jobs.len() as u64 {
+        n if job < n => Ok(()),
+        n => Err(empty_result::no_such_job(job, n, opened)),
+    }
+}
+
+/// The filter that `--where` and `--job` are together; `None` where neither is given.
+///
+/// # Errors
+/// As [`compile`].
+pub fn of_events(filter: Option<&str>, job: Option<&str>, opened: &Opened) -> Result<Option<Filter>, Failure> {
+    // What is wrong with a person's filter is told of it alone.
+    if let (Some(filter), Some(_)) = (filter, job) {
+        compile("--where", filter, opened)?;
+    }
+    match (filter, job) {
+        (Some(filter), Some(job)) if !filter.trim().is_empty() => {
+            compile("--where", &format!("({filter}) and {job}"), opened).map(Some)
+        }
+        (Some(filter), None) => compile("--where", filter, opened).map(Some),
+        (_, Some(job)) => compile("--job", job, opened).map(Some),
+        (None, None) => Ok(None),
+    }
+}
+
+/// All events of a recording that pass.
+///
+/// # Errors
+/// What is wrong with the filter; when it was stopped.
+pub fn select(option: &str, text: &str, opened: &Opened) -> Result<Selection, Failure> {
+    let filter = compile(option, text, opened)?;
+    progress_line::run_with_progress("filtering events", |progress, _| {
+        let found = filter.select(&opened.recording.events, progress);
+        found.map_err(|e| Failure::file(&opened.file, e))
+    })
+}

@@ -1,0 +1,268 @@
+//! `who`: who wrote a byte last, on the software GPU: job, workgroup, thread, clause, operation, and what it read.
+
+use super::replay_arguments::Inputs;
+use super::source::{Source, number};
+use super::thread::AccessRow;
+use super::trace_arguments::TraceArguments;
+use super::{Exit, Failure, Out, Verb, api_trace, format_hex, progress_line};
+use crate::document::debug::{self, DebugSession, WriterReport};
+use crate::document::memory_trace;
+use clap::{Args, FromArgMatches as _};
+use device_mali::debug::{JobLocation, Writer};
+use serde::Serialize;
+
+pub const VERB: Verb = Verb {
+    name: "who",
+    about: "Who wrote a byte last: on the software GPU with every write remembered; in calls by copies, fills and launches, to the launch with --on",
+    args: Arguments::augment_args,
+    run: |matches, out| run(&Arguments::from_arg_matches(matches)?, out),
+};
+
+/// Arguments of the verb.
+#[derive(Args)]
+struct Arguments {
+    #[command(flatten)]
+    source: Source,
+    /// The byte's GPU address, a buffer, or NAME+OFFSET
+    #[arg(value_name = "ADDRESS", required_unless_present = "va")]
+    address: Option<String>,
+    /// The byte's GPU address
+    #[arg(long, value_name = "ADDRESS", value_parser = number, conflicts_with = "address")]
+    va: Option<u64>,
+    /// In a recording of calls: as the byte stands before this event (default: at the end, or when its buffer was given back)
+    #[arg(long, visible_alias = "event", value_name = "EVENT")]
+    at: Option<u64>,
+    /// Index of the address space in the recording's list
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    space: u32,
+    #[command(flatten)]
+    inputs: Inputs,
+    #[command(flatten)]
+    asked: TraceArguments,
+}
+
+#[derive(Serialize)]
+struct Report {
+    va: String,
+    address_space: u32,
+    byte: String,
+    writer: &'static str,
+    event: Option<u64>,
+    job: Option<u32>,
+    position: Option<u32>,
+    job_va: Option<String>,
+    shader: Option<ShaderRow>,
+}
+
+#[derive(Serialize)]
+struct ShaderRow {
+    shader_va: String,
+    workgroup: [u32; 3],
+    thread: [u32; 3],
+    clause_va: String,
+    label: String,
+    tuple: u8,
+    instruction: String,
+    step: u64,
+    write: Option<AccessRow>,
+    reads: Vec<ReadRow>,
+    reads_before: u64,
+}
+
+#[derive(Serialize)]
+struct ReadRow {
+    step: u64,
+    clause_va: String,
+    #[serde(flatten)]
+    access: AccessRow,
+}
+
+fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
+    arguments.asked.prestart();
+    let opened = arguments.source.open()?;
+    if opened.calls.is_some() {
+        if !arguments.inputs.is_empty() {
+            return Err(Failure::usage(
+                "--input is for replays on the software GPU; of calls, `kinescope replay --input … -o OUTCOME.kine` makes a \
+                 recording that can be asked",
+            ));
+        }
+        let mut calls = api_trace::load(&opened)?;
+        let va = match (&arguments.address, arguments.va) {
+            (Some(text), _) => api_trace::parse_address(&opened, &calls, text)?,
+            (None, va) => va.unwrap_or(0),
+        };
+        let text = arguments.address.as_deref().unwrap_or_default();
+        let event = api_trace::moment(&opened, &calls, text, arguments.at)?;
+        let mut whole = true;
+        let doubt = calls.find_last_writer(&opened.recording, va, event);
+        if let Some(ask) =
+            memory_trace::request_for_byte(&calls, &doubt, event).filter(|_| arguments.asked.is_requested())
+        {
+            (calls, whole) = arguments.asked.trace_memory(&opened, calls, ask)?;
+        }
+        api_trace::print_last_writer(&opened, &calls, va, event, out)?;
+        return Ok(Exit::differs_if(!whole));
+    }
+    arguments.asked.reject_register_trace(&arguments.source.file)?;
+    if arguments.at.is_some() {
+        return Err(Failure::usage(
+            "--at is for recordings of calls; here the byte is told as a whole replay leaves it",
+        ));
+    }
+    let va = match (&arguments.address, arguments.va) {
+        (Some(text), _) => opened.parse_address(text)?,
+        (None, va) => va.unwrap_or(0),
+    };
+    opened.address_space(arguments.space)?;
+    let file = &arguments.source.file;
+    let edits = arguments.inputs.edits(&opened)?;
+    let told = progress_line::run_with_progress("replaying", |progress, _| {
+        let fail = |e: debug::WriterError| Failure::file(file, e);
+        let ready = DebugSession::new(&opened.recording, &edits, progress).map_err(fail)?;
+        ready
+            .find_last_writer(&opened.recording, arguments.space, va, progress)
+            .map_err(fail)
+    })?;
+    if out.is_json() {
+        let code = told
+            .location
+            .as_ref()
+            .zip(told.submit)
+            .and_then(|(w, event)| debug::code_at(&opened.recording, arguments.space, event, w.shader));
+        out.value(&report(arguments, &told, code.as_ref()))?;
+    } else {
+        text(&told, out)?;
+    }
+    Ok(Exit::Good)
+}
+
+/// What kind of writer it is, and the job.
+fn writer_kind(writer: &Writer) -> (&'static str, Option<JobLocation>) {
+    match writer {
+        Writer::Recording => ("recording", None),
+        Writer::Cpu { .. } => ("cpu", None),
+        Writer::Shader(place, _) => ("shader", Some(*place)),
+        Writer::WriteValue(place) => ("write-value", Some(*place)),
+        Writer::Status(place) => ("status", Some(*place)),
+    }
+}
+
+fn report(arguments: &Arguments, told: &WriterReport, code: Option<&trace_core::jobs::Code>) -> Report {
+    let (writer, place) = writer_kind(&told.writer);
+    let text = |clause: u64, tuple: u8| code.map_or_else(String::new, |c| debug::format_instruction(c, clause, tuple));
+    let shader = match (&told.writer, &told.location) {
+        (Writer::Shader(_, shown), Some(w)) => Some(ShaderRow {
+            shader_va: format_hex(w.shader),
+            workgroup: shown.workgroup,
+            thread: w.thread,
+            clause_va: format_hex(shown.clause),
+            label: w.label.clone(),
+            tuple: shown.tuple,
+            instruction: w.instruction.clone(),
+            step: w.step,
+            write: w.write.as_ref().map(|a| AccessRow::new(a, w.instruction.clone())),
+            reads: w
+                .reads
+                .iter()
+                .map(|r| ReadRow {
+                    step: r.step,
+                    clause_va: format_hex(r.clause),
+                    access: AccessRow::new(&r.access, text(r.clause, r.access.tuple)),
+                })
+                .collect(),
+            reads_before: w.reads_before,
+        }),
+        _ => None,
+    };
+    Report {
+        va: format_hex(told.va),
+        address_space: arguments.space,
+        byte: format_hex(u64::from(told.byte)),
+        writer,
+        event: told.submit,
+        job: place.map(|p| p.chain),
+        position: place.map(|p| p.position),
+        job_va: place.map(|p| format_hex(p.va)),
+        shader,
+    }
+}
+
+fn text(told: &WriterReport, out: &mut Out) -> Result<(), Failure> {
+    let (va, byte) = (told.va, told.byte);
+    let job = |p: &JobLocation| match p.position {
+        0 => format!("job {}", p.chain),
+        n => format!("job {}, place {n} of its chain", p.chain),
+    };
+    match (&told.writer, &told.location) {
+        (Writer::Recording, _) => {
+            out.line(format_args!(
+                "{va:#x} holds {byte:#04x}: nobody wrote it in this run; it is as memory was at the start"
+            ))?;
+        }
+        (Writer::Cpu { after }, _) => {
+            let when = match after {
+                0 => "before the first job".to_owned(),
+                n => format!("after job {}", n - 1),
+            };
+            let event = told
+                .submit
+                .map_or_else(String::new, |e| format!(", event {e} or before"));
+            out.line(format_args!(
+                "{va:#x} holds {byte:#04x}: the CPU wrote it {when}{event}"
+            ))?;
+        }
+        (Writer::WriteValue(p), _) => {
+            out.line(format_args!(
+                "{va:#x} holds {byte:#04x}: {} wrote it, a write-value job at {:#x}",
+                job(p),
+                p.va
+            ))?;
+        }
+        (Writer::Status(p), _) => {
+            out.line(format_args!(
+                "{va:#x} holds {byte:#04x}: the hardware wrote it when {} at {:#x} ended",
+                job(p),
+                p.va
+            ))?;
+        }
+        (Writer::Shader(p, shown), within) => {
+            let [gx, gy, gz] = shown.workgroup;
+            out.line(format_args!(
+                "{va:#x} holds {byte:#04x}: the shader of {} wrote it",
+                job(p)
+            ))?;
+            let Some(w) = within else { return Ok(()) };
+            let [x, y, z] = w.thread;
+            out.table(&[
+                vec!["Workgroup".into(), format!("{gx},{gy},{gz}")],
+                vec!["Thread".into(), format!("{x},{y},{z}")],
+                vec![
+                    "Clause".into(),
+                    format!("{} at {:#x}, step {} of the thread", w.label, shown.clause, w.step),
+                ],
+                vec!["Operation".into(), w.instruction.clone()],
+                vec![
+                    "Wrote".into(),
+                    w.write.map_or_else(String::new, |a| {
+                        format!("{} at {:#x}, {} bytes", debug::value(&a), a.va, a.bytes)
+                    }),
+                ],
+            ])?;
+            if w.reads_before > 0 {
+                out.line(format_args!("{} reads before those that follow", w.reads_before))?;
+            }
+            for r in &w.reads {
+                let a = &r.access;
+                out.line(format_args!(
+                    "read {} at {:#x}, {} bytes, step {}",
+                    debug::value(a),
+                    a.va,
+                    a.bytes,
+                    r.step
+                ))?;
+            }
+        }
+    }
+    Ok(())
+}

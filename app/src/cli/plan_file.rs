@@ -1,0 +1,65 @@
+//! Plans that are there already, as text or as a file of bytes, instead of a recording.
+
+use super::Failure;
+use super::source::Opened;
+use replay_engine::plan::text::{Files, assemble};
+use replay_engine::plan::{Compiled, PLAN_FILE_MAGIC, PLAN_MAGIC, Plan};
+use std::fs::File;
+use std::io::Read as _;
+use std::path::{Component, Path};
+use trace_core::Recording;
+
+/// How the text of a plan begins.
+const TEXT_MAGIC: &[u8] = b"kinescope plan ";
+/// Maximum number of bytes of a plan's file.
+const MAX_PLAN_BYTES: u64 = 1 << 30;
+
+/// Files beside a plan's text.
+struct PlanFolder<'a>(&'a Path);
+
+impl Files for PlanFolder<'_> {
+    fn read(&self, name: &str, most: u64) -> Result<Vec<u8>, String> {
+        let plain = Path::new(name).components().all(|c| matches!(c, Component::Normal(_)));
+        if !plain {
+            return Err("only files in the folder of the plan's text are read, and in folders of it".to_owned());
+        }
+        let folder = self.0.parent().unwrap_or(Path::new(""));
+        read_limited(&folder.join(name), most).map_err(|e| e.to_string())
+    }
+}
+
+fn read_limited(path: &Path, most: u64) -> std::io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    File::open(path)?.take(most).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// The plan that a file holds; `None` when it holds something else.
+pub fn read(path: &Path) -> Result<Option<Compiled>, Failure> {
+    // What is no file, or cannot be opened, the readers of recordings tell better.
+    let start = read_limited(path, TEXT_MAGIC.len() as u64).unwrap_or_default();
+    let text = start == TEXT_MAGIC;
+    if !text && !start.starts_with(&PLAN_MAGIC) && !start.starts_with(&PLAN_FILE_MAGIC) {
+        return Ok(None);
+    }
+    let bytes = read_limited(path, MAX_PLAN_BYTES).map_err(|e| Failure::file(path, e))?;
+    if !text {
+        return Compiled::from_bytes(&bytes)
+            .map(Some)
+            .map_err(|e| Failure::file(path, e));
+    }
+    let text = String::from_utf8(bytes).map_err(|_| Failure::file(path, "the text of the plan is not UTF-8"))?;
+    assemble(&text, &PlanFolder(path))
+        .map(Some)
+        .map_err(|e| Failure::file(path, e))
+}
+
+/// A recording without events in the place of the one that there is not: it tells the device, and so the register map.
+pub fn open_placeholder(path: &Path, plan: &Plan) -> Opened {
+    let mut recording = Recording::default();
+    recording.facts.identity.gpu_id = plan.gpu_id;
+    if let Some(hardware) = &plan.hardware {
+        recording.set_hardware(hardware);
+    }
+    Opened::new(path, recording)
+}

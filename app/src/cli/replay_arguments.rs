@@ -1,0 +1,441 @@
+//! Boards as the command line names them, and what `plan` and `replay` share: inputs, outputs, pace.
+
+use super::failure::complain;
+use super::outputs::CommandFiles;
+use super::plan_file;
+use super::source::{Opened, Source};
+use super::{Failure, progress_line, replayed_screen, target};
+use crate::buffers;
+use crate::document::boards::factories;
+use clap::{Args, ValueEnum};
+use replay_engine::client::boards::{self, TargetName};
+use replay_engine::client::fitting::{RecordedDevice, fitting_hint};
+use replay_engine::client::{ClientError, Lease};
+use replay_engine::device::DeviceInfo;
+use replay_engine::plan::{Budgets, CompileError, CompileOptions, Compiled, Edits, Effect, Expectation, Pace, compile};
+use replay_engine::wire::KeyStore;
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+use trace_core::ranges;
+use trace_core::recording::BufferRole;
+use trace_core::screen::Picture;
+
+/// Where this program keeps its keys.
+#[derive(Args, Clone, Debug)]
+pub struct Keys {
+    /// Folder of this program's keys and paired agents (default: in the user's configuration)
+    #[arg(long, value_name = "FOLDER", env = "KINESCOPE_KEYS", hide_env_values = true)]
+    keys: Option<PathBuf>,
+}
+
+impl Keys {
+    /// Opens the key store, and makes it when it is not there.
+    pub fn open(&self) -> Result<KeyStore, Failure> {
+        let keys = |e| Failure::usage(format!("keys: {e}"));
+        let folder = match &self.keys {
+            Some(folder) => folder.clone(),
+            None => KeyStore::client_folder().map_err(keys)?,
+        };
+        KeyStore::open(&folder).map_err(keys)
+    }
+
+    /// Opens a board by its name.
+    pub fn open_target(&self, name: &str) -> Result<Lease, Failure> {
+        let failed = |e: ClientError| {
+            let meant = target::suggest_target(name).filter(|n| n != name);
+            let e = match (e, meant) {
+                (ClientError::BoardName { .. } | ClientError::NoBoard { .. }, Some(meant)) => {
+                    format!(
+                        "there is no target `{name}`; did you mean `{meant}`? There are {}",
+                        target::list_targets()
+                    )
+                }
+                (ClientError::BoardName { reason, .. }, None) => format!(
+                    "`{name}` is not a target's name ({reason}); the forms are {}",
+                    target::FORMS
+                ),
+                (ClientError::NoBoard { .. }, None) => {
+                    format!("there is no target `{name}`; there are {}", target::list_targets())
+                }
+                (e, _) => e.to_string(),
+            };
+            // Some errors name the board themselves.
+            Failure::usage(if e.contains(name) {
+                e
+            } else {
+                format!("board {name}: {e}")
+            })
+        };
+        match boards::parse(name).map_err(failed)? {
+            // These need no keys, and are there even where none can be kept.
+            TargetName::Software(model) => factories().open(&model),
+            TargetName::Qemu(device) => factories().open_qemu(&device),
+            TargetName::Cuda(number) => factories().open_cuda(number),
+            _ => boards::open(name, &factories(), &self.open()?),
+        }
+        .map_err(failed)
+    }
+}
+
+/// What a person gives a replay in the place of what was recorded.
+#[derive(Args, Clone, Debug)]
+pub struct Inputs {
+    /// New contents of a buffer, from raw little-endian bytes or .npy; may be given more than once
+    #[arg(long = "input", value_name = "NAME=FILE", value_parser = assignment)]
+    inputs: Vec<(String, PathBuf)>,
+}
+
+impl Inputs {
+    /// Their files, beside others.
+    pub fn add_to_files(&self, others: CommandFiles) -> CommandFiles {
+        let add =
+            |files: CommandFiles, (name, file): &(String, PathBuf)| files.with_input(format!("--input {name}"), file);
+        self.inputs.iter().fold(others, add)
+    }
+
+    /// Whether nothing is given.
+    pub fn is_empty(&self) -> bool {
+        self.inputs.is_empty()
+    }
+
+    /// The edits of the recording that they are, their files read.
+    pub fn edits(&self, opened: &Opened) -> Result<Edits, Failure> {
+        let mut edits = Edits::default();
+        for (name, file) in &self.inputs {
+            let buffer = opened.buffer(name)?;
+            let contents = buffers::read_contents(file, buffer).map_err(|e| Failure::usage(e.to_string()))?;
+            if let (Some(given), Some(recorded)) = (&contents.shape, opened.recording.buffer_shape(name))
+                && has_other_shape(given, &recorded)
+            {
+                let (given, recorded) = (format_shape(given), format_shape(&recorded));
+                complain(format_args!(
+                    "{}: shape {given} for {recorded} of buffer '{name}'; the elements go in as they lie",
+                    file.display()
+                ));
+            }
+            if edits.inputs.insert(name.clone(), contents.bytes).is_some() {
+                return Err(Failure::usage(format!(
+                    "--input {name} is given twice; give one file for it"
+                )));
+            }
+        }
+        Ok(edits)
+    }
+}
+
+/// A shape as people write it, `8x8`.
+fn format_shape(shape: &[u64]) -> String {
+    shape.iter().map(u64::to_string).collect::<Vec<_>>().join("x")
+}
+
+/// Whether an array of as many elements lies in another shape than the recorded one. A list lies in none, and sides
+/// of 1 change nothing.
+fn has_other_shape(given: &[u64], recorded: &[u64]) -> bool {
+    let long = |shape: &[u64]| shape.iter().copied().filter(|n| *n != 1).collect::<Vec<_>>();
+    given.len() > 1 && long(given) != long(recorded)
+}
+
+/// What becomes of recorded idle time.
+#[derive(Clone, Copy, Debug, Default, ValueEnum)]
+pub enum PaceArgument {
+    /// It is kept
+    Recorded,
+    /// It is skipped
+    #[default]
+    Fast,
+}
+
+/// A recording, what a person changes in it, and the board to play it on.
+#[derive(Args, Clone, Debug)]
+pub struct ReplayArguments {
+    #[command(flatten)]
+    source: Source,
+    /// Board: software:MODEL, qemu:DEVICE[,PROPERTY=VALUE...], cuda:N, agent:NAME/DEVICE, agent://HOST:PORT/DEVICE,
+    /// agent:///PATH.sock/DEVICE; the verb `boards` lists those there are
+    #[arg(long, value_name = "BOARD")]
+    on: Option<String>,
+    #[command(flatten)]
+    inputs: Inputs,
+    /// Replay registers that the register map does not know, from byte offset START up to END, which is left out
+    /// (START..=LAST includes the register at LAST); may be given more than once
+    #[arg(long = "allow", value_name = "START..END", value_parser = range)]
+    allow: Vec<Range<u32>>,
+    /// Picture (binary PPM) that the device's screen must show at the end; without it the one that the recording has
+    #[arg(long, value_name = "FILE")]
+    expect_screen: Option<PathBuf>,
+    /// File with the bytes that an output must hold at the end, raw; may be given more than once
+    #[arg(long = "expect", value_name = "NAME=FILE", value_parser = assignment)]
+    expect: Vec<(String, PathBuf)>,
+    /// What becomes of recorded idle time
+    #[arg(long, value_enum, default_value_t)]
+    pace: PaceArgument,
+    /// End a replay that takes longer than this, in seconds [default: 600]
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=3600))]
+    time_limit: Option<u64>,
+    /// Of a recording of CUDA calls: make the whole range one graph, which is done by one launch
+    #[arg(long)]
+    graph: bool,
+    /// Of a recording of CUDA calls: put nothing back between runs that are repeated, each goes on with memory as the one
+    /// before left it: what a server does that is asked again and again
+    #[arg(long)]
+    no_restore: bool,
+    /// Of a recording of CUDA calls: bring back what memory held behind the recorded range, too, and hold it against the
+    /// recording. Where the program itself brought nothing back that is done in any case
+    #[arg(long)]
+    memory: bool,
+    /// Of a recording of CUDA calls: wait for the device behind each launch, and keep only the first error
+    #[arg(long, conflicts_with = "graph")]
+    step: bool,
+    #[command(flatten)]
+    keys: Keys,
+}
+
+/// A compiled plan with the board that it is for.
+pub struct PreparedReplay {
+    /// The board.
+    pub lease: Lease,
+    /// What it says of itself.
+    pub device: DeviceInfo,
+    /// The plan and its pages.
+    pub compiled: Compiled,
+    /// How long compiling took.
+    pub compile_time: Duration,
+    /// The recording.
+    pub opened: Opened,
+    /// The picture that a person expects at the end.
+    pub expect_screen: Option<Picture>,
+    /// Of calls: what outputs have to hold, by their names. Of registers the plan says so itself.
+    pub expected: BTreeMap<String, Vec<u8>>,
+}
+
+/// Says that no target was given, and which ones fit the recording.
+fn missing_target_error(opened: &Opened) -> Failure {
+    let fits = factories().fitting_targets(&RecordedDevice::new(&opened.recording), &[]);
+    let message = match fits.iter().find(|t| t.missing.is_none()) {
+        Some(target) => format!("no target was given; `--on {}` fits this recording", target.name),
+        None => format!("no target was given (`--on TARGET`); {}", fitting_hint(&fits)),
+    };
+    Failure::file(&opened.file, format!("{message}; `kinescope boards` lists all"))
+}
+
+/// Byte offsets of registers, `0x3f00..0x3f10`.
+fn range(text: &str) -> Result<Range<u32>, String> {
+    let number = |t: &str| match t.strip_prefix("0x") {
+        Some(hex) => u32::from_str_radix(hex, 16).ok(),
+        None => t.parse().ok(),
+    };
+    let ends = ranges::split(text).and_then(|r| {
+        let end = number(r.end)?;
+        // The last register as a whole.
+        let end = if r.inclusive { end.checked_add(4)? } else { end };
+        Some(number(r.first)?..end)
+    });
+    ends.filter(|r| r.start < r.end && r.start % 4 == 0 && r.end % 4 == 0)
+        .ok_or_else(|| format!("'{text}' is no range of registers (expected 0xSTART..0xEND without the end or 0xSTART..=0xLAST with it, multiples of 4)"))
+}
+
+/// A buffer and the file of its contents, as a person writes them.
+pub fn assignment(text: &str) -> Result<(String, PathBuf), String> {
+    match text.split_once('=') {
+        Some((name, file)) if !name.is_empty() && !file.is_empty() => Ok((name.into(), file.into())),
+        _ => Err(format!("'{text}' names no buffer and file (expected NAME=FILE)")),
+    }
+}
+
+impl ReplayArguments {
+    /// Opens recording and board and compiles the plan, with the buffers that are asked for as outputs.
+    pub fn prepare<'a>(&self, asked: impl Iterator<Item = &'a str>) -> Result<PreparedReplay, Failure> {
+        factories().prestart_worker(self.target_name());
+        let mut asked: Vec<&str> = asked.collect();
+        asked.extend(self.expect.iter().map(|(name, _)| name.as_str()));
+        let plan = plan_file::read(&self.source.file)?;
+        if self.on.is_none() {
+            let opened = match &plan {
+                Some(whole) => plan_file::open_placeholder(self.file(), &whole.plan),
+                None => self.source.open()?,
+            };
+            return Err(missing_target_error(&opened));
+        }
+        if let Some(whole) = plan {
+            return self.prepare_plan(whole, &asked);
+        }
+        let opened = self.source.open_undamaged()?;
+        let edits = self.inputs.edits(&opened)?;
+        let expect_screen = self
+            .expect_screen
+            .as_deref()
+            .map(replayed_screen::read_expected)
+            .transpose()?;
+        // Those that are asked for, beside those that the recording itself calls outputs.
+        let mut outputs: Vec<String> = Vec::new();
+        if !asked.is_empty() && opened.calls.is_none() {
+            let own = opened
+                .recording
+                .facts
+                .buffers
+                .iter()
+                .filter(|b| b.role == BufferRole::Output);
+            outputs.extend(own.map(|b| b.name.clone()));
+        }
+        for name in asked {
+            opened.buffer(name)?;
+            if !outputs.iter().any(|o| o == name) {
+                outputs.push(name.to_owned());
+            }
+        }
+        let lease = self.keys.open_target(self.target_name())?;
+        let device = lease.info().clone();
+        let failed = |e| Failure::file(&self.source.file, e);
+        factories()
+            .check_fit(&opened.recording, self.target_name(), &device)
+            .map_err(failed)?;
+        let options = CompileOptions {
+            pace: match self.pace {
+                PaceArgument::Recorded => Pace::Recorded,
+                PaceArgument::Fast => Pace::Fast,
+            },
+            outputs,
+            allow_unknown: self.allow.clone(),
+            expect_screen: expect_screen.clone(),
+            graph: self.graph,
+            no_restore: self.no_restore,
+            step: self.step,
+            memory: self.memory,
+            budgets: match self.time_limit {
+                Some(seconds) => Budgets {
+                    time_ns: seconds.saturating_mul(1_000_000_000),
+                    ..Budgets::default()
+                },
+                None => Budgets::default(),
+            },
+            screen_source: self
+                .expect_screen
+                .as_ref()
+                .map_or_else(String::new, |f| f.display().to_string()),
+            ..CompileOptions::default()
+        };
+        let start = Instant::now();
+        let mut compiled = progress_line::run_with_progress("compiling", |progress, _| {
+            compile(&opened.recording, &edits, &device, &options, progress).map_err(|e| {
+                let how = match e {
+                    CompileError::UnknownRegister { .. } => " (--allow START..END)",
+                    _ => "",
+                };
+                Failure::file(
+                    &self.source.file,
+                    format!("no plan for {}: {e}{how}", self.target_name()),
+                )
+            })
+        })?;
+        let expected = self.load_expected(&mut compiled)?;
+        Ok(PreparedReplay {
+            lease,
+            device,
+            compiled,
+            compile_time: start.elapsed(),
+            opened,
+            expect_screen,
+            expected,
+        })
+    }
+
+    /// Opens the board for a plan that is there already, and moves it into the board's memory.
+    fn prepare_plan(&self, whole: Compiled, asked: &[&str]) -> Result<PreparedReplay, Failure> {
+        let refused = |why: &str| Err(Failure::usage(format!("{}: {why}", self.file().display())));
+        if !self.inputs.is_empty() || !self.allow.is_empty() || self.expect_screen.is_some() {
+            return refused(
+                "a plan is played as it is; --input, --allow and --expect-screen are for recordings, a plan's text says \
+                 such things itself",
+            );
+        }
+        if let Some(name) = asked.iter().find(|n| whole.plan.outputs.iter().all(|o| o.name != **n)) {
+            return refused(&format!("the plan has no output '{name}'"));
+        }
+        let lease = self.keys.open_target(self.target_name())?;
+        let device = lease.info().clone();
+        let start = Instant::now();
+        let failed = |e: CompileError| Failure::file(self.file(), format!("no plan for {}: {e}", self.target_name()));
+        let mut compiled = whole.moved_to(&device).map_err(failed)?;
+        let expected = self.load_expected(&mut compiled)?;
+        Ok(PreparedReplay {
+            lease,
+            device,
+            expected,
+            opened: plan_file::open_placeholder(self.file(), &compiled.plan),
+            compiled,
+            compile_time: start.elapsed(),
+            expect_screen: None,
+        })
+    }
+
+    /// What outputs must hold, as files that a person gives: it goes into a plan of registers, and is handed back for one
+    /// of calls, whose outputs are compared here.
+    fn load_expected(&self, compiled: &mut Compiled) -> Result<BTreeMap<String, Vec<u8>>, Failure> {
+        let plan = &mut compiled.plan;
+        let mut of_calls = BTreeMap::new();
+        for (name, file) in &self.expect {
+            let bytes = std::fs::read(file).map_err(|e| Failure::file(file, e))?;
+            let output = plan.outputs.iter().find(|o| o.name == *name);
+            let output =
+                output.ok_or_else(|| Failure::usage(format!("--expect {name}: the plan has no such output")))?;
+            if output.bytes != bytes.len() as u64 {
+                return Err(Failure::usage(format!(
+                    "{}: {} bytes for '{name}', which has {}",
+                    file.display(),
+                    bytes.len(),
+                    output.bytes
+                )));
+            }
+            if plan.calls.is_some() {
+                if of_calls.insert(name.clone(), bytes).is_some() {
+                    let twice = format!("--expect {name} is given twice; give one file for it");
+                    return Err(Failure::usage(twice));
+                }
+                continue;
+            }
+            plan.expectations.push(Expectation {
+                effect: Effect::Output {
+                    name: name.clone(),
+                    digest: *blake3::hash(&bytes).as_bytes(),
+                },
+                source: file.display().to_string(),
+            });
+        }
+        Ok(of_calls)
+    }
+
+    /// The board as the person named it; empty where none is.
+    pub fn target_name(&self) -> &str {
+        self.on.as_deref().unwrap_or_default()
+    }
+
+    /// Whether a person gave the picture that the screen must show.
+    pub fn expects_screen(&self) -> bool {
+        self.expect_screen.is_some()
+    }
+
+    /// Registers that the map does not know and that the person allows, as they are given.
+    pub fn format_allowed(&self) -> Vec<String> {
+        let text = |r: &Range<u32>| format!("{:#x}..{:#x}", r.start, r.end);
+        self.allow.iter().map(text).collect()
+    }
+
+    /// The recording's file or folder.
+    pub fn file(&self) -> &Path {
+        &self.source.file
+    }
+
+    /// The files that are read.
+    pub fn input_files(&self) -> CommandFiles {
+        let files = self.inputs.add_to_files(CommandFiles::for_recording(self.file()));
+        let files = self.expect.iter().fold(files, |files, (name, file)| {
+            files.with_input(format!("--expect {name}"), file)
+        });
+        match &self.expect_screen {
+            Some(file) => files.with_input("--expect-screen", file),
+            None => files,
+        }
+    }
+}

@@ -1,0 +1,454 @@
+//! Recordings of calls: launches in the order that a person chose, calls in words, what touches bytes of the device.
+
+use super::Document;
+use super::facts::Facts;
+use super::moment::Selection;
+use super::xref::{AccessKind, MAX_XREFS, Xref};
+use crate::theme::text;
+use std::sync::Arc;
+use trace_core::calls::{BufferChange, Calls, CertainWriter, ContentSource, ContentState};
+use trace_core::progress::{Cancelled, Progress};
+use trace_core::recording::{AllocationKind, CallEvent, CopyKind, LaunchRow, Recording};
+
+/// What is said where a byte is another one than the last launch left that is known to have changed it, with none in
+/// doubt.
+pub const UNRECORDED: &str = "since then it became another one: by something that is not recorded, or this launch leaves something else each time";
+/// Buffers that a launch changed which are told on one line.
+const MAX_LISTED_CHANGES: usize = 6;
+
+/// What launches are sorted by.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum LaunchSort {
+    /// The order in which they were made.
+    #[default]
+    Order,
+    /// The name of the function.
+    Kernel,
+    /// Blocks.
+    Grid,
+    /// Threads of a block.
+    Block,
+    /// Shared memory that is asked for.
+    Shared,
+    /// The stream.
+    Stream,
+    /// Time of the call on the host.
+    Duration,
+}
+
+/// The launch that an event is.
+#[must_use]
+pub fn launch(recording: &Recording, event: u64) -> Option<LaunchRow> {
+    match recording.events.call(usize::try_from(event).ok()?)? {
+        CallEvent::Launch(row) => Some(row),
+        _ => None,
+    }
+}
+
+/// A function's name without what it returns and what it takes: `at::native::relu<float>`.
+#[must_use]
+pub fn short_function_name(name: &str) -> &str {
+    let (mut depth, mut end, mut begin) = (0i32, name.len(), 0);
+    for (at, c) in name.char_indices() {
+        match c {
+            '<' | '{' => depth += 1,
+            '>' | '}' => depth -= 1,
+            '(' if depth == 0
+                && at > begin
+                && !name.get(at..).is_some_and(|r| r.starts_with("(anonymous"))
+                && !name.get(..at).is_some_and(|r| r.ends_with("operator")) =>
+            {
+                end = at;
+                break;
+            }
+            // What it returns stands before the last space outside of brackets.
+            ' ' if depth == 0
+                && !name
+                    .get(..at)
+                    .is_some_and(|r| r.ends_with("operator") || r.ends_with("(anonymous")) =>
+            {
+                begin = at + 1;
+            }
+            _ => {}
+        }
+    }
+    name.get(begin..end).filter(|s| !s.is_empty()).unwrap_or(name)
+}
+
+/// Three numbers, those at the end left out that are 1: `16`, `28×28`.
+#[must_use]
+pub fn format_dims(d: [u32; 3]) -> String {
+    match d {
+        [x, 1, 1] => text::count(u64::from(x)),
+        [x, y, 1] => format!("{x}×{y}"),
+        [x, y, z] => format!("{x}×{y}×{z}"),
+    }
+}
+
+/// The buffer that a launch changed, or where in none.
+#[must_use]
+pub fn format_change_location(calls: &Calls, left: &BufferChange) -> String {
+    let buffer = left.buffer.and_then(|n| calls.buffers().get(n));
+    buffer.map_or_else(|| format!("{:#x}", left.span.start), |b| b.name.clone())
+}
+
+/// What a launch changed on one line, as a board saw it; `None`: none watched it.
+#[must_use]
+pub fn describe_launch_changes(calls: &Calls, event: u64) -> Option<String> {
+    let left = calls.launch_changes(event)?;
+    if left.list.is_empty() {
+        return Some(if left.complete { "nothing" } else { "nothing seen" }.to_owned());
+    }
+    let one = |l: &BufferChange| format!("{}: {}", format_change_location(calls, l), text::bytes(l.bytes));
+    let told: Vec<String> = left.list.iter().take(MAX_LISTED_CHANGES).map(one).collect();
+    // Of a part of memory there may be more.
+    let more = if left.list.len() > MAX_LISTED_CHANGES || !left.complete {
+        ", …"
+    } else {
+        ""
+    };
+    Some(format!("{}{more}", told.join(", ")))
+}
+
+/// Who saw what launches changed, as a sentence names them: boards that were asked, and the recorder where it took
+/// memory down around them.
+#[must_use]
+pub fn boards(calls: &Calls) -> String {
+    let asked = asked_boards(calls);
+    match (calls.has_launch_snapshots(), asked.is_empty()) {
+        (true, true) => "the recorder".to_owned(),
+        (true, false) => format!("the recorder and {asked}"),
+        (false, _) => asked,
+    }
+}
+
+fn asked_boards(calls: &Calls) -> String {
+    let mut names: Vec<&str> = calls.memory_traces().iter().map(|w| w.target()).collect();
+    names.sort_unstable();
+    names.dedup();
+    names.join(" or ")
+}
+
+/// A state of bytes in words, with the names of boards that told of memory.
+#[must_use]
+pub fn describe_state(calls: &Calls, state: ContentState) -> String {
+    let told = state.describe();
+    match state {
+        ContentState::Known(ContentSource::TraceBefore | ContentSource::TraceAfter, _) => {
+            told.replacen("a board", &asked_boards(calls), 1)
+        }
+        _ => told,
+    }
+}
+
+/// Whether a launch's function has a text in its name, letters of either case alike.
+#[must_use]
+pub fn match_launches(calls: &Calls, wanted: &str) -> Vec<bool> {
+    let wanted = wanted.trim().to_lowercase();
+    let all = (0u32..).zip(&calls.facts().functions);
+    let has = |(n, f): (u32, &trace_core::recording::CallFunction)| {
+        calls.function_name(n).to_lowercase().contains(&wanted) || f.name.to_lowercase().contains(&wanted)
+    };
+    all.map(has).collect()
+}
+
+/// The launches whose function has a text in its name, sorted; `None`: all, in their order.
+///
+/// # Errors
+/// [`Cancelled`].
+pub fn select_launches(
+    calls: &Calls,
+    recording: &Recording,
+    wanted: &str,
+    (sort, falling): (LaunchSort, bool),
+    progress: &Progress,
+) -> Result<Option<Vec<u32>>, Cancelled> {
+    if wanted.trim().is_empty() && sort == LaunchSort::Order && !falling {
+        return Ok(None);
+    }
+    let functions = match_launches(calls, wanted);
+    let passes = |f: u32| functions.get(f as usize).copied().unwrap_or(wanted.trim().is_empty());
+    let mut list = Vec::new();
+    for (n, l) in (0u32..).zip(calls.launches()) {
+        if n % 4096 == 0 {
+            progress.check()?;
+        }
+        if passes(l.function) {
+            list.push(n);
+        }
+    }
+    let row = |n: &u32| {
+        calls
+            .launches()
+            .get(*n as usize)
+            .and_then(|l| launch(recording, l.event))
+    };
+    let product = |d: [u32; 3]| d.iter().fold(1u64, |n, x| n.saturating_mul(u64::from(*x)));
+    let number = |n: &u32| match (sort, row(n)) {
+        (LaunchSort::Grid, Some(l)) => product(l.grid),
+        (LaunchSort::Block, Some(l)) => product(l.block),
+        (LaunchSort::Shared, Some(l)) => u64::from(l.shared),
+        (LaunchSort::Stream, Some(l)) => u64::from(l.stream),
+        (LaunchSort::Duration, Some(l)) => u64::from(l.took),
+        _ => 0,
+    };
+    match sort {
+        LaunchSort::Order => {}
+        LaunchSort::Kernel => {
+            // Names are compared once a function, not once a launch.
+            let mut names: Vec<(&str, u32)> = (0u32..)
+                .zip(&calls.facts().functions)
+                .map(|(n, _)| (short_function_name(calls.function_name(n)), n))
+                .collect();
+            names.sort_unstable();
+            let mut rank = vec![0u32; names.len()];
+            for (place, (_, n)) in (0u32..).zip(&names) {
+                if let Some(r) = rank.get_mut(*n as usize) {
+                    *r = place;
+                }
+            }
+            let of = |n: &u32| {
+                calls
+                    .launches()
+                    .get(*n as usize)
+                    .and_then(|l| rank.get(l.function as usize))
+            };
+            list.sort_by_key(|n| of(n).copied());
+        }
+        _ => list.sort_by_cached_key(number),
+    }
+    progress.check()?;
+    if falling {
+        list.reverse();
+    }
+    Ok(Some(list))
+}
+
+/// A call in words; buffers by their names.
+#[must_use]
+pub fn describe_call(calls: &Calls, recording: &Recording, event: u64) -> String {
+    let Some(call) = usize::try_from(event).ok().and_then(|at| recording.events.call(at)) else {
+        return String::new();
+    };
+    let name = |at: u64| calls.buffers().format_address(at, event);
+    let many = |n: Option<u64>| n.map_or_else(|| "too many bytes".to_owned(), |n| text::count_noun(n, "byte", "bytes"));
+    let stream = |s: u32| calls.stream_name(s);
+    let told = match call {
+        CallEvent::Launch(l) => {
+            let f = short_function_name(calls.function_name(l.function));
+            format!(
+                "{f} · grid {} · block {} · {}",
+                format_dims(l.grid),
+                format_dims(l.block),
+                stream(l.stream)
+            )
+        }
+        CallEvent::Copy(c) => {
+            let bytes = many(c.total());
+            let way = match CopyKind::from_raw(c.kind) {
+                Some(CopyKind::HostToDevice) => format!("host → {}", name(c.to)),
+                Some(CopyKind::DeviceToHost) if is_snapshot(&call) => format!("{}, for a snapshot", name(c.from)),
+                Some(CopyKind::DeviceToHost) => format!("{} → host", name(c.from)),
+                Some(CopyKind::DeviceToDevice) => format!("{} → {}", name(c.from), name(c.to)),
+                Some(CopyKind::Other) | None => "to or from an array".to_owned(),
+            };
+            match is_snapshot(&call) {
+                true => format!("{bytes} of {way}"),
+                false => format!("{bytes} · {way} · {}", stream(c.stream)),
+            }
+        }
+        CallEvent::Fill(f) => {
+            let bytes = many(f.row_bytes().and_then(|b| b.checked_mul(f.rows)));
+            format!("{bytes} · {} set to {:#x} · {}", name(f.to), f.value, stream(f.stream))
+        }
+        CallEvent::Allocation(a) => {
+            let what = AllocationKind::from_raw(a.kind);
+            let place = match what {
+                // Before the event the memory is not there yet.
+                Some(k) if k.takes_device() || k == AllocationKind::TakeHost => {
+                    calls.buffers().format_address(a.at, event + 1)
+                }
+                _ => name(a.at),
+            };
+            let word = match what {
+                Some(AllocationKind::Map) => "mapped",
+                Some(AllocationKind::Unmap) => "unmapped",
+                Some(k) if k.takes_device() => "taken",
+                Some(AllocationKind::TakeHost) => "pinned on the host",
+                Some(AllocationKind::GiveHost) => "unpinned on the host",
+                _ => "given back",
+            };
+            format!("{place} · {} {word}", many(Some(a.bytes)))
+        }
+        CallEvent::Order(_) | CallEvent::Call(_) => return call.describe(Some(calls.facts())),
+    };
+    match call.result() {
+        0 => told,
+        code => format!("{told} · ▲ failed with {code}"),
+    }
+}
+
+fn is_snapshot(call: &CallEvent) -> bool {
+    matches!(call, CallEvent::Copy(_)) && call.stream().is_none()
+}
+
+/// Everything that touches a byte of the device while its buffer is there: copies, fills, launches with its address.
+///
+/// # Errors
+/// [`Cancelled`].
+pub fn find_xrefs(
+    recording: &Recording,
+    calls: &Calls,
+    va: u64,
+    event: u64,
+    progress: &Progress,
+) -> Result<Vec<Xref>, Cancelled> {
+    let mut out = Vec::new();
+    let end = recording.events.len() as u64;
+    let place = calls.buffers().locate_nearest(va, event);
+    let buffer = place.and_then(|p| calls.buffers().get(p.buffer));
+    let events = buffer.map_or(0..end, |b| b.from..b.to.map_or(end, |t| t + 1));
+    let mut tell = |kind, what: String, event, deed| {
+        out.push(Xref {
+            page: false,
+            kind,
+            access: deed,
+            description: what,
+            event,
+            go: Selection::Event,
+        });
+    };
+    let words = |event: u64| describe_call(calls, recording, event);
+    for (event, writer) in calls.list_writes(recording, va, events.clone(), MAX_XREFS / 4) {
+        let kind = if writer == CertainWriter::Fill { "fill" } else { "copy" };
+        tell(kind, words(event), Some(event), AccessKind::Write);
+    }
+    progress.check()?;
+    for event in calls.list_reads(recording, va, events.clone(), MAX_XREFS / 4) {
+        tell("copy", words(event), Some(event), AccessKind::Read);
+    }
+    progress.check()?;
+    let name = |launch: u32| {
+        let l = calls.launches().get(launch as usize);
+        l.map_or("", |l| short_function_name(calls.function_name(l.function)))
+    };
+    let changes = calls.list_changes(recording, va, events.clone(), MAX_XREFS / 4);
+    for c in &changes {
+        let told = format!(
+            "{} · changed it from {:#04x} to {:#04x}",
+            name(c.launch),
+            c.before,
+            c.after
+        );
+        tell("launch", told, Some(c.event), AccessKind::Write);
+    }
+    progress.check()?;
+    if let Some(p) = place {
+        for r in calls.possible_writers(p.buffer, events.clone()).take(MAX_XREFS / 4) {
+            let Some(l) = calls.launches().get(r.launch as usize) else {
+                continue;
+            };
+            if changes.iter().any(|c| c.event == l.event) {
+                continue;
+            }
+            let (how, deed) = match calls.is_traced(va, l.event) {
+                true => ("left it as it was", AccessKind::AddressOf),
+                false => (r.kind.describe(), AccessKind::ReadOrWrite),
+            };
+            tell("launch", format!("{} · {how}", name(r.launch)), Some(l.event), deed);
+        }
+        for r in calls.readers(p.buffer, events.clone()).iter().rev().take(MAX_XREFS / 4) {
+            let Some(l) = calls.launches().get(r.launch as usize) else {
+                continue;
+            };
+            let told = format!(
+                "{} · reads it by its signature",
+                short_function_name(calls.function_name(l.function))
+            );
+            tell("launch", told, Some(l.event), AccessKind::Read);
+        }
+        if let Some(b) = buffer.filter(|b| b.kind.is_allocated()) {
+            tell("memory", words(b.from), Some(b.from), AccessKind::Write);
+            if let Some(to) = b.to {
+                tell("memory", words(to), Some(to), AccessKind::AddressOf);
+            }
+        }
+        let told = calls.buffers().format_location(p);
+        tell("buffer", told, None, AccessKind::Resident);
+    }
+    out.sort_by_key(|t| t.event.unwrap_or(u64::MAX));
+    out.truncate(MAX_XREFS);
+    Ok(out)
+}
+
+/// A place of the device's memory in words, at an event: `in0 + 0x40`.
+#[must_use]
+pub fn format_address(facts: &Facts, va: u64, event: u64) -> Option<String> {
+    let calls = facts.api_trace.as_ref()?;
+    let place = calls.buffers().locate_nearest(va, event)?;
+    Some(calls.buffers().format_location(place))
+}
+
+impl Document {
+    /// What is known of the recording's calls; `None` where it has none, or it is not known yet.
+    #[must_use]
+    pub fn api_trace(&self) -> Option<Arc<Calls>> {
+        self.facts.api_trace.clone()
+    }
+
+    /// The launch that is meant: the one at the moment, as an index into the list.
+    #[must_use]
+    pub fn current_launch(&self) -> Option<u32> {
+        self.facts.api_trace.as_ref()?.launch_at(self.moment())
+    }
+
+    /// Goes to the next launch behind the moment, or to the one before it.
+    pub fn go_launch(&mut self, forward: bool) {
+        let Some(calls) = self.api_trace() else { return };
+        let at = if forward {
+            Some(calls.launches_before(self.moment().saturating_add(1)))
+        } else {
+            calls.launches_before(self.moment()).checked_sub(1)
+        };
+        if let Some(event) = at.and_then(|n| calls.launches().get(n)).map(|l| l.event) {
+            self.go(event);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_short_name_has_neither_what_is_returned_nor_what_is_taken() {
+        for (whole, told) in [
+            ("conv2d(float const*, float*)", "conv2d"),
+            ("void at::native::relu<float>(float*)", "at::native::relu<float>"),
+            (
+                "void k<std::pair<int, long>, (bool)1>(int)",
+                "k<std::pair<int, long>, (bool)1>",
+            ),
+            ("(anonymous namespace)::f(int)", "(anonymous namespace)::f"),
+            (
+                "void (anonymous namespace)::f<int>(int)",
+                "(anonymous namespace)::f<int>",
+            ),
+            (
+                "void run::{lambda(int)#1}::operator()(int) const",
+                "run::{lambda(int)#1}::operator()",
+            ),
+            ("_Zodd_name", "_Zodd_name"),
+            ("", ""),
+        ] {
+            assert_eq!(short_function_name(whole), told);
+        }
+    }
+
+    #[test]
+    fn dimensions_end_where_only_ones_follow() {
+        assert_eq!(format_dims([16, 1, 1]), "16");
+        assert_eq!(format_dims([28, 28, 1]), "28×28");
+        assert_eq!(format_dims([1, 1, 4]), "1×1×4");
+    }
+}

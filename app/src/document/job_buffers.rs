@@ -1,0 +1,62 @@
+//! What a job can reach: the buffers of its address space as they are mapped at its submit, first those that its
+//! descriptors point to.
+
+use super::jobs::JobFact;
+use super::lookup::{memory_at, walk};
+use super::xref;
+use trace_core::recording::Recording;
+
+/// Maximum number of buffers that are walked for a job.
+const MAX_BUFFERS: usize = 4096;
+/// Maximum number of jobs of a chain whose descriptors are looked through.
+const MAX_CHAIN_JOBS: usize = 16;
+
+/// A buffer that a job can reach.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReachableBuffer {
+    /// Index in the recording's list of buffers.
+    pub buffer: u32,
+    /// Rights there: bit 0 read, bit 1 write, bit 2 execute.
+    pub rights: u8,
+    /// Whether a descriptor of the job points into it.
+    pub is_pointed_to: bool,
+}
+
+/// The rights with which a job sees an address; `None` where it sees none.
+#[must_use]
+pub fn find_rights(recording: &Recording, job: &JobFact, va: u64) -> Option<u8> {
+    let leaf = walk(recording, job.chain.space?, va, job.submit)?.result.ok()?;
+    let r = leaf.rights;
+    Some(u8::from(r.read) | u8::from(r.write) << 1 | u8::from(r.execute) << 2)
+}
+
+/// The buffers that a job can reach: those that its descriptors point to, then the others in the recording's order.
+#[must_use]
+pub fn find_reachable_buffers(recording: &Recording, job: &JobFact) -> Vec<ReachableBuffer> {
+    let Some(space) = job.chain.space else {
+        return Vec::new();
+    };
+    let Some(memory) = memory_at(recording, space, job.submit) else {
+        return Vec::new();
+    };
+    let mut pointers: Vec<u64> = Vec::new();
+    for c in job.chain.iter().take(MAX_CHAIN_JOBS) {
+        xref::pointers(&memory, c.va, &mut pointers);
+    }
+    pointers.sort_unstable();
+    let all = (0u32..).zip(&recording.facts.buffers);
+    let mut out: Vec<ReachableBuffer> = all
+        .filter(|(_, b)| b.address_space == space)
+        .take(MAX_BUFFERS)
+        .filter_map(|(i, b)| {
+            let next = pointers.partition_point(|p| *p < b.va.0);
+            Some(ReachableBuffer {
+                buffer: i,
+                rights: find_rights(recording, job, b.va.0)?,
+                is_pointed_to: pointers.get(next).is_some_and(|p| p - b.va.0 < b.bytes),
+            })
+        })
+        .collect();
+    out.sort_by_key(|r| !r.is_pointed_to);
+    out
+}

@@ -1,0 +1,113 @@
+//! Whether a replay ran the shaders of a job, and where it did not, why not.
+
+use super::Document;
+use super::jobs::JobFact;
+use replay_engine::run::{JobOutcome, Outcome};
+use trace_core::check::FindingKind;
+use trace_core::jobs::JobType;
+
+/// A job of a chain: where it lies, and the name of its type.
+pub type ChainEntry<'a> = (u64, &'a str);
+
+/// What draws.
+const DRAW: [JobType; 6] = [
+    JobType::Vertex,
+    JobType::Geometry,
+    JobType::Tiler,
+    JobType::Fused,
+    JobType::Fragment,
+    JobType::IndexedVertex,
+];
+
+/// What became of a job in the last replay, and its chain as the window knows it.
+#[must_use]
+pub fn find_job_outcome(doc: &Document, job: &JobFact) -> Option<(JobOutcome, Option<String>)> {
+    let o = doc.replay.outcome.as_ref()?;
+    let at = o.jobs.binary_search_by_key(&job.submit, |x| x.submit_event).ok()?;
+    let j = o.jobs.get(at)?.clone();
+    let chain: Vec<ChainEntry<'_>> = job.chain.iter().map(|c| (c.va, c.kind.as_str())).collect();
+    let why = explain_uncomputed(o, &j, &chain);
+    Some((j, why))
+}
+
+/// Why what a job computes is not in the outputs; `None` when it is, or when the job runs no shader. `chain` are the
+/// jobs of its chain.
+#[must_use]
+pub fn explain_uncomputed(o: &Outcome, j: &JobOutcome, chain: &[ChainEntry<'_>]) -> Option<String> {
+    if !j.done {
+        let why = match j.status {
+            None => "it never ended".to_owned(),
+            Some(code) => format!("it ended with {}", trace_core::jobs::exception_name(code)),
+        };
+        return Some(why);
+    }
+    if j.computed != Some(false) {
+        return None;
+    }
+    // A finding names the jobs that it is about by where they lie.
+    let findings = o.findings.iter().filter(|f| f.kind == FindingKind::ShaderNotRun);
+    let names = |place: &str, va: u64| {
+        let at = format!("{va:#x}");
+        place.split([' ', ',']).any(|word| word == at)
+    };
+    let told = findings
+        .filter(|f| names(&f.place, j.head_va.0) || chain.iter().any(|(va, _)| names(&f.place, *va)))
+        // Of jobs at the same place the one that this one's submit is told with.
+        .max_by_key(|f| f.event == Some(j.submit_event));
+    if let Some(f) = told {
+        return Some(f.message.clone());
+    }
+    let drawn = chain
+        .iter()
+        .map(|c| c.1)
+        .find(|kind| DRAW.iter().any(|d| d.name() == *kind));
+    Some(match drawn {
+        Some(kind) => format!("{kind} jobs complete without running their shader on this board"),
+        None => "the board did not run its shader and did not say why".to_owned(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use trace_core::GpuVa;
+    use trace_core::check::Finding;
+
+    fn job(submit_event: u64, computed: Option<bool>, status: Option<u8>) -> JobOutcome {
+        JobOutcome {
+            index: 0,
+            submit_event,
+            head_va: GpuVa(0xa0),
+            done: status == Some(1),
+            status,
+            computed,
+            duration_ns: 1,
+        }
+    }
+
+    #[test]
+    fn each_job_tells_why_it_did_not_compute() {
+        let mut o = Outcome::unfinished("board".into());
+        let not_run = |place: &str, why: &str| Finding::new(FindingKind::ShaderNotRun, place, why);
+        o.findings
+            .push(not_run("jobs 0xa00, 0xa0 and 3 more", "it holds what is not known").at_event(7));
+        o.findings
+            .push(not_run("job 0xa0", "its memory is not there").at_event(9));
+        let done = Some(1);
+        assert_eq!(explain_uncomputed(&o, &job(7, Some(true), done), &[]), None);
+        assert_eq!(explain_uncomputed(&o, &job(7, None, done), &[]), None);
+        let why =
+            |submit, chain: &[ChainEntry<'_>]| explain_uncomputed(&o, &job(submit, Some(false), done), chain).unwrap();
+        assert_eq!(why(7, &[]), "it holds what is not known");
+        assert_eq!(why(9, &[]), "its memory is not there");
+        assert!(
+            explain_uncomputed(&o, &job(9, Some(false), None), &[])
+                .unwrap()
+                .contains("never ended")
+        );
+        o.findings.clear();
+        let why = |chain: &[ChainEntry<'_>]| explain_uncomputed(&o, &job(7, Some(false), done), chain).unwrap();
+        assert!(why(&[(0xa0, "vertex"), (0xb0, "tiler")]).starts_with("vertex jobs complete"));
+        assert!(why(&[(0xa0, "compute")]).contains("did not say why"));
+    }
+}

@@ -1,0 +1,229 @@
+//! The one place where a board is asked for memory between the launches of a recording: which launches are in doubt, what
+//! is asked so that they are not, and the answer; what of this is under way for a document.
+
+use super::Document;
+use super::cuda_board::{DeviceQueryError, is_cuda, missing_answer, run_query, run_query_repeated};
+use super::running_work::{RunningSlot, RunningWork};
+use replay_engine::client::Lease;
+use replay_engine::memory_trace::{MemoryTraceReport, MemoryTraceRequest, OUTPUT};
+use replay_engine::plan::{CompileOptions, Edits};
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::Arc;
+use trace_core::PAGE_SIZE;
+use trace_core::calls::{Calls, LastWriter, MemoryTrace};
+use trace_core::progress::Progress;
+use trace_core::recording::Recording;
+
+/// Nanoseconds of a second.
+pub const SECOND: u64 = 1_000_000_000;
+/// Nanoseconds that a board may watch where nobody says how many.
+const USUAL_TIME: u64 = 600 * SECOND;
+/// What a board told.
+#[derive(Clone, Debug)]
+pub struct MemoryTraceResult {
+    /// What it saw.
+    pub trace: Arc<MemoryTrace>,
+    /// How it went.
+    pub result: MemoryTraceReport,
+    /// What was asked.
+    pub request: MemoryTraceRequest,
+}
+
+impl MemoryTraceResult {
+    /// Whether all that was asked for is told.
+    #[must_use]
+    pub fn is_complete(&self) -> bool {
+        let t = &self.result;
+        t.stopped.is_none() && t.full.is_none() && t.late.is_none() && t.looked_until.is_none()
+    }
+
+    /// What is less than was asked for, or other than it was, in words, each for itself.
+    #[must_use]
+    pub fn missing(&self) -> Vec<String> {
+        let mut told = Vec::new();
+        if let Some(s) = &self.result.stopped {
+            let place = match (&s.function, s.event) {
+                (Some(f), Some(e)) => format!("in the launch of {f}, event {e}"),
+                (None, Some(e)) => format!("at event {e}"),
+                _ => "there".to_owned(),
+            };
+            told.push(format!(
+                "the device stopped {place}: {}; what was seen before it is told",
+                s.why
+            ));
+        }
+        if let Some(event) = self.result.full {
+            told.push(format!(
+                "pages before and behind launches take more than {} bytes: launches from event {event} on were not watched",
+                self.request.most
+            ));
+        }
+        if let Some(event) = self.result.late {
+            told.push(format!(
+                "it took longer than {} s: launches from event {event} on were not watched",
+                self.request.time_ns / SECOND
+            ));
+        }
+        if let Some(at) = self.result.looked_until {
+            told.push(format!(
+                "what memory holds is more than {} bytes: it is told up to {at:#x}",
+                self.request.most
+            ));
+        }
+        for what in &self.result.left_out {
+            told.push(format!(
+                "{what} were not done there: what follows from them is other than it was"
+            ));
+        }
+        told
+    }
+}
+
+/// What is asked so that it is known who wrote a byte, as it stands before an event, and what it holds: its page, over the
+/// launches that are in doubt. `None`: none is.
+#[must_use]
+pub fn request_for_byte(calls: &Calls, who: &LastWriter, event: u64) -> Option<MemoryTraceRequest> {
+    let buffer = calls.buffers().get(who.location?.buffer)?;
+    let written = who.certain.map(|(e, _)| e).max(who.change.map(|c| c.event));
+    let taken = buffer.from.saturating_add(u64::from(buffer.kind.is_allocated()));
+    let from = written.map_or(taken, |e| e + 1);
+    let doubt = calls.find_uncertain_events(who.address, from..event);
+    let launches = |part: &Range<u64>| !calls.launches_in(part.clone()).is_empty();
+    if !doubt.iter().any(launches) {
+        return None;
+    }
+    let page = (who.address - who.address % PAGE_SIZE as u64, PAGE_SIZE as u64);
+    Some(MemoryTraceRequest {
+        // What was watched already is watched again: then one answer says it all.
+        from,
+        to: event,
+        ranges: vec![page],
+        look: vec![page],
+        ..MemoryTraceRequest::default()
+    })
+}
+
+/// What is asked so that it is known what memory holds before an event.
+#[must_use]
+pub fn request_for_memory(range: Range<u64>, event: u64) -> MemoryTraceRequest {
+    MemoryTraceRequest {
+        from: event,
+        to: event,
+        ranges: vec![(range.start, range.end.saturating_sub(range.start))],
+        look: vec![(range.start, range.end.saturating_sub(range.start))],
+        ..MemoryTraceRequest::default()
+    }
+}
+
+/// What is asked so that it is known what every launch changed, anywhere.
+#[must_use]
+pub fn request_for_launches(recording: &Recording) -> MemoryTraceRequest {
+    MemoryTraceRequest {
+        from: 0,
+        to: recording.events.len() as u64,
+        ..MemoryTraceRequest::default()
+    }
+}
+
+/// Asks a board: it plays what was recorded, with the inputs that were recorded, and watches.
+///
+/// # Errors
+/// When the recording is no plan for the board, or the board cannot do it.
+pub fn trace_memory(
+    lease: &mut Lease,
+    board: &str,
+    recording: &Recording,
+    wanted: MemoryTraceRequest,
+    progress: &Progress,
+) -> Result<MemoryTraceResult, DeviceQueryError> {
+    let mut wanted = wanted;
+    if wanted.time_ns == 0 {
+        wanted.time_ns = USUAL_TIME;
+    }
+    let want = |calls: &mut replay_engine::plan::calls::Calls| calls.watch = Some(wanted.clone());
+    let (edits, options) = (Edits::default(), CompileOptions::default());
+    let outcome = run_query(lease, (recording, &edits), &options, wanted.time_ns, want, progress)?;
+    let Some(told) = outcome.calls.and_then(|c| c.watched) else {
+        return Err(missing_answer(outcome.failure));
+    };
+    let bytes = outcome.outputs.into_iter().find(|o| o.name == OUTPUT);
+    let bytes = bytes.ok_or_else(|| missing_answer(None))?;
+    let watched = MemoryTrace::from_bytes(&bytes.data)?.with_target(board);
+    if !watched.is_answer_to(&(wanted.from..wanted.to), &wanted.ranges, &wanted.look) {
+        return Err(DeviceQueryError::UnexpectedAnswer);
+    }
+    Ok(MemoryTraceResult {
+        trace: Arc::new(watched),
+        result: told,
+        request: wanted,
+    })
+}
+
+/// Returns the shortest time of each launch on a board, in nanoseconds, by its event: the recording is replayed there so
+/// many times with its recorded inputs, with events of the device around each launch.
+///
+/// # Errors
+/// When the recording is no plan for the board, or the board cannot do it.
+pub fn measure_launches(
+    lease: &mut Lease,
+    recording: &Recording,
+    repeat: u32,
+    time_ns: u64,
+    progress: &Progress,
+) -> Result<BTreeMap<u64, u64>, DeviceQueryError> {
+    let want = |calls: &mut replay_engine::plan::calls::Calls| calls.times = true;
+    let (edits, options) = (Edits::default(), CompileOptions::default());
+    let outcome = run_query_repeated(lease, (recording, &edits), &options, (time_ns, repeat), want, progress)?;
+    match outcome.calls {
+        Some(calls) if outcome.failure.is_none() => {
+            Ok(calls.launch_ns.iter().map(|[event, ns]| (*event, *ns)).collect())
+        }
+        _ => Err(missing_answer(outcome.failure)),
+    }
+}
+
+impl Document {
+    /// The board that is asked for memory: the one that Replay has chosen, where launches are made there.
+    #[must_use]
+    pub fn find_memory_trace_target(&self) -> Option<String> {
+        Some(self.replay.board().to_owned()).filter(|b| is_cuda(b))
+    }
+}
+
+/// State of watching memory for a document.
+#[derive(Clone, Debug, Default)]
+pub struct State {
+    running: RunningSlot,
+    /// The board that was asked last.
+    board: String,
+    /// Why its answer is missing, or a part of it, in words.
+    pub failure: Option<String>,
+}
+
+impl State {
+    /// What is under way.
+    #[must_use]
+    pub fn running(&self) -> Option<&RunningWork> {
+        self.running.current()
+    }
+
+    /// A board is asked.
+    pub fn begin(&mut self, work: RunningWork) {
+        self.failure = None;
+        self.board.clone_from(&work.board);
+        self.running.begin(work);
+    }
+
+    /// Why the answer of a board is missing, where it was the last that was asked.
+    #[must_use]
+    pub fn failure_of(&self, board: &str) -> Option<&str> {
+        self.failure.as_deref().filter(|_| self.board == board)
+    }
+
+    /// It has answered, or will not.
+    pub fn end(&mut self, missed: Option<String>) {
+        self.running.end();
+        self.failure = missed;
+    }
+}

@@ -1,0 +1,216 @@
+//! What a page is used for, as far as the recording tells: page table, job header, shader code, buffer, or unknown.
+
+use super::jobs::Chain;
+use super::lookup;
+use super::spaces::SpaceFact;
+use std::ops::Range;
+use std::sync::Arc;
+use trace_core::GpuVa;
+use trace_core::recording::{Buffer, BufferRole, Recording};
+
+/// Named places by address, so that a page is looked up and not searched for.
+#[derive(Clone, Debug, Default)]
+pub struct PageUsage {
+    jobs: JobAddresses,
+    /// Buffers: address, one past the last byte, index.
+    buffers: Vec<(u64, u64, u32)>,
+    /// Longest buffer.
+    longest: u64,
+}
+
+/// The places that jobs name, by address. Put in order where there is time for it: there may be millions.
+#[derive(Clone, Debug, Default)]
+pub struct JobAddresses {
+    /// Job headers: address, job.
+    heads: Vec<(u64, u32)>,
+    /// Shader code: address, job.
+    shaders: Vec<(u64, u32)>,
+}
+
+impl JobAddresses {
+    /// Puts the places in order: the header of each job, its index, what its chain holds.
+    #[must_use]
+    pub fn new<'a>(jobs: impl Iterator<Item = (u64, u32, &'a Arc<Chain>)>) -> Self {
+        let mut out = Self::default();
+        let mut last: Option<&Arc<Chain>> = None;
+        for (head, index, chain) in jobs {
+            out.heads.push((head, index));
+            // Jobs that run the same chain again share it.
+            if !last.is_some_and(|l| Arc::ptr_eq(l, chain)) {
+                out.heads.extend(chain.iter().map(|c| (c.va, index)));
+                out.shaders
+                    .extend(chain.iter().filter_map(|c| Some((c.shader?, index))));
+            }
+            last = Some(chain);
+        }
+        for list in [&mut out.heads, &mut out.shaders] {
+            list.sort_unstable();
+            list.dedup();
+        }
+        out
+    }
+}
+
+/// A use of a page or range.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PageUse {
+    /// A page table of this level; the first address that it translates.
+    Table {
+        /// Level, 0 to 3.
+        level: u8,
+        /// First address.
+        va: u64,
+    },
+    /// Headers of these jobs, of a few when there are many; how many there are.
+    Heads(Vec<u32>, usize),
+    /// Shader code that these jobs start at; how many there are.
+    Shaders(Vec<u32>, usize),
+    /// A buffer, by index.
+    Buffer(u32),
+}
+
+/// Jobs that are named one by one.
+const NAMED: usize = 4;
+
+impl PageUsage {
+    /// Takes up the places that jobs name.
+    pub fn set_jobs(&mut self, places: JobAddresses) {
+        self.jobs = places;
+    }
+
+    /// Whether the shader of a job begins at one of these addresses.
+    #[must_use]
+    pub fn has_shader_in(&self, range: Range<u64>) -> bool {
+        let n = self.jobs.shaders.partition_point(|s| s.0 < range.start);
+        self.jobs.shaders.get(n).is_some_and(|s| range.contains(&s.0))
+    }
+
+    /// Puts the buffers in order.
+    pub fn set_buffers(&mut self, buffers: &[Buffer]) {
+        self.longest = buffers.iter().map(|b| b.bytes).max().unwrap_or(0);
+        let places = buffers.iter().zip(0u32..);
+        self.buffers = places
+            .map(|(b, i)| (b.va.0, b.va.0.saturating_add(b.bytes), i))
+            .collect();
+        self.buffers.sort_unstable();
+    }
+
+    /// What an address range is used for, by what stands in it.
+    #[must_use]
+    pub fn find_uses(&self, from: u64, to: u64) -> Vec<PageUse> {
+        let mut out = Vec::new();
+        let named = |list: &[(u64, u32)]| {
+            let a = list.partition_point(|h| h.0 < from);
+            let b = list.partition_point(|h| h.0 < to);
+            let part = &list[a.min(b)..b];
+            let mut jobs: Vec<u32> = part.iter().take(NAMED).map(|h| h.1).collect();
+            jobs.dedup();
+            (jobs, part.len())
+        };
+        let (jobs, n) = named(&self.jobs.heads);
+        if n > 0 {
+            out.push(PageUse::Heads(jobs, n));
+        }
+        let (jobs, n) = named(&self.jobs.shaders);
+        if n > 0 {
+            out.push(PageUse::Shaders(jobs, n));
+        }
+        let first = self
+            .buffers
+            .partition_point(|b| b.0 < from.saturating_sub(self.longest));
+        let last = self.buffers.partition_point(|b| b.0 < to);
+        let reach = self.buffers[first.min(last)..last].iter().filter(|b| b.1 > from);
+        out.extend(reach.take(NAMED).map(|b| PageUse::Buffer(b.2)));
+        out
+    }
+}
+
+/// What the page of an address is used for, page tables included. Empty: unknown.
+#[must_use]
+pub fn find_page_uses(
+    recording: &Recording,
+    uses: &PageUsage,
+    spaces: &[SpaceFact],
+    space: u32,
+    va: u64,
+    event: u64,
+) -> Vec<PageUse> {
+    let page = va & !4095;
+    let mut out = Vec::new();
+    let at = lookup::memory_at(recording, space, event).and_then(|m| m.physical_address(GpuVa(page)));
+    if let Some(frame) = at.map(|a| a.frame()) {
+        for s in spaces {
+            out.extend(s.marks.tables_in(frame).iter().take(NAMED).map(|t| PageUse::Table {
+                level: t.level,
+                va: t.va,
+            }));
+        }
+    }
+    out.extend(uses.find_uses(page, page.saturating_add(4096)));
+    out
+}
+
+/// A use in words.
+#[must_use]
+pub fn describe_use(recording: &Recording, used: &PageUse) -> String {
+    let jobs = |list: &[u32], n: usize, what: &str| {
+        let named: Vec<String> = list.iter().map(|j| format!("job {j}")).collect();
+        let more = if n > list.len() {
+            format!(" and {} more", n - list.len())
+        } else {
+            String::new()
+        };
+        format!("{what} of {}{more}", named.join(", "))
+    };
+    match used {
+        PageUse::Table { level, va } => format!("level {level} page table of {va:#x}"),
+        PageUse::Heads(list, n) => jobs(list, *n, if *n == 1 { "header" } else { "headers" }),
+        PageUse::Shaders(list, n) => jobs(list, *n, "shader code"),
+        PageUse::Buffer(i) => recording
+            .facts
+            .buffers
+            .get(*i as usize)
+            .map_or_else(String::new, |b| match b.role {
+                BufferRole::Shared => b.name.clone(),
+                r if r.name() == b.name => b.name.clone(),
+                r => format!("{} {}", r.name(), b.name),
+            }),
+    }
+}
+
+/// Several uses on one line; empty when there are none.
+#[must_use]
+pub fn describe_uses(recording: &Recording, list: &[PageUse]) -> String {
+    let parts: Vec<String> = list.iter().map(|u| describe_use(recording, u)).collect();
+    parts.join(" · ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use trace_core::recording::ElementType;
+
+    #[test]
+    fn a_page_is_known_by_what_stands_in_it() {
+        let buffer = |va: u64, bytes: u64| Buffer {
+            name: format!("b{va:x}"),
+            role: BufferRole::Input,
+            address_space: 0,
+            va: GpuVa(va),
+            bytes,
+            element: ElementType::F32,
+        };
+        let mut uses = PageUsage::default();
+        uses.set_buffers(&[buffer(0x1000, 0x5000), buffer(0x9000, 16)]);
+        let empty = Arc::default();
+        uses.set_jobs(JobAddresses::new(
+            [(0x9140, 1, &empty), (0x9100, 0, &empty)].into_iter(),
+        ));
+        assert_eq!(uses.find_uses(0x5000, 0x6000), [PageUse::Buffer(0)]);
+        assert_eq!(uses.find_uses(0x6000, 0x7000), []);
+        assert_eq!(
+            uses.find_uses(0x9000, 0xa000),
+            [PageUse::Heads(vec![0, 1], 2), PageUse::Buffer(1)]
+        );
+    }
+}

@@ -1,0 +1,101 @@
+//! What a plan may touch: registers that it writes, by block; memory that it lays out; ranges that a person allowed.
+
+use super::lookup::find_register_map;
+use replay_engine::plan::Plan;
+use replay_engine::plan::calls::body::Calls;
+use std::collections::BTreeMap;
+use trace_core::PhysAddr;
+use trace_core::recording::{CallEvent, CopyKind, Recording};
+
+/// What a plan may touch. Counted once, when the plan is made: a plan has as many actions as its recording has events.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PlanFootprint {
+    /// Blocks of registers and how often each is written, the most written first.
+    pub writes: Vec<(String, u64)>,
+    /// First byte of the board's memory that it uses, and the byte after the last; `None`: none.
+    pub memory: Option<(PhysAddr, PhysAddr)>,
+    /// Offsets of registers that the map does not know and that a person allowed: start, end (not included).
+    pub allowed: Vec<(u32, u32)>,
+    /// What a plan of calls does; `None` for one of accesses to registers.
+    pub calls: Option<ApiFootprint>,
+}
+
+/// What a plan of calls does, counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ApiFootprint {
+    /// Launches of kernels.
+    pub launches: u64,
+    /// Copies to the device, and their bytes.
+    pub to_device: (u64, u64),
+    /// Copies back, and their bytes.
+    pub to_host: (u64, u64),
+    /// Copies and fills on the device.
+    pub on_device: u64,
+    /// Orders between streams, and waits of the host.
+    pub synchronizations: u64,
+    /// Modules of code, and their bytes.
+    pub modules: (u64, u64),
+    /// Bytes of memory that are mapped.
+    pub mapped: u64,
+}
+
+impl ApiFootprint {
+    fn for_plan(plan: &Plan) -> Option<Self> {
+        let facts = &plan.calls.as_ref()?.facts;
+        let held = facts.modules.iter().filter(|m| m.bytes > 0);
+        let mut reach = Self {
+            modules: held.fold((0, 0), |(n, bytes), m| (n + 1, m.bytes.saturating_add(bytes))),
+            mapped: plan.budgets.pages.saturating_mul(4096),
+            ..Self::default()
+        };
+        // The check of the plan says what cannot be read.
+        for c in Calls::new(&plan.body, plan.images.len()).map_while(Result::ok) {
+            match c.call {
+                CallEvent::Launch(_) => reach.launches += 1,
+                CallEvent::Copy(row) => {
+                    let bytes = row.total().unwrap_or(0);
+                    let counted = match CopyKind::from_raw(row.kind) {
+                        Some(CopyKind::HostToDevice) => &mut reach.to_device,
+                        // Memory at the begin is recorded as it was read, and goes to the device.
+                        Some(CopyKind::DeviceToHost) if c.pages.is_some() => &mut reach.to_device,
+                        Some(CopyKind::DeviceToHost) => &mut reach.to_host,
+                        _ => {
+                            reach.on_device += 1;
+                            continue;
+                        }
+                    };
+                    counted.0 += 1;
+                    counted.1 = counted.1.saturating_add(bytes);
+                }
+                CallEvent::Fill(_) => reach.on_device += 1,
+                CallEvent::Order(_) => reach.synchronizations += 1,
+                CallEvent::Allocation(_) | CallEvent::Call(_) => {}
+            }
+        }
+        Some(reach)
+    }
+}
+
+impl PlanFootprint {
+    /// What a plan may touch.
+    #[must_use]
+    pub fn for_plan(plan: &Plan, recording: &Recording) -> Self {
+        let map = find_register_map(recording);
+        let mut blocks: BTreeMap<&str, u64> = BTreeMap::new();
+        for (offset, n) in plan.writes() {
+            let register = u32::try_from(offset).ok().and_then(|o| map?.at(o));
+            let block = register.map_or("not in the map", |r| r.block.as_str());
+            *blocks.entry(block).or_default() += n;
+        }
+        let mut writes: Vec<_> = blocks.into_iter().map(|(b, n)| (b.to_owned(), n)).collect();
+        writes.sort_by_key(|w| std::cmp::Reverse(w.1));
+        let base = plan.arena.base;
+        let bytes = plan.used_pages.saturating_mul(4096);
+        Self {
+            writes,
+            memory: (bytes > 0).then(|| (base, PhysAddr(base.0.saturating_add(bytes)))),
+            allowed: plan.allowed.clone(),
+            calls: ApiFootprint::for_plan(plan),
+        }
+    }
+}

@@ -1,0 +1,74 @@
+//! A person's own register maps: where they lie, and put to use for a recording.
+
+use register_maps::UserMaps;
+use register_maps::naming::MapHeader;
+use std::path::{Path, PathBuf};
+use trace_core::recording::{Hardware, Recording};
+use trace_core::registers::{RegisterMap, recorded_name, register_space};
+
+/// Variable that names another folder of maps.
+pub const FOLDER_VARIABLE: &str = "KINESCOPE_MAPS";
+
+/// The person's folder of maps: where `KINESCOPE_MAPS` says, or else `kinescope/maps` among the settings.
+#[must_use]
+pub fn folder() -> Option<PathBuf> {
+    if let Some(told) = std::env::var_os(FOLDER_VARIABLE).filter(|v| !v.is_empty()) {
+        return Some(PathBuf::from(told));
+    }
+    directories::ProjectDirs::from("", "", "kinescope").map(|d| d.config_dir().join("maps"))
+}
+
+/// Reads the person's maps and the one beside a recording, and puts them to use: from now on the recording's registers
+/// have the names of the one that is for it. What is wrong with any of them is told in the answer, and stops nothing.
+#[must_use]
+pub fn load_maps(file: &Path, recording: &mut Recording) -> UserMaps {
+    let mut own = UserMaps::open_folder(folder().as_deref());
+    own.add_sibling(file, recording);
+    own
+}
+
+/// The same for a recording that was opened before.
+#[must_use]
+pub fn reload_maps(file: &Path) -> UserMaps {
+    let mut own = UserMaps::open_folder(folder().as_deref());
+    own.refresh_sibling(file);
+    own
+}
+
+/// What a file of names for a recording begins with; `of_device`: for all recordings of its device.
+#[must_use]
+pub fn head(recording: &Recording, of_device: bool) -> MapHeader {
+    let map = RegisterMap::for_recording(recording);
+    let space = recording.facts.spaces.get(usize::from(register_space(recording, map)));
+    let told = recorded_name(recording);
+    let mut head = MapHeader {
+        name: if told.is_empty() { "names".to_owned() } else { told },
+        space: space.map(|s| s.name.clone()).unwrap_or_default(),
+        window: space.map_or(0x1000, |s| s.bytes.clamp(4, 1 << 26)),
+        ..MapHeader::default()
+    };
+    if of_device {
+        let gpu = (recording.facts.identity.gpu_id >> 16) as u16;
+        match recording.hardware() {
+            Some(Hardware::Pci(f)) => head.pci = Some((f.vendor, f.device)),
+            Some(Hardware::Platform(d)) => head.compatible = d.compatible.first().cloned(),
+            _ if gpu != 0 => head.gpu = Some(gpu),
+            _ => {}
+        }
+    }
+    head
+}
+
+/// The name of a new file of names for a device, in the person's folder.
+#[must_use]
+pub fn file_name(head: &MapHeader) -> String {
+    let plain = |c: char| {
+        if c.is_ascii_alphanumeric() {
+            c.to_ascii_lowercase()
+        } else {
+            '-'
+        }
+    };
+    let name: String = head.name.chars().map(plain).take(60).collect();
+    format!("{name}{}", register_maps::SUFFIX)
+}

@@ -1,0 +1,154 @@
+//! The form of a screen as a person writes it: on the command line as one text, in the window as fields.
+
+use crate::theme::text;
+use trace_core::screen::{ByteOrder, PixelFormat, ScreenFormat};
+
+/// What a text for a form looks like, for messages.
+const EXPECTED: &str = "WIDTHxHEIGHT,PIXEL and where they differ pitch=BYTES, base=OFFSET, big-endian, as in \
+                        640x480,rgb565,pitch=1280,base=0x1000";
+
+/// The fields of a form.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ManualFormat {
+    /// Pixels a row.
+    pub width: String,
+    /// Rows.
+    pub height: String,
+    /// Bytes from row to row.
+    pub pitch: String,
+    /// First byte.
+    pub base: String,
+    /// Form of a pixel.
+    pub pixel: PixelFormat,
+    /// Order of its bytes.
+    pub order: ByteOrder,
+}
+
+impl ManualFormat {
+    /// The fields of a form.
+    #[must_use]
+    pub fn from_format(f: &ScreenFormat) -> Self {
+        Self {
+            width: f.width.to_string(),
+            height: f.height.to_string(),
+            pitch: f.pitch.to_string(),
+            base: format!("{:#x}", f.base),
+            pixel: f.pixel,
+            order: f.order,
+        }
+    }
+
+    /// The form that the fields say, for a framebuffer of `bytes` bytes.
+    ///
+    /// # Errors
+    /// What is wrong with them, in words.
+    pub fn format(&self, bytes: u64) -> Result<ScreenFormat, String> {
+        let number = |name: &str, t: &str| {
+            let n = text::parse_number(t.trim()).ok_or_else(|| format!("the {name} {t:?} is no number"))?;
+            Ok::<u64, String>(n)
+        };
+        let small = |name: &str, t: &str| {
+            let n = number(name, t)?;
+            u32::try_from(n).map_err(|_| format!("the {name} {t} is too large"))
+        };
+        let format = ScreenFormat {
+            base: number("base", &self.base)?,
+            pitch: small("pitch", &self.pitch)?,
+            width: small("width", &self.width)?,
+            height: small("height", &self.height)?,
+            pixel: self.pixel,
+            order: self.order,
+        };
+        format.check(bytes).map_err(|e| e.to_string())?;
+        Ok(format)
+    }
+}
+
+/// A form to begin with where nothing tells one: the width that gives stores of so many bytes a common shape.
+pub(super) fn guess_format(bytes: u64) -> ScreenFormat {
+    let sizes = [(1920, 1080), (1280, 800), (1024, 768), (800, 600), (640, 480)];
+    let fits = |(w, h): &(u32, u32)| u64::from(*w) * u64::from(*h) * 4 <= bytes.max(640 * 480 * 4);
+    let (width, height) = sizes.into_iter().find(fits).unwrap_or((640, 480));
+    ScreenFormat {
+        base: 0,
+        pitch: width * 4,
+        width,
+        height,
+        pixel: PixelFormat::Xrgb8888,
+        order: ByteOrder::Little,
+    }
+}
+
+/// A form as one text.
+///
+/// # Errors
+/// What is wrong with it, and what was expected.
+pub fn parse(told: &str) -> Result<ScreenFormat, String> {
+    let wrong = |what: String| format!("{what} (expected {EXPECTED})");
+    let mut parts = told.split(',').map(str::trim);
+    let size = parts.next().unwrap_or_default();
+    let side = |t: &str| t.parse::<u32>().ok();
+    let sides = size.split_once('x').and_then(|(w, h)| side(w).zip(side(h)));
+    let (width, height) = sides.ok_or_else(|| wrong(format!("'{size}' is no size")))?;
+    let name = parts.next().unwrap_or_default();
+    let pixel = PixelFormat::by_name(name).ok_or_else(|| {
+        let known = PixelFormat::ALL.map(PixelFormat::name).join(", ");
+        format!("'{name}' is no form of a pixel (expected {known})")
+    })?;
+    let mut format = ScreenFormat {
+        base: 0,
+        pitch: width.saturating_mul(pixel.bytes()),
+        width,
+        height,
+        pixel,
+        order: ByteOrder::Little,
+    };
+    for part in parts {
+        let value = part
+            .split_once('=')
+            .and_then(|(k, v)| Some((k, text::parse_number(v)?)));
+        match value {
+            Some(("base", n)) => format.base = n,
+            Some(("pitch", n)) => {
+                format.pitch = u32::try_from(n).map_err(|_| wrong(format!("the pitch {n} is too large")))?;
+            }
+            None if part == "big-endian" => format.order = ByteOrder::Big,
+            _ => return Err(wrong(format!("'{part}' is nothing that a form has"))),
+        }
+    }
+    Ok(format)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_form_is_read_from_a_text_and_from_fields() {
+        let f = parse("640x480,rgb565,base=0x1000,pitch=2048,big-endian").unwrap();
+        assert_eq!((f.width, f.height, f.pitch, f.base), (640, 480, 2048, 0x1000));
+        assert_eq!((f.pixel, f.order), (PixelFormat::Rgb565, ByteOrder::Big));
+        assert_eq!(ManualFormat::from_format(&f).format(1 << 24), Ok(f));
+        assert_eq!(parse("8x2,xrgb8888").unwrap().pitch, 32);
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_form_is_told() {
+        for (text, part) in [
+            ("640,rgb565", "'640' is no size"),
+            ("640x480", "'' is no form of a pixel (expected indexed8, "),
+            ("640x480,yuv", "'yuv' is no form"),
+            ("640x480,rgb565,pitch", "'pitch' is nothing"),
+            ("640x480,rgb565,pitch=x", "'pitch=x' is nothing"),
+        ] {
+            let e = parse(text).unwrap_err();
+            assert!(e.contains(part), "{text}: {e}");
+        }
+        let mut h = ManualFormat::from_format(&guess_format(0));
+        assert_eq!((h.width.as_str(), h.height.as_str()), ("640", "480"));
+        h.pitch = "many".into();
+        assert_eq!(h.format(1 << 24).unwrap_err(), "the pitch \"many\" is no number");
+        h.pitch = "10".into();
+        assert!(h.format(1 << 24).unwrap_err().contains("less than a row"));
+    }
+}

@@ -1,0 +1,258 @@
+//! How alike outputs have to be, as a person writes it: `f32:1e-5`, `f16:2ulp`, `arg1=f32:1e-3,1e-2`.
+
+use super::launches::{Launch, Launches, allocation, pointer};
+use replay_engine::device::cuda::OutputTolerance;
+use replay_engine::tune::MemoryArea;
+use std::cell::OnceCell;
+use std::collections::BTreeMap;
+use trace_core::calls::Buffers;
+use trace_core::ranges;
+use trace_core::recording::{ElementType, Recording};
+
+/// Memory that a rule is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MemoryScope {
+    /// All that no other rule is for.
+    Everywhere,
+    /// The allocation that a parameter of the launch points into, from 0 on.
+    Parameter(usize),
+    /// The allocation that holds an address.
+    Address(u64),
+    /// These addresses.
+    Range(u64, u64),
+}
+
+/// A rule, and the memory that it is for.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ScopedRule {
+    /// The memory.
+    pub scope: MemoryScope,
+    /// The rule.
+    pub rule: OutputTolerance,
+}
+
+/// Reads `[WHERE=]TYPE:DISTANCE[,RELATIVE]`, `[WHERE=]TYPE:Nulp` or `[WHERE=]exact`. One distance is the absolute and the
+/// relative one. WHERE is `argN`, an address, or `0xFIRST..0xEND` (`0xFIRST..=0xLAST` includes the last byte).
+///
+/// # Errors
+/// When it is none of these, in words.
+pub fn parse_scoped_rule(text: &str) -> Result<ScopedRule, String> {
+    // The place may hold `..=`; rules hold none.
+    let (place, rule) = match text.rsplit_once('=') {
+        Some((place, rule)) => (place_of(place)?, rule),
+        None => (MemoryScope::Everywhere, text),
+    };
+    Ok(ScopedRule {
+        scope: place,
+        rule: parse_rule(rule)?,
+    })
+}
+
+fn place_of(text: &str) -> Result<MemoryScope, String> {
+    let bad = || {
+        format!(
+            "'{text}' names no memory (expected argN, 0xADDRESS, 0xFIRST..0xEND without the end or 0xFIRST..=0xLAST with it)"
+        )
+    };
+    let address = |t: &str| {
+        let digits = t.strip_prefix("0x").ok_or_else(bad)?;
+        u64::from_str_radix(digits, 16).map_err(|_| bad())
+    };
+    if let Some(n) = text.strip_prefix("arg") {
+        return n.parse().map(MemoryScope::Parameter).map_err(|_| bad());
+    }
+    match ranges::split(text) {
+        Some(typed) => {
+            let (first, end) = (address(typed.first)?, address(typed.end)?);
+            let end = if typed.inclusive { end.saturating_add(1) } else { end };
+            if first < end {
+                Ok(MemoryScope::Range(first, end))
+            } else {
+                Err(bad())
+            }
+        }
+        None => address(text).map(MemoryScope::Address),
+    }
+}
+
+/// A rule for an output of a replay, or for all of them: `out0=f32:1e-5`, `f16:2ulp`, `exact`.
+///
+/// # Errors
+/// When it is none, in words.
+pub fn parse_output_rule(text: &str) -> Result<(Option<String>, OutputTolerance), String> {
+    match text.split_once('=') {
+        Some((name, rule)) if !name.trim().is_empty() => Ok((Some(name.trim().to_owned()), parse_rule(rule.trim())?)),
+        Some(_) => Err(format!("'{text}' names no output (expected NAME=RULE)")),
+        None => Ok((None, parse_rule(text)?)),
+    }
+}
+
+/// Rules for outputs with semicolons between: those by name, and the one for all others.
+///
+/// # Errors
+/// When one is none, or two are for the same, in words.
+pub fn parse_output_rules(text: &str) -> Result<(BTreeMap<String, OutputTolerance>, Option<OutputTolerance>), String> {
+    let (mut named, mut others) = (BTreeMap::new(), None);
+    for part in text.split(';').map(str::trim).filter(|t| !t.is_empty()) {
+        let (name, rule) = parse_output_rule(part)?;
+        let before = match &name {
+            Some(name) => named.insert(name.clone(), rule),
+            None => others.replace(rule),
+        };
+        if before.is_some() {
+            return Err(format!(
+                "two rules are for {}",
+                name.as_deref().unwrap_or("all outputs")
+            ));
+        }
+    }
+    Ok((named, others))
+}
+
+/// Reads a rule alone: `exact`, `TYPE:DISTANCE[,RELATIVE]`, `TYPE:Nulp`.
+///
+/// # Errors
+/// When it is none, in words.
+pub fn parse_rule(text: &str) -> Result<OutputTolerance, String> {
+    if text == "exact" {
+        return Ok(OutputTolerance::Exact);
+    }
+    let bad = || {
+        format!("'{text}' is no rule (expected exact, or a type and a distance: f32:1e-5, f32:1e-6,1e-4 or f16:2ulp)")
+    };
+    let (name, distance) = text.split_once(':').ok_or_else(bad)?;
+    let element = ElementType::ALL
+        .into_iter()
+        .find(|e| e.name() == name)
+        .ok_or_else(bad)?;
+    if let Some(n) = distance.strip_suffix("ulp") {
+        let most = n.parse().map_err(|_| bad())?;
+        return if element.is_float() {
+            Ok(OutputTolerance::Steps { element, most })
+        } else {
+            Err(bad())
+        };
+    }
+    let number = |t: &str| {
+        let value = t.trim().parse::<f64>().ok();
+        value.filter(|v| v.is_finite() && *v >= 0.0).ok_or_else(bad)
+    };
+    let (absolute, relative) = match distance.split_once(',') {
+        Some((a, r)) => (number(a)?, number(r)?),
+        None => (number(distance)?, number(distance)?),
+    };
+    Ok(OutputTolerance::Near {
+        element,
+        absolute,
+        relative,
+    })
+}
+
+/// The rules of a launch: how alike all memory has to be, and areas with rules of their own.
+///
+/// # Errors
+/// When a rule is for memory that is not there, or two are for the same, in words.
+pub fn build_rules(
+    recording: &Recording,
+    launches: &Launches,
+    launch: &Launch,
+    all: &[ScopedRule],
+) -> Result<(OutputTolerance, Vec<MemoryArea>), String> {
+    let mut everywhere = OutputTolerance::Exact;
+    let mut areas: Vec<MemoryArea> = Vec::new();
+    // Only a rule for some of the memory has to know what there is.
+    let buffers = OnceCell::new();
+    let holding = |address: u64| {
+        let buffers = buffers.get_or_init(|| Buffers::from_recording(recording, &launches.facts));
+        allocation(buffers, launch.event, address)
+            .ok_or_else(|| format!("there is no memory at {address:#x} before the launch"))
+    };
+    for ScopedRule { scope: place, rule } in all {
+        let (at, bytes) = match place {
+            MemoryScope::Everywhere => {
+                everywhere = *rule;
+                continue;
+            }
+            MemoryScope::Range(first, end) => (*first, end - first),
+            MemoryScope::Address(address) => holding(*address)?,
+            MemoryScope::Parameter(n) => {
+                let address = pointer(recording, &launches.facts, launch, *n)
+                    .ok_or_else(|| format!("parameter {n} of the launch is no pointer (they count from 0)"))?;
+                holding(address)?
+            }
+        };
+        let area = MemoryArea { at, bytes, rule: *rule };
+        let meets =
+            |other: &&MemoryArea| at < other.at.saturating_add(other.bytes) && other.at < at.saturating_add(bytes);
+        if let Some(other) = areas.iter().find(meets) {
+            return Err(format!(
+                "two rules are for the same memory, {:#x} and {:#x}; give one of them",
+                other.at.max(at),
+                other.at.saturating_add(other.bytes).min(at.saturating_add(bytes))
+            ));
+        }
+        areas.push(area);
+    }
+    areas.sort_by_key(|a| a.at);
+    Ok((everywhere, areas))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rules_are_read_as_people_write_them() {
+        let f32_near = |absolute, relative| OutputTolerance::Near {
+            element: ElementType::F32,
+            absolute,
+            relative,
+        };
+        let rule = |text: &str| parse_scoped_rule(text).map(|n| (n.scope, n.rule));
+        assert_eq!(rule("f32:1e-5"), Ok((MemoryScope::Everywhere, f32_near(1e-5, 1e-5))));
+        assert_eq!(
+            rule("arg1=f32:1,0"),
+            Ok((MemoryScope::Parameter(1), f32_near(1.0, 0.0)))
+        );
+        assert_eq!(
+            rule("0x10..0x20=exact"),
+            Ok((MemoryScope::Range(16, 32), OutputTolerance::Exact))
+        );
+        assert_eq!(
+            rule("0x10..=0x1f=exact"),
+            Ok((MemoryScope::Range(16, 32), OutputTolerance::Exact))
+        );
+        let steps = OutputTolerance::Steps {
+            element: ElementType::F16,
+            most: 2,
+        };
+        assert_eq!(rule("0x1000=f16:2ulp"), Ok((MemoryScope::Address(0x1000), steps)));
+        for bad in [
+            "f32",
+            "f32:",
+            "f33:1",
+            "i32:1ulp",
+            "f32:-1",
+            "f32:nan",
+            "arg=f32:1",
+            "argx=exact",
+            "12=exact",
+            "0x2..0x1=exact",
+            "=exact",
+            "near",
+        ] {
+            assert!(parse_scoped_rule(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn rules_for_outputs_are_by_name_or_for_all_others() {
+        let (named, others) = parse_output_rules("out0=exact; f16:2ulp").unwrap();
+        assert_eq!(named.get("out0"), Some(&OutputTolerance::Exact));
+        assert!(matches!(others, Some(OutputTolerance::Steps { most: 2, .. })));
+        assert_eq!(parse_output_rules(" ; "), Ok((BTreeMap::new(), None)));
+        for bad in ["=exact", "out0=f32", "exact; exact", "out0=exact;out0=f32:1"] {
+            assert!(parse_output_rules(bad).is_err(), "{bad}");
+        }
+    }
+}

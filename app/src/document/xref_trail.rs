@@ -1,0 +1,327 @@
+//! The trail of what is selected: every event that read or wrote it, and the way along them.
+
+use super::facts::Facts;
+use super::moment::Selection;
+use super::xref::Xref;
+use super::{Document, framebuffer_xrefs, page_table_entries, xref};
+use std::sync::Arc;
+use trace_core::progress::{Cancelled, Progress};
+use trace_core::recording::Recording;
+use trace_core::registers::RegisterAccess;
+
+/// Accesses that are passed in search of a read, so that a frame stays short.
+const FAR: usize = 1 << 16;
+
+/// What is followed through the recording.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum XrefTarget {
+    /// The accesses to a register, by its offset.
+    Register(u32),
+    /// What touches bytes of GPU memory.
+    Bytes {
+        /// Index of the address space.
+        space: u32,
+        /// The first byte.
+        va: u64,
+        /// How many, at least 1.
+        bytes: u64,
+    },
+    /// What wrote an entry of a page table, and whose walk can have read it.
+    Entry {
+        /// Index of the address space.
+        space: u32,
+        /// An address that it translates.
+        va: u64,
+        /// Its level, 0 (top) to 3.
+        level: u8,
+    },
+    /// Stores to bytes of a framebuffer, and loads of them.
+    Framebuffer {
+        /// Number of the space.
+        space: u8,
+        /// Offset of the first byte.
+        offset: u64,
+        /// How many.
+        bytes: u64,
+    },
+}
+
+impl XrefTarget {
+    /// Finds what touches it; of a register, which is known by its accesses, nothing. Takes time by the recording.
+    ///
+    /// # Errors
+    /// [`Cancelled`] when nobody wants it any more.
+    pub fn find_xrefs(
+        self,
+        recording: &Recording,
+        facts: &Facts,
+        event: u64,
+        progress: &Progress,
+    ) -> Result<Vec<Xref>, Cancelled> {
+        match self {
+            Self::Register(_) => Ok(Vec::new()),
+            Self::Bytes { space, va, bytes } => xref::find_xrefs(recording, facts, (space, va, bytes), event, progress),
+            Self::Entry { space, va, level } => {
+                page_table_entries::find_xrefs(recording, facts, (space, va, level), progress)
+            }
+            Self::Framebuffer { space, offset, bytes } => {
+                framebuffer_xrefs::find(recording, (space, offset, bytes), progress)
+            }
+        }
+    }
+}
+
+/// Which events of a trail are meant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AccessFilter {
+    /// All of them.
+    All,
+    /// Those behind which it may be another.
+    Writes,
+    /// Those that may depend on it.
+    Reads,
+}
+
+/// What touches what is followed, where that is no register.
+#[derive(Default)]
+pub struct XrefTrail {
+    /// What is followed, and what touches it; `None`: not known yet.
+    of: Option<XrefTarget>,
+    list: Option<Arc<Vec<Xref>>>,
+    asked: Option<Progress>,
+}
+
+impl XrefTrail {
+    /// What is known of it, without what concerns its page alone.
+    fn own(&self) -> &[Xref] {
+        let all = self.list.as_deref().map_or(&[][..], Vec::as_slice);
+        let own = all.partition_point(|t| !t.page);
+        all.get(..own).unwrap_or_default()
+    }
+
+    /// What concerns its page and not itself: what happened first, in the order of events.
+    #[must_use]
+    pub fn page_xrefs(&self) -> &[Xref] {
+        let all = self.list.as_deref().map_or(&[][..], Vec::as_slice);
+        all.get(self.own().len()..).unwrap_or_default()
+    }
+
+    /// What happened to it, in the order of events.
+    #[must_use]
+    pub fn event_xrefs(&self) -> &[Xref] {
+        let all = self.own();
+        // How it stands comes behind what happened.
+        let happened = all.partition_point(|t| t.event.is_some());
+        all.get(..happened).unwrap_or_default()
+    }
+
+    /// What is known of it beside what happened at events.
+    #[must_use]
+    pub fn static_xrefs(&self) -> &[Xref] {
+        self.own().get(self.event_xrefs().len()..).unwrap_or_default()
+    }
+
+    /// Whether all that there is to find was found.
+    #[must_use]
+    pub fn is_complete(&self) -> bool {
+        self.list.is_some()
+    }
+
+    /// Whether it is being looked for.
+    #[must_use]
+    pub fn is_searching(&self) -> bool {
+        self.of.is_some() && self.list.is_none() && self.asked.is_some()
+    }
+
+    /// What touches it is being looked for; what was looked for before is not wanted any more.
+    pub fn set_pending(&mut self, followed: XrefTarget, progress: Progress) {
+        self.clear();
+        self.of = Some(followed);
+        self.asked = Some(progress);
+    }
+
+    /// A search came to its end.
+    pub fn set_result(&mut self, followed: XrefTarget, found: Result<Vec<Xref>, Cancelled>) {
+        if self.of == Some(followed) {
+            self.asked = None;
+            if let Ok(list) = found {
+                self.list = Some(Arc::new(list));
+            }
+        }
+    }
+
+    /// Nothing is followed any more.
+    pub fn clear(&mut self) {
+        if let Some(p) = self.asked.take() {
+            p.cancel();
+        }
+        self.of = None;
+        self.list = None;
+    }
+
+    /// Whether the trail is that of this.
+    #[must_use]
+    pub fn is_for(&self, followed: XrefTarget) -> bool {
+        self.of == Some(followed)
+    }
+}
+
+impl Document {
+    /// What is followed: the selected bytes or page-table entry, or the register that is meant.
+    #[must_use]
+    pub fn xref_target(&self) -> Option<XrefTarget> {
+        match *self.selection() {
+            Selection::Memory { space, va, bytes } => {
+                // Of more than is looked through together the first byte is followed.
+                let bytes = if bytes > xref::MAX_BYTES { 1 } else { bytes.max(1) };
+                Some(XrefTarget::Bytes { space, va, bytes })
+            }
+            Selection::Buffer(ref name) => {
+                let b = self.buffers.get(name)?;
+                Some(XrefTarget::Bytes {
+                    space: b.address_space,
+                    va: b.va.0,
+                    bytes: 1,
+                })
+            }
+            Selection::Entry { space, va, level } => Some(XrefTarget::Entry { space, va, level }),
+            Selection::Framebuffer { space, offset, bytes } => Some(XrefTarget::Framebuffer { space, offset, bytes }),
+            _ => self.current_register().map(XrefTarget::Register),
+        }
+    }
+
+    /// Its name for the person: a register, a place in a buffer, an address.
+    #[must_use]
+    pub fn xref_target_name(&self) -> Option<String> {
+        let to = |from: u64, bytes: u64| match bytes {
+            1 => format!("{from:#x}"),
+            n => format!("{from:#x}..{:#x}", from.saturating_add(n)),
+        };
+        Some(match self.xref_target()? {
+            XrefTarget::Register(r) => self.facts.register_name(r),
+            XrefTarget::Bytes { va, .. } if self.facts.api_trace.is_some() => {
+                super::api_trace::format_address(&self.facts, va, self.moment()).unwrap_or_else(|| format!("{va:#x}"))
+            }
+            XrefTarget::Bytes { space, va, bytes } => {
+                let holds = |b: &&trace_core::recording::Buffer| {
+                    b.address_space == space && va.checked_sub(b.va.0).is_some_and(|by| by < b.bytes)
+                };
+                let buffers = self.recording.facts.buffers.iter().filter(holds);
+                match buffers.min_by_key(|b| b.bytes) {
+                    Some(b) if va == b.va.0 && bytes == 1 => b.name.clone(),
+                    Some(b) => format!("{} + {}", b.name, to(va - b.va.0, bytes)),
+                    None => to(va, bytes),
+                }
+            }
+            XrefTarget::Entry { va, level, .. } => format!("L{level} {va:#x}"),
+            XrefTarget::Framebuffer { space, offset, bytes } => {
+                let name = self.recording.facts.spaces.get(usize::from(space)).map(|s| &*s.name);
+                format!("{} + {}", name.unwrap_or("framebuffer"), to(offset, bytes))
+            }
+        })
+    }
+
+    /// The next event of the trail behind the moment, or the one before it. A poll counts once.
+    #[must_use]
+    pub fn next_xref(&self, forward: bool, deeds: AccessFilter) -> Option<u64> {
+        match self.xref_target()? {
+            XrefTarget::Register(r) => self.along_register(r, forward, deeds),
+            followed => {
+                let list = Some(self.xrefs.event_xrefs()).filter(|_| self.xrefs.is_for(followed))?;
+                let wanted = |t: &&Xref| match deeds {
+                    AccessFilter::All => true,
+                    AccessFilter::Writes => t.access.may_write(),
+                    AccessFilter::Reads => t.access.may_read(),
+                };
+                let now = self.moment();
+                let (before, behind) = (
+                    list.partition_point(|t| t.event < Some(now)),
+                    list.partition_point(|t| t.event <= Some(now)),
+                );
+                let found = if forward {
+                    list.get(behind..).unwrap_or_default().iter().find(wanted)
+                } else {
+                    list.get(..before).unwrap_or_default().iter().rev().find(wanted)
+                };
+                found.and_then(|t| t.event)
+            }
+        }
+    }
+
+    fn along_register(&self, register: u32, forward: bool, deeds: AccessFilter) -> Option<u64> {
+        let accesses = &self.facts.registers.get(&register)?.accesses;
+        let poll = self.facts.poll_at(self.moment());
+        let (first, last) = poll.map_or((self.moment(), self.moment()), |p| (p.first, p.last));
+        let read = |a: &RegisterAccess| !a.write;
+        if forward {
+            return match deeds {
+                AccessFilter::Writes => accesses.writes().get(accesses.writes().count_until(last)),
+                AccessFilter::All => accesses.all().get(accesses.all().count_until(last)),
+                AccessFilter::Reads => {
+                    let mut behind = accesses.iter_from(accesses.all().count_until(last)).take(FAR);
+                    behind.find(read).map(|a| a.event)
+                }
+            };
+        }
+        let to = match deeds {
+            AccessFilter::Writes => accesses.writes().neighbors(first)[0],
+            AccessFilter::All => accesses.all().neighbors(first)[0],
+            AccessFilter::Reads => {
+                let n = accesses.all().count_before(first);
+                let before = accesses.iter_from(n.saturating_sub(FAR)).take(n.min(FAR));
+                before.filter(read).last().map(|a| a.event)
+            }
+        }?;
+        // The first read of a poll stands for all.
+        let begin = accesses.all().first().unwrap_or(0);
+        Some(self.facts.poll_at(to).map_or(to, |p| p.first.max(begin)))
+    }
+
+    /// Goes to an event; what is selected and followed stays selected, where it is no event.
+    pub fn go_keeping_target(&mut self, event: u64) {
+        let selection = match self.selection() {
+            s @ (Selection::Memory { .. }
+            | Selection::Buffer(_)
+            | Selection::Entry { .. }
+            | Selection::Framebuffer { .. }
+            | Selection::Register(_)) => s.clone(),
+            _ => Selection::Event,
+        };
+        self.go_with(event, selection);
+    }
+
+    /// The page-table entry that is meant: the last one on the walk of what is selected, or the one above the selected
+    /// entry; above the top one it is the last one again.
+    #[must_use]
+    pub fn next_entry(&self) -> Option<Selection> {
+        let last = |space, va| page_table_entries::last_level(&self.recording, space, va, self.moment());
+        let (space, va, level) = match self.selection() {
+            Selection::Entry { space, va, level } => (*space, *va, level.checked_sub(1).or_else(|| last(*space, *va))?),
+            Selection::Memory { space, va, .. } => (*space, *va, last(*space, *va)?),
+            Selection::Buffer(name) => {
+                let b = self.buffers.get(name)?;
+                (b.address_space, b.va.0, last(b.address_space, b.va.0)?)
+            }
+            Selection::Job(j) => {
+                let j = self.facts.jobs.get(*j as usize)?;
+                let space = j.chain.space?;
+                (space, j.head_va, last(space, j.head_va)?)
+            }
+            _ => return None,
+        };
+        Some(Selection::Entry { space, va, level })
+    }
+
+    /// Goes along the trail; what is followed stays selected. `false`: there is nothing that way.
+    pub fn go_to_xref(&mut self, forward: bool, deeds: AccessFilter) -> bool {
+        let (Some(to), Some(followed)) = (self.next_xref(forward, deeds), self.xref_target()) else {
+            return false;
+        };
+        let selection = match followed {
+            XrefTarget::Register(r) => Selection::Register(r),
+            _ => self.selection().clone(),
+        };
+        self.go_with(to, selection);
+        true
+    }
+}

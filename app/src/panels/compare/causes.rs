@@ -1,0 +1,144 @@
+//! Why a difference is there: the steps back from it to the earliest one that could have caused it, each a way there.
+
+use super::view::View;
+use crate::document::Document;
+use crate::document::comparison::difference::DifferenceRef;
+use crate::document::comparison::{Comparison, fields};
+use crate::panels::panel_context::UiActions;
+use crate::theme::{ROW, body, mono, palette, small, text, widgets};
+use egui::accesskit::Role;
+use egui::{Align2, Rect, RichText, Sense, Ui, WidgetInfo, pos2, vec2};
+use std::sync::Arc;
+use trace_core::diff::{Cause, CauseStep, DiffSide, Effect, Link};
+use trace_core::progress::Progress;
+
+/// What was found out last, and of what.
+#[derive(Default)]
+pub struct CauseSearch {
+    /// Number of the comparison, and the difference.
+    key: Option<(u64, Effect)>,
+    /// What led to it; `None`: it is being looked for, or nobody wanted it.
+    pub cause: Option<Cause>,
+    searching: Option<Progress>,
+}
+
+impl CauseSearch {
+    /// Asks for what led to a difference, unless it is known or asked for.
+    fn start(&mut self, doc: &Document, c: &Arc<Comparison>, effect: Effect, asks: &mut UiActions) {
+        let key = (doc.comparison.shown, effect);
+        if self.key.as_ref() == Some(&key) {
+            return;
+        }
+        if let Some(old) = self.searching.take() {
+            old.cancel();
+        }
+        self.cause = None;
+        self.key = Some(key.clone());
+        let (recording, c) = (Arc::clone(&doc.recording), Arc::clone(c));
+        let progress = asks.start_work("looking for the cause of a difference", move |progress| {
+            let found = c.why(&recording, key.1.clone(), progress);
+            Box::new(move |desk| {
+                let why = &mut desk.views.compare.cause_search;
+                // Another difference may be meant by now.
+                if why.key.as_ref() == Some(&key) {
+                    why.searching = None;
+                    match found {
+                        Ok(found) => why.cause = Some(found),
+                        Err(_) => why.key = None,
+                    }
+                }
+            })
+        });
+        self.searching = Some(progress);
+    }
+
+    /// The step that is earliest.
+    #[must_use]
+    pub fn earliest_cause(&self) -> Option<&CauseStep> {
+        self.cause.as_ref()?.steps.last()
+    }
+}
+
+/// How a step leads to the later one, in words: what is sure, and what could have been.
+fn describe_step(step: &CauseStep) -> String {
+    let buffer = step.buffer.as_ref().map_or_else(String::new, |b| format!(" ({b})"));
+    format!("{}{buffer}", step.link.describe())
+}
+
+/// What a step is, on a line: the access or the job, and its values on both sides.
+fn line(doc: &Document, c: &Comparison, step: &CauseStep) -> (String, String) {
+    let a = step
+        .a
+        .map(|e| fields::describe_event(&doc.recording, &doc.facts, doc.numbers, e));
+    let b = step
+        .b
+        .map(|e| fields::describe_event(&c.other.recording, &c.other.facts, doc.numbers, e));
+    match (a, b) {
+        (Some((what, x)), Some((_, y))) if x != y => (what, format!("{x} → {y}")),
+        (Some((what, x)), Some(_)) => (what, x),
+        (Some((what, x)), None) => (what, format!("{x}, only in A")),
+        (None, Some((what, y))) => (what, format!("{y}, only in B")),
+        (None, None) => ("memory as the recordings begin".into(), String::new()),
+    }
+}
+
+/// Draws what led to a difference.
+pub(super) fn ui(
+    doc: &mut Document,
+    c: &Arc<Comparison>,
+    meant: &DifferenceRef,
+    view: &mut View,
+    asks: &mut UiActions,
+    ui: &mut Ui,
+) {
+    let p = palette(ui);
+    let Some(effect) = meant.effect(doc, c) else { return };
+    widgets::section(ui, "Why");
+    view.cause_search.start(doc, c, effect, asks);
+    let Some(cause) = &view.cause_search.cause else {
+        ui.label(RichText::new("looking for what led here…").font(small()).color(p.quiet));
+        return;
+    };
+    let mut go = None;
+    for step in &cause.steps {
+        let (what, values) = line(doc, c, step);
+        let sure = step.link.is_certain();
+        let leads = describe_step(step);
+        // What is sure has a full mark, what could have been an empty one.
+        let sign = if sure { "●" } else { "○" };
+        let told = if sure { leads } else { format!("{leads} · possible") };
+        ui.label(RichText::new(format!("{sign} {told}")).font(small()).color(p.quiet));
+        let (rect, r) = ui.allocate_exact_size(vec2(ui.available_width(), ROW), Sense::click());
+        let place = match (step.a, step.b) {
+            (Some(a), Some(b)) => format!("A {} · B {}", text::count(a), text::count(b)),
+            (Some(a), None) => format!("A {}", text::count(a)),
+            (None, Some(b)) => format!("B {}", text::count(b)),
+            (None, None) => String::new(),
+        };
+        let name = format!("cause: {told} {what} {values} {place}");
+        r.widget_info(|| WidgetInfo::labeled(Role::Link, true, name.clone()));
+        if r.hovered() || r.has_focus() {
+            ui.painter().rect_filled(rect, 2.0, p.raised);
+        }
+        let left = rect.left() + 14.0;
+        let row = Rect::from_min_max(pos2(left, rect.top()), rect.max);
+        let ink = if step.link == Link::Held { p.text } else { p.read };
+        let used = widgets::paint_text(ui, row, Align2::LEFT_CENTER, &what, mono(), ink);
+        let rest = Rect::from_min_max(pos2(left + used + 10.0, rect.top()), rect.max);
+        widgets::paint_text(ui, rest, Align2::LEFT_CENTER, &values, mono(), p.text);
+        if r.on_hover_text(format!("{what} {values}\n{place}")).clicked() {
+            go = Some((step.a, step.b));
+        }
+    }
+    let end = match cause.steps.last().map(|s| s.link) {
+        None => "Nothing before it differs in a way that the recordings tie to it: here they part.",
+        Some(Link::Held) => "They differ there from the beginning on.",
+        Some(_) => "Nothing before that differs in a way that the recordings tie to it.",
+    };
+    ui.add(egui::Label::new(RichText::new(end).font(body()).color(p.quiet)).wrap());
+    match go {
+        Some((Some(a), _)) => doc.go_step_of(DiffSide::A, a),
+        Some((None, Some(b))) => doc.go_step_of(DiffSide::B, b),
+        _ => {}
+    }
+}

@@ -1,0 +1,162 @@
+//! What read and wrote the selection around the moment, in words, each a way there.
+
+use crate::document::Document;
+use crate::document::xref::{AccessKind, Xref};
+use crate::document::xref_trail::{AccessFilter, XrefTarget};
+use crate::panels::panel_context::{UiAction, UiActions};
+use crate::theme::widgets;
+use crate::theme::{ROW, palette, small, text};
+use egui::{Rect, RichText, Sense, Stroke, StrokeKind, Ui, vec2};
+
+/// Events before the moment that are told, and those from it on.
+const BEFORE: usize = 3;
+const AFTER: usize = 4;
+
+/// Width of the mark before an event, points.
+const SIGN: f32 = 8.0;
+
+/// The mark that the timeline has for it: filled, framed, a line.
+fn reference_mark(ui: &mut Ui, deed: AccessKind) {
+    let p = palette(ui);
+    let (rect, _) = ui.allocate_exact_size(vec2(SIGN, ROW), Sense::hover());
+    let mark = Rect::from_center_size(rect.center(), vec2(SIGN, 10.0)).shrink2(vec2(1.0, 0.0));
+    if deed.may_write() {
+        ui.painter().rect_filled(mark, 1.0, p.write);
+    } else if deed.may_read() {
+        let stroke = Stroke::new(1.0, p.read);
+        ui.painter().rect_stroke(mark, 1.0, stroke, StrokeKind::Inside);
+    } else {
+        let stroke = Stroke::new(1.0, p.quiet);
+        ui.painter().vline(rect.center().x, mark.y_range(), stroke);
+    }
+}
+
+/// Draws the section; nothing for a register, whose accesses its own section tells.
+pub fn ui(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui) {
+    let followed = match doc.xref_target() {
+        None | Some(XrefTarget::Register(_)) => return,
+        Some(f) => f,
+    };
+    let p = palette(ui);
+    widgets::section(ui, "Read and written");
+    if !doc.xrefs.is_for(followed) || !doc.xrefs.is_complete() {
+        let told = if doc.xrefs.is_searching() {
+            "Looking for what touches it …"
+        } else {
+            "The timeline looks for what touches it when it is shown."
+        };
+        ui.add(egui::Label::new(RichText::new(told).color(p.quiet)).wrap());
+        return;
+    }
+    let moment = doc.moment();
+    let (n, before, from, rows) = {
+        let list = doc.xrefs.event_xrefs();
+        let before = list.partition_point(|t| t.event < Some(moment));
+        // As many as fit are listed, those around the moment where there are more.
+        let last = list.len().min(before.saturating_sub(BEFORE) + BEFORE + AFTER);
+        let from = last.saturating_sub(BEFORE + AFTER);
+        let rows: Vec<Xref> = list.iter().skip(from).take(last - from).cloned().collect();
+        (list.len(), before, from, rows)
+    };
+    if n == 0 {
+        let told = "No event of the recording is known to touch it.";
+        ui.add(egui::Label::new(RichText::new(told).color(p.quiet)).wrap());
+        page_references(doc, asks, ui, followed);
+        return;
+    }
+    let told = format!(
+        "{}, {} of them before the moment",
+        text::count_noun(n as u64, "event", "events"),
+        text::count(before as u64)
+    );
+    let hover = asks.tooltip(
+        "next-touch",
+        "every one is a mark in the first lane of the timeline; the next one",
+    );
+    ui.label(RichText::new(told).font(small()).color(p.quiet))
+        .on_hover_text(hover);
+    let others = |ui: &mut Ui, n: usize, word: &str| {
+        if n > 0 {
+            let told = format!("{} {word}", text::count(n as u64));
+            ui.label(RichText::new(told).font(small()).color(p.quiet));
+        }
+    };
+    let mut go = None;
+    others(ui, from, "earlier");
+    for t in &rows {
+        let Some(event) = t.event else { continue };
+        ui.horizontal(|ui| {
+            ui.spacing_mut().item_spacing.x = 6.0;
+            reference_mark(ui, t.access);
+            let label = format!("trail event {event}");
+            if widgets::link(ui, &label, &text::count(event)).clicked() {
+                go = Some(event);
+            }
+            let here = if event == moment {
+                format!("{} · the moment", t.kind)
+            } else {
+                t.kind.to_owned()
+            };
+            ui.label(RichText::new(here).font(small()).color(p.quiet));
+        });
+        ui.horizontal_top(|ui| {
+            ui.add_space(SIGN + 6.0);
+            ui.spacing_mut().item_spacing.x = 0.0;
+            ui.add(egui::Label::new(RichText::new(&t.description).font(small())).wrap());
+        });
+        ui.add_space(2.0);
+    }
+    others(ui, n - from - rows.len(), "later");
+    ui.add_space(4.0);
+    ui.horizontal_wrapped(|ui| {
+        for (id, word, hover, forward, deeds) in [
+            (
+                "last-writer",
+                "Last writer",
+                "the last event before the moment that wrote it",
+                false,
+                AccessFilter::Writes,
+            ),
+            (
+                "next-reader",
+                "Next reader",
+                "the next event behind the moment that reads it",
+                true,
+                AccessFilter::Reads,
+            ),
+        ] {
+            let there = doc.next_xref(forward, deeds).is_some();
+            let hover = asks.tooltip(id, hover);
+            if ui
+                .add_enabled(there, egui::Button::new(word))
+                .on_hover_text(hover)
+                .clicked()
+            {
+                asks.run_command(id);
+            }
+        }
+    });
+    page_references(doc, asks, ui, followed);
+    if let Some(event) = go {
+        doc.go_keeping_target(event);
+    }
+}
+
+/// How much concerns the page of the bytes and not the bytes themselves; the Memory panel lists it.
+fn page_references(doc: &Document, asks: &mut UiActions, ui: &mut Ui, followed: XrefTarget) {
+    let n = doc.xrefs.page_xrefs().len();
+    let XrefTarget::Bytes { space, va, .. } = followed else {
+        return;
+    };
+    if n == 0 {
+        return;
+    }
+    let words = format!("{} more on its page", text::count(n as u64));
+    let r = widgets::link(ui, "what concerns the page", &words);
+    if r.on_hover_text("They name the page of this byte, not the byte. Click to list them in Memory.")
+        .clicked()
+    {
+        asks.push(UiAction::FindReferences { space, va });
+        asks.run_command("show-memory");
+    }
+}

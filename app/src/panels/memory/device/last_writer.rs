@@ -1,0 +1,253 @@
+//! Who wrote the selected byte: a copy or a fill for certain, a launch where a board saw it, or the launches that may
+//! have.
+
+use super::describe_state;
+use super::view::Side;
+use crate::document::Document;
+use crate::document::api_trace;
+use crate::document::memory_trace;
+use crate::document::moment::Selection;
+use crate::panels::memory_trace_buttons;
+use crate::panels::panel_context::UiActions;
+use crate::theme::widgets::{self, StyledText};
+use crate::theme::{palette, small, text};
+use egui::{RichText, Ui};
+use replay_engine::memory_trace::MemoryTraceRequest;
+use std::sync::Arc;
+use trace_core::calls::{BufferKind, Calls, CertainWriter, LastWriter};
+
+/// Launches that are listed.
+const MAX_LISTED_LAUNCHES: usize = 12;
+
+/// What an answer is of: the calls and how many boards told of them, the byte, the event before which it holds.
+type Key = (usize, u64, u64, u64);
+
+/// The answer, and what a board would be asked where launches are in doubt.
+type Answer = Arc<(LastWriter, Option<MemoryTraceRequest>)>;
+
+/// The answer, found once for each byte and moment.
+fn find_last_writer(doc: &Document, ui: &Ui, calls: &Arc<Calls>, va: u64, event: u64) -> Answer {
+    let id = egui::Id::unique("who wrote the byte");
+    let key: Key = (Arc::as_ptr(calls) as usize, calls.revision(), va, event);
+    let kept: Option<(Key, Answer)> = ui.data(|d| d.get_temp(id));
+    if let Some((_, who)) = kept.filter(|k| k.0 == key) {
+        return who;
+    }
+    let who = calls.find_last_writer(&doc.recording, va, event);
+    let ask = memory_trace::request_for_byte(calls, &who, event);
+    let who = Arc::new((who, ask));
+    ui.data_mut(|d| d.insert_temp(id, (key, Arc::clone(&who))));
+    who
+}
+
+/// Draws it for the first selected byte, as the inspector shows it too. `side`: which side of the moment Memory shows;
+/// of both it is told as it stands behind it.
+pub fn last_writer_ui(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui, side: Side) {
+    let (Some(calls), Selection::Memory { va, bytes, .. }) = (doc.api_trace(), doc.selection().clone()) else {
+        return;
+    };
+    let p = palette(ui);
+    ui.spacing_mut().item_spacing.y = 0.0;
+    let (event, when) = match side {
+        Side::Before => (doc.moment(), "before"),
+        Side::After | Side::Both => (doc.moment().saturating_add(1), "after"),
+    };
+    let answer = find_last_writer(doc, ui, &calls, va, event);
+    let (who, ask) = &*answer;
+    widgets::section(ui, "Memory");
+    let name = match who.location {
+        Some(place) => calls.buffers().format_location(place),
+        None => "no buffer at the moment".to_owned(),
+    };
+    let row = widgets::key_value(ui, "place", StyledText::mono(&name));
+    widgets::add_copy_menu(&row, &[("name", name.clone()), ("address", format!("{va:#x}"))]);
+    widgets::key_value(ui, "address", StyledText::mono(format!("{va:#x}")));
+    if bytes > 1 {
+        widgets::key_value(
+            ui,
+            "selected",
+            StyledText::mono(text::count_noun(bytes, "byte", "bytes")),
+        );
+    }
+    if let Some(b) = who.location.and_then(|p| calls.buffers().get(p.buffer)) {
+        let told = format!("{}, {}", text::bytes(b.bytes), b.kind.name());
+        widgets::key_value(ui, "buffer", StyledText::body(told));
+        if b.kind != BufferKind::Variable
+            && b.kind != BufferKind::Preexisting
+            && widgets::key_link(ui, "taken", &format!("event {}", text::count(b.from))).clicked()
+        {
+            doc.go_keeping_target(b.from);
+        }
+    }
+    input(doc, asks, ui, va);
+    widgets::key_value(
+        ui,
+        "as it is",
+        StyledText::body(format!("{when} event {}", text::count(doc.moment()))),
+    );
+    match who.byte {
+        Some(b) => {
+            widgets::key_value(ui, "byte", StyledText::mono(format!("{b:#04x}")));
+        }
+        None => {
+            widgets::key_value(ui, "byte", StyledText::body("not known").colour(p.quiet));
+        }
+    }
+    widgets::key_wrapped(
+        ui,
+        "known",
+        StyledText::body(describe_state(&calls, who.state)).colour(p.quiet),
+    );
+    writers(doc, asks, ui, &calls, who);
+    trace_offer(doc, asks, ui, ask.as_ref());
+}
+
+/// The input that the byte was given with, which may be edited.
+fn input(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui, va: u64) {
+    let Some((name, by)) = doc.buffers.input_at(0, va).map(|(b, by)| (b.name.clone(), by)) else {
+        return;
+    };
+    let edited = doc.changes().inputs().get(&name).is_some_and(|e| e.is_edited_at(by));
+    let mark = if edited { "● " } else { "" };
+    let r = widgets::key_link(ui, "input", &format!("{mark}{name} + {by:#x}"));
+    if r.on_hover_text("shows the values of the input, to edit them").clicked() {
+        doc.select(Selection::Buffer(name));
+        asks.run_command("show-inputs");
+    }
+}
+
+fn writers(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui, calls: &Calls, who: &LastWriter) {
+    let p = palette(ui);
+    widgets::section(ui, "Who wrote it");
+    let quiet = |ui: &mut Ui, told: String| {
+        ui.add(egui::Label::new(RichText::new(told).font(small()).color(p.quiet)).wrap());
+    };
+    let launch_words = |launch: u32| {
+        let l = calls.launches().get(launch as usize);
+        let name = l.map_or("", |l| calls.function_name(l.function));
+        format!(
+            "launch {} {}",
+            text::count(u64::from(launch)),
+            api_trace::short_function_name(name)
+        )
+    };
+    for t in who.launches.iter().take(MAX_LISTED_LAUNCHES) {
+        let Some(l) = calls.launches().get(t.launch as usize) else {
+            continue;
+        };
+        let key = if t.reference.is_certain() {
+            "may have"
+        } else {
+            "possibly"
+        };
+        let r = widgets::key_link(ui, key, &launch_words(t.launch));
+        let told = format!(
+            "event {} · {}\n{}",
+            text::count(t.event),
+            t.reference.describe(),
+            calls.function_name(l.function)
+        );
+        if r.on_hover_text(told).clicked() {
+            doc.go_keeping_target(t.event);
+        }
+    }
+    if who.launches.len() > MAX_LISTED_LAUNCHES {
+        quiet(
+            ui,
+            format!(
+                "and {} launches before these",
+                text::count((who.launches.len() - MAX_LISTED_LAUNCHES) as u64)
+            ),
+        );
+    }
+    if let Some(c) = who.change {
+        let r = widgets::key_link(ui, "changed it", &launch_words(c.launch));
+        let told = format!(
+            "event {} · from {:#04x} to {:#04x}, as {} saw it",
+            text::count(c.event),
+            c.before,
+            c.after,
+            api_trace::boards(calls)
+        );
+        if r.on_hover_text(told).clicked() {
+            doc.go_keeping_target(c.event);
+        }
+        widgets::key_value(
+            ui,
+            "from, to",
+            StyledText::mono(format!("{:#04x}, {:#04x}", c.before, c.after)),
+        );
+    }
+    if who.unrecorded {
+        quiet(ui, api_trace::UNRECORDED.to_owned());
+    }
+    if let Some((event, writer)) = who.certain {
+        let what = match writer {
+            CertainWriter::Copy => "copy from the host".to_owned(),
+            CertainWriter::Fill => "fill".to_owned(),
+            CertainWriter::CopyFrom(at) => format!("copy of {}", calls.buffers().format_address(at, event)),
+        };
+        let r = widgets::key_link(ui, "for certain", &format!("event {}, {what}", text::count(event)));
+        if r.on_hover_text(api_trace::describe_call(calls, &doc.recording, event))
+            .clicked()
+        {
+            doc.go_keeping_target(event);
+        }
+        if let CertainWriter::CopyFrom(at) = writer {
+            let r = widgets::key_link(ui, "it came from", &calls.buffers().format_address(at, event));
+            if r.on_hover_text("goes to the copy, with the byte selected that it copied")
+                .clicked()
+            {
+                doc.go_with(
+                    event,
+                    Selection::Memory {
+                        space: 0,
+                        va: at,
+                        bytes: 1,
+                    },
+                );
+                asks.run_command("show-memory");
+            }
+        }
+    } else if who.launches.is_empty() && who.change.is_none() {
+        let told = match who.allocated_at {
+            Some(e) => format!("nobody since it was taken at event {}", text::count(e)),
+            None if who.location.is_some() => "nobody in this recording".to_owned(),
+            None => "there is no buffer that is known".to_owned(),
+        };
+        quiet(ui, told);
+    }
+    if who.excluded > 0 {
+        let told = text::count_noun(who.excluded, "launch has", "launches have");
+        let boards = api_trace::boards(calls);
+        quiet(
+            ui,
+            format!("{told} its address since, and left it as it was, as {boards} saw"),
+        );
+    }
+    if who.readers > 0 {
+        let told = text::count_noun(who.readers, "launch has", "launches have");
+        quiet(ui, format!("{told} its address since, to read it by their signatures"));
+    }
+    if who.others > 0 {
+        let told = text::count_noun(who.others, "other launch", "other launches");
+        quiet(
+            ui,
+            format!(
+                "{told} since, with no address in this buffer among their arguments; one found in memory is not seen"
+            ),
+        );
+    }
+}
+
+/// Offers to ask a board where launches are in doubt.
+fn trace_offer(doc: &Document, asks: &mut UiActions, ui: &mut Ui, ask: Option<&MemoryTraceRequest>) {
+    if let Some(ask) = ask {
+        ui.add_space(4.0);
+        ui.horizontal(|ui| {
+            let told = "which launch changed this byte, and what it holds";
+            memory_trace_buttons::button(doc, asks, ui, "which it was", told, || ask.clone());
+        });
+    }
+    memory_trace_buttons::show_last_failure(doc, ui);
+}

@@ -1,0 +1,84 @@
+//! Asking a board for memory between launches, as every panel of calls offers it.
+
+use super::panel_context::{UiAction, UiActions};
+use crate::document::Document;
+use crate::theme::{icons, palette, small, text};
+use egui::{Button, Label, RichText, Ui};
+use replay_engine::memory_trace::MemoryTraceRequest;
+
+/// A button that asks, with what it asks in a few words behind the board's name; while a board is asked, how far it is. `hover` says what will
+/// be known then.
+pub(super) fn button(
+    doc: &Document,
+    asks: &mut UiActions,
+    ui: &mut Ui,
+    words: &str,
+    hover: &str,
+    ask: impl FnOnce() -> MemoryTraceRequest,
+) {
+    let p = palette(ui);
+    if let Some(work) = doc.memory_trace.running() {
+        if ui
+            .add(Button::new(RichText::new("Stop").font(small())).small())
+            .on_hover_text("nothing of what was seen until then is kept")
+            .clicked()
+        {
+            work.progress.cancel();
+        }
+        let part = work
+            .progress
+            .fraction()
+            .map_or_else(String::new, |f| format!("{:.0} % ", f * 100.0));
+        let told = format!("{part}on {}, {} s", work.board, work.since.elapsed().as_secs());
+        ui.add(Label::new(RichText::new(told).font(small()).color(p.quiet)).truncate());
+        return;
+    }
+    let Some(board) = doc.find_memory_trace_target() else {
+        let told = format!("{} ask a board", icons::LIGHTNING);
+        let off = ui.add_enabled(false, Button::new(RichText::new(told).font(small())).small());
+        off.on_disabled_hover_text(format!(
+            "{} makes no launches: choose a board with a CUDA device in Replay (cuda:0 is this machine's first)",
+            doc.replay.board()
+        ));
+        return;
+    };
+    let told = RichText::new(format!("Ask {board} {words}")).font(small());
+    if let Some(lacks) = doc.replay.lacks(&board) {
+        let off = ui.add_enabled(false, Button::new(told.color(p.quiet)).small());
+        off.on_disabled_hover_text(describe_missing_capability(&board, lacks));
+        return;
+    }
+    let r = ui.add(Button::new(told).small());
+    let full = format!(
+        "plays what was recorded on {board}, with the recorded inputs, and watches memory between launches.\nTells {hover}; \
+         {} of memory at most",
+        text::bytes(MemoryTraceRequest::default().most)
+    );
+    let r = r.accessible_name(format!("Ask {board} {hover}"));
+    if r.on_hover_text(full).clicked() {
+        asks.push(UiAction::TraceMemory { board, ask: ask() });
+    }
+}
+
+/// Why a target cannot be used here, and what to do.
+pub(super) fn describe_missing_capability(board: &str, lacks: &str) -> String {
+    match board.starts_with("cuda:") {
+        true => format!(
+            "{board}: {lacks}. On a machine with an NVIDIA driver run kinescope-agent serve --pair, and pair with it in Replay."
+        ),
+        false => format!("{board}: {lacks}."),
+    }
+}
+
+/// Why the last answer is missing, or a part of it.
+pub(super) fn show_last_failure(doc: &Document, ui: &mut Ui) {
+    let p = palette(ui);
+    // Of another board it is not worth knowing any more.
+    let board = doc.find_memory_trace_target().unwrap_or_default();
+    if let Some(why) = doc.memory_trace.failure_of(&board) {
+        let told = RichText::new(format!("▲ {}", text::group_digits(why)))
+            .font(small())
+            .color(p.warning);
+        ui.add(Label::new(told).wrap());
+    }
+}

@@ -1,0 +1,81 @@
+//! What is under the pointer, in words.
+
+use super::ink::Inks;
+use super::legend::format_bits;
+use super::view::Colour;
+use crate::document::page_runs::format_rights;
+use crate::document::{Document, page_usage};
+use crate::theme::text;
+use std::ops::Range;
+
+/// The addresses, rights, physical page, buffer, content and last change of a cell.
+#[must_use]
+pub fn describe_cell(doc: &Document, inks: &Inks<'_>, space: u32, cell: &Range<u64>) -> String {
+    let map = inks.map;
+    let mut out = format!(
+        "{:#x}..{:#x}  {}",
+        cell.start,
+        cell.end,
+        text::bytes(cell.end - cell.start)
+    );
+    let kinds = map.runs.over(cell);
+    let mapped = kinds.mapped_bytes();
+    if mapped == 0 {
+        return out + "\nnothing is mapped here";
+    }
+    let page = cell.end - cell.start <= 4096;
+    let run = map
+        .runs
+        .at(super::ink::next_mapped(map, cell.start).unwrap_or(cell.start));
+    match run.filter(|_| page) {
+        Some(r) => {
+            let pa = r
+                .target(trace_core::GpuVa(cell.start))
+                .map_or_else(String::new, |p| p.to_string());
+            out += &format!("\n{}  physical {pa}  attributes {:#04x}", r.rights, r.attributes);
+            out += &format!(
+                "\nin a run of {} from {:#x} on",
+                text::count_noun(r.pages, "page", "pages"),
+                r.va.0
+            );
+        }
+        None => {
+            let parts: Vec<String> = kinds
+                .kinds()
+                .iter()
+                .map(|(bits, bytes)| format!("{} {}", format_rights(*bits as u8), text::bytes(*bytes)))
+                .collect();
+            out += &format!("\n{} mapped: {}", text::bytes(mapped), parts.join(", "));
+        }
+    }
+    let holds = page_usage::describe_uses(&doc.recording, &doc.facts.page_usage.find_uses(cell.start, cell.end));
+    if !holds.is_empty() {
+        out += &format!("\nholds {holds}");
+    }
+    if let Some(e) = inks.entropy {
+        let v = e.over(cell);
+        match v.mean() {
+            Some(mean) if v.min == v.max => out += &format!("\n{} bits a byte", format_bits(mean)),
+            Some(mean) => {
+                let (a, b) = (format_bits(v.min as f64), format_bits(v.max as f64));
+                out += &format!("\n{} bits a byte, from {a} to {b}", format_bits(mean));
+            }
+            None => out += "\nits contents are not recorded",
+        }
+    }
+    let v = map.changes.over(cell);
+    let first = inks.events.0;
+    out += &match v {
+        v if v.bytes == 0 && inks.colour_by != Colour::Entropy => "\nits contents are not recorded".to_owned(),
+        v if v.bytes == 0 => String::new(),
+        v if v.max == first => format!("\ncontents as at event {}, where they begin", text::count(first)),
+        v => format!("\nchanged last at event {}", text::count(v.max)),
+    };
+    if page {
+        let n = super::links::find_aliases(map, space, cell.start).len() as u64;
+        if n > 0 {
+            out += &format!("\nmapped at {} more", text::count_noun(n, "place", "places"));
+        }
+    }
+    out
+}

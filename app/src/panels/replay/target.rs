@@ -1,0 +1,273 @@
+//! Where the replay runs: the boards that are known, another one by its address, the pace.
+
+use super::text_lines::{small_line, wrapped_text};
+use crate::document::Document;
+use crate::document::replay_targets::TargetRow;
+use crate::panels::panel_context::UiActions;
+use crate::theme::widgets::{self, StyledText};
+use crate::theme::{field, mono, palette, small};
+use egui::{Align2, Color32, Rect, RichText, Sense, Stroke, Ui, pos2, vec2};
+use replay_engine::client::fitting::Fit;
+use std::time::Duration;
+
+/// Where names of boards begin, right of their marks, points.
+const NAME: f32 = 16.0;
+
+/// What an address of a board must hold.
+const ADDRESS_HELP: &str = "give the address with its device: HOST:PORT/DEVICE; or a device of QEMU's: qemu:DEVICE";
+
+/// What to do on the board first.
+const PAIRING: &str = "First run this on the board:\nkinescope-agent serve --pair --listen ADDRESS:PORT\n\
+                       ADDRESS is the board's own, or 0.0.0.0 for all its networks. Without --listen only programs on \
+                       the board itself can reach it.";
+
+/// The targets that the panel lists: all but those of another kind than the recorded device, which the target's menu in
+/// the bar has.
+fn rows(doc: &Document) -> Vec<TargetRow> {
+    let now = doc.replay.board();
+    // Simulators of the same line of GPUs are told apart by their names alone.
+    let alike = |t: &TargetRow| t.name.starts_with("software:") && doc.replay.has_simulator();
+    let mut all = doc.replay.targets();
+    all.retain(|t| t.fit != Fit::Unfit || t.name == now || alike(t));
+    all
+}
+
+pub(super) fn draw(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui) {
+    let p = palette(ui);
+    widgets::section(ui, "Target");
+    let now = doc.replay.board().to_owned();
+    for b in rows(doc) {
+        let chosen = now == b.name;
+        let ink = match (chosen, b.free, b.fit) {
+            (true, _, Fit::Unfit) => p.error,
+            (true, true, _) => p.job,
+            (true, false, _) => p.warning,
+            (false, true, Fit::Fits | Fit::Unknown) => p.text,
+            _ => p.quiet,
+        };
+        let none = || StyledText::small("");
+        let r = widgets::list_row(ui, &format!("board {}", b.name), chosen, 0.0, none(), none());
+        let mark = pos2(r.rect.left() + 4.0, r.rect.center().y);
+        if chosen {
+            ui.painter().circle_filled(mark, 3.5, ink);
+        } else {
+            ui.painter().circle_stroke(mark, 3.0, Stroke::new(1.0, ink));
+        }
+        let words = Rect::from_min_max(pos2(r.rect.left() + NAME, r.rect.top()), r.rect.max);
+        paint_target(ui, words, &b.name, ink);
+        let hover = [b.name.as_str(), &b.description, &b.state];
+        let hover: Vec<&str> = hover.into_iter().filter(|t| !t.is_empty()).collect();
+        if r.on_hover_text(hover.join("\n")).clicked() {
+            doc.replay.choose(&b.name);
+        }
+        ui.horizontal(|ui| {
+            ui.add_space(NAME);
+            let fit = if b.fit == Fit::Unfit { "does not fit" } else { "" };
+            let parts = [b.device.as_str(), fit, &b.state];
+            let parts: Vec<&str> = parts.into_iter().filter(|t| !t.is_empty()).collect();
+            small_line(ui, parts.join(" · "));
+        });
+    }
+    for agent in doc.replay.unqueried_agents() {
+        let none = || StyledText::small("");
+        let r = widgets::list_row(ui, &format!("agent {agent}"), false, 0.0, none(), none());
+        let words = Rect::from_min_max(pos2(r.rect.left() + NAME, r.rect.top()), r.rect.max);
+        paint_target(ui, words, &format!("agent:{agent}"), p.text);
+        if r.on_hover_text("asks this agent, and the others that are paired, for their devices")
+            .clicked()
+        {
+            asks.run_command("find-boards");
+        }
+        ui.horizontal(|ui| {
+            ui.add_space(NAME);
+            small_line(ui, "paired · not asked for its devices yet".to_owned());
+        });
+    }
+    ui.add_space(6.0);
+    let look = ui
+        .button("Look for boards")
+        .on_hover_text("asks the agents that are paired, and looks for QEMU and a CUDA driver here");
+    if look.clicked() {
+        asks.run_command("find-boards");
+    }
+    widgets::section(ui, "Another target");
+    ui.add_space(2.0);
+    let id = egui::Id::unique("board address");
+    let hint = RichText::new("HOST:PORT/DEVICE").font(mono()).color(p.quiet);
+    let field = field::value(ui, id, "Board address", &mut doc.replay.board_field, None, |text| {
+        egui::TextEdit::singleline(text)
+            .font(mono())
+            .desired_width(f32::INFINITY)
+            .hint_text(hint)
+    });
+    let how = "agent://HOST:PORT/DEVICE, agent:///PATH.sock/DEVICE; to pair, the device may be left out; \
+               qemu:DEVICE,PROPERTY=VALUE for a device that QEMU emulates here";
+    field.response.clone().on_hover_text(how);
+    let typed = doc.replay.board_field.trim().to_owned();
+    let named = match typed.as_str() {
+        t if t.contains(':') && !["agent:", "software:", "qemu:"].iter().any(|k| t.starts_with(k)) => {
+            format!("agent://{t}")
+        }
+        t => t.to_owned(),
+    };
+    let device = replay_engine::client::boards::parse(&named).is_ok();
+    let wrong = id.with("wrong");
+    if field.enter && device {
+        doc.replay.choose(&named);
+    } else if field.enter && !typed.is_empty() {
+        ui.data_mut(|d| d.insert_temp(wrong, typed.clone()));
+        field.select_all();
+    }
+    // Why it was not taken stands there until it is written anew.
+    if ui.data(|d| d.get_temp::<String>(wrong)).is_some_and(|w| w == typed) {
+        wrapped_text(ui, format!("▲ {ADDRESS_HELP}"), p.error);
+    }
+    ui.add_space(4.0);
+    ui.horizontal_wrapped(|ui| {
+        let how = "run replays there; its agent must be paired";
+        let r = ui.add_enabled(device, egui::Button::new("Use")).on_hover_text(how);
+        if r.on_disabled_hover_text(ADDRESS_HELP).clicked() {
+            doc.replay.choose(&named);
+        }
+        let r = ui.add_enabled(!typed.is_empty(), egui::Button::new("Pair…"));
+        let r = r.on_disabled_hover_text("give the agent's address above: HOST:PORT");
+        if r.on_hover_text(PAIRING).clicked() {
+            asks.run_command("pair");
+        }
+    });
+    if doc.facts.calls.is_some() {
+        replay_options(doc, ui);
+    } else {
+        pace(doc, asks, ui);
+    }
+}
+
+/// How calls are done again.
+fn replay_options(doc: &mut Document, ui: &mut Ui) {
+    widgets::section(ui, "How");
+    let was = doc.replay.api_options;
+    let mut now = was;
+    let graph = ui.checkbox(&mut now.graph, "as one graph");
+    graph.on_hover_text("the range is captured into one graph: doing it again is one launch");
+    let step = ui.checkbox(&mut now.step, "synchronize after each launch");
+    step.on_hover_text("finds the launch that fails");
+    let keep = ui.checkbox(&mut now.no_restore, "do not restore memory between runs");
+    keep.on_hover_text("each run continues from the memory of the last, as the program itself does");
+    let memory = ui.checkbox(&mut now.memory, "compare final memory too");
+    memory.on_hover_text("memory after the recorded range is read back and compared like outputs");
+    // Waits within a graph are none of the host's.
+    if now.graph && now.step {
+        (now.graph, now.step) = (!was.graph, !was.step);
+    }
+    if now != was {
+        doc.replay.api_options = now;
+        doc.replay.plan = None;
+        doc.replay.verified = None;
+    }
+    tolerance_field(doc, ui);
+}
+
+/// How alike outputs have to be, and what is wrong with it below.
+fn tolerance_field(doc: &mut Document, ui: &mut Ui) {
+    widgets::section(ui, "Output tolerance");
+    let wrong = doc.replay.parse_tolerance(&doc.buffers).err();
+    let told = "f32:1e-5 (absolute and relative), f32:1e-6,1e-4, f16:2ulp, exact; for one output out0=RULE; several with \
+                semicolons between";
+    let alike = &mut doc.replay.tolerance;
+    field::checked_text(ui, "Outputs alike", alike, ("exact", told), wrong.is_some());
+    field::error_line(ui, wrong.as_deref());
+}
+
+fn pace(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui) {
+    let p = palette(ui);
+    widgets::section(ui, "Pace");
+    for (keep, word) in [(false, "fast"), (true, "as recorded")] {
+        if ui.radio(doc.replay.keep_gaps == keep, word).clicked() && doc.replay.keep_gaps != keep {
+            asks.run_command("toggle-pace");
+        }
+    }
+    let pace = if doc.replay.keep_gaps {
+        "recorded idle time is kept on the device clock"
+    } else {
+        "recorded idle time is skipped"
+    };
+    ui.label(RichText::new(pace).font(small()).color(p.quiet));
+}
+
+/// A board's name, cut before its device where it is too long.
+pub(super) fn paint_target(ui: &Ui, rect: Rect, name: &str, ink: Color32) {
+    let (font, left) = (mono(), Align2::LEFT_CENTER);
+    let wide = |t: &str| {
+        let g = ui.painter().layout_no_wrap(t.to_owned(), font.clone(), ink);
+        g.size().x
+    };
+    let device = name.rfind('/').map_or("", |at| &name[at..]);
+    let room = rect.width() - wide(device);
+    if device.is_empty() || room < 40.0 || wide(name) <= rect.width() {
+        widgets::paint_middle(ui, rect, left, name, font, ink);
+        return;
+    }
+    let head = widgets::truncate_middle(ui, room, name.strip_suffix(device).unwrap_or(name), &font);
+    widgets::paint_text(ui, rect, left, &format!("{head}{device}"), font, ink);
+}
+
+/// Time in which nobody has read the pairing code yet, seconds.
+const UNREAD: f64 = 0.8;
+
+/// Shows the pairing code and asks whether the agent shows the same. It stands above all else: a safety choice is never
+/// out of view.
+pub(super) fn pairing(asks: &UiActions, ui: &mut Ui) {
+    let Ok(mut pairing) = asks.pairing.lock() else { return };
+    let Some(now) = pairing.as_mut() else { return };
+    let p = palette(ui);
+    widgets::section(ui, "Pairing");
+    let question = match now.answer {
+        Some(_) => "Does the agent show this code?",
+        None => "Now confirm the code on the agent: type yes there.",
+    };
+    ui.add(egui::Label::new(question).wrap());
+    ui.add_space(4.0);
+    let width = ui.available_width();
+    let (code, _) = ui.allocate_exact_size(vec2(width, 34.0), Sense::hover());
+    let frame = Stroke::new(1.0, p.quiet);
+    ui.painter()
+        .rect(code, 4.0, p.background, frame, egui::StrokeKind::Inside);
+    let mut child = ui.new_child(
+        egui::UiBuilder::new()
+            .max_rect(code)
+            .layout(egui::Layout::centered_and_justified(egui::Direction::LeftToRight)),
+    );
+    child.label(RichText::new(&now.code).font(mono()).size(18.0));
+    let Some(to) = &now.answer else { return };
+    // However far the column was scrolled, a question that comes up is seen.
+    let (id, time) = (ui.scope_id().with("pairing code"), ui.input(|i| i.time));
+    let asked: Option<(String, f64)> = ui.data(|d| d.get_temp(id)).filter(|(code, _)| *code == now.code);
+    let since = asked.map(|(_, since)| since).unwrap_or_else(|| {
+        ui.data_mut(|d| d.insert_temp(id, (now.code.clone(), time)));
+        ui.scroll_to_rect(code, None);
+        time
+    });
+    // A click or a key that was meant for something else must not pair.
+    let left = since + UNREAD - time;
+    if left > 0.0 {
+        ui.ctx().request_repaint_after(Duration::from_secs_f64(left));
+    }
+    ui.add_space(6.0);
+    let mut answer = None;
+    for (words, same) in [("Codes are the same", true), ("They differ", false)] {
+        ui.add_enabled_ui(!same || left <= 0.0, |ui| {
+            if ui.add_sized(vec2(width, 26.0), egui::Button::new(words)).clicked() {
+                answer = Some(same);
+            }
+        });
+        ui.add_space(2.0);
+    }
+    if let Some(same) = answer {
+        // Nobody listens any more where the agent left; what came of it stands in the log.
+        let _ = to.send(same);
+        now.answer = None;
+        if !same {
+            *pairing = None;
+        }
+    }
+}

@@ -1,0 +1,51 @@
+//! How the parts of the panel say things: words that wrap, words aside, counts in rows.
+
+use crate::theme::{ROW, body, mono, palette, small, text, widgets};
+use egui::accesskit::Role;
+use egui::{Align2, Color32, Rect, RichText, Sense, Ui, WidgetInfo, pos2, vec2};
+
+/// Words that may take several lines.
+pub fn wrapped_text(ui: &mut Ui, words: impl Into<String>, colour: Color32) {
+    let words = text::group_digits(&words.into());
+    ui.add(egui::Label::new(RichText::new(words).color(colour)).wrap());
+}
+
+/// Small words on one line, whole on hover.
+pub fn small_line(ui: &mut Ui, words: impl Into<String>) {
+    let p = palette(ui);
+    ui.add(egui::Label::new(RichText::new(words).font(small()).color(p.quiet)).truncate());
+}
+
+/// Right edge of counts in a list of the panel, points.
+pub const COUNT: f32 = 46.0;
+/// Left edge of what is counted.
+pub const MARK: f32 = 56.0;
+
+/// A count, what is counted, and a word about it on the right.
+pub fn count_row(
+    ui: &mut Ui,
+    n: u64,
+    what: &str,
+    word: (&str, Color32),
+    ink: Option<Color32>,
+    hover: &str,
+) -> egui::Response {
+    let p = palette(ui);
+    let (rect, r) = ui.allocate_exact_size(vec2(ui.available_width(), ROW), Sense::hover());
+    r.widget_info(|| WidgetInfo::labeled(Role::Label, true, format!("{n} {what}")));
+    let y = rect.center().y;
+    ui.painter().text(
+        pos2(rect.left() + COUNT, y),
+        Align2::RIGHT_CENTER,
+        text::count(n),
+        mono(),
+        ink.unwrap_or(p.text),
+    );
+    let used = widgets::paint_text(ui, rect, Align2::RIGHT_CENTER, word.0, body(), word.1);
+    let mid = Rect::from_min_max(
+        pos2(rect.left() + MARK, rect.top()),
+        pos2(rect.right() - used - 4.0, rect.bottom()),
+    );
+    widgets::paint_text(ui, mid, Align2::LEFT_CENTER, what, body(), ink.unwrap_or(p.text));
+    if hover.is_empty() { r } else { r.on_hover_text(hover) }
+}

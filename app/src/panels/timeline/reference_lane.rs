@@ -1,0 +1,172 @@
+//! The lane of what is selected: every event that read or wrote it lights up.
+
+use super::scale::{Scale, event_x};
+use crate::document::facts::Stage;
+use crate::document::xref_trail::XrefTarget;
+use crate::document::{Document, xref};
+use crate::panels::panel_context::UiActions;
+use crate::theme::{palette, small, widgets};
+use egui::{Align2, Rect, Stroke, StrokeKind, Ui, pos2, vec2};
+use std::sync::Arc;
+use trace_core::timeline::Pixels;
+
+/// Has what touches the selection looked for, once for each.
+pub fn find_references(doc: &mut Document, asks: &mut UiActions) {
+    let followed = match doc.xref_target() {
+        None | Some(XrefTarget::Register(_)) => {
+            doc.xrefs.clear();
+            return;
+        }
+        Some(f) => f,
+    };
+    let known = doc.derivation.is_none() || doc.facts.has_stage(Stage::Chains) && doc.facts.has_stage(Stage::Spaces);
+    if doc.xrefs.is_for(followed) || !doc.can_filter() || !known {
+        return;
+    }
+    let (recording, facts, moment) = (Arc::clone(&doc.recording), Arc::clone(&doc.facts), doc.moment());
+    let progress = asks.start_work("looking for what touches the selection", move |progress| {
+        let found = followed.find_xrefs(&recording, &facts, moment, progress);
+        Box::new(move |desk| desk.doc.xrefs.set_result(followed, found))
+    });
+    doc.xrefs.set_pending(followed, progress);
+}
+
+/// What a mark stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Sign {
+    Write,
+    Read,
+    /// It is named, and neither read nor written.
+    Name,
+}
+
+/// Events of the trail that share a place, drawn as one.
+#[derive(Clone, Copy, Debug)]
+pub struct Mark {
+    /// The first of them.
+    event: u64,
+    sign: Sign,
+}
+
+/// What tells the marks of one trail from another's.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Key(Option<XrefTarget>, usize);
+
+/// The key of the trail now.
+pub fn key(doc: &Document) -> Key {
+    Key(doc.xref_target(), doc.xrefs.event_xrefs().len())
+}
+
+/// The marks of the trail in these pixels: one for as many pixels as a mark is wide.
+pub fn list_marks(doc: &Document, pixels: &Pixels) -> Vec<Mark> {
+    let mut edges: Vec<u64> = pixels.edges.iter().step_by(MARK as usize).copied().collect();
+    edges.extend(pixels.edges.last());
+    let cells = edges.windows(2).filter_map(|w| match w {
+        [a, b] if a < b => Some((*a, *b)),
+        _ => None,
+    });
+    match doc.xref_target() {
+        Some(XrefTarget::Register(r)) => {
+            let Some(fact) = doc.facts.registers.get(&r) else {
+                return Vec::new();
+            };
+            let mark = |(a, b)| match fact.accesses.writes().first_in(a..b) {
+                Some(event) => Some(Mark {
+                    event,
+                    sign: Sign::Write,
+                }),
+                None => fact.accesses.all().first_in(a..b).map(|event| Mark {
+                    event,
+                    sign: Sign::Read,
+                }),
+            };
+            cells.filter_map(mark).collect()
+        }
+        Some(_) => {
+            let list = doc.xrefs.event_xrefs();
+            let mark = |(a, b): (u64, u64)| {
+                let from = list.partition_point(|t| t.event < Some(a));
+                let end = list.partition_point(|t| t.event < Some(b));
+                let here = list.get(from..end)?;
+                let one = |t: &xref::Xref, sign| Some(Mark { event: t.event?, sign });
+                let written = here.iter().find(|t| t.access.may_write());
+                let read = here.iter().find(|t| t.access.may_read());
+                match (written, read) {
+                    (Some(t), _) => one(t, Sign::Write),
+                    (None, Some(t)) => one(t, Sign::Read),
+                    (None, None) => one(here.first()?, Sign::Name),
+                }
+            };
+            cells.filter_map(mark).collect()
+        }
+        None => Vec::new(),
+    }
+}
+
+/// Draws the lane: writes filled, reads as frames, what names it as a line.
+pub fn draw(doc: &Document, ui: &Ui, scale: &Scale, row: Rect) {
+    let p = palette(ui);
+    let told = match doc.xref_target() {
+        None if doc.facts.calls.is_some() => {
+            "select a buffer or a byte of the device, and the copies and launches that touch it light up here"
+        }
+        None => "select a register, a byte, a pixel or a page-table entry, and what reads and writes it lights up here",
+        Some(_) if doc.xrefs.is_searching() => "looking for what touches it…",
+        Some(_) => "",
+    };
+    widgets::paint_text(ui, row, Align2::LEFT_CENTER, told, small(), p.quiet);
+    for m in scale.trail.iter() {
+        let x = event_x(doc, scale, m.event);
+        let mark = Rect::from_min_size(pos2(x, row.top() + 5.0), vec2(MARK, row.height() - 10.0));
+        match m.sign {
+            Sign::Write => {
+                ui.painter().rect_filled(mark, 1.0, p.write);
+            }
+            Sign::Read => {
+                let stroke = Stroke::new(1.0, p.read);
+                ui.painter().rect_stroke(mark, 1.0, stroke, StrokeKind::Inside);
+            }
+            Sign::Name => {
+                ui.painter().vline(x + 0.5, mark.y_range(), Stroke::new(1.0, p.quiet));
+            }
+        }
+    }
+}
+
+/// Width of a mark, points.
+const MARK: f32 = 4.0;
+
+/// What the lane says at a place, in words; empty: nothing of its own.
+pub fn describe_at(doc: &Document, scale: &Scale, x: f32) -> String {
+    if matches!(doc.xref_target(), None | Some(XrefTarget::Register(_))) {
+        return String::new();
+    }
+    let list = doc.xrefs.event_xrefs();
+    let at = doc.facts.axis.nearest(scale.axis, scale.position(x));
+    let near = |t: &&xref::Xref| t.event.is_some_and(|e| (event_x(doc, scale, e) - x).abs() < MARK + 2.0);
+    let n = list.partition_point(|t| t.event < Some(at)).saturating_sub(3);
+    let lines = list.get(n..).unwrap_or_default().iter().take(8).filter(near);
+    let lines: Vec<String> = lines
+        .map(|t| format!("event {}: {}", t.event.unwrap_or(0), t.description))
+        .collect();
+    lines.join("\n")
+}
+
+/// The event of the trail that is nearest to a place.
+pub fn find_nearest(doc: &Document, scale: &Scale, x: f32) -> Option<u64> {
+    let at = doc.facts.axis.event_at(scale.axis, scale.position(x));
+    let around: Vec<u64> = match doc.xref_target()? {
+        XrefTarget::Register(r) => {
+            let two = doc.facts.registers.get(&r)?.accesses.all().neighbors(at);
+            two.into_iter().flatten().collect()
+        }
+        _ => {
+            let list = doc.xrefs.event_xrefs();
+            let n = list.partition_point(|t| t.event < Some(at));
+            let two = [n.checked_sub(1), Some(n)].into_iter().flatten();
+            two.filter_map(|n| list.get(n)?.event).collect()
+        }
+    };
+    let away = |e: &u64| (event_x(doc, scale, *e) - x).abs();
+    around.into_iter().min_by(|a, b| away(a).total_cmp(&away(b)))
+}

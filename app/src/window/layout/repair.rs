@@ -1,0 +1,218 @@
+//! Keeps the dock to what a person can read: groups of tabs beside each other, every panel with its title.
+//!
+//! A panel that is dropped on a half of another one that is a tab would become a tab with two panels in it, called
+//! "Horizontal" or "Vertical". Here the group splits instead: its tabs stay, and the dropped panel is beside them.
+
+use crate::document::workspace::Dock;
+
+/// The panel that needs no title: it is told by what it draws.
+const UNTITLED: &str = "timeline";
+
+/// Returns a dock in which tabs hold panels alone, and every panel but the timeline is a tab. `dropped` is the panel
+/// that was moved last: where a group splits it is the one that leaves. Where nobody knows, the first panel stays.
+#[must_use]
+pub fn repair_dock(dock: Dock, dropped: Option<&str>) -> Dock {
+    match split(dock, dropped) {
+        Dock::Panel { id } => add_tab_titles(Dock::Panel { id }),
+        other => other,
+    }
+}
+
+fn split(dock: Dock, dropped: Option<&str>) -> Dock {
+    match dock {
+        Dock::Panel { .. } => dock,
+        Dock::Tabs { active, children } => tabs(active, children, dropped),
+        Dock::Row { shares, children } => {
+            let (shares, children) = line(shares, children, dropped);
+            Dock::Row { shares, children }
+        }
+        Dock::Column { shares, children } => {
+            let (shares, children) = line(shares, children, dropped);
+            Dock::Column { shares, children }
+        }
+    }
+}
+
+/// What lies beside or below each other: panels get a title.
+fn line(shares: Vec<f32>, children: Vec<Dock>, dropped: Option<&str>) -> (Vec<f32>, Vec<Dock>) {
+    let children = children
+        .into_iter()
+        .map(|c| add_tab_titles(split(c, dropped)))
+        .collect();
+    (shares, children)
+}
+
+fn add_tab_titles(dock: Dock) -> Dock {
+    match dock {
+        Dock::Panel { id } if id != UNTITLED => Dock::Tabs {
+            active: 0,
+            children: vec![Dock::Panel { id }],
+        },
+        other => other,
+    }
+}
+
+/// A group of tabs: groups within it become part of it, and what lies beside each other within it leaves it.
+fn tabs(active: usize, children: Vec<Dock>, dropped: Option<&str>) -> Dock {
+    let (mut flat, mut front) = (Vec::new(), 0);
+    // What left the group: whether it is a row, what is before and behind the group, each with its share.
+    let mut left: Option<(bool, [Vec<Dock>; 2])> = None;
+    for (n, child) in children.into_iter().enumerate() {
+        if n == active {
+            front = flat.len();
+        }
+        match split(child, dropped) {
+            Dock::Tabs {
+                active: inner,
+                children,
+            } => {
+                if n == active {
+                    front += inner;
+                }
+                flat.extend(children);
+            }
+            row @ (Dock::Row { .. } | Dock::Column { .. }) => {
+                let is_row = matches!(row, Dock::Row { .. });
+                let (Dock::Row { mut children, .. } | Dock::Column { mut children, .. }) = row else {
+                    continue;
+                };
+                let stays = children.iter().position(|c| !is_panel(c, dropped)).unwrap_or(0);
+                let behind = children.split_off((stays + 1).min(children.len()));
+                if let Some(stays) = children.pop() {
+                    flat.extend(panels(stays));
+                }
+                match &mut left {
+                    None => left = Some((is_row, [children, behind])),
+                    // A second one that was broken goes behind the first, whichever way it lay.
+                    Some((_, [_, after])) => after.extend(children.into_iter().chain(behind)),
+                }
+            }
+            panel @ Dock::Panel { .. } => flat.push(panel),
+        }
+    }
+    let group = Dock::Tabs {
+        active: front.min(flat.len().saturating_sub(1)),
+        children: flat,
+    };
+    let Some((is_row, [before, after])) = left else {
+        return group;
+    };
+    let mut all = before;
+    all.push(group);
+    all.extend(after);
+    let (shares, children) = (vec![1.0; all.len()], all.into_iter().map(add_tab_titles).collect());
+    if is_row {
+        Dock::Row { shares, children }
+    } else {
+        Dock::Column { shares, children }
+    }
+}
+
+/// Whether a dock is this panel alone.
+fn is_panel(dock: &Dock, panel: Option<&str>) -> bool {
+    match dock {
+        Dock::Panel { id } => Some(id.as_str()) == panel,
+        Dock::Tabs { children, .. } => matches!(children.as_slice(), [one] if is_panel(one, panel)),
+        Dock::Row { .. } | Dock::Column { .. } => false,
+    }
+}
+
+/// The panels of a dock, in their order.
+fn panels(dock: Dock) -> Vec<Dock> {
+    match dock {
+        Dock::Panel { .. } => vec![dock],
+        Dock::Tabs { children, .. } | Dock::Row { children, .. } | Dock::Column { children, .. } => {
+            children.into_iter().flat_map(panels).collect()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::window::layout::{RecordingContent, default_dock, dock, tree};
+
+    fn panel(id: &str) -> Dock {
+        Dock::Panel { id: id.into() }
+    }
+
+    fn group(active: usize, ids: &[&str]) -> Dock {
+        Dock::Tabs {
+            active,
+            children: ids.iter().map(|id| panel(id)).collect(),
+        }
+    }
+
+    fn row(children: Vec<Dock>) -> Dock {
+        Dock::Row {
+            shares: vec![1.0; children.len()],
+            children,
+        }
+    }
+
+    /// The dock after Memory was dropped on the right half of Events, which is a tab.
+    fn broken() -> Dock {
+        let inner = row(vec![panel("events"), panel("memory")]);
+        Dock::Column {
+            shares: vec![0.92, 1.08],
+            children: vec![
+                panel("timeline"),
+                Dock::Tabs {
+                    active: 0,
+                    children: vec![inner, panel("register"), panel("jobs")],
+                },
+            ],
+        }
+    }
+
+    fn repaired(right: &str) -> Dock {
+        let mut left = vec!["events", "memory"];
+        left.retain(|id| *id != right);
+        left.extend(["register", "jobs"]);
+        Dock::Column {
+            shares: vec![0.92, 1.08],
+            children: vec![panel("timeline"), row(vec![group(0, &left), group(0, &[right])])],
+        }
+    }
+
+    #[test]
+    fn a_panel_dropped_on_half_of_a_tab_splits_the_group() {
+        assert_eq!(repair_dock(broken(), Some("memory")), repaired("memory"));
+        assert_eq!(repair_dock(broken(), None), repaired("memory"), "the first panel stays");
+        // Dropped on the left half it is the first, and leaves to the left.
+        let turned = repair_dock(broken(), Some("events"));
+        let Dock::Column { children, .. } = turned else {
+            panic!()
+        };
+        let wanted = row(vec![group(0, &["events"]), group(0, &["memory", "register", "jobs"])]);
+        assert_eq!(children[1], wanted);
+    }
+
+    #[test]
+    fn nothing_but_panels_is_a_tab_and_every_panel_but_the_timeline_has_a_title() {
+        let nested = Dock::Tabs {
+            active: 1,
+            children: vec![panel("events"), group(1, &["memory", "jobs"]), panel("log")],
+        };
+        assert_eq!(
+            repair_dock(nested, None),
+            group(2, &["events", "memory", "jobs", "log"])
+        );
+        let bare = row(vec![panel("timeline"), panel("memory")]);
+        assert_eq!(
+            repair_dock(bare, None),
+            row(vec![panel("timeline"), group(0, &["memory"])])
+        );
+        let first = default_dock(RecordingContent::Accesses);
+        assert_eq!(repair_dock(first.clone(), None), first);
+        // Mended once it stays as it is, and comes back from a file as it was.
+        let once = repair_dock(broken(), None);
+        assert_eq!(repair_dock(once.clone(), None), once);
+        assert_eq!(dock(&tree(&once)), Some(once));
+    }
+
+    #[test]
+    fn a_workspace_that_was_broken_is_repaired_when_it_is_opened() {
+        assert_eq!(dock(&tree(&broken())), Some(repaired("memory")));
+    }
+}

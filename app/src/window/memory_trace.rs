@@ -1,0 +1,62 @@
+//! What panels of calls ask for: memory between launches, from a board, apart from the interface thread.
+
+use super::app::App;
+use crate::document::cuda_board::DeviceQueryError;
+use crate::document::memory_trace;
+use crate::document::running_work::RunningWork;
+use crate::log::{self, Level};
+use egui::Context;
+use replay_engine::memory_trace::MemoryTraceRequest;
+use std::sync::Arc;
+
+/// Asks a board, and takes up what it tells.
+pub(super) fn run(app: &mut App, ctx: &Context, board: &str, ask: MemoryTraceRequest) {
+    let Some(doc) = &app.doc else { return };
+    let Some(calls) = doc.api_trace() else { return };
+    if doc.memory_trace.running().is_some() {
+        return;
+    }
+    let alive = RunningWork::new_token();
+    let (boards, of, held) = (app.boards.clone(), Arc::clone(&doc.recording), Arc::clone(&alive));
+    let to = board.to_owned();
+    let progress = app
+        .tasks
+        .spawn(ctx, format!("watching memory on {board}"), move |progress| {
+            let answer = boards
+                .open(&to)
+                .map_err(DeviceQueryError::from)
+                .and_then(|mut lease| memory_trace::trace_memory(&mut lease, &to, &of, ask, progress))
+                .map_err(|e| format!("board {to}: {e}"));
+            let cancelled = progress.check().is_err();
+            // Here and not on the interface thread: it takes as long as the recording has launches.
+            let known = answer.and_then(|a| {
+                let missing = a.missing();
+                let missing = (!missing.is_empty()).then(|| format!("board {to}: {}", missing.join("; ")));
+                let calls = calls.with_memory_trace(a.trace, progress).map_err(|e| e.to_string())?;
+                Ok((Arc::new(calls), missing))
+            });
+            Box::new(move |app: &mut App| {
+                drop(held);
+                let missed = match &known {
+                    // Who stopped it knows why there is nothing.
+                    Err(_) if cancelled => None,
+                    Err(why) => Some(why.clone()),
+                    Ok((_, missing)) => missing.clone(),
+                };
+                if let Some(why) = &missed {
+                    log::push(Level::Info, format!("not watched: {why}"));
+                }
+                if let Some(doc) = app.doc.as_mut().filter(|d| Arc::ptr_eq(&d.recording, &of)) {
+                    if let Ok((calls, _)) = known {
+                        Arc::make_mut(&mut doc.facts).api_trace = Some(calls);
+                        // What touches the selection is found anew, with what is known now.
+                        doc.xrefs.clear();
+                    }
+                    doc.memory_trace.end(missed);
+                }
+            })
+        });
+    if let Some(doc) = &mut app.doc {
+        doc.memory_trace.begin(RunningWork::new(board, progress, &alive));
+    }
+}

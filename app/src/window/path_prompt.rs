@@ -1,0 +1,160 @@
+//! Draws the field for a path.
+
+use super::app::App;
+use super::pick::{PathCheck, Pick};
+use crate::theme::{body, mono, palette, small, strong, text, widgets};
+use egui::text::{CCursor, CCursorRange};
+use egui::{Align2, Context, Key, Modifiers, RichText, vec2};
+use std::ops::Range;
+
+/// Selects a part of a field, in characters; the caret is at its end.
+fn select(ctx: &Context, id: egui::Id, part: Range<usize>) {
+    let mut state = egui::TextEdit::load_state(ctx, id).unwrap_or_default();
+    let (from, to) = (CCursor::new(part.start), CCursor::new(part.end));
+    state.cursor.set_char_range(Some(CCursorRange::two(from, to)));
+    state.store(ctx, id);
+}
+
+/// What of an offered path is selected when the field opens: the name without its extension, which the person most
+/// likely wants another. Nothing of a folder.
+fn name_stem_range(text: &str) -> Range<usize> {
+    let name = text.rfind('/').map_or(0, |at| at + 1);
+    let stem = text.get(name..).and_then(|n| n.find('.').filter(|dot| *dot > 0));
+    let end = stem.map_or(text.len(), |dot| name + dot);
+    let chars = |bytes: usize| text.get(..bytes).map_or(0, |t| t.chars().count());
+    chars(name)..chars(end)
+}
+
+/// Draws the field when it is open.
+pub(super) fn draw(app: &mut App, ctx: &Context) {
+    let Some(mut open) = app.path_prompt.take() else { return };
+    open.refresh_matches();
+    let (tab, enter, escape) = ctx.input_mut(|i| {
+        (
+            i.consume_key(Modifiers::NONE, Key::Tab),
+            i.consume_key(Modifiers::NONE, Key::Enter),
+            i.consume_key(Modifiers::NONE, Key::Escape),
+        )
+    });
+    // Enter goes into a folder, unless the folder is what is asked for.
+    let chosen = open
+        .chosen_entry()
+        .filter(|f| tab || f.folder && open.check_path() != PathCheck::Take);
+    let (mut completed, mut enter) = (tab, enter);
+    if let Some(entry) = chosen.filter(|_| tab || enter) {
+        open.complete(&entry);
+        (completed, enter) = (true, false);
+    } else if tab {
+        open.complete_text();
+    }
+    if completed {
+        open.refresh_matches();
+    }
+    // Down and Up go through what lies there; the text is what a click on it makes of it.
+    let step = ctx.input_mut(|i| {
+        let down = i.consume_key(Modifiers::NONE, Key::ArrowDown);
+        let up = i.consume_key(Modifiers::NONE, Key::ArrowUp);
+        i8::from(down) - i8::from(up)
+    });
+    let stepped = open.step(step);
+    let can = open.check_path();
+    let mut done = enter && can == PathCheck::Take;
+    let mut keep = !escape;
+    let width = 560.0_f32.min(ctx.content_rect().width() - 40.0);
+    // Over everything, menus too: nothing behind it takes a click or a key.
+    egui::Modal::new(egui::Id::unique("path"))
+        .area(egui::Modal::default_area(egui::Id::unique("path")).anchor(Align2::CENTER_TOP, vec2(0.0, 60.0)))
+        .show(ctx, |ui| {
+            ui.set_width(width);
+            let p = palette(ui);
+            ui.label(RichText::new(open.title()).font(strong()).size(14.0));
+            ui.add_space(6.0);
+            let why = "This desktop has no file dialog for programs (neither a portal nor zenity), so type the path.";
+            ui.label(RichText::new(why).font(small()).color(p.quiet));
+            ui.add_space(6.0);
+            let edit = egui::TextEdit::singleline(&mut open.text)
+                .id(egui::Id::unique("typed-path"))
+                .font(mono())
+                .desired_width(f32::INFINITY)
+                // Tab completes the path, and goes nowhere.
+                .lock_focus(true)
+                .margin(vec2(8.0, 6.0));
+            let r = ui.add(edit).accessible_name("Path");
+            if !open.focused || completed || enter || stepped {
+                let end = open.text.chars().count();
+                let part = match (&open.what, open.offered) {
+                    (Pick::Save(_), true) => name_stem_range(&open.text),
+                    _ => end..end,
+                };
+                select(ui.ctx(), r.id, part);
+                r.request_focus();
+                (open.focused, open.offered) = (true, false);
+            }
+            ui.add_space(4.0);
+            for (n, found) in open.found.1.clone().into_iter().enumerate() {
+                let shown = if found.folder {
+                    format!("{}/", found.name)
+                } else {
+                    found.name.clone()
+                };
+                let shown = text::truncate_middle(&shown, 60);
+                let link = egui::Button::selectable(open.chosen == Some(n), RichText::new(shown).font(body()));
+                if ui.add(link).clicked() {
+                    open.complete(&found);
+                    open.focused = false;
+                }
+            }
+            ui.add_space(8.0);
+            ui.horizontal(|ui| {
+                let (label, name) = match (&open.what, can) {
+                    (_, PathCheck::Replace) => ("Replace", "Replace the file"),
+                    (Pick::Save(_), _) => ("Save", "Save there"),
+                    (Pick::Buffer, _) => ("Load", "Load this file"),
+                    (Pick::Rules, _) => ("Open", "Open these rules"),
+                    (Pick::Code, _) => ("Try", "Try this code"),
+                    _ => ("Open", "Open this path"),
+                };
+                let enabled = !matches!(can, PathCheck::Invalid(_));
+                done |= widgets::primary_button(ui, label, name, enabled).clicked();
+                keep &= !ui.button("Cancel").clicked();
+                match can {
+                    PathCheck::Invalid(why) => drop(ui.label(RichText::new(why).font(small()).color(p.quiet))),
+                    PathCheck::Replace => {
+                        let what = RichText::new("! The file is there already.")
+                            .font(strong())
+                            .color(p.warning);
+                        ui.label(what);
+                    }
+                    PathCheck::Take if matches!(open.what, Pick::Save(_)) => {
+                        ui.label(RichText::new("New file").font(small()).color(p.quiet));
+                    }
+                    PathCheck::Take => {}
+                }
+            });
+        });
+    if done {
+        let path = open.path();
+        (open.act)(app, ctx, path);
+    } else if keep {
+        app.path_prompt = Some(open);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_an_offered_path_the_name_is_selected_and_its_extension_stays() {
+        let of = |text: &str| {
+            let part = name_stem_range(text);
+            let chars: Vec<char> = text.chars().collect();
+            chars[part].iter().collect::<String>()
+        };
+        assert_eq!(of("/traces/digits-edited.kine"), "digits-edited");
+        assert_eq!(of("/tr\u{e4}ces/log.txt.kine"), "log");
+        assert_eq!(of("/traces/plan"), "plan");
+        assert_eq!(of("/traces/.hidden"), ".hidden");
+        assert_eq!(of("/traces/"), "");
+    }
+}

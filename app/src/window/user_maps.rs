@@ -1,0 +1,123 @@
+//! Register maps of the person's own: when a file of theirs changes, comes or goes, the recording is read again, so that
+//! its registers have their new names.
+
+use super::app::App;
+use crate::document::register_map_files;
+use egui::Context;
+use register_maps::{UserMap, UserMaps};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use trace_core::registers;
+
+/// Time between two looks at the files.
+const POLL_INTERVAL: Duration = Duration::from_millis(700);
+
+/// The files of the maps of the open recording, looked at by a thread of their own until this is dropped.
+pub(super) struct UserMapsWatch {
+    /// The source of the map beside the recording, which is in use for recordings of its device.
+    beside: Option<String>,
+    found: Vec<UserMap>,
+    wanted: Arc<AtomicBool>,
+    changed: Arc<AtomicBool>,
+}
+
+impl UserMapsWatch {
+    /// Begins to look. A machine that has no thread to spare does not look.
+    fn new(own: UserMaps, ctx: &Context) -> Self {
+        let beside = own.maps.iter().find(|f| f.beside).map(|f| f.path.display().to_string());
+        let found = own.maps;
+        let mut files = own.files;
+        let (wanted, changed) = (Arc::new(AtomicBool::new(true)), Arc::new(AtomicBool::new(false)));
+        let (still, tell, ctx) = (Arc::clone(&wanted), Arc::clone(&changed), ctx.clone());
+        let looking = std::thread::Builder::new().name("register maps".into());
+        let begun = looking.spawn(move || {
+            while still.load(Ordering::Relaxed) {
+                std::thread::sleep(POLL_INTERVAL);
+                if still.load(Ordering::Relaxed) && files.has_changed() {
+                    tell.store(true, Ordering::Relaxed);
+                    ctx.request_repaint();
+                    return;
+                }
+            }
+        });
+        if let Err(e) = begun {
+            tracing::warn!("register maps that change are not read again: {e}");
+        }
+        Self {
+            beside,
+            found,
+            wanted,
+            changed,
+        }
+    }
+}
+
+impl UserMapsWatch {
+    /// All maps that were found.
+    pub(super) fn maps(&self) -> &[UserMap] {
+        &self.found
+    }
+}
+
+impl Drop for UserMapsWatch {
+    fn drop(&mut self) {
+        self.wanted.store(false, Ordering::Relaxed);
+    }
+}
+
+impl App {
+    /// Looks at the maps of a recording that was opened from now on.
+    pub(super) fn watch_user_maps(&mut self, own: UserMaps, ctx: &Context) {
+        self.user_maps = Some(UserMapsWatch::new(own, ctx));
+    }
+
+    /// The map beside the open recording names no other recording of the same device, one that is opened next.
+    pub(super) fn release_user_map(&mut self) {
+        if let Some(source) = self.user_maps.as_mut().and_then(|w| w.beside.take()) {
+            registers::choose(&source, None);
+        }
+    }
+
+    /// Reads the recording again when a register map of the person's changed.
+    pub(super) fn poll_user_maps(&mut self, ctx: &Context) {
+        let changed = |w: &UserMapsWatch| w.changed.load(Ordering::Relaxed);
+        if !self.user_maps.as_ref().is_some_and(changed) {
+            return;
+        }
+        if let Some(w) = &self.user_maps {
+            w.changed.store(false, Ordering::Relaxed);
+        }
+        self.info("a register map of yours changed: names are read again".to_owned());
+        self.read_names(ctx);
+    }
+
+    /// Reads the person's maps again, apart from the interface thread, and gives the open recording their names. What
+    /// was done and where the person is stays.
+    pub(super) fn read_names(&mut self, ctx: &Context) {
+        let Some(doc) = &self.doc else { return };
+        let (path, recording, again) = (doc.path.clone(), Arc::clone(&doc.recording), ctx.clone());
+        self.tasks.spawn(ctx, "reading register maps", move |_| {
+            let own = register_map_files::reload_maps(&path);
+            // Laid over each other here, so that the window finds them made.
+            let _ = registers::RecordedRegisters::new(&recording);
+            Box::new(move |app| {
+                let mut doc = app.doc.as_mut().filter(|d| Arc::ptr_eq(&d.recording, &recording));
+                let Some(renamed) = doc.as_mut().map(|d| d.rename()) else {
+                    return;
+                };
+                let idle = doc.is_some_and(|d| d.derivation.is_none());
+                for error in own.errors() {
+                    app.error("a register map of yours is not used", error);
+                }
+                app.watch_user_maps(own, &again);
+                match renamed {
+                    true if idle => app.derive_next_stage(&again),
+                    true => {}
+                    // The registers are in another space now.
+                    false => app.open(&again, path),
+                }
+            })
+        });
+    }
+}

@@ -1,0 +1,257 @@
+//! What the recording holds of memory: a hash of each page as of its last snapshot, so that only pages that changed are
+//! copied from the device and stored again.
+//!
+//! The hash is not one that withstands somebody who looks for two pages with the same: it has to tell apart what
+//! programs compute. A page's words are mixed with their places, twice in two ways that share nothing, and added up: a
+//! page in which one word changed never has the same hash, and any other change goes unseen once in 2^128.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use trace_core::PAGE_SIZE;
+
+/// Bytes of a page.
+const PAGE: u64 = PAGE_SIZE as u64;
+
+/// The hash of a page.
+pub type PageHash = [u64; 2];
+
+/// Numbers of the hash: what places are mixed with, and what words are multiplied by. The device's own hash is made of
+/// the same.
+pub const HASH_PLACE: u64 = 0x9e37_79b9_7f4a_7c15;
+/// Multipliers of the first sum.
+pub const HASH_FIRST: [u64; 2] = [0xff51_afd7_ed55_8ccd, 0xc4ce_b9fe_1a85_ec53];
+/// Multipliers of the second sum.
+pub const HASH_SECOND: [u64; 2] = [0xbf58_476d_1ce4_e5b9, 0x94d0_49bb_1331_11eb];
+
+/// What a word adds to the two sums, by its place in the page.
+fn mix_word(place: usize, word: u64) -> PageHash {
+    let key = (place as u64 + 1).wrapping_mul(HASH_PLACE);
+    let [m, n] = HASH_FIRST;
+    let mut a = (word ^ key).wrapping_mul(m);
+    a = (a ^ a >> 32).wrapping_mul(n);
+    a ^= a >> 29;
+    let [m, n] = HASH_SECOND;
+    let mut b = word.wrapping_add(key).wrapping_mul(m);
+    b = (b ^ b >> 31).wrapping_mul(n);
+    b ^= b >> 33;
+    [a, b]
+}
+
+/// The hash of a page of which `bytes` is what lies `at` bytes into it; everything else in it is zero.
+///
+/// `at` is less than a page, and the bytes end in it.
+#[must_use]
+pub fn hash_page(at: usize, bytes: &[u8]) -> PageHash {
+    let mut page = [0u8; PAGE_SIZE];
+    let whole: &[u8] = match bytes.len() {
+        PAGE_SIZE => bytes,
+        n => {
+            if let Some(to) = page.get_mut(at..).and_then(|p| p.get_mut(..n)) {
+                to.copy_from_slice(bytes);
+            }
+            &page
+        }
+    };
+    let mut sum: PageHash = [0; 2];
+    for (place, word) in whole.as_chunks::<8>().0.iter().enumerate() {
+        let [a, b] = mix_word(place, u64::from_le_bytes(*word));
+        sum = [sum[0].wrapping_add(a), sum[1].wrapping_add(b)];
+    }
+    sum
+}
+
+/// Pages that a range of memory has a part in.
+#[must_use]
+pub fn count_pages(at: u64, bytes: u64) -> u64 {
+    (at % PAGE).saturating_add(bytes).div_ceil(PAGE)
+}
+
+/// The hashes of the pages of a range that begins at an address and holds these bytes.
+#[must_use]
+pub fn hash_pages(at: u64, content: &[u8]) -> Vec<PageHash> {
+    let mut all = Vec::with_capacity(content.len() / PAGE_SIZE + 2);
+    let (mut place, mut rest) = ((at % PAGE) as usize, content);
+    while !rest.is_empty() {
+        let (page, behind) = rest.split_at(rest.len().min(PAGE_SIZE - place));
+        all.push(hash_page(place, page));
+        (place, rest) = (0, behind);
+    }
+    all
+}
+
+#[derive(Debug)]
+struct RangeHashes {
+    bytes: u64,
+    pages: Vec<PageHash>,
+}
+
+/// Hashes of the ranges of memory that the recording holds.
+#[derive(Debug, Default)]
+pub struct PageHashes {
+    ranges: BTreeMap<u64, RangeHashes>,
+}
+
+impl PageHashes {
+    /// Whether a snapshot has this range already.
+    #[must_use]
+    pub fn has_range(&self, at: u64, bytes: u64) -> bool {
+        self.ranges.get(&at).is_some_and(|k| k.bytes == bytes)
+    }
+
+    /// The ranges that there are: first byte and bytes.
+    pub fn ranges(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+        self.ranges.iter().map(|(at, k)| (*at, k.bytes))
+    }
+
+    /// What the recording holds of a range is what has these hashes from now on, from the page of number `first` on:
+    /// which of its bytes are in pages that are not as they were, as ranges of bytes that begin at 0.
+    ///
+    /// A range that it did not hold is new as a whole. Hashes beyond the range's pages count for nothing.
+    pub fn update(&mut self, at: u64, bytes: u64, first: u64, hashes: &[PageHash]) -> Vec<Range<u64>> {
+        let known = self.ranges.entry(at).or_insert_with(|| RangeHashes {
+            bytes,
+            pages: Vec::new(),
+        });
+        if known.bytes != bytes {
+            *known = RangeHashes {
+                bytes,
+                pages: Vec::new(),
+            };
+        }
+        let mut changed: Vec<Range<u64>> = Vec::new();
+        let phase = at % PAGE;
+        for (n, hash) in (first..count_pages(at, bytes)).zip(hashes) {
+            match known.pages.get_mut(n as usize) {
+                Some(was) if was == hash => continue,
+                Some(was) => *was = *hash,
+                // Pages come in their order: this is the next one.
+                None => known.pages.push(*hash),
+            }
+            let from = (n * PAGE).saturating_sub(phase);
+            let to = ((n + 1) * PAGE - phase).min(bytes);
+            match changed.last_mut() {
+                Some(last) if last.end == from => last.end = to,
+                _ => changed.push(from..to),
+            }
+        }
+        changed
+    }
+
+    /// The recording does not hold this range any more.
+    pub fn forget(&mut self, at: u64) {
+        self.ranges.remove(&at);
+    }
+
+    /// It holds nothing any more.
+    pub fn clear(&mut self) {
+        self.ranges.clear();
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::single_range_in_vec_init, reason = "lists of ranges, of which some have one")]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_hash_tells_places_and_words() {
+        let zero = hash_page(0, &[0; PAGE_SIZE]);
+        let mut seen = std::collections::HashSet::from([zero]);
+        // One bit anywhere, and the same word at any place.
+        for at in 0..PAGE_SIZE {
+            let mut page = [0; PAGE_SIZE];
+            page[at] = 1 << (at % 8);
+            assert!(seen.insert(hash_page(0, &page)), "{at}");
+            if at % 8 == 0 {
+                page[at..at + 8].copy_from_slice(&1.5f64.to_le_bytes());
+                assert!(seen.insert(hash_page(0, &page)), "{at}");
+            }
+        }
+        // Two words that change places.
+        let mut page = [7; PAGE_SIZE];
+        page[..8].copy_from_slice(&[1; 8]);
+        let mut other = [7; PAGE_SIZE];
+        other[8..16].copy_from_slice(&[1; 8]);
+        assert_ne!(hash_page(0, &page), hash_page(0, &other));
+        // Part of a page is a page with zeros around it.
+        page = [0; PAGE_SIZE];
+        page[100..105].copy_from_slice(&[9; 5]);
+        assert_eq!(hash_page(100, &[9; 5]), hash_page(0, &page));
+    }
+
+    /// The numbers that the device's hash has to give as well.
+    #[test]
+    fn the_hash_stays_what_it_is() {
+        let page: Vec<u8> = (0..PAGE_SIZE as u32).map(|n| ((n * 31) >> 3) as u8).collect();
+        let words: Vec<u64> = page.as_chunks::<8>().0.iter().map(|w| u64::from_le_bytes(*w)).collect();
+        let (mut a, mut b) = (0u64, 0u64);
+        for (n, w) in words.iter().enumerate() {
+            let k = (n as u64 + 1).wrapping_mul(0x9e3779b97f4a7c15);
+            let x = (w ^ k).wrapping_mul(0xff51afd7ed558ccd);
+            let x = (x ^ (x >> 32)).wrapping_mul(0xc4ceb9fe1a85ec53);
+            a = a.wrapping_add(x ^ (x >> 29));
+            let y = w.wrapping_add(k).wrapping_mul(0xbf58476d1ce4e5b9);
+            let y = (y ^ (y >> 31)).wrapping_mul(0x94d049bb133111eb);
+            b = b.wrapping_add(y ^ (y >> 33));
+        }
+        assert_eq!(hash_page(0, &page), [a, b]);
+    }
+
+    #[test]
+    fn pages_that_changed_are_told_as_bytes_of_the_range() {
+        let at = 0x1539_4000_0200;
+        let mut content = vec![1u8; 3 * PAGE_SIZE];
+        let bytes = content.len() as u64;
+        let mut held = PageHashes::default();
+        assert_eq!(count_pages(at, bytes), 4);
+        assert!(!held.has_range(at, bytes));
+        assert_eq!(held.update(at, bytes, 0, &hash_pages(at, &content)), [0..bytes]);
+        assert!(held.has_range(at, bytes) && !held.has_range(at, bytes - 1));
+        assert_eq!(held.update(at, bytes, 0, &hash_pages(at, &content)), []);
+        content[0] = 2;
+        content[3 * PAGE_SIZE - 1] = 2;
+        let first = PAGE - 0x200;
+        assert_eq!(
+            held.update(at, bytes, 0, &hash_pages(at, &content)),
+            [0..first, first + 2 * PAGE..bytes]
+        );
+        // In pieces.
+        content[PAGE_SIZE] = 3;
+        let hashes = hash_pages(at, &content);
+        assert_eq!(held.update(at, bytes, 0, &hashes[..1]), []);
+        assert_eq!(held.update(at, bytes, 1, &hashes[1..]), [first..first + PAGE]);
+        // Another range at the same place is new.
+        assert_eq!(held.update(at, 10, 0, &hash_pages(at, &content[..10])), [0..10]);
+        held.forget(at);
+        assert_eq!(held.ranges().count(), 0);
+    }
+
+    proptest! {
+        /// Whatever changes, what is told covers it, and nothing beside its pages.
+        #[test]
+        fn what_changed_is_covered(
+            phase in 0u64..4096,
+            content in proptest::collection::vec(any::<u8>(), 1..20_000),
+            changes in proptest::collection::vec((any::<proptest::sample::Index>(), 1u8..), 0..6),
+        ) {
+            let at = 0x7000_0000 + phase;
+            let bytes = content.len() as u64;
+            let mut held = PageHashes::default();
+            prop_assert_eq!(held.update(at, bytes, 0, &hash_pages(at, &content)), vec![0..bytes]);
+            let mut changed = content.clone();
+            for (place, by) in &changes {
+                let n = place.index(changed.len());
+                changed[n] = changed[n].wrapping_add(*by);
+            }
+            let told = held.update(at, bytes, 0, &hash_pages(at, &changed));
+            let page = |n: usize| (at + n as u64) / 4096;
+            let differ: std::collections::BTreeSet<u64> =
+                (0..content.len()).filter(|n| content[*n] != changed[*n]).map(page).collect();
+            for n in 0..content.len() {
+                let within = told.iter().any(|r| r.contains(&(n as u64)));
+                prop_assert_eq!(within, differ.contains(&page(n)));
+            }
+        }
+    }
+}

@@ -1,0 +1,80 @@
+//! Physical memory that a program maps: which of it is mapped in more than one place.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+/// What a mapping is to a replay.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Relation {
+    /// Memory of its own.
+    Separate,
+    /// The memory that was mapped at this address before.
+    SameAs(u64),
+    /// Memory that a replay cannot tell from other memory.
+    Ambiguous,
+}
+
+/// Which physical memory was mapped where, by the numbers that tell such memory apart.
+#[derive(Debug, Default)]
+pub struct PhysicalMappings {
+    /// What was mapped last at each address: bytes and the memory's number.
+    first: BTreeMap<u64, (u64, u64)>,
+    /// Where each memory was mapped first.
+    places: HashMap<u64, u64>,
+    /// Memory that was mapped in more than one place.
+    shared: HashSet<u64>,
+}
+
+impl PhysicalMappings {
+    /// Memory of this number is mapped at an address: what that is to a replay, which maps each range once.
+    pub fn relate(&mut self, at: u64, bytes: u64, number: u64) -> Relation {
+        let end = at.saturating_add(bytes);
+        let over = |(from, (length, _)): (&u64, &(u64, u64))| from.saturating_add(*length) > at;
+        let before: Vec<(u64, u64, u64)> = self
+            .first
+            .range(..end)
+            .rev()
+            .take_while(|entry| over(*entry))
+            .map(|(from, (length, number))| (*from, *length, *number))
+            .collect();
+        let replaces = before.iter().any(|(.., n)| *n != number);
+        let was = self.places.get(&number).copied().filter(|place| *place != at);
+        if let Some(place) = was {
+            self.shared.insert(number);
+            return match replaces {
+                true => Relation::Ambiguous,
+                false => {
+                    self.first.insert(at, (bytes, number));
+                    Relation::SameAs(place)
+                }
+            };
+        }
+        // What other memory was here before is the same memory to a replay: that may be shared with no other place.
+        if before.iter().any(|(.., n)| *n != number && self.shared.contains(n)) {
+            return Relation::Ambiguous;
+        }
+        self.places.insert(number, at);
+        self.first.insert(at, (bytes, number));
+        Relation::Separate
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::GRANULE;
+
+    #[test]
+    fn memory_that_is_mapped_again_is_told_from_memory_that_is_mapped_twice() {
+        let mut m = PhysicalMappings::default();
+        let (a, b, c) = (0x1000_0000, 0x2000_0000, 0x3000_0000);
+        assert_eq!(m.relate(a, GRANULE, 1), Relation::Separate);
+        // Other memory in its place is its own, as it was never anywhere else.
+        assert_eq!(m.relate(a, GRANULE, 2), Relation::Separate);
+        assert_eq!(m.relate(b, GRANULE, 2), Relation::SameAs(a));
+        assert_eq!(m.relate(a, GRANULE, 2), Relation::Separate, "where it was first");
+        // In the place of memory that is elsewhere too.
+        assert_eq!(m.relate(b, GRANULE, 3), Relation::Ambiguous);
+        assert_eq!(m.relate(c, GRANULE, 4), Relation::Separate);
+        assert_eq!(m.relate(c, GRANULE, 2), Relation::Ambiguous);
+    }
+}

@@ -1,0 +1,260 @@
+//! The thread that writes: what it took from the queue goes into the file in the order of the calls.
+
+use crate::entry::{Entry, EntryPayload};
+use crate::error::SessionError;
+use crate::file::File;
+use crate::session::{MAX_WAITING_BYTES, QueueBatch, Shared, Slot, SuppliedContent};
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::time::{Duration, Instant};
+use trace_core::PAGE_SIZE;
+use trace_core::check::{Finding, FindingKind};
+use trace_core::recording::{CallEvent, CallModule};
+
+/// Bytes that may wait behind a call whose content is awaited; then it is not held. Less than may wait in all: who
+/// calls is the one who would have to go on for the content to be known, and must not be made to wait for it.
+const MAX_QUEUED_BYTES: u64 = MAX_WAITING_BYTES / 2;
+/// Least time between two commits, once a recording goes on for a while.
+const COMMIT_EVERY: Duration = Duration::from_millis(500);
+/// Least time between the first two; from then on it doubles. A program that is killed soon after its start has
+/// something in its file.
+const COMMIT_FIRST: Duration = Duration::from_millis(20);
+/// A commit takes at most one part of this many of the time.
+const SHARE: u32 = 20;
+/// Bytes after which it is told that there is room again.
+const NOTIFY_EVERY_BYTES: u64 = 16 << 20;
+
+/// Ends a recording that cannot be written any more, and says so in the file where that is possible.
+pub(crate) fn give_up(file: &mut File, shared: &Shared, why: &str) {
+    shared.give_up(why);
+    let told = shared.tables().snapshot();
+    // Nothing more can be done where that fails as well: the file has what it had.
+    let _ = file.finish_truncated(&told, why);
+}
+
+/// What the thread that writes has at hand.
+pub(crate) struct Writer<'a> {
+    file: &'a mut File,
+    limit: Option<u64>,
+    /// Calls that are not in the file yet: the first one waits for its content.
+    pending: VecDeque<Entry>,
+    supplied: HashMap<Slot, SuppliedContent>,
+    /// Content in parts, stored.
+    parts: HashMap<Slot, Vec<u32>>,
+    /// Copies of `pending` whose content is awaited: where in its page it begins, and how long it is.
+    behind: HashMap<Slot, (usize, Option<u64>)>,
+    /// Content that was awaited for too long: whatever comes of it now is passed over.
+    given_up: HashSet<Slot>,
+    /// Bytes of `pending`.
+    held: u64,
+    /// Calls of `pending` whose content is stored already, from the front on.
+    looked_at: usize,
+    /// Bytes that were stored and not told of.
+    untold: u64,
+}
+
+impl<'a> Writer<'a> {
+    pub fn new(file: &'a mut File, limit: Option<u64>) -> Self {
+        Self {
+            file,
+            limit,
+            pending: VecDeque::new(),
+            supplied: HashMap::new(),
+            parts: HashMap::new(),
+            behind: HashMap::new(),
+            given_up: HashSet::new(),
+            held: 0,
+            looked_at: 0,
+            untold: 0,
+        }
+    }
+
+    /// Writes until the recording ends.
+    pub fn write(mut self, shared: &Shared) {
+        let (mut due, mut every) = (Instant::now(), COMMIT_FIRST);
+        loop {
+            let taken = shared.take();
+            let last = taken.last;
+            let done = self.store(shared, taken).and_then(|()| {
+                let now = Instant::now();
+                // Who calls needs the tables: they are not held while the disk is at work.
+                let version = shared.tables().version();
+                if last || (now >= due && self.file.has_more(version)) {
+                    let told =
+                        (last || self.file.stored_version() != Some(version)).then(|| shared.tables().snapshot());
+                    let why = shared.why().filter(|_| last);
+                    self.file.commit(told.as_ref(), last.then_some(why.as_deref()))?;
+                    due = now + (now.elapsed() * SHARE).max(every);
+                    every = (every * 2).min(COMMIT_EVERY);
+                }
+                Ok(())
+            });
+            if let Err(e) = done {
+                give_up(self.file, shared, &e.to_string());
+                return;
+            }
+            if last {
+                return;
+            }
+            self.is_full(shared);
+        }
+    }
+
+    /// Puts what was taken into the file, up to the first call whose content is awaited.
+    fn store(&mut self, shared: &Shared, taken: QueueBatch) -> Result<(), SessionError> {
+        for (module, bytes) in taken.code {
+            let pages = self.file.code(&bytes)?;
+            let digest = blake3::hash(&bytes).to_hex().to_string();
+            let mut tables = shared.tables();
+            if let Some(m) = tables.facts.modules.get_mut(module as usize) {
+                *m = CallModule {
+                    bytes: bytes.len() as u64,
+                    digest,
+                    pages,
+                    ..std::mem::take(m)
+                };
+                tables.mark_changed();
+            }
+            drop(tables);
+            self.count(shared, bytes.len() as u64);
+        }
+        for (slot, at, bytes) in taken.parts {
+            let ids = self.file.store((at % PAGE_SIZE as u64) as usize, &bytes)?;
+            self.parts.entry(slot).or_default().extend(ids);
+            self.count(shared, bytes.len() as u64);
+        }
+        for (slot, supplied) in taken.supplied {
+            self.supply(shared, slot, supplied)?;
+        }
+        self.held += taken.entries.iter().map(Entry::queued_bytes).sum::<u64>();
+        self.pending.extend(taken.entries);
+        self.store_ready(shared, taken.last, false)?;
+        self.store_behind(shared)?;
+        if self.held > MAX_QUEUED_BYTES {
+            self.store_ready(shared, taken.last, true)?;
+        }
+        shared.stored(std::mem::take(&mut self.untold));
+        Ok(())
+    }
+
+    /// Whether the file is as long as it may be: then the recording ends.
+    fn is_full(&self, shared: &Shared) -> bool {
+        let over = self.limit.filter(|most| self.file.bytes() > *most);
+        if let Some(most) = over {
+            shared.give_up(format!("it reached its limit of {most} bytes"));
+        }
+        over.is_some()
+    }
+
+    /// Takes up what was awaited. Where its call waits behind another one it is stored at once: it may be much.
+    fn supply(&mut self, shared: &Shared, slot: Slot, supplied: SuppliedContent) -> Result<(), SessionError> {
+        let bytes = match &supplied {
+            SuppliedContent::Content(content) => content.len() as u64,
+            SuppliedContent::Nothing | SuppliedContent::Parts => 0,
+        };
+        if self.given_up.remove(&slot) {
+            self.parts.remove(&slot);
+            self.count(shared, bytes);
+            return Ok(());
+        }
+        let supplied = match (supplied, self.behind.remove(&slot)) {
+            (SuppliedContent::Content(content), Some((phase, total))) if total == Some(bytes) => {
+                let ids = self.file.store(phase, &content)?;
+                self.parts.insert(slot, ids);
+                self.count(shared, bytes);
+                SuppliedContent::Parts
+            }
+            (supplied, _) => supplied,
+        };
+        self.supplied.insert(slot, supplied);
+        Ok(())
+    }
+
+    /// Puts calls into the file up to the first one whose content is awaited. `last`: it will not come any more;
+    /// `tired`: it is not awaited longer while too much waits behind it.
+    fn store_ready(&mut self, shared: &Shared, last: bool, tired: bool) -> Result<(), SessionError> {
+        while let Some(mut entry) = self.pending.pop_front() {
+            let was = entry.queued_bytes();
+            if let EntryPayload::Awaited(slot) = entry.payload {
+                entry.payload = match self.supplied.remove(&slot) {
+                    Some(SuppliedContent::Content(content)) => EntryPayload::Content(content),
+                    Some(SuppliedContent::Parts) => EntryPayload::Parts(slot),
+                    Some(SuppliedContent::Nothing) => EntryPayload::Nothing,
+                    None if last => EntryPayload::Nothing,
+                    None if tired && self.held > MAX_QUEUED_BYTES => {
+                        self.given_up.insert(slot);
+                        shared.tables().add_finding(Finding::new(
+                            FindingKind::NotRecorded,
+                            "copies",
+                            "the program did not wait for some of its copies to the host for a long time: what these brought is not in the recording",
+                        ));
+                        EntryPayload::Nothing
+                    }
+                    None => {
+                        self.pending.push_front(entry);
+                        break;
+                    }
+                };
+                self.behind.remove(&slot);
+            }
+            self.looked_at = self.looked_at.saturating_sub(1);
+            self.held = self.held.saturating_sub(was);
+            let weight = entry.queued_bytes();
+            if let EntryPayload::Parts(slot) = entry.payload {
+                entry.payload = self
+                    .parts
+                    .remove(&slot)
+                    .map_or(EntryPayload::Nothing, EntryPayload::Stored);
+            }
+            self.file.append(entry)?;
+            self.count(shared, weight);
+            if self.is_full(shared) {
+                // However much was handed over meanwhile.
+                self.pending.clear();
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Stores what calls carry behind one that waits for its content: it may wait until who calls goes on, who may wait
+    /// for room.
+    fn store_behind(&mut self, shared: &Shared) -> Result<(), SessionError> {
+        for n in self.looked_at..self.pending.len() {
+            let Some(entry) = self.pending.get_mut(n) else { break };
+            let was = entry.queued_bytes();
+            match (&mut entry.call, &mut entry.payload) {
+                (CallEvent::Copy(row), EntryPayload::Content(content)) if row.total() == Some(content.len() as u64) => {
+                    let phase = (row.device() % PAGE_SIZE as u64) as usize;
+                    let content = std::mem::take(content);
+                    entry.payload = EntryPayload::Stored(self.file.store(phase, &content)?);
+                }
+                (CallEvent::Copy(row), EntryPayload::Awaited(slot)) => {
+                    let (slot, phase) = (*slot, (row.device() % PAGE_SIZE as u64) as usize);
+                    self.behind.insert(slot, (phase, row.total()));
+                    if let Some(supplied) = self.supplied.remove(&slot) {
+                        self.supply(shared, slot, supplied)?;
+                    }
+                    continue;
+                }
+                (call, EntryPayload::Arguments(bytes)) => {
+                    let bytes = std::mem::take(bytes);
+                    self.file.arguments(call, &bytes)?;
+                    entry.payload = EntryPayload::Nothing;
+                }
+                _ => continue,
+            }
+            let stored = was.saturating_sub(entry.queued_bytes());
+            self.held = self.held.saturating_sub(stored);
+            self.count(shared, stored);
+        }
+        self.looked_at = self.pending.len();
+        Ok(())
+    }
+
+    fn count(&mut self, shared: &Shared, bytes: u64) {
+        self.untold += bytes;
+        if self.untold > NOTIFY_EVERY_BYTES {
+            shared.stored(std::mem::take(&mut self.untold));
+        }
+    }
+}

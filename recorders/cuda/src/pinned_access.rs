@@ -1,0 +1,45 @@
+//! Memory of the host that kernels reach by themselves: found by addresses of pinned memory among the arguments of launches.
+
+use crate::recorder::{Recorder, lock};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// First byte of all pinned memory that there was, and one past the last.
+static FIRST: AtomicU64 = AtomicU64::new(u64::MAX);
+static END: AtomicU64 = AtomicU64::new(0);
+static TOLD: AtomicBool = AtomicBool::new(false);
+
+/// Memory of the host was pinned.
+pub(crate) fn add_pinned(at: u64, bytes: u64) {
+    FIRST.fetch_min(at, Ordering::Relaxed);
+    END.fetch_max(at.saturating_add(bytes), Ordering::Relaxed);
+}
+
+/// Looks at the arguments of a launch, where something was pinned and nothing was found yet.
+#[inline]
+pub(crate) fn check_arguments(r: &Recorder, arguments: Option<&[u8]>) {
+    let (first, end) = (FIRST.load(Ordering::Relaxed), END.load(Ordering::Relaxed));
+    if first >= end || TOLD.load(Ordering::Relaxed) {
+        return;
+    }
+    let words = arguments.unwrap_or_default().as_chunks::<8>().0;
+    for word in words {
+        let at = u64::from_le_bytes(*word);
+        if at >= first && at < end {
+            note_access(r, at);
+        }
+    }
+}
+
+#[cold]
+fn note_access(r: &Recorder, at: u64) {
+    let memory = lock(&r.memory);
+    let before = memory.pinned.range(..=at).next_back();
+    let is_pinned = before.is_some_and(|(first, bytes)| at - first < *bytes);
+    drop(memory);
+    if is_pinned && !TOLD.swap(true, Ordering::Relaxed) {
+        r.note_not_recorded(
+            "memory of the host",
+            "kernels are given addresses of memory of the host: what they read and write there is not in the recording, and a replay does not have it",
+        );
+    }
+}

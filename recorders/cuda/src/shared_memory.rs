@@ -1,0 +1,161 @@
+//! Memory that host and device share, managed or pinned: what the host wrote there is found by hashes of its pages before a
+//! launch that reaches it, and what the launch wrote there by their hashes behind it.
+//!
+//! Both are told as copies, so that a replay brings the one to the device and compares the other.
+
+use crate::process_memory::read_process_memory;
+use crate::recorder::{Form, Recorder, lock};
+use cuda_driver::CuStream;
+use cuda_session::{EntryPayload, PageHashes, hash_pages};
+use std::sync::atomic::{AtomicU64, Ordering};
+use trace_core::recording::{CALL_ASYNC, CallEvent, CopyKind, CopyRow};
+
+/// First byte of all shared memory that there was, and one past the last.
+static FIRST: AtomicU64 = AtomicU64::new(u64::MAX);
+static END: AtomicU64 = AtomicU64::new(0);
+
+/// A range of shared memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct SharedRange {
+    /// First byte.
+    pub at: u64,
+    /// Number of bytes.
+    pub bytes: u64,
+    /// Whether it moves between host and device, and is not the host's alone.
+    pub managed: bool,
+}
+
+/// What is known of shared memory: its content when it was last looked at.
+pub(crate) type SharedContent = PageHashes;
+
+/// Which way a change went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum ChangeSource {
+    Host,
+    Launch,
+}
+
+/// Host and device share memory from now on.
+pub(crate) fn add_range(at: u64, bytes: u64) {
+    FIRST.fetch_min(at, Ordering::Relaxed);
+    END.fetch_max(at.saturating_add(bytes), Ordering::Relaxed);
+}
+
+/// The shared memory that a launch with these arguments reaches. Memory that is managed names other such memory: where a
+/// launch reaches some of it, all of it counts.
+#[inline]
+pub(crate) fn find_reached(r: &Recorder, arguments: Option<&[u8]>) -> Vec<SharedRange> {
+    let (first, end) = (FIRST.load(Ordering::Relaxed), END.load(Ordering::Relaxed));
+    if first >= end {
+        return Vec::new();
+    }
+    let words = arguments.unwrap_or_default().as_chunks::<8>().0;
+    let named: Vec<u64> = words
+        .iter()
+        .map(|word| u64::from_le_bytes(*word))
+        .filter(|at| (first..end).contains(at))
+        .collect();
+    if named.is_empty() {
+        return Vec::new();
+    }
+    let memory = lock(&r.memory);
+    let mut found: Vec<SharedRange> = named.iter().filter_map(|at| memory.find_shared(*at)).collect();
+    if found.iter().any(|range| range.managed) {
+        found.extend(memory.managed());
+    }
+    found.sort_unstable();
+    found.dedup();
+    found
+}
+
+/// The managed memory that a copy reads, if any.
+#[inline]
+pub(crate) fn find_copy_source(r: &Recorder, row: &CopyRow) -> Vec<SharedRange> {
+    let (first, end) = (FIRST.load(Ordering::Relaxed), END.load(Ordering::Relaxed));
+    let from_device = [CopyKind::DeviceToHost as u32, CopyKind::DeviceToDevice as u32].contains(&row.kind);
+    if !from_device || !(first..end).contains(&row.from) {
+        return Vec::new();
+    }
+    let found = lock(&r.memory).find_shared(row.from);
+    found.filter(|range| range.managed).into_iter().collect()
+}
+
+/// A launch that reaches shared memory is about to be made in a stream: tells what the host wrote there. `false`: what it
+/// wrote cannot be known.
+pub(crate) fn record_host_writes(r: &Recorder, ranges: &[SharedRange], stream: CuStream, form: Form) -> bool {
+    if !r.wait_bounded(Recorder::real_stream(stream, form)) {
+        r.note_not_recorded(
+            "memory of the host",
+            "a launch reaches memory that host and device share while work in its stream does not end: what the host wrote there is not in the recording",
+        );
+        return false;
+    }
+    record_changes(r, ranges, stream, form, ChangeSource::Host);
+    true
+}
+
+/// The launch was made: tells what it wrote there.
+pub(crate) fn record_launch_writes(r: &Recorder, ranges: &[SharedRange], stream: CuStream, form: Form) {
+    if r.wait_bounded(Recorder::real_stream(stream, form)) {
+        record_changes(r, ranges, stream, form, ChangeSource::Launch);
+        return;
+    }
+    r.note_not_recorded(
+        "memory of the host",
+        "a launch that reaches memory which host and device share did not end soon: what it wrote there is not in the recording",
+    );
+}
+
+/// The range that is recorded ends: tells what the host wrote into managed memory behind the last launch that reached it.
+pub(crate) fn record_final_writes(r: &Recorder) {
+    let known = |range: &SharedRange| lock(&r.shared).has_range(range.at, range.bytes);
+    let mut ranges: Vec<SharedRange> = lock(&r.memory).managed().collect();
+    ranges.retain(known);
+    let stream = std::ptr::null_mut();
+    if !ranges.is_empty() && r.wait_bounded(Recorder::real_stream(stream, Form::Legacy)) {
+        record_changes(r, &ranges, stream, Form::Legacy, ChangeSource::Host);
+    }
+}
+
+fn record_changes(r: &Recorder, ranges: &[SharedRange], stream: CuStream, form: Form, by: ChangeSource) {
+    let mut held = lock(&r.shared);
+    for range in ranges {
+        let Some(content) = content(range) else {
+            continue;
+        };
+        let changed = held.update(range.at, range.bytes, 0, &hash_pages(range.at, &content));
+        for change in changed {
+            let part = change.start as usize..change.end as usize;
+            let Some(bytes) = content.get(part) else { continue };
+            let begun = r.session.start_call();
+            let at = range.at + change.start;
+            let kind = match by {
+                ChangeSource::Host => CopyKind::HostToDevice,
+                ChangeSource::Launch => CopyKind::DeviceToHost,
+            };
+            let row = CopyRow {
+                to: at,
+                from: at,
+                bytes: bytes.len() as u64,
+                rows: 1,
+                kind: kind as u32,
+                stream: r.stream_number(stream, form),
+                flags: CALL_ASYNC,
+                ..CopyRow::default()
+            };
+            r.record(begun, CallEvent::Copy(row), EntryPayload::Content(bytes.to_vec()));
+        }
+    }
+}
+
+/// What shared memory holds, where it is there.
+fn content(range: &SharedRange) -> Option<Vec<u8>> {
+    let mut content = vec![0; usize::try_from(range.bytes).ok()?];
+    // The kernel does not read managed memory for others: it moves when the process itself reaches it.
+    if range.managed {
+        // SAFETY: the driver gave the process this memory, of so many bytes, and it was not given back.
+        unsafe { std::ptr::copy_nonoverlapping(range.at as *const u8, content.as_mut_ptr(), content.len()) };
+        return Some(content);
+    }
+    read_process_memory(range.at, &mut content).then_some(content)
+}

@@ -1,0 +1,270 @@
+//! Streams, events and waits: what is done before what.
+
+use crate::recorder::{Form, Recorder, is_ok, lock};
+use cuda_driver::{CuEvent, CuGraph, CuResult, CuStream, STREAM_NON_BLOCKING};
+use cuda_session::{CallStart, EntryPayload};
+use libc::c_void;
+use std::sync::atomic::{AtomicBool, Ordering};
+use trace_core::recording::{CallEvent, OrderKind, OrderRow};
+
+type Call<'a> = &'a mut dyn FnMut() -> CuResult;
+
+fn record_order(
+    r: &Recorder,
+    begun: CallStart,
+    kind: OrderKind,
+    stream: u32,
+    event: u32,
+    flags: u32,
+    result: CuResult,
+) {
+    let row = OrderRow {
+        kind: kind as u32,
+        stream,
+        event,
+        flags,
+        result,
+        took: begun.elapsed_ns(),
+    };
+    r.record(begun, CallEvent::Order(row), EntryPayload::Nothing);
+}
+
+/// `cuStreamCreate`, and with a priority.
+pub(crate) fn stream_create(
+    r: &Recorder,
+    call: Call<'_>,
+    stream: *mut CuStream,
+    flags: u32,
+    priority: i32,
+) -> CuResult {
+    r.record_device();
+    let begun = r.session.start_call();
+    let result = call();
+    let mut number = None;
+    if is_ok(result) && !stream.is_null() {
+        // SAFETY: the driver has put the answer there.
+        let handle = unsafe { *stream } as usize;
+        number = Some(
+            r.session
+                .tables()
+                .new_stream(handle, flags, priority, |n| format!("stream {n}")),
+        );
+        lock(&r.progress).add_stream(handle as u64, flags & STREAM_NON_BLOCKING != 0);
+        r.invalidate_caches();
+    }
+    r.record_call(begun, "cuStreamCreate", number, &[u64::from(flags)], result);
+    result
+}
+
+/// `cuStreamDestroy`: what it has is done before it goes.
+pub(crate) fn stream_destroy(r: &Recorder, form: Form, call: Call<'_>, stream: CuStream) -> CuResult {
+    let begun = r.session.start_call();
+    let number = r.stream_number(stream, form);
+    let result = call();
+    r.record_call(begun, "cuStreamDestroy", Some(number), &[], result);
+    result
+}
+
+/// `cuStreamSynchronize`.
+pub(crate) fn stream_wait(r: &Recorder, form: Form, call: Call<'_>, stream: CuStream) -> CuResult {
+    let begun = r.session.start_call();
+    let number = r.stream_number(stream, form);
+    let result = call();
+    if is_ok(result) {
+        r.stream_done(Recorder::stream_key(stream, form));
+    }
+    record_order(r, begun, OrderKind::StreamDone, number, OrderRow::NONE, 0, result);
+    result
+}
+
+/// `cuStreamQuery`: told only where the answer is that all is done.
+pub(crate) fn stream_query(r: &Recorder, form: Form, call: Call<'_>, stream: CuStream) -> CuResult {
+    let begun = r.session.start_call();
+    let result = call();
+    if is_ok(result) {
+        let number = r.stream_number(stream, form);
+        r.stream_done(Recorder::stream_key(stream, form));
+        record_order(r, begun, OrderKind::StreamDone, number, OrderRow::NONE, 0, result);
+    }
+    result
+}
+
+/// `cuStreamWaitEvent`.
+pub(crate) fn stream_waits(
+    r: &Recorder,
+    form: Form,
+    call: Call<'_>,
+    stream: CuStream,
+    event: CuEvent,
+    _flags: u32,
+) -> CuResult {
+    let begun = r.session.start_call();
+    let number = r.stream_number(stream, form);
+    let result = call();
+    let captured = r.capture_flag(stream, form);
+    if is_ok(result) && captured == 0 {
+        lock(&r.progress).wait(Recorder::stream_key(stream, form), event as usize);
+    }
+    let event = r.session.tables().event(event as usize);
+    record_order(r, begun, OrderKind::StreamWaits, number, event, captured, result);
+    result
+}
+
+/// `cuEventCreate`.
+pub(crate) fn event_create(r: &Recorder, _form: Form, call: Call<'_>, event: *mut CuEvent, _flags: u32) -> CuResult {
+    let result = call();
+    if is_ok(result) && !event.is_null() {
+        // SAFETY: the driver has put the answer there.
+        let handle = unsafe { *event } as usize;
+        r.session.tables().new_event(handle);
+        lock(&r.progress).forget_event(handle);
+    }
+    result
+}
+
+/// `cuEventDestroy`.
+pub(crate) fn event_destroy(r: &Recorder, call: Call<'_>, event: CuEvent) -> CuResult {
+    // Before another event of another thread can have its handle.
+    lock(&r.progress).forget_event(event as usize);
+    call()
+}
+
+/// `cuEventRecord`.
+pub(crate) fn event_record(r: &Recorder, form: Form, call: Call<'_>, event: CuEvent, stream: CuStream) -> CuResult {
+    let begun = r.session.start_call();
+    let captured = r.capture_flag(stream, form);
+    let number = r.stream_number(stream, form);
+    let result = call();
+    if is_ok(result) && captured == 0 {
+        lock(&r.progress).record(event as usize, Recorder::stream_key(stream, form));
+    }
+    let event = r.session.tables().event(event as usize);
+    record_order(r, begun, OrderKind::Record, number, event, captured, result);
+    result
+}
+
+/// `cuEventRecordWithFlags`.
+pub(crate) fn event_record_with(
+    r: &Recorder,
+    form: Form,
+    call: Call<'_>,
+    event: CuEvent,
+    stream: CuStream,
+    _flags: u32,
+) -> CuResult {
+    event_record(r, form, call, event, stream)
+}
+
+/// `cuEventSynchronize`.
+pub(crate) fn event_wait(r: &Recorder, _form: Form, call: Call<'_>, event: CuEvent) -> CuResult {
+    let begun = r.session.start_call();
+    let result = call();
+    if is_ok(result) {
+        r.event_done(event as usize);
+    }
+    let event = r.session.tables().event(event as usize);
+    record_order(r, begun, OrderKind::EventDone, OrderRow::NONE, event, 0, result);
+    result
+}
+
+/// `cuEventQuery`: told only where the answer is that it is done.
+pub(crate) fn event_query(r: &Recorder, form: Form, call: Call<'_>, event: CuEvent) -> CuResult {
+    let mut result = None;
+    let answered = call();
+    if is_ok(answered) {
+        result = Some(event_wait(r, form, &mut || answered, event));
+    }
+    result.unwrap_or(answered)
+}
+
+/// `cuCtxSynchronize`.
+pub(crate) fn context_wait(r: &Recorder, _form: Form, call: Call<'_>) -> CuResult {
+    let begun = r.session.start_call();
+    let host = lock(&r.progress).host_positions(crate::memory::current_context());
+    let result = call();
+    r.all_done(Some(result));
+    if is_ok(result) {
+        lock(&r.progress).mark_reached(&host);
+    }
+    record_order(
+        r,
+        begun,
+        OrderKind::ContextDone,
+        OrderRow::NONE,
+        OrderRow::NONE,
+        0,
+        result,
+    );
+    result
+}
+
+/// `cuLaunchHostFunc` and `cuStreamAddCallback`.
+pub(crate) fn host_function(
+    r: &Recorder,
+    form: Form,
+    call: Call<'_>,
+    stream: CuStream,
+    _function: *mut c_void,
+    _data: *mut c_void,
+) -> CuResult {
+    let begun = r.session.start_call();
+    let captured = r.capture_flag(stream, form);
+    let number = r.stream_number(stream, form);
+    let result = call();
+    if is_ok(result) && captured == 0 {
+        lock(&r.progress).add_host_work(Recorder::stream_key(stream, form), crate::memory::current_context());
+    }
+    static TOLD: AtomicBool = AtomicBool::new(false);
+    if is_ok(result) && !TOLD.swap(true, Ordering::Relaxed) {
+        r.note_not_recorded(
+            "functions of the host",
+            "functions of the host are called in streams, and a replay leaves them out: what they write is recorded where a copy takes it to the device, and not where kernels reach it by themselves",
+        );
+    }
+    record_order(
+        r,
+        begun,
+        OrderKind::HostFunction,
+        number,
+        OrderRow::NONE,
+        captured,
+        result,
+    );
+    result
+}
+
+/// `cuStreamBeginCapture`, and into a graph that is there.
+pub(crate) fn capture_begin(r: &Recorder, form: Form, call: Call<'_>, stream: CuStream, mode: u32) -> CuResult {
+    let begun = r.session.start_call();
+    let number = r.stream_number(stream, form);
+    // Counted before: a call of another thread on this stream may already go into the graph.
+    r.captures.fetch_add(1, Ordering::Relaxed);
+    let result = call();
+    if !is_ok(result) {
+        r.captures.fetch_sub(1, Ordering::Relaxed);
+    }
+    r.record_call(begun, "cuStreamBeginCapture", Some(number), &[u64::from(mode)], result);
+    result
+}
+
+/// `cuStreamEndCapture`.
+pub(crate) fn capture_end(
+    r: &Recorder,
+    form: Form,
+    call: Call<'_>,
+    stream: CuStream,
+    _graph: *mut CuGraph,
+) -> CuResult {
+    let begun = r.session.start_call();
+    let number = r.stream_number(stream, form);
+    let was = r.capture_flag(stream, form) != 0;
+    let result = call();
+    // It may fail and end the capture, or fail and leave it.
+    if is_ok(result) || (was && r.capture_flag(stream, form) == 0) {
+        let _ = r
+            .captures
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |n| Some(n.saturating_sub(1)));
+    }
+    r.record_call(begun, "cuStreamEndCapture", Some(number), &[], result);
+    result
+}

@@ -1,0 +1,301 @@
+//! What a recording is told beside its events: names of buffers, how chains ended, why it ended early.
+
+use crate::gpu::ChainResult;
+use crate::save;
+use driver_mali::SpaceId;
+use std::collections::{BTreeMap, BTreeSet};
+use trace_core::GpuVa;
+use trace_core::check::{Finding, FindingKind};
+use trace_core::recording::{
+    BUFFER_SHAPES, Buffer, BufferRole, CHAIN_REPORTS, ChainReport, ElementType, Facts, LostEvents,
+};
+
+/// Maximum number of chains whose ends are told: some 20 MB of text.
+const MAX_CHAINS: usize = 200_000;
+/// Maximum number of reasons that become findings, and most chains that one of them lists.
+const MAX_REASONS: usize = 256;
+const MAX_LISTED: usize = 16;
+
+/// A range that a program named.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BufferName {
+    /// Name, unique in a recording: the last range of a name counts.
+    pub name: String,
+    /// What it is for.
+    pub role: BufferRole,
+    /// Type of the elements.
+    pub element: ElementType,
+    /// Length of each dimension, the slowest first; empty when it is not known.
+    pub shape: Vec<u64>,
+}
+
+/// GPU memory of one address space.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct GpuRange {
+    pub space: SpaceId,
+    pub va: GpuVa,
+    pub bytes: u64,
+}
+
+/// An object that the program labelled by the driver's own request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct LabelledObject {
+    pub place: GpuRange,
+    pub label: String,
+}
+
+/// All that is told.
+#[derive(Debug, Default)]
+pub(crate) struct RecordingMetadata {
+    named: Vec<(BufferName, GpuRange)>,
+    /// Of files that are closed.
+    labelled: Vec<LabelledObject>,
+    chains: Vec<(GpuVa, ChainReport)>,
+    /// Why the recording ended early.
+    pub error: Option<String>,
+}
+
+impl RecordingMetadata {
+    /// A range has a name now. The last one of a name counts.
+    pub(crate) fn add_name(&mut self, named: BufferName, place: GpuRange) {
+        match self.named.iter_mut().find(|(n, _)| n.name == named.name) {
+            Some(before) => *before = (named, place),
+            None => self.named.push((named, place)),
+        }
+    }
+
+    /// Labels of a file that is closed.
+    pub(crate) fn add_labels(&mut self, labels: Vec<LabelledObject>) {
+        self.labelled.extend(labels);
+    }
+
+    /// A chain came to its end.
+    pub(crate) fn add_chain(&mut self, head: GpuVa, ran: &ChainResult) {
+        if self.chains.len() < MAX_CHAINS {
+            self.chains.push((head, ran.report.clone()));
+        }
+    }
+
+    /// Forgets names and labels of address spaces that are of another file by now.
+    pub(crate) fn retain_spaces(&mut self, stands: impl Fn(SpaceId) -> bool) {
+        self.named.retain(|(_, place)| stands(place.space));
+        self.labelled.retain(|l| stands(l.place.space));
+    }
+
+    /// Tells it. `open` are the labels of files that are open.
+    pub(crate) fn write_to(
+        &self,
+        facts: &mut Facts,
+        identity: &Provenance<'_>,
+        events: u64,
+        open: Vec<LabelledObject>,
+    ) {
+        facts.identity.tool = format!("kinescope-panfrost {}: {}", env!("CARGO_PKG_VERSION"), identity.program);
+        facts.identity.source = "panfrost-live".to_owned();
+        identity.when.clone_into(&mut facts.identity.when);
+        facts.buffers.extend(self.named.iter().map(|(n, place)| Buffer {
+            name: n.name.clone(),
+            role: n.role,
+            address_space: u32::from(place.space.number()),
+            va: place.va,
+            bytes: place.bytes,
+            element: n.element,
+        }));
+        self.write_labels(facts, open);
+        facts.findings.extend(self.findings());
+        facts.lost.extend(self.error.iter().map(|reason| LostEvents {
+            before_event: events,
+            count: None,
+            reason: reason.clone(),
+        }));
+    }
+
+    /// Labels become names of buffers where the program gave none of its own.
+    fn write_labels(&self, facts: &mut Facts, open: Vec<LabelledObject>) {
+        let mut all: Vec<LabelledObject> = self.labelled.iter().cloned().chain(open).collect();
+        all.sort_by_key(|l| l.place);
+        let mut taken: BTreeSet<String> = facts.buffers.iter().map(|b| b.name.clone()).collect();
+        for l in all {
+            let within = |n: &GpuRange| {
+                n.space == l.place.space
+                    && n.va.0 < l.place.va.0.saturating_add(l.place.bytes)
+                    && l.place.va.0 < n.va.0.saturating_add(n.bytes)
+            };
+            if self.named.iter().any(|(_, n)| within(n)) {
+                continue;
+            }
+            let mut name = l.label.clone();
+            let mut n = 1u32;
+            while !taken.insert(name.clone()) {
+                n += 1;
+                name = format!("{} {n}", l.label);
+            }
+            facts.buffers.push(Buffer {
+                name,
+                role: BufferRole::Shared,
+                address_space: u32::from(l.place.space.number()),
+                va: l.place.va,
+                bytes: l.place.bytes,
+                element: ElementType::U8,
+            });
+        }
+    }
+
+    /// Extras by name.
+    pub(crate) fn extras(&self) -> BTreeMap<String, Vec<u8>> {
+        let shapes: BTreeMap<&str, &[u64]> = self
+            .named
+            .iter()
+            .filter(|(n, _)| !n.shape.is_empty())
+            .map(|(n, _)| (n.name.as_str(), &*n.shape))
+            .collect();
+        let chains: Vec<&ChainReport> = self.chains.iter().map(|(_, r)| r).collect();
+        // Names and numbers: nothing of it can fail to be told.
+        let mut extras = BTreeMap::new();
+        if let Some(text) = Some(shapes)
+            .filter(|s| !s.is_empty())
+            .and_then(|s| serde_json::to_vec(&s).ok())
+        {
+            extras.insert(BUFFER_SHAPES.to_owned(), text);
+        }
+        if let Some(text) = Some(chains)
+            .filter(|c| !c.is_empty())
+            .and_then(|c| serde_json::to_vec(&c).ok())
+        {
+            extras.insert(CHAIN_REPORTS.to_owned(), text);
+        }
+        extras
+    }
+
+    /// Why shaders did not run, a finding for each reason, at the first chain that it is the reason of.
+    fn findings(&self) -> Vec<Finding> {
+        let mut reasons: Vec<(&str, Vec<(GpuVa, u64)>)> = Vec::new();
+        for (head, report) in &self.chains {
+            let Some(why) = report.reason.as_deref() else { continue };
+            let chain = (*head, report.submit_event);
+            if let Some((_, chains)) = reasons.iter_mut().find(|(known, _)| *known == why) {
+                chains.push(chain);
+            } else if reasons.len() < MAX_REASONS {
+                reasons.push((why, vec![chain]));
+            }
+        }
+        let told = |(why, chains): (&str, Vec<(GpuVa, u64)>)| {
+            let listed: Vec<String> = chains.iter().take(MAX_LISTED).map(|(va, _)| va.to_string()).collect();
+            let more = match chains.len().saturating_sub(MAX_LISTED) {
+                0 => String::new(),
+                more => format!(" and {more} more"),
+            };
+            let noun = if chains.len() == 1 { "chain" } else { "chains" };
+            let place = format!("{noun} {}{more}", listed.join(", "));
+            let finding = Finding::new(FindingKind::ShaderNotRun, place, why);
+            match chains.first() {
+                Some((_, event)) => finding.at_event(*event),
+                None => finding,
+            }
+        };
+        reasons.into_iter().map(told).collect()
+    }
+}
+
+/// Who made a recording, and when.
+#[derive(Clone, Debug)]
+pub(crate) struct Provenance<'a> {
+    pub program: &'a str,
+    pub when: String,
+}
+
+impl<'a> Provenance<'a> {
+    /// Of a program, now.
+    pub(crate) fn for_program(program: &'a str) -> Self {
+        Self {
+            program,
+            when: save::now_rfc3339(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ran(event: u64, reason: Option<&str>) -> ChainResult {
+        ChainResult {
+            end: driver_mali::JobEnd {
+                status: 1,
+                fault_address: None,
+            },
+            report: ChainReport {
+                submit_event: event,
+                status: 1,
+                computed: Some(reason.is_none()),
+                reason: reason.map(str::to_owned),
+            },
+        }
+    }
+
+    #[test]
+    fn reasons_are_told_once_with_the_chains_that_they_are_of() {
+        let mut t = RecordingMetadata::default();
+        for n in 0..20 {
+            t.add_chain(
+                GpuVa(0x1000 * (n + 1)),
+                &ran(n * 10, (n % 2 == 1).then_some("not drawn")),
+            );
+        }
+        t.add_chain(GpuVa(0x5_0000), &ran(300, Some("another")));
+        let found = t.findings();
+        assert_eq!(found.len(), 2);
+        assert_eq!((found[0].message.as_str(), found[0].event), ("not drawn", Some(10)));
+        assert!(
+            found[0].place.starts_with("chains 0x2000, 0x4000"),
+            "{}",
+            found[0].place
+        );
+        assert_eq!(found[1].place, "chain 0x50000");
+        let text = t.extras().remove(CHAIN_REPORTS).unwrap();
+        let reports: Vec<ChainReport> = serde_json::from_slice(&text).unwrap();
+        assert_eq!(reports.iter().filter(|r| r.has_computed()).count(), 10);
+    }
+
+    #[test]
+    fn labels_are_names_where_the_program_gave_none() {
+        let mut board = device_mali::factory("mali-g71").unwrap();
+        let mut driver = driver_mali::Driver::boot(&mut *board, driver_mali::Recorder::new("a test")).unwrap();
+        let space = driver.new_space(trace_core::recording::MmuFormat::MaliLpae).unwrap();
+        let place = |va, bytes| GpuRange {
+            space,
+            va: GpuVa(va),
+            bytes,
+        };
+        let mut t = RecordingMetadata::default();
+        let named = |name: &str| BufferName {
+            name: name.to_owned(),
+            role: BufferRole::Output,
+            element: ElementType::F32,
+            shape: vec![],
+        };
+        t.add_name(named("c"), place(0x2010, 16));
+        t.add_name(named("Texture 2"), place(0x9000, 16));
+        let label = |label: &str, va| LabelledObject {
+            place: place(va, 0x1000),
+            label: label.to_owned(),
+        };
+        t.add_labels(vec![label("Texture", 0x5000)]);
+        let open = vec![
+            label("Texture", 0x4000),
+            label("c's own", 0x2000),
+            label("Texture", 0x3000),
+        ];
+        let mut facts = Facts::default();
+        t.write_to(&mut facts, &Provenance::for_program("a test"), 0, open);
+        let names: Vec<(&str, u64)> = facts.buffers.iter().map(|b| (b.name.as_str(), b.va.0)).collect();
+        let expected = [
+            ("c", 0x2010),
+            ("Texture 2", 0x9000),
+            ("Texture", 0x3000),
+            ("Texture 3", 0x4000),
+            ("Texture 4", 0x5000),
+        ];
+        assert_eq!(names, expected);
+    }
+}

@@ -1,0 +1,180 @@
+//! What is recorded of the node's work: names of buffers, the journal while the program runs, the recording at its end.
+
+use super::*;
+
+/// What a recording says of itself whose program ended before it was written.
+const UNFINISHED: &str = "the program was ended before the recording was finished: what it did last is missing, and so \
+                          is what jobs left in memory";
+
+impl Node {
+    /// Names the buffer object's bytes that lie at an address of the program.
+    ///
+    /// # Errors
+    /// [`Errno::FAULT`] when the address is in no mapping of a buffer object, [`Errno::INVAL`] when the range leaves
+    /// the object, or the name is empty.
+    pub fn name_buffer(&mut self, address: u64, bytes: u64, named: BufferName) -> Result<(), Errno> {
+        let mapping = memory::find_mapping(address).ok_or(Errno::FAULT)?;
+        let mut files = self.files.values_mut();
+        let file = files.find(|f| f.inode() == mapping.inode).ok_or(Errno::FAULT)?;
+        let at = mapping.offset + (address - mapping.addresses.start);
+        let object = file
+            .objects
+            .values_mut()
+            .find(|o| o.range().contains(&at))
+            .ok_or(Errno::FAULT)?;
+        let inside = at.checked_add(bytes).is_some_and(|end| end <= object.range().end);
+        let (Some(space), true, false) = (file.space, inside && bytes > 0, named.name.is_empty()) else {
+            return Err(Errno::INVAL);
+        };
+        let place = GpuRange {
+            va: GpuVa(object.va.0 + (at - object.offset)),
+            space,
+            bytes,
+        };
+        object.named = true;
+        if !self.full {
+            self.told_of.add_name(named, place);
+        }
+        Ok(())
+    }
+
+    /// Something went wrong that is not the program's fault: the recording ends here, and the program goes on with
+    /// chains that do nothing.
+    pub(super) fn fail_recording(&mut self, why: String) {
+        self.messages.push(format!(
+            "{why}; the recording ends here, and the program's further GPU work completes without running"
+        ));
+        if let Stage::On(gpu) = std::mem::replace(&mut self.stage, Stage::Ended) {
+            self.stage = Stage::Broken(gpu);
+        }
+        self.told_of.error.get_or_insert(why);
+    }
+
+    /// Whether something was recorded that is not handed over yet.
+    #[must_use]
+    pub fn has_recording(&self) -> bool {
+        matches!(self.stage, Stage::On(_) | Stage::Broken(_))
+    }
+
+    /// Ends the recording. From here on chains complete without running. `None` when nothing was recorded.
+    ///
+    /// # Errors
+    /// When the device fails on its way down.
+    pub fn finish(&mut self) -> Result<Option<Recording>, NodeError> {
+        let gpu = match std::mem::replace(&mut self.stage, Stage::Ended) {
+            Stage::On(gpu) | Stage::Broken(gpu) => gpu,
+            other => {
+                self.stage = other;
+                return Ok(None);
+            }
+        };
+        self.retain_names(&gpu);
+        let labels = self.labels();
+        // What stands in the file is complete up to its last commit; the rest is the caller's to write.
+        self.journal = None;
+        let mut recording = gpu.finish()?;
+        let (events, source) = (
+            recording.events.len() as u64,
+            Provenance::for_program(&self.settings.program),
+        );
+        self.told_of.write_to(&mut recording.facts, &source, events, labels);
+        recording.extras.extend(self.told_of.extras());
+        Ok(Some(recording))
+    }
+
+    /// Names from a file whose space went to another one are of nothing any more.
+    pub(super) fn retain_names(&mut self, gpu: &Gpu) {
+        let current: Vec<SpaceId> = self.files.values().filter_map(|f| f.space).collect();
+        self.told_of
+            .retain_spaces(|space| current.contains(&space) || gpu.is_free(space));
+    }
+
+    fn labels(&self) -> Vec<LabelledObject> {
+        if self.full {
+            return Vec::new();
+        }
+        self.files.values().flat_map(OpenFile::labels).collect()
+    }
+
+    /// Ends the recording where it has become too large. The program's work goes on.
+    pub(super) fn check_limit(&mut self) {
+        let (Stage::On(gpu), Some(limit), false) = (&mut self.stage, self.settings.limit, self.full) else {
+            return;
+        };
+        if gpu.approximate_bytes() <= limit {
+            return;
+        }
+        let why = format!("it has reached its limit of {limit} bytes");
+        let labels: Vec<LabelledObject> = self.files.values().flat_map(OpenFile::labels).collect();
+        let done = gpu.end_recording();
+        self.full = true;
+        self.told_of.add_labels(labels);
+        match done {
+            Ok(()) => {
+                self.messages.push(format!(
+                    "the recording ends here: {why}; the program goes on, and what it does from here on is not recorded"
+                ));
+                self.told_of.error = Some(why);
+            }
+            Err(e) => self.fail_recording(format!("{why}, and its memory cannot be taken down: {e}")),
+        }
+    }
+
+    /// Writes what has come since the last time to the disk, where it is time to: for a program that ends without
+    /// anybody's having a chance to. A failure is told, and is none of the program's.
+    pub fn commit_journal(&mut self) {
+        let (Stage::On(gpu) | Stage::Broken(gpu), Some(path)) = (&self.stage, &self.settings.journal) else {
+            return;
+        };
+        let events = gpu.events();
+        if self.submits == 0 || self.journal.as_ref().is_some_and(|j| !j.is_due(events)) {
+            return;
+        }
+        if let Err(e) = self.write_journal(&path.clone(), events) {
+            let held = self.journal.take().map_or(0, |j| j.events());
+            self.settings.journal = None;
+            self.messages.push(format!(
+                "what is recorded cannot be kept on the disk while the program runs: {e}; {held} events are safe, the \
+                 others are written when the program ends, if they can be"
+            ));
+        }
+    }
+
+    fn write_journal(&mut self, path: &Path, events: u64) -> Result<(), NodeError> {
+        let labels = self.labels();
+        let (Stage::On(gpu) | Stage::Broken(gpu)) = &self.stage else {
+            return Ok(());
+        };
+        let journal = match &mut self.journal {
+            Some(journal) => journal,
+            None => self.journal.insert(Journal::begin(path)?),
+        };
+        let source = Provenance::for_program(&self.settings.program);
+        let told = &self.told_of;
+        journal.commit(events, &told.extras(), |writer| {
+            gpu.append_to(writer, |facts| {
+                told.write_to(facts, &source, events, labels);
+                if told.error.is_none() {
+                    facts.lost.push(LostEvents {
+                        before_event: events,
+                        count: None,
+                        reason: UNFINISHED.to_owned(),
+                    });
+                }
+            })
+        })
+    }
+
+    /// The file that is written while the program runs, and the descriptor that it is written by.
+    #[must_use]
+    pub fn journal(&self) -> Option<(&Path, i32)> {
+        self.journal.as_ref().map(|j| (j.path(), j.descriptor()))
+    }
+
+    /// This process is a child of the one that records: what is on the disk is its parent's.
+    pub fn forget_journal(&mut self) {
+        // Closing it properly would end the parent's hold on it.
+        std::mem::forget(self.journal.take());
+        self.settings.journal = None;
+    }
+}

@@ -1,0 +1,285 @@
+//! What a path or a descriptor is, and whether it may be used.
+
+use super::{Known, fail_with, find_node_file, next, place, set_errno};
+use crate::paths::{self, VirtualPath};
+use libc::{AT_EMPTY_PATH, AT_FDCWD, AT_SYMLINK_NOFOLLOW, c_char, c_int, c_uint, c_void};
+use panfrost_node::Errno;
+use std::ffi::CStr;
+use std::sync::atomic::AtomicPtr;
+
+/// Fills in what is known of a place.
+///
+/// # Safety
+/// `to` is the caller's structure.
+unsafe fn describe(place: VirtualPath, follow: bool, to: *mut Known) -> c_int {
+    let (mode, bytes) = match place {
+        VirtualPath::Node => (libc::S_IFCHR | 0o666, 0),
+        VirtualPath::File(text) => (libc::S_IFREG | 0o444, text.len()),
+        VirtualPath::Link(to) if !follow => (libc::S_IFLNK | 0o777, to.len()),
+        VirtualPath::Folder(_) | VirtualPath::Link(_) => (libc::S_IFDIR | 0o755, 0),
+        VirtualPath::Hidden => return fail_with(Errno::NOENT),
+    };
+    if to.is_null() {
+        return fail_with(Errno::FAULT);
+    }
+    // SAFETY: a structure of numbers, for which zero is a value.
+    let mut known: Known = unsafe { std::mem::zeroed() };
+    known.st_mode = mode;
+    known.st_nlink = 1;
+    known.st_size = bytes as i64;
+    known.st_blksize = 4096;
+    if place == VirtualPath::Node {
+        known.st_rdev = libc::makedev(paths::MAJOR, paths::MINOR);
+    }
+    // SAFETY: the caller's structure, into which the C library would write it.
+    unsafe { to.write(known) };
+    0
+}
+
+/// What a descriptor is, once the system has told: a file of the node is a graphics device.
+///
+/// # Safety
+/// `to` is the caller's structure, filled in when `told` is 0.
+unsafe fn disguise(fd: c_int, told: c_int, to: *mut Known) -> c_int {
+    if told == 0 && find_node_file(fd).is_some() {
+        // SAFETY: as the caller's.
+        unsafe {
+            (*to).st_mode = libc::S_IFCHR | 0o666;
+            (*to).st_rdev = libc::makedev(paths::MAJOR, paths::MINOR);
+            (*to).st_size = 0;
+        }
+    }
+    told
+}
+
+type Stat = unsafe extern "C" fn(*const c_char, *mut Known) -> c_int;
+type OldStat = unsafe extern "C" fn(c_int, *const c_char, *mut Known) -> c_int;
+type StatAt = unsafe extern "C" fn(c_int, *const c_char, *mut Known, c_int) -> c_int;
+type OldStatAt = unsafe extern "C" fn(c_int, c_int, *const c_char, *mut Known, c_int) -> c_int;
+type FdStat = unsafe extern "C" fn(c_int, *mut Known) -> c_int;
+type OldFdStat = unsafe extern "C" fn(c_int, c_int, *mut Known) -> c_int;
+
+macro_rules! stats {
+    ($($name:ident, $text:literal, $old:ident, $old_text:literal, $follow:literal;)+) => { $(
+        /// As the C library's.
+        ///
+        /// # Safety
+        /// As the C library's.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $name(path: *const c_char, to: *mut Known) -> c_int {
+            // SAFETY: path and structure are the caller's.
+            match unsafe { place(path) } {
+                // SAFETY: as above.
+                Some((_inside, place)) => unsafe { describe(place, $follow, to) },
+                None => real!($text, Stat, -1, path, to),
+            }
+        }
+
+        /// As the C library's, for programs that were built before it had the other one.
+        ///
+        /// # Safety
+        /// As the C library's.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $old(version: c_int, path: *const c_char, to: *mut Known) -> c_int {
+            // SAFETY: path and structure are the caller's.
+            match unsafe { place(path) } {
+                // SAFETY: as above.
+                Some((_inside, place)) => unsafe { describe(place, $follow, to) },
+                None => real!($old_text, OldStat, -1, version, path, to),
+            }
+        }
+    )+ };
+}
+
+// On 64-bit Linux both structures are the same.
+stats! {
+    stat, "stat", __xstat, "__xstat", true;
+    stat64, "stat64", __xstat64, "__xstat64", true;
+    lstat, "lstat", __lxstat, "__lxstat", false;
+    lstat64, "lstat64", __lxstat64, "__lxstat64", false;
+}
+
+macro_rules! fd_stats {
+    ($($name:ident, $text:literal, $old:ident, $old_text:literal;)+) => { $(
+        /// As the C library's.
+        ///
+        /// # Safety
+        /// As the C library's.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $name(fd: c_int, to: *mut Known) -> c_int {
+            let told = real!($text, FdStat, -1, fd, to);
+            // SAFETY: the structure is the caller's.
+            unsafe { disguise(fd, told, to) }
+        }
+
+        /// As the C library's, for programs that were built before it had the other one.
+        ///
+        /// # Safety
+        /// As the C library's.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $old(version: c_int, fd: c_int, to: *mut Known) -> c_int {
+            let told = real!($old_text, OldFdStat, -1, version, fd, to);
+            // SAFETY: the structure is the caller's.
+            unsafe { disguise(fd, told, to) }
+        }
+    )+ };
+}
+
+fd_stats! {
+    fstat, "fstat", __fxstat, "__fxstat";
+    fstat64, "fstat64", __fxstat64, "__fxstat64";
+}
+
+/// Whether a call with a folder is about the descriptor itself.
+///
+/// # Safety
+/// `path` is null or a text that ends in zero.
+unsafe fn is_descriptor(fd: c_int, path: *const c_char, flags: c_int) -> bool {
+    // SAFETY: looked at only when it is not null; then its first byte is there.
+    let empty = path.is_null() || unsafe { *path } == 0;
+    fd != AT_FDCWD && flags & AT_EMPTY_PATH != 0 && empty
+}
+
+/// As [`disguise`], where the call may be about a path of a folder.
+///
+/// # Safety
+/// Path and structure are the caller's, the structure filled in when `told` is 0.
+unsafe fn disguise_at(folder: c_int, path: *const c_char, flags: c_int, told: c_int, to: *mut Known) -> c_int {
+    // SAFETY: as the caller's.
+    unsafe {
+        if is_descriptor(folder, path, flags) {
+            disguise(folder, told, to)
+        } else {
+            told
+        }
+    }
+}
+
+macro_rules! stats_at {
+    ($($name:ident, $text:literal, $old:ident, $old_text:literal;)+) => { $(
+        /// As the C library's.
+        ///
+        /// # Safety
+        /// As the C library's.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $name(folder: c_int, path: *const c_char, to: *mut Known, flags: c_int) -> c_int {
+            // SAFETY: path and structure are the caller's.
+            if let Some((_inside, place)) = unsafe { place(path) } {
+                // SAFETY: as above.
+                return unsafe { describe(place, flags & AT_SYMLINK_NOFOLLOW == 0, to) };
+            }
+            let told = real!($text, StatAt, -1, folder, path, to, flags);
+            // SAFETY: as above.
+            unsafe { disguise_at(folder, path, flags, told, to) }
+        }
+
+        /// As the C library's, for programs that were built before it had the other one.
+        ///
+        /// # Safety
+        /// As the C library's.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $old(
+            version: c_int,
+            folder: c_int,
+            path: *const c_char,
+            to: *mut Known,
+            flags: c_int,
+        ) -> c_int {
+            // SAFETY: path and structure are the caller's.
+            if let Some((_inside, place)) = unsafe { place(path) } {
+                // SAFETY: as above.
+                return unsafe { describe(place, flags & AT_SYMLINK_NOFOLLOW == 0, to) };
+            }
+            let told = real!($old_text, OldStatAt, -1, version, folder, path, to, flags);
+            // SAFETY: as above.
+            unsafe { disguise_at(folder, path, flags, told, to) }
+        }
+    )+ };
+}
+
+stats_at! {
+    fstatat, "fstatat", __fxstatat, "__fxstatat";
+    fstatat64, "fstatat64", __fxstatat64, "__fxstatat64";
+}
+
+/// As the C library's.
+///
+/// # Safety
+/// As the C library's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn statx(
+    folder: c_int,
+    path: *const c_char,
+    flags: c_int,
+    mask: c_uint,
+    to: *mut libc::statx,
+) -> c_int {
+    type Statx = unsafe extern "C" fn(c_int, *const c_char, c_int, c_uint, *mut libc::statx) -> c_int;
+    // SAFETY: the path is the caller's.
+    if let Some((_inside, place)) = unsafe { place(path) } {
+        // SAFETY: structures of numbers, for which zero is a value.
+        let (mut known, mut out): (Known, libc::statx) = unsafe { std::mem::zeroed() };
+        // SAFETY: a structure of this function.
+        let told = unsafe { describe(place, flags & AT_SYMLINK_NOFOLLOW == 0, &raw mut known) };
+        if told == 0 && !to.is_null() {
+            out.stx_mask = libc::STATX_BASIC_STATS;
+            out.stx_mode = known.st_mode as u16;
+            out.stx_nlink = 1;
+            out.stx_size = known.st_size as u64;
+            out.stx_blksize = 4096;
+            if place == VirtualPath::Node {
+                (out.stx_rdev_major, out.stx_rdev_minor) = (paths::MAJOR, paths::MINOR);
+            }
+            // SAFETY: the caller's structure, into which the C library would write it.
+            unsafe { to.write(out) };
+        }
+        return told;
+    }
+    let told = real!("statx", Statx, -1, folder, path, flags, mask, to);
+    // SAFETY: path and structure are the caller's, and the structure was filled in.
+    unsafe {
+        if told == 0 && is_descriptor(folder, path, flags) && find_node_file(folder).is_some() {
+            (*to).stx_mode = (libc::S_IFCHR | 0o666) as u16;
+            ((*to).stx_rdev_major, (*to).stx_rdev_minor) = (paths::MAJOR, paths::MINOR);
+            (*to).stx_size = 0;
+        }
+    }
+    told
+}
+
+fn check_access(place: VirtualPath, rights: c_int) -> c_int {
+    match place {
+        VirtualPath::Hidden => fail_with(Errno::NOENT),
+        VirtualPath::Node if rights & libc::X_OK == 0 => 0,
+        _ if rights & libc::W_OK == 0 => 0,
+        _ => fail_with(Errno::ACCESS),
+    }
+}
+
+/// As the C library's.
+///
+/// # Safety
+/// As the C library's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn access(path: *const c_char, rights: c_int) -> c_int {
+    type Access = unsafe extern "C" fn(*const c_char, c_int) -> c_int;
+    // SAFETY: the path is the caller's.
+    match unsafe { place(path) } {
+        Some((_inside, place)) => check_access(place, rights),
+        None => real!("access", Access, -1, path, rights),
+    }
+}
+
+/// As the C library's.
+///
+/// # Safety
+/// As the C library's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn faccessat(folder: c_int, path: *const c_char, rights: c_int, flags: c_int) -> c_int {
+    type AccessAt = unsafe extern "C" fn(c_int, *const c_char, c_int, c_int) -> c_int;
+    // SAFETY: the path is the caller's.
+    match unsafe { place(path) } {
+        Some((_inside, place)) => check_access(place, rights),
+        None => real!("faccessat", AccessAt, -1, folder, path, rights, flags),
+    }
+}

@@ -1,0 +1,400 @@
+//! Handles, structures and numbers of the interface, as `cuda.h` of CUDA 13 lays them out on 64-bit machines.
+
+use std::ffi::c_void;
+
+/// What a call answers: 0 is success, see [`crate::result_name`].
+pub type CuResult = u32;
+/// Number of a device, from 0 on.
+pub type CuDevice = i32;
+/// An address on the device.
+pub type CuDevicePtr = u64;
+/// A context.
+pub type CuContext = *mut c_void;
+/// A module.
+pub type CuModule = *mut c_void;
+/// A library, which is code that belongs to no context.
+pub type CuLibrary = *mut c_void;
+/// A function; where a function is launched, the driver takes a [`CuKernel`] too.
+pub type CuFunction = *mut c_void;
+/// A kernel of a library.
+pub type CuKernel = *mut c_void;
+/// A stream; 0, 1 and 2 are the default streams.
+pub type CuStream = *mut c_void;
+/// An event.
+pub type CuEvent = *mut c_void;
+/// A graph.
+pub type CuGraph = *mut c_void;
+/// A node of a graph.
+pub type CuGraphNode = *mut c_void;
+/// A graph that can be launched.
+pub type CuGraphExec = *mut c_void;
+/// A pool of memory.
+pub type CuMemPool = *mut c_void;
+/// An array of texels.
+pub type CuArray = *mut c_void;
+/// Physical memory of [`crate::Driver`]'s `cuMemCreate`.
+pub type CuMemHandle = u64;
+/// A texture or surface.
+pub type CuObject = u64;
+
+/// Success.
+pub const SUCCESS: CuResult = 0;
+/// An argument is wrong.
+pub const INVALID_VALUE: CuResult = 1;
+/// There is no memory left.
+pub const OUT_OF_MEMORY: CuResult = 2;
+/// The driver is not there, or not begun.
+pub const NOT_INITIALIZED: CuResult = 3;
+/// The driver ends.
+pub const DEINITIALIZED: CuResult = 4;
+/// There is no device.
+pub const NO_DEVICE: CuResult = 100;
+/// A handle is of nothing, or of another context than the thread's.
+pub const INVALID_HANDLE: CuResult = 400;
+/// A name was not found.
+pub const NOT_FOUND: CuResult = 500;
+/// The work is not done yet.
+pub const NOT_READY: CuResult = 600;
+/// The device reached an address that is not mapped.
+pub const ILLEGAL_ADDRESS: CuResult = 700;
+/// A launch ran for longer than it may.
+pub const LAUNCH_TIMEOUT: CuResult = 702;
+/// A launch failed.
+pub const LAUNCH_FAILED: CuResult = 719;
+/// The call is not supported.
+pub const NOT_SUPPORTED: CuResult = 801;
+/// The call may not be made while a stream is captured.
+pub const STREAM_CAPTURE_UNSUPPORTED: CuResult = 900;
+
+/// The default stream that waits for all others.
+pub const STREAM_LEGACY: usize = 1;
+/// The default stream of a thread.
+pub const STREAM_PER_THREAD: usize = 2;
+
+/// `CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT`.
+pub const DEVICE_MULTIPROCESSORS: i32 = 16;
+/// `CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR`.
+pub const DEVICE_MULTIPROCESSOR_THREADS: i32 = 39;
+/// `CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR`.
+pub const DEVICE_CAPABILITY_MAJOR: i32 = 75;
+/// `CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR`.
+pub const DEVICE_CAPABILITY_MINOR: i32 = 76;
+/// `CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED`.
+pub const DEVICE_VIRTUAL_MEMORY: i32 = 102;
+
+/// `CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK`.
+pub const FUNCTION_MAX_THREADS: i32 = 0;
+/// `CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES`.
+pub const FUNCTION_SHARED: i32 = 1;
+/// `CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES`.
+pub const FUNCTION_LOCAL: i32 = 3;
+/// `CU_FUNC_ATTRIBUTE_NUM_REGS`.
+pub const FUNCTION_REGISTERS: i32 = 4;
+/// `CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES`.
+pub const FUNCTION_MAX_DYNAMIC_SHARED: i32 = 8;
+
+/// `CU_JIT_MAX_REGISTERS`.
+pub const JIT_MAX_REGISTERS: i32 = 0;
+/// `CU_JIT_ERROR_LOG_BUFFER`.
+pub const JIT_ERROR_LOG: i32 = 5;
+/// `CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES`.
+pub const JIT_ERROR_LOG_BYTES: i32 = 6;
+
+/// `CU_LAUNCH_ATTRIBUTE_COOPERATIVE`.
+pub const LAUNCH_COOPERATIVE: u32 = 2;
+/// `CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION`.
+pub const LAUNCH_CLUSTER: u32 = 4;
+/// `CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION`.
+pub const LAUNCH_PROGRAMMATIC: u32 = 6;
+/// `CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT`.
+pub const LAUNCH_PROGRAMMATIC_EVENT: u32 = 7;
+/// `CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT`.
+pub const LAUNCH_COMPLETION_EVENT: u32 = 12;
+/// `CU_LAUNCH_ATTRIBUTE_DEVICE_UPDATABLE_KERNEL_NODE`.
+pub const LAUNCH_UPDATABLE: u32 = 13;
+
+/// `CU_LIMIT_STACK_SIZE`.
+pub const LIMIT_STACK: u32 = 0;
+/// `CU_LIMIT_PRINTF_FIFO_SIZE`.
+pub const LIMIT_PRINTF: u32 = 1;
+/// `CU_LIMIT_MALLOC_HEAP_SIZE`.
+pub const LIMIT_HEAP: u32 = 2;
+
+/// Ends the list of `extra` of a launch.
+pub const EXTRA_END: usize = 0;
+/// What follows in `extra` is the address of the parameter buffer.
+pub const EXTRA_BUFFER: usize = 1;
+/// What follows in `extra` is the address of the buffer's size.
+pub const EXTRA_SIZE: usize = 2;
+
+/// `CU_MEMORYTYPE_HOST`.
+pub const MEMORY_HOST: u32 = 1;
+/// `CU_MEMORYTYPE_DEVICE`.
+pub const MEMORY_DEVICE: u32 = 2;
+/// `CU_MEMORYTYPE_ARRAY`.
+pub const MEMORY_ARRAY: u32 = 3;
+/// `CU_MEMORYTYPE_UNIFIED`.
+pub const MEMORY_UNIFIED: u32 = 4;
+
+/// `CU_POINTER_ATTRIBUTE_MEMORY_TYPE`.
+pub const POINTER_MEMORY_TYPE: i32 = 2;
+/// `CU_POINTER_ATTRIBUTE_IS_MANAGED`.
+pub const POINTER_MANAGED: i32 = 8;
+/// `CU_POINTER_ATTRIBUTE_RANGE_START_ADDR`.
+pub const POINTER_RANGE_START: i32 = 11;
+/// `CU_POINTER_ATTRIBUTE_RANGE_SIZE`.
+pub const POINTER_RANGE_BYTES: i32 = 12;
+
+/// `CU_MEM_ALLOCATION_TYPE_PINNED`.
+pub const ALLOCATION_PINNED: u32 = 1;
+/// `CU_MEM_LOCATION_TYPE_DEVICE`.
+pub const LOCATION_DEVICE: u32 = 1;
+/// `CU_MEM_ACCESS_FLAGS_PROT_READWRITE`.
+pub const ACCESS_READ_WRITE: u32 = 3;
+/// `CU_MEM_ALLOC_GRANULARITY_MINIMUM`.
+pub const GRANULARITY_MINIMUM: u32 = 0;
+
+/// `CU_STREAM_CAPTURE_STATUS_NONE`.
+pub const CAPTURE_NONE: u32 = 0;
+
+/// `CU_STREAM_NON_BLOCKING`: the stream does not wait for the default stream.
+pub const STREAM_NON_BLOCKING: u32 = 1;
+/// `CU_EVENT_DISABLE_TIMING`.
+pub const EVENT_NO_TIMING: u32 = 2;
+
+/// `CU_GRAPH_NODE_TYPE_KERNEL`.
+pub const NODE_KERNEL: u32 = 0;
+/// `CU_GRAPH_NODE_TYPE_MEMCPY`.
+pub const NODE_COPY: u32 = 1;
+/// `CU_GRAPH_NODE_TYPE_MEMSET`.
+pub const NODE_FILL: u32 = 2;
+/// `CU_GRAPH_NODE_TYPE_HOST`.
+pub const NODE_HOST: u32 = 3;
+/// `CU_GRAPH_NODE_TYPE_GRAPH`.
+pub const NODE_GRAPH: u32 = 4;
+/// `CU_GRAPH_NODE_TYPE_EMPTY`.
+pub const NODE_EMPTY: u32 = 5;
+/// `CU_GRAPH_NODE_TYPE_WAIT_EVENT`.
+pub const NODE_WAIT_EVENT: u32 = 6;
+/// `CU_GRAPH_NODE_TYPE_EVENT_RECORD`.
+pub const NODE_EVENT_RECORD: u32 = 7;
+
+/// `CUmemLocation`: where memory is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct MemLocation {
+    /// [`LOCATION_DEVICE`] or another.
+    pub kind: u32,
+    /// Number of the device.
+    pub id: i32,
+}
+
+/// `CUmemAllocationProp`: what physical memory is to be.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct AllocationProperties {
+    /// [`ALLOCATION_PINNED`].
+    pub kind: u32,
+    /// Kinds of handles that it can be shared by; 0: none.
+    pub handle_types: u32,
+    /// Where it is.
+    pub location: MemLocation,
+    /// Windows alone.
+    pub win32: *mut c_void,
+    /// Compression, direct access by other devices, usage, reserved.
+    pub flags: [u8; 8],
+}
+
+/// `CUmemAccessDesc`: who may reach memory.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(C)]
+pub struct AccessDescription {
+    /// The device.
+    pub location: MemLocation,
+    /// [`ACCESS_READ_WRITE`].
+    pub flags: u32,
+}
+
+/// `CUDA_MEMCPY2D`.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+#[allow(missing_docs, reason = "the names say it, in the driver's own order")]
+pub struct Copy2d {
+    pub source_x: usize,
+    pub source_y: usize,
+    pub source_kind: u32,
+    pub source_host: *const c_void,
+    pub source_device: CuDevicePtr,
+    pub source_array: CuArray,
+    pub source_pitch: usize,
+    pub to_x: usize,
+    pub to_y: usize,
+    pub to_kind: u32,
+    pub to_host: *mut c_void,
+    pub to_device: CuDevicePtr,
+    pub to_array: CuArray,
+    pub to_pitch: usize,
+    pub width: usize,
+    pub height: usize,
+}
+
+/// `CUDA_MEMCPY3D`.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+#[allow(missing_docs, reason = "the names say it, in the driver's own order")]
+pub struct Copy3d {
+    pub source_x: usize,
+    pub source_y: usize,
+    pub source_z: usize,
+    pub source_level: usize,
+    pub source_kind: u32,
+    pub source_host: *const c_void,
+    pub source_device: CuDevicePtr,
+    pub source_array: CuArray,
+    pub reserved0: *mut c_void,
+    pub source_pitch: usize,
+    pub source_height: usize,
+    pub to_x: usize,
+    pub to_y: usize,
+    pub to_z: usize,
+    pub to_level: usize,
+    pub to_kind: u32,
+    pub to_host: *mut c_void,
+    pub to_device: CuDevicePtr,
+    pub to_array: CuArray,
+    pub reserved1: *mut c_void,
+    pub to_pitch: usize,
+    pub to_height: usize,
+    pub width: usize,
+    pub height: usize,
+    pub depth: usize,
+}
+
+/// `CUlaunchAttribute`: a number and 64 bytes whose meaning it gives.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct LaunchAttribute {
+    /// [`LAUNCH_COOPERATIVE`], [`LAUNCH_CLUSTER`] or another.
+    pub id: u32,
+    /// Not used.
+    pub pad: [u8; 4],
+    /// The value, by the number: a `u32`, or three of them.
+    pub value: [u64; 8],
+}
+
+/// `CUlaunchConfig`.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct LaunchConfig {
+    /// Blocks by dimension.
+    pub grid: [u32; 3],
+    /// Threads a block by dimension.
+    pub block: [u32; 3],
+    /// Bytes of dynamic shared memory.
+    pub shared: u32,
+    /// The stream.
+    pub stream: CuStream,
+    /// The attributes.
+    pub attributes: *const LaunchAttribute,
+    /// How many there are.
+    pub attribute_count: u32,
+}
+
+/// `CUDA_KERNEL_NODE_PARAMS`, second version.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct KernelNode {
+    /// The function; null where `kernel` tells it.
+    pub function: CuFunction,
+    /// Blocks by dimension.
+    pub grid: [u32; 3],
+    /// Threads a block by dimension.
+    pub block: [u32; 3],
+    /// Bytes of dynamic shared memory.
+    pub shared: u32,
+    /// Addresses of the parameters.
+    pub parameters: *mut *mut c_void,
+    /// Parameters in one buffer.
+    pub extra: *mut *mut c_void,
+    /// The kernel.
+    pub kernel: CuKernel,
+    /// The context; null: the current one.
+    pub context: CuContext,
+}
+
+/// `CUDA_HOST_NODE_PARAMS`, first version.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct HostNode {
+    /// The function.
+    pub function: *mut c_void,
+    /// What it is called with.
+    pub data: *mut c_void,
+}
+
+/// `CUDA_MEMSET_NODE_PARAMS`, first version.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct FillNode {
+    /// First byte.
+    pub to: CuDevicePtr,
+    /// Bytes from one row to the next.
+    pub pitch: usize,
+    /// The value.
+    pub value: u32,
+    /// Bytes of an element.
+    pub element: u32,
+    /// Elements of a row.
+    pub width: usize,
+    /// Rows.
+    pub height: usize,
+}
+
+/// `CUgraphNodeParams`: what a node is to do, by its kind.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct NodeForm {
+    /// [`NODE_KERNEL`] or another.
+    pub kind: u32,
+    /// Not used.
+    pub reserved: [u32; 3],
+    /// The form of this kind.
+    pub form: [u64; 29],
+    /// Not used.
+    pub last: u64,
+}
+
+impl NodeForm {
+    /// Bytes that stand before the copy in the form of [`NODE_COPY`]: flags and the context.
+    pub const COPY_AT: usize = 16;
+}
+
+/// `CUuuid`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct Uuid {
+    /// Its bytes.
+    pub bytes: [u8; 16],
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Sizes that a C compiler gives with `cuda.h` of CUDA 13.0 on x86-64.
+    #[test]
+    fn forms_are_as_long_as_in_c() {
+        assert_eq!(size_of::<AllocationProperties>(), 32);
+        assert_eq!(size_of::<AccessDescription>(), 12);
+        assert_eq!(size_of::<Copy2d>(), 128);
+        assert_eq!(size_of::<Copy3d>(), 200);
+        assert_eq!(size_of::<LaunchAttribute>(), 72);
+        assert_eq!(size_of::<LaunchConfig>(), 56);
+        assert_eq!(std::mem::offset_of!(LaunchConfig, stream), 32);
+        assert_eq!(size_of::<KernelNode>(), 72);
+        assert_eq!(std::mem::offset_of!(KernelNode, parameters), 40);
+        assert_eq!(size_of::<FillNode>(), 40);
+        assert_eq!(size_of::<NodeForm>(), 256);
+        assert_eq!(std::mem::offset_of!(NodeForm, form), 16);
+    }
+}

@@ -1,0 +1,232 @@
+//! Programs that a real driver compiled: run from their recorded memory, against what they should give.
+
+use super::job::{ComputeEnd, ComputeParams, run};
+use super::trace::NoTrace;
+use crate::Model;
+use crate::address_space::Translation;
+use crate::memory::ArenaMemory;
+use replay_engine::device::Arena;
+use serde_json::Value;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use trace_core::PhysAddr;
+
+pub(super) fn recordings() -> Option<PathBuf> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/recordings");
+    let folder = std::env::var_os("KINESCOPE_RECORDINGS").map_or(root, PathBuf::from);
+    let folder = folder.join("panfrost");
+    if !folder.is_dir() {
+        print_line(&format!("skipped: no recordings at {}", folder.display()));
+        return None;
+    }
+    Some(folder)
+}
+
+#[allow(clippy::print_stdout, reason = "says what it skips")]
+fn print_line(text: &str) {
+    println!("{text}");
+}
+
+pub(super) fn number(v: &Value) -> u64 {
+    u64::from_str_radix(v.as_str().unwrap().trim_start_matches("0x"), 16).unwrap()
+}
+
+pub(super) fn json(program: &Path, name: &str) -> Value {
+    serde_json::from_slice(&std::fs::read(program.join(name)).unwrap()).unwrap()
+}
+
+/// Puts what a submit's images hold into memory, each at its GPU address.
+pub(super) fn put_images(m: &mut ArenaMemory, program: &Path, submit: &Value) {
+    for bo in json(program, submit["submit"].as_str().unwrap())["bos"]
+        .as_array()
+        .unwrap()
+    {
+        let Some(file) = bo["file"].as_str() else { continue };
+        let bytes = std::fs::read(program.join(file)).unwrap();
+        for (n, page) in (0..).zip(bytes.chunks(4096)) {
+            m.write(PhysAddr(number(&bo["va"]) + n * 4096), page).unwrap();
+        }
+    }
+}
+
+pub(super) fn memory() -> ArenaMemory {
+    ArenaMemory::new(Arena {
+        base: PhysAddr(0),
+        pages: 1 << 20,
+    })
+}
+
+fn bytes(m: &ArenaMemory, va: u64, len: usize) -> Vec<u8> {
+    (va..)
+        .take(len)
+        .map(|at| {
+            let mut b = [0];
+            m.read(PhysAddr(at), &mut b).unwrap();
+            b[0]
+        })
+        .collect()
+}
+
+/// Runs every submit of a program and gives the memory that it leaves, or what kept a job from running.
+fn play(program: &Path, model: Model, threads: usize) -> Result<ArenaMemory, String> {
+    let spec = json(program, "spec.json");
+    let mut kept: Vec<(u64, Vec<u8>)> = Vec::new();
+    let mut last = memory();
+    for submit in spec["submits"].as_array().unwrap() {
+        let mut m = memory();
+        put_images(&mut m, program, submit);
+        // The images are those from before the first submit: what the earlier ones wrote is carried over.
+        for (va, bytes) in &kept {
+            for (n, b) in (0..).zip(bytes) {
+                m.write(PhysAddr(va + n), &[*b]).unwrap();
+            }
+        }
+        for job in submit["jobs"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .filter(|j| j["type"] == "compute")
+        {
+            let terms = ComputeParams {
+                translation: Translation::Identity,
+                model: model.data(),
+                budget: model.data().budget,
+                progress: None,
+                clock: [0; 2],
+            };
+            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+            let ran = pool.install(|| run::<NoTrace>(&mut m, number(&job["va"]), terms));
+            match ran.end {
+                ComputeEnd::Computed => {}
+                other => return Err(format!("{other:?}")),
+            }
+        }
+        kept = spec["buffers"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .filter(|b| b["kind"] == "ssbo" && b["gpu_va"].is_string())
+            .map(|b| {
+                (
+                    number(&b["gpu_va"]),
+                    bytes(&m, number(&b["gpu_va"]), b["bytes"].as_u64().unwrap() as usize),
+                )
+            })
+            .collect();
+        last = m;
+    }
+    Ok(last)
+}
+
+/// Words of what llvmpipe gives that are not compared, by program and buffer, and why.
+const LEFT_OUT: [(&str, &str, &[usize], &str); 2] = [
+    (
+        "convert",
+        "b2",
+        &[4, 10, 11, 13, 16, 18, 20, 26, 29, 39, 49, 50, 54, 59, 63],
+        "negative floats to unsigned integers, which GLSL does not define",
+    ),
+    ("half_pack", "b1", &[17], "the payload of a half NaN"),
+];
+
+/// Buffers of floats that only come close to what llvmpipe gives: program, buffer, relative error of what is not below
+/// `1e-3` in magnitude, why. Every other word must be the same.
+const CLOSE: [(&str, &str, f64, &str); 3] = [
+    ("convert", "b2", 1e-6, "products that are fused here and not there"),
+    (
+        "gelu",
+        "b2",
+        2e-6,
+        "approximation tables, products that are fused here and not there",
+    ),
+    ("gemm_vec4", "b2", 2e-5, "products that are fused here and not there"),
+];
+
+/// How far two words are apart as floats; infinite where only one of them is a number.
+fn relative_error(got: u32, want: u32) -> f64 {
+    let (x, y) = (f64::from(f32::from_bits(got)), f64::from(f32::from_bits(want)));
+    if got == want || x.is_nan() && y.is_nan() {
+        return 0.0;
+    }
+    let error = (x - y).abs() / y.abs().max(1e-3);
+    if error.is_nan() { f64::INFINITY } else { error }
+}
+
+#[test]
+fn recorded_programs_give_what_the_processor_gives() {
+    let Some(folder) = recordings() else { return };
+    let (mut exact, mut approximated) = (0, 0);
+    let (mut programs, mut inexact) = (BTreeSet::new(), BTreeSet::new());
+    for gpu in ["g71", "g52", "zoo/g71", "zoo/g52"] {
+        let Ok(entries) = std::fs::read_dir(folder.join(gpu)) else {
+            continue;
+        };
+        for program in entries.map(|e| e.unwrap().path()) {
+            let model = if gpu.ends_with("g52") { Model::G52 } else { Model::G71 };
+            let spec = json(&program, "spec.json");
+            let name = program.file_name().unwrap().to_str().unwrap().to_owned();
+            let left = play(&program, model, 1).unwrap_or_else(|e| panic!("{gpu}/{name}: {e}"));
+            let again = play(&program, model, 3).unwrap();
+            for b in spec["buffers"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .filter(|b| b["gpu_va"].is_string())
+            {
+                let buffer = b["name"].as_str().unwrap();
+                let of = |m: &ArenaMemory, len| bytes(m, number(&b["gpu_va"]), len);
+                let all = b["bytes"].as_u64().unwrap() as usize;
+                assert!(
+                    of(&left, all) == of(&again, all),
+                    "{gpu}/{name} {buffer}: more threads give something else"
+                );
+                let file = match b["expected"].as_str() {
+                    Some(file) => file.to_owned(),
+                    None => format!("{buffer}.llvmpipe.bin"),
+                };
+                let Ok(want) = std::fs::read(program.join(&file)) else {
+                    continue;
+                };
+                let is = |p: &str, of: &str| p == name && of == buffer;
+                let (got, close) = (of(&left, want.len()), CLOSE.iter().find(|c| is(c.0, c.1)));
+                let left_out = LEFT_OUT.iter().find(|l| is(l.0, l.1)).map_or(&[][..], |l| l.2);
+                let words = |all: &[u8]| -> Vec<u32> {
+                    let (words, rest) = all.as_chunks::<4>();
+                    assert!(rest.is_empty(), "{gpu}/{name} {buffer}");
+                    words.iter().map(|w| u32::from_le_bytes(*w)).collect()
+                };
+                let differ: Vec<_> = words(&got)
+                    .into_iter()
+                    .zip(words(&want))
+                    .enumerate()
+                    .filter(|(n, (a, b))| match close {
+                        None => a != b && !left_out.contains(n),
+                        Some((.., most, _)) => relative_error(*a, *b) > *most && !left_out.contains(n),
+                    })
+                    .collect();
+                assert!(differ.is_empty(), "{gpu}/{name} {buffer}: {differ:x?}");
+                match close {
+                    None => {
+                        exact += 1;
+                        programs.insert(format!("{gpu}/{name}"));
+                    }
+                    Some(_) => {
+                        approximated += 1;
+                        inexact.insert(format!("{gpu}/{name}"));
+                    }
+                }
+            }
+        }
+    }
+    for name in &inexact {
+        programs.remove(name);
+    }
+    let list = |all: &BTreeSet<String>| all.iter().cloned().collect::<Vec<_>>().join(", ");
+    print_line(&format!(
+        "{exact} buffers are the same; all of: {}; not in every buffer: {}",
+        list(&programs),
+        list(&inexact)
+    ));
+    assert!(exact >= 50, "{exact} buffers are the same");
+    assert_eq!(approximated, CLOSE.len());
+}

@@ -1,0 +1,316 @@
+//! Watches memory while launches are made: what each of them changed is found on the device, page by page, and brought
+//! back as it was before the launch and as it is behind it.
+
+use super::contents::Contents;
+use super::error::CudaReplayError;
+use super::pages::{SavedMemory, join_pages};
+use super::script::{Script, Step};
+use super::stage::{Stage, StageOptions};
+use crate::memory_trace::MemoryTraceRequest;
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+use trace_core::PAGE_SIZE;
+use trace_core::calls::{MemorySample, MemoryTrace};
+use trace_core::progress::Progress;
+
+const PAGE: u64 = PAGE_SIZE as u64;
+/// Bytes that a sight takes in an answer beside what it holds.
+const SIGHT: u64 = 28;
+/// Maximum number of sights that an answer takes: what a record does, with some room
+/// (`trace_core::encode::MAX_RECORD`).
+const MAX_SIGHTS: usize = (trace_core::encode::MAX_RECORD - (1 << 20)) / SIGHT as usize;
+
+/// What came of it.
+#[derive(Debug, Default)]
+pub struct MemoryTraceRun {
+    /// What was seen.
+    pub watched: MemoryTrace,
+    /// Launches that were watched.
+    pub launches: u64,
+    /// The launch before which it ended, because what it changed did not fit any more.
+    pub full: Option<u64>,
+    /// The launch before which it ended, because its time was over.
+    pub late: Option<u64>,
+    /// The address from which on the ranges that are looked at did not fit.
+    pub looked_until: Option<u64>,
+    /// Where the device or the driver stopped it.
+    pub stopped: Option<CudaReplayError>,
+    /// The device's name.
+    pub device: String,
+    /// Time until the first launch that is watched.
+    pub ready: Duration,
+    /// Time of the launches that were watched.
+    pub took: Duration,
+}
+
+/// Plays a recording up to the first event that is asked for, then launch by launch, in this process. `told` hears of
+/// each launch that is watched before it is made.
+///
+/// # Errors
+/// When what comes before cannot be played, memory cannot be looked at, or nobody wants it any more. A launch that stops
+/// the device is no error: what was seen before it is told, with the reason.
+pub fn trace_memory(
+    contents: &(impl Contents + ?Sized),
+    script: &Script,
+    options: &StageOptions,
+    ask: &MemoryTraceRequest,
+    progress: &Progress,
+    told: &mut dyn FnMut(u64),
+) -> Result<MemoryTraceRun, CudaReplayError> {
+    let begun = Instant::now();
+    let mut stage = Stage::new(contents, script, options)?;
+    let before = script.steps.partition_point(|(e, _)| *e < ask.from);
+    let all = script.steps.partition_point(|(e, _)| *e < ask.to);
+    progress.set_total(all as u64 + 1);
+    stage.play_until(ask.from, progress)?;
+    let cancelled = |_| CudaReplayError::Cancelled;
+    progress.advance(before as u64 + 1).map_err(cancelled)?;
+    let ranges = TracedRanges::new(&stage, &ask.ranges);
+    let mut seeing = MemoryTracer::new(ask.most);
+    let mut looked_until = None;
+    if !ask.look.is_empty() {
+        let look = TracedRanges::new(&stage, &ask.look);
+        looked_until = seeing.look(&stage, &look, ask.from)?;
+    }
+    // Both have a share of their own.
+    seeing.most = seeing.taken().saturating_add(ask.most);
+    let mut kept = stage.save_ranges(&ranges.device)?;
+    let mut seen = MemoryTraceRun {
+        device: stage.device_name(),
+        ready: begun.elapsed(),
+        looked_until,
+        ..MemoryTraceRun::default()
+    };
+    let watching = Instant::now();
+    // Whether memory may be another one than was kept.
+    let mut stale = false;
+    let mut to = ask.to;
+    while let Some((event, step)) = stage.next().filter(|(e, _)| *e < ask.to) {
+        if step.is_launch() {
+            if seeing.is_full() {
+                (seen.full, to) = (Some(*event), *event);
+                break;
+            }
+            if ask.time_ns > 0 && watching.elapsed() > Duration::from_nanos(ask.time_ns) {
+                (seen.late, to) = (Some(*event), *event);
+                break;
+            }
+            if std::mem::take(&mut stale) {
+                kept.update(stage.tools())?;
+            }
+            told(*event);
+        }
+        match stage.play_one(progress) {
+            Ok(()) => {}
+            Err(e @ CudaReplayError::Stopped { .. }) => {
+                (seen.stopped, to) = (Some(e), *event);
+                break;
+            }
+            Err(e) => return Err(e),
+        }
+        match step {
+            Step::Launch(..) => {
+                if !seeing.launch(&stage, &mut kept, &ranges, *event)? {
+                    (seen.full, to) = (Some(*event), *event);
+                    break;
+                }
+                seen.launches += 1;
+            }
+            Step::Input(_) | Step::Copy(_) | Step::Fill(_) => stale = true,
+            Step::Output(_) | Step::Order(_) => {}
+        }
+        progress.advance(1).map_err(cancelled)?;
+    }
+    seen.took = watching.elapsed();
+    if seen.stopped.is_some() {
+        // A device that has failed gives nothing back, and waits for what never ends; it goes with its process.
+        std::mem::forget(kept);
+        std::mem::forget(stage);
+    }
+    seen.watched = MemoryTrace::new(
+        "",
+        ask.from..to,
+        ask.ranges.is_empty(),
+        ranges.recorded,
+        seeing.sights,
+        seeing.content,
+    )
+    .map_err(|e| CudaReplayError::Damaged {
+        event: ask.from,
+        what: e.to_string(),
+    })?;
+    Ok(seen)
+}
+
+/// Ranges of memory, on the device and as recorded.
+struct TracedRanges {
+    /// First byte and bytes on the device, rising.
+    device: Vec<(u64, u64)>,
+    /// The same as recorded, rising.
+    recorded: Vec<std::ops::Range<u64>>,
+}
+
+impl TracedRanges {
+    /// What there is of the asked ones, in whole pages of where they lie; of none that are asked all there is.
+    fn new(stage: &Stage<'_>, asked: &[(u64, u64)]) -> Self {
+        // First byte on the device, as recorded, and bytes.
+        let mut all: Vec<(u64, u64, u64)> = Vec::new();
+        for (is, bytes) in stage.ranges() {
+            let was = stage.recorded_address(is);
+            if asked.is_empty() {
+                all.push((is, was, bytes));
+                continue;
+            }
+            for (at, length) in asked {
+                let (first, end) = (was.max(*at), was.saturating_add(bytes).min(at.saturating_add(*length)));
+                if first >= end {
+                    continue;
+                }
+                let by = (first - was) / PAGE * PAGE;
+                let to = (end - was).next_multiple_of(PAGE).min(bytes);
+                all.push((is + by, was + by, to - by));
+            }
+        }
+        // Pages that two of them name are one. Where a variable lay in other memory of the recording it is not the same
+        // memory here: that part is not watched.
+        all.sort_unstable_by_key(|r| r.1);
+        let mut apart: Vec<(u64, u64, u64)> = Vec::new();
+        for (is, was, bytes) in all {
+            let end = was.saturating_add(bytes);
+            match apart.last_mut() {
+                Some(l) if was < l.1.saturating_add(l.2) => {
+                    let last = l.1.saturating_add(l.2);
+                    if is.wrapping_sub(l.0) == was - l.1 {
+                        l.2 = last.max(end) - l.1;
+                        continue;
+                    }
+                    let (first_is, first) = (l.0, l.1);
+                    l.2 = was - first;
+                    if last > end {
+                        apart.push((first_is.wrapping_add(end - first), end, last - end));
+                    }
+                }
+                _ => apart.push((is, was, bytes)),
+            }
+        }
+        apart.retain(|r| r.2 > 0);
+        let recorded = apart
+            .iter()
+            .map(|(_, was, bytes)| *was..was.saturating_add(*bytes))
+            .collect();
+        let mut device: Vec<(u64, u64)> = apart.iter().map(|(is, _, bytes)| (*is, *bytes)).collect();
+        device.sort_unstable();
+        Self { device, recorded }
+    }
+}
+
+/// What has been seen.
+struct MemoryTracer {
+    sights: Vec<MemorySample>,
+    content: Vec<u8>,
+    most: u64,
+    /// Where bytes lie that came already, by their digest.
+    known: HashMap<[u8; 32], u64>,
+    /// The moment at which each place was seen last.
+    last: HashMap<u64, u64>,
+}
+
+impl MemoryTracer {
+    fn new(most: u64) -> Self {
+        Self {
+            sights: Vec::new(),
+            content: Vec::new(),
+            most,
+            known: HashMap::new(),
+            last: HashMap::new(),
+        }
+    }
+
+    /// Bytes that an answer takes so far.
+    fn taken(&self) -> u64 {
+        (self.content.len() as u64).saturating_add((self.sights.len() as u64).saturating_mul(SIGHT))
+    }
+
+    fn is_full(&self) -> bool {
+        self.taken() >= self.most || self.sights.len() >= MAX_SIGHTS
+    }
+
+    fn see(&mut self, at: u64, moment: u64, bytes: &[u8]) {
+        if self.last.insert(at, moment) == Some(moment) {
+            return;
+        }
+        let digest = *blake3::hash(bytes).as_bytes();
+        let content = *self.known.entry(digest).or_insert_with(|| {
+            let at = self.content.len() as u64;
+            self.content.extend_from_slice(bytes);
+            at
+        });
+        self.sights.push(MemorySample {
+            at,
+            moment,
+            bytes: u32::try_from(bytes.len()).unwrap_or(0),
+            content,
+        });
+    }
+
+    /// Takes down what ranges hold, as far as there is room: the address from which on there was none.
+    fn look(&mut self, stage: &Stage<'_>, ranges: &TracedRanges, moment: u64) -> Result<Option<u64>, CudaReplayError> {
+        let mut buffer = Vec::new();
+        for (first, bytes) in &ranges.device {
+            let pages: Vec<u64> = (0..bytes.div_ceil(PAGE)).map(|n| first + n * PAGE).collect();
+            for (at, bytes) in join_pages(&pages, &ranges.device) {
+                buffer.resize(usize::try_from(bytes).unwrap_or(0), 0);
+                stage.read(at, &mut buffer)?;
+                let recorded = stage.recorded_address(at);
+                for (n, place) in (0..).zip(buffer.chunks(PAGE_SIZE)) {
+                    if self.is_full() {
+                        return Ok(Some(recorded + n * PAGE));
+                    }
+                    self.see(recorded + n * PAGE, moment, place);
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// Takes down what a launch changed, before it and behind it. `false`: there is no room for it, and nothing of it
+    /// was taken down.
+    fn launch(
+        &mut self,
+        stage: &Stage<'_>,
+        kept: &mut SavedMemory,
+        ranges: &TracedRanges,
+        event: u64,
+    ) -> Result<bool, CudaReplayError> {
+        let pages = stage.find_differing_pages(kept)?;
+        if pages.is_empty() {
+            return Ok(true);
+        }
+        let mark = self.sights.len();
+        let (mut was, mut is) = (Vec::new(), Vec::new());
+        for (at, bytes) in join_pages(&pages, &ranges.device) {
+            if self.is_full() {
+                self.sights.truncate(mark);
+                return Ok(false);
+            }
+            let length = usize::try_from(bytes).unwrap_or(0);
+            was.resize(length, 0);
+            is.resize(length, 0);
+            if !stage.read_saved(kept, at, &mut was)? {
+                return Err(CudaReplayError::Damaged {
+                    event,
+                    what: format!("{bytes} bytes at {at:#x} were not kept"),
+                });
+            }
+            stage.read(at, &mut is)?;
+            let recorded = stage.recorded_address(at);
+            let both = was.chunks(PAGE_SIZE).zip(is.chunks(PAGE_SIZE));
+            for (n, (before, behind)) in (0..).zip(both) {
+                self.see(recorded + n * PAGE, event, before);
+                self.see(recorded + n * PAGE, event + 1, behind);
+            }
+        }
+        kept.update(stage.tools())?;
+        Ok(true)
+    }
+}

@@ -1,0 +1,80 @@
+//! What a device needs of its driver where an IOMMU stands in front of it.
+
+use crate::device::{Containment, DeviceInfo};
+use trace_core::registers::{BusEngine, QueueEngine, RegisterMap};
+
+/// The choice of features of a virtio device behind an IOMMU, as it is written; of other devices nothing is changed.
+pub(super) struct FeatureSelect<'a> {
+    engine: Option<&'a QueueEngine>,
+    /// Which 32 features are written next.
+    word: u64,
+}
+
+impl<'a> FeatureSelect<'a> {
+    /// What stands in front of a device.
+    pub fn new(map: &'a RegisterMap, target: &DeviceInfo) -> Self {
+        let behind = target.containment == Containment::Iommu;
+        let engine = match map.bus_master().filter(|_| behind).map(|m| &m.engine) {
+            Some(BusEngine::Virtqueue(q)) => Some(q),
+            _ => None,
+        };
+        // 0 is what a reset leaves.
+        Self { engine, word: 0 }
+    }
+
+    /// What is written instead of a value, and why, for a person; `None` where it stays as it is.
+    pub fn write(&mut self, offset: u32, value: u64) -> Option<(u64, String)> {
+        let engine = self.engine?;
+        if offset == engine.feature_select {
+            self.word = value;
+        }
+        if offset != engine.feature {
+            return None;
+        }
+        let shift = u32::try_from(self.word.checked_mul(32)?).ok()?;
+        let wanted = engine.behind_iommu.checked_shr(shift)? & u64::from(u32::MAX);
+        (value & wanted != wanted).then(|| {
+            let now = value | wanted;
+            let number = engine.behind_iommu.trailing_zeros();
+            (
+                now,
+                format!(
+                    "features {value:#x} become {now:#x}: feature {number} has to be taken behind an IOMMU, or the \
+                     device does not work"
+                ),
+            )
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_feature_goes_into_its_word_and_nowhere_else() {
+        let map = RegisterMap::by_name("virtio-gpu").unwrap();
+        let mut front = FeatureSelect {
+            engine: match &map.bus_master().unwrap().engine {
+                BusEngine::Virtqueue(q) => Some(q),
+                BusEngine::Copy(_) => None,
+            },
+            word: 0,
+        };
+        let (select, feature) = (0x8, 0xc);
+        assert_eq!(front.write(feature, 0x2), None, "word 0");
+        assert_eq!(front.write(select, 1), None);
+        assert_eq!(front.write(0x14, 1), None, "another register");
+        let (value, why) = front.write(feature, 1).unwrap();
+        assert_eq!(value, 3);
+        assert!(why.contains("0x1 become 0x3") && why.contains("feature 33"), "{why}");
+        assert_eq!(front.write(feature, 3), None, "taken already");
+        for word in [2, u64::MAX] {
+            assert_eq!(front.write(select, word), None);
+            assert_eq!(front.write(feature, 1), None, "{word:#x}");
+        }
+        front.engine = None;
+        front.word = 1;
+        assert_eq!(front.write(feature, 1), None);
+    }
+}

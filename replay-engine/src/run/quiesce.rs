@@ -1,0 +1,67 @@
+//! Brings a device that masters the bus to rest by its own registers: not every machine can reset a function, and one
+//! that keeps what it was told would go on with it in the next plan's memory.
+
+use super::POLL_STEP_NS;
+use crate::device::{Board, space};
+use replay_core::DeviceError;
+use trace_core::progress::Progress;
+use trace_core::registers::{BusEngine, RegisterMap};
+
+/// Longest wait for a device to come to rest, in nanoseconds of its time.
+const LIMIT_NS: u64 = 2_000_000_000;
+/// Longest pause between two looks.
+const LONGEST_PAUSE_NS: u64 = 1_000_000;
+
+/// What a device was found at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum QuiesceResult {
+    /// It was at rest.
+    Idle,
+    /// It had something to do, or to follow, and has it no more.
+    Busy,
+}
+
+/// Resets a device that follows rings, and waits for the end of a transfer of one that copies.
+///
+/// # Errors
+/// Why it does not come to rest, in words for a person.
+pub(super) fn quiesce(
+    board: &mut dyn Board,
+    map: Option<&RegisterMap>,
+    progress: &Progress,
+) -> Result<QuiesceResult, String> {
+    let engine = map.and_then(RegisterMap::bus_master).map(|m| &m.engine);
+    let engine = engine.ok_or("the register map does not tell where the device takes addresses from")?;
+    let (offset, mask) = match engine {
+        BusEngine::Copy(c) => (c.command, c.start),
+        BusEngine::Virtqueue(q) => (q.status, u64::MAX),
+    };
+    let width = map
+        .and_then(|m| m.registers().find(|r| r.offset == offset))
+        .map_or(4, |r| r.width);
+    let offset = u64::from(offset);
+    let failed = |e: DeviceError| format!("the register at {offset:#x} cannot be reached: {e:?}");
+    let first = board.read(space::REGISTERS, offset, width).map_err(failed)? & mask;
+    if matches!(engine, BusEngine::Virtqueue(_)) {
+        board.write(space::REGISTERS, offset, width, 0).map_err(failed)?;
+    }
+    let (mut waited, mut pause) = (0u64, POLL_STEP_NS);
+    loop {
+        let now = board.read(space::REGISTERS, offset, width).map_err(failed)? & mask;
+        if now == 0 {
+            return Ok(if first == 0 {
+                QuiesceResult::Idle
+            } else {
+                QuiesceResult::Busy
+            });
+        }
+        if waited >= LIMIT_NS || progress.check().is_err() {
+            return Err(format!(
+                "the device does not come to rest: its register at {offset:#x} has {now:#x} after {waited} ns"
+            ));
+        }
+        board.pause(pause).map_err(failed)?;
+        waited = waited.saturating_add(pause);
+        pause = pause.saturating_mul(2).min(LONGEST_PAUSE_NS);
+    }
+}

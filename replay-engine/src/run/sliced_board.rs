@@ -1,0 +1,299 @@
+//! A board whose long waits can be cancelled: they are made of short ones.
+
+use super::effects::{EffectContext, EffectReading, check_effect};
+use crate::device::{Board, BoardError, space};
+use crate::plan::Plan;
+use replay_core::{Device, DeviceError, WaitResult};
+use std::collections::HashMap;
+use trace_core::PhysAddr;
+use trace_core::progress::Progress;
+use trace_core::recording::{MemoryBuilder, Page, PageId, ZERO_PAGE};
+
+/// Nanoseconds of a wait between two looks at the progress.
+const SLICE_NS: u64 = 20_000_000;
+
+/// Maximum number of pages with different content that are kept of what changes left: 256 MiB.
+const MAX_KEPT: usize = 1 << 16;
+
+/// A board during a run. Where its time is real no wait is longer than a slice; virtual time passes at once. It carries
+/// out the changes of memory that the recording's CPU made, and keeps the pages that they leave.
+pub(super) struct SlicedBoard<'a> {
+    board: &'a mut dyn Board,
+    progress: &'a Progress,
+    slice_ns: u64,
+    /// Images that changes take bytes from.
+    images: Vec<&'a Page>,
+    base: u64,
+    plan: &'a Plan,
+    /// Interrupts that came.
+    interrupts: u64,
+    /// What checks saw, by the number of their expectation.
+    pub checked: HashMap<u32, EffectReading>,
+    /// Frames of changes whose pages were not looked at yet.
+    pending: Vec<u64>,
+    /// Pages that changes left, a change each; the page of zeros for those that were not kept.
+    pub changed_pages: Vec<PageId>,
+    /// Most pages that are kept.
+    most: usize,
+    /// Changes whose pages were too many to be kept.
+    pub lost_changes: u64,
+    pub memory: MemoryBuilder,
+}
+
+fn refused(e: &BoardError) -> DeviceError {
+    match e {
+        BoardError::OutsideArena { .. } => DeviceError::OutOfRange,
+        BoardError::Failed(_) => DeviceError::Gone,
+    }
+}
+
+impl<'a> SlicedBoard<'a> {
+    pub fn new(plan: &'a Plan, board: &'a mut dyn Board, progress: &'a Progress, images: Vec<&'a Page>) -> Self {
+        let info = board.info();
+        let slice_ns = if info.virtual_time { u64::MAX } else { SLICE_NS };
+        Self {
+            board,
+            progress,
+            slice_ns,
+            images,
+            base: info.arena.base.0,
+            plan,
+            interrupts: 0,
+            checked: HashMap::new(),
+            pending: Vec::new(),
+            changed_pages: Vec::new(),
+            most: MAX_KEPT,
+            lost_changes: 0,
+            memory: MemoryBuilder::new(),
+        }
+    }
+
+    /// Keeps the pages that the changes since the last call left.
+    pub fn keep_changed_pages(&mut self) {
+        let mut seen: HashMap<u64, PageId> = HashMap::new();
+        let mut page = ZERO_PAGE;
+        for frame in std::mem::take(&mut self.pending) {
+            let id = seen
+                .entry(frame)
+                .or_insert_with(|| match self.board.load_page(frame, &mut page) {
+                    Ok(()) if self.memory.pages() < self.most => self.memory.add_page(&page),
+                    Ok(()) => {
+                        self.lost_changes += 1;
+                        PageId::ZERO
+                    }
+                    // The run ends with the same error soon enough.
+                    Err(_) => PageId::ZERO,
+                });
+            self.changed_pages.push(*id);
+        }
+    }
+}
+
+impl Device for SlicedBoard<'_> {
+    fn put(&mut self, offset: u64, width: u8, value: u64) -> Result<(), DeviceError> {
+        self.board.write(space::ARENA, offset, width, value)?;
+        self.pending.push(PhysAddr(self.base.saturating_add(offset)).frame());
+        Ok(())
+    }
+
+    fn copy(&mut self, offset: u64, bytes: u32, image: u32) -> Result<(), DeviceError> {
+        let image = *self.images.get(image as usize).ok_or(DeviceError::NoImages)?;
+        let at = PhysAddr(self.base.saturating_add(offset));
+        let range = at.in_page()..at.in_page().saturating_add(bytes as usize);
+        let from = image.get(range).ok_or(DeviceError::OutOfRange)?;
+        self.board.store_bytes(at, from).map_err(|e| refused(&e))?;
+        self.pending.push(at.frame());
+        Ok(())
+    }
+
+    fn check(&mut self, expectation: u32) -> Result<(), DeviceError> {
+        self.keep_changed_pages();
+        let of = self.plan.expectations.get(expectation as usize);
+        let effect = &of.ok_or(DeviceError::NoEffects)?.effect;
+        let there = EffectContext {
+            interrupts: self.interrupts,
+            outputs: &[],
+        };
+        let look = check_effect(self.plan, effect, self.board, &there);
+        self.checked.insert(expectation, look);
+        Ok(())
+    }
+
+    fn read(&mut self, space: u8, offset: u64, width: u8) -> Result<u64, DeviceError> {
+        self.keep_changed_pages();
+        self.board.read(space, offset, width)
+    }
+
+    fn write(&mut self, space: u8, offset: u64, width: u8, value: u64) -> Result<(), DeviceError> {
+        self.keep_changed_pages();
+        self.board.write(space, offset, width, value)
+    }
+
+    /// Cancelled, it says that the time is over: the run ends there, as one that was cancelled.
+    fn wait_interrupt(&mut self, lines: u32, limit_ns: u64) -> Result<WaitResult, DeviceError> {
+        self.keep_changed_pages();
+        let mut left = limit_ns;
+        loop {
+            let now = left.min(self.slice_ns);
+            left -= now;
+            let result = self.board.wait_interrupt(lines, now)?;
+            self.interrupts += u64::from(result != WaitResult::TimedOut);
+            if result != WaitResult::TimedOut || left == 0 || self.progress.check().is_err() {
+                return Ok(result);
+            }
+        }
+    }
+
+    fn pause(&mut self, ns: u64) -> Result<(), DeviceError> {
+        let mut left = ns;
+        loop {
+            let now = left.min(self.slice_ns);
+            left -= now;
+            self.board.pause(now)?;
+            if left == 0 {
+                return Ok(());
+            }
+            // What follows would be too early.
+            if self.progress.check().is_err() {
+                return Err(DeviceError::Gone);
+            }
+        }
+    }
+
+    fn now_ns(&mut self) -> u64 {
+        self.board.now_ns()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device::{Arena, Containment, DeviceInfo, JobReport};
+
+    /// A board that never interrupts, counts how long it was let wait, and is cancelled while it waits.
+    struct Silent {
+        virtual_time: bool,
+        now: u64,
+        waits: u64,
+        cancel_after: u64,
+        progress: Progress,
+        /// Pages that were looked at, each with other content.
+        loads: u64,
+    }
+
+    impl Silent {
+        fn pass(&mut self, ns: u64) {
+            self.now = self.now.saturating_add(ns);
+            self.waits += 1;
+            if self.waits == self.cancel_after {
+                self.progress.cancel();
+            }
+        }
+    }
+
+    impl Device for Silent {
+        fn read(&mut self, _: u8, _: u64, _: u8) -> Result<u64, DeviceError> {
+            Ok(0)
+        }
+        fn write(&mut self, _: u8, _: u64, _: u8, _: u64) -> Result<(), DeviceError> {
+            Ok(())
+        }
+        fn wait_interrupt(&mut self, _: u32, limit_ns: u64) -> Result<WaitResult, DeviceError> {
+            self.pass(limit_ns);
+            Ok(WaitResult::TimedOut)
+        }
+        fn pause(&mut self, ns: u64) -> Result<(), DeviceError> {
+            self.pass(ns);
+            Ok(())
+        }
+        fn now_ns(&mut self) -> u64 {
+            self.now
+        }
+    }
+
+    impl Board for Silent {
+        fn info(&self) -> DeviceInfo {
+            DeviceInfo {
+                name: "silent".into(),
+                description: String::new(),
+                gpu_id: 0,
+                gpu_name: String::new(),
+                register_map: String::new(),
+                containment: Containment::None,
+                hardware: None,
+                windows: crate::device::Window::registers(0),
+                arena: Arena {
+                    base: PhysAddr(0),
+                    pages: 0,
+                },
+                virtual_time: self.virtual_time,
+                computes: false,
+            }
+        }
+        fn reset(&mut self) -> Result<(), BoardError> {
+            Ok(())
+        }
+        fn store_page(&mut self, frame: u64, _: &Page) -> Result<(), BoardError> {
+            Err(BoardError::OutsideArena { frame })
+        }
+        fn load_page(&mut self, _: u64, page: &mut Page) -> Result<(), BoardError> {
+            self.loads += 1;
+            if let Some(first) = page.first_chunk_mut() {
+                *first = self.loads.to_le_bytes();
+            }
+            Ok(())
+        }
+        fn take_job_reports(&mut self) -> Vec<JobReport> {
+            Vec::new()
+        }
+    }
+
+    fn plan() -> Plan {
+        Plan::empty(crate::plan::PLAN_VERSION)
+    }
+
+    fn silent(virtual_time: bool, cancel_after: u64) -> (Silent, Progress) {
+        let progress = Progress::new();
+        let board = Silent {
+            virtual_time,
+            now: 0,
+            waits: 0,
+            cancel_after,
+            progress: progress.clone(),
+            loads: 0,
+        };
+        (board, progress)
+    }
+
+    #[test]
+    fn a_long_wait_in_real_time_ends_soon_after_it_is_cancelled_and_is_as_long_as_asked_otherwise() {
+        let (hour, plan) = (3_600_000_000_000, plan());
+        for (cancel_after, waited) in [(3, 3 * SLICE_NS), (u64::MAX, hour + 7)] {
+            let (mut board, progress) = silent(false, cancel_after);
+            let mut sliced = SlicedBoard::new(&plan, &mut board, &progress, Vec::new());
+            assert_eq!(sliced.wait_interrupt(1, hour + 7), Ok(WaitResult::TimedOut));
+            assert_eq!(board.now, waited);
+            let (mut board, progress) = silent(false, cancel_after);
+            let paused = SlicedBoard::new(&plan, &mut board, &progress, Vec::new()).pause(hour + 7);
+            assert_eq!((paused.is_ok(), board.now), (cancel_after == u64::MAX, waited));
+        }
+        let (mut board, progress) = silent(true, u64::MAX);
+        let waited = SlicedBoard::new(&plan, &mut board, &progress, Vec::new()).wait_interrupt(1, hour);
+        assert_eq!((waited, board.waits), (Ok(WaitResult::TimedOut), 1));
+    }
+
+    #[test]
+    fn pages_that_changes_left_are_kept_up_to_a_number_and_counted_behind_it() {
+        let plan = plan();
+        let (mut board, progress) = silent(true, u64::MAX);
+        let mut sliced = SlicedBoard::new(&plan, &mut board, &progress, Vec::new());
+        sliced.most = 2;
+        for n in 0..5 {
+            sliced.put(8, 8, n).unwrap();
+            sliced.write(space::REGISTERS, 0, 4, 0).unwrap();
+        }
+        let kept: Vec<bool> = sliced.changed_pages.iter().map(|p| *p != PageId::ZERO).collect();
+        assert_eq!(kept, [true, true, false, false, false]);
+        assert_eq!((sliced.memory.pages(), sliced.lost_changes), (2, 3));
+    }
+}

@@ -1,0 +1,130 @@
+//! Lines of the log that strangers cause: the first at once, then a count a second, however many there are.
+
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Time between two lines about the same thing.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// What a line is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum LogTopic {
+    /// A connection for which there was no room.
+    Dropped,
+    /// A connection that the system did not hand over, or that got no thread.
+    NotTaken,
+    /// A connection that ended before its other end was known.
+    Ended,
+    /// A key that is not paired, or has its share.
+    Refused,
+}
+
+const MATTERS: [LogTopic; 4] = [
+    LogTopic::Dropped,
+    LogTopic::NotTaken,
+    LogTopic::Ended,
+    LogTopic::Refused,
+];
+
+impl LogTopic {
+    /// What happened to several connections.
+    fn plural(self) -> &'static str {
+        match self {
+            Self::Dropped => "connections were dropped",
+            Self::NotTaken => "connections could not be taken",
+            Self::Ended => "connections of strangers ended",
+            Self::Refused => "connections were refused",
+        }
+    }
+}
+
+/// What is to be said of one matter.
+#[derive(Debug, Default)]
+struct LogCount {
+    /// When the last line was written; `None` when the next one is written at once.
+    since: Option<Instant>,
+    /// How many there were since, and why the latest.
+    more: u64,
+    latest: String,
+}
+
+/// The lines of a server about strangers.
+#[derive(Debug, Default)]
+pub(super) struct UnknownClientLog(Mutex<[LogCount; MATTERS.len()]>);
+
+impl UnknownClientLog {
+    fn with<T>(&self, matter: LogTopic, work: impl FnOnce(&mut LogCount) -> T) -> Option<T> {
+        let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let at = MATTERS.iter().position(|m| *m == matter)?;
+        counts.get_mut(at).map(work)
+    }
+
+    /// Gives the line to write now about something that happened, or counts it.
+    fn line(&self, matter: LogTopic, line: &str, now: Instant) -> Option<String> {
+        self.with(matter, |count| {
+            if count.since.is_none() {
+                count.since = Some(now);
+                return Some(line.to_owned());
+            }
+            count.more += 1;
+            line.clone_into(&mut count.latest);
+            None
+        })?
+    }
+
+    /// Gives the line to write now about what was counted.
+    fn summary(&self, matter: LogTopic, now: Instant) -> Option<String> {
+        self.with(matter, |count| {
+            if now.saturating_duration_since(count.since?) < PAUSE {
+                return None;
+            }
+            if count.more == 0 {
+                count.since = None;
+                return None;
+            }
+            count.since = Some(now);
+            let (more, latest) = (std::mem::take(&mut count.more), std::mem::take(&mut count.latest));
+            Some(format!("{more} more {} (the latest: {latest})", matter.plural()))
+        })?
+    }
+
+    /// Something happened.
+    pub fn note(&self, matter: LogTopic, line: &str) {
+        if let Some(line) = self.line(matter, line, Instant::now()) {
+            tracing::warn!("{line}");
+        }
+    }
+
+    /// Writes what was counted, where it is time. Called several times a second.
+    pub fn settle(&self) {
+        for matter in MATTERS {
+            if let Some(line) = self.summary(matter, Instant::now()) {
+                tracing::warn!("{line}");
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_flood_is_one_line_and_then_a_count_a_second() {
+        let (log, begin) = (UnknownClientLog::default(), Instant::now());
+        let at = |ms: u64| begin + Duration::from_millis(ms);
+        let matter = LogTopic::Dropped;
+        assert_eq!(log.line(matter, "a", at(0)).as_deref(), Some("a"));
+        for n in 1..900 {
+            assert_eq!(log.line(matter, "b", at(n)), None);
+            assert_eq!(log.summary(matter, at(n)), None);
+        }
+        let line = log.summary(matter, at(1000)).unwrap();
+        assert_eq!(line, "899 more connections were dropped (the latest: b)");
+        // Another matter is told by itself.
+        assert_eq!(log.line(LogTopic::Ended, "c", at(1000)).as_deref(), Some("c"));
+        // A second without any: the next one is told at once.
+        assert_eq!(log.summary(matter, at(2000)), None);
+        assert_eq!(log.line(matter, "d", at(2001)).as_deref(), Some("d"));
+    }
+}

@@ -1,0 +1,183 @@
+//! What the device is at work on, as far as the actions tell: a reset, commands to address spaces, chains in slots.
+//!
+//! The hardware drops or postpones writes to a unit that is at work. What is proved of a plan is proved of writes that
+//! take effect, so writes that might not are refused.
+
+use super::Reason;
+use std::collections::{BTreeMap, BTreeSet};
+use trace_core::recording::InterruptLine;
+use trace_core::registers::{Register, Role};
+
+/// The bit of the GPU interrupt that says that a reset is over.
+const RESET_COMPLETED: u64 = 1 << 8;
+/// The bit of AS_STATUS that says that a command is worked on.
+const ACTIVE: u64 = 1;
+/// Bits of the job interrupt: slots whose chain ended, slots whose chain failed.
+const DONE: u64 = 0xffff;
+const FAILED: u64 = 0xffff_0000;
+
+/// What an address space was last told to use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ActiveTranslation {
+    /// Nothing: every access faults.
+    Unmapped,
+    /// One of the plan's translations.
+    Space(usize),
+}
+
+/// What the device is at work on.
+#[derive(Default)]
+pub(super) struct DeviceActivity {
+    in_use: BTreeMap<u8, ActiveTranslation>,
+    resetting: bool,
+    /// Whether the reset-completed interrupt of an earlier reset may still be raised.
+    reset_raised: bool,
+    gpu_mask: Option<u64>,
+    /// Address spaces that a command was given to, and that were not seen idle since.
+    busy: BTreeSet<u8>,
+    /// Slots with a chain that is not known to have ended, and the chain's address space.
+    slots: BTreeMap<u8, u8>,
+    /// Bits of the job interrupt that may be raised.
+    raised: u64,
+    /// Whether a job interrupt came since it was last cleared.
+    job_came: bool,
+    /// Chains whose end only the recording tells, because several were under way.
+    pub assumed: u64,
+}
+
+fn number(r: &Register) -> u8 {
+    r.index.unwrap_or(0)
+}
+
+impl DeviceActivity {
+    /// What an address space uses; `None` when it was told nothing since the reset.
+    pub fn in_use(&self, space: u8) -> Option<ActiveTranslation> {
+        self.in_use.get(&space).copied()
+    }
+
+    /// Slots with a chain that is not known to have ended.
+    pub fn busy_slots(&self) -> impl Iterator<Item = u8> + '_ {
+        self.slots.keys().copied()
+    }
+
+    /// A reset: everything under way is dropped, every register forgotten.
+    pub fn reset(&mut self) {
+        let (reset_raised, assumed) = (self.reset_raised, self.assumed);
+        *self = Self {
+            resetting: true,
+            reset_raised,
+            assumed,
+            ..Self::default()
+        };
+    }
+
+    /// A write to a known register.
+    ///
+    /// # Errors
+    /// When the hardware might not take it.
+    pub fn write(&mut self, r: &Register, value: u64, resets: bool) -> Result<(), Reason> {
+        let role = r.replay.role;
+        let harmless = matches!(role, Some(Role::IrqMask(_) | Role::IrqClear(_)))
+            || role == Some(Role::GpuCommand) && (resets || value == 0);
+        if self.resetting && !harmless {
+            return Err(Reason::Resetting {
+                register: r.name.clone(),
+            });
+        }
+        match role {
+            Some(Role::IrqMask(InterruptLine::Gpu)) => self.gpu_mask = Some(value),
+            Some(Role::IrqClear(InterruptLine::Gpu)) if value & RESET_COMPLETED != 0 => self.reset_raised = false,
+            Some(Role::IrqClear(InterruptLine::Job)) => {
+                self.raised &= !value;
+                self.job_came = false;
+            }
+            Some(Role::JobHead | Role::JobAffinity | Role::JobConfig | Role::JobCommand | Role::FlushId)
+                if self.slots.contains_key(&number(r)) =>
+            {
+                return Err(Reason::SlotAtWork {
+                    register: r.name.clone(),
+                    slot: number(r),
+                });
+            }
+            Some(Role::AsCommand) if value != 0 && !self.busy.insert(number(r)) => {
+                return Err(Reason::SpaceBusy { number: number(r) });
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// An address space takes what it was set up with.
+    ///
+    /// # Errors
+    /// When a chain is at work in it that was proved with other tables.
+    pub fn update(&mut self, space: u8, to: ActiveTranslation) -> Result<(), Reason> {
+        let chain = self.slots.iter().find(|(_, s)| **s == space).map(|(slot, _)| *slot);
+        if let Some(slot) = chain
+            && self.in_use(space) != Some(to)
+        {
+            return Err(Reason::SpaceAtWork { number: space, slot });
+        }
+        self.in_use.insert(space, to);
+        Ok(())
+    }
+
+    /// A chain is handed to a slot.
+    pub fn submit(&mut self, slot: u8, space: u8) {
+        self.slots.insert(slot, space);
+        self.job_came = false;
+    }
+
+    /// A read that must give `expected` in the bits of `mask`; a job interrupt that fails where the recording's does
+    /// not ends the run.
+    pub fn read(&mut self, r: &Register, expected: u64, mask: u64) {
+        if !matches!(
+            r.replay.role,
+            Some(Role::IrqStatus(InterruptLine::Job) | Role::IrqRawstat(InterruptLine::Job))
+        ) {
+            return;
+        }
+        let before = self.raised;
+        self.raised &= !(FAILED & mask) | expected;
+        // Which of several chains ended, the recording tells; a bit that was raised before says nothing.
+        let ended = (expected | expected >> 16) & !(before | before >> 16) & DONE;
+        for slot in (0..16u8).filter(|slot| self.job_came && ended >> slot & 1 != 0) {
+            if self.slots.remove(&slot).is_some() {
+                self.assumed += 1;
+                self.raised |= 0x1_0001 << slot & expected;
+            }
+        }
+    }
+
+    /// A poll that ends on `expected` in the bits of `mask`; one that does not, and leaves the address space at work,
+    /// ends the run.
+    pub fn poll(&mut self, r: &Register, expected: u64, mask: u64) {
+        if r.replay.role == Some(Role::AsStatus) && mask & ACTIVE != 0 && expected & ACTIVE == 0 {
+            self.busy.remove(&number(r));
+        }
+    }
+
+    /// An interrupt on one of the lines came.
+    pub fn wait(&mut self, lines: u32) {
+        let only = |line: InterruptLine| lines == 1 << line as u32;
+        // With the mask on that bit alone nothing else can have raised the line.
+        if self.resetting
+            && only(InterruptLine::Gpu)
+            && self.gpu_mask == Some(RESET_COMPLETED)
+            && !std::mem::replace(&mut self.reset_raised, true)
+        {
+            self.resetting = false;
+        }
+        if lines & 1 << InterruptLine::Job as u32 == 0 {
+            return;
+        }
+        self.job_came = true;
+        if only(InterruptLine::Job)
+            && self.raised == 0
+            && self.slots.len() == 1
+            && let Some((slot, _)) = self.slots.pop_first()
+        {
+            self.raised |= 0x1_0001 << slot;
+        }
+    }
+}

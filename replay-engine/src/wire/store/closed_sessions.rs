@@ -1,0 +1,88 @@
+//! What a running agent tells those who forget a key: how many of its connections are closed.
+
+use super::{KeyStore, KeyStoreError, io};
+use crate::wire::PublicKey;
+use std::fmt::Write as _;
+use std::fs;
+use std::io::Read as _;
+use std::path::PathBuf;
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Name of the file beside the key file.
+const CLOSED_FILE: &str = "keys.closed";
+/// How often the file is looked for.
+const TICK: Duration = Duration::from_millis(20);
+/// Maximum number of bytes of it that are read.
+const MAX_BYTES: u64 = 1 << 16;
+
+impl KeyStore {
+    fn closed_file(&self) -> PathBuf {
+        self.path().with_file_name(CLOSED_FILE)
+    }
+
+    /// What was told of keys that were forgotten before counts no more.
+    pub(super) fn clear_closed(&self) {
+        // That it is not there is what was wanted.
+        let _ = fs::remove_file(self.closed_file());
+    }
+
+    /// Tells how many connections of each key that was forgotten are closed.
+    ///
+    /// # Errors
+    /// When the file cannot be written.
+    pub fn write_closed(&self, closed: &[(PublicKey, usize)]) -> Result<(), KeyStoreError> {
+        let (path, mut text) = (self.closed_file(), String::new());
+        for (key, count) in closed {
+            // Writing to a text does not fail.
+            let _ = writeln!(text, "{} {count}", key.to_hex());
+        }
+        let beside = path.with_extension(format!("closed-{}", std::process::id()));
+        let written = fs::write(&beside, text).and_then(|()| fs::rename(&beside, &path));
+        written.map_err(|e| io(&path, &e))
+    }
+
+    /// Returns how many connections of a key that was just forgotten the running agent closed, or `None` when it says
+    /// nothing within `limit`.
+    #[must_use]
+    pub fn wait_for_closed(&self, key: &PublicKey, limit: Duration) -> Option<usize> {
+        let (path, by) = (self.closed_file(), Instant::now() + limit);
+        loop {
+            let mut text = String::new();
+            let read = fs::File::open(&path).and_then(|f| f.take(MAX_BYTES).read_to_string(&mut text));
+            let count = text.lines().find_map(|line| {
+                let (hex, count) = line.split_once(' ')?;
+                (PublicKey::from_hex(hex)? == *key).then(|| count.parse().ok())?
+            });
+            if read.is_ok() && count.is_some() {
+                return count;
+            }
+            if Instant::now() >= by {
+                return None;
+            }
+            thread::sleep(TICK);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::KeyPair;
+
+    #[test]
+    fn what_was_closed_is_told_once_for_each_key_that_is_forgotten() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = KeyStore::open(dir.path()).unwrap();
+        let keys = [(); 3].map(|()| KeyPair::generate().unwrap().public());
+        let at_once = Duration::ZERO;
+        assert_eq!(store.wait_for_closed(&keys[0], at_once), None);
+        store.write_closed(&[(keys[0], 2), (keys[1], 0)]).unwrap();
+        let told = keys.map(|k| store.wait_for_closed(&k, at_once));
+        assert_eq!(told, [Some(2), Some(0), None]);
+        // Whoever forgets the next one is not told of the one before.
+        store.pin("x", keys[2], "").unwrap();
+        store.forget("x").unwrap();
+        assert_eq!(store.wait_for_closed(&keys[0], at_once), None);
+    }
+}

@@ -1,0 +1,37 @@
+//! Kernels that do what they are told: go wrong, never end, take their time.
+
+use super::KernelRun;
+use crate::Answer;
+use std::time::Duration;
+
+/// Writes to an illegal address.
+const BAD: u32 = 1;
+/// Never ends.
+const HANG: u32 = 2;
+/// Between two looks whether it may end.
+const TICK: Duration = Duration::from_millis(5);
+
+/// `obey(out, orders, n)`, orders being what to do, a word that is spare, and an address: out[i] = i · 3 + what.
+pub fn obey(r: &KernelRun<'_>) -> Answer {
+    let (out, orders) = (r.u64(0)?, r.u64(1)?);
+    if r.memory.u32(orders)? == BAD {
+        r.memory.set_u32(r.memory.u64(orders + 8)?, 1)?;
+    }
+    // A process that ends takes its threads with it, and a context that is given up ends its kernels.
+    while r.memory.u32(orders)? == HANG {
+        r.context.check()?;
+        std::thread::sleep(TICK);
+    }
+    let what = r.memory.u32(orders)?;
+    let places = r.places(r.u32(2)?.into());
+    places.into_iter().try_for_each(|i| {
+        r.memory
+            .set_u32(out + i * 4, (i as u32).wrapping_mul(3).wrapping_add(what))
+    })
+}
+
+/// `slow(nanoseconds)`: takes as long.
+pub fn slow(r: &KernelRun<'_>) -> Answer {
+    std::thread::sleep(Duration::from_nanos(r.u64(0)?));
+    Ok(())
+}

@@ -1,0 +1,380 @@
+//! The maps that a person keeps: files of a folder and one beside a recording, read, put to use, and looked at again
+//! when they change.
+//!
+//! In the folder a map is a file `NAME.map.toml`, or a folder `NAME.map` of `.toml` files; beside a recording `F.kine`
+//! it is `F.map.toml`.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+use std::time::SystemTime;
+use trace_core::recording::Recording;
+use trace_core::registers::{self, MapScope, RegisterMap};
+
+/// How the names of maps end.
+pub const SUFFIX: &str = ".map.toml";
+/// How the names of folders that are maps end.
+const FOLDER_SUFFIX: &str = ".map";
+/// Maximum number of bytes of a map's files. What is read of them takes some thirty times as much while it is read.
+pub(crate) const MAX_BYTES: u64 = 16 << 20;
+/// Maximum number of bytes of the files of all maps together.
+const MAX_ALL_BYTES: u64 = 64 << 20;
+/// Maximum number of bytes that all maps of a folder and the one beside a recording take in memory.
+const MAX_BUILT: u64 = 256 << 20;
+/// Maximum number of bytes that all versions of maps take that the program has read since it began: none is ever given
+/// back.
+const MAX_KEPT: u64 = 1 << 30;
+/// Maximum number of maps of a folder, most files of a map.
+const MAX_MAPS: usize = 256;
+const MAX_FILES: usize = 256;
+/// Maximum number of names of a folder that are looked at.
+const MAX_LISTED: usize = 16_384;
+
+/// A map of a person's, as it stands.
+#[derive(Clone, Debug)]
+pub struct UserMap {
+    /// Its file or folder.
+    pub path: PathBuf,
+    /// Whether it lies beside the recording, and is for that alone.
+    pub beside: bool,
+    /// The map, or why it is not used, with file and line.
+    pub map: Result<&'static RegisterMap, String>,
+}
+
+/// Where the map of a recording lies, beside it: `F.map.toml` for `F.kine`, for a folder `F` and for a file of another
+/// form, whose whole name is kept, `F.log.map.toml`.
+#[must_use]
+pub fn sibling_map_path(recording: &Path) -> PathBuf {
+    let full = std::path::absolute(recording).unwrap_or_else(|_| recording.to_owned());
+    let name = full
+        .file_name()
+        .map(|n| n.to_string_lossy().into_owned())
+        .unwrap_or_default();
+    let stem = name.strip_suffix(".kine").unwrap_or(&name);
+    full.with_file_name(format!("{stem}{SUFFIX}"))
+}
+
+/// What tells a recording that was opened from a file.
+fn opened_from(file: &Path) -> Arc<Path> {
+    std::path::absolute(file).unwrap_or_else(|_| file.to_owned()).into()
+}
+
+/// What a file was when it was read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Stamp {
+    modified: Option<SystemTime>,
+    bytes: u64,
+    digest: Option<blake3::Hash>,
+}
+
+impl Stamp {
+    fn read_metadata(path: &Path) -> Option<(Option<SystemTime>, u64)> {
+        let facts = std::fs::metadata(path).ok()?;
+        Some((facts.modified().ok(), facts.len()))
+    }
+}
+
+/// Files, and whether any of them changed since they were read: told by time and length and, where these differ, by
+/// content, so that a file that is only touched is none that changed.
+#[derive(Debug, Default)]
+pub struct WatchedFiles {
+    /// Files that matter, those that are not there too.
+    files: BTreeMap<PathBuf, Option<Stamp>>,
+    /// Folders whose lists of maps matter, with what was in them.
+    folders: BTreeMap<PathBuf, Vec<PathBuf>>,
+}
+
+impl WatchedFiles {
+    /// Whether something changed, came or went since it was read. Reads those files whose time or length changed, so
+    /// this belongs apart from the interface.
+    pub fn has_changed(&mut self) -> bool {
+        let lists = self.folders.iter().any(|(folder, had)| entries(folder) != *had);
+        let mut any = lists;
+        for (path, had) in &mut self.files {
+            match (Stamp::read_metadata(path), had.as_mut()) {
+                (None, None) => {}
+                (Some((modified, bytes)), Some(stamp)) if stamp.modified == modified && stamp.bytes == bytes => {}
+                (Some((modified, bytes)), Some(stamp)) => {
+                    let digest = read(path).ok().map(|text| blake3::hash(text.as_bytes()));
+                    if digest == stamp.digest && digest.is_some() {
+                        (stamp.modified, stamp.bytes) = (modified, bytes);
+                    } else {
+                        any = true;
+                    }
+                }
+                _ => any = true,
+            }
+        }
+        any
+    }
+
+    /// Reads a file and remembers what it was.
+    fn read(&mut self, path: &Path) -> Result<String, String> {
+        // The facts first: a change between the two is then seen at the next look.
+        let facts = Stamp::read_metadata(path);
+        let text = read(path);
+        let stamp = facts.map(|(modified, bytes)| Stamp {
+            modified,
+            bytes,
+            digest: text.as_ref().ok().map(|t| blake3::hash(t.as_bytes())),
+        });
+        self.files.insert(path.to_owned(), stamp);
+        text
+    }
+
+    fn list(&mut self, folder: &Path) -> Vec<PathBuf> {
+        let list = entries(folder);
+        self.folders.insert(folder.to_owned(), list.clone());
+        list
+    }
+}
+
+fn read(path: &Path) -> Result<String, String> {
+    let told = |e: std::io::Error| format!("{}: {e}", path.display());
+    // Before it is opened: a pipe would wait for somebody who writes into it.
+    if !std::fs::metadata(path).map_err(told)?.is_file() {
+        return Err(format!("{}: it is no file", path.display()));
+    }
+    let file = std::fs::File::open(path).map_err(told)?;
+    let mut text = String::new();
+    let n = file.take(MAX_BYTES + 1).read_to_string(&mut text).map_err(told)?;
+    if n as u64 > MAX_BYTES {
+        return Err(format!("{}: it has more than {MAX_BYTES} bytes", path.display()));
+    }
+    Ok(text)
+}
+
+/// Maps of a folder, or files of a map that is a folder, by name.
+fn entries(folder: &Path) -> Vec<PathBuf> {
+    let own = |name: &str, is_folder: bool| {
+        if is_folder {
+            name.ends_with(FOLDER_SUFFIX)
+        } else {
+            name.ends_with(SUFFIX)
+        }
+    };
+    let in_map = folder
+        .file_name()
+        .is_some_and(|n| n.to_string_lossy().ends_with(FOLDER_SUFFIX));
+    let list = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut all: Vec<PathBuf> = list
+        .filter(|e| {
+            let name = e.file_name().to_string_lossy().into_owned();
+            let is_folder = e.path().is_dir();
+            let fits = if in_map {
+                !is_folder && name.ends_with(".toml")
+            } else {
+                own(&name, is_folder)
+            };
+            fits && !name.starts_with('.')
+        })
+        .map(|e| e.path())
+        .take(MAX_LISTED)
+        .collect();
+    all.sort();
+    all
+}
+
+/// Sources that are in use, so that those that are gone are taken out of it.
+static IN_USE: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
+
+/// Maps that were read since the program began, by the content of their files: one that is read again is the same.
+#[derive(Default)]
+struct MapCache {
+    by_content: BTreeMap<[u8; 32], &'static RegisterMap>,
+    bytes: u64,
+}
+
+static KEPT: LazyLock<Mutex<MapCache>> = LazyLock::new(Mutex::default);
+
+/// The map of files with this content; made, and kept as long as the program runs, where none had it yet.
+fn cached_map(
+    content: blake3::Hash,
+    make: impl FnOnce() -> Result<RegisterMap, String>,
+) -> Result<&'static RegisterMap, String> {
+    let mut all = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(known) = all.by_content.get(content.as_bytes()) {
+        return Ok(known);
+    }
+    let made = make()?;
+    let bytes = all.bytes.saturating_add(made.built_bytes());
+    if bytes > MAX_KEPT {
+        return Err(format!(
+            "maps were changed so often that all their versions take more than {} MiB; start the program again to use it",
+            MAX_KEPT >> 20
+        ));
+    }
+    all.bytes = bytes;
+    let made: &'static RegisterMap = Box::leak(Box::new(made));
+    all.by_content.insert(*content.as_bytes(), made);
+    Ok(made)
+}
+
+/// The maps of a person's folder and beside a recording.
+#[derive(Debug, Default)]
+pub struct UserMaps {
+    /// All that were found, those beside the recording first. Maps that are left out because a folder has too many
+    /// stand here as one, the folder, with the reason.
+    pub maps: Vec<UserMap>,
+    /// The files that they were read from.
+    pub files: WatchedFiles,
+    /// Bytes of the files of all maps, and bytes that the maps take in memory.
+    read: u64,
+    built: u64,
+}
+
+impl UserMaps {
+    /// Reads the maps of a folder, and puts them to use in this program: those whose file is gone no longer are, one
+    /// that is damaged is not. A folder that is not there holds none.
+    #[must_use]
+    pub fn open_folder(folder: Option<&Path>) -> Self {
+        let mut all = Self::default();
+        let Some(folder) = folder else { return all };
+        let list = all.files.list(folder);
+        let mut seen = BTreeSet::new();
+        let more = list.len().saturating_sub(MAX_MAPS);
+        if let Some(first) = list.get(MAX_MAPS) {
+            let name = first.file_name().unwrap_or_default().display();
+            let at_least = if list.len() >= MAX_LISTED { "at least " } else { "" };
+            all.maps.push(UserMap {
+                path: folder.to_owned(),
+                beside: false,
+                map: Err(format!(
+                    "{}: it has more than {MAX_MAPS} maps; {at_least}{more} of them, from {name} on, are not used",
+                    folder.display()
+                )),
+            });
+        }
+        for path in list.into_iter().take(MAX_MAPS) {
+            let source = path.display().to_string();
+            let map = all.take(&path, &source, || MapScope::ItsDevices);
+            seen.insert(source);
+            all.maps.push(UserMap {
+                path,
+                beside: false,
+                map,
+            });
+        }
+        let mut used = IN_USE.lock().unwrap_or_else(PoisonError::into_inner);
+        for gone in used.difference(&seen) {
+            registers::choose(gone, None);
+        }
+        *used = seen;
+        all
+    }
+
+    /// Reads the map beside a recording too, and puts it to use for it alone: the recording is marked with where it was
+    /// opened from, so that another one of the same device does not have its map.
+    pub fn add_sibling(&mut self, file: &Path, recording: &mut Recording) {
+        recording.opened_from = Some(opened_from(file));
+        self.refresh_sibling(file);
+    }
+
+    /// As [`UserMaps::add_sibling`], for a recording that was marked by it before.
+    pub fn refresh_sibling(&mut self, file: &Path) {
+        let (path, from) = (sibling_map_path(file), opened_from(file));
+        let source = path.display().to_string();
+        let there = path.exists();
+        let map = self.take(&path, &source, || MapScope::Recording(from));
+        if there {
+            self.maps.insert(
+                0,
+                UserMap {
+                    path,
+                    beside: true,
+                    map,
+                },
+            );
+        }
+    }
+
+    /// Why maps are not used, each with its file and line.
+    pub fn errors(&self) -> impl Iterator<Item = &str> {
+        self.maps
+            .iter()
+            .filter_map(|f| f.map.as_ref().err().map(String::as_str))
+    }
+
+    fn take(
+        &mut self,
+        path: &Path,
+        source: &str,
+        of: impl FnOnce() -> MapScope,
+    ) -> Result<&'static RegisterMap, String> {
+        let made = self.read(path);
+        match made {
+            Ok(map) => {
+                registers::choose(source, Some((map, of())));
+                Ok(map)
+            }
+            Err(e) => {
+                registers::choose(source, None);
+                Err(e)
+            }
+        }
+    }
+
+    fn read(&mut self, path: &Path) -> Result<&'static RegisterMap, String> {
+        let files = if path.is_dir() {
+            self.files.list(path)
+        } else {
+            vec![path.to_owned()]
+        };
+        if files.len() > MAX_FILES {
+            return Err(format!("{}: it has more than {MAX_FILES} files", path.display()));
+        }
+        let mut texts = Vec::with_capacity(files.len());
+        let mut content = blake3::Hasher::new();
+        let (mut left, mut of_all) = (MAX_BYTES, MAX_ALL_BYTES.saturating_sub(self.read));
+        for file in files {
+            let text = self.files.read(&file)?;
+            let bytes = text.len() as u64;
+            self.read = self.read.saturating_add(bytes);
+            left = left
+                .checked_sub(bytes)
+                .ok_or_else(|| format!("{}: its files have more than {MAX_BYTES} bytes", path.display()))?;
+            of_all = of_all.checked_sub(bytes).ok_or_else(|| {
+                format!(
+                    "{}: the files of your maps have more than {MAX_ALL_BYTES} bytes with it",
+                    path.display()
+                )
+            })?;
+            content.update(&bytes.to_le_bytes()).update(text.as_bytes());
+            texts.push((file.display().to_string(), text));
+        }
+        let files: Vec<(&str, &str)> = texts.iter().map(|(f, t)| (f.as_str(), t.as_str())).collect();
+        let map = cached_map(content.finalize(), || {
+            RegisterMap::parse(&files).map_err(|e| describe_error(&e, &files))
+        })?;
+        self.built = self.built.saturating_add(map.built_bytes());
+        if self.built > MAX_BUILT {
+            return Err(format!(
+                "{}: your maps take more than {} MiB of memory with it",
+                path.display(),
+                MAX_BUILT >> 20
+            ));
+        }
+        Ok(map)
+    }
+}
+
+/// An error of the form's reader with the line that it is about: where it names a register, that of its name.
+fn describe_error(e: &registers::RegisterMapError, files: &[(&str, &str)]) -> String {
+    let named = format!("name = {}", toml::Value::String(e.place.clone()));
+    let table = format!("[{}", e.place);
+    for (file, text) in files {
+        if !e.file.is_empty() && e.file != *file {
+            continue;
+        }
+        let line = text.lines().position(|l| l.contains(&named));
+        let line = line.or_else(|| text.lines().position(|l| l.trim_start().starts_with(&table)));
+        if let Some(n) = line {
+            return format!("{file}:{}: {}: {}", n + 1, e.place, e.reason);
+        }
+    }
+    match (e.file.as_str(), files.first()) {
+        ("", Some((file, _))) => format!("{file}: {}: {}", e.place, e.reason),
+        _ => e.to_string(),
+    }
+}

@@ -1,0 +1,289 @@
+//! Times between events of one pattern and those of another.
+
+use crate::table::QueryError;
+use polars::prelude::*;
+use trace_core::Recording;
+use trace_core::filter::Selection;
+
+/// How long it took from events of one pattern to those of another.
+#[derive(Clone, Debug, PartialEq)]
+pub struct IntervalStatistics {
+    /// Times that began and ended.
+    pub count: u64,
+    /// Beginnings while one was open: the time is measured from the first of them.
+    pub repeated: u64,
+    /// Ends without a beginning.
+    pub strays: u64,
+    /// The beginning that never ended.
+    pub open: Option<u64>,
+    /// What the times are; `None` without any.
+    pub times: Option<Times>,
+    /// How often times of a range came, rising; empty without any.
+    pub bins: Vec<TimeBin>,
+}
+
+/// How many times are of a range.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TimeBin {
+    /// Shortest, ns.
+    pub from: i64,
+    /// Longest, ns, included.
+    pub to: i64,
+    /// How many.
+    pub count: u64,
+}
+
+/// Most bins of times.
+const BINS: i128 = 40;
+/// Steps from a time to its double, where times reach over many sizes.
+const STEPS: i128 = 4;
+/// So many times the shortest, and bins that are as wide as each other would hold nearly all in the first.
+const FAR: i128 = 100;
+
+/// Ends of bins that hold everything from the shortest to the longest: as wide as each other, or where times reach over
+/// many sizes so many to each doubling.
+fn edges(min: i64, max: i64) -> Vec<i64> {
+    let (low, high) = (i128::from(min), i128::from(max));
+    let mut out = Vec::new();
+    if low > 0 && high / low >= FAR {
+        let doublings = i128::from((high / low).ilog2()) + 1;
+        let steps = (BINS / doublings).clamp(1, STEPS);
+        let mut at = low;
+        while at <= high {
+            // Whole parts of the way to the double.
+            out.extend((1..=steps).map(|s| at + at * s / steps - 1).filter(|e| *e >= low));
+            at *= 2;
+        }
+        out.dedup();
+        // The last bins may hold nothing.
+        let last = out.iter().position(|e| *e >= high).unwrap_or(0);
+        out.truncate(last + 1);
+    } else {
+        let span = high - low + 1;
+        let n = BINS.min(span);
+        out.extend((1..=n).map(|i| low + span * i / n - 1));
+    }
+    out.into_iter()
+        .map(|e| i64::try_from(e.min(high)).unwrap_or(max))
+        .collect()
+}
+
+/// Sorts times into bins.
+fn bins(ns: &[i64], min: i64, max: i64) -> Vec<TimeBin> {
+    let mut out: Vec<TimeBin> = Vec::new();
+    let mut from = min;
+    for to in edges(min, max) {
+        out.push(TimeBin { from, to, count: 0 });
+        from = to.saturating_add(1);
+    }
+    for t in ns {
+        let n = out.partition_point(|b| b.to < *t);
+        if let Some(b) = out.get_mut(n) {
+            b.count += 1;
+        }
+    }
+    out
+}
+
+/// Figures of some times, ns; below 0 where the clock ran backwards.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Times {
+    /// Shortest.
+    pub min: i64,
+    /// Half of them are shorter.
+    pub median: f64,
+    /// Mean.
+    pub mean: f64,
+    /// 99 in a hundred are not longer.
+    pub p99: f64,
+    /// Longest.
+    pub max: i64,
+    /// The first of the shortest.
+    pub shortest: EventPair,
+    /// The first of the longest.
+    pub longest: EventPair,
+}
+
+/// The events that a time lies between.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EventPair {
+    /// Where it begins.
+    pub from: u64,
+    /// Where it ends.
+    pub to: u64,
+}
+
+/// Measures from each event of `from` to the first event of `to` behind it. A beginning while one is open does not
+/// begin anew; an event that is of both ends one time and begins the next.
+///
+/// # Errors
+/// When polars refuses.
+pub fn measure_intervals(
+    recording: &Recording,
+    from: &Selection,
+    to: &Selection,
+) -> Result<IntervalStatistics, QueryError> {
+    let mut out = IntervalStatistics {
+        count: 0,
+        repeated: 0,
+        strays: 0,
+        open: None,
+        times: None,
+        bins: Vec::new(),
+    };
+    let mut spans: Vec<EventPair> = Vec::new();
+    let (mut begins, mut ends) = (from.iter().peekable(), to.iter().peekable());
+    loop {
+        let event = match (begins.peek(), ends.peek()) {
+            (Some(a), Some(b)) => *a.min(b),
+            (Some(e), None) | (None, Some(e)) => *e,
+            (None, None) => break,
+        };
+        if ends.next_if_eq(&event).is_some() {
+            match out.open.take() {
+                Some(from) => spans.push(EventPair { from, to: event }),
+                None => out.strays += 1,
+            }
+        }
+        if begins.next_if_eq(&event).is_some() {
+            match out.open {
+                Some(_) => out.repeated += 1,
+                None => out.open = Some(event),
+            }
+        }
+    }
+    let time = |event: u64| {
+        usize::try_from(event)
+            .ok()
+            .and_then(|e| recording.events.time.get(e))
+            .unwrap_or(0)
+    };
+    let ns: Vec<i64> = spans
+        .iter()
+        .map(|s| {
+            let signed = i128::from(time(s.to)) - i128::from(time(s.from));
+            i64::try_from(signed).unwrap_or(if signed < 0 { i64::MIN } else { i64::MAX })
+        })
+        .collect();
+    out.count = ns.len() as u64;
+    let shortest = (0..ns.len()).min_by_key(|n| ns.get(*n)).and_then(|n| spans.get(n));
+    // Of several that are as long the last is the largest: the order is turned for the first.
+    let longest = (0..ns.len())
+        .rev()
+        .max_by_key(|n| ns.get(*n))
+        .and_then(|n| spans.get(n));
+    let (Some(shortest), Some(longest)) = (shortest.copied(), longest.copied()) else {
+        return Ok(out);
+    };
+    let (min, max) = ns.iter().fold((i64::MAX, i64::MIN), |(a, b), t| (a.min(*t), b.max(*t)));
+    out.bins = bins(&ns, min, max);
+    let table = DataFrame::new(ns.len(), vec![Column::new("ns".into(), ns)])?
+        .lazy()
+        .select([
+            col("ns").min().alias("min"),
+            col("ns").max().alias("max"),
+            col("ns").median().cast(DataType::Float64).alias("median"),
+            col("ns").mean().cast(DataType::Float64).alias("mean"),
+            col("ns")
+                .quantile(lit(0.99), QuantileMethod::Nearest)
+                .cast(DataType::Float64)
+                .alias("p99"),
+        ])
+        .collect()?;
+    let whole = |name: &str| Ok::<_, QueryError>(table.column(name)?.i64()?.get(0).unwrap_or(0));
+    let real = |name: &str| Ok::<_, QueryError>(table.column(name)?.f64()?.get(0).unwrap_or(0.0));
+    out.times = Some(Times {
+        min: whole("min")?,
+        median: real("median")?,
+        mean: real("mean")?,
+        p99: real("p99")?,
+        max: whole("max")?,
+        shortest,
+        longest,
+    });
+    Ok(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use trace_core::recording::EventsBuilder;
+
+    fn recording(times: &[u64]) -> Recording {
+        let mut b = EventsBuilder::new();
+        for t in times {
+            b.mark(*t, "x");
+        }
+        Recording {
+            events: b.finish(),
+            ..Recording::default()
+        }
+    }
+
+    fn of(times: &[u64], from: &[u64], to: &[u64]) -> IntervalStatistics {
+        let select = |all: &[u64]| all.iter().copied().collect::<Selection>();
+        measure_intervals(&recording(times), &select(from), &select(to)).unwrap()
+    }
+
+    #[test]
+    fn a_time_begins_with_the_first_beginning_and_ends_with_the_next_end() {
+        let b = of(&[0, 10, 15, 40, 50, 60, 61], &[1, 2, 4, 6], &[0, 3, 5]);
+        assert_eq!((b.count, b.repeated, b.strays, b.open), (2, 1, 1, Some(6)));
+        let t = b.times.unwrap();
+        assert_eq!((t.min, t.max, t.mean, t.median, t.p99), (10, 30, 20.0, 20.0, 30.0));
+        assert_eq!(
+            (t.shortest, t.longest),
+            (EventPair { from: 4, to: 5 }, EventPair { from: 1, to: 3 })
+        );
+    }
+
+    #[test]
+    fn the_same_pattern_twice_gives_its_period() {
+        let b = of(&[0, 5, 11, 12], &[0, 1, 2, 3], &[0, 1, 2, 3]);
+        assert_eq!((b.count, b.repeated, b.strays, b.open), (3, 0, 1, Some(3)));
+        assert_eq!(b.times.map(|t| (t.min, t.max)), Some((1, 6)));
+    }
+
+    #[test]
+    fn a_clock_that_runs_backwards_gives_times_below_nothing() {
+        let b = of(&[10, 4], &[0], &[1]);
+        assert_eq!(b.times.map(|t| (t.min, t.max)), Some((-6, -6)));
+        assert_eq!(of(&[1, 2], &[], &[0]).times, None);
+    }
+
+    #[test]
+    fn bins_hold_every_time_once_whatever_the_times_are() {
+        let all = [
+            vec![5],
+            vec![5, 5, 5],
+            vec![-7, 3, 900],
+            vec![1, 1_000_000_000, 17, 18, 19, 20_000],
+            vec![i64::MIN, i64::MAX, 0],
+            vec![1, i64::MAX],
+            (0..1000).map(|n| n * n).collect(),
+            vec![3, 300],
+        ];
+        for ns in all {
+            let (min, max) = (*ns.iter().min().unwrap(), *ns.iter().max().unwrap());
+            let got = bins(&ns, min, max);
+            assert!((1..=65).contains(&got.len()), "{} bins of {ns:?}", got.len());
+            assert_eq!((got[0].from, got[got.len() - 1].to), (min, max), "{ns:?}");
+            for pair in got.windows(2) {
+                assert_eq!(pair[0].to + 1, pair[1].from, "{ns:?}");
+            }
+            for b in &got {
+                let held = ns.iter().filter(|t| (b.from..=b.to).contains(t)).count() as u64;
+                assert_eq!(b.count, held, "{b:?} of {ns:?}");
+            }
+            assert_eq!(got.iter().map(|b| b.count).sum::<u64>(), ns.len() as u64);
+        }
+        assert_eq!(
+            of(&[0, 10, 15, 40], &[0, 2], &[1, 3])
+                .bins
+                .iter()
+                .map(|b| b.count)
+                .sum::<u64>(),
+            2
+        );
+    }
+}

@@ -1,0 +1,197 @@
+//! The mappings of an address space as runs of pages that go on by address and in physical memory.
+
+use super::pieces::{Piece, Summary};
+use crate::mmu::{self, Leaf, MmuError, PAGE_BYTES, Rights, Scan, TableItem, TableRef};
+use crate::progress::{Cancelled, Progress};
+use crate::recording::{AddressSpace, GpuVa, MemoryView, PhysAddr};
+use std::ops::ControlFlow;
+
+/// Pages one after another, by address and in physical memory, mapped alike.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MapRun {
+    /// First byte.
+    pub va: GpuVa,
+    /// Where it lies.
+    pub pa: PhysAddr,
+    /// Number of 4 KiB pages.
+    pub pages: u64,
+    /// What the GPU may do there.
+    pub rights: Rights,
+    /// The byte of the address space's memory attributes that the entries name: how the memory is cached.
+    pub attributes: u8,
+    /// Who shares what caches keep of it, bits 8 and 9 of the entries: 0 nobody, 2 and 3 other masters.
+    pub shared: u8,
+}
+
+impl MapRun {
+    fn from_leaf(leaf: &Leaf, memattr: u64) -> Self {
+        Self {
+            va: leaf.va,
+            pa: leaf.pa,
+            pages: leaf.bytes / PAGE_BYTES,
+            rights: leaf.rights,
+            attributes: (memattr >> (u32::from(leaf.attr_index & 7) * 8)) as u8,
+            shared: (leaf.raw >> 8 & 3) as u8,
+        }
+    }
+
+    /// Size in bytes.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.pages.saturating_mul(PAGE_BYTES)
+    }
+
+    /// One past the last address.
+    #[must_use]
+    pub fn end(&self) -> GpuVa {
+        GpuVa(self.va.0.saturating_add(self.bytes()))
+    }
+
+    /// Where an address of this run lies.
+    #[must_use]
+    pub fn target(&self, va: GpuVa) -> Option<PhysAddr> {
+        let by = va.0.checked_sub(self.va.0).filter(|by| *by < self.bytes())?;
+        self.pa.checked_add(by)
+    }
+
+    fn has_same_attributes(&self, other: &Self) -> bool {
+        (self.rights, self.attributes, self.shared) == (other.rights, other.attributes, other.shared)
+    }
+}
+
+/// What a range of addresses maps: bytes by rights.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RightsSummary {
+    /// Bytes, by read 1 + write 2 + execute 4.
+    pub bytes: [u64; 8],
+}
+
+impl RightsSummary {
+    /// The number of rights in [`RightsSummary::bytes`].
+    #[must_use]
+    pub fn index(rights: Rights) -> usize {
+        usize::from(rights.read) | usize::from(rights.write) << 1 | usize::from(rights.execute) << 2
+    }
+
+    /// Mapped bytes.
+    #[must_use]
+    pub fn mapped_bytes(&self) -> u64 {
+        self.bytes.iter().fold(0, |sum, b| sum.saturating_add(*b))
+    }
+
+    /// Combinations of rights that there are, the one with the most bytes first.
+    #[must_use]
+    pub fn kinds(&self) -> Vec<(usize, u64)> {
+        let mut kinds: Vec<(usize, u64)> = self.bytes.iter().copied().enumerate().filter(|k| k.1 > 0).collect();
+        kinds.sort_by_key(|k| std::cmp::Reverse(k.1));
+        kinds
+    }
+}
+
+impl Summary for RightsSummary {
+    fn join(&mut self, other: &Self) {
+        for (a, b) in self.bytes.iter_mut().zip(other.bytes) {
+            *a = a.saturating_add(b);
+        }
+    }
+}
+
+impl Piece for MapRun {
+    type Summary = RightsSummary;
+
+    fn start(&self) -> u64 {
+        self.va.0
+    }
+
+    fn bytes(&self) -> u64 {
+        Self::bytes(self)
+    }
+
+    fn summarize(&self, bytes: u64) -> RightsSummary {
+        let mut out = RightsSummary::default();
+        if let Some(b) = out.bytes.get_mut(RightsSummary::index(self.rights)) {
+            *b = bytes;
+        }
+        out
+    }
+}
+
+/// The mappings of an address space at one event.
+#[derive(Clone, Debug, Default)]
+pub struct MappedRuns {
+    /// Addresses rising.
+    pub list: Vec<MapRun>,
+    /// The tables, each before those that it points at.
+    pub tables: Vec<TableRef>,
+    /// The first table or entry that could not be followed.
+    pub problem: Option<MmuError>,
+    /// Whether all runs are there; `false`: there are more than [`Runs::MAX_RUNS`].
+    pub all: bool,
+}
+
+impl MappedRuns {
+    /// Maximum number of runs that are kept of all address spaces together: a file can map billions of pages, each
+    /// unlike its neighbour.
+    pub const MAX_RUNS: usize = 1 << 20;
+
+    /// Walks the tables of an address space, past what cannot be followed. `room` is how many runs may be kept; those
+    /// that are kept are taken from it.
+    ///
+    /// # Errors
+    /// When nobody wants them any more.
+    pub fn build(
+        space: &AddressSpace,
+        view: &MemoryView<'_>,
+        room: &mut usize,
+        progress: &Progress,
+    ) -> Result<Self, Cancelled> {
+        /// Tables and leaves passed between two looks at whether the work was cancelled.
+        const CHECK_EVERY: u64 = 1 << 12;
+        let mut out = Self {
+            all: true,
+            ..Self::default()
+        };
+        let (mut passed, mut problems) = (0u64, 0);
+        let _ = mmu::visit_all(space.format, space.root, view, &mut |found| {
+            passed += 1;
+            if passed.is_multiple_of(CHECK_EVERY) && progress.check().is_err() {
+                return ControlFlow::Break(());
+            }
+            match found {
+                TableItem::Table(t) => out.tables.push(t),
+                TableItem::Leaf(leaf) => return out.add(MapRun::from_leaf(&leaf, space.memattr), room),
+                TableItem::Problem(e) => {
+                    out.problem.get_or_insert(e);
+                    problems += 1;
+                    if problems >= Scan::MAX_PROBLEMS {
+                        return ControlFlow::Break(());
+                    }
+                }
+            }
+            ControlFlow::Continue(())
+        });
+        progress.check()?;
+        Ok(out)
+    }
+
+    fn add(&mut self, run: MapRun, room: &mut usize) -> ControlFlow<()> {
+        match self.list.last_mut() {
+            Some(last)
+                if last.end() == run.va
+                    && last.pa.checked_add(last.bytes()) == Some(run.pa)
+                    && last.has_same_attributes(&run) =>
+            {
+                last.pages = last.pages.saturating_add(run.pages);
+            }
+            _ if *room == 0 => {
+                self.all = false;
+                return ControlFlow::Break(());
+            }
+            _ => {
+                *room -= 1;
+                self.list.push(run);
+            }
+        }
+        ControlFlow::Continue(())
+    }
+}

@@ -1,0 +1,222 @@
+//! Launches that memory was taken down around, before each and behind it: what they changed is what stands behind them.
+//!
+//! A snapshot behind a launch tells the pages that the launch changed, and one before a launch those that are not as
+//! the snapshot before it left them: whatever happened between two such launches is not told otherwise
+//! (`docs/format.md`).
+
+use super::memory_traces::{BufferChange, LaunchChanges};
+use super::ranges::Entry;
+use super::{Calls, DeviceBytes, NOT_RECORDED, copy_at, is_snapshot};
+use crate::progress::{Cancelled, Progress};
+use crate::recording::{CallEvent, Recording};
+use std::ops::Range;
+use std::sync::Arc;
+
+/// Bytes that are compared at once.
+const PIECE: u64 = 1 << 20;
+/// Launches that are looked through for one that changed a byte.
+const MAX_CHECKED_LAUNCHES: usize = 1 << 14;
+/// Bytes that are compared in all when a recording is opened.
+const MAX_COMPARED_BYTES: u64 = 4 << 30;
+
+/// A launch with snapshots around it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct LaunchSnapshots {
+    /// The call that begins the snapshot before it.
+    pub before: u64,
+    /// The launch's event.
+    pub launch: u64,
+    /// Events of the snapshot behind it, from the call that begins it on. `None`: there is none, because it failed or
+    /// the recording ends.
+    pub after: Option<Range<u64>>,
+}
+
+impl Calls {
+    /// Finds the launches that memory was taken down around, by the names of snapshots.
+    pub(super) fn find_launch_snapshots(&mut self, recording: &Recording) {
+        let begins: Vec<u64> = self.snapshots_named("snapshot before launch").collect();
+        let behinds: Vec<u64> = self.snapshots_named("snapshot after launch").collect();
+        let ends = begins.iter().copied().skip(1).chain([self.events]);
+        let of = |(begin, end): (u64, u64)| {
+            let launch = self.launches_in(begin..end).first()?.event;
+            let n = behinds.partition_point(|b| *b < launch);
+            let behind = behinds.get(n).copied().filter(|b| *b < end);
+            // Its pieces follow it, behind what was taken and given back; what the program itself reads back comes
+            // later.
+            let is_piece = |e: &u64| match usize::try_from(*e).ok().and_then(|e| recording.events.call(e)) {
+                Some(CallEvent::Copy(row)) => is_snapshot(&row),
+                Some(CallEvent::Allocation(_) | CallEvent::Order(_)) => true,
+                _ => false,
+            };
+            let behind = behind.map(|b| b..b + 1 + (b + 1..end).take_while(is_piece).count() as u64);
+            Some(LaunchSnapshots {
+                before: begin,
+                launch,
+                after: behind,
+            })
+        };
+        self.around = begins.iter().copied().zip(ends).filter_map(of).collect();
+        if !self.around.is_empty() {
+            let all = self.launches.iter().map(|l| l.event);
+            self.open = all.filter(|e| !self.has_snapshot_after(*e)).collect();
+            let told = |e: &Entry| e.tag & NOT_RECORDED == 0 && self.launch_of_snapshot(e.event).is_some();
+            self.behind = self.seen.only(told);
+        }
+    }
+
+    fn snapshots_named<'a>(&'a self, name: &'a str) -> impl Iterator<Item = u64> + 'a {
+        self.snapshots.iter().filter(move |(_, n)| n == name).map(|(e, _)| *e)
+    }
+
+    /// Whether memory was taken down around launches.
+    #[must_use]
+    pub fn has_launch_snapshots(&self) -> bool {
+        !self.around.is_empty()
+    }
+
+    /// Launches among some events that memory was taken down around.
+    fn launch_snapshots_in(&self, events: &Range<u64>) -> &[LaunchSnapshots] {
+        let at = |event: u64| self.around.partition_point(|a| a.launch < event);
+        self.around.get(at(events.start)..at(events.end)).unwrap_or_default()
+    }
+
+    /// Events of launches among some events that memory was not taken down around.
+    pub(super) fn launches_without_snapshots(&self, events: &Range<u64>) -> &[u64] {
+        let at = |event: u64| self.open.partition_point(|e| *e < event);
+        self.open.get(at(events.start)..at(events.end)).unwrap_or_default()
+    }
+
+    /// Whether what the launch at an event changed was taken down behind it.
+    pub(super) fn has_snapshot_after(&self, event: u64) -> bool {
+        let n = self.around.binary_search_by_key(&event, |a| a.launch);
+        n.ok()
+            .and_then(|n| self.around.get(n))
+            .is_some_and(|a| a.after.is_some())
+    }
+
+    /// The launch whose snapshot behind it an event is a piece of.
+    fn launch_of_snapshot(&self, event: u64) -> Option<u64> {
+        let n = self.around.partition_point(|a| a.before <= event).checked_sub(1)?;
+        let a = self.around.get(n)?;
+        a.after.as_ref()?.contains(&event).then_some(a.launch)
+    }
+
+    /// The event behind which what is read back tells nothing of memory at a moment: a snapshot before a launch tells
+    /// what became of it since the launch before.
+    pub(super) fn readback_limit(&self, moment: u64) -> u64 {
+        // Before the first of them the recording begins.
+        let n = self.around.partition_point(|a| a.before < moment).max(1);
+        self.around.get(n).map_or(u64::MAX, |a| a.before)
+    }
+
+    /// The last launch among some events, or the first, in whose snapshot behind it an address stands: it changed the
+    /// page.
+    pub(super) fn find_launch_with_changed_page(&self, address: u64, events: &Range<u64>, first: bool) -> Option<u64> {
+        let among = self.launch_snapshots_in(events);
+        // Rising, as the launches are.
+        let end = among.iter().rev().find_map(|a| a.after.as_ref()).map_or(0, |b| b.end);
+        let of = |e: &Entry| self.launch_of_snapshot(e.event).is_some_and(|l| events.contains(&l));
+        let found = match first {
+            true => self.behind.first(address, events.start..end, of),
+            false => self.behind.last(address, events.start..end, of),
+        };
+        self.launch_of_snapshot(found?.event)
+    }
+
+    /// The last launch among some events that changed a byte, as the recorder took it down: its event, the byte before
+    /// it, and behind.
+    ///
+    /// # Errors
+    /// The event before which nobody looked further: more launches than are looked through left the byte as it was.
+    pub(super) fn find_last_recorded_change(
+        &self,
+        recording: &Recording,
+        address: u64,
+        events: Range<u64>,
+    ) -> Result<Option<(u64, u8, u8)>, u64> {
+        let mut left = events;
+        for _ in 0..MAX_CHECKED_LAUNCHES {
+            let Some(launch) = self.find_launch_with_changed_page(address, &left, false) else {
+                return Ok(None);
+            };
+            let byte = |moment: u64| {
+                let read = self.read(recording, address..address.checked_add(1)?, moment);
+                let known = read.pieces.first().is_some_and(|p| p.state.is_known());
+                read.bytes.first().copied().filter(|_| known)
+            };
+            if let (Some(was), Some(is)) = (byte(launch), byte(launch + 1))
+                && was != is
+            {
+                return Ok(Some((launch, was, is)));
+            }
+            left.end = launch;
+        }
+        Err(left.end)
+    }
+
+    /// Holds memory behind each of these launches against memory before it; of those that are left when that becomes
+    /// too much it is not told what they changed.
+    ///
+    /// # Errors
+    /// [`Cancelled`].
+    pub(super) fn compare_launch_snapshots(
+        &mut self,
+        recording: &Recording,
+        progress: &Progress,
+    ) -> Result<(), Cancelled> {
+        let mut compared = 0u64;
+        for a in self.around.clone() {
+            let Some(behind) = a.after else { continue };
+            let mut pieces: Vec<Range<u64>> = Vec::new();
+            for event in behind {
+                let row =
+                    copy_at(&recording.events, event).filter(|row| is_snapshot(row) && recording.has_copy_content(row));
+                pieces.extend(row.and_then(|row| Some(row.from..row.from.checked_add(row.bytes)?)));
+            }
+            pieces.sort_unstable_by_key(|p| p.start);
+            compared = pieces.iter().fold(compared, |n, p| n.saturating_add(p.end - p.start));
+            if compared > MAX_COMPARED_BYTES {
+                break;
+            }
+            let mut list: Vec<BufferChange> = Vec::new();
+            for piece in pieces {
+                let mut at = piece.start;
+                while at < piece.end {
+                    progress.check()?;
+                    let range = at..piece.end.min(at.saturating_add(PIECE));
+                    at = range.end;
+                    let was = self.read(recording, range.clone(), a.launch);
+                    let is = self.read(recording, range.clone(), a.launch + 1);
+                    self.collect_known_differences(range.start, (&was, &is), a.launch, &mut list);
+                }
+            }
+            let left = LaunchChanges { complete: true, list };
+            self.left.insert(a.launch, Arc::new(left));
+        }
+        self.count_complete_changes();
+        Ok(())
+    }
+
+    /// Adds what differs and is known on both sides.
+    fn collect_known_differences(
+        &self,
+        from: u64,
+        (was, is): (&DeviceBytes, &DeviceBytes),
+        event: u64,
+        to: &mut Vec<BufferChange>,
+    ) {
+        if was.bytes == is.bytes {
+            return;
+        }
+        for p in was.pieces.iter().filter(|p| p.state.is_known()) {
+            for q in is.pieces.iter().filter(|q| q.state.is_known()) {
+                let (first, end) = (p.range.start.max(q.range.start), p.range.end.min(q.range.end));
+                if first < end {
+                    let part = (first - from) as usize..(end - from) as usize;
+                    let (a, b) = (was.bytes.get(part.clone()), is.bytes.get(part));
+                    self.differences(first, a.unwrap_or_default(), b.unwrap_or_default(), event, to);
+                }
+            }
+        }
+    }
+}

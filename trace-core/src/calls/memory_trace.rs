@@ -1,0 +1,351 @@
+//! Memory as a board had it while it did the recorded calls again: what was watched there, and what was seen of it.
+//!
+//! A sight is what one place held at one moment. Of each place that a watched launch changed there are two: one of the
+//! moment before the launch, one of the moment behind it. A watched place without them stayed as it was, so that nothing is
+//! in doubt between two sights of it but for launches that were not watched.
+
+use crate::PAGE_SIZE;
+use crate::encode::{self, EncodeError};
+use serde::{Deserialize, Serialize};
+use std::ops::Range;
+
+/// What one place held at one moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct MemorySample {
+    /// First address of the place, as recorded.
+    pub at: u64,
+    /// The moment: the event that happens next.
+    pub moment: u64,
+    /// Bytes of the place, 1 to 4096.
+    pub bytes: u32,
+    /// Where its bytes begin in [`Watched`]'s content.
+    pub content: u64,
+}
+
+impl MemorySample {
+    fn end(&self) -> u64 {
+        self.at.saturating_add(u64::from(self.bytes))
+    }
+}
+
+/// What is told beside the bytes.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+struct TraceHeader {
+    board: String,
+    events: Range<u64>,
+    whole: bool,
+    ranges: Vec<Range<u64>>,
+    sights: Vec<MemorySample>,
+}
+
+/// What a board told of memory.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct MemoryTrace {
+    told: TraceHeader,
+    content: Vec<u8>,
+    /// Sights by their moments, as indices.
+    by_moment: Vec<u32>,
+}
+
+/// It is nothing that a board can tell of memory.
+#[derive(Debug, thiserror::Error)]
+pub enum MemoryTraceError {
+    /// What stands before the bytes.
+    #[error(transparent)]
+    Record(#[from] EncodeError),
+    /// It ends too early.
+    #[error("what a board watched has {bytes} bytes, which is too few")]
+    Truncated {
+        /// Bytes there were.
+        bytes: usize,
+    },
+    /// A sight or a range cannot be.
+    #[error("what a board watched is damaged: {what}, at {at:#x}")]
+    Damaged {
+        /// What is wrong.
+        what: &'static str,
+        /// Address of the sight or the range.
+        at: u64,
+    },
+}
+
+impl MemoryTrace {
+    /// What a board watched: its name, the events among which it watched launches, whether that was all memory of the
+    /// recording, the ranges of it, rising and apart, and what it saw. Sights need not be sorted.
+    ///
+    /// # Errors
+    /// When ranges overlap or do not rise, or a sight is of no bytes or of too many, overlaps another place in part, has
+    /// a moment that was not watched, or bytes that are not there.
+    pub fn new(
+        board: &str,
+        events: Range<u64>,
+        whole: bool,
+        ranges: Vec<Range<u64>>,
+        sights: Vec<MemorySample>,
+        content: Vec<u8>,
+    ) -> Result<Self, MemoryTraceError> {
+        let told = TraceHeader {
+            board: board.to_owned(),
+            events,
+            whole,
+            ranges,
+            sights,
+        };
+        Self::checked(told, content)
+    }
+
+    fn checked(mut told: TraceHeader, content: Vec<u8>) -> Result<Self, MemoryTraceError> {
+        let wrong = |what, at| Err(MemoryTraceError::Damaged { what, at });
+        if told.events.start > told.events.end || told.events.end == u64::MAX {
+            return wrong("events that run backwards, or without end", told.events.start);
+        }
+        let mut last = 0;
+        for r in &told.ranges {
+            if r.start >= r.end || r.start < last {
+                return wrong("a range that does not rise", r.start);
+            }
+            last = r.end;
+        }
+        told.sights.sort_unstable();
+        for s in &told.sights {
+            if s.bytes == 0 || s.bytes as usize > PAGE_SIZE || s.end() == u64::MAX {
+                return wrong("a sight of an impossible size", s.at);
+            }
+            if !(told.events.start..=told.events.end).contains(&s.moment) {
+                return wrong("a sight of a moment that was not watched", s.at);
+            }
+            let end = s.content.checked_add(u64::from(s.bytes));
+            if end.is_none_or(|end| end > content.len() as u64) {
+                return wrong("a sight without its bytes", s.at);
+            }
+        }
+        for pair in told.sights.windows(2) {
+            let [a, b] = pair else { continue };
+            let same = a.at == b.at;
+            if same && (a.bytes != b.bytes || a.moment == b.moment) || !same && a.end() > b.at {
+                return wrong("two sights of one place that do not fit each other", b.at);
+            }
+        }
+        let Ok(count) = u32::try_from(told.sights.len()) else {
+            return wrong("too many sights", 0);
+        };
+        let mut by_moment: Vec<u32> = (0..count).collect();
+        by_moment.sort_by_key(|n| told.sights.get(*n as usize).map(|s| s.moment));
+        Ok(Self {
+            told,
+            content,
+            by_moment,
+        })
+    }
+
+    /// As bytes: the length of a record, the record, then what the sights hold.
+    ///
+    /// # Errors
+    /// When there are more sights than a record takes.
+    pub fn to_bytes(&self) -> Result<Vec<u8>, MemoryTraceError> {
+        let record = encode::to_bytes(&self.told)?;
+        let mut bytes = Vec::with_capacity(size_of::<u64>() + record.len() + self.content.len());
+        bytes.extend_from_slice(&(record.len() as u64).to_le_bytes());
+        bytes.extend_from_slice(&record);
+        bytes.extend_from_slice(&self.content);
+        Ok(bytes)
+    }
+
+    /// Back from [`Watched::to_bytes`]; another machine may have made them.
+    ///
+    /// # Errors
+    /// When they are not such bytes, as [`Watched::new`].
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self, MemoryTraceError> {
+        let cut = || MemoryTraceError::Truncated { bytes: bytes.len() };
+        let (length, rest) = bytes.split_first_chunk::<8>().ok_or_else(cut)?;
+        let length = usize::try_from(u64::from_le_bytes(*length)).map_err(|_| cut())?;
+        let (record, content) = rest.split_at_checked(length).ok_or_else(cut)?;
+        Self::checked(encode::from_bytes(record)?, content.to_vec())
+    }
+
+    /// The board, as it is named.
+    #[must_use]
+    pub fn target(&self) -> &str {
+        &self.told.board
+    }
+
+    /// The same, told by a board of another name: whoever asked knows it by that.
+    #[must_use]
+    pub fn with_target(mut self, board: &str) -> Self {
+        board.clone_into(&mut self.told.board);
+        self
+    }
+
+    /// Launches among these events were watched.
+    #[must_use]
+    pub fn events(&self) -> Range<u64> {
+        self.told.events.clone()
+    }
+
+    /// Whether all memory of the recording was watched.
+    #[must_use]
+    pub fn covers_all_memory(&self) -> bool {
+        self.told.whole
+    }
+
+    /// What was seen, by place and moment.
+    #[must_use]
+    pub fn samples(&self) -> &[MemorySample] {
+        &self.told.sights
+    }
+
+    /// Bytes that what was seen takes.
+    #[must_use]
+    pub fn content_bytes(&self) -> u64 {
+        self.content.len() as u64
+    }
+
+    /// The bytes of a sight.
+    #[must_use]
+    pub fn sample_bytes(&self, sight: &MemorySample) -> &[u8] {
+        let from = usize::try_from(sight.content).unwrap_or(usize::MAX);
+        let to = from.saturating_add(sight.bytes as usize);
+        self.content.get(from..to).unwrap_or_default()
+    }
+
+    /// Whether this can be an answer to a question: launches among these events, memory in these ranges or in these others,
+    /// each as far as whole pages reach. No ranges: all memory.
+    #[must_use]
+    pub fn is_answer_to(&self, events: &Range<u64>, ranges: &[(u64, u64)], look: &[(u64, u64)]) -> bool {
+        let page = PAGE_SIZE as u64;
+        let near = |list: &[(u64, u64)], from: u64, to: u64| {
+            let within = |(at, bytes): &(u64, u64)| {
+                let (first, end) = (at.saturating_sub(page), at.saturating_add(*bytes).saturating_add(page));
+                first <= from && to <= end
+            };
+            list.iter().any(within)
+        };
+        let whole = ranges.is_empty();
+        let seen = |s: &MemorySample| {
+            near(ranges, s.at, s.end()) || near(look, s.at, s.end()) || whole && self.is_traced(s.at)
+        };
+        self.told.events.start == events.start
+            && self.told.events.end <= events.end
+            && self.told.whole == whole
+            && (whole || self.told.ranges.iter().all(|r| near(ranges, r.start, r.end)))
+            && self.told.sights.iter().all(seen)
+    }
+
+    /// Whether an address was watched.
+    #[must_use]
+    pub fn is_traced(&self, address: u64) -> bool {
+        let n = self.told.ranges.partition_point(|r| r.start <= address);
+        let range = n.checked_sub(1).and_then(|n| self.told.ranges.get(n));
+        range.is_some_and(|r| address < r.end)
+    }
+
+    /// Whether all that another one tells is told here too.
+    pub(super) fn covers(&self, other: &Self) -> bool {
+        let (ours, theirs) = (&self.told.events, &other.told.events);
+        let within = |r: &Range<u64>| {
+            let n = self.told.ranges.partition_point(|o| o.start <= r.start);
+            let range = n.checked_sub(1).and_then(|n| self.told.ranges.get(n));
+            range.is_some_and(|o| r.end <= o.end)
+        };
+        // A sight may be of a place that no launch changed.
+        let seen = |s: &MemorySample| self.sample_at(s.at, s.moment).is_some();
+        ours.start <= theirs.start
+            && theirs.end <= ours.end
+            && other.told.ranges.iter().all(within)
+            && other.told.sights.iter().all(seen)
+    }
+
+    /// The next address at which a place or a range begins or ends.
+    pub(super) fn next_boundary(&self, address: u64) -> u64 {
+        let n = self.told.ranges.partition_point(|r| r.start <= address);
+        let within = n.checked_sub(1).and_then(|n| self.told.ranges.get(n));
+        let range = match within.filter(|r| address < r.end) {
+            Some(r) => r.end,
+            None => self.told.ranges.get(n).map_or(u64::MAX, |r| r.start),
+        };
+        let n = self.told.sights.partition_point(|s| s.at <= address);
+        let within = n.checked_sub(1).and_then(|n| self.told.sights.get(n));
+        let place = match within.filter(|s| address < s.end()) {
+            Some(s) => s.end(),
+            None => self.told.sights.get(n).map_or(u64::MAX, |s| s.at),
+        };
+        range.min(place)
+    }
+
+    /// Sights of the place that holds an address, rising by their moments.
+    pub(super) fn samples_at(&self, address: u64) -> &[MemorySample] {
+        let all = &self.told.sights;
+        let end = all.partition_point(|s| s.at <= address);
+        let last = end.checked_sub(1).and_then(|n| all.get(n));
+        let Some(last) = last.filter(|s| address < s.end()) else {
+            return &[];
+        };
+        let from = all.partition_point(|s| s.at < last.at);
+        all.get(from..end).unwrap_or_default()
+    }
+
+    /// The sight of an address at a moment.
+    pub(super) fn sample_at(&self, address: u64, moment: u64) -> Option<&MemorySample> {
+        let place = self.samples_at(address);
+        let n = place.binary_search_by_key(&moment, |s| s.moment).ok()?;
+        place.get(n)
+    }
+
+    /// Whether the launch at an event changed the place that an address is in.
+    pub(super) fn is_changed(&self, address: u64, launch: u64) -> bool {
+        let both = || {
+            self.sample_at(address, launch)
+                .zip(self.sample_at(address, launch.checked_add(1)?))
+        };
+        self.told.events.contains(&launch)
+            && both().is_some_and(|(was, is)| self.sample_bytes(was) != self.sample_bytes(is))
+    }
+
+    /// The last launch among some events that changed a byte: its event, the byte before, and behind.
+    pub(super) fn find_last_change(
+        &self,
+        address: u64,
+        events: Range<u64>,
+        is_launch: impl Fn(u64) -> bool,
+    ) -> Option<(u64, u8, u8)> {
+        let place = self.samples_at(address);
+        let byte = |s: &MemorySample| {
+            let by = usize::try_from(address - s.at).ok()?;
+            self.sample_bytes(s).get(by).copied()
+        };
+        let end = place.partition_point(|s| s.moment <= events.end);
+        let pairs = place.get(..end)?.windows(2).rev();
+        for pair in pairs {
+            let [before, behind] = pair else { continue };
+            if before.moment < events.start {
+                return None;
+            }
+            let launch = before.moment;
+            if launch + 1 != behind.moment || !self.told.events.contains(&launch) || !is_launch(launch) {
+                continue;
+            }
+            if let (Some(was), Some(is)) = (byte(before), byte(behind))
+                && was != is
+            {
+                return Some((before.moment, was, is));
+            }
+        }
+        None
+    }
+
+    /// Places that the launch at an event changed, rising: before, and behind.
+    pub(super) fn changes(&self, event: u64) -> impl Iterator<Item = (&MemorySample, &MemorySample)> {
+        let sight = |n: &u32| self.told.sights.get(*n as usize);
+        let behind = event.saturating_add(1);
+        let moment = |n: &u32| sight(n).map_or(0, |s| s.moment);
+        let from = self.by_moment.partition_point(|n| moment(n) < behind);
+        let to = self.by_moment.partition_point(|n| moment(n) <= behind);
+        let found = self.by_moment.get(from..to).unwrap_or_default();
+        let found = found.iter().filter(move |_| self.told.events.contains(&event));
+        found.filter_map(move |n| {
+            let is = sight(n)?;
+            let was = sight(&n.checked_sub(1)?)?;
+            (was.at == is.at && was.moment == event).then_some((was, is))
+        })
+    }
+}

@@ -1,0 +1,103 @@
+//! Which recording is mapped where, for whoever must name the file when a page of it cannot be read.
+//!
+//! That is asked in a signal's handler: the answer takes no lock and no memory. All of it is atomics and cells that
+//! are written once.
+
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Maps that are known at once, and different names that are kept: more than a session opens. What is beyond is mapped
+/// all the same and has no name.
+const SLOTS: usize = 256;
+/// Stands in [`Slot::start`] while a slot is filled in; maps begin at pages.
+const TAKEN: usize = 1;
+/// What a map is called when no room was left for its name.
+const UNNAMED: &str = "a recording";
+
+struct Slot {
+    /// First address, 0 when free.
+    start: AtomicUsize,
+    end: AtomicUsize,
+    /// Index in [`NAMES`].
+    name: AtomicUsize,
+}
+
+static MAPS: [Slot; SLOTS] = [const {
+    Slot {
+        start: AtomicUsize::new(0),
+        end: AtomicUsize::new(0),
+        name: AtomicUsize::new(0),
+    }
+}; SLOTS];
+static NAMES: [OnceLock<String>; SLOTS] = [const { OnceLock::new() }; SLOTS];
+
+/// A map that is known as long as this lives.
+pub(super) struct MapRegistration(Option<usize>);
+
+impl MapRegistration {
+    /// Makes it known that `bytes` are mapped from the file of this name.
+    pub fn new(name: &str, bytes: &[u8]) -> Self {
+        let start = bytes.as_ptr().addr();
+        if start <= TAKEN || bytes.is_empty() {
+            return Self(None);
+        }
+        // A name is kept for good: the next map of the same file finds it.
+        let named = NAMES.iter().position(|n| n.get_or_init(|| name.to_owned()) == name);
+        let free = MAPS.iter().position(|s| {
+            s.start
+                .compare_exchange(0, TAKEN, Ordering::AcqRel, Ordering::Relaxed)
+                .is_ok()
+        });
+        if let Some(slot) = free.and_then(|at| MAPS.get(at)) {
+            slot.end.store(start.saturating_add(bytes.len()), Ordering::Relaxed);
+            slot.name.store(named.unwrap_or(SLOTS), Ordering::Relaxed);
+            slot.start.store(start, Ordering::Release);
+        }
+        Self(free)
+    }
+}
+
+impl Drop for MapRegistration {
+    fn drop(&mut self) {
+        if let Some(slot) = self.0.and_then(|at| MAPS.get(at)) {
+            slot.start.store(0, Ordering::Release);
+        }
+    }
+}
+
+/// The name of the recording that is mapped at an address, as its opener gave it. May be asked in a signal's handler.
+#[must_use]
+pub fn recording_at(address: usize) -> Option<&'static str> {
+    MAPS.iter().find_map(|slot| {
+        let start = slot.start.load(Ordering::Acquire);
+        // The whole of the last page belongs to the map.
+        let end = slot
+            .end
+            .load(Ordering::Relaxed)
+            .checked_next_multiple_of(crate::PAGE_SIZE)?;
+        if start <= TAKEN || !(start..end).contains(&address) {
+            return None;
+        }
+        let name = NAMES.get(slot.name.load(Ordering::Relaxed)).and_then(OnceLock::get);
+        Some(name.map_or(UNNAMED, String::as_str))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_map_is_known_by_its_name_as_long_as_it_lives() {
+        let bytes = vec![0u8; 3 * crate::PAGE_SIZE];
+        let at = bytes.as_ptr().addr();
+        let known = MapRegistration::new("/x/mapped-test.kine", &bytes);
+        assert_eq!(recording_at(at), Some("/x/mapped-test.kine"));
+        assert_eq!(recording_at(at + bytes.len() - 1), Some("/x/mapped-test.kine"));
+        drop(known);
+        assert_ne!(recording_at(at), Some("/x/mapped-test.kine"));
+        let again = MapRegistration::new("/x/mapped-test.kine", &bytes);
+        assert_eq!(recording_at(at + 5), Some("/x/mapped-test.kine"));
+        drop(again);
+    }
+}

@@ -1,0 +1,115 @@
+//! Room that a writer keeps behind its last commit: what is most needed can still be said when the disk is full.
+
+use super::{KineFile, Source, Writer};
+use crate::container::error::ContainerError;
+use crate::container::sink::FileSink;
+use crate::progress::Progress;
+use std::os::unix::fs::FileExt as _;
+
+/// Where a writer can go on, whatever happened since.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ReservedSpace {
+    /// One past the last byte of the commit.
+    end: u64,
+    /// Bytes behind it that the disk has for the file.
+    bytes: u64,
+}
+
+impl Writer<FileSink> {
+    /// Keeps room for so many bytes behind the last commit, which [`Writer::roll_back`] gives to what is written then. Called
+    /// behind a commit, before anything else is pushed.
+    ///
+    /// # Errors
+    /// When the disk has no room for it. The room that was kept before is still kept.
+    pub fn reserve_space(&mut self, bytes: usize) -> Result<(), ContainerError> {
+        let end = self.end;
+        self.write(end, &vec![0; bytes])?;
+        let bytes = bytes as u64;
+        self.room = Some(ReservedSpace { end, bytes });
+        Ok(())
+    }
+
+    /// Gives back what was kept, at the end of the file.
+    ///
+    /// # Errors
+    /// When the file cannot be made shorter.
+    pub fn release_space(&mut self) -> Result<(), ContainerError> {
+        let end = self.end;
+        self.room = None;
+        self.guarded(|sink| sink.file().set_len(end))
+    }
+
+    /// Goes back to the last commit that room was kept behind, whatever failed since: what came later is not in the file
+    /// any more, and the next bytes that are written have room.
+    ///
+    /// # Errors
+    /// When no room was kept, or the file is not what it was.
+    pub fn roll_back(&mut self) -> Result<(), ContainerError> {
+        let Some(ReservedSpace { end, bytes }) = self.room else {
+            return Err(ContainerError::Refused("no room was kept in the file".to_owned()));
+        };
+        let io = |source| ContainerError::Io {
+            place: self.place.clone(),
+            source,
+        };
+        let file = self.sink.file().try_clone().map_err(io)?;
+        // Nothing of what was begun since may pass for a commit.
+        file.set_len(end.saturating_add(bytes)).map_err(io)?;
+        let length =
+            usize::try_from(bytes).map_err(|_| ContainerError::Refused("there is too much room".to_owned()))?;
+        file.write_all_at(&vec![0; length], end).map_err(io)?;
+        let kine = KineFile::from_source(Source::from_file(file, self.place.clone())?, &Progress::new())?;
+        let (_, snapshots) = kine.snapshots()?;
+        self.listed = kine.entries.len();
+        self.entries = kine.entries;
+        self.rows = kine.rows;
+        self.snapshots = snapshots;
+        self.previous = kine.state.record.at;
+        self.sequence = kine.state.record.sequence;
+        self.tables = kine.state.tables;
+        self.end = end;
+        self.progress = Progress::new();
+        self.poisoned = false;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::container::SectionKind;
+    use crate::recording::Facts;
+
+    #[test]
+    fn a_writer_goes_back_to_the_commit_that_it_kept_room_behind() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("room.kine");
+        let push = |w: &mut Writer<FileSink>, rows: u64| {
+            w.push(SectionKind::EventKind, &vec![9u8; rows as usize]).unwrap();
+            w.push_constant(SectionKind::EventSpace, 0u8, rows).unwrap();
+            w.push(SectionKind::EventTime, &vec![1u64; rows as usize]).unwrap();
+            w.push(SectionKind::EventThread, &vec![1u32; rows as usize]).unwrap();
+            w.push(SectionKind::EventPayload, &vec![0u32; rows as usize]).unwrap();
+        };
+        let mut w = Writer::create(&path).unwrap();
+        assert!(w.roll_back().is_err(), "nothing was kept");
+        push(&mut w, 3);
+        w.commit().unwrap();
+        w.reserve_space(64 << 10).unwrap();
+        // A commit without room behind it, and something that was not committed.
+        push(&mut w, 5);
+        w.commit().unwrap();
+        push(&mut w, 100_000);
+        w.poisoned = true;
+        w.roll_back().unwrap();
+        assert_eq!(w.rows(SectionKind::EventKind), 3);
+        push(&mut w, 2);
+        w.facts(&Facts::default()).unwrap();
+        let end = w.commit().unwrap().end;
+        w.release_space().unwrap();
+        drop(w);
+        assert_eq!(std::fs::metadata(&path).unwrap().len(), end);
+        let w = Writer::append(&path).unwrap();
+        assert_eq!(w.rows(SectionKind::EventKind), 5);
+    }
+}

@@ -1,0 +1,224 @@
+//! What is known of the calls of one side before they are aligned: numbers that mean the same on both sides, names of what
+//! copies carry, and digests of what calls carry.
+
+use super::launches::is_host_address;
+use super::{CallSide, is_piece};
+use crate::calls::{Calls, Value, has_succeeded};
+use crate::diff::stream::mix;
+use crate::progress::{Cancelled, Progress};
+use crate::recording::{CallEvent, CopyKind, CopyRow, LaunchRow, PageId, Recording};
+use std::collections::{BTreeSet, HashMap};
+
+/// What a recording of what a replay did says of where it came from.
+const OUTCOME: &str = "outcome";
+
+/// What is known of one side.
+pub(in crate::diff) struct CallIndex {
+    pub(super) calls: Calls,
+    /// Numbers of functions and of names of calls that mean the same on both sides.
+    functions: Vec<u32>,
+    names: Vec<u32>,
+    /// Numbers of what is carried to one place (`true`: to the device), of so many bytes.
+    carried: HashMap<(bool, u64, u64), usize>,
+    /// Whether one of both is what a replay did: it does no calls but those that have an effect.
+    played: bool,
+    /// Names of snapshots that a replay did not take down.
+    untaken: BTreeSet<String>,
+}
+
+/// What is known of two recordings of calls; `None` where one of them is none.
+///
+/// # Errors
+/// When the work was cancelled.
+pub(in crate::diff) fn index_calls(
+    a: &Recording,
+    b: &Recording,
+    progress: &Progress,
+) -> Result<Option<(CallIndex, CallIndex)>, Cancelled> {
+    let none = |r: &Recording| {
+        let e = &r.events;
+        e.launches.is_empty() && e.copies.is_empty() && e.fills.is_empty() && e.calls.is_empty()
+    };
+    if none(a) || none(b) {
+        return Ok(None);
+    }
+    let (Some(x), Some(y)) = (Calls::from_recording(a, progress)?, Calls::from_recording(b, progress)?) else {
+        return Ok(None);
+    };
+    let functions = |c: &Calls| c.facts().functions.iter().map(|f| f.name.clone()).collect::<Vec<_>>();
+    let (fx, fy) = numbers(&functions(&x), &functions(&y));
+    let (nx, ny) = numbers(&x.facts().names, &y.facts().names);
+    let played = [a, b].iter().any(|r| r.facts.identity.source == OUTCOME);
+    let untaken: BTreeSet<String> = match played {
+        true => {
+            let (x, y) = (snapshot_names(a, &x), snapshot_names(b, &y));
+            x.symmetric_difference(&y).map(|name| (*name).to_owned()).collect()
+        }
+        false => BTreeSet::new(),
+    };
+    let of = |r: &Recording, calls: Calls, functions: Vec<u32>, names: Vec<u32>| CallIndex {
+        calls,
+        functions,
+        names,
+        carried: number_copies(r),
+        played,
+        untaken: untaken.clone(),
+    };
+    Ok(Some((of(a, x, fx, nx), of(b, y, fy, ny))))
+}
+
+/// Names of the snapshots that have pieces.
+fn snapshot_names<'a>(recording: &Recording, calls: &'a Calls) -> BTreeSet<&'a str> {
+    let pieces = (0..recording.events.len())
+        .filter(|at| matches!(recording.events.call(*at), Some(CallEvent::Copy(row)) if is_piece(&row)));
+    pieces.filter_map(|at| snapshot_at(calls, at as u64)).collect()
+}
+
+/// The name of the snapshot that an event is in, or begins.
+fn snapshot_at(calls: &Calls, event: u64) -> Option<&str> {
+    let n = calls.snapshots().partition_point(|s| s.0 <= event).checked_sub(1)?;
+    calls.snapshots().get(n).map(|s| s.1.as_str())
+}
+
+/// Numbers of names, the same where the names are, whichever side is first.
+fn numbers(a: &[String], b: &[String]) -> (Vec<u32>, Vec<u32>) {
+    let mut all: Vec<&String> = a.iter().chain(b).collect();
+    all.sort_unstable();
+    all.dedup();
+    let of = |list: &[String]| {
+        let number = |n: &String| u32::try_from(all.partition_point(|x| *x < n)).unwrap_or(u32::MAX);
+        list.iter().map(number).collect()
+    };
+    (of(a), of(b))
+}
+
+/// Numbers of what is carried to and from the host, in the order of the places, as a replay gives them.
+fn number_copies(recording: &Recording) -> HashMap<(bool, u64, u64), usize> {
+    let mut all = HashMap::new();
+    let mut counts = [0usize; 2];
+    for at in 0..recording.events.len() {
+        let Some(CallEvent::Copy(row)) = recording.events.call(at) else {
+            continue;
+        };
+        let (Some((to_device, at, bytes)), true) = (copy_key(&row), has_succeeded(&CallEvent::Copy(row))) else {
+            continue;
+        };
+        let [out, into] = &mut counts;
+        let count = if to_device { into } else { out };
+        all.entry((to_device, at, bytes)).or_insert_with(|| {
+            *count += 1;
+            *count - 1
+        });
+    }
+    all
+}
+
+/// What a copy of the program carries between host and device: whether to the device, its address there, bytes.
+fn copy_key(row: &CopyRow) -> Option<(bool, u64, u64)> {
+    let to_device = match CopyKind::from_raw(row.kind)? {
+        CopyKind::HostToDevice => true,
+        CopyKind::DeviceToHost if !is_piece(row) => false,
+        _ => return None,
+    };
+    Some((to_device, row.device(), row.total()?))
+}
+
+impl CallIndex {
+    /// The number of a function, the same on both sides.
+    pub fn function(&self, index: u32) -> u32 {
+        numbered(&self.functions, index)
+    }
+
+    /// The number of a call's name, the same on both sides.
+    pub fn call_name(&self, index: u32) -> u32 {
+        numbered(&self.names, index)
+    }
+
+    /// Whether a call is not compared: beside what a replay did, what no replay does.
+    pub fn is_excluded(&self, event: u64, call: &CallEvent) -> bool {
+        let untaken = || snapshot_at(&self.calls, event).is_some_and(|name| self.untaken.contains(name));
+        self.played
+            && match call {
+                CallEvent::Call(row) => {
+                    let name = self.calls.facts().names.get(row.name as usize);
+                    !name.is_some_and(|n| n.starts_with("snapshot")) || untaken()
+                }
+                CallEvent::Copy(row) if is_piece(row) => untaken(),
+                call => !has_succeeded(call),
+            }
+    }
+
+    /// The name of what a copy carries: `in0`, `out3`, or the memory that it is about.
+    pub(super) fn name(&self, of: &CallSide<'_>, event: u64, row: &CopyRow) -> String {
+        let number = copy_key(row).and_then(|c| Some((c.0, *self.carried.get(&c)?)));
+        match number {
+            Some((true, n)) => format!("in{n}"),
+            Some((false, n)) => format!("out{n}"),
+            None => of.format_address(row.device(), event),
+        }
+    }
+
+    /// A digest of what a call carries beside what it is: the pages of a copy, the arguments of a launch without the
+    /// addresses in them. Calls of which it is the same carry the same, as far as addresses do not tell them apart.
+    pub fn content_digest(&self, recording: &Recording, event: usize, call: &CallEvent) -> u64 {
+        match call {
+            // What memory held is held against each other by buffer, wherever in its snapshot it stands.
+            CallEvent::Copy(row) if is_piece(row) => 0,
+            CallEvent::Copy(row) => content(recording, row),
+            CallEvent::Launch(row) => self.arguments(recording, event as u64, row),
+            _ => 0,
+        }
+    }
+
+    fn arguments(&self, recording: &Recording, event: u64, row: &LaunchRow) -> u64 {
+        let mut digest = 1;
+        for argument in self.calls.arguments(recording, event, row) {
+            let mut take = |word: u64| digest = mix(digest, word);
+            match &argument.value {
+                Value::Pointer { place: Some(place), .. } => take(place.offset),
+                Value::Pointer { to, .. } => take(u64::from(*to == 0)),
+                Value::Bytes(places) => {
+                    for (word, at) in argument.raw.chunks(8).zip((0u32..).step_by(8)) {
+                        let number = number(word);
+                        match places.iter().find(|p| p.0 == at) {
+                            Some((.., place)) => take(place.offset),
+                            None if is_host_address(number) => take(2),
+                            None => take(number),
+                        }
+                    }
+                }
+                Value::Bits(bits) if is_host_address(*bits) => take(2),
+                Value::Missing => take(3),
+                _ => take(number(&argument.raw)),
+            }
+        }
+        digest
+    }
+}
+
+fn numbered(numbers: &[u32], index: u32) -> u32 {
+    // What the facts do not list keeps a number of its own.
+    let own = u32::MAX.wrapping_sub(index);
+    numbers.get(index as usize).copied().unwrap_or(own)
+}
+
+fn number(bytes: &[u8]) -> u64 {
+    bytes.iter().take(8).rev().fold(0, |n, b| n << 8 | u64::from(*b))
+}
+
+/// A digest of the pages that hold what a copy carried, without a look at the pages themselves.
+fn content(recording: &Recording, row: &CopyRow) -> u64 {
+    let Some(pages) = recording.copy_pages(row) else {
+        return 0;
+    };
+    // Where in the first page it begins counts: the same pages hold other bytes from another place on.
+    let mut digest = mix(4, row.device() % crate::PAGE_SIZE as u64);
+    for id in recording.events.call_pages.iter_range(pages) {
+        let word = match recording.memory.pages.digest(PageId(id)) {
+            Some(d) => number(&d),
+            None => 5,
+        };
+        digest = mix(digest, word);
+    }
+    digest
+}

@@ -1,0 +1,50 @@
+//! Jobs that a side did not compute: what they would have put into outputs is not there to be compared.
+
+use super::rules::{Pattern, Rule, Rules};
+use crate::recording::{BufferRole, Recording};
+use serde::{Deserialize, Serialize};
+
+/// Number of jobs on each side that did not end as done with all of their shaders run, as the recordings tell it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NotComputed {
+    /// Jobs of the first.
+    pub a: u64,
+    /// Jobs of the second.
+    pub b: u64,
+}
+
+impl NotComputed {
+    /// Counts the jobs that the recordings say were not computed.
+    pub(super) fn from_recordings(a: &Recording, b: &Recording) -> Self {
+        let count = |r: &Recording| {
+            let reports = r.chain_reports();
+            reports.iter().filter(|report| !report.has_computed()).count() as u64
+        };
+        Self {
+            a: count(a),
+            b: count(b),
+        }
+    }
+
+    /// Whether there is any such job.
+    #[must_use]
+    pub fn is_any(&self) -> bool {
+        self.a + self.b > 0
+    }
+
+    /// The same with the sides swapped.
+    pub(super) fn swapped(self) -> Self {
+        Self { a: self.b, b: self.a }
+    }
+}
+
+/// The rules, and that no output of either side is compared.
+pub(super) fn without_outputs(rules: &Rules, a: &Recording, b: &Recording) -> Rules {
+    let mut all = rules.clone();
+    for buffer in a.facts.buffers.iter().chain(&b.facts.buffers) {
+        if buffer.role == BufferRole::Output {
+            all.list.push(Rule::Buffer(Pattern::for_name(&buffer.name)));
+        }
+    }
+    all
+}

@@ -1,0 +1,288 @@
+//! The language's own words: fields of an event, kinds of events, and what each of them means.
+
+use crate::recording::EventKind;
+
+/// A word of the language.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Keyword {
+    /// The word.
+    pub name: &'static str,
+    /// Other ways to write it.
+    pub aliases: &'static [&'static str],
+    /// What it stands for.
+    pub meaning: Meaning,
+    /// What it stands for, in words.
+    pub doc: &'static str,
+}
+
+/// What a word stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Meaning {
+    /// A number that an event has.
+    Number(Number),
+    /// A name or a text that an event has.
+    Name(Name),
+    /// What an event may be.
+    Kind(Kind),
+    /// `and`, `or`, `not`, `in`.
+    Operator,
+}
+
+/// A number that an event has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Number {
+    /// Index of the event.
+    Event,
+    /// Nanoseconds on the recorder's clock.
+    Time,
+    /// Thread.
+    Thread,
+    /// Byte offset in the space.
+    Offset,
+    /// Bytes.
+    Width,
+    /// Value read or written.
+    Value,
+    /// Index of the job.
+    Job,
+    /// Interrupt line.
+    Line,
+    /// Interrupt status.
+    Status,
+    /// Address that an event which is no access tells.
+    Address,
+    /// Number of bytes that it tells.
+    Bytes,
+}
+
+/// A name or a text that an event has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Name {
+    /// Register.
+    Register,
+    /// Block of registers.
+    Block,
+    /// Space.
+    Space,
+    /// Kind of event.
+    Kind,
+    /// Text of a mark.
+    Text,
+}
+
+/// What an event may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A kind of event in the recording.
+    Stored(EventKind),
+    /// A read or a write.
+    Access,
+    /// A kind that this version does not know.
+    Unknown,
+    /// An interrupt that was recorded, or that was found in the accesses.
+    Interrupt,
+    /// Work handed to the GPU, recorded as such or found in the accesses.
+    Submit,
+    /// A part of a poll.
+    Poll,
+}
+
+const fn number(name: &'static str, also: &'static [&'static str], n: Number, doc: &'static str) -> Keyword {
+    Keyword {
+        name,
+        aliases: also,
+        meaning: Meaning::Number(n),
+        doc,
+    }
+}
+
+const fn name(name: &'static str, also: &'static [&'static str], n: Name, doc: &'static str) -> Keyword {
+    Keyword {
+        name,
+        aliases: also,
+        meaning: Meaning::Name(n),
+        doc,
+    }
+}
+
+const fn kind(name: &'static str, also: &'static [&'static str], k: Kind, doc: &'static str) -> Keyword {
+    Keyword {
+        name,
+        aliases: also,
+        meaning: Meaning::Kind(k),
+        doc,
+    }
+}
+
+const fn operator(name: &'static str, also: &'static [&'static str], doc: &'static str) -> Keyword {
+    Keyword {
+        name,
+        aliases: also,
+        meaning: Meaning::Operator,
+        doc,
+    }
+}
+
+/// Every word of the language. They are written in any case.
+pub const KEYWORDS: &[Keyword] = &[
+    name(
+        "reg",
+        &["register"],
+        Name::Register,
+        "name of the register that an access touches",
+    ),
+    name(
+        "block",
+        &[],
+        Name::Block,
+        "block of the register map that the register is in",
+    ),
+    number("value", &[], Number::Value, "value read or written"),
+    number("offset", &[], Number::Offset, "byte offset in the space"),
+    number("width", &[], Number::Width, "bytes of the access: 1, 2, 4 or 8"),
+    name(
+        "space",
+        &[],
+        Name::Space,
+        "where the access goes: a register block, a BAR, ports",
+    ),
+    number(
+        "job",
+        &[],
+        Number::Job,
+        "job that the event makes ready, or that runs then; from 0",
+    ),
+    number("event", &[], Number::Event, "index of the event, from 0"),
+    number(
+        "time",
+        &[],
+        Number::Time,
+        "time in nanoseconds, or with a unit: 10us, 1.5ms, 2s",
+    ),
+    number(
+        "thread",
+        &[],
+        Number::Thread,
+        "thread on the recorded machine; 0 when unknown",
+    ),
+    number(
+        "irq.line",
+        &["interrupt.line"],
+        Number::Line,
+        "line of an interrupt: job, mmu, gpu, or its number",
+    ),
+    number(
+        "irq.status",
+        &["interrupt.status"],
+        Number::Status,
+        "status bits of an interrupt",
+    ),
+    number(
+        "address",
+        &[],
+        Number::Address,
+        "address of a submitted chain, of memory that the CPU wrote or that was given to the device",
+    ),
+    number(
+        "bytes",
+        &[],
+        Number::Bytes,
+        "bytes that the CPU wrote, or of memory that was given to the device",
+    ),
+    name("text", &[], Name::Text, "text of a mark"),
+    name("kind", &[], Name::Kind, "kind of the event, as in kind = write"),
+    kind("read", &[], Kind::Stored(EventKind::Read), "a read"),
+    kind("write", &[], Kind::Stored(EventKind::Write), "a write"),
+    kind("access", &[], Kind::Access, "a read or a write"),
+    kind(
+        "interrupt",
+        &["irq"],
+        Kind::Interrupt,
+        "an interrupt: recorded, or where a handler begins",
+    ),
+    kind("submit", &[], Kind::Submit, "a job is handed to the GPU"),
+    kind(
+        "poll",
+        &[],
+        Kind::Poll,
+        "part of a run of reads that waits for something",
+    ),
+    kind(
+        "mark",
+        &["note"],
+        Kind::Stored(EventKind::Mark),
+        "a note of the recorder or a person",
+    ),
+    kind(
+        "host-write",
+        &["hostwrite", "host_write"],
+        Kind::Stored(EventKind::HostWrite),
+        "the CPU wrote memory",
+    ),
+    kind(
+        "undecoded",
+        &[],
+        Kind::Stored(EventKind::Undecoded),
+        "an access of which the value was not seen",
+    ),
+    kind(
+        "dma-map",
+        &["dma_map", "dmamap", "dma"],
+        Kind::Stored(EventKind::DmaMap),
+        "memory was given to the device",
+    ),
+    kind(
+        "launch",
+        &[],
+        Kind::Stored(EventKind::Launch),
+        "a function was launched on the device",
+    ),
+    kind(
+        "copy",
+        &["memcpy"],
+        Kind::Stored(EventKind::Copy),
+        "a call copied memory",
+    ),
+    kind(
+        "fill",
+        &["memset"],
+        Kind::Stored(EventKind::Fill),
+        "a call set memory to a value",
+    ),
+    kind(
+        "order",
+        &[],
+        Kind::Stored(EventKind::Order),
+        "a call ordered streams, events and the host",
+    ),
+    kind(
+        "allocation",
+        &["alloc"],
+        Kind::Stored(EventKind::Allocation),
+        "a call took memory or gave it back",
+    ),
+    kind("call", &[], Kind::Stored(EventKind::Call), "any other call of a driver"),
+    kind(
+        "unknown",
+        &[],
+        Kind::Unknown,
+        "an event of a kind that this version does not know",
+    ),
+    operator("and", &["&&"], "both"),
+    operator("or", &["||"], "either"),
+    operator("not", &["!"], "the others"),
+    operator(
+        "in",
+        &[],
+        "in a range or a list: job in 4..=9 (4..9 leaves 9 out), value in {1, 2, 3}",
+    ),
+];
+
+impl Keyword {
+    /// The word with this name, in any case.
+    #[must_use]
+    pub fn find(name: &str) -> Option<&'static Self> {
+        let same = |n: &&str| n.eq_ignore_ascii_case(name);
+        KEYWORDS.iter().find(|w| same(&w.name) || w.aliases.iter().any(same))
+    }
+}

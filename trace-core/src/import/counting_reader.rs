@@ -1,0 +1,30 @@
+//! A file that counts what was read of it, so that progress can be told of a packed one.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// A file that counts what was read of it.
+pub(crate) struct CountingReader {
+    file: File,
+    read: Arc<AtomicU64>,
+}
+
+impl CountingReader {
+    /// Counts in `read` what is read of the file from here on, in bytes.
+    pub(crate) fn new(file: File, read: &Arc<AtomicU64>) -> Self {
+        Self {
+            file,
+            read: Arc::clone(read),
+        }
+    }
+}
+
+impl Read for CountingReader {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        let n = self.file.read(out)?;
+        self.read.fetch_add(n as u64, Ordering::Relaxed);
+        Ok(n)
+    }
+}
